@@ -1,0 +1,173 @@
+// Package llm is the vocabulary of the engine: the plain types that the
+// scheduler, the samplers, the backends and the server exchange. It holds no
+// behaviour beyond checks that belong to the types themselves.
+package llm
+
+import "errors"
+
+// Token is an id of the model's vocabulary. It is an alias so that packages
+// which must not import this one (tokenizers, plugins) can speak of []uint32.
+type Token = uint32
+
+// Reason says why a sequence ended.
+type Reason uint8
+
+// Reasons in the order in which they are tested after each token: the length
+// limit beats the end-of-sequence token, which beats a stop string.
+const (
+	// FinishNone: the sequence has not ended.
+	FinishNone Reason = iota
+	// FinishLength: MaxNewTokens were generated.
+	FinishLength
+	// FinishEOS: the model produced an end-of-sequence token.
+	FinishEOS
+	// FinishStop: the text came to hold one of the request's stop strings.
+	FinishStop
+)
+
+// String returns TGI's wire name of the reason; it is empty for FinishNone.
+func (r Reason) String() string {
+	switch r {
+	case FinishLength:
+		return "length"
+	case FinishEOS:
+		return "eos_token"
+	case FinishStop:
+		return "stop_sequence"
+	}
+	return ""
+}
+
+// Finish describes how one sequence ended.
+type Finish struct {
+	Reason Reason
+	// Stop is the stop string that matched, empty unless Reason is FinishStop.
+	Stop string
+	// Text is the generated text without special tokens. When a stop string
+	// matched, Text ends with it: whoever must not show it cuts len(Stop) bytes.
+	Text string
+	// Generated counts the sampled tokens, the end-of-sequence token included.
+	Generated int
+	// Prompt counts the tokens of the prompt.
+	Prompt int
+	// Cached counts the prompt tokens whose keys and values were found in the cache.
+	Cached int
+	// Seed is the seed that drew the tokens; meaningless when greedy.
+	Seed uint64
+}
+
+// Bias is an addend for one token's logit.
+type Bias struct {
+	Token Token
+	Add   float32
+}
+
+// Params are the settings of one request after validation: every field has
+// its value, no field means "unset", and nothing downstream checks them again.
+type Params struct {
+	// Sample draws from the distribution; otherwise the best token is taken.
+	Sample bool
+	// Seed drives the request's own generator.
+	Seed uint64
+	// Temperature divides the logits; > 0, 1 is off.
+	Temperature float32
+	// TopK keeps the k best logits, ties at the k-th kept; 0 is off.
+	TopK int
+	// TopP keeps the smallest set of tokens whose mass reaches p; 1 is off.
+	TopP float32
+	// TypicalP keeps the tokens nearest the distribution's entropy until their mass reaches p; 1 is off.
+	TypicalP float32
+	// MinP keeps tokens at least MinP times as likely as the best; 0 is off.
+	MinP float32
+	// RepetitionPenalty divides positive and multiplies negative logits of tokens seen in prompt or output; 1 is off.
+	RepetitionPenalty float32
+	// FrequencyPenalty is TGI's: penalty times count over prompt and output, divided by their length; 0 is off.
+	FrequencyPenalty float32
+	// PresencePenalty is OpenAI's: subtracted once for each token that the output holds; 0 is off.
+	PresencePenalty float32
+	// LogitBias is added to the raw logits.
+	LogitBias []Bias
+	// Watermark adds WatermarkDelta to a pseudo-random green list of WatermarkGamma of the vocabulary, keyed by the previous token.
+	Watermark      bool
+	WatermarkGamma float32
+	WatermarkDelta float32
+	// MaxNewTokens ends the sequence; >= 1.
+	MaxNewTokens int
+	// Stop strings end the sequence wherever they appear in the generated text.
+	Stop []string
+	// IgnoreEOS lets the sequence run on after an end-of-sequence token (benchmarks).
+	IgnoreEOS bool
+	// TopN asks for the n likeliest tokens at each step, ties at the n-th included; 0 is off.
+	TopN int
+	// PromptLogprobs asks for the log-probability of each prompt token.
+	PromptLogprobs bool
+	// RawLogprobs reports log-probabilities of the model's own distribution
+	// (OpenAI's meaning) instead of the processed one (TGI's).
+	RawLogprobs bool
+}
+
+// SeedFor returns the seed of the i-th sequence of a request: the request's
+// own for i = 0, otherwise a SplitMix64 step away from it (Steele et al. 2014),
+// so that the sequences of one request are independent and reproducible.
+func SeedFor(seed uint64, i int) uint64 {
+	if i == 0 {
+		return seed
+	}
+	z := seed + uint64(i)*0x9e3779b97f4a7c15
+	z = (z ^ (z >> 30)) * 0xbf58476d1ce4e5b9
+	z = (z ^ (z >> 27)) * 0x94d049bb133111eb
+	return z ^ (z >> 31)
+}
+
+// Step is the one form in which work reaches a backend: the tokens of all
+// rows laid end to end. Decode rows contribute one token, prefill chunks many.
+//
+// With T tokens and B rows: row b owns Tokens[CuSeqlens[b]:CuSeqlens[b+1]],
+// which sit at positions PastLens[b], PastLens[b]+1, … of its sequence. T and
+// B are at least 1. A backend may not keep any of the slices.
+type Step struct {
+	// Tokens [T].
+	Tokens []Token
+	// CuSeqlens [B+1] starts with 0 and ends with T.
+	CuSeqlens []int32
+	// PastLens [B]: tokens of the row already in the cache.
+	PastLens []int32
+	// BlockTable [B*MaxBlocks], row-major: the cache blocks of each row in
+	// order of position, -1 past the end.
+	BlockTable []int32
+	// MaxBlocks is the width of BlockTable.
+	MaxBlocks int
+	// SlotMapping [T]: where a token's key and value go, block*BlockSize+offset;
+	// -1 means they are not written.
+	SlotMapping []int32
+	// LogitRows [n]: indices into Tokens whose logits are wanted, ascending; n may be 0.
+	LogitRows []int32
+}
+
+// Rows returns B.
+func (s *Step) Rows() int { return len(s.PastLens) }
+
+// BlockCopy asks a backend to copy one whole cache block, all layers.
+type BlockCopy struct{ Dst, Src int32 }
+
+// Errors of admission: the request was not accepted, nothing runs for it.
+var (
+	// ErrOverloaded: the bounded queue is full.
+	ErrOverloaded = errors.New("model is overloaded")
+	// ErrDraining: the server is shutting down.
+	ErrDraining = errors.New("server is draining")
+	// ErrTooLong: the request can never fit the model or the cache.
+	ErrTooLong = errors.New("request exceeds the model's capacity")
+	// ErrInvalid: the request's settings are out of bounds.
+	ErrInvalid = errors.New("invalid request")
+)
+
+// Errors of generation: the sequence was running and was ended.
+var (
+	// ErrBackend: the model's forward pass failed.
+	ErrBackend = errors.New("forward pass failed")
+	// ErrPlugin: a processor, masker or sampler of the sequence failed.
+	ErrPlugin = errors.New("plugin failed")
+	// ErrClosed: the engine was closed.
+	ErrClosed = errors.New("engine closed")
+)
