@@ -1,0 +1,53 @@
+# tgi: two commands start everything, `make run` and `make test`. `make help` lists the rest.
+
+GO      ?= go
+BIN     := bin/tgi
+VERSION ?= $(shell git describe --tags --always --dirty 2>/dev/null || echo unknown)
+LDFLAGS := -X main.version=$(VERSION)
+
+STATICCHECK := honnef.co/go/tools/cmd/staticcheck@v0.8.2
+
+# Packages hold their own fuzz targets; each runs this long under `make fuzz`.
+FUZZTIME ?= 30s
+
+.PHONY: help run build test check fmt bench fuzz ort clean goldens
+
+help: ## list the targets
+	@awk -F':.*## ' '/^[a-z-]+:.*## /{printf "  make %-8s %s\n", $$1, $$2}' $(MAKEFILE_LIST)
+
+run: build ort ## build and serve the embedded demo model on port 3000
+	$(BIN) serve
+
+build: ## build bin/tgi
+	@mkdir -p bin
+	$(GO) build -trimpath -ldflags '$(LDFLAGS)' -o $(BIN) ./server/cmd/tgi
+
+ort: ## fetch the ONNX Runtime library (pinned, checked) into the cache folder
+	@$(GO) run ./runtime/ort/fetch/cmd
+
+test: ort ## run every test
+	TGI_VERIFY=1 $(GO) test -timeout 12m ./...
+
+check: ## formatting, vet, static analysis, module files, tree rules
+	@out=$$(gofmt -l $$(git ls-files '*.go')); if [ -n "$$out" ]; then echo "not formatted (make fmt):"; echo "$$out"; exit 1; fi
+	$(GO) vet ./...
+	$(GO) run $(STATICCHECK) ./...
+	$(GO) mod tidy -diff
+	$(GO) mod verify
+	$(GO) test ./conformance -run 'TestTree' -count=1
+
+fmt: ## format the Go files
+	gofmt -w $$(git ls-files '*.go')
+
+bench: build ort ## measure the 135M and 0.5B shapes through the server, and the hot paths alone
+	$(BIN) bench --shape smollm2-135m --weights int4
+	$(BIN) bench --shape qwen2.5-0.5b --weights int4
+
+fuzz: ort ## run each fuzz target for FUZZTIME (30s)
+	@for pkg in $$($(GO) list ./...); do \
+	  for target in $$($(GO) test -list '^Fuzz' $$pkg | grep '^Fuzz' || true); do \
+	    echo "== $$pkg $$target"; $(GO) test -run '^$$' -fuzz "^$$target$$" -fuzztime $(FUZZTIME) $$pkg || exit 1; \
+	  done; done
+
+clean: ## remove what the build left in the tree
+	rm -rf bin

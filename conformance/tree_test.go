@@ -1,0 +1,265 @@
+package conformance
+
+import (
+	"bytes"
+	"go/ast"
+	"go/parser"
+	"go/token"
+	"io/fs"
+	"os"
+	"path"
+	"path/filepath"
+	"slices"
+	"strconv"
+	"strings"
+	"testing"
+)
+
+// source is one Go file of the tree.
+type source struct {
+	path    string // slash-separated, from the root
+	dir     string
+	imports []string
+	file    *ast.File
+	lines   int
+}
+
+func (s source) isTest() bool { return strings.HasSuffix(s.path, "_test.go") }
+
+// importRule forbids packages below From to import packages below any of Deny,
+// unless the importing directory is below one of Except.
+type importRule struct {
+	From, Why    string
+	Deny, Except []string
+	Tests        bool // the rule holds for test files too
+}
+
+var importRules = []importRule{
+	{
+		From: "runtime", Deny: []string{"tgi/server", "tgi/plugins", "tgi/models"},
+		Why: "runtime turns token ids into token ids: it knows neither HTTP nor wasm nor checkpoints, so that each can change alone",
+	},
+	{
+		From: "plugins", Deny: []string{"tgi/server", "tgi/runtime", "tgi/models"},
+		Why: "plugins runs guests; the wiring file alone joins them to the engine, through interfaces over plain types",
+	},
+	{
+		From: "server", Except: []string{"server/cmd/tgi"},
+		Deny: []string{"tgi/plugins", "tgi/models", "tgi/runtime/ort", "tgi/runtime/kv", "tgi/runtime/sched", "tgi/runtime/token"},
+		Why:  "server speaks to clients: it may know the engine's request and stream, not tensors, blocks, tokenizers or wasm",
+	},
+	{
+		From: "models", Deny: []string{"tgi/server", "tgi/plugins", "tgi/runtime"},
+		Why: "models reads checkpoints and writes graphs; who runs them is the wiring's business (tests may run them)",
+	},
+	{
+		From: "sdk", Deny: []string{"tgi/"}, Tests: true,
+		Why: "guest authors import sdk alone: it depends on the standard library only",
+	},
+	{
+		From: ".", Except: []string{"runtime/ort"}, Deny: []string{"C"}, Tests: true,
+		Why: "C memory and pointers live in one package, where their rules are written down and tested",
+	},
+	{
+		From: ".", Except: []string{"plugins/internal/sandbox"}, Deny: []string{"github.com/tetratelabs/wazero"}, Tests: true,
+		Why: "only the sandbox knows how guests are run, so that its limits cannot be passed by",
+	},
+	{
+		From: ".", Except: []string{"runtime/ort"}, Deny: []string{"github.com/yalue/onnxruntime_go"}, Tests: true,
+		Why: "only runtime/ort knows how long a tensor lives",
+	},
+}
+
+// maxLines bounds a file that is not a test: beyond it a file holds more than one concept.
+const maxLines = 650
+
+func TestTreeImports(t *testing.T) {
+	for _, s := range tree(t) {
+		for _, r := range importRules {
+			if !below(s.dir, r.From) || slices.ContainsFunc(r.Except, func(e string) bool { return below(s.dir, e) }) || s.isTest() && !r.Tests {
+				continue
+			}
+			for _, imp := range s.imports {
+				for _, deny := range r.Deny {
+					if imp == deny || strings.HasPrefix(imp, strings.TrimSuffix(deny, "/")+"/") {
+						t.Errorf("%s imports %q: %s", s.path, imp, r.Why)
+					}
+				}
+			}
+		}
+	}
+}
+
+func TestTreeSDKStandardLibraryOnly(t *testing.T) {
+	for _, s := range tree(t) {
+		if !below(s.dir, "sdk") {
+			continue
+		}
+		for _, imp := range s.imports {
+			if first, _, _ := strings.Cut(imp, "/"); strings.Contains(first, ".") {
+				t.Errorf("%s imports %q: sdk depends on the standard library only", s.path, imp)
+			}
+		}
+	}
+}
+
+func TestTreePackageComments(t *testing.T) {
+	documented := map[string]bool{}
+	for _, s := range tree(t) {
+		if s.isTest() {
+			continue
+		}
+		documented[s.dir] = documented[s.dir] || s.file.Doc != nil
+	}
+	for dir, ok := range documented {
+		if !ok {
+			t.Errorf("package %s has no doc comment: say what it owns", dir)
+		}
+	}
+}
+
+func TestTreeExportedNamesDocumented(t *testing.T) {
+	for _, s := range tree(t) {
+		if s.isTest() || s.file.Name.Name == "main" {
+			continue
+		}
+		for _, d := range s.file.Decls {
+			switch d := d.(type) {
+			case *ast.FuncDecl:
+				if d.Name.IsExported() && d.Doc == nil && exportedReceiver(d) {
+					t.Errorf("%s: %s has no comment", s.path, d.Name.Name)
+				}
+			case *ast.GenDecl:
+				checkSpecs(t, s, d)
+			}
+		}
+	}
+}
+
+func checkSpecs(t *testing.T, s source, d *ast.GenDecl) {
+	t.Helper()
+	for _, spec := range d.Specs {
+		switch spec := spec.(type) {
+		case *ast.TypeSpec:
+			if spec.Name.IsExported() && d.Doc == nil && spec.Doc == nil {
+				t.Errorf("%s: type %s has no comment", s.path, spec.Name.Name)
+			}
+		case *ast.ValueSpec:
+			if spec.Names[0].IsExported() && d.Doc == nil && spec.Doc == nil && spec.Comment == nil {
+				t.Errorf("%s: %s has no comment", s.path, spec.Names[0].Name)
+			}
+		}
+	}
+}
+
+// exportedReceiver reports whether d is a function, or a method of an exported type.
+func exportedReceiver(d *ast.FuncDecl) bool {
+	if d.Recv == nil {
+		return true
+	}
+	typ := d.Recv.List[0].Type
+	for {
+		switch x := typ.(type) {
+		case *ast.StarExpr:
+			typ = x.X
+		case *ast.IndexExpr:
+			typ = x.X
+		case *ast.Ident:
+			return x.IsExported()
+		default:
+			return false
+		}
+	}
+}
+
+func TestTreeNamesAndSizes(t *testing.T) {
+	for _, s := range tree(t) {
+		for part := range strings.SplitSeq(s.dir, "/") {
+			switch part {
+			case "pkg", "util", "utils", "common", "helpers", "helper", "misc", "base", "impl":
+				t.Errorf("%s: a package is named after what it owns, not %q", s.path, part)
+			}
+		}
+		if !s.isTest() && s.lines > maxLines {
+			t.Errorf("%s has %d lines, more than %d: does it still hold one concept?", s.path, s.lines, maxLines)
+		}
+	}
+}
+
+// TestTreeTopLevel: the top level is fixed; whatever else appears there was put in the wrong place.
+func TestTreeTopLevel(t *testing.T) {
+	allowed := map[string]bool{
+		"server": true, "runtime": true, "plugins": true, "sdk": true, "models": true, "conformance": true, "examples": true,
+		"go.mod": true, "go.sum": true, "tgi.toml": true, "Makefile": true,
+		"README.md": true, "RATIONALE.md": true, "CHANGELOG.md": true, "LICENSE": true,
+		"bin": true, // built, ignored by git
+	}
+	entries, err := os.ReadDir(root)
+	if err != nil {
+		t.Fatal(err)
+	}
+	for _, e := range entries {
+		if !allowed[e.Name()] && !strings.HasPrefix(e.Name(), ".") {
+			t.Errorf("%s does not belong to the top level", e.Name())
+		}
+	}
+}
+
+const root = ".."
+
+// tree parses every Go file of the module.
+func tree(t *testing.T) []source {
+	t.Helper()
+	var out []source
+	fset := token.NewFileSet()
+	err := filepath.WalkDir(root, func(p string, d fs.DirEntry, err error) error {
+		if err != nil {
+			return err
+		}
+		name := d.Name()
+		if d.IsDir() {
+			if p != root && (strings.HasPrefix(name, ".") || name == "testdata" || name == "bin" || name == "node_modules") {
+				return fs.SkipDir
+			}
+			return nil
+		}
+		if !strings.HasSuffix(name, ".go") {
+			return nil
+		}
+		rel, err := filepath.Rel(root, p)
+		if err != nil {
+			return err
+		}
+		b, err := os.ReadFile(p)
+		if err != nil {
+			return err
+		}
+		f, err := parser.ParseFile(fset, p, b, parser.ParseComments)
+		if err != nil {
+			return err
+		}
+		s := source{path: filepath.ToSlash(rel), file: f, lines: bytes.Count(b, []byte("\n"))}
+		s.dir = path.Dir(s.path)
+		for _, imp := range f.Imports {
+			v, err := strconv.Unquote(imp.Path.Value)
+			if err != nil {
+				return err
+			}
+			s.imports = append(s.imports, v)
+		}
+		out = append(out, s)
+		return nil
+	})
+	if err != nil {
+		t.Fatal(err)
+	}
+	if len(out) == 0 {
+		t.Fatal("no Go files found: the rules checked nothing")
+	}
+	return out
+}
+
+// below reports whether directory dir is parent or lies below it.
+func below(dir, parent string) bool {
+	return parent == "." || dir == parent || strings.HasPrefix(dir, parent+"/")
+}
