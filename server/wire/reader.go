@@ -1,0 +1,335 @@
+package wire
+
+import (
+	"fmt"
+	"strconv"
+	"strings"
+	"unicode/utf8"
+)
+
+// maxDepth is the depth of arrays and objects that is refused, serde_json's own limit.
+const maxDepth = 128
+
+// Error is why a body was refused.
+type Error struct {
+	// Syntax is true when the bytes are not JSON, false when they are JSON of
+	// the wrong shape.
+	Syntax bool
+	// Path leads to the value, as in parameters.stop[0]; empty at the root.
+	Path string
+	// Msg is serde's sentence.
+	Msg string
+	// Line and Column count from 1 and 0: the bytes read of the line.
+	Line, Column int
+}
+
+// Error returns the text that clients see: "path: message at line L column C".
+func (e *Error) Error() string {
+	s := fmt.Sprintf("%s at line %d column %d", e.Msg, e.Line, e.Column)
+	if e.Path != "" {
+		s = e.Path + ": " + s
+	}
+	return s
+}
+
+// under puts one step in front of the error's path.
+func under(err error, step string) error {
+	e, ok := err.(*Error)
+	if !ok {
+		return err
+	}
+	if e.Path != "" && e.Path[0] != '[' {
+		step += "."
+	}
+	e.Path = step + e.Path
+	return e
+}
+
+// Reader walks one JSON text. Its methods read the next value; after an error
+// it must not be used further. It belongs to one goroutine.
+type Reader struct {
+	buf   []byte
+	at    int
+	depth int
+}
+
+// Decode calls read for the one value that body must hold. Errors are *Error.
+func Decode(body []byte, read func(*Reader) error) error {
+	r := &Reader{buf: body}
+	if err := read(r); err != nil {
+		return err
+	}
+	if r.space(); r.at < len(r.buf) {
+		return r.syntaxNext("trailing characters")
+	}
+	return nil
+}
+
+// Field is one member of an object.
+type Field struct {
+	// Name is the key.
+	Name string
+	// Required members must be there.
+	Required bool
+	// Read reads the value and stores it.
+	Read func(*Reader) error
+}
+
+// Object reads an object whose known members are fields; want is how an error
+// calls it, such as "struct GenerateRequest". Unknown members are skipped,
+// a known one that comes twice is an error.
+func (r *Reader) Object(want string, fields []Field) error {
+	if c, ok := r.peek(); !ok {
+		return r.syntax("EOF while parsing a value")
+	} else if c != '{' {
+		return r.mismatch(want)
+	}
+	seen := make([]bool, len(fields))
+	err := r.members(func(key string) error {
+		for i := range fields {
+			if fields[i].Name != key {
+				continue
+			}
+			if seen[i] {
+				return r.data("duplicate field `" + key + "`")
+			}
+			seen[i] = true
+			if err := r.colon(); err != nil {
+				return err
+			}
+			return under(fields[i].Read(r), key)
+		}
+		if err := r.colon(); err != nil {
+			return err
+		}
+		return under(r.Skip(), key)
+	})
+	if err != nil {
+		return err
+	}
+	for i := range fields {
+		if fields[i].Required && !seen[i] {
+			return r.data("missing field `" + fields[i].Name + "`")
+		}
+	}
+	return nil
+}
+
+// Map reads an object with keys of any name; want names it in errors. member
+// must read the value.
+func (r *Reader) Map(want string, member func(key string) error) error {
+	if c, ok := r.peek(); !ok {
+		return r.syntax("EOF while parsing a value")
+	} else if c != '{' {
+		return r.mismatch(want)
+	}
+	return r.members(func(key string) error {
+		if err := r.colon(); err != nil {
+			return err
+		}
+		return under(member(key), key)
+	})
+}
+
+// members walks the object at the cursor. member is called with the cursor
+// before the colon.
+func (r *Reader) members(member func(key string) error) error {
+	if err := r.enter(); err != nil {
+		return err
+	}
+	for first := true; ; first = false {
+		c, ok := r.peek()
+		switch {
+		case !ok:
+			return r.syntax("EOF while parsing an object")
+		case c == '}':
+			r.leave()
+			return nil
+		case !first && c != ',':
+			return r.syntaxNext("expected `,` or `}`")
+		case !first:
+			r.at++
+			if c, ok = r.peek(); !ok {
+				return r.syntax("EOF while parsing a value")
+			} else if c == '}' {
+				return r.syntaxNext("trailing comma")
+			}
+		}
+		if c != '"' {
+			return r.syntaxNext("key must be a string")
+		}
+		key, err := r.text()
+		if err != nil {
+			return err
+		}
+		if err := member(key); err != nil {
+			return err
+		}
+	}
+}
+
+// colon reads the colon between key and value.
+func (r *Reader) colon() error {
+	if c, ok := r.peek(); !ok {
+		return r.syntax("EOF while parsing an object")
+	} else if c != ':' {
+		return r.syntaxNext("expected `:`")
+	}
+	r.at++
+	return nil
+}
+
+// Array reads an array; elem must read the i-th element.
+func (r *Reader) Array(elem func(i int) error) error {
+	if c, ok := r.peek(); !ok {
+		return r.syntax("EOF while parsing a value")
+	} else if c != '[' {
+		return r.mismatch("a sequence")
+	}
+	if err := r.enter(); err != nil {
+		return err
+	}
+	for i := 0; ; i++ {
+		c, ok := r.peek()
+		switch {
+		case !ok:
+			return r.syntax("EOF while parsing a list")
+		case c == ']':
+			r.leave()
+			return nil
+		case i > 0 && c != ',':
+			return r.syntaxNext("expected `,` or `]`")
+		case i > 0:
+			r.at++
+			if c, ok := r.peek(); ok && c == ']' {
+				return r.syntaxNext("trailing comma")
+			}
+		}
+		if err := elem(i); err != nil {
+			return under(err, "["+strconv.Itoa(i)+"]")
+		}
+	}
+}
+
+// Skip reads a value of any kind and forgets it.
+func (r *Reader) Skip() error {
+	c, ok := r.peek()
+	switch {
+	case !ok:
+		return r.syntax("EOF while parsing a value")
+	case c == '{':
+		return r.members(func(string) error {
+			if err := r.colon(); err != nil {
+				return err
+			}
+			return r.Skip()
+		})
+	case c == '[':
+		return r.Array(func(int) error { return r.Skip() })
+	}
+	_, err := r.scalar()
+	return err
+}
+
+// Null reads a null when there is one, and says whether there was.
+func (r *Reader) Null() (bool, error) {
+	if c, ok := r.peek(); !ok || c != 'n' {
+		return false, nil
+	}
+	return true, r.word("null")
+}
+
+// enter passes an opening bracket.
+func (r *Reader) enter() error {
+	if r.depth++; r.depth >= maxDepth {
+		return r.syntaxNext("recursion limit exceeded")
+	}
+	r.at++
+	return nil
+}
+
+// leave passes a closing bracket.
+func (r *Reader) leave() {
+	r.depth--
+	r.at++
+}
+
+// space passes white space.
+func (r *Reader) space() {
+	for r.at < len(r.buf) {
+		switch r.buf[r.at] {
+		case ' ', '\n', '\t', '\r':
+			r.at++
+		default:
+			return
+		}
+	}
+}
+
+// peek passes white space and returns the byte after it.
+func (r *Reader) peek() (byte, bool) {
+	r.space()
+	if r.at == len(r.buf) {
+		return 0, false
+	}
+	return r.buf[r.at], true
+}
+
+// syntax is an error at the cursor: the bytes are not JSON.
+func (r *Reader) syntax(msg string) error { return r.fail(true, msg, r.at) }
+
+// syntaxNext is an error about the byte after the cursor.
+func (r *Reader) syntaxNext(msg string) error {
+	return r.fail(true, msg, min(r.at+1, len(r.buf)))
+}
+
+// data is an error at the cursor: the value has the wrong shape.
+func (r *Reader) data(msg string) error { return r.fail(false, msg, r.at) }
+
+func (r *Reader) fail(syntax bool, msg string, at int) error {
+	e := &Error{Syntax: syntax, Msg: msg, Line: 1}
+	start := 0
+	for i, c := range r.buf[:at] {
+		if c == '\n' {
+			e.Line++
+			start = i + 1
+		}
+	}
+	e.Column = at - start
+	return e
+}
+
+// mismatch reads the value at the cursor, which is not what was wanted, and
+// says so.
+func (r *Reader) mismatch(want string) error {
+	found := ""
+	switch c, ok := r.peek(); {
+	case !ok:
+		return r.syntax("EOF while parsing a value")
+	case c == '{':
+		found = "map"
+	case c == '[':
+		found = "sequence"
+	default:
+		v, err := r.scalar()
+		if err != nil {
+			return err
+		}
+		found = v.describe()
+	}
+	return r.data("invalid type: " + found + ", expected " + want)
+}
+
+// maxQuoted bounds how much of a client's own value an error repeats.
+const maxQuoted = 64
+
+func quote(s string) string {
+	if len(s) > maxQuoted {
+		cut := maxQuoted
+		for !utf8.RuneStart(s[cut]) {
+			cut--
+		}
+		s = s[:cut] + "…"
+	}
+	return strconv.Quote(strings.ToValidUTF8(s, "\uFFFD"))
+}
