@@ -1,0 +1,113 @@
+package sample
+
+import "tgi/runtime/llm"
+
+// tally counts the tokens of a sequence. It reads only what is new since the
+// last look, so a step costs its distinct tokens, not its length.
+type tally struct {
+	index  map[llm.Token]int
+	counts []count // in order of first appearance
+	prompt int     // tokens of the prompt counted
+	output int     // tokens of the output counted
+}
+
+type count struct {
+	token         llm.Token
+	total, output int32 // total counts prompt and output
+}
+
+// see brings the tally up to h. Should h be another or a shorter sequence than
+// last time, it counts anew.
+func (t *tally) see(h History) {
+	if t.index == nil || len(h.Prompt) != t.prompt || len(h.Output) < t.output {
+		*t = tally{index: make(map[llm.Token]int, len(h.Prompt)), counts: t.counts[:0]}
+		for _, id := range h.Prompt {
+			t.at(id).total++
+		}
+		t.prompt = len(h.Prompt)
+	}
+	for _, id := range h.Output[t.output:] {
+		c := t.at(id)
+		c.total++
+		c.output++
+	}
+	t.output = len(h.Output)
+}
+
+func (t *tally) at(id llm.Token) *count {
+	i, ok := t.index[id]
+	if !ok {
+		i = len(t.counts)
+		t.index[id] = i
+		t.counts = append(t.counts, count{token: id})
+	}
+	return &t.counts[i]
+}
+
+// bias implements Processor: it adds a fixed amount to some logits.
+type bias []llm.Bias
+
+func (b bias) Process(_ History, logits []float32) error {
+	for _, e := range b {
+		logits[e.Token] += e.Add
+	}
+	return nil
+}
+
+// repetition implements Processor: tokens of prompt and output get their logit
+// divided by the penalty where it is positive, multiplied where it is negative
+// (Keskar et al. 2019, CTRL).
+type repetition struct {
+	seen    *tally
+	penalty float32
+}
+
+func (p repetition) Process(h History, logits []float32) error {
+	p.seen.see(h)
+	for _, c := range p.seen.counts {
+		if int64(c.token) >= int64(len(logits)) {
+			continue
+		}
+		if v := logits[c.token]; v < 0 {
+			logits[c.token] = v * p.penalty
+		} else {
+			logits[c.token] = v / p.penalty
+		}
+	}
+	return nil
+}
+
+// frequency implements Processor as TGI's batched version does: the penalty is
+// weighed with the share of the token in prompt and output, not with its count.
+type frequency struct {
+	seen    *tally
+	penalty float32
+}
+
+func (p frequency) Process(h History, logits []float32) error {
+	p.seen.see(h)
+	length := float32(len(h.Prompt) + len(h.Output))
+	for _, c := range p.seen.counts {
+		if int64(c.token) < int64(len(logits)) {
+			logits[c.token] -= float32(c.total) / length * p.penalty
+		}
+	}
+	return nil
+}
+
+// presence implements Processor as OpenAI documents it: one subtraction for
+// each token that the output holds, however often.
+type presence struct {
+	seen    *tally
+	penalty float32
+}
+
+func (p presence) Process(h History, logits []float32) error {
+	p.seen.see(h)
+	for _, c := range p.seen.counts {
+		if c.output > 0 && int64(c.token) < int64(len(logits)) {
+			logits[c.token] -= p.penalty
+		}
+	}
+	return nil
+}

@@ -1,0 +1,23 @@
+package sample
+
+// uniform returns the number in [0,1) that decides step k of the sequence with
+// the given seed: the k-th output of SplitMix64 (Steele, Lea and Flood 2014)
+// started at a hash of the seed, with 53 random bits.
+//
+// It is a function of seed and step and of nothing else: what other sequences
+// draw, how rows are batched, or how often a sequence was preempted and
+// recomputed does not change it. Hashing the seed first keeps seeds that differ
+// by a multiple of the generator's increment (llm.SeedFor makes such) from
+// walking the same stream.
+func uniform(seed uint64, k int) float64 {
+	const increment = 0x9e3779b97f4a7c15
+	z := scramble(scramble(seed^0x6a09e667f3bcc908) + (uint64(k)+1)*increment)
+	return float64(z>>11) * 0x1p-53
+}
+
+// scramble is SplitMix64's output function, a bijection of the 64-bit numbers.
+func scramble(z uint64) uint64 {
+	z = (z ^ z>>30) * 0xbf58476d1ce4e5b9
+	z = (z ^ z>>27) * 0x94d049bb133111eb
+	return z ^ z>>31
+}

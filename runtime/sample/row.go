@@ -1,0 +1,111 @@
+package sample
+
+import (
+	"math"
+
+	"tgi/runtime/llm"
+)
+
+// blockLen is how many tokens share one partial sum: short enough that a float32
+// sum stays exact to a few units, and a draw looks into one block only.
+const blockLen = 1024
+
+var negInf = float32(math.Inf(-1))
+
+// row is the distribution over a whole vocabulary: softmax(x*scale), where NaN
+// counts as -Inf.
+type row struct {
+	x     []float32
+	scale float32 // 1/temperature, finite
+	top   float32 // greatest of x
+	best  int     // lowest index that holds it
+	sums  []float64
+	sum   float64 // of e^((x-top)*scale), at least 1
+}
+
+// find sets top and best; ok is false when no token has a logit above -Inf.
+//
+// Where a processor made logits +Inf, those tokens share the whole mass: they
+// become 0 in x and all others -Inf.
+func (r *row) find() (ok bool) {
+	r.top = greatest(r.x)
+	if math.IsInf(float64(r.top), 1) {
+		for i, v := range r.x {
+			if v == r.top {
+				r.x[i] = 0
+			} else {
+				r.x[i] = negInf
+			}
+		}
+		r.top = 0
+	}
+	if r.top == negInf {
+		return false
+	}
+	for i, v := range r.x {
+		if v == r.top {
+			r.best = i
+			break
+		}
+	}
+	return true
+}
+
+// add sets sum and sums; find comes first. sums is storage to reuse.
+func (r *row) add(sums []float64) {
+	r.sums, r.sum = sums[:0], 0
+	for x := r.x; len(x) > 0; {
+		n := min(blockLen, len(x))
+		s := sumExp(x[:n], r.top, r.scale)
+		r.sums = append(r.sums, s)
+		r.sum += s
+		x = x[n:]
+	}
+}
+
+// draw returns the token at the fraction u in [0,1) of the mass, in order of token.
+func (r *row) draw(u float64) llm.Token {
+	want := u * r.sum
+	last := r.best
+	for b, s := range r.sums {
+		if want >= s {
+			want -= s
+			continue
+		}
+		for i := b * blockLen; i < min((b+1)*blockLen, len(r.x)); i++ {
+			w := float64(weight((r.x[i] - r.top) * r.scale))
+			if w == 0 {
+				continue
+			}
+			last = i
+			if want < w {
+				return llm.Token(i)
+			}
+			want -= w
+		}
+	}
+	return llm.Token(last) // rounding used up the mass just before its end
+}
+
+// logprob returns the log-softmax of token t; -Inf for NaN.
+func (r *row) logprob(t llm.Token) float32 {
+	v := r.x[t]
+	if v != v {
+		return negInf
+	}
+	return float32(float64((v-r.top)*r.scale) - math.Log(r.sum))
+}
+
+// PromptLogprob returns the log-probability that the model's logits [vocab],
+// unprocessed, give to the token next that follows in the prompt. It is NaN
+// when no logit is a number or next is outside the vocabulary. Like Pick it may
+// overwrite logits.
+func PromptLogprob(logits []float32, next llm.Token) float32 {
+	r := row{x: logits, scale: 1}
+	if int64(next) >= int64(len(logits)) || !r.find() {
+		return float32(math.NaN())
+	}
+	var sums [256]float64
+	r.add(sums[:0])
+	return r.logprob(next)
+}
