@@ -1,0 +1,163 @@
+package hf
+
+import (
+	"encoding/json"
+	"fmt"
+	"math"
+	"strconv"
+	"strings"
+)
+
+// object is a JSON object under inspection. The first failure sticks: readers
+// after it return defaults, and err tells it, so that a sequence of reads needs
+// one check at its end.
+type object struct {
+	file   string
+	prefix string
+	values map[string]json.RawMessage
+	read   map[string]bool
+	err    error
+}
+
+func parseObject(file string, data []byte) (*object, error) {
+	o := &object{file: file, read: map[string]bool{}}
+	if err := json.Unmarshal(data, &o.values); err != nil {
+		return nil, fmt.Errorf("%s: %w: %v", file, ErrConfig, err)
+	}
+	if o.values == nil {
+		return nil, fmt.Errorf("%s: %w: is null, want an object", file, ErrConfig)
+	}
+	return o, nil
+}
+
+// fail records the first error; key is relative to the object.
+func (o *object) fail(key, format string, a ...any) {
+	if o.err == nil {
+		o.err = fmt.Errorf("%s: %w: %s%s: %s", o.file, ErrConfig, o.prefix, key, fmt.Sprintf(format, a...))
+	}
+}
+
+// raw returns the value of key and whether it is there and not null.
+func (o *object) raw(key string) (json.RawMessage, bool) {
+	o.read[key] = true
+	v, ok := o.values[key]
+	return v, ok && string(v) != "null"
+}
+
+// has tells whether key is present at all, null included.
+func (o *object) has(key string) bool { _, ok := o.values[key]; return ok }
+
+// show shortens a value for an error text.
+func show(v []byte) string {
+	s := strings.TrimSpace(string(v))
+	if len(s) > 60 {
+		s = strings.ToValidUTF8(s[:60], "") + "..."
+	}
+	return s
+}
+
+// int reads an integer in [lo, hi]; an absent or null key gives def.
+func (o *object) int(key string, def, lo, hi int) int {
+	v, ok := o.raw(key)
+	if !ok {
+		return def
+	}
+	f, err := strconv.ParseFloat(string(v), 64)
+	if err != nil || f != math.Trunc(f) || f < float64(lo) || f > float64(hi) {
+		o.fail(key, "want an integer from %d to %d, got %s", lo, hi, show(v))
+		return def
+	}
+	return int(f)
+}
+
+// need is int for a key that must be there.
+func (o *object) need(key string, lo, hi int) int {
+	if _, ok := o.raw(key); !ok {
+		o.fail(key, "is missing")
+		return lo
+	}
+	return o.int(key, lo, lo, hi)
+}
+
+// float reads a finite number in [lo, hi].
+func (o *object) float(key string, def, lo, hi float64) float64 {
+	v, ok := o.raw(key)
+	if !ok {
+		return def
+	}
+	f, err := strconv.ParseFloat(string(v), 64)
+	if err != nil || !(f >= lo && f <= hi) {
+		o.fail(key, "want a number from %g to %g, got %s", lo, hi, show(v))
+		return def
+	}
+	return f
+}
+
+func (o *object) bool(key string, def bool) bool {
+	v, ok := o.raw(key)
+	if !ok {
+		return def
+	}
+	var b bool
+	if err := json.Unmarshal(v, &b); err != nil {
+		o.fail(key, "want true or false, got %s", show(v))
+	}
+	return b
+}
+
+func (o *object) string(key, def string) string {
+	v, ok := o.raw(key)
+	if !ok {
+		return def
+	}
+	var s string
+	if err := json.Unmarshal(v, &s); err != nil {
+		o.fail(key, "want a string, got %s", show(v))
+	}
+	return s
+}
+
+// strings reads a list of strings; nil when absent.
+func (o *object) strings(key string) []string {
+	v, ok := o.raw(key)
+	if !ok {
+		return nil
+	}
+	var s []string
+	if err := json.Unmarshal(v, &s); err != nil {
+		o.fail(key, "want a list of strings, got %s", show(v))
+	}
+	return s
+}
+
+// object reads a nested object; nil when absent or null.
+func (o *object) object(key string) *object {
+	v, ok := o.raw(key)
+	if !ok {
+		return nil
+	}
+	sub := &object{file: o.file, prefix: o.prefix + key + ".", read: map[string]bool{}}
+	if err := json.Unmarshal(v, &sub.values); err != nil || sub.values == nil {
+		o.fail(key, "want an object, got %s", show(v))
+		return nil
+	}
+	return sub
+}
+
+// ids reads a token id or a list of them.
+func (o *object) ids(key string) []uint32 {
+	v, ok := o.raw(key)
+	if !ok {
+		return nil
+	}
+	var list []uint32
+	if err := json.Unmarshal(v, &list); err == nil {
+		return list
+	}
+	var one uint32
+	if err := json.Unmarshal(v, &one); err != nil {
+		o.fail(key, "want a token id or a list of them, got %s", show(v))
+		return nil
+	}
+	return []uint32{one}
+}

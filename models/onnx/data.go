@@ -1,0 +1,73 @@
+package onnx
+
+import (
+	"bufio"
+	"fmt"
+	"io"
+)
+
+// dataAlign is where tensors begin in the external file. The format asks for
+// the page size, so that a runtime may map a tensor by itself.
+const dataAlign = 4096
+
+// DataWriter streams tensors into the external data file. It belongs to one
+// goroutine; Close flushes it but leaves the file below open.
+type DataWriter struct {
+	w     *bufio.Writer
+	at    int64
+	begin int64
+	open  bool
+	err   error
+}
+
+// NewDataWriter writes to w from its start.
+func NewDataWriter(w io.Writer) *DataWriter {
+	return &DataWriter{w: bufio.NewWriterSize(w, 1<<20)}
+}
+
+// Begin pads to the next tensor's offset.
+func (d *DataWriter) Begin() {
+	if d.open && d.err == nil {
+		d.err = fmt.Errorf("onnx: a tensor was begun before the last one ended")
+	}
+	d.open = true
+	pad := (dataAlign - d.at%dataAlign) % dataAlign
+	var zeros [dataAlign]byte
+	d.Write(zeros[:pad])
+	d.begin = d.at
+}
+
+// Write appends bytes of the tensor.
+func (d *DataWriter) Write(p []byte) (int, error) {
+	if d.err != nil {
+		return 0, d.err
+	}
+	n, err := d.w.Write(p)
+	d.at += int64(n)
+	d.err = err
+	return n, err
+}
+
+// End closes the tensor and says where it lies.
+func (d *DataWriter) End() Ref {
+	d.open = false
+	return Ref{Offset: d.begin, Length: d.at - d.begin}
+}
+
+// Tensor writes one whole tensor.
+func (d *DataWriter) Tensor(p []byte) Ref {
+	d.Begin()
+	d.Write(p)
+	return d.End()
+}
+
+// Size returns the bytes written so far.
+func (d *DataWriter) Size() int64 { return d.at }
+
+// Close flushes and returns the first error of all writes.
+func (d *DataWriter) Close() error {
+	if d.err == nil {
+		d.err = d.w.Flush()
+	}
+	return d.err
+}

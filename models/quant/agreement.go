@@ -1,0 +1,90 @@
+package quant
+
+import (
+	"fmt"
+	"math"
+)
+
+// Agreement gathers how much a model's predictions change when its weights
+// are quantised: over positions of a text, how often the likeliest token stays
+// the same, and how far the distributions are apart. The zero value is ready;
+// it belongs to one goroutine.
+type Agreement struct {
+	// Positions compared.
+	Positions int
+	same      int
+	klSum     float64
+	klMax     float64
+}
+
+// Add compares one position: the logits of the reference and of the quantised
+// model, of the same length. Non-finite logits fail.
+func (a *Agreement) Add(reference, quantised []float32) error {
+	if len(reference) != len(quantised) || len(reference) == 0 {
+		return fmt.Errorf("quant: %d reference logits and %d quantised ones", len(reference), len(quantised))
+	}
+	refTop, refLog, err := logSum(reference)
+	if err != nil {
+		return fmt.Errorf("quant: reference: %w", err)
+	}
+	top, log, err := logSum(quantised)
+	if err != nil {
+		return fmt.Errorf("quant: quantised: %w", err)
+	}
+	var kl float64
+	for i, r := range reference {
+		p := float64(r) - refLog
+		kl += math.Exp(p) * (p - (float64(quantised[i]) - log))
+	}
+	kl = max(kl, 0) // rounding may leave it a hair below
+	a.Positions++
+	a.klSum += kl
+	a.klMax = max(a.klMax, kl)
+	if top == refTop {
+		a.same++
+	}
+	return nil
+}
+
+// logSum returns the index of the largest logit and the logarithm of the sum
+// of exponentials.
+func logSum(logits []float32) (top int, log float64, err error) {
+	for i, x := range logits {
+		if x != x || math.IsInf(float64(x), 0) {
+			return 0, 0, fmt.Errorf("logit %d is %g", i, x)
+		}
+		if x > logits[top] {
+			top = i
+		}
+	}
+	most := float64(logits[top])
+	var sum float64
+	for _, x := range logits {
+		sum += math.Exp(float64(x) - most)
+	}
+	return top, most + math.Log(sum), nil
+}
+
+// Top1 returns the share of positions whose likeliest token is the same, 1 when none were compared.
+func (a *Agreement) Top1() float64 {
+	if a.Positions == 0 {
+		return 1
+	}
+	return float64(a.same) / float64(a.Positions)
+}
+
+// KL returns the mean divergence KL(reference || quantised) in nats.
+func (a *Agreement) KL() float64 {
+	if a.Positions == 0 {
+		return 0
+	}
+	return a.klSum / float64(a.Positions)
+}
+
+// WorstKL returns the largest divergence of a position.
+func (a *Agreement) WorstKL() float64 { return a.klMax }
+
+// String is the line that conversion prints.
+func (a *Agreement) String() string {
+	return fmt.Sprintf("top-1 agreement %.1f %%, KL %.4f (worst %.3f) over %d positions", 100*a.Top1(), a.KL(), a.klMax, a.Positions)
+}

@@ -1,0 +1,240 @@
+package safetensors
+
+import (
+	"bytes"
+	"encoding/json"
+	"errors"
+	"fmt"
+	"io"
+	"io/fs"
+	"os"
+	"path/filepath"
+	"sort"
+	"strings"
+)
+
+// Names of the two layouts in a Hugging Face folder.
+const (
+	SingleFile = "model.safetensors"
+	IndexFile  = "model.safetensors.index.json"
+)
+
+// Set is the tensors of a checkpoint, from one file or from all shards. It
+// may be read by several goroutines; Close ends every view into it.
+type Set struct {
+	byName map[string]*Tensor
+	names  []string
+	files  []string
+	closer []func() error
+}
+
+// Open maps one file.
+func Open(path string) (*Set, error) {
+	f, err := openFile(path)
+	if err != nil {
+		return nil, err
+	}
+	s := &Set{byName: map[string]*Tensor{}}
+	return s, s.add(filepath.Base(path), f)
+}
+
+// Parse reads a file that is already in memory; name is used in errors. The
+// set keeps data.
+func Parse(name string, data []byte) (*Set, error) {
+	f, err := parseFile(name, data)
+	if err != nil {
+		return nil, err
+	}
+	s := &Set{byName: map[string]*Tensor{}}
+	return s, s.add(name, f)
+}
+
+// OpenDir maps the weights of a Hugging Face folder: model.safetensors, or
+// the shards that model.safetensors.index.json names. It fails when the index
+// and the shards disagree in any tensor.
+func OpenDir(dir string) (*Set, error) {
+	return open(func(name string) ([]byte, error) { return os.ReadFile(filepath.Join(dir, name)) },
+		func(name string) (*file, error) { return openFile(filepath.Join(dir, name)) },
+		func(name string) bool { _, err := os.Stat(filepath.Join(dir, name)); return err == nil }, dir)
+}
+
+// OpenFS is OpenDir for a file system, whose files are read into memory.
+func OpenFS(fsys fs.FS) (*Set, error) {
+	read := func(name string) ([]byte, error) { return fs.ReadFile(fsys, name) }
+	return open(read,
+		func(name string) (*file, error) {
+			data, err := read(name)
+			if err != nil {
+				return nil, err
+			}
+			return parseFile(name, data)
+		},
+		func(name string) bool { _, err := fs.Stat(fsys, name); return err == nil }, "folder")
+}
+
+func open(read func(string) ([]byte, error), openOne func(string) (*file, error), exists func(string) bool, where string) (_ *Set, err error) {
+	s := &Set{byName: map[string]*Tensor{}}
+	defer func() {
+		if err != nil {
+			s.Close()
+		}
+	}()
+	if !exists(IndexFile) {
+		if !exists(SingleFile) {
+			return nil, fmt.Errorf("%s: holds neither %s nor %s: %w", where, SingleFile, IndexFile, fs.ErrNotExist)
+		}
+		f, err := openOne(SingleFile)
+		if err != nil {
+			return nil, err
+		}
+		return s, s.add(SingleFile, f)
+	}
+	data, err := read(IndexFile)
+	if err != nil {
+		return nil, err
+	}
+	weightMap, err := parseIndex(IndexFile, data)
+	if err != nil {
+		return nil, err
+	}
+	for _, shard := range shardsOf(weightMap) {
+		f, err := openOne(shard)
+		if errors.Is(err, fs.ErrNotExist) {
+			return nil, fmt.Errorf("%s: shard %q: %w", IndexFile, shard, ErrMissing)
+		}
+		if err != nil {
+			return nil, err
+		}
+		if err := s.add(shard, f); err != nil {
+			return nil, err
+		}
+	}
+	return s, s.checkIndex(weightMap)
+}
+
+// parseIndex reads weight_map, tensor name to shard. Shard names must be plain
+// file names: an index must not reach outside its folder.
+func parseIndex(name string, data []byte) (map[string]string, error) {
+	fail := func(format string, a ...any) error {
+		return fmt.Errorf("%s: %w: %s", name, ErrFormat, fmt.Sprintf(format, a...))
+	}
+	var raw struct {
+		WeightMap json.RawMessage `json:"weight_map"`
+	}
+	if err := json.Unmarshal(data, &raw); err != nil {
+		return nil, fail("%v", err)
+	}
+	if raw.WeightMap == nil {
+		return nil, fail("has no weight_map")
+	}
+	dec := json.NewDecoder(bytes.NewReader(raw.WeightMap))
+	if t, err := dec.Token(); err != nil || t != json.Delim('{') {
+		return nil, fail("weight_map is not an object")
+	}
+	out := map[string]string{}
+	for dec.More() {
+		key, err := dec.Token()
+		if err != nil {
+			return nil, fail("weight_map: %v", err)
+		}
+		tensor := key.(string) // the decoder only yields string keys here
+		var shard string
+		if err := dec.Decode(&shard); err != nil {
+			return nil, fail("weight_map: tensor %q: shard is not a string", tensor)
+		}
+		if _, twice := out[tensor]; twice {
+			return nil, fail("weight_map: tensor %q appears twice", tensor)
+		}
+		if shard == "" || shard == "." || shard == ".." || strings.ContainsAny(shard, `/\:`) {
+			return nil, fail("weight_map: tensor %q: shard %q is not a plain file name", tensor, shard)
+		}
+		out[tensor] = shard
+	}
+	if len(out) == 0 {
+		return nil, fail("weight_map is empty")
+	}
+	return out, nil
+}
+
+func shardsOf(weightMap map[string]string) []string {
+	seen := map[string]bool{}
+	var out []string
+	for _, shard := range weightMap {
+		if !seen[shard] {
+			seen[shard] = true
+			out = append(out, shard)
+		}
+	}
+	sort.Strings(out)
+	return out
+}
+
+func (s *Set) add(name string, f *file) error {
+	s.closer = append(s.closer, f.release)
+	s.files = append(s.files, name)
+	for i := range f.tensors {
+		t := &f.tensors[i]
+		if other, twice := s.byName[t.Name]; twice {
+			return fmt.Errorf("%s: %w: tensor %q is also in %s", name, ErrFormat, t.Name, other.File)
+		}
+		s.byName[t.Name] = t
+		s.names = append(s.names, t.Name)
+	}
+	sort.Strings(s.names)
+	return nil
+}
+
+func (s *Set) checkIndex(weightMap map[string]string) error {
+	for _, name := range shardNames(weightMap) {
+		t, ok := s.byName[name]
+		if !ok || t.File != weightMap[name] {
+			return fmt.Errorf("%s: %w: tensor %q is not in shard %s", IndexFile, ErrFormat, name, weightMap[name])
+		}
+	}
+	for _, name := range s.names {
+		if _, ok := weightMap[name]; !ok {
+			return fmt.Errorf("%s: %w: tensor %q of %s is not in weight_map", IndexFile, ErrFormat, name, s.byName[name].File)
+		}
+	}
+	return nil
+}
+
+// shardNames returns the map's keys in order, so that errors are stable.
+func shardNames(weightMap map[string]string) []string {
+	out := make([]string, 0, len(weightMap))
+	for name := range weightMap {
+		out = append(out, name)
+	}
+	sort.Strings(out)
+	return out
+}
+
+// Tensor returns the tensor of that name, or an error that wraps ErrMissing.
+func (s *Set) Tensor(name string) (*Tensor, error) {
+	t, ok := s.byName[name]
+	if !ok {
+		return nil, fmt.Errorf("%s: tensor %q: %w", strings.Join(s.files, ", "), name, ErrMissing)
+	}
+	return t, nil
+}
+
+// Has tells whether the set holds a tensor of that name.
+func (s *Set) Has(name string) bool { _, ok := s.byName[name]; return ok }
+
+// Names returns the names of all tensors in ascending order.
+func (s *Set) Names() []string { return s.names }
+
+// Files returns the base names of the files, in order of name.
+func (s *Set) Files() []string { return s.files }
+
+// Close unmaps the files. Views returned by Tensor.Bytes end with it.
+func (s *Set) Close() error {
+	var errs []error
+	for _, release := range s.closer {
+		errs = append(errs, release())
+	}
+	s.closer = nil
+	return errors.Join(errs...)
+}
+
+var _ io.Closer = (*Set)(nil)
