@@ -44,8 +44,12 @@ type Finish struct {
 	// Stop is the stop string that matched, empty unless Reason is FinishStop.
 	Stop string
 	// Text is the generated text without special tokens. When a stop string
-	// matched, Text ends with it: whoever must not show it cuts len(Stop) bytes.
+	// matched, Text ends with it: whoever must not show it cuts StopBytes bytes.
 	Text string
+	// StopBytes counts the bytes at the end of Text that belong to the stop
+	// string: fewer than len(Stop) where the text of a special token, which is not
+	// in Text, matched a part of it.
+	StopBytes int
 	// Generated counts the sampled tokens, the end-of-sequence token included.
 	Generated int
 	// Prompt counts the tokens of the prompt.

@@ -1,0 +1,127 @@
+package engine
+
+import (
+	"errors"
+	"fmt"
+	"sync"
+	"sync/atomic"
+
+	"tgi/runtime/llm"
+	"tgi/runtime/sample"
+	"tgi/runtime/sched"
+)
+
+// pickTask is one sequence that picks its next token in this step.
+type pickTask struct {
+	q      *sequence
+	logits []float32
+	pick   sample.Pick
+	err    error // ends the sequence
+	event  Event
+}
+
+// prepareMasks starts computing the masks of the step's sequences and returns a
+// function that waits for them.
+func (e *Engine) prepareMasks() (wait func()) {
+	var masked []*pickTask
+	for i := range e.samples {
+		if e.samples[i].q.masked {
+			masked = append(masked, &e.samples[i])
+		}
+	}
+	return e.parallel(len(masked), func(i int) {
+		t := masked[i]
+		t.err = guard(t.q.chain.PrepareMask)
+	})
+}
+
+// pick draws the tokens of the plan's samples and rates its prompt positions.
+func (e *Engine) pick(plan *sched.Plan, logits []float32) {
+	v := e.shape.Vocab
+	e.scores = e.scores[:0]
+	e.forks = e.forks[:0]
+	k := 0
+	for i := range plan.Rows {
+		r := &plan.Rows[i]
+		if r.Scores > 0 {
+			e.scores = append(e.scores, r)
+		}
+		at := (r.Logit + r.Scores) * v
+		for j := range r.Samples {
+			// A pick overwrites its logits: all but the first get a copy.
+			if j == 0 {
+				e.samples[k].logits = logits[at : at+v : at+v]
+			} else {
+				n := len(e.forks)
+				e.forks = append(e.forks, logits[at:at+v]...)
+				e.samples[k].logits = e.forks[n:]
+			}
+			k++
+		}
+	}
+	n := len(e.scores)
+	run := func(i int) {
+		if i < n {
+			r := e.scores[i]
+			e.lives[r.Seq].rate(r, logits[r.Logit*v:], v)
+			return
+		}
+		e.samples[i-n].draw()
+	}
+	if total := n + len(e.samples); total == 1 { // the usual single stream pays for no goroutine
+		run(0)
+	} else {
+		e.parallel(total, run)()
+	}
+}
+
+// draw picks the token of one sequence.
+func (t *pickTask) draw() {
+	if t.err != nil { // its mask failed
+		return
+	}
+	h := sample.History{Prompt: t.q.seq.Prompt(), Output: t.q.seq.Output()}
+	t.err = guard(func() (err error) {
+		t.pick, err = t.q.chain.Pick(h, t.logits)
+		return err
+	})
+}
+
+// rate sets the log-probabilities of the prompt tokens that follow the row's
+// scored positions.
+func (q *sequence) rate(r *sched.Row, logits []float32, vocab int) {
+	for j := range r.Scores {
+		next := &q.stream.prefill[r.FirstScore+j+1]
+		next.Logprob = sample.PromptLogprob(logits[j*vocab:(j+1)*vocab], next.Token)
+	}
+}
+
+// guard calls f, which may run foreign code, and turns what goes wrong in it into an
+// error that wraps llm.ErrPlugin.
+func guard(f func() error) (err error) {
+	defer func() {
+		if r := recover(); r != nil {
+			err = fmt.Errorf("%w: panic: %v", llm.ErrPlugin, r)
+		}
+	}()
+	err = f()
+	if err != nil && !errors.Is(err, llm.ErrPlugin) {
+		err = fmt.Errorf("%w: %w", llm.ErrPlugin, err)
+	}
+	return err
+}
+
+// parallel runs f(0) … f(n-1) on as many goroutines as there are workers and
+// returns a function that waits for them.
+func (e *Engine) parallel(n int, f func(int)) (wait func()) {
+	var next atomic.Int64
+	var wg sync.WaitGroup
+	for range min(n, e.workers) {
+		wg.Go(func() {
+			for i := int(next.Add(1)) - 1; i < n; i = int(next.Add(1)) - 1 {
+				f(i)
+			}
+		})
+	}
+	return wg.Wait
+}

@@ -1,0 +1,175 @@
+package engine
+
+import (
+	"context"
+	"fmt"
+	"math"
+	"slices"
+	"time"
+
+	"tgi/runtime/llm"
+	"tgi/runtime/sample"
+	"tgi/runtime/sched"
+)
+
+// Request is what Submit accepts.
+type Request struct {
+	// Prompt holds at least one token of the vocabulary; it is copied.
+	Prompt []llm.Token
+	Params llm.Params
+	// N sequences are generated from the prompt, which is computed once; 0 is 1.
+	// Sequence i draws with the seed llm.SeedFor(Params.Seed, i).
+	N int
+	// Plugins returns the user code of sequence i; nil for none. It is called by
+	// Submit; what it returned is used by the engine until the sequence ended.
+	Plugins func(i int) sample.Plugins
+	// Salt keeps requests apart that must not share cached prefixes, for example
+	// because another adapter runs.
+	Salt string
+}
+
+// sequence is what the engine knows of one sequence beside the scheduler.
+type sequence struct {
+	stream *Stream
+	index  int
+	params llm.Params
+	chain  *sample.Chain
+	masked bool // the chain has a masker
+	text   *transcript
+	seq    *sched.Seq // nil until the inbox was drained
+
+	generated int
+	first     time.Duration
+}
+
+// job is a request on its way to the engine's goroutine.
+type job struct {
+	stream *Stream
+	prompt []llm.Token
+	salt   string
+}
+
+// Submit hands a request over and returns at once with the stream of its events,
+// or with an error that wraps llm.ErrInvalid, llm.ErrTooLong, llm.ErrOverloaded,
+// llm.ErrDraining or llm.ErrClosed, and then nothing runs. When ctx is done the request
+// is aborted, in the queue or between two steps, and its stream ends with ctx's cause.
+// Whoever stops reading before the end must cancel ctx or call Stream.Close.
+func (e *Engine) Submit(ctx context.Context, r Request) (*Stream, error) {
+	if r.N == 0 {
+		r.N = 1
+	}
+	if err := e.check(r); err != nil {
+		return nil, err
+	}
+	if ctx.Err() != nil {
+		return nil, context.Cause(ctx)
+	}
+	if err := e.reserve(r.N); err != nil {
+		return nil, err
+	}
+	j, err := e.prepare(r)
+	if err != nil {
+		e.release(r.N)
+		return nil, err
+	}
+	j.stream.unwatch = context.AfterFunc(ctx, func() { e.cancel(j.stream, context.Cause(ctx)) })
+	if err := e.post(j); err != nil {
+		j.stream.unwatch()
+		return nil, err
+	}
+	return j.stream, nil
+}
+
+// check refuses what can never run.
+func (e *Engine) check(r Request) error {
+	if err := e.settings.Check(len(r.Prompt), r.Params.MaxNewTokens, r.N); err != nil {
+		return err
+	}
+	for i, t := range r.Prompt {
+		if int(t) >= e.shape.Vocab {
+			return fmt.Errorf("%w: prompt token %d is %d, the vocabulary has %d", llm.ErrInvalid, i, t, e.shape.Vocab)
+		}
+	}
+	return nil
+}
+
+// prepare builds the request's stream, chains and transcripts.
+func (e *Engine) prepare(r Request) (*job, error) {
+	prompt := slices.Clone(r.Prompt)
+	st := &Stream{engine: e, ready: make(chan struct{}, 1), live: r.N, submitted: time.Now()}
+	if r.Params.PromptLogprobs {
+		st.prefill = make([]PromptToken, len(prompt))
+		for i, t := range prompt {
+			st.prefill[i] = PromptToken{Token: t, Text: e.codec.Text(t), Logprob: float32(math.NaN())}
+		}
+	}
+	for i := range r.N {
+		p := r.Params
+		p.Seed = llm.SeedFor(r.Params.Seed, i)
+		var plug sample.Plugins
+		if r.Plugins != nil {
+			plug = r.Plugins(i)
+		}
+		chain, err := sample.New(p, e.shape.Vocab, plug)
+		if err != nil {
+			return nil, err
+		}
+		st.seqs = append(st.seqs, &sequence{
+			stream: st, index: i, params: p, chain: chain, masked: plug.Masker != nil,
+			text: newTranscript(e.codec, prompt, p.Stop),
+		})
+	}
+	return &job{stream: st, prompt: prompt, salt: r.Salt}, nil
+}
+
+// accept takes the picked token into the sequence and returns its event. The
+// sequence has ended when the event has a Finish: the length limit is tested first,
+// then the end-of-sequence tokens, then the stop strings.
+func (q *sequence) accept(e *Engine, p sample.Pick, now time.Time) Event {
+	eos := e.eos[p.Token]
+	ev := Event{
+		Index: q.index, Token: p.Token, Logprob: p.Logprob, Top: e.topTokens(p.Top),
+		Special: e.codec.Special(p.Token) || eos && !q.params.IgnoreEOS,
+		Timings: Timings{Queued: q.stream.started.Sub(q.stream.submitted), Total: now.Sub(q.stream.submitted)},
+	}
+	if q.generated == 0 {
+		q.first = ev.Timings.Total
+		if q.index == 0 {
+			ev.Prefill = q.stream.prefill
+		}
+	}
+	ev.Timings.First = q.first
+	q.generated++
+
+	var fin llm.Finish
+	switch {
+	case q.generated >= q.params.MaxNewTokens:
+		fin.Reason = llm.FinishLength
+	case eos && !q.params.IgnoreEOS:
+		fin.Reason = llm.FinishEOS
+	}
+	if fin.Reason != llm.FinishNone {
+		ev.Text = q.text.last(p.Token, ev.Special)
+	} else if ev.Text, fin.Stop, fin.StopBytes = q.text.add(p.Token, ev.Special); fin.Stop != "" {
+		fin.Reason = llm.FinishStop
+	}
+	if fin.Reason != llm.FinishNone {
+		fin.Text = string(q.text.visible)
+		fin.Generated, fin.Prompt, fin.Cached = q.generated, len(q.seq.Prompt()), q.seq.Cached()
+		fin.Seed = q.params.Seed
+		ev.Finish = &fin
+	}
+	return ev
+}
+
+// topTokens copies candidates, which are a view, into what an event keeps.
+func (e *Engine) topTokens(c []sample.Candidate) []TopToken {
+	if len(c) == 0 {
+		return nil
+	}
+	out := make([]TopToken, len(c))
+	for i, t := range c {
+		out[i] = TopToken{Token: t.Token, Text: e.codec.Text(t.Token), Logprob: t.Logprob, Special: e.codec.Special(t.Token)}
+	}
+	return out
+}

@@ -1,0 +1,223 @@
+package engine
+
+import (
+	"errors"
+	"fmt"
+	"io"
+	"time"
+
+	"tgi/runtime/llm"
+	"tgi/runtime/sched"
+)
+
+// step does one step and reports whether there was anything to do.
+func (e *Engine) step() bool {
+	begin := time.Now()
+	e.drainInbox()
+	plan := e.sched.Plan()
+	if len(plan.Rows) == 0 {
+		e.note(plan, timing{})
+		return false
+	}
+	e.start(plan, begin)
+
+	t := timing{begin: begin, forward: time.Now()}
+	logits, err := e.forward(plan)
+	t.picked = time.Now()
+	if err != nil {
+		e.dropPlan(plan, err)
+	} else {
+		e.pick(plan, logits)
+		e.commit(plan)
+	}
+	t.end = time.Now()
+	e.note(plan, t)
+	e.emit()
+	return true
+}
+
+// drainInbox adds new requests to the scheduler and aborts the cancelled.
+func (e *Engine) drainInbox() {
+	e.mu.Lock()
+	inbox, cancels := e.inbox, e.cancels
+	e.inbox, e.cancels = nil, nil
+	e.mu.Unlock()
+	for _, j := range inbox {
+		e.add(j)
+	}
+	for _, c := range cancels {
+		e.abort(c.stream, c.cause)
+	}
+}
+
+// add hands a request to the scheduler.
+func (e *Engine) add(j *job) {
+	st := j.stream
+	if st.live == 0 { // cancelled while Submit was under way
+		return
+	}
+	p := st.seqs[0].params
+	seqs, err := e.sched.Add(sched.Job{
+		Prompt: j.prompt, MaxNew: p.MaxNewTokens, N: len(st.seqs), Score: p.PromptLogprobs, Salt: j.salt,
+	})
+	if err != nil { // Submit's check is the same
+		e.abort(st, fmt.Errorf("BUG: engine: accepted request: %w", err))
+		return
+	}
+	for i, q := range seqs {
+		st.seqs[i].seq = q
+		e.lives[q] = st.seqs[i]
+	}
+}
+
+// abort ends the sequences of a stream that still live.
+func (e *Engine) abort(st *Stream, cause error) {
+	for _, q := range st.seqs {
+		if e.lives[q.seq] == q {
+			delete(e.lives, q.seq)
+			e.sched.Abort(q.seq)
+		}
+	}
+	e.end(st, st.live, cause)
+}
+
+// end records that n of a stream's sequences ended, and the stream with the last.
+func (e *Engine) end(st *Stream, n int, final error) {
+	if n == 0 {
+		return
+	}
+	e.release(n)
+	if st.live -= n; st.live == 0 {
+		st.unwatch()
+		st.end(final)
+	}
+}
+
+// start notes for which requests the waiting is over.
+func (e *Engine) start(plan *sched.Plan, at time.Time) {
+	for i := range plan.Rows {
+		if st := e.lives[plan.Rows[i].Seq].stream; st.started.IsZero() {
+			st.started = at
+		}
+	}
+}
+
+// forward has the model compute the plan. Masks depend only on tokens that are
+// known already, so they are computed meanwhile.
+func (e *Engine) forward(plan *sched.Plan) (logits []float32, err error) {
+	e.samples = e.samples[:0]
+	for i := range plan.Rows {
+		for _, q := range plan.Rows[i].Samples {
+			e.samples = append(e.samples, pickTask{q: e.lives[q]})
+		}
+	}
+	wait := e.prepareMasks()
+	defer wait()
+	defer func() {
+		if r := recover(); r != nil {
+			err = fmt.Errorf("%w: panic: %v", llm.ErrBackend, r)
+		}
+		e.mu.Lock()
+		e.health = err
+		e.mu.Unlock()
+	}()
+	if len(plan.Copies) > 0 {
+		if err := e.model.CopyBlocks(plan.Copies); err != nil {
+			return nil, fmt.Errorf("%w: copy blocks: %w", llm.ErrBackend, err)
+		}
+	}
+	logits, err = e.model.Forward(&plan.Step)
+	if err != nil {
+		return nil, fmt.Errorf("%w: %w", llm.ErrBackend, err)
+	}
+	if want := len(plan.Step.LogitRows) * e.shape.Vocab; len(logits) != want {
+		return nil, fmt.Errorf("%w: %d logits for %d rows of %d", llm.ErrBackend, len(logits), want/e.shape.Vocab, e.shape.Vocab)
+	}
+	return logits, nil
+}
+
+// dropPlan ends the sequences of a plan whose forward pass failed.
+func (e *Engine) dropPlan(plan *sched.Plan, err error) {
+	e.samples = e.samples[:0]
+	for _, s := range e.sched.Drop(plan) {
+		e.samples = append(e.samples, pickTask{q: e.lives[s], err: err})
+		delete(e.lives, s)
+	}
+}
+
+// commit applies what was picked: text, ends, and the scheduler's books.
+func (e *Engine) commit(plan *sched.Plan) {
+	e.results = e.results[:0]
+	at := time.Now()
+	for i := range e.samples {
+		t := &e.samples[i]
+		end := t.err != nil
+		if !end {
+			t.event = t.q.accept(e, t.pick, at)
+			end = t.event.Finish != nil
+		}
+		e.results = append(e.results, sched.Result{Token: t.pick.Token, End: end})
+		if end {
+			delete(e.lives, t.q.seq)
+		}
+	}
+	e.sched.Commit(plan, e.results)
+}
+
+// emit hands the step's events to their streams. The blocks of what ended are free
+// by now and its place is open again before its reader hears of the end.
+func (e *Engine) emit() {
+	for i := range e.samples {
+		t := &e.samples[i]
+		st := t.q.stream
+		if t.err == nil && t.event.Finish == nil {
+			st.push(item{event: t.event})
+			continue
+		}
+		if t.err != nil {
+			t.event = Event{Index: t.q.index}
+		}
+		st.push(item{event: t.event, err: t.err})
+		e.end(st, 1, io.EOF)
+	}
+	clear(e.samples)
+}
+
+// failAll ends everything that was accepted.
+func (e *Engine) failAll(err error) {
+	e.drainInbox()
+	for _, q := range e.lives {
+		e.abort(q.stream, err)
+	}
+}
+
+// note keeps the figures of a step, tells the observer and, when asked to, checks
+// the books. A book that does not balance could hand one request's text to another,
+// so it closes the engine.
+func (e *Engine) note(plan *sched.Plan, t timing) {
+	e.mu.Lock()
+	if len(plan.Rows) > 0 {
+		e.stats.Steps++
+		e.stats.Preempted += plan.Preempted
+	}
+	e.stats.Waiting, e.stats.Running = e.sched.Waiting(), e.sched.Running()
+	e.stats.KVUsed, e.stats.KVCached, e.stats.KVTotal = e.sched.Cache()
+	stats := e.stats
+	e.mu.Unlock()
+	if e.observer != nil && len(plan.Rows) > 0 {
+		e.observer.Step(newReport(plan, t, stats))
+	}
+	if e.verify {
+		if err := e.checkBooks(); err != nil {
+			e.shut(err)
+		}
+	}
+}
+
+// checkBooks verifies the scheduler's books and that both sides know the same sequences.
+func (e *Engine) checkBooks() error {
+	if n := e.sched.Waiting() + e.sched.Running(); n != len(e.lives) {
+		return errors.Join(fmt.Errorf("BUG: engine: %d sequences, %d in the scheduler", len(e.lives), n), e.sched.Check())
+	}
+	return e.sched.Check()
+}

@@ -1,0 +1,63 @@
+package engine
+
+// stopMatcher finds the first place where one of several strings ends in a text
+// that arrives in pieces. It looks at each byte once for each string, so that
+// neither the length of the text nor the way it is cut into pieces matters.
+type stopMatcher struct {
+	stops []stopString
+}
+
+type stopString struct {
+	text string
+	// fail[i] is the length of the longest proper prefix of text that is also a
+	// suffix of text[:i+1] (Knuth, Morris, Pratt).
+	fail []int
+	have int // bytes of text that the end of the input matches
+}
+
+// newStopMatcher returns a matcher; empty strings are left out.
+func newStopMatcher(stops []string) *stopMatcher {
+	m := &stopMatcher{}
+	for _, s := range stops {
+		if s == "" {
+			continue
+		}
+		fail := make([]int, len(s))
+		for i, k := 1, 0; i < len(s); i++ {
+			for k > 0 && s[i] != s[k] {
+				k = fail[k-1]
+			}
+			if s[i] == s[k] {
+				k++
+			}
+			fail[i] = k
+		}
+		m.stops = append(m.stops, stopString{text: s, fail: fail})
+	}
+	return m
+}
+
+// feed takes the next piece. When a stop string ends in it, feed returns the
+// string and how many bytes of the piece there are up to its end; of several that
+// end at the same byte the one named first wins. Otherwise it returns "", 0. It
+// must not be called again after a match.
+func (m *stopMatcher) feed(piece string) (stop string, cut int) {
+	for i := 0; i < len(piece); i++ {
+		for j := range m.stops {
+			if s := &m.stops[j]; s.step(piece[i]) {
+				return s.text, i + 1
+			}
+		}
+	}
+	return "", 0
+}
+
+func (s *stopString) step(c byte) (matched bool) {
+	for s.have > 0 && s.text[s.have] != c {
+		s.have = s.fail[s.have-1]
+	}
+	if s.text[s.have] == c {
+		s.have++
+	}
+	return s.have == len(s.text)
+}

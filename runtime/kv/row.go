@@ -1,0 +1,52 @@
+package kv
+
+import (
+	"crypto/sha256"
+	"encoding/binary"
+
+	"tgi/runtime/llm"
+)
+
+// Key names the contents of one full block: the tokens in it, all tokens before
+// it, and the row's salt. It is a SHA-256 sum, so that nobody can craft a prompt
+// whose key collides with another's and read that other's text back.
+type Key [sha256.Size]byte
+
+// Row is the cache of one sequence. Its zero value is not ready, see NewRow.
+type Row struct {
+	salt   Key
+	blocks []int32
+	n      int
+	// keys[i] names block i of the sequence. The tokens of a sequence only grow,
+	// so keys outlive a preemption and are computed once.
+	keys []Key
+}
+
+// NewRow returns an empty row. Rows share blocks only with rows of equal salt
+// (say, the adapter that runs).
+func NewRow(salt string) *Row {
+	return &Row{salt: sha256.Sum256([]byte(salt))}
+}
+
+// Len returns the number of tokens whose keys and values are computed.
+func (r *Row) Len() int { return r.n }
+
+// Blocks returns the row's blocks in order of position. It is a view that ends
+// with the next change of the row.
+func (r *Row) Blocks() []int32 { return r.blocks }
+
+// key returns the key of block i of tokens, which must be full, and remembers it.
+func (p *Pool) key(r *Row, tokens []llm.Token, i int) Key {
+	for j := len(r.keys); j <= i; j++ {
+		parent := &r.salt
+		if j > 0 {
+			parent = &r.keys[j-1]
+		}
+		buf := append(p.scratch[:0], parent[:]...)
+		for _, t := range tokens[j*p.size : (j+1)*p.size] {
+			buf = binary.LittleEndian.AppendUint32(buf, t)
+		}
+		r.keys = append(r.keys, sha256.Sum256(buf))
+	}
+	return r.keys[i]
+}

@@ -1,0 +1,246 @@
+// Package sched decides what runs next. It knows sequences, the books of the
+// cache and its settings; no clock, no device, no goroutine. The same calls in the
+// same order always give the same plans.
+//
+// A step is Plan, then computing what it says, then Commit. Sequences run in the
+// order of their arrival:
+//
+//   - every running row whose tokens are computed but one gets its token in every step;
+//   - what the step's budget leaves goes to prompts, the oldest first, in chunks;
+//   - who waits is admitted in order, and nobody overtakes one that does not fit yet.
+//
+// When a row needs a block and there is none, the youngest running sequence steps
+// back: its blocks are given up and its tokens, prompt and output, are computed
+// again when there is room. The oldest sequence is never made to step back for
+// another and a request is only accepted if it fits the cache alone, hence every
+// sequence ends.
+package sched
+
+import (
+	"fmt"
+
+	"tgi/runtime/kv"
+	"tgi/runtime/llm"
+)
+
+// Scheduler holds the sequences of one model. It is not safe for concurrent use.
+type Scheduler struct {
+	set     Settings
+	pool    *kv.Pool
+	waiting queue
+	running queue
+	nextID  uint64
+	// sinceAdmit counts steps in which no new sequence was admitted.
+	sinceAdmit int
+	planned    bool // between Plan and Commit
+	plan       Plan
+}
+
+// New returns a scheduler without sequences.
+func New(set Settings, sh Shape) (*Scheduler, error) {
+	set, err := set.resolve(sh)
+	if err != nil {
+		return nil, err
+	}
+	pool, err := kv.New(kv.Config{
+		Blocks:    set.MaxBatchTotalTokens / sh.BlockSize,
+		BlockSize: sh.BlockSize,
+		Share:     !set.NoPrefixSharing,
+	})
+	if err != nil {
+		return nil, err
+	}
+	return &Scheduler{set: set, pool: pool}, nil
+}
+
+// Settings returns the settings with every default filled in. It may be called
+// from any goroutine.
+func (s *Scheduler) Settings() Settings { return s.set }
+
+// Job is what Add accepts.
+type Job struct {
+	// Prompt holds at least one token. The scheduler keeps it and does not write to it.
+	Prompt []llm.Token
+	// MaxNew bounds the tokens that Commit will append.
+	MaxNew int
+	// N sequences start from the prompt; >= 1.
+	N int
+	// Score asks for the logits of all prompt positions. Nothing is skipped in the
+	// cache then.
+	Score bool
+	// Salt keeps apart what may not share cache blocks.
+	Salt string
+}
+
+// Add puts the job's sequences at the end of the queue. The first leads: the
+// others fork from it once its prompt is computed. The error is Settings.Check's.
+func (s *Scheduler) Add(j Job) ([]*Seq, error) {
+	if err := s.set.Check(len(j.Prompt), j.MaxNew, j.N); err != nil {
+		return nil, err
+	}
+	seqs := make([]*Seq, j.N)
+	for i := range seqs {
+		s.nextID++
+		seqs[i] = &Seq{
+			id:     s.nextID,
+			state:  following,
+			tokens: j.Prompt[:len(j.Prompt):len(j.Prompt)],
+			prompt: len(j.Prompt),
+			max:    j.MaxNew,
+		}
+		seqs[i].self[0] = seqs[i]
+	}
+	lead := seqs[0]
+	lead.state, lead.row, lead.score = waiting, kv.NewRow(j.Salt), j.Score
+	lead.followers = append([]*Seq(nil), seqs[1:]...)
+	for _, f := range lead.followers {
+		f.leader = lead
+	}
+	s.waiting.insert(lead)
+	return seqs, nil
+}
+
+// Abort ends a sequence wherever it is and frees its blocks at once. Followers
+// that still wait for its prompt end with it. Ended sequences are left alone. It
+// must not be called between Plan and Commit, except for sequences of a plan that
+// will not be committed; see Drop.
+func (s *Scheduler) Abort(q *Seq) {
+	switch q.state {
+	case waiting:
+		s.waiting.remove(q)
+	case running:
+		s.running.remove(q)
+		s.pool.Give(q.row)
+	case following:
+		l := q.leader
+		for i, f := range l.followers {
+			if f == q {
+				l.followers = append(l.followers[:i:i], l.followers[i+1:]...)
+				break
+			}
+		}
+	}
+	q.state = ended
+	for _, f := range q.followers {
+		f.state = ended
+	}
+	q.followers = nil
+}
+
+// Drop ends the sequences of a plan that could not be computed and returns them.
+func (s *Scheduler) Drop(p *Plan) []*Seq {
+	s.planned = false
+	var out []*Seq
+	for _, r := range p.Rows {
+		out = append(append(out, r.Seq), r.Seq.followers...)
+		s.Abort(r.Seq)
+	}
+	return out
+}
+
+// Result is what became of one sample of a plan.
+type Result struct {
+	// Token is appended to the sequence unless End is set.
+	Token llm.Token
+	// End ends the sequence and frees its blocks.
+	End bool
+}
+
+// Commit records that the plan was computed. results are in the order of the
+// plan's samples: row by row, each row's Samples.
+func (s *Scheduler) Commit(p *Plan, results []Result) {
+	s.planned = false
+	k := 0
+	for i := range p.Rows {
+		r := &p.Rows[i]
+		q := r.Seq
+		s.pool.Commit(q.row, q.tokens[:r.Start+r.Len])
+		q.scored = max(q.scored, r.FirstScore+r.Scores)
+		for _, f := range q.followers[:max(len(r.Samples)-1, 0)] {
+			f.row, f.leader, f.cached = s.pool.Fork(q.row), nil, q.cached
+		}
+		for _, m := range r.Samples {
+			s.settle(m, results[k])
+			k++
+		}
+		if len(r.Samples) > 0 {
+			q.followers = nil
+		}
+	}
+}
+
+// settle applies the result of one sample to its sequence.
+func (s *Scheduler) settle(q *Seq, r Result) {
+	if r.End {
+		if q.state == running {
+			s.running.remove(q)
+		}
+		s.pool.Give(q.row)
+		q.state = ended
+		return
+	}
+	q.tokens = append(q.tokens, r.Token)
+	if q.state == running {
+		return
+	}
+	// A fork: it runs beside its leader, or waits like one that stepped back.
+	if len(s.running) < s.set.MaxBatchSize {
+		q.state = running
+		q.stints = 1
+		s.running.insert(q)
+	} else {
+		q.state = waiting
+		q.stints = 1
+		s.pool.Give(q.row)
+		s.waiting.insert(q)
+	}
+}
+
+// Waiting returns how many sequences wait: those in the queue and their followers.
+func (s *Scheduler) Waiting() int { return rows(s.waiting) }
+
+// Running returns how many sequences run, followers included.
+func (s *Scheduler) Running() int { return rows(s.running) }
+
+func rows(l queue) int {
+	n := len(l)
+	for _, q := range l {
+		n += len(q.followers)
+	}
+	return n
+}
+
+// Cache returns the blocks in use, those that can be found again, and all.
+func (s *Scheduler) Cache() (used, cached, total int) {
+	return s.pool.Used(), s.pool.Cached(), s.pool.Total()
+}
+
+// Check verifies the scheduler's books and those of the cache. A non-nil error is
+// a bug of this program.
+func (s *Scheduler) Check() error {
+	var held []*kv.Row
+	for name, l := range map[string]queue{"waiting": s.waiting, "running": s.running} {
+		for i, q := range l {
+			if i > 0 && l[i-1].id >= q.id {
+				return fmt.Errorf("BUG: sched: %s sequences %d and %d are out of order", name, l[i-1].id, q.id)
+			}
+			want := waiting
+			if name == "running" {
+				want = running
+				held = append(held, q.row)
+			} else if n := len(q.row.Blocks()); n != 0 {
+				return fmt.Errorf("BUG: sched: sequence %d waits and holds %d blocks", q.id, n)
+			}
+			if q.state != want || len(q.tokens) > q.prompt+q.max || q.left() < 1 {
+				return fmt.Errorf("BUG: sched: %s sequence %d has state %d, %d of %d+%d tokens, %d left",
+					name, q.id, q.state, len(q.tokens), q.prompt, q.max, q.left())
+			}
+			for _, f := range q.followers {
+				if f.state != following || f.leader != q {
+					return fmt.Errorf("BUG: sched: sequence %d does not follow %d", f.id, q.id)
+				}
+			}
+		}
+	}
+	return s.pool.Check(held)
+}

@@ -1,0 +1,83 @@
+package sched
+
+import (
+	"slices"
+
+	"tgi/runtime/kv"
+	"tgi/runtime/llm"
+)
+
+// Seq is one sequence from Add until it ended. Its fields change only inside the
+// calls of its Scheduler.
+type Seq struct {
+	id     uint64 // order of arrival: less is older
+	state  state
+	tokens []llm.Token // prompt and output
+	prompt int         // tokens of the prompt
+	max    int         // tokens to generate at most
+	row    *kv.Row
+
+	score  bool // the logits of prompt positions are wanted
+	scored int  // how many prompt positions have had theirs
+	cached int  // prompt tokens found in the cache when first admitted
+	stints int  // times admitted
+	// followers start where this sequence's prompt ends, sharing its cache.
+	followers []*Seq
+	leader    *Seq    // whose follower it is, until then
+	self      [1]*Seq // the sequence, as the usual Samples of its row
+}
+
+type state uint8
+
+const (
+	waiting state = iota
+	running
+	following // waits for its leader's prompt
+	ended
+)
+
+// Prompt returns the prompt's tokens: a view, not to be changed.
+func (q *Seq) Prompt() []llm.Token { return q.tokens[:q.prompt:q.prompt] }
+
+// Output returns the tokens generated so far: a view that stays valid but does not grow.
+func (q *Seq) Output() []llm.Token { return q.tokens[q.prompt:len(q.tokens):len(q.tokens)] }
+
+// Cached returns how many prompt tokens the sequence found computed when it was
+// first admitted.
+func (q *Seq) Cached() int { return q.cached }
+
+// Followers returns the sequences that will fork from this one after its prompt: a view.
+func (q *Seq) Followers() []*Seq { return q.followers }
+
+// left returns how many known tokens are not computed yet; >= 1 while it lives.
+func (q *Seq) left() int { return len(q.tokens) - q.row.Len() }
+
+// scoring reports whether logits of prompt positions are still wanted. The
+// prompt's last position is not among them, since its logits pick a token.
+func (q *Seq) scoring() bool { return q.score && q.scored < q.prompt-1 }
+
+// queue is a list of sequences, oldest first.
+type queue []*Seq
+
+func (l queue) find(q *Seq) (int, bool) {
+	return slices.BinarySearchFunc(l, q.id, func(e *Seq, id uint64) int {
+		switch {
+		case e.id < id:
+			return -1
+		case e.id > id:
+			return 1
+		}
+		return 0
+	})
+}
+
+func (l *queue) insert(q *Seq) {
+	i, _ := l.find(q)
+	*l = slices.Insert(*l, i, q)
+}
+
+func (l *queue) remove(q *Seq) {
+	if i, ok := l.find(q); ok {
+		*l = slices.Delete(*l, i, i+1)
+	}
+}
