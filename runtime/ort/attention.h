@@ -1,0 +1,89 @@
+// Paged attention on the CPU: what a call is, how it is cut into units, and
+// the kernels that run a unit.
+//
+// The cache holds blocks of PA_BLOCK tokens. A block's keys lie transposed,
+// [kv_head][head_size][PA_BLOCK], so that the scores of 16 keys are plain
+// multiply-adds; its values lie [kv_head][PA_BLOCK][head_size].
+//
+// A call has two phases with a barrier between them: first the new keys and
+// values of all tokens are written, then all tokens attend. So a row may read
+// what another row of the same call writes (two sequences that share a prefix
+// which one of them is still computing).
+//
+// Keys are taken in chunks that start at multiples of PA_CHUNK of the
+// sequence's positions. Each chunk gives a partial result of its own, and the
+// partials are merged in order. The result of a token therefore depends on its
+// own sequence alone: not on its neighbours in the batch, not on how a prompt
+// was cut into steps, not on how units were spread over threads.
+#ifndef TGI_ATTENTION_H
+#define TGI_ATTENTION_H
+
+#include <stdint.h>
+
+enum {
+	PA_BLOCK = 16,      // tokens of a cache block
+	PA_CHUNK = 256,     // keys of one partial result
+	PA_ROWS = 48,       // most query rows of one unit
+	PA_MAX_HEAD = 256,  // largest head size
+};
+
+// pa_call is one node's work. Strides are in floats from one token to the next.
+struct pa_call {
+	const float *q, *k, *v;
+	int64_t q_stride, k_stride, v_stride;
+	float *k_cache, *v_cache;
+	float *out;  // [tokens, heads*head_size]
+	const int32_t *cu_seqlens, *past_lens, *block_table, *slots;
+	const int32_t *positions;  // of each token in its sequence
+	const float *cos, *sin;    // [positions, half]; null without rotary embedding
+	const float *q_norm, *k_norm;  // [head_size]; null without normalisation
+	int64_t tokens, rows, max_blocks;
+	int heads, kv_heads, group, head_size;
+	int half;         // rotated pairs of a head
+	int interleaved;  // pairs are (2i, 2i+1) instead of (i, i+half)
+	int window;       // keys that a token sees, itself included; 0 is all
+	float scale, epsilon;
+};
+
+// pa_unit is the attention of some query rows of one sequence and key/value
+// head over some chunks. A sequence with S tokens has S*group query rows per
+// key/value head: row r is token r/group, head group*kv_head + r%group.
+struct pa_unit {
+	int32_t row, kv_head;
+	int32_t first, count;            // query rows, count <= PA_ROWS
+	int32_t first_chunk, end_chunk;  // chunks
+	float *partials;  // [chunk][count][pa_stride]; null: merge and write the result
+};
+
+// pa_stride is the length of one query row's partial result: the weighted sum
+// of values, then the largest score, then the sum of weights.
+static inline int pa_stride(int head_size) { return head_size + 8; }
+
+// pa_kernel is one implementation for one kind of CPU.
+struct pa_kernel {
+	const char *name;
+	// write stores the keys and values of tokens [from, to).
+	void (*write)(const struct pa_call *, int64_t from, int64_t to);
+	// attend runs a unit.
+	void (*attend)(const struct pa_call *, const struct pa_unit *);
+	// merge writes the result of a query tile whose chunks, all of them from the
+	// first to the last, lie at u->partials.
+	void (*merge)(const struct pa_call *, const struct pa_unit *u);
+};
+
+extern const struct pa_kernel pa_portable;
+#if defined(__x86_64__)
+extern const struct pa_kernel pa_avx2, pa_avx512;
+#elif defined(__aarch64__)
+extern const struct pa_kernel pa_neon;
+#endif
+
+// pa_choose selects the kernel by name, or the best one this CPU runs when the
+// name is empty. It returns the kernel's name, or null when the CPU lacks it or
+// there is none of that name. It must not run beside a call.
+const char *pa_choose(const char *name);
+
+// pa_current is the selected kernel.
+const struct pa_kernel *pa_current(void);
+
+#endif

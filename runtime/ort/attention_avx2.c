@@ -1,0 +1,35 @@
+// Paged attention with AVX2 and FMA.
+
+#if defined(__x86_64__)
+
+#include <immintrin.h>
+
+#define PA_NAME(x) avx2_##x
+#define PA_TARGET __attribute__((target("avx2,fma")))
+#define PA_W 8
+#define PA_TILE 6
+// Sixteen registers: rows times vectors of sums, the vectors, one broadcast.
+#define PA_KBLOCKS(rt) ((rt) <= 2 ? 2 : 1)
+#define PA_VSLICE(rt) ((rt) <= 2 ? 4 : 2)
+
+typedef __m256 vf;
+#define v_load _mm256_loadu_ps
+#define v_store _mm256_storeu_ps
+#define v_load_half v_load
+#define v_store_half v_store
+#define v_set _mm256_set1_ps
+#define v_add _mm256_add_ps
+#define v_sub _mm256_sub_ps
+#define v_mul _mm256_mul_ps
+#define v_max _mm256_max_ps
+#define v_fma _mm256_fmadd_ps
+#define v_round(x) _mm256_round_ps(x, _MM_FROUND_TO_NEAREST_INT | _MM_FROUND_NO_EXC)
+#define v_pow2(n) \
+	_mm256_castsi256_ps(_mm256_slli_epi32(_mm256_add_epi32(_mm256_cvtps_epi32(n), _mm256_set1_epi32(127)), 23))
+#define v_zero_below(x, limit, y) _mm256_andnot_ps(_mm256_cmp_ps(x, limit, _CMP_LT_OQ), y)
+
+#include "attention_kernel.h"
+
+const struct pa_kernel pa_avx2 = {"avx2", avx2_write, avx2_attend, avx2_merge};
+
+#endif

@@ -1,0 +1,314 @@
+// The kernels of attention.h, written once over short vectors. A file that
+// includes this one defines first:
+//
+//	PA_NAME(x)       the name of x in this variant
+//	PA_TARGET        function attribute that admits the instructions
+//	PA_W             floats of a vector: 4, 8 or 16
+//	PA_TILE          most query rows held in registers at once
+//	PA_KBLOCKS(rt), PA_VSLICE(rt)  key blocks, value vectors taken at once with rt rows
+//	vf and v_load, v_store, v_load_half, v_store_half, v_set, v_add, v_sub,
+//	v_mul, v_max, v_fma(a,b,c)=a*b+c, v_round, v_pow2, v_zero_below(x,limit,y)
+//
+// Every sum that decides a result is written with v_fma, so that all widths of
+// tile round alike.
+
+#include <math.h>
+#include <string.h>
+
+#include "attention.h"
+
+#if defined(__clang__)
+#define PA_UNROLL _Pragma("unroll")
+#else
+#define PA_UNROLL _Pragma("GCC unroll 16")
+#endif
+#define PA_INLINE PA_TARGET static inline __attribute__((always_inline))
+
+// exp for x <= 0, zero below the smallest normal result (-inf included):
+// 2^n * e^f with |f| <= ln2/2 and the polynomial of Cephes' expf.
+PA_INLINE vf PA_NAME(exp)(vf x) {
+	const vf limit = v_set(-87.33654f);
+	vf c = v_max(x, limit);
+	vf n = v_round(v_mul(c, v_set(1.44269504088896341f)));
+	vf f = v_fma(n, v_set(-0.693359375f), c);
+	f = v_fma(n, v_set(2.12194440e-4f), f);
+	vf p = v_set(1.9875691500e-4f);
+	p = v_fma(p, f, v_set(1.3981999507e-3f));
+	p = v_fma(p, f, v_set(8.3334519073e-3f));
+	p = v_fma(p, f, v_set(4.1665795894e-2f));
+	p = v_fma(p, f, v_set(1.6666665459e-1f));
+	p = v_fma(p, f, v_set(5.0000001201e-1f));
+	p = v_add(v_fma(p, v_mul(f, f), f), v_set(1.0f));
+	return v_zero_below(x, limit, v_mul(p, v_pow2(n)));
+}
+
+// prepare copies one head to dst, normalised and rotated as the call asks.
+PA_TARGET static void PA_NAME(prepare)(const struct pa_call *c, const float *src, const float *norm, int32_t position,
+                                       float *dst) {
+	const int hd = c->head_size, half = c->half;
+	if (norm) {
+		float lane[8] = {0}, sum = 0;
+		for (int d = 0; d < hd; d += 8)
+			for (int j = 0; j < 8; j++) lane[j] += src[d + j] * src[d + j];
+		for (int j = 0; j < 8; j++) sum += lane[j];
+		const float inv = 1.0f / sqrtf(sum / (float)hd + c->epsilon);
+		for (int d = 0; d < hd; d++) dst[d] = src[d] * inv * norm[d];
+	} else {
+		memcpy(dst, src, (size_t)hd * sizeof(float));
+	}
+	if (!c->cos) return;
+	const float *cs = c->cos + (int64_t)position * half, *sn = c->sin + (int64_t)position * half;
+	const int step = c->interleaved ? 2 : 1, apart = c->interleaved ? 1 : half;
+	for (int i = 0; i < half; i++) {
+		const float a = dst[i * step], b = dst[i * step + apart];
+		dst[i * step] = a * cs[i] - b * sn[i];
+		dst[i * step + apart] = b * cs[i] + a * sn[i];
+	}
+}
+
+PA_TARGET static void PA_NAME(write)(const struct pa_call *c, int64_t from, int64_t to) {
+	const int hd = c->head_size;
+	float key[PA_MAX_HEAD];
+	for (int64_t t = from; t < to; t++) {
+		const int32_t slot = c->slots[t];
+		if (slot < 0) continue;
+		const int64_t block = slot / PA_BLOCK;
+		const int at = slot % PA_BLOCK;
+		for (int h = 0; h < c->kv_heads; h++) {
+			const int64_t base = (block * c->kv_heads + h) * hd * PA_BLOCK;
+			PA_NAME(prepare)(c, c->k + t * c->k_stride + (int64_t)h * hd, c->k_norm, c->positions[t], key);
+			float *k = c->k_cache + base + at;
+			for (int d = 0; d < hd; d++) k[d * PA_BLOCK] = key[d];
+			memcpy(c->v_cache + base + (int64_t)at * hd, c->v + t * c->v_stride + (int64_t)h * hd,
+			       (size_t)hd * sizeof(float));
+		}
+	}
+}
+
+// scores of nb blocks of keys for rt query rows: out[i][16*b+p]. The queries
+// lie [head_size][rt].
+PA_INLINE void PA_NAME(scores)(const int rt, const int nb, const float *q, const float *const *keys, int hd,
+                               float (*out)[PA_CHUNK]) {
+	enum { PER = PA_BLOCK / PA_W };
+	vf acc[8][4 * PER];
+	PA_UNROLL for (int i = 0; i < rt; i++) {
+		PA_UNROLL for (int j = 0; j < nb * PER; j++) acc[i][j] = v_set(0);
+	}
+	for (int d = 0; d < hd; d++) {
+		vf k[4 * PER];
+		PA_UNROLL for (int j = 0; j < nb * PER; j++) k[j] = v_load(keys[j / PER] + d * PA_BLOCK + (j % PER) * PA_W);
+		PA_UNROLL for (int i = 0; i < rt; i++) {
+			const vf x = v_set(q[d * rt + i]);
+			PA_UNROLL for (int j = 0; j < nb * PER; j++) acc[i][j] = v_fma(k[j], x, acc[i][j]);
+		}
+	}
+	PA_UNROLL for (int i = 0; i < rt; i++) {
+		PA_UNROLL for (int j = 0; j < nb * PER; j++) v_store(out[i] + j * PA_W, acc[i][j]);
+	}
+}
+
+// softmax turns the scores of a row into weights relative to their maximum and
+// stores that maximum and the weights' sum. Scores outside [lo, hi) count as
+// absent; the row spans [begin, end), multiples of the block size.
+PA_INLINE void PA_NAME(softmax)(float *s, int begin, int end, int lo, int hi, float *max, float *sum) {
+	if (lo < begin) lo = begin;
+	if (hi > end) hi = end;
+	if (lo >= hi) {
+		memset(s + begin, 0, (size_t)(end - begin) * sizeof(float));
+		*max = -INFINITY;
+		*sum = 0;
+		return;
+	}
+	for (int p = begin; p < lo; p++) s[p] = -INFINITY;
+	for (int p = hi; p < end; p++) s[p] = -INFINITY;
+	float lane[PA_W];
+	vf m = v_load(s + begin);
+	for (int p = begin + PA_W; p < end; p += PA_W) m = v_max(m, v_load(s + p));
+	v_store(lane, m);
+	float top = lane[0];
+	for (int j = 1; j < PA_W; j++) top = lane[j] > top ? lane[j] : top;
+	vf total = v_set(0);
+	m = v_set(top);
+	for (int p = begin; p < end; p += PA_W) {
+		const vf w = PA_NAME(exp)(v_sub(v_load(s + p), m));
+		v_store(s + p, w);
+		total = v_add(total, w);
+	}
+	v_store(lane, total);
+	float all = 0;
+	for (int j = 0; j < PA_W; j++) all += lane[j];
+	*max = top;
+	*sum = all;
+}
+
+// values adds up n vectors of weighted values for rt rows over the keys
+// [begin, end) of a chunk. half says that the one vector has only 8 floats.
+PA_INLINE void PA_NAME(values)(const int rt, const int n, const int half, float (*w)[PA_CHUNK],
+                               const float *const *values, int hd, int begin, int end, int x, float *out, int stride) {
+	vf acc[8][4];
+	PA_UNROLL for (int i = 0; i < rt; i++) {
+		PA_UNROLL for (int j = 0; j < n; j++) acc[i][j] = v_set(0);
+	}
+	for (int p = begin; p < end;) {
+		const int stop = (p / PA_BLOCK + 1) * PA_BLOCK < end ? (p / PA_BLOCK + 1) * PA_BLOCK : end;
+		const float *v = values[p / PA_BLOCK] + (p % PA_BLOCK) * hd + x;
+		for (; p < stop; p++, v += hd) {
+			vf y[4];
+			PA_UNROLL for (int j = 0; j < n; j++) y[j] = half ? v_load_half(v) : v_load(v + j * PA_W);
+			PA_UNROLL for (int i = 0; i < rt; i++) {
+				const vf a = v_set(w[i][p]);
+				PA_UNROLL for (int j = 0; j < n; j++) acc[i][j] = v_fma(y[j], a, acc[i][j]);
+			}
+		}
+	}
+	PA_UNROLL for (int i = 0; i < rt; i++) {
+		PA_UNROLL for (int j = 0; j < n; j++) {
+			if (half)
+				v_store_half(out + i * stride + x, acc[i][j]);
+			else
+				v_store(out + i * stride + x + j * PA_W, acc[i][j]);
+		}
+	}
+}
+
+// pa_tile is some query rows against one chunk.
+struct PA_NAME(tile) {
+	const float *q;              // [head_size][rows]
+	const float *const *keys;    // of each block of the chunk
+	const float *const *values;  // of each block of the chunk
+	const int *lo, *hi;          // keys that each row sees, relative to the chunk
+	int begin, end;              // keys that any row sees, relative to the chunk
+	int head_size;
+	float *out;  // partial results, pa_stride apart
+};
+
+PA_INLINE void PA_NAME(tile_of)(const int rt, const struct PA_NAME(tile) *t) {
+	float s[8][PA_CHUNK] __attribute__((aligned(64)));
+	const int hd = t->head_size, stride = pa_stride(hd);
+	const int first = t->begin / PA_BLOCK, last = (t->end + PA_BLOCK - 1) / PA_BLOCK;
+	int b = first;
+	for (; b + PA_KBLOCKS(rt) <= last; b += PA_KBLOCKS(rt))
+		PA_NAME(scores)(rt, PA_KBLOCKS(rt), t->q, t->keys + b, hd, (float (*)[PA_CHUNK])(s[0] + b * PA_BLOCK));
+	for (; b < last; b++)
+		PA_NAME(scores)(rt, 1, t->q, t->keys + b, hd, (float (*)[PA_CHUNK])(s[0] + b * PA_BLOCK));
+	for (int i = 0; i < rt; i++) {
+		float *tail = t->out + i * stride + hd;
+		PA_NAME(softmax)(s[i], first * PA_BLOCK, last * PA_BLOCK, t->lo[i], t->hi[i], tail, tail + 1);
+	}
+	int x = 0;
+	for (; x + PA_VSLICE(rt) * PA_W <= hd; x += PA_VSLICE(rt) * PA_W)
+		PA_NAME(values)(rt, PA_VSLICE(rt), 0, s, t->values, hd, t->begin, t->end, x, t->out, stride);
+	for (; x + PA_W <= hd; x += PA_W) PA_NAME(values)(rt, 1, 0, s, t->values, hd, t->begin, t->end, x, t->out, stride);
+	if (x < hd) PA_NAME(values)(rt, 1, 1, s, t->values, hd, t->begin, t->end, x, t->out, stride);
+}
+
+PA_TARGET static void PA_NAME(run_tile)(int rows, const struct PA_NAME(tile) *t) {
+	switch (rows) {
+	case 1: PA_NAME(tile_of)(1, t); break;
+	case 2: PA_NAME(tile_of)(2, t); break;
+	case 3: PA_NAME(tile_of)(3, t); break;
+	case 4: PA_NAME(tile_of)(4, t); break;
+#if PA_TILE > 4
+	case 5: PA_NAME(tile_of)(5, t); break;
+	case 6: PA_NAME(tile_of)(6, t); break;
+#endif
+#if PA_TILE > 6
+	case 7: PA_NAME(tile_of)(7, t); break;
+	case 8: PA_NAME(tile_of)(8, t); break;
+#endif
+	}
+}
+
+// add merges one partial result into a running one.
+PA_TARGET static __attribute__((noinline)) void PA_NAME(add)(float *into, const float *part, int hd) {
+	if (part[hd + 1] == 0) return;
+	if (into[hd + 1] == 0) {
+		memcpy(into, part, (size_t)(hd + 2) * sizeof(float));
+		return;
+	}
+	const float top = into[hd] > part[hd] ? into[hd] : part[hd];
+	const float a = expf(into[hd] - top), b = expf(part[hd] - top);
+	for (int d = 0; d < hd; d++) into[d] = into[d] * a + part[d] * b;
+	into[hd] = top;
+	into[hd + 1] = into[hd + 1] * a + part[hd + 1] * b;
+}
+
+// finish writes the result of a query row.
+PA_TARGET static __attribute__((noinline)) void PA_NAME(finish)(const struct pa_call *c, const struct pa_unit *u, int i,
+                                                                const float *state) {
+	const int hd = c->head_size, r = u->first + i;
+	const int64_t t = c->cu_seqlens[u->row] + r / c->group;
+	float *out = c->out + (t * c->heads + (int64_t)u->kv_head * c->group + r % c->group) * hd;
+	const float inv = 1.0f / state[hd + 1];
+	for (int d = 0; d < hd; d++) out[d] = state[d] * inv;
+}
+
+PA_TARGET static void PA_NAME(merge)(const struct pa_call *c, const struct pa_unit *u) {
+	const int hd = c->head_size, stride = pa_stride(hd);
+	float state[PA_MAX_HEAD + 8];
+	for (int i = 0; i < u->count; i++) {
+		state[hd + 1] = 0;
+		for (int n = 0; n < u->end_chunk - u->first_chunk; n++)
+			PA_NAME(add)(state, u->partials + ((int64_t)n * u->count + i) * stride, hd);
+		PA_NAME(finish)(c, u, i, state);
+	}
+}
+
+// The query rows of a unit are cut into tiles of nearly equal height.
+PA_TARGET static void PA_NAME(attend)(const struct pa_call *c, const struct pa_unit *u) {
+	float q[PA_ROWS * PA_MAX_HEAD], state[PA_ROWS * (PA_MAX_HEAD + 8)], part[8 * (PA_MAX_HEAD + 8)], head[PA_MAX_HEAD];
+	int from[PA_ROWS], to[PA_ROWS];  // keys that a query row sees
+	const int hd = c->head_size, stride = pa_stride(hd);
+	const int tiles = (u->count + PA_TILE - 1) / PA_TILE;
+	const int32_t *table = c->block_table + u->row * c->max_blocks;
+	for (int n = 0; n < tiles; n++) {
+		const int a = u->count * n / tiles, rt = u->count * (n + 1) / tiles - a;
+		for (int i = 0; i < rt; i++) {
+			const int r = u->first + a + i;
+			const int64_t t = c->cu_seqlens[u->row] + r / c->group;
+			const int position = c->positions[t];
+			to[a + i] = position + 1;
+			from[a + i] = c->window && position + 1 > c->window ? position + 1 - c->window : 0;
+			PA_NAME(prepare)(c, c->q + t * c->q_stride + ((int64_t)u->kv_head * c->group + r % c->group) * hd,
+			                 c->q_norm, position, head);
+			for (int d = 0; d < hd; d++) q[a * hd + d * rt + i] = head[d] * c->scale;
+			state[(a + i) * stride + hd + 1] = 0;
+		}
+	}
+	for (int chunk = u->first_chunk; chunk < u->end_chunk; chunk++) {
+		const int base = chunk * PA_CHUNK;
+		const float *keys[PA_CHUNK / PA_BLOCK], *values[PA_CHUNK / PA_BLOCK];
+		const int low = from[0] > base ? from[0] - base : 0;
+		const int high = to[u->count - 1] - base < PA_CHUNK ? to[u->count - 1] - base : PA_CHUNK;
+		for (int b = low / PA_BLOCK; b * PA_BLOCK < high; b++) {
+			const int64_t at = ((int64_t)table[base / PA_BLOCK + b] * c->kv_heads + u->kv_head) * hd * PA_BLOCK;
+			keys[b] = c->k_cache + at;
+			values[b] = c->v_cache + at;
+		}
+		for (int n = 0; n < tiles; n++) {
+			const int a = u->count * n / tiles, rt = u->count * (n + 1) / tiles - a;
+			float *out = u->partials
+			                 ? u->partials + ((int64_t)(chunk - u->first_chunk) * u->count + a) * stride
+			                 : part;
+			struct PA_NAME(tile) t = {q + a * hd, keys, values, 0, 0, 0, 0, hd, out};
+			int lo[8], hi[8];
+			for (int i = 0; i < rt; i++) {
+				lo[i] = from[a + i] - base;
+				hi[i] = to[a + i] - base;
+			}
+			t.lo = lo;
+			t.hi = hi;
+			t.begin = lo[0] > 0 ? lo[0] : 0;
+			t.end = hi[rt - 1] < PA_CHUNK ? hi[rt - 1] : PA_CHUNK;
+			if (t.begin >= t.end) {
+				for (int i = 0; i < rt; i++) out[i * stride + hd + 1] = 0;
+			} else {
+				PA_NAME(run_tile)(rt, &t);
+			}
+			if (!u->partials)
+				for (int i = 0; i < rt; i++) PA_NAME(add)(state + (a + i) * stride, part + i * stride, hd);
+		}
+	}
+	if (!u->partials)
+		for (int i = 0; i < u->count; i++) PA_NAME(finish)(c, u, i, state + i * stride);
+}

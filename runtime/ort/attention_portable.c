@@ -1,0 +1,39 @@
+// Paged attention in portable C: four floats at a time with the compiler's own
+// vectors, which every architecture has or imitates.
+
+#include <stdint.h>
+#include <string.h>
+
+#define PA_NAME(x) portable_##x
+#define PA_TARGET
+#define PA_W 4
+#define PA_TILE 4
+#define PA_KBLOCKS(rt) 1
+#define PA_VSLICE(rt) 2
+
+typedef float vf __attribute__((vector_size(16)));
+typedef int32_t vi __attribute__((vector_size(16)));
+
+static inline vf v_load(const float *p) {
+	vf v;
+	memcpy(&v, p, sizeof v);
+	return v;
+}
+static inline void v_store(float *p, vf v) { memcpy(p, &v, sizeof v); }
+#define v_load_half v_load
+#define v_store_half v_store
+static inline vf v_set(float x) { return (vf){x, x, x, x}; }
+static inline vf v_add(vf a, vf b) { return a + b; }
+static inline vf v_sub(vf a, vf b) { return a - b; }
+static inline vf v_mul(vf a, vf b) { return a * b; }
+static inline vf v_fma(vf a, vf b, vf c) { return a * b + c; }
+static inline vf v_pick(vi mask, vf a, vf b) { return (vf)(((vi)a & mask) | ((vi)b & ~mask)); }
+static inline vf v_max(vf a, vf b) { return v_pick((vi)(a > b), a, b); }
+static inline vf v_zero_below(vf x, vf limit, vf y) { return v_pick((vi)(x < limit), v_set(0), y); }
+// Adding 1.5*2^23 leaves the nearest integer in the low bits of the mantissa.
+static inline vf v_round(vf x) { return (x + 12582912.0f) - 12582912.0f; }
+static inline vf v_pow2(vf n) { return (vf)((((vi)(n + 12582912.0f) - 0x4B400000) + 127) << 23); }
+
+#include "attention_kernel.h"
+
+const struct pa_kernel pa_portable = {"portable", portable_write, portable_attend, portable_merge};

@@ -1,0 +1,71 @@
+package ort
+
+// #include <stdlib.h>
+// #include "shim.h"
+import "C"
+
+import (
+	"fmt"
+	"unsafe"
+)
+
+// buffer is C memory that grows and never shrinks, for values that are bound
+// to the model.
+type buffer struct {
+	at    unsafe.Pointer
+	bytes int
+}
+
+// reserve makes room for n bytes; what the buffer held is lost when it grows.
+func (b *buffer) reserve(n int) error {
+	if n <= b.bytes {
+		return nil
+	}
+	want := max(n+n/2, 4096)
+	var at unsafe.Pointer
+	if C.posix_memalign(&at, 64, C.size_t(want)) != 0 {
+		return fmt.Errorf("out of memory: %d bytes", want)
+	}
+	b.free()
+	b.at, b.bytes = at, want
+	return nil
+}
+
+func (b *buffer) free() {
+	C.free(b.at)
+	*b = buffer{}
+}
+
+// fill copies values into the buffer, converting each.
+func fill[To, From int32 | int64 | uint32](b *buffer, values []From) error {
+	var one To
+	if err := b.reserve(len(values) * int(unsafe.Sizeof(one))); err != nil {
+		return err
+	}
+	to := unsafe.Slice((*To)(b.at), len(values))
+	for i, v := range values {
+		to[i] = To(v)
+	}
+	return nil
+}
+
+// pages is zeroed memory outside Go's heap that the system backs on first touch.
+type pages struct {
+	at    unsafe.Pointer
+	bytes int
+}
+
+func takePages(bytes int) (pages, error) {
+	at := C.tgi_pages_take(C.size_t(bytes))
+	if at == nil {
+		return pages{}, fmt.Errorf("the system refuses %d MiB", bytes>>20)
+	}
+	return pages{at, bytes}, nil
+}
+
+func (p *pages) give() {
+	if p.at != nil {
+		C.tgi_pages_give(p.at, C.size_t(p.bytes))
+		*p = pages{}
+	}
+}

@@ -1,0 +1,138 @@
+// Package ort runs models on ONNX Runtime: it finds and loads the library,
+// opens a built decoder graph over a paged key/value cache, and runs the
+// engine's steps on it.
+//
+// It is the only package of the runtime that speaks C. The environment and the
+// session options belong to github.com/yalue/onnxruntime_go; what that binding
+// lacks is in shim.c: values over memory that is not Go's, run with a binding,
+// and a domain of our own operators. The operator tgi.PagedAttention
+// (attention*.c) gives the CPU what ONNX Runtime has for GPUs alone.
+//
+// Nothing on Go's heap is ever bound to ONNX Runtime: a step's inputs are
+// copied into C memory, and the logits are read where the model wrote them.
+package ort
+
+/*
+#cgo CFLAGS: -O3 -std=gnu11
+#cgo linux LDFLAGS: -ldl -lm
+#include <stdlib.h>
+#include "shim.h"
+#include "attention.h"
+*/
+import "C"
+
+import (
+	"errors"
+	"fmt"
+	"os"
+	"path/filepath"
+	"strings"
+	"sync"
+	"unsafe"
+
+	binding "github.com/yalue/onnxruntime_go"
+)
+
+// ErrLibrary says that the ONNX Runtime library is missing or cannot be used.
+// The error's text is one sentence that tells the user what to do.
+var ErrLibrary = errors.New("no usable ONNX Runtime library")
+
+// ErrModel says that a model does not load or does not have the expected form.
+var ErrModel = errors.New("cannot use model")
+
+// library is the one loaded library of the process.
+var library struct {
+	sync.Mutex
+	path    string // empty until Init succeeded
+	version string
+}
+
+// Init loads the library at path and starts ONNX Runtime's environment. It may
+// be called again with the same path; one process holds one library, so
+// another path is an error. It wraps ErrLibrary.
+func Init(path string) error {
+	library.Lock()
+	defer library.Unlock()
+	if abs, err := filepath.Abs(path); err == nil {
+		path = abs
+	}
+	if library.path == path {
+		return nil
+	}
+	if library.path != "" {
+		return fmt.Errorf("%w: %s cannot be loaded because this process already runs %s", ErrLibrary, path, library.path)
+	}
+	if err := chooseAttention(os.Getenv("TGI_ATTENTION")); err != nil {
+		return err
+	}
+	version, err := load(path)
+	if err != nil {
+		return err
+	}
+	library.path, library.version = path, version
+	return nil
+}
+
+// Version returns the version of the loaded library, empty before Init.
+func Version() string {
+	library.Lock()
+	defer library.Unlock()
+	return library.version
+}
+
+// Attention returns the name of the attention kernel in use: portable, avx2,
+// avx512 or neon. The environment variable TGI_ATTENTION forces one at Init.
+func Attention() string { return C.GoString(C.pa_current().name) }
+
+// chooseAttention selects a kernel by name, the best one for this CPU when
+// name is empty. It must not run beside a Forward.
+func chooseAttention(name string) error {
+	s := C.CString(name)
+	defer C.free(unsafe.Pointer(s))
+	if C.pa_choose(s) == nil {
+		return fmt.Errorf("TGI_ATTENTION=%q: this CPU has no such attention kernel", name)
+	}
+	return nil
+}
+
+// load opens the library with our table of functions and with the binding's.
+func load(path string) (version string, err error) {
+	// Read by the library when it starts; the binding's call below comes later.
+	if err := os.Setenv("ORT_DISABLE_TELEMETRY", "1"); err != nil {
+		return "", fmt.Errorf("%w: %v", ErrLibrary, err)
+	}
+	if _, err := os.Stat(path); err != nil {
+		return "", fmt.Errorf("%w: %s cannot be read (%v): %s", ErrLibrary, path, errors.Unwrap(err), remedy)
+	}
+	name := C.CString(path)
+	defer C.free(unsafe.Pointer(name))
+	var found *C.char
+	err = failure(C.tgi_load(name, &found))
+	version = C.GoString(found)
+	C.free(unsafe.Pointer(found))
+	switch {
+	case err != nil && version != "":
+		return "", fmt.Errorf("%w: %s is ONNX Runtime %s, which is too old (1.%d or newer is needed): %s",
+			ErrLibrary, path, version, C.TGI_ORT_API_VERSION, remedy)
+	case err != nil:
+		return "", fmt.Errorf("%w: %s is not an ONNX Runtime library for this machine (%s): %s",
+			ErrLibrary, path, strings.TrimPrefix(err.Error(), path+": "), remedy)
+	}
+	binding.SetSharedLibraryPath(path)
+	if err := binding.InitializeEnvironment(binding.WithLogLevelError()); err != nil {
+		return "", fmt.Errorf("%w: %s does not start: %v", ErrLibrary, path, err)
+	}
+	if err := binding.DisableTelemetry(); err != nil {
+		return "", fmt.Errorf("%w: %s: %v", ErrLibrary, path, err)
+	}
+	return version, nil
+}
+
+// failure takes over a message of the shim.
+func failure(message *C.char) error {
+	if message == nil {
+		return nil
+	}
+	defer C.free(unsafe.Pointer(message))
+	return errors.New(C.GoString(message))
+}

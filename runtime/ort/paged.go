@@ -1,0 +1,265 @@
+package ort
+
+import (
+	"errors"
+	"fmt"
+	"math"
+	"unsafe"
+
+	"tgi/runtime/llm"
+)
+
+// BlockSize is the number of tokens of a cache block.
+const BlockSize = 16
+
+// Spin says whether the threads of a session wait for work actively.
+type Spin int
+
+const (
+	// SpinAuto spins where there are more than 4 threads and no CPU quota.
+	SpinAuto Spin = iota
+	// SpinOn is quicker on an idle machine, and much slower on a busy one.
+	SpinOn
+	// SpinOff lets idle threads sleep.
+	SpinOff
+)
+
+// Options describe a built model and the cache to run it with.
+type Options struct {
+	// ModelPath names the .onnx file; its weights lie beside it.
+	ModelPath string
+	// Layers, KVHeads and HeadDim give the cache its shape.
+	Layers, KVHeads, HeadDim int
+	// Vocab is the number of logits of a row.
+	Vocab int
+	// MaxLen bounds the tokens of a sequence (the positions the model knows).
+	MaxLen int
+	// Blocks is the number of cache blocks of BlockSize tokens. Their memory,
+	// Blocks * CacheBytes(1 block), is taken from the system as it is first used.
+	Blocks int
+	// Threads that a step runs on; 0 is Threads().
+	Threads int
+	Spin    Spin
+}
+
+// BlockBytes returns the memory of one cache block over all layers.
+func (o Options) BlockBytes() int { return 2 * o.Layers * o.blockFloats() * 4 }
+
+// blockFloats returns the floats of one block's keys, or values, in one layer.
+func (o Options) blockFloats() int { return o.KVHeads * o.HeadDim * BlockSize }
+
+// check reports the first option that is out of bounds.
+func (o Options) check() error {
+	for _, v := range []struct {
+		name  string
+		value int
+		max   int
+	}{
+		{"Layers", o.Layers, 1 << 12},
+		{"KVHeads", o.KVHeads, 1 << 12},
+		{"HeadDim", o.HeadDim, 256},
+		{"Vocab", o.Vocab, 1 << 24},
+		{"MaxLen", o.MaxLen, 1 << 28},
+		{"Blocks", o.Blocks, math.MaxInt32 / BlockSize},
+	} {
+		if v.value < 1 || v.value > v.max {
+			return fmt.Errorf("option %s is %d, must be between 1 and %d", v.name, v.value, v.max)
+		}
+	}
+	if o.Threads < 0 || o.Threads > 1024 {
+		return fmt.Errorf("option Threads is %d, must be between 0 and 1024", o.Threads)
+	}
+	if o.Blocks > math.MaxInt/o.BlockBytes() {
+		return fmt.Errorf("option Blocks is %d, too many for this machine's addresses", o.Blocks)
+	}
+	return nil
+}
+
+// Paged runs a decoder graph over a paged key/value cache on the CPU. It is
+// the engine's model; all methods belong to one goroutine at a time.
+type Paged struct {
+	o       Options
+	session *session
+	cache   pages
+	inputs  map[string]*buffer // by name
+	logits  buffer
+}
+
+// The step's inputs as the graph names them.
+var stepInputs = map[string]element{
+	"input_ids":    int64s,
+	"cu_seqlens":   int32s,
+	"past_lens":    int32s,
+	"block_table":  int32s,
+	"slot_mapping": int32s,
+	"logit_rows":   int64s,
+}
+
+// Open loads a model and reserves its cache. Init must have succeeded. The
+// error wraps ErrModel, or ErrLibrary before Init.
+func Open(o Options) (*Paged, error) {
+	if Version() == "" {
+		return nil, fmt.Errorf("%w: BUG: Open before Init", ErrLibrary)
+	}
+	if err := o.check(); err != nil {
+		return nil, fmt.Errorf("%w %s: %w", ErrModel, o.ModelPath, err)
+	}
+	if o.Threads == 0 {
+		o.Threads = Threads()
+	}
+	spin := o.Spin == SpinOn || o.Spin == SpinAuto && spinPays(o.Threads)
+	p := &Paged{o: o, inputs: map[string]*buffer{}}
+	var err error
+	if p.session, err = openSession(o.ModelPath, sessionOptions{threads: o.Threads, spin: spin}); err == nil {
+		err = p.attach()
+	}
+	if err != nil {
+		p.Close()
+		return nil, fmt.Errorf("%w %s: %w", ErrModel, o.ModelPath, err)
+	}
+	return p, nil
+}
+
+// attach checks the model's form, reserves the cache and binds it.
+func (p *Paged) attach() error {
+	if err := checkSlots(p.session, p.o); err != nil {
+		return err
+	}
+	floats := p.o.blockFloats()
+	var err error
+	if p.cache, err = takePages(p.o.Blocks * p.o.BlockBytes()); err != nil {
+		return fmt.Errorf("reserving the cache: %w", err)
+	}
+	for layer := range p.o.Layers {
+		for half, prefix := range []string{"k_cache", "v_cache"} {
+			name := fmt.Sprintf("%s.%d", prefix, layer)
+			at := unsafe.Pointer(&p.part(layer, half)[0])
+			if err := p.session.bind(false, name, float32s, at, int64(p.o.Blocks), int64(floats)); err != nil {
+				return err
+			}
+		}
+	}
+	for name := range stepInputs {
+		p.inputs[name] = &buffer{}
+	}
+	return nil
+}
+
+// part returns the keys (half 0) or values (half 1) of a layer, all blocks.
+func (p *Paged) part(layer, half int) []float32 {
+	n := p.o.Blocks * p.o.blockFloats()
+	all := unsafe.Slice((*float32)(p.cache.at), 2*p.o.Layers*n)
+	return all[(2*layer+half)*n:][:n]
+}
+
+// Vocab returns the number of logits of a row.
+func (p *Paged) Vocab() int { return p.o.Vocab }
+
+// BlockSize returns the tokens of a cache block.
+func (p *Paged) BlockSize() int { return BlockSize }
+
+// Blocks returns the number of cache blocks.
+func (p *Paged) Blocks() int { return p.o.Blocks }
+
+// MaxLen returns the most tokens of a sequence.
+func (p *Paged) MaxLen() int { return p.o.MaxLen }
+
+// ThreadCount returns the number of threads that a step runs on.
+func (p *Paged) ThreadCount() int { return p.o.Threads }
+
+// Forward runs a step and returns the logits of its LogitRows,
+// [len(LogitRows)*Vocab], in the rows' order. The slice is C memory: it may be
+// written, and is valid until the next Forward or Close. A step out of bounds
+// and a failing model are errors that wrap llm.ErrBackend; the cache's
+// contents at the step's slots are then undefined, everything else is intact.
+func (p *Paged) Forward(s *llm.Step) ([]float32, error) {
+	if p.session == nil {
+		return nil, fmt.Errorf("%w: the model is closed", llm.ErrBackend)
+	}
+	if err := checkStep(s, p.o); err != nil {
+		return nil, fmt.Errorf("%w: BUG: step: %w", llm.ErrBackend, err)
+	}
+	logits, err := p.forward(s)
+	if err != nil {
+		return nil, fmt.Errorf("%w: %w", llm.ErrBackend, err)
+	}
+	return logits, nil
+}
+
+func (p *Paged) forward(s *llm.Step) ([]float32, error) {
+	rows := s.LogitRows
+	if len(rows) == 0 {
+		// Not every operator copes with no rows: ask for one and drop it.
+		rows = []int32{int32(len(s.Tokens) - 1)}
+	}
+	tokens, batch := int64(len(s.Tokens)), int64(s.Rows())
+	err := errors.Join(
+		bindStep[int64](p, "input_ids", s.Tokens, tokens),
+		bindStep[int32](p, "cu_seqlens", s.CuSeqlens, batch+1),
+		bindStep[int32](p, "past_lens", s.PastLens, batch),
+		bindStep[int32](p, "block_table", s.BlockTable, batch, int64(s.MaxBlocks)),
+		bindStep[int32](p, "slot_mapping", s.SlotMapping, tokens),
+		bindStep[int64](p, "logit_rows", rows, int64(len(rows))),
+		p.bindLogits(len(rows)),
+	)
+	if err != nil {
+		return nil, err
+	}
+	if err := p.session.run(); err != nil {
+		return nil, err
+	}
+	return unsafe.Slice((*float32)(p.logits.at), len(s.LogitRows)*p.o.Vocab), nil
+}
+
+// bindStep copies one input of the step into C memory and binds it.
+func bindStep[To, From int32 | int64 | uint32](p *Paged, name string, values []From, shape ...int64) error {
+	buf := p.inputs[name]
+	if err := fill[To](buf, values); err != nil {
+		return err
+	}
+	return p.session.bind(false, name, stepInputs[name], buf.at, shape...)
+}
+
+func (p *Paged) bindLogits(rows int) error {
+	if err := p.logits.reserve(rows * p.o.Vocab * 4); err != nil {
+		return err
+	}
+	return p.session.bind(true, "logits", float32s, p.logits.at, int64(rows), int64(p.o.Vocab))
+}
+
+// CopyBlocks copies whole cache blocks in all layers, in order.
+func (p *Paged) CopyBlocks(pairs []llm.BlockCopy) error {
+	if p.session == nil {
+		return fmt.Errorf("%w: the model is closed", llm.ErrBackend)
+	}
+	for i, c := range pairs {
+		if uint32(c.Src) >= uint32(p.o.Blocks) || uint32(c.Dst) >= uint32(p.o.Blocks) {
+			return fmt.Errorf("%w: BUG: copy %d of block %d to %d, of %d blocks", llm.ErrBackend, i, c.Src, c.Dst, p.o.Blocks)
+		}
+	}
+	n := p.o.blockFloats()
+	for layer := range p.o.Layers {
+		for half := range 2 {
+			part := p.part(layer, half)
+			for _, c := range pairs {
+				copy(part[int(c.Dst)*n:][:n], part[int(c.Src)*n:][:n])
+			}
+		}
+	}
+	return nil
+}
+
+// Close frees the model and its cache. It must not run beside a Forward, ends
+// the life of the last logits, and may be called twice.
+func (p *Paged) Close() {
+	if p.session != nil {
+		p.session.close()
+		p.session = nil
+	}
+	for _, buf := range p.inputs {
+		buf.free()
+	}
+	p.inputs = nil
+	p.logits.free()
+	p.cache.give()
+}

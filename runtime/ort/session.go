@@ -1,0 +1,176 @@
+package ort
+
+// #include <stdlib.h>
+// #include "shim.h"
+import "C"
+
+import (
+	"errors"
+	"fmt"
+	"unsafe"
+
+	binding "github.com/yalue/onnxruntime_go"
+)
+
+// element is the type of a tensor's elements, in ONNX's numbering.
+type element uint32
+
+const (
+	float32s = element(C.TGI_ORT_FLOAT)
+	int32s   = element(C.TGI_ORT_INT32)
+	int64s   = element(C.TGI_ORT_INT64)
+)
+
+// size returns the bytes of one element.
+func (e element) size() int {
+	if e == int64s {
+		return 8
+	}
+	return 4
+}
+
+// slot is an input or an output of a model.
+type slot struct {
+	name string
+	kind element
+	dims []int64 // -1 where the model leaves it open
+}
+
+// session is a loaded model with its binding.
+type session struct {
+	c *C.struct_tgi_session
+}
+
+// sessionOptions are what this package sets of a session.
+type sessionOptions struct {
+	threads int
+	spin    bool
+}
+
+// openSession loads the model at path.
+func openSession(path string, o sessionOptions) (*session, error) {
+	so, err := binding.NewSessionOptions()
+	if err != nil {
+		return nil, err
+	}
+	defer so.Destroy()
+	if err := configure(so, o); err != nil {
+		return nil, err
+	}
+	raw, err := handle(so)
+	if err != nil {
+		return nil, err
+	}
+	if err := failure(C.tgi_add_operators(raw)); err != nil {
+		return nil, err
+	}
+	name := C.CString(path)
+	defer C.free(unsafe.Pointer(name))
+	s := &session{}
+	if err := failure(C.tgi_session_open(name, raw, &s.c)); err != nil {
+		return nil, err
+	}
+	return s, nil
+}
+
+// configure fills the options.
+func configure(so *binding.SessionOptions, o sessionOptions) error {
+	spin := "0"
+	if o.spin {
+		spin = "1"
+	}
+	return errors.Join(
+		so.SetIntraOpNumThreads(o.threads),
+		so.SetInterOpNumThreads(1),
+		so.SetExecutionMode(binding.ExecutionModeSequential),
+		so.SetGraphOptimizationLevel(binding.GraphOptimizationLevelEnableAll),
+		// Every step has its own shapes: a pattern would never be met again.
+		so.SetMemPattern(false),
+		so.AddSessionConfigEntry("session.intra_op.allow_spinning", spin),
+		// Weights go to memory of their own instead of rounding up the arena.
+		so.AddSessionConfigEntry("session.use_device_allocator_for_initializers", "1"),
+		so.AddSessionConfigEntry(witness, "1"),
+	)
+}
+
+// witness is an entry that handle looks for.
+const witness = "tgi.witness"
+
+// handle returns the C object behind the binding's options. The binding keeps
+// it in the only field of the struct; that this is so is tested by finding an
+// entry through the pointer that was set through the binding.
+func handle(so *binding.SessionOptions) (*C.OrtSessionOptions, error) {
+	if unsafe.Sizeof(*so) != unsafe.Sizeof(uintptr(0)) {
+		return nil, errors.New("BUG: the binding's SessionOptions is not one pointer")
+	}
+	raw := *(**C.OrtSessionOptions)(unsafe.Pointer(so))
+	key := C.CString(witness)
+	defer C.free(unsafe.Pointer(key))
+	var has C.int
+	if err := failure(C.tgi_has_entry(raw, key, &has)); err != nil {
+		return nil, err
+	}
+	if has == 0 {
+		return nil, errors.New("BUG: the binding's SessionOptions is not what it points to")
+	}
+	return raw, nil
+}
+
+// slots lists the model's inputs, or its outputs.
+func (s *session) slots(output bool) ([]slot, error) {
+	var count C.size_t
+	if err := failure(C.tgi_session_count(s.c, flag(output), &count)); err != nil {
+		return nil, err
+	}
+	list := make([]slot, count)
+	for i := range list {
+		var name *C.char
+		var kind C.unsigned
+		var dims [8]C.int64_t
+		rank := C.size_t(len(dims))
+		if err := failure(C.tgi_session_slot(s.c, flag(output), C.size_t(i), &name, &kind, &dims[0], &rank)); err != nil {
+			return nil, fmt.Errorf("input or output %d: %w", i, err)
+		}
+		list[i] = slot{name: C.GoString(name), kind: element(kind)}
+		C.free(unsafe.Pointer(name))
+		for _, d := range dims[:min(int(rank), len(dims))] {
+			list[i].dims = append(list[i].dims, int64(d))
+		}
+	}
+	return list, nil
+}
+
+// bind lets the named input or output live at data, which is C memory and
+// stays valid until the name is bound anew or the session is closed.
+func (s *session) bind(output bool, name string, kind element, data unsafe.Pointer, shape ...int64) error {
+	cname := C.CString(name)
+	defer C.free(unsafe.Pointer(cname))
+	bytes := kind.size()
+	for _, d := range shape {
+		bytes *= int(d)
+	}
+	err := failure(C.tgi_session_bind(s.c, flag(output), cname, data, C.size_t(bytes), C.unsigned(kind),
+		(*C.int64_t)(unsafe.Pointer(&shape[0])), C.size_t(len(shape))))
+	if err != nil {
+		return fmt.Errorf("binding %s: %w", name, err)
+	}
+	return nil
+}
+
+// run runs the model over what is bound.
+func (s *session) run() error { return failure(C.tgi_session_run(s.c)) }
+
+// close frees the session; memory bound to it is the caller's.
+func (s *session) close() {
+	if s.c != nil {
+		C.tgi_session_close(s.c)
+		s.c = nil
+	}
+}
+
+func flag(b bool) C.int {
+	if b {
+		return 1
+	}
+	return 0
+}

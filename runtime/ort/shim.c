@@ -1,0 +1,147 @@
+#include "shim.h"
+
+#include <dlfcn.h>
+#include <stdlib.h>
+#include <string.h>
+#include <sys/mman.h>
+
+struct tgi_ort_api tgi_ort;
+
+// message takes a status over and returns its text, null for success.
+static char *message(OrtStatus *status) {
+	if (!status) return NULL;
+	char *text = strdup(tgi_ort.GetErrorMessage(status));
+	tgi_ort.ReleaseStatus(status);
+	return text ? text : strdup("out of memory");
+}
+
+char *tgi_load(const char *path, char **version) {
+	*version = NULL;
+	void *library = dlopen(path, RTLD_NOW | RTLD_LOCAL);
+	if (!library) {
+		const char *why = dlerror();
+		return strdup(why ? why : "dlopen failed");
+	}
+	const struct tgi_ort_base *(*base)(void);
+	*(void **)&base = dlsym(library, "OrtGetApiBase");
+	if (!base) {
+		dlclose(library);
+		return strdup("it does not export OrtGetApiBase");
+	}
+	*version = strdup(base()->GetVersionString());
+	const void *const *table = base()->GetApi(TGI_ORT_API_VERSION);
+	if (!table) {
+		dlclose(library);
+		return strdup("it is too old");
+	}
+#define TGI_ORT_COPY(name, position, result, arguments) *(const void **)&tgi_ort.name = table[position];
+	TGI_ORT_API(TGI_ORT_COPY)
+#undef TGI_ORT_COPY
+	return NULL;
+}
+
+char *tgi_add_operators(OrtSessionOptions *options) {
+	static OrtCustomOpDomain *domain;  // lives as long as the process: sessions refer to it
+	if (!domain) {
+		OrtCustomOpDomain *fresh = NULL;
+		OrtStatus *status = tgi_ort.CreateCustomOpDomain("tgi", &fresh);
+		for (const struct tgi_custom_op *const *op = tgi_operators(); !status && *op; op++)
+			status = tgi_ort.CustomOpDomain_Add(fresh, *op);
+		if (status) {
+			if (fresh) tgi_ort.ReleaseCustomOpDomain(fresh);
+			return message(status);
+		}
+		domain = fresh;
+	}
+	return message(tgi_ort.AddCustomOpDomain(options, domain));
+}
+
+char *tgi_has_entry(const OrtSessionOptions *options, const char *key, int *has) {
+	return message(tgi_ort.HasSessionConfigEntry(options, key, has));
+}
+
+char *tgi_session_open(const char *path, const OrtSessionOptions *options, struct tgi_session **out) {
+	struct tgi_session *s = calloc(1, sizeof *s);
+	if (!s) return strdup("out of memory");
+	// The library has one environment per process; this only counts a reference.
+	OrtStatus *status = tgi_ort.CreateEnv(TGI_ORT_LOG_ERROR, "tgi", &s->env);
+	if (!status) status = tgi_ort.CreateSession(s->env, path, options, &s->session);
+	if (!status) status = tgi_ort.CreateIoBinding(s->session, &s->binding);
+	if (!status) status = tgi_ort.CreateCpuMemoryInfo(TGI_ORT_DEVICE_ALLOCATOR, TGI_ORT_MEM_DEFAULT, &s->memory);
+	if (!status) status = tgi_ort.CreateRunOptions(&s->run);
+	if (status) {
+		tgi_session_close(s);
+		return message(status);
+	}
+	*out = s;
+	return NULL;
+}
+
+void tgi_session_close(struct tgi_session *s) {
+	if (s->run) tgi_ort.ReleaseRunOptions(s->run);
+	if (s->binding) tgi_ort.ReleaseIoBinding(s->binding);
+	if (s->memory) tgi_ort.ReleaseMemoryInfo(s->memory);
+	if (s->session) tgi_ort.ReleaseSession(s->session);
+	if (s->env) tgi_ort.ReleaseEnv(s->env);
+	free(s);
+}
+
+char *tgi_session_count(const struct tgi_session *s, int output, size_t *count) {
+	return message(output ? tgi_ort.SessionGetOutputCount(s->session, count)
+	                      : tgi_ort.SessionGetInputCount(s->session, count));
+}
+
+// tensor_info reads the element type and dimensions of a tensor's type.
+static OrtStatus *tensor_info(const OrtTypeInfo *info, unsigned *type, int64_t *dims, size_t *rank) {
+	const OrtTensorTypeAndShapeInfo *tensor = NULL;
+	OrtStatus *status = tgi_ort.CastTypeInfoToTensorInfo(info, &tensor);
+	if (status) return status;
+	if (!tensor) return tgi_ort.CreateStatus(TGI_ORT_INVALID_ARGUMENT, "it is not a tensor");
+	const size_t room = *rank;
+	status = tgi_ort.GetTensorElementType(tensor, type);
+	if (!status) status = tgi_ort.GetDimensionsCount(tensor, rank);
+	if (!status) status = tgi_ort.GetDimensions(tensor, dims, *rank < room ? *rank : room);
+	return status;
+}
+
+char *tgi_session_slot(const struct tgi_session *s, int output, size_t index, char **name, unsigned *type,
+                       int64_t *dims, size_t *rank) {
+	OrtAllocator *allocator = NULL;
+	OrtTypeInfo *info = NULL;
+	char *own = NULL;
+	OrtStatus *status = tgi_ort.GetAllocatorWithDefaultOptions(&allocator);
+	if (!status)
+		status = output ? tgi_ort.SessionGetOutputName(s->session, index, allocator, &own)
+		                : tgi_ort.SessionGetInputName(s->session, index, allocator, &own);
+	if (!status)
+		status = output ? tgi_ort.SessionGetOutputTypeInfo(s->session, index, &info)
+		                : tgi_ort.SessionGetInputTypeInfo(s->session, index, &info);
+	if (!status) status = tensor_info(info, type, dims, rank);
+	if (info) tgi_ort.ReleaseTypeInfo(info);
+	*name = own && !status ? strdup(own) : NULL;
+	if (own) {
+		OrtStatus *freed = tgi_ort.AllocatorFree(allocator, own);
+		if (freed) tgi_ort.ReleaseStatus(freed);
+	}
+	return message(status);
+}
+
+char *tgi_session_bind(struct tgi_session *s, int output, const char *name, void *data, size_t bytes, unsigned type,
+                       const int64_t *shape, size_t rank) {
+	OrtValue *value = NULL;
+	OrtStatus *status = tgi_ort.CreateTensorWithDataAsOrtValue(s->memory, data, bytes, shape, rank, type, &value);
+	if (status) return message(status);
+	status = output ? tgi_ort.BindOutput(s->binding, name, value) : tgi_ort.BindInput(s->binding, name, value);
+	tgi_ort.ReleaseValue(value);  // the binding holds its own reference
+	return message(status);
+}
+
+char *tgi_session_run(struct tgi_session *s) { return message(tgi_ort.RunWithBinding(s->session, s->run, s->binding)); }
+
+void *tgi_pages_take(size_t bytes) {
+	void *pages = mmap(NULL, bytes, PROT_READ | PROT_WRITE, MAP_PRIVATE | MAP_ANON, -1, 0);
+	if (pages == MAP_FAILED) return NULL;
+	return pages;
+}
+
+void tgi_pages_give(void *pages, size_t bytes) { munmap(pages, bytes); }

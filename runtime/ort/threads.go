@@ -1,0 +1,110 @@
+package ort
+
+import (
+	"io/fs"
+	"math"
+	"os"
+	"path"
+	"runtime"
+	"strconv"
+	"strings"
+)
+
+// Threads returns the number of threads that a step should run on: the CPUs
+// that this process may run on, no more than the control group's CPU quota
+// (rounded to the nearest whole CPU) and GOMAXPROCS, and at least 1.
+func Threads() int {
+	n := min(runtime.NumCPU(), runtime.GOMAXPROCS(0))
+	if quota, ok := cpuQuota(os.DirFS("/")); ok {
+		n = min(n, int(math.Round(quota)))
+	}
+	return max(n, 1)
+}
+
+// spinPays says whether idle threads should wait actively: not where CPUs are
+// few, and not under a quota that the waiting would use up.
+func spinPays(threads int) bool {
+	_, limited := cpuQuota(os.DirFS("/"))
+	return threads > 4 && !limited
+}
+
+// cpuQuota returns the CPUs that the process's control groups grant, the
+// tightest of its own and all above it, in version 2's and version 1's layout.
+// ok is false where none is set or the system has no control groups. root is
+// the file system's root.
+func cpuQuota(root fs.FS) (cpus float64, ok bool) {
+	listed, err := fs.ReadFile(root, "proc/self/cgroup")
+	if err != nil {
+		return 0, false
+	}
+	cpus = math.Inf(1)
+	for line := range strings.Lines(string(listed)) {
+		// hierarchy:controllers:path; version 2 has no controllers here.
+		f := strings.SplitN(strings.TrimSpace(line), ":", 3)
+		if len(f) != 3 {
+			continue
+		}
+		switch {
+		case f[1] == "":
+			cpus = min(cpus, tightest(root, "sys/fs/cgroup", f[2], quotaV2))
+		case contains(f[1], "cpu"):
+			cpus = min(cpus, tightest(root, "sys/fs/cgroup/cpu", f[2], quotaV1),
+				tightest(root, "sys/fs/cgroup/cpu,cpuacct", f[2], quotaV1))
+		}
+	}
+	return cpus, !math.IsInf(cpus, 1)
+}
+
+func contains(list, item string) bool {
+	for f := range strings.SplitSeq(list, ",") {
+		if f == item {
+			return true
+		}
+	}
+	return false
+}
+
+// tightest returns the least quota from group up to the mount point. Inside a
+// container the group's path may not exist below the mount; the mount's own
+// files then count.
+func tightest(root fs.FS, mount, group string, read func(fs.FS, string) float64) float64 {
+	least := math.Inf(1)
+	for dir := path.Join("/", group); ; dir = path.Dir(dir) {
+		least = min(least, read(root, path.Join(mount, dir)))
+		if dir == "/" {
+			return least
+		}
+	}
+}
+
+// quotaV2 reads "max 100000" or "150000 100000".
+func quotaV2(root fs.FS, dir string) float64 {
+	b, err := fs.ReadFile(root, path.Join(dir, "cpu.max"))
+	if err != nil {
+		return math.Inf(1)
+	}
+	f := strings.Fields(string(b))
+	if len(f) != 2 {
+		return math.Inf(1)
+	}
+	return ratio(f[0], f[1])
+}
+
+func quotaV1(root fs.FS, dir string) float64 {
+	quota, err1 := fs.ReadFile(root, path.Join(dir, "cpu.cfs_quota_us"))
+	period, err2 := fs.ReadFile(root, path.Join(dir, "cpu.cfs_period_us"))
+	if err1 != nil || err2 != nil {
+		return math.Inf(1)
+	}
+	return ratio(strings.TrimSpace(string(quota)), strings.TrimSpace(string(period)))
+}
+
+// ratio returns quota/period, infinity when there is no quota.
+func ratio(quota, period string) float64 {
+	q, err1 := strconv.ParseFloat(quota, 64)
+	p, err2 := strconv.ParseFloat(period, 64)
+	if err1 != nil || err2 != nil || q <= 0 || p <= 0 {
+		return math.Inf(1)
+	}
+	return q / p
+}
