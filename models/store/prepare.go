@@ -1,0 +1,115 @@
+package store
+
+import (
+	"context"
+	"fmt"
+	"io/fs"
+	"os"
+	"path/filepath"
+	"time"
+
+	"tgi/models"
+	"tgi/models/hf"
+	"tgi/models/quant"
+)
+
+// Options of Prepare.
+type Options struct {
+	// Weights is the form to build.
+	Weights models.Weights
+	// Dir is the cache; "" is that of Dir().
+	Dir string
+	// Progress, when set, is told while a model is converted: parameters done
+	// and parameters in all.
+	Progress func(done, total int64)
+	// Converted, when set, is called once after a conversion, and not at all
+	// when the cache had the model.
+	Converted func(Conversion)
+}
+
+// Conversion describes what a conversion did.
+type Conversion struct {
+	Built models.Built
+	// Error is that of the quantised weights; its Count is 0 for fp32.
+	Error quant.WeightError
+	Took  time.Duration
+}
+
+// Dir returns the default cache: $TGI_CACHE/models, or tgi/models in the
+// user's cache folder.
+func Dir() (string, error) {
+	if dir := os.Getenv("TGI_CACHE"); dir != "" {
+		return filepath.Join(dir, "models"), nil
+	}
+	dir, err := os.UserCacheDir()
+	if err != nil {
+		return "", fmt.Errorf("no cache folder: %w; set TGI_CACHE", err)
+	}
+	return filepath.Join(dir, "tgi", "models"), nil
+}
+
+// Prepare returns the built form of the Hugging Face folder dir, converting it
+// when the cache does not hold it whole. Errors about the checkpoint name
+// file, key or tensor, and reason. A cancelled ctx ends a conversion.
+func Prepare(ctx context.Context, dir string, opt Options) (models.Built, error) {
+	ck, err := hf.Open(dir)
+	if err != nil {
+		return models.Built{}, err
+	}
+	defer ck.Close()
+	return prepare(ctx, ck, os.DirFS(dir), dir, opt)
+}
+
+// PrepareFS is Prepare for a file system, e.g. an embedded folder; name is the
+// model's.
+func PrepareFS(ctx context.Context, fsys fs.FS, name string, opt Options) (models.Built, error) {
+	ck, err := hf.OpenFS(fsys, name)
+	if err != nil {
+		return models.Built{}, err
+	}
+	defer ck.Close()
+	return prepare(ctx, ck, fsys, "", opt)
+}
+
+// prepare finds or builds. dir is where fsys lies on disk, "" when it does not.
+func prepare(ctx context.Context, ck *hf.Checkpoint, fsys fs.FS, dir string, opt Options) (models.Built, error) {
+	if _, err := models.ParseWeights(string(opt.Weights)); err != nil {
+		return models.Built{}, err
+	}
+	root := opt.Dir
+	if root == "" {
+		var err error
+		if root, err = Dir(); err != nil {
+			return models.Built{}, err
+		}
+	}
+	root, err := filepath.Abs(root)
+	if err != nil {
+		return models.Built{}, err
+	}
+	if err := os.MkdirAll(root, 0o755); err != nil {
+		return models.Built{}, fmt.Errorf("model cache: %w", err)
+	}
+	key, err := contentKey(ctx, root, ck, fsys, dir, opt.Weights)
+	if err != nil {
+		return models.Built{}, err
+	}
+	at := filepath.Join(root, entryName(ck.Name, opt.Weights, key))
+	if built, err := load(at, key); err == nil {
+		built.Name = ck.Name // folders with equal contents share an entry
+		return built, nil
+	}
+	return convert(ctx, ck, root, at, key, opt)
+}
+
+// entryName is the folder of a model in the cache. The key's first 16 digits
+// tell models apart; the manifest holds all of it.
+func entryName(name string, w models.Weights, key string) string {
+	plain := []byte(name)
+	for i, c := range plain {
+		if !(c >= 'a' && c <= 'z' || c >= 'A' && c <= 'Z' || c >= '0' && c <= '9' || c == '.' || c == '-' || c == '_') {
+			plain[i] = '_'
+		}
+	}
+	return fmt.Sprintf("m-%.64s-%s-%s", plain, w, key[:16])
+}
