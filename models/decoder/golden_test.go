@@ -1,0 +1,166 @@
+package decoder
+
+import (
+	"encoding/json"
+	"fmt"
+	"os"
+	"path/filepath"
+	"slices"
+	"testing"
+
+	"tgi/models"
+	"tgi/models/hf"
+	"tgi/models/safetensors"
+	"tgi/runtime/llm"
+)
+
+// goldenDir holds what testdata/make_goldens.py wrote.
+const goldenDir = "../testdata/golden"
+
+// tolerance on logits in 32-bit floats, whose size is about 15.
+const tolerance = 1e-3
+
+// golden is what Python's transformers computed for a tiny checkpoint.
+type golden struct {
+	Prompts [][]llm.Token `json:"prompts"`
+	Greedy  [][]llm.Token `json:"greedy"`
+	// logits [prompt][position][vocab]
+	logits [][][]float32
+}
+
+func readGolden(t testing.TB, name string) (*hf.Checkpoint, golden) {
+	t.Helper()
+	dir := filepath.Join(goldenDir, name)
+	ck, err := hf.Open(dir)
+	if err != nil {
+		t.Fatal(err)
+	}
+	t.Cleanup(func() { ck.Close() })
+	var g golden
+	data, err := os.ReadFile(filepath.Join(dir, "golden.json"))
+	if err != nil {
+		t.Fatal(err)
+	}
+	if err := json.Unmarshal(data, &g); err != nil {
+		t.Fatal(err)
+	}
+	set, err := safetensors.Open(filepath.Join(dir, "golden.safetensors"))
+	if err != nil {
+		t.Fatal(err)
+	}
+	defer set.Close()
+	for i := range g.Prompts {
+		tensor, err := set.Tensor(fmt.Sprintf("logits.%d", i))
+		if err != nil {
+			t.Fatal(err)
+		}
+		flat := make([]float32, tensor.Len())
+		if err := tensor.Floats(flat, 0); err != nil {
+			t.Fatal(err)
+		}
+		g.logits = append(g.logits, slices.Collect(slices.Chunk(flat, ck.Config.Vocab)))
+	}
+	return ck, g
+}
+
+// goldenNames lists the cases.
+func goldenNames(t testing.TB) []string {
+	t.Helper()
+	entries, err := os.ReadDir(goldenDir)
+	if err != nil || len(entries) < 10 {
+		t.Fatalf("%d goldens in %s: %v", len(entries), goldenDir, err)
+	}
+	var names []string
+	for _, e := range entries {
+		names = append(names, e.Name())
+	}
+	return names
+}
+
+// distance returns the largest difference of two sets of logits.
+func distance(got, want [][]float32) float32 {
+	var most float32
+	for i := range want {
+		for j := range want[i] {
+			most = max(most, got[i][j]-want[i][j], want[i][j]-got[i][j])
+		}
+	}
+	return most
+}
+
+func TestLogitsAndGreedyTokensOfTransformers(t *testing.T) {
+	for _, name := range goldenNames(t) {
+		t.Run(name, func(t *testing.T) {
+			ck, g := readGolden(t, name)
+			r, path := buildTo(t, ck, Options{Weights: models.FP32})
+			for _, piece := range []int{0, 7, 1} {
+				m := runModel(t, r, path, 64)
+				seqs, last := make([]*sequence, len(g.Prompts)), make([][]float32, len(g.Prompts))
+				for i, prompt := range g.Prompts {
+					seqs[i] = &sequence{}
+					logits := m.prefill(seqs[i], prompt, piece)
+					if d := distance(logits, g.logits[i]); d > tolerance {
+						t.Errorf("prompt %d in pieces of %d: logits differ by %g", i, piece, d)
+					}
+					last[i] = logits[len(logits)-1]
+				}
+				for i, got := range m.greedy(seqs, last, len(g.Greedy[0])) {
+					if !slices.Equal(got, g.Greedy[i]) {
+						t.Errorf("prompt %d in pieces of %d: greedy tokens\n got %v\nwant %v", i, piece, got, g.Greedy[i])
+					}
+				}
+			}
+		})
+	}
+}
+
+func TestPromptsOfOneStepDoNotMix(t *testing.T) {
+	ck, g := readGolden(t, "qwen2")
+	r, path := buildTo(t, ck, Options{Weights: models.FP32})
+	m := runModel(t, r, path, 64)
+	seqs := make([]*sequence, len(g.Prompts))
+	for i := range seqs {
+		seqs[i] = &sequence{}
+	}
+	got := m.feed(seqs, g.Prompts)
+	if d := distance(got, slices.Concat(g.logits...)); d > tolerance {
+		t.Errorf("logits differ by %g", d)
+	}
+}
+
+// TestGoldensSeeEverySetting holds that the goldens would notice a setting
+// that the graph forgot: each change of a configuration must move the logits.
+func TestGoldensSeeEverySetting(t *testing.T) {
+	plain := func(c *hf.Config) {
+		c.Rope = hf.Rope{Type: hf.RopeDefault, Theta: c.Rope.Theta, Attention: 1}
+	}
+	cases := []struct {
+		golden, what string
+		change       func(c *hf.Config)
+	}{
+		{"mistral", "window", func(c *hf.Config) { clear(c.Windows) }},
+		{"mistral", "window of one key more", func(c *hf.Config) { c.Windows[1]++ }},
+		{"qwen2", "windows", func(c *hf.Config) { clear(c.Windows) }},
+		{"qwen2", "max_window_layers", func(c *hf.Config) { c.Windows[0] = c.Windows[1] }},
+		{"qwen3-window", "layer_types", func(c *hf.Config) { c.Windows[1] = c.Windows[0] }},
+		{"llama3", "llama3 rope", plain},
+		{"llama3-v5", "llama3 rope", plain},
+		{"llama3-v5", "llama3 ramp", func(c *hf.Config) { c.Rope.HighFreq = 4 }},
+		{"llama-linear-bias", "linear rope", plain},
+		{"qwen2-yarn", "yarn rope", plain},
+		{"qwen2-yarn", "yarn attention factor", func(c *hf.Config) { c.Rope.Attention = 1 }},
+		{"smollm2", "rope_theta", func(c *hf.Config) { c.Rope.Theta = 10000 }},
+		{"llama2", "rms_norm_eps", func(c *hf.Config) { c.NormEps = 0.01 }},
+	}
+	for _, c := range cases {
+		t.Run(c.golden+" "+c.what, func(t *testing.T) {
+			ck, g := readGolden(t, c.golden)
+			c.change(&ck.Config)
+			r, path := buildTo(t, ck, Options{Weights: models.FP32})
+			m := runModel(t, r, path, 8)
+			if d := distance(m.prefill(&sequence{}, g.Prompts[2], 0), g.logits[2]); d < 10*tolerance {
+				t.Errorf("logits differ by only %g", d)
+			}
+		})
+	}
+}

@@ -1,0 +1,144 @@
+package decoder
+
+import (
+	"os"
+	"path/filepath"
+	"slices"
+	"testing"
+
+	"tgi/models/hf"
+	"tgi/runtime/llm"
+	"tgi/runtime/ort"
+)
+
+// startRuntime loads ONNX Runtime, which `make ort` fetches.
+func startRuntime(t testing.TB) {
+	t.Helper()
+	path, err := ort.Locate("")
+	if err != nil {
+		t.Fatal(err)
+	}
+	if err := ort.Init(path); err != nil {
+		t.Fatal(err)
+	}
+}
+
+// buildTo builds a checkpoint into a folder of the test.
+func buildTo(t testing.TB, ck *hf.Checkpoint, opt Options) (Result, string) {
+	t.Helper()
+	dir := t.TempDir()
+	f, err := os.Create(filepath.Join(dir, DataFile))
+	if err != nil {
+		t.Fatal(err)
+	}
+	r, err := Build(ck, f, opt)
+	if err != nil {
+		t.Fatal(err)
+	}
+	if err := f.Close(); err != nil {
+		t.Fatal(err)
+	}
+	path := filepath.Join(dir, ModelFile)
+	if err := os.WriteFile(path, r.Model, 0o644); err != nil {
+		t.Fatal(err)
+	}
+	return r, path
+}
+
+// machine runs a built model and hands out its cache blocks.
+type machine struct {
+	t     testing.TB
+	model *ort.Paged
+	vocab int
+	next  int32 // first block that nobody has
+}
+
+func runModel(t testing.TB, r Result, path string, blocks int) *machine {
+	t.Helper()
+	startRuntime(t)
+	p, err := ort.Open(ort.Options{ModelPath: path, Layers: r.Arch.Layers, KVHeads: r.Arch.KVHeads, HeadDim: r.Arch.HeadDim,
+		Vocab: r.Arch.Vocab, MaxLen: r.Arch.MaxPositions, Blocks: blocks})
+	if err != nil {
+		t.Fatal(err)
+	}
+	t.Cleanup(p.Close)
+	return &machine{t: t, model: p, vocab: r.Arch.Vocab}
+}
+
+// sequence is one row's tokens and cache blocks; length tokens are cached.
+type sequence struct {
+	blocks []int32
+	length int
+}
+
+// feed runs one step that appends tokens[i] to seqs[i], and returns the logits
+// of every token.
+func (m *machine) feed(seqs []*sequence, tokens [][]llm.Token) [][]float32 {
+	m.t.Helper()
+	s := &llm.Step{CuSeqlens: []int32{0}}
+	for i, q := range seqs {
+		for len(q.blocks)*ort.BlockSize < q.length+len(tokens[i]) {
+			q.blocks = append(q.blocks, m.next)
+			m.next++
+		}
+		s.MaxBlocks = max(s.MaxBlocks, len(q.blocks))
+	}
+	for i, q := range seqs {
+		s.PastLens = append(s.PastLens, int32(q.length))
+		for range tokens[i] {
+			s.SlotMapping = append(s.SlotMapping, q.blocks[q.length/ort.BlockSize]*ort.BlockSize+int32(q.length%ort.BlockSize))
+			s.LogitRows = append(s.LogitRows, int32(len(s.LogitRows)))
+			q.length++
+		}
+		s.Tokens = append(s.Tokens, tokens[i]...)
+		s.CuSeqlens = append(s.CuSeqlens, int32(len(s.Tokens)))
+		row := slices.Repeat([]int32{-1}, s.MaxBlocks)
+		copy(row, q.blocks)
+		s.BlockTable = append(s.BlockTable, row...)
+	}
+	flat, err := m.model.Forward(s)
+	if err != nil {
+		m.t.Fatal(err)
+	}
+	out := make([][]float32, len(s.Tokens))
+	for i := range out {
+		out[i] = slices.Clone(flat[i*m.vocab : (i+1)*m.vocab])
+	}
+	return out
+}
+
+// prefill feeds one prompt in pieces of the given size, 0 for all at once.
+func (m *machine) prefill(q *sequence, prompt []llm.Token, piece int) [][]float32 {
+	m.t.Helper()
+	if piece == 0 {
+		piece = len(prompt)
+	}
+	var out [][]float32
+	for part := range slices.Chunk(prompt, piece) {
+		out = append(out, m.feed([]*sequence{q}, [][]llm.Token{part})...)
+	}
+	return out
+}
+
+// greedy continues all sequences together, each from its last logits.
+func (m *machine) greedy(seqs []*sequence, last [][]float32, n int) [][]llm.Token {
+	m.t.Helper()
+	out := make([][]llm.Token, len(seqs))
+	for step := 0; ; step++ {
+		next := make([][]llm.Token, len(seqs))
+		for i, logits := range last {
+			best := llm.Token(0)
+			for t, x := range logits {
+				if x > logits[best] {
+					best = llm.Token(t)
+				}
+			}
+			out[i] = append(out[i], best)
+			next[i] = []llm.Token{best}
+		}
+		if step == n-1 {
+			return out
+		}
+		last = m.feed(seqs, next)
+	}
+}
