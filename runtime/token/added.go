@@ -1,0 +1,171 @@
+package token
+
+import (
+	"fmt"
+	"unicode"
+	"unicode/utf8"
+)
+
+// addedToken is an entry of the file's added_tokens.
+type addedToken struct {
+	id         uint32
+	content    string
+	singleWord bool
+	lstrip     bool
+	rstrip     bool
+	normalized bool
+	special    bool
+}
+
+// finder finds added tokens in a text: at each place the longest, then on
+// from its end.
+type finder struct {
+	first [256]bool
+	nodes []trieNode
+	// tokens holds what the trie's leaves point at.
+	tokens []*addedToken
+}
+
+// trieNode is a node of a byte trie, its children being a list by sibling.
+type trieNode struct {
+	b              byte
+	child, sibling int32 // 0 is none: node 0 is the root
+	token          int32 // index into finder.tokens, -1 for none
+}
+
+// add makes pattern find t. It fails on an empty pattern and on one that
+// another token has, which would make the two indistinguishable.
+func (f *finder) add(pattern string, t *addedToken) error {
+	if pattern == "" {
+		return fmt.Errorf("content %q is empty once normalized", t.content)
+	}
+	if len(f.nodes) == 0 {
+		f.nodes = append(f.nodes, trieNode{token: -1})
+	}
+	f.first[pattern[0]] = true
+	at := int32(0)
+	for i := range len(pattern) {
+		next := f.step(at, pattern[i])
+		if next == 0 {
+			next = int32(len(f.nodes))
+			f.nodes = append(f.nodes, trieNode{b: pattern[i], sibling: f.nodes[at].child, token: -1})
+			f.nodes[at].child = next
+		}
+		at = next
+	}
+	if n := f.nodes[at].token; n >= 0 {
+		return fmt.Errorf("content %q is the same as that of %q once normalized", t.content, f.tokens[n].content)
+	}
+	f.nodes[at].token = int32(len(f.tokens))
+	f.tokens = append(f.tokens, t)
+	return nil
+}
+
+func (f *finder) step(at int32, b byte) int32 {
+	for n := f.nodes[at].child; n != 0; n = f.nodes[n].sibling {
+		if f.nodes[n].b == b {
+			return n
+		}
+	}
+	return 0
+}
+
+// next returns the first token at or after byte i of s, the longest where
+// several start, and its range; nil when there is none.
+func (f *finder) next(s string, i int) (*addedToken, int, int) {
+	if len(f.nodes) == 0 {
+		return nil, 0, 0
+	}
+	for ; i < len(s); i++ {
+		if !f.first[s[i]] {
+			continue
+		}
+		best, end := int32(-1), 0
+		at := int32(0)
+		for k := i; k < len(s); k++ {
+			if at = f.step(at, s[k]); at == 0 {
+				break
+			}
+			if n := f.nodes[at].token; n >= 0 {
+				best, end = n, k+1
+			}
+		}
+		if best >= 0 {
+			return f.tokens[best], i, end
+		}
+	}
+	return nil, 0, 0
+}
+
+// split calls emit for the parts of s in order: stretches without a token
+// (nil) and tokens, with the white space that a token takes along. As in the
+// reference, a token found inside the white space that its predecessor took
+// along is emitted all the same, so that parts may overlap.
+func (f *finder) split(s string, emit func(t *addedToken, start, end int)) {
+	done := 0
+	for i := 0; ; {
+		t, start, end := f.next(s, i)
+		if t == nil {
+			break
+		}
+		i = end
+		if t.singleWord && !standsAlone(s, start, end) {
+			continue
+		}
+		if t.lstrip {
+			start = max(trimRight(s, start), done)
+		}
+		if t.rstrip {
+			end = trimLeft(s, end)
+		}
+		if done < start {
+			emit(nil, done, start)
+		}
+		emit(t, min(start, end), end)
+		done = end
+	}
+	if done < len(s) {
+		emit(nil, done, len(s))
+	}
+}
+
+// standsAlone reports whether no word character touches s[start:end].
+func standsAlone(s string, start, end int) bool {
+	if start > 0 {
+		r, _ := utf8.DecodeLastRuneInString(s[:start])
+		if classes.of(r)&word != 0 {
+			return false
+		}
+	}
+	if end < len(s) {
+		r, _ := runeAt(s, end)
+		if classes.of(r)&word != 0 {
+			return false
+		}
+	}
+	return true
+}
+
+// trimRight returns where the white space that ends s[:i] starts.
+func trimRight(s string, i int) int {
+	for i > 0 {
+		r, n := utf8.DecodeLastRuneInString(s[:i])
+		if !unicode.IsSpace(r) {
+			break
+		}
+		i -= n
+	}
+	return i
+}
+
+// trimLeft returns where the white space that starts s[i:] ends.
+func trimLeft(s string, i int) int {
+	for i < len(s) {
+		r, n := runeAt(s, i)
+		if !unicode.IsSpace(r) {
+			break
+		}
+		i += n
+	}
+	return i
+}

@@ -1,0 +1,294 @@
+package token
+
+// symbol is a token of a word and the bytes of the word that it stands for.
+type symbol struct {
+	id   uint32
+	size int
+}
+
+// bpe is the byte-pair encoding model. It is immutable but for its cache.
+type bpe struct {
+	vocab  map[string]uint32
+	merges pairTable
+	// made[rank] is the token that the merge of that rank makes.
+	made []uint32
+	// raw says that words come as bytes: vocab then has byte strings for
+	// keys, and bytes[b] is the token of byte b.
+	raw   bool
+	bytes [256]uint32
+
+	ignoreMerges bool
+	unk          uint32
+	hasUnk       bool
+	fuseUnk      bool
+	// fallback[b] is the token <0xBB>, -1 where the vocabulary has none; nil
+	// without byte_fallback.
+	fallback []int64
+	cache    wordCache
+}
+
+// encode appends the tokens of word, which is not empty.
+func (m *bpe) encode(word string, out []symbol) []symbol {
+	if m.ignoreMerges {
+		if id, ok := m.vocab[word]; ok {
+			return append(out, symbol{id, len(word)})
+		}
+	}
+	if len(word) > maxCachedWord {
+		return m.merge(m.symbols(word, nil), out)
+	}
+	h := m.cache.hash(word)
+	if e := m.cache.find(h, word); e != nil {
+		return append(out, e.symbols...)
+	}
+	n := len(out)
+	out = m.merge(m.symbols(word, nil), out)
+	m.cache.put(h, word, out[n:])
+	return out
+}
+
+// node is a symbol of a word under work: a doubly linked list by index, -1
+// for none. A node with size 0 was merged into its predecessor.
+type node struct {
+	symbol
+	prev, next int32
+}
+
+// symbols appends the word's characters (or bytes) as nodes. Characters that
+// the vocabulary lacks become byte tokens or the unknown token, and vanish
+// where there is neither, as in the reference.
+func (m *bpe) symbols(word string, nodes []node) []node {
+	if m.raw {
+		if nodes == nil {
+			nodes = make([]node, 0, len(word))
+		}
+		for i := range len(word) {
+			nodes = link(nodes, m.bytes[word[i]], 1)
+		}
+		return nodes
+	}
+	unkSize := 0 // size of a pending unknown token
+	for i := 0; i < len(word); {
+		_, n := runeAt(word, i)
+		c := word[i : i+n]
+		i += n
+		if id, ok := m.vocab[c]; ok {
+			if unkSize > 0 {
+				nodes = link(nodes, m.unk, unkSize)
+				unkSize = 0
+			}
+			nodes = link(nodes, id, n)
+			continue
+		}
+		if m.covers(c) {
+			for k := range n {
+				nodes = link(nodes, uint32(m.fallback[c[k]]), 1)
+			}
+			continue
+		}
+		if !m.hasUnk {
+			continue
+		}
+		if unkSize > 0 && !m.fuseUnk {
+			nodes = link(nodes, m.unk, unkSize)
+			unkSize = 0
+		}
+		unkSize += n
+	}
+	if unkSize > 0 {
+		nodes = link(nodes, m.unk, unkSize)
+	}
+	return nodes
+}
+
+// covers reports whether every byte of c has a byte token.
+func (m *bpe) covers(c string) bool {
+	if m.fallback == nil {
+		return false
+	}
+	for i := range len(c) {
+		if m.fallback[c[i]] < 0 {
+			return false
+		}
+	}
+	return true
+}
+
+func link(nodes []node, id uint32, size int) []node {
+	n := int32(len(nodes))
+	if n > 0 {
+		nodes[n-1].next = n
+	}
+	return append(nodes, node{symbol{id, size}, n - 1, -1})
+}
+
+// merge joins pairs in the order of their rank, the leftmost first among
+// equals, and appends what is left to out. The queue makes this
+// O(n log n) in the word's length.
+func (m *bpe) merge(nodes []node, out []symbol) []symbol {
+	var room [64]uint64
+	queue := rankHeap(room[:0])
+	offer := func(at int32) {
+		left := &nodes[at]
+		if left.next < 0 {
+			return
+		}
+		if rank, ok := m.merges.find(left.id, nodes[left.next].id); ok {
+			queue.push(uint64(rank)<<32 | uint64(at))
+		}
+	}
+	for i := range nodes {
+		offer(int32(i))
+	}
+	for len(queue) > 0 {
+		top := queue.pop()
+		made, at := m.made[top>>32], int32(top&0xffffffff)
+		left := &nodes[at]
+		if left.size == 0 || left.next < 0 {
+			continue
+		}
+		right := &nodes[left.next]
+		// The pair may have changed since it was queued.
+		if rank, ok := m.merges.find(left.id, right.id); !ok || m.made[rank] != made {
+			continue
+		}
+		left.id, left.size, left.next = made, left.size+right.size, right.next
+		right.size = 0
+		if left.next >= 0 {
+			nodes[left.next].prev = at
+		}
+		if left.prev >= 0 {
+			offer(left.prev)
+		}
+		offer(at)
+	}
+	for i := range nodes {
+		if nodes[i].size > 0 {
+			out = append(out, nodes[i].symbol)
+		}
+	}
+	return out
+}
+
+// rankHeap is a binary min-heap of rank<<32 | position.
+type rankHeap []uint64
+
+func (h *rankHeap) push(v uint64) {
+	q := append(*h, v)
+	i := len(q) - 1
+	for i > 0 {
+		up := (i - 1) / 2
+		if q[up] <= v {
+			break
+		}
+		q[i] = q[up]
+		i = up
+	}
+	q[i] = v
+	*h = q
+}
+
+func (h *rankHeap) pop() uint64 {
+	q := *h
+	top, v := q[0], q[len(q)-1]
+	q = q[:len(q)-1]
+	i := 0
+	for {
+		down := 2*i + 1
+		if down >= len(q) {
+			break
+		}
+		if down+1 < len(q) && q[down+1] < q[down] {
+			down++
+		}
+		if q[down] >= v {
+			break
+		}
+		q[i] = q[down]
+		i = down
+	}
+	if len(q) > 0 {
+		q[i] = v
+	}
+	*h = q
+	return top
+}
+
+// pairTable maps a pair of tokens to the rank of their merge: a hash table
+// with open addressing, at most half full.
+type pairTable struct {
+	keys  []uint64 // left<<32 | right, plus one; 0 is empty
+	ranks []uint32
+	shift uint
+}
+
+func newPairTable(n int) pairTable {
+	bits := uint(3)
+	for 1<<bits < 2*n {
+		bits++
+	}
+	return pairTable{make([]uint64, 1<<bits), make([]uint32, 1<<bits), 64 - bits}
+}
+
+// slot returns where the key is or belongs.
+func (t *pairTable) slot(key uint64) uint64 {
+	mask := uint64(len(t.keys) - 1)
+	i := key * 0x9e3779b97f4a7c15 >> t.shift
+	for t.keys[i] != 0 && t.keys[i] != key {
+		i = (i + 1) & mask
+	}
+	return i
+}
+
+// put sets the rank of a pair; the last one wins.
+func (t *pairTable) put(left, right, rank uint32) {
+	key := uint64(left)<<32 | uint64(right) + 1
+	i := t.slot(key)
+	t.keys[i], t.ranks[i] = key, rank
+}
+
+func (t *pairTable) find(left, right uint32) (uint32, bool) {
+	i := t.slot(uint64(left)<<32 | uint64(right) + 1)
+	return t.ranks[i], t.keys[i] != 0
+}
+
+// byteRunes is the alphabet of byte-level vocabularies (GPT-2's): printable
+// Latin-1 stands for itself, every other byte for a character from U+0100 on,
+// in order.
+var byteRunes = func() (t [256]rune) {
+	next := rune(256)
+	for b := range rune(256) {
+		switch {
+		case '!' <= b && b <= '~', 0xa1 <= b && b <= 0xac, 0xae <= b && b <= 0xff:
+			t[b] = b
+		default:
+			t[b] = next
+			next++
+		}
+	}
+	return t
+}()
+
+// runeBytes is the inverse of byteRunes, -1 for runes outside the alphabet.
+var runeBytes = func() (t [324]int16) {
+	for i := range t {
+		t[i] = -1
+	}
+	for b, r := range byteRunes {
+		t[r] = int16(b)
+	}
+	return t
+}()
+
+// fromByteAlphabet returns the bytes that s spells in the byte alphabet;
+// false when s has a character outside it.
+func fromByteAlphabet(s string) (string, bool) {
+	b := make([]byte, 0, len(s))
+	for _, r := range s {
+		if r >= rune(len(runeBytes)) || runeBytes[r] < 0 {
+			return "", false
+		}
+		b = append(b, byte(runeBytes[r]))
+	}
+	return string(b), true
+}

@@ -1,0 +1,325 @@
+package token
+
+import (
+	"bytes"
+	"encoding/json"
+	"fmt"
+	"slices"
+	"strings"
+)
+
+// file is a tokenizer.json.
+type file struct {
+	Version       string          `json:"version"`
+	AddedTokens   []addedFile     `json:"added_tokens"`
+	Normalizer    json.RawMessage `json:"normalizer"`
+	PreTokenizer  json.RawMessage `json:"pre_tokenizer"`
+	PostProcessor json.RawMessage `json:"post_processor"`
+	Decoder       json.RawMessage `json:"decoder"`
+	Model         modelFile       `json:"model"`
+}
+
+type addedFile struct {
+	ID         *uint32 `json:"id"`
+	Content    *string `json:"content"`
+	SingleWord *bool   `json:"single_word"`
+	LStrip     *bool   `json:"lstrip"`
+	RStrip     *bool   `json:"rstrip"`
+	Normalized *bool   `json:"normalized"`
+	Special    *bool   `json:"special"`
+}
+
+type modelFile struct {
+	Type                    *string           `json:"type"`
+	Dropout                 *float64          `json:"dropout"`
+	UnkToken                *string           `json:"unk_token"`
+	ContinuingSubwordPrefix string            `json:"continuing_subword_prefix"`
+	EndOfWordSuffix         string            `json:"end_of_word_suffix"`
+	FuseUnk                 bool              `json:"fuse_unk"`
+	ByteFallback            bool              `json:"byte_fallback"`
+	IgnoreMerges            bool              `json:"ignore_merges"`
+	Vocab                   map[string]uint32 `json:"vocab"`
+	Merges                  []mergeFile       `json:"merges"`
+}
+
+// mergeFile is a merge: "a b" or ["a", "b"].
+type mergeFile struct {
+	pair    [2]string
+	comment bool // a "#version" line of old files
+}
+
+func (m *mergeFile) UnmarshalJSON(b []byte) error {
+	if len(b) > 0 && b[0] == '[' {
+		var pair []string
+		if err := json.Unmarshal(b, &pair); err != nil {
+			return err
+		}
+		if len(pair) != 2 {
+			return fmt.Errorf("model.merges: %s is not a pair", b)
+		}
+		m.pair = [2]string(pair)
+		return nil
+	}
+	var line string
+	if err := json.Unmarshal(b, &line); err != nil {
+		return err
+	}
+	if strings.HasPrefix(line, "#version") {
+		m.comment = true
+		return nil
+	}
+	left, right, ok := strings.Cut(line, " ")
+	if !ok || strings.Contains(right, " ") {
+		return fmt.Errorf("model.merges: %q is not two tokens and a space", line)
+	}
+	m.pair = [2]string{left, right}
+	return nil
+}
+
+// Load reads a tokenizer.json. Its errors wrap ErrFormat and name the key and
+// the value that it cannot do.
+func Load(tokenizerJSON []byte) (*Tokenizer, error) {
+	t, err := load(tokenizerJSON)
+	if err != nil {
+		return nil, fmt.Errorf("%w: %w", ErrFormat, err)
+	}
+	return t, nil
+}
+
+func load(b []byte) (*Tokenizer, error) {
+	var f file
+	if err := json.Unmarshal(b, &f); err != nil {
+		return nil, err
+	}
+	if f.Version != "" && f.Version != "1.0" {
+		return nil, fmt.Errorf("version: %q is not \"1.0\"", f.Version)
+	}
+	t := &Tokenizer{}
+	var err error
+	if t.normalizer, err = loadNormalizers(f.Normalizer, "normalizer", 0); err != nil {
+		return nil, err
+	}
+	if t.pre, err = loadPre(f.PreTokenizer, "pre_tokenizer", 0); err != nil {
+		return nil, err
+	}
+	if err := loadPost(&t.post, f.PostProcessor, "post_processor", 0); err != nil {
+		return nil, err
+	}
+	if t.decoders, err = loadDecoders(f.Decoder, "decoder", 0); err != nil {
+		return nil, err
+	}
+	if err := checkDecoders(t.decoders); err != nil {
+		return nil, err
+	}
+	if len(t.decoders) == 0 && isNull(f.Decoder) {
+		t.decoders = []decoder{joinDecoder{}}
+	}
+	if err := t.loadVocab(&f); err != nil {
+		return nil, err
+	}
+	if t.model, err = loadModel(&f.Model, t.readsBytes(f.Model.Vocab)); err != nil {
+		return nil, err
+	}
+	for _, part := range t.post.template {
+		for _, id := range part.ids {
+			if _, ok := t.Token(id); !ok {
+				return nil, fmt.Errorf("post_processor: special token id %d is not in the vocabulary", id)
+			}
+		}
+	}
+	return t, nil
+}
+
+// readsBytes reports whether the model may read raw bytes, which is quick: the
+// last pre-tokenizer is ByteLevel and each byte has a token. If so it tells that
+// pre-tokenizer.
+func (t *Tokenizer) readsBytes(vocab map[string]uint32) bool {
+	if len(t.pre) == 0 {
+		return false
+	}
+	last, ok := t.pre[len(t.pre)-1].(*byteLevel)
+	if !ok {
+		return false
+	}
+	for _, r := range byteRunes {
+		if _, ok := vocab[string(r)]; !ok {
+			return false
+		}
+	}
+	last.raw = true
+	return true
+}
+
+// loadVocab fills the tables of tokens and finds of added tokens.
+func (t *Tokenizer) loadVocab(f *file) error {
+	vocab := f.Model.Vocab
+	t.ids = make(map[string]uint32, len(vocab)+len(f.AddedTokens))
+	limit := uint32(2*(len(vocab)+len(f.AddedTokens)) + 1<<16)
+	put := func(where, s string, id uint32) error {
+		if id >= limit {
+			return fmt.Errorf("%s: id %d of %q leaves too large a gap: %d tokens, ids below %d", where, id, s, len(vocab), limit)
+		}
+		for uint32(len(t.tokens)) <= id {
+			t.tokens, t.known = append(t.tokens, ""), append(t.known, false)
+		}
+		if t.known[id] && t.tokens[id] != s {
+			return fmt.Errorf("%s: id %d has two tokens: %q and %q", where, id, t.tokens[id], s)
+		}
+		t.tokens[id], t.known[id], t.ids[s] = s, true, id
+		return nil
+	}
+	for s, id := range vocab {
+		if err := put("model.vocab", s, id); err != nil {
+			return err
+		}
+	}
+	t.special, t.spelled = make(map[string]bool), make(map[uint32]string)
+	// As in the reference, an added token that the vocabulary lacks gets the
+	// next id, whatever the file says.
+	next := uint32(len(vocab))
+	tokens := make(map[string]*addedToken)
+	var order []*addedToken
+	for i, a := range f.AddedTokens {
+		at := fmt.Sprintf("added_tokens[%d]", i)
+		tok, err := a.token(at)
+		if err != nil {
+			return err
+		}
+		if tok.content == "" {
+			continue
+		}
+		id, ok := t.ids[tok.content]
+		if !ok {
+			id = next
+			next++
+			if err := put(at, tok.content, id); err != nil {
+				return err
+			}
+		}
+		tok.id = id
+		if tok.special {
+			t.special[tok.content] = true
+		}
+		if old := tokens[tok.content]; old != nil {
+			*old = *tok
+			continue
+		}
+		tokens[tok.content] = tok
+		order = append(order, tok)
+	}
+	return t.findAdded(order)
+}
+
+// token checks an entry of added_tokens; where names it.
+func (a *addedFile) token(where string) (*addedToken, error) {
+	missing := ""
+	for _, m := range []struct {
+		key    string
+		absent bool
+	}{
+		{"content", a.Content == nil}, {"single_word", a.SingleWord == nil}, {"lstrip", a.LStrip == nil},
+		{"rstrip", a.RStrip == nil}, {"normalized", a.Normalized == nil}, {"special", a.Special == nil},
+	} {
+		if m.absent {
+			missing = m.key
+			break
+		}
+	}
+	if missing != "" {
+		return nil, fmt.Errorf("%s: key %q is missing", where, missing)
+	}
+	return &addedToken{
+		content: *a.Content, singleWord: *a.SingleWord, lstrip: *a.LStrip, rstrip: *a.RStrip,
+		normalized: *a.Normalized, special: *a.Special,
+	}, nil
+}
+
+// findAdded builds the finders of added tokens.
+func (t *Tokenizer) findAdded(tokens []*addedToken) error {
+	for _, tok := range tokens {
+		in, pattern := &t.early, tok.content
+		if tok.normalized {
+			in = &t.late
+			pattern = t.normalizer.normalize(text{s: tok.content}).s
+			if pattern != tok.content {
+				t.spelled[tok.id] = pattern
+			}
+		}
+		if err := in.add(pattern, tok); err != nil {
+			return fmt.Errorf("added_tokens: %w", err)
+		}
+	}
+	return nil
+}
+
+// loadModel builds the BPE model; raw says that it reads bytes.
+func loadModel(f *modelFile, raw bool) (*bpe, error) {
+	switch {
+	case f.Type != nil && *f.Type != "BPE":
+		return nil, fmt.Errorf("model.type: %q is not supported, only \"BPE\"", *f.Type)
+	case f.Vocab == nil:
+		return nil, fmt.Errorf("model.vocab is missing")
+	case f.Merges == nil:
+		return nil, fmt.Errorf("model.merges is missing")
+	case f.Dropout != nil && *f.Dropout != 0:
+		return nil, fmt.Errorf("model.dropout: %v is not supported, only null and 0", *f.Dropout)
+	case f.ContinuingSubwordPrefix != "":
+		return nil, fmt.Errorf("model.continuing_subword_prefix: %q is not supported", f.ContinuingSubwordPrefix)
+	case f.EndOfWordSuffix != "":
+		return nil, fmt.Errorf("model.end_of_word_suffix: %q is not supported", f.EndOfWordSuffix)
+	}
+	m := &bpe{
+		vocab: f.Vocab, raw: raw, ignoreMerges: f.IgnoreMerges, fuseUnk: f.FuseUnk,
+		merges: newPairTable(len(f.Merges)), cache: newWordCache(),
+	}
+	if f.UnkToken != nil && !raw { // where each byte is a token nothing is unknown
+		if m.unk, m.hasUnk = f.Vocab[*f.UnkToken]; !m.hasUnk {
+			return nil, fmt.Errorf("model.unk_token: %q is not in the vocabulary", *f.UnkToken)
+		}
+	}
+	if f.ByteFallback {
+		m.fallback = make([]int64, 256)
+		for b := range m.fallback {
+			m.fallback[b] = -1
+			if id, ok := f.Vocab[fmt.Sprintf("<0x%02X>", b)]; ok {
+				m.fallback[b] = int64(id)
+			}
+		}
+	}
+	for i, merge := range f.Merges {
+		if merge.comment {
+			continue
+		}
+		left, okLeft := f.Vocab[merge.pair[0]]
+		right, okRight := f.Vocab[merge.pair[1]]
+		made, okMade := f.Vocab[merge.pair[0]+merge.pair[1]]
+		if !okLeft || !okRight || !okMade {
+			return nil, fmt.Errorf("model.merges[%d]: %q and %q or what they make is not in the vocabulary", i, merge.pair[0], merge.pair[1])
+		}
+		m.merges.put(left, right, uint32(len(m.made)))
+		m.made = append(m.made, made)
+	}
+	if raw {
+		m.toBytes()
+	}
+	return m, nil
+}
+
+// toBytes respells the vocabulary in raw bytes. Tokens that no bytes spell
+// can't be met and are dropped.
+func (m *bpe) toBytes() {
+	vocab := make(map[string]uint32, len(m.vocab))
+	for s, id := range m.vocab {
+		if b, ok := fromByteAlphabet(s); ok {
+			vocab[b] = id
+		}
+	}
+	m.vocab = vocab
+	for b := range m.bytes {
+		m.bytes[b] = vocab[string([]byte{byte(b)})]
+	}
+}
+
+func isNull(b json.RawMessage) bool {
+	return len(b) == 0 || slices.Equal(bytes.TrimSpace(b), []byte("null"))
+}

@@ -1,0 +1,381 @@
+package token
+
+import (
+	"encoding/json"
+	"fmt"
+	"unicode/utf8"
+)
+
+// maxDepth bounds how deep Sequences may nest.
+const maxDepth = 8
+
+// part is any component of the file: the union of the keys that the
+// supported types have.
+type part struct {
+	Type string `json:"type"`
+
+	Normalizers   []json.RawMessage `json:"normalizers"`
+	Pretokenizers []json.RawMessage `json:"pretokenizers"`
+	Processors    []json.RawMessage `json:"processors"`
+	Decoders      []json.RawMessage `json:"decoders"`
+
+	AddPrefixSpace   *bool           `json:"add_prefix_space"`
+	TrimOffsets      *bool           `json:"trim_offsets"`
+	UseRegex         *bool           `json:"use_regex"`
+	Pattern          *patternFile    `json:"pattern"`
+	Behavior         *string         `json:"behavior"`
+	Invert           *bool           `json:"invert"`
+	IndividualDigits *bool           `json:"individual_digits"`
+	Replacement      *string         `json:"replacement"`
+	PrependScheme    *string         `json:"prepend_scheme"`
+	Split            *bool           `json:"split"`
+	Prepend          *string         `json:"prepend"`
+	Content          *string         `json:"content"`
+	StripLeft        *bool           `json:"strip_left"`
+	StripRight       *bool           `json:"strip_right"`
+	Start            *int            `json:"start"`
+	Stop             *int            `json:"stop"`
+	Single           []templateFile  `json:"single"`
+	SpecialTokens    map[string]*ids `json:"special_tokens"`
+}
+
+type patternFile struct {
+	String *string
+	Regex  *string
+}
+
+type ids struct {
+	IDs []uint32 `json:"ids"`
+}
+
+type templateFile struct {
+	SpecialToken *struct {
+		ID string `json:"id"`
+	}
+	Sequence *struct {
+		ID string `json:"id"`
+	}
+}
+
+// open reads one component; where is its path in the file. The component is
+// nil when the file has null.
+func open(b json.RawMessage, where string, depth int) (*part, error) {
+	if isNull(b) {
+		return nil, nil
+	}
+	if depth > maxDepth {
+		return nil, fmt.Errorf("%s: nested more than %d deep", where, maxDepth)
+	}
+	p := &part{}
+	if err := json.Unmarshal(b, p); err != nil {
+		return nil, fmt.Errorf("%s: %w", where, err)
+	}
+	return p, nil
+}
+
+// need returns the value of a key that must be there.
+func need[T any](v *T, where, key string) (T, error) {
+	if v == nil {
+		var none T
+		return none, fmt.Errorf("%s: key %q is missing", where, key)
+	}
+	return *v, nil
+}
+
+// inSequence calls load for each of a Sequence's components.
+func inSequence(parts []json.RawMessage, where, key string, load func(b json.RawMessage, where string) error) error {
+	if parts == nil {
+		return fmt.Errorf("%s: key %q is missing", where, key)
+	}
+	for i, b := range parts {
+		if err := load(b, fmt.Sprintf("%s.%s[%d]", where, key, i)); err != nil {
+			return err
+		}
+	}
+	return nil
+}
+
+func unsupported(p *part, where string) error {
+	return fmt.Errorf("%s.type: %q is not supported", where, p.Type)
+}
+
+// splitter returns what a "pattern" matches.
+func (p *part) splitter(where string) (*splitter, error) {
+	switch {
+	case p.Pattern == nil:
+		return nil, fmt.Errorf("%s: key %q is missing", where, "pattern")
+	case p.Pattern.Regex != nil:
+		s, err := newRegex(*p.Pattern.Regex)
+		if err != nil {
+			return nil, fmt.Errorf("%s.pattern.Regex: %w", where, err)
+		}
+		return s, nil
+	case p.Pattern.String != nil:
+		if *p.Pattern.String == "" {
+			return nil, fmt.Errorf("%s.pattern.String: %q matches nothing", where, "")
+		}
+		return &splitter{literal: *p.Pattern.String}, nil
+	}
+	return nil, fmt.Errorf("%s.pattern: neither String nor Regex", where)
+}
+
+func loadNormalizers(b json.RawMessage, where string, depth int) (normalizers, error) {
+	p, err := open(b, where, depth)
+	if p == nil || err != nil {
+		return nil, err
+	}
+	one := func(n normalizer, err error) (normalizers, error) { return normalizers{n}, err }
+	if f, ok := forms[p.Type]; ok {
+		return one(f, nil)
+	}
+	switch p.Type {
+	case "Sequence":
+		var all normalizers
+		err := inSequence(p.Normalizers, where, "normalizers", func(b json.RawMessage, where string) error {
+			ns, err := loadNormalizers(b, where, depth+1)
+			all = append(all, ns...)
+			return err
+		})
+		return all, err
+	case "Lowercase":
+		return one(lowercase{}, nil)
+	case "ByteLevel":
+		return one(byteLevelNormalizer{}, nil)
+	case "Strip":
+		left, err := need(p.StripLeft, where, "strip_left")
+		if err != nil {
+			return nil, err
+		}
+		right, err := need(p.StripRight, where, "strip_right")
+		return one(strip{left, right}, err)
+	case "Prepend":
+		s, err := need(p.Prepend, where, "prepend")
+		return one(prepend(s), err)
+	case "Replace":
+		on, err := p.splitter(where)
+		if err != nil {
+			return nil, err
+		}
+		content, err := need(p.Content, where, "content")
+		return one(replace{on, content}, err)
+	}
+	return nil, unsupported(p, where)
+}
+
+func loadPre(b json.RawMessage, where string, depth int) ([]pretoken, error) {
+	p, err := open(b, where, depth)
+	if p == nil || err != nil {
+		return nil, err
+	}
+	one := func(n pretoken, err error) ([]pretoken, error) { return []pretoken{n}, err }
+	switch p.Type {
+	case "Sequence":
+		var all []pretoken
+		err := inSequence(p.Pretokenizers, where, "pretokenizers", func(b json.RawMessage, where string) error {
+			ps, err := loadPre(b, where, depth+1)
+			all = append(all, ps...)
+			return err
+		})
+		return all, err
+	case "ByteLevel":
+		prefix, err := need(p.AddPrefixSpace, where, "add_prefix_space")
+		return one(&byteLevel{addPrefixSpace: prefix, useRegex: p.UseRegex == nil || *p.UseRegex}, err)
+	case "Digits":
+		single, err := need(p.IndividualDigits, where, "individual_digits")
+		how := contiguous
+		if single {
+			how = isolated
+		}
+		isDigit := func(r rune) bool { return classes.of(r)&digit != 0 }
+		return one(&split{on: &splitter{runes: isDigit}, how: how}, err)
+	case "Metaspace":
+		m, err := p.metaspace(where)
+		return one(m, err)
+	case "Split":
+		s, err := p.split(where)
+		return one(s, err)
+	}
+	return nil, unsupported(p, where)
+}
+
+func (p *part) split(where string) (*split, error) {
+	on, err := p.splitter(where)
+	if err != nil {
+		return nil, err
+	}
+	name, err := need(p.Behavior, where, "behavior")
+	if err != nil {
+		return nil, err
+	}
+	how, ok := behaviors[name]
+	if !ok {
+		return nil, fmt.Errorf("%s.behavior: %q is not supported", where, name)
+	}
+	invert, err := need(p.Invert, where, "invert")
+	return &split{on: on, how: how, invert: invert}, err
+}
+
+// metaspace reads a Metaspace, of which old files say add_prefix_space.
+func (p *part) metaspace(where string) (*metaspace, error) {
+	mark, err := need(p.Replacement, where, "replacement")
+	if err != nil {
+		return nil, err
+	}
+	if utf8.RuneCountInString(mark) != 1 {
+		return nil, fmt.Errorf("%s.replacement: %q is not one character", where, mark)
+	}
+	m := &metaspace{replacement: mark, split: p.Split == nil || *p.Split}
+	if p.PrependScheme != nil {
+		s, ok := schemes[*p.PrependScheme]
+		if !ok {
+			return nil, fmt.Errorf("%s.prepend_scheme: %q is not supported", where, *p.PrependScheme)
+		}
+		m.prepend = s
+	}
+	if p.AddPrefixSpace != nil && !*p.AddPrefixSpace {
+		if m.prepend != never {
+			return nil, fmt.Errorf("%s: add_prefix_space false and prepend_scheme do not agree", where)
+		}
+	}
+	return m, nil
+}
+
+func loadPost(to *post, b json.RawMessage, where string, depth int) error {
+	p, err := open(b, where, depth)
+	if p == nil || err != nil {
+		return err
+	}
+	switch p.Type {
+	case "Sequence":
+		return inSequence(p.Processors, where, "processors", func(b json.RawMessage, where string) error {
+			return loadPost(to, b, where, depth+1)
+		})
+	case "ByteLevel":
+		prefix, err := need(p.AddPrefixSpace, where, "add_prefix_space")
+		if err != nil {
+			return err
+		}
+		trim, err := need(p.TrimOffsets, where, "trim_offsets")
+		if trim {
+			to.trims = append(to.trims, prefix)
+		}
+		return err
+	case "TemplateProcessing":
+		if to.template != nil {
+			return fmt.Errorf("%s: a second TemplateProcessing is not supported", where)
+		}
+		return to.loadTemplate(p, where)
+	}
+	return unsupported(p, where)
+}
+
+func (to *post) loadTemplate(p *part, where string) error {
+	if p.Single == nil {
+		return fmt.Errorf("%s: key %q is missing", where, "single")
+	}
+	to.template = []templatePart{}
+	for i, t := range p.Single {
+		at := fmt.Sprintf("%s.single[%d]", where, i)
+		switch {
+		case t.Sequence != nil && t.Sequence.ID == "A":
+			to.template = append(to.template, templatePart{sequence: true})
+		case t.Sequence != nil:
+			return fmt.Errorf("%s.Sequence.id: %q is not \"A\"", at, t.Sequence.ID)
+		case t.SpecialToken != nil:
+			s := p.SpecialTokens[t.SpecialToken.ID]
+			if s == nil {
+				return fmt.Errorf("%s.SpecialToken.id: %q is not in special_tokens", at, t.SpecialToken.ID)
+			}
+			to.template = append(to.template, templatePart{ids: s.IDs})
+		default:
+			return fmt.Errorf("%s: neither SpecialToken nor Sequence", at)
+		}
+	}
+	return nil
+}
+
+func loadDecoders(b json.RawMessage, where string, depth int) ([]decoder, error) {
+	p, err := open(b, where, depth)
+	if p == nil || err != nil {
+		return nil, err
+	}
+	one := func(d decoder, err error) ([]decoder, error) { return []decoder{d}, err }
+	switch p.Type {
+	case "Sequence":
+		var all []decoder
+		err := inSequence(p.Decoders, where, "decoders", func(b json.RawMessage, where string) error {
+			ds, err := loadDecoders(b, where, depth+1)
+			all = append(all, ds...)
+			return err
+		})
+		return all, err
+	case "ByteLevel":
+		return one(byteDecoder{}, nil)
+	case "ByteFallback":
+		return one(fallbackDecoder{}, nil)
+	case "Fuse":
+		return one(fuseDecoder{}, nil)
+	case "Metaspace":
+		m, err := p.metaspace(where)
+		if err != nil {
+			return nil, err
+		}
+		return one(metaspaceDecoder{m.replacement, m.prepend == never}, nil)
+	case "Replace":
+		if p.Pattern == nil || p.Pattern.String == nil || *p.Pattern.String == "" {
+			return nil, fmt.Errorf("%s.pattern: only a String that is not empty is supported here", where)
+		}
+		content, err := need(p.Content, where, "content")
+		return one(replaceDecoder{*p.Pattern.String, content}, err)
+	case "Strip":
+		d, err := p.stripDecoder(where)
+		return one(d, err)
+	}
+	return nil, unsupported(p, where)
+}
+
+func (p *part) stripDecoder(where string) (stripDecoder, error) {
+	var d stripDecoder
+	content, err := need(p.Content, where, "content")
+	if err != nil {
+		return d, err
+	}
+	if utf8.RuneCountInString(content) != 1 {
+		return d, fmt.Errorf("%s.content: %q is not one character", where, content)
+	}
+	if d.start, err = need(p.Start, where, "start"); err != nil {
+		return d, err
+	}
+	if d.stop, err = need(p.Stop, where, "stop"); err != nil {
+		return d, err
+	}
+	for _, n := range []int{d.start, d.stop} {
+		if n < 0 || n > 1<<10 {
+			return d, fmt.Errorf("%s: start and stop must be 0 to %d, not %d", where, 1<<10, n)
+		}
+	}
+	d.content, _ = utf8.DecodeRuneInString(content)
+	return d, nil
+}
+
+// checkDecoders refuses ByteLevel and ByteFallback behind a decoder that
+// joins tokens: they would have to see the whole text at once.
+func checkDecoders(ds []decoder) error {
+	joined := false
+	for i, d := range ds {
+		switch d.(type) {
+		case byteDecoder:
+			if joined {
+				return fmt.Errorf("decoder: ByteLevel as number %d comes after the tokens were joined, which is not supported", i)
+			}
+			joined = true
+		case fuseDecoder:
+			joined = true
+		case fallbackDecoder:
+			if joined {
+				return fmt.Errorf("decoder: ByteFallback as number %d comes after the tokens were joined, which is not supported", i)
+			}
+		}
+	}
+	return nil
+}

@@ -1,0 +1,170 @@
+package token
+
+import "unicode/utf8"
+
+// pretoken is one stage of the pre-tokenizer: it cuts a text into words and
+// passes them on. An empty text is never passed.
+type pretoken interface {
+	apply(x text, next func(text))
+}
+
+// behavior says what becomes of the matches of a split pattern.
+type behavior uint8
+
+const (
+	isolated behavior = iota
+	removed
+	mergedWithPrevious
+	mergedWithNext
+	contiguous
+)
+
+var behaviors = map[string]behavior{
+	"Isolated": isolated, "Removed": removed, "MergedWithPrevious": mergedWithPrevious,
+	"MergedWithNext": mergedWithNext, "Contiguous": contiguous,
+}
+
+// cut turns matches into the pieces that are left, in place.
+func (b behavior) cut(ms []match) []match {
+	out := ms[:0]
+	switch b {
+	case isolated:
+		return ms
+	case removed:
+		for _, m := range ms {
+			if !m.hit {
+				out = append(out, m)
+			}
+		}
+	case mergedWithPrevious, contiguous:
+		previous := false
+		for _, m := range ms {
+			join := m.hit && !previous
+			if b == contiguous {
+				join = m.hit == previous
+			}
+			previous = m.hit
+			if join && len(out) > 0 {
+				out[len(out)-1].end = m.end
+			} else {
+				out = append(out, m)
+			}
+		}
+	case mergedWithNext:
+		for i, m := range ms {
+			// A hit joins what follows unless that is a hit itself.
+			if i > 0 && ms[i-1].hit && !m.hit && len(out) > 0 {
+				out[len(out)-1].end = m.end
+				continue
+			}
+			out = append(out, m)
+		}
+	}
+	return out
+}
+
+// split is the Split pre-tokenizer, and Digits.
+type split struct {
+	on     *splitter
+	how    behavior
+	invert bool
+}
+
+func (p *split) apply(x text, next func(text)) {
+	if p.on.scan != nil && p.how == isolated {
+		for i := 0; i < len(x.s); {
+			end := p.on.scan(x.s, i)
+			next(x.slice(i, end))
+			i = end
+		}
+		return
+	}
+	ms := p.on.matches(x.s)
+	if p.invert {
+		for i := range ms {
+			ms[i].hit = !ms[i].hit
+		}
+	}
+	for _, m := range p.how.cut(ms) {
+		if m.start < m.end {
+			next(x.slice(m.start, m.end))
+		}
+	}
+}
+
+// byteLevel is the ByteLevel pre-tokenizer.
+type byteLevel struct {
+	addPrefixSpace bool
+	useRegex       bool
+	// raw leaves the bytes as they are for a model that reads bytes;
+	// otherwise each becomes its character of the byte alphabet.
+	raw bool
+}
+
+func (p *byteLevel) apply(x text, next func(text)) {
+	if p.addPrefixSpace && x.s[0] != ' ' {
+		x = x.prepend(" ")
+	}
+	pass := next
+	if !p.raw {
+		pass = func(y text) { next(toByteAlphabet(y)) }
+	}
+	if !p.useRegex {
+		pass(x)
+		return
+	}
+	for i := 0; i < len(x.s); {
+		end := scanGPT2(x.s, i)
+		pass(x.slice(i, end))
+		i = end
+	}
+}
+
+// toByteAlphabet writes each byte of x as its character of the byte alphabet.
+func toByteAlphabet(x text) text {
+	edits := make([]edit, 0, len(x.s))
+	for i := range len(x.s) {
+		shift := 0
+		if !utf8.RuneStart(x.s[i]) {
+			shift = 1
+		}
+		edits = append(edits, edit{byteRunes[x.s[i]], shift})
+	}
+	return x.transform(edits, 0)
+}
+
+// scheme says when Metaspace puts its mark in front.
+type scheme uint8
+
+const (
+	always scheme = iota
+	first
+	never
+)
+
+var schemes = map[string]scheme{"always": always, "first": first, "never": never}
+
+// metaspace is the Metaspace pre-tokenizer.
+type metaspace struct {
+	replacement string // one character
+	prepend     scheme
+	split       bool
+}
+
+func (p *metaspace) apply(x text, next func(text)) {
+	blank := splitter{literal: " "}
+	x = x.replace(blank.matches(x.s), p.replacement)
+	if p.prepend == always || p.prepend == first && x.base == 0 {
+		if len(x.s) < len(p.replacement) || x.s[:len(p.replacement)] != p.replacement {
+			x = x.prepend(p.replacement)
+		}
+	}
+	if !p.split {
+		next(x)
+		return
+	}
+	mark := splitter{literal: p.replacement}
+	for _, m := range mergedWithNext.cut(mark.matches(x.s)) {
+		next(x.slice(m.start, m.end))
+	}
+}
