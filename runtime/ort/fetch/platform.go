@@ -8,20 +8,63 @@ import (
 	"runtime"
 )
 
+// Version is the release that is fetched.
+const Version = "1.30.0"
+
+// pin is the library inside one package: its path there, its length, and the
+// SHA-256 of its bytes.
+type pin struct {
+	path   string
+	bytes  int64
+	sha256 string
+}
+
+// platform says where a platform's library comes from.
+type platform struct {
+	tag   string // pip's name of the platform
+	wheel pin    // in the Python wheel
+	npm   pin    // in the npm package
+}
+
+// platforms by GOOS-GOARCH.
+var platforms = map[string]platform{
+	"linux-amd64": {
+		tag: "manylinux_2_28_x86_64",
+		wheel: pin{"onnxruntime/capi/libonnxruntime.so." + Version, 28985152,
+			"c902c70b3003c0e99fada202f37478c515ae9bba7944c2b2abd0017bae0c82ed"},
+		npm: pin{"package/bin/napi-v6/linux/x64/libonnxruntime.so.1", 45828512,
+			"ffb75a925ba05e47b235bb66e3e3911714a80b328a9c9425539feb204aa32a23"},
+	},
+	"linux-arm64": {
+		tag: "manylinux_2_28_aarch64",
+		wheel: pin{"onnxruntime/capi/libonnxruntime.so." + Version, 25135496,
+			"8a218e1e446880131115c368ec7005969a5022af9a15a26173de648fef0b7789"},
+		npm: pin{"package/bin/napi-v6/linux/arm64/libonnxruntime.so.1", 25135496,
+			"1f549d46250b005580b597f4164984aaf75b3bcb9f3aeb07c7f8a8fe60b23c76"},
+	},
+	"darwin-arm64": {
+		tag: "macosx_14_0_arm64",
+		wheel: pin{"onnxruntime/capi/libonnxruntime." + Version + ".dylib", 33209560,
+			"b46713ea6a25a5227541c21001f6422c1ccdeaecc369aa026a61b752520325c3"},
+		npm: pin{"package/bin/napi-v6/darwin/arm64/libonnxruntime.1.dylib", 44589928,
+			"685d2be5dba1309c89d3a5324b7fd06a5c42f1a61bfea32d14c4cc28d072121d"},
+	},
+}
+
+// thisPlatform is the key of platforms for the running program.
+func thisPlatform() string { return runtime.GOOS + "-" + runtime.GOARCH }
+
 // LibraryName returns the file name under which the library is kept.
 func LibraryName() string {
-	switch runtime.GOOS {
-	case "darwin":
+	if runtime.GOOS == "darwin" {
 		return "libonnxruntime.dylib"
-	case "windows":
-		return "onnxruntime.dll"
 	}
 	return "libonnxruntime.so"
 }
 
 // LibraryPath returns where the library of this platform is kept in the cache
-// folder, whether it is there or not: below $TGI_CACHE, by default tgi in the
-// user's cache folder.
+// folder, whether it is there or not: below $TGI_CACHE, by default below the
+// folder tgi in the user's cache folder.
 func LibraryPath() (string, error) {
 	root := os.Getenv("TGI_CACHE")
 	if root == "" {
@@ -34,6 +77,5 @@ func LibraryPath() (string, error) {
 	if !filepath.IsAbs(root) {
 		return "", errors.New("TGI_CACHE must be an absolute path")
 	}
-	platform := runtime.GOOS + "-" + runtime.GOARCH
-	return filepath.Join(root, "onnxruntime", Version, platform, LibraryName()), nil
+	return filepath.Join(root, "onnxruntime", Version, thisPlatform(), LibraryName()), nil
 }

@@ -1,0 +1,127 @@
+package fetch
+
+import (
+	"archive/tar"
+	"archive/zip"
+	"bufio"
+	"bytes"
+	"compress/gzip"
+	"crypto/sha256"
+	"encoding/hex"
+	"errors"
+	"fmt"
+	"io"
+	"os"
+	"path/filepath"
+)
+
+// intact reports whether the library is in its place and whole.
+func (f *fetcher) intact() bool {
+	file, err := os.Open(f.dest)
+	if err != nil {
+		return false
+	}
+	defer file.Close()
+	info, err := file.Stat()
+	if err != nil || info.Size() != f.wheel.bytes && info.Size() != f.npm.bytes {
+		return false
+	}
+	h := sha256.New()
+	if _, err := io.Copy(h, file); err != nil {
+		return false
+	}
+	sum := hex.EncodeToString(h.Sum(nil))
+	return sum == f.wheel.sha256 || sum == f.npm.sha256
+}
+
+// install takes the library out of a package and puts it in its place.
+func (f *fetcher) install(archive string) error {
+	file, err := os.Open(archive)
+	if err != nil {
+		return fmt.Errorf("reading the package: %w", err)
+	}
+	defer file.Close()
+	info, err := file.Stat()
+	if err != nil {
+		return fmt.Errorf("reading the package: %w", err)
+	}
+	r := bufio.NewReader(file)
+	magic, _ := r.Peek(4)
+	switch {
+	case bytes.HasPrefix(magic, []byte("PK\x03\x04")):
+		err = f.fromZip(file, info.Size())
+	case bytes.HasPrefix(magic, []byte{0x1f, 0x8b}):
+		err = f.fromTar(r)
+	default:
+		err = errors.New("it is neither a wheel nor an npm package")
+	}
+	if err != nil {
+		return fmt.Errorf("%s: %w", archive, err)
+	}
+	f.log.line("ONNX Runtime %s is in %s", Version, f.dest)
+	return nil
+}
+
+func (f *fetcher) fromZip(r io.ReaderAt, size int64) error {
+	z, err := zip.NewReader(r, size)
+	if err != nil {
+		return err
+	}
+	for _, entry := range z.File {
+		if entry.Name != f.wheel.path {
+			continue
+		}
+		body, err := entry.Open()
+		if err != nil {
+			return err
+		}
+		defer body.Close()
+		return f.place(body, f.wheel)
+	}
+	return fmt.Errorf("it does not hold %s", f.wheel.path)
+}
+
+func (f *fetcher) fromTar(r io.Reader) error {
+	z, err := gzip.NewReader(r)
+	if err != nil {
+		return err
+	}
+	for t := tar.NewReader(z); ; {
+		entry, err := t.Next()
+		if err == io.EOF {
+			return fmt.Errorf("it does not hold %s", f.npm.path)
+		}
+		if err != nil {
+			return err
+		}
+		if entry.Name == f.npm.path && entry.Typeflag == tar.TypeReg {
+			return f.place(t, f.npm)
+		}
+	}
+}
+
+// place writes the library beside its place, checks it, and renames it.
+func (f *fetcher) place(body io.Reader, want pin) (err error) {
+	temp, err := os.CreateTemp(filepath.Dir(f.dest), "library-")
+	if err != nil {
+		return err
+	}
+	defer func() {
+		if err != nil {
+			os.Remove(temp.Name())
+		}
+	}()
+	h := sha256.New()
+	n, err := io.Copy(io.MultiWriter(temp, h), io.LimitReader(body, want.bytes+1))
+	err = errors.Join(err, temp.Sync(), temp.Chmod(0o755), temp.Close())
+	if err != nil {
+		return err
+	}
+	if n != want.bytes {
+		return fmt.Errorf("%s has another length than the pinned %d bytes", want.path, want.bytes)
+	}
+	if sum := hex.EncodeToString(h.Sum(nil)); sum != want.sha256 {
+		return fmt.Errorf("%s has SHA-256 %s, pinned is %s", want.path, sum, want.sha256)
+	}
+	return os.Rename(temp.Name(), f.dest)
+}
