@@ -16,19 +16,18 @@ type border struct {
 // 11 + 11 + 10 bits, most significant first.
 func (s *scratch) cut(keys []uint32, weights []float32, target float64) border {
 	var b border
-	const levels = 3
-	shifts := [levels]int{21, 10, 0}
-	widths := [levels]int{11, 11, 10}
-	for l := range levels {
-		bins := s.bins[:1<<widths[l]]
+	for _, level := range [...]struct{ shift, width uint32 }{{21, 11}, {10, 11}, {0, 10}} {
+		bins := s.bins[:1<<level.width]
 		clear(bins)
-		shift, width := shifts[l], widths[l]
-		mask := uint32(1)<<width - 1
+		shift := level.shift & 31 // told to the compiler, which then drops a check
+		// Only keys that share the bits found so far count: all of them at first.
+		span := uint32(1)<<(level.shift+level.width) - 1
 		for i, k := range keys {
-			if l > 0 && (k^b.key)>>(shift+width) != 0 {
+			off := k - b.key
+			if off > span {
 				continue
 			}
-			bin := &bins[k>>shift&mask]
+			bin := &bins[off>>shift]
 			bin.n++
 			if weights == nil {
 				bin.weight++

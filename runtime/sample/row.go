@@ -2,6 +2,7 @@ package sample
 
 import (
 	"math"
+	"slices"
 
 	"tgi/runtime/llm"
 )
@@ -28,8 +29,18 @@ type row struct {
 // Where a processor made logits +Inf, those tokens share the whole mass: they
 // become 0 in x and all others -Inf.
 func (r *row) find() (ok bool) {
-	r.top = greatest(r.x)
-	if math.IsInf(float64(r.top), 1) {
+	start := 0 // of the block that holds the greatest
+	r.top = negInf
+	for i := 0; i < len(r.x); i += blockLen {
+		if v := greatest(r.x[i:min(i+blockLen, len(r.x))]); v > r.top {
+			r.top, start = v, i
+		}
+	}
+	if r.top == negInf {
+		return false
+	}
+	r.best = start + slices.Index(r.x[start:], r.top)
+	if r.top > math.MaxFloat32 {
 		for i, v := range r.x {
 			if v == r.top {
 				r.x[i] = 0
@@ -38,15 +49,6 @@ func (r *row) find() (ok bool) {
 			}
 		}
 		r.top = 0
-	}
-	if r.top == negInf {
-		return false
-	}
-	for i, v := range r.x {
-		if v == r.top {
-			r.best = i
-			break
-		}
 	}
 	return true
 }

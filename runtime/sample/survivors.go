@@ -81,45 +81,55 @@ func (s *scratch) raise(k int) float32 {
 // most limit below the best's. With math.MaxFloat32 those are all that are not
 // forbidden.
 func (s *scratch) gatherWithin(r *row, limit float32) {
-	s.id, s.d, s.w, s.sum = s.id[:0], s.d[:0], s.w[:0], 0
+	s.grow(len(r.x))
+	id, ds, ws := s.id, s.d, s.w
+	n, sum := 0, 0.0
 	for i, v := range r.x {
 		if d := (r.top - v) * r.scale; d <= limit { // false for NaN
 			w := weight(-d)
-			s.id, s.d, s.w = append(s.id, llm.Token(i)), append(s.d, 0-d), append(s.w, w)
-			s.sum += float64(w)
+			id[n], ds[n], ws[n] = llm.Token(i), 0-d, w
+			sum += float64(w)
+			n++
 		}
 	}
+	s.id, s.d, s.w, s.sum = id[:n], ds[:n], ws[:n], sum
+}
+
+// grow makes room for n survivors of unknown content.
+func (s *survivors) grow(n int) {
+	s.id = slices.Grow(s.id[:0], n)[:n]
+	s.d = slices.Grow(s.d[:0], n)[:n]
+	s.w = slices.Grow(s.w[:0], n)[:n]
 }
 
 // keep drops the survivors whose key is above last, and of those with the key
 // last all that come after room was used up by the weights of those before.
 func (s *scratch) keep(last uint32, room float64) {
-	n, top := 0, negInf
-	s.sum = 0
+	n := 0
+	id, d, w := s.id, s.d, s.w
 	for i, key := range s.keys {
-		if key > last {
-			continue
+		// Written first and counted after: a branch would often be mispredicted.
+		id[n], d[n], w[n] = id[i], d[i], w[i]
+		stay := 0
+		if key < last {
+			stay = 1
 		}
-		if key == last {
-			if room <= 0 {
-				continue
-			}
-			room -= float64(s.w[i])
+		if key == last && room > 0 {
+			room -= float64(w[n])
+			stay = 1
 		}
-		s.id[n], s.d[n], s.w[n] = s.id[i], s.d[i], s.w[i]
-		s.sum += float64(s.w[n])
-		top = max(top, s.d[n])
-		n++
+		n += stay
 	}
-	s.id, s.d, s.w = s.id[:n], s.d[:n], s.w[:n]
-	if top == 0 {
-		return
+	s.id, s.d, s.w = id[:n], d[:n], w[:n]
+	if top := greatest(s.d); top < 0 { // the best is gone: measure from the new best
+		for i := range s.d {
+			s.d[i] -= top
+			s.w[i] = weight(s.d[i])
+		}
 	}
-	s.sum = 0 // the best token is gone: measure from the new best
-	for i := range s.d {
-		s.d[i] -= top
-		s.w[i] = weight(s.d[i])
-		s.sum += float64(s.w[i])
+	s.sum = 0
+	for _, w := range s.w {
+		s.sum += float64(w)
 	}
 }
 
