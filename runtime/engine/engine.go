@@ -172,12 +172,11 @@ func build(m Model, c Codec, cfg Config) (*Engine, error) {
 func (e *Engine) loop() {
 	defer close(e.done)
 	for {
-		worked := e.step()
 		if err := e.closing(); err != nil {
 			e.failAll(err)
 			return
 		}
-		if !worked {
+		if !e.step() {
 			<-e.wake
 		}
 	}

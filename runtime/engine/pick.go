@@ -1,7 +1,6 @@
 package engine
 
 import (
-	"errors"
 	"fmt"
 	"sync"
 	"sync/atomic"
@@ -96,19 +95,15 @@ func (q *sequence) rate(r *sched.Row, logits []float32, vocab int) {
 	}
 }
 
-// guard calls f, which may run foreign code, and turns what goes wrong in it into an
-// error that wraps llm.ErrPlugin.
+// guard calls f, which may run foreign code, and turns a panic in it into an error
+// that wraps llm.ErrPlugin.
 func guard(f func() error) (err error) {
 	defer func() {
 		if r := recover(); r != nil {
 			err = fmt.Errorf("%w: panic: %v", llm.ErrPlugin, r)
 		}
 	}()
-	err = f()
-	if err != nil && !errors.Is(err, llm.ErrPlugin) {
-		err = fmt.Errorf("%w: %w", llm.ErrPlugin, err)
-	}
-	return err
+	return f()
 }
 
 // parallel runs f(0) … f(n-1) on as many goroutines as there are workers and

@@ -72,11 +72,10 @@ func (e *Engine) Submit(ctx context.Context, r Request) (*Stream, error) {
 		e.release(r.N)
 		return nil, err
 	}
-	j.stream.unwatch = context.AfterFunc(ctx, func() { e.cancel(j.stream, context.Cause(ctx)) })
 	if err := e.post(j); err != nil {
-		j.stream.unwatch()
 		return nil, err
 	}
+	j.stream.watch(ctx)
 	return j.stream, nil
 }
 

@@ -16,6 +16,9 @@ func (e *Engine) step() bool {
 	e.drainInbox()
 	plan := e.sched.Plan()
 	if len(plan.Rows) == 0 {
+		if len(e.lives) > 0 {
+			e.shut(fmt.Errorf("BUG: engine: %d sequences and nothing to do", len(e.lives)))
+		}
 		e.note(plan, timing{})
 		return false
 	}
@@ -53,9 +56,6 @@ func (e *Engine) drainInbox() {
 // add hands a request to the scheduler.
 func (e *Engine) add(j *job) {
 	st := j.stream
-	if st.live == 0 { // cancelled while Submit was under way
-		return
-	}
 	p := st.seqs[0].params
 	seqs, err := e.sched.Add(sched.Job{
 		Prompt: j.prompt, MaxNew: p.MaxNewTokens, N: len(st.seqs), Score: p.PromptLogprobs, Salt: j.salt,
@@ -88,7 +88,6 @@ func (e *Engine) end(st *Stream, n int, final error) {
 	}
 	e.release(n)
 	if st.live -= n; st.live == 0 {
-		st.unwatch()
 		st.end(final)
 	}
 }

@@ -77,6 +77,10 @@ type Stream struct {
 	head  int
 	final error         // after the queue; nil while sequences live
 	ready chan struct{} // holds a token when there may be something new
+	// unwatch ends the watch on the request's context; over says that the engine is
+	// through with the stream.
+	unwatch func() bool
+	over    bool
 
 	// What follows belongs to the engine's goroutine.
 	seqs      []*sequence
@@ -84,7 +88,6 @@ type Stream struct {
 	submitted time.Time
 	started   time.Time // the first plan that held the prompt
 	prefill   []PromptToken
-	unwatch   func() bool // ends the watch on the request's context
 }
 
 // item is what Next returns.
@@ -152,14 +155,31 @@ func (s *Stream) push(it item) {
 	s.wake()
 }
 
-// end says what Next returns after the events pushed so far.
+// end says what Next returns after the events pushed so far. No sequence lives.
 func (s *Stream) end(err error) {
 	s.mu.Lock()
 	if s.final == nil {
 		s.final = err
 	}
+	s.over = true
+	unwatch := s.unwatch
 	s.mu.Unlock()
+	if unwatch != nil {
+		unwatch()
+	}
 	s.wake()
+}
+
+// watch cancels the stream when ctx is done, as long as a sequence lives.
+func (s *Stream) watch(ctx context.Context) {
+	unwatch := context.AfterFunc(ctx, func() { s.engine.cancel(s, context.Cause(ctx)) })
+	s.mu.Lock()
+	s.unwatch = unwatch
+	over := s.over
+	s.mu.Unlock()
+	if over {
+		unwatch()
+	}
 }
 
 func (s *Stream) wake() {
