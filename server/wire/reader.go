@@ -1,6 +1,7 @@
 package wire
 
 import (
+	"errors"
 	"fmt"
 	"strconv"
 	"strings"
@@ -10,11 +11,18 @@ import (
 // maxDepth is the depth of arrays and objects that is refused, serde_json's own limit.
 const maxDepth = 128
 
+// Kinds of refusal, which every Error wraps one of.
+var (
+	// ErrSyntax: the bytes are not JSON.
+	ErrSyntax = errors.New("not JSON")
+	// ErrShape: they are JSON of another shape than the target's.
+	ErrShape = errors.New("wrong JSON")
+)
+
 // Error is why a body was refused.
 type Error struct {
-	// Syntax is true when the bytes are not JSON, false when they are JSON of
-	// the wrong shape.
-	Syntax bool
+	// Kind is ErrSyntax or ErrShape.
+	Kind error
 	// Path leads to the value, as in parameters.stop[0]; empty at the root.
 	Path string
 	// Msg is serde's sentence.
@@ -31,6 +39,9 @@ func (e *Error) Error() string {
 	}
 	return s
 }
+
+// Unwrap returns Kind.
+func (e *Error) Unwrap() error { return e.Kind }
 
 // under puts one step in front of the error's path.
 func under(err error, step string) error {
@@ -276,18 +287,18 @@ func (r *Reader) peek() (byte, bool) {
 }
 
 // syntax is an error at the cursor: the bytes are not JSON.
-func (r *Reader) syntax(msg string) error { return r.fail(true, msg, r.at) }
+func (r *Reader) syntax(msg string) error { return r.fail(ErrSyntax, msg, r.at) }
 
 // syntaxNext is an error about the byte after the cursor.
 func (r *Reader) syntaxNext(msg string) error {
-	return r.fail(true, msg, min(r.at+1, len(r.buf)))
+	return r.fail(ErrSyntax, msg, min(r.at+1, len(r.buf)))
 }
 
 // data is an error at the cursor: the value has the wrong shape.
-func (r *Reader) data(msg string) error { return r.fail(false, msg, r.at) }
+func (r *Reader) data(msg string) error { return r.fail(ErrShape, msg, r.at) }
 
-func (r *Reader) fail(syntax bool, msg string, at int) error {
-	e := &Error{Syntax: syntax, Msg: msg, Line: 1}
+func (r *Reader) fail(kind error, msg string, at int) error {
+	e := &Error{Kind: kind, Msg: msg, Line: 1}
 	start := 0
 	for i, c := range r.buf[:at] {
 		if c == '\n' {

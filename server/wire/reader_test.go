@@ -95,8 +95,8 @@ func TestRefusals(t *testing.T) {
 			t.Errorf("%s: got %v, want an *Error", c.body, err)
 			continue
 		}
-		if e.Error() != c.want || e.Syntax != c.syntax {
-			t.Errorf("%s\n got %s (syntax %v)\nwant %s (syntax %v)", c.body, e, e.Syntax, c.want, c.syntax)
+		if e.Error() != c.want || (e.Kind == ErrSyntax) != c.syntax {
+			t.Errorf("%s\n got %s (%v)\nwant %s (syntax %v)", c.body, e, e.Kind, c.want, c.syntax)
 		}
 	}
 }

@@ -133,3 +133,7 @@ func (r *Reader) outside(v value, want string) error {
 	}
 	return r.data("invalid " + what + ": " + v.describe() + ", expected " + want)
 }
+
+// Refuse is an error at the value that was read last, for what a type alone
+// does not say. msg is in serde's form, "invalid value: …, expected …".
+func (r *Reader) Refuse(msg string) error { return r.data(msg) }

@@ -1,0 +1,43 @@
+package server
+
+import (
+	"errors"
+	"fmt"
+	"io"
+	"mime"
+	"net/http"
+	"strconv"
+	"strings"
+)
+
+// ReadBody returns the JSON body of r. Errors are ErrMediaType, ErrTooLarge
+// and ErrBody.
+func ReadBody(r *http.Request) ([]byte, error) {
+	kind, _, err := mime.ParseMediaType(r.Header.Get("Content-Type"))
+	if err != nil && !errors.Is(err, mime.ErrInvalidMediaParameter) {
+		return nil, ErrMediaType
+	}
+	sub, ok := strings.CutPrefix(kind, "application/")
+	if !ok || sub != "json" && !strings.HasSuffix(sub, "+json") {
+		return nil, ErrMediaType
+	}
+	body, err := io.ReadAll(r.Body)
+	var large *http.MaxBytesError
+	switch {
+	case errors.As(err, &large):
+		return nil, ErrTooLarge
+	case err != nil:
+		return nil, fmt.Errorf("%w: %w", ErrBody, err)
+	}
+	return body, nil
+}
+
+// WriteJSON replies with status 200 and body.
+func WriteJSON(w http.ResponseWriter, body []byte) { writeJSON(w, http.StatusOK, body) }
+
+func writeJSON(w http.ResponseWriter, status int, body []byte) {
+	w.Header().Set("Content-Type", "application/json")
+	w.Header().Set("Content-Length", strconv.Itoa(len(body)))
+	w.WriteHeader(status)
+	_, _ = w.Write(body) // a client that left is nobody's problem
+}

@@ -1,0 +1,153 @@
+// Package config owns the server's settings: what they are called in tgi.toml,
+// as flags and in the environment, their defaults and their bounds.
+//
+// Settings come from four places; a later one beats an earlier one, key by key:
+// Default, the file, the environment, the flags. Nothing is guessed: an unknown
+// key or flag, and a value that does not parse or is out of bounds, is an error
+// that names it.
+package config
+
+import "log/slog"
+
+// Config is every setting. The zero of a limit that is documented so means
+// that Limits.Size derives it from the model and the memory.
+type Config struct {
+	Server  Server  `toml:"server"`
+	Model   Model   `toml:"model"`
+	Limits  Limits  `toml:"limits"`
+	Runtime Runtime `toml:"runtime"`
+	Metrics Metrics `toml:"metrics"`
+	Log     Log     `toml:"log"`
+}
+
+// Server says how to listen and how patient to be.
+type Server struct {
+	// Hostname is the address to listen on.
+	Hostname string `toml:"hostname"`
+	// Port to listen on; 0 takes a free one.
+	Port int `toml:"port"`
+	// APIKeys let a request in as its bearer token; none lets everyone in.
+	APIKeys []string `toml:"api_keys"`
+	// CORSAllowOrigin lists the origins whose pages may call; none is all.
+	CORSAllowOrigin []string `toml:"cors_allow_origin"`
+	// PayloadLimit bounds a request's body, in bytes.
+	PayloadLimit int `toml:"payload_limit"`
+	// ReadTimeout bounds how long a client may take to send a request.
+	ReadTimeout Duration `toml:"read_timeout"`
+	// WriteTimeout bounds how long a client may take to accept one write of a
+	// reply; a stream of any length has it for each event.
+	WriteTimeout Duration `toml:"write_timeout"`
+	// IdleTimeout closes connections without requests.
+	IdleTimeout Duration `toml:"idle_timeout"`
+	// GracefulTerminationTimeout is what running requests get to finish when
+	// the server is told to stop.
+	GracefulTerminationTimeout Duration `toml:"graceful_termination_timeout"`
+	// ComputeType is the value of the header x-compute-type.
+	ComputeType string `toml:"compute_type"`
+}
+
+// Model says what to serve.
+type Model struct {
+	// Path is the model's folder; empty is the embedded demo model.
+	Path string `toml:"path"`
+	// Weights is auto, fp32, int8 or int4.
+	Weights string `toml:"weights"`
+}
+
+// Limits bound requests and batches, under the names of TGI's launcher.
+type Limits struct {
+	// MaxConcurrentRequests may be waiting or running; the next gets 429.
+	MaxConcurrentRequests int `toml:"max_concurrent_requests"`
+	// MaxBestOf, MaxStopSequences, MaxTopNTokens and MaxClientBatchSize bound
+	// what one request may ask for.
+	MaxBestOf          int `toml:"max_best_of"`
+	MaxStopSequences   int `toml:"max_stop_sequences"`
+	MaxTopNTokens      int `toml:"max_top_n_tokens"`
+	MaxClientBatchSize int `toml:"max_client_batch_size"`
+	// ValidationWorkers is how many prompts are tokenized at the same time.
+	ValidationWorkers int `toml:"validation_workers"`
+	// MaxInputTokens bounds a prompt; 0 is MaxTotalTokens - 1.
+	MaxInputTokens int `toml:"max_input_tokens"`
+	// MaxTotalTokens bounds prompt and output; 0 is what model and cache hold.
+	MaxTotalTokens int `toml:"max_total_tokens"`
+	// MaxBatchPrefillTokens bounds the prompt tokens of one step; 0 lets the
+	// server choose.
+	MaxBatchPrefillTokens int `toml:"max_batch_prefill_tokens"`
+	// MaxBatchTotalTokens bounds the tokens of all running sequences; 0 is the
+	// capacity of the cache.
+	MaxBatchTotalTokens int `toml:"max_batch_total_tokens"`
+	// MaxBatchSize bounds the running sequences; 0 is MaxConcurrentRequests.
+	MaxBatchSize int `toml:"max_batch_size"`
+	// WaitingServedRatio of waiting to running sequences lets prompts in.
+	WaitingServedRatio float64 `toml:"waiting_served_ratio"`
+	// MaxWaitingTokens is after how many steps prompts are let in regardless.
+	MaxWaitingTokens int `toml:"max_waiting_tokens"`
+	// WatermarkGamma and WatermarkDelta shape the watermark.
+	WatermarkGamma float64 `toml:"watermark_gamma"`
+	WatermarkDelta float64 `toml:"watermark_delta"`
+}
+
+// Runtime says how to compute.
+type Runtime struct {
+	// ORTLib is the ONNX Runtime library; empty looks for one.
+	ORTLib string `toml:"ort_lib"`
+	// Threads compute; 0 is one per core that the process may use.
+	Threads int `toml:"threads"`
+	// Spin is whether waiting threads burn their core: auto, on or off.
+	Spin string `toml:"spin"`
+	// KVMemory is the size of the key/value cache; 0 derives it.
+	KVMemory Size `toml:"kv_memory"`
+	// PrefixSharing reuses the cache of prompts that begin alike.
+	PrefixSharing bool `toml:"prefix_sharing"`
+	// Verify checks the engine's books after every step.
+	Verify bool `toml:"verify"`
+}
+
+// Metrics says what to measure.
+type Metrics struct {
+	// Enabled serves /metrics.
+	Enabled bool `toml:"enabled"`
+}
+
+// Log says what to log.
+type Log struct {
+	// Level is debug, info, warn or error.
+	Level slog.Level `toml:"level"`
+	// Format is auto (text on a terminal, otherwise JSON), text or json.
+	Format string `toml:"format"`
+}
+
+// Values of settings that are one of a few words.
+const (
+	Auto = "auto"
+
+	WeightsFP32 = "fp32"
+	WeightsInt8 = "int8"
+	WeightsInt4 = "int4"
+
+	SpinOn  = "on"
+	SpinOff = "off"
+
+	LogAuto = Auto
+	LogText = "text"
+	LogJSON = "json"
+)
+
+// Default returns the settings of a server that was told nothing.
+func Default() Config {
+	return Config{
+		Server: Server{
+			Hostname: "0.0.0.0", Port: 3000, APIKeys: []string{}, CORSAllowOrigin: []string{},
+			PayloadLimit: 2_000_000, ReadTimeout: 30 * second, WriteTimeout: 30 * second, IdleTimeout: 120 * second,
+			GracefulTerminationTimeout: 90 * second, ComputeType: "cpu+optimized",
+		},
+		Model: Model{Weights: Auto},
+		Limits: Limits{
+			MaxConcurrentRequests: 128, MaxBestOf: 2, MaxStopSequences: 4, MaxTopNTokens: 5, MaxClientBatchSize: 4,
+			ValidationWorkers: 2, WaitingServedRatio: 0.3, MaxWaitingTokens: 20, WatermarkGamma: 0.5, WatermarkDelta: 2,
+		},
+		Runtime: Runtime{Spin: Auto, PrefixSharing: true},
+		Metrics: Metrics{Enabled: true},
+		Log:     Log{Level: slog.LevelInfo, Format: LogAuto},
+	}
+}

@@ -1,0 +1,43 @@
+package config
+
+import "strings"
+
+// suggest returns `; did you mean "x"?` for the candidate nearest to name, or
+// nothing when none is near. A key may be near by its last part alone, as when
+// it stands in the wrong section.
+func suggest(name string, candidates []string) string {
+	best, least := "", len(name)/3+2
+	for _, c := range candidates {
+		d := min(distance(name, c), 1+distance(lastPart(name), lastPart(c)))
+		if d < least {
+			best, least = c, d
+		}
+	}
+	if best == "" {
+		return ""
+	}
+	return "; did you mean " + best + "?"
+}
+
+func lastPart(key string) string { return key[strings.LastIndexByte(key, '.')+1:] }
+
+// distance is Levenshtein's, over bytes.
+func distance(a, b string) int {
+	row := make([]int, len(b)+1)
+	for j := range row {
+		row[j] = j
+	}
+	for i := range len(a) {
+		diagonal := row[0]
+		row[0] = i + 1
+		for j := range len(b) {
+			replace := diagonal
+			if a[i] != b[j] {
+				replace++
+			}
+			diagonal = row[j+1]
+			row[j+1] = min(replace, row[j]+1, row[j+1]+1)
+		}
+	}
+	return row[len(b)]
+}

@@ -1,0 +1,83 @@
+package config
+
+import (
+	"fmt"
+	"math"
+	"strconv"
+	"strings"
+	"time"
+)
+
+// Duration is a time.Duration written like 90s or 1m30s; a bare number is
+// seconds.
+type Duration time.Duration
+
+const second = Duration(time.Second)
+
+// UnmarshalText implements encoding.TextUnmarshaler.
+func (d *Duration) UnmarshalText(text []byte) error {
+	s := string(text)
+	if n, err := strconv.ParseUint(s, 10, 32); err == nil {
+		*d = Duration(n) * second
+		return nil
+	}
+	v, err := time.ParseDuration(s)
+	if err != nil || v < 0 {
+		return fmt.Errorf("%q is no duration such as 90s", s)
+	}
+	*d = Duration(v)
+	return nil
+}
+
+// String returns the duration as time.Duration does.
+func (d Duration) String() string { return time.Duration(d).String() }
+
+// Size is a number of bytes written like 512MiB or 2GiB; "auto" is 0.
+type Size int64
+
+// units in the order in which suffixes are tried.
+var units = []struct {
+	suffix string
+	bytes  float64
+}{
+	{"KiB", 1 << 10}, {"MiB", 1 << 20}, {"GiB", 1 << 30}, {"TiB", 1 << 40},
+	{"kB", 1e3}, {"KB", 1e3}, {"MB", 1e6}, {"GB", 1e9}, {"TB", 1e12}, {"B", 1}, {"", 1},
+}
+
+// UnmarshalText implements encoding.TextUnmarshaler.
+func (z *Size) UnmarshalText(text []byte) error {
+	s := strings.TrimSpace(string(text))
+	if s == Auto {
+		*z = 0
+		return nil
+	}
+	for _, u := range units {
+		digits, ok := strings.CutSuffix(s, u.suffix)
+		if !ok {
+			continue
+		}
+		n, err := strconv.ParseFloat(strings.TrimSpace(digits), 64)
+		if n *= u.bytes; err != nil || !(n >= 0 && n < math.MaxInt64) {
+			break
+		}
+		*z = Size(n)
+		return nil
+	}
+	return fmt.Errorf("%q is no size such as 512MiB or 2GiB, and not auto", s)
+}
+
+// String returns the size in the largest unit that divides it.
+func (z Size) String() string {
+	if z == 0 {
+		return Auto
+	}
+	for _, u := range []struct {
+		suffix string
+		shift  int
+	}{{"GiB", 30}, {"MiB", 20}, {"KiB", 10}} {
+		if z&(1<<u.shift-1) == 0 {
+			return strconv.FormatInt(int64(z)>>u.shift, 10) + u.suffix
+		}
+	}
+	return strconv.FormatInt(int64(z), 10) + "B"
+}

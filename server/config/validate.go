@@ -1,0 +1,82 @@
+package config
+
+import (
+	"errors"
+	"fmt"
+	"math"
+	"slices"
+	"strings"
+)
+
+// Validate returns every setting that is out of bounds, by key, bound and value.
+func (c *Config) Validate() error {
+	v := &verdict{}
+	s, l := &c.Server, &c.Limits
+	v.check(s.Hostname != "", "server.hostname must not be empty")
+	v.between("server.port", s.Port, 0, 65535)
+	for i, k := range s.APIKeys {
+		v.check(k != "" && !strings.ContainsAny(k, " \t\r\n"), "server.api_keys[%d] must be neither empty nor hold white space", i)
+	}
+	v.atLeast("server.payload_limit", s.PayloadLimit, 1)
+	v.positive("server.read_timeout", s.ReadTimeout)
+	v.positive("server.write_timeout", s.WriteTimeout)
+	v.positive("server.idle_timeout", s.IdleTimeout)
+	v.check(s.GracefulTerminationTimeout >= 0, "server.graceful_termination_timeout must not be negative, given %s", s.GracefulTerminationTimeout)
+
+	v.oneOf("model.weights", c.Model.Weights, Auto, WeightsFP32, WeightsInt8, WeightsInt4)
+
+	v.atLeast("limits.max_concurrent_requests", l.MaxConcurrentRequests, 1)
+	v.atLeast("limits.max_best_of", l.MaxBestOf, 1)
+	v.atLeast("limits.max_stop_sequences", l.MaxStopSequences, 0)
+	v.atLeast("limits.max_top_n_tokens", l.MaxTopNTokens, 0)
+	v.atLeast("limits.max_client_batch_size", l.MaxClientBatchSize, 1)
+	v.check(l.ValidationWorkers > 0, "`validation_workers` must be > 0")
+	v.atLeast("limits.max_input_tokens", l.MaxInputTokens, 0)
+	v.atLeast("limits.max_total_tokens", l.MaxTotalTokens, 0)
+	v.atLeast("limits.max_batch_prefill_tokens", l.MaxBatchPrefillTokens, 0)
+	v.atLeast("limits.max_batch_total_tokens", l.MaxBatchTotalTokens, 0)
+	v.atLeast("limits.max_batch_size", l.MaxBatchSize, 0)
+	v.atLeast("limits.max_waiting_tokens", l.MaxWaitingTokens, 0)
+	v.check(l.WaitingServedRatio >= 0 && !math.IsInf(l.WaitingServedRatio, 0), "limits.waiting_served_ratio must be >= 0, given %v", l.WaitingServedRatio)
+	v.check(l.WatermarkGamma > 0 && l.WatermarkGamma < 1, "limits.watermark_gamma must be > 0 and < 1, given %v", l.WatermarkGamma)
+	v.check(!math.IsNaN(l.WatermarkDelta) && !math.IsInf(l.WatermarkDelta, 0), "limits.watermark_delta must be a number, given %v", l.WatermarkDelta)
+
+	v.atLeast("runtime.threads", c.Runtime.Threads, 0)
+	v.oneOf("runtime.spin", c.Runtime.Spin, Auto, SpinOn, SpinOff)
+	v.oneOf("log.format", c.Log.Format, LogAuto, LogText, LogJSON)
+	if v.errs == nil {
+		v.add(l.checkGiven())
+	}
+	return errors.Join(v.errs...)
+}
+
+// verdict collects what is wrong.
+type verdict struct{ errs []error }
+
+func (v *verdict) add(err error) {
+	if err != nil {
+		v.errs = append(v.errs, err)
+	}
+}
+
+func (v *verdict) check(ok bool, format string, args ...any) {
+	if !ok {
+		v.errs = append(v.errs, fmt.Errorf(format, args...))
+	}
+}
+
+func (v *verdict) atLeast(key string, n, low int) {
+	v.check(n >= low, "%s must be >= %d, given %d", key, low, n)
+}
+
+func (v *verdict) between(key string, n, low, high int) {
+	v.check(n >= low && n <= high, "%s must be >= %d and <= %d, given %d", key, low, high, n)
+}
+
+func (v *verdict) positive(key string, d Duration) {
+	v.check(d > 0, "%s must be longer than 0s, given %s", key, d)
+}
+
+func (v *verdict) oneOf(key, word string, words ...string) {
+	v.check(slices.Contains(words, word), "%s must be one of %s, given %q", key, strings.Join(words, ", "), word)
+}

@@ -1,0 +1,7 @@
+// Package server is the HTTP house that every API moves into: routing,
+// middleware, bodies, event streams, the one table from error to status and
+// text, metrics, and a shutdown that lets running requests finish.
+//
+// It knows no dialect. An API (server/tgi) implements API and imports this
+// package; server/cmd/tgi puts both together.
+package server

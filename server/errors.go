@@ -1,0 +1,104 @@
+package server
+
+import (
+	"context"
+	"errors"
+	"net/http"
+	"strconv"
+	"time"
+
+	"tgi/runtime/llm"
+	"tgi/server/generate"
+	"tgi/server/wire"
+)
+
+// Errors of this package, each a row of the table below.
+var (
+	// ErrMediaType: the body does not say that it is JSON.
+	ErrMediaType = errors.New("unsupported media type")
+	// ErrTooLarge: the body passed the payload limit.
+	ErrTooLarge = errors.New("payload too large")
+	// ErrBody: the body could not be read.
+	ErrBody = errors.New("failed to read the request body")
+	// ErrUnhealthy: the engine is stuck, or the server is shutting down.
+	ErrUnhealthy = errors.New("unhealthy")
+	// ErrIncompleteStream is generate.ErrIncomplete after events were sent.
+	ErrIncompleteStream = errors.New("incomplete generation stream")
+	// ErrPanic: a handler panicked.
+	ErrPanic = errors.New("internal server error")
+)
+
+// row says what clients and metrics see of an error.
+type row struct {
+	err    error
+	status int
+	// kind is the error_type.
+	kind string
+	// text is what error says; a detailed row puts the error's own after it.
+	text     string
+	detailed bool
+	// label is tgi_request_failure's.
+	label string
+}
+
+// statusGone is logged when the client left before the reply; nobody reads it.
+const statusGone = 499
+
+// table is the only place where an error becomes a status and a text. The
+// first row that matches counts.
+var table = []row{
+	{ErrMediaType, http.StatusUnsupportedMediaType, "unsupported_media_type", "Expected request with `Content-Type: application/json`", false, "validation"},
+	{ErrTooLarge, http.StatusRequestEntityTooLarge, "payload_too_large", "Failed to buffer the request body: length limit exceeded", false, "validation"},
+	{ErrBody, http.StatusBadRequest, "bad_request", "Failed to buffer the request body", false, "dropped"},
+	{wire.ErrSyntax, http.StatusBadRequest, "bad_request", "Failed to parse the request body as JSON: ", true, "validation"},
+	{wire.ErrShape, http.StatusUnprocessableEntity, "validation", "Failed to deserialize the JSON body into the target type: ", true, "validation"},
+	{llm.ErrInvalid, http.StatusUnprocessableEntity, "validation", "Input validation error: ", true, "validation"},
+	{llm.ErrTooLong, http.StatusUnprocessableEntity, "validation", "Input validation error: ", true, "validation"},
+	{llm.ErrOverloaded, http.StatusTooManyRequests, "overloaded", "Model is overloaded", false, "overloaded"},
+	{llm.ErrDraining, http.StatusServiceUnavailable, "draining", "Server is shutting down", false, "dropped"},
+	{generate.ErrIncomplete, http.StatusInternalServerError, "incomplete_generation", "Incomplete generation", false, "incomplete"},
+	{ErrIncompleteStream, http.StatusInternalServerError, "incomplete_generation_stream", "Incomplete generation stream", false, "incomplete"},
+	{llm.ErrBackend, http.StatusFailedDependency, "generation", "Request failed during generation: ", true, "generation"},
+	{llm.ErrPlugin, http.StatusFailedDependency, "generation", "Request failed during generation: ", true, "generation"},
+	{llm.ErrClosed, http.StatusFailedDependency, "generation", "Request failed during generation: ", true, "generation"},
+	{ErrUnhealthy, http.StatusServiceUnavailable, "healthcheck", "unhealthy", false, "generation"},
+	{context.Canceled, statusGone, "dropped", "Client closed the request", false, "dropped"},
+	{context.DeadlineExceeded, statusGone, "dropped", "Client closed the request", false, "dropped"},
+}
+
+// unknown is the row of every other error; its text is for the log alone.
+var unknown = row{ErrPanic, http.StatusInternalServerError, "internal", "Internal server error", false, "generation"}
+
+func lookUp(err error) row {
+	for _, r := range table {
+		if errors.Is(err, r.err) {
+			return r
+		}
+	}
+	return unknown
+}
+
+// AppendError appends err as clients see it: {"error":…,"error_type":…}.
+func AppendError(b []byte, err error) []byte {
+	r := lookUp(err)
+	text := r.text
+	if r.detailed {
+		text += err.Error()
+	}
+	b = wire.AppendString(append(b, `{"error":`...), text)
+	b = wire.AppendString(append(b, `,"error_type":`...), r.kind)
+	return append(b, '}')
+}
+
+// WriteError replies with err. It must come before any other byte of the reply.
+func WriteError(w http.ResponseWriter, err error) {
+	r := lookUp(err)
+	var full *generate.Overloaded
+	if errors.As(err, &full) {
+		w.Header().Set("Retry-After", strconv.Itoa(int(full.RetryAfter/time.Second)))
+	}
+	if r.status == http.StatusServiceUnavailable {
+		w.Header().Set("Connection", "close")
+	}
+	writeJSON(w, r.status, AppendError(nil, err))
+}

@@ -1,0 +1,62 @@
+package server
+
+import (
+	"context"
+	"errors"
+	"net/http"
+	"time"
+)
+
+// keepAlive is the silence after which a stream sends a comment, so that
+// proxies do not take it for dead.
+const keepAlive = 15 * time.Second
+
+// Events writes server-sent events. It belongs to one goroutine.
+type Events struct {
+	w       http.ResponseWriter
+	control *http.ResponseController
+	buf     []byte
+}
+
+// StartEvents sends the header of an event stream, with what w.Header holds
+// already.
+func StartEvents(w http.ResponseWriter) (*Events, error) {
+	h := w.Header()
+	h.Set("Content-Type", "text/event-stream")
+	h.Set("Cache-Control", "no-cache")
+	h.Set("X-Accel-Buffering", "no")
+	e := &Events{w: w, control: http.NewResponseController(w)}
+	w.WriteHeader(http.StatusOK)
+	return e, e.control.Flush()
+}
+
+// Data sends one event and flushes it; json must be a single line. It returns
+// an error when the client left or does not read.
+func (e *Events) Data(json []byte) error {
+	e.buf = append(append(append(e.buf[:0], "data: "...), json...), "\n\n"...)
+	return e.send(e.buf)
+}
+
+func (e *Events) send(b []byte) error {
+	if _, err := e.w.Write(b); err != nil {
+		return err
+	}
+	return e.control.Flush()
+}
+
+// Await returns what next returns, and sends a comment each time that it takes
+// too long. next must return its context's error when that ends, and lose
+// nothing by it.
+func Await[T any](ctx context.Context, e *Events, next func(context.Context) (T, error)) (T, error) {
+	for {
+		wait, cancel := context.WithTimeout(ctx, keepAlive)
+		v, err := next(wait)
+		cancel()
+		if err == nil || ctx.Err() != nil || !errors.Is(err, context.DeadlineExceeded) {
+			return v, err
+		}
+		if err := e.send([]byte(":\n\n")); err != nil {
+			return v, err
+		}
+	}
+}

@@ -1,0 +1,55 @@
+package server
+
+import "sync"
+
+// gate counts the requests inside and can be closed behind them.
+type gate struct {
+	mu     sync.Mutex
+	inside int
+	closed bool
+	// empty is closed when the gate is and nobody is inside.
+	empty chan struct{}
+}
+
+func (g *gate) init() { g.empty = make(chan struct{}) }
+
+// enter lets a request in unless the gate is closed; it must leave.
+func (g *gate) enter() bool {
+	g.mu.Lock()
+	defer g.mu.Unlock()
+	if g.closed {
+		return false
+	}
+	g.inside++
+	return true
+}
+
+func (g *gate) leave() {
+	g.mu.Lock()
+	defer g.mu.Unlock()
+	if g.inside--; g.closed && g.inside == 0 {
+		close(g.empty)
+	}
+}
+
+// close lets nobody else in. It may be called once.
+func (g *gate) close() {
+	g.mu.Lock()
+	defer g.mu.Unlock()
+	if g.closed = true; g.inside == 0 {
+		close(g.empty)
+	}
+}
+
+func (g *gate) draining() bool {
+	g.mu.Lock()
+	defer g.mu.Unlock()
+	return g.closed
+}
+
+// count returns how many requests are inside.
+func (g *gate) count() int {
+	g.mu.Lock()
+	defer g.mu.Unlock()
+	return g.inside
+}

@@ -1,0 +1,194 @@
+package generate
+
+import (
+	"cmp"
+	"crypto/rand"
+	"encoding/binary"
+	"slices"
+
+	"tgi/runtime/llm"
+)
+
+// Limits are the bounds that requests are held to. All are positive.
+type Limits struct {
+	// MaxConcurrent sequences may be waiting or running.
+	MaxConcurrent int
+	// MaxBestOf, MaxStop and MaxTopN bound the fields of their names.
+	MaxBestOf, MaxStop, MaxTopN int
+	// MaxInput bounds the tokens of a prompt, MaxTotal those of prompt and output.
+	MaxInput, MaxTotal int
+	// Workers tokenize at the same time.
+	Workers int
+	// Vocab is the number of token ids.
+	Vocab int
+	// WatermarkGamma is the green share of the vocabulary, WatermarkDelta its bonus.
+	WatermarkGamma, WatermarkDelta float32
+}
+
+// maxBias bounds the values of logit_bias, as OpenAI does.
+const maxBias = 100
+
+// checkShape holds d against what its route can answer. It comes before the
+// request takes a permit.
+func (l Limits) checkShape(d *Draft) error {
+	if d.Stream {
+		if d.BestOf != nil && *d.BestOf != 1 {
+			return invalid("`best_of` != 1 is not supported when streaming tokens")
+		}
+		if d.PromptLogprobs {
+			return invalid("`decoder_input_details` == true is not supported when streaming tokens")
+		}
+		return nil
+	}
+	if d.BestOf != nil && *d.BestOf > 1 {
+		if l.MaxBestOf == 1 {
+			return invalid("`best_of` != 1 is not allowed for this endpoint")
+		}
+		if *d.BestOf > uint64(l.MaxBestOf) {
+			return invalid("`best_of` must be > 0 and <= %d. Given: %d", l.MaxBestOf, *d.BestOf)
+		}
+	}
+	return nil
+}
+
+// sequences returns how many d asks for; 0 counts as 1, as it always did.
+func sequences(d *Draft) int {
+	if d.BestOf == nil || *d.BestOf < 1 {
+		return 1
+	}
+	return int(*d.BestOf)
+}
+
+// checkSettings holds d's settings against their bounds, in the order in which
+// clients have come to expect the first failure. MaxNewTokens stays 0 when it
+// was not given: only the prompt's length tells what is left.
+func (l Limits) checkSettings(d *Draft) (llm.Params, error) {
+	p := llm.Params{
+		Temperature: or(d.Temperature, 1), TopP: or(d.TopP, 1), TypicalP: or(d.TypicalP, 1), MinP: or(d.MinP, 0),
+		RepetitionPenalty: or(d.RepetitionPenalty, 1), FrequencyPenalty: or(d.FrequencyPenalty, 0), PresencePenalty: or(d.PresencePenalty, 0),
+		TopK: int(or(d.TopK, 0)), TopN: int(or(d.TopNTokens, 0)),
+		Watermark: d.Watermark, WatermarkGamma: l.WatermarkGamma, WatermarkDelta: l.WatermarkDelta,
+		Stop: d.Stop, IgnoreEOS: d.IgnoreEOS, PromptLogprobs: d.PromptLogprobs,
+	}
+	if err := checkSampling(d, &p); err != nil {
+		return p, err
+	}
+	if d.MaxNewTokens != nil && *d.MaxNewTokens == 0 {
+		return p, invalid("`max_new_tokens` must be strictly positive")
+	}
+	p.MaxNewTokens = int(or(d.MaxNewTokens, 0))
+	if len(d.Stop) > l.MaxStop {
+		return p, invalid("`stop` supports up to %d stop sequences. Given: %d", l.MaxStop, len(d.Stop))
+	}
+	if slices.Contains(d.Stop, "") {
+		return p, invalid("`stop` must not hold empty strings")
+	}
+	if d.Seed != nil && sequences(d) > 1 {
+		return p, invalid("`seed` must not be set when `best_of` > 1")
+	}
+	if uint64(p.TopN) > uint64(l.MaxTopN) {
+		return p, invalid("`top_n_tokens` must be >= 0 and <= %d. Given: %d", l.MaxTopN, p.TopN)
+	}
+	if d.Inputs == "" {
+		return p, invalid("`inputs` cannot be empty")
+	}
+	if d.Truncate != nil && (*d.Truncate == 0 || *d.Truncate > uint64(l.MaxInput)) {
+		return p, invalid("`truncate` must be strictly positive and less than %d. Given: %d", l.MaxInput, *d.Truncate)
+	}
+	if err := l.checkBias(d, &p); err != nil {
+		return p, err
+	}
+	p.Sample = d.DoSample || p.Temperature != 1 || p.TopK != 0 || p.TopP < 1 || p.TypicalP < 1 || p.MinP > 0
+	p.Seed = draw(d.Seed)
+	return p, nil
+}
+
+// checkSampling holds the shape of the distribution against its bounds. The
+// conditions are written so that NaN fails them.
+func checkSampling(d *Draft, p *llm.Params) error {
+	given := d.DoSample || d.Temperature != nil || d.TopK != nil || d.TopP != nil || d.TypicalP != nil || d.MinP != nil
+	switch {
+	case sequences(d) > 1 && !given:
+		return invalid("you must use sampling when `best_of` is > 1")
+	case !(p.Temperature > 0):
+		return invalid("`temperature` must be strictly positive")
+	case !(p.RepetitionPenalty > 0):
+		return invalid("`repetition_penalty` must be strictly positive")
+	case !(p.FrequencyPenalty >= -2 && p.FrequencyPenalty <= 2):
+		return invalid("`frequency_penalty` must be >= -2.0 and <= 2.0")
+	case !(p.PresencePenalty >= -2 && p.PresencePenalty <= 2):
+		return invalid("`presence_penalty` must be >= -2.0 and <= 2.0")
+	case d.TopP != nil && !(p.TopP > 0 && p.TopP < 1):
+		return invalid("`top_p` must be > 0.0 and < 1.0")
+	case d.TypicalP != nil && !(p.TypicalP > 0 && p.TypicalP < 1):
+		return invalid("`typical_p` must be > 0.0 and < 1.0")
+	case !(p.MinP >= 0 && p.MinP <= 1):
+		return invalid("`min_p` must be >= 0.0 and <= 1.0")
+	case d.TopK != nil && *d.TopK <= 0:
+		return invalid("`top_k` must be strictly positive")
+	}
+	return nil
+}
+
+// checkBias turns logit_bias into a list sorted by token.
+func (l Limits) checkBias(d *Draft, p *llm.Params) error {
+	for t, add := range d.LogitBias {
+		p.LogitBias = append(p.LogitBias, llm.Bias{Token: t, Add: add})
+	}
+	slices.SortFunc(p.LogitBias, func(a, b llm.Bias) int { return cmp.Compare(a.Token, b.Token) })
+	for _, b := range p.LogitBias {
+		if uint64(b.Token) >= uint64(l.Vocab) {
+			return invalid("`logit_bias` keys must be token ids < %d. Given: %d", l.Vocab, b.Token)
+		}
+		if !(b.Add >= -maxBias && b.Add <= maxBias) {
+			return invalid("`logit_bias` values must be >= -%d and <= %d. Given: %v for token %d", maxBias, maxBias, b.Add, b.Token)
+		}
+	}
+	return nil
+}
+
+// checkLength cuts the prompt to its last truncate tokens, gives p the rest of
+// the context when it has no limit of its own, and holds both against the
+// model's room. The total comes before the prompt.
+func (l Limits) checkLength(d *Draft, prompt []llm.Token, p *llm.Params) ([]llm.Token, error) {
+	if d.Truncate != nil {
+		prompt = prompt[max(0, len(prompt)-int(*d.Truncate)):]
+	}
+	n := len(prompt)
+	if p.MaxNewTokens == 0 {
+		p.MaxNewTokens = max(0, l.MaxTotal-n)
+	}
+	if n+p.MaxNewTokens > l.MaxTotal {
+		return nil, invalid("`inputs` tokens + `max_new_tokens` must be <= %d. Given: %d `inputs` tokens and %d `max_new_tokens`", l.MaxTotal, n, p.MaxNewTokens)
+	}
+	if n > l.MaxInput {
+		return nil, invalid("`inputs` must have less than %d tokens. Given: %d", l.MaxInput, n)
+	}
+	if n == 0 {
+		return nil, invalid("`inputs` must have at least one token")
+	}
+	if d.Grammar {
+		return nil, invalid("grammar is not supported")
+	}
+	if d.Adapter != nil {
+		return nil, invalid("adapter `%.64s` is not loaded", *d.Adapter)
+	}
+	return prompt, nil
+}
+
+func or[T any](v *T, otherwise T) T {
+	if v == nil {
+		return otherwise
+	}
+	return *v
+}
+
+// draw returns the seed, or a random one.
+func draw(seed *uint64) uint64 {
+	if seed != nil {
+		return *seed
+	}
+	var b [8]byte
+	_, _ = rand.Read(b[:]) // never fails
+	return binary.LittleEndian.Uint64(b[:])
+}

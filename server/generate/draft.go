@@ -1,0 +1,53 @@
+package generate
+
+// Draft is a request as a client wrote it: nil means "not given". Dialects fill
+// it from their own wire types; Check turns it into a Request.
+type Draft struct {
+	// Inputs is the prompt.
+	Inputs string
+	// RawPrompt leaves out the special tokens that the tokenizer would add,
+	// for prompts that a chat template rendered.
+	RawPrompt bool
+	// Stream says that the reply is read token by token.
+	Stream bool
+
+	// BestOf is how many sequences compete.
+	BestOf *uint64
+	// DoSample draws instead of taking the best token.
+	DoSample bool
+	// Temperature, TopK, TopP, TypicalP and MinP shape the distribution.
+	Temperature *float32
+	TopK        *int32
+	TopP        *float32
+	TypicalP    *float32
+	MinP        *float32
+	// RepetitionPenalty, FrequencyPenalty and PresencePenalty push tokens away
+	// that were seen before.
+	RepetitionPenalty *float32
+	FrequencyPenalty  *float32
+	PresencePenalty   *float32
+	// LogitBias maps tokens to addends for their logits.
+	LogitBias map[uint32]float32
+	// Watermark marks the text as generated.
+	Watermark bool
+	// Seed drives the draws.
+	Seed *uint64
+
+	// MaxNewTokens ends a sequence; nil is the rest of the context.
+	MaxNewTokens *uint32
+	// Stop strings end a sequence.
+	Stop []string
+	// IgnoreEOS keeps a sequence running past the model's own end.
+	IgnoreEOS bool
+	// Truncate keeps the last tokens of the prompt.
+	Truncate *uint64
+
+	// TopNTokens asks for the likeliest tokens of each step.
+	TopNTokens *uint32
+	// PromptLogprobs asks for the log-probabilities of the prompt's tokens.
+	PromptLogprobs bool
+	// Grammar says that a grammar was given.
+	Grammar bool
+	// Adapter names a fine-tuned variant of the model.
+	Adapter *string
+}

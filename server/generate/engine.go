@@ -1,0 +1,78 @@
+package generate
+
+import (
+	"context"
+	"math"
+
+	"tgi/runtime/engine"
+	"tgi/runtime/llm"
+)
+
+// Engine runs requests. On wraps a runtime engine; tests script their own.
+type Engine interface {
+	// Submit queues r and returns its events, or fails at once with
+	// llm.ErrOverloaded, llm.ErrDraining, llm.ErrTooLong, llm.ErrInvalid or
+	// llm.ErrClosed. When ctx ends, so do the request's sequences.
+	Submit(ctx context.Context, r engine.Request) (Stream, error)
+	// Healthy returns nil while the engine works.
+	Healthy() error
+}
+
+// Stream is the events of one request, read by one goroutine.
+type Stream interface {
+	// Next waits for the next event, or for ctx, whose end loses no event. It
+	// returns io.EOF after the last event of the last sequence.
+	Next(ctx context.Context) (Event, error)
+}
+
+// What the engine says, under the names that dialects use.
+type (
+	// Event is one generated token.
+	Event = engine.Event
+	// Token is a token with its text and log-probability.
+	Token = engine.TopToken
+	// PromptToken is a token of the prompt; the first has no log-probability, NaN.
+	PromptToken = engine.PromptToken
+)
+
+// On returns e as an Engine.
+func On(e *engine.Engine) Engine { return adapter{e} }
+
+type adapter struct{ *engine.Engine }
+
+func (a adapter) Submit(ctx context.Context, r engine.Request) (Stream, error) {
+	s, err := a.Engine.Submit(ctx, r)
+	if err != nil {
+		return nil, err // a nil *engine.Stream is no nil Stream
+	}
+	return s, nil
+}
+
+// Piece is a token with its place in the text: Start and End count characters.
+type Piece struct {
+	ID         llm.Token
+	Text       string
+	Start, End int
+}
+
+// Tokenizer turns text into tokens. It is safe for concurrent use.
+type Tokenizer interface {
+	// Encode returns the tokens of text, with the special tokens that the
+	// model expects around a prompt when special is true.
+	Encode(text string, special bool) []llm.Token
+	// EncodePieces is Encode with places.
+	EncodePieces(text string, special bool) []Piece
+}
+
+// meanLogprob is the score by which sequences compete; a sequence without
+// tokens, or with a NaN, loses.
+func meanLogprob(tokens []Token) float64 {
+	sum := 0.0
+	for _, t := range tokens {
+		sum += float64(t.Logprob)
+	}
+	if len(tokens) == 0 || math.IsNaN(sum) {
+		return math.Inf(-1)
+	}
+	return sum / float64(len(tokens))
+}

@@ -1,0 +1,40 @@
+package generate
+
+import (
+	"errors"
+	"fmt"
+	"time"
+
+	"tgi/runtime/llm"
+)
+
+// ErrIncomplete: the engine's stream ended before the sequence did.
+var ErrIncomplete = errors.New("incomplete generation")
+
+// Invalid is a request that broke a rule. It wraps llm.ErrInvalid.
+type Invalid struct {
+	// Msg names the field, the bound and, where it is a number, the value.
+	Msg string
+}
+
+// Error returns Msg.
+func (e *Invalid) Error() string { return e.Msg }
+
+// Unwrap returns llm.ErrInvalid.
+func (e *Invalid) Unwrap() error { return llm.ErrInvalid }
+
+func invalid(format string, args ...any) error {
+	return &Invalid{Msg: fmt.Sprintf(format, args...)}
+}
+
+// Overloaded is a request that found no room. It wraps llm.ErrOverloaded.
+type Overloaded struct {
+	// RetryAfter is when room is likely.
+	RetryAfter time.Duration
+}
+
+// Error returns the text of llm.ErrOverloaded.
+func (e *Overloaded) Error() string { return llm.ErrOverloaded.Error() }
+
+// Unwrap returns llm.ErrOverloaded.
+func (e *Overloaded) Unwrap() error { return llm.ErrOverloaded }

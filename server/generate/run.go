@@ -1,0 +1,172 @@
+package generate
+
+import (
+	"context"
+	"errors"
+	"io"
+	"time"
+
+	"tgi/runtime/llm"
+)
+
+// Timings of a request that ran to its end.
+type Timings struct {
+	// Total is from arrival to the last token.
+	Total time.Duration
+	// Validation is checking and tokenizing, Queue the wait for the first step,
+	// Inference the rest.
+	Validation, Queue, Inference time.Duration
+	// PerToken is Inference over the generated tokens of the longest sequence.
+	PerToken time.Duration
+}
+
+// Sequence is one finished sequence.
+type Sequence struct {
+	// Finish says how it ended and holds its text.
+	Finish llm.Finish
+	// Tokens as generated, the end-of-sequence token included.
+	Tokens []Token
+	// Top holds the likeliest tokens of each step; empty when not asked for.
+	Top [][]Token
+}
+
+// Result is a request that ran to its end.
+type Result struct {
+	// Best is the sequence with the highest mean log-probability, the first of
+	// equals; Others keep their order.
+	Best   Sequence
+	Others []Sequence
+	// Prefill holds the prompt's tokens when they were asked for.
+	Prefill []PromptToken
+	Timings Timings
+}
+
+// Run is a submitted request. It belongs to one goroutine and must be closed.
+type Run struct {
+	// Request is what runs.
+	Request Request
+
+	service   *Service
+	stream    Stream
+	cancel    context.CancelFunc
+	began     time.Time
+	submitted time.Time
+	last      []time.Time  // of each sequence's latest token
+	finishes  []llm.Finish // of the sequences that finished
+	queued    time.Duration
+	err       error // what ended the stream early
+	closed    bool
+}
+
+// Next returns the next token. It returns io.EOF after the last one,
+// ErrIncomplete when the engine's stream ends too early, and ctx's error when
+// ctx ends first: that loses nothing, Next may be called again.
+func (r *Run) Next(ctx context.Context) (Event, error) {
+	e, err := r.stream.Next(ctx)
+	if err != nil {
+		if ctx.Err() != nil {
+			return Event{}, ctx.Err()
+		}
+		if errors.Is(err, io.EOF) && len(r.finishes) == r.Request.Sequences {
+			return Event{}, io.EOF
+		}
+		if errors.Is(err, io.EOF) {
+			err = ErrIncomplete
+		}
+		r.err = err
+		return Event{}, err
+	}
+	before := r.last[e.Index]
+	first := before.IsZero()
+	if first {
+		before = r.submitted
+	}
+	r.last[e.Index] = time.Now()
+	r.service.observe.Token(first, r.last[e.Index].Sub(before))
+	if e.Finish != nil {
+		r.finishes = append(r.finishes, *e.Finish)
+		if e.Index == 0 {
+			r.queued = e.Timings.Queued
+		}
+	}
+	return e, nil
+}
+
+// Close ends what still runs, gives the permits back and reports how the
+// request went. It may be called more than once.
+func (r *Run) Close() {
+	if r.closed {
+		return
+	}
+	r.closed = true
+	r.cancel()
+	r.service.permits.give(r.Request.Sequences, time.Now())
+	switch {
+	case len(r.finishes) == r.Request.Sequences:
+		r.service.observe.Finished(r.Timings(), r.finishes)
+	case r.err != nil:
+		r.service.observe.Refused(r.err)
+	default:
+		r.service.observe.Refused(context.Canceled)
+	}
+}
+
+// TokenOf returns the token that e is about.
+func TokenOf(e *Event) Token {
+	return Token{Token: e.Token, Text: e.Text, Logprob: e.Logprob, Special: e.Special}
+}
+
+// Collect reads the run to its end.
+func (r *Run) Collect(ctx context.Context) (Result, error) {
+	var res Result
+	seqs := make([]Sequence, r.Request.Sequences)
+	for {
+		e, err := r.Next(ctx)
+		if errors.Is(err, io.EOF) {
+			break
+		}
+		if err != nil {
+			return Result{}, err
+		}
+		if e.Prefill != nil {
+			res.Prefill = e.Prefill
+		}
+		s := &seqs[e.Index]
+		s.Tokens = append(s.Tokens, TokenOf(&e))
+		if r.Request.Params.TopN > 0 {
+			s.Top = append(s.Top, e.Top)
+		}
+		if e.Finish != nil {
+			s.Finish = *e.Finish
+		}
+	}
+	res.Timings = r.Timings()
+	best := 0
+	for i := range seqs {
+		if meanLogprob(seqs[i].Tokens) > meanLogprob(seqs[best].Tokens) {
+			best = i
+		}
+	}
+	res.Best = seqs[best]
+	res.Others = append(append(res.Others, seqs[:best]...), seqs[best+1:]...)
+	return res, nil
+}
+
+// Timings of the run; final once Next returned io.EOF.
+func (r *Run) Timings() Timings {
+	t := Timings{Validation: r.Request.Checked, Queue: r.queued}
+	end := r.submitted
+	for _, at := range r.last {
+		if at.After(end) {
+			end = at
+		}
+	}
+	t.Total = end.Sub(r.began)
+	t.Inference = max(0, end.Sub(r.submitted)-r.queued)
+	longest := 1
+	for _, f := range r.finishes {
+		longest = max(longest, f.Generated)
+	}
+	t.PerToken = t.Inference / time.Duration(longest)
+	return t
+}

@@ -1,0 +1,126 @@
+package server
+
+import (
+	"net/http"
+
+	"github.com/prometheus/client_golang/prometheus"
+	"github.com/prometheus/client_golang/prometheus/promhttp"
+
+	"tgi/runtime/engine"
+	"tgi/server/config"
+)
+
+// Metrics are the server's figures: TGI's under TGI's names, so that dashboards
+// and autoscalers keep working, and below them what TGI has none for. It is
+// told of requests as a generate.Observer and of steps as an engine.Observer.
+type Metrics struct {
+	registry *prometheus.Registry
+	handler  http.Handler
+
+	// Requests.
+	count, success prometheus.Counter
+	failure        *prometheus.CounterVec
+	duration, validation, queue,
+	inference, perToken prometheus.Histogram
+	inputLength, maxNewTokens, generated prometheus.Histogram
+	first, between                       prometheus.Histogram
+
+	// Steps.
+	stepCount                      *prometheus.CounterVec
+	stepTime, forwardTime, pickNow *prometheus.HistogramVec
+	nextSize                       prometheus.Histogram
+	joined                         *prometheus.CounterVec
+	promptTokens, cachedTokens     prometheus.Counter
+	preempted                      prometheus.Counter
+}
+
+// NewMetrics returns figures whose buckets suit l, which Limits.Size made.
+func NewMetrics(l config.Limits) *Metrics {
+	m := &Metrics{registry: prometheus.NewRegistry()}
+	m.addRequests(l)
+	m.addSteps()
+	m.gauge("tgi_batch_max_total_tokens", "Tokens that all running sequences may hold.", func() float64 { return float64(l.MaxBatchTotalTokens) })
+	m.handler = promhttp.HandlerFor(m.registry, promhttp.HandlerOpts{})
+	return m
+}
+
+func (m *Metrics) addRequests(l config.Limits) {
+	m.count = m.counter("tgi_request_count", "Requests that arrived.")
+	m.success = m.counter("tgi_request_success", "Requests that ran to their end.")
+	m.failure = m.counters("tgi_request_failure", "Requests that did not, by reason.", "err")
+	m.duration = m.histogram("tgi_request_duration", "Seconds from arrival to the last token.", durations())
+	m.validation = m.histogram("tgi_request_validation_duration", "Seconds of checking and tokenizing.", durations())
+	m.queue = m.histogram("tgi_request_queue_duration", "Seconds from submission to the first step.", durations())
+	m.inference = m.histogram("tgi_request_inference_duration", "Seconds from the first step to the last token.", durations())
+	m.perToken = m.histogram("tgi_request_mean_time_per_token_duration", "Seconds of inference per token.", durations())
+	m.inputLength = m.histogram("tgi_request_input_length", "Tokens of the prompt.", linear(l.MaxInputTokens))
+	m.maxNewTokens = m.histogram("tgi_request_max_new_tokens", "Tokens that a request may generate.", linear(l.MaxTotalTokens))
+	m.generated = m.histogram("tgi_request_generated_tokens", "Tokens that a request generated.", linear(l.MaxTotalTokens))
+	m.first = m.histogram("tgi_request_time_to_first_token_duration", "Seconds from submission to a sequence's first token.", durations())
+	m.between = m.histogram("tgi_request_inter_token_duration", "Seconds between two tokens of a sequence.", durations())
+}
+
+func (m *Metrics) addSteps() {
+	m.stepCount = m.counters("tgi_batch_inference_count", "Steps: prefill when they hold prompt tokens, else decode.", "method")
+	m.stepTime = m.histograms("tgi_batch_inference_duration", "Seconds of a step.", "method")
+	m.forwardTime = m.histograms("tgi_batch_forward_duration", "Seconds of a step's forward pass.", "method")
+	m.pickNow = m.histograms("tgi_batch_decode_duration", "Seconds of a step's picking and detokenizing.", "method")
+	m.nextSize = m.histogram("tgi_batch_next_size", "Prompts in a step that holds any.", prometheus.ExponentialBuckets(1, 2, 11))
+	m.joined = m.counters("tgi_batch_concat", "Steps in which prompts joined running sequences.", "reason")
+	m.promptTokens = m.counter("tgi_prefix_lookup_tokens", "Prompt tokens looked up in the cache.")
+	m.cachedTokens = m.counter("tgi_prefix_hit_tokens", "Prompt tokens found in the cache.")
+	m.preempted = m.counter("tgi_preemption_count", "Sequences that stepped back for want of cache blocks.")
+}
+
+// Watch reads the engine's own figures at each scrape; blockSize is how many
+// tokens a cache block holds. It may be called once.
+func (m *Metrics) Watch(stats func() engine.Stats, blockSize int) {
+	m.gauge("tgi_queue_size", "Sequences that wait.", func() float64 { return float64(stats().Waiting) })
+	m.gauge("tgi_batch_current_size", "Sequences that run.", func() float64 { return float64(stats().Running) })
+	m.gauge("tgi_batch_current_max_tokens", "Tokens that the running sequences hold cache for.", func() float64 { return float64(stats().KVUsed * blockSize) })
+	m.gauge("tgi_kv_blocks", "Cache blocks.", func() float64 { return float64(stats().KVTotal) })
+	m.gauge("tgi_kv_blocks_used", "Cache blocks that sequences hold.", func() float64 { return float64(stats().KVUsed) })
+	m.gauge("tgi_kv_blocks_cached", "Cache blocks that a prefix can be found in.", func() float64 { return float64(stats().KVCached) })
+}
+
+// serve replies with the figures in Prometheus' text format.
+func (m *Metrics) serve(w http.ResponseWriter, r *http.Request) error {
+	m.handler.ServeHTTP(w, r)
+	return nil
+}
+
+func (m *Metrics) counter(name, help string) prometheus.Counter {
+	c := prometheus.NewCounter(prometheus.CounterOpts{Name: name, Help: help})
+	m.registry.MustRegister(c)
+	return c
+}
+
+func (m *Metrics) counters(name, help, label string) *prometheus.CounterVec {
+	c := prometheus.NewCounterVec(prometheus.CounterOpts{Name: name, Help: help}, []string{label})
+	m.registry.MustRegister(c)
+	return c
+}
+
+func (m *Metrics) histogram(name, help string, buckets []float64) prometheus.Histogram {
+	h := prometheus.NewHistogram(prometheus.HistogramOpts{Name: name, Help: help, Buckets: buckets})
+	m.registry.MustRegister(h)
+	return h
+}
+
+func (m *Metrics) histograms(name, help, label string) *prometheus.HistogramVec {
+	h := prometheus.NewHistogramVec(prometheus.HistogramOpts{Name: name, Help: help, Buckets: durations()}, []string{label})
+	m.registry.MustRegister(h)
+	return h
+}
+
+func (m *Metrics) gauge(name, help string, value func() float64) {
+	m.registry.MustRegister(prometheus.NewGaugeFunc(prometheus.GaugeOpts{Name: name, Help: help}, value))
+}
+
+// durations are TGI's buckets of seconds: 0.15 ms to 146 s.
+func durations() []float64 { return prometheus.ExponentialBuckets(0.00015, 1.5, 35) }
+
+// linear are 100 buckets up to limit.
+func linear(limit int) []float64 {
+	return prometheus.LinearBuckets(float64(limit)/100, float64(limit)/100, 100)
+}

@@ -1,0 +1,172 @@
+package server
+
+import (
+	"context"
+	"crypto/rand"
+	"encoding/hex"
+	"fmt"
+	"log/slog"
+	"net/http"
+	"runtime/debug"
+	"slices"
+	"time"
+)
+
+// reply wraps a response: it counts, and gives every write its deadline, so
+// that a client which does not read is noticed, however long the reply takes.
+type reply struct {
+	http.ResponseWriter
+	control  *http.ResponseController
+	patience time.Duration
+	status   int
+	bytes    int64
+}
+
+func (w *reply) WriteHeader(status int) {
+	if w.status == 0 {
+		w.status = status
+	}
+	w.ResponseWriter.WriteHeader(status)
+}
+
+func (w *reply) Write(b []byte) (int, error) {
+	if w.status == 0 {
+		w.status = http.StatusOK
+	}
+	w.hurry()
+	n, err := w.ResponseWriter.Write(b)
+	w.bytes += int64(n)
+	return n, err
+}
+
+// FlushError is what http.ResponseController.Flush calls.
+func (w *reply) FlushError() error {
+	w.hurry()
+	return w.control.Flush()
+}
+
+// Unwrap is for http.ResponseController.
+func (w *reply) Unwrap() http.ResponseWriter { return w.ResponseWriter }
+
+// hurry sets the deadline of the writes to come. Where deadlines are not
+// supported there is no connection that could block.
+func (w *reply) hurry() { _ = w.control.SetWriteDeadline(time.Now().Add(w.patience)) }
+
+// visit is what the log line of a request says beyond the reply.
+type visit struct {
+	id  string
+	err error
+}
+
+type visitKey struct{}
+
+// Note keeps err for the log line of the request that ctx belongs to. Handlers
+// call it for errors that they reported themselves.
+func Note(ctx context.Context, err error) {
+	if v, ok := ctx.Value(visitKey{}).(*visit); ok {
+		v.err = err
+	}
+}
+
+// log writes a line per request: probes at debug, server errors as errors.
+func (s *Server) log(next http.Handler) http.Handler {
+	return http.HandlerFunc(func(w http.ResponseWriter, r *http.Request) {
+		began := time.Now()
+		v := &visit{}
+		out := &reply{ResponseWriter: w, control: http.NewResponseController(w), patience: time.Duration(s.options.Config.WriteTimeout)}
+		next.ServeHTTP(out, r.WithContext(context.WithValue(r.Context(), visitKey{}, v)))
+		level := slog.LevelInfo
+		switch {
+		case out.status >= 500 && out.status != http.StatusServiceUnavailable:
+			level = slog.LevelError
+		case r.Method == http.MethodGet && out.status < 400:
+			level = slog.LevelDebug
+		}
+		attrs := []slog.Attr{
+			slog.String("method", r.Method), slog.String("path", r.URL.Path), slog.Int("status", out.status),
+			slog.Int64("bytes", out.bytes), slog.Duration("took", time.Since(began)), slog.String("request_id", v.id),
+		}
+		if v.err != nil {
+			attrs = append(attrs, slog.String("error", v.err.Error()))
+		}
+		s.options.Log.LogAttrs(r.Context(), level, "request", attrs...)
+	})
+}
+
+// maxRequestID bounds the ids that clients may choose.
+const maxRequestID = 128
+
+// identify gives the request an id, the client's own when it is harmless.
+func (s *Server) identify(next http.Handler) http.Handler {
+	return http.HandlerFunc(func(w http.ResponseWriter, r *http.Request) {
+		id := r.Header.Get("X-Request-Id")
+		if id == "" || len(id) > maxRequestID || !printable(id) {
+			var b [16]byte
+			_, _ = rand.Read(b[:]) // never fails
+			id = hex.EncodeToString(b[:])
+		}
+		w.Header().Set("X-Request-Id", id)
+		if v, ok := r.Context().Value(visitKey{}).(*visit); ok {
+			v.id = id
+		}
+		next.ServeHTTP(w, r)
+	})
+}
+
+func printable(s string) bool {
+	for i := range len(s) {
+		if s[i] <= ' ' || s[i] > '~' {
+			return false
+		}
+	}
+	return true
+}
+
+// rescue turns a panic into a 500, or breaks the connection off when a part of
+// the reply is out already.
+func (s *Server) rescue(next http.Handler) http.Handler {
+	return http.HandlerFunc(func(w http.ResponseWriter, r *http.Request) {
+		defer func() {
+			p := recover()
+			if p == nil {
+				return
+			}
+			if p == http.ErrAbortHandler {
+				panic(p)
+			}
+			s.options.Log.Error("BUG: a handler panicked", "panic", p, "path", r.URL.Path, "stack", string(debug.Stack()))
+			err := fmt.Errorf("%w: %v", ErrPanic, p)
+			Note(r.Context(), err)
+			if out, ok := w.(*reply); ok && out.status != 0 {
+				panic(http.ErrAbortHandler)
+			}
+			WriteError(w, err)
+		}()
+		next.ServeHTTP(w, r)
+	})
+}
+
+// crossOrigin lets browsers of the configured origins in; none configured is
+// all of them.
+func (s *Server) crossOrigin(next http.Handler) http.Handler {
+	origins := s.options.Config.CORSAllowOrigin
+	return http.HandlerFunc(func(w http.ResponseWriter, r *http.Request) {
+		h := w.Header()
+		switch origin := r.Header.Get("Origin"); {
+		case len(origins) == 0:
+			h.Set("Access-Control-Allow-Origin", "*")
+		default:
+			h.Add("Vary", "Origin")
+			if slices.Contains(origins, origin) {
+				h.Set("Access-Control-Allow-Origin", origin)
+			}
+		}
+		if r.Method == http.MethodOptions && r.Header.Get("Access-Control-Request-Method") != "" {
+			h.Set("Access-Control-Allow-Methods", "GET,POST")
+			h.Set("Access-Control-Allow-Headers", "content-type,authorization")
+			w.WriteHeader(http.StatusOK)
+			return
+		}
+		next.ServeHTTP(w, r)
+	})
+}

@@ -1,0 +1,67 @@
+package server
+
+import (
+	"time"
+
+	"tgi/runtime/engine"
+	"tgi/runtime/llm"
+	"tgi/server/generate"
+)
+
+var (
+	_ generate.Observer = (*Metrics)(nil)
+	_ engine.Observer   = (*Metrics)(nil)
+)
+
+// Arrived implements generate.Observer.
+func (m *Metrics) Arrived() { m.count.Inc() }
+
+// Checked implements generate.Observer.
+func (m *Metrics) Checked(r generate.Request) {
+	m.validation.Observe(r.Checked.Seconds())
+	m.inputLength.Observe(float64(len(r.Prompt)))
+	m.maxNewTokens.Observe(float64(r.Params.MaxNewTokens))
+}
+
+// Refused implements generate.Observer.
+func (m *Metrics) Refused(err error) { m.failure.WithLabelValues(lookUp(err).label).Inc() }
+
+// Token implements generate.Observer.
+func (m *Metrics) Token(first bool, gap time.Duration) {
+	if first {
+		m.first.Observe(gap.Seconds())
+		return
+	}
+	m.between.Observe(gap.Seconds())
+}
+
+// Finished implements generate.Observer.
+func (m *Metrics) Finished(t generate.Timings, sequences []llm.Finish) {
+	m.success.Inc()
+	m.duration.Observe(t.Total.Seconds())
+	m.queue.Observe(t.Queue.Seconds())
+	m.inference.Observe(t.Inference.Seconds())
+	m.perToken.Observe(t.PerToken.Seconds())
+	for i := range sequences {
+		m.generated.Observe(float64(sequences[i].Generated))
+	}
+}
+
+// Step implements engine.Observer.
+func (m *Metrics) Step(r engine.Report) {
+	method := "decode"
+	if r.PrefillTokens > 0 {
+		method = "prefill"
+		m.nextSize.Observe(float64(r.PrefillRows))
+	}
+	m.stepCount.WithLabelValues(method).Inc()
+	m.stepTime.WithLabelValues(method).Observe(r.Total.Seconds())
+	m.forwardTime.WithLabelValues(method).Observe(r.Forward.Seconds())
+	m.pickNow.WithLabelValues(method).Observe(r.Pick.Seconds())
+	if r.Admitted > 0 && r.DecodeRows > 0 {
+		m.joined.WithLabelValues("chunking").Inc()
+	}
+	m.promptTokens.Add(float64(r.PromptTokens))
+	m.cachedTokens.Add(float64(r.CachedTokens))
+	m.preempted.Add(float64(r.Preempted))
+}

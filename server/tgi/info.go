@@ -1,0 +1,55 @@
+package tgi
+
+import (
+	"strconv"
+
+	"tgi/server/config"
+	"tgi/server/wire"
+)
+
+// Info describes the server and its model. Empty strings become null where TGI
+// has null.
+type Info struct {
+	ModelID, ModelSHA, ModelDType, DeviceType string
+	// Limits as sized for the model.
+	Limits config.Limits
+	// Version and SHA are the server's.
+	Version, SHA string
+}
+
+// append writes Info with the fields of every version of TGI that clients read.
+func (i *Info) append(b []byte) []byte {
+	l := &i.Limits
+	b = wire.AppendString(append(b, `{"model_id":`...), i.ModelID)
+	b = appendNullable(append(b, `,"model_sha":`...), i.ModelSHA)
+	b = appendNullable(append(b, `,"model_dtype":`...), i.ModelDType)
+	b = appendNullable(append(b, `,"model_device_type":`...), i.DeviceType)
+	b = append(b, `,"model_pipeline_tag":"text-generation"`...)
+	b = appendInt(b, "max_concurrent_requests", l.MaxConcurrentRequests)
+	b = appendInt(b, "max_best_of", l.MaxBestOf)
+	b = appendInt(b, "max_stop_sequences", l.MaxStopSequences)
+	b = appendInt(b, "max_input_tokens", l.MaxInputTokens)
+	b = appendInt(b, "max_total_tokens", l.MaxTotalTokens)
+	b = wire.AppendFloat32(append(b, `,"waiting_served_ratio":`...), float32(l.WaitingServedRatio))
+	b = appendInt(b, "max_batch_total_tokens", l.MaxBatchTotalTokens)
+	b = appendInt(b, "max_waiting_tokens", l.MaxWaitingTokens)
+	b = appendInt(b, "max_batch_size", l.MaxBatchSize)
+	b = appendInt(b, "validation_workers", l.ValidationWorkers)
+	b = appendInt(b, "max_client_batch_size", l.MaxClientBatchSize)
+	b = append(b, `,"router":"text-generation-router"`...)
+	b = wire.AppendString(append(b, `,"version":`...), i.Version)
+	b = appendNullable(append(b, `,"sha":`...), i.SHA)
+	return append(b, `,"docker_label":null}`...)
+}
+
+func appendInt(b []byte, name string, n int) []byte {
+	b = append(append(append(b, `,"`...), name...), `":`...)
+	return strconv.AppendInt(b, int64(n), 10)
+}
+
+func appendNullable(b []byte, s string) []byte {
+	if s == "" {
+		return append(b, "null"...)
+	}
+	return wire.AppendString(b, s)
+}

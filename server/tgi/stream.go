@@ -1,0 +1,58 @@
+package tgi
+
+import (
+	"context"
+	"errors"
+	"io"
+	"net/http"
+
+	"tgi/server"
+	"tgi/server/generate"
+)
+
+// stream replies with an event per token. The status is 200 whatever happens
+// to the request: an error is the last event.
+func (a *API) stream(w http.ResponseWriter, r *http.Request, b *body) error {
+	ctx := r.Context()
+	b.draft.Stream = true
+	run, refused := a.options.Service.Start(ctx, b.draft)
+	if refused == nil {
+		defer run.Close()
+	}
+	a.setCompute(w, b)
+	events, err := server.StartEvents(w)
+	if err != nil {
+		return nil // the client left before the first byte
+	}
+	if refused == nil {
+		refused = pump(ctx, events, run, b)
+	}
+	if refused != nil {
+		server.Note(ctx, refused)
+		_ = events.Data(server.AppendError(nil, refused)) // the last words, heard or not
+	}
+	return nil
+}
+
+// pump sends the run's tokens until the last one, and returns why it could not.
+func pump(ctx context.Context, events *server.Events, run *generate.Run, b *body) error {
+	d := delta{sampled: run.Request.Params.Sample, details: b.details, prompt: b.prompt()}
+	var line []byte
+	for {
+		e, err := server.Await(ctx, events, run.Next)
+		switch {
+		case errors.Is(err, io.EOF):
+			return nil
+		case errors.Is(err, generate.ErrIncomplete):
+			return server.ErrIncompleteStream
+		case err != nil:
+			return err
+		}
+		d.index++
+		d.event = &e
+		line = d.append(line[:0])
+		if err := events.Data(line); err != nil {
+			return err
+		}
+	}
+}
