@@ -7,6 +7,7 @@
 package fetch
 
 import (
+	"bytes"
 	"context"
 	"errors"
 	"fmt"
@@ -53,7 +54,8 @@ type fetcher struct {
 	platform
 	dest string
 	log  *progress
-	// run runs a package client in folder dir.
+	// run runs a package client in folder dir; its error is exec.ErrNotFound
+	// when there is no such program.
 	run func(ctx context.Context, dir string, argv ...string) error
 }
 
@@ -73,7 +75,7 @@ func (f *fetcher) library(ctx context.Context, archive string) error {
 		return fmt.Errorf("making a folder for the download: %w", err)
 	}
 	defer os.RemoveAll(temp)
-	var failed []error
+	var failed []any
 	for _, client := range f.clients() {
 		err := f.download(ctx, filepath.Join(temp, client.name), client)
 		if err == nil {
@@ -83,10 +85,11 @@ func (f *fetcher) library(ctx context.Context, archive string) error {
 			return ctx.Err()
 		}
 		f.log.line("%s: %v", client.name, err)
-		failed = append(failed, fmt.Errorf("%s: %w", client.name, err))
+		failed = append(failed, client.name, err)
 	}
-	return fmt.Errorf("could not get ONNX Runtime %s; install Python's pip or npm, or download the package %q (a wheel for %s) "+
-		"elsewhere and set TGI_ORT_ARCHIVE to its path: %w", Version, "onnxruntime", f.tag, errors.Join(failed...))
+	why := fmt.Errorf("%s: %w; %s: %w", failed...)
+	return fmt.Errorf("could not get ONNX Runtime %s (%w): install Python's pip or npm, or download the wheel onnxruntime "+
+		"for %s elsewhere and set TGI_ORT_ARCHIVE to its path", Version, why, f.tag)
 }
 
 // client is a way to get a package.
@@ -111,25 +114,12 @@ func (f *fetcher) clients() []client {
 	}
 }
 
-// download runs a client's commands in dir until one leaves a package that
-// holds the library, and installs it.
+// download lets a client leave its package in dir, and installs the library.
 func (f *fetcher) download(ctx context.Context, dir string, c client) error {
 	if err := os.Mkdir(dir, 0o755); err != nil {
 		return err
 	}
-	err := errors.New("not installed")
-	for _, argv := range c.argv {
-		done := f.log.watch(fmt.Sprintf("downloading ONNX Runtime %s with %s", Version, c.name), dir, c.bytes)
-		failed := f.run(ctx, dir, argv...)
-		done()
-		if errors.Is(failed, exec.ErrNotFound) {
-			continue
-		}
-		if err = failed; err == nil || ctx.Err() != nil {
-			break
-		}
-	}
-	if err != nil {
+	if err := f.try(ctx, dir, c); err != nil {
 		return err
 	}
 	for _, pattern := range []string{"*.whl", "*.tgz"} {
@@ -140,6 +130,23 @@ func (f *fetcher) download(ctx context.Context, dir string, c client) error {
 	return errors.New("it succeeded but left no package")
 }
 
+// try runs a client's commands until one succeeds.
+func (f *fetcher) try(ctx context.Context, dir string, c client) error {
+	done := f.log.watch(fmt.Sprintf("downloading ONNX Runtime %s with %s", Version, c.name), dir, c.bytes)
+	defer done()
+	err := errors.New("not installed")
+	for _, argv := range c.argv {
+		failed := f.run(ctx, dir, argv...)
+		if errors.Is(failed, exec.ErrNotFound) {
+			continue
+		}
+		if err = failed; err == nil || ctx.Err() != nil {
+			break
+		}
+	}
+	return err
+}
+
 // runClient runs a command; its temporary files lie in dir, so that progress
 // can be seen. The error holds the last words of what it printed.
 func runClient(ctx context.Context, dir string, argv ...string) error {
@@ -148,10 +155,9 @@ func runClient(ctx context.Context, dir string, argv ...string) error {
 	cmd.Env = append(os.Environ(), "TMPDIR="+dir)
 	cmd.WaitDelay = 5 * time.Second
 	out, err := cmd.CombinedOutput()
-	if err != nil && len(out) > 0 {
+	if out = bytes.TrimSpace(out); err != nil && len(out) > 0 {
 		const most = 600
-		out = out[max(0, len(out)-most):]
-		return fmt.Errorf("%w: %s", err, out)
+		return fmt.Errorf("%w: %s", err, out[max(0, len(out)-most):])
 	}
 	return err
 }
