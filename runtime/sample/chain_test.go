@@ -125,6 +125,48 @@ func TestTop(t *testing.T) {
 	}
 }
 
+// TestBorders are rows in which the stages' shortcuts would go wrong.
+func TestBorders(t *testing.T) {
+	alike := make([]float32, 5000)
+	late := make([]float32, 5000) // the best come last, and tie
+	for i := range late {
+		late[i] = float32(i / 10)
+	}
+	spike := make([]float32, 50000) // most of the mass is far below the best
+	for i := range spike {
+		spike[i] = -9
+	}
+	spike[77] = 0
+	for _, c := range []struct {
+		name        string
+		logits      []float32
+		set         func(p *llm.Params)
+		kept        int
+		first, last llm.Token
+	}{
+		{"top_p cuts equals by id", alike, func(p *llm.Params) { p.TopP = 0.3501 }, 1751, 0, 1750},
+		{"typical_p keeps equals", alike, func(p *llm.Params) { p.TypicalP = 0.35 }, 5000, 0, 4999},
+		{"top_k keeps equals", alike, func(p *llm.Params) { p.TopK = 3 }, 5000, 0, 4999},
+		{"top_k with ties to the end", late, func(p *llm.Params) { p.TopK = 13 }, 20, 4990, 4989},
+		{"top_k of all", late, func(p *llm.Params) { p.TopK = 5000 }, 5000, 4990, 9},
+		{"top_k of all but one", late, func(p *llm.Params) { p.TopK = 4999 }, 5000, 4990, 9},
+		{"top_p far below the best", spike, func(p *llm.Params) { p.TopP = 0.5 }, 20949, 77, 20948},
+		{"typical_p drops the best", spike, func(p *llm.Params) { p.TypicalP = 0.5 }, 49999, 0, 49999},
+		{"min_p 1", alike, func(p *llm.Params) { p.MinP = 1 }, 5000, 0, 4999},
+		{"min_p", spike, func(p *llm.Params) { p.MinP = 0.0002 }, 1, 77, 77},
+		{"min_p far", spike, func(p *llm.Params) { p.MinP = 0.0001 }, 50000, 77, 49999},
+	} {
+		p := off()
+		p.TopN = len(c.logits)
+		c.set(&p)
+		top := pick(t, p, History{}, c.logits).Top
+		if n := len(top); n != c.kept || top[0].Token != c.first || top[n-1].Token != c.last {
+			t.Errorf("%s: %d tokens from %d to %d, want %d from %d to %d",
+				c.name, n, top[0].Token, top[n-1].Token, c.kept, c.first, c.last)
+		}
+	}
+}
+
 func TestStrangeLogits(t *testing.T) {
 	inf, nan := float32(math.Inf(1)), float32(math.NaN())
 	sets := map[string]func(p *llm.Params){

@@ -24,6 +24,7 @@ func TestDrawsFollowTheDistribution(t *testing.T) {
 		{"top_k", 3000, func(p *llm.Params) { p.TopK = 30 }},
 		{"top_p", 3000, func(p *llm.Params) { p.TopP = 0.3 }},
 		{"typical_p", 200, func(p *llm.Params) { p.TypicalP = 0.6 }},
+		{"raw logprobs", 40, func(p *llm.Params) { p.RawLogprobs = true }},
 		{"min_p", 3000, func(p *llm.Params) { p.MinP = 0.2 }},
 	} {
 		t.Run(c.name, func(t *testing.T) {
@@ -104,6 +105,10 @@ func TestUniform(t *testing.T) {
 			}
 		}
 	}
+	// Seeds one increment of the generator apart do not share a stream.
+	if uniform(5+0x9e3779b97f4a7c15, 3) == uniform(5, 4) {
+		t.Error("two seeds walk the same stream, one step apart")
+	}
 	// Seeds and steps next to each other: neither mean nor correlation may show.
 	var sum, bySeed, byStep float64
 	const n = 300
@@ -133,7 +138,7 @@ func TestDrawEnds(t *testing.T) {
 	if got := r.draw(math.Nextafter(1, 0)); got != 2 {
 		t.Errorf("at the end of the row: %d, want 2", got)
 	}
-	r.sum *= 2 // more than the weights hold
+	r.sum, r.sums[0] = 2*r.sum, 2*r.sum // more than the weights hold
 	if got := r.draw(0.999); got != 2 {
 		t.Errorf("past the end of the row: %d, want 2", got)
 	}

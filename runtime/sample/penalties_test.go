@@ -99,6 +99,13 @@ func TestWatermark(t *testing.T) {
 	if !slices.Equal(after7, green(0.5, History{Prompt: []llm.Token{1, 2}, Output: []llm.Token{7}}, n)) {
 		t.Error("the list depends on more than the previous token")
 	}
+	// The list is a public fact: whoever tests a text for the mark computes it so.
+	for i, got := range after7 {
+		lane := scramble(scramble(15485863*7)+uint64(i/4)) >> (i % 4 * 16) & 0xffff
+		if want := lane < 32768; got != want {
+			t.Fatalf("token %d green: %v, want %v", i, got, want)
+		}
+	}
 	both, after8 := make([]bool, n), green(0.5, History{Output: []llm.Token{8}}, n)
 	for i := range both {
 		both[i] = after7[i] && after8[i]
