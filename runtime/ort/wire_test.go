@@ -38,12 +38,19 @@ type graph struct {
 type attrs map[string]any // int or float32
 
 func (g *graph) node(domain, op string, in []string, out string, a attrs) {
+	g.nodes(domain, op, in, []string{out}, a)
+}
+
+// nodes adds a node with several outputs.
+func (g *graph) nodes(domain, op string, in, out []string, a attrs) {
 	var n message
 	for _, s := range in {
 		n.string(1, s)
 	}
-	n.string(2, out)
-	n.string(3, out+"_node")
+	for _, s := range out {
+		n.string(2, s)
+	}
+	n.string(3, out[0]+"_node")
 	n.string(4, op)
 	n.string(7, domain)
 	for name, v := range a {
