@@ -15,6 +15,7 @@ package kv
 import (
 	"crypto/sha256"
 	"fmt"
+	"slices"
 
 	"tgi/runtime/llm"
 )
@@ -186,12 +187,12 @@ func (p *Pool) Give(r *Row) {
 // Fork returns a row that shares all computed tokens of r. It takes no block:
 // the first of the two that writes into a shared, partly filled block copies it.
 func (p *Pool) Fork(r *Row) *Row {
-	n := p.BlocksFor(r.n)
+	named := min(len(r.keys), r.n/p.size) // what follows may differ from here on
 	f := &Row{
 		salt:   r.salt,
 		n:      r.n,
-		blocks: append([]int32(nil), r.blocks[:n]...),
-		keys:   r.keys[:len(r.keys):len(r.keys)],
+		blocks: slices.Clone(r.blocks[:p.BlocksFor(r.n)]),
+		keys:   slices.Clone(r.keys[:named]),
 	}
 	for _, b := range f.blocks {
 		p.hold(b)
