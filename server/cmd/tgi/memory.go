@@ -1,0 +1,82 @@
+package main
+
+import (
+	"bufio"
+	"bytes"
+	"os"
+	"strconv"
+	"strings"
+)
+
+// fallbackMemory is assumed where the system does not say what is free.
+const fallbackMemory = 4 << 30
+
+// availableMemory returns the bytes that this process may still take: the
+// smallest of what the kernel calls available and what the control group leaves.
+func availableMemory() int64 {
+	avail := int64(fallbackMemory)
+	if b, err := os.ReadFile("/proc/meminfo"); err == nil {
+		if v, ok := memAvailable(b); ok {
+			avail = v
+		}
+	}
+	for _, g := range []struct{ limit, used string }{
+		{"/sys/fs/cgroup/memory.max", "/sys/fs/cgroup/memory.current"},
+		{"/sys/fs/cgroup/memory/memory.limit_in_bytes", "/sys/fs/cgroup/memory/memory.usage_in_bytes"},
+	} {
+		limit, ok1 := readInt(g.limit)
+		used, ok2 := readInt(g.used)
+		if ok1 && ok2 {
+			avail = min(avail, max(0, limit-used))
+		}
+	}
+	return avail
+}
+
+// memAvailable reads the MemAvailable line of /proc/meminfo, in bytes.
+func memAvailable(meminfo []byte) (int64, bool) {
+	s := bufio.NewScanner(bytes.NewReader(meminfo))
+	for s.Scan() {
+		f := strings.Fields(s.Text())
+		if len(f) == 3 && f[0] == "MemAvailable:" && f[2] == "kB" {
+			v, err := strconv.ParseInt(f[1], 10, 64)
+			return v << 10, err == nil
+		}
+	}
+	return 0, false
+}
+
+// readInt reads a file that holds one number; "max" and anything else is no number.
+func readInt(path string) (int64, bool) {
+	b, err := os.ReadFile(path)
+	if err != nil {
+		return 0, false
+	}
+	v, err := strconv.ParseInt(strings.TrimSpace(string(b)), 10, 64)
+	return v, err == nil
+}
+
+// kvShape is what one token costs in the cache.
+type kvShape struct{ layers, kvHeads, headDim, blockSize int }
+
+// blockBytes returns the bytes of one cache block, all layers, keys and values, fp32.
+func (s kvShape) blockBytes() int64 {
+	return 2 * 4 * int64(s.layers) * int64(s.kvHeads) * int64(s.headDim) * int64(s.blockSize)
+}
+
+// kvBlocks sizes the cache. A wanted size in bytes is taken as it is; 0 means
+// a quarter of the available memory. More blocks than `rows` sequences of
+// maxLen tokens can ever hold are not taken, and a cache that cannot hold one
+// whole sequence is not useful: at least that many are.
+func kvBlocks(s kvShape, wanted, available int64, rows, maxLen int) int {
+	perSeq := (maxLen + s.blockSize - 1) / s.blockSize
+	budget := wanted
+	if budget == 0 {
+		budget = available / 4
+	}
+	n := budget / s.blockBytes()
+	if wanted == 0 {
+		n = max(n, int64(perSeq))
+	}
+	return int(min(n, int64(rows)*int64(perSeq)))
+}

@@ -1,0 +1,36 @@
+package main
+
+import "testing"
+
+func TestMemAvailable(t *testing.T) {
+	got, ok := memAvailable([]byte("MemTotal:       24000000 kB\nMemFree: 1 kB\nMemAvailable:   2048 kB\n"))
+	if !ok || got != 2048<<10 {
+		t.Fatalf("memAvailable = %d, %v; want %d", got, ok, 2048<<10)
+	}
+	if _, ok := memAvailable([]byte("MemTotal: 1 kB\n")); ok {
+		t.Fatal("memAvailable found what is not there")
+	}
+}
+
+func TestKVBlocks(t *testing.T) {
+	s := kvShape{layers: 2, kvHeads: 2, headDim: 32, blockSize: 16} // 16 KiB a block
+	if s.blockBytes() != 16<<10 {
+		t.Fatalf("blockBytes = %d", s.blockBytes())
+	}
+	for _, c := range []struct {
+		name              string
+		wanted, available int64
+		rows, maxLen      int
+		want              int
+	}{
+		{"a wanted size is taken", 1 << 20, 1 << 40, 128, 1024, 64},
+		{"auto takes a quarter of what is available", 0, 8 << 20, 128, 1024, 128},
+		{"auto holds at least one sequence", 0, 1 << 20, 128, 1024, 64},
+		{"never more than the rows can use", 1 << 30, 1 << 40, 2, 100, 14},
+		{"a wanted size below one sequence stays what was asked", 16 << 10, 1 << 40, 128, 1024, 1},
+	} {
+		if got := kvBlocks(s, c.wanted, c.available, c.rows, c.maxLen); got != c.want {
+			t.Errorf("%s: %d blocks, want %d", c.name, got, c.want)
+		}
+	}
+}

@@ -1,0 +1,242 @@
+package main
+
+import (
+	"context"
+	"errors"
+	"fmt"
+	"io/fs"
+	"path/filepath"
+	"slices"
+
+	"tgi/models"
+	"tgi/models/demo"
+	"tgi/models/hf"
+	"tgi/models/store"
+	"tgi/runtime/engine"
+	"tgi/runtime/ort"
+	"tgi/runtime/sched"
+	"tgi/runtime/token"
+	"tgi/server/config"
+)
+
+// demoName is what the embedded model is called in /info and the log.
+const demoName = "tgi-demo"
+
+// autoFP32 is the number of parameters up to which weights "auto" stays with
+// 32-bit floats: there the model is read from memory quickly enough anyway.
+const autoFP32 = 250e6
+
+// instance is a model that is ready to serve. Its parts were opened in the
+// order of the fields; Close closes them backwards.
+type instance struct {
+	built     models.Built
+	template  bool // the checkpoint brings a chat template
+	tokenizer *token.Tokenizer
+	backend   *ort.Paged
+	engine    *engine.Engine
+	limits    config.Limits
+	kvBytes   int64
+}
+
+// open does everything between the settings and a running engine. say is told
+// what takes long. After an error nothing stays open.
+func open(ctx context.Context, cfg config.Config, obs engine.Observer, say func(string, ...any)) (*instance, error) {
+	lib, err := ort.Locate(cfg.Runtime.ORTLib)
+	if err != nil {
+		return nil, err
+	}
+	if err := ort.Init(lib); err != nil {
+		return nil, err
+	}
+	in := &instance{}
+	ckpt, err := in.prepare(ctx, cfg.Model, say)
+	if err != nil {
+		return nil, err
+	}
+	if err := in.loadTokenizer(ckpt); err != nil {
+		return nil, err
+	}
+	if err := in.start(cfg, eosOf(ckpt, in.tokenizer), obs); err != nil {
+		in.Close()
+		return nil, err
+	}
+	return in, nil
+}
+
+// prepare finds the checkpoint and its built graph, converting it when the cache has none.
+func (in *instance) prepare(ctx context.Context, m config.Model, say func(string, ...any)) (*hf.Checkpoint, error) {
+	fsys, name, err := checkpointFS(m.Path)
+	if err != nil {
+		return nil, err
+	}
+	var ckpt *hf.Checkpoint
+	if fsys != nil {
+		ckpt, err = hf.DescribeFS(fsys, name)
+	} else {
+		ckpt, err = hf.Describe(name)
+	}
+	if err != nil {
+		return nil, err
+	}
+	opt := store.Options{Weights: weightsFor(m.Weights, ckpt.Config)}
+	percent := int64(-1)
+	opt.Progress = func(done, total int64) {
+		if p := 10 * done / max(total, 1); p != percent {
+			percent = p
+			say("converting to %s: %d%%", opt.Weights, 10*p)
+		}
+	}
+	opt.Converted = func(c store.Conversion) {
+		say("converted to %s in %.1fs%s", c.Built.Weights, c.Took.Seconds(), errorText(c))
+	}
+	if fsys != nil {
+		in.built, err = store.PrepareFS(ctx, fsys, name, opt)
+	} else {
+		in.built, err = store.Prepare(ctx, name, opt)
+	}
+	if err != nil {
+		return nil, err
+	}
+	in.template = len(ckpt.Tokenizer.ChatTemplates) > 0
+	return ckpt, nil
+}
+
+// errorText tells what a conversion did to the weights.
+func errorText(c store.Conversion) string {
+	if c.Error.Count == 0 {
+		return ""
+	}
+	return ", " + c.Error.String()
+}
+
+// checkpointFS returns the embedded model's files and name for an empty path,
+// and otherwise no file system and the folder's absolute path.
+func checkpointFS(path string) (fs.FS, string, error) {
+	if path != "" {
+		abs, err := filepath.Abs(path)
+		return nil, abs, err
+	}
+	sub, err := fs.Sub(demo.FS, demo.Dir)
+	return sub, demoName, err
+}
+
+// weightsFor resolves the setting model.weights; config has checked its value.
+func weightsFor(setting string, c hf.Config) models.Weights {
+	if setting != config.Auto {
+		return models.Weights(setting)
+	}
+	if paramsOf(c) <= autoFP32 {
+		return models.FP32
+	}
+	return models.Int8
+}
+
+// paramsOf estimates the number of parameters, leaving norms and biases out.
+func paramsOf(c hf.Config) float64 {
+	embed := float64(c.Vocab) * float64(c.Hidden)
+	if !c.Tied {
+		embed *= 2
+	}
+	attention := 2 * (c.Heads + c.KVHeads) * c.HeadDim
+	return embed + float64(c.Layers)*float64(c.Hidden)*float64(attention+3*c.Intermediate)
+}
+
+func (in *instance) loadTokenizer(ckpt *hf.Checkpoint) error {
+	if ckpt.TokenizerJSON == nil {
+		return fmt.Errorf("%s has no %s: text cannot be turned into tokens without it", ckpt.Name, hf.TokenizerFile)
+	}
+	tok, err := token.Load(ckpt.TokenizerJSON)
+	if err != nil {
+		return fmt.Errorf("%s: %w", ckpt.Name, err)
+	}
+	in.tokenizer = tok
+	return nil
+}
+
+// eosOf returns the ids that end a sequence: those that the model's files name
+// as numbers and the one that the tokenizer's configuration names as text.
+func eosOf(ckpt *hf.Checkpoint, tok *token.Tokenizer) []uint32 {
+	ids := slices.Clone(ckpt.EOS())
+	if text := ckpt.Tokenizer.EOS; text != "" {
+		if id, ok := tok.ID(text); ok && !slices.Contains(ids, id) {
+			ids = append(ids, id)
+		}
+	}
+	return ids
+}
+
+// start opens the backend with a cache of the right size and the engine on it.
+func (in *instance) start(cfg config.Config, eos []uint32, obs engine.Observer) error {
+	arch := in.built.Arch
+	shape := kvShape{arch.Layers, arch.KVHeads, arch.HeadDim, ort.BlockSize}
+	maxLen := arch.MaxPositions
+	if cfg.Limits.MaxTotalTokens > 0 {
+		maxLen = min(maxLen, cfg.Limits.MaxTotalTokens)
+	}
+	rows := cfg.Limits.MaxConcurrentRequests
+	if cfg.Limits.MaxBatchSize > 0 {
+		rows = min(rows, cfg.Limits.MaxBatchSize)
+	}
+	blocks := kvBlocks(shape, int64(cfg.Runtime.KVMemory), availableMemory(), rows, maxLen)
+	if blocks < 1 {
+		return fmt.Errorf("runtime.kv_memory %s holds no cache block: this model needs at least %d bytes for %d tokens",
+			cfg.Runtime.KVMemory, shape.blockBytes(), shape.blockSize)
+	}
+	in.kvBytes = int64(blocks) * shape.blockBytes()
+	limits, err := cfg.Limits.Size(arch.MaxPositions, blocks*ort.BlockSize)
+	if err != nil {
+		return err
+	}
+	in.limits = limits
+	in.backend, err = ort.Open(ort.Options{
+		ModelPath: in.built.ModelFile,
+		Layers:    arch.Layers, KVHeads: arch.KVHeads, HeadDim: arch.HeadDim,
+		Vocab: arch.Vocab, MaxLen: arch.MaxPositions, Blocks: blocks,
+		Threads: cfg.Runtime.Threads, Spin: spinOf(cfg.Runtime.Spin),
+	})
+	if err != nil {
+		return err
+	}
+	in.engine, err = engine.New(backend{in.backend}, codec{in.tokenizer, eos}, engine.Config{
+		Settings: settingsOf(limits, cfg.Runtime.PrefixSharing),
+		Observer: obs,
+		Verify:   cfg.Runtime.Verify,
+	})
+	return err
+}
+
+func spinOf(setting string) ort.Spin {
+	switch setting {
+	case config.SpinOn:
+		return ort.SpinOn
+	case config.SpinOff:
+		return ort.SpinOff
+	}
+	return ort.SpinAuto
+}
+
+func settingsOf(l config.Limits, share bool) sched.Settings {
+	return sched.Settings{
+		MaxConcurrentRequests: l.MaxConcurrentRequests,
+		MaxBatchPrefillTokens: l.MaxBatchPrefillTokens,
+		MaxBatchTotalTokens:   l.MaxBatchTotalTokens,
+		MaxBatchSize:          l.MaxBatchSize,
+		MaxInputTokens:        l.MaxInputTokens,
+		MaxTotalTokens:        l.MaxTotalTokens,
+		WaitingServedRatio:    l.WaitingServedRatio,
+		MaxWaitingTokens:      l.MaxWaitingTokens,
+		NoPrefixSharing:       !share,
+	}
+}
+
+// Close stops the engine and frees the model. Parts that were never opened are passed over.
+func (in *instance) Close() error {
+	var err error
+	if in.engine != nil {
+		err = errors.Join(err, in.engine.Close())
+	}
+	if in.backend != nil {
+		in.backend.Close()
+	}
+	return err
+}
