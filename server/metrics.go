@@ -34,14 +34,29 @@ type Metrics struct {
 	preempted                      prometheus.Counter
 }
 
-// NewMetrics returns figures whose buckets suit l, which Limits.Size made.
-func NewMetrics(l config.Limits) *Metrics {
+// NewMetrics returns figures that steps can be reported to; Watch adds those of
+// requests.
+func NewMetrics() *Metrics {
 	m := &Metrics{registry: prometheus.NewRegistry()}
-	m.addRequests(l)
 	m.addSteps()
-	m.gauge("tgi_batch_max_total_tokens", "Tokens that all running sequences may hold.", func() float64 { return float64(l.MaxBatchTotalTokens) })
 	m.handler = promhttp.HandlerFor(m.registry, promhttp.HandlerOpts{})
 	return m
+}
+
+// Watch adds the figures of requests, in buckets that suit l (which Limits.Size
+// made), and the engine's own, which stats returns at each scrape; blockSize is
+// how many tokens a cache block holds. It is called once, before the first
+// request; it is apart from NewMetrics because the engine wants its observer
+// before the limits are known.
+func (m *Metrics) Watch(l config.Limits, stats func() engine.Stats, blockSize int) {
+	m.addRequests(l)
+	m.gauge("tgi_batch_max_total_tokens", "Tokens that all running sequences may hold.", func() float64 { return float64(l.MaxBatchTotalTokens) })
+	m.gauge("tgi_queue_size", "Sequences that wait.", func() float64 { return float64(stats().Waiting) })
+	m.gauge("tgi_batch_current_size", "Sequences that run.", func() float64 { return float64(stats().Running) })
+	m.gauge("tgi_batch_current_max_tokens", "Tokens that the running sequences hold cache for.", func() float64 { return float64(stats().KVUsed * blockSize) })
+	m.gauge("tgi_kv_blocks", "Cache blocks.", func() float64 { return float64(stats().KVTotal) })
+	m.gauge("tgi_kv_blocks_used", "Cache blocks that sequences hold.", func() float64 { return float64(stats().KVUsed) })
+	m.gauge("tgi_kv_blocks_cached", "Cache blocks that a prefix can be found in.", func() float64 { return float64(stats().KVCached) })
 }
 
 func (m *Metrics) addRequests(l config.Limits) {
@@ -70,17 +85,6 @@ func (m *Metrics) addSteps() {
 	m.promptTokens = m.counter("tgi_prefix_lookup_tokens", "Prompt tokens looked up in the cache.")
 	m.cachedTokens = m.counter("tgi_prefix_hit_tokens", "Prompt tokens found in the cache.")
 	m.preempted = m.counter("tgi_preemption_count", "Sequences that stepped back for want of cache blocks.")
-}
-
-// Watch reads the engine's own figures at each scrape; blockSize is how many
-// tokens a cache block holds. It may be called once.
-func (m *Metrics) Watch(stats func() engine.Stats, blockSize int) {
-	m.gauge("tgi_queue_size", "Sequences that wait.", func() float64 { return float64(stats().Waiting) })
-	m.gauge("tgi_batch_current_size", "Sequences that run.", func() float64 { return float64(stats().Running) })
-	m.gauge("tgi_batch_current_max_tokens", "Tokens that the running sequences hold cache for.", func() float64 { return float64(stats().KVUsed * blockSize) })
-	m.gauge("tgi_kv_blocks", "Cache blocks.", func() float64 { return float64(stats().KVTotal) })
-	m.gauge("tgi_kv_blocks_used", "Cache blocks that sequences hold.", func() float64 { return float64(stats().KVUsed) })
-	m.gauge("tgi_kv_blocks_cached", "Cache blocks that a prefix can be found in.", func() float64 { return float64(stats().KVCached) })
 }
 
 // serve replies with the figures in Prometheus' text format.

@@ -22,7 +22,7 @@ func Decode(name string, text []byte, c *Config) error {
 			e := &unknown.Errors[i]
 			line, _ := e.Position()
 			key := strings.Join(e.Key(), ".")
-			all = append(all, fmt.Errorf("%s:%d: unknown key %s%s", name, line, key, suggest(key, Keys())))
+			all = append(all, fmt.Errorf("%s:%d: unknown key %s%s", name, line, key, suggest(key, append(Keys(), sections()...))))
 		}
 		return errors.Join(all...)
 	}
@@ -61,4 +61,13 @@ func Keys() []string {
 		}
 	}
 	return keys
+}
+
+// sections returns the name of every section.
+func sections() []string {
+	var names []string
+	for f := range reflect.TypeFor[Config]().Fields() {
+		names = append(names, f.Tag.Get("toml"))
+	}
+	return names
 }

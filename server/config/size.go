@@ -27,27 +27,28 @@ func (l *Limits) checkGiven() error {
 // given how many positions the model has and how many tokens the cache holds.
 // It fails when a limit that was given cannot be kept.
 func (l Limits) Size(positions, cache int) (Limits, error) {
-	if err := l.checkGiven(); err != nil {
-		return l, err
-	}
-	if positions < 2 || cache < 2 {
+	switch {
+	case positions < 2 || cache < 2:
 		return l, fmt.Errorf("the model has %d positions and the cache holds %d tokens: both must be >= 2", positions, cache)
-	}
-	if l.MaxTotalTokens > positions {
+	case l.MaxTotalTokens > positions:
 		return l, fmt.Errorf("`max_total_tokens` must be <= the model's positions. Given: %d and %d", l.MaxTotalTokens, positions)
-	}
-	if l.MaxBatchTotalTokens > cache {
+	case l.MaxBatchTotalTokens > cache:
 		return l, fmt.Errorf("`max_batch_total_tokens` must be <= the tokens that the cache holds. Given: %d and %d", l.MaxBatchTotalTokens, cache)
 	}
 	if l.MaxBatchTotalTokens == 0 {
 		l.MaxBatchTotalTokens = cache
 	}
-	if l.MaxTotalTokens > l.MaxBatchTotalTokens {
-		return l, fmt.Errorf("`max_total_tokens` must be <= `max_batch_total_tokens`. Given: %d and %d", l.MaxTotalTokens, l.MaxBatchTotalTokens)
-	}
 	if l.MaxTotalTokens == 0 {
 		l.MaxTotalTokens = min(positions, l.MaxBatchTotalTokens)
 	}
+	if l.MaxTotalTokens < 2 {
+		return l, fmt.Errorf("`max_total_tokens` must be >= 2. Given: %d", l.MaxTotalTokens)
+	}
+	if err := l.checkGiven(); err != nil {
+		return l, err
+	}
+	// Prompts are computed in chunks, so the budget of a step may be smaller
+	// than a prompt when both are derived.
 	if l.MaxInputTokens == 0 {
 		l.MaxInputTokens = l.MaxTotalTokens - 1
 	}
@@ -57,16 +58,5 @@ func (l Limits) Size(positions, cache int) (Limits, error) {
 	if l.MaxBatchSize == 0 {
 		l.MaxBatchSize = l.MaxConcurrentRequests
 	}
-	return l, l.checkSized()
-}
-
-// checkSized holds the limits that were derived against those that were given.
-func (l *Limits) checkSized() error {
-	if l.MaxInputTokens >= l.MaxTotalTokens {
-		return fmt.Errorf("`max_input_tokens` must be < `max_total_tokens`. Given: %d and %d", l.MaxInputTokens, l.MaxTotalTokens)
-	}
-	if l.MaxInputTokens < 1 {
-		return fmt.Errorf("`max_total_tokens` must be >= 2. Given: %d", l.MaxTotalTokens)
-	}
-	return nil
+	return l, nil
 }

@@ -1,0 +1,237 @@
+package config
+
+import (
+	"log/slog"
+	"os"
+	"path/filepath"
+	"reflect"
+	"strings"
+	"testing"
+	"time"
+)
+
+// rootFile is the documented default, at the root of the tree.
+const rootFile = "../../tgi.toml"
+
+func TestRootFileIsTheDefault(t *testing.T) {
+	var fromNothing Config
+	if err := ReadFile(rootFile, &fromNothing); err != nil {
+		t.Fatal(err)
+	}
+	if want := Default(); !reflect.DeepEqual(fromNothing, want) {
+		t.Errorf("tgi.toml gives\n%+v\nDefault is\n%+v", fromNothing, want)
+	}
+	text, err := os.ReadFile(rootFile)
+	if err != nil {
+		t.Fatal(err)
+	}
+	section, there := "", map[string]bool{}
+	for _, line := range strings.Split(string(text), "\n") {
+		if name, ok := strings.CutPrefix(line, "["); ok {
+			section = strings.TrimSuffix(name, "]")
+		} else if key, _, ok := strings.Cut(line, " = "); ok && line[0] != '#' {
+			there[section+"."+key] = true
+		}
+	}
+	for _, k := range Keys() {
+		if !there[k] {
+			t.Errorf("tgi.toml does not show %s", k)
+		}
+	}
+	if d := Default(); d.Validate() != nil {
+		t.Error("the default is not valid:", d.Validate())
+	}
+}
+
+func TestGoodFile(t *testing.T) {
+	c := Default()
+	if err := ReadFile("testdata/good.toml", &c); err != nil {
+		t.Fatal(err)
+	}
+	want := Default()
+	want.Server.Port = 8080
+	want.Server.APIKeys = []string{"one", "two"}
+	want.Server.ReadTimeout = Duration(90 * time.Second)
+	want.Limits.MaxTotalTokens = 2048
+	want.Runtime.KVMemory = 3 << 29
+	want.Log.Level = slog.LevelDebug
+	if !reflect.DeepEqual(c, want) {
+		t.Errorf("got\n%+v\nwant\n%+v", c, want)
+	}
+}
+
+// TestBadFiles reads testdata/bad: the comments at the head of each file are the
+// error that it must give, line by line.
+func TestBadFiles(t *testing.T) {
+	files, err := filepath.Glob("testdata/bad/*.toml")
+	if err != nil || len(files) == 0 {
+		t.Fatal("no bad files", err)
+	}
+	for _, file := range files {
+		text, err := os.ReadFile(file)
+		if err != nil {
+			t.Fatal(err)
+		}
+		var want []string
+		for _, line := range strings.Split(string(text), "\n") {
+			if after, ok := strings.CutPrefix(line, "# "); ok {
+				want = append(want, after)
+			}
+		}
+		c := Default()
+		if err = Decode("tgi.toml", text, &c); err == nil {
+			err = c.Validate()
+		}
+		if got := strings.Join(want, "\n"); err == nil || err.Error() != got {
+			t.Errorf("%s\n got %v\nwant %s", file, err, got)
+		}
+	}
+}
+
+func TestPrecedence(t *testing.T) {
+	file := filepath.Join(t.TempDir(), "x.toml")
+	if err := os.WriteFile(file, []byte("[server]\nport = 1\nhostname = \"file\"\npayload_limit = 7\n"), 0o600); err != nil {
+		t.Fatal(err)
+	}
+	environ := map[string]string{"PORT": "2", "HOSTNAME": "env", "MODEL_ID": "", "MAX_INPUT_TOKENS": "9", "TGI_CONFIG": file}
+	lookup := func(name string) (string, bool) { v, ok := environ[name]; return v, ok }
+	c, rest, err := Load([]string{"--port", "3", "word", "--api-key=a,b", "--waiting-served-ratio", "1.5", "--graceful-termination-timeout", "5", "--", "--port"}, lookup)
+	if err != nil {
+		t.Fatal(err)
+	}
+	want := Default()
+	want.Server.Port, want.Server.Hostname, want.Server.PayloadLimit = 3, "env", 7
+	want.Limits.MaxInputTokens, want.Limits.WaitingServedRatio = 9, 1.5
+	want.Server.APIKeys = []string{"a", "b"}
+	want.Server.GracefulTerminationTimeout = 5 * second
+	if !reflect.DeepEqual(c, want) {
+		t.Errorf("got\n%+v\nwant\n%+v", c, want)
+	}
+	if !reflect.DeepEqual(rest, []string{"word", "--port"}) {
+		t.Errorf("rest is %q", rest)
+	}
+}
+
+func TestBadSources(t *testing.T) {
+	for _, c := range []struct {
+		args []string
+		env  map[string]string
+		want string
+	}{
+		{[]string{"--prot", "1"}, nil, "unknown flag --prot; did you mean --port?"},
+		{[]string{"--zzzzzzzzzzzzzzzzzzzzz"}, nil, "unknown flag --zzzzzzzzzzzzzzzzzzzzz"},
+		{[]string{"--port"}, nil, "--port wants a value"},
+		{[]string{"--port", "x"}, nil, `--port: "x" is no whole number`},
+		{[]string{"--port=99999"}, nil, "server.port must be >= 0 and <= 65535, given 99999"},
+		{nil, map[string]string{"PORT": "x"}, `PORT: "x" is no whole number`},
+		{nil, map[string]string{"WATERMARK_GAMMA": "half"}, `WATERMARK_GAMMA: "half" is no number`},
+		{nil, map[string]string{"GRACEFUL_TERMINATION_TIMEOUT": "-1s"}, `GRACEFUL_TERMINATION_TIMEOUT: "-1s" is no duration such as 90s`},
+		{[]string{"-h"}, nil, ErrHelp.Error()},
+		{[]string{"--config", "testdata/none.toml"}, nil, "read configuration: open testdata/none.toml: no such file or directory"},
+	} {
+		_, _, err := Load(c.args, func(name string) (string, bool) { v, ok := c.env[name]; return v, ok })
+		if err == nil || err.Error() != c.want {
+			t.Errorf("%q %v\n got %v\nwant %s", c.args, c.env, err, c.want)
+		}
+	}
+}
+
+// TestSettings holds the table of flags against Config: every key exists, and
+// every place can be assigned.
+func TestSettings(t *testing.T) {
+	keys := map[string]bool{}
+	for _, k := range Keys() {
+		keys[k] = true
+	}
+	var usage strings.Builder
+	Usage(&usage)
+	for _, s := range settings {
+		if !keys[s.key] {
+			t.Errorf("--%s sets %s, which is no key", s.flag, s.key)
+		}
+		var c Config
+		if err := assign(s.at(&c), "1"); err != nil {
+			t.Errorf("--%s 1: %v", s.flag, err)
+		}
+		if reflect.DeepEqual(c, Config{}) {
+			t.Errorf("--%s 1 changed nothing", s.flag)
+		}
+		if !strings.Contains(usage.String(), "--"+s.flag+" ") || !strings.Contains(usage.String(), env(s.flag)+" ") {
+			t.Errorf("usage does not show --%s and %s", s.flag, env(s.flag))
+		}
+	}
+}
+
+func TestSizing(t *testing.T) {
+	d := Default().Limits
+	with := func(change func(*Limits)) Limits { l := d; change(&l); return l }
+	for _, c := range []struct {
+		name             string
+		given            Limits
+		positions, cache int
+		want             Limits
+		err              string
+	}{
+		{"all derived", d, 2048, 10_000, with(func(l *Limits) {
+			l.MaxTotalTokens, l.MaxInputTokens, l.MaxBatchTotalTokens, l.MaxBatchPrefillTokens, l.MaxBatchSize = 2048, 2047, 10_000, 512, 128
+		}), ""},
+		{"small cache", d, 2048, 100, with(func(l *Limits) {
+			l.MaxTotalTokens, l.MaxInputTokens, l.MaxBatchTotalTokens, l.MaxBatchPrefillTokens, l.MaxBatchSize = 100, 99, 100, 100, 128
+		}), ""},
+		{"all given", with(func(l *Limits) {
+			l.MaxTotalTokens, l.MaxInputTokens, l.MaxBatchTotalTokens, l.MaxBatchPrefillTokens, l.MaxBatchSize = 50, 20, 90, 30, 3
+		}), 2048, 100, with(func(l *Limits) {
+			l.MaxTotalTokens, l.MaxInputTokens, l.MaxBatchTotalTokens, l.MaxBatchPrefillTokens, l.MaxBatchSize = 50, 20, 90, 30, 3
+		}), ""},
+		{"past the positions", with(func(l *Limits) { l.MaxTotalTokens = 3000 }), 2048, 10_000, Limits{}, "`max_total_tokens` must be <= the model's positions. Given: 3000 and 2048"},
+		{"past the cache", with(func(l *Limits) { l.MaxTotalTokens = 300 }), 2048, 200, Limits{}, "`max_total_tokens` must be <= `max_batch_total_tokens`. Given: 300 and 200"},
+		{"batch past the cache", with(func(l *Limits) { l.MaxBatchTotalTokens = 300 }), 2048, 200, Limits{}, "`max_batch_total_tokens` must be <= the tokens that the cache holds. Given: 300 and 200"},
+		{"input past the derived total", with(func(l *Limits) { l.MaxInputTokens = 200 }), 2048, 200, Limits{}, "`max_input_tokens` must be < `max_total_tokens`. Given: 200 and 200"},
+		{"prefill past the derived batch", with(func(l *Limits) { l.MaxBatchPrefillTokens = 300 }), 2048, 200, Limits{}, "`max_batch_prefill_tokens` must be <= `max_batch_total_tokens`. Given: 300 and 200"},
+		{"total of one", with(func(l *Limits) { l.MaxTotalTokens = 1 }), 2048, 200, Limits{}, "`max_total_tokens` must be >= 2. Given: 1"},
+		{"no cache", d, 2048, 0, Limits{}, "the model has 2048 positions and the cache holds 0 tokens: both must be >= 2"},
+	} {
+		got, err := c.given.Size(c.positions, c.cache)
+		if c.err != "" {
+			if err == nil || err.Error() != c.err {
+				t.Errorf("%s\n got %v\nwant %s", c.name, err, c.err)
+			}
+			continue
+		}
+		if err != nil || got != c.want {
+			t.Errorf("%s\n got %+v, %v\nwant %+v", c.name, got, err, c.want)
+		}
+	}
+}
+
+func TestSizes(t *testing.T) {
+	for text, want := range map[string]Size{
+		"auto": 0, "0": 0, "123": 123, "7B": 7, "1KiB": 1024, "1.5 MiB": 3 << 19, "2GiB": 2 << 30, "2GB": 2e9, "1TiB": 1 << 40,
+	} {
+		var z Size
+		if err := z.UnmarshalText([]byte(text)); err != nil || z != want {
+			t.Errorf("%s: got %d, %v, want %d", text, z, err, want)
+		}
+		var again Size
+		if err := again.UnmarshalText([]byte(z.String())); err != nil || again != z {
+			t.Errorf("%s is written as %s and read as %d", text, z, again)
+		}
+	}
+	for _, text := range []string{"", "-1", "GiB", "1XB", "nan", "1e30GiB", "2gib"} {
+		var z Size
+		if err := z.UnmarshalText([]byte(text)); err == nil {
+			t.Errorf("%q was accepted as %d", text, z)
+		}
+	}
+}
+
+func FuzzDecode(f *testing.F) {
+	f.Add("[server]\nport = 1\n")
+	f.Add("[limits]\nmax_best_of = 2\n[[plugin]]\n")
+	f.Fuzz(func(t *testing.T, text string) {
+		c := Default()
+		if Decode("tgi.toml", []byte(text), &c) == nil {
+			_ = c.Validate()
+		}
+	})
+}
