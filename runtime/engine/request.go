@@ -67,14 +67,20 @@ func (e *Engine) Submit(ctx context.Context, r Request) (*Stream, error) {
 	if err := e.reserve(r.N); err != nil {
 		return nil, err
 	}
+	accepted := false
+	defer func() { // also when foreign code panics while the request is prepared
+		if !accepted {
+			e.release(r.N)
+		}
+	}()
 	j, err := e.prepare(r)
 	if err != nil {
-		e.release(r.N)
 		return nil, err
 	}
 	if err := e.post(j); err != nil {
 		return nil, err
 	}
+	accepted = true
 	j.stream.watch(ctx)
 	return j.stream, nil
 }

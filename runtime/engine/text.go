@@ -2,9 +2,9 @@ package engine
 
 import "tgi/runtime/llm"
 
-// detokContext is how many of the prompt's last tokens a detokenizer is shown: as
-// many as text-generation-inference does, and one for luck with a cut character.
-const detokContext = 6
+// detokContext is how many of the prompt's last tokens a detokenizer is shown, as
+// many as in text-generation-inference: enough to know whether a word goes on.
+const detokContext = 5
 
 // transcript turns the tokens of one sequence into text and says where it ends.
 type transcript struct {

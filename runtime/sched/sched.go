@@ -101,9 +101,9 @@ func (s *Scheduler) Add(j Job) ([]*Seq, error) {
 }
 
 // Abort ends a sequence wherever it is and frees its blocks at once. Followers
-// that still wait for its prompt end with it. Ended sequences are left alone. It
-// must not be called between Plan and Commit, except for sequences of a plan that
-// will not be committed; see Drop.
+// that still wait for its prompt end with it. Ended sequences are left alone. It is
+// not for the time between Plan and Commit: there Result.End ends one sequence, and
+// Drop all of a plan.
 func (s *Scheduler) Abort(q *Seq) {
 	switch q.state {
 	case waiting:
