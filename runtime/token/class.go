@@ -9,13 +9,14 @@ import (
 type class uint8
 
 const (
-	letter class = 1 << iota // \p{L}
-	number                   // \p{N}
-	mark                     // \p{M}
-	space                    // \s, the White_Space property
-	word                     // \w of added tokens' single_word
-	digit                    // what the Digits pre-tokenizer takes for a number
-	normal                   // touched by Unicode normalization
+	letter     class = 1 << iota // \p{L}
+	number                       // \p{N}
+	mark                         // \p{M}
+	space                        // \s, the White_Space property
+	word                         // \w of added tokens' single_word
+	digit                        // what the Digits pre-tokenizer takes for a number
+	normal                       // touched by Unicode normalization
+	unassigned                   // \p{Cn}
 )
 
 // span32 is an inclusive range of code points.
@@ -24,6 +25,9 @@ type span32 struct{ lo, hi rune }
 // lowerSpan says that every step-th code point of [lo, hi] has its lower case
 // at a distance of delta.
 type lowerSpan struct{ lo, hi, delta, step rune }
+
+// newerSpan says that code points of [lo, hi] are like old.
+type newerSpan struct{ lo, hi, old rune }
 
 // classTable maps code points to classes in two stages: pages of 256 code
 // points, of which most are equal and stored once.
@@ -58,6 +62,7 @@ func newClassTable() *classTable {
 	fill(wordRanges, word)
 	fill(digitRanges, digit)
 	fill(normalRanges, normal)
+	fill(unassignedRanges, unassigned)
 	t := &classTable{}
 	seen := make(map[[256]class]uint16)
 	for i := range t.page {

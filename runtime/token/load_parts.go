@@ -186,8 +186,7 @@ func loadPre(b json.RawMessage, where string, depth int) ([]pretoken, error) {
 		if single {
 			how = isolated
 		}
-		isDigit := func(r rune) bool { return classes.of(r)&digit != 0 }
-		return one(&split{on: &splitter{runes: isDigit}, how: how}, err)
+		return one(&split{on: digits, how: how}, err)
 	case "Metaspace":
 		m, err := p.metaspace(where)
 		return one(m, err)

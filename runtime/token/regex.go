@@ -3,7 +3,9 @@ package token
 import (
 	"fmt"
 	"strings"
+	"sync"
 	"time"
+	"unicode"
 	"unicode/utf8"
 
 	"github.com/dlclark/regexp2"
@@ -12,22 +14,28 @@ import (
 // matchTimeout bounds one search of a pattern that has no scanner of its own.
 const matchTimeout = 2 * time.Second
 
-// splitter says where a pattern matches.
+// splitter says where a pattern matches. Exactly one field is set.
 type splitter struct {
-	// Exactly one is set, in the order in which they are tried.
 	scan    scanner
 	literal string
 	re      *regexp2.Regexp
 	runes   func(r rune) bool
 }
 
+// digits is what the Digits pre-tokenizer matches.
+var digits = &splitter{runes: func(r rune) bool { return classes.of(r)&digit != 0 }}
+
 // newRegex prepares a pattern of the file: a scanner if it is a known one,
-// otherwise regexp2.
+// otherwise regexp2, as far as that means the same by it.
 func newRegex(pattern string) (*splitter, error) {
 	if s, ok := scanners[pattern]; ok {
 		return &splitter{scan: s}, nil
 	}
-	re, err := regexp2.Compile(pattern, regexp2.None)
+	if err := checkPattern(pattern); err != nil {
+		return nil, fmt.Errorf("pattern %q: %w", pattern, err)
+	}
+	// Oniguruma's ^ and $ match at every line; (?m) is something else there.
+	re, err := regexp2.Compile(foldLongS.Replace(pattern), regexp2.Multiline)
 	if err != nil {
 		return nil, fmt.Errorf("pattern %q: %w", pattern, err)
 	}
@@ -35,12 +43,75 @@ func newRegex(pattern string) (*splitter, error) {
 	return &splitter{re: re}, nil
 }
 
+// foldLongS spells out the one folding that contractions meet in Oniguruma and
+// not in regexp2: ſ is an s in any case.
+var foldLongS = strings.NewReplacer(
+	contractionsGPT, "(?i:'[sſ]|'t|'re|'ve|'m|'ll|'d)",
+	contractionsTiktoken, "(?i:[sſdmt]|ll|ve|re)",
+)
+
+// The two ways in which patterns write contractions.
+const (
+	contractionsGPT      = "(?i:'s|'t|'re|'ve|'m|'ll|'d)"
+	contractionsTiktoken = "(?i:[sdmt]|ll|ve|re)"
+)
+
+// checkPattern refuses what Oniguruma, whose syntax the patterns have, and
+// regexp2 both compile and read differently.
+func checkPattern(p string) error {
+	inClass := false
+	for i := 0; i < len(p); i++ {
+		bad := ""
+		rest := p[i:]
+		switch {
+		case p[i] == '\\' && len(rest) > 1:
+			if strings.IndexByte("wWbBhHRXKNOyYG", rest[1]) >= 0 {
+				bad = rest[:2]
+			}
+			i++
+		case inClass && p[i] == ']':
+			inClass = false
+		case inClass:
+			if p[i] == '[' {
+				bad = "["
+			} else if strings.HasPrefix(rest, "&&") {
+				bad = "&&"
+			}
+		case p[i] == '[':
+			inClass = true
+			if strings.HasPrefix(rest, "[]") || strings.HasPrefix(rest, "[^]") {
+				bad = "[]"
+			}
+		case strings.HasPrefix(rest, "{,"):
+			bad = "{,"
+		case strings.HasPrefix(rest, "(?"):
+			if !plainGroup(rest) {
+				bad = rest[:min(len(rest), 3)]
+			}
+		}
+		if bad != "" {
+			return fmt.Errorf("%q is not supported here", bad)
+		}
+	}
+	return nil
+}
+
+// plainGroup reports whether the group that p starts with means the same in
+// both: look-around, atomic, not captured, or contractions in any case.
+func plainGroup(p string) bool {
+	for _, start := range []string{"(?:", "(?=", "(?!", "(?<=", "(?<!", "(?>", contractionsGPT, contractionsTiktoken} {
+		if strings.HasPrefix(p, start) {
+			return true
+		}
+	}
+	return false
+}
+
 // matches returns the matches of s in order, covering it.
 func (p *splitter) matches(s string) []match {
-	if s == "" {
-		return nil
-	}
 	switch {
+	case s == "":
+		return nil
 	case p.scan != nil:
 		var ms []match
 		for i := 0; i < len(s); {
@@ -61,7 +132,7 @@ func (p *splitter) literalMatches(s string) []match {
 	var ms []match
 	for at := 0; at < len(s); {
 		i := strings.Index(s[at:], p.literal)
-		if i < 0 || p.literal == "" {
+		if i < 0 {
 			return append(ms, match{at, len(s), false})
 		}
 		if i > 0 {
@@ -92,14 +163,14 @@ func (p *splitter) runeMatches(s string) []match {
 	return ms
 }
 
-// regexMatches runs regexp2. A search that takes longer than matchTimeout
-// ends the matching; what is left counts as unmatched, so that a pattern of
-// exponential cost gives other tokens, never a stuck request.
+// regexMatches runs regexp2. When a search takes longer than matchTimeout the
+// rest of the text counts as one unmatched stretch: a pattern of exponential
+// cost gives other tokens, never a stuck request.
 func (p *splitter) regexMatches(s string) []match {
 	rs := make([]rune, 0, len(s))
 	bytes := make([]int, 0, len(s)+1)
 	for i, r := range s {
-		rs = append(rs, r)
+		rs = append(rs, standIn(r))
 		bytes = append(bytes, i)
 	}
 	bytes = append(bytes, len(s))
@@ -126,4 +197,46 @@ func (p *splitter) regexMatches(s string) []match {
 		ms = append(ms, match{bytes[done], len(s), false})
 	}
 	return ms
+}
+
+// standIn returns what regexp2, which has the toolchain's Unicode tables, is
+// shown for r: where those tables and the reference's differ on whether r is
+// assigned, another code point of the class that the reference sees.
+func standIn(r rune) rune {
+	if r < utf8.RuneSelf {
+		return r
+	}
+	if classes.of(r)&unassigned != 0 {
+		return firstUnassigned
+	}
+	if old, ok := standIns()[r]; ok {
+		return old
+	}
+	return r
+}
+
+// firstUnassigned is the first code point that no edition assigns.
+const firstUnassigned = '\u0378'
+
+var standIns = sync.OnceValue(func() map[rune]rune {
+	m := make(map[rune]rune)
+	for _, s := range newerRanges {
+		want := category(s.old)
+		for r := s.lo; r <= s.hi; r++ {
+			if !unicode.Is(want, r) {
+				m[r] = s.old
+			}
+		}
+	}
+	return m
+})
+
+// category returns the table of r's general category.
+func category(r rune) *unicode.RangeTable {
+	for name, table := range unicode.Categories {
+		if len(name) == 2 && name != "LC" && unicode.Is(table, r) { // LC is no category of its own
+			return table
+		}
+	}
+	return &unicode.RangeTable{}
 }

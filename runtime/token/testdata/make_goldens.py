@@ -11,6 +11,7 @@ Writes, beside itself:
     NAME.gz        ids and offsets of every string, decoded token sequences
     variants.gz    one JSON object a line: components put into a base file, and
                    what they make of some of the strings
+    unicode.json   digests of what becomes of every code point
 
 A golden is a run of varints: for each string the number of tokens, then for
 each token its id, its start less the previous token's end (zigzag), and its
@@ -19,7 +20,9 @@ the ids, and the byte lengths of the text with and without special tokens; the
 texts follow all together.
 """
 
+import base64
 import gzip
+import hashlib
 import json
 import os
 import random
@@ -31,9 +34,10 @@ import corpus
 
 HERE = os.path.dirname(os.path.abspath(__file__))
 COUNT = 10_240
-VARIANT_STRINGS = 360
+VARIANT_STRINGS = 160
 
 LLAMA = (r"(?i:'s|'t|'re|'ve|'m|'ll|'d)|[^\r\n\p{L}\p{N}]?\p{L}+|\p{N}{1,3}| ?[^\s\p{L}\p{N}]+[\r\n]*|\s*[\r\n]+|\s+(?!\S)|\s+")
+GPT2 = r"'s|'t|'re|'ve|'m|'ll|'d| ?\p{L}+| ?\p{N}+| ?[^\s\p{L}\p{N}]+|\s+(?!\S)|\s+"
 QWEN = LLAMA.replace("{1,3}", "")
 O200K = (r"[^\r\n\p{L}\p{N}]?[\p{Lu}\p{Lt}\p{Lm}\p{Lo}\p{M}]*[\p{Ll}\p{Lm}\p{Lo}\p{M}]+(?i:'s|'t|'re|'ve|'m|'ll|'d)?|[^\r\n\p{L}\p{N}]?"
          r"[\p{Lu}\p{Lt}\p{Lm}\p{Lo}\p{M}]+[\p{Ll}\p{Lm}\p{Lo}\p{M}]*(?i:'s|'t|'re|'ve|'m|'ll|'d)?|\p{N}{1,3}| ?[^\s\p{L}\p{N}]+[\r\n/]*|\s*[\r\n]+|\s+(?!\S)|\s+")
@@ -207,7 +211,7 @@ def variants():
     level = p.ByteLevel(add_prefix_space=False, use_regex=False)
     for behavior in ("isolated", "removed", "merged_with_previous", "merged_with_next", "contiguous"):
         for invert in (False, True):
-            for pattern in (Regex(r"\s+"), Regex(r"[0-9]|[aeiou]*"), "e", Regex(LLAMA)):
+            for pattern in (Regex(r"\s+|^#|;$"), Regex(r"[0-9]|[aeiou]*"), "e", Regex(LLAMA)):
                 yield "llama3", dict(pre_tokenizer=p.Sequence([p.Split(pattern, behavior, invert), level]))
     yield "gpt2", dict(pre_tokenizer=p.ByteLevel(add_prefix_space=True), post_processor=processors.ByteLevel(add_prefix_space=True, trim_offsets=True))
     yield "gpt2", dict(pre_tokenizer=p.ByteLevel(add_prefix_space=True), post_processor=processors.ByteLevel(add_prefix_space=False, trim_offsets=True))
@@ -223,7 +227,7 @@ def variants():
     for norm in (n.NFC(), n.NFD(), n.NFKC(), n.NFKD(), n.Lowercase(), n.Strip(), n.Strip(left=False), n.Strip(right=False),
                  n.Sequence([n.NFKC(), n.Lowercase(), n.Strip()]), n.Sequence([n.Lowercase(), n.NFKD(), n.Replace(Regex(r"\p{M}+"), "")]),
                  n.Prepend("xyz"), n.Sequence([n.Replace("e", "éé"), n.NFD(), n.Prepend("é")]), n.Replace(Regex(r"[ \t]+"), " "),
-                 n.Replace(Regex("x+|(?=y)"), "-"),
+                 n.Replace(Regex("x+"), "-"),
                  n.Sequence([n.NFD(), n.NFC(), n.NFKD(), n.NFKC()])):
         yield "qwen2", dict(normalizer=norm, pre_tokenizer=p.Sequence([p.Split(Regex(QWEN), "isolated"), level]))
         yield "gpt2", dict(normalizer=norm, pre_tokenizer=p.ByteLevel(add_prefix_space=True))
@@ -238,6 +242,45 @@ def variants():
                   dict(byte_fallback=True, unk_token=None, ignore_merges=True)):
         yield "llama2", dict(model=flags)
         yield "llama2", dict(model=flags, normalizer=None, pre_tokenizer=p.Metaspace("▁", "first", True))
+
+
+CATEGORIES = "|".join(r"\p{%s}" % c for c in (
+    "Lu Ll Lt Lm Lo Mn Mc Me Nd Nl No Pc Pd Ps Pe Pi Pf Po Sm Sc Sk So Zs Zl Zp Cc Cf Co Cn").split()) + r"|\s|\d"
+
+
+def blocks():
+    """Every code point that is or may soon be assigned, 1024 at a time."""
+    for lo in [*range(0, 0x33000, 0x400), 0xE0000, 0xF0000, 0x10FC00]:
+        chars = [chr(c) for c in range(lo, lo + 0x400) if not 0xD800 <= c <= 0xDFFF]
+        if chars:
+            yield chars
+
+
+def write_unicode():
+    """Digests of what becomes of each code point, alone and among others."""
+    def normalize(n):
+        return lambda chars: n.normalize_str("".join(
+            f"{c}\na{c}\n\u0315{c}\u0334\n\u1100{c}\u11a8\n{c}\u0301\u3099\n\u09c7{c}\n" for c in chars))
+
+    def split(s):
+        return lambda chars: ",".join(str(len(piece)) for piece, _ in s.pre_tokenize_str("".join(
+            f"'{c}'l{c} {c}x{c}1{c}\n{c}{c}!{c} {c} " for c in chars)))
+
+    def plain(s):
+        return lambda chars: ",".join(str(len(piece)) for piece, _ in s.pre_tokenize_str("".join(chars)))
+
+    p, n = pre_tokenizers, normalizers
+    checks = {
+        "NFC": normalize(n.NFC()), "NFD": normalize(n.NFD()), "NFKC": normalize(n.NFKC()), "NFKD": normalize(n.NFKD()),
+        "Lowercase": normalize(n.Lowercase()),
+        "gpt2": split(p.Split(Regex(GPT2), "isolated")), "llama": split(p.Split(Regex(LLAMA), "isolated")),
+        "qwen": split(p.Split(Regex(QWEN), "isolated")), "digits": split(p.Digits(False)),
+        "categories": plain(p.Split(Regex(CATEGORIES.replace("|", "+|")), "isolated")),
+        "contractions": split(p.Split(Regex("(?i:'s|'t|'re|'ve|'m|'ll|'d)|'(?i:[sdmt]|ll|ve|re)"), "isolated")),
+    }
+    out = {name: "".join(hashlib.sha256(check(chars).encode()).hexdigest()[:8] for chars in blocks()) for name, check in checks.items()}
+    with open(os.path.join(HERE, "unicode.json"), "w", encoding="utf-8") as f:
+        json.dump(dict(categories=CATEGORIES.replace("|", "+|"), digests=out), f, indent=0)
 
 
 def write_variants(strings):
@@ -263,12 +306,12 @@ def write_variants(strings):
             picks.append(i)
             put_encoding(out, enc)
         decoded = []
-        for ids in sequences(tok, strings, rng, 60):
+        for ids in sequences(tok, strings, rng, 60 if "decoder" in parts else 0):
             try:
                 decoded.append([ids, tok.decode(ids, skip_special_tokens=False)])
             except BaseException:  # its Strip decoder panics on short tokens
                 continue
-        lines.append(json.dumps(dict(base=base, parts=parts, strings=picks, tokens=out.hex(), decoded=decoded), ensure_ascii=False))
+        lines.append(json.dumps(dict(base=base, parts=parts, strings=picks, tokens=base64.b64encode(out).decode(), decoded=decoded), ensure_ascii=False))
     pack("variants.gz", "\n".join(lines).encode())
 
 
@@ -278,6 +321,7 @@ def main():
     for name in FAMILIES:
         pack(name + ".gz", golden(build(name), strings))
     write_variants(strings)
+    write_unicode()
 
 
 if __name__ == "__main__":

@@ -54,6 +54,23 @@ def words():
     return out | {ord("a"), ord("b")}
 
 
+CATEGORIES = ["Lu", "Ll", "Lt", "Lm", "Lo", "Mn", "Mc", "Me", "Nd", "Nl", "No", "Pc", "Pd", "Ps", "Pe", "Pi", "Pf", "Po", "Sm", "Sc", "Sk", "So", "Zs", "Cf"]
+
+
+def newer():
+    """Code points whose category this Python does not know, each with one that is older than both."""
+    assert unicodedata.unidata_version <= "15.0.0", "run this with Python 3.12 or older: it must know less than Go does"
+    out = []
+    for cat in CATEGORIES:
+        members = regex_class(r"\p{%s}" % cat)
+        old = max(c for c in members if c < 0x20000 and unicodedata.category(chr(c)) == cat)
+        fresh = [c for c in members if unicodedata.category(chr(c)) != cat]
+        han = [c for c in fresh if 0x20000 <= c < 0x40000]
+        for points, stand_in in ((set(fresh) - set(han), old), (han, 0x30000)):
+            out += [(a, b, stand_in) for a, b in ranges(points)]
+    return sorted(out)
+
+
 def lower():
     """Code points whose lower case the library knows, as a map."""
     n = normalizers.Lowercase()
@@ -108,6 +125,14 @@ def main():
     table("wordRanges", "wordRanges stop a single_word token beside them, as all letters do.", word - letters)
     table("digitRanges", "digitRanges is what Digits adds to numberRanges.", digits() - numbers)
     table("normalRanges", "normalRanges are the code points that decompose or have a combining class.", normal())
+    table("unassignedRanges", r"unassignedRanges is \p{Cn}.", regex_class(r"\p{Cn}"))
+    print("\n// newerRanges are the code points that recent Unicode editions assigned or moved,")
+    print("// each range with an older code point of the same general category.")
+    print("var newerRanges = []newerSpan{")
+    spans = newer()
+    for i in range(0, len(spans), 6):
+        print("\t" + ", ".join("{0x%x, 0x%x, 0x%x}" % s for s in spans[i : i + 6]) + ",")
+    print("}")
     low = lower()
     print("\n// lowerOf maps a code point to its lower case where that is one code point.")
     print("var lowerOf = []lowerSpan{")

@@ -1,0 +1,209 @@
+package token
+
+import (
+	"encoding/json"
+	"strings"
+	"sync"
+	"testing"
+	"unicode/utf8"
+)
+
+// One word of a megabyte must not take quadratic time: with it this test
+// would run for hours.
+func TestLongWords(t *testing.T) {
+	for _, name := range families {
+		tok := loadFile(t, name)
+		for _, unit := range []string{"a", " ", "the", "\n", "é", "1", "=", "<", "e\u0301\u0323", "\u0301"} {
+			s := strings.Repeat(unit, 1<<20/len(unit))
+			ids := tok.Encode(s, false)
+			if n := len(ids); n == 0 || n > len(s) {
+				t.Errorf("%s: %q: %d tokens for %d bytes", name, unit, n, len(s))
+			}
+		}
+	}
+}
+
+func TestInvalidUTF8(t *testing.T) {
+	tok := loadFile(t, "gpt2")
+	for _, c := range []struct{ in, as string }{
+		{"\xff", "\uFFFD"},
+		{"a\xe2\x82b", "a\uFFFDb"},
+		{"\xed\xa0\x80", "\uFFFD\uFFFD\uFFFD"},
+		{"\xf0\x9f\x98", "\uFFFD"},
+		{"é\xc3", "é\uFFFD"},
+	} {
+		got, want := tok.EncodeOffsets(c.in, true), tok.EncodeOffsets(c.as, true)
+		if len(got) != len(want) {
+			t.Fatalf("%q: %v, want %v", c.in, got, want)
+		}
+		for i := range got {
+			if got[i] != want[i] {
+				t.Errorf("%q: %v, want %v", c.in, got[i], want[i])
+			}
+		}
+	}
+}
+
+func TestConcurrentUse(t *testing.T) {
+	texts := testStrings(t)[:600]
+	tok := loadFile(t, "llama3")
+	fresh := loadFile(t, "llama3")
+	var want [][]uint32
+	for _, s := range texts {
+		want = append(want, fresh.Encode(s, true))
+	}
+	var wg sync.WaitGroup
+	for g := range 4 {
+		wg.Go(func() {
+			for i := range texts {
+				k := (i*7 + g*131) % len(texts)
+				got := tok.Encode(texts[k], true)
+				if len(got) != len(want[k]) {
+					t.Errorf("%q: %v, want %v", texts[k], got, want[k])
+					return
+				}
+				for n := range got {
+					if got[n] != want[k][n] {
+						t.Errorf("%q: %v, want %v", texts[k], got, want[k])
+						return
+					}
+				}
+				tok.Decode(got, true)
+			}
+		})
+	}
+	wg.Wait()
+}
+
+func TestVocabulary(t *testing.T) {
+	tok := loadFile(t, "llama3")
+	for id := range uint32(tok.VocabSize()) {
+		s, ok := tok.Token(id)
+		if !ok {
+			t.Fatalf("no token %d of %d", id, tok.VocabSize())
+		}
+		if back, ok := tok.ID(s); !ok || back != id {
+			t.Fatalf("ID(%q) = %d, %v; want %d", s, back, ok, id)
+		}
+	}
+	if _, ok := tok.Token(uint32(tok.VocabSize())); ok {
+		t.Error("a token behind the last")
+	}
+	if _, ok := tok.ID("no such token"); ok {
+		t.Error("an id for no token")
+	}
+	for s, want := range map[string]bool{"<|begin|>": true, "<|x|>": true, "<right>": false, "a": false} {
+		id, ok := tok.ID(s)
+		if !ok || tok.IsSpecial(id) != want {
+			t.Errorf("IsSpecial(%q) = %v, want %v", s, !want, want)
+		}
+	}
+	if tok.IsSpecial(1 << 31) {
+		t.Error("an id outside the vocabulary is special")
+	}
+}
+
+// A token's offsets cover the text, and joined tokens give it back.
+func checkRoundTrip(t *testing.T, tok *Tokenizer, s string) {
+	pieces := tok.EncodeOffsets(s, false)
+	ids := make([]uint32, len(pieces))
+	end := 0
+	for i, p := range pieces {
+		ids[i] = p.ID
+		if p.Start > end || p.End < end || p.Start > p.End {
+			t.Fatalf("%q: token %d of %v leaves a gap behind %d", s, i, pieces, end)
+		}
+		end = p.End
+	}
+	if n := utf8.RuneCountInString(s); end != n {
+		t.Fatalf("%q: offsets end at %d of %d", s, end, n)
+	}
+	if got := tok.Decode(ids, false); got != s {
+		t.Fatalf("%q decodes to %q", s, got)
+	}
+}
+
+// plain is the llama3 test tokenizer without added tokens, which may take
+// white space along.
+func plain(t testing.TB) *Tokenizer {
+	t.Helper()
+	tok, err := Load(withParts(t, readFile(t, "llama3.json"), map[string]json.RawMessage{"added_tokens": json.RawMessage("[]"), "post_processor": json.RawMessage("null")}))
+	if err != nil {
+		t.Fatal(err)
+	}
+	return tok
+}
+
+func TestRoundTrip(t *testing.T) {
+	tok := plain(t)
+	for _, s := range testStrings(t) {
+		checkRoundTrip(t, tok, s)
+	}
+}
+
+func FuzzEncode(f *testing.F) {
+	tok := plain(f)
+	for _, s := range []string{"", "Hello, world! It's 2026.", " \n\t x", "naïve 👩🏿‍🚀 中文 'ſ", "\xff\xe2\x82", strings.Repeat("ab ", 40)} {
+		f.Add(s)
+	}
+	f.Fuzz(func(t *testing.T, s string) {
+		checkRoundTrip(t, tok, lossy(s))
+		if got := tok.Decode(tok.Encode(s, false), false); got != lossy(s) {
+			t.Fatalf("%q decodes to %q", s, got)
+		}
+	})
+}
+
+func english(n int) string {
+	words := strings.Fields(`the quick brown fox jumps over a lazy dog and people don't know what time it was when
+		they left the house; however, during 1998 another 42 students found that language models answer questions`)
+	var b strings.Builder
+	for i := 0; b.Len() < n; i++ {
+		b.WriteString(words[(i*i+i/7)%len(words)])
+		b.WriteString([]string{" ", " ", " ", ", ", ". ", " ", "\n"}[i%7])
+	}
+	return b.String()
+}
+
+func BenchmarkEncode(b *testing.B) {
+	text := english(1 << 18)
+	for _, name := range families {
+		b.Run(name, func(b *testing.B) {
+			tok := loadFile(b, name)
+			b.SetBytes(int64(len(text)))
+			b.ReportAllocs()
+			for b.Loop() {
+				tok.Encode(text, true)
+			}
+		})
+	}
+	b.Run("llama3-offsets", func(b *testing.B) {
+		tok := loadFile(b, "llama3")
+		b.SetBytes(int64(len(text)))
+		b.ReportAllocs()
+		for b.Loop() {
+			tok.EncodeOffsets(text, true)
+		}
+	})
+	b.Run("llama3-uncached", func(b *testing.B) {
+		tok := loadFile(b, "llama3")
+		b.SetBytes(int64(len(text)))
+		for b.Loop() {
+			clear(tok.model.cache.slots)
+			tok.Encode(text, true)
+		}
+	})
+}
+
+func BenchmarkStream(b *testing.B) {
+	tok := loadFile(b, "llama3")
+	ids := tok.Encode(english(1<<14), false)
+	b.ReportAllocs()
+	for b.Loop() {
+		s := tok.Stream(nil)
+		for _, id := range ids {
+			s.Next(id)
+		}
+	}
+	b.ReportMetric(float64(b.Elapsed().Nanoseconds())/float64(b.N*len(ids)), "ns/token")
+}
