@@ -20,6 +20,9 @@ type command struct {
 
 func commands() []command {
 	return []command{
+		{"serve", "serve a model over HTTP", runServe},
+		{"check", "do the real start without listening, and say what would be served", runCheck},
+		{"model", "describe a checkpoint, or write a random one of a known shape", runModel},
 		{"version", "print the version", runVersion},
 	}
 }

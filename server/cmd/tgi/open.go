@@ -103,10 +103,10 @@ func (in *instance) prepare(ctx context.Context, m config.Model, say func(string
 
 // errorText tells what a conversion did to the weights.
 func errorText(c store.Conversion) string {
-	if c.Error.Count == 0 {
+	if c.Error.Count() == 0 {
 		return ""
 	}
-	return ", " + c.Error.String()
+	return fmt.Sprintf(", relative error of the weights %.2f%%", 100*c.Error.Relative())
 }
 
 // checkpointFS returns the embedded model's files and name for an empty path,
@@ -116,8 +116,7 @@ func checkpointFS(path string) (fs.FS, string, error) {
 		abs, err := filepath.Abs(path)
 		return nil, abs, err
 	}
-	sub, err := fs.Sub(demo.FS, demo.Dir)
-	return sub, demoName, err
+	return demo.Checkpoint(), demoName, nil
 }
 
 // weightsFor resolves the setting model.weights; config has checked its value.

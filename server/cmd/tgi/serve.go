@@ -85,19 +85,19 @@ type house struct {
 func newHouse(ctx context.Context, cfg config.Config, log *slog.Logger) (*house, error) {
 	say := func(format string, args ...any) { log.Info(fmt.Sprintf(format, args...)) }
 	metrics := server.NewMetrics()
-	in, err := open(ctx, cfg, metrics.Engine(), say)
+	in, err := open(ctx, cfg, metrics, say)
 	if err != nil {
 		return nil, err
 	}
-	metrics.SetLimits(in.limits)
-	svc := generate.New(requests{in.engine}, encoder{in.tokenizer}, generate.Limits{
+	metrics.Watch(in.limits, in.engine.Stats, ort.BlockSize)
+	svc := generate.New(generate.On(in.engine), encoder{in.tokenizer}, generate.Limits{
 		MaxConcurrent: in.limits.MaxConcurrentRequests,
 		MaxBestOf:     in.limits.MaxBestOf, MaxStop: in.limits.MaxStopSequences, MaxTopN: in.limits.MaxTopNTokens,
 		MaxInput: in.limits.MaxInputTokens, MaxTotal: in.limits.MaxTotalTokens,
 		Workers:        in.limits.ValidationWorkers,
 		Vocab:          in.built.Vocab,
 		WatermarkGamma: float32(in.limits.WatermarkGamma), WatermarkDelta: float32(in.limits.WatermarkDelta),
-	}, metrics.Requests())
+	}, metrics)
 	api := tgi.New(tgi.Options{
 		Service: svc,
 		Info: tgi.Info{
