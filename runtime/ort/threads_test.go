@@ -1,0 +1,55 @@
+package ort
+
+import (
+	"runtime"
+	"testing"
+	"testing/fstest"
+)
+
+func TestCPUQuota(t *testing.T) {
+	for _, c := range []struct {
+		name  string
+		files map[string]string
+		want  float64 // 0 is none
+	}{
+		{"no control groups", nil, 0},
+		{"v2 without a limit", map[string]string{"proc/self/cgroup": "0::/a\n", "sys/fs/cgroup/a/cpu.max": "max 100000\n"}, 0},
+		{"v2", map[string]string{"proc/self/cgroup": "0::/a/b\n", "sys/fs/cgroup/a/b/cpu.max": "150000 100000\n"}, 1.5},
+		{"v2, tighter parent", map[string]string{"proc/self/cgroup": "0::/a/b\n",
+			"sys/fs/cgroup/a/b/cpu.max": "400000 100000\n", "sys/fs/cgroup/a/cpu.max": "200000 100000\n"}, 2},
+		{"v2 in a container", map[string]string{"proc/self/cgroup": "0::/host/path\n", "sys/fs/cgroup/cpu.max": "50000 100000\n"}, 0.5},
+		{"v2 outside its namespace", map[string]string{"proc/self/cgroup": "0::/../x\n", "sys/fs/cgroup/cpu.max": "300000 100000\n"}, 3},
+		{"v1", map[string]string{"proc/self/cgroup": "4:memory:/m\n3:cpu,cpuacct:/a\n",
+			"sys/fs/cgroup/cpu/a/cpu.cfs_quota_us": "250000\n", "sys/fs/cgroup/cpu/a/cpu.cfs_period_us": "100000\n"}, 2.5},
+		{"v1, other mount", map[string]string{"proc/self/cgroup": "3:cpu,cpuacct:/a\n",
+			"sys/fs/cgroup/cpu,cpuacct/cpu.cfs_quota_us": "100000\n", "sys/fs/cgroup/cpu,cpuacct/cpu.cfs_period_us": "100000\n"}, 1},
+		{"v1 without a limit", map[string]string{"proc/self/cgroup": "3:cpu:/\n",
+			"sys/fs/cgroup/cpu/cpu.cfs_quota_us": "-1\n", "sys/fs/cgroup/cpu/cpu.cfs_period_us": "100000\n"}, 0},
+		{"only cpuset", map[string]string{"proc/self/cgroup": "3:cpuset:/\n",
+			"sys/fs/cgroup/cpu/cpu.cfs_quota_us": "100000\n", "sys/fs/cgroup/cpu/cpu.cfs_period_us": "100000\n"}, 0},
+		{"nonsense", map[string]string{"proc/self/cgroup": "what\n0::/\n", "sys/fs/cgroup/cpu.max": "many few\n"}, 0},
+		{"short", map[string]string{"proc/self/cgroup": "0::/\n", "sys/fs/cgroup/cpu.max": "100000"}, 0},
+	} {
+		root := fstest.MapFS{}
+		for name, text := range c.files {
+			root[name] = &fstest.MapFile{Data: []byte(text)}
+		}
+		got, ok := cpuQuota(root)
+		if ok != (c.want != 0) || ok && got != c.want {
+			t.Errorf("%s: %v, %v; want %v", c.name, got, ok, c.want)
+		}
+	}
+}
+
+func TestThreads(t *testing.T) {
+	if n := Threads(); n < 1 || n > runtime.NumCPU() {
+		t.Errorf("%d threads on %d CPUs", n, runtime.NumCPU())
+	}
+	defer runtime.GOMAXPROCS(runtime.GOMAXPROCS(1))
+	if n := Threads(); n != 1 {
+		t.Errorf("%d threads with GOMAXPROCS 1", n)
+	}
+	if spinPays(4) {
+		t.Error("spins with 4 threads")
+	}
+}
