@@ -1,0 +1,388 @@
+package server_test
+
+import (
+	"bytes"
+	"context"
+	"encoding/json"
+	"errors"
+	"fmt"
+	"io"
+	"log/slog"
+	"net"
+	"net/http"
+	"net/http/httptest"
+	"strings"
+	"testing"
+	"testing/synctest"
+	"time"
+
+	"tgi/runtime/llm"
+	"tgi/server"
+	"tgi/server/config"
+	"tgi/server/generate"
+)
+
+// routes is an API made of functions.
+type routes map[string]func(http.ResponseWriter, *http.Request) error
+
+func (r routes) Routes() []server.Route {
+	var all []server.Route
+	for path, f := range r {
+		all = append(all, server.Route{Method: http.MethodPost, Path: path, Handle: f})
+	}
+	return all
+}
+
+func newServer(r routes, change func(*server.Options)) *server.Server {
+	o := server.Options{
+		Config: config.Default().Server, APIs: []server.API{r},
+		Healthy: func() error { return nil }, Log: slog.New(slog.DiscardHandler),
+	}
+	if change != nil {
+		change(&o)
+	}
+	return server.New(o)
+}
+
+func echo(w http.ResponseWriter, r *http.Request) error {
+	body, err := server.ReadBody(r)
+	if err != nil {
+		return err
+	}
+	server.WriteJSON(w, body)
+	return nil
+}
+
+func ask(s http.Handler, method, path, body string, header ...string) *httptest.ResponseRecorder {
+	r := httptest.NewRequest(method, path, strings.NewReader(body))
+	r.Header.Set("Content-Type", "application/json")
+	for i := 0; i < len(header); i += 2 {
+		r.Header.Set(header[i], header[i+1])
+	}
+	rec := httptest.NewRecorder()
+	s.ServeHTTP(rec, r)
+	return rec
+}
+
+func TestErrorTable(t *testing.T) {
+	for _, c := range []struct {
+		err    error
+		status int
+		body   string
+	}{
+		{&generate.Invalid{Msg: "`x` is bad"}, 422, `{"error":"Input validation error: ` + "`x` is bad" + `","error_type":"validation"}`},
+		{fmt.Errorf("%w: 5 and 4", llm.ErrTooLong), 422, `{"error":"Input validation error: request exceeds the model's capacity: 5 and 4","error_type":"validation"}`},
+		{&generate.Overloaded{RetryAfter: 3 * time.Second}, 429, `{"error":"Model is overloaded","error_type":"overloaded"}`},
+		{llm.ErrOverloaded, 429, `{"error":"Model is overloaded","error_type":"overloaded"}`},
+		{llm.ErrDraining, 503, `{"error":"Server is shutting down","error_type":"draining"}`},
+		{fmt.Errorf("%w: nan", llm.ErrBackend), 424, `{"error":"Request failed during generation: forward pass failed: nan","error_type":"generation"}`},
+		{llm.ErrPlugin, 424, `{"error":"Request failed during generation: plugin failed","error_type":"generation"}`},
+		{llm.ErrClosed, 424, `{"error":"Request failed during generation: engine closed","error_type":"generation"}`},
+		{generate.ErrIncomplete, 500, `{"error":"Incomplete generation","error_type":"incomplete_generation"}`},
+		{server.ErrIncompleteStream, 500, `{"error":"Incomplete generation stream","error_type":"incomplete_generation_stream"}`},
+		{server.ErrUnhealthy, 503, `{"error":"unhealthy","error_type":"healthcheck"}`},
+		{server.ErrTooLarge, 413, `{"error":"Failed to buffer the request body: length limit exceeded","error_type":"payload_too_large"}`},
+		{server.ErrMediaType, 415, "{\"error\":\"Expected request with `Content-Type: application/json`\",\"error_type\":\"unsupported_media_type\"}"},
+		{errors.New("secret detail"), 500, `{"error":"Internal server error","error_type":"internal"}`},
+	} {
+		rec := httptest.NewRecorder()
+		server.WriteError(rec, c.err)
+		if rec.Code != c.status || rec.Body.String() != c.body {
+			t.Errorf("%v\n got %d %s\nwant %d %s", c.err, rec.Code, rec.Body, c.status, c.body)
+		}
+		wantRetry := ""
+		if c.status == 429 && c.err != llm.ErrOverloaded {
+			wantRetry = "3"
+		}
+		if got := rec.Header().Get("Retry-After"); got != wantRetry {
+			t.Errorf("%v: Retry-After is %q, want %q", c.err, got, wantRetry)
+		}
+	}
+}
+
+func TestBodies(t *testing.T) {
+	s := newServer(routes{"/echo": echo}, func(o *server.Options) { o.Config.PayloadLimit = 10 })
+	for _, c := range []struct {
+		kind, body string
+		status     int
+	}{
+		{"application/json", `{"a":1234}`, 200},
+		{"application/json; charset=utf-8", `1`, 200},
+		{"APPLICATION/problem+JSON", `1`, 200},
+		{"application/json; broken=;", `1`, 200},
+		{"application/json", `{"a":12345}`, 413},
+		{"text/json", `1`, 415},
+		{"application/jsonp", `1`, 415},
+		{"json", `1`, 415},
+		{"", `1`, 415},
+	} {
+		if rec := ask(s, "POST", "/echo", c.body, "Content-Type", c.kind); rec.Code != c.status {
+			t.Errorf("%s %s: got %d, want %d", c.kind, c.body, rec.Code, c.status)
+		}
+	}
+}
+
+func TestKeys(t *testing.T) {
+	s := newServer(routes{"/echo": echo}, func(o *server.Options) { o.Config.APIKeys = []string{"one", "Two"} })
+	for _, c := range []struct {
+		authorization string
+		status        int
+	}{
+		{"", 401}, {"one", 401}, {"Bearer", 401}, {"Bearer ", 401}, {"Basic one", 401}, {"Bearer three", 401}, {"Bearer on", 401},
+		{"Bearer one ", 401}, {"Bearer two", 401}, {"Bearer one", 200}, {"bearer Two", 200},
+	} {
+		rec := ask(s, "POST", "/echo", "1", "Authorization", c.authorization)
+		if rec.Code != c.status {
+			t.Errorf("%q: got %d, want %d", c.authorization, rec.Code, c.status)
+		}
+		if rec.Code == 401 && (rec.Body.Len() > 0 || rec.Header().Get("WWW-Authenticate") != "Bearer") {
+			t.Errorf("%q: body %q, header %v", c.authorization, rec.Body, rec.Header())
+		}
+	}
+	if rec := ask(s, "GET", "/health", ""); rec.Code != 200 {
+		t.Errorf("health wants a key: %d", rec.Code)
+	}
+}
+
+func TestHealth(t *testing.T) {
+	var sick error
+	s := newServer(nil, func(o *server.Options) { o.Healthy = func() error { return sick } })
+	for _, path := range []string{"/", "/health", "/ping"} {
+		if rec := ask(s, "GET", path, ""); rec.Code != 200 || rec.Body.Len() > 0 {
+			t.Errorf("%s: %d %q", path, rec.Code, rec.Body)
+		}
+		if rec := ask(s, "HEAD", path, ""); rec.Code != 200 {
+			t.Errorf("HEAD %s: %d", path, rec.Code)
+		}
+	}
+	sick = errors.New("stuck")
+	if rec := ask(s, "GET", "/health", ""); rec.Code != 503 || rec.Body.String() != `{"error":"unhealthy","error_type":"healthcheck"}` {
+		t.Errorf("sick: %d %q", rec.Code, rec.Body)
+	}
+}
+
+func TestRequestIDs(t *testing.T) {
+	s := newServer(nil, nil)
+	if id := ask(s, "GET", "/ping", "", "X-Request-Id", "abc-1").Header().Get("X-Request-Id"); id != "abc-1" {
+		t.Errorf("the client's id became %q", id)
+	}
+	for _, bad := range []string{"", "a b", "a\tb", "é", strings.Repeat("x", 129)} {
+		if id := ask(s, "GET", "/ping", "", "X-Request-Id", bad).Header().Get("X-Request-Id"); len(id) != 32 || id == bad {
+			t.Errorf("%q became %q", bad, id)
+		}
+	}
+}
+
+func TestCrossOrigin(t *testing.T) {
+	open := newServer(routes{"/echo": echo}, nil)
+	if got := ask(open, "POST", "/echo", "1", "Origin", "https://a").Header().Get("Access-Control-Allow-Origin"); got != "*" {
+		t.Errorf("open: got %q", got)
+	}
+	some := newServer(routes{"/echo": echo}, func(o *server.Options) {
+		o.Config.CORSAllowOrigin = []string{"https://a", "https://b"}
+		o.Config.APIKeys = []string{"k"}
+	})
+	for origin, want := range map[string]string{"https://b": "https://b", "https://c": ""} {
+		rec := ask(some, "OPTIONS", "/echo", "", "Origin", origin, "Access-Control-Request-Method", "POST")
+		h := rec.Header()
+		if rec.Code != 200 || h.Get("Access-Control-Allow-Origin") != want || h.Get("Vary") != "Origin" || !strings.Contains(h.Get("Access-Control-Allow-Headers"), "authorization") {
+			t.Errorf("%s: %d %v", origin, rec.Code, h)
+		}
+	}
+	if rec := ask(some, "OPTIONS", "/echo", ""); rec.Code != 405 {
+		t.Errorf("OPTIONS that asks nothing: %d", rec.Code)
+	}
+}
+
+func TestPanics(t *testing.T) {
+	var logged bytes.Buffer
+	s := httptest.NewServer(newServer(routes{
+		"/early": func(http.ResponseWriter, *http.Request) error { panic("secret") },
+		"/late": func(w http.ResponseWriter, _ *http.Request) error {
+			e, _ := server.StartEvents(w)
+			_ = e.Data([]byte("1"))
+			panic("secret")
+		},
+		"/abort": func(http.ResponseWriter, *http.Request) error { panic(http.ErrAbortHandler) },
+	}, func(o *server.Options) { o.Log = slog.New(slog.NewJSONHandler(&logged, nil)) }))
+	r, err := http.Post(s.URL+"/early", "application/json", nil)
+	if err != nil {
+		t.Fatal(err)
+	}
+	body, _ := io.ReadAll(r.Body)
+	if r.StatusCode != 500 || string(body) != `{"error":"Internal server error","error_type":"internal"}` {
+		t.Errorf("early: %d %s", r.StatusCode, body)
+	}
+	if r, err = http.Post(s.URL+"/late", "application/json", nil); err != nil {
+		t.Fatal(err)
+	}
+	if body, err = io.ReadAll(r.Body); err == nil || string(body) != "data: 1\n\n" {
+		t.Errorf("late: read %q, %v; want the connection broken off", body, err)
+	}
+	if _, err = http.Post(s.URL+"/abort", "application/json", nil); err == nil {
+		t.Error("abort: the connection lives")
+	}
+	s.Close()
+	if n := strings.Count(logged.String(), "a handler panicked"); n != 2 || !strings.Contains(logged.String(), "server_test.go") {
+		t.Errorf("%d panics in the log, want 2 with their stack:\n%s", n, &logged)
+	}
+}
+
+func TestLogLines(t *testing.T) {
+	var logged bytes.Buffer
+	s := newServer(routes{"/echo": echo}, func(o *server.Options) {
+		o.Log = slog.New(slog.NewJSONHandler(&logged, &slog.HandlerOptions{Level: slog.LevelDebug}))
+	})
+	ask(s, "POST", "/echo", "123", "X-Request-Id", "id7")
+	ask(s, "POST", "/echo", "1", "Content-Type", "x")
+	ask(s, "GET", "/ping", "")
+	var lines []map[string]any
+	for d := json.NewDecoder(&logged); d.More(); {
+		var line map[string]any
+		if err := d.Decode(&line); err != nil {
+			t.Fatal(err)
+		}
+		lines = append(lines, line)
+	}
+	want := []map[string]any{
+		{"level": "INFO", "status": 200.0, "path": "/echo", "bytes": 3.0, "request_id": "id7", "method": "POST"},
+		{"level": "INFO", "status": 415.0, "error": "unsupported media type"},
+		{"level": "DEBUG", "status": 200.0, "path": "/ping"},
+	}
+	for i, w := range want {
+		for k, v := range w {
+			if lines[i][k] != v {
+				t.Errorf("line %d: %s is %v, want %v", i, k, lines[i][k], v)
+			}
+		}
+	}
+}
+
+// TestKeepAlive waits 40 seconds of fake time for an event.
+func TestKeepAlive(t *testing.T) {
+	synctest.Test(t, func(t *testing.T) {
+		s := newServer(routes{"/slow": func(w http.ResponseWriter, r *http.Request) error {
+			e, err := server.StartEvents(w)
+			if err != nil {
+				return err
+			}
+			event := make(chan string)
+			go func() { time.Sleep(40 * time.Second); event <- "late" }()
+			v, err := server.Await(r.Context(), e, func(ctx context.Context) (string, error) {
+				select {
+				case v := <-event:
+					return v, nil
+				case <-ctx.Done():
+					return "", ctx.Err()
+				}
+			})
+			if err != nil {
+				return err
+			}
+			return e.Data([]byte(v))
+		}}, nil)
+		if got, want := ask(s, "POST", "/slow", "").Body.String(), ":\n\n:\n\ndata: late\n\n"; got != want {
+			t.Errorf("got %q, want %q", got, want)
+		}
+	})
+}
+
+// live serves s on a port of its own until stop is called; done is what Serve
+// returned.
+func live(t *testing.T, s *server.Server) (url string, stop func(), done <-chan error) {
+	l, err := net.Listen("tcp", "127.0.0.1:0")
+	if err != nil {
+		t.Fatal(err)
+	}
+	ctx, cancel := context.WithCancel(context.Background())
+	result := make(chan error, 1)
+	go func() { result <- s.Serve(ctx, l) }()
+	t.Cleanup(cancel)
+	return "http://" + l.Addr().String(), cancel, result
+}
+
+func TestDrain(t *testing.T) {
+	entered, finish := make(chan struct{}), make(chan struct{})
+	s := newServer(routes{"/wait": func(w http.ResponseWriter, _ *http.Request) error {
+		close(entered)
+		<-finish
+		server.WriteJSON(w, []byte("1"))
+		return nil
+	}, "/echo": echo}, nil)
+	url, stop, done := live(t, s)
+	type reply struct {
+		status int
+		body   string
+	}
+	running := make(chan reply)
+	go func() {
+		r, err := http.Post(url+"/wait", "application/json", nil)
+		if err != nil {
+			running <- reply{0, err.Error()}
+			return
+		}
+		body, _ := io.ReadAll(r.Body)
+		running <- reply{r.StatusCode, string(body)}
+	}()
+	<-entered
+	stop()
+	for { // until the gate is closed
+		r, err := http.Get(url + "/health")
+		if err != nil {
+			t.Fatal("refused a probe while draining:", err)
+		}
+		r.Body.Close()
+		if r.StatusCode == 503 {
+			break
+		}
+	}
+	r, err := http.Post(url+"/echo", "application/json", strings.NewReader("1"))
+	if err != nil {
+		t.Fatal(err)
+	}
+	body, _ := io.ReadAll(r.Body)
+	if r.StatusCode != 503 || !r.Close || string(body) != `{"error":"Server is shutting down","error_type":"draining"}` {
+		t.Errorf("a new request while draining: %d, close %v, %s", r.StatusCode, r.Close, body)
+	}
+	close(finish)
+	if got := <-running; got != (reply{200, "1"}) {
+		t.Errorf("the running request got %v", got)
+	}
+	if err := <-done; err != nil {
+		t.Errorf("Serve returned %v", err)
+	}
+	if _, err := http.Get(url + "/health"); err == nil {
+		t.Error("still listening")
+	}
+}
+
+func TestDrainCutsOff(t *testing.T) {
+	entered := make(chan struct{})
+	s := newServer(routes{"/wait": func(_ http.ResponseWriter, r *http.Request) error {
+		close(entered)
+		<-r.Context().Done()
+		return r.Context().Err()
+	}}, func(o *server.Options) { o.Config.GracefulTerminationTimeout = config.Duration(20 * time.Millisecond) })
+	url, stop, done := live(t, s)
+	go func() {
+		if r, err := http.Post(url+"/wait", "application/json", nil); err == nil {
+			r.Body.Close()
+		}
+	}()
+	<-entered
+	stop()
+	if err := <-done; !errors.Is(err, server.ErrGrace) || !strings.Contains(err.Error(), "1 requests were cut off") {
+		t.Errorf("Serve returned %v", err)
+	}
+}
+
+func TestServeFails(t *testing.T) {
+	l, err := net.Listen("tcp", "127.0.0.1:0")
+	if err != nil {
+		t.Fatal(err)
+	}
+	l.Close()
+	if err := newServer(nil, nil).Serve(t.Context(), l); err == nil || !strings.Contains(err.Error(), "serve 127.0.0.1") {
+		t.Errorf("got %v", err)
+	}
+}
