@@ -84,6 +84,9 @@ func readRope(o *object, c *Config) Rope {
 
 func (r *Rope) readYarn(params *object, original, max float64) {
 	const big = 1e18
+	if r.Theta <= 1 { // its logarithm divides
+		params.fail("rope_theta", "want more than 1 for yarn, got %g", r.Theta)
+	}
 	r.OriginalMax = params.float("original_max_position_embeddings", original, 1, maxPositions)
 	r.Factor = params.float("factor", max/r.OriginalMax, 1e-6, big)
 	r.BetaFast = params.float("beta_fast", 32, 0, big)

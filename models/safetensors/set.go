@@ -5,11 +5,11 @@ import (
 	"encoding/json"
 	"errors"
 	"fmt"
-	"io"
 	"io/fs"
+	"maps"
 	"os"
 	"path/filepath"
-	"sort"
+	"slices"
 	"strings"
 )
 
@@ -53,51 +53,48 @@ func Parse(name string, data []byte) (*Set, error) {
 // the shards that model.safetensors.index.json names. It fails when the index
 // and the shards disagree in any tensor.
 func OpenDir(dir string) (*Set, error) {
-	return open(func(name string) ([]byte, error) { return os.ReadFile(filepath.Join(dir, name)) },
-		func(name string) (*file, error) { return openFile(filepath.Join(dir, name)) },
-		func(name string) bool { _, err := os.Stat(filepath.Join(dir, name)); return err == nil }, dir)
+	return openFolder(os.DirFS(dir), func(name string) (*file, error) { return openFile(filepath.Join(dir, name)) })
 }
 
 // OpenFS is OpenDir for a file system, whose files are read into memory.
 func OpenFS(fsys fs.FS) (*Set, error) {
-	read := func(name string) ([]byte, error) { return fs.ReadFile(fsys, name) }
-	return open(read,
-		func(name string) (*file, error) {
-			data, err := read(name)
-			if err != nil {
-				return nil, err
-			}
-			return parseFile(name, data)
-		},
-		func(name string) bool { _, err := fs.Stat(fsys, name); return err == nil }, "folder")
+	return openFolder(fsys, func(name string) (*file, error) {
+		data, err := fs.ReadFile(fsys, name)
+		if err != nil {
+			return nil, err
+		}
+		return parseFile(name, data)
+	})
 }
 
-func open(read func(string) ([]byte, error), openOne func(string) (*file, error), exists func(string) bool, where string) (_ *Set, err error) {
+// openFolder reads the index, if there is one, and opens its shards.
+func openFolder(fsys fs.FS, openOne func(name string) (*file, error)) (_ *Set, err error) {
 	s := &Set{byName: map[string]*Tensor{}}
 	defer func() {
 		if err != nil {
 			s.Close()
 		}
 	}()
-	if !exists(IndexFile) {
-		if !exists(SingleFile) {
-			return nil, fmt.Errorf("%s: holds neither %s nor %s: %w", where, SingleFile, IndexFile, fs.ErrNotExist)
-		}
+	index, err := fs.ReadFile(fsys, IndexFile)
+	if errors.Is(err, fs.ErrNotExist) {
 		f, err := openOne(SingleFile)
+		if errors.Is(err, fs.ErrNotExist) {
+			return nil, fmt.Errorf("neither %s nor %s is there: %w", SingleFile, IndexFile, ErrMissing)
+		}
 		if err != nil {
 			return nil, err
 		}
 		return s, s.add(SingleFile, f)
 	}
-	data, err := read(IndexFile)
 	if err != nil {
 		return nil, err
 	}
-	weightMap, err := parseIndex(IndexFile, data)
+	weightMap, err := parseIndex(IndexFile, index)
 	if err != nil {
 		return nil, err
 	}
-	for _, shard := range shardsOf(weightMap) {
+	shards := slices.Sorted(maps.Values(weightMap))
+	for _, shard := range slices.Compact(shards) {
 		f, err := openOne(shard)
 		if errors.Is(err, fs.ErrNotExist) {
 			return nil, fmt.Errorf("%s: shard %q: %w", IndexFile, shard, ErrMissing)
@@ -156,19 +153,7 @@ func parseIndex(name string, data []byte) (map[string]string, error) {
 	return out, nil
 }
 
-func shardsOf(weightMap map[string]string) []string {
-	seen := map[string]bool{}
-	var out []string
-	for _, shard := range weightMap {
-		if !seen[shard] {
-			seen[shard] = true
-			out = append(out, shard)
-		}
-	}
-	sort.Strings(out)
-	return out
-}
-
+// add takes a file's tensors over.
 func (s *Set) add(name string, f *file) error {
 	s.closer = append(s.closer, f.release)
 	s.files = append(s.files, name)
@@ -180,12 +165,13 @@ func (s *Set) add(name string, f *file) error {
 		s.byName[t.Name] = t
 		s.names = append(s.names, t.Name)
 	}
-	sort.Strings(s.names)
+	slices.Sort(s.names)
 	return nil
 }
 
+// checkIndex holds that index and shards name the same tensors.
 func (s *Set) checkIndex(weightMap map[string]string) error {
-	for _, name := range shardNames(weightMap) {
+	for _, name := range slices.Sorted(maps.Keys(weightMap)) {
 		t, ok := s.byName[name]
 		if !ok || t.File != weightMap[name] {
 			return fmt.Errorf("%s: %w: tensor %q is not in shard %s", IndexFile, ErrFormat, name, weightMap[name])
@@ -197,16 +183,6 @@ func (s *Set) checkIndex(weightMap map[string]string) error {
 		}
 	}
 	return nil
-}
-
-// shardNames returns the map's keys in order, so that errors are stable.
-func shardNames(weightMap map[string]string) []string {
-	out := make([]string, 0, len(weightMap))
-	for name := range weightMap {
-		out = append(out, name)
-	}
-	sort.Strings(out)
-	return out
 }
 
 // Tensor returns the tensor of that name, or an error that wraps ErrMissing.
@@ -236,5 +212,3 @@ func (s *Set) Close() error {
 	s.closer = nil
 	return errors.Join(errs...)
 }
-
-var _ io.Closer = (*Set)(nil)

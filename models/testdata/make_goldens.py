@@ -17,6 +17,7 @@ import sys
 import torch
 from safetensors.torch import save_file
 from transformers import AutoModelForCausalLM, LlamaConfig, MistralConfig, Qwen2Config, Qwen3Config
+from transformers.models.llama.modeling_llama import LlamaRotaryEmbedding
 
 HERE = pathlib.Path(__file__).resolve().parent
 VOCAB = 160
@@ -137,7 +138,40 @@ def make(name):
     print(f"{name}: seed {seed}, margin {margin:.4f}, distinct {distinct}, logits up to {max(r[0].abs().max().item() for r in results):.1f}")
 
 
+ROPES = [
+    dict(rope_type="default", rope_theta=10000.0),
+    dict(rope_type="default", rope_theta=1000000.0),
+    dict(rope_type="linear", rope_theta=10000.0, factor=2.5),
+    dict(rope_type="dynamic", rope_theta=10000.0, factor=4.0),
+    dict(rope_type="llama3", rope_theta=500000.0, factor=8.0, low_freq_factor=1.0, high_freq_factor=4.0,
+         original_max_position_embeddings=8192),
+    dict(rope_type="llama3", rope_theta=500000.0, factor=32.0, low_freq_factor=1.0, high_freq_factor=4.0,
+         original_max_position_embeddings=8192),
+    dict(rope_type="llama3", rope_theta=10000.0, factor=3.0, low_freq_factor=0.5, high_freq_factor=7.0),
+    dict(rope_type="yarn", rope_theta=1000000.0, factor=4.0, original_max_position_embeddings=32768),
+    dict(rope_type="yarn", rope_theta=1000000.0, factor=4.0, original_max_position_embeddings=32768, truncate=False),
+    dict(rope_type="yarn", rope_theta=10000.0, factor=40.0, original_max_position_embeddings=4096, beta_fast=16.0,
+         beta_slow=2.0, mscale=0.707, mscale_all_dim=1.0),
+    dict(rope_type="yarn", rope_theta=10000.0, factor=16.0, original_max_position_embeddings=4096, attention_factor=1.5),
+    dict(rope_type="yarn", rope_theta=10000.0, factor=1.0, original_max_position_embeddings=131072),
+    dict(rope_type="yarn", rope_theta=2.0, factor=4.0, original_max_position_embeddings=4),
+]
+
+
+def make_ropes():
+    """Frequencies and attention factor of rope variants, for heads of 64 and 128, over 131072 positions."""
+    out = []
+    for dim in (64, 128):
+        for rope in ROPES:
+            config = LlamaConfig(head_dim=dim, max_position_embeddings=131072, rope_parameters=dict(rope))
+            embedding = LlamaRotaryEmbedding(config)
+            out.append({"head_dim": dim, "rope_parameters": rope, "attention": embedding.attention_scaling,
+                        "frequencies": embedding.inv_freq.tolist()})
+    (HERE / "ropes.json").write_text(json.dumps(out) + "\n")
+
+
 if __name__ == "__main__":
     torch.set_num_threads(1)
+    make_ropes()
     for case in sys.argv[1:] or CASES:
         make(case)
