@@ -3,7 +3,7 @@ package token
 // symbol is a token of a word and the bytes of the word that it stands for.
 type symbol struct {
 	id   uint32
-	size int
+	size int32
 }
 
 // bpe is the byte-pair encoding model. It is immutable but for its cache.
@@ -31,18 +31,18 @@ type bpe struct {
 func (m *bpe) encode(word string, out []symbol) []symbol {
 	if m.ignoreMerges {
 		if id, ok := m.vocab[word]; ok {
-			return append(out, symbol{id, len(word)})
+			return append(out, symbol{id, int32(len(word))})
 		}
 	}
 	if len(word) > maxCachedWord {
-		return m.merge(m.symbols(word, nil), out)
+		return m.merge(m.symbols(word), out)
 	}
 	h := m.cache.hash(word)
 	if e := m.cache.find(h, word); e != nil {
 		return append(out, e.symbols...)
 	}
 	n := len(out)
-	out = m.merge(m.symbols(word, nil), out)
+	out = m.merge(m.symbols(word), out)
 	m.cache.put(h, word, out[n:])
 	return out
 }
@@ -54,20 +54,18 @@ type node struct {
 	prev, next int32
 }
 
-// symbols appends the word's characters (or bytes) as nodes. Characters that
+// symbols returns the word's characters (or bytes) as nodes. Characters that
 // the vocabulary lacks become byte tokens or the unknown token, and vanish
 // where there is neither, as in the reference.
-func (m *bpe) symbols(word string, nodes []node) []node {
+func (m *bpe) symbols(word string) []node {
+	nodes := make([]node, 0, len(word))
 	if m.raw {
-		if nodes == nil {
-			nodes = make([]node, 0, len(word))
-		}
 		for i := range len(word) {
 			nodes = link(nodes, m.bytes[word[i]], 1)
 		}
 		return nodes
 	}
-	unkSize := 0 // size of a pending unknown token
+	unkSize := int32(0) // size of a pending unknown token
 	for i := 0; i < len(word); {
 		_, n := runeAt(word, i)
 		c := word[i : i+n]
@@ -77,7 +75,7 @@ func (m *bpe) symbols(word string, nodes []node) []node {
 				nodes = link(nodes, m.unk, unkSize)
 				unkSize = 0
 			}
-			nodes = link(nodes, id, n)
+			nodes = link(nodes, id, int32(n))
 			continue
 		}
 		if m.covers(c) {
@@ -93,7 +91,7 @@ func (m *bpe) symbols(word string, nodes []node) []node {
 			nodes = link(nodes, m.unk, unkSize)
 			unkSize = 0
 		}
-		unkSize += n
+		unkSize += int32(n)
 	}
 	if unkSize > 0 {
 		nodes = link(nodes, m.unk, unkSize)
@@ -114,7 +112,7 @@ func (m *bpe) covers(c string) bool {
 	return true
 }
 
-func link(nodes []node, id uint32, size int) []node {
+func link(nodes []node, id uint32, size int32) []node {
 	n := int32(len(nodes))
 	if n > 0 {
 		nodes[n-1].next = n

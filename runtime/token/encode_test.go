@@ -11,12 +11,12 @@ import (
 // One word of a megabyte must not take quadratic time: with it this test
 // would run for hours.
 func TestLongWords(t *testing.T) {
-	for _, name := range families {
+	for _, name := range []string{"llama3", "llama2"} { // bytes and characters
 		tok := loadFile(t, name)
 		for _, unit := range []string{"a", " ", "the", "\n", "é", "1", "=", "<", "e\u0301\u0323", "\u0301"} {
 			s := strings.Repeat(unit, 1<<20/len(unit))
 			ids := tok.Encode(s, false)
-			if n := len(ids); n == 0 || n > len(s) {
+			if n := len(ids); n == 0 || n > len(s)+len("▁") {
 				t.Errorf("%s: %q: %d tokens for %d bytes", name, unit, n, len(s))
 			}
 		}
@@ -183,14 +183,6 @@ func BenchmarkEncode(b *testing.B) {
 		b.ReportAllocs()
 		for b.Loop() {
 			tok.EncodeOffsets(text, true)
-		}
-	})
-	b.Run("llama3-uncached", func(b *testing.B) {
-		tok := loadFile(b, "llama3")
-		b.SetBytes(int64(len(text)))
-		for b.Loop() {
-			clear(tok.model.cache.slots)
-			tok.Encode(text, true)
 		}
 	})
 }

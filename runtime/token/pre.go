@@ -3,7 +3,7 @@ package token
 import "unicode/utf8"
 
 // pretoken is one stage of the pre-tokenizer: it cuts a text into words and
-// passes them on. An empty text is never passed.
+// passes them on, to next. No text passed in either direction is empty.
 type pretoken interface {
 	apply(x text, next func(text))
 }

@@ -34,6 +34,9 @@ func (x text) slice(i, j int) text {
 
 // origin returns the original range that the bytes [i, j) stand for.
 func (x text) origin(i, j int) span {
+	if i == j {
+		return span{x.base, x.base}
+	}
 	if x.from != nil {
 		return span{x.from[i].start, x.from[j-1].end}
 	}

@@ -57,7 +57,7 @@ type Piece struct {
 // post-processor puts around it. Bytes that are not UTF-8 are taken for
 // U+FFFD. The cost is O(n log n) in the length of the text.
 func (t *Tokenizer) Encode(text string, addSpecial bool) []uint32 {
-	e := encoder{t: t}
+	e := newEncoder(t, false)
 	e.run(lossy(text))
 	if !addSpecial {
 		return e.ids
@@ -70,7 +70,7 @@ func (t *Tokenizer) Encode(text string, addSpecial bool) []uint32 {
 // place of what is broken.
 func (t *Tokenizer) EncodeOffsets(text string, addSpecial bool) []Piece {
 	text = lossy(text)
-	e := encoder{t: t, offsets: true}
+	e := newEncoder(t, true)
 	e.run(text)
 	index := newCharIndex(text)
 	for i, s := range e.spans {
@@ -206,6 +206,17 @@ type encoder struct {
 	spans  []span
 	values []string
 	room   []symbol
+	// stages[n] takes text to the n-th pre-tokenizer, the last one to the model.
+	stages []func(text)
+}
+
+func newEncoder(t *Tokenizer, offsets bool) *encoder {
+	e := &encoder{t: t, offsets: offsets, stages: make([]func(text), len(t.pre)+1)}
+	e.stages[len(t.pre)] = e.word
+	for n, p := range t.pre {
+		e.stages[n] = func(x text) { p.apply(x, e.stages[n+1]) }
+	}
+	return e
 }
 
 // run encodes s, which is valid UTF-8.
@@ -221,7 +232,7 @@ func (e *encoder) run(s string) {
 			if part := x.slice(start, end); t != nil {
 				e.added(t, part)
 			} else {
-				e.pre(0, part)
+				e.stages[0](part)
 			}
 		})
 	})
@@ -236,18 +247,6 @@ func (e *encoder) added(t *addedToken, x text) {
 	}
 }
 
-// pre passes x through the pre-tokenizers from the n-th on.
-func (e *encoder) pre(n int, x text) {
-	if x.s == "" {
-		return
-	}
-	if n == len(e.t.pre) {
-		e.word(x)
-		return
-	}
-	e.t.pre[n].apply(x, func(y text) { e.pre(n+1, y) })
-}
-
 // word emits the tokens of a word.
 func (e *encoder) word(x text) {
 	e.room = e.t.model.encode(x.s, e.room[:0])
@@ -255,9 +254,9 @@ func (e *encoder) word(x text) {
 	for _, s := range e.room {
 		e.ids = append(e.ids, s.id)
 		if e.offsets {
-			e.spans = append(e.spans, x.origin(at, at+s.size))
+			e.spans = append(e.spans, x.origin(at, at+int(s.size)))
 			e.values = append(e.values, e.t.tokens[s.id])
 		}
-		at += s.size
+		at += int(s.size)
 	}
 }

@@ -1,0 +1,165 @@
+package token
+
+import (
+	"encoding/json"
+	"errors"
+	"strings"
+	"testing"
+)
+
+// small is a whole file with little in it.
+const small = `{"version":"1.0","truncation":null,"padding":null,
+	"added_tokens":[{"id":4,"content":"<s>","single_word":false,"lstrip":false,"rstrip":false,"normalized":false,"special":true}],
+	"normalizer":null,"pre_tokenizer":null,"post_processor":null,"decoder":null,
+	"model":{"type":"BPE","unk_token":null,"vocab":{"a":0,"b":1,"c":2,"ab":3},"merges":["a b"]}}`
+
+func TestLoadErrors(t *testing.T) {
+	split := func(pattern string) string {
+		b, _ := json.Marshal(map[string]any{"type": "Split", "pattern": map[string]string{"Regex": pattern}, "behavior": "Isolated", "invert": false})
+		return string(b)
+	}
+	added := func(old, new string) string {
+		return strings.Replace(`[{"id":4,"content":"<s>","single_word":false,"lstrip":false,"rstrip":false,"normalized":false,"special":true}]`, old, new, 1)
+	}
+	model := func(old, new string) string {
+		return strings.Replace(`{"type":"BPE","vocab":{"a":0,"b":1,"ab":2},"merges":["a b"]}`, old, new, 1)
+	}
+	for _, c := range []struct{ key, value, want string }{
+		{"version", `"2.0"`, `version: "2.0" is not "1.0"`},
+		{"model", model("BPE", "Unigram"), `model.type: "Unigram" is not supported, only "BPE"`},
+		{"model", `{"vocab":null}`, `model.vocab is missing`},
+		{"model", `{"merges":null}`, `model.merges is missing`},
+		{"model", model(`"type"`, `"dropout":0.1,"type"`), `model.dropout: 0.1 is not supported`},
+		{"model", model(`"type"`, `"continuing_subword_prefix":"##","type"`), `model.continuing_subword_prefix: "##" is not supported`},
+		{"model", model(`"type"`, `"end_of_word_suffix":"</w>","type"`), `model.end_of_word_suffix: "</w>" is not supported`},
+		{"model", model(`"type"`, `"unk_token":"<unk>","type"`), `model.unk_token: "<unk>" is not in the vocabulary`},
+		{"model", model(`"a b"`, `"a b b"`), `model.merges: "a b b" is not two tokens and a space`},
+		{"model", model(`"a b"`, `"ab"`), `model.merges: "ab" is not two tokens and a space`},
+		{"model", model(`"a b"`, `["a"]`), `model.merges: ["a"] is not a pair`},
+		{"model", model(`"a b"`, `"b a"`), `model.merges[0]: "b" and "a" or what they make is not in the vocabulary`},
+		{"model", model(`"ab":2`, `"ab":4000000000`), `model.vocab: id 4000000000 of "ab" leaves too large a gap`},
+		{"model", model(`"ab":2`, `"ab":1`), `model.vocab: id 1 has two tokens`},
+		{"model", model(`"ab":2`, `"ab":-1`), `cannot unmarshal number -1`},
+		{"added_tokens", added(`"lstrip":false,`, ``), `added_tokens[0]: key "lstrip" is missing`},
+		{"added_tokens", added(`"content":"<s>",`, ``), `added_tokens[0]: key "content" is missing`},
+		{"normalizer", `{"type":"BertNormalizer"}`, `normalizer.type: "BertNormalizer" is not supported`},
+		{"normalizer", `{"type":"Sequence","normalizers":[{"type":"NFC"},{"type":"Nmt"}]}`, `normalizer.normalizers[1].type: "Nmt" is not supported`},
+		{"normalizer", `{"type":"Sequence"}`, `normalizer: key "normalizers" is missing`},
+		{"normalizer", `{"type":"Strip","strip_left":true}`, `normalizer: key "strip_right" is missing`},
+		{"normalizer", `{"type":"Replace","pattern":{"String":""},"content":"x"}`, `normalizer.pattern.String: "" matches nothing`},
+		{"normalizer", `{"type":"Replace","pattern":{},"content":"x"}`, `normalizer.pattern: neither String nor Regex`},
+		{"normalizer", strings.Repeat(`{"type":"Sequence","normalizers":[`, 30) + strings.Repeat(`]}`, 30), `nested more than 8 deep`},
+		{"pre_tokenizer", `{"type":"Whitespace"}`, `pre_tokenizer.type: "Whitespace" is not supported`},
+		{"pre_tokenizer", `{"type":"ByteLevel"}`, `pre_tokenizer: key "add_prefix_space" is missing`},
+		{"pre_tokenizer", `{"type":"Split","pattern":{"String":"a"},"behavior":"Sideways","invert":false}`, `pre_tokenizer.behavior: "Sideways" is not supported`},
+		{"pre_tokenizer", split(`(`), `pre_tokenizer.pattern.Regex: pattern "("`},
+		{"pre_tokenizer", split(`a++`), `invalid nested repetition operator`},
+		{"pre_tokenizer", split(`\w+`), `"\\w" is not supported here`},
+		{"pre_tokenizer", split(`[a[b]]`), `"[" is not supported here`},
+		{"pre_tokenizer", split(`[\p{L}&&[a-z]]`), `"&&" is not supported here`},
+		{"pre_tokenizer", split(`(?i)a`), `"(?i" is not supported here`},
+		{"pre_tokenizer", split(`a{,3}`), `"{," is not supported here`},
+		{"pre_tokenizer", split(`[]a]`), `"[]" is not supported here`},
+		{"pre_tokenizer", `{"type":"Metaspace","replacement":"__","prepend_scheme":"first"}`, `pre_tokenizer.replacement: "__" is not one character`},
+		{"pre_tokenizer", `{"type":"Metaspace","replacement":"_","prepend_scheme":"last"}`, `pre_tokenizer.prepend_scheme: "last" is not supported`},
+		{"pre_tokenizer", `{"type":"Metaspace","replacement":"_","prepend_scheme":"first","add_prefix_space":false}`, `add_prefix_space false and prepend_scheme do not agree`},
+		{"post_processor", `{"type":"BertProcessing"}`, `post_processor.type: "BertProcessing" is not supported`},
+		{"post_processor", `{"type":"TemplateProcessing"}`, `post_processor: key "single" is missing`},
+		{"post_processor", `{"type":"TemplateProcessing","single":[{"Sequence":{"id":"B"}}]}`, `post_processor.single[0].Sequence.id: "B" is not "A"`},
+		{"post_processor", `{"type":"TemplateProcessing","single":[{"SpecialToken":{"id":"<x>"}}]}`, `post_processor.single[0].SpecialToken.id: "<x>" is not in special_tokens`},
+		{"post_processor", `{"type":"TemplateProcessing","single":[{}]}`, `post_processor.single[0]: neither SpecialToken nor Sequence`},
+		{"post_processor", `{"type":"TemplateProcessing","single":[{"SpecialToken":{"id":"x"}}],"special_tokens":{"x":{"ids":[99]}}}`, `post_processor: special token id 99 is not in the vocabulary`},
+		{"post_processor", `{"type":"Sequence","processors":[{"type":"TemplateProcessing","single":[]},{"type":"TemplateProcessing","single":[]}]}`, `post_processor.processors[1]: a second TemplateProcessing is not supported`},
+		{"decoder", `{"type":"WordPiece"}`, `decoder.type: "WordPiece" is not supported`},
+		{"decoder", `{"type":"Replace","pattern":{"Regex":"a"},"content":""}`, `decoder.pattern: only a String that is not empty is supported here`},
+		{"decoder", `{"type":"Strip","content":"xy","start":0,"stop":0}`, `decoder.content: "xy" is not one character`},
+		{"decoder", `{"type":"Strip","content":"x","start":-1,"stop":0}`, `decoder: start and stop must be 0 to 1024, not -1`},
+		{"decoder", `{"type":"Sequence","decoders":[{"type":"Fuse"},{"type":"ByteLevel"}]}`, `decoder: ByteLevel as number 1 comes after the tokens were joined`},
+		{"decoder", `{"type":"Sequence","decoders":[{"type":"ByteLevel"},{"type":"ByteFallback"}]}`, `decoder: ByteFallback as number 1 comes after the tokens were joined`},
+	} {
+		_, err := Load(withParts(t, []byte(small), map[string]json.RawMessage{c.key: json.RawMessage(c.value)}))
+		switch {
+		case err == nil:
+			t.Errorf("%s %s: no error, want %q", c.key, c.value, c.want)
+		case !errors.Is(err, ErrFormat) || !strings.Contains(err.Error(), c.want):
+			t.Errorf("%s %s:\n got %q\nwant %q", c.key, c.value, err, c.want)
+		}
+	}
+}
+
+func TestLoadBroken(t *testing.T) {
+	for _, in := range []string{"", "null", "[]", "{", small[:len(small)-1], small + "}"} {
+		if _, err := Load([]byte(in)); !errors.Is(err, ErrFormat) {
+			t.Errorf("Load(%.20q) = %v, want ErrFormat", in, err)
+		}
+	}
+}
+
+// Two added tokens that look the same once normalized can't be told apart.
+func TestLoadSameAddedTokens(t *testing.T) {
+	token := func(content string) string {
+		return `{"id":0,"content":"` + content + `","single_word":false,"lstrip":false,"rstrip":false,"normalized":true,"special":false}`
+	}
+	for _, c := range []struct{ tokens, want string }{
+		{token("New") + "," + token("new"), `content "new" is the same as that of "New" once normalized`},
+		{token("  "), `content "  " is empty once normalized`},
+	} {
+		_, err := Load(withParts(t, []byte(small), map[string]json.RawMessage{
+			"normalizer":   json.RawMessage(`{"type":"Sequence","normalizers":[{"type":"Lowercase"},{"type":"Strip","strip_left":true,"strip_right":true}]}`),
+			"added_tokens": json.RawMessage("[" + c.tokens + "]"),
+		}))
+		if err == nil || !strings.Contains(err.Error(), c.want) {
+			t.Errorf("error %v, want %q", err, c.want)
+		}
+	}
+}
+
+func TestLoadSmall(t *testing.T) {
+	tok, err := Load([]byte(small))
+	if err != nil {
+		t.Fatal(err)
+	}
+	if got := tok.Decode(tok.Encode("abc<s>xb", true), false); got != "ab c <s> b" { // x is unknown and vanishes
+		t.Errorf("got %q", got)
+	}
+	if n := tok.VocabSize(); n != 5 {
+		t.Errorf("VocabSize = %d, want 5", n)
+	}
+}
+
+// FuzzLoad: whatever the file says, Load returns, and what it returns works.
+func FuzzLoad(f *testing.F) {
+	f.Add([]byte(small))
+	for _, parts := range []map[string]string{
+		{"normalizer": `{"type":"Sequence","normalizers":[{"type":"NFKC"},{"type":"Lowercase"},{"type":"Prepend","prepend":"_"},{"type":"Replace","pattern":{"Regex":"b*"},"content":"é"},{"type":"Strip","strip_left":true,"strip_right":false}]}`},
+		{"pre_tokenizer": `{"type":"Sequence","pretokenizers":[{"type":"Split","pattern":{"String":"a"},"behavior":"MergedWithNext","invert":true},{"type":"Digits","individual_digits":true},{"type":"ByteLevel","add_prefix_space":true}]}`},
+		{"pre_tokenizer": `{"type":"Metaspace","replacement":"▁","prepend_scheme":"always","split":true}`, "decoder": `{"type":"Metaspace","replacement":"▁"}`},
+		{"decoder": `{"type":"Sequence","decoders":[{"type":"Replace","pattern":{"String":"ab"},"content":"a"},{"type":"ByteFallback"},{"type":"Fuse"},{"type":"Strip","content":" ","start":1,"stop":1}]}`,
+			"post_processor": `{"type":"Sequence","processors":[{"type":"ByteLevel","add_prefix_space":true,"trim_offsets":true},{"type":"TemplateProcessing","single":[{"SpecialToken":{"id":"<s>"}},{"Sequence":{"id":"A"}}],"special_tokens":{"<s>":{"ids":[4]}}}]}`},
+		{"model": `{"unk_token":"a","fuse_unk":true,"byte_fallback":true,"ignore_merges":true,"vocab":{"a":0,"<0x0A>":1,"é":2,"aa":3},"merges":[["a","a"]]}`},
+	} {
+		raw := make(map[string]json.RawMessage)
+		for k, v := range parts {
+			raw[k] = json.RawMessage(v)
+		}
+		f.Add(withParts(f, []byte(small), raw))
+	}
+	f.Fuzz(func(t *testing.T, b []byte) {
+		tok, err := Load(b)
+		if err != nil {
+			if !errors.Is(err, ErrFormat) {
+				t.Fatalf("error %v is not ErrFormat", err)
+			}
+			return
+		}
+		const text = "ab <s> 12\té aab\U0001F600▁ \xffx"
+		for _, p := range tok.EncodeOffsets(text, true) {
+			tok.Token(p.ID)
+		}
+		ids := tok.Encode(text, false)
+		tok.Decode(ids, true)
+		s := tok.Stream(ids)
+		s.Next(0)
+		s.Flush()
+	})
+}
