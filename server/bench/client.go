@@ -1,0 +1,207 @@
+package bench
+
+import (
+	"bytes"
+	"context"
+	"encoding/json"
+	"errors"
+	"fmt"
+	"io"
+	"net/http"
+	"strconv"
+	"strings"
+	"time"
+)
+
+// Kinds of failure that have neither a status nor an error type of the server's.
+const (
+	failTimeout    = "timeout"
+	failCancelled  = "cancelled"
+	failConnection = "connection"
+	failIncomplete = "incomplete stream" // it ended before its final event
+	failMalformed  = "malformed stream"
+)
+
+// overloaded is how a full server is counted, whether it says so by status or,
+// as TGI does on streams, by an event.
+const overloaded = "429"
+
+// client speaks to one server.
+type client struct {
+	http    *http.Client
+	url     string // without a slash at the end
+	key     string
+	timeout time.Duration
+}
+
+func newClient(o Options) *client {
+	transport := o.transport
+	if transport == nil {
+		transport = &http.Transport{
+			MaxIdleConnsPerHost: MaxConcurrency,
+			DisableCompression:  true, // a compressed stream would come in lumps
+		}
+	}
+	return &client{
+		http: &http.Client{
+			Transport:     transport,
+			CheckRedirect: func(*http.Request, []*http.Request) error { return http.ErrUseLastResponse },
+		},
+		url:     strings.TrimRight(o.URL, "/"),
+		key:     o.Key,
+		timeout: o.Timeout,
+	}
+}
+
+func (c *client) post(ctx context.Context, path string, body any) (*http.Response, error) {
+	data, err := json.Marshal(body)
+	if err != nil {
+		return nil, err
+	}
+	req, err := http.NewRequestWithContext(ctx, http.MethodPost, c.url+path, bytes.NewReader(data))
+	if err != nil {
+		return nil, err
+	}
+	req.Header.Set("Content-Type", "application/json")
+	if c.key != "" {
+		req.Header.Set("Authorization", "Bearer "+c.key)
+	}
+	return c.http.Do(req)
+}
+
+// piece is one element of /tokenize's answer: where a token sits in the text.
+type piece struct {
+	Start, Stop int
+}
+
+// tokenize returns the tokens that the server makes of an ASCII text.
+func (c *client) tokenize(ctx context.Context, text string) ([]piece, error) {
+	ctx, cancel := context.WithTimeout(ctx, c.timeout)
+	defer cancel()
+	resp, err := c.post(ctx, "/tokenize", map[string]any{"inputs": text})
+	if err != nil {
+		return nil, err
+	}
+	defer resp.Body.Close()
+	data, err := io.ReadAll(io.LimitReader(resp.Body, 64<<20))
+	if err != nil {
+		return nil, fmt.Errorf("POST /tokenize: %w", err)
+	}
+	if resp.StatusCode != http.StatusOK {
+		return nil, fmt.Errorf("POST /tokenize: status %d: %.200s", resp.StatusCode, data)
+	}
+	var pieces []piece
+	if err := json.Unmarshal(data, &pieces); err != nil {
+		return nil, fmt.Errorf("POST /tokenize: %w", err)
+	}
+	return pieces, nil
+}
+
+// outcome is what one request came to.
+type outcome struct {
+	failure      string // empty when the stream ended with its final event
+	due          time.Time
+	tokens       []time.Time // when each token came
+	end          time.Time
+	inputTokens  int // as the server counts them, 0 when it does not say
+	outputTokens int
+}
+
+// event is what a line of /generate_stream may hold.
+type event struct {
+	Token         *struct{}
+	GeneratedText *string `json:"generated_text"`
+	Details       *struct {
+		GeneratedTokens int `json:"generated_tokens"`
+		InputLength     int `json:"input_length"`
+	}
+	Error     json.RawMessage
+	ErrorType string `json:"error_type"`
+}
+
+// generate runs one greedy request that was due at a given moment.
+func (c *client) generate(ctx context.Context, due time.Time, prompt string, maxNew int) outcome {
+	out := outcome{due: due}
+	ctx, cancel := context.WithTimeout(ctx, c.timeout)
+	defer cancel()
+	out.failure = c.stream(ctx, prompt, maxNew, &out)
+	switch {
+	case out.failure == "" || out.failure == overloaded:
+	case errors.Is(ctx.Err(), context.DeadlineExceeded):
+		out.failure = failTimeout
+	case ctx.Err() != nil:
+		out.failure = failCancelled
+	}
+	if out.failure != "" {
+		out.end = time.Now()
+	}
+	return out
+}
+
+// stream reads the answer into out and returns what failed.
+func (c *client) stream(ctx context.Context, prompt string, maxNew int, out *outcome) string {
+	resp, err := c.post(ctx, "/generate_stream", map[string]any{
+		"inputs": prompt,
+		"parameters": map[string]any{
+			"max_new_tokens": maxNew,
+			"do_sample":      false,
+			"details":        true,
+		},
+	})
+	if err != nil {
+		return failConnection
+	}
+	defer resp.Body.Close()
+	if resp.StatusCode != http.StatusOK {
+		// Read so that the connection can be used again.
+		_, _ = io.Copy(io.Discard, io.LimitReader(resp.Body, maxEvent))
+		return strconv.Itoa(resp.StatusCode)
+	}
+	stream := newEvents(resp.Body)
+	for {
+		data, err := stream.next()
+		if errors.Is(err, io.EOF) {
+			return failIncomplete
+		}
+		if errors.Is(err, errEventTooLong) {
+			return failMalformed
+		}
+		if err != nil {
+			return failConnection
+		}
+		now := time.Now()
+		var e event
+		if err := json.Unmarshal(data, &e); err != nil {
+			return failMalformed
+		}
+		if len(e.Error) > 0 && string(e.Error) != "null" {
+			return errorKind(e.ErrorType)
+		}
+		if e.Token != nil {
+			out.tokens = append(out.tokens, now)
+		}
+		if e.GeneratedText == nil {
+			continue
+		}
+		out.end = now
+		out.outputTokens = len(out.tokens)
+		if e.Details != nil {
+			out.inputTokens = e.Details.InputLength
+			out.outputTokens = max(out.outputTokens, e.Details.GeneratedTokens)
+		}
+		// The end of the body follows; reading it frees the connection.
+		_, _ = io.Copy(io.Discard, io.LimitReader(resp.Body, maxEvent))
+		return ""
+	}
+}
+
+// errorKind names an error event by the server's error_type.
+func errorKind(errorType string) string {
+	switch errorType {
+	case "overloaded":
+		return overloaded
+	case "":
+		return "error event"
+	}
+	return errorType
+}
