@@ -22,6 +22,7 @@ func commands() []command {
 	return []command{
 		{"serve", "serve a model over HTTP", runServe},
 		{"check", "do the real start without listening, and say what would be served", runCheck},
+		{"bench", "measure a server by --url, or a model on this machine by --shape or --model-id", runBench},
 		{"model", "describe a checkpoint, or write a random one of a known shape", runModel},
 		{"version", "print the version", runVersion},
 	}

@@ -12,6 +12,7 @@ import (
 	"strconv"
 	"syscall"
 
+	"tgi/runtime/engine"
 	"tgi/runtime/ort"
 	"tgi/server"
 	"tgi/server/config"
@@ -81,11 +82,12 @@ type house struct {
 	server *server.Server
 }
 
-// newHouse opens the model and builds the server, ready to listen.
-func newHouse(ctx context.Context, cfg config.Config, log *slog.Logger) (*house, error) {
+// newHouse opens the model and builds the server, ready to listen. The
+// observers are told of every step besides the metrics.
+func newHouse(ctx context.Context, cfg config.Config, log *slog.Logger, obs ...engine.Observer) (*house, error) {
 	say := func(format string, args ...any) { log.Info(fmt.Sprintf(format, args...)) }
 	metrics := server.NewMetrics()
-	in, err := open(ctx, cfg, metrics, say)
+	in, err := open(ctx, cfg, append(observers{metrics}, obs...), say)
 	if err != nil {
 		return nil, err
 	}
@@ -110,6 +112,16 @@ func newHouse(ctx context.Context, cfg config.Config, log *slog.Logger) (*house,
 		Config: cfg.Server, APIs: []server.API{api}, Healthy: in.engine.Healthy, Metrics: metrics, Log: log,
 	})
 	return &house{in, srv}, nil
+}
+
+// observers are told one after the other.
+type observers []engine.Observer
+
+// Step implements engine.Observer.
+func (o observers) Step(r engine.Report) {
+	for _, one := range o {
+		one.Step(r)
+	}
 }
 
 // banner says what is served and where: lines on a terminal, one record in a log.
