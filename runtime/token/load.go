@@ -99,6 +99,9 @@ func load(b []byte) (*Tokenizer, error) {
 	if t.normalizer, err = loadNormalizers(f.Normalizer, "normalizer", 0); err != nil {
 		return nil, err
 	}
+	if err := t.normalizer.checkGrowth(); err != nil {
+		return nil, err
+	}
 	if t.pre, err = loadPre(f.PreTokenizer, "pre_tokenizer", 0); err != nil {
 		return nil, err
 	}

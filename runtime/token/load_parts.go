@@ -6,8 +6,14 @@ import (
 	"unicode/utf8"
 )
 
-// maxDepth bounds how deep Sequences may nest.
-const maxDepth = 8
+// Bounds that keep a hostile file from costing more than its size.
+const (
+	// maxDepth is how deep Sequences may nest, maxParts how long one may be.
+	maxDepth, maxParts = 8, 64
+	// maxGrowth is how many times longer Replace normalizers together may
+	// make a text; the usual one, of a space by ▁, makes it 3 times longer.
+	maxGrowth = 1 << 12
+)
 
 // part is any component of the file: the union of the keys that the
 // supported types have.
@@ -87,6 +93,9 @@ func inSequence(parts []json.RawMessage, where, key string, load func(b json.Raw
 	if parts == nil {
 		return fmt.Errorf("%s: key %q is missing", where, key)
 	}
+	if len(parts) > maxParts {
+		return fmt.Errorf("%s.%s: %d entries, at most %d", where, key, len(parts), maxParts)
+	}
 	for i, b := range parts {
 		if err := load(b, fmt.Sprintf("%s.%s[%d]", where, key, i)); err != nil {
 			return err
@@ -117,6 +126,26 @@ func (p *part) splitter(where string) (*splitter, error) {
 		return &splitter{literal: *p.Pattern.String}, nil
 	}
 	return nil, fmt.Errorf("%s.pattern: neither String nor Regex", where)
+}
+
+// checkGrowth refuses Replaces that multiply a text beyond bounds.
+func (ns normalizers) checkGrowth() error {
+	growth := 1
+	for _, n := range ns {
+		r, ok := n.(replace)
+		if !ok {
+			continue
+		}
+		// A regular expression may match between any two bytes.
+		times := 1 + len(r.content)
+		if r.on.literal != "" {
+			times = max(1, (len(r.content)+len(r.on.literal)-1)/len(r.on.literal))
+		}
+		if growth *= times; growth > maxGrowth {
+			return fmt.Errorf("normalizer: Replace could make a text more than %d times longer", maxGrowth)
+		}
+	}
+	return nil
 }
 
 func loadNormalizers(b json.RawMessage, where string, depth int) (normalizers, error) {

@@ -55,7 +55,8 @@ type Piece struct {
 
 // Encode returns the tokens of text; with addSpecial also those that the
 // post-processor puts around it. Bytes that are not UTF-8 are taken for
-// U+FFFD. The cost is O(n log n) in the length of the text.
+// U+FFFD. The cost is O(n log n) in the length of the text, which must be
+// below 2 GiB.
 func (t *Tokenizer) Encode(text string, addSpecial bool) []uint32 {
 	e := newEncoder(t, false)
 	e.run(lossy(text))
