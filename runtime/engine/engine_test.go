@@ -33,7 +33,7 @@ func start(t *testing.T, m Model, cfg Config) *Engine {
 		t.Fatal(err)
 	}
 	t.Cleanup(func() {
-		if err := e.closing(); err != nil && err != llm.ErrClosed {
+		if err := e.closing(); err != nil && err != llm.ErrClosed { // closed for a reason
 			t.Errorf("the engine closed itself: %v", err)
 		}
 		e.Close()
@@ -340,7 +340,7 @@ func TestTopTokens(t *testing.T) {
 	if err != nil {
 		t.Fatal(err)
 	}
-	events, err := st.Collect(context.Background())
+	events, err := readAll(st)
 	if err != nil || len(events) != 4 {
 		t.Fatalf("%d events, %v", len(events), err)
 	}

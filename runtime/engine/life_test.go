@@ -43,6 +43,20 @@ func submit(t *testing.T, e *Engine, ctx context.Context, r Request) *Stream {
 	return st
 }
 
+// readAll reads a stream to its end.
+func readAll(st *Stream) (out []Event, err error) {
+	for {
+		ev, err := st.Next(context.Background())
+		if err == io.EOF {
+			return out, nil
+		}
+		if err != nil {
+			return out, err
+		}
+		out = append(out, ev)
+	}
+}
+
 // endless returns a request that runs for n tokens.
 func endless(n int) Request {
 	p := params(n)
@@ -142,7 +156,7 @@ func TestReaderThatNeverReads(t *testing.T) {
 	if n := len(silent.queue); n != 100 {
 		t.Errorf("%d events are kept, want 100", n)
 	}
-	if events, err := silent.Collect(context.Background()); err != nil || len(events) != 100 {
+	if events, err := readAll(silent); err != nil || len(events) != 100 {
 		t.Errorf("late reader got %d events, %v", len(events), err)
 	}
 }
@@ -209,7 +223,7 @@ func TestDrain(t *testing.T) {
 		if err := e.Drain(context.Background()); err != nil {
 			t.Error(err)
 		}
-		events, err := st.Collect(context.Background())
+		events, err := readAll(st)
 		if err != nil || len(events) != 10 {
 			t.Fatalf("%d events, %v", len(events), err)
 		}
@@ -229,11 +243,11 @@ func TestTimings(t *testing.T) {
 		m.before = func(llm.Step) { time.Sleep(time.Second) }
 		e := start(t, m, Config{Settings: sched.Settings{MaxBatchSize: 1, MaxBatchPrefillTokens: 10}})
 		first, second := submit(t, e, context.Background(), endless(3)), submit(t, e, context.Background(), endless(1))
-		a, err := first.Collect(context.Background())
+		a, err := readAll(first)
 		if err != nil {
 			t.Fatal(err)
 		}
-		b, err := second.Collect(context.Background())
+		b, err := readAll(second)
 		if err != nil {
 			t.Fatal(err)
 		}
@@ -426,6 +440,36 @@ func TestMaskDuringForward(t *testing.T) {
 	}
 	if o, err := collect(st, 1); err != nil || len(o.tokens[0]) != 3 {
 		t.Errorf("%v, %v", o.tokens, err)
+	}
+}
+
+// Books that do not balance close the engine: whatever runs ends, nothing more is
+// accepted, and the reason is told.
+func TestVerify(t *testing.T) {
+	t.Setenv("TGI_VERIFY", "1")
+	m := newFake(8, 16, 64)
+	e, err := build(m, fakeCodec{}, Config{})
+	if err != nil {
+		t.Fatal(err)
+	}
+	st := submit(t, e, context.Background(), endless(9))
+	e.step()
+	e.lives[nil] = &sequence{stream: &Stream{engine: e}} // a sequence that the scheduler does not know
+	e.step()
+	delete(e.lives, nil)
+	e.loop() // ends by itself
+	for range 2 {
+		if _, err := st.Next(context.Background()); err != nil {
+			t.Fatal(err)
+		}
+	}
+	const want = "engine closed: BUG: engine: 2 sequences, 1 in the scheduler"
+	_, ended := st.Next(context.Background())
+	_, refused := e.Submit(context.Background(), endless(1))
+	for _, err := range []error{ended, refused, e.Healthy()} {
+		if err == nil || err.Error() != want || !errors.Is(err, llm.ErrClosed) {
+			t.Errorf("got %v, want %s", err, want)
+		}
 	}
 }
 

@@ -17,7 +17,7 @@ func (e *Engine) step() bool {
 	plan := e.sched.Plan()
 	if len(plan.Rows) == 0 {
 		if len(e.lives) > 0 {
-			e.shut(fmt.Errorf("BUG: engine: %d sequences and nothing to do", len(e.lives)))
+			e.shut(fmt.Errorf("%w: BUG: engine: %d sequences and nothing to do", llm.ErrClosed, len(e.lives)))
 		}
 		e.note(plan, timing{})
 		return false
@@ -208,7 +208,7 @@ func (e *Engine) note(plan *sched.Plan, t timing) {
 	}
 	if e.verify {
 		if err := e.checkBooks(); err != nil {
-			e.shut(err)
+			e.shut(fmt.Errorf("%w: %w", llm.ErrClosed, err))
 		}
 	}
 }

@@ -31,6 +31,7 @@ func TestStopMatcher(t *testing.T) {
 		{"Paris is", []string{"Pari"}, "Pari", 4},
 		{"aaab", []string{"aab"}, "aab", 4},
 		{"abababac", []string{"ababac"}, "ababac", 8},
+		{"aabaaabaaax", []string{"aabaaax"}, "aabaaax", 11},
 		{"x\n\nUser:", []string{"User:", "\n\n"}, "\n\n", 3},
 		{"one two", []string{"two", "o"}, "o", 1},
 		{"stop", []string{"op", "stop"}, "op", 4},
@@ -72,7 +73,12 @@ func TestStopMatcherAnySplit(t *testing.T) {
 		text := word(r.IntN(30))
 		var stops []string
 		for range r.IntN(4) {
-			stops = append(stops, word(r.IntN(6)))
+			stop := word(r.IntN(6))
+			if r.IntN(2) == 0 { // nearly in the text
+				from := r.IntN(len(text) + 1)
+				stop = text[from:min(from+r.IntN(12), len(text))] + stop[:len(stop)/4]
+			}
+			stops = append(stops, stop)
 		}
 		var split []string
 		for rest := text; rest != ""; {

@@ -2,8 +2,6 @@ package engine
 
 import (
 	"context"
-	"fmt"
-	"io"
 	"sync"
 	"time"
 
@@ -186,22 +184,5 @@ func (s *Stream) wake() {
 	select {
 	case s.ready <- struct{}{}:
 	default:
-	}
-}
-
-// Collect reads the stream to its end and returns its events. It stops at the
-// first error, closes the stream and returns the events before it.
-func (s *Stream) Collect(ctx context.Context) ([]Event, error) {
-	var out []Event
-	for {
-		ev, err := s.Next(ctx)
-		switch {
-		case err == io.EOF:
-			return out, nil
-		case err != nil:
-			s.Close()
-			return out, fmt.Errorf("sequence %d: %w", ev.Index, err)
-		}
-		out = append(out, ev)
 	}
 }

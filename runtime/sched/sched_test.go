@@ -180,6 +180,15 @@ func TestTraces(t *testing.T) {
 			[]Job{{Prompt: prompt(1, 3), MaxNew: 1, Score: true}, {Prompt: prompt(1, 3), MaxNew: 1, Score: true}}, `
 			1[0:3]?2! 2[0:1]?1
 			2[1:3]?1!`},
+		{"a scored prompt that steps back is not scored again", Settings{MaxPromptLogits: 8}, Shape{Blocks: 3, BlockSize: 4, MaxLen: 400},
+			[]Job{{Prompt: prompt(1, 3), MaxNew: 6}, {Prompt: prompt(2, 4), MaxNew: 3, Score: true}}, `
+			1[0:3]! 2[0:4]?3!
+			1[3:4]! 2[4:5]!
+			1[4:5]! -1
+			1[5:6]!
+			1[6:7]!
+			1[7:8]!
+			2[4:6]!`},
 		{"prompts wait until there are enough of them", Settings{WaitingServedRatio: 2, MaxWaitingTokens: 3, MaxBatchPrefillTokens: 2}, roomy,
 			[]Job{{Prompt: prompt(1, 2), MaxNew: 5}, {Prompt: prompt(2, 2), MaxNew: 1}}, `
 			1[0:2]!

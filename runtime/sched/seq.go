@@ -46,9 +46,6 @@ func (q *Seq) Output() []llm.Token { return q.tokens[q.prompt:len(q.tokens):len(
 // first admitted.
 func (q *Seq) Cached() int { return q.cached }
 
-// Followers returns the sequences that will fork from this one after its prompt: a view.
-func (q *Seq) Followers() []*Seq { return q.followers }
-
 // left returns how many known tokens are not computed yet; >= 1 while it lives.
 func (q *Seq) left() int { return len(q.tokens) - q.row.Len() }
 
