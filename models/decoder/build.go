@@ -26,6 +26,9 @@ type Options struct {
 	// Progress, when set, is called as weights are written, with the
 	// parameters done and those that there are.
 	Progress func(done, total int64)
+	// exact makes quantised products compute in 32 bits, so that tests can
+	// tell an error in the packing from the rounding of activations.
+	exact bool
 }
 
 // Result of Build.

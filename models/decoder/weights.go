@@ -14,9 +14,12 @@ import (
 // than the usual 32, at the same size and little more error.
 const quantBlock = 128
 
-// accuracyInt8 lets MatMulNBits round activations to 8 bits per block; the
-// more exact levels are an order of magnitude slower on CPUs.
-const accuracyInt8 = 4
+// Accuracy levels of MatMulNBits: with the second it rounds activations to 8
+// bits per block, which is an order of magnitude faster on CPUs.
+const (
+	accuracyFloat = 1
+	accuracyInt8  = 4
+)
 
 // chunkFloats bounds the weights that are widened at a time.
 const chunkFloats = 4 << 20
@@ -60,10 +63,14 @@ func (b *builder) gemm(name string, inputs []string) string {
 }
 
 func (b *builder) matMulNBits(name string, m matrix, inputs []string) string {
+	accuracy := accuracyInt8
+	if b.opt.exact {
+		accuracy = accuracyFloat
+	}
 	return b.node("MatMulNBits", contrib, name, inputs,
 		onnx.Attr{Name: "K", Value: m.k}, onnx.Attr{Name: "N", Value: m.n},
 		onnx.Attr{Name: "bits", Value: m.format.Bits}, onnx.Attr{Name: "block_size", Value: m.format.Block},
-		onnx.Attr{Name: "accuracy_level", Value: accuracyInt8})
+		onnx.Attr{Name: "accuracy_level", Value: accuracy})
 }
 
 // format of the linear layers.

@@ -1,0 +1,163 @@
+package quant
+
+import (
+	"math"
+	"math/rand/v2"
+	"slices"
+	"strings"
+	"testing"
+)
+
+func TestPackedBytesOfAWorkedExample(t *testing.T) {
+	// The first block's largest magnitude is -4, so the scale is -4/-8 = 0.5
+	// and -4 takes code 0; the second's is 3.5, so its scale is negative. The
+	// row ends inside the second block: codes of zero fill it.
+	row := []float32{-4, 0, 0.5, 1, 3.4, 3.9, -0.26, -0.24, 2, -2, 0.25, 0.75, 3, -3, 1.5, -1.5, 3.5, -3.5, 0.4375}
+	f := Format{Bits: 4, Block: 16}
+	codes, scales := make([]byte, f.RowBytes(len(row))), make([]float32, f.Blocks(len(row)))
+	f.Rows(codes, scales, row, len(row))
+	if want := []float32{0.5, -0.4375}; !slices.Equal(scales, want) {
+		t.Errorf("scales %v, want %v", scales, want)
+	}
+	want := []byte{0x80, 0xa9, 0xff, 0x87, 0x4c, 0xa8, 0x2e, 0x5b, 0xf0, 0x87, 0x88, 0x88, 0x88, 0x88, 0x88, 0x88}
+	if !slices.Equal(codes, want) {
+		t.Errorf("codes\n got %x\nwant %x", codes, want)
+	}
+}
+
+func formats() []Format {
+	return []Format{{4, 16}, {4, 32}, {4, 128}, {8, 16}, {8, 128}}
+}
+
+func TestErrorIsAtMostHalfAStep(t *testing.T) {
+	r := rand.New(rand.NewPCG(1, 2))
+	for _, f := range formats() {
+		if err := f.Check(); err != nil {
+			t.Fatal(err)
+		}
+		for _, k := range []int{1, 15, 16, 17, 128, 576, 1000} {
+			const rows = 9
+			src := make([]float32, rows*k)
+			for i := range src {
+				src[i] = float32(r.NormFloat64())
+			}
+			codes, scales := make([]byte, rows*f.RowBytes(k)), make([]float32, rows*f.Blocks(k))
+			f.Rows(codes, scales, src, k)
+			back := make([]float32, len(src))
+			f.Dequantise(back, codes, scales, k)
+			for i, x := range src {
+				step := math.Abs(float64(scales[i/k*f.Blocks(k)+i%k/f.Block]))
+				d := math.Abs(float64(back[i] - x))
+				// The end of the range opposite the largest element is cut off
+				// at code 7 (127): up to a whole step there.
+				clipped := math.Abs(float64(x)) > step*(float64(f.zero())-1)
+				if d > step*0.5001 && !clipped || d > step*1.0001 {
+					t.Fatalf("%+v, rows of %d: weight %g came back as %g, step %g", f, k, x, back[i], step)
+				}
+			}
+		}
+	}
+}
+
+func TestLargestElementIsExact(t *testing.T) {
+	for _, f := range formats() {
+		for _, top := range []float32{3.7, -3.7, 1e-20, -1e30} {
+			src := make([]float32, f.Block)
+			src[5] = top
+			src[3] = top / 3
+			codes, scales := make([]byte, f.RowBytes(len(src))), make([]float32, 1)
+			f.Rows(codes, scales, src, len(src))
+			back := make([]float32, len(src))
+			f.Dequantise(back, codes, scales, len(src))
+			if back[5] != top || back[0] != 0 {
+				t.Errorf("%+v: %g came back as %g, 0 as %g", f, top, back[5], back[0])
+			}
+		}
+	}
+}
+
+func TestBlocksOfNothing(t *testing.T) {
+	for _, f := range formats() {
+		src := make([]float32, f.Block)
+		src[1] = math.SmallestNonzeroFloat32 // its scale's inverse overflows
+		codes, scales := make([]byte, f.RowBytes(len(src))), make([]float32, 1)
+		f.Rows(codes, scales, src, len(src))
+		back := make([]float32, len(src))
+		f.Dequantise(back, codes, scales, len(src))
+		for _, x := range back {
+			if x != 0 {
+				t.Fatalf("%+v: zeros came back as %v", f, back)
+			}
+		}
+	}
+}
+
+func TestRowsDoNotDependOnTheirNeighbours(t *testing.T) {
+	r := rand.New(rand.NewPCG(3, 4))
+	const rows, k = 33, 200
+	src := make([]float32, rows*k)
+	for i := range src {
+		src[i] = float32(r.NormFloat64())
+	}
+	for _, f := range formats() {
+		all, allScales := make([]byte, rows*f.RowBytes(k)), make([]float32, rows*f.Blocks(k))
+		f.Rows(all, allScales, src, k)
+		var codes []byte
+		var scales []float32
+		for row := range slices.Chunk(src, k) {
+			c, s := make([]byte, f.RowBytes(k)), make([]float32, f.Blocks(k))
+			f.Rows(c, s, row, k)
+			codes, scales = append(codes, c...), append(scales, s...)
+		}
+		if !slices.Equal(all, codes) || !slices.Equal(allScales, scales) {
+			t.Errorf("%+v: rows differ when quantised alone", f)
+		}
+	}
+}
+
+func TestFormatsThatAreRefused(t *testing.T) {
+	for _, f := range []Format{{3, 32}, {4, 8}, {4, 48}, {4, 0}, {8, -16}} {
+		if f.Check() == nil {
+			t.Errorf("%+v was accepted", f)
+		}
+	}
+}
+
+func TestWeightError(t *testing.T) {
+	var a, b WeightError
+	a.Add([]float32{3, 4}, []float32{3, 4.5})
+	b.Add([]float32{0}, []float32{-1})
+	a.Merge(b)
+	if got, want := a.Relative(), math.Sqrt(1.25/25); math.Abs(got-want) > 1e-12 || a.Worst() != 1 || a.Count() != 3 {
+		t.Errorf("relative %g (want %g), worst %g, count %d", got, want, a.Worst(), a.Count())
+	}
+	if got := (&WeightError{}).Relative(); got != 0 {
+		t.Errorf("nothing has an error of %g", got)
+	}
+}
+
+func TestAgreement(t *testing.T) {
+	var a Agreement
+	// softmax(0, ln 3) = (1/4, 3/4); swapped, KL = (3/4-1/4) ln 3.
+	ln3 := float32(math.Log(3))
+	for _, pair := range [][2][]float32{{{0, ln3}, {5, 5 + ln3}}, {{0, ln3}, {ln3, 0}}} {
+		if err := a.Add(pair[0], pair[1]); err != nil {
+			t.Fatal(err)
+		}
+	}
+	if a.Top1() != 0.5 || math.Abs(a.KL()-math.Log(3)/4) > 1e-6 || math.Abs(a.WorstKL()-math.Log(3)/2) > 1e-6 {
+		t.Errorf("top-1 %g, KL %g, worst %g", a.Top1(), a.KL(), a.WorstKL())
+	}
+	if want := "top-1 agreement 50.0 %, KL 0.2747 (worst 0.549) over 2 positions"; a.String() != want {
+		t.Errorf("%q, want %q", a.String(), want)
+	}
+	nan := float32(math.NaN())
+	for _, pair := range [][2][]float32{{{1}, {1, 2}}, {{}, {}}, {{1, nan}, {1, 2}}, {{1, 2}, {1, float32(math.Inf(1))}}} {
+		if err := a.Add(pair[0], pair[1]); err == nil || !strings.HasPrefix(err.Error(), "quant: ") {
+			t.Errorf("%v gave %v", pair, err)
+		}
+	}
+	if a.Positions != 2 {
+		t.Errorf("%d positions after failures, want 2", a.Positions)
+	}
+}
