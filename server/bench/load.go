@@ -74,9 +74,10 @@ func (g *generator) open(ctx context.Context) Measured {
 	var mu sync.Mutex
 	var all []outcome
 	var requests sync.WaitGroup
-	due := start
+	last := start
 	for range g.o.Requests {
-		due = due.Add(time.Duration(gaps.ExpFloat64() / g.o.Rate * float64(time.Second)))
+		due := last.Add(time.Duration(gaps.ExpFloat64() / g.o.Rate * float64(time.Second)))
+		last = due
 		if g.o.Duration > 0 && due.Sub(start) >= g.o.Duration || !sleepUntil(ctx, due) {
 			break
 		}
