@@ -21,7 +21,7 @@ type Report struct {
 	// PrefillRows is how many rows computed PrefillTokens.
 	PrefillRows int
 	// Plan, Forward and Pick divide Total: choosing what runs; the model; and picking,
-	// text and the books.
+	// text, the books and handing out.
 	Plan, Forward, Pick, Total time.Duration
 	// Admitted sequences started; of the PromptTokens of their prompts CachedTokens
 	// were found in the cache. Tokens that are found after a prompt has started are

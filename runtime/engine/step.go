@@ -19,7 +19,7 @@ func (e *Engine) step() bool {
 		if len(e.lives) > 0 {
 			e.shut(fmt.Errorf("%w: BUG: engine: %d sequences and nothing to do", llm.ErrClosed, len(e.lives)))
 		}
-		e.note(plan, timing{})
+		e.note(plan)
 		return false
 	}
 	e.start(plan, begin)
@@ -33,9 +33,12 @@ func (e *Engine) step() bool {
 		e.pick(plan, logits)
 		e.commit(plan)
 	}
-	t.end = time.Now()
-	e.note(plan, t)
+	stats := e.note(plan)
 	e.emit()
+	if e.observer != nil {
+		t.end = time.Now()
+		e.observer.Step(newReport(plan, t, stats))
+	}
 	return true
 }
 
@@ -190,10 +193,9 @@ func (e *Engine) failAll(err error) {
 	}
 }
 
-// note keeps the figures of a step, tells the observer and, when asked to, checks
-// the books. A book that does not balance could hand one request's text to another,
-// so it closes the engine.
-func (e *Engine) note(plan *sched.Plan, t timing) {
+// note keeps the figures of a step and, when asked to, checks the books. A book that
+// does not balance could hand one request's text to another, so it closes the engine.
+func (e *Engine) note(plan *sched.Plan) Stats {
 	e.mu.Lock()
 	if len(plan.Rows) > 0 {
 		e.stats.Steps++
@@ -203,14 +205,12 @@ func (e *Engine) note(plan *sched.Plan, t timing) {
 	e.stats.KVUsed, e.stats.KVCached, e.stats.KVTotal = e.sched.Cache()
 	stats := e.stats
 	e.mu.Unlock()
-	if e.observer != nil && len(plan.Rows) > 0 {
-		e.observer.Step(newReport(plan, t, stats))
-	}
 	if e.verify {
 		if err := e.checkBooks(); err != nil {
 			e.shut(fmt.Errorf("%w: %w", llm.ErrClosed, err))
 		}
 	}
+	return stats
 }
 
 // checkBooks verifies the scheduler's books and that both sides know the same sequences.
