@@ -1,0 +1,356 @@
+package store
+
+import (
+	"bytes"
+	"context"
+	"errors"
+	"io/fs"
+	"os"
+	"path/filepath"
+	"strings"
+	"sync"
+	"testing"
+	"time"
+
+	"tgi/models"
+	"tgi/models/decoder"
+	"tgi/models/safetensors"
+)
+
+const goldenDir = "../testdata/golden"
+
+// options counts conversions in a cache of the test's own.
+func options(t *testing.T, w models.Weights) (Options, *int) {
+	t.Helper()
+	n := new(int)
+	var mu sync.Mutex
+	return Options{Weights: w, Dir: filepath.Join(t.TempDir(), "cache"), Converted: func(Conversion) {
+		mu.Lock()
+		defer mu.Unlock()
+		*n++
+	}}, n
+}
+
+// checkpoint copies a golden checkpoint, so that a test may damage it. Its
+// files are old enough for their checksums to be remembered.
+func checkpoint(t *testing.T, name string) string {
+	t.Helper()
+	dir := filepath.Join(t.TempDir(), name)
+	if err := os.CopyFS(dir, os.DirFS(filepath.Join(goldenDir, name))); err != nil {
+		t.Fatal(err)
+	}
+	files, err := filepath.Glob(filepath.Join(dir, "*"))
+	if err != nil {
+		t.Fatal(err)
+	}
+	old := time.Now().Add(-time.Hour)
+	for _, f := range files {
+		if err := os.Chtimes(f, old, old); err != nil {
+			t.Fatal(err)
+		}
+	}
+	return dir
+}
+
+func prepared(t *testing.T, dir string, opt Options) models.Built {
+	t.Helper()
+	b, err := Prepare(context.Background(), dir, opt)
+	if err != nil {
+		t.Fatal(err)
+	}
+	if st, err := os.Stat(filepath.Join(b.Dir, decoder.DataFile)); err != nil || st.Size() != b.WeightBytes {
+		t.Fatalf("data file: %v, want %d bytes", err, b.WeightBytes)
+	}
+	if b.ModelFile != filepath.Join(b.Dir, decoder.ModelFile) || !filepath.IsAbs(b.Dir) {
+		t.Fatalf("paths %q and %q", b.Dir, b.ModelFile)
+	}
+	entries, err := os.ReadDir(opt.Dir)
+	if err != nil {
+		t.Fatal(err)
+	}
+	for _, e := range entries {
+		if strings.HasPrefix(e.Name(), tempPrefix) {
+			t.Errorf("%s was left behind", e.Name())
+		}
+	}
+	return b
+}
+
+func TestPrepareConvertsOnce(t *testing.T) {
+	dir := checkpoint(t, "qwen2")
+	opt, n := options(t, models.Int4)
+	first := prepared(t, dir, opt)
+	if first.Name != "qwen2" || first.Layers != 3 || first.Weights != models.Int4 || first.Params == 0 {
+		t.Errorf("built %+v", first)
+	}
+	if second := prepared(t, dir, opt); second != first || *n != 1 {
+		t.Errorf("%d conversions; second %+v, first %+v", *n, second, first)
+	}
+	opt.Weights = models.FP32
+	if other := prepared(t, dir, opt); other.Dir == first.Dir || *n != 2 {
+		t.Errorf("%d conversions; fp32 is in %s", *n, other.Dir)
+	}
+}
+
+func TestEqualFoldersShareAnEntry(t *testing.T) {
+	opt, n := options(t, models.FP32)
+	dir := checkpoint(t, "llama2")
+	first := prepared(t, dir, opt)
+	again := prepared(t, checkpoint(t, "llama2"), opt)
+	fromFS, err := PrepareFS(context.Background(), os.DirFS(dir), "llama2", opt)
+	if err != nil {
+		t.Fatal(err)
+	}
+	if again != first || fromFS != first || *n != 1 {
+		t.Errorf("%d conversions: %+v, %+v, %+v", *n, first, again, fromFS)
+	}
+}
+
+func TestChangedContentIsConvertedAnew(t *testing.T) {
+	dir := checkpoint(t, "llama3")
+	opt, n := options(t, models.Int8)
+	first := prepared(t, dir, opt)
+	weights := filepath.Join(dir, safetensors.SingleFile)
+	data, err := os.ReadFile(weights)
+	if err != nil {
+		t.Fatal(err)
+	}
+	data[len(data)-1] ^= 1 // same size
+	if err := os.WriteFile(weights, data, 0o644); err != nil {
+		t.Fatal(err)
+	}
+	if second := prepared(t, dir, opt); second.Dir == first.Dir || *n != 2 {
+		t.Errorf("%d conversions after a weight changed", *n)
+	}
+	config := filepath.Join(dir, "config.json")
+	text, err := os.ReadFile(config)
+	if err != nil {
+		t.Fatal(err)
+	}
+	if err := os.WriteFile(config, bytes.Replace(text, []byte(`"factor": 8.0`), []byte(`"factor": 9.0`), 1), 0o644); err != nil {
+		t.Fatal(err)
+	}
+	prepared(t, dir, opt)
+	if *n != 3 {
+		t.Errorf("%d conversions after config.json changed", *n)
+	}
+	generation := filepath.Join(dir, "generation_config.json")
+	if err := os.WriteFile(generation, []byte(`{"eos_token_id": 9}`), 0o644); err != nil {
+		t.Fatal(err)
+	}
+	prepared(t, dir, opt)
+	if *n != 3 {
+		t.Errorf("%d conversions after a file that the graph does not depend on changed", *n)
+	}
+}
+
+func TestDamagedEntriesAreRebuilt(t *testing.T) {
+	dir := checkpoint(t, "llama2")
+	cut := func(name string) func(t *testing.T, entry string) {
+		return func(t *testing.T, entry string) {
+			path := filepath.Join(entry, name)
+			st, err := os.Stat(path)
+			if err != nil {
+				t.Fatal(err)
+			}
+			if err := os.Truncate(path, st.Size()-1); err != nil {
+				t.Fatal(err)
+			}
+		}
+	}
+	remove := func(name string) func(t *testing.T, entry string) {
+		return func(t *testing.T, entry string) {
+			if err := os.Remove(filepath.Join(entry, name)); err != nil {
+				t.Fatal(err)
+			}
+		}
+	}
+	cases := map[string]func(t *testing.T, entry string){
+		"data cut": cut(decoder.DataFile), "model cut": cut(decoder.ModelFile), "manifest cut": cut(manifestFile),
+		"no data": remove(decoder.DataFile), "no model": remove(decoder.ModelFile), "no manifest": remove(manifestFile),
+		"flipped model": func(t *testing.T, entry string) {
+			path := filepath.Join(entry, decoder.ModelFile)
+			data, err := os.ReadFile(path)
+			if err != nil {
+				t.Fatal(err)
+			}
+			data[len(data)/2] ^= 1
+			if err := os.WriteFile(path, data, 0o644); err != nil {
+				t.Fatal(err)
+			}
+		},
+		"another model's manifest": func(t *testing.T, entry string) {
+			path := filepath.Join(entry, manifestFile)
+			data, err := os.ReadFile(path)
+			if err != nil {
+				t.Fatal(err)
+			}
+			at := bytes.Index(data, []byte(`"key": "`)) + len(`"key": "`) + 40 // past what names the folder
+			data[at] ^= 1
+			if err := os.WriteFile(path, data, 0o644); err != nil {
+				t.Fatal(err)
+			}
+		},
+	}
+	for name, damage := range cases {
+		t.Run(name, func(t *testing.T) {
+			opt, n := options(t, models.Int4)
+			first := prepared(t, dir, opt)
+			want, err := os.ReadFile(filepath.Join(first.Dir, decoder.DataFile))
+			if err != nil {
+				t.Fatal(err)
+			}
+			damage(t, first.Dir)
+			if second := prepared(t, dir, opt); second != first || *n != 2 {
+				t.Errorf("%d conversions, %+v", *n, second)
+			}
+			if got, err := os.ReadFile(filepath.Join(first.Dir, decoder.DataFile)); err != nil || !bytes.Equal(got, want) {
+				t.Errorf("the data differs: %v", err)
+			}
+		})
+	}
+}
+
+func TestManyMayPrepareAtOnce(t *testing.T) {
+	dir := checkpoint(t, "smollm2")
+	opt, n := options(t, models.Int8)
+	var wg sync.WaitGroup
+	built, errs := make([]models.Built, 8), make([]error, 8)
+	for i := range built {
+		wg.Go(func() { built[i], errs[i] = Prepare(context.Background(), dir, opt) })
+	}
+	wg.Wait()
+	for i := range built {
+		if errs[i] != nil || built[i] != built[0] {
+			t.Errorf("%d: %+v, %v", i, built[i], errs[i])
+		}
+	}
+	if *n < 1 {
+		t.Error("nobody converted")
+	}
+	prepared(t, dir, opt) // looks for leftovers
+}
+
+func TestACancelledConversionLeavesNothing(t *testing.T) {
+	opt, n := options(t, models.FP32)
+	ctx, cancel := context.WithCancel(context.Background())
+	opt.Progress = func(done, total int64) { cancel() }
+	if _, err := Prepare(ctx, checkpoint(t, "llama2"), opt); !errors.Is(err, context.Canceled) {
+		t.Errorf("got %v", err)
+	}
+	entries, err := os.ReadDir(opt.Dir)
+	if err != nil || *n != 0 {
+		t.Fatal(*n, err)
+	}
+	for _, e := range entries {
+		if e.IsDir() {
+			t.Errorf("%s was left behind", e.Name())
+		}
+	}
+}
+
+func TestCutOffBuildsAreSweptWhenOld(t *testing.T) {
+	opt, _ := options(t, models.Int4)
+	old, fresh, writing := filepath.Join(opt.Dir, ".tmp-old"), filepath.Join(opt.Dir, ".tmp-fresh"), filepath.Join(opt.Dir, ".tmp-writing")
+	long := time.Now().Add(-2 * abandoned)
+	for _, dir := range []string{old, fresh, writing} {
+		if err := os.MkdirAll(dir, 0o755); err != nil {
+			t.Fatal(err)
+		}
+		if err := os.WriteFile(filepath.Join(dir, decoder.DataFile), []byte("x"), 0o644); err != nil {
+			t.Fatal(err)
+		}
+	}
+	for _, path := range []string{filepath.Join(old, decoder.DataFile), old, writing} {
+		if err := os.Chtimes(path, long, long); err != nil {
+			t.Fatal(err)
+		}
+	}
+	if _, err := Prepare(context.Background(), checkpoint(t, "llama2"), opt); err != nil {
+		t.Fatal(err)
+	}
+	for path, want := range map[string]bool{old: false, fresh: true, writing: true} {
+		if _, err := os.Stat(path); (err == nil) != want {
+			t.Errorf("%s: there %v, want %v", path, err == nil, want)
+		}
+	}
+}
+
+func TestChecksumsAreRemembered(t *testing.T) {
+	dir := checkpoint(t, "llama2")
+	opt, _ := options(t, models.Int4)
+	prepared(t, dir, opt)
+	// A remembered checksum is believed: changing it changes the key.
+	path := filepath.Join(opt.Dir, hashesFile)
+	m := openMemo(path)
+	if len(m.entries) != 2 {
+		t.Fatalf("%d checksums, want those of config.json and model.safetensors", len(m.entries))
+	}
+	sum, err := m.sum(context.Background(), os.DirFS(dir), "config.json", filepath.Join(dir, "config.json"))
+	if err != nil {
+		t.Fatal(err)
+	}
+	e := m.entries[filepath.Join(dir, "config.json")]
+	e.SHA256 = strings.Repeat("0", 64)
+	m.entries[filepath.Join(dir, "config.json")], m.changed = e, true
+	m.save()
+	if got, err := openMemo(path).sum(context.Background(), os.DirFS(dir), "config.json", filepath.Join(dir, "config.json")); err != nil || got == sum {
+		t.Errorf("the checksum was computed again: %v", err)
+	}
+	// A file that was touched is read again.
+	now := time.Now()
+	if err := os.Chtimes(filepath.Join(dir, "config.json"), now, now); err != nil {
+		t.Fatal(err)
+	}
+	m = openMemo(path)
+	if got, err := m.sum(context.Background(), os.DirFS(dir), "config.json", filepath.Join(dir, "config.json")); err != nil || got != sum {
+		t.Errorf("checksum %s, %v, want %s", got, err, sum)
+	}
+	if m.changed {
+		t.Error("the checksum of a file that was just written was remembered")
+	}
+	// A broken memo is as good as none.
+	if err := os.WriteFile(path, []byte("{"), 0o644); err != nil {
+		t.Fatal(err)
+	}
+	prepared(t, dir, opt)
+}
+
+func TestPrepareReportsBadCheckpoints(t *testing.T) {
+	opt, _ := options(t, models.FP32)
+	dir := checkpoint(t, "llama2")
+	weights := filepath.Join(dir, safetensors.SingleFile)
+	st, err := os.Stat(weights)
+	if err != nil {
+		t.Fatal(err)
+	}
+	if err := os.Truncate(weights, st.Size()/2); err != nil {
+		t.Fatal(err)
+	}
+	if _, err := Prepare(context.Background(), dir, opt); !errors.Is(err, safetensors.ErrFormat) || !strings.Contains(err.Error(), "truncated") {
+		t.Errorf("a truncated checkpoint gave %v", err)
+	}
+	if _, err := Prepare(context.Background(), t.TempDir(), opt); !errors.Is(err, fs.ErrNotExist) {
+		t.Errorf("an empty folder gave %v", err)
+	}
+	opt.Weights = "int2"
+	if _, err := Prepare(context.Background(), checkpoint(t, "llama2"), opt); err == nil || !strings.Contains(err.Error(), `weights "int2"`) {
+		t.Errorf("int2 gave %v", err)
+	}
+}
+
+func TestDirFollowsTheEnvironment(t *testing.T) {
+	t.Setenv("TGI_CACHE", "/somewhere")
+	if dir, err := Dir(); err != nil || dir != filepath.Join("/somewhere", "models") {
+		t.Errorf("%s, %v", dir, err)
+	}
+	t.Setenv("TGI_CACHE", "")
+	t.Setenv("XDG_CACHE_HOME", t.TempDir())
+	user, err := os.UserCacheDir()
+	if err != nil {
+		t.Skip(err)
+	}
+	if dir, err := Dir(); err != nil || dir != filepath.Join(user, "tgi", "models") {
+		t.Errorf("%s, %v", dir, err)
+	}
+}
