@@ -20,6 +20,10 @@ func Write(dir, name string, seed uint64) error {
 	if err != nil {
 		return err
 	}
+	return s.write(dir, seed)
+}
+
+func (s shape) write(dir string, seed uint64) error {
 	if err := os.MkdirAll(dir, 0o755); err != nil {
 		return err
 	}
