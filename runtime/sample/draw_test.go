@@ -20,12 +20,12 @@ func TestDrawsFollowTheDistribution(t *testing.T) {
 		set  func(p *llm.Params)
 	}{
 		{"row", 40, func(p *llm.Params) {}},
-		{"row over several blocks", 2500, func(p *llm.Params) { p.Temperature = 0.4 }},
-		{"top_k", 3000, func(p *llm.Params) { p.TopK = 30 }},
-		{"top_p", 3000, func(p *llm.Params) { p.TopP = 0.3 }},
+		{"row over several blocks", 2100, func(p *llm.Params) { p.Temperature = 0.4 }},
+		{"top_k", 1200, func(p *llm.Params) { p.TopK = 30 }},
+		{"top_p", 1200, func(p *llm.Params) { p.TopP = 0.3 }},
 		{"typical_p", 200, func(p *llm.Params) { p.TypicalP = 0.6 }},
 		{"raw logprobs", 40, func(p *llm.Params) { p.RawLogprobs = true }},
-		{"min_p", 3000, func(p *llm.Params) { p.MinP = 0.2 }},
+		{"min_p", 1200, func(p *llm.Params) { p.MinP = 0.2 }},
 	} {
 		t.Run(c.name, func(t *testing.T) {
 			p := off()

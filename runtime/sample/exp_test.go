@@ -36,9 +36,9 @@ func TestWeight(t *testing.T) {
 
 func TestSumExpAndGreatest(t *testing.T) {
 	rng := rand.New(rand.NewPCG(3, 4))
-	for n := range 50 {
+	for n := range 150 {
 		x := normals(rng, n, 3)
-		for _, i := range []int{5, 17, 18} {
+		for _, i := range []int{5, 17, 18, 67} {
 			if i < n {
 				x[i] = []float32{float32(math.NaN()), negInf, -1000}[i%3]
 			}

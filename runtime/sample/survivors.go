@@ -30,18 +30,28 @@ type survivors struct {
 	sum float64   // of w, at least 1
 }
 
+// gatherLen is how many tokens gatherTop passes over at once when none of them
+// reaches the bar.
+const gatherLen = 128
+
 // gatherTop makes the k best tokens of r the survivors, with all that tie with
 // the k-th. One pass over the row appends what is not below the bar; whenever
 // that has become much more than k, the k-th best of it becomes the bar.
 func (s *scratch) gatherTop(r *row, k int) {
 	s.id, s.d = s.id[:0], s.d[:0]
 	bar, room := float32(-math.MaxFloat32), 4*k+256
-	for i, v := range r.x {
-		if v >= bar { // false for NaN
-			s.id, s.d = append(s.id, llm.Token(i)), append(s.d, v)
-			if len(s.id) == room {
-				bar = s.raise(k)
-				room = max(room, 2*len(s.id)) // ties may have left all of them
+	for start := 0; start < len(r.x); start += gatherLen {
+		part := r.x[start:min(start+gatherLen, len(r.x))]
+		if greatest(part) < bar {
+			continue
+		}
+		for i, v := range part {
+			if v >= bar { // false for NaN
+				s.id, s.d = append(s.id, llm.Token(start+i)), append(s.d, v)
+				if len(s.id) == room {
+					bar = s.raise(k)
+					room = max(room, 2*len(s.id)) // ties may have left all of them
+				}
 			}
 		}
 	}
