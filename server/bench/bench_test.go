@@ -174,6 +174,13 @@ func TestStreamFailures(t *testing.T) {
 		{"endless event", "data: " + strings.Repeat("x", maxEvent+1), failMalformed, 0},
 	} {
 		t.Run(c.name, func(t *testing.T) {
+			input := 0
+			if c.want == "" {
+				input = 5 // what details say
+			}
+			if c.want == "" && !strings.Contains(c.body, "input_length") {
+				input = 20 // what the prompt was made for
+			}
 			f := &fake{most: 99, stream: func(w io.Writer, _ int, _ string) { io.WriteString(w, c.body) }}
 			o := options(f)
 			o.Requests = 1
@@ -188,6 +195,9 @@ func TestStreamFailures(t *testing.T) {
 			}
 			if m.Rejected > 0 {
 				got += overloaded
+			}
+			if m.InputTokens != input {
+				t.Errorf("%d tokens in, want %d", m.InputTokens, input)
 			}
 			if got != c.want || m.OutputTokens != c.tokens || (m.Completed == 1) != (c.want == "") || m.Requests != 1 {
 				t.Errorf("counted as %q with %d tokens (%+v), want %q with %d", got, m.OutputTokens, m, c.want, c.tokens)

@@ -32,8 +32,8 @@ func newEvents(r io.Reader) *events {
 func (e *events) next() ([]byte, error) {
 	e.data = e.data[:0]
 	some := false
-	for e.lines.Scan() {
-		line := bytes.TrimSuffix(e.lines.Bytes(), []byte("\r"))
+	for e.lines.Scan() { // which takes off "\n" and "\r\n"
+		line := e.lines.Bytes()
 		if len(line) == 0 {
 			if some {
 				return e.data, nil
