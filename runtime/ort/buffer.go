@@ -16,9 +16,10 @@ type buffer struct {
 	bytes int
 }
 
-// reserve makes room for n bytes; what the buffer held is lost when it grows.
+// reserve makes room for n bytes, and for a valid address when n is 0; what the
+// buffer held is lost when it grows.
 func (b *buffer) reserve(n int) error {
-	if n <= b.bytes {
+	if n <= b.bytes && b.at != nil {
 		return nil
 	}
 	want := max(n+n/2, 4096)

@@ -2,8 +2,10 @@ package ort
 
 import (
 	"fmt"
+	"math"
 	"math/rand/v2"
 	"os"
+	"os/exec"
 	"runtime"
 	"runtime/debug"
 	"testing"
@@ -18,7 +20,7 @@ func resident(t *testing.T) int {
 	debug.FreeOSMemory()
 	b, err := os.ReadFile("/proc/self/statm")
 	if err != nil {
-		t.Skipf("resident memory is not known here: %v", err)
+		t.Fatal(err)
 	}
 	var size, pages int
 	if _, err := fmt.Sscan(string(b), &size, &pages); err != nil {
@@ -27,21 +29,45 @@ func resident(t *testing.T) int {
 	return pages * os.Getpagesize()
 }
 
-// grows runs work once to warm up and then again and fails when the resident memory
-// grew by more than limit bytes in between.
+// alone reports whether the test runs in a process of its own; if not, it runs
+// it in one and reports that one's result. What other tests freed would
+// otherwise be room for a leak to hide in.
+func alone(t *testing.T) bool {
+	t.Helper()
+	if runtime.GOOS != "linux" {
+		t.Skip("resident memory is read from Linux's /proc")
+	}
+	if os.Getenv("TGI_TEST_ALONE") != "" {
+		return true
+	}
+	cmd := exec.Command(os.Args[0], "-test.run=^"+t.Name()+"$")
+	cmd.Env = append(os.Environ(), "TGI_TEST_ALONE=1")
+	if out, err := cmd.CombinedOutput(); err != nil {
+		t.Errorf("%v\n%s", err, out)
+	}
+	return false
+}
+
+// grows fails when every round of work leaves more than limit bytes of
+// resident memory behind. One round may: threads and allocators keep some.
 func grows(t *testing.T, limit int, work func()) {
 	t.Helper()
 	work()
-	before := resident(t)
-	work()
-	if after := resident(t); after-before > limit {
-		t.Errorf("resident memory grew by %d bytes, from %d", after-before, before)
+	least := math.MaxInt
+	for range 4 {
+		before := resident(t)
+		work()
+		least = min(least, resident(t)-before)
+		if least <= limit {
+			return
+		}
 	}
+	t.Errorf("resident memory grows by %d bytes or more each time", least)
 }
 
 func TestForwardKeepsItsMemory(t *testing.T) {
-	if runtime.GOOS != "linux" {
-		t.Skip("resident memory is read from Linux's /proc")
+	if !alone(t) {
+		return
 	}
 	p := openTiny(t)
 	r := rand.New(rand.NewPCG(1, 1))
@@ -71,8 +97,8 @@ func TestForwardKeepsItsMemory(t *testing.T) {
 }
 
 func TestCloseGivesMemoryBack(t *testing.T) {
-	if runtime.GOOS != "linux" {
-		t.Skip("resident memory is read from Linux's /proc")
+	if !alone(t) {
+		return
 	}
 	start(t)
 	o := tiny

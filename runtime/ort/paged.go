@@ -187,11 +187,6 @@ func (p *Paged) Forward(s *llm.Step) ([]float32, error) {
 }
 
 func (p *Paged) forward(s *llm.Step) ([]float32, error) {
-	rows := s.LogitRows
-	if len(rows) == 0 {
-		// Not every operator copes with no rows: ask for one and drop it.
-		rows = []int32{int32(len(s.Tokens) - 1)}
-	}
 	tokens, batch := int64(len(s.Tokens)), int64(s.Rows())
 	err := errors.Join(
 		bindStep[int64](p, "input_ids", s.Tokens, tokens),
@@ -199,8 +194,8 @@ func (p *Paged) forward(s *llm.Step) ([]float32, error) {
 		bindStep[int32](p, "past_lens", s.PastLens, batch),
 		bindStep[int32](p, "block_table", s.BlockTable, batch, int64(s.MaxBlocks)),
 		bindStep[int32](p, "slot_mapping", s.SlotMapping, tokens),
-		bindStep[int64](p, "logit_rows", rows, int64(len(rows))),
-		p.bindLogits(len(rows)),
+		bindStep[int64](p, "logit_rows", s.LogitRows, int64(len(s.LogitRows))),
+		p.bindLogits(len(s.LogitRows)),
 	)
 	if err != nil {
 		return nil, err
