@@ -2,6 +2,7 @@ package token
 
 import (
 	"encoding/json"
+	"math/rand/v2"
 	"strings"
 	"sync"
 	"testing"
@@ -158,13 +159,22 @@ func FuzzEncode(f *testing.F) {
 	})
 }
 
+// english is n bytes of words that no one wrote: 8,000 of them, as unevenly
+// common as words are.
 func english(n int) string {
-	words := strings.Fields(`the quick brown fox jumps over a lazy dog and people don't know what time it was when
-		they left the house; however, during 1998 another 42 students found that language models answer questions`)
+	rng := rand.New(rand.NewPCG(3, 4))
+	syllables := strings.Fields("the an in er on re at en nd st or te ed is it ar ou ing to ha al ter com per pro ment tion ness ly con")
+	words := make([]string, 8000)
+	for i := range words {
+		for range 1 + rng.IntN(1+min(3, 1+i/50)) {
+			words[i] += syllables[rng.IntN(len(syllables))]
+		}
+	}
+	zipf := rand.NewZipf(rng, 1.1, 3, uint64(len(words)-1))
 	var b strings.Builder
-	for i := 0; b.Len() < n; i++ {
-		b.WriteString(words[(i*i+i/7)%len(words)])
-		b.WriteString([]string{" ", " ", " ", ", ", ". ", " ", "\n"}[i%7])
+	for b.Len() < n {
+		b.WriteString(words[zipf.Uint64()])
+		b.WriteString([]string{" ", " ", " ", " ", " ", " ", " ", ", ", ". ", "'s ", " 1998 ", ".\n\n"}[rng.IntN(12)])
 	}
 	return b.String()
 }

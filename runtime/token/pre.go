@@ -1,7 +1,5 @@
 package token
 
-import "unicode/utf8"
-
 // pretoken is one stage of the pre-tokenizer: it cuts a text into words and
 // passes them on, to next. No text passed in either direction is empty.
 type pretoken interface {
@@ -118,19 +116,6 @@ func (p *byteLevel) apply(x text, next func(text)) {
 		pass(x.slice(i, end))
 		i = end
 	}
-}
-
-// toByteAlphabet writes each byte of x as its character of the byte alphabet.
-func toByteAlphabet(x text) text {
-	edits := make([]edit, 0, len(x.s))
-	for i := range len(x.s) {
-		shift := 0
-		if !utf8.RuneStart(x.s[i]) {
-			shift = 1
-		}
-		edits = append(edits, edit{byteRunes[x.s[i]], shift})
-	}
-	return x.transform(edits, 0)
 }
 
 // scheme says when Metaspace puts its mark in front.

@@ -1,6 +1,7 @@
 package token
 
 import (
+	"encoding/json"
 	"math/rand/v2"
 	"strings"
 	"testing"
@@ -99,6 +100,11 @@ func TestStreamPieces(t *testing.T) {
 	}
 	raw := func(tok *Tokenizer, b byte) uint32 { return id(tok, string(byteRunes[b])) }
 	gpt2, llama2 := loadFile(t, "gpt2"), loadFile(t, "llama2")
+	joined, err := Load(withParts(t, readFile(t, "llama2.json"), map[string]json.RawMessage{"decoder": json.RawMessage(
+		`{"type":"Sequence","decoders":[{"type":"Fuse"},{"type":"Replace","pattern":{"String":"<s><s>"},"content":"<s>"},{"type":"Strip","content":"a","start":1,"stop":1}]}`)}))
+	if err != nil {
+		t.Fatal(err)
+	}
 	const bad = "\uFFFD"
 	for _, c := range []struct {
 		name    string
@@ -123,6 +129,9 @@ func TestStreamPieces(t *testing.T) {
 		{"byte tokens", llama2, []uint32{1}, []uint32{id(llama2, "<0xC3>"), id(llama2, "<0xA9>"), id(llama2, "<0xC3>"), 1},
 			[]string{"", "é", "", bad + "<s>", ""}},
 		{"byte tokens left open", llama2, []uint32{1}, []uint32{id(llama2, "<0xF0>"), id(llama2, "<0x9F>")}, []string{"", "", bad + bad}},
+		{"what a decoder looks for is spread over tokens", joined, nil,
+			[]uint32{id(joined, "a"), id(joined, "b"), 1, 1, 1, id(joined, "a"), id(joined, "b"), id(joined, "a")},
+			[]string{"", "b", "", "<s>", "", "<s>", "ab", "", ""}},
 	} {
 		s := c.tok.Stream(c.context)
 		for i, tok := range c.ids {

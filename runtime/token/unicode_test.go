@@ -43,7 +43,7 @@ func TestEveryCodePoint(t *testing.T) {
 		return func(chars []rune) string {
 			var b strings.Builder
 			for _, c := range chars {
-				fmt.Fprintf(&b, "'%[1]c'l%[1]c %[1]cx%[1]c1%[1]c\n%[1]c%[1]c!%[1]c %[1]c ", c)
+				fmt.Fprintf(&b, "'%[1]cx'l%[1]cx %[1]cx%[1]c1%[1]c\n%[1]c%[1]c!%[1]c %[1]c ", c)
 			}
 			return lengths(p, how, b.String())
 		}

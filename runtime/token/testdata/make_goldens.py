@@ -264,7 +264,7 @@ def write_unicode():
 
     def split(s):
         return lambda chars: ",".join(str(len(piece)) for piece, _ in s.pre_tokenize_str("".join(
-            f"'{c}'l{c} {c}x{c}1{c}\n{c}{c}!{c} {c} " for c in chars)))
+            f"'{c}x'l{c}x {c}x{c}1{c}\n{c}{c}!{c} {c} " for c in chars)))
 
     def plain(s):
         return lambda chars: ",".join(str(len(piece)) for piece, _ in s.pre_tokenize_str("".join(chars)))
