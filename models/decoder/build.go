@@ -87,8 +87,11 @@ type builder struct {
 	// table is the embedding, for a head that is tied to it.
 	table      matrix
 	quantError quant.WeightError
-	done       int64
-	err        error
+	// wide and bytes are scratch for weights on their way to the file.
+	wide  []float32
+	bytes []byte
+	done  int64
+	err   error
 }
 
 func (b *builder) fail(err error) {

@@ -183,14 +183,14 @@ func (b *builder) tensor(name string) *safetensors.Tensor {
 // chunks hands the tensors' elements to do in turn, widened, in pieces of
 // whole rows of k.
 func (b *builder) chunks(tensors []string, k int, do func(x []float32)) {
-	buf := make([]float32, max(chunkFloats/k, 1)*k)
+	size := max(chunkFloats/k, 1) * k
 	for _, name := range tensors {
 		t := b.tensor(name)
 		if t == nil {
 			return
 		}
 		for at, n := 0, t.Len(); at < n && b.err == nil; {
-			x := buf[:min(len(buf), n-at)]
+			x := grow(&b.wide, min(size, n-at))
 			if err := t.Floats(x, at); err != nil {
 				b.fail(err)
 				return
@@ -205,10 +205,9 @@ func (b *builder) chunks(tensors []string, k int, do func(x []float32)) {
 // floats writes tensors as one [n, k] matrix of 32-bit floats.
 func (b *builder) floats(tensors []string, n, k int) matrix {
 	b.data.Begin()
-	var out []byte
 	b.chunks(tensors, k, func(x []float32) {
-		out = appendFloats(out[:0], x)
-		if _, err := b.data.Write(out); err != nil {
+		b.bytes = appendFloats(b.bytes[:0], x)
+		if _, err := b.data.Write(b.bytes); err != nil {
 			b.fail(err)
 		}
 	})
@@ -221,15 +220,12 @@ func (b *builder) blocks(f quant.Format, tensors []string, n, k int) matrix {
 	var scales []byte
 	b.chunks(tensors, k, func(x []float32) {
 		rows := len(x) / k
-		codes, s := make([]byte, rows*f.RowBytes(k)), make([]float32, rows*f.Blocks(k))
-		f.Rows(codes, s, x, k)
+		codes, s := grow(&b.bytes, rows*f.RowBytes(k)), make([]float32, rows*f.Blocks(k))
+		b.quantError.Merge(f.Rows(codes, s, x, k))
 		if _, err := b.data.Write(codes); err != nil {
 			b.fail(err)
 		}
 		scales = appendFloats(scales, s)
-		back := make([]float32, len(x))
-		f.Dequantise(back, codes, s, k)
-		b.quantError.Add(x, back)
 	})
 	m := matrix{n: n, k: k, format: f, codes: b.data.End()}
 	m.scales = b.data.Tensor(scales)
@@ -241,4 +237,12 @@ func appendFloats(out []byte, x []float32) []byte {
 		out = binary.LittleEndian.AppendUint32(out, math.Float32bits(v))
 	}
 	return out
+}
+
+// grow returns n elements of a buffer that is kept for the next caller.
+func grow[T any](buf *[]T, n int) []T {
+	if cap(*buf) < n {
+		*buf = make([]T, n)
+	}
+	return (*buf)[:n]
 }

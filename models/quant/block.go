@@ -36,21 +36,28 @@ func (f Format) RowBytes(k int) int { return f.Blocks(k) * f.Block * f.Bits / 8 
 // zero is the code of weight 0.
 func (f Format) zero() int { return 1 << (f.Bits - 1) }
 
-// Rows quantises the rows of src, each of k weights, on all processors.
-// codes has RowBytes(k) and scales Blocks(k) entries for each row. Where k ends
-// inside a block the rest of it holds codes of zero.
-func (f Format) Rows(codes []byte, scales, src []float32, k int) {
+// Rows quantises the rows of src, each of k weights, on all processors, and
+// returns how far the codes are from the weights. codes has RowBytes(k) and
+// scales Blocks(k) entries for each row. Where k ends inside a block the rest
+// of it holds codes of zero.
+func (f Format) Rows(codes []byte, scales, src []float32, k int) WeightError {
 	rows := len(src) / k
 	if len(codes) != rows*f.RowBytes(k) || len(scales) != rows*f.Blocks(k) {
 		panic(fmt.Sprintf("BUG: quant: %d codes and %d scales for %d rows of %d", len(codes), len(scales), rows, k))
 	}
-	f.parallel(rows, func(r int) {
-		f.row(codes[r*f.RowBytes(k):(r+1)*f.RowBytes(k)], scales[r*f.Blocks(k):(r+1)*f.Blocks(k)], src[r*k:(r+1)*k])
+	errors := make([]WeightError, rows)
+	parallel(rows, func(r int) {
+		f.row(codes[r*f.RowBytes(k):(r+1)*f.RowBytes(k)], scales[r*f.Blocks(k):(r+1)*f.Blocks(k)], src[r*k:(r+1)*k], &errors[r])
 	})
+	var all WeightError
+	for _, e := range errors { // in order, so that the sum does not depend on the processors
+		all.Merge(e)
+	}
+	return all
 }
 
 // parallel calls do for every row, in contiguous shares.
-func (f Format) parallel(rows int, do func(row int)) {
+func parallel(rows int, do func(row int)) {
 	workers := min(runtime.GOMAXPROCS(0), rows)
 	var wg sync.WaitGroup
 	for w := range workers {
@@ -63,35 +70,32 @@ func (f Format) parallel(rows int, do func(row int)) {
 	wg.Wait()
 }
 
-func (f Format) row(codes []byte, scales, src []float32) {
+func (f Format) row(out []byte, scales, src []float32, e *WeightError) {
+	codes := make([]int32, f.Block)
 	for b := range scales {
 		block := src[b*f.Block : min((b+1)*f.Block, len(src))]
 		scale, inverse := f.scale(block)
 		scales[b] = scale
-		out := codes[b*f.Block*f.Bits/8 : (b+1)*f.Block*f.Bits/8]
-		if f.Bits == 8 {
-			f.pack8(out, block, inverse)
-		} else {
-			f.pack4(out, block, inverse)
+		clear(codes)
+		zero := int32(f.zero())
+		for i, x := range block {
+			codes[i] = code(x, inverse, zero)
 		}
+		e.add(block, codes, scale)
+		f.pack(out[b*f.Block*f.Bits/8:(b+1)*f.Block*f.Bits/8], codes)
 	}
 }
 
 // scale returns a block's signed scale and its inverse, 0 and 0 when every
 // weight is 0 (or so small that the inverse overflows).
 func (f Format) scale(block []float32) (scale, inverse float32) {
-	var top float32
-	for _, x := range block {
-		if x > top || -x > top {
-			top = max(x, -x)
+	var top, magnitude float32
+	for _, x := range block { // of equal magnitudes the first decides the sign
+		if m := float32(math.Abs(float64(x))); m > magnitude {
+			top, magnitude = x, m
 		}
 	}
-	for _, x := range block { // the sign of the first of largest magnitude
-		if x == top || -x == top {
-			scale = x / float32(-f.zero())
-			break
-		}
-	}
+	scale = top / float32(-f.zero())
 	inverse = 1 / scale
 	if scale == 0 || math.IsInf(float64(inverse), 0) {
 		return 0, 0
@@ -99,40 +103,34 @@ func (f Format) scale(block []float32) (scale, inverse float32) {
 	return scale, inverse
 }
 
-// code rounds half to even and clips.
-func (f Format) code(x, inverse float32) byte {
-	zero := float64(f.zero())
-	c := math.RoundToEven(float64(x*inverse)) + zero
-	return byte(min(max(c, 0), 2*zero-1))
-}
-
-func (f Format) pack8(out []byte, block []float32, inverse float32) {
-	for i, x := range block {
-		out[i] = f.code(x, inverse)
+// pack stores codes with their offset; with 4 bits the earlier one is in the
+// low half of a byte.
+func (f Format) pack(out []byte, codes []int32) {
+	zero := int32(f.zero())
+	if f.Bits == 8 {
+		for i := range out {
+			out[i] = byte(codes[i] + zero)
+		}
+		return
 	}
-	for i := len(block); i < len(out); i++ {
-		out[i] = byte(f.zero())
-	}
-}
-
-// pack4 puts the earlier weight in the low half of a byte.
-func (f Format) pack4(out []byte, block []float32, inverse float32) {
 	for i := range out {
-		low, high := byte(f.zero()), byte(f.zero())
-		if 2*i < len(block) {
-			low = f.code(block[2*i], inverse)
-		}
-		if 2*i+1 < len(block) {
-			high = f.code(block[2*i+1], inverse)
-		}
-		out[i] = low | high<<4
+		out[i] = byte(codes[2*i]+zero) | byte(codes[2*i+1]+zero)<<4
 	}
+}
+
+// code returns the multiple of the scale nearest to x, ties to even, clipped
+// to [-zero, zero-1]. Adding 1.5*2^23 leaves no bits for a fraction, which
+// rounds; a block's largest element bounds |x*inverse| by zero plus rounding.
+func code(x, inverse float32, zero int32) int32 {
+	const magic = 3 << 22
+	rounded := int32(math.Float32bits(float32(x*inverse)+magic)) - int32(0x4b400000)
+	return min(max(rounded, -zero), zero-1)
 }
 
 // Dequantise writes the weights that the codes stand for to dst, rows of k.
 func (f Format) Dequantise(dst []float32, codes []byte, scales []float32, k int) {
 	rows := len(dst) / k
-	f.parallel(rows, func(r int) {
+	parallel(rows, func(r int) {
 		row, rowScales := codes[r*f.RowBytes(k):], scales[r*f.Blocks(k):]
 		for i := range k {
 			var c int

@@ -10,15 +10,21 @@ type WeightError struct {
 	n             int64
 }
 
-// Add compares weights with what their codes stand for.
-func (e *WeightError) Add(want, got []float32) {
-	for i, w := range want {
-		d := float64(got[i]) - float64(w)
-		e.noise += d * d
-		e.signal += float64(w) * float64(w)
-		e.worst = max(e.worst, math.Abs(d))
+// add compares weights with the multiples of a scale that stand for them.
+func (e *WeightError) add(weights []float32, codes []int32, scale float32) {
+	var noise, signal, worst float32 // of one block: short enough for 32 bits
+	for i, w := range weights {
+		d := float32(codes[i])*scale - w
+		noise += d * d
+		signal += w * w
+		if m := float32(math.Abs(float64(d))); m > worst {
+			worst = m
+		}
 	}
-	e.n += int64(len(want))
+	e.noise += float64(noise)
+	e.signal += float64(signal)
+	e.worst = max(e.worst, float64(worst))
+	e.n += int64(len(weights))
 }
 
 // Merge adds what another has gathered.

@@ -1,6 +1,7 @@
 package quant
 
 import (
+	"fmt"
 	"math"
 	"math/rand/v2"
 	"slices"
@@ -42,9 +43,17 @@ func TestErrorIsAtMostHalfAStep(t *testing.T) {
 				src[i] = float32(r.NormFloat64())
 			}
 			codes, scales := make([]byte, rows*f.RowBytes(k)), make([]float32, rows*f.Blocks(k))
-			f.Rows(codes, scales, src, k)
+			reported := f.Rows(codes, scales, src, k)
 			back := make([]float32, len(src))
 			f.Dequantise(back, codes, scales, k)
+			var measured WeightError
+			for i := range src {
+				d := float64(back[i]) - float64(src[i])
+				measured.Merge(WeightError{noise: d * d, signal: float64(src[i]) * float64(src[i]), worst: math.Abs(d), n: 1})
+			}
+			if reported.Count() != measured.Count() || math.Abs(reported.Worst()-measured.Worst()) > 1e-7 || math.Abs(reported.Relative()/measured.Relative()-1) > 1e-5 && k > 1 {
+				t.Errorf("%+v, rows of %d: reported error %+v, measured %+v", f, k, reported, measured)
+			}
 			for i, x := range src {
 				step := math.Abs(float64(scales[i/k*f.Blocks(k)+i%k/f.Block]))
 				d := math.Abs(float64(back[i] - x))
@@ -125,8 +134,8 @@ func TestFormatsThatAreRefused(t *testing.T) {
 
 func TestWeightError(t *testing.T) {
 	var a, b WeightError
-	a.Add([]float32{3, 4}, []float32{3, 4.5})
-	b.Add([]float32{0}, []float32{-1})
+	a.add([]float32{3, 4}, []int32{6, 9}, 0.5)
+	b.add([]float32{0}, []int32{1}, -1)
 	a.Merge(b)
 	if got, want := a.Relative(), math.Sqrt(1.25/25); math.Abs(got-want) > 1e-12 || a.Worst() != 1 || a.Count() != 3 {
 		t.Errorf("relative %g (want %g), worst %g, count %d", got, want, a.Worst(), a.Count())
@@ -159,5 +168,23 @@ func TestAgreement(t *testing.T) {
 	}
 	if a.Positions != 2 {
 		t.Errorf("%d positions after failures, want 2", a.Positions)
+	}
+}
+
+func BenchmarkRows(b *testing.B) {
+	const rows, k = 512, 1024
+	src := make([]float32, rows*k)
+	r := rand.New(rand.NewPCG(5, 6))
+	for i := range src {
+		src[i] = float32(r.NormFloat64())
+	}
+	for _, f := range []Format{{4, 128}, {8, 128}} {
+		b.Run(fmt.Sprintf("%dbit", f.Bits), func(b *testing.B) {
+			codes, scales := make([]byte, rows*f.RowBytes(k)), make([]float32, rows*f.Blocks(k))
+			b.SetBytes(4 * rows * k)
+			for b.Loop() {
+				f.Rows(codes, scales, src, k)
+			}
+		})
 	}
 }
