@@ -8,6 +8,8 @@ import (
 	"net"
 	"net/http"
 	"time"
+
+	"tgi/runtime/llm"
 )
 
 // closing is how long idle connections and last writes may take once no
@@ -24,8 +26,8 @@ var ErrGrace = errors.New("graceful termination timed out")
 func (s *Server) Serve(ctx context.Context, l net.Listener) error {
 	config := s.options.Config
 	// Requests do not end with ctx: they have the grace time.
-	base, cut := context.WithCancel(context.WithoutCancel(ctx))
-	defer cut()
+	base, cut := context.WithCancelCause(context.WithoutCancel(ctx))
+	defer cut(nil)
 	h := &http.Server{
 		Handler:           s,
 		ReadHeaderTimeout: time.Duration(config.ReadTimeout),
@@ -52,7 +54,7 @@ func (s *Server) Serve(ctx context.Context, l net.Listener) error {
 	case <-s.gate.empty:
 	case <-grace.C:
 		late = fmt.Errorf("%w after %s: %d requests were cut off", ErrGrace, time.Duration(config.GracefulTerminationTimeout), s.gate.count())
-		cut()
+		cut(llm.ErrDraining)
 	}
 	last, cancel := context.WithTimeout(context.WithoutCancel(ctx), closing)
 	defer cancel()

@@ -356,23 +356,33 @@ func TestDrain(t *testing.T) {
 	}
 }
 
+// TestDrainCutsOff: a request that outlives the grace time is told why it ends.
 func TestDrainCutsOff(t *testing.T) {
 	entered := make(chan struct{})
 	s := newServer(routes{"/wait": func(_ http.ResponseWriter, r *http.Request) error {
 		close(entered)
 		<-r.Context().Done()
-		return r.Context().Err()
+		return context.Cause(r.Context())
 	}}, func(o *server.Options) { o.Config.GracefulTerminationTimeout = config.Duration(20 * time.Millisecond) })
 	url, stop, done := live(t, s)
+	got := make(chan string, 1)
 	go func() {
-		if r, err := http.Post(url+"/wait", "application/json", nil); err == nil {
-			r.Body.Close()
+		r, err := http.Post(url+"/wait", "application/json", nil)
+		if err != nil {
+			got <- err.Error()
+			return
 		}
+		defer r.Body.Close()
+		body, _ := io.ReadAll(r.Body)
+		got <- string(body)
 	}()
 	<-entered
 	stop()
 	if err := <-done; !errors.Is(err, server.ErrGrace) || !strings.Contains(err.Error(), "1 requests were cut off") {
 		t.Errorf("Serve returned %v", err)
+	}
+	if body := <-got; body != `{"error":"Server is shutting down","error_type":"draining"}` {
+		t.Errorf("the request got %s", body)
 	}
 }
 

@@ -196,3 +196,14 @@ func TestTruncateKeepsTheEnd(t *testing.T) {
 		t.Errorf("got %+v, %v", r, err)
 	}
 }
+
+// TestBoundsAreInclusive fills the room to the last token.
+func TestBoundsAreInclusive(t *testing.T) {
+	r, err := check(generate.Draft{
+		Inputs: words(10), MaxNewTokens: ptr(uint32(10)), Truncate: ptr(uint64(10)), TopNTokens: ptr(uint32(5)), Stop: []string{"a", "b", "c", "d"},
+		FrequencyPenalty: ptr(float32(2)), MinP: ptr(float32(1)), LogitBias: map[uint32]float32{999: 100},
+	})
+	if err != nil || len(r.Prompt) != 10 || r.Params.MaxNewTokens != 10 {
+		t.Errorf("got %+v, %v", r, err)
+	}
+}

@@ -59,13 +59,13 @@ type Run struct {
 }
 
 // Next returns the next token. It returns io.EOF after the last one,
-// ErrIncomplete when the engine's stream ends too early, and ctx's error when
+// ErrIncomplete when the engine's stream ends too early, and ctx's cause when
 // ctx ends first: that loses nothing, Next may be called again.
 func (r *Run) Next(ctx context.Context) (Event, error) {
 	e, err := r.stream.Next(ctx)
 	if err != nil {
 		if ctx.Err() != nil {
-			return Event{}, ctx.Err()
+			return Event{}, context.Cause(ctx)
 		}
 		if errors.Is(err, io.EOF) && len(r.finishes) == r.Request.Sequences {
 			return Event{}, io.EOF

@@ -50,7 +50,7 @@ func New(e Engine, t Tokenizer, l Limits, o Observer) *Service {
 func (s *Service) Healthy() error { return s.engine.Healthy() }
 
 // Start checks d, takes its permits and submits it. The Run must be closed.
-// Errors are *Invalid, *Overloaded, those of Engine.Submit, or ctx's.
+// Errors are *Invalid, *Overloaded, those of Engine.Submit, or ctx's cause.
 func (s *Service) Start(ctx context.Context, d Draft) (*Run, error) {
 	s.observe.Arrived()
 	run, err := s.start(ctx, &d)
@@ -130,7 +130,7 @@ func (s *Service) work(ctx context.Context, f func()) error {
 	select {
 	case s.workers <- struct{}{}:
 	case <-ctx.Done():
-		return ctx.Err()
+		return context.Cause(ctx)
 	}
 	defer func() { <-s.workers }()
 	f()
