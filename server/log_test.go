@@ -1,0 +1,38 @@
+package server_test
+
+import (
+	"log/slog"
+	"os"
+	"path/filepath"
+	"strings"
+	"testing"
+
+	"tgi/server"
+	"tgi/server/config"
+)
+
+func TestNewLog(t *testing.T) {
+	for _, c := range []struct{ format, want string }{
+		{config.LogAuto, `"msg":"yes","a":1}`}, {config.LogJSON, `"msg":"yes","a":1}`}, {config.LogText, "msg=yes a=1"},
+	} {
+		path := filepath.Join(t.TempDir(), "log")
+		f, err := os.Create(path)
+		if err != nil {
+			t.Fatal(err)
+		}
+		if server.IsTerminal(f) {
+			t.Error("a file is taken for a terminal")
+		}
+		log := server.NewLog(f, config.Log{Level: slog.LevelWarn, Format: c.format})
+		log.Info("no")
+		log.Warn("yes", "a", 1)
+		f.Close()
+		text, err := os.ReadFile(path)
+		if err != nil {
+			t.Fatal(err)
+		}
+		if strings.Count(string(text), "\n") != 1 || !strings.Contains(string(text), c.want) {
+			t.Errorf("%s: got %s, want one line with %s", c.format, text, c.want)
+		}
+	}
+}
