@@ -1,5 +1,10 @@
 package token
 
+import (
+	"slices"
+	"strings"
+)
+
 // symbol is a token of a word and the bytes of the word that it stands for.
 type symbol struct {
 	id   uint32
@@ -24,7 +29,40 @@ type bpe struct {
 	// fallback[b] is the token <0xBB>, -1 where the vocabulary has none; nil
 	// without byte_fallback.
 	fallback []int64
-	cache    wordCache
+	// byMark says that no merge makes a token with a ▁ behind anything but
+	// another ▁, so that a text of words can be worked on word by word.
+	byMark bool
+	cache  wordCache
+}
+
+// mark is what stands for a space in vocabularies of SentencePiece's kind.
+const mark = "▁"
+
+// part returns the end of the first part of s that merges don't leave. A model
+// without a pre-tokenizer takes a whole text for one word; cutting it where
+// nothing can be joined gives the same tokens, and lets the cache help.
+func (m *bpe) part(s string) int {
+	if !m.byMark {
+		return len(s)
+	}
+	i := 0
+	for strings.HasPrefix(s[i:], mark) {
+		i += len(mark)
+	}
+	if n := strings.Index(s[i:], mark); n >= 0 {
+		return i + n
+	}
+	return len(s)
+}
+
+// findMark sets byMark, given all that merges make. Characters must not
+// vanish, which would shift the offsets of all that follows in a word.
+func (m *bpe) findMark(merged []string) {
+	_, known := m.vocab[mark]
+	whole := m.hasUnk || m.fallback != nil && !slices.Contains(m.fallback, -1)
+	m.byMark = known && whole && !m.raw && !m.ignoreMerges && !slices.ContainsFunc(merged, func(s string) bool {
+		return strings.Contains(strings.TrimLeft(s, mark), mark)
+	})
 }
 
 // encode appends the tokens of word, which is not empty.

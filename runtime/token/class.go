@@ -11,7 +11,6 @@ type class uint8
 const (
 	letter     class = 1 << iota // \p{L}
 	number                       // \p{N}
-	mark                         // \p{M}
 	space                        // \s, the White_Space property
 	word                         // \w of added tokens' single_word
 	digit                        // what the Digits pre-tokenizer takes for a number
@@ -57,7 +56,6 @@ func newClassTable() *classTable {
 	}
 	fill(letterRanges, letter|word)
 	fill(numberRanges, number|digit)
-	fill(markRanges, mark)
 	fill(spaceRanges, space)
 	fill(wordRanges, word)
 	fill(digitRanges, digit)

@@ -289,19 +289,22 @@ func loadModel(f *modelFile, raw bool) (*bpe, error) {
 			}
 		}
 	}
+	var merged []string
 	for i, merge := range f.Merges {
 		if merge.comment {
 			continue
 		}
 		left, okLeft := f.Vocab[merge.pair[0]]
 		right, okRight := f.Vocab[merge.pair[1]]
-		made, okMade := f.Vocab[merge.pair[0]+merge.pair[1]]
+		joined := merge.pair[0] + merge.pair[1]
+		made, okMade := f.Vocab[joined]
 		if !okLeft || !okRight || !okMade {
 			return nil, fmt.Errorf("model.merges[%d]: %q and %q or what they make is not in the vocabulary", i, merge.pair[0], merge.pair[1])
 		}
 		m.merges.put(left, right, uint32(len(m.made)))
-		m.made = append(m.made, made)
+		m.made, merged = append(m.made, made), append(merged, joined)
 	}
+	m.findMark(merged)
 	if raw {
 		m.toBytes()
 	}

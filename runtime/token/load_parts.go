@@ -245,14 +245,14 @@ func (p *part) split(where string) (*split, error) {
 
 // metaspace reads a Metaspace, of which old files say add_prefix_space.
 func (p *part) metaspace(where string) (*metaspace, error) {
-	mark, err := need(p.Replacement, where, "replacement")
+	char, err := need(p.Replacement, where, "replacement")
 	if err != nil {
 		return nil, err
 	}
-	if utf8.RuneCountInString(mark) != 1 {
-		return nil, fmt.Errorf("%s.replacement: %q is not one character", where, mark)
+	if utf8.RuneCountInString(char) != 1 {
+		return nil, fmt.Errorf("%s.replacement: %q is not one character", where, char)
 	}
-	m := &metaspace{replacement: mark, split: p.Split == nil || *p.Split}
+	m := &metaspace{replacement: char, split: p.Split == nil || *p.Split}
 	if p.PrependScheme != nil {
 		s, ok := schemes[*p.PrependScheme]
 		if !ok {

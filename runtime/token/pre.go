@@ -148,8 +148,8 @@ func (p *metaspace) apply(x text, next func(text)) {
 		next(x)
 		return
 	}
-	mark := splitter{literal: p.replacement}
-	for _, m := range mergedWithNext.cut(mark.matches(x.s)) {
+	marks := splitter{literal: p.replacement}
+	for _, m := range mergedWithNext.cut(marks.matches(x.s)) {
 		next(x.slice(m.start, m.end))
 	}
 }

@@ -250,14 +250,18 @@ func (e *encoder) added(t *addedToken, x text) {
 
 // word emits the tokens of a word.
 func (e *encoder) word(x text) {
-	e.room = e.t.model.encode(x.s, e.room[:0])
-	at := 0
-	for _, s := range e.room {
-		e.ids = append(e.ids, s.id)
-		if e.offsets {
-			e.spans = append(e.spans, x.origin(at, at+int(s.size)))
-			e.values = append(e.values, e.t.tokens[s.id])
+	m := e.t.model
+	for at := 0; at < len(x.s); {
+		end := at + m.part(x.s[at:])
+		e.room = m.encode(x.s[at:end], e.room[:0])
+		for _, s := range e.room {
+			e.ids = append(e.ids, s.id)
+			if e.offsets {
+				e.spans = append(e.spans, x.origin(at, at+int(s.size)))
+				e.values = append(e.values, e.t.tokens[s.id])
+			}
+			at += int(s.size)
 		}
-		at += int(s.size)
+		at = end
 	}
 }

@@ -120,7 +120,6 @@ def main():
     assert letters <= word
     table("letterRanges", r"letterRanges is \p{L}.", letters)
     table("numberRanges", r"numberRanges is \p{N}.", numbers)
-    table("markRanges", r"markRanges is \p{M}.", regex_class(r"\p{M}"))
     table("spaceRanges", r"spaceRanges is \s.", regex_class(r"\s"))
     table("wordRanges", "wordRanges stop a single_word token beside them, as all letters do.", word - letters)
     table("digitRanges", "digitRanges is what Digits adds to numberRanges.", digits() - numbers)
