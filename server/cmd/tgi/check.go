@@ -49,6 +49,13 @@ func (h *house) tryOut(ctx context.Context) error {
 	if err != nil {
 		return err
 	}
-	_, err = s.Collect(ctx)
-	return err
+	defer s.Close()
+	for {
+		if _, err := s.Next(ctx); err != nil {
+			if err == io.EOF {
+				return nil
+			}
+			return err
+		}
+	}
 }

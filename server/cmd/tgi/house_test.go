@@ -82,15 +82,19 @@ func collect(t *testing.T, h *house, r engine.Request) [][]llm.Token {
 		t.Error(err)
 		return nil
 	}
-	events, err := s.Collect(context.Background())
-	if err != nil {
-		t.Error(err)
-	}
+	defer s.Close()
 	out := make([][]llm.Token, max(r.N, 1))
-	for _, e := range events {
+	for {
+		e, err := s.Next(context.Background())
+		if err == io.EOF {
+			return out
+		}
+		if err != nil {
+			t.Error(err)
+			return out
+		}
 		out[e.Index] = append(out[e.Index], e.Token)
 	}
-	return out
 }
 
 func TestTogetherAsAlone(t *testing.T) {
