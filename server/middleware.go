@@ -84,7 +84,7 @@ func (s *Server) log(next http.Handler) http.Handler {
 		}
 		attrs := []slog.Attr{
 			slog.String("method", r.Method), slog.String("path", r.URL.Path), slog.Int("status", out.status),
-			slog.Int64("bytes", out.bytes), slog.Duration("took", time.Since(began)), slog.String("request_id", v.id),
+			slog.Int64("bytes", out.bytes), slog.Float64("seconds", time.Since(began).Seconds()), slog.String("request_id", v.id),
 		}
 		if v.err != nil {
 			attrs = append(attrs, slog.String("error", v.err.Error()))
