@@ -20,7 +20,6 @@ type file struct {
 }
 
 type addedFile struct {
-	ID         *uint32 `json:"id"`
 	Content    *string `json:"content"`
 	SingleWord *bool   `json:"single_word"`
 	LStrip     *bool   `json:"lstrip"`
@@ -157,34 +156,24 @@ func (t *Tokenizer) readsBytes(vocab map[string]uint32) bool {
 func (t *Tokenizer) loadVocab(f *file) error {
 	vocab := f.Model.Vocab
 	t.ids = make(map[string]uint32, len(vocab)+len(f.AddedTokens))
+	t.special, t.spelled = make(map[string]bool), make(map[uint32]string)
 	limit := uint32(2*(len(vocab)+len(f.AddedTokens)) + 1<<16)
-	put := func(where, s string, id uint32) error {
-		if id >= limit {
-			return fmt.Errorf("%s: id %d of %q leaves too large a gap: %d tokens, ids below %d", where, id, s, len(vocab), limit)
-		}
-		for uint32(len(t.tokens)) <= id {
-			t.tokens, t.known = append(t.tokens, ""), append(t.known, false)
-		}
-		if t.known[id] && t.tokens[id] != s {
-			return fmt.Errorf("%s: id %d has two tokens: %q and %q", where, id, t.tokens[id], s)
-		}
-		t.tokens[id], t.known[id], t.ids[s] = s, true, id
-		return nil
-	}
 	for s, id := range vocab {
-		if err := put("model.vocab", s, id); err != nil {
+		if id >= limit {
+			return fmt.Errorf("model.vocab: id %d of %q leaves too large a gap: %d tokens, ids below %d", id, s, len(vocab), limit)
+		}
+		if err := t.put("model.vocab", s, id); err != nil {
 			return err
 		}
 	}
-	t.special, t.spelled = make(map[string]bool), make(map[uint32]string)
 	// As in the reference, an added token that the vocabulary lacks gets the
 	// next id, whatever the file says.
 	next := uint32(len(vocab))
-	tokens := make(map[string]*addedToken)
 	var order []*addedToken
+	known := make(map[string]*addedToken)
 	for i, a := range f.AddedTokens {
-		at := fmt.Sprintf("added_tokens[%d]", i)
-		tok, err := a.token(at)
+		where := fmt.Sprintf("added_tokens[%d]", i)
+		tok, err := a.token(where)
 		if err != nil {
 			return err
 		}
@@ -195,7 +184,7 @@ func (t *Tokenizer) loadVocab(f *file) error {
 		if !ok {
 			id = next
 			next++
-			if err := put(at, tok.content, id); err != nil {
+			if err := t.put(where, tok.content, id); err != nil {
 				return err
 			}
 		}
@@ -203,14 +192,26 @@ func (t *Tokenizer) loadVocab(f *file) error {
 		if tok.special {
 			t.special[tok.content] = true
 		}
-		if old := tokens[tok.content]; old != nil {
-			*old = *tok
+		if old := known[tok.content]; old != nil {
+			*old = *tok // the last of several entries counts
 			continue
 		}
-		tokens[tok.content] = tok
+		known[tok.content] = tok
 		order = append(order, tok)
 	}
 	return t.findAdded(order)
+}
+
+// put gives a token its id; where names its place in the file.
+func (t *Tokenizer) put(where, token string, id uint32) error {
+	for uint32(len(t.tokens)) <= id {
+		t.tokens, t.known = append(t.tokens, ""), append(t.known, false)
+	}
+	if t.known[id] {
+		return fmt.Errorf("%s: id %d has two tokens: %q and %q", where, id, t.tokens[id], token)
+	}
+	t.tokens[id], t.known[id], t.ids[token] = token, true, id
+	return nil
 }
 
 // token checks an entry of added_tokens; where names it.

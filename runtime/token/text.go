@@ -79,36 +79,24 @@ type edit struct {
 // order, as canonical reordering makes them.
 func (x text) transform(edits []edit, skip int) text {
 	x = x.aligned()
-	// The reference transforms what originates in the text; what stands in
-	// front without an origin stays.
-	head := 0
-	for head < len(x.from) && x.from[head].start == x.from[head].end {
-		head++
-	}
-	old := x.s[head:]
-	at := 0
-	take := func() int {
-		if at >= len(old) {
-			return 0
-		}
-		_, n := runeAt(old, at)
+	at := 0 // in x.s
+	take := func() {
+		_, n := runeAt(x.s, at)
 		at += n
-		return n
 	}
 	for range skip {
 		take()
 	}
 	var b strings.Builder
 	b.Grow(len(x.s))
-	b.WriteString(x.s[:head])
-	from := append(make([]span, 0, len(x.from)+len(x.from)/8), x.from[:head]...)
+	from := make([]span, 0, len(x.from)+len(x.from)/8)
 	for _, e := range edits {
 		o := span{x.base, x.base}
-		switch i := head + at; {
-		case e.shift <= 0 && i < len(x.from):
-			o = x.from[i]
-		case i > 0 && i <= len(x.from):
-			o = x.from[i-1]
+		switch {
+		case e.shift <= 0 && at < len(x.from):
+			o = x.from[at]
+		case at > 0:
+			o = x.from[at-1]
 		}
 		if e.shift <= 0 {
 			take()
