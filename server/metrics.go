@@ -26,12 +26,12 @@ type Metrics struct {
 	first, between                       prometheus.Histogram
 
 	// Steps.
-	stepCount                      *prometheus.CounterVec
-	stepTime, forwardTime, pickNow *prometheus.HistogramVec
-	nextSize                       prometheus.Histogram
-	joined                         *prometheus.CounterVec
-	promptTokens, cachedTokens     prometheus.Counter
-	preempted                      prometheus.Counter
+	stepCount, stepDone, stepFailed *prometheus.CounterVec
+	stepTime, forwardTime, pickNow  *prometheus.HistogramVec
+	nextSize                        prometheus.Histogram
+	joined                          *prometheus.CounterVec
+	promptTokens, cachedTokens      prometheus.Counter
+	preempted                       prometheus.Counter
 }
 
 // NewMetrics returns figures that steps can be reported to; Watch adds those of
@@ -77,6 +77,8 @@ func (m *Metrics) addRequests(l config.Limits) {
 
 func (m *Metrics) addSteps() {
 	m.stepCount = m.counters("tgi_batch_inference_count", "Steps: prefill when they hold prompt tokens, else decode.", "method")
+	m.stepDone = m.counters("tgi_batch_inference_success", "Steps whose forward pass succeeded.", "method")
+	m.stepFailed = m.counters("tgi_batch_inference_failure", "Steps whose forward pass failed.", "method")
 	m.stepTime = m.histograms("tgi_batch_inference_duration", "Seconds of a step.", "method")
 	m.forwardTime = m.histograms("tgi_batch_forward_duration", "Seconds of a step's forward pass.", "method")
 	m.pickNow = m.histograms("tgi_batch_decode_duration", "Seconds of a step's picking and detokenizing.", "method")

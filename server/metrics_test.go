@@ -34,6 +34,7 @@ func TestMetrics(t *testing.T) {
 	m.Finished(generate.Timings{Total: 2 * time.Second, Queue: time.Second}, []llm.Finish{{Generated: 7}, {Generated: 8}})
 	m.Step(engine.Report{PrefillTokens: 30, PrefillRows: 2, DecodeRows: 1, Admitted: 2, PromptTokens: 40, CachedTokens: 10, Preempted: 1, Total: time.Second})
 	m.Step(engine.Report{DecodeRows: 3, Total: time.Millisecond, Forward: time.Millisecond})
+	m.Step(engine.Report{DecodeRows: 3, Err: llm.ErrBackend})
 
 	text := ask(newServer(nil, func(o *server.Options) { o.Metrics = m }), "GET", "/metrics", "").Body.String()
 	for _, line := range []string{
@@ -47,9 +48,10 @@ func TestMetrics(t *testing.T) {
 		"tgi_request_time_to_first_token_duration_sum 1", "tgi_request_inter_token_duration_count 1",
 		"# TYPE tgi_queue_size gauge", "tgi_queue_size 3", "tgi_batch_current_size 2", "tgi_batch_current_max_tokens 80", "tgi_batch_max_total_tokens 4000",
 		"tgi_kv_blocks 250", "tgi_kv_blocks_used 5", "tgi_kv_blocks_cached 4",
-		`tgi_batch_inference_count{method="prefill"} 1`, `tgi_batch_inference_count{method="decode"} 1`,
+		`tgi_batch_inference_count{method="prefill"} 1`, `tgi_batch_inference_count{method="decode"} 2`,
+		`tgi_batch_inference_success{method="decode"} 1`, `tgi_batch_inference_failure{method="decode"} 1`,
 		`tgi_batch_inference_duration_sum{method="prefill"} 1`, `tgi_batch_forward_duration_sum{method="decode"} 0.001`,
-		`tgi_batch_decode_duration_count{method="decode"} 1`, "tgi_batch_next_size_sum 2", `tgi_batch_concat{reason="chunking"} 1`,
+		`tgi_batch_decode_duration_count{method="decode"} 2`, "tgi_batch_next_size_sum 2", `tgi_batch_concat{reason="chunking"} 1`,
 		"tgi_prefix_lookup_tokens 40", "tgi_prefix_hit_tokens 10", "tgi_preemption_count 1",
 	} {
 		if !strings.Contains("\n"+text, "\n"+line+"\n") {

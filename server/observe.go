@@ -55,6 +55,11 @@ func (m *Metrics) Step(r engine.Report) {
 		m.nextSize.Observe(float64(r.PrefillRows))
 	}
 	m.stepCount.WithLabelValues(method).Inc()
+	if r.Err != nil {
+		m.stepFailed.WithLabelValues(method).Inc()
+	} else {
+		m.stepDone.WithLabelValues(method).Inc()
+	}
 	m.stepTime.WithLabelValues(method).Observe(r.Total.Seconds())
 	m.forwardTime.WithLabelValues(method).Observe(r.Forward.Seconds())
 	m.pickNow.WithLabelValues(method).Observe(r.Pick.Seconds())

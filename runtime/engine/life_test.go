@@ -304,6 +304,11 @@ func TestCloseEndsStreams(t *testing.T) {
 	}
 }
 
+// lastReport observes the latest step.
+type lastReport struct{ Report }
+
+func (l *lastReport) Step(r Report) { l.Report = r }
+
 func TestForwardFails(t *testing.T) {
 	for name, breakIt := range map[string]func(*fakeModel){
 		"error": func(m *fakeModel) { m.fail = errors.New("out of memory") },
@@ -311,7 +316,8 @@ func TestForwardFails(t *testing.T) {
 	} {
 		t.Run(name, func(t *testing.T) {
 			m := newFake(64, 16, 256)
-			e := byHand(t, m, Config{Settings: sched.Settings{MaxBatchPrefillTokens: 8}})
+			seen := &lastReport{}
+			e := byHand(t, m, Config{Settings: sched.Settings{MaxBatchPrefillTokens: 8}, Observer: seen})
 			two := endless(4)
 			two.N = 2
 			running := submit(t, e, context.Background(), two)
@@ -328,6 +334,9 @@ func TestForwardFails(t *testing.T) {
 			e.step()
 			if err := e.Healthy(); !errors.Is(err, llm.ErrBackend) {
 				t.Errorf("healthy: %v", err)
+			}
+			if !errors.Is(seen.Err, llm.ErrBackend) {
+				t.Errorf("the observer was told %v", seen.Err)
 			}
 			for _, st := range []*Stream{running, prompt} {
 				_, err := collect(st, 2)

@@ -31,12 +31,17 @@ type Report struct {
 	Preempted int
 	// Waiting and Running count sequences after the step.
 	Waiting, Running int
+	// Err is why the forward pass failed, nil when it did not.
+	Err error
 	// KVUsed and KVCached count cache blocks held and found again; KVTotal is all.
 	KVUsed, KVCached, KVTotal int
 }
 
 // timing holds the moments of a step.
-type timing struct{ begin, forward, picked, end time.Time }
+type timing struct {
+	begin, forward, picked, end time.Time
+	err                         error // of the forward pass
+}
 
 func newReport(p *sched.Plan, t timing, s Stats) Report {
 	return Report{
@@ -45,6 +50,7 @@ func newReport(p *sched.Plan, t timing, s Stats) Report {
 		Pick: t.end.Sub(t.picked), Total: t.end.Sub(t.begin),
 		Admitted: p.Admitted, PromptTokens: p.PromptTokens, CachedTokens: p.CachedTokens,
 		Preempted: p.Preempted,
+		Err:       t.err,
 		Waiting:   s.Waiting, Running: s.Running,
 		KVUsed: s.KVUsed, KVCached: s.KVCached, KVTotal: s.KVTotal,
 	}

@@ -26,7 +26,7 @@ func (e *Engine) step() bool {
 
 	t := timing{begin: begin, forward: time.Now()}
 	logits, err := e.forward(plan)
-	t.picked = time.Now()
+	t.picked, t.err = time.Now(), err
 	if err != nil {
 		e.dropPlan(plan, err)
 	} else {

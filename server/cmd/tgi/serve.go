@@ -108,9 +108,11 @@ func newHouse(ctx context.Context, cfg config.Config, log *slog.Logger, obs ...e
 		},
 		ComputeType: cfg.Server.ComputeType,
 	})
-	srv := server.New(server.Options{
-		Config: cfg.Server, APIs: []server.API{api}, Healthy: in.engine.Healthy, Metrics: metrics, Log: log,
-	})
+	opt := server.Options{Config: cfg.Server, APIs: []server.API{api}, Healthy: in.engine.Healthy, Log: log}
+	if cfg.Metrics.Enabled {
+		opt.Metrics = metrics
+	}
+	srv := server.New(opt)
 	return &house{in, srv}, nil
 }
 
