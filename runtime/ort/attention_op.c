@@ -184,8 +184,9 @@ struct plan {
 
 enum {
 	FEW_TILES = 16,        // fewer tiles than this are cut into chunks
-	SERIAL_WORK = 200000,  // multiply-adds worth less than waking a thread
+	SERIAL_WORK = 400000,  // multiply-adds worth less than waking a thread
 	WRITE_TOKENS = 16,     // tokens of a unit of writing
+	WRITE_WORK = 64,       // multiply-adds that writing one float of a key costs
 };
 
 static void plan_free(struct plan *p) {
@@ -290,7 +291,7 @@ static OrtStatus *spread(OrtKernelContext *ctx, void (*fn)(void *, size_t), size
 static OrtStatus *run_plan(OrtKernelContext *ctx, struct plan *p) {
 	const struct pa_call *c = &p->call;
 	const size_t writes = (size_t)((c->tokens + WRITE_TOKENS - 1) / WRITE_TOKENS);
-	const int64_t write_work = c->tokens * c->kv_heads * c->head_size * 4;
+	const int64_t write_work = c->tokens * c->kv_heads * c->head_size * WRITE_WORK;
 	OrtStatus *status = spread(ctx, run_write, writes, write_work, p);
 	if (!status) status = spread(ctx, run_unit, p->unit_count, p->work, p);
 	if (!status && p->partials)

@@ -23,8 +23,9 @@ char *tgi_load(const char *path, char **version) {
 		return strdup(why ? why : "dlopen failed");
 	}
 	const struct tgi_ort_base *(*base)(void);
-	*(void **)&base = dlsym(library, "OrtGetApiBase");
-	if (!base) {
+	void *symbol = dlsym(library, "OrtGetApiBase");
+	memcpy(&base, &symbol, sizeof base);
+	if (!symbol) {
 		dlclose(library);
 		return strdup("it does not export OrtGetApiBase");
 	}
@@ -34,7 +35,7 @@ char *tgi_load(const char *path, char **version) {
 		dlclose(library);
 		return strdup("it is too old");
 	}
-#define TGI_ORT_COPY(name, position, result, arguments) *(const void **)&tgi_ort.name = table[position];
+#define TGI_ORT_COPY(name, position, result, arguments) memcpy(&tgi_ort.name, &table[position], sizeof(void *));
 	TGI_ORT_API(TGI_ORT_COPY)
 #undef TGI_ORT_COPY
 	return NULL;
