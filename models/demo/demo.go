@@ -1,0 +1,33 @@
+// Package demo holds the embedded demo model: a small Llama checkpoint in
+// Hugging Face's layout, with its own tokenizer and chat template, trained from
+// scratch on text that generate.py makes. README.md says how it was made and
+// what it can do.
+//
+// The package owns the files below checkpoint/ and nothing else; reading them is
+// the work of the readers of any other checkpoint.
+package demo
+
+import (
+	"embed"
+	"io/fs"
+)
+
+// Folder is the name of the checkpoint's folder in FS.
+const Folder = "checkpoint"
+
+// FS holds the Hugging Face folder of the demo model below [Folder]:
+// config.json, generation_config.json, model.safetensors, tokenizer.json and
+// tokenizer_config.json. It is read only and safe for concurrent use.
+//
+//go:embed checkpoint/config.json checkpoint/generation_config.json checkpoint/model.safetensors
+//go:embed checkpoint/tokenizer.json checkpoint/tokenizer_config.json
+var FS embed.FS
+
+// Checkpoint is the folder itself: its files are at the root.
+func Checkpoint() fs.FS {
+	sub, err := fs.Sub(FS, Folder)
+	if err != nil {
+		panic("BUG: demo: " + err.Error()) // Folder is a valid path
+	}
+	return sub
+}
