@@ -1,0 +1,445 @@
+// Package abi is version 1 of the contract between the server and its plugins:
+// names, signatures, layouts and limits. It imports nothing, so that host and
+// guests in Go share this one file; the SDKs of the other languages repeat its
+// numbers, and a test compares them. README.md beside it tells the same as a
+// story, with worked examples.
+//
+// # Form
+//
+// A plugin is a WebAssembly core 2.0 module (with SIMD). Memory is
+// little-endian, pointers are u32 offsets into the memory exported as
+// "memory". What is structured and rare (configuration, parameters) is JSON in
+// UTF-8; what is needed per token is plain arrays.
+//
+// Text that a guest returns is one i64, see [Pack]. Text and tokens that the
+// host hands over lie in room that the host got from tgi_alloc.
+//
+// # Life
+//
+//  1. The module is instantiated; "_initialize" is called if exported.
+//  2. tgi_describe; the host checks kinds, modes and signatures.
+//  3. tgi_alloc for the rooms used at every step: view, row, candidates.
+//  4. tgi_init with the configuration. Text returned here refuses the plugin.
+//  5. The host takes a snapshot. From now on every instance starts from it.
+//  6. At admission of a request: tgi_validate in an instance that is thrown
+//     away afterwards. Text returned here refuses the request.
+//  7. For each sequence, in an instance of its own: begin of each kind, then
+//     process or sample at every step. When the sequence ends the memory goes
+//     back to the snapshot; nothing is called.
+//
+// So a guest is written as if its sequence were the only one in the world:
+// globals are the state of one sequence. A clone (best_of) starts as a copy of
+// memory and globals.
+//
+// # Faults
+//
+// A trap, a pointer outside memory, used-up fuel, or an output that breaks a
+// rule of this file ends the sequence (or, where the operator chose so, the
+// plugin's part in it) and never anything else. The fault names the plugin,
+// the export and the rule.
+package abi
+
+// Version of the contract. The module says that it keeps to it by exporting
+// [Marker].
+const Version = 1
+
+// Names that are not functions of a kind.
+const (
+	// Marker is exported by every guest, () -> (). It is never called.
+	Marker = "tgi_abi_v1"
+	// Memory is the name under which the guest exports its memory.
+	Memory = "memory"
+	// Initialize is called first where it is exported, () -> (). Go and
+	// AssemblyScript set up their runtimes there.
+	Initialize = "_initialize"
+	// ImportModule is the module name of the imports listed in [Imports].
+	ImportModule = "tgi"
+	// WASIModule may be imported too, for runtimes that cannot do without:
+	// its clock stands still, its random numbers are seeded, file descriptors
+	// 1 and 2 go to the log, everything else answers ENOSYS (52).
+	WASIModule = "wasi_snapshot_preview1"
+	// ReservedPrefix marks names that belong to this contract. An export that
+	// begins so and is not in this file is refused at load, since it is
+	// most likely misspelt.
+	ReservedPrefix = "tgi_"
+)
+
+// Kinds of plugins in this version. The names "grammar", "tools" and
+// "template" are kept for later kinds, which share the exports in [Common].
+const (
+	KindLogits  = "logits"
+	KindSampler = "sampler"
+)
+
+// Type is the type of a parameter or result, with the encoding that
+// WebAssembly's binary format uses.
+type Type byte
+
+// The value types that signatures of this contract use.
+const (
+	I32 Type = 0x7f
+	I64 Type = 0x7e
+	F32 Type = 0x7d
+	F64 Type = 0x7c
+)
+
+// String names the type as WebAssembly's text format does.
+func (t Type) String() string {
+	switch t {
+	case I32:
+		return "i32"
+	case I64:
+		return "i64"
+	case F32:
+		return "f32"
+	case F64:
+		return "f64"
+	}
+	return "unknown type"
+}
+
+// Func is an export or import with the signature wanted.
+type Func struct {
+	Name            string
+	Params, Results []Type
+}
+
+// String writes name and signature as error texts show them, for instance
+// "tgi_init(i32, i32) -> i64" or "tgi_abi_v1() -> ()".
+func (f Func) String() string { return f.Name + Signature(f.Params, f.Results) }
+
+// Signature writes a signature alone: "(i32, i32) -> i64".
+func Signature(params, results []Type) string {
+	s := "(" + list(params) + ") -> "
+	if len(results) == 1 {
+		return s + results[0].String()
+	}
+	return s + "(" + list(results) + ")"
+}
+
+func list(ts []Type) string {
+	var s string
+	for i, t := range ts {
+		if i > 0 {
+			s += ", "
+		}
+		s += t.String()
+	}
+	return s
+}
+
+// Common lists the exports of every guest.
+//
+//	tgi_abi_v1() -> ()
+//	    marker, never called
+//	tgi_alloc(size) -> pointer
+//	    room of size bytes, aligned to 16, for the host to write to; 0 = none
+//	    left. It stays the host's for the life of the instance; nobody frees
+//	    it. Size 0 gives any pointer but 0.
+//	tgi_describe() -> packed JSON, see Description in README.md
+//	tgi_init(config pointer, config bytes) -> packed error text, 0 = accepted
+//	    config is the JSON object of [plugin.config], {} where there is none.
+//	    The vocabulary can be asked for. Called once, before the snapshot.
+//	tgi_validate(params pointer, params bytes) -> packed error text, 0 = accepted
+//	    params is the JSON object of the request, {} where there is none.
+var Common = []Func{
+	{Name: Marker},
+	{Name: "tgi_alloc", Params: []Type{I32}, Results: []Type{I32}},
+	{Name: "tgi_describe", Results: []Type{I64}},
+	{Name: "tgi_init", Params: []Type{I32, I32}, Results: []Type{I64}},
+	{Name: "tgi_validate", Params: []Type{I32, I32}, Results: []Type{I64}},
+}
+
+// Logits lists the further exports of kind "logits".
+//
+//	tgi_logits_step() -> pointer
+//	    the guest's static room for the step struct, [StepSize] bytes, aligned
+//	    to 16. Called once, before the snapshot; the address must not change.
+//	tgi_logits_begin(params, params bytes, prompt, prompt count) -> packed error text
+//	    prompt is u32 token ids and stays readable for the life of the instance.
+//	tgi_logits_process(step) -> status, see [StatusOK]
+//	    step is what tgi_logits_step returned, filled as [StepSize] describes.
+var Logits = []Func{
+	{Name: "tgi_logits_step", Results: []Type{I32}},
+	{Name: "tgi_logits_begin", Params: []Type{I32, I32, I32, I32}, Results: []Type{I64}},
+	{Name: "tgi_logits_process", Params: []Type{I32}, Results: []Type{I32}},
+}
+
+// Sampler lists the further exports of kind "sampler".
+//
+//	tgi_sampler_begin(params, params bytes, prompt, prompt count) -> packed error text
+//	tgi_sampler_sample(candidates, n) -> index of the chosen one, 0 <= index < n
+//	    candidates is n >= 1 entries of [CandidateSize] bytes, most likely
+//	    first. The host hands over at most as many as the description's
+//	    "candidates" asks for. A negative result is a failure; its cause is
+//	    what the guest logged last.
+var Sampler = []Func{
+	{Name: "tgi_sampler_begin", Params: []Type{I32, I32, I32, I32}, Results: []Type{I64}},
+	{Name: "tgi_sampler_sample", Params: []Type{I32, I32}, Results: []Type{I32}},
+}
+
+// Exports returns the further exports of a kind, nil for a kind that this
+// version does not know.
+func Exports(kind string) []Func {
+	switch kind {
+	case KindLogits:
+		return Logits
+	case KindSampler:
+		return Sampler
+	}
+	return nil
+}
+
+// Imports lists what a guest may import from [ImportModule]. A pointer that
+// leaves memory traps.
+//
+//	log(level, text, bytes)
+//	    text for the server's log, see [LevelDebug]
+//	vocab_size() -> count
+//	    token ids are 0 to count-1; a row has count logits
+//	token_bytes(id, to, room) -> bytes
+//	    the bytes that the token stands for (a special token: its text). They
+//	    are written only if room suffices; the result is their number either
+//	    way, -1 where there is no such token.
+//	token_flags(id) -> flags, see [TokenSpecial]; -1 where there is no such token
+//	encode(text, bytes, to, room) -> count
+//	    u32 token ids of the text, special tokens in it recognised, none
+//	    added. They are written only if room (counted in ids) suffices; the
+//	    result is their number either way, -1 where the text is not UTF-8.
+//	rand_u64() -> 64 random bits
+//	    the same for the same seed of the request, sequence, plugin and count
+//	    of calls. Before the snapshot it is seeded by a constant.
+var Imports = []Func{
+	{Name: "log", Params: []Type{I32, I32, I32}},
+	{Name: "vocab_size", Results: []Type{I32}},
+	{Name: "token_bytes", Params: []Type{I32, I32, I32}, Results: []Type{I32}},
+	{Name: "token_flags", Params: []Type{I32}, Results: []Type{I32}},
+	{Name: "encode", Params: []Type{I32, I32, I32, I32}, Results: []Type{I32}},
+	{Name: "rand_u64", Results: []Type{I64}},
+}
+
+// Levels of the import log.
+const (
+	LevelDebug = 0
+	LevelInfo  = 1
+	LevelWarn  = 2
+	LevelError = 3
+)
+
+// Bits of the import token_flags.
+const (
+	// TokenSpecial: the token is markup of the model and not text.
+	TokenSpecial = 1
+	// TokenEnd: choosing the token ends the sequence.
+	TokenEnd = 2
+)
+
+// Pack makes one result of pointer and length: pointer<<32 | length.
+//
+//	nothing, or "accepted"           0x0000000000000000
+//	12 bytes at 0x00010450           0x000104500000000c  (286216620605452)
+//	5 bytes at 0x00000400            0x0000040000000005  (4398046511109)
+//	1 byte at 0x80000000, as signed  0x8000000000000001  (-9223372036854775807)
+//
+// A length of 0 means nothing, whatever the pointer. The text must stay
+// readable until the next call into the instance.
+func Pack(ptr, length uint32) uint64 { return uint64(ptr)<<32 | uint64(length) }
+
+// Unpack is the inverse of [Pack].
+func Unpack(v uint64) (ptr, length uint32) { return uint32(v >> 32), uint32(v) }
+
+// The step struct, all fields u32 or f32 of four bytes, at the address that
+// tgi_logits_step gave. Before each call the host writes all of it: inputs as
+// described, outputs as 0 except Temperature, which is NaN. After the call it
+// reads the outputs. Views are readable and writable by the guest during the
+// call alone; what the guest writes into Tokens is lost.
+//
+// A step in numbers: prompt of 5 tokens, 2 generated, a view of 3 asked for,
+// vocabulary of 32000. The guest denies the tokens 17 and 99, whose ids it has
+// at 0x2000, and asks for temperature 0.5:
+//
+//	offset  0  40 00 00 00  size         64
+//	offset  4  00 10 00 00  tokens       0x1000: 5 + 2 ids
+//	offset  8  07 00 00 00  token count  7: the token at position 7 is chosen next
+//	offset 12  05 00 00 00  prompt count 5
+//	offset 16  01 00 00 00  new count    1: only the last is new to the guest
+//	offset 20  00 18 00 00  view         0x1800: 3 * 8 bytes
+//	offset 24  03 00 00 00  view count   3
+//	offset 28  00 00 00 00  row          none: the description does not need it
+//	offset 32  00 00 00 00  row count    0
+//	offset 36  02 00 00 00  mode         2: deny
+//	offset 40  00 20 00 00  out          0x2000: 11 00 00 00 63 00 00 00
+//	offset 44  02 00 00 00  out count    2
+//	offset 48  00 00 00 00  flags        none
+//	offset 52  00 00 00 3f  temperature  0.5
+//	offset 56  00 00 00 00  force        none
+//	offset 60  00 00 00 00  force count  0
+const (
+	// StepSize is the size of the struct and the value of its first field.
+	// A later minor version may append fields; a guest reads those below the
+	// size that it finds.
+	StepSize = 64
+
+	// StepBytes: input, StepSize of the host.
+	StepBytes = 0
+	// StepTokens: input, pointer to the u32 ids of the whole sequence, prompt
+	// and then output. It may move from one call to the next.
+	StepTokens = 4
+	// StepTokenCount: input, number of those ids, which is the position of the
+	// token to be chosen.
+	StepTokenCount = 8
+	// StepPromptCount: input, how many of them are the prompt.
+	StepPromptCount = 12
+	// StepNewCount: input, how many of them, at the end, the last call did not
+	// have yet. 0 in the first call, then 1, more after forced tokens, never
+	// more than MaxForced.
+	StepNewCount = 16
+	// StepView: input, pointer to the most likely tokens, [ViewEntrySize]
+	// bytes each, by falling logit, ties by rising id; 0 unless the
+	// description needs "topk:N".
+	StepView = 20
+	// StepViewCount: input, number of entries, min(N, vocab_size).
+	StepViewCount = 24
+	// StepRow: input, pointer to vocab_size f32 logits; 0 unless the
+	// description needs "row". Logits are those before temperature, after the
+	// request's penalties and the plugins before this one. A token forbidden
+	// so far has -Inf.
+	StepRow = 28
+	// StepRowCount: input, vocab_size, or 0 when there is no row.
+	StepRowCount = 32
+
+	// StepMode: output, one of [ModePass] to [ModeRow].
+	StepMode = 36
+	// StepOut: output, pointer to the array that the mode calls for, aligned
+	// to 4. After StatusFailed: pointer to the text.
+	StepOut = 40
+	// StepOutCount: output, number of entries (not bytes). After StatusFailed:
+	// bytes of the text.
+	StepOutCount = 44
+	// StepFlags: output, [FlagOnly] and [FlagStop].
+	StepFlags = 48
+	// StepTemperature: output, f32 temperature of this step alone; NaN leaves
+	// the request's, 0 takes the most likely token. Negative or infinite is a
+	// fault.
+	StepTemperature = 52
+	// StepForce: output, pointer to u32 ids: the token at this position and
+	// those after it. The guest is called again when the last of them is in
+	// the sequence. They win over mode and temperature; a token that a grammar
+	// forbids is a fault.
+	StepForce = 56
+	// StepForceCount: output, number of ids, at most [MaxForced]; 0 = none.
+	StepForceCount = 60
+)
+
+// Modes of a step's result, cheapest first. A mode that the description does
+// not list is a fault, as is any id >= vocab_size, a NaN, a +Inf, or a result
+// that leaves no token allowed.
+const (
+	// ModePass changes nothing. Needs no declaration.
+	ModePass = 0
+	// ModeAllow: out is u32 ids; all others are denied. Two ids 5 and 258:
+	//
+	//	05 00 00 00 02 01 00 00   out count 2
+	ModeAllow = 1
+	// ModeDeny: out is u32 ids, which are denied.
+	ModeDeny = 2
+	// ModeSparse: out is entries of u32 id and f32 bias, [SparseEntrySize]
+	// bytes each; the bias is added to the logit, -Inf denies. Entries of the
+	// same id add up. Token 5 by +1.5 and token 258 denied:
+	//
+	//	05 00 00 00 00 00 c0 3f 02 01 00 00 00 00 80 ff   out count 2
+	ModeSparse = 3
+	// ModeBitmask: out is u32 words, as many as [MaskWords] of the vocabulary;
+	// token t is denied unless bit t%32 of word t/32 is 1. Bits past the
+	// vocabulary count for nothing. Tokens 0, 5 and 33 of a vocabulary of 40:
+	//
+	//	21 00 00 00 02 00 00 00   out count 2
+	ModeBitmask = 4
+	// ModeView: out is entries as in the view, mostly the view itself edited
+	// in place: each id's logit is set to the entry's, -Inf denies. An id
+	// stands in it once. Needs "topk:N". Token 9 set to 2.0:
+	//
+	//	09 00 00 00 00 00 00 40   out count 1
+	ModeView = 5
+	// ModeRow: out is the row, edited in place: out count is the row's.
+	// Needs "row".
+	ModeRow = 6
+)
+
+// Flags of a step's result.
+const (
+	// FlagOnly, with ModeSparse and ModeView: tokens not named by an entry are
+	// denied. With any other mode it is a fault.
+	FlagOnly = 1
+	// FlagStop: the sequence ends at this position, whatever the other outputs
+	// say. The host may do so by choosing a token that ends it.
+	FlagStop = 2
+)
+
+// Results of tgi_logits_process.
+const (
+	// StatusOK: the outputs hold.
+	StatusOK = 0
+	// StatusFailed: the guest cannot go on; StepOut and StepOutCount hold the
+	// text, in bytes. Any other value is a fault as well.
+	StatusFailed = 1
+)
+
+// Layouts of arrays, in bytes.
+const (
+	// ViewEntrySize: u32 id, f32 logit.
+	ViewEntrySize = 8
+	// SparseEntrySize: u32 id, f32 bias.
+	SparseEntrySize = 8
+	// CandidateSize: u32 id, f32 logit, f32 logprob (natural logarithm of the
+	// probability among the candidates before they were cut to the number
+	// asked for). Token 258 with logit 1.5 and probability 1/2:
+	//
+	//	02 01 00 00 00 00 c0 3f 18 72 31 bf
+	CandidateSize = 12
+	// CandidateID, CandidateLogit and CandidateLogprob are offsets in it.
+	CandidateID      = 0
+	CandidateLogit   = 4
+	CandidateLogprob = 8
+)
+
+// Limits that the host checks.
+const (
+	// MaxForced is the greatest count of forced tokens of one step.
+	MaxForced = 256
+	// MaxView is the greatest N of "topk:N".
+	MaxView = 4096
+	// MaxCandidates is the greatest "candidates" of a sampler, and
+	// DefaultCandidates what one gets that does not say.
+	MaxCandidates     = 65536
+	DefaultCandidates = 1024
+	// MaxDescription is the greatest description, in bytes.
+	MaxDescription = 65536
+	// MaxText: error and log texts are cut here, in bytes.
+	MaxText = 4096
+	// Alignment of what tgi_alloc and tgi_logits_step return, in bytes.
+	Alignment = 16
+)
+
+// Names of "modes" in the description. ModeNames is indexed by mode; stop,
+// force and temperature are outputs beside the mode and are declared too.
+const (
+	NameStop        = "stop"
+	NameForce       = "force"
+	NameTemperature = "temperature"
+)
+
+// ModeNames are the names of modes in the description, by mode.
+var ModeNames = [...]string{"pass", "allow", "deny", "sparse", "bitmask", "topk", "row"}
+
+// Values of "needs" in the description. NeedsTopK is followed by a number
+// from 1 to [MaxView], as in "topk:64".
+const (
+	NeedsNone = "none"
+	NeedsTopK = "topk:"
+	NeedsRow  = "row"
+)
+
+// MaskWords is the number of u32 words of a bitmask over vocab tokens:
+// 32 -> 1, 33 -> 2, 128256 -> 4008.
+func MaskWords(vocab uint32) uint32 { return uint32((uint64(vocab) + 31) / 32) }
