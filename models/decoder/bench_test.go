@@ -1,0 +1,77 @@
+package decoder
+
+import (
+	"math/rand/v2"
+	"path/filepath"
+	"testing"
+
+	"tgi/models"
+	"tgi/models/hf"
+	"tgi/models/synth"
+	"tgi/runtime/llm"
+	"tgi/runtime/ort"
+)
+
+// BenchmarkForward times the graph alone, without a scheduler, sampler or
+// server, on a random checkpoint of a public shape:
+//
+//	go test ./models/decoder -run '^$' -bench 'Forward/smollm2-135m/int4'
+func BenchmarkForward(b *testing.B) {
+	for _, shape := range synth.Shapes() {
+		b.Run(shape, func(b *testing.B) {
+			dir := filepath.Join(b.TempDir(), shape)
+			if err := synth.Write(dir, shape, 1); err != nil {
+				b.Fatal(err)
+			}
+			for _, w := range []models.Weights{models.Int4, models.Int8, models.FP32} {
+				b.Run(string(w), func(b *testing.B) { benchmarkWeights(b, dir, w) })
+			}
+		})
+	}
+}
+
+func benchmarkWeights(b *testing.B, dir string, w models.Weights) {
+	const past = 128
+	ck, err := hf.Open(dir)
+	if err != nil {
+		b.Fatal(err)
+	}
+	defer ck.Close()
+	r, path := buildTo(b, ck, Options{Weights: w})
+	m := runModel(b, r, path, 16*(past/ort.BlockSize+1))
+	for _, c := range []struct {
+		name               string
+		rows, tokens, past int
+	}{{"decode1", 1, 1, past}, {"decode4", 4, 1, past}, {"decode16", 16, 1, past}, {"prefill256", 1, 256, 0}} {
+		b.Run(c.name, func(b *testing.B) {
+			step := syntheticStep(c.rows, c.tokens, c.past, r.Arch.Vocab)
+			for b.Loop() {
+				if _, err := m.model.Forward(step); err != nil {
+					b.Fatal(err)
+				}
+			}
+			b.ReportMetric(float64(c.rows*c.tokens*b.N)/b.Elapsed().Seconds(), "tok/s")
+		})
+	}
+}
+
+// syntheticStep feeds tokens to rows that have past tokens each, and asks for
+// the logits of each row's last token.
+func syntheticStep(rows, tokens, past, vocab int) *llm.Step {
+	r := rand.New(rand.NewPCG(1, 1))
+	s := &llm.Step{CuSeqlens: []int32{0}, MaxBlocks: (past + tokens + ort.BlockSize - 1) / ort.BlockSize}
+	for row := range rows {
+		first := row * s.MaxBlocks
+		for i := range s.MaxBlocks {
+			s.BlockTable = append(s.BlockTable, int32(first+i))
+		}
+		for pos := past; pos < past+tokens; pos++ {
+			s.Tokens = append(s.Tokens, llm.Token(r.IntN(vocab)))
+			s.SlotMapping = append(s.SlotMapping, int32(first*ort.BlockSize+pos))
+		}
+		s.PastLens = append(s.PastLens, int32(past))
+		s.CuSeqlens = append(s.CuSeqlens, int32(len(s.Tokens)))
+		s.LogitRows = append(s.LogitRows, int32(len(s.Tokens)-1))
+	}
+	return s
+}
