@@ -35,11 +35,12 @@ type Options struct {
 	// MaxLen bounds the tokens of a sequence (the positions the model knows).
 	MaxLen int
 	// Blocks is the number of cache blocks of BlockSize tokens. Their memory,
-	// Blocks * CacheBytes(1 block), is taken from the system as it is first used.
+	// BlockBytes() each, is taken from the system as it is first used.
 	Blocks int
 	// Threads that a step runs on; 0 is Threads().
 	Threads int
-	Spin    Spin
+	// Spin says whether these threads wait for work actively.
+	Spin Spin
 }
 
 // BlockBytes returns the memory of one cache block over all layers.
@@ -65,6 +66,9 @@ func (o Options) check() error {
 		if v.value < 1 || v.value > v.max {
 			return fmt.Errorf("option %s is %d, must be between 1 and %d", v.name, v.value, v.max)
 		}
+	}
+	if o.HeadDim%8 != 0 {
+		return fmt.Errorf("option HeadDim is %d, must be a multiple of 8", o.HeadDim)
 	}
 	if o.Threads < 0 || o.Threads > 1024 {
 		return fmt.Errorf("option Threads is %d, must be between 0 and 1024", o.Threads)

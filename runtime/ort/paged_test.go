@@ -213,7 +213,7 @@ func TestForwardRefusesBadSteps(t *testing.T) {
 		"row 0: CuSeqlens gives it tokens 0 to 99": func(s *llm.Step) { s.CuSeqlens[1] = 99 },
 		"BlockTable has 3 entries":                 func(s *llm.Step) { s.BlockTable = s.BlockTable[:3] },
 		"SlotMapping has 0 entries":                func(s *llm.Step) { s.SlotMapping = nil },
-		"Tokens[3] is 37":                          func(s *llm.Step) { s.Tokens[3] = 37 },
+		"token 3 is 37":                            func(s *llm.Step) { s.Tokens[3] = 37 },
 		"row 1: PastLens is -1":                    func(s *llm.Step) { s.PastLens[1] = -1 },
 		"row 1: PastLens is 32":                    func(s *llm.Step) { s.PastLens[1] = 32 },
 		"row 0: BlockTable[1] is 64":               func(s *llm.Step) { s.BlockTable[1] = 64 },
@@ -251,6 +251,7 @@ func TestOpenRefuses(t *testing.T) {
 	for want, change := range map[string]func(o *Options){
 		"option Layers is 0":              func(o *Options) { o.Layers = 0 },
 		"option HeadDim is 264":           func(o *Options) { o.HeadDim = 264 },
+		"option HeadDim is 12, must be":   func(o *Options) { o.HeadDim = 12 },
 		"option Threads is -1":            func(o *Options) { o.Threads = -1 },
 		"input \"k_cache.2\" is missing":  func(o *Options) { o.Layers = 3 },
 		"input \"k_cache.1\" is none":     func(o *Options) { o.Layers = 1 },

@@ -25,7 +25,7 @@ func checkStep(s *llm.Step, o Options) error {
 	}
 	for i, t := range s.Tokens {
 		if int64(t) >= int64(o.Vocab) {
-			return fmt.Errorf("Tokens[%d] is %d, the vocabulary has %d", i, t, o.Vocab)
+			return fmt.Errorf("token %d is %d, the vocabulary has %d", i, t, o.Vocab)
 		}
 	}
 	for b := range rows {

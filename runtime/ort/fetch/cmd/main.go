@@ -1,4 +1,4 @@
-// Command ortfetch puts the ONNX Runtime library into the cache folder and
+// Command cmd puts the ONNX Runtime library into the cache folder and
 // prints its path. The environment variable TGI_ORT_ARCHIVE names a package
 // that was downloaded already, TGI_CACHE another cache folder.
 package main
@@ -22,7 +22,7 @@ func main() {
 	})
 	stop()
 	if err != nil {
-		fmt.Fprintln(os.Stderr, "ortfetch:", err)
+		fmt.Fprintln(os.Stderr, "ort:", err)
 		os.Exit(1)
 	}
 	fmt.Println(path)
