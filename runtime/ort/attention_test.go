@@ -375,6 +375,7 @@ func TestAttentionMatchesDefinition(t *testing.T) {
 		{heads: 4, kvHeads: 4, headSize: 64, half: 32, packed: true},
 		{heads: 9, kvHeads: 3, headSize: 64, half: 32, packed: true},
 		{heads: 14, kvHeads: 2, headSize: 64, half: 32},
+		{heads: 8, kvHeads: 2, headSize: 64, half: 32, norm: true},
 		{heads: 8, kvHeads: 1, headSize: 32, half: 8, packed: true},
 		{heads: 5, kvHeads: 1, headSize: 80, half: 10, interleaved: true},
 		{heads: 6, kvHeads: 1, headSize: 96, window: 40, half: 48, packed: true},
