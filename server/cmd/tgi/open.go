@@ -7,6 +7,7 @@ import (
 	"io/fs"
 	"path/filepath"
 	"slices"
+	"time"
 
 	"tgi/models"
 	"tgi/models/demo"
@@ -25,6 +26,9 @@ const demoName = "tgi-demo"
 // autoFP32 is the number of parameters up to which weights "auto" stays with
 // 32-bit floats: there the model is read from memory quickly enough anyway.
 const autoFP32 = 250e6
+
+// progressEvery is how often a long conversion says how far it is.
+const progressEvery = 2 * time.Second
 
 // instance is a model that is ready to serve. Its parts were opened in the
 // order of the fields; Close closes them backwards.
@@ -79,11 +83,11 @@ func (in *instance) prepare(ctx context.Context, m config.Model, say func(string
 		return nil, err
 	}
 	opt := store.Options{Weights: weightsFor(m.Weights, ckpt.Config)}
-	percent := int64(-1)
+	last := time.Now()
 	opt.Progress = func(done, total int64) {
-		if p := 10 * done / max(total, 1); p != percent {
-			percent = p
-			say("converting to %s: %d%%", opt.Weights, 10*p)
+		if time.Since(last) >= progressEvery {
+			last = time.Now()
+			say("converting to %s: %d%%", opt.Weights, 100*done/max(total, 1))
 		}
 	}
 	opt.Converted = func(c store.Conversion) {
