@@ -136,7 +136,11 @@ func list(ts []Type) string {
 //	    room of size bytes, aligned to 16, for the host to write to; 0 = none
 //	    left. It stays the host's for the life of the instance; nobody frees
 //	    it. Size 0 gives any pointer but 0.
-//	tgi_describe() -> packed JSON, see Description in README.md
+//	tgi_describe() -> packed JSON object: "name", "version", "doc" (strings),
+//	    "kinds" (array of [KindLogits], [KindSampler]), "modes" (array of
+//	    [ModeNames] and [NameStop] ...), "needs" (array, see [NeedsTopK]),
+//	    "candidates" (number, of a sampler), "params" (JSON Schema, for people).
+//	    name and kinds must be there; unknown members are ignored.
 //	tgi_init(config pointer, config bytes) -> packed error text, 0 = accepted
 //	    config is the JSON object of [plugin.config], {} where there is none.
 //	    The vocabulary can be asked for. Called once, before the snapshot.
@@ -432,10 +436,10 @@ const (
 // ModeNames are the names of modes in the description, by mode.
 var ModeNames = [...]string{"pass", "allow", "deny", "sparse", "bitmask", "topk", "row"}
 
-// Values of "needs" in the description. NeedsTopK is followed by a number
-// from 1 to [MaxView], as in "topk:64".
+// Values in "needs" of the description. NeedsTopK is followed by a number
+// from 1 to [MaxView], as in "topk:64". A guest that needs neither may run
+// while the model still computes the logits.
 const (
-	NeedsNone = "none"
 	NeedsTopK = "topk:"
 	NeedsRow  = "row"
 )
