@@ -1,7 +1,8 @@
 package hf
 
 import (
-	"fmt"
+	"maps"
+	"slices"
 	"strings"
 )
 
@@ -72,9 +73,7 @@ var families = map[string]family{
 }
 
 // Architectures lists the supported classes for error texts and documentation.
-func Architectures() []string {
-	return []string{"LlamaForCausalLM", "MistralForCausalLM", "Qwen2ForCausalLM", "Qwen3ForCausalLM"}
-}
+func Architectures() []string { return slices.Sorted(maps.Keys(families)) }
 
 // ParseConfig reads config.json. Its errors wrap ErrConfig.
 func ParseConfig(data []byte) (Config, error) {
@@ -251,9 +250,4 @@ func (o *object) layerTypes(layers int) []string {
 		}
 	}
 	return types
-}
-
-// String tells the architecture in one line.
-func (c Config) String() string {
-	return fmt.Sprintf("%s, %d layers, hidden %d, %d heads over %d, vocabulary %d", c.Architecture, c.Layers, c.Hidden, c.Heads, c.KVHeads, c.Vocab)
 }

@@ -87,7 +87,7 @@ func TestConfigsOfAllFamilies(t *testing.T) {
 		{"qwen3", "Qwen3ForCausalLM", nil, func(c *Config) { c.QKNorm, c.HeadDim = true, 128 }},
 		{"qwen3 bias", "Qwen3ForCausalLM", fields{"attention_bias": true, "head_dim": 32}, func(c *Config) { c.QKNorm, c.HeadDim, c.QKVBias, c.OutBias = true, 32, true, true }},
 		{"unknown but inert", "LlamaForCausalLM", fields{"my_note": "x", "my_flag": false, "my_list": []int{}, "my_object": fields{}, "my_null": nil}, func(c *Config) {}},
-		{"neutral values", "LlamaForCausalLM", fields{"pretraining_tp": 1, "partial_rotary_factor": json.RawMessage("1.0"), "rope_interleaved": false, "quantization_config": nil}, func(c *Config) {}},
+		{"neutral values", "LlamaForCausalLM", fields{"_private_number": 7, "pretraining_tp": 1, "partial_rotary_factor": json.RawMessage("1.0"), "rope_interleaved": false, "quantization_config": nil}, func(c *Config) {}},
 	}
 	for _, c := range cases {
 		t.Run(c.name, func(t *testing.T) {

@@ -8,7 +8,8 @@
 // A key of config.json is in one of four lists. Keys that are read decide the
 // graph. Keys that are refused change the numbers in a way that the graph
 // builder does not know; they fail unless their value is the neutral one.
-// Ignored keys have no effect on inference. All other keys are unknown: an
+// Ignored keys have no effect on inference, nor have those that begin with an
+// underscore, which transformers keeps for its own books. All other keys are unknown: an
 // unknown key passes when its value cannot carry a numeric setting (null,
 // false, a string, an empty list or object) and fails otherwise, because a
 // model that quietly computes something else is worse than one that does not

@@ -2,7 +2,8 @@ package hf
 
 import (
 	"encoding/json"
-	"sort"
+	"maps"
+	"slices"
 	"strings"
 )
 
@@ -13,6 +14,7 @@ var refused = map[string]struct {
 	reason  string
 }{
 	"quantization_config":      {nil, "checkpoints that are already quantised cannot be read, use the original weights"},
+	"quantization":             {nil, "checkpoints that are already quantised cannot be read, use the original weights"},
 	"compression_config":       {nil, "compressed checkpoints cannot be read, use the original weights"},
 	"pretraining_tp":           {[]string{"1", "0"}, "weights split for tensor parallelism are not supported"},
 	"attn_logit_softcapping":   {nil, "soft capping of attention scores is not supported"},
@@ -48,20 +50,19 @@ var refused = map[string]struct {
 // ignored lists keys with no effect on the logits: bookkeeping, training
 // settings, defaults of generation, and names of other tools.
 var ignored = setOf(`
-	_name_or_path architectures model_type transformers_version torch_dtype dtype use_cache
-	initializer_range attention_dropout hidden_dropout resid_pdrop embd_pdrop rms_norm_eps_training
+	architectures model_type transformers_version torch_dtype dtype use_cache
+	initializer_range attention_dropout hidden_dropout resid_pdrop embd_pdrop
 	pad_token_id sep_token_id decoder_start_token_id unk_token_id
-	auto_map custom_pipelines is_llama_config transformers.js_config onnx_config unsloth_fixed unsloth_version
-	_attn_implementation _attn_implementation_autoset attn_implementation use_flash_attn use_flash_attn_2
+	auto_map is_llama_config transformers.js_config onnx_config unsloth_fixed unsloth_version
+	attn_implementation use_flash_attn use_flash_attn_2 use_flash_attention_2
 	max_sequence_length model_max_length seq_length original_max_position_embeddings
 	output_attentions output_hidden_states output_scores return_dict return_dict_in_generate torchscript
 	use_bfloat16 tf_legacy_loss problem_type id2label label2id num_labels finetuning_task task_specific_params
-	tokenizer_class prefix is_decoder cross_attention gradient_checkpointing
+	tokenizer_class prefix is_decoder gradient_checkpointing
 	do_sample temperature top_k top_p typical_p num_beams num_beam_groups diversity_penalty early_stopping
 	length_penalty repetition_penalty encoder_no_repeat_ngram_size no_repeat_ngram_size max_length min_length
 	num_return_sequences bad_words_ids begin_suppress_tokens suppress_tokens exponential_decay_length_penalty
 	forced_bos_token_id forced_eos_token_id remove_invalid_values tie_encoder_decoder
-	z_loss pretraining_dataset parallel_attn_training
 `)
 
 func setOf(words string) map[string]bool {
@@ -74,21 +75,16 @@ func setOf(words string) map[string]bool {
 
 // checkRest judges the keys that nothing has read; see the package comment.
 func (o *object) checkRest(architecture string) {
-	keys := make([]string, 0, len(o.values))
-	for k := range o.values {
-		keys = append(keys, k)
-	}
-	sort.Strings(keys)
-	for _, k := range keys {
+	for _, k := range slices.Sorted(maps.Keys(o.values)) {
 		v := o.values[k]
-		if o.read[k] || ignored[k] || inert(v) {
+		if o.read[k] || ignored[k] || strings.HasPrefix(k, "_") || inert(v) {
 			continue
 		}
 		r, known := refused[k]
 		switch {
 		case !known:
 			o.fail(k, "%s is unknown for %s and may change what the model computes", show(v), architecture)
-		case !contains(r.neutral, string(v)):
+		case !slices.Contains(r.neutral, string(v)):
 			o.fail(k, "%s: %s", show(v), r.reason)
 		}
 	}
@@ -102,13 +98,4 @@ func inert(v json.RawMessage) bool {
 	default:
 		return strings.HasPrefix(s, `"`)
 	}
-}
-
-func contains(list []string, s string) bool {
-	for _, x := range list {
-		if x == s {
-			return true
-		}
-	}
-	return false
 }

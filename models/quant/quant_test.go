@@ -188,3 +188,54 @@ func BenchmarkRows(b *testing.B) {
 		})
 	}
 }
+
+// echo is a model whose likeliest token is the one it was given, or the one
+// after it where off says so.
+type echo struct {
+	vocab int
+	off   map[uint32]bool
+	seen  []uint32
+	short bool
+}
+
+func (e *echo) Logits(tokens []uint32) ([]float32, error) {
+	if len(tokens) > 16 {
+		return nil, fmt.Errorf("%d tokens at once", len(tokens))
+	}
+	e.seen = append(e.seen, tokens...)
+	out := make([]float32, len(tokens)*e.vocab)
+	for i, t := range tokens {
+		if e.off[t] {
+			t++
+		}
+		out[i*e.vocab+int(t)] = 3
+	}
+	if e.short {
+		out = out[1:]
+	}
+	return out, nil
+}
+
+func TestCompareWalksTheTextOnce(t *testing.T) {
+	var tokens []uint32
+	for i := range uint32(40) {
+		tokens = append(tokens, i)
+	}
+	a, b := &echo{vocab: 50}, &echo{vocab: 50, off: map[uint32]bool{0: true, 16: true, 39: true, 20: true}}
+	got, err := Compare(a, b, tokens, 50)
+	if err != nil {
+		t.Fatal(err)
+	}
+	if !slices.Equal(a.seen, tokens) || !slices.Equal(b.seen, tokens) {
+		t.Errorf("models saw %v and %v", a.seen, b.seen)
+	}
+	if got.Positions != 40 || math.Abs(got.Top1()-0.9) > 1e-12 {
+		t.Errorf("%v", got)
+	}
+	if _, err := Compare(a, &echo{vocab: 50, short: true}, tokens, 50); err == nil || !strings.Contains(err.Error(), "799 logits") {
+		t.Errorf("missing logits gave %v", err)
+	}
+	if _, err := Compare(&echo{vocab: 7}, &echo{vocab: 7}, []uint32{1}, 50); err == nil {
+		t.Error("logits of another width were accepted")
+	}
+}
