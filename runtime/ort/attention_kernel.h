@@ -86,9 +86,10 @@ PA_TARGET static void PA_NAME(write)(const struct pa_call *c, int64_t from, int6
 }
 
 // scores of nb blocks of keys for rt query rows: out[i][16*b+p]. The queries
-// lie [head_size][rt].
-PA_INLINE void PA_NAME(scores)(const int rt, const int nb, const float *q, const float *const *keys, int hd,
-                               float (*out)[PA_CHUNK]) {
+// lie [head_size][rt]. The blocks ahead are fetched meanwhile: blocks lie
+// scattered, so the processor does not foresee the next one.
+PA_INLINE void PA_NAME(scores)(const int rt, const int nb, const float *q, const float *const *keys,
+                               const float *const *ahead, int hd, float (*out)[PA_CHUNK]) {
 	enum { PER = PA_BLOCK / PA_W };
 	vf acc[8][4 * PER];
 	PA_UNROLL for (int i = 0; i < rt; i++) {
@@ -97,6 +98,7 @@ PA_INLINE void PA_NAME(scores)(const int rt, const int nb, const float *q, const
 	for (int d = 0; d < hd; d++) {
 		vf k[4 * PER];
 		PA_UNROLL for (int j = 0; j < nb * PER; j++) k[j] = v_load(keys[j / PER] + d * PA_BLOCK + (j % PER) * PA_W);
+		PA_UNROLL for (int j = 0; j < nb; j++) __builtin_prefetch(ahead[j] + d * PA_BLOCK);
 		PA_UNROLL for (int i = 0; i < rt; i++) {
 			const vf x = v_set(q[d * rt + i]);
 			PA_UNROLL for (int j = 0; j < nb * PER; j++) acc[i][j] = v_fma(k[j], x, acc[i][j]);
@@ -152,9 +154,11 @@ PA_INLINE void PA_NAME(values)(const int rt, const int n, const int half, float 
 	for (int p = begin; p < end;) {
 		const int stop = (p / PA_BLOCK + 1) * PA_BLOCK < end ? (p / PA_BLOCK + 1) * PA_BLOCK : end;
 		const float *v = values[p / PA_BLOCK] + (p % PA_BLOCK) * hd + x;
+		const int64_t ahead = stop < end ? values[stop / PA_BLOCK] - values[p / PA_BLOCK] : 0;
 		for (; p < stop; p++, v += hd) {
 			vf y[4];
 			PA_UNROLL for (int j = 0; j < n; j++) y[j] = half ? v_load_half(v) : v_load(v + j * PA_W);
+			PA_UNROLL for (int j = 0; j < n; j += 16 / PA_W) __builtin_prefetch(v + ahead + j * PA_W);
 			PA_UNROLL for (int i = 0; i < rt; i++) {
 				const vf a = v_set(w[i][p]);
 				PA_UNROLL for (int j = 0; j < n; j++) acc[i][j] = v_fma(y[j], a, acc[i][j]);
@@ -187,10 +191,12 @@ PA_INLINE void PA_NAME(tile_of)(const int rt, const struct PA_NAME(tile) *t) {
 	const int hd = t->head_size, stride = pa_stride(hd);
 	const int first = t->begin / PA_BLOCK, last = (t->end + PA_BLOCK - 1) / PA_BLOCK;
 	int b = first;
-	for (; b + PA_KBLOCKS(rt) <= last; b += PA_KBLOCKS(rt))
-		PA_NAME(scores)(rt, PA_KBLOCKS(rt), t->q, t->keys + b, hd, (float (*)[PA_CHUNK])(s[0] + b * PA_BLOCK));
+	for (; b + PA_KBLOCKS(rt) <= last; b += PA_KBLOCKS(rt)) {
+		const float *const *ahead = t->keys + (b + 2 * PA_KBLOCKS(rt) <= last ? b + PA_KBLOCKS(rt) : b);
+		PA_NAME(scores)(rt, PA_KBLOCKS(rt), t->q, t->keys + b, ahead, hd, (float (*)[PA_CHUNK])(s[0] + b * PA_BLOCK));
+	}
 	for (; b < last; b++)
-		PA_NAME(scores)(rt, 1, t->q, t->keys + b, hd, (float (*)[PA_CHUNK])(s[0] + b * PA_BLOCK));
+		PA_NAME(scores)(rt, 1, t->q, t->keys + b, t->keys + b, hd, (float (*)[PA_CHUNK])(s[0] + b * PA_BLOCK));
 	for (int i = 0; i < rt; i++) {
 		float *tail = t->out + i * stride + hd;
 		PA_NAME(softmax)(s[i], first * PA_BLOCK, last * PA_BLOCK, t->lo[i], t->hi[i], tail, tail + 1);
