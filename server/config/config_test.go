@@ -93,14 +93,14 @@ func TestPrecedence(t *testing.T) {
 	if err := os.WriteFile(file, []byte("[server]\nport = 1\nhostname = \"file\"\npayload_limit = 7\n"), 0o600); err != nil {
 		t.Fatal(err)
 	}
-	environ := map[string]string{"PORT": "2", "HOSTNAME": "env", "MODEL_ID": "", "MAX_INPUT_TOKENS": "9", "TGI_CONFIG": file}
+	environ := map[string]string{"PORT": "2", "HOSTNAME": "10.1.2.3", "MODEL_ID": "", "MAX_INPUT_TOKENS": "9", "TGI_CONFIG": file}
 	lookup := func(name string) (string, bool) { v, ok := environ[name]; return v, ok }
 	c, rest, err := Load([]string{"--port", "3", "word", "--api-key=a,b", "--waiting-served-ratio", "1.5", "--graceful-termination-timeout", "5", "--", "--port"}, lookup)
 	if err != nil {
 		t.Fatal(err)
 	}
 	want := Default()
-	want.Server.Port, want.Server.Hostname, want.Server.PayloadLimit = 3, "env", 7
+	want.Server.Port, want.Server.Hostname, want.Server.PayloadLimit = 3, "10.1.2.3", 7
 	want.Limits.MaxInputTokens, want.Limits.WaitingServedRatio = 9, 1.5
 	want.Server.APIKeys = []string{"a", "b"}
 	want.Server.GracefulTerminationTimeout = 5 * second
@@ -222,6 +222,18 @@ func TestSizes(t *testing.T) {
 		if err := z.UnmarshalText([]byte(text)); err == nil {
 			t.Errorf("%q was accepted as %d", text, z)
 		}
+	}
+}
+
+// TestHostnameOfTheMachine: container engines set HOSTNAME to a name that is no
+// address to listen on.
+func TestHostnameOfTheMachine(t *testing.T) {
+	lookup := func(name string) (string, bool) { return "pod-7f9c", name == "HOSTNAME" }
+	if c, _, err := Load([]string{"--config", rootFile}, lookup); err != nil || c.Server.Hostname != Default().Server.Hostname {
+		t.Errorf("from the environment: %q, %v", c.Server.Hostname, err)
+	}
+	if c, _, err := Load([]string{"--config", rootFile, "--hostname", "localhost"}, lookup); err != nil || c.Server.Hostname != "localhost" {
+		t.Errorf("from a flag: %q, %v", c.Server.Hostname, err)
 	}
 }
 

@@ -5,6 +5,7 @@ import (
 	"errors"
 	"fmt"
 	"io"
+	"net"
 	"os"
 	"slices"
 	"strconv"
@@ -29,6 +30,7 @@ type setting struct {
 
 var settings = []setting{
 	{"model-id", "model.path", "folder of the model to serve; none is the embedded demo", func(c *Config) any { return &c.Model.Path }},
+	{"weights", "model.weights", "auto, fp32, int8 or int4", func(c *Config) any { return &c.Model.Weights }},
 	{"hostname", "server.hostname", "address to listen on", func(c *Config) any { return &c.Server.Hostname }},
 	{"port", "server.port", "port to listen on", func(c *Config) any { return &c.Server.Port }},
 	{"api-key", "server.api_keys", "keys that let requests in, separated by commas", func(c *Config) any { return &c.Server.APIKeys }},
@@ -82,7 +84,7 @@ func Load(args []string, lookup func(string) (string, bool)) (Config, []string, 
 		name, value, ok := s.flag, "", false
 		if value, ok = given[s.flag]; ok {
 			name = "--" + s.flag
-		} else if value, ok = lookup(env(s.flag)); ok && value != "" {
+		} else if value, ok = lookup(env(s.flag)); ok && value != "" && !foreign(s.flag, value) {
 			name = env(s.flag)
 		} else {
 			continue
@@ -92,6 +94,13 @@ func Load(args []string, lookup func(string) (string, bool)) (Config, []string, 
 		}
 	}
 	return c, rest, c.Validate()
+}
+
+// foreign reports whether an environment variable was set by somebody else:
+// container engines and shells set HOSTNAME to the machine's name, which is no
+// address to listen on. TGI passes over it too.
+func foreign(flag, value string) bool {
+	return flag == "hostname" && net.ParseIP(value) == nil
 }
 
 // readFile reads the file that a flag or the environment names, or else the

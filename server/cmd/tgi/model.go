@@ -7,7 +7,6 @@ import (
 	"io"
 	"strings"
 
-	"tgi/models/hf"
 	"tgi/models/synth"
 )
 
@@ -51,22 +50,16 @@ func modelInfo(args []string, stdout io.Writer) error {
 	if len(args) == 1 {
 		path = args[0]
 	}
-	fsys, name, err := checkpointFS(path)
+	src, err := describe(path)
 	if err != nil {
 		return err
 	}
-	var c *hf.Checkpoint
-	if fsys != nil {
-		c, err = hf.DescribeFS(fsys, name)
-	} else {
-		c, err = hf.Describe(name)
-	}
-	if err != nil {
-		return err
-	}
-	fmt.Fprintf(stdout, "%s: %s\n", c.Name, c.Config)
+	c := src.ckpt
+	m := c.Config
+	fmt.Fprintf(stdout, "%s: %s, %d layers of %d, %d heads over %d of %d, %d tokens, %d positions\n",
+		c.Name, m.Architecture, m.Layers, m.Hidden, m.Heads, m.KVHeads, m.HeadDim, m.Vocab, m.MaxPositions)
 	fmt.Fprintf(stdout, "about %.0fM parameters, end-of-sequence ids %v, %d chat templates\n",
-		paramsOf(c.Config)/1e6, c.EOS(), len(c.Tokenizer.ChatTemplates))
+		paramsOf(m)/1e6, c.EOS(), len(c.Tokenizer.ChatTemplates))
 	return nil
 }
 

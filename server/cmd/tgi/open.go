@@ -34,7 +34,6 @@ const progressEvery = 2 * time.Second
 // order of the fields; Close closes them backwards.
 type instance struct {
 	built     models.Built
-	template  bool // the checkpoint brings a chat template
 	tokenizer *token.Tokenizer
 	backend   *ort.Paged
 	engine    *engine.Engine
@@ -53,11 +52,16 @@ func open(ctx context.Context, cfg config.Config, obs engine.Observer, say func(
 		return nil, err
 	}
 	in := &instance{}
-	ckpt, err := in.prepare(ctx, cfg.Model, say)
+	src, err := describe(cfg.Model.Path)
 	if err != nil {
 		return nil, err
 	}
+	ckpt := src.ckpt
 	if err := in.loadTokenizer(ckpt); err != nil {
+		return nil, err
+	}
+	in.built, err = src.build(ctx, weightsFor(cfg.Model.Weights, ckpt.Config), in.tokenizer, say)
+	if err != nil {
 		return nil, err
 	}
 	if err := in.start(cfg, eosOf(ckpt, in.tokenizer), obs); err != nil {
@@ -67,60 +71,68 @@ func open(ctx context.Context, cfg config.Config, obs engine.Observer, say func(
 	return in, nil
 }
 
-// prepare finds the checkpoint and its built graph, converting it when the cache has none.
-func (in *instance) prepare(ctx context.Context, m config.Model, say func(string, ...any)) (*hf.Checkpoint, error) {
-	fsys, name, err := checkpointFS(m.Path)
-	if err != nil {
-		return nil, err
+// source is a checkpoint whose weights are not open yet.
+type source struct {
+	fsys fs.FS // nil for a folder on disk
+	name string
+	ckpt *hf.Checkpoint
+}
+
+// describe reads the JSON files of the folder at path, or of the embedded
+// model when path is empty.
+func describe(path string) (s source, err error) {
+	if path == "" {
+		s.fsys, s.name = demo.Checkpoint(), demoName
+		s.ckpt, err = hf.DescribeFS(s.fsys, s.name)
+		return s, err
 	}
-	var ckpt *hf.Checkpoint
-	if fsys != nil {
-		ckpt, err = hf.DescribeFS(fsys, name)
-	} else {
-		ckpt, err = hf.Describe(name)
+	if s.name, err = filepath.Abs(path); err != nil {
+		return s, err
 	}
-	if err != nil {
-		return nil, err
+	s.ckpt, err = hf.Describe(s.name)
+	return s, err
+}
+
+// prepare returns the built model, converting it when the cache has none.
+func (s source) prepare(ctx context.Context, opt store.Options) (models.Built, error) {
+	if s.fsys != nil {
+		return store.PrepareFS(ctx, s.fsys, s.name, opt)
 	}
-	opt := store.Options{Weights: weightsFor(m.Weights, ckpt.Config)}
-	last := time.Now()
+	return store.Prepare(ctx, s.name, opt)
+}
+
+// build is prepare for serving. It tells the progress of a conversion and what
+// that did to the weights and to the model's predictions.
+func (s source) build(ctx context.Context, w models.Weights, tok *token.Tokenizer, say func(string, ...any)) (models.Built, error) {
+	opt := store.Options{Weights: w}
+	last, converted := time.Now(), false
 	opt.Progress = func(done, total int64) {
 		if time.Since(last) >= progressEvery {
 			last = time.Now()
-			say("converting to %s: %d%%", opt.Weights, 100*done/max(total, 1))
+			say("converting to %s: %d%%", w, 100*done/max(total, 1))
 		}
 	}
 	opt.Converted = func(c store.Conversion) {
-		say("converted to %s in %.1fs%s", c.Built.Weights, c.Took.Seconds(), errorText(c))
+		converted = true
+		say("converted to %s in %.1fs", w, c.Took.Seconds())
+		if c.Error.Count() > 0 {
+			say("relative error of the weights: %.2f%%", 100*c.Error.Relative())
+		}
 	}
-	if fsys != nil {
-		in.built, err = store.PrepareFS(ctx, fsys, name, opt)
-	} else {
-		in.built, err = store.Prepare(ctx, name, opt)
+	b, err := s.prepare(ctx, opt)
+	if err != nil || !converted || w == models.FP32 {
+		return b, err
 	}
-	if err != nil {
-		return nil, err
+	text, err := agreement(ctx, b, tok, s.prepare)
+	switch {
+	case err != nil:
+		return b, fmt.Errorf("compare %s with fp32: %w", w, err)
+	case text == "":
+		say("not compared with fp32: the reference would take more than half of the available memory")
+	default:
+		say("compared with fp32: %s", text)
 	}
-	in.template = len(ckpt.Tokenizer.ChatTemplates) > 0
-	return ckpt, nil
-}
-
-// errorText tells what a conversion did to the weights.
-func errorText(c store.Conversion) string {
-	if c.Error.Count() == 0 {
-		return ""
-	}
-	return fmt.Sprintf(", relative error of the weights %.2f%%", 100*c.Error.Relative())
-}
-
-// checkpointFS returns the embedded model's files and name for an empty path,
-// and otherwise no file system and the folder's absolute path.
-func checkpointFS(path string) (fs.FS, string, error) {
-	if path != "" {
-		abs, err := filepath.Abs(path)
-		return nil, abs, err
-	}
-	return demo.Checkpoint(), demoName, nil
+	return b, nil
 }
 
 // weightsFor resolves the setting model.weights; config has checked its value.
