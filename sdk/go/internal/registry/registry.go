@@ -1,0 +1,123 @@
+// Package registry owns what a guest has registered: its description and the
+// kinds that it serves, each by closures that the kind's package makes.
+package registry
+
+import (
+	"strconv"
+	"unicode/utf8"
+)
+
+// Kind is one kind of plugin that the guest serves.
+type Kind struct {
+	Name       string
+	Modes      []string
+	Needs      []string
+	Candidates int
+	// Init gets the configuration, once.
+	Init func(config []byte) error
+	// Begin starts the sequence.
+	Begin func(params []byte, prompt []uint32) error
+}
+
+// Info describes the guest as a whole.
+type Info struct {
+	Name, Version, Doc string
+	// Params is a JSON Schema, or empty.
+	Params string
+}
+
+var (
+	info  Info
+	kinds []Kind
+)
+
+// Describe sets the description.
+func Describe(i Info) { info = i }
+
+// Add registers a kind; a kind registered twice is replaced.
+func Add(k Kind) {
+	for i := range kinds {
+		if kinds[i].Name == k.Name {
+			kinds[i] = k
+			return
+		}
+	}
+	kinds = append(kinds, k)
+}
+
+// Init hands the configuration to every kind, in the order of registration.
+func Init(config []byte) error {
+	for _, k := range kinds {
+		if err := k.Init(config); err != nil {
+			return err
+		}
+	}
+	return nil
+}
+
+// Begin starts a sequence of every kind: what validate does with an empty prompt.
+func Begin(params []byte, prompt []uint32) error {
+	for _, k := range kinds {
+		if err := k.Begin(params, prompt); err != nil {
+			return err
+		}
+	}
+	return nil
+}
+
+// Description is the JSON that tgi_describe returns.
+func Description() []byte {
+	b := append([]byte(nil), `{"name":`...)
+	b = appendString(b, info.Name)
+	b = append(b, `,"version":`...)
+	b = appendString(b, info.Version)
+	b = append(b, `,"doc":`...)
+	b = appendString(b, info.Doc)
+	var names, modes, needs []string
+	candidates := 0
+	for _, k := range kinds {
+		names = append(names, k.Name)
+		modes = append(modes, k.Modes...)
+		needs = append(needs, k.Needs...)
+		candidates = max(candidates, k.Candidates)
+	}
+	b = appendStrings(append(b, `,"kinds":`...), names)
+	b = appendStrings(append(b, `,"modes":`...), modes)
+	b = appendStrings(append(b, `,"needs":`...), needs)
+	if candidates > 0 {
+		b = strconv.AppendInt(append(b, `,"candidates":`...), int64(candidates), 10)
+	}
+	if info.Params != "" {
+		b = append(append(b, `,"params":`...), info.Params...)
+	}
+	return append(b, '}')
+}
+
+func appendStrings(b []byte, list []string) []byte {
+	b = append(b, '[')
+	for i, s := range list {
+		if i > 0 {
+			b = append(b, ',')
+		}
+		b = appendString(b, s)
+	}
+	return append(b, ']')
+}
+
+// appendString quotes s as JSON does. It stands here because encoding/json
+// would make every guest half as large again.
+func appendString(b []byte, s string) []byte {
+	const hex = "0123456789abcdef"
+	b = append(b, '"')
+	for _, r := range s {
+		switch {
+		case r == '"' || r == '\\':
+			b = append(b, '\\', byte(r))
+		case r < 0x20:
+			b = append(b, '\\', 'u', '0', '0', hex[r>>4], hex[r&15])
+		default:
+			b = utf8.AppendRune(b, r)
+		}
+	}
+	return append(b, '"')
+}
