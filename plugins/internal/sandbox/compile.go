@@ -1,0 +1,136 @@
+package sandbox
+
+import (
+	"context"
+	"crypto/sha256"
+	"errors"
+	"fmt"
+
+	"github.com/tetratelabs/wazero"
+
+	"tgi/plugins/internal/sandbox/rewrite"
+)
+
+// Export is an exported function that a module must, or may, have.
+type Export struct {
+	Name     string
+	Sig      Signature
+	Optional bool // it may be missing, but not have another signature
+}
+
+// Module is a compiled module. It is safe for concurrent use.
+type Module struct {
+	name      string
+	sum       [sha256.Size]byte
+	engine    *Engine
+	runtime   wazero.Runtime
+	cache     wazero.CompilationCache
+	code      wazero.CompiledModule
+	info      *rewrite.Info
+	exports   map[string]Signature
+	pages     uint32 // the most pages an instance may have
+	startFuel int64
+	log       func(Line)
+	lines     limiter
+}
+
+// Compile checks wasm against the limits, the imports offered and the exports wanted, rewrites and compiles it. All
+// missing or wrong imports and exports are named in one error, which matches ErrImport or ErrExport (or both); any
+// other fault of the module matches ErrModule. wasm is not kept. Cancelling ctx ends a compilation between functions.
+func (e *Engine) Compile(ctx context.Context, wasm []byte, c ModuleConfig) (*Module, error) {
+	limits := c.Limits.WithDefaults()
+	out, info, err := rewrite.Rewrite(wasm, limits)
+	if err != nil {
+		return nil, fmt.Errorf("%s: %w: %w", c.Name, ErrModule, err)
+	}
+	m := &Module{
+		name: c.Name, sum: sha256.Sum256(wasm), engine: e, info: info, exports: map[string]Signature{},
+		pages: uint32(limits.MemoryPages), startFuel: c.StartFuel, log: c.Log,
+	}
+	if m.startFuel == 0 {
+		m.startFuel = DefaultStartFuel
+	}
+	for _, x := range info.Exports {
+		if x.Kind == rewrite.KindFunc {
+			m.exports[x.Name] = x.Sig
+		}
+	}
+	host, err := link(info, c.Host)
+	if err := errors.Join(err, m.Check(c.Exports)); err != nil {
+		return nil, fmt.Errorf("%s: %w", c.Name, err)
+	}
+	if err := m.build(ctx, out, host, e.cache); err != nil {
+		if e.cache == "" || ctx.Err() != nil {
+			return nil, fmt.Errorf("%s: %w: %w", c.Name, ErrModule, err)
+		}
+		// A damaged cache file must not keep a good module out.
+		if err := m.build(ctx, out, host, ""); err != nil {
+			return nil, fmt.Errorf("%s: %w: %w", c.Name, ErrModule, err)
+		}
+	}
+	return m, nil
+}
+
+// build compiles the rewritten module and instantiates the host functions that it imports.
+func (m *Module) build(ctx context.Context, out []byte, host []HostFunc, cacheDir string) (err error) {
+	m.runtime, m.cache, err = m.engine.newRuntime(ctx, m.pages, cacheDir)
+	if err != nil {
+		return err
+	}
+	defer func() {
+		if r := recover(); r != nil {
+			err = fmt.Errorf("BUG: the compiler panicked: %v", r)
+		}
+		if err != nil {
+			m.Close()
+		}
+	}()
+	if m.code, err = m.runtime.CompileModule(ctx, out); err != nil {
+		return err
+	}
+	return m.instantiateHost(ctx, host)
+}
+
+// Check reports every export that is missing or has another signature, each in a line that names the signature wanted.
+// The error matches ErrExport.
+func (m *Module) Check(want []Export) error {
+	var errs []error
+	for _, w := range want {
+		got, ok := m.exports[w.Name]
+		switch {
+		case ok && !got.Equal(w.Sig):
+			errs = append(errs, fmt.Errorf("%w %q is a function %v, %v wanted", ErrExport, w.Name, got, w.Sig))
+		case !ok && !w.Optional:
+			errs = append(errs, fmt.Errorf("%w %q is missing, a function %v wanted", ErrExport, w.Name, w.Sig))
+		}
+	}
+	return errors.Join(errs...)
+}
+
+// Name gives the name from ModuleConfig.
+func (m *Module) Name() string { return m.name }
+
+// Sum gives the SHA-256 of the module's bytes.
+func (m *Module) Sum() [sha256.Size]byte { return m.sum }
+
+// Has reports whether the module exports a function of that name.
+func (m *Module) Has(export string) bool { _, ok := m.exports[export]; return ok }
+
+// Exports gives the exported functions by name. The map must not be changed.
+func (m *Module) Exports() map[string]Signature { return m.exports }
+
+// HiddenState says where the guest keeps state that a snapshot can't hold, or "" when it keeps none. Pools of such a
+// module build every instance anew by running init, and can't clone.
+func (m *Module) HiddenState() string { return m.info.HiddenState }
+
+// Close frees the compiled code. Every instance must have been closed before: close the pool and wait for it.
+func (m *Module) Close() {
+	ctx := context.Background()
+	if m.runtime != nil {
+		_ = m.runtime.Close(ctx)
+	}
+	if m.cache != nil {
+		_ = m.cache.Close(ctx)
+	}
+	m.runtime, m.cache = nil, nil
+}

@@ -1,0 +1,122 @@
+package sandbox
+
+import (
+	"errors"
+	"fmt"
+	"strings"
+
+	"github.com/tetratelabs/wazero/sys"
+)
+
+// Why a call ended. Every error of [Instance.Call] is a [*Fault] that matches one of these by errors.Is.
+var (
+	// ErrTrap: the guest trapped, exited, or a host function found its arguments wrong; the cause is in the fault.
+	ErrTrap = errors.New("trap")
+	// ErrFuel: the guest used up the call's budget.
+	ErrFuel = errors.New("out of fuel")
+	// ErrCancelled: the lease's Cancel channel was closed while the guest ran.
+	ErrCancelled = errors.New("cancelled")
+	// ErrAccess: a pointer and length of the guest lie outside its memory.
+	ErrAccess = errors.New("bad memory access")
+	// ErrBroken: an earlier call of this instance failed; its state is unknown and it takes no further calls.
+	ErrBroken = errors.New("instance broken by an earlier fault")
+)
+
+// Why a module is refused or an operation can't be done.
+var (
+	// ErrImport: the module imports what is not offered, or with another signature.
+	ErrImport = errors.New("import")
+	// ErrExport: an export that is wanted is missing or has another signature.
+	ErrExport = errors.New("export")
+	// ErrModule: the bytes are not a module that can be loaded.
+	ErrModule = errors.New("module")
+	// ErrHiddenState: the guest keeps state where a snapshot can't reach, so it can't be snapshotted or cloned.
+	ErrHiddenState = errors.New("state outside memory and numeric globals")
+	// ErrClosed: the pool or module was closed.
+	ErrClosed = errors.New("closed")
+	// ErrBusy: the pool has as many instances out as it may.
+	ErrBusy = errors.New("all instances are in use")
+)
+
+// Fault is how a guest's call failed.
+type Fault struct {
+	Kind   error  // ErrTrap, ErrFuel, ErrCancelled, ErrAccess or ErrBroken
+	Module string // as named at Compile
+	Func   string // the export that was called
+	Cause  string // e.g. "unreachable", "stack overflow", "the guest called proc_exit(2)"
+	Budget int64  // of the call
+	Used   int64
+	Trace  []string // the guest's call stack, innermost first, as far as known
+	Log    []string // what the guest printed last, oldest first
+}
+
+// Error gives module, export, kind, cause, fuel and the last line the guest printed.
+func (f *Fault) Error() string {
+	var b strings.Builder
+	fmt.Fprintf(&b, "%s: %s: %v", f.Module, f.Func, f.Kind)
+	if f.Cause != "" {
+		b.WriteString(": " + f.Cause)
+	}
+	if f.Kind == ErrFuel {
+		fmt.Fprintf(&b, ": budget %d", f.Budget)
+	} else if f.Kind != ErrBroken {
+		fmt.Fprintf(&b, " (fuel %d of %d)", f.Used, f.Budget)
+	}
+	if n := len(f.Log); n > 0 {
+		fmt.Fprintf(&b, "; last printed: %q", f.Log[n-1])
+	}
+	return b.String()
+}
+
+// Unwrap gives the kind.
+func (f *Fault) Unwrap() error { return f.Kind }
+
+// abort is what the host panics with to end a guest's call; it never leaves the package.
+type abort struct {
+	kind  error
+	cause string
+}
+
+func (a *abort) Error() string { return a.kind.Error() + ": " + a.cause }
+
+// The two that tick raises carry no text, so that raising them allocates nothing.
+var (
+	abortFuel   = &abort{kind: ErrFuel}
+	abortCancel = &abort{kind: ErrCancelled}
+)
+
+// fault makes the Fault of a failed call and leaves the instance broken.
+func (in *Instance) fault(fn string, budget, used int64, err error) *Fault {
+	f := &Fault{Kind: ErrTrap, Module: in.module.name, Func: fn, Budget: budget, Used: used, Log: in.printed.lines()}
+	var a *abort
+	var exit *sys.ExitError
+	switch {
+	case errors.As(err, &a):
+		f.Kind, f.Cause = a.kind, a.cause
+	case errors.As(err, &exit):
+		f.Cause = "the instance was closed while it ran"
+	default:
+		f.Cause = "unknown"
+		if inner := errors.Unwrap(err); inner != nil {
+			f.Cause = inner.Error()
+		} else if err != nil {
+			f.Cause, _, _ = strings.Cut(err.Error(), "\n")
+		}
+	}
+	if _, trace, ok := strings.Cut(err.Error(), "wasm stack trace:\n\t"); ok {
+		for line := range strings.SplitSeq(trace, "\n\t") {
+			f.Trace = append(f.Trace, strings.TrimPrefix(line, "."))
+		}
+	}
+	in.broken = f
+	return f
+}
+
+func abortOf(err error) *abort {
+	for _, kind := range []error{ErrAccess, ErrFuel, ErrCancelled, ErrTrap} {
+		if errors.Is(err, kind) {
+			return &abort{kind: kind, cause: strings.TrimPrefix(err.Error(), kind.Error()+": ")}
+		}
+	}
+	return &abort{kind: ErrTrap, cause: err.Error()}
+}

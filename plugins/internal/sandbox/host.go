@@ -1,0 +1,103 @@
+package sandbox
+
+import (
+	"context"
+	"errors"
+	"fmt"
+
+	"github.com/tetratelabs/wazero/api"
+
+	"tgi/plugins/internal/sandbox/rewrite"
+)
+
+// hostFuel is what a call of a host function costs the guest.
+const hostFuel = 64
+
+// HostFunc is one function that guests may import.
+//
+// Func runs on the goroutine of the call, with the instance that calls. stack holds the arguments and takes the
+// results in their place (i32 and f32 in the low half). Func may read and write the guest's memory through the
+// instance, must charge for work that grows with an argument ([Instance.Charge]), ends the call with [Instance.Fail],
+// and must not call the instance.
+type HostFunc struct {
+	Module, Name string
+	Sig          Signature
+	Func         func(in *Instance, stack []uint64)
+}
+
+// link finds a host function for each import and names all that are not offered.
+func link(info *rewrite.Info, offered []HostFunc) ([]HostFunc, error) {
+	var found []HostFunc
+	var errs []error
+	seen := map[[2]string]bool{}
+	for _, im := range info.Imports {
+		if im.Kind != rewrite.KindFunc {
+			errs = append(errs, fmt.Errorf("%w %q %q is a %v: only functions can be imported", ErrImport, im.Module, im.Name, im.Kind))
+			continue
+		}
+		h, err := match(im, offered)
+		if err != nil {
+			errs = append(errs, err)
+			continue
+		}
+		if key := [2]string{im.Module, im.Name}; !seen[key] {
+			seen[key] = true
+			found = append(found, h)
+		}
+	}
+	return found, errors.Join(errs...)
+}
+
+func match(im rewrite.Import, offered []HostFunc) (HostFunc, error) {
+	for _, list := range [][]HostFunc{offered, wasi()} {
+		for _, h := range list {
+			if h.Module != im.Module || h.Name != im.Name {
+				continue
+			}
+			if !h.Sig.Equal(im.Sig) {
+				return h, fmt.Errorf("%w %q %q is a function %v, %v wanted", ErrImport, im.Module, im.Name, im.Sig, h.Sig)
+			}
+			return h, nil
+		}
+	}
+	if im.Module == rewrite.TickModule && im.Name == rewrite.TickName {
+		return HostFunc{}, fmt.Errorf("%w %q %q is reserved", ErrImport, im.Module, im.Name)
+	}
+	return HostFunc{}, fmt.Errorf("%w %q %q, a function %v, is not offered", ErrImport, im.Module, im.Name, im.Sig)
+}
+
+// instantiateHost gives the runtime the functions that the module imports, and tick.
+func (m *Module) instantiateHost(ctx context.Context, host []HostFunc) error {
+	byModule := map[string][]HostFunc{rewrite.TickModule: nil}
+	for _, h := range host {
+		byModule[h.Module] = append(byModule[h.Module], h)
+	}
+	for name, list := range byModule {
+		b := m.runtime.NewHostModuleBuilder(name)
+		for _, h := range list {
+			f := h.Func
+			b.NewFunctionBuilder().WithGoFunction(api.GoFunc(func(ctx context.Context, stack []uint64) {
+				in := ctx.(*callContext).in
+				in.Charge(hostFuel)
+				f(in, stack)
+			}), types(h.Sig.Params), types(h.Sig.Results)).Export(h.Name)
+		}
+		if name == rewrite.TickModule {
+			b.NewFunctionBuilder().WithGoFunction(api.GoFunc(func(ctx context.Context, _ []uint64) {
+				ctx.(*callContext).in.tick()
+			}), nil, nil).Export(rewrite.TickName)
+		}
+		if _, err := b.Instantiate(ctx); err != nil {
+			return fmt.Errorf("host functions of %q: %w", name, err)
+		}
+	}
+	return nil
+}
+
+func types(ts []rewrite.ValueType) []api.ValueType {
+	out := make([]api.ValueType, len(ts))
+	for i, t := range ts {
+		out[i] = api.ValueType(t)
+	}
+	return out
+}

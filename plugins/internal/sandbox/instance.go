@@ -1,0 +1,224 @@
+package sandbox
+
+import (
+	"context"
+	"fmt"
+	"math/rand/v2"
+
+	"github.com/tetratelabs/wazero"
+	"github.com/tetratelabs/wazero/api"
+	"github.com/tetratelabs/wazero/experimental"
+
+	"tgi/plugins/internal/sandbox/rewrite"
+)
+
+// Instance is one guest: its memory, globals and position in its seed's random numbers. It is used by one goroutine at
+// a time. Views of its memory end at the next Call, Put or Close.
+type Instance struct {
+	module *Module
+	guest  api.Module
+	memory *linear // nil for a guest without memory
+	fuel   api.MutableGlobal
+	states []state
+	ctx    callContext
+
+	budget int64 // of the call under way
+	left   int64 // of it, not yet handed to the slice
+	slice  int64
+
+	lease   Lease
+	seed    rand.PCG
+	random  *rand.Rand
+	printed printer
+	broken  *Fault
+	home    *Pool     // nil for an instance of its own
+	origin  *snapshot // the state it is reset to
+}
+
+// Lease is what an instance is given for one sequence. The zero value is fine.
+type Lease struct {
+	Cancel <-chan struct{} // closed to end a running call at its next tick; calls begun later end at their first
+	Seed   uint64          // of the guest's random numbers
+	Host   any             // for host functions, by Instance.Host
+}
+
+// Func is an exported function of one instance.
+type Func struct {
+	name string
+	in   *Instance
+	call api.Function
+}
+
+// New makes an instance of its own, outside any pool, and runs the module's start function. Close it.
+func (m *Module) New(lease Lease) (*Instance, error) {
+	in, err := m.instantiate()
+	if err != nil {
+		return nil, err
+	}
+	in.begin(lease)
+	if m.info.Start {
+		if _, err := in.Call(in.Func(rewrite.StartFunc), nil, m.startFuel); err != nil {
+			in.Close()
+			return nil, err
+		}
+	}
+	return in, nil
+}
+
+// instantiate makes an instance without running any of the guest's code.
+func (m *Module) instantiate() (in *Instance, err error) {
+	in = &Instance{module: m, slice: m.engine.slice}
+	in.ctx.in = in
+	in.random = rand.New(&in.seed)
+	ctx := context.Background()
+	if m.info.HasMemory {
+		// Reserved here, because the engine's hook can't report an error.
+		pages := min(uint64(m.pages), uint64(m.info.MemoryMax))
+		b, err := reserve(max(pages, 1) * pageBytes)
+		if err != nil {
+			return nil, err
+		}
+		in.memory = &linear{reserved: b}
+		ctx = experimental.WithMemoryAllocator(ctx, experimental.MemoryAllocatorFunc(
+			func(_, _ uint64) experimental.LinearMemory { return in.memory }))
+	}
+	cfg := wazero.NewModuleConfig().WithName("").WithStartFunctions()
+	if in.guest, err = m.runtime.InstantiateModule(ctx, m.code, cfg); err != nil {
+		if in.memory != nil {
+			in.memory.Free()
+		}
+		return nil, fmt.Errorf("%s: instantiate: %w", m.name, err)
+	}
+	in.fuel = in.guest.ExportedGlobal(rewrite.FuelGlobal).(api.MutableGlobal)
+	in.states = statesOf(in)
+	return in, nil
+}
+
+// begin gives the instance to a new sequence.
+func (in *Instance) begin(l Lease) {
+	in.lease = l
+	in.seed.Seed(l.Seed, 0x9e3779b97f4a7c15)
+	in.printed.reset()
+}
+
+// Module gives the instance's module.
+func (in *Instance) Module() *Module { return in.module }
+
+// Host gives the lease's Host.
+func (in *Instance) Host() any { return in.lease.Host }
+
+// Uint64 gives the next of the lease's random numbers.
+func (in *Instance) Uint64() uint64 { return in.random.Uint64() }
+
+// Func finds an exported function, nil when there is none. Keep the result: finding it costs a stack for its calls.
+func (in *Instance) Func(export string) *Func {
+	f := in.guest.ExportedFunction(export)
+	if f == nil {
+		return nil
+	}
+	return &Func{name: export, in: in, call: f}
+}
+
+// Call runs f, which is of this instance, with at most budget fuel. stack holds the arguments and takes the results; it
+// must have room for the longer of both. used is the fuel that ran, at most one function body above the budget. The
+// error is a [*Fault]; after it the instance is broken, and every further call fails with ErrBroken. A call that
+// succeeds allocates nothing.
+func (in *Instance) Call(f *Func, stack []uint64, budget int64) (used int64, err error) {
+	if in.broken != nil {
+		return 0, &Fault{Kind: ErrBroken, Module: in.module.name, Func: f.name, Cause: in.broken.Error()}
+	}
+	give := min(in.slice, budget)
+	in.budget, in.left = budget, budget-give
+	in.fuel.Set(uint64(give))
+	err = f.call.CallWithStack(&in.ctx, stack)
+	used = budget - in.left - int64(in.fuel.Get())
+	if err != nil {
+		return used, in.fault(f.name, budget, used, err)
+	}
+	return used, nil
+}
+
+// tick runs when the slice is used up. Being in Go is what lets the collector and the scheduler stop this goroutine.
+func (in *Instance) tick() {
+	select {
+	case <-in.lease.Cancel:
+		panic(abortCancel)
+	default:
+	}
+	rest := in.left + int64(in.fuel.Get())
+	if rest < 0 {
+		panic(abortFuel)
+	}
+	give := min(in.slice, rest)
+	in.left = rest - give
+	in.fuel.Set(uint64(give))
+}
+
+// Charge takes fuel for work that a host function does for the guest, and ends the call when none is left. Only host
+// functions may call it.
+func (in *Instance) Charge(fuel int64) {
+	rest := int64(in.fuel.Get()) - fuel
+	in.fuel.Set(uint64(rest))
+	if rest < 0 {
+		in.tick()
+	}
+}
+
+// Fail ends the guest's call from a host function; it does not return. The fault's kind is the sentinel of this package
+// that err matches, ErrTrap if none, and its cause err's text.
+func (in *Instance) Fail(err error) {
+	panic(abortOf(err))
+}
+
+// View gives n bytes of the guest's memory at ptr, to read or write in place until the next call. Out of range, the
+// error matches ErrAccess and names what was looked for.
+func (in *Instance) View(what string, ptr, n uint32) ([]byte, error) {
+	size := uint64(0)
+	if in.memory != nil {
+		size = in.memory.size
+	}
+	if uint64(ptr)+uint64(n) > size {
+		return nil, &Fault{
+			Kind: ErrAccess, Module: in.module.name, Func: what, Log: in.printed.lines(),
+			Cause: fmt.Sprintf("%d bytes at 0x%x, the memory has %d", n, ptr, size),
+		}
+	}
+	if n == 0 {
+		return nil, nil
+	}
+	return in.memory.reserved[ptr : ptr+n : ptr+n], nil
+}
+
+// peek is View for the stub's own use: nil when out of range.
+func (in *Instance) peek(ptr, n uint64) []byte {
+	if n > 1<<32-1 {
+		return nil
+	}
+	b, _ := in.View("", uint32(ptr), uint32(n))
+	return b
+}
+
+// MemoryBytes gives the size of the guest's memory.
+func (in *Instance) MemoryBytes() int {
+	if in.memory == nil {
+		return 0
+	}
+	return int(in.memory.size)
+}
+
+// Break marks the instance as broken, for a host that found the guest's answer unusable: the pool will discard it.
+func (in *Instance) Break(cause string) *Fault {
+	f := &Fault{Kind: ErrTrap, Module: in.module.name, Func: "result", Cause: cause, Log: in.printed.lines()}
+	in.broken = f
+	return f
+}
+
+// Close frees the instance's memory. An instance from a pool is given back with Put instead.
+func (in *Instance) Close() {
+	if in.guest == nil {
+		return
+	}
+	_ = in.guest.Close(context.Background()) // frees memory through linear.Free
+	in.guest = nil
+	in.broken = &Fault{Kind: ErrClosed, Module: in.module.name}
+}

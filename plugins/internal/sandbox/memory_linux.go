@@ -1,0 +1,67 @@
+package sandbox
+
+import (
+	"fmt"
+	"unsafe"
+
+	"golang.org/x/sys/unix"
+)
+
+// reserve maps n bytes of address space; pages cost nothing until the guest touches them.
+func reserve(n uint64) ([]byte, error) {
+	b, err := unix.Mmap(-1, 0, int(n), unix.PROT_READ|unix.PROT_WRITE, unix.MAP_PRIVATE|unix.MAP_ANON|unix.MAP_NORESERVE)
+	if err != nil {
+		return nil, fmt.Errorf("reserve %d bytes of guest memory: %w", n, err)
+	}
+	return b, nil
+}
+
+func release(b []byte) { _ = unix.Munmap(b) }
+
+// fileImage is an image in a sealed memory file. An instance maps it copy-on-write: what no guest writes exists once.
+type fileImage struct {
+	fd   int
+	size int
+}
+
+// newImage stores data, by plain copy where plain is set or the system has no memory files.
+func newImage(data []byte, plain bool) (image, error) {
+	if plain || len(data) == 0 {
+		return plainImage(append([]byte(nil), data...)), nil
+	}
+	fd, err := unix.MemfdCreate("tgi-snapshot", unix.MFD_CLOEXEC|unix.MFD_ALLOW_SEALING)
+	if err != nil {
+		return plainImage(append([]byte(nil), data...)), nil
+	}
+	f := &fileImage{fd: fd, size: len(data)}
+	for off := 0; off < len(data); {
+		n, err := unix.Pwrite(fd, data[off:], int64(off))
+		if err != nil {
+			f.close()
+			return nil, fmt.Errorf("write snapshot: %w", err)
+		}
+		off += n
+	}
+	// Mappings share the file: nobody may change or shorten it.
+	seals := unix.F_SEAL_WRITE | unix.F_SEAL_SHRINK | unix.F_SEAL_GROW | unix.F_SEAL_SEAL
+	if _, err := unix.FcntlInt(uintptr(fd), unix.F_ADD_SEALS, seals); err != nil {
+		f.close()
+		return nil, fmt.Errorf("seal snapshot: %w", err)
+	}
+	return f, nil
+}
+
+// attach lays a private map of the file over the memory's beginning.
+func (f *fileImage) attach(l *linear) error {
+	_, err := unix.MmapPtr(f.fd, 0, unsafe.Pointer(unsafe.SliceData(l.reserved)), uintptr(f.size),
+		unix.PROT_READ|unix.PROT_WRITE, unix.MAP_PRIVATE|unix.MAP_FIXED)
+	if err != nil {
+		return fmt.Errorf("map snapshot: %w", err)
+	}
+	return nil
+}
+
+// reset lays the map anew, which drops every page the guest wrote.
+func (f *fileImage) reset(l *linear) error { return f.attach(l) }
+
+func (f *fileImage) close() error { return unix.Close(f.fd) }

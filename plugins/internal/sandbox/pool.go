@@ -1,0 +1,306 @@
+package sandbox
+
+import (
+	"errors"
+	"fmt"
+	"sync"
+)
+
+// Defaults of PoolConfig. The price of a waiting instance is its address space, the machine's page tables for it, and
+// 150 KB (C) to 300 KB (Go) of bookkeeping; pages that no guest wrote are shared.
+const (
+	DefaultReady = 4
+	DefaultMax   = 1024
+)
+
+// keep is how many instances that came back a pool keeps, if Ready is not more: they are cheaper than new ones.
+const keep = 64
+
+// PoolConfig says how instances begin and how many there may be.
+type PoolConfig struct {
+	// Init brings a new instance to the state every sequence starts from. It runs once, before the snapshot, or, when
+	// the module keeps state that a snapshot can't hold, for every instance. nil does nothing.
+	Init  func(*Instance) error
+	Lease Lease // during Init: the seed, and Host for host functions
+	Ready int   // instances kept waiting; 0 means DefaultReady
+	Max   int   // instances in all, taken and waiting; 0 means DefaultMax
+}
+
+// Stats counts a pool's instances.
+type Stats struct {
+	Out, Waiting                int // now
+	Made, Reset, Discarded, Cut int // since the start; Cut: given back when enough were waiting
+}
+
+// Pool hands out instances in the state that Init left. It is safe for concurrent use.
+//
+// One goroutine per pool makes instances ahead; Close stops it.
+type Pool struct {
+	module *Module
+	c      PoolConfig
+	origin *snapshot // nil when every instance is built by Init
+
+	mu      sync.Mutex
+	idle    []*Instance
+	live    int // idle, out, or being made
+	out     int
+	stats   Stats
+	closed  bool
+	drained chan struct{} // closed when the pool is closed and nothing lives
+
+	want chan struct{} // holds one token while the filler has something to look at
+	stop chan struct{} // closed by Close
+}
+
+// NewPool makes the first instance, runs its start function and Init, takes the snapshot, and begins to fill. An error
+// of Init is returned as it is, wrapped.
+func (m *Module) NewPool(c PoolConfig) (*Pool, error) {
+	if c.Ready == 0 {
+		c.Ready = DefaultReady
+	}
+	if c.Max == 0 {
+		c.Max = DefaultMax
+	}
+	if c.Ready < 0 || c.Max < 1 {
+		return nil, fmt.Errorf("%s: pool of %d ready and %d in all: both must be positive", m.name, c.Ready, c.Max)
+	}
+	p := &Pool{module: m, c: c, drained: make(chan struct{}), want: make(chan struct{}, 1),
+		stop: make(chan struct{})}
+	first, err := p.build()
+	if err != nil {
+		return nil, err
+	}
+	switch p.origin, err = first.capture(); {
+	case errors.Is(err, ErrHiddenState):
+		p.idle, p.live, p.stats.Made = append(p.idle, first), 1, 1
+	case err != nil:
+		first.Close()
+		return nil, err
+	default:
+		first.Close() // its memory is not mapped from the snapshot
+	}
+	go p.fill()
+	p.wake()
+	return p, nil
+}
+
+// build makes an instance by running the start function and Init.
+func (p *Pool) build() (*Instance, error) {
+	in, err := p.module.New(p.c.Lease)
+	if err != nil {
+		return nil, err
+	}
+	if p.c.Init != nil {
+		if err := p.c.Init(in); err != nil {
+			in.Close()
+			return nil, fmt.Errorf("%s: init: %w", p.module.name, err)
+		}
+	}
+	return in, nil
+}
+
+func (p *Pool) create() (in *Instance, err error) {
+	if p.origin != nil {
+		in, err = p.module.restore(p.origin)
+	} else {
+		in, err = p.build()
+	}
+	p.mu.Lock()
+	defer p.mu.Unlock()
+	if err != nil {
+		p.live--
+		p.settle()
+		return nil, err
+	}
+	in.home = p
+	p.stats.Made++
+	return in, nil
+}
+
+// fill keeps Ready instances waiting.
+func (p *Pool) fill() {
+	for {
+		select {
+		case <-p.want:
+		case <-p.stop:
+			return
+		}
+		for p.claim() {
+			in, err := p.create()
+			if err != nil {
+				break // the next Take meets the same error and reports it
+			}
+			p.mu.Lock()
+			if p.closed {
+				p.mu.Unlock()
+				p.discard(in)
+				break
+			}
+			p.idle = append(p.idle, in)
+			p.mu.Unlock()
+		}
+	}
+}
+
+// claim counts one more instance if the pool wants one.
+func (p *Pool) claim() bool {
+	p.mu.Lock()
+	defer p.mu.Unlock()
+	if p.closed || len(p.idle) >= p.c.Ready || p.live >= p.c.Max {
+		return false
+	}
+	p.live++
+	return true
+}
+
+// wake tells the filler to look.
+func (p *Pool) wake() {
+	select {
+	case p.want <- struct{}{}:
+	default:
+	}
+}
+
+// Take gives an instance in the state Init left: a waiting one, or a new one when none waits. It fails with ErrBusy
+// when Max are out and with ErrClosed after Close. Give it back with Put.
+func (p *Pool) Take(l Lease) (*Instance, error) {
+	p.mu.Lock()
+	if p.closed {
+		p.mu.Unlock()
+		return nil, fmt.Errorf("%s: pool %w", p.module.name, ErrClosed)
+	}
+	var in *Instance
+	if n := len(p.idle); n > 0 {
+		in = p.idle[n-1]
+		p.idle[n-1] = nil
+		p.idle = p.idle[:n-1]
+	} else if p.live >= p.c.Max {
+		p.mu.Unlock()
+		return nil, fmt.Errorf("%s: %w: %d", p.module.name, ErrBusy, p.c.Max)
+	} else {
+		p.live++
+	}
+	p.out++
+	low := len(p.idle) < (p.c.Ready+1)/2
+	p.mu.Unlock()
+	if low {
+		p.wake()
+	}
+	if in == nil {
+		var err error
+		if in, err = p.create(); err != nil {
+			p.mu.Lock()
+			p.out--
+			p.mu.Unlock()
+			return nil, err
+		}
+	}
+	in.home = p
+	in.begin(l)
+	return in, nil
+}
+
+// Put takes an instance back. One that is as it should be is reset for the next taker; one that is broken, grew, or
+// can't be reset is thrown away and replaced in the background.
+func (p *Pool) Put(in *Instance) {
+	if in.home != p {
+		panic("BUG: instance given back to another pool, or twice")
+	}
+	in.home = nil
+	good := in.reusable() && in.reset() == nil
+	in.begin(Lease{})
+	p.mu.Lock()
+	p.out--
+	switch {
+	case !good:
+		p.stats.Discarded++
+	case p.closed:
+		good = false
+	case len(p.idle) >= max(p.c.Ready, keep):
+		p.stats.Cut++
+		good = false
+	default:
+		p.stats.Reset++
+		p.idle = append(p.idle, in)
+	}
+	p.mu.Unlock()
+	if !good {
+		p.discard(in)
+		p.wake()
+	}
+}
+
+// discard closes an instance and stops counting it.
+func (p *Pool) discard(in *Instance) {
+	in.Close()
+	p.mu.Lock()
+	p.live--
+	p.settle()
+	p.mu.Unlock()
+}
+
+// Clone gives another instance in the state that in has now (for best_of and beams), its random numbers included. in
+// is of this pool and not running.
+func (p *Pool) Clone(in *Instance, l Lease) (*Instance, error) {
+	if p.origin == nil {
+		return nil, fmt.Errorf("%s: clone: %w: %s", p.module.name, ErrHiddenState, p.module.info.HiddenState)
+	}
+	if in.broken != nil {
+		return nil, &Fault{Kind: ErrBroken, Module: p.module.name, Func: "clone", Cause: in.broken.Error()}
+	}
+	twin, err := p.Take(l)
+	if err != nil {
+		return nil, err
+	}
+	if err := twin.copyFrom(in); err != nil {
+		twin.Break(err.Error())
+		p.Put(twin)
+		return nil, fmt.Errorf("%s: clone: %w", p.module.name, err)
+	}
+	return twin, nil
+}
+
+// Stats gives the pool's counts.
+func (p *Pool) Stats() Stats {
+	p.mu.Lock()
+	defer p.mu.Unlock()
+	s := p.stats
+	s.Out, s.Waiting = p.out, len(p.idle)
+	return s
+}
+
+// Module gives the pool's module.
+func (p *Pool) Module() *Module { return p.module }
+
+// Close ends the pool: waiting instances are freed now, those that are out when they are put back. It does not wait;
+// Drained tells when the module may be closed. Closing twice is fine.
+func (p *Pool) Close() {
+	p.mu.Lock()
+	if p.closed {
+		p.mu.Unlock()
+		return
+	}
+	p.closed = true
+	idle := p.idle
+	p.idle = nil
+	close(p.stop)
+	p.settle()
+	p.mu.Unlock()
+	for _, in := range idle {
+		p.discard(in)
+	}
+}
+
+// Drained is closed when the pool is closed and every instance has been put back.
+func (p *Pool) Drained() <-chan struct{} { return p.drained }
+
+// settle frees the snapshot when the last instance of a closed pool is gone. The lock is held.
+func (p *Pool) settle() {
+	if !p.closed || p.live > 0 {
+		return
+	}
+	if p.origin != nil {
+		_ = p.origin.memory.close()
+	}
+	close(p.drained)
+}

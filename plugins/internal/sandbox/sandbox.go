@@ -1,0 +1,143 @@
+// Package sandbox runs untrusted WebAssembly guests so that they can harm nobody: metered by fuel, interruptible every
+// few dozen microseconds, confined to their memory, and fresh for every sequence.
+//
+// It owns the engine (this is the only package that imports wazero), the import table that guests see, instances, their
+// snapshots and pools. It knows nothing of plugin kinds: callers name host functions and the exports they want.
+//
+// The life of a guest: [Engine.Compile] checks the module, rewrites it (package rewrite) and compiles it, from the disk
+// cache where it can; [Module.NewPool] makes one instance, runs its start function and the caller's init, and takes a
+// snapshot; [Pool.Take] gives an instance that is in the snapshot's state, [Instance.Call] runs an export under a
+// budget, [Pool.Put] resets the instance for the next taker or, after a fault, throws it away.
+//
+// Fuel is deterministic: the same module, input and seed use the same fuel. A unit is roughly one instruction and half
+// a nanosecond of compiled code.
+package sandbox
+
+import (
+	"context"
+	"fmt"
+	"os"
+	"path/filepath"
+	"time"
+
+	"github.com/tetratelabs/wazero"
+	"github.com/tetratelabs/wazero/api"
+
+	"tgi/plugins/internal/sandbox/rewrite"
+)
+
+// engineVersion is wazero's, as required in go.mod (a test compares). It is part of the cache's key.
+const engineVersion = "v1.12.0"
+
+// DefaultSlice is the fuel between two ticks: about 50 us of compiled code.
+const DefaultSlice = 100_000
+
+// Limits bounds what a module may contain; see the package rewrite for the table of limits, defaults and prices.
+type Limits = rewrite.Limits
+
+// Signature is a function's type, e.g. Sig("ii:I").
+type Signature = rewrite.Signature
+
+// Sig reads a signature in short form: parameters, a colon, results; i is i32, I i64, f f32, F f64. Anything else is a
+// mistake of the program and panics.
+func Sig(short string) Signature {
+	var s Signature
+	list := &s.Params
+	for _, c := range short {
+		switch c {
+		case 'i':
+			*list = append(*list, rewrite.I32)
+		case 'I':
+			*list = append(*list, rewrite.I64)
+		case 'f':
+			*list = append(*list, rewrite.F32)
+		case 'F':
+			*list = append(*list, rewrite.F64)
+		case ':':
+			list = &s.Results
+		default:
+			panic("BUG: signature " + short)
+		}
+	}
+	return s
+}
+
+// Config is what all modules of an engine share. The zero value works.
+type Config struct {
+	CacheDir  string // folder for compiled modules, created when missing; "" keeps nothing on disk
+	Slice     int64  // fuel between two ticks; 0 means DefaultSlice
+	PlainCopy bool   // reset by copying memory where copy-on-write could be used (tests, comparison)
+}
+
+// Engine compiles modules. It is safe for concurrent use, holds nothing that needs closing, and its modules share
+// neither runtime nor compiled code, so closing one can't touch another.
+type Engine struct {
+	cache string
+	slice int64
+	plain bool
+}
+
+// New makes an engine.
+func New(c Config) (*Engine, error) {
+	e := &Engine{slice: c.Slice, plain: c.PlainCopy}
+	if e.slice < 0 {
+		return nil, fmt.Errorf("fuel slice %d: it must not be negative", c.Slice)
+	}
+	if e.slice == 0 {
+		e.slice = DefaultSlice
+	}
+	if c.CacheDir != "" {
+		// The engine adds the hash of what it compiles (the rewritten module) and its own build's version.
+		e.cache = filepath.Join(c.CacheDir, fmt.Sprintf("rewrite%d-wazero-%s", rewrite.Version, engineVersion))
+		if err := os.MkdirAll(e.cache, 0o700); err != nil {
+			return nil, fmt.Errorf("compilation cache: %w", err)
+		}
+	}
+	return e, nil
+}
+
+// ModuleConfig is what one module is given.
+type ModuleConfig struct {
+	Name    string     // in errors and log lines
+	Limits  Limits     // zero fields mean defaults
+	Host    []HostFunc // what the module may import beside the WASI stub
+	Exports []Export   // what it must export
+	Log     func(Line) // gets the guest's output, rate limited; called from any goroutine, must not block; nil drops it
+	// StartFuel is the budget of the module's start function; 0 means DefaultStartFuel.
+	StartFuel int64
+}
+
+// DefaultStartFuel is about a second.
+const DefaultStartFuel = 2_000_000_000
+
+// newRuntime makes a runtime for one module. Compiled code lives in the cache object, so both are closed together.
+func (e *Engine) newRuntime(ctx context.Context, pages uint32, cacheDir string) (wazero.Runtime, wazero.CompilationCache, error) {
+	cache := wazero.NewCompilationCache()
+	if cacheDir != "" {
+		var err error
+		if cache, err = wazero.NewCompilationCacheWithDir(cacheDir); err != nil {
+			return nil, nil, fmt.Errorf("compilation cache: %w", err)
+		}
+	}
+	cfg := wazero.NewRuntimeConfig().
+		WithCoreFeatures(api.CoreFeaturesV2).
+		WithMemoryLimitPages(pages).
+		WithCompilationCache(cache).
+		WithCustomSections(false)
+	return wazero.NewRuntimeWithConfig(ctx, cfg), cache, nil
+}
+
+// callContext is the context that the engine hands to host functions: it leads them to the instance without a lookup.
+type callContext struct{ in *Instance }
+
+// Deadline implements context.Context: none. Cancellation is by tick.
+func (callContext) Deadline() (t time.Time, ok bool) { return }
+
+// Done implements context.Context: never.
+func (callContext) Done() <-chan struct{} { return nil }
+
+// Err implements context.Context.
+func (callContext) Err() error { return nil }
+
+// Value implements context.Context: there are none.
+func (callContext) Value(any) any { return nil }

@@ -1,0 +1,157 @@
+package sandbox
+
+import (
+	"context"
+	"fmt"
+
+	"github.com/tetratelabs/wazero/api"
+
+	"tgi/plugins/internal/sandbox/rewrite"
+)
+
+// state is one mutable global of an instance: read and written whole, also where the engine's API can't (v128).
+type state struct {
+	global   api.MutableGlobal
+	get, set api.Function // of a v128 global
+}
+
+func statesOf(in *Instance) []state {
+	list := make([]state, 0, len(in.module.info.Globals))
+	for _, g := range in.module.info.Globals {
+		switch g.Type {
+		case rewrite.V128:
+			list = append(list, state{get: in.guest.ExportedFunction(g.Get), set: in.guest.ExportedFunction(g.Set)})
+		case rewrite.FuncRef, rewrite.ExternRef: // such a module is never snapshotted: HiddenState
+		default:
+			list = append(list, state{global: in.guest.ExportedGlobal(g.Name).(api.MutableGlobal)})
+		}
+	}
+	return list
+}
+
+// read and write run an accessor for v128: a function without charges or checks.
+func (s state) read() ([2]uint64, error) {
+	if s.global != nil {
+		return [2]uint64{s.global.Get()}, nil
+	}
+	var v [2]uint64
+	err := s.get.CallWithStack(context.Background(), v[:])
+	return v, err
+}
+
+func (s state) write(v [2]uint64) error {
+	if s.global != nil {
+		s.global.Set(v[0])
+		return nil
+	}
+	return s.set.CallWithStack(context.Background(), v[:])
+}
+
+// snapshot is the state of an instance after init. It is shared by all instances made from it; its pool closes it.
+type snapshot struct {
+	memory  image
+	size    uint64
+	globals [][2]uint64
+}
+
+// capture takes the state of an instance that is not broken.
+func (in *Instance) capture() (*snapshot, error) {
+	if in.broken != nil {
+		return nil, in.broken
+	}
+	if h := in.module.info.HiddenState; h != "" {
+		return nil, fmt.Errorf("%s: %w: %s", in.module.name, ErrHiddenState, h)
+	}
+	s := &snapshot{globals: make([][2]uint64, len(in.states))}
+	for i, g := range in.states {
+		var err error
+		if s.globals[i], err = g.read(); err != nil {
+			return nil, err
+		}
+	}
+	var data []byte
+	if in.memory != nil {
+		data, s.size = in.memory.bytes(), in.memory.size
+	}
+	var err error
+	s.memory, err = newImage(data, in.module.engine.plain)
+	return s, err
+}
+
+// restore makes a new instance in the snapshot's state.
+func (m *Module) restore(s *snapshot) (*Instance, error) {
+	in, err := m.instantiate()
+	if err != nil {
+		return nil, err
+	}
+	if err = in.grow(s.size); err == nil && in.memory != nil {
+		err = s.memory.attach(in.memory)
+	}
+	if err == nil {
+		err = in.putGlobals(s.globals)
+	}
+	if err != nil {
+		in.Close()
+		return nil, fmt.Errorf("%s: restore: %w", m.name, err)
+	}
+	in.origin = s
+	return in, nil
+}
+
+// grow brings the memory to size bytes.
+func (in *Instance) grow(size uint64) error {
+	if in.memory == nil || in.memory.size >= size {
+		return nil
+	}
+	if _, ok := in.guest.Memory().Grow(uint32((size - in.memory.size) / pageBytes)); !ok {
+		return fmt.Errorf("memory can't grow to %d bytes", size)
+	}
+	return nil
+}
+
+func (in *Instance) putGlobals(values [][2]uint64) error {
+	for i, g := range in.states {
+		if err := g.write(values[i]); err != nil {
+			return err
+		}
+	}
+	return nil
+}
+
+// reusable reports whether reset can bring the instance back: memory that grew can't shrink.
+func (in *Instance) reusable() bool {
+	return in.broken == nil && in.origin != nil && (in.memory == nil || in.memory.size == in.origin.size)
+}
+
+// reset brings a reusable instance back to its snapshot.
+func (in *Instance) reset() error {
+	if in.memory != nil {
+		if err := in.origin.memory.reset(in.memory); err != nil {
+			return err
+		}
+	}
+	return in.putGlobals(in.origin.globals)
+}
+
+// copyFrom makes the instance's state that of src, an instance of the same snapshot.
+func (in *Instance) copyFrom(src *Instance) error {
+	if src.memory != nil {
+		if err := in.grow(src.memory.size); err != nil {
+			return err
+		}
+		copy(in.memory.bytes(), src.memory.bytes())
+	}
+	for i, g := range src.states {
+		v, err := g.read()
+		if err != nil {
+			return err
+		}
+		if err := in.states[i].write(v); err != nil {
+			return err
+		}
+	}
+	in.seed = src.seed
+	in.printed.part = append(in.printed.part[:0], src.printed.part...)
+	in.printed.tail = append(in.printed.tail[:0], src.printed.tail...)
+	return nil
+}
