@@ -12,7 +12,7 @@ import (
 
 // Version names the graph that this package builds. It is a part of the
 // cache's key: raise it with every change of the graph or of the weights' form.
-const Version = 1
+const Version = 2
 
 // Names of a built model's files. The graph refers to DataFile by this name.
 const (

@@ -16,5 +16,6 @@
 // Attention is one node per layer, tgi:PagedAttention, which takes queries,
 // keys and values packed in one tensor, normalises heads where the
 // architecture does, rotates, and writes the cache in place. Rows of the
-// rotary tables already hold the checkpoint's rope variant.
+// rotary tables already hold the checkpoint's rope variant. The gate and the up
+// projection are one product, joined by tgi:SwiGLU.
 package decoder

@@ -65,11 +65,10 @@ func (b *builder) layer(i int, residual, update string) (string, string) {
 	}
 	x = b.linear(p+"out", x, c.Heads*c.HeadDim, c.OutBias, part{w + "self_attn.o_proj", c.Hidden})
 	x, residual = b.norm(p+"mlp_norm", w+"post_attention_layernorm.weight", residual, x)
-	gate := b.linear(p+"gate", x, c.Hidden, c.MLPBias, part{w + "mlp.gate_proj", c.Intermediate})
-	up := b.linear(p+"up", x, c.Hidden, c.MLPBias, part{w + "mlp.up_proj", c.Intermediate})
-	// x*sigmoid(x) in one pass; with alpha 1 this is SiLU.
-	silu := b.node("QuickGelu", contrib, p+"silu", []string{gate}, onnx.Attr{Name: "alpha", Value: float32(1)})
-	x = b.node("Mul", "", p+"gated", []string{silu, up})
+	x = b.linear(p+"gate_up", x, c.Hidden, c.MLPBias,
+		part{w + "mlp.gate_proj", c.Intermediate},
+		part{w + "mlp.up_proj", c.Intermediate})
+	x = b.node("SwiGLU", own, p+"gated", []string{x})
 	return residual, b.linear(p+"down", x, c.Intermediate, c.MLPBias, part{w + "mlp.down_proj", c.Hidden})
 }
 

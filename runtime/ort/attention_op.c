@@ -6,7 +6,7 @@
 #include <string.h>
 
 #include "attention.h"
-#include "shim.h"
+#include "op.h"
 
 // Inputs, in the order of com.microsoft.PagedAttention.
 enum {
@@ -20,8 +20,6 @@ struct attention_node {
 	float scale, epsilon;
 };
 
-static OrtStatus *invalid(const char *text) { return tgi_ort.CreateStatus(TGI_ORT_INVALID_ARGUMENT, text); }
-
 // integer reads an attribute in [min, max]; a fallback inside the bounds makes it optional.
 static OrtStatus *integer(const OrtKernelInfo *info, const char *name, int64_t min, int64_t max, int64_t fallback,
                           int *out) {
@@ -31,7 +29,7 @@ static OrtStatus *integer(const OrtKernelInfo *info, const char *name, int64_t m
 	if (v < min || v > max) {
 		char text[96] = "tgi.PagedAttention: attribute missing or out of bounds: ";
 		strncat(text, name, sizeof text - strlen(text) - 1);
-		return invalid(text);
+		return op_invalid(text);
 	}
 	*out = (int)v;
 	return NULL;
@@ -60,38 +58,20 @@ static OrtStatus *create(const struct tgi_custom_op *op, const void *api, const 
 	n.scale = real(info, "scale", 0);
 	if (n.scale == 0) n.scale = 1.0f / sqrtf((float)n.head_size);
 	n.epsilon = real(info, "qk_norm_epsilon", 1e-6f);
-	if (n.heads % n.kv_heads) return invalid("tgi.PagedAttention: num_heads is not a multiple of kv_num_heads");
-	if (n.head_size % 8) return invalid("tgi.PagedAttention: head_size is not a multiple of 8");
+	if (n.heads % n.kv_heads) return op_invalid("tgi.PagedAttention: num_heads is not a multiple of kv_num_heads");
+	if (n.head_size % 8) return op_invalid("tgi.PagedAttention: head_size is not a multiple of 8");
 	struct attention_node *own = malloc(sizeof *own);
-	if (!own) return invalid("tgi.PagedAttention: out of memory");
+	if (!own) return op_invalid("tgi.PagedAttention: out of memory");
 	*own = n;
 	*kernel = own;
 	return NULL;
 }
 
-// tensor is an input's data and shape; data is null when the input is absent.
-struct tensor {
-	void *data;
-	const int64_t *dims;
-	size_t rank;
-	int64_t size;  // elements
-};
-
 static OrtStatus *read_inputs(OrtKernelContext *ctx, struct tensor in[IN_COUNT]) {
 	size_t count = 0;
 	OrtStatus *status = tgi_ort.KernelContext_GetInputCount(ctx, &count);
 	memset(in, 0, IN_COUNT * sizeof *in);
-	for (size_t i = 0; !status && i < count && i < IN_COUNT; i++) {
-		const OrtValue *value = NULL;
-		unsigned type;
-		status = tgi_ort.KernelContext_GetInput(ctx, i, &value);
-		if (status || !value) continue;
-		status = tgi_ort.GetTensorMutableData((OrtValue *)value, &in[i].data);
-		if (!status)
-			status = tgi_ort.GetTensorElementTypeAndShapeDataReference(value, &type, &in[i].dims, &in[i].rank);
-		in[i].size = 1;
-		for (size_t d = 0; !status && d < in[i].rank; d++) in[i].size *= in[i].dims[d];
-	}
+	for (size_t i = 0; !status && i < count && i < IN_COUNT; i++) status = op_input(ctx, i, &in[i]);
 	return status;
 }
 
@@ -184,7 +164,6 @@ struct plan {
 
 enum {
 	FEW_TILES = 16,        // fewer tiles than this are cut into chunks
-	SERIAL_WORK = 400000,  // multiply-adds worth less than waking a thread
 	WRITE_TOKENS = 16,     // tokens of a unit of writing
 	WRITE_WORK = 64,       // multiply-adds that writing one float of a key costs
 };
@@ -281,19 +260,12 @@ static void run_unit(void *plan, size_t i) {
 	p->kernel->attend(&p->call, &p->units[i]);
 }
 
-// spread runs fn(p, 0..n-1): on the session's threads when it is worth it.
-static OrtStatus *spread(OrtKernelContext *ctx, void (*fn)(void *, size_t), size_t n, int64_t work, struct plan *p) {
-	if (n > 1 && work >= SERIAL_WORK) return tgi_ort.KernelContext_ParallelFor(ctx, fn, n, n, p);
-	for (size_t i = 0; i < n; i++) fn(p, i);
-	return NULL;
-}
-
 static OrtStatus *run_plan(OrtKernelContext *ctx, struct plan *p) {
 	const struct pa_call *c = &p->call;
 	const size_t writes = (size_t)((c->tokens + WRITE_TOKENS - 1) / WRITE_TOKENS);
 	const int64_t write_work = c->tokens * c->kv_heads * c->head_size * WRITE_WORK;
-	OrtStatus *status = spread(ctx, run_write, writes, write_work, p);
-	if (!status) status = spread(ctx, run_unit, p->unit_count, p->work, p);
+	OrtStatus *status = op_spread(ctx, run_write, writes, write_work, p);
+	if (!status) status = op_spread(ctx, run_unit, p->unit_count, p->work, p);
 	if (!status && p->partials)
 		for (size_t i = 0; i < p->tile_count; i++) p->kernel->merge(c, &p->tiles[i]);
 	return status;
@@ -302,7 +274,7 @@ static OrtStatus *run_plan(OrtKernelContext *ctx, struct plan *p) {
 static OrtStatus *wrong(const char *why) {
 	char text[160] = "tgi.PagedAttention: ";
 	strncat(text, why, sizeof text - strlen(text) - 1);
-	return invalid(text);
+	return op_invalid(text);
 }
 
 static OrtStatus *compute(void *kernel, OrtKernelContext *ctx) {
@@ -318,9 +290,7 @@ static OrtStatus *compute(void *kernel, OrtKernelContext *ctx) {
 	why = check_values(&p.call, in[IN_K_CACHE].size / block, n->rotary ? in[IN_COS].dims[0] : 0);
 	if (why) return wrong(why);
 	const int64_t shape[2] = {p.call.tokens, (int64_t)n->heads * n->head_size};
-	OrtValue *out = NULL;
-	status = tgi_ort.KernelContext_GetOutput(ctx, 0, shape, 2, &out);
-	if (!status) status = tgi_ort.GetTensorMutableData(out, (void **)&p.call.out);
+	status = op_output(ctx, shape, 2, &p.call.out);
 	if (status || !p.call.tokens) return status;
 	status = plan_make(&p) ? run_plan(ctx, &p) : wrong("out of memory");
 	plan_free(&p);
@@ -329,8 +299,8 @@ static OrtStatus *compute(void *kernel, OrtKernelContext *ctx) {
 
 static const char *op_name(const struct tgi_custom_op *op) { return (void)op, "PagedAttention"; }
 static const char *op_provider(const struct tgi_custom_op *op) { return (void)op, NULL; }
-static size_t op_inputs(const struct tgi_custom_op *op) { return (void)op, IN_COUNT; }
-static size_t op_outputs(const struct tgi_custom_op *op) { return (void)op, 1; }
+static size_t input_count(const struct tgi_custom_op *op) { return (void)op, IN_COUNT; }
+static size_t output_count(const struct tgi_custom_op *op) { return (void)op, 1; }
 static unsigned op_output_type(const struct tgi_custom_op *op, size_t i) { return (void)op, (void)i, TGI_ORT_FLOAT; }
 static unsigned op_output_kind(const struct tgi_custom_op *op, size_t i) { return (void)op, (void)i, TGI_ORT_REQUIRED; }
 static int op_memory(const struct tgi_custom_op *op, size_t i) { return (void)op, (void)i, TGI_ORT_MEM_DEFAULT; }
@@ -347,14 +317,14 @@ static unsigned op_input_kind(const struct tgi_custom_op *op, size_t i) {
 	return optional ? TGI_ORT_OPTIONAL : TGI_ORT_REQUIRED;
 }
 
-static const struct tgi_custom_op paged_attention = {
+const struct tgi_custom_op tgi_paged_attention = {
     .version = TGI_CUSTOM_OP_VERSION,
     .GetName = op_name,
     .GetExecutionProviderType = op_provider,
     .GetInputType = op_input_type,
-    .GetInputTypeCount = op_inputs,
+    .GetInputTypeCount = input_count,
     .GetOutputType = op_output_type,
-    .GetOutputTypeCount = op_outputs,
+    .GetOutputTypeCount = output_count,
     .KernelDestroy = free,
     .GetInputCharacteristic = op_input_kind,
     .GetOutputCharacteristic = op_output_kind,
@@ -362,8 +332,3 @@ static const struct tgi_custom_op paged_attention = {
     .CreateKernelV2 = create,
     .KernelComputeV2 = compute,
 };
-
-const struct tgi_custom_op *const *tgi_operators(void) {
-	static const struct tgi_custom_op *const list[] = {&paged_attention, NULL};
-	return list;
-}

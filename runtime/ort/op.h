@@ -1,0 +1,35 @@
+// What the operators of the domain "tgi" share: reading inputs, refusing them,
+// and spreading work over the session's threads.
+#ifndef TGI_OP_H
+#define TGI_OP_H
+
+#include "shim.h"
+
+// SERIAL_WORK is the work, in multiply-adds, that is worth less than waking a
+// thread: about 10 µs of it.
+enum { SERIAL_WORK = 400000 };
+
+// tensor is an input's data and shape; data is null when the input is absent.
+struct tensor {
+	void *data;
+	const int64_t *dims;
+	size_t rank;
+	int64_t size;  // elements
+};
+
+// op_input reads input i.
+OrtStatus *op_input(const OrtKernelContext *ctx, size_t i, struct tensor *in);
+
+// op_output makes output 0 of the given shape and sets *data to its floats.
+OrtStatus *op_output(OrtKernelContext *ctx, const int64_t *dims, size_t rank, float **data);
+
+// op_invalid is a status that says what is wrong with a node or its inputs.
+OrtStatus *op_invalid(const char *text);
+
+// op_spread runs fn(p, 0..n-1): on the session's threads when work is worth it.
+OrtStatus *op_spread(const OrtKernelContext *ctx, void (*fn)(void *, size_t), size_t n, int64_t work, void *p);
+
+// The operators' descriptions.
+extern const struct tgi_custom_op tgi_paged_attention, tgi_swiglu;
+
+#endif
