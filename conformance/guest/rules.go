@@ -1,0 +1,56 @@
+package guest
+
+// Rule is one thing that a guest must keep to.
+type Rule struct {
+	// ID names the rule in reports.
+	ID string
+	// Text says what must hold.
+	Text string
+	// Source is where the contract says so: the name in sdk/abi.
+	Source string
+}
+
+// Rules is the table of all rules.
+var Rules = []Rule{
+	{"marker", "the version of the contract is exported", "abi.Marker"},
+	{"memory", "the memory is exported as \"memory\"", "abi.Memory"},
+	{"export", "each export of the common part and of the kinds served has the signature wanted", "abi.Common, abi.Exports"},
+	{"export-unknown", "no other export begins with tgi_", "abi.ReservedPrefix"},
+	{"import", "imports are those of the contract", "abi.Imports"},
+	{"trap", "no export traps on what the host may hand over", "abi, Faults"},
+	{"text", "a returned text lies in memory, is UTF-8 and not too long", "abi.Pack, abi.MaxDescription"},
+	{"describe", "the description is a JSON object with name and kinds", "abi.Common, tgi_describe"},
+	{"describe-values", "modes, needs and candidates of the description are ones that exist and fit together", "abi.ModeNames, abi.NeedsTopK"},
+	{"describe-same", "the description does not change", "abi.Common, tgi_describe"},
+	{"alloc", "room lies in memory, is aligned to 16 and shared with nothing", "abi.Common, tgi_alloc"},
+	{"alloc-none", "room that cannot be had is answered by 0", "abi.Common, tgi_alloc"},
+	{"init", "the configuration is accepted", "abi.Common, tgi_init"},
+	{"validate", "parameters are accepted or refused as the case says", "abi.Common, tgi_validate"},
+	{"begin", "begin refuses what validate refuses and accepts what it accepts", "abi.Logits, tgi_logits_begin"},
+	{"step-room", "the step struct lies in memory, is aligned to 16 and stays where it is", "abi.Logits, tgi_logits_step"},
+	{"status", "process succeeds, or fails with a text", "abi.StatusFailed"},
+	{"mode", "the mode exists and was declared", "abi.ModePass"},
+	{"out", "the arrays of a result lie in memory, are aligned to 4 and have the count that the mode wants", "abi.StepOut"},
+	{"id", "ids are in the vocabulary", "abi.ModePass"},
+	{"number", "no logit or bias is NaN or +Inf", "abi.ModePass"},
+	{"dead-end", "some token stays allowed", "abi.ModePass"},
+	{"flags", "flags exist, were declared and fit the mode", "abi.FlagOnly"},
+	{"temperature", "the temperature was declared and is NaN, 0 or a finite positive number", "abi.StepTemperature"},
+	{"force", "forced tokens were declared, are in the vocabulary and not too many", "abi.StepForce"},
+	{"view-once", "an id stands in a view once", "abi.ModeView"},
+	{"overrun", "nothing is written behind the rooms of view, row and candidates", "abi, The step struct"},
+	{"sampler-index", "the index is that of a candidate", "abi.Sampler"},
+	{"deterministic", "the same calls with the same seed give the same results", "abi.Imports, rand_u64"},
+	{"fresh", "a sequence finds nothing of the one before", "abi, Life"},
+	{"clone", "a clone goes on as its original does", "abi, Life"},
+	{"steady", "memory does not grow with the steps of a short sequence", "abi, Life"},
+}
+
+func ruleByID(id string) Rule {
+	for _, r := range Rules {
+		if r.ID == id {
+			return r
+		}
+	}
+	panic("BUG: no rule " + id)
+}

@@ -1,0 +1,152 @@
+package guest
+
+import (
+	"encoding/json"
+	"slices"
+	"strconv"
+	"strings"
+
+	"tgi/sdk/abi"
+)
+
+// signatures checks what can be seen without running the guest.
+func (r *run) signatures() {
+	exports := map[string]abi.Func{}
+	for _, f := range r.guest.Exports() {
+		exports[f.Name] = f
+	}
+	if _, ok := exports[abi.Marker]; !ok {
+		r.report("marker", "export %s is missing", abi.Common[0])
+	}
+	r.wanted(exports, abi.Common[1:])
+	known := slices.Concat(abi.Common, abi.Logits, abi.Sampler)
+	for name := range exports {
+		if strings.HasPrefix(name, abi.ReservedPrefix) && !slices.ContainsFunc(known, func(f abi.Func) bool { return f.Name == name }) {
+			r.report("export-unknown", "export %s is not part of version %d", exports[name], abi.Version)
+		}
+	}
+	for _, i := range r.guest.Imports() {
+		r.imported(i)
+	}
+}
+
+func (r *run) imported(i Import) {
+	switch i.Module {
+	case abi.WASIModule:
+		return
+	case abi.ImportModule:
+		for _, f := range abi.Imports {
+			if f.Name == i.Name {
+				if f.String() != i.Func.String() {
+					r.report("import", "%s.%s, want %s", i.Module, i.Func, f)
+				}
+				return
+			}
+		}
+	}
+	r.report("import", "%s.%s is not to be had", i.Module, i.Func)
+}
+
+func (r *run) wanted(exports map[string]abi.Func, want []abi.Func) {
+	for _, f := range want {
+		got, ok := exports[f.Name]
+		if !ok {
+			r.report("export", "%s is missing", f)
+		} else if got.String() != f.String() {
+			r.report("export", "%s, want %s", got, f)
+		}
+	}
+}
+
+// Description is what tgi_describe returns, decoded.
+type Description struct {
+	Name, Version, Doc  string
+	Kinds, Modes, Needs []string
+	Candidates          int
+	Params              json.RawMessage
+
+	// TopK is the number in "topk:N", 0 without; Row says whether "row" is needed.
+	TopK int  `json:"-"`
+	Row  bool `json:"-"`
+}
+
+func (d *Description) serves(kind string) bool { return slices.Contains(d.Kinds, kind) }
+
+// describe returns nil when there is no description to go on with.
+func (r *run) describe() *Description {
+	in, ok := r.load()
+	if !ok {
+		return nil
+	}
+	defer in.Close()
+	text, ok := in.text("tgi_describe", abi.MaxDescription)
+	if !ok {
+		return nil
+	}
+	if again, ok := in.text("tgi_describe", abi.MaxDescription); ok && again != text {
+		r.report("describe-same", "first %q, then %q", text, again)
+	}
+	d := &Description{}
+	if err := json.Unmarshal([]byte(text), d); err != nil {
+		r.report("describe", "%v in %q", err, text)
+		return nil
+	}
+	if d.Name == "" || len(d.Kinds) == 0 {
+		r.report("describe", "name %q, kinds %q", d.Name, d.Kinds)
+		return nil
+	}
+	r.values(d)
+	return d
+}
+
+func (r *run) values(d *Description) {
+	for _, k := range d.Kinds {
+		if abi.Exports(k) == nil {
+			r.report("describe-values", "kind %q", k)
+		}
+	}
+	for _, m := range d.Modes {
+		if !slices.Contains(abi.ModeNames[:], m) && m != abi.NameStop && m != abi.NameForce && m != abi.NameTemperature {
+			r.report("describe-values", "mode %q", m)
+		}
+	}
+	for _, n := range d.Needs {
+		digits, topk := strings.CutPrefix(n, abi.NeedsTopK)
+		switch v, err := strconv.ParseUint(digits, 10, 32); {
+		case n == abi.NeedsRow:
+			d.Row = true
+		case !topk || err != nil || v < 1 || v > abi.MaxView:
+			r.report("describe-values", "needs %q", n)
+		default:
+			d.TopK = int(v)
+		}
+	}
+	if slices.Contains(d.Modes, abi.ModeNames[abi.ModeRow]) && !d.Row {
+		r.report("describe-values", "mode row without needs row")
+	}
+	if slices.Contains(d.Modes, abi.ModeNames[abi.ModeView]) && d.TopK == 0 {
+		r.report("describe-values", "mode topk without needs topk:N")
+	}
+	if d.Candidates < 0 || d.Candidates > abi.MaxCandidates {
+		r.report("describe-values", "candidates %d, want at most %d", d.Candidates, abi.MaxCandidates)
+	}
+}
+
+// kinds checks the exports of the kinds that the description names.
+func (r *run) kinds(d *Description) {
+	exports := map[string]abi.Func{}
+	for _, f := range r.guest.Exports() {
+		exports[f.Name] = f
+	}
+	for _, kind := range []string{abi.KindLogits, abi.KindSampler} {
+		if d.serves(kind) {
+			r.wanted(exports, abi.Exports(kind))
+			continue
+		}
+		for _, f := range abi.Exports(kind) {
+			if _, ok := exports[f.Name]; ok {
+				r.report("export-unknown", "%s, but kinds lacks %q", f, kind)
+			}
+		}
+	}
+}
