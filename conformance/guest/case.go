@@ -196,6 +196,7 @@ type Answer struct {
 	Index int
 }
 
+// String tells all of the answer: two are alike when their strings are.
 func (a Answer) String() string {
 	if a.Fault != "" {
 		return a.Kind + " fault " + a.Fault

@@ -80,6 +80,7 @@ type Violation struct {
 	Detail string
 }
 
+// String is one line for a test's report.
 func (v Violation) String() string {
 	s := fmt.Sprintf("%s: %s (%s; %s)", v.ID, v.Detail, v.Text, v.Source)
 	if v.Case != nil {
