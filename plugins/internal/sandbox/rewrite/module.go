@@ -173,9 +173,8 @@ func (m *module) section(s *reader, id byte, off int, last *int) {
 
 // custom remembers the name section and drops all others: debug information would be off by what is injected.
 func (m *module) custom(s *reader) {
-	n := int(s.u32())
-	name := s.bytes(n)
-	if s.ok() && string(name) == "name" {
+	name := s.name("custom section", m.limits.ModuleBytes)
+	if s.ok() && name == "name" {
 		m.names = span{s.pos, s.end}
 	}
 }

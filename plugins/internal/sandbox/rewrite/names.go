@@ -1,7 +1,5 @@
 package rewrite
 
-import "unicode/utf8"
-
 // Subsections of the name section that are kept; locals, labels and the rest serve debuggers only.
 const (
 	nameModule    = 0
@@ -40,7 +38,7 @@ func (e *encoder) inputNames() (module []byte, functions vector, ok bool) {
 		switch id {
 		case nameModule:
 			start := s.pos
-			if name := s.name("module", e.m.limits.ModuleBytes); s.ok() && s.pos == s.end && utf8.ValidString(name) {
+			if s.name("module", e.m.limits.ModuleBytes); s.ok() && s.pos == s.end {
 				module = e.m.in[start:s.pos]
 			}
 		case nameFunctions:
@@ -60,7 +58,7 @@ func (e *encoder) functionNames(s *reader) vector {
 	for i := 0; i < n && s.ok(); i++ {
 		f := s.u32()
 		name := s.name("function", e.m.limits.ModuleBytes)
-		if !utf8.ValidString(name) || uint64(f) < next || int(f) >= len(e.m.funcTypes) {
+		if uint64(f) < next || int(f) >= len(e.m.funcTypes) {
 			s.errorf(s.pos, "bad entry in the name section")
 		}
 		next = uint64(f) + 1

@@ -3,6 +3,7 @@ package rewrite
 import (
 	"math"
 	"strconv"
+	"unicode/utf8"
 )
 
 func numbered(prefix string, i int) string { return prefix + strconv.Itoa(i) }
@@ -38,10 +39,14 @@ func (r *reader) refType() ValueType {
 func (r *reader) name(what string, limit int) string {
 	off := r.pos
 	n := int(r.u32())
-	if !r.limit(off, "bytes in the name of an "+what, n, limit) {
+	if !r.limit(off, "bytes in a name ("+what+")", n, limit) {
 		return ""
 	}
-	return string(r.bytes(n))
+	b := r.bytes(n)
+	if !utf8.Valid(b) {
+		r.errorf(off, "name (%s) is not valid UTF-8", what)
+	}
+	return string(b)
 }
 
 func (m *module) typeSection(s *reader) {
