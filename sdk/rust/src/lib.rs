@@ -1,0 +1,130 @@
+//! Plugins for the token loop in Rust, ABI version 1.
+//!
+//! A plugin is a `cdylib` that implements [`Logits`] or [`Sampler`], or both,
+//! and names them in [`plugin!`]:
+//!
+//! ```ignore
+//! #![cfg_attr(target_arch = "wasm32", no_std)]
+//! extern crate alloc;
+//! use tgi_plugin::{plugin, Logits, Result, Step};
+//!
+//! struct BanZero;
+//! impl Logits for BanZero {
+//!     fn begin(_params: &[u8], _prompt: &[u32]) -> Result<Self> { Ok(BanZero) }
+//!     fn process(&mut self, s: &mut Step) -> Result<()> { s.deny(&[0]); Ok(()) }
+//! }
+//! plugin! {
+//!     description: r#"{"name":"ban-zero","version":"1.0.0","kinds":["logits"],"modes":["deny"]}"#,
+//!     logits: BanZero,
+//! }
+//! ```
+//!
+//! An instance serves one sequence. Memory comes from a bump allocator and is
+//! not freed: it goes back when the sequence ends. Names, layouts and limits
+//! are those of `../abi`, where they are described.
+//!
+//! Natively the same crate compiles with std and is tested with `cargo test`
+//! and the module `testing`.
+#![cfg_attr(all(target_arch = "wasm32", not(tgi_std)), no_std)]
+#![warn(missing_docs)]
+
+extern crate alloc;
+
+pub mod host;
+pub mod json;
+mod step;
+
+#[cfg(target_arch = "wasm32")]
+mod memory;
+
+#[cfg(target_arch = "wasm32")]
+#[doc(hidden)]
+pub mod export;
+
+#[cfg(not(target_arch = "wasm32"))]
+pub mod testing;
+
+use alloc::string::String;
+
+pub use step::{flag, mode, Answer, Candidate, Entry, Step, MAX_FORCED};
+
+/// The error is the text that the server shows.
+pub type Result<T> = core::result::Result<T, String>;
+
+/// A plugin that edits logits; one value serves one sequence.
+pub trait Logits: Sized {
+    /// Starts a sequence. `params` is the JSON object of the request. An error
+    /// refuses the request when it is admitted: then `begin` runs in an
+    /// instance of its own with an empty prompt.
+    fn begin(params: &[u8], prompt: &[u32]) -> Result<Self>;
+    /// Looks at a step and calls the methods that set its result; calling none
+    /// changes nothing. An error ends the sequence.
+    fn process(&mut self, step: &mut Step) -> Result<()>;
+}
+
+/// A plugin that picks the token; one value serves one sequence.
+pub trait Sampler: Sized {
+    /// Starts a sequence, as [`Logits::begin`] does.
+    fn begin(params: &[u8], prompt: &[u32]) -> Result<Self>;
+    /// Returns the index of the chosen candidate. There is at least one, the
+    /// most likely first. An error ends the sequence.
+    fn sample(&mut self, candidates: &[Candidate]) -> Result<usize>;
+}
+
+/// Exports a plugin. `description` is JSON; `init`, `logits` and `sampler` may
+/// be left out, in this order. `init` is a `fn(config: &[u8]) -> Result<()>`
+/// that runs once, before the server's snapshot.
+#[macro_export]
+macro_rules! plugin {
+    (description: $d:expr, $(init: $i:path,)? $(logits: $l:ty,)? $(sampler: $s:ty,)?) => {
+        #[cfg(target_arch = "wasm32")]
+        const _: () = {
+            #[no_mangle]
+            extern "C" fn tgi_abi_v1() {}
+            #[no_mangle]
+            extern "C" fn tgi_alloc(size: u32) -> u32 { $crate::export::alloc(size) }
+            #[no_mangle]
+            extern "C" fn tgi_describe() -> u64 { $crate::export::pack($d) }
+            #[no_mangle]
+            extern "C" fn tgi_init(config: u32, len: u32) -> u64 {
+                let _config = unsafe { $crate::export::slice::<u8>(config, len) };
+                let result: $crate::Result<()> = Ok(());
+                $(let result = result.and_then(|_| $i(_config));)?
+                $crate::export::reserve();
+                $crate::export::failure(result)
+            }
+            #[no_mangle]
+            extern "C" fn tgi_validate(params: u32, len: u32) -> u64 {
+                let _params = unsafe { $crate::export::slice::<u8>(params, len) };
+                let result: $crate::Result<()> = Ok(());
+                $(let result = result.and_then(|_| <$l as $crate::Logits>::begin(_params, &[]).map(|_| ()));)?
+                $(let result = result.and_then(|_| <$s as $crate::Sampler>::begin(_params, &[]).map(|_| ()));)?
+                $crate::export::failure(result)
+            }
+            $(
+                static mut LOGITS: Option<$l> = None;
+                #[no_mangle]
+                extern "C" fn tgi_logits_step() -> u32 { $crate::export::step_room() }
+                #[no_mangle]
+                extern "C" fn tgi_logits_begin(params: u32, len: u32, prompt: u32, count: u32) -> u64 {
+                    unsafe { $crate::export::logits_begin(core::ptr::addr_of_mut!(LOGITS), params, len, prompt, count) }
+                }
+                #[no_mangle]
+                extern "C" fn tgi_logits_process(step: u32) -> i32 {
+                    unsafe { $crate::export::logits_process(core::ptr::addr_of_mut!(LOGITS), step) }
+                }
+            )?
+            $(
+                static mut SAMPLER: Option<$s> = None;
+                #[no_mangle]
+                extern "C" fn tgi_sampler_begin(params: u32, len: u32, prompt: u32, count: u32) -> u64 {
+                    unsafe { $crate::export::sampler_begin(core::ptr::addr_of_mut!(SAMPLER), params, len, prompt, count) }
+                }
+                #[no_mangle]
+                extern "C" fn tgi_sampler_sample(candidates: u32, n: u32) -> i32 {
+                    unsafe { $crate::export::sampler_sample(core::ptr::addr_of_mut!(SAMPLER), candidates, n) }
+                }
+            )?
+        };
+    };
+}
