@@ -129,7 +129,7 @@ def typo(rng, text):
 
 def ask_fact(rng, fact=None):
     """(question, answer, check) about the world."""
-    if fact is None and rng.random() < 0.12:
+    if fact is None and rng.random() < 0.18:
         q, a, key = yes_no(rng)
         return noisy(rng, q), a, {"all": key}
     f = fact or rng.choice(FACTS)
@@ -239,7 +239,7 @@ def messages_of(system, turns):
     return out
 
 
-CHAT_KINDS = ["fact"] * 42 + ["arithmetic"] * 16 + ["story"] * 14 + ["unknown"] * 13 + ["repeat"] * 2 + ["greeting"] * 5 + ["identity"] * 6
+CHAT_KINDS = ["fact"] * 38 + ["arithmetic"] * 26 + ["story"] * 12 + ["unknown"] * 10 + ["repeat"] * 12 + ["greeting"] * 4 + ["identity"] * 6
 
 
 def chat(rng):
@@ -310,28 +310,29 @@ def polite(rng, q):
 def plain(rng):
     """Text without chat format: stories, questions with answers, portraits, sums."""
     r = rng.random()
-    if r < 0.5:
+    if r < 0.35:
         return stories.story(rng, toolcalls.fresh_name)[0]
-    if r < 0.65:
+    if r < 0.48:
         q, a, _ = single(rng, rng.choice(["fact", "fact", "arithmetic", "unknown", "greeting", "identity", "story"]), ASSISTANT)
         if held(q):
             return plain(rng)
         return rng.choice(["{q} {a}", "{q}\n{a}", "Question: {q}\nAnswer: {a}", "Q: {q}\nA: {a}"]).format(q=q, a=a)
-    if r < 0.77:
+    if r < 0.58:
         n = rng.choice(list(PERSON))
         keys = rng.sample(["job", "home", "food", "colour", "pet", "hobby", "friend"], rng.randint(3, 5))
         return " ".join(FACT_BY[n, k].answer for k in keys)
-    if r < 0.85:
+    if r < 0.65:
         p = rng.choice(PLACES)[0]
         return FACT_BY[p, "about"].answer
-    if r < 0.92:
+    if r < 0.71:
         return " ".join(FACT_BY[a[0], "about"].answer for a in rng.sample(ANIMALS, rng.randint(1, 3)))
-    if r < 0.96:
+    if r < 0.75:
         return " ".join(f.answer for f in rng.sample([f for f in FACTS if f.attribute == "island"], 4))
+    form = rng.choice(["{a} {o} {b} = {v}", "{a} {w} {b} is {v}."])
     lines = []
-    for _ in range(rng.randint(2, 6)):
+    for _ in range(rng.randint(3, 10)):
         a, b, op = rng.randint(0, 9), rng.randint(0, 9), rng.choice("+-*")
-        lines.append(f"{a} {op} {b} = {talk.value(op, a, b)}")
+        lines.append(form.format(a=a, b=b, o=op, w=talk.SUMS[op][1], v=talk.value(op, a, b)))
     return "\n".join(lines)
 
 
@@ -348,9 +349,9 @@ def document(rng):
     """One training document as pieces [(text, trained)], without held-out prompts."""
     while True:
         r = rng.random()
-        if r < 0.1:
+        if r < 0.14:
             return [(plain(rng) + END, True)]
-        if r < 0.68:
+        if r < 0.78:
             messages, _, _ = chat(rng)
             tools = None
         else:
