@@ -11,7 +11,7 @@ import (
 )
 
 // hostFuel is what a call of a host function costs the guest.
-const hostFuel = 64
+const hostFuel = 200
 
 // HostFunc is one function that guests may import.
 //

@@ -9,7 +9,7 @@
 // snapshot; [Pool.Take] gives an instance that is in the snapshot's state, [Instance.Call] runs an export under a
 // budget, [Pool.Put] resets the instance for the next taker or, after a fault, throws it away.
 //
-// Fuel is deterministic: the same module, input and seed use the same fuel. A unit is roughly one instruction and half
+// Fuel is deterministic: the same module, input and seed use the same fuel. A unit is roughly one instruction and a fifth
 // a nanosecond of compiled code.
 package sandbox
 
@@ -30,7 +30,7 @@ import (
 const engineVersion = "v1.12.0"
 
 // DefaultSlice is the fuel between two ticks: about 50 us of compiled code.
-const DefaultSlice = 100_000
+const DefaultSlice = 250_000
 
 // Limits bounds what a module may contain; see the package rewrite for the table of limits, defaults and prices.
 type Limits = rewrite.Limits

@@ -21,6 +21,10 @@ type segment struct {
 	cost   int64
 	head   int // index of its head; its own for a head
 	folded bool
+	// Of a loop's head: where the loop instruction stands, and whether its body is simple: no other loop, no call. A
+	// simple loop is doubled, see encoder.loop.
+	loop   int
+	simple bool
 }
 
 type editKind byte
@@ -30,12 +34,15 @@ const (
 	editHelper                  // replace [off, end) by a call of a helper
 	editBefore                  // insert a call of a helper before the instruction
 	editRefFunc                 // as editCall, for ref.func
+	editBranch                  // branch within a loop (head): if that is doubled, labels above index are one further out
+	editClose                   // end of a loop (head): if that is doubled, another end follows
 )
 
 type edit struct {
 	kind     editKind
 	off, end int
-	index    uint32 // function of the output, or helper
+	index    uint32 // function of the output, helper, or label
+	head     int
 }
 
 // plan is what the scan of one body found.
@@ -103,10 +110,22 @@ func (m *module) scan(body span, leaves []int8, p *plan) error {
 		case opCall, opRefFunc:
 			f := r.index("function", len(m.funcTypes))
 			p.call(m, op, f, off, r.pos, leaves, cur)
+			if op == opCall {
+				p.segments[stack[len(stack)-1]].simple = false
+			}
 			continue
 		case prefixMisc:
 			m.immediates(r, in)
-			m.sized(p, sub, in, off, r.pos)
+			if m.sized(p, sub, in, off, r.pos) {
+				p.segments[stack[len(stack)-1]].simple = false
+			}
+			continue
+		case opBr, opBrIf, opBrTable:
+			r.labels(op, len(stack))
+			if head := stack[len(stack)-1]; head > 0 {
+				own := slices.Index(stack, head) // the loop itself; what it contains follows
+				p.edits = append(p.edits, edit{kind: editBranch, off: off, end: r.pos, head: head, index: uint32(len(stack) - 1 - own)})
+			}
 			continue
 		}
 		m.immediates(r, in)
@@ -115,7 +134,9 @@ func (m *module) scan(body span, leaves []int8, p *plan) error {
 			stack = append(stack, stack[len(stack)-1])
 		case opLoop:
 			p.leaf = false
+			p.segments[stack[len(stack)-1]].simple = false
 			begin(-1)
+			p.segments[cur].loop, p.segments[cur].simple = off, true
 			stack = append(stack, cur)
 		case opIf:
 			stack = append(stack, stack[len(stack)-1])
@@ -123,6 +144,7 @@ func (m *module) scan(body span, leaves []int8, p *plan) error {
 		case opElse:
 			begin(stack[len(stack)-1])
 		case opEnd:
+			closed := stack[len(stack)-1]
 			stack = stack[:len(stack)-1]
 			if len(stack) == 0 {
 				if r.pos != r.end {
@@ -130,13 +152,18 @@ func (m *module) scan(body span, leaves []int8, p *plan) error {
 				}
 				return m.joinsOf(r, p, body)
 			}
+			if stack[len(stack)-1] != closed {
+				p.edits = append(p.edits, edit{kind: editClose, off: r.pos, end: r.pos, head: closed})
+			}
 			begin(stack[len(stack)-1])
 		case opCallIndirect:
 			p.leaf = false
+			p.segments[stack[len(stack)-1]].simple = false
 			p.segments[cur].cost += indirectCallCost
 		case opMemoryGrow:
 			p.leaf = false
-			p.edits = append(p.edits, edit{editBefore, off, off, helperGrow})
+			p.segments[stack[len(stack)-1]].simple = false
+			p.edits = append(p.edits, edit{kind: editBefore, off: off, end: off, index: helperGrow})
 		case opTableSet:
 			m.hide(off, in.name)
 		}
@@ -161,30 +188,43 @@ func (p *plan) call(m *module, op byte, f uint32, off, end int, leaves []int8, c
 		}
 	}
 	if s := m.shifted(f); s != f {
-		p.edits = append(p.edits, edit{kind, off, end, s})
+		p.edits = append(p.edits, edit{kind: kind, off: off, end: end, index: s})
 	}
 }
 
 // sized plans the charge of an operation whose work depends on an operand, and notes those that change hidden state.
-func (m *module) sized(p *plan, sub uint32, in instruction, off, end int) {
-	e := edit{editBefore, off, off, helperMemory}
+// It reports whether the operation now calls a helper.
+func (m *module) sized(p *plan, sub uint32, in instruction, off, end int) bool {
+	e := edit{kind: editBefore, off: off, end: off, index: helperMemory}
 	switch sub {
 	case miscMemoryFill:
-		e = edit{editHelper, off, end, helperFill}
+		e = edit{kind: editHelper, off: off, end: end, index: helperFill}
 	case miscMemoryCopy:
-		e = edit{editHelper, off, end, helperCopy}
+		e = edit{kind: editHelper, off: off, end: end, index: helperCopy}
 	case miscMemoryInit:
 	case miscTableInit, miscTableCopy, miscTableGrow, miscTableFill:
 		e.index = helperTable
 		m.hide(off, in.name)
 	case miscElemDrop, miscDataDrop:
 		m.hide(off, in.name)
-		return
+		return false
 	default:
-		return
+		return false
 	}
 	p.leaf = false
 	p.edits = append(p.edits, e)
+	return true
+}
+
+// labels reads the labels of a branch. They are checked here because editBranch changes them.
+func (r *reader) labels(op byte, depth int) {
+	n := 1
+	if op == opBrTable {
+		n += r.count("labels", r.end-r.pos)
+	}
+	for i := 0; i < n && r.ok(); i++ {
+		r.index("label", depth)
+	}
 }
 
 func (m *module) locals(r *reader, p *plan) {

@@ -138,15 +138,10 @@ func (e *encoder) body(out *asm, body span, p *plan, leaf bool) {
 		segs = nil
 	}
 	for s := 0; s < len(segs) || len(edits) > 0; {
-		if s < len(segs) && (len(edits) == 0 || segs[s].off <= edits[0].off) {
-			seg := segs[s]
-			if head := seg.head == s; head {
+		if s < len(segs) && (len(edits) == 0 || segs[s].off < edits[0].off || segs[s].off == edits[0].off && edits[0].kind != editClose) {
+			if seg := &segs[s]; seg.head == s || !seg.folded {
 				upTo(seg.off)
-				out.deduct(seg.cost)
-				out.check()
-			} else if !seg.folded {
-				upTo(seg.off)
-				out.deduct(seg.cost)
+				e.charge(out, seg, seg.head == s)
 			}
 			s++
 			continue
@@ -161,10 +156,72 @@ func (e *encoder) body(out *asm, body span, p *plan, leaf bool) {
 			out.at(opRefFunc, uint64(x.index))
 		case editHelper, editBefore:
 			out.at(opCall, uint64(e.helperIndex(int(x.index))))
+		case editBranch:
+			if !p.segments[x.head].simple {
+				continue
+			}
+			e.branch(out, x)
+		case editClose:
+			if p.segments[x.head].simple {
+				out.op(opEnd)
+			}
 		}
 		at = x.end
 	}
 	upTo(body.end)
+}
+
+// charge writes the charge of a segment. A simple loop is doubled:
+//
+//	loop t            ;; the input's, now left only to call tick
+//	  (fuel < cost: fuel -= cost, tick, fuel += cost)
+//	  loop t          ;; a copy of it, the target of the body's branches
+//	    fuel < cost: branch to the outer loop
+//	    fuel -= cost
+//	    body
+//	  end
+//	end
+//
+// so that the loop that runs holds no call: around a call, the compiler would have to reload the memory's base and
+// every global, and to keep nothing in most registers. (Mask walk in C: 1.4 times plain without, 1.1 with this.)
+func (e *encoder) charge(out *asm, seg *segment, head bool) {
+	if !seg.simple {
+		out.deduct(seg.cost)
+		if head {
+			out.check()
+		}
+		return
+	}
+	out.below(seg.cost)
+	out.block(opIf)
+	out.deduct(seg.cost)
+	out.at(opCall, out.tick)
+	out.deduct(-seg.cost)
+	out.op(opEnd)
+	out.b = append(out.b, e.m.in[seg.loop:seg.off]...)
+	out.below(seg.cost)
+	out.branchIf(1)
+	out.deduct(seg.cost)
+}
+
+// branch writes a branch that stands in a doubled loop: labels beyond the loop's own, x.index, are one further out.
+func (e *encoder) branch(out *asm, x edit) {
+	r := &reader{b: e.m.in, pos: x.off, end: x.end}
+	op := r.u8()
+	out.op(op)
+	labels := 1
+	if op == opBrTable {
+		n := r.u32()
+		out.b = appendUnsigned(out.b, uint64(n))
+		labels = int(n) + 1
+	}
+	for range labels {
+		label := r.u32()
+		if label > x.index {
+			label++
+		}
+		out.b = appendUnsigned(out.b, uint64(label))
+	}
 }
 
 // helperIndex gives a helper's function index, adding it at its first use.

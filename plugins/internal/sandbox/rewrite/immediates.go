@@ -1,21 +1,16 @@
 package rewrite
 
-// immediates reads what follows an opcode. Indices that could reach what is injected (functions, types, globals) are
+// immediates reads what follows an opcode, for all instructions but branches. Indices that could reach what is injected (functions, types, globals) are
 // checked here, as is that there is one memory only; all others are the engine's to check.
 func (m *module) immediates(r *reader, in instruction) {
 	switch in.imm {
 	case immNone:
 	case immBlock:
 		m.blockType(r)
-	case immLabel, immLocal, immTable, immElem, immData:
+	case immLocal, immTable, immElem, immData:
 		r.u32()
 	case immFunc:
 		r.index("function", len(m.funcTypes))
-	case immLabels:
-		n := r.count("labels", m.limits.BodyBytes)
-		for i := 0; i <= n && r.ok(); i++ {
-			r.u32()
-		}
 	case immIndirect:
 		r.index("type", len(m.types))
 		r.u32()

@@ -56,11 +56,16 @@ func (a *asm) deduct(cost int64) {
 	a.at(opGlobalSet, a.fuel)
 }
 
+// below pushes whether less than cost is left.
+func (a *asm) below(cost int64) {
+	a.at(opGlobalGet, a.fuel)
+	a.i64(cost)
+	a.op(opI64LtS)
+}
+
 // check calls tick when the slice is used up.
 func (a *asm) check() {
-	a.at(opGlobalGet, a.fuel)
-	a.i64(0)
-	a.op(opI64LtS)
+	a.below(0)
 	a.block(opIf)
 	a.at(opCall, a.tick)
 	a.op(opEnd)

@@ -17,7 +17,7 @@ type Limits struct {
 	Globals       int // default 1,000; price: those that can change are saved and restored with every reset
 	Tables        int // default 8
 	TableElements int // default 100,000 in all tables, and the most one table grows to; price: 8 bytes per instance
-	Segments      int // default 10,000 data segments, and as many element segments
+	Segments      int // default 100,000 data segments (a Go guest has 37,000), and as many element segments
 	MemoryPages   int // default 1,024 (64 MiB), the most a memory starts with or grows to; price: as many bytes per instance
 	NameBytes     int // default 1,000 of one import or export name
 	OutputBytes   int // default 64 MiB after injection; price: as ModuleBytes
@@ -55,7 +55,7 @@ func (l Limits) WithDefaults() Limits {
 		{&l.Globals, 1000},
 		{&l.Tables, 8},
 		{&l.TableElements, 100_000},
-		{&l.Segments, 10_000},
+		{&l.Segments, 100_000},
 		{&l.MemoryPages, 1024},
 		{&l.NameBytes, 1000},
 		{&l.OutputBytes, 64 << 20},

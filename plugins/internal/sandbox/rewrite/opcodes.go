@@ -50,6 +50,7 @@ const (
 	opEnd          = 0x0b
 	opBr           = 0x0c
 	opBrIf         = 0x0d
+	opBrTable      = 0x0e
 	opReturn       = 0x0f
 	opCall         = 0x10
 	opCallIndirect = 0x11
