@@ -61,7 +61,7 @@ func mixedRequests(h *house, n int) []engine.Request {
 		for range rng.IntN(60) {
 			text += " " + words[rng.IntN(len(words))]
 		}
-		p := llm.Params{Temperature: 1, TopP: 1, TypicalP: 1, RepetitionPenalty: 1, MaxNewTokens: 5 + rng.IntN(60), IgnoreEOS: i%2 == 0, Seed: uint64(i)}
+		p := llm.Params{Temperature: 1, TopP: 1, TypicalP: 1, RepetitionPenalty: 1, MaxNewTokens: 30 + rng.IntN(60), IgnoreEOS: i%4 != 1, Seed: uint64(i)}
 		switch i % 4 {
 		case 1:
 			p.Sample, p.Temperature, p.TopP = true, 0.8, 0.9
@@ -113,7 +113,7 @@ func TestTogetherAsAlone(t *testing.T) {
 				c.Runtime.PrefixSharing = share
 				if small {
 					c.Limits.MaxTotalTokens = 256
-					c.Limits.MaxBatchTotalTokens = 512
+					c.Limits.MaxBatchTotalTokens = 320
 				}
 				h := openHouse(t, c)
 				got := make([][][]llm.Token, n)
