@@ -1,0 +1,22 @@
+// Plugins for the token loop in AssemblyScript, ABI version 1.
+//
+// A plugin is a file that registers itself and passes the exports on:
+//
+//   import { describe, logits, Processor, Reader, Step, Tokens, u32s } from "../assembly";
+//   export * from "../assembly/exports/common";
+//   export * from "../assembly/exports/logits";
+//
+//   class BanZero extends Processor {
+//     process(s: Step): void { s.deny(ids); }
+//   }
+//   const ids = u32s([0]);
+//   describe('{"name":"ban-zero","version":"1.0.0","kinds":["logits"],"modes":["deny"]}');
+//   logits((r: Reader, prompt: Tokens): Processor => { r.skip(); return new BanZero(); });
+//
+// An instance serves one sequence: globals are the state of that sequence.
+// Names, layouts and limits are those of ../abi, where they are described.
+
+export { log, vocabSize, tokenBytes, isSpecial, isEnd, encode, rand, randFloat, DEBUG, INFO, WARN, ERROR } from "./host";
+export { Reader } from "./json";
+export { Step, Tokens, Candidates, Entries, u32s } from "./step";
+export { describe, onInit, logits, sampler, Processor, Sampler } from "./registry";

@@ -1,0 +1,100 @@
+// What a plugin has registered, and the texts on their way out.
+
+import { Reader } from "./json";
+import { Candidates, Step, Tokens } from "./step";
+
+/** A logits plugin of one sequence. */
+export abstract class Processor {
+  /** Looks at a step and calls the methods that set its result; calling none changes nothing.
+   *  The text returned ends the sequence as a fault; null is success. */
+  abstract process(s: Step): string | null;
+}
+
+/** A sampler of one sequence. */
+export abstract class Sampler {
+  /** Returns the index of the chosen candidate; there is at least one, the most likely first. */
+  abstract sample(c: Candidates): i32;
+}
+
+export type BeginLogits = (r: Reader, prompt: Tokens) => Processor;
+export type BeginSampler = (r: Reader, prompt: Tokens) => Sampler;
+
+let description = "{}";
+let init: ((r: Reader) => void) | null = null;
+let beginLogits: BeginLogits | null = null;
+let beginSampler: BeginSampler | null = null;
+let processor: Processor | null = null;
+let picker: Sampler | null = null;
+
+/** Sets the description, JSON. */
+export function describe(json: string): void {
+  description = json;
+}
+
+/** Registers what reads the configuration, once, before the server's snapshot. It reports faults by r.fail. */
+export function onInit(f: (r: Reader) => void): void {
+  init = f;
+}
+
+/** Makes the guest a logits plugin. begin reads the parameters and reports faults by r.fail; it runs with an
+ *  empty prompt, in an instance of its own, when the request is admitted. */
+export function logits(begin: BeginLogits): void {
+  beginLogits = begin;
+}
+
+/** Makes the guest a sampler, as logits does. */
+export function sampler(begin: BeginSampler): void {
+  beginSampler = begin;
+}
+
+// The rest is for ./exports alone.
+
+let kept: ArrayBuffer = new ArrayBuffer(0);
+
+/** Packs a text and keeps it until the next; null is nothing. */
+export function pack(text: string | null): u64 {
+  if (!text || !text.length) return 0;
+  kept = String.UTF8.encode(text);
+  return (<u64>changetype<usize>(kept) << 32) | <u64>kept.byteLength;
+}
+
+export function packDescription(): u64 {
+  return pack(description);
+}
+
+export function runInit(ptr: usize, len: u32): u64 {
+  const r = new Reader(ptr, len);
+  const f = init;
+  if (f) {
+    f(r);
+    return pack(r.close());
+  }
+  return 0;
+}
+
+export function runLogits(ptr: usize, len: u32, prompt: Tokens): string | null {
+  const r = new Reader(ptr, len);
+  processor = beginLogits!(r, prompt);
+  return r.close();
+}
+
+export function runSampler(ptr: usize, len: u32, prompt: Tokens): string | null {
+  const r = new Reader(ptr, len);
+  picker = beginSampler!(r, prompt);
+  return r.close();
+}
+
+export function runValidate(ptr: usize, len: u32): u64 {
+  let fault: string | null = null;
+  if (beginLogits) fault = runLogits(ptr, len, new Tokens(0, 0));
+  if (!fault && beginSampler) fault = runSampler(ptr, len, new Tokens(0, 0));
+  return pack(fault);
+}
+
+export function runProcess(s: Step): string | null {
+  return processor!.process(s);
+}
+
+export function runSample(c: Candidates): i32 {
+  return picker!.sample(c);
+}
