@@ -31,12 +31,23 @@ import (
 // address.
 func runBench(args []string, stdout, stderr io.Writer) int {
 	if !slices.ContainsFunc(args, startsServer) {
-		return bench.Main(args, stdout, stderr)
+		code := bench.Main(args, stdout, stderr)
+		if slices.ContainsFunc(args, asksForHelp) {
+			fmt.Fprint(stderr, selfUsage)
+		}
+		return code
 	}
 	ctx, stop := signal.NotifyContext(context.Background(), os.Interrupt)
 	defer stop()
 	return exit(stderr, selfBench(ctx, args, stdout, stderr))
 }
+
+const selfUsage = `
+With --shape or --model-id it starts a server of its own, measures that and takes
+  -shape name, -model-id folder, -weights fp32|int8|int4, -threads n, -json
+`
+
+func asksForHelp(arg string) bool { return arg == "-h" || arg == "-help" || arg == "--help" }
 
 // startsServer reports whether a flag asks for a server of the benchmark's own.
 func startsServer(arg string) bool {

@@ -138,7 +138,7 @@ func (h *house) banner(terminal *os.File, log *slog.Logger, cfg config.Config, a
 		return
 	}
 	fmt.Fprintf(terminal, "tgi %s\n", version)
-	fmt.Fprintf(terminal, "  model    %s, %s, %.1fM parameters, %s (%s)\n", b.Name, b.Architecture, float64(b.Params)/1e6, b.Weights, config.Size(b.WeightBytes))
+	fmt.Fprintf(terminal, "  model    %s, %s, %.1fM parameters, %s (%d MiB)\n", b.Name, b.Architecture, float64(b.Params)/1e6, b.Weights, b.WeightBytes>>20)
 	fmt.Fprintf(terminal, "  backend  ONNX Runtime %s on the CPU, %d threads, %s attention\n", ort.Version(), h.backend.ThreadCount(), ort.Attention())
 	fmt.Fprintf(terminal, "  cache    %d tokens (%d MiB), up to %d per request\n", h.backend.Blocks()*ort.BlockSize, h.kvBytes>>20, h.limits.MaxTotalTokens)
 	fmt.Fprintf(terminal, "  serving  %s\n", url)
