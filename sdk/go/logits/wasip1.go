@@ -55,7 +55,7 @@ func view[T any](raw *[abi.StepSize / 4]uint32, offset int) []T {
 	if n == 0 {
 		return nil
 	}
-	return unsafe.Slice((*T)(unsafe.Pointer(uintptr(raw[offset/4]))), n)
+	return unsafe.Slice((*T)(unsafe.Add(nil, raw[offset/4])), n)
 }
 
 func address[T any](p *T) uint32 { return uint32(uintptr(unsafe.Pointer(p))) }

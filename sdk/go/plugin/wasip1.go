@@ -14,10 +14,6 @@ import (
 // rooms keeps what alloc handed out: it is the host's for the life of the instance.
 var rooms [][]byte
 
-// headroom is what the heap may grow by after the snapshot without asking for
-// memory: the collector starts its first cycle at 4 MiB.
-const headroom = 6 << 20
-
 //go:wasmexport tgi_abi_v1
 func marker() {}
 
@@ -47,13 +43,23 @@ func validate(params unsafe.Pointer, n uint32) uint64 {
 	return result.Failure(registry.Begin(unsafe.Slice((*byte)(params), n), nil))
 }
 
-// reserve grows the heap and empties it again, so that sequences allocate
-// within the snapshot's memory and their instances can be used again.
+// reserve leaves the heap as it is after many sequences, so that an instance
+// allocates within the snapshot's memory and can be used again: it allocates
+// objects of many sizes up to where the collector starts its first cycle
+// (4 MiB), a large one for prompts, and collects them. The second round lets
+// the collector itself allocate what it keeps about them.
 func reserve() {
-	for _, size := range []int{headroom, 64 << 10} {
-		b := make([]byte, size)
-		runtime.KeepAlive(b)
+	for range 2 {
+		for size := 16; size <= 32<<10; size *= 2 {
+			for n := 0; n < 256<<10; n += size {
+				sink = make([]byte, size)
+			}
+		}
+		sink = make([]byte, 2<<20)
+		sink = nil
+		runtime.GC()
 	}
-	runtime.GC()
-	runtime.GC()
 }
+
+// sink makes the compiler keep the allocations.
+var sink []byte
