@@ -203,19 +203,30 @@ func BenchmarkEmptyCall(b *testing.B) {
 	}
 }
 
-// BenchmarkCollection times runtime.GC while a guest spins. The baseline is the guest without ticks.
+// BenchmarkCollection times runtime.GC while a guest spins. The baselines are a machine that does nothing, Go code that
+// spins, and the guest without ticks.
 func BenchmarkCollection(b *testing.B) {
 	wasm := guestFile(b, "walk.wasm")
 	vs := variants(b, wasm)
 	const rounds = 40_000_000 // about 30 ms a call
-	for i, name := range []string{"tick", "plain"} {
-		b.Run(name, func(b *testing.B) {
+	sink := uint32(1)
+	for _, work := range []variant{
+		{"idle", func(string, uint64) { time.Sleep(time.Millisecond) }},
+		{"go-code", func(_ string, n uint64) {
+			for range n {
+				sink = sink*1664525 + 1013904223
+			}
+		}},
+		{"guest", vs[0].call},
+		{"guest-without-tick", vs[1].call},
+	} {
+		b.Run(work.name, func(b *testing.B) {
 			var stop atomic.Bool
 			done := make(chan struct{})
 			go func() {
 				defer close(done)
 				for !stop.Load() {
-					vs[i].call("spin", rounds)
+					work.call("spin", rounds)
 				}
 			}()
 			var times []time.Duration
