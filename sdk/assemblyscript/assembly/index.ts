@@ -7,7 +7,7 @@
 //   export * from "../assembly/exports/logits";
 //
 //   class BanZero extends Processor {
-//     process(s: Step): void { s.deny(ids); }
+//     process(s: Step): string | null { s.deny(ids); return null; }
 //   }
 //   const ids = u32s([0]);
 //   describe('{"name":"ban-zero","version":"1.0.0","kinds":["logits"],"modes":["deny"]}');
