@@ -1,0 +1,121 @@
+// Package sdk holds what authors of plugins need, as files: the contract, the
+// SDKs of four languages, and a first plugin in each. `tgi plugin new` writes
+// them out.
+package sdk
+
+import (
+	"embed"
+	"fmt"
+	"io/fs"
+	"path"
+	"regexp"
+	"slices"
+	"strings"
+)
+
+//go:embed abi/abi.go abi/README.md
+//go:embed go/README.md go/internal go/logits go/params go/plugin go/plugintest go/sampler
+//go:embed c/README.md c/tgi.h c/tgi_json.h c/tgi_test.h
+//go:embed rust/README.md rust/Cargo.toml rust/build.rs rust/src rust/.cargo/config.toml
+//go:embed assemblyscript/README.md assemblyscript/assembly assemblyscript/asconfig.json assemblyscript/test/host.mjs
+//go:embed templates
+var files embed.FS
+
+// File is one file of a project.
+type File struct {
+	// Path is slash-separated, below the project's folder.
+	Path string
+	Data []byte
+}
+
+// Languages are those that [Project] knows.
+var Languages = []string{"go", "rust", "c", "as"}
+
+// Name is what a plugin's name must match.
+var Name = regexp.MustCompile(`^[a-z][a-z0-9]*(-[a-z0-9]+)*$`)
+
+// Project returns the files of a new plugin with its own copy of the SDK: it
+// builds and passes its tests as it stands, without network (AssemblyScript:
+// once asc is installed). `make` builds NAME.wasm and `make test` tests it; for
+// AssemblyScript that is `npm run build` and `npm test`.
+func Project(language, name string) ([]File, error) {
+	if !Name.MatchString(name) || slices.Contains([]string{"tgi", "tgi-plugin", "test"}, name) {
+		return nil, fmt.Errorf("plugin name %q: want lower-case letters, digits and single hyphens, a letter first, and none of tgi, tgi-plugin, test", name)
+	}
+	p := project{name: name}
+	switch language {
+	case "go":
+		p.fromTemplate("go", map[string]string{"main.go": "main.go", "main_test.go": "main_test.go", "go.mod": "go.mod", "Makefile": "Makefile"})
+		p.add("tgi/go.mod", []byte("module tgi\n\ngo 1.24\n"))
+		p.copy("abi", "tgi/sdk/abi")
+		p.copy("go", "tgi/sdk/go")
+	case "rust":
+		p.fromTemplate("rust", map[string]string{"lib.rs": "src/lib.rs", "Cargo.toml": "Cargo.toml", "Makefile": "Makefile"})
+		p.copy("rust", "tgi")
+		p.copy("rust/.cargo", ".cargo")
+		p.edit("tgi/Cargo.toml", func(s string) string {
+			before, _, _ := strings.Cut(s, "\n[workspace]") // its members are the SDK's examples
+			return before
+		})
+	case "c":
+		p.fromTemplate("c", map[string]string{"plugin.c": name + ".c", "plugin_test.c": name + "_test.c", "Makefile": "Makefile"})
+		p.copy("c", "tgi")
+	case "as":
+		p.fromTemplate("assemblyscript", map[string]string{"index.ts": "index.ts", "plugin.test.mjs": "test/" + name + ".test.mjs", "package.json": "package.json"})
+		p.copy("assemblyscript/assembly", "tgi")
+		p.copy("assemblyscript/test", "tgi")
+		p.copy("assemblyscript/asconfig.json", "asconfig.json")
+		p.copy("assemblyscript/README.md", "tgi/README.md")
+		p.edit("asconfig.json", func(s string) string { return strings.Replace(s, "assembly/abort", "tgi/abort", 1) })
+	default:
+		return nil, fmt.Errorf("language %q: want one of %s", language, strings.Join(Languages, ", "))
+	}
+	slices.SortFunc(p.files, func(a, b File) int { return strings.Compare(a.Path, b.Path) })
+	return p.files, p.err
+}
+
+// project collects files; the first error stays.
+type project struct {
+	name  string
+	files []File
+	err   error
+}
+
+func (p *project) add(to string, data []byte) { p.files = append(p.files, File{to, data}) }
+
+// fromTemplate adds the templates of a language, by file, each under the path given.
+func (p *project) fromTemplate(language string, paths map[string]string) {
+	for from, to := range paths {
+		b, err := files.ReadFile("templates/" + language + "/" + from + ".tmpl")
+		if err != nil && p.err == nil {
+			p.err = fmt.Errorf("BUG: %w", err)
+		}
+		p.add(to, []byte(strings.ReplaceAll(string(b), "NAME", p.name)))
+	}
+}
+
+// copy adds a file or folder of the SDK, tests of the SDK itself left out.
+func (p *project) copy(from, to string) {
+	err := fs.WalkDir(files, from, func(name string, d fs.DirEntry, err error) error {
+		if err != nil || d.IsDir() || strings.HasSuffix(name, "_test.go") {
+			return err
+		}
+		b, err := files.ReadFile(name)
+		if err != nil {
+			return err
+		}
+		p.add(path.Join(to, strings.TrimPrefix(name, from)), b)
+		return nil
+	})
+	if err != nil && p.err == nil {
+		p.err = fmt.Errorf("BUG: %w", err)
+	}
+}
+
+func (p *project) edit(name string, change func(string) string) {
+	for i := range p.files {
+		if p.files[i].Path == name {
+			p.files[i].Data = []byte(change(string(p.files[i].Data)))
+		}
+	}
+}
