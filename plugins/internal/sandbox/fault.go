@@ -50,7 +50,7 @@ type Fault struct {
 	Log    []string // what the guest printed last, oldest first
 }
 
-// Error gives module, export, kind, cause, fuel and the last line the guest printed.
+// Error gives module, export, kind, cause, fuel and what the guest printed last.
 func (f *Fault) Error() string {
 	var b strings.Builder
 	fmt.Fprintf(&b, "%s: %s: %v", f.Module, f.Func, f.Kind)
@@ -62,10 +62,23 @@ func (f *Fault) Error() string {
 	} else if f.Kind != ErrBroken {
 		fmt.Fprintf(&b, " (fuel %d of %d)", f.Used, f.Budget)
 	}
-	if n := len(f.Log); n > 0 {
-		fmt.Fprintf(&b, "; last printed: %q", f.Log[n-1])
+	if line := f.lastWords(); line != "" {
+		fmt.Fprintf(&b, "; last printed: %q", line)
 	}
 	return b.String()
+}
+
+// lastWords gives the line that says most: a Go guest's panic, which its stacks follow, or the last one.
+func (f *Fault) lastWords() string {
+	for _, line := range f.Log {
+		if lastWords(line) {
+			return line
+		}
+	}
+	if n := len(f.Log); n > 0 {
+		return f.Log[n-1]
+	}
+	return ""
 }
 
 // Unwrap gives the kind.

@@ -28,7 +28,7 @@ type Instance struct {
 
 	lease   Lease
 	seed    rand.PCG
-	random  *rand.Rand
+	slept   uint64 // nanoseconds by which the guest's clock has moved
 	printed printer
 	broken  *Fault
 	home    *Pool     // nil for an instance of its own
@@ -69,7 +69,6 @@ func (m *Module) New(lease Lease) (*Instance, error) {
 func (m *Module) instantiate() (in *Instance, err error) {
 	in = &Instance{module: m, slice: m.engine.slice}
 	in.ctx.in = in
-	in.random = rand.New(&in.seed)
 	ctx := context.Background()
 	if m.info.HasMemory {
 		// Reserved here, because the engine's hook can't report an error.
@@ -108,7 +107,7 @@ func (in *Instance) Module() *Module { return in.module }
 func (in *Instance) Host() any { return in.lease.Host }
 
 // Uint64 gives the next of the lease's random numbers.
-func (in *Instance) Uint64() uint64 { return in.random.Uint64() }
+func (in *Instance) Uint64() uint64 { return in.seed.Uint64() }
 
 // Func finds an exported function, nil when there is none. Keep the result: finding it costs a stack for its calls.
 func (in *Instance) Func(export string) *Func {

@@ -2,6 +2,7 @@ package sandbox
 
 import (
 	"bytes"
+	"slices"
 	"strings"
 	"sync"
 	"time"
@@ -10,7 +11,7 @@ import (
 // What is kept of a guest's output. The price is lineBytes * tailLines per instance that prints.
 const (
 	lineBytes = 512 // longer lines are cut into several
-	tailLines = 8   // kept for faults
+	tailLines = 16  // kept for faults
 )
 
 // printer keeps the last lines that a guest printed, and passes whole lines on.
@@ -44,11 +45,19 @@ func (p *printer) line(out func(line string)) {
 	s := strings.ToValidUTF8(string(p.part), "\uFFFD")
 	p.part = p.part[:0]
 	if len(p.tail) == tailLines {
-		copy(p.tail, p.tail[1:])
-		p.tail = p.tail[:tailLines-1]
+		oldest := 0
+		if lastWords(p.tail[0]) {
+			oldest = 1 // the stacks that follow a Go guest's panic must not push it out
+		}
+		p.tail = slices.Delete(p.tail, oldest, oldest+1)
 	}
 	p.tail = append(p.tail, s)
 	out(s)
+}
+
+// lastWords reports whether a line is the text of a Go guest's panic.
+func lastWords(line string) bool {
+	return strings.HasPrefix(line, "panic: ") || strings.HasPrefix(line, "fatal error: ")
 }
 
 // lines gives the last lines, the unfinished one included.

@@ -52,6 +52,7 @@ type snapshot struct {
 	memory  image
 	size    uint64
 	globals [][2]uint64
+	slept   uint64
 }
 
 // capture takes the state of an instance that is not broken.
@@ -62,7 +63,7 @@ func (in *Instance) capture() (*snapshot, error) {
 	if h := in.module.info.HiddenState; h != "" {
 		return nil, fmt.Errorf("%s: %w: %s", in.module.name, ErrHiddenState, h)
 	}
-	s := &snapshot{globals: make([][2]uint64, len(in.states))}
+	s := &snapshot{globals: make([][2]uint64, len(in.states)), slept: in.slept}
 	for i, g := range in.states {
 		var err error
 		if s.globals[i], err = g.read(); err != nil {
@@ -94,7 +95,7 @@ func (m *Module) restore(s *snapshot) (*Instance, error) {
 		in.Close()
 		return nil, fmt.Errorf("%s: restore: %w", m.name, err)
 	}
-	in.origin = s
+	in.origin, in.slept = s, s.slept
 	return in, nil
 }
 
@@ -130,6 +131,7 @@ func (in *Instance) reset() error {
 			return err
 		}
 	}
+	in.slept = in.origin.slept
 	return in.putGlobals(in.origin.globals)
 }
 
@@ -150,7 +152,7 @@ func (in *Instance) copyFrom(src *Instance) error {
 			return err
 		}
 	}
-	in.seed = src.seed
+	in.seed, in.slept = src.seed, src.slept
 	in.printed.part = append(in.printed.part[:0], src.printed.part...)
 	in.printed.tail = append(in.printed.tail[:0], src.printed.tail...)
 	return nil

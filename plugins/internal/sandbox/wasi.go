@@ -6,8 +6,9 @@ import (
 )
 
 // The guest's view of WASI preview 1: enough for a standard library to start, nothing of the outside. The clock stands
-// still, random numbers come from the lease's seed, standard output and error go to the log, and there are no
-// arguments, environment, files or sockets.
+// still but for the guest's own sleeps, which take no time; random numbers
+// come from the lease's seed, standard output and error go to the log, and there are no arguments, environment, files or
+// sockets.
 const (
 	wasiModule = "wasi_snapshot_preview1"
 
@@ -20,7 +21,8 @@ const (
 	// wasiTime is 2020-01-01 in nanoseconds, for every clock. (Zero makes Go's runtime stop: "nanotime returning zero".)
 	wasiTime = 1577836800_000000000
 
-	maxVectors = 1024 // buffers of one fd_write
+	maxVectors = 1024       // buffers of one fd_write
+	maxSleep   = 3600 * 1e9 // one sleep moves the clock by an hour at most
 )
 
 // wasi gives the functions of the stub. Signatures are those of the preview 1 interface in its core form.
@@ -37,6 +39,7 @@ func wasi() []HostFunc {
 	add("random_get", "ii:i", wasiRandom)
 	add("fd_write", "iiii:i", wasiWrite)
 	add("fd_prestat_get", "ii:i", func(_ *Instance, stack []uint64) { stack[0] = errnoBadFD })
+	add("poll_oneoff", "iiii:i", wasiPoll)
 	add("sched_yield", ":i", func(_ *Instance, stack []uint64) { stack[0] = errnoSuccess })
 	add("proc_exit", "i:", func(in *Instance, stack []uint64) {
 		in.Fail(fmt.Errorf("%w: the guest called proc_exit(%d)", ErrTrap, uint32(stack[0])))
@@ -50,7 +53,7 @@ func wasi() []HostFunc {
 		"path_create_directory": "iii:i", "path_filestat_get": "iiiii:i", "path_filestat_set_times": "iiiiIIi:i",
 		"path_link": "iiiiiii:i", "path_open": "iiiiiIIii:i", "path_readlink": "iiiiii:i",
 		"path_remove_directory": "iii:i", "path_rename": "iiiiii:i", "path_symlink": "iiiii:i",
-		"path_unlink_file": "iii:i", "poll_oneoff": "iiii:i", "proc_raise": "i:i", "sock_accept": "iii:i",
+		"path_unlink_file": "iii:i", "proc_raise": "i:i", "sock_accept": "iii:i",
 		"sock_recv": "iiiiii:i", "sock_send": "iiiii:i", "sock_shutdown": "ii:i",
 	} {
 		add(name, sig, func(_ *Instance, stack []uint64) { stack[0] = errnoNoSys })
@@ -78,7 +81,36 @@ func wasiClock(in *Instance, stack []uint64) {
 		stack[0] = errnoFault
 		return
 	}
-	binary.LittleEndian.PutUint64(t, wasiTime)
+	binary.LittleEndian.PutUint64(t, wasiTime+in.slept)
+	stack[0] = errnoSuccess
+}
+
+// wasiPoll is poll_oneoff(subscriptions, events, count, number): a sleep ends at once, and the clock has moved on by its
+// length. (Go's runtime sleeps in places and dies when it can't.) What waits for files is not supported.
+func wasiPoll(in *Instance, stack []uint64) {
+	const subscriptionBytes, eventBytes, clockTag = 48, 32, 0
+	if uint32(stack[2]) == 0 {
+		stack[0] = errnoInval
+		return
+	}
+	s, e, n := in.peek(stack[0], subscriptionBytes), in.peek(stack[1], eventBytes), in.peek(stack[3], 4)
+	if s == nil || e == nil || n == nil {
+		stack[0] = errnoFault
+		return
+	}
+	if s[8] != clockTag {
+		stack[0] = errnoNoSys
+		return
+	}
+	timeout, absolute := binary.LittleEndian.Uint64(s[24:]), s[40]&1 != 0
+	if absolute {
+		timeout -= min(timeout, wasiTime+in.slept)
+	}
+	in.slept += min(timeout, maxSleep)
+	user := binary.LittleEndian.Uint64(s)
+	clear(e)
+	binary.LittleEndian.PutUint64(e, user)
+	binary.LittleEndian.PutUint32(n, 1)
 	stack[0] = errnoSuccess
 }
 
@@ -90,12 +122,12 @@ func wasiRandom(in *Instance, stack []uint64) {
 	}
 	in.Charge(int64(len(b)))
 	for len(b) >= 8 {
-		binary.LittleEndian.PutUint64(b, in.random.Uint64())
+		binary.LittleEndian.PutUint64(b, in.seed.Uint64())
 		b = b[8:]
 	}
 	if len(b) > 0 {
 		var last [8]byte
-		binary.LittleEndian.PutUint64(last[:], in.random.Uint64())
+		binary.LittleEndian.PutUint64(last[:], in.seed.Uint64())
 		copy(b, last[:])
 	}
 	stack[0] = errnoSuccess

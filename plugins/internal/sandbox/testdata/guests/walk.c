@@ -61,7 +61,11 @@ EXPORT(spin) uint32_t spin(uint32_t n) {
 }
 
 // tree is a call tree without loops: 2^n calls.
-EXPORT(tree) uint32_t tree(uint32_t n) { return n == 0 ? 1 : tree(n - 1) + tree(n - 1) + counter; }
+static volatile uint32_t calls;
+EXPORT(tree) uint32_t tree(uint32_t n) {
+	calls++;
+	return n == 0 ? 1 : tree(n - 1) + tree(n - 1);
+}
 
 static uint32_t deep_(volatile uint32_t *p) {
 	volatile uint32_t local = *p + 1;
