@@ -81,12 +81,14 @@ func Load(args []string, lookup func(string) (string, bool)) (Config, []string, 
 		return Config{}, nil, err
 	}
 	for _, s := range settings {
-		name, value, ok := s.flag, "", false
-		if value, ok = given[s.flag]; ok {
-			name = "--" + s.flag
-		} else if value, ok = lookup(env(s.flag)); ok && value != "" && !foreign(s.flag, value) {
+		name := "--" + s.flag
+		value, ok := given[s.flag]
+		if !ok {
 			name = env(s.flag)
-		} else {
+			value, ok = lookup(name)
+			ok = ok && value != "" && !foreign(s.flag, value)
+		}
+		if !ok {
 			continue
 		}
 		if err := assign(s.at(&c), value); err != nil {
