@@ -44,14 +44,14 @@ func validate(params unsafe.Pointer, n uint32) uint64 {
 }
 
 // reserve leaves the heap as it is after many sequences, so that an instance
-// allocates within the snapshot's memory and can be used again: it allocates
-// objects of many sizes up to where the collector starts its first cycle
-// (4 MiB), a large one for prompts, and collects them. The second round lets
-// the collector itself allocate what it keeps about them.
+// allocates within the snapshot's memory and can be used again. Each round
+// allocates objects of many sizes, 2.25 MiB, and a large one, which together
+// pass the 4 MiB at which the collector starts its first cycle, and collects
+// them. The second round lets the collector allocate what it keeps about them.
 func reserve() {
 	for range 2 {
 		for size := 16; size <= 32<<10; size *= 2 {
-			for n := 0; n < 256<<10; n += size {
+			for n := 0; n < 192<<10; n += size {
 				sink = make([]byte, size)
 			}
 		}
