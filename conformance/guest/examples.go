@@ -1,0 +1,39 @@
+package guest
+
+// Examples are the cases to run the example guests of sdk with, by name. The
+// guests of one name must answer alike in every language; every-mode shows
+// each mode, so they also exercise a host.
+var Examples = map[string][]Case{
+	"banned-and-boost": {
+		{},
+		{Params: `{"ban":[97,"b"," the"]}`},
+		{Params: `{"ban":[97],"boost":{" the":2,"#98":-1.5}}`},
+		{Params: `{"only":["a","</s>",98]}`},
+		{Params: `{"only":["a","b"],"boost":{"a":1}}`},
+		{Params: `{"ban":[259]}`, Refused: true},
+		{Params: `{"boost":{"é":1}}`, Refused: true},
+		{Params: `{"only":[]}`, Refused: true},
+		{Params: `{"x":1}`, Refused: true},
+	},
+	"epsilon-greedy": {
+		{},
+		{Params: `{"epsilon":1,"margin":4}`},
+		{Params: `{"epsilon":0.5}`},
+		{Params: `{"epsilon":2}`, Refused: true},
+		{Params: `{"margin":-1}`, Refused: true},
+	},
+	"every-mode": {
+		{},
+		{Params: `{"mode":"allow","ids":[97,98,200]}`},
+		{Params: `{"mode":"deny","ids":[97,98,200]}`},
+		{Params: `{"mode":"sparse","ids":[97,98,200],"bias":-2.5}`},
+		{Params: `{"mode":"sparse","ids":[97,98,200],"only":true}`},
+		{Params: `{"mode":"bitmask","ids":[97,98,258],"temperature":0.5}`},
+		{Params: `{"mode":"topk","ids":[97,98,200],"bias":0.25}`},
+		{Params: `{"mode":"row","ids":[97,98,200],"bias":20,"temperature":0}`},
+		{Params: `{"force_at":3,"force":[1,2,3,258],"stop_at":17,"random":true}`},
+		{Params: `{"fail_at":5,"pick":3}`},
+		{Params: `{"ids":[259]}`, Refused: true},
+		{Params: `{"mode":"none"}`, Refused: true},
+	},
+}
