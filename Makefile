@@ -10,7 +10,7 @@ STATICCHECK := honnef.co/go/tools/cmd/staticcheck@v0.8.2
 # Packages hold their own fuzz targets; each runs this long under `make fuzz`.
 FUZZTIME ?= 30s
 
-.PHONY: help run build test check fmt bench fuzz ort clean goldens
+.PHONY: help run build test check fmt bench fuzz ort clean
 
 help: ## list the targets
 	@awk -F':.*## ' '/^[a-z-]+:.*## /{printf "  make %-8s %s\n", $$1, $$2}' $(MAKEFILE_LIST)

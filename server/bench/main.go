@@ -9,10 +9,11 @@ import (
 	"io"
 	"os"
 	"os/signal"
-	"slices"
 	"strconv"
 	"strings"
 	"syscall"
+
+	"tgi/server/config"
 )
 
 // Exit codes of Main.
@@ -128,7 +129,7 @@ func checkNames(flags *flag.FlagSet, args []string) error {
 		}
 		f := flags.Lookup(name)
 		if f == nil {
-			return fmt.Errorf("unknown flag --%s; did you mean --%s?", name, nearest(flags, name))
+			return fmt.Errorf("unknown flag --%s%s", name, config.Suggest("--"+name, names(flags)))
 		}
 		if b, ok := f.Value.(interface{ IsBoolFlag() bool }); !valued && !(ok && b.IsBoolFlag()) {
 			i++ // its value
@@ -137,33 +138,8 @@ func checkNames(flags *flag.FlagSet, args []string) error {
 	return nil
 }
 
-func nearest(flags *flag.FlagSet, name string) (best string) {
-	least := -1
-	flags.VisitAll(func(f *flag.Flag) {
-		if d := edits(name, f.Name); least < 0 || d < least {
-			best, least = f.Name, d
-		}
-	})
-	return best
-}
-
-// edits is the Levenshtein distance in bytes.
-func edits(a, b string) int {
-	row := make([]int, len(b)+1)
-	for j := range row {
-		row[j] = j
-	}
-	for i := range len(a) {
-		diagonal := row[0]
-		row[0] = i + 1
-		for j := range len(b) {
-			change := diagonal
-			if a[i] != b[j] {
-				change++
-			}
-			diagonal = row[j+1]
-			row[j+1] = slices.Min([]int{change, row[j] + 1, row[j+1] + 1})
-		}
-	}
-	return row[len(b)]
+// names lists the flags as they are written.
+func names(flags *flag.FlagSet) (all []string) {
+	flags.VisitAll(func(f *flag.Flag) { all = append(all, "--"+f.Name) })
+	return all
 }

@@ -22,7 +22,7 @@ func Decode(name string, text []byte, c *Config) error {
 			e := &unknown.Errors[i]
 			line, _ := e.Position()
 			key := strings.Join(e.Key(), ".")
-			all = append(all, fmt.Errorf("%s:%d: unknown key %s%s", name, line, key, suggest(key, append(Keys(), sections()...))))
+			all = append(all, fmt.Errorf("%s:%d: unknown key %s%s", name, line, key, Suggest(key, append(Keys(), sections()...))))
 		}
 		return errors.Join(all...)
 	}

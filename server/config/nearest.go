@@ -2,10 +2,10 @@ package config
 
 import "strings"
 
-// suggest returns `; did you mean "x"?` for the candidate nearest to name, or
+// Suggest returns `; did you mean "x"?` for the candidate nearest to name, or
 // nothing when none is near. A key may be near by its last part alone, as when
 // it stands in the wrong section.
-func suggest(name string, candidates []string) string {
+func Suggest(name string, candidates []string) string {
 	best, least := "", len(name)/3+2
 	for _, c := range candidates {
 		d := min(distance(name, c), 1+distance(lastPart(name), lastPart(c)))

@@ -141,7 +141,7 @@ func parseFlags(args []string) (given map[string]string, rest []string, err erro
 		}
 		name, value, inline := strings.Cut(strings.TrimLeft(a, "-"), "=")
 		if !slices.Contains(names, name) {
-			near := suggest(name, names)
+			near := Suggest(name, names)
 			return nil, nil, fmt.Errorf("unknown flag --%s%s", name, strings.Replace(near, "mean ", "mean --", 1))
 		}
 		if !inline {

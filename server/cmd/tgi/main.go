@@ -7,6 +7,8 @@ import (
 	"io"
 	"os"
 	"runtime"
+
+	"tgi/server/config"
 )
 
 // version is set by the linker.
@@ -46,7 +48,11 @@ func run(args []string, stdout, stderr io.Writer) int {
 		usage(stdout)
 		return 0
 	}
-	fmt.Fprintf(stderr, "tgi: unknown command %q; `tgi help` lists them\n", args[0])
+	var names []string
+	for _, c := range commands() {
+		names = append(names, c.name)
+	}
+	fmt.Fprintf(stderr, "tgi: unknown command %s%s (`tgi help` lists them)\n", args[0], config.Suggest(args[0], names))
 	return 2
 }
 
