@@ -29,18 +29,22 @@ type world struct {
 	slice     int64
 	ticks     int
 	maxTicks  int // a call that ticks more often is ended; 0: never
+	limits    rewrite.Limits
 }
 
 var errTicks = errors.New("too many ticks")
 
-func newWorld(tb testing.TB, rewritten bool) *world {
+func newWorld(tb testing.TB, rewritten bool) *world { return limitedWorld(tb, rewritten, wide) }
+
+func limitedWorld(tb testing.TB, rewritten bool, limits rewrite.Limits) *world {
 	ctx := context.Background()
 	cfg := wazero.NewRuntimeConfigInterpreter()
 	if rewritten {
 		cfg = wazero.NewRuntimeConfig()
 	}
-	w := &world{rewritten: rewritten, slice: 50}
-	w.runtime = wazero.NewRuntimeWithConfig(ctx, cfg.WithCoreFeatures(api.CoreFeaturesV2))
+	w := &world{rewritten: rewritten, slice: 50, limits: limits}
+	w.runtime = wazero.NewRuntimeWithConfig(ctx, cfg.WithCoreFeatures(api.CoreFeaturesV2).
+		WithMemoryLimitPages(uint32(limits.MemoryPages)))
 	tb.Cleanup(func() { w.runtime.Close(ctx) })
 	_, err := w.runtime.NewHostModuleBuilder(rewrite.TickModule).NewFunctionBuilder().
 		WithGoModuleFunction(api.GoModuleFunc(func(_ context.Context, m api.Module, _ []uint64) {
@@ -61,7 +65,7 @@ func (w *world) load(name string, bin []byte) (api.Module, error) {
 	ctx := context.Background()
 	var info *rewrite.Info
 	if w.rewritten {
-		out, in, err := rewrite.Rewrite(bin, wide)
+		out, in, err := rewrite.Rewrite(bin, w.limits)
 		if err != nil {
 			return nil, err
 		}
