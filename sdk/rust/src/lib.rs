@@ -32,6 +32,7 @@ extern crate alloc;
 
 pub mod host;
 pub mod json;
+pub mod math;
 mod step;
 
 #[cfg(target_arch = "wasm32")]
