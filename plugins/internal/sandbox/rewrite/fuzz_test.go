@@ -60,6 +60,9 @@ func compareBoth(t *testing.T, bin []byte) bool {
 	if plainErr != nil && strings.Contains(plainErr.Error(), "section custom") {
 		return false // the engine refuses a malformed name section, which the rewriter leaves out
 	}
+	if plainErr == nil && err != nil && strings.Contains(err.Error(), "of WebAssembly core 2.0") {
+		return false // the engine takes a type index in ref.null, for instance
+	}
 	if (plainErr == nil) != (err == nil) {
 		t.Fatalf("plain: %v, rewritten: %v\n%x", plainErr, err, bin)
 	}
