@@ -55,10 +55,10 @@ const (
 	// ImportModule is the module name of the imports listed in [Imports].
 	ImportModule = "tgi"
 	// WASIModule may be imported too, for runtimes that cannot do without:
-	// its clock stands still, its random numbers are seeded, file descriptors
-	// 1 and 2 go to the log, there are no arguments and no environment,
-	// sched_yield and poll_oneoff (with which Go's collector sleeps) return at
-	// once, proc_exit traps, everything else answers ENOSYS (52).
+	// its random numbers are seeded, file descriptors 1 and 2 go to the log,
+	// there are no arguments and no environment, sched_yield and poll_oneoff
+	// (with which Go's collector sleeps) return at once, the clock moves by such
+	// sleeps alone, proc_exit traps, everything else answers ENOSYS (52).
 	WASIModule = "wasi_snapshot_preview1"
 	// ReservedPrefix marks names that belong to this contract. An export that
 	// begins so and is not in this file is refused at load, since it is
