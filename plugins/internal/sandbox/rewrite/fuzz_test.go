@@ -40,9 +40,13 @@ func seeds(tb testing.TB) (list [][]byte) {
 }
 
 // compareBoth checks what must hold for any bytes: no panic, both worlds accept or both refuse, and what runs to its end
-// gives the same. It reports whether both accepted.
-func compareBoth(t *testing.T, bin []byte) bool {
+// gives the same. It reports whether both accepted. Without refused, what the rewriter refuses is not shown to the
+// engine: on bytes of a fuzzer's, its decoder can ask for gigabytes (a count of parameters that it believes).
+func compareBoth(t *testing.T, bin []byte, refused bool) bool {
 	out, info, err := rewrite.Rewrite(bin, small)
+	if err != nil && !refused {
+		return false
+	}
 	var limit *rewrite.LimitError
 	if errors.As(err, &limit) {
 		return false
@@ -133,7 +137,7 @@ func TestMutations(t *testing.T) {
 				bin = append(bin[:at], bin[at+1:]...)
 			}
 		}
-		if compareBoth(t, bin) {
+		if compareBoth(t, bin, true) {
 			accepted++
 		}
 	}
@@ -148,5 +152,5 @@ func FuzzRewrite(f *testing.F) {
 	for _, s := range seeds(f) {
 		f.Add(s)
 	}
-	f.Fuzz(func(t *testing.T, bin []byte) { compareBoth(t, bin) })
+	f.Fuzz(func(t *testing.T, bin []byte) { compareBoth(t, bin, false) })
 }
