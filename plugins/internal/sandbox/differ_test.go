@@ -77,6 +77,9 @@ func interpreted(t *testing.T, wasm []byte) *Instance {
 			mem := m.Memory()
 			in.memory.reserved, _ = mem.Read(0, mem.Size())
 			in.memory.size = uint64(mem.Size())
+			for _, i := range narrowParams(h.Sig) {
+				stack[i] = uint64(uint32(stack[i]))
+			}
 			h.Func(in, stack)
 		}), types(h.Sig.Params), types(h.Sig.Results)).Export(h.Name)
 	}

@@ -16,7 +16,7 @@ const hostFuel = 200
 // HostFunc is one function that guests may import.
 //
 // Func runs on the goroutine of the call, with the instance that calls. stack holds the arguments and takes the
-// results in their place (i32 and f32 in the low half). Func may read and write the guest's memory through the
+// results in their place (i32 and f32 in the low half, the high half zero). Func may read and write the guest's memory through the
 // instance, must charge for work that grows with an argument ([Instance.Charge]), ends the call with [Instance.Fail],
 // and must not call the instance.
 type HostFunc struct {
@@ -75,10 +75,13 @@ func (m *Module) instantiateHost(ctx context.Context, host []HostFunc) error {
 	for name, list := range byModule {
 		b := m.runtime.NewHostModuleBuilder(name)
 		for _, h := range list {
-			f := h.Func
+			f, narrow := h.Func, narrowParams(h.Sig)
 			b.NewFunctionBuilder().WithGoFunction(api.GoFunc(func(ctx context.Context, stack []uint64) {
 				in := ctx.(*callContext).in
 				in.Charge(hostFuel)
+				for _, i := range narrow {
+					stack[i] = uint64(uint32(stack[i])) // the engine leaves what was there in the high half
+				}
 				f(in, stack)
 			}), types(h.Sig.Params), types(h.Sig.Results)).Export(h.Name)
 		}
@@ -92,6 +95,16 @@ func (m *Module) instantiateHost(ctx context.Context, host []HostFunc) error {
 		}
 	}
 	return nil
+}
+
+// narrowParams lists the parameters that fill half a slot of the stack.
+func narrowParams(s Signature) (list []int) {
+	for i, t := range s.Params {
+		if t == rewrite.I32 || t == rewrite.F32 {
+			list = append(list, i)
+		}
+	}
+	return list
 }
 
 func types(ts []rewrite.ValueType) []api.ValueType {

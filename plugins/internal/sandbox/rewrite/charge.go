@@ -24,6 +24,7 @@ type segment struct {
 	// Of a loop's head: where the loop instruction stands, and whether its body is simple: no other loop, no call. A
 	// simple loop is doubled, see encoder.loop.
 	loop   int
+	depth  int // blocks around it, the function's included
 	simple bool
 }
 
@@ -47,7 +48,6 @@ type edit struct {
 
 // plan is what the scan of one body found.
 type plan struct {
-	code     int // offset behind the locals
 	segments []segment
 	edits    []edit
 	locals   int
@@ -82,119 +82,142 @@ func (p *plan) fold() {
 	}
 }
 
+// scanner walks one body and fills its plan.
+type scanner struct {
+	m      *module
+	r      *reader
+	p      *plan
+	leaves []int8
+	heads  []int // for each open block, the head of what it contains; the function's own first
+	cur    int   // segment that the next instruction belongs to
+}
+
 // scan decodes one body and plans its charges. leaves holds the cost of functions that their callers pay for; with nil
 // the scan only finds out whether the body is such a leaf, and ends as soon as it is not.
 func (m *module) scan(body span, leaves []int8, p *plan) error {
-	r := &reader{b: m.in, pos: body.start, end: body.end}
-	m.locals(r, p)
-	p.code = r.pos
-	p.segments = append(p.segments[:0], segment{off: r.pos})
+	s := &scanner{m: m, r: &reader{b: m.in, pos: body.start, end: body.end}, p: p, leaves: leaves, heads: make([]int, 1, 16)}
+	m.locals(s.r, p)
+	p.segments = append(p.segments[:0], segment{off: s.r.pos})
 	p.edits, p.joins, p.leaf = p.edits[:0], 0, true
-	stack := make([]int, 1, 16) // for each open block, the head of what it contains
-	cur := 0
-	begin := func(head int) {
-		cur = len(p.segments)
-		if head < 0 {
-			head = cur
-		}
-		p.segments = append(p.segments, segment{off: r.pos, head: head})
-	}
-	for r.ok() {
-		off := r.pos
-		op, sub, in := r.opcode()
-		if !r.ok() {
-			break
-		}
-		p.segments[cur].cost++
-		switch op {
-		case opCall, opRefFunc:
-			f := r.index("function", len(m.funcTypes))
-			p.call(m, op, f, off, r.pos, leaves, cur)
-			if op == opCall {
-				p.segments[stack[len(stack)-1]].simple = false
-			}
-			continue
-		case prefixMisc:
-			m.immediates(r, in)
-			if m.sized(p, sub, in, off, r.pos) {
-				p.segments[stack[len(stack)-1]].simple = false
-			}
-			continue
-		case opBr, opBrIf, opBrTable:
-			r.labels(op, len(stack))
-			if head := stack[len(stack)-1]; head > 0 {
-				own := slices.Index(stack, head) // the loop itself; what it contains follows
-				p.edits = append(p.edits, edit{kind: editBranch, off: off, end: r.pos, head: head, index: uint32(len(stack) - 1 - own)})
-			}
-			continue
-		}
-		m.immediates(r, in)
-		switch op {
-		case opBlock:
-			stack = append(stack, stack[len(stack)-1])
-		case opLoop:
-			p.leaf = false
-			p.segments[stack[len(stack)-1]].simple = false
-			begin(-1)
-			p.segments[cur].loop, p.segments[cur].simple = off, true
-			stack = append(stack, cur)
-		case opIf:
-			stack = append(stack, stack[len(stack)-1])
-			begin(stack[len(stack)-1])
-		case opElse:
-			begin(stack[len(stack)-1])
-		case opEnd:
-			closed := stack[len(stack)-1]
-			stack = stack[:len(stack)-1]
-			if len(stack) == 0 {
-				if r.pos != r.end {
-					r.errorf(r.pos, "%d bytes behind the end of a function", r.end-r.pos)
-				}
-				return m.joinsOf(r, p, body)
-			}
-			if stack[len(stack)-1] != closed {
-				p.edits = append(p.edits, edit{kind: editClose, off: r.pos, end: r.pos, head: closed})
-			}
-			begin(stack[len(stack)-1])
-		case opCallIndirect:
-			p.leaf = false
-			p.segments[stack[len(stack)-1]].simple = false
-			p.segments[cur].cost += indirectCallCost
-		case opMemoryGrow:
-			p.leaf = false
-			p.segments[stack[len(stack)-1]].simple = false
-			p.edits = append(p.edits, edit{kind: editBefore, off: off, end: off, index: helperGrow})
-		case opTableSet:
-			m.hide(off, in.name)
-		}
-		if op == opBlock || op == opLoop || op == opIf {
-			p.joins++
-			r.limit(off, "nested blocks", len(stack), m.limits.Depth)
-		}
+	for s.r.ok() && len(s.heads) > 0 {
+		s.instruction()
 		if leaves == nil && (!p.leaf || p.total() > leafCost) {
 			p.leaf = false
-			return nil
+			return s.r.fail
 		}
 	}
-	return r.fail
+	if s.r.ok() && s.r.pos != s.r.end {
+		s.r.errorf(s.r.pos, "%d bytes behind the end of a function", s.r.end-s.r.pos)
+	}
+	s.r.limit(body.start, "locals times blocks", p.locals*p.joins, m.limits.LocalsByJoins)
+	return s.r.fail
 }
 
-func (p *plan) call(m *module, op byte, f uint32, off, end int, leaves []int8, cur int) {
+func (s *scanner) head() int { return s.heads[len(s.heads)-1] }
+
+// begin starts a segment behind what was read. A head of -1 makes it one itself.
+func (s *scanner) begin(head int) {
+	s.cur = len(s.p.segments)
+	if head < 0 {
+		head = s.cur
+	}
+	s.p.segments = append(s.p.segments, segment{off: s.r.pos, head: head})
+}
+
+// calls notes that the innermost loop, and the function, hold a call.
+func (s *scanner) calls() {
+	s.p.leaf = false
+	s.p.segments[s.head()].simple = false
+}
+
+func (s *scanner) instruction() {
+	r, p := s.r, s.p
+	off := r.pos
+	op, sub, in := r.opcode()
+	if !r.ok() {
+		return
+	}
+	p.segments[s.cur].cost++
+	switch op {
+	case opBr, opBrIf, opBrTable:
+		r.labels(op, len(s.heads))
+		if head := s.head(); head > 0 {
+			beyond := len(s.heads) - 1 - p.segments[head].depth // the loop's own label
+			p.edits = append(p.edits, edit{kind: editBranch, off: off, end: r.pos, head: head, index: uint32(beyond)})
+		}
+		return
+	case opCall, opRefFunc:
+		s.function(op, off)
+		return
+	}
+	s.m.immediates(r, in)
+	switch op {
+	case opBlock, opLoop, opIf, opElse, opEnd:
+		s.structure(op, off)
+	case prefixMisc:
+		s.sized(sub, in, off)
+	case opCallIndirect:
+		s.calls()
+		p.segments[s.cur].cost += indirectCallCost
+	case opMemoryGrow:
+		s.calls()
+		p.edits = append(p.edits, edit{kind: editBefore, off: off, end: off, index: helperGrow})
+	case opTableSet:
+		s.m.hide(off, in.name)
+	}
+}
+
+// structure follows the blocks.
+func (s *scanner) structure(op byte, off int) {
+	switch op {
+	case opBlock:
+		s.heads = append(s.heads, s.head())
+	case opLoop:
+		s.calls() // its tick
+		s.begin(-1)
+		seg := &s.p.segments[s.cur]
+		seg.loop, seg.simple, seg.depth = off, true, len(s.heads)
+		s.heads = append(s.heads, s.cur)
+	case opIf:
+		s.heads = append(s.heads, s.head())
+		s.begin(s.head())
+	case opElse:
+		s.begin(s.head())
+	case opEnd:
+		closed := s.head()
+		if s.heads = s.heads[:len(s.heads)-1]; len(s.heads) == 0 {
+			return
+		}
+		if s.head() != closed {
+			s.p.edits = append(s.p.edits, edit{kind: editClose, off: s.r.pos, end: s.r.pos, head: closed})
+		}
+		s.begin(s.head())
+	}
+	if op == opBlock || op == opLoop || op == opIf {
+		s.p.joins++
+		s.r.limit(off, "nested blocks", len(s.heads), s.m.limits.Depth)
+	}
+}
+
+// function reads the index of a call or ref.func, which changes.
+func (s *scanner) function(op byte, off int) {
+	f := s.r.index("function", len(s.m.funcTypes))
 	kind := editRefFunc
 	if op == opCall {
-		kind, p.leaf = editCall, false
-		if leaves != nil && int(f) < len(leaves) {
-			p.segments[cur].cost += int64(leaves[f])
+		kind = editCall
+		s.calls()
+		if int(f) < len(s.leaves) {
+			s.p.segments[s.cur].cost += int64(s.leaves[f])
 		}
 	}
-	if s := m.shifted(f); s != f {
-		p.edits = append(p.edits, edit{kind: kind, off: off, end: end, index: s})
+	if to := s.m.shifted(f); to != f {
+		s.p.edits = append(s.p.edits, edit{kind: kind, off: off, end: s.r.pos, index: to})
 	}
 }
 
 // sized plans the charge of an operation whose work depends on an operand, and notes those that change hidden state.
-// It reports whether the operation now calls a helper.
-func (m *module) sized(p *plan, sub uint32, in instruction, off, end int) bool {
+func (s *scanner) sized(sub uint32, in instruction, off int) {
+	end := s.r.pos
 	e := edit{kind: editBefore, off: off, end: off, index: helperMemory}
 	switch sub {
 	case miscMemoryFill:
@@ -204,16 +227,15 @@ func (m *module) sized(p *plan, sub uint32, in instruction, off, end int) bool {
 	case miscMemoryInit:
 	case miscTableInit, miscTableCopy, miscTableGrow, miscTableFill:
 		e.index = helperTable
-		m.hide(off, in.name)
+		s.m.hide(off, in.name)
 	case miscElemDrop, miscDataDrop:
-		m.hide(off, in.name)
-		return false
+		s.m.hide(off, in.name)
+		return
 	default:
-		return false
+		return
 	}
-	p.leaf = false
-	p.edits = append(p.edits, e)
-	return true
+	s.calls()
+	s.p.edits = append(s.p.edits, e)
 }
 
 // labels reads the labels of a branch. They are checked here because editBranch changes them.
@@ -237,9 +259,4 @@ func (m *module) locals(r *reader, p *plan) {
 		r.limit(off, "locals", p.locals, m.limits.Locals)
 		r.valueType()
 	}
-}
-
-func (m *module) joinsOf(r *reader, p *plan, body span) error {
-	r.limit(body.start, "locals times blocks", p.locals*p.joins, m.limits.LocalsByJoins)
-	return r.fail
 }
