@@ -10,10 +10,13 @@ STATICCHECK := honnef.co/go/tools/cmd/staticcheck@v0.8.2
 # Packages hold their own fuzz targets; each runs this long under `make fuzz`.
 FUZZTIME ?= 30s
 
+# `make` alone lists the targets.
+.DEFAULT_GOAL := help
+
 .PHONY: help run build test check fmt bench fuzz ort clean
 
 help: ## list the targets
-	@awk -F':.*## ' '/^[a-z-]+:.*## /{printf "  make %-8s %s\n", $$1, $$2}' $(MAKEFILE_LIST)
+	@awk -F':.*## ' '/^[a-z-]+:.*## /{printf "  make %-14s %s\n", $$1, $$2}' $(MAKEFILE_LIST)
 
 run: build ort ## build and serve the embedded demo model on port 3000
 	$(BIN) serve
@@ -51,3 +54,6 @@ fuzz: ort ## run each fuzz target for FUZZTIME (30s)
 
 clean: ## remove what the build left in the tree
 	rm -rf bin
+
+# The plugin SDKs' example guests; their toolchains are only needed to rebuild them.
+include sdk/guests.mk
