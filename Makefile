@@ -42,7 +42,7 @@ check: ## formatting, vet, static analysis, module files, tree rules
 fmt: ## format the Go files
 	gofmt -w $$(git ls-files '*.go')
 
-bench: build ort ## measure the 135M and 0.5B shapes through the server, and the hot paths alone
+bench: build ort ## measure the 135M and 0.5B shapes through the server
 	$(BIN) bench --shape smollm2-135m --weights int4
 	$(BIN) bench --shape qwen2.5-0.5b --weights int4
 
