@@ -189,3 +189,54 @@ func TestNames(t *testing.T) {
 		}
 	}
 }
+
+// TestLoopExits leaves loops by every kind of branch, which all have one more block to cross in a doubled loop, and
+// counts what a call through a table costs.
+func TestLoopExits(t *testing.T) {
+	for _, code := range [][]byte{
+		// loop in two blocks: br_table to the loop, the inner block (20 + a) or the outer (30)
+		{0x02, 0x40, 0x02, 0x40, 0x03, 0x40, 0x20, 0, 0x41, 1, 0x6b, 0x22, 0, 0x41, 3, 0x71, 0x0e, 3, 0, 1, 2, 0, 0x0b,
+			0x41, 10, 0x0f, 0x0b, 0x41, 20, 0x20, 0, 0x6a, 0x0f, 0x0b, 0x41, 30},
+		// br_if out of the loop, br to its head: a + b
+		{0x02, 0x40, 0x03, 0x40, 0x20, 0, 0x45, 0x0d, 1, 0x20, 0, 0x41, 1, 0x6b, 0x21, 0, 0x20, 1, 0x41, 1, 0x6a, 0x21, 1, 0x0c, 0, 0x0b, 0x0b, 0x20, 1},
+		// out of a block within the loop, past the loop
+		{0x02, 0x40, 0x03, 0x40, 0x02, 0x40, 0x20, 0, 0x45, 0x0d, 2, 0x20, 1, 0x45, 0x0d, 0, 0x20, 1, 0x41, 1, 0x6b, 0x21, 1, 0x0b,
+			0x20, 0, 0x41, 1, 0x6b, 0x21, 0, 0x0c, 0, 0x0b, 0x0b, 0x20, 1},
+	} {
+		for _, slice := range []int64{0, 1, 7, 1000} {
+			plain, rewritten := newWorld(t, false), newWorld(t, true)
+			rewritten.slice = slice
+			rewritten.maxTicks = 1 << 20
+			a, err := plain.load("", rich(code...))
+			if err != nil {
+				t.Fatal(err)
+			}
+			b, err := rewritten.load("", rich(code...))
+			if err != nil {
+				t.Fatal(err)
+			}
+			for x := range uint64(9) {
+				if err := same(plain.call(a, "f", x, 100-x*12, 0), rewritten.call(b, "f", x, 100-x*12, 0)); err != nil {
+					t.Errorf("slice %d, f(%d): %v", slice, x, err)
+				}
+			}
+		}
+	}
+}
+
+// TestIndirectLeaf: a leaf that is not charged at its entry is paid for by a call through a table too.
+func TestIndirectLeaf(t *testing.T) {
+	w := newWorld(t, true)
+	m, err := w.load("", rich(0x20, 0, 0x41, 0, 0x11, 1, 0))
+	if err != nil {
+		t.Fatal(err)
+	}
+	fuel := m.ExportedGlobal(rewrite.FuelGlobal).(api.MutableGlobal)
+	fuel.Set(1000)
+	if out := w.call(m, "f", 4, 0, 0); out.trap != "" || out.values[0] != 8 {
+		t.Fatal(out)
+	}
+	if used := 1000 - int64(fuel.Get()); used < 4+4 {
+		t.Errorf("used %d: less than the instructions that ran", used)
+	}
+}
