@@ -10,7 +10,7 @@
 // budget, [Pool.Put] resets the instance for the next taker or, after a fault, throws it away.
 //
 // Fuel is deterministic: the same module, input and seed use the same fuel. A unit is roughly one instruction and a fifth
-// a nanosecond of compiled code.
+// of a nanosecond of compiled code.
 package sandbox
 
 import (
