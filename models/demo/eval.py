@@ -19,7 +19,7 @@ import sys
 import urllib.request
 
 import stories
-import toolcalls
+from world import PERSON
 
 HERE = os.path.dirname(os.path.abspath(__file__))
 LIMIT = 200
@@ -40,7 +40,7 @@ def words_of(text):
 
 def story_ok(text, mention, words):
     """3 to 8 sentences, each ended and begun properly, about the asked, in the
-    world's words; two invented names are free."""
+    world's words; two invented names are free; nobody is named twice in a sentence."""
     if not text or text != text.strip() or text[-1] not in ".!?":
         return False
     sentences = re.split(r"(?<=[.!?]) ", text)
@@ -50,7 +50,10 @@ def story_ok(text, mention, words):
         return False
     known = words | {w for m in mention for w in words_of(m)} | {"s"}
     names = {w.lower() for w in re.findall(r"\b[A-Z][a-z]+", text)} - known
-    return len(names) <= 2 and all(w in known | names for w in words_of(text)) and all(m.lower() in text.lower() for m in mention)
+    if len(names) > 2 or not all(w in known | names for w in words_of(text)) or not all(stories.mentions(text, m) for m in mention):
+        return False
+    cast = [f"[Tt]he {k}" for k in stories.KINDS] + sorted(set(PERSON) | {n.capitalize() for n in names} | {m for m in mention if m[0].isupper()})
+    return not any(len(re.findall(rf"\b{c}\b", s)) > 1 for s in sentences for c in cast)
 
 
 CALL = re.compile(r"<tool_call>\n(.*?)\n</tool_call>\n?", re.S)

@@ -1,7 +1,7 @@
 #!/usr/bin/env python3
 """Makes the text that the demo model is trained on, and its held-out prompts.
 
-    python3 generate.py train --tokens-hint 1000 --out train.jsonl
+    python3 generate.py train --documents 1000 --out train.jsonl
     python3 generate.py heldout --out heldout.jsonl
 
 Everything comes from the grammars in world.py, stories.py, toolcalls.py and
@@ -239,7 +239,7 @@ def messages_of(system, turns):
     return out
 
 
-CHAT_KINDS = ["fact"] * 38 + ["arithmetic"] * 26 + ["story"] * 12 + ["unknown"] * 10 + ["repeat"] * 12 + ["greeting"] * 4 + ["identity"] * 6
+CHAT_KINDS = ["fact"] * 38 + ["arithmetic"] * 26 + ["story"] * 18 + ["unknown"] * 10 + ["repeat"] * 18 + ["greeting"] * 4 + ["identity"] * 6
 
 
 def chat(rng):
@@ -262,6 +262,9 @@ def chat(rng):
     return messages_of(system, [t[:2] for t in turns]), turns[-1][2], kind
 
 
+TWICE = ("weather", "time", "price", "call", "define", "news", "timer", "delete")  # tools asked for two things at once
+
+
 def with_tools(rng):
     """A conversation with tools: (messages, tools, check, kind)."""
     system, name = system_prompt(rng)
@@ -270,19 +273,19 @@ def with_tools(rng):
     messages = messages_of(system, [single(rng, rng.choice(["fact", "greeting", "identity"]), name)[:2]]) if rng.random() < 0.12 else messages_of(system, [])
     offered = {t.kind for t in tools}
     if rng.random() < 0.25:
-        kinds = ["fact", "fact", "fact", "story", "greeting", "identity", "unable"]
+        kinds = ["fact", "fact", "fact", "story", "greeting", "identity", "unable", "unable", "unable"]
         kinds += [] if offered & {"add", "subtract", "multiply"} else ["arithmetic"]
         kinds += [] if offered & {"search", "define", "news", "made_up"} else ["unknown"]
         kind = rng.choice(kinds)
         q, a, check = talk.unable(rng, offered) if kind == "unable" else single(rng, kind, name)
         return messages + messages_of(None, [(q, a)]), schemas, check, "no-tool"
     q, values = toolcalls.request(rng, wanted)
-    q = polite(rng, q)
     calls = [wanted.call(values)]
-    if rng.random() < 0.06 and wanted.kind in ("weather", "time", "price", "call", "define"):
+    if wanted.kind in TWICE and rng.random() < 0.35:
         second = wanted.values(rng)
         q = f"{q} {rng.choice(wanted.spec['asks']).format(**second)}"
         calls.append(wanted.call(second))
+    q = polite(rng, q)
     messages += [{"role": "user", "content": q}, {"role": "assistant", "content": "", "tool_calls": calls}]
     check, kind = {"calls": calls}, "tool-call"
     if len(calls) == 1 and rng.random() < 0.5:
@@ -349,9 +352,9 @@ def document(rng):
     """One training document as pieces [(text, trained)], without held-out prompts."""
     while True:
         r = rng.random()
-        if r < 0.14:
+        if r < 0.12:
             return [(plain(rng) + END, True)]
-        if r < 0.78:
+        if r < 0.72:
             messages, _, _ = chat(rng)
             tools = None
         else:

@@ -5,7 +5,9 @@ Every function returns (question, answer, check), where check tells how an
 answer is judged; see eval.py for the meaning of its keys.
 """
 
-from toolcalls import CITIES, NEAR, TOOLS, Tool, fresh_name, fresh_word, message, request
+import json
+
+from toolcalls import CITIES, NEAR, TOOLS, Tool, city, fresh_name, fresh_word, message, request, title
 from world import ASSISTANT, ISLAND, PERSON, VILLAGE, article
 
 NUMBERS = "zero one two three four five six seven eight nine".split()
@@ -199,8 +201,10 @@ def story_sum(rng, op, a, b):
 
 
 def repeat(rng):
-    """Words that the user wants to hear."""
+    """Words that the user wants to hear, or to see in quotes or as JSON."""
     r = rng.random()
+    if rng.random() < 0.4:
+        return quoted(rng)
     if r < 0.5:
         n = fresh_name(rng)
         if rng.random() < 0.5:
@@ -208,6 +212,17 @@ def repeat(rng):
         return rng.choice(["Say goodbye to {n}.", "Please say goodbye to {n}.", "Say good night to {n}."]).format(n=n), f"Goodbye, {n}!", {"any": [f"Goodbye, {n}"]}
     text = message(rng) if r < 0.8 else " ".join(fresh_word(rng) for _ in range(rng.randint(1, 3)))
     return rng.choice(["Repeat after me: {t}", "Say: {t}", "Repeat: {t}", "Please repeat: {t}", "Echo: {t}", "Say this: {t}"]).format(t=text), text, {"any": [text]}
+
+
+def quoted(rng):
+    """Words and numbers copied into quotes or JSON, as tool calls need them."""
+    number = rng.random() < 0.25
+    t = str(rng.randint(0, 9999)) if number else rng.choice([fresh_word, fresh_word, fresh_name, city, title, message])(rng)
+    if rng.random() < 0.5:
+        return rng.choice(["Put {t} in quotes.", "Please put {t} in quotes.", "Write {t} in quotes.", "In quotes: {t}"]).format(t=t), f'"{t}"', {"any": [f'"{t}"']}
+    k = rng.choice(["name", "item", "city", "text", "word", "value", fresh_word(rng)])
+    text = json.dumps({k: int(t) if number else t})
+    return rng.choice(["Write {k} {t} as JSON.", "{k} = {t} as JSON, please.", "Make JSON of {k} = {t}", "As JSON: {k} {t}"]).format(k=k, t=t), text, {"any": [text]}
 
 
 def remember(rng):

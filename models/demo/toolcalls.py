@@ -292,7 +292,7 @@ class Tool:
         while len(set(self.keys.values())) < len(self.keys):
             self.keys = {k: rng.choice(p["names"]) for k, p in spec["params"].items()}
         self.says = rng.choice(spec["says"])
-        if kind in EXTRAS and rng.random() < 0.4:
+        if kind in EXTRAS and rng.random() < 0.5:
             names, kinds, meaning, phrases = EXTRAS[kind]
             self.extra = (rng.choice(names.split()), kinds, meaning, phrases)
             self.extra_required = isinstance(kinds, list) and rng.random() < 0.5

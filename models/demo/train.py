@@ -9,6 +9,7 @@ comes first; the learning rate falls to zero towards that end. State is kept in
 """
 
 import argparse
+import bisect
 import json
 import os
 import random
@@ -60,21 +61,23 @@ def encode(tokenizer, documents):
     return out
 
 
-def pack(docs, row):
-    """First-fit packing of documents into rows of `row`+1 tokens."""
-    rows, open_rows = [], []
-    for ids, flags in docs:
-        for r in open_rows:
-            if r[0] + len(ids) <= row + 1:
-                break
+def pack(docs, lengths):
+    """Packs documents, the longest first, each into the row with the least room
+    left that holds it, or else into a new row of the shortest length that does.
+    Returns the rows of each length; a row of n has n+1 tokens or fewer."""
+    rows, room = {n: [] for n in lengths}, []
+    for number, doc in enumerate(sorted(docs, key=lambda d: -len(d[0]))):
+        size = len(doc[0])
+        at = bisect.bisect_left(room, (size,))
+        if at < len(room):
+            left, _, row = room.pop(at)
         else:
-            r = [0, []]
-            open_rows.append(r)
-            if len(open_rows) > 24:
-                rows.append(open_rows.pop(0)[1])
-        r[0] += len(ids)
-        r[1].append((ids, flags))
-    return rows + [r[1] for r in open_rows]
+            length = next(n for n in lengths if size <= n + 1)
+            left, row = length + 1, []
+            rows[length].append(row)
+        row.append(doc)
+        bisect.insort(room, (left - size, number, row))
+    return rows
 
 
 def tensors(rows, row, prompt_weight):
@@ -95,20 +98,27 @@ def tensors(rows, row, prompt_weight):
     return ids, positions, segments, targets, weights
 
 
+def cut(packed, tokens, rng):
+    """Packed rows of each length to batches of that many tokens: (rows, length)."""
+    out = []
+    for length, rows in packed.items():
+        rng.shuffle(rows)
+        n = tokens // length
+        out += [(rows[i:i + n], length) for i in range(0, len(rows) - n + 1, n)]
+    return out
+
+
 def batches(s, tokenizer, seed):
-    """Endless batches of one size of tokens; a share of them are long rows."""
+    """Endless batches of one size of tokens. Short documents are in short rows,
+    which attention reads faster; a share of the batches are long conversations."""
     rng = random.Random(seed)
-    row, rows = s["row"], s["rows"]
+    lengths, long = s["rows"], s["long_row"]
     while True:
-        docs = [d for d in encode(tokenizer, [generate.document(rng) for _ in range(6000)]) if len(d[0]) <= row + 1]
-        packed = pack(docs, row)
-        rng.shuffle(packed)
-        many = len(packed) // rows
-        out = [(packed[i * rows:(i + 1) * rows], row) for i in range(many)]
-        count = max(1, round(many * s["long_share"]))
-        long = [d for d in encode(tokenizer, [generate.long_document(rng) for _ in range(count * rows)]) if len(d[0]) <= 2 * row + 1]
-        long = pack(long, 2 * row)
-        out += [(long[i * rows // 2:(i + 1) * rows // 2], 2 * row) for i in range(len(long) // (rows // 2))]
+        docs = [d for d in encode(tokenizer, [generate.document(rng) for _ in range(6000)]) if len(d[0]) <= lengths[-1] + 1]
+        out = cut(pack(docs, lengths), s["batch_tokens"], rng)
+        count = max(1, round(len(out) * s["long_share"])) * s["batch_tokens"] // lengths[-1]
+        docs = [d for d in encode(tokenizer, [generate.long_document(rng) for _ in range(count)]) if len(d[0]) <= long + 1]
+        out += cut(pack(docs, [long]), s["batch_tokens"], rng)
         rng.shuffle(out)
         for chosen, length in out:
             yield tensors(chosen, length, s["prompt_weight"])
@@ -119,7 +129,7 @@ def heldout_loss(model, tokenizer, row=1024):
     docs = [[(c["prompt"], False), (c["expected"] + generate.IM_END, True)] for c in generate.heldout()]
     total = count = 0.0
     with torch.no_grad(), torch.autocast("cpu", torch.bfloat16):
-        for r in pack(encode(tokenizer, docs), row):
+        for r in pack(encode(tokenizer, docs), [row])[row]:
             batch = tensors([r], row, 0.0)
             total += model(*batch).item()
             count += batch[-1].sum().item()
