@@ -65,11 +65,10 @@ func newSequence(b models.Built, n int) (*sequence, error) {
 	for i := range s.blocks {
 		s.blocks[i] = int32(i)
 	}
+	opt := backendOptions(b)
+	opt.Blocks = len(s.blocks)
 	var err error
-	s.Paged, err = ort.Open(ort.Options{
-		ModelPath: b.ModelFile, Layers: b.Layers, KVHeads: b.KVHeads, HeadDim: b.HeadDim,
-		Vocab: b.Vocab, MaxLen: b.MaxPositions, Blocks: len(s.blocks),
-	})
+	s.Paged, err = ort.Open(opt)
 	return s, err
 }
 

@@ -56,25 +56,16 @@ func readInt(path string) (int64, bool) {
 	return v, err == nil
 }
 
-// kvShape is what one token costs in the cache.
-type kvShape struct{ layers, kvHeads, headDim, blockSize int }
-
-// blockBytes returns the bytes of one cache block, all layers, keys and values, fp32.
-func (s kvShape) blockBytes() int64 {
-	return 2 * 4 * int64(s.layers) * int64(s.kvHeads) * int64(s.headDim) * int64(s.blockSize)
-}
-
-// kvBlocks sizes the cache. A wanted size in bytes is taken as it is; 0 means
-// a quarter of the available memory. More blocks than `rows` sequences of
-// maxLen tokens can ever hold are not taken, and a cache that cannot hold one
-// whole sequence is not useful: at least that many are.
-func kvBlocks(s kvShape, wanted, available int64, rows, maxLen int) int {
-	perSeq := (maxLen + s.blockSize - 1) / s.blockSize
+// kvBlocks sizes the cache, whose blocks take blockBytes each. A wanted size in
+// bytes is taken as it is; 0 means a quarter of the available memory. More
+// blocks than rows sequences of perSeq blocks can ever hold are not taken, and a
+// cache that was not asked for holds at least one whole sequence.
+func kvBlocks(blockBytes, wanted, available int64, rows, perSeq int) int {
 	budget := wanted
 	if budget == 0 {
 		budget = available / 4
 	}
-	n := budget / s.blockBytes()
+	n := budget / blockBytes
 	if wanted == 0 {
 		n = max(n, int64(perSeq))
 	}

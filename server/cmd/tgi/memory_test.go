@@ -13,23 +13,20 @@ func TestMemAvailable(t *testing.T) {
 }
 
 func TestKVBlocks(t *testing.T) {
-	s := kvShape{layers: 2, kvHeads: 2, headDim: 32, blockSize: 16} // 16 KiB a block
-	if s.blockBytes() != 16<<10 {
-		t.Fatalf("blockBytes = %d", s.blockBytes())
-	}
+	const blockBytes = 16 << 10
 	for _, c := range []struct {
 		name              string
 		wanted, available int64
-		rows, maxLen      int
+		rows, perSeq      int
 		want              int
 	}{
-		{"a wanted size is taken", 1 << 20, 1 << 40, 128, 1024, 64},
-		{"auto takes a quarter of what is available", 0, 8 << 20, 128, 1024, 128},
-		{"auto holds at least one sequence", 0, 1 << 20, 128, 1024, 64},
-		{"never more than the rows can use", 1 << 30, 1 << 40, 2, 100, 14},
-		{"a wanted size below one sequence stays what was asked", 16 << 10, 1 << 40, 128, 1024, 1},
+		{"a wanted size is taken", 1 << 20, 1 << 40, 128, 64, 64},
+		{"auto takes a quarter of what is available", 0, 8 << 20, 128, 64, 128},
+		{"auto holds at least one sequence", 0, 1 << 20, 128, 64, 64},
+		{"never more than the rows can use", 1 << 30, 1 << 40, 2, 7, 14},
+		{"a wanted size below one sequence stays what was asked", 16 << 10, 1 << 40, 128, 64, 1},
 	} {
-		if got := kvBlocks(s, c.wanted, c.available, c.rows, c.maxLen); got != c.want {
+		if got := kvBlocks(blockBytes, c.wanted, c.available, c.rows, c.perSeq); got != c.want {
 			t.Errorf("%s: %d blocks, want %d", c.name, got, c.want)
 		}
 	}

@@ -183,7 +183,8 @@ func eosOf(ckpt *hf.Checkpoint, tok *token.Tokenizer) []uint32 {
 // start opens the backend with a cache of the right size and the engine on it.
 func (in *instance) start(cfg config.Config, eos []uint32, obs engine.Observer) error {
 	arch := in.built.Arch
-	shape := kvShape{arch.Layers, arch.KVHeads, arch.HeadDim, ort.BlockSize}
+	opt := backendOptions(in.built)
+	blockBytes := int64(opt.BlockBytes())
 	maxLen := arch.MaxPositions
 	if cfg.Limits.MaxTotalTokens > 0 {
 		maxLen = min(maxLen, cfg.Limits.MaxTotalTokens)
@@ -192,23 +193,19 @@ func (in *instance) start(cfg config.Config, eos []uint32, obs engine.Observer) 
 	if cfg.Limits.MaxBatchSize > 0 {
 		rows = min(rows, cfg.Limits.MaxBatchSize)
 	}
-	blocks := kvBlocks(shape, int64(cfg.Runtime.KVMemory), availableMemory(), rows, maxLen)
+	blocks := kvBlocks(blockBytes, int64(cfg.Runtime.KVMemory), availableMemory(), rows, (maxLen+ort.BlockSize-1)/ort.BlockSize)
 	if blocks < 1 {
 		return fmt.Errorf("runtime.kv_memory %s holds no cache block: this model needs at least %d bytes for %d tokens",
-			cfg.Runtime.KVMemory, shape.blockBytes(), shape.blockSize)
+			cfg.Runtime.KVMemory, blockBytes, ort.BlockSize)
 	}
-	in.kvBytes = int64(blocks) * shape.blockBytes()
+	in.kvBytes = int64(blocks) * blockBytes
 	limits, err := cfg.Limits.Size(arch.MaxPositions, blocks*ort.BlockSize)
 	if err != nil {
 		return err
 	}
 	in.limits = limits
-	in.backend, err = ort.Open(ort.Options{
-		ModelPath: in.built.ModelFile,
-		Layers:    arch.Layers, KVHeads: arch.KVHeads, HeadDim: arch.HeadDim,
-		Vocab: arch.Vocab, MaxLen: arch.MaxPositions, Blocks: blocks,
-		Threads: cfg.Runtime.Threads, Spin: spinOf(cfg.Runtime.Spin),
-	})
+	opt.Blocks, opt.Threads, opt.Spin = blocks, cfg.Runtime.Threads, spinOf(cfg.Runtime.Spin)
+	in.backend, err = ort.Open(opt)
 	if err != nil {
 		return err
 	}
@@ -218,6 +215,15 @@ func (in *instance) start(cfg config.Config, eos []uint32, obs engine.Observer) 
 		Verify:   cfg.Runtime.Verify,
 	})
 	return err
+}
+
+// backendOptions describes a built model to the backend; the size of the cache
+// is left to the caller.
+func backendOptions(b models.Built) ort.Options {
+	return ort.Options{
+		ModelPath: b.ModelFile, Layers: b.Layers, KVHeads: b.KVHeads, HeadDim: b.HeadDim,
+		Vocab: b.Vocab, MaxLen: b.MaxPositions,
+	}
 }
 
 func spinOf(setting string) ort.Spin {
