@@ -48,6 +48,8 @@ type Draft struct {
 	PromptLogprobs bool
 	// Grammar says that a grammar was given.
 	Grammar bool
+	// Plugins are the user code that the request asks for, in order.
+	Plugins []PluginCall
 	// Adapter names a fine-tuned variant of the model.
 	Adapter *string
 }

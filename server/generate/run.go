@@ -38,6 +38,8 @@ type Result struct {
 	Others []Sequence
 	// Prefill holds the prompt's tokens when they were asked for.
 	Prefill []PromptToken
+	// Skipped are the plugins that failed and were passed over since.
+	Skipped []Skip
 	Timings Timings
 }
 
@@ -48,6 +50,7 @@ type Run struct {
 
 	service   *Service
 	stream    Stream
+	plugins   BoundPlugins // nil for none
 	cancel    context.CancelFunc
 	began     time.Time
 	submitted time.Time
@@ -100,6 +103,9 @@ func (r *Run) Close() {
 	}
 	r.closed = true
 	r.cancel()
+	if r.plugins != nil {
+		r.plugins.Close()
+	}
 	r.service.permits.give(r.Request.Sequences, time.Now())
 	switch {
 	case len(r.finishes) == r.Request.Sequences:
@@ -109,6 +115,14 @@ func (r *Run) Close() {
 	default:
 		r.service.observe.Refused(context.Canceled)
 	}
+}
+
+// Skipped returns the plugins that failed and were passed over up to now.
+func (r *Run) Skipped() []Skip {
+	if r.plugins == nil {
+		return nil
+	}
+	return r.plugins.Skipped()
 }
 
 // TokenOf returns the token that e is about.
@@ -140,7 +154,7 @@ func (r *Run) Collect(ctx context.Context) (Result, error) {
 			s.Finish = *e.Finish
 		}
 	}
-	res.Timings = r.Timings()
+	res.Timings, res.Skipped = r.Timings(), r.Skipped()
 	best := 0
 	for i := range seqs {
 		if meanLogprob(seqs[i].Tokens) > meanLogprob(seqs[best].Tokens) {

@@ -31,6 +31,7 @@ type Service struct {
 	tok     Tokenizer
 	limits  Limits
 	observe Observer
+	plugins Plugins // nil for none
 	permits *permits
 	workers chan struct{}
 }
@@ -44,6 +45,12 @@ func New(e Engine, t Tokenizer, l Limits, o Observer) *Service {
 		engine: e, tok: t, limits: l, observe: o,
 		permits: newPermits(l.MaxConcurrent), workers: make(chan struct{}, l.Workers),
 	}
+}
+
+// WithPlugins lets requests use p. It is called before the first request.
+func (s *Service) WithPlugins(p Plugins) *Service {
+	s.plugins = p
+	return s
 }
 
 // Healthy is the engine's.
@@ -79,29 +86,59 @@ func (s *Service) start(ctx context.Context, d *Draft) (*Run, error) {
 
 // submit brings d, whose permits are taken, to the engine.
 func (s *Service) submit(ctx context.Context, d *Draft, n int, began time.Time) (*Run, error) {
-	req, err := s.check(ctx, d, n, began)
-	if err != nil {
-		return nil, err
-	}
-	s.observe.Checked(req)
 	ctx, cancel := context.WithCancel(ctx)
-	stream, err := s.engine.Submit(ctx, engine.Request{Prompt: req.Prompt, Params: req.Params, N: n})
-	if err != nil {
+	run := &Run{service: s, cancel: cancel, began: began, last: make([]time.Time, n)}
+	if err := s.launch(ctx, run, d, n); err != nil {
 		cancel()
+		if run.plugins != nil {
+			run.plugins.Close()
+		}
 		if errors.Is(err, llm.ErrOverloaded) {
 			err = &Overloaded{RetryAfter: s.permits.wait(1, time.Now())}
 		}
 		return nil, err
 	}
-	now := time.Now()
-	return &Run{
-		Request: req, service: s, stream: stream, cancel: cancel,
-		began: began, submitted: now, last: make([]time.Time, n),
-	}, nil
+	return run, nil
+}
+
+// launch checks d, gives the run its user code and the engine the run. What it
+// has set in run when it fails is the caller's to close.
+func (s *Service) launch(ctx context.Context, run *Run, d *Draft, n int) (err error) {
+	if run.Request, err = s.check(ctx, d, n); err != nil {
+		return err
+	}
+	if run.plugins, err = s.bind(ctx, d); err != nil {
+		return err
+	}
+	run.Request.Checked = time.Since(run.began)
+	s.observe.Checked(run.Request)
+	req := engine.Request{Prompt: run.Request.Prompt, Params: run.Request.Params, N: n}
+	if p := run.plugins; p != nil {
+		if err := p.Begin(req.Prompt, req.Params.MaxNewTokens, req.Params.Seed, n); err != nil {
+			return err
+		}
+		req.Plugins = p.Sequence
+	}
+	if run.stream, err = s.engine.Submit(ctx, req); err != nil {
+		return err
+	}
+	run.submitted = time.Now()
+	return nil
+}
+
+// bind picks the plugins of a request.
+func (s *Service) bind(ctx context.Context, d *Draft) (BoundPlugins, error) {
+	switch {
+	case s.plugins != nil:
+		return s.plugins.Bind(ctx, d.Plugins)
+	case len(d.Plugins) > 0:
+		return nil, invalid("plugin `%.64s` is not installed", d.Plugins[0].Name)
+	}
+	return nil, nil
 }
 
 // check turns d into a Request. Everything that needs no tokens comes first.
-func (s *Service) check(ctx context.Context, d *Draft, n int, began time.Time) (Request, error) {
+func (s *Service) check(ctx context.Context, d *Draft, n int) (Request, error) {
 	p, err := s.limits.checkSettings(d)
 	if err != nil {
 		return Request{}, err
@@ -113,7 +150,7 @@ func (s *Service) check(ctx context.Context, d *Draft, n int, began time.Time) (
 	if prompt, err = s.limits.checkLength(d, prompt, &p); err != nil {
 		return Request{}, err
 	}
-	return Request{Prompt: prompt, Params: p, Sequences: n, Checked: time.Since(began)}, nil
+	return Request{Prompt: prompt, Params: p, Sequences: n}, nil
 }
 
 // Tokenize returns the tokens of text with their places, special tokens
