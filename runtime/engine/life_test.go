@@ -379,8 +379,9 @@ func (p *plugin) call() error {
 	return fmt.Errorf("%w: out of fuel", llm.ErrPlugin)
 }
 
-func (p *plugin) Process(sample.History, []float32) error                { return p.call() }
+func (p *plugin) Process(sample.History, *sample.Step) error             { return p.call() }
 func (p *plugin) Mask([]uint32) (bool, error)                            { return false, p.call() }
+func (p *plugin) Candidates() int                                        { return 4 }
 func (p *plugin) Accept(llm.Token) error                                 { return nil }
 func (p *plugin) Sample(sample.History, []sample.Candidate) (int, error) { return 0, p.call() }
 

@@ -19,18 +19,18 @@ type pickTask struct {
 	event  Event
 }
 
-// prepareMasks starts computing the masks of the step's sequences and returns a
-// function that waits for them.
-func (e *Engine) prepareMasks() (wait func()) {
-	var masked []*pickTask
+// prepare starts what the step's sequences can do before their logits are known
+// and returns a function that waits for it.
+func (e *Engine) prepare() (wait func()) {
+	var early []*pickTask
 	for i := range e.samples {
-		if e.samples[i].q.masked {
-			masked = append(masked, &e.samples[i])
+		if e.samples[i].q.chain.Prepares() {
+			early = append(early, &e.samples[i])
 		}
 	}
-	return e.parallel(len(masked), func(i int) {
-		t := masked[i]
-		t.err = guard(t.q.chain.PrepareMask)
+	return e.parallel(len(early), func(i int) {
+		t := early[i]
+		t.err = guard(func() error { return t.q.chain.Prepare(t.q.history()) })
 	})
 }
 
@@ -76,14 +76,18 @@ func (e *Engine) pick(plan *sched.Plan, logits []float32) {
 
 // draw picks the token of one sequence.
 func (t *pickTask) draw() {
-	if t.err != nil { // its mask failed
+	if t.err != nil { // its preparations failed
 		return
 	}
-	h := sample.History{Prompt: t.q.seq.Prompt(), Output: t.q.seq.Output()}
+	h := t.q.history()
 	t.err = guard(func() (err error) {
 		t.pick, err = t.q.chain.Pick(h, t.logits)
 		return err
 	})
+}
+
+func (q *sequence) history() sample.History {
+	return sample.History{Prompt: q.seq.Prompt(), Output: q.seq.Output()}
 }
 
 // rate sets the log-probabilities of the prompt tokens that follow the row's

@@ -20,8 +20,10 @@ type Request struct {
 	// N sequences are generated from the prompt, which is computed once; 0 is 1.
 	// Sequence i draws with the seed llm.SeedFor(Params.Seed, i).
 	N int
-	// Plugins returns the user code of sequence i; nil for none. It is called by
-	// Submit; what it returned is used by the engine until the sequence ended.
+	// Plugins returns the user code of sequence i; nil for none. Submit calls it
+	// once for each i, or not at all when it refuses the request. What it returned
+	// is the engine's until the sequence ended and its Close was called, which is
+	// so for refused requests too.
 	Plugins func(i int) sample.Plugins
 	// Salt keeps requests apart that must not share cached prefixes, for example
 	// because another adapter runs.
@@ -34,7 +36,7 @@ type sequence struct {
 	index  int
 	params llm.Params
 	chain  *sample.Chain
-	masked bool // the chain has a masker
+	done   func() // the plugins' Close until it was called
 	text   *transcript
 	seq    *sched.Seq // nil until the inbox was drained
 
@@ -67,13 +69,15 @@ func (e *Engine) Submit(ctx context.Context, r Request) (*Stream, error) {
 	if err := e.reserve(r.N); err != nil {
 		return nil, err
 	}
+	st := &Stream{engine: e, ready: make(chan struct{}, 1), live: r.N, submitted: time.Now()}
 	accepted := false
 	defer func() { // also when foreign code panics while the request is prepared
 		if !accepted {
+			st.release()
 			e.release(r.N)
 		}
 	}()
-	j, err := e.prepare(r)
+	j, err := e.newJob(st, r)
 	if err != nil {
 		return nil, err
 	}
@@ -81,8 +85,8 @@ func (e *Engine) Submit(ctx context.Context, r Request) (*Stream, error) {
 		return nil, err
 	}
 	accepted = true
-	j.stream.watch(ctx)
-	return j.stream, nil
+	st.watch(ctx)
+	return st, nil
 }
 
 // check refuses what can never run.
@@ -98,16 +102,16 @@ func (e *Engine) check(r Request) error {
 	return nil
 }
 
-// prepare builds the request's stream, chains and transcripts.
-func (e *Engine) prepare(r Request) (*job, error) {
+// newJob gives the stream its sequences, with their chains and transcripts.
+func (e *Engine) newJob(st *Stream, r Request) (*job, error) {
 	prompt := slices.Clone(r.Prompt)
-	st := &Stream{engine: e, ready: make(chan struct{}, 1), live: r.N, submitted: time.Now()}
 	if r.Params.PromptLogprobs {
 		st.prefill = make([]PromptToken, len(prompt))
 		for i, t := range prompt {
 			st.prefill[i] = PromptToken{Token: t, Text: e.codec.Text(t), Logprob: float32(math.NaN())}
 		}
 	}
+	ends := e.codec.EOS()
 	for i := range r.N {
 		p := r.Params
 		p.Seed = llm.SeedFor(r.Params.Seed, i)
@@ -115,26 +119,33 @@ func (e *Engine) prepare(r Request) (*job, error) {
 		if r.Plugins != nil {
 			plug = r.Plugins(i)
 		}
-		chain, err := sample.New(p, e.shape.Vocab, plug)
-		if err != nil {
+		q := &sequence{stream: st, index: i, params: p, done: plug.Close}
+		st.seqs = append(st.seqs, q)
+		var err error
+		if q.chain, err = sample.New(p, e.shape.Vocab, ends, plug); err != nil {
 			return nil, err
 		}
-		st.seqs = append(st.seqs, &sequence{
-			stream: st, index: i, params: p, chain: chain, masked: plug.Masker != nil,
-			text: newTranscript(e.codec, prompt, p.Stop),
-		})
+		q.text = newTranscript(e.codec, prompt, p.Stop)
 	}
 	return &job{stream: st, prompt: prompt, salt: r.Salt}, nil
+}
+
+// release closes the user code of the sequence, once.
+func (q *sequence) release() {
+	if done := q.done; done != nil {
+		q.done = nil
+		_ = guard(func() error { done(); return nil })
+	}
 }
 
 // accept takes the picked token into the sequence and returns its event. The
 // sequence has ended when the event has a Finish: the length limit is tested first,
 // then the end-of-sequence tokens, then the stop strings.
 func (q *sequence) accept(e *Engine, p sample.Pick, now time.Time) Event {
-	eos := e.eos[p.Token]
+	eos := p.Stop || e.eos[p.Token] && !q.params.IgnoreEOS
 	ev := Event{
 		Index: q.index, Token: p.Token, Logprob: p.Logprob, Top: e.topTokens(p.Top),
-		Special: e.codec.Special(p.Token) || eos && !q.params.IgnoreEOS,
+		Special: e.codec.Special(p.Token) || eos,
 		Timings: Timings{Queued: q.stream.started.Sub(q.stream.submitted), Total: now.Sub(q.stream.submitted)},
 	}
 	if q.generated == 0 {
@@ -150,7 +161,7 @@ func (q *sequence) accept(e *Engine, p sample.Pick, now time.Time) Event {
 	switch {
 	case q.generated >= q.params.MaxNewTokens:
 		fin.Reason = llm.FinishLength
-	case eos && !q.params.IgnoreEOS:
+	case eos:
 		fin.Reason = llm.FinishEOS
 	}
 	if fin.Reason != llm.FinishNone {

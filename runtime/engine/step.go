@@ -81,6 +81,7 @@ func (e *Engine) abort(st *Stream, cause error) {
 			e.sched.Abort(q.seq)
 		}
 	}
+	st.release()
 	e.end(st, st.live, cause)
 }
 
@@ -104,8 +105,8 @@ func (e *Engine) start(plan *sched.Plan, at time.Time) {
 	}
 }
 
-// forward has the model compute the plan. Masks depend only on tokens that are
-// known already, so they are computed meanwhile.
+// forward has the model compute the plan. Masks, and whatever else of the user
+// code depends only on tokens that are known already, are computed meanwhile.
 func (e *Engine) forward(plan *sched.Plan) (logits []float32, err error) {
 	e.samples = e.samples[:0]
 	for i := range plan.Rows {
@@ -113,7 +114,7 @@ func (e *Engine) forward(plan *sched.Plan) (logits []float32, err error) {
 			e.samples = append(e.samples, pickTask{q: e.lives[q]})
 		}
 	}
-	wait := e.prepareMasks()
+	wait := e.prepare()
 	defer wait()
 	defer func() {
 		if r := recover(); r != nil {
@@ -179,6 +180,7 @@ func (e *Engine) emit() {
 		if t.err != nil {
 			t.event = Event{Index: t.q.index}
 		}
+		t.q.release()
 		st.push(item{event: t.event, err: t.err})
 		e.end(st, 1, io.EOF)
 	}

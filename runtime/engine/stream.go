@@ -180,6 +180,13 @@ func (s *Stream) watch(ctx context.Context) {
 	}
 }
 
+// release closes the user code of all sequences, where that has not been done.
+func (s *Stream) release() {
+	for _, q := range s.seqs {
+		q.release()
+	}
+}
+
 func (s *Stream) wake() {
 	select {
 	case s.ready <- struct{}{}:

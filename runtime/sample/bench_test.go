@@ -53,7 +53,7 @@ func BenchmarkPick(b *testing.B) {
 				rng := rand.New(rand.NewPCG(1, 2))
 				row := normals(rng, 152064, sigma)
 				x := make([]float32, len(row))
-				chain, err := New(p, len(row), Plugins{})
+				chain, err := New(p, len(row), nil, Plugins{})
 				if err != nil {
 					b.Fatal(err)
 				}

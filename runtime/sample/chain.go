@@ -16,7 +16,8 @@
 //  8. temperature, top_k, top_p, typical_p, min_p
 //  9. the sequence's own sampler, or the best token, or a draw
 //
-// Stages 1 to 6 are Processors, built-in and user code alike.
+// Stages 1 to 6 are Processors, built-in and user code alike. A processor may set
+// the temperature of stage 8, pick the token itself, or end the sequence.
 //
 // Temperature and the narrowing stages apply to greedy sequences too: the token
 // is then the best of those left (typical_p may drop the very best), and its
@@ -40,7 +41,7 @@ var ErrNoToken = errors.New("no token is left to pick")
 
 // Chain picks the tokens of one sequence, step after step.
 //
-// One Chain serves one sequence and outlives its preemptions. PrepareMask and
+// One Chain serves one sequence and outlives its preemptions. Prepare and
 // Pick are not called concurrently; chains of different sequences share nothing
 // and may run on different goroutines. After an error every further call
 // returns the same error.
@@ -52,13 +53,16 @@ type Chain struct {
 	raw        bool // report the model's own distribution
 	processors []Processor
 	builtin    int // how many of them are not user code
+	preparers  []Preparer
 	masker     Masker
 	sampler    Sampler
+	ends       []llm.Token
 	warp       warper
 	mask       []uint32
-	prepared   bool // mask is that of the coming pick
+	prepared   bool // Prepare was called for the coming pick
 	masked     bool // and it constrains
 	top        []Candidate
+	step       Step // of the pick under way; here so that a pick allocates nothing
 	err        error
 }
 
@@ -74,13 +78,16 @@ type Pick struct {
 	// are left out, so there may be fewer. It is nil when TopN is 0. It is a view
 	// that ends with the next Pick of the chain.
 	Top []Candidate
+	// Stop says that a processor ended the sequence at this token.
+	Stop bool
 }
 
 // New returns the chain of one sequence over a vocabulary of vocab tokens. Every
 // field of p has its value, as llm.Params demands: settings outside the ranges
 // given there, and biases for tokens outside the vocabulary, are refused with
-// llm.ErrInvalid.
-func New(p llm.Params, vocab int, plug Plugins) (*Chain, error) {
+// llm.ErrInvalid. ends are the tokens that end a sequence: where a processor
+// stops it, the likeliest of them is picked.
+func New(p llm.Params, vocab int, ends []llm.Token, plug Plugins) (*Chain, error) {
 	if err := check(p, vocab); err != nil {
 		return nil, err
 	}
@@ -92,11 +99,17 @@ func New(p llm.Params, vocab int, plug Plugins) (*Chain, error) {
 		raw:     p.RawLogprobs,
 		masker:  plug.Masker,
 		sampler: plug.Sampler,
+		ends:    ends,
 		warp:    newWarper(p, vocab),
 	}
 	c.processors = builtins(p)
 	c.builtin = len(c.processors)
 	c.processors = append(c.processors, plug.Processors...)
+	for _, x := range plug.Processors {
+		if x, ok := x.(Preparer); ok {
+			c.preparers = append(c.preparers, x)
+		}
+	}
 	if c.masker != nil {
 		c.mask = make([]uint32, (vocab+31)/32)
 	}
@@ -124,20 +137,35 @@ func builtins(p llm.Params) (list []Processor) {
 	return list
 }
 
-// PrepareMask computes the mask of the coming Pick. It needs no logits, so it
-// may run while the forward pass does, on another goroutine than Pick as long as
-// one follows the other. Pick calls it where the caller has not; calling it
-// again before Pick does nothing. Its errors wrap llm.ErrPlugin.
-func (c *Chain) PrepareMask() error {
-	if c.err != nil || c.masker == nil || c.prepared {
+// Prepares reports whether Prepare has anything to do.
+func (c *Chain) Prepares() bool { return c.masker != nil || len(c.preparers) > 0 }
+
+// Prepare does what the coming Pick needs and what depends on h alone: the mask,
+// and the processors' own preparations. It needs no logits, so it may run while
+// the forward pass does, on another goroutine than Pick as long as one follows
+// the other. Pick calls it where the caller has not; calling it again before
+// Pick does nothing. Its errors wrap llm.ErrPlugin.
+func (c *Chain) Prepare(h History) error {
+	if c.err != nil || c.prepared || !c.Prepares() {
 		return c.err
 	}
-	masked, err := c.masker.Mask(c.mask)
-	if err != nil {
-		c.err = fmt.Errorf("%w: mask: %w", llm.ErrPlugin, err)
-		return c.err
+	if c.err = c.prepare(h); c.err == nil {
+		c.prepared = true
 	}
-	c.masked, c.prepared = masked, true
+	return c.err
+}
+
+func (c *Chain) prepare(h History) (err error) {
+	if c.masker != nil {
+		if c.masked, err = c.masker.Mask(c.mask); err != nil {
+			return fmt.Errorf("%w: mask: %w", llm.ErrPlugin, err)
+		}
+	}
+	for _, p := range c.preparers {
+		if err := p.Prepare(h); err != nil {
+			return fmt.Errorf("%w: %w", llm.ErrPlugin, err)
+		}
+	}
 	return nil
 }
 
@@ -148,7 +176,7 @@ func (c *Chain) PrepareMask() error {
 //
 // Errors of user code wrap llm.ErrPlugin; see also ErrNoToken.
 func (c *Chain) Pick(h History, logits []float32) (Pick, error) {
-	if err := c.PrepareMask(); err != nil {
+	if err := c.Prepare(h); err != nil {
 		return Pick{}, err
 	}
 	s := scratches.Get().(*scratch)
@@ -158,6 +186,7 @@ func (c *Chain) Pick(h History, logits []float32) (Pick, error) {
 		c.err = err
 		return Pick{}, err
 	}
+	c.prepared = false
 	return p, nil
 }
 
@@ -169,14 +198,13 @@ func (c *Chain) pick(s *scratch, h History, logits []float32) (Pick, error) {
 	if c.raw && edited {
 		s.raw = append(s.raw[:0], logits...)
 	}
-	if err := c.process(h, logits); err != nil {
+	st := &c.step
+	*st = Step{Logits: logits, Temperature: nan, Force: -1}
+	defer func() { st.Logits = nil }() // it is the caller's
+	if err := c.process(h, st); err != nil {
 		return Pick{}, err
 	}
-	r := row{x: logits, scale: c.warp.scale}
-	if !r.find() {
-		return Pick{}, c.noToken()
-	}
-	p, err := c.choose(s, &r, h)
+	p, err := c.decide(s, h, st)
 	if err != nil {
 		return Pick{}, err
 	}
@@ -186,8 +214,7 @@ func (c *Chain) pick(s *scratch, h History, logits []float32) (Pick, error) {
 		}
 		c.reportRaw(s, logits, &p)
 	}
-	if c.masker != nil {
-		c.prepared = false
+	if c.masker != nil && !p.Stop {
 		if err := c.masker.Accept(p.Token); err != nil {
 			return Pick{}, fmt.Errorf("%w: accept token %d: %w", llm.ErrPlugin, p.Token, err)
 		}
@@ -196,16 +223,90 @@ func (c *Chain) pick(s *scratch, h History, logits []float32) (Pick, error) {
 }
 
 // process runs everything that edits the row in place.
-func (c *Chain) process(h History, logits []float32) error {
+func (c *Chain) process(h History, st *Step) error {
 	for i, p := range c.processors {
-		if err := p.Process(h, logits); err != nil {
-			return fmt.Errorf("%w: processor %d: %w", llm.ErrPlugin, i-c.builtin, err)
+		if err := p.Process(h, st); err != nil {
+			return fmt.Errorf("%w: %w", llm.ErrPlugin, err)
+		}
+		if i >= c.builtin {
+			if err := c.checkStep(st); err != nil {
+				return fmt.Errorf("%w: processor %d: %w", llm.ErrPlugin, i-c.builtin, err)
+			}
 		}
 	}
 	if c.masked {
-		forbid(c.mask, logits)
+		forbid(c.mask, st.Logits)
 	}
 	return nil
+}
+
+// checkStep refuses what no processor may ask for.
+func (c *Chain) checkStep(st *Step) error {
+	if t := st.Temperature; t == t && (t < 0 || !finite(t)) {
+		return fmt.Errorf("temperature must be >= 0 and finite. Given: %v", t)
+	}
+	if st.Force >= int64(c.vocab) {
+		return fmt.Errorf("forced token must be < %d. Given: %d", c.vocab, st.Force)
+	}
+	return nil
+}
+
+// decide picks the token as the step wants it: the end, a forced token, or one
+// from the row.
+func (c *Chain) decide(s *scratch, h History, st *Step) (Pick, error) {
+	w, draw := c.warp, c.sample
+	if t := st.Temperature; t > 0 {
+		w.heat(t)
+		draw = true
+	} else if t == 0 {
+		draw = false
+	}
+	r := row{x: st.Logits, scale: w.scale}
+	some := r.find()
+	switch {
+	case st.Stop && len(c.ends) > 0:
+		p := c.fixed(s, &r, c.likeliestEnd(st.Logits), some)
+		p.Stop = true
+		return p, nil
+	case st.Force >= 0 && !st.Stop:
+		t := llm.Token(st.Force)
+		if c.masked && c.mask[t/32]>>(t%32)&1 == 0 {
+			return Pick{}, fmt.Errorf("%w: forced token %d: the grammar forbids it", llm.ErrPlugin, t)
+		}
+		return c.fixed(s, &r, t, some), nil
+	case !some:
+		return Pick{}, c.noToken()
+	}
+	p, err := c.choose(s, &r, h, &w, draw)
+	p.Stop = st.Stop
+	return p, err
+}
+
+// likeliestEnd returns the end token with the greatest logit, the first of equals.
+func (c *Chain) likeliestEnd(logits []float32) llm.Token {
+	best := c.ends[0]
+	for _, t := range c.ends[1:] {
+		if logits[t] > logits[best] {
+			best = t
+		}
+	}
+	return best
+}
+
+// fixed is the pick of a token that was not chosen by its logit. It is rated by
+// the distribution before anything narrows it; some says that r has a token.
+func (c *Chain) fixed(s *scratch, r *row, t llm.Token, some bool) Pick {
+	p := Pick{Token: t, Logprob: negInf}
+	if c.raw || !some {
+		return p
+	}
+	r.add(s.sums)
+	s.sums = r.sums
+	p.Logprob = r.logprob(t)
+	if c.topN > 0 {
+		p.Top = c.keepTop(s.topOf(r, c.topN))
+	}
+	return p
 }
 
 func (c *Chain) noToken() error {
@@ -220,12 +321,17 @@ func (c *Chain) noToken() error {
 
 // choose picks from r, through the survivors' list where something narrows or a
 // sampler wants to see it, and straight from the row otherwise.
-func (c *Chain) choose(s *scratch, r *row, h History) (p Pick, err error) {
-	if c.warp.narrows() || c.sampler != nil {
-		c.warp.apply(s, r)
-		i, err := c.chooseSurvivor(s, r, h)
-		if err != nil {
-			return Pick{}, err
+func (c *Chain) choose(s *scratch, r *row, h History, w *warper, draw bool) (p Pick, err error) {
+	if c.sampler != nil {
+		return c.sampled(s, r, h, w)
+	}
+	if w.narrows() {
+		w.apply(s, r)
+		i := 0
+		if draw {
+			i = s.draw(uniform(c.seed, len(h.Output)))
+		} else {
+			i = s.best(r.x)
 		}
 		p = Pick{Token: s.id[i], Logprob: s.logprob(i)}
 		if c.topN > 0 && !c.raw {
@@ -233,12 +339,12 @@ func (c *Chain) choose(s *scratch, r *row, h History) (p Pick, err error) {
 		}
 		return p, nil
 	}
-	if !c.raw || c.sample {
+	if !c.raw || draw {
 		r.add(s.sums)
 		s.sums = r.sums
 	}
 	p.Token = llm.Token(r.best)
-	if c.sample {
+	if draw {
 		p.Token = r.draw(uniform(c.seed, len(h.Output)))
 	}
 	if !c.raw {
@@ -250,24 +356,35 @@ func (c *Chain) choose(s *scratch, r *row, h History) (p Pick, err error) {
 	return p, nil
 }
 
-// chooseSurvivor returns the index of the picked survivor.
-func (c *Chain) chooseSurvivor(s *scratch, r *row, h History) (int, error) {
-	if c.sampler == nil {
-		if c.sample {
-			return s.draw(uniform(c.seed, len(h.Output))), nil
-		}
-		return s.best(r.x), nil
+// sampled lets the sequence's own sampler pick among the likeliest survivors.
+func (c *Chain) sampled(s *scratch, r *row, h History, w *warper) (Pick, error) {
+	limit := max(c.sampler.Candidates(), 1)
+	n := max(limit, c.topN)
+	var list []Candidate
+	if w.narrows() {
+		w.apply(s, r)
+		list = s.topSurvivors(r, n)
+	} else {
+		r.add(s.sums)
+		s.sums = r.sums
+		list = s.topOf(r, n)
 	}
-	list := s.candidates(r)
-	n := len(list)
-	i, err := c.sampler.Sample(h, list)
+	shown := list[:min(limit, len(list))]
+	i, err := c.sampler.Sample(h, shown)
 	if err != nil {
-		return 0, fmt.Errorf("%w: sampler: %w", llm.ErrPlugin, err)
+		return Pick{}, fmt.Errorf("%w: %w", llm.ErrPlugin, err)
 	}
-	if i < 0 || i >= n {
-		return 0, fmt.Errorf("%w: sampler: picked candidate %d of %d", llm.ErrPlugin, i, n)
+	if i < 0 || i >= len(shown) {
+		return Pick{}, fmt.Errorf("%w: sampler: picked candidate %d of %d", llm.ErrPlugin, i, len(shown))
 	}
-	return int(uint32(s.order[i])), nil
+	p := Pick{Token: list[i].Token, Logprob: list[i].Logprob}
+	if c.topN > 0 && !c.raw {
+		for c.topN < len(list) && list[len(list)-1].Logit < list[c.topN-1].Logit {
+			list = list[:len(list)-1]
+		}
+		p.Top = c.keepTop(list)
+	}
+	return p, nil
 }
 
 // reportRaw replaces what p reports with the model's own distribution.

@@ -14,7 +14,7 @@ import (
 // pick runs one step of a fresh chain on a copy of logits.
 func pick(t *testing.T, p llm.Params, h History, logits []float32) Pick {
 	t.Helper()
-	chain, err := New(p, len(logits), Plugins{})
+	chain, err := New(p, len(logits), nil, Plugins{})
 	if err != nil {
 		t.Fatal(err)
 	}
@@ -57,7 +57,7 @@ func TestNewRefuses(t *testing.T) {
 	} {
 		p := off()
 		c.set(&p)
-		_, err := New(p, 10, Plugins{})
+		_, err := New(p, 10, nil, Plugins{})
 		if !errors.Is(err, llm.ErrInvalid) {
 			t.Errorf("%s: error %v, want llm.ErrInvalid", c.want, err)
 			continue
@@ -68,7 +68,7 @@ func TestNewRefuses(t *testing.T) {
 			}
 		}
 	}
-	if _, err := New(off(), 0, Plugins{}); !errors.Is(err, llm.ErrInvalid) {
+	if _, err := New(off(), 0, nil, Plugins{}); !errors.Is(err, llm.ErrInvalid) {
 		t.Errorf("empty vocabulary: error %v, want llm.ErrInvalid", err)
 	}
 }
@@ -191,7 +191,7 @@ func TestStrangeLogits(t *testing.T) {
 			{[]float32{3e38, -3e38, 3e38}, []llm.Token{0, 2}},
 			{[]float32{-3e38, -3e38}, []llm.Token{0, 1}},
 		} {
-			chain, err := New(p, len(c.logits), Plugins{})
+			chain, err := New(p, len(c.logits), nil, Plugins{})
 			if err != nil {
 				t.Fatal(err)
 			}
@@ -246,7 +246,7 @@ func TestRawLogprobs(t *testing.T) {
 }
 
 func TestWrongRowLength(t *testing.T) {
-	chain, err := New(off(), 4, Plugins{})
+	chain, err := New(off(), 4, nil, Plugins{})
 	if err != nil {
 		t.Fatal(err)
 	}
@@ -267,7 +267,7 @@ func TestStepsAreIndependent(t *testing.T) {
 	for i := range rows {
 		rows[i] = normals(rng, n, 2)
 	}
-	whole, err := New(p, n, Plugins{})
+	whole, err := New(p, n, nil, Plugins{})
 	if err != nil {
 		t.Fatal(err)
 	}
@@ -302,7 +302,7 @@ func TestPickDoesNotAllocate(t *testing.T) {
 		p := off()
 		set(&p)
 		row := normals(rand.New(rand.NewPCG(1, 2)), 5000, 1)
-		chain, err := New(p, len(row), Plugins{})
+		chain, err := New(p, len(row), nil, Plugins{})
 		if err != nil {
 			t.Fatal(err)
 		}

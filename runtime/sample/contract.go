@@ -11,13 +11,39 @@ type History struct {
 	Output []llm.Token
 }
 
+// Step is one position of a sequence, and what may be changed there.
+type Step struct {
+	// Logits [vocab] are edited in place. A forbidden token has -Inf.
+	Logits []float32
+	// Temperature, when not NaN, replaces the request's at this step: 0 takes the
+	// most likely token, a positive and finite one draws.
+	Temperature float32
+	// Force, when not negative, is the token to pick. It wins over the logits,
+	// the temperature and the sequence's sampler; where a mask forbids it the
+	// sequence fails.
+	Force int64
+	// Stop ends the sequence here, whatever else is set.
+	Stop bool
+}
+
 // Processor edits one row of logits before it is turned into a distribution.
 //
 // One Processor serves one sequence and is never called concurrently with
 // itself. An error ends the sequence, not the batch.
 type Processor interface {
-	// Process edits logits [vocab] in place. The slice may not be kept.
-	Process(h History, logits []float32) error
+	// Process changes s, which holds what the processors before it have set. It
+	// may not keep s or its logits.
+	Process(h History, s *Step) error
+}
+
+// Preparer is a Processor that can do its work, or a part of it, before the
+// logits are known.
+type Preparer interface {
+	Processor
+	// Prepare comes before each Process, with the same history. It may run
+	// while the forward pass of the step runs, on another goroutine than
+	// Process; the caller orders them.
+	Prepare(h History) error
 }
 
 // Masker allows or forbids tokens by what the sequence may say next.
@@ -37,12 +63,16 @@ type Masker interface {
 // Candidate is a token that survived the warpers.
 type Candidate struct {
 	Token llm.Token
-	// Logit is the processed logit; Logprob its log-softmax over the survivors.
+	// Logit is the processed logit; Logprob its log-softmax over the survivors,
+	// those included that are too many to be shown.
 	Logit, Logprob float32
 }
 
 // Sampler replaces the built-in pick.
 type Sampler interface {
+	// Candidates is how many of the most likely tokens Sample is shown at most,
+	// at least 1 and always the same.
+	Candidates() int
 	// Sample returns the index of the chosen candidate. The candidates are
 	// sorted by descending logit, ties by ascending token, and there is at
 	// least one. The slice may not be kept.
@@ -57,4 +87,6 @@ type Plugins struct {
 	Masker Masker
 	// Sampler, when not nil, replaces the built-in pick.
 	Sampler Sampler
+	// Close, when not nil, is called once, after the last use of the others.
+	Close func()
 }

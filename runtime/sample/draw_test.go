@@ -38,7 +38,7 @@ func TestDrawsFollowTheDistribution(t *testing.T) {
 			for _, e := range pick(t, list, History{}, logits).Top {
 				expected[e.Token] = draws * math.Exp(float64(e.Logprob))
 			}
-			chain, err := New(p, c.n, Plugins{})
+			chain, err := New(p, c.n, nil, Plugins{})
 			if err != nil {
 				t.Fatal(err)
 			}

@@ -87,7 +87,7 @@ func TestGoldens(t *testing.T) {
 		t.Run(g.Name, func(t *testing.T) {
 			p := g.params()
 			p.TopN = g.N
-			chain, err := New(p, g.N, Plugins{})
+			chain, err := New(p, g.N, nil, Plugins{})
 			if err != nil {
 				t.Fatal(err)
 			}

@@ -47,7 +47,8 @@ func (t *tally) at(id llm.Token) *count {
 // bias implements Processor: it adds a fixed amount to some logits.
 type bias []llm.Bias
 
-func (b bias) Process(_ History, logits []float32) error {
+func (b bias) Process(_ History, s *Step) error {
+	logits := s.Logits
 	for _, e := range b {
 		logits[e.Token] += e.Add
 	}
@@ -62,7 +63,8 @@ type repetition struct {
 	penalty float32
 }
 
-func (p repetition) Process(h History, logits []float32) error {
+func (p repetition) Process(h History, s *Step) error {
+	logits := s.Logits
 	p.seen.see(h)
 	for _, c := range p.seen.counts {
 		if int64(c.token) >= int64(len(logits)) {
@@ -84,7 +86,8 @@ type frequency struct {
 	penalty float32
 }
 
-func (p frequency) Process(h History, logits []float32) error {
+func (p frequency) Process(h History, s *Step) error {
+	logits := s.Logits
 	p.seen.see(h)
 	length := float32(len(h.Prompt) + len(h.Output))
 	for _, c := range p.seen.counts {
@@ -102,7 +105,8 @@ type presence struct {
 	penalty float32
 }
 
-func (p presence) Process(h History, logits []float32) error {
+func (p presence) Process(h History, s *Step) error {
+	logits := s.Logits
 	p.seen.see(h)
 	for _, c := range p.seen.counts {
 		if c.output > 0 && int64(c.token) < int64(len(logits)) {

@@ -56,7 +56,7 @@ func TestPenaltiesByHand(t *testing.T) {
 		{"presence", presence{new(tally), 0.5}, []float32{2, -2.5, 3.5, 1}},
 	} {
 		x := []float32{2, -2, 4, 1}
-		if err := c.p.Process(h, x); err != nil {
+		if err := c.p.Process(h, &Step{Logits: x}); err != nil {
 			t.Fatal(err)
 		}
 		if !slices.Equal(x, c.want) {
@@ -69,7 +69,7 @@ func TestWatermark(t *testing.T) {
 	const n = 20000
 	green := func(gamma float32, h History, n int) []bool {
 		x, list := make([]float32, n), make([]bool, n)
-		if err := newWatermark(gamma, 2).Process(h, x); err != nil {
+		if err := newWatermark(gamma, 2).Process(h, &Step{Logits: x}); err != nil {
 			t.Fatal(err)
 		}
 		for i, v := range x {

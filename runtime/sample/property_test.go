@@ -114,7 +114,7 @@ func FuzzPick(f *testing.F) {
 		}
 		h := History{Prompt: []llm.Token{0, 1, 7}, Output: make([]llm.Token, int(b[3])%5)}
 		run := func() (Pick, error) {
-			chain, err := New(p, n, Plugins{})
+			chain, err := New(p, n, nil, Plugins{})
 			if err != nil {
 				t.Fatalf("%+v: %v", p, err)
 			}

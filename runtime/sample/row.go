@@ -11,7 +11,7 @@ import (
 // sum stays exact to a few units, and a draw looks into one block only.
 const blockLen = 1024
 
-var negInf = float32(math.Inf(-1))
+var negInf, nan = float32(math.Inf(-1)), float32(math.NaN())
 
 // row is the distribution over a whole vocabulary: softmax(x*scale), where NaN
 // counts as -Inf.

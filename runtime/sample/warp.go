@@ -19,18 +19,21 @@ type warper struct {
 
 func newWarper(p llm.Params, vocab int) warper {
 	w := warper{
-		// Of a tiny temperature the reciprocal would be infinite, and times 0 no number.
-		scale:    min(1/p.Temperature, math.MaxFloat32),
 		topK:     p.TopK,
 		topP:     float64(p.TopP),
 		typicalP: float64(p.TypicalP),
 		minP:     float64(p.MinP),
 	}
+	w.heat(p.Temperature)
 	if w.topK >= vocab {
 		w.topK = 0
 	}
 	return w
 }
+
+// heat sets the temperature. Of a tiny one the reciprocal would be infinite, and
+// times 0 no number.
+func (w *warper) heat(temperature float32) { w.scale = min(1/temperature, math.MaxFloat32) }
 
 // narrows reports whether any stage can drop a token.
 func (w *warper) narrows() bool {

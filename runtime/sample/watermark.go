@@ -25,7 +25,8 @@ func newWatermark(gamma, delta float32) watermark {
 	return watermark{limit: uint64(gamma * 65536), add: [2]float32{0, delta}}
 }
 
-func (w watermark) Process(h History, logits []float32) error {
+func (w watermark) Process(h History, s *Step) error {
+	logits := s.Logits
 	prev, ok := h.last()
 	if !ok {
 		return nil // nothing to key the list with
