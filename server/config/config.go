@@ -18,6 +18,11 @@ type Config struct {
 	Runtime Runtime `toml:"runtime"`
 	Metrics Metrics `toml:"metrics"`
 	Log     Log     `toml:"log"`
+	Plugins Plugins `toml:"plugins"`
+	// Plugin are the plugins that are declared one by one.
+	Plugin []Plugin `toml:"plugin"`
+	// File is where the settings were read from; empty is nowhere.
+	File string `toml:"-"`
 }
 
 // Server says how to listen and how patient to be.
@@ -28,6 +33,9 @@ type Server struct {
 	Port int `toml:"port"`
 	// APIKeys let a request in as its bearer token; none lets everyone in.
 	APIKeys []string `toml:"api_keys"`
+	// AdminKeys let requests to the routes below /admin in; none switches
+	// those routes off. They open nothing else.
+	AdminKeys []string `toml:"admin_keys"`
 	// CORSAllowOrigin lists the origins whose pages may call; none is all.
 	CORSAllowOrigin []string `toml:"cors_allow_origin"`
 	// PayloadLimit bounds a request's body, in bytes.
@@ -137,7 +145,7 @@ const (
 func Default() Config {
 	return Config{
 		Server: Server{
-			Hostname: "0.0.0.0", Port: 3000, APIKeys: []string{}, CORSAllowOrigin: []string{},
+			Hostname: "0.0.0.0", Port: 3000, APIKeys: []string{}, AdminKeys: []string{}, CORSAllowOrigin: []string{},
 			PayloadLimit: 2_000_000, ReadTimeout: 30 * second, WriteTimeout: 30 * second, IdleTimeout: 120 * second,
 			GracefulTerminationTimeout: 90 * second, ComputeType: "cpu+optimized",
 		},
@@ -149,5 +157,6 @@ func Default() Config {
 		Runtime: Runtime{Spin: Auto, PrefixSharing: true},
 		Metrics: Metrics{Enabled: true},
 		Log:     Log{Level: slog.LevelInfo, Format: LogAuto},
+		Plugins: Plugins{Folder: "plugins", Watch: second, UploadLimit: 16 << 20, BreakerFaults: 10, BreakerPause: 30 * second},
 	}
 }

@@ -1,6 +1,7 @@
 package config
 
 import (
+	"encoding/json"
 	"log/slog"
 	"os"
 	"path/filepath"
@@ -14,21 +15,23 @@ import (
 const rootFile = "../../tgi.toml"
 
 func TestRootFileIsTheDefault(t *testing.T) {
+	text, err := os.ReadFile(rootFile)
+	if err != nil {
+		t.Fatal(err)
+	}
 	var fromNothing Config
-	if err := ReadFile(rootFile, &fromNothing); err != nil {
+	if err := Decode(rootFile, text, &fromNothing); err != nil {
 		t.Fatal(err)
 	}
 	if want := Default(); !reflect.DeepEqual(fromNothing, want) {
 		t.Errorf("tgi.toml gives\n%+v\nDefault is\n%+v", fromNothing, want)
 	}
-	text, err := os.ReadFile(rootFile)
-	if err != nil {
-		t.Fatal(err)
-	}
 	section, there := "", map[string]bool{}
-	for _, line := range strings.Split(string(text), "\n") {
+	for _, line := range strings.Split(example(string(text)), "\n") {
 		if name, ok := strings.CutPrefix(line, "["); ok {
-			section = strings.TrimSuffix(name, "]")
+			name, _, _ = strings.Cut(strings.TrimPrefix(name, "["), "]")
+			section = name
+			there[section] = true
 		} else if key, _, ok := strings.Cut(line, " = "); ok && line[0] != '#' {
 			there[section+"."+key] = true
 		}
@@ -40,6 +43,34 @@ func TestRootFileIsTheDefault(t *testing.T) {
 	}
 	if d := Default(); d.Validate() != nil {
 		t.Error("the default is not valid:", d.Validate())
+	}
+}
+
+// example uncomments the example of a plugin at the end of tgi.toml.
+func example(text string) string {
+	head, tail, _ := strings.Cut(text, "# [[plugin]]\n")
+	return head + "[[plugin]]\n" + strings.ReplaceAll("\n"+tail, "\n# ", "\n")
+}
+
+func TestRootFileExample(t *testing.T) {
+	text, err := os.ReadFile(rootFile)
+	if err != nil {
+		t.Fatal(err)
+	}
+	c := Default()
+	if err := Decode(rootFile, []byte(example(string(text))), &c); err != nil {
+		t.Fatal(err)
+	}
+	if err := c.Validate(); err != nil {
+		t.Fatal(err)
+	}
+	want := []Plugin{{
+		Name: "no-repeat", Kind: "logits", Source: "plugins/no-repeat.wasm", OnError: "fail", Apply: "request",
+		Limits: PluginLimits{Memory: 64 << 20, FuelPerStep: 2_000_000, FuelPerRequest: 50_000_000, FuelLoad: 2_000_000_000},
+		Config: Table{"n": int64(3)},
+	}}
+	if !reflect.DeepEqual(c.Plugin, want) {
+		t.Errorf("got\n%+v\nwant\n%+v", c.Plugin, want)
 	}
 }
 
@@ -55,8 +86,23 @@ func TestGoodFile(t *testing.T) {
 	want.Limits.MaxTotalTokens = 2048
 	want.Runtime.KVMemory = 3 << 29
 	want.Log.Level = slog.LevelDebug
+	want.File = "testdata/good.toml"
+	want.Plugins.Folder, want.Plugins.Watch = "testdata/mine", 0
+	want.Plugin = []Plugin{{
+		Name: "no-repeat.v2", Source: "testdata/guests/no-repeat.wasm", OnError: OnErrorFail, Apply: ApplyRequest,
+		SHA256: "e3b0c44298fc1c149afbf4c8996fb92427ae41e4649b934ca495991b7852b855",
+		Limits: PluginLimits{Memory: 32 << 20, FuelPerStep: 500_000}, Config: c.Plugin[0].Config,
+	}, {Name: "dry", Kind: KindLogits, Source: "builtin:dry", OnError: OnErrorSkip, Apply: ApplyAlways}}
 	if !reflect.DeepEqual(c, want) {
 		t.Errorf("got\n%+v\nwant\n%+v", c, want)
+	}
+	if err := c.Validate(); err != nil {
+		t.Error(err)
+	}
+	for i, want := range []string{`{"n":3,"rule":[{"weight":0.5}],"since":"2024-05-06","words":["<a>","é"]}`, `{}`} {
+		if got, err := c.Plugin[i].Config.JSON(); err != nil || string(got) != want {
+			t.Errorf("config of plugin %d: got %s, %v, want %s", i, got, err, want)
+		}
 	}
 }
 
@@ -104,6 +150,7 @@ func TestPrecedence(t *testing.T) {
 	want.Limits.MaxInputTokens, want.Limits.WaitingServedRatio = 9, 1.5
 	want.Server.APIKeys = []string{"a", "b"}
 	want.Server.GracefulTerminationTimeout = 5 * second
+	want.File, want.Plugins.Folder = file, filepath.Join(filepath.Dir(file), "plugins")
 	if !reflect.DeepEqual(c, want) {
 		t.Errorf("got\n%+v\nwant\n%+v", c, want)
 	}
@@ -240,10 +287,16 @@ func TestHostnameOfTheMachine(t *testing.T) {
 func FuzzDecode(f *testing.F) {
 	f.Add("[server]\nport = 1\n")
 	f.Add("[limits]\nmax_best_of = 2\n[[plugin]]\n")
+	f.Add("[[plugin]]\nname = \"a\"\nsource = \"b\"\nlimits.memory = \"1MiB\"\n[plugin.config]\na = [1, {b = nan}]\nc = 0001-01-01\n")
 	f.Fuzz(func(t *testing.T, text string) {
 		c := Default()
-		if Decode("tgi.toml", []byte(text), &c) == nil {
-			_ = c.Validate()
+		if Decode("tgi.toml", []byte(text), &c) != nil || c.Validate() != nil {
+			return
+		}
+		for _, p := range c.Plugin {
+			if b, err := p.Config.JSON(); err != nil || !json.Valid(b) {
+				t.Errorf("the configuration of %s became %q, %v", p.Name, b, err)
+			}
 		}
 	})
 }

@@ -5,6 +5,7 @@ import (
 	"errors"
 	"fmt"
 	"os"
+	"path/filepath"
 	"reflect"
 	"strings"
 
@@ -14,6 +15,16 @@ import (
 // Decode lays the TOML text over c; name is how errors call it. Keys that are
 // not in the text keep their value.
 func Decode(name string, text []byte, c *Config) error {
+	if err := decode(name, text, c); err != nil {
+		return err
+	}
+	for i := range c.Plugin {
+		c.Plugin[i].settle()
+	}
+	return nil
+}
+
+func decode(name string, text []byte, c *Config) error {
 	err := toml.NewDecoder(bytes.NewReader(text)).DisallowUnknownFields().Decode(c)
 	var unknown *toml.StrictMissingError
 	if errors.As(err, &unknown) {
@@ -41,23 +52,40 @@ func Decode(name string, text []byte, c *Config) error {
 	return nil
 }
 
-// ReadFile lays the file at path over c.
+// ReadFile lays the file at path over c. Paths of plugins in c, those that the
+// file does not give included, become relative to the working folder instead of
+// the file's.
 func ReadFile(path string, c *Config) error {
 	text, err := os.ReadFile(path)
 	if err != nil {
 		return fmt.Errorf("read configuration: %w", err)
 	}
-	return Decode(path, text, c)
+	if err := Decode(path, text, c); err != nil {
+		return err
+	}
+	c.File = path
+	c.locate(filepath.Dir(path))
+	return nil
 }
 
-// Keys returns the dotted key of every setting, in the order of Config.
-func Keys() []string {
-	var keys []string
-	sections := reflect.TypeFor[Config]()
-	for i := range sections.NumField() {
-		section := sections.Field(i)
-		for j := range section.Type.NumField() {
-			keys = append(keys, section.Tag.Get("toml")+"."+section.Type.Field(j).Tag.Get("toml"))
+// Keys returns the dotted key of every setting, in the order of Config; those
+// of [[plugin]] begin with "plugin.".
+func Keys() []string { return keysOf(nil, "", reflect.TypeFor[Config]()) }
+
+// keysOf appends the keys of the leaves of section, a struct.
+func keysOf(keys []string, prefix string, section reflect.Type) []string {
+	for f := range section.Fields() {
+		key := f.Tag.Get("toml")
+		inner := f.Type
+		if inner.Kind() == reflect.Slice {
+			inner = inner.Elem()
+		}
+		switch {
+		case key == "-":
+		case inner.Kind() == reflect.Struct:
+			keys = keysOf(keys, prefix+key+".", inner)
+		default:
+			keys = append(keys, prefix+key)
 		}
 	}
 	return keys
@@ -67,7 +95,9 @@ func Keys() []string {
 func sections() []string {
 	var names []string
 	for f := range reflect.TypeFor[Config]().Fields() {
-		names = append(names, f.Tag.Get("toml"))
+		if name := f.Tag.Get("toml"); name != "-" {
+			names = append(names, name)
+		}
 	}
-	return names
+	return append(names, "plugin.limits")
 }

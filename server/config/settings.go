@@ -34,6 +34,7 @@ var settings = []setting{
 	{"hostname", "server.hostname", "address to listen on", func(c *Config) any { return &c.Server.Hostname }},
 	{"port", "server.port", "port to listen on", func(c *Config) any { return &c.Server.Port }},
 	{"api-key", "server.api_keys", "keys that let requests in, separated by commas", func(c *Config) any { return &c.Server.APIKeys }},
+	{"admin-key", "server.admin_keys", "keys for the routes below /admin, separated by commas", func(c *Config) any { return &c.Server.AdminKeys }},
 	{"cors-allow-origin", "server.cors_allow_origin", "origins whose pages may call, separated by commas", func(c *Config) any { return &c.Server.CORSAllowOrigin }},
 	{"payload-limit", "server.payload_limit", "largest body of a request, in bytes", func(c *Config) any { return &c.Server.PayloadLimit }},
 	{"graceful-termination-timeout", "server.graceful_termination_timeout", "time for running requests when told to stop", func(c *Config) any { return &c.Server.GracefulTerminationTimeout }},
@@ -53,6 +54,7 @@ var settings = []setting{
 	{"max-waiting-tokens", "limits.max_waiting_tokens", "steps after which prompts are let in regardless", func(c *Config) any { return &c.Limits.MaxWaitingTokens }},
 	{"watermark-gamma", "limits.watermark_gamma", "green share of the vocabulary", func(c *Config) any { return &c.Limits.WatermarkGamma }},
 	{"watermark-delta", "limits.watermark_delta", "bonus of green tokens", func(c *Config) any { return &c.Limits.WatermarkDelta }},
+	{"plugins-folder", "plugins.folder", "folder whose *.wasm files are plugins", func(c *Config) any { return &c.Plugins.Folder }},
 }
 
 // configFlag names the file.

@@ -17,6 +17,10 @@ func (c *Config) Validate() error {
 	for i, k := range s.APIKeys {
 		v.check(k != "" && !strings.ContainsAny(k, " \t\r\n"), "server.api_keys[%d] must be neither empty nor hold white space", i)
 	}
+	for i, k := range s.AdminKeys {
+		v.check(k != "" && !strings.ContainsAny(k, " \t\r\n"), "server.admin_keys[%d] must be neither empty nor hold white space", i)
+		v.check(!slices.Contains(s.APIKeys, k), "server.admin_keys[%d] must not be one of server.api_keys", i)
+	}
 	v.atLeast("server.payload_limit", s.PayloadLimit, 1)
 	v.positive("server.read_timeout", s.ReadTimeout)
 	v.positive("server.write_timeout", s.WriteTimeout)
@@ -44,6 +48,7 @@ func (c *Config) Validate() error {
 	v.atLeast("runtime.threads", c.Runtime.Threads, 0)
 	v.oneOf("runtime.spin", c.Runtime.Spin, Auto, SpinOn, SpinOff)
 	v.oneOf("log.format", c.Log.Format, LogAuto, LogText, LogJSON)
+	c.validatePlugins(v)
 	if v.errs == nil {
 		v.add(l.checkGiven())
 	}

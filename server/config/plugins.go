@@ -1,0 +1,234 @@
+package config
+
+import (
+	"bytes"
+	"encoding/hex"
+	"encoding/json"
+	"fmt"
+	"maps"
+	"math"
+	"path/filepath"
+	"slices"
+	"strings"
+)
+
+// Plugins says where plugins come from and when one counts as broken.
+type Plugins struct {
+	// Folder holds files *.wasm that are plugins named after their files;
+	// empty is none, and a folder that is not there holds none. It is relative
+	// to the folder of the settings' file.
+	Folder string `toml:"folder"`
+	// Watch is how often the folder, the sources and the settings' file are
+	// looked at for changes; 0 is never.
+	Watch Duration `toml:"watch"`
+	// UploadLimit bounds a module that is uploaded, in bytes.
+	UploadLimit Size `toml:"upload_limit"`
+	// BreakerFaults switch a plugin off for BreakerPause; 0 never does.
+	BreakerFaults int      `toml:"breaker_faults"`
+	BreakerPause  Duration `toml:"breaker_pause"`
+}
+
+// Plugin is one [[plugin]]: a module, what it is called and what it may use.
+type Plugin struct {
+	// Name is what requests call it; see CheckName.
+	Name string `toml:"name"`
+	// Kind is the kind that is used of the module; empty is all of them.
+	Kind string `toml:"kind"`
+	// Source is a file, relative to the folder of the settings' file, or
+	// builtin:NAME.
+	Source string `toml:"source"`
+	// SHA256 pins the module, 64 hexadecimal digits; empty does not.
+	SHA256 string `toml:"sha256"`
+	// OnError is fail (the request fails with its plugin) or skip (it goes on
+	// without).
+	OnError string `toml:"on_error"`
+	// Apply is request (to requests that name it) or always.
+	Apply string `toml:"apply"`
+	// Limits bound what the guest may use.
+	Limits PluginLimits `toml:"limits"`
+	// Config is handed to the plugin when it is loaded.
+	Config Table `toml:"config"`
+}
+
+// PluginLimits bound a guest. The zero of each is the default of whoever runs
+// guests.
+type PluginLimits struct {
+	// Memory of one instance.
+	Memory Size `toml:"memory"`
+	// FuelPerStep is what a step may use on average, FuelPerRequest what
+	// checking the parameters and beginning a sequence may use, each, and
+	// FuelLoad what loading may. A unit is about 0.2 ns.
+	FuelPerStep    int64 `toml:"fuel_per_step"`
+	FuelPerRequest int64 `toml:"fuel_per_request"`
+	FuelLoad       int64 `toml:"fuel_load"`
+}
+
+// Values of a plugin's settings that are one of a few words.
+const (
+	OnErrorFail = "fail"
+	OnErrorSkip = "skip"
+
+	ApplyRequest = "request"
+	ApplyAlways  = "always"
+
+	KindLogits  = "logits"
+	KindSampler = "sampler"
+)
+
+// Builtin marks the source of a plugin that is part of the program.
+const Builtin = "builtin:"
+
+// Bounds of a plugin's settings.
+const (
+	maxName = 64
+	// A page of WebAssembly's memory, and all that 32 bits address.
+	minMemory, maxMemory = 64 << 10, 4 << 30
+	// maxFuel is about 200 s of computing.
+	maxFuel = 1_000_000_000_000
+	// maxUpload is far above any module and far below what hurts.
+	maxUpload = 1 << 30
+)
+
+// CheckName refuses names that a plugin cannot have: they stand in paths of
+// URLs and files and in labels of metrics.
+func CheckName(name string) error {
+	letter := func(c byte) bool { return 'a' <= c|0x20 && c|0x20 <= 'z' || '0' <= c && c <= '9' }
+	ok := name != "" && len(name) <= maxName && letter(name[0])
+	for i := 0; ok && i < len(name); i++ {
+		ok = letter(name[i]) || strings.IndexByte("._-", name[i]) >= 0
+	}
+	if !ok {
+		return fmt.Errorf("must be 1 to %d letters, digits, dots, dashes and underscores, a letter or digit first, given %q", maxName, trim(name))
+	}
+	return nil
+}
+
+// trim shortens a value for an error.
+func trim(s string) string {
+	if len(s) > 2*maxName {
+		return s[:2*maxName] + "…"
+	}
+	return s
+}
+
+// settle gives the settings of p that were left out their default, and the pin
+// one form.
+func (p *Plugin) settle() {
+	p.SHA256 = strings.ToLower(p.SHA256)
+	if p.OnError == "" {
+		p.OnError = OnErrorFail
+	}
+	if p.Apply == "" {
+		p.Apply = ApplyRequest
+	}
+}
+
+// locate makes the paths in c relative to the working folder; dir is that of
+// the settings' file.
+func (c *Config) locate(dir string) {
+	at := func(path *string) {
+		if *path != "" && !filepath.IsAbs(*path) {
+			*path = filepath.Join(dir, *path)
+		}
+	}
+	at(&c.Plugins.Folder)
+	for i := range c.Plugin {
+		if p := &c.Plugin[i]; !strings.HasPrefix(p.Source, Builtin) {
+			at(&p.Source)
+		}
+	}
+}
+
+// Check returns what is out of bounds among the settings that an upload has
+// too: the name, OnError, Apply, the limits and Config. Errors name the keys
+// behind prefix, such as "plugin[0].".
+func (p *Plugin) Check(prefix string) []error {
+	v := &verdict{}
+	if err := CheckName(p.Name); err != nil {
+		v.check(false, "%sname %w", prefix, err)
+	}
+	v.oneOf(prefix+"on_error", p.OnError, OnErrorFail, OnErrorSkip)
+	v.oneOf(prefix+"apply", p.Apply, ApplyRequest, ApplyAlways)
+	l := &p.Limits
+	v.check(l.Memory == 0 || l.Memory >= minMemory && l.Memory <= maxMemory,
+		"%slimits.memory must be >= %s and <= %s, given %s", prefix, Size(minMemory), Size(maxMemory), l.Memory)
+	for _, f := range []struct {
+		key  string
+		fuel int64
+	}{{"fuel_per_step", l.FuelPerStep}, {"fuel_per_request", l.FuelPerRequest}, {"fuel_load", l.FuelLoad}} {
+		v.check(f.fuel >= 0 && f.fuel <= maxFuel, "%slimits.%s must be >= 0 and <= %d, given %d", prefix, f.key, int64(maxFuel), f.fuel)
+	}
+	if _, err := p.Config.JSON(); err != nil {
+		v.check(false, "%sconfig%w", prefix, err)
+	}
+	return v.errs
+}
+
+// validatePlugins adds what is out of bounds in [plugins] and [[plugin]].
+func (c *Config) validatePlugins(v *verdict) {
+	p := &c.Plugins
+	v.check(p.Watch >= 0, "plugins.watch must not be negative, given %s", p.Watch)
+	v.check(p.UploadLimit >= 1 && p.UploadLimit <= maxUpload, "plugins.upload_limit must be >= 1B and <= %s, given %s", Size(maxUpload), p.UploadLimit)
+	v.atLeast("plugins.breaker_faults", p.BreakerFaults, 0)
+	v.positive("plugins.breaker_pause", p.BreakerPause)
+	first := map[string]int{}
+	for i := range c.Plugin {
+		p, at := &c.Plugin[i], fmt.Sprintf("plugin[%d].", i)
+		v.errs = append(v.errs, p.Check(at)...)
+		if j, ok := first[p.Name]; ok {
+			v.check(false, "%sname must differ from plugin[%d].name, given %q twice", at, j, trim(p.Name))
+		} else {
+			first[p.Name] = i
+		}
+		v.check(p.Kind == "" || slices.Contains([]string{KindLogits, KindSampler}, p.Kind), "%skind must be one of %s, %s, given %q", at, KindLogits, KindSampler, trim(p.Kind))
+		v.check(p.Source != "" && p.Source != Builtin, "%ssource must name a file or %sNAME, given %q", at, Builtin, p.Source)
+		sum, err := hex.DecodeString(p.SHA256)
+		v.check(p.SHA256 == "" || err == nil && len(sum) == 32, "%ssha256 must be 64 hexadecimal digits, given %q", at, trim(p.SHA256))
+	}
+}
+
+// Table is a TOML table of any shape.
+type Table map[string]any
+
+// JSON returns the table as a JSON object with its keys in order; dates and
+// times become strings. What JSON has no form for, NaN and infinities, is an
+// error that begins with the key, as in ".penalty must be a finite number".
+// After Config.Validate it cannot fail.
+func (t Table) JSON() ([]byte, error) {
+	if t == nil {
+		return []byte("{}"), nil
+	}
+	if err := finite("", map[string]any(t)); err != nil {
+		return nil, err
+	}
+	var b bytes.Buffer
+	e := json.NewEncoder(&b)
+	e.SetEscapeHTML(false)
+	if err := e.Encode(map[string]any(t)); err != nil {
+		return nil, fmt.Errorf(" has no form in JSON: %w", err)
+	}
+	return bytes.TrimSuffix(b.Bytes(), []byte("\n")), nil
+}
+
+// finite refuses floats that JSON cannot hold; at is the key of value.
+func finite(at string, value any) error {
+	switch value := value.(type) {
+	case float64:
+		if math.IsNaN(value) || math.IsInf(value, 0) {
+			return fmt.Errorf("%s must be a finite number, given %v", at, value)
+		}
+	case []any:
+		for i, one := range value {
+			if err := finite(fmt.Sprintf("%s[%d]", at, i), one); err != nil {
+				return err
+			}
+		}
+	case map[string]any:
+		for _, key := range slices.Sorted(maps.Keys(value)) {
+			if err := finite(at+"."+key, value[key]); err != nil {
+				return err
+			}
+		}
+	}
+	return nil
+}

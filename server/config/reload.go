@@ -1,0 +1,45 @@
+package config
+
+import (
+	"fmt"
+	"os"
+	"reflect"
+)
+
+// Reload reads the settings again, from the places that running came from: args
+// and lookup are those that Load was given. It returns running with the
+// [[plugin]] of now, and the keys of all other settings that are not what
+// running has, in the order of Keys: they take effect at a restart. An error
+// names what is wrong as Load's does; a file that was there and no longer is
+// is one too, so that one that an editor is about to replace does not unload
+// every plugin.
+func Reload(running Config, args []string, lookup func(string) (string, bool)) (next Config, restart []string, err error) {
+	now, _, err := Load(args, lookup)
+	if err != nil {
+		return Config{}, nil, err
+	}
+	if running.File != "" && now.File == "" {
+		return Config{}, nil, fmt.Errorf("read configuration: %s: %w", running.File, os.ErrNotExist)
+	}
+	restart = differing(nil, "", reflect.ValueOf(&running).Elem(), reflect.ValueOf(&now).Elem())
+	next = running
+	next.Plugin = now.Plugin
+	return next, restart, nil
+}
+
+// differing appends the keys whose values differ between two structs of one
+// type, lists of structs left out.
+func differing(keys []string, prefix string, a, b reflect.Value) []string {
+	for i := range a.NumField() {
+		f := a.Type().Field(i)
+		key := prefix + f.Tag.Get("toml")
+		switch {
+		case f.Tag.Get("toml") == "-", f.Type.Kind() == reflect.Slice && f.Type.Elem().Kind() == reflect.Struct:
+		case f.Type.Kind() == reflect.Struct:
+			keys = differing(keys, key+".", a.Field(i), b.Field(i))
+		case !reflect.DeepEqual(a.Field(i).Interface(), b.Field(i).Interface()):
+			keys = append(keys, key)
+		}
+	}
+	return keys
+}

@@ -1,0 +1,74 @@
+package config
+
+import (
+	"errors"
+	"os"
+	"path/filepath"
+	"reflect"
+	"testing"
+)
+
+func TestReload(t *testing.T) {
+	dir := t.TempDir()
+	file := filepath.Join(dir, "tgi.toml")
+	write := func(text string) {
+		if err := os.WriteFile(file, []byte(text), 0o600); err != nil {
+			t.Fatal(err)
+		}
+	}
+	args := []string{"--config", file, "--port", "1"}
+	nothing := func(string) (string, bool) { return "", false }
+
+	write("[server]\nport = 7\n[[plugin]]\nname = \"a\"\nsource = \"a.wasm\"\n")
+	running, _, err := Load(args, nothing)
+	if err != nil {
+		t.Fatal(err)
+	}
+	next, restart, err := Reload(running, args, nothing)
+	if err != nil || restart != nil || !reflect.DeepEqual(next, running) {
+		t.Errorf("nothing changed: got %+v, %v, %v", next, restart, err)
+	}
+
+	// The flag beats the port before and after, so its change in the file is none.
+	write("[server]\nport = 8\napi_keys = [\"k\"]\n[plugins]\nwatch = \"5s\"\n[[plugin]]\nname = \"a\"\nsource = \"a.wasm\"\n[plugin.config]\nn = 1\n[[plugin]]\nname = \"b\"\nsource = \"/b.wasm\"\n")
+	next, restart, err = Reload(running, args, nothing)
+	if err != nil || !reflect.DeepEqual(restart, []string{"server.api_keys", "plugins.watch"}) {
+		t.Errorf("got %v, %v", restart, err)
+	}
+	want := running
+	want.Plugin = []Plugin{
+		{Name: "a", Source: filepath.Join(dir, "a.wasm"), OnError: OnErrorFail, Apply: ApplyRequest, Config: Table{"n": int64(1)}},
+		{Name: "b", Source: "/b.wasm", OnError: OnErrorFail, Apply: ApplyRequest},
+	}
+	if !reflect.DeepEqual(next, want) {
+		t.Errorf("got\n%+v\nwant\n%+v", next, want)
+	}
+
+	write("[server]\nport = 7\n[[plugin]]\nname = \"a\"\n")
+	if _, _, err = Reload(running, args, nothing); err == nil || err.Error() != `plugin[0].source must name a file or builtin:NAME, given ""` {
+		t.Errorf("a bad file: %v", err)
+	}
+}
+
+// TestReloadWithoutTheFile: a default file that is gone does not count as one
+// that declares no plugins.
+func TestReloadWithoutTheFile(t *testing.T) {
+	t.Chdir(t.TempDir())
+	if err := os.WriteFile(defaultFile, []byte("[[plugin]]\nname = \"a\"\nsource = \"a.wasm\"\n"), 0o600); err != nil {
+		t.Fatal(err)
+	}
+	nothing := func(string) (string, bool) { return "", false }
+	running, _, err := Load(nil, nothing)
+	if err != nil || running.File != defaultFile || running.Plugin[0].Source != "a.wasm" || running.Plugins.Folder != "plugins" {
+		t.Fatalf("got %+v, %v", running, err)
+	}
+	if err := os.Remove(defaultFile); err != nil {
+		t.Fatal(err)
+	}
+	if _, _, err := Reload(running, nil, nothing); !errors.Is(err, os.ErrNotExist) {
+		t.Errorf("got %v", err)
+	}
+	if c, _, err := Load(nil, nothing); err != nil || c.File != "" {
+		t.Errorf("without a file: %q, %v", c.File, err)
+	}
+}
