@@ -1,0 +1,146 @@
+// Package check tells whether a plugin's module is sound, and what it costs, without a server: [Run] holds it to the
+// rules of conformance/guest in the sandbox, as the server would run it, and names every fault with the export and the
+// signature wanted; [Bench] measures it call by call.
+//
+// It owns the bridge from the sandbox to the conformance kit. It knows neither files nor flags: `tgi plugin check` and
+// `tgi plugin bench` are built on it.
+package check
+
+import (
+	"context"
+	"crypto/sha256"
+	"encoding/hex"
+	"encoding/json"
+	"errors"
+	"slices"
+
+	kit "tgi/conformance/guest"
+	"tgi/plugins/internal/sandbox"
+)
+
+// Case is a configuration and parameters to run the module with; Refused says that it must refuse the parameters.
+type Case = kit.Case
+
+// Options say how a module is checked. The zero value checks it with {} for configuration and parameters.
+type Options struct {
+	Cases    []Case
+	Limits   Limits
+	CacheDir string // folder for compiled modules; "" keeps nothing on disk
+}
+
+// Violation is one broken rule.
+type Violation struct {
+	Rule   string `json:"rule"`   // its name, as in [Rules]
+	Found  string `json:"found"`  // what was found, with export and signature
+	Text   string `json:"text"`   // what must hold
+	Source string `json:"source"` // where the contract says so: names of sdk/abi
+	// Config and Params are what the module ran with, empty for what does not depend on them.
+	Config string `json:"config,omitempty"`
+	Params string `json:"params,omitempty"`
+}
+
+// Report is what a check found.
+type Report struct {
+	Bytes      int         `json:"bytes"`
+	SHA256     string      `json:"sha256"`
+	Violations []Violation `json:"violations"` // empty for a sound module
+	// Summary is what the module says about itself, nil when it has violations.
+	Summary *Summary `json:"summary,omitempty"`
+}
+
+// Sound reports whether nothing was found.
+func (r *Report) Sound() bool { return len(r.Violations) == 0 }
+
+// Summary describes a sound module.
+type Summary struct {
+	Name       string          `json:"name"`
+	Version    string          `json:"version,omitempty"`
+	Doc        string          `json:"doc,omitempty"`
+	Kinds      []string        `json:"kinds"`
+	Modes      []string        `json:"modes,omitempty"`
+	Needs      []string        `json:"needs,omitempty"`
+	Candidates int             `json:"candidates,omitempty"` // as described; 0: the default
+	Params     json.RawMessage `json:"params,omitempty"`     // JSON Schema of the parameters
+	Memory     int             `json:"memory_bytes"`         // of an instance after tgi_init
+	Exports    []string        `json:"exports"`              // with signatures, by name
+	Imports    []string        `json:"imports"`              // module.name with signature
+	Cases      int             `json:"cases"`                // how many were run
+}
+
+// Rules lists every rule that a [Violation] may name: those of the kit and those of this package.
+func Rules() []kit.Rule { return append(slices.Clone(kit.Rules), ruleModule, ruleState) }
+
+var (
+	ruleModule = kit.Rule{ID: "module", Text: "the module is WebAssembly core 2.0 (with SIMD) and keeps to the limits", Source: "sdk/abi, Form"}
+	ruleState  = kit.Rule{ID: "state", Text: "all state is in memory and numeric globals, so that it can be snapshotted and cloned", Source: "sdk/abi, Life"}
+)
+
+// Run checks the module. What is wrong with it is in the report; the error is for what kept the check from running: a
+// cancelled ctx, or a cache folder that can't be used. ctx ends a compilation, not a guest's call, which fuel bounds.
+func Run(ctx context.Context, name string, wasm []byte, o Options) (*Report, error) {
+	sum := sha256.Sum256(wasm)
+	r := &Report{Bytes: len(wasm), SHA256: hex.EncodeToString(sum[:]), Violations: []Violation{}}
+	engine, err := sandbox.New(sandbox.Config{CacheDir: o.CacheDir})
+	if err != nil {
+		return nil, err
+	}
+	m, err := open(ctx, engine, name, wasm, o.Limits.WithDefaults())
+	if ctx.Err() != nil {
+		return nil, ctx.Err()
+	}
+	if m == nil {
+		r.add(ruleModule, err)
+		return r, nil
+	}
+	defer m.close()
+	r.faults(m, err, o.Cases)
+	if r.Sound() {
+		r.Summary, err = m.summary(o.Cases)
+		if err != nil {
+			return nil, err
+		}
+	}
+	return r, nil
+}
+
+// faults runs all checks; err is why the module could not be compiled.
+func (r *Report) faults(m *module, err error, cases []Case) {
+	refused := linkFaults(err)
+	if err != nil && len(refused) == 0 {
+		r.add(ruleModule, err)
+	}
+	for _, e := range refused {
+		rule := "import"
+		if errors.Is(e, sandbox.ErrExport) {
+			rule = "export"
+		}
+		r.add(kitRule(rule), e)
+	}
+	if err == nil && m.code.HiddenState() != "" {
+		r.add(ruleState, errors.New(m.code.HiddenState()))
+		err = sandbox.ErrHiddenState
+	}
+	var found []kit.Violation
+	if err != nil {
+		// What can be seen without running it is told all the same.
+		found = slices.DeleteFunc(kit.Run(unloadable{m}), func(v kit.Violation) bool { return v.ID == "trap" || v.ID == "import" })
+	} else {
+		found = kit.Run(m, cases...)
+	}
+	for _, v := range found {
+		w := Violation{Rule: v.ID, Found: v.Detail, Text: v.Text, Source: v.Source}
+		if v.Case != nil {
+			w.Config, w.Params = v.Case.Config, v.Case.Params
+		}
+		r.Violations = append(r.Violations, w)
+	}
+	for _, v := range m.unseen() {
+		if !slices.ContainsFunc(r.Violations, func(w Violation) bool { return w.Rule == v.Rule && w.Found == v.Found }) {
+			r.Violations = append(r.Violations, v)
+		}
+	}
+}
+
+func (r *Report) add(rule kit.Rule, err error) {
+	r.Violations = append(r.Violations, Violation{Rule: rule.ID, Found: err.Error(), Text: rule.Text, Source: rule.Source})
+}

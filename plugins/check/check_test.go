@@ -1,0 +1,262 @@
+package check
+
+import (
+	"context"
+	"errors"
+	"os"
+	"path/filepath"
+	"slices"
+	"strings"
+	"sync"
+	"testing"
+
+	kit "tgi/conformance/guest"
+	"tgi/sdk/abi"
+)
+
+// cacheDir keeps compiled guests over the tests of one run.
+var cacheDir = sync.OnceValue(func() string {
+	dir, err := os.MkdirTemp("", "tgi-check-cache")
+	if err != nil {
+		panic(err)
+	}
+	return dir
+})
+
+func TestMain(m *testing.M) {
+	code := m.Run()
+	os.RemoveAll(cacheDir())
+	os.Exit(code)
+}
+
+// TestGuestsOfTheSDKs holds the committed example guests of all four languages, as the sandbox runs them, to the contract
+// of sdk/abi: rewritten, under the default fuel, from a snapshot, and cloned.
+func TestGuestsOfTheSDKs(t *testing.T) {
+	files, err := filepath.Glob(filepath.Join("..", "..", "sdk", "testdata", "guests", "*", "*.wasm"))
+	if err != nil || len(files) < 8 {
+		t.Fatalf("%d example guests, %v", len(files), err)
+	}
+	for _, file := range files {
+		example := strings.TrimSuffix(filepath.Base(file), ".wasm")
+		t.Run(filepath.Base(filepath.Dir(file))+"/"+example, func(t *testing.T) {
+			cases, ok := kit.Examples[example]
+			if !ok {
+				t.Fatal("the kit has no cases for it")
+			}
+			wasm, err := os.ReadFile(file)
+			if err != nil {
+				t.Fatal(err)
+			}
+			r, err := Run(t.Context(), example, wasm, Options{Cases: cases, CacheDir: cacheDir()})
+			if err != nil {
+				t.Fatal(err)
+			}
+			for _, v := range r.Violations {
+				t.Errorf("%+v", v)
+			}
+			if s := r.Summary; s == nil || s.Name != example || len(s.Kinds) == 0 || s.Cases != len(cases) || s.Memory == 0 ||
+				!slices.Contains(s.Exports, "tgi_init(i32, i32) -> i64") {
+				t.Errorf("summary %+v", s)
+			}
+		})
+	}
+}
+
+func TestNoop(t *testing.T) {
+	r, err := Run(t.Context(), "noop", noop().encode(), Options{CacheDir: cacheDir()})
+	if err != nil || !r.Sound() || r.Summary.Memory != noopPages*pageBytes {
+		t.Errorf("report %+v, %v", r, err)
+	}
+}
+
+// with gives the guest that does nothing with one thing changed.
+func with(change func(a *assembly)) []byte {
+	a := noop()
+	change(&a)
+	return a.encode()
+}
+
+// export finds a function of a.
+func (a *assembly) export(name string) *exported {
+	i := slices.IndexFunc(a.funcs, func(f exported) bool { return f.Name == name })
+	return &a.funcs[i]
+}
+
+func (a *assembly) drop(name string) {
+	a.funcs = slices.DeleteFunc(a.funcs, func(f exported) bool { return f.Name == name })
+}
+
+func (a *assembly) describe(text string) {
+	a.data = text
+	a.export("tgi_describe").code = join([]byte{0x42}, signed(int64(abi.Pack(noopText, uint32(len(text))))))
+}
+
+var (
+	trap    = []byte{0x00}
+	forever = []byte{0x03, 0x40, 0x0c, 0, 0x0b, 0x00} // loop br 0 end unreachable
+	i32     = []abi.Type{abi.I32}
+)
+
+// TestBrokenModules: each fault is named, with the export and the signature wanted where there is one, and faults that
+// are there together are told together.
+func TestBrokenModules(t *testing.T) {
+	for name, c := range map[string]struct {
+		wasm []byte
+		want []string // "rule: found" or a part of it
+	}{
+		"not a module":  {[]byte("#!/bin/sh\n"), []string{"module: offset 0x0: not a WebAssembly binary"}},
+		"cut off":       {noop().encode()[:200], []string{"module: offset 0x"}},
+		"invalid types": {with(func(a *assembly) { a.export("tgi_init").code = []byte{0x41, 0} }), []string{"module: "}},
+		"no marker":     {with(func(a *assembly) { a.drop(abi.Marker) }), []string{"marker: export tgi_abi_v1() -> () is missing"}},
+		"no memory":     {with(func(a *assembly) { a.memory = "" }), []string{"memory: there is none"}},
+		"memory misspelt": {with(func(a *assembly) { a.memory = "mem"; a.drop("tgi_init") }),
+			[]string{"memory: there is none", "export: tgi_init(i32, i32) -> i64 is missing"}},
+		"missing export": {with(func(a *assembly) { a.drop("tgi_validate") }), []string{"export: tgi_validate(i32, i32) -> i64 is missing"}},
+		"two missing, one of the kind": {with(func(a *assembly) { a.drop("tgi_alloc"); a.drop("tgi_logits_step") }),
+			[]string{"export: tgi_alloc(i32) -> i32 is missing", "export: tgi_logits_step() -> i32 is missing"}},
+		"kind without exports": {with(func(a *assembly) { a.describe(`{"name":"x","kinds":["logits","sampler"]}`) }),
+			[]string{"export: tgi_sampler_begin(i32, i32, i32, i32) -> i64 is missing", "export: tgi_sampler_sample(i32, i32) -> i32 is missing"}},
+		"wrong signature": {with(func(a *assembly) { a.export("tgi_init").Params = i32 }),
+			[]string{"export: tgi_init(i32) -> i64, want tgi_init(i32, i32) -> i64"}},
+		"wrong signature of the kind, and another": {with(func(a *assembly) {
+			a.export("tgi_logits_process").Params = nil
+			a.export("tgi_describe").Results, a.export("tgi_describe").code = i32, []byte{0x41, 0}
+		}), []string{"export: tgi_logits_process() -> i32, want tgi_logits_process(i32) -> i32", "export: tgi_describe() -> i32, want tgi_describe() -> i64"}},
+		"misspelt export": {with(func(a *assembly) { a.export("tgi_logits_process").Name = "tgi_logits_proces" }),
+			[]string{"export-unknown: export tgi_logits_proces(i32) -> i32 is not part of version 1", "export: tgi_logits_process(i32) -> i32 is missing"}},
+		"unknown imports, and a missing export": {with(func(a *assembly) {
+			a.imports = []imported{{"env", abi.Func{Name: "abort", Params: i32}}, {"tgi", abi.Func{Name: "open"}}}
+			a.drop("tgi_init")
+			a.drop("tgi_logits_begin")
+		}), []string{`import: import "env" "abort", a function (i32) -> (), is not offered`, `import: import "tgi" "open", a function () -> (), is not offered`,
+			"export: tgi_init(i32, i32) -> i64 is missing", "export: tgi_logits_begin(i32, i32, i32, i32) -> i64 is missing"}},
+		"import with another signature": {with(func(a *assembly) {
+			a.imports = []imported{{"tgi", abi.Func{Name: "vocab_size", Params: i32, Results: i32}}}
+		}),
+			[]string{`import: import "tgi" "vocab_size" is a function (i32) -> (i32), () -> (i32) wanted`}},
+		"socket of WASI's makers": {with(func(a *assembly) {
+			a.imports = []imported{{abi.WASIModule, abi.Func{Name: "sock_open", Params: []abi.Type{abi.I32, abi.I32, abi.I32}, Results: i32}}}
+		}), []string{`import: import "wasi_snapshot_preview1" "sock_open", a function (i32 i32 i32) -> (i32), is not offered`}},
+		"_initialize takes an argument": {with(func(a *assembly) {
+			a.funcs = append(a.funcs, exported{Func: abi.Func{Name: abi.Initialize, Params: i32}})
+		}), []string{`export: export "_initialize" is a function (i32) -> (), () -> () wanted`}},
+		"describe is no JSON": {with(func(a *assembly) { a.describe(`{"name":"x"`) }), []string{`describe: unexpected end of JSON input in "{\"name\":\"x\""`}},
+		"no kinds":            {with(func(a *assembly) { a.describe(`{"name":"x"}`) }), []string{`describe: name "x", kinds []`}},
+		"unknown kind and mode": {with(func(a *assembly) { a.describe(`{"name":"x","kinds":["logits","logit"],"modes":["row"]}`) }),
+			[]string{`describe-values: kind "logit"`, "describe-values: mode row without needs row"}},
+		"trap in init":        {with(func(a *assembly) { a.export("tgi_init").code = trap }), []string{"trap: tgi_init: trap: unreachable"}},
+		"endless validate":    {with(func(a *assembly) { a.export("tgi_validate").code = forever }), []string{"trap: tgi_validate: out of fuel: budget 50000000"}},
+		"endless process":     {with(func(a *assembly) { a.export("tgi_logits_process").code = forever }), []string{"trap: tgi_logits_process: out of fuel: budget 2000000"}},
+		"endless _initialize": {with(func(a *assembly) { a.funcs = append(a.funcs, exported{abi.Func{Name: abi.Initialize}, forever}) }), []string{"trap: instantiation: ", "out of fuel"}},
+		"hidden state":        {tableWriter(), []string{"state: "}},
+	} {
+		t.Run(name, func(t *testing.T) {
+			r, err := Run(t.Context(), "plugin", c.wasm, Options{CacheDir: cacheDir(), Limits: Limits{FuelLoad: 5_000_000}})
+			if err != nil {
+				t.Fatal(err)
+			}
+			if r.Sound() || r.Summary != nil {
+				t.Error("it is taken for sound")
+			}
+			var lines []string
+			for _, v := range r.Violations {
+				lines = append(lines, v.Rule+": "+v.Found)
+				if v.Text == "" || v.Source == "" {
+					t.Errorf("%+v does not say what must hold", v)
+				}
+			}
+			got := strings.Join(lines, "\n")
+			for _, want := range c.want {
+				if !strings.Contains(got, want) {
+					t.Errorf("not told: %s\ngot:\n%s", want, got)
+				}
+			}
+			if len(c.want) > 0 && len(lines) > len(c.want)+2 {
+				t.Errorf("%d lines for %d faults:\n%s", len(lines), len(c.want), got)
+			}
+		})
+	}
+}
+
+// tableWriter keeps state in a table, where no snapshot reaches: table.set needs a table, which assembly has not.
+func tableWriter() []byte {
+	a := noop()
+	a.export("tgi_logits_process").code = []byte{0x41, 0, 0xd0, 0x70, 0x26, 0, 0x41, 0}
+	b := a.encode()
+	i := strings.Index(string(b), string([]byte{5, 4, 1, 0, 0x80, 2})) // the section of memory follows that of tables
+	return join(b[:i], section(4, []byte{0x70, 0, 1}), b[i:])
+}
+
+func TestCases(t *testing.T) {
+	refusing := with(func(a *assembly) {
+		a.data = "n: want a number"
+		a.describe(noopDescription + "n: want a number")
+		a.export("tgi_describe").code = join([]byte{0x42}, signed(int64(abi.Pack(noopText, uint32(len(noopDescription))))))
+		text := join([]byte{0x42}, signed(int64(abi.Pack(noopText+uint32(len(noopDescription)), 16))))
+		a.export("tgi_validate").code, a.export("tgi_logits_begin").code = text, text
+	})
+	r, err := Run(t.Context(), "plugin", refusing, Options{CacheDir: cacheDir(), Cases: []Case{{Params: `{"n":"x"}`}}})
+	if err != nil || len(r.Violations) != 1 || r.Violations[0].Rule != "validate" || r.Violations[0].Params != `{"n":"x"}` ||
+		!strings.Contains(r.Violations[0].Found, "n: want a number") {
+		t.Errorf("refused parameters: %+v, %v", r, err)
+	}
+	r, err = Run(t.Context(), "plugin", refusing, Options{CacheDir: cacheDir(), Cases: []Case{{Params: `{"n":"x"}`, Refused: true}}})
+	if err != nil || !r.Sound() {
+		t.Errorf("as expected: %+v, %v", r, err)
+	}
+}
+
+func TestLimits(t *testing.T) {
+	r, err := Run(t.Context(), "plugin", noop().encode(), Options{Limits: Limits{Memory: 1 << 20}})
+	if err != nil || len(r.Violations) != 1 || r.Violations[0].Rule != "module" {
+		t.Errorf("a memory of 16 MiB where 1 MiB is allowed: %+v, %v", r, err)
+	}
+	// What steps leave unused is saved for one that needs more.
+	hungry := func(loops byte) []byte {
+		return with(func(a *assembly) {
+			// Every eighth call runs the loop: global 0 counts calls here, for the heap is not used after begin.
+			a.export("tgi_logits_process").code = join([]byte{0x23, 0, 0x41, 1, 0x6a, 0x24, 0},
+				[]byte{0x23, 0, 0x41, 7, 0x71, 0x45, 0x04, 0x40}, // global & 7 == 0: if
+				[]byte{0x41, loops, 0x24, 0, 0x03, 0x40, 0x23, 0, 0x41, 0x7f, 0x6a, 0x24, 0, 0x23, 0, 0x0d, 0, 0x0b},
+				[]byte{0x0b, 0x41, 0})
+		})
+	}
+	for _, c := range []struct {
+		loops byte
+		sound bool
+	}{{40, true}, {63, false}} {
+		r, err := Run(t.Context(), "plugin", hungry(c.loops), Options{CacheDir: cacheDir(), Limits: Limits{FuelPerStep: 60}})
+		if err != nil || r.Sound() != c.sound {
+			t.Errorf("%d loops every eighth step: %+v, %v", c.loops, r, err)
+		}
+	}
+}
+
+func TestCancelled(t *testing.T) {
+	ctx, cancel := context.WithCancel(t.Context())
+	cancel()
+	if _, err := Run(ctx, "plugin", noop().encode(), Options{}); !errors.Is(err, context.Canceled) {
+		t.Errorf("got %v", err)
+	}
+	file := filepath.Join(t.TempDir(), "file")
+	if err := os.WriteFile(file, nil, 0o600); err != nil {
+		t.Fatal(err)
+	}
+	if _, err := Run(t.Context(), "plugin", noop().encode(), Options{CacheDir: file}); err == nil {
+		t.Error("a cache folder that is a file is accepted")
+	}
+}
+
+// TestRules: every rule that a report names is in the list.
+func TestRules(t *testing.T) {
+	seen := map[string]bool{}
+	for _, r := range Rules() {
+		if seen[r.ID] || r.Text == "" || r.Source == "" {
+			t.Errorf("rule %+v is there twice or empty", r)
+		}
+		seen[r.ID] = true
+	}
+	if !seen["module"] || !seen["state"] || !seen["export"] {
+		t.Error("a rule is missing")
+	}
+}

@@ -1,0 +1,132 @@
+package check
+
+import (
+	"errors"
+	"strings"
+
+	kit "tgi/conformance/guest"
+	"tgi/plugins/internal/sandbox"
+	"tgi/sdk/abi"
+)
+
+// instance is one instance of the sandbox as the kit wants it: a kit.Instance. It and its forks have a pool of their own,
+// so that a fork goes the server's way: a snapshot's memory and globals, then a copy.
+type instance struct {
+	m     *module
+	pool  *sandbox.Pool
+	in    *sandbox.Instance // nil once closed
+	host  kit.Host
+	saved int64       // fuel that steps left unused
+	forks []*instance // of the first one, for its end
+	first *instance
+}
+
+// Load implements kit.Guest.
+func (m *module) Load(h kit.Host) (kit.Instance, error) {
+	pool, err := m.code.NewPool(sandbox.PoolConfig{Lease: sandbox.Lease{Host: h}, Ready: 1, Init: func(in *sandbox.Instance) error {
+		f := in.Func(abi.Initialize)
+		if f == nil {
+			return nil
+		}
+		_, err := in.Call(f, nil, m.limits.FuelLoad)
+		return err
+	}})
+	if err != nil {
+		return nil, err
+	}
+	in, err := pool.Take(sandbox.Lease{Host: h})
+	if err != nil {
+		pool.Close()
+		<-pool.Drained()
+		return nil, err
+	}
+	i := &instance{m: m, pool: pool, in: in, host: h}
+	i.first = i
+	m.loaded = append(m.loaded, i)
+	return i, nil
+}
+
+// Call implements kit.Instance: under the budget that the server gives.
+func (i *instance) Call(export string, args ...uint64) (uint64, error) {
+	stack := make([]uint64, max(1, len(args)))
+	copy(stack, args)
+	budget := i.budget(export)
+	used, err := i.in.Call(i.in.Func(export), stack, budget)
+	if perStep(export) {
+		i.saved = max(0, budget-used)
+	}
+	if err != nil {
+		// The kit names the export itself.
+		return 0, errors.New(strings.TrimPrefix(err.Error(), i.m.code.Name()+": "+export+": "))
+	}
+	if len(i.resultsOf(export)) == 0 {
+		return 0, nil
+	}
+	return stack[0], nil
+}
+
+func (i *instance) resultsOf(export string) []abi.Type {
+	for _, f := range i.m.exports {
+		if f.Name == export {
+			return f.Results
+		}
+	}
+	return nil
+}
+
+func perStep(export string) bool {
+	return export == "tgi_logits_process" || export == "tgi_sampler_sample"
+}
+
+// budget is the fuel of one call, by what the export is for.
+func (i *instance) budget(export string) int64 {
+	l := i.m.limits
+	switch export {
+	case "tgi_validate", "tgi_logits_begin", "tgi_sampler_begin":
+		return l.FuelPerRequest
+	case "tgi_logits_process", "tgi_sampler_sample":
+		return min(i.saved+l.FuelPerStep, stepsSaved*l.FuelPerStep)
+	}
+	return l.FuelLoad
+}
+
+// Memory implements kit.Instance.
+func (i *instance) Memory() []byte {
+	if !i.m.memory {
+		return nil
+	}
+	b, err := i.in.View("memory", 0, uint32(i.in.MemoryBytes()))
+	if err != nil {
+		return nil
+	}
+	return b
+}
+
+// Fork implements kit.Instance.
+func (i *instance) Fork() (kit.Instance, error) {
+	in, err := i.pool.Clone(i.in, sandbox.Lease{Host: i.host})
+	if err != nil {
+		return nil, err
+	}
+	f := &instance{m: i.m, pool: i.pool, in: in, host: i.host, saved: i.saved, first: i.first}
+	i.first.forks = append(i.first.forks, f)
+	return f, nil
+}
+
+// Close implements kit.Instance.
+func (i *instance) Close() {
+	if i.in != nil {
+		i.pool.Put(i.in)
+		i.in = nil
+	}
+}
+
+// end gives back what is still out and waits for the pool to be empty.
+func (i *instance) end() {
+	for _, f := range i.forks {
+		f.Close()
+	}
+	i.Close()
+	i.pool.Close()
+	<-i.pool.Drained()
+}
