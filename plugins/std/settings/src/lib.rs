@@ -1,0 +1,175 @@
+//! How the built-in plugins read their settings: the configuration in tgi.toml
+//! replaces the plugin's own defaults, a request's parameters replace both.
+//! Both are JSON objects with the same members.
+//!
+//! ```ignore
+//! static DEFAULTS: Defaults<Ban> = Defaults::new(Ban { n: 3 });
+//! impl Settings for Ban {
+//!     fn member(&mut self, r: &mut Reader, key: &str) -> bool {
+//!         match key {
+//!             "n" => self.n = settings::whole(r, key, 1, 8),
+//!             _ => return false,
+//!         }
+//!         true
+//!     }
+//! }
+//! // init: DEFAULTS.configure(config); begin: DEFAULTS.with(params)
+//! ```
+#![cfg_attr(target_arch = "wasm32", no_std)]
+#![warn(missing_docs)]
+
+extern crate alloc;
+
+use alloc::format;
+use core::cell::UnsafeCell;
+use tgi_plugin::{json::Reader, Result};
+
+/// The settings of a plugin.
+pub trait Settings: Clone {
+    /// Reads the value of member `key`, or returns false where there is no such
+    /// setting. The value must be read or the reader failed.
+    fn member(&mut self, r: &mut Reader, key: &str) -> bool;
+
+    /// Looks at what single members cannot tell.
+    fn check(&self) -> Result<()> {
+        Ok(())
+    }
+}
+
+/// What a sequence begins with unless its request says otherwise. A plugin has
+/// one, in a static: a guest has one thread. Native tests have many, so there
+/// each makes its own.
+pub struct Defaults<S>(UnsafeCell<S>);
+
+// A guest has one thread, and native code changes none that is shared.
+unsafe impl<S> Sync for Defaults<S> {}
+
+impl<S: Settings> Defaults<S> {
+    /// The plugin's own defaults.
+    pub const fn new(initial: S) -> Self {
+        Defaults(UnsafeCell::new(initial))
+    }
+
+    /// Takes the configuration; called once, before any sequence begins.
+    pub fn configure(&self, config: &[u8]) -> Result<()> {
+        let s = self.with(config)?;
+        // No reference into the cell outlives a method of this type.
+        unsafe { *self.0.get() = s };
+        Ok(())
+    }
+
+    /// The settings of one sequence: the defaults, and what `params` replaces.
+    pub fn with(&self, params: &[u8]) -> Result<S> {
+        let mut s = unsafe { (*self.0.get()).clone() };
+        let mut r = Reader::new(params);
+        r.object(|r, key| {
+            if !s.member(r, key) {
+                r.fail(&format!("unknown parameter: {}", key));
+            }
+        });
+        r.close()?;
+        s.check()?;
+        Ok(s)
+    }
+}
+
+/// Reads a number from `low` to `high`.
+pub fn number(r: &mut Reader, field: &str, low: f64, high: f64) -> f64 {
+    if r.peek() != b'0' {
+        r.fail(&format!("{}: want a number from {} to {}", field, low, high));
+        return low;
+    }
+    let v = r.number();
+    if !(low..=high).contains(&v) {
+        r.fail(&format!("{}: {} is not from {} to {}", field, v, low, high));
+        return low;
+    }
+    v
+}
+
+/// Reads a whole number from `low` to `high`.
+pub fn whole(r: &mut Reader, field: &str, low: u32, high: u32) -> u32 {
+    if r.peek() != b'0' {
+        r.fail(&format!("{}: want a whole number from {} to {}", field, low, high));
+        return low;
+    }
+    let v = r.number();
+    if !(low as f64..=high as f64).contains(&v) || v != v as u32 as f64 {
+        r.fail(&format!("{}: {} is not a whole number from {} to {}", field, v, low, high));
+        return low;
+    }
+    v as u32
+}
+
+/// Reads true or false.
+pub fn boolean(r: &mut Reader, field: &str) -> bool {
+    if !matches!(r.peek(), b't' | b'f') {
+        r.fail(&format!("{}: want true or false", field));
+        return false;
+    }
+    r.boolean()
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+
+    #[derive(Clone, Debug, PartialEq)]
+    struct Three {
+        share: f64,
+        n: u32,
+        on: bool,
+    }
+
+    impl Settings for Three {
+        fn member(&mut self, r: &mut Reader, key: &str) -> bool {
+            match key {
+                "share" => self.share = number(r, key, 0.0, 0.5),
+                "n" => self.n = whole(r, key, 1, 8),
+                "on" => self.on = boolean(r, key),
+                _ => return false,
+            }
+            true
+        }
+
+        fn check(&self) -> Result<()> {
+            if self.on && self.n == 8 {
+                return Err("on: want n below 8".into());
+            }
+            Ok(())
+        }
+    }
+
+    const INITIAL: Three = Three { share: 0.25, n: 2, on: false };
+
+    #[test]
+    fn layers() {
+        let d = Defaults::new(INITIAL);
+        assert_eq!(d.with(b"{}"), Ok(INITIAL));
+        d.configure(br#"{"n":5,"on":true}"#).unwrap();
+        assert_eq!(d.with(b"{}"), Ok(Three { n: 5, on: true, ..INITIAL }));
+        assert_eq!(d.with(br#"{"n":3,"share":0}"#), Ok(Three { n: 3, on: true, share: 0.0 }));
+        assert_eq!(d.with(b"{}"), Ok(Three { n: 5, on: true, ..INITIAL }), "a request changed the defaults");
+        assert!(d.configure(br#"{"n":8}"#).is_err());
+        assert_eq!(d.with(b"{}"), Ok(Three { n: 5, on: true, ..INITIAL }), "a refused configuration was taken");
+    }
+
+    #[test]
+    fn refusals() {
+        let d = Defaults::new(INITIAL);
+        for (params, want) in [
+            (r#"{"share":0.75}"#, "share: 0.75 is not from 0 to 0.5"),
+            (r#"{"share":1e400}"#, "share: inf is not from 0 to 0.5"),
+            (r#"{"share":"0"}"#, "share: want a number from 0 to 0.5"),
+            (r#"{"n":0}"#, "n: 0 is not a whole number from 1 to 8"),
+            (r#"{"n":2.5}"#, "n: 2.5 is not a whole number from 1 to 8"),
+            (r#"{"n":null}"#, "n: want a whole number from 1 to 8"),
+            (r#"{"on":1}"#, "on: want true or false"),
+            (r#"{"on":true,"n":8}"#, "on: want n below 8"),
+            (r#"{"m":1}"#, "unknown parameter: m"),
+            ("[]", "want a JSON object"),
+        ] {
+            assert_eq!(d.with(params.as_bytes()), Err(want.into()), "{}", params);
+        }
+    }
+}

@@ -1,0 +1,35 @@
+# The built-in plugins. Included by the Makefile of the root; stands alone as
+# well: make -f plugins/std/std.mk plugins
+#
+#   make plugins         build all and compare with those in plugins/std/wasm
+#   make plugins-update  build all and replace those
+#   make plugins-test    test them natively
+#
+# The same toolchain gives the same bytes, wherever the tree lies (hence the
+# path remapping: panics name their source file). The committed ones were built
+# with Rust 1.95.0; other versions build plugins that behave alike and differ in
+# their bytes.
+
+CARGO ?= cargo
+
+PLUGINS_OUT  := $(CURDIR)/bin/plugins
+PLUGIN_NAMES := banned-words dry mirostat no-repeat-ngram thinking-budget watermark xtc
+
+.PHONY: plugins plugins-build plugins-test plugins-update
+
+plugins-build:
+	cd plugins/std && $(CARGO) build --locked --offline --release --target wasm32-unknown-unknown --workspace --target-dir $(PLUGINS_OUT) \
+	  --config 'target.wasm32-unknown-unknown.rustflags=["--remap-path-prefix=$(CURDIR)=/tgi"]'
+
+plugins: plugins-build ## build the built-in plugins and compare with the committed ones
+	@bad=; for n in $(PLUGIN_NAMES); do \
+	  cmp plugins/std/wasm/$$n.wasm $(PLUGINS_OUT)/wasm32-unknown-unknown/release/$$(echo $$n | tr - _).wasm || bad=1; done; \
+	if [ -n "$$bad" ]; then echo "differs from what is committed: other toolchain? else make plugins-update"; exit 1; fi
+
+plugins-update: plugins-build ## replace the committed built-in plugins with fresh builds
+	@mkdir -p plugins/std/wasm
+	for n in $(PLUGIN_NAMES); do \
+	  cp $(PLUGINS_OUT)/wasm32-unknown-unknown/release/$$(echo $$n | tr - _).wasm plugins/std/wasm/$$n.wasm && chmod 644 plugins/std/wasm/$$n.wasm || exit 1; done
+
+plugins-test: ## test the built-in plugins natively
+	cd plugins/std && $(CARGO) test --locked --offline --workspace --target-dir $(PLUGINS_OUT)
