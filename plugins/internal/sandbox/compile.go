@@ -28,6 +28,7 @@ type Module struct {
 	code      wazero.CompiledModule
 	info      *rewrite.Info
 	exports   map[string]Signature
+	others    map[string]rewrite.Kind // exports that are no functions
 	pages     uint32 // the most pages an instance may have
 	startFuel int64
 	log       func(Line)
@@ -45,6 +46,7 @@ func (e *Engine) Compile(ctx context.Context, wasm []byte, c ModuleConfig) (*Mod
 	}
 	m := &Module{
 		name: c.Name, sum: sha256.Sum256(wasm), engine: e, info: info, exports: map[string]Signature{},
+		others: map[string]rewrite.Kind{},
 		pages: uint32(limits.MemoryPages), startFuel: c.StartFuel, log: c.Log,
 	}
 	if m.startFuel == 0 {
@@ -53,10 +55,16 @@ func (e *Engine) Compile(ctx context.Context, wasm []byte, c ModuleConfig) (*Mod
 	for _, x := range info.Exports {
 		if x.Kind == rewrite.KindFunc {
 			m.exports[x.Name] = x.Sig
+		} else {
+			m.others[x.Name] = x.Kind
 		}
 	}
 	host, err := link(info, c.Host)
-	if err := errors.Join(err, m.Check(c.Exports)); err != nil {
+	err = errors.Join(err, m.Check(c.Exports))
+	if c.Check != nil {
+		err = errors.Join(err, c.Check(m))
+	}
+	if err != nil {
 		return nil, fmt.Errorf("%s: %w", c.Name, err)
 	}
 	if err := m.build(ctx, out, host, e.cache); err != nil {
@@ -118,6 +126,15 @@ func (m *Module) Has(export string) bool { _, ok := m.exports[export]; return ok
 
 // Exports gives the exported functions by name. The map must not be changed.
 func (m *Module) Exports() map[string]Signature { return m.exports }
+
+// Others gives what the module exports beside functions: the kind ("memory", "global", "table") by name.
+func (m *Module) Others() map[string]string {
+	out := map[string]string{}
+	for name, kind := range m.others {
+		out[name] = kind.String()
+	}
+	return out
+}
 
 // HiddenState says where the guest keeps state that a snapshot can't hold, or "" when it keeps none. Pools of such a
 // module build every instance anew by running init, and can't clone.

@@ -8,7 +8,8 @@ import (
 	"github.com/tetratelabs/wazero/sys"
 )
 
-// Why a call ended. Every error of [Instance.Call] is a [*Fault] that matches one of these by errors.Is.
+// Why a call ended. Every error of [Instance.Call] is a [*Fault] that matches one of these by errors.Is (ErrResult comes
+// from [Instance.Break] alone).
 var (
 	// ErrTrap: the guest trapped, exited, or a host function found its arguments wrong; the cause is in the fault.
 	ErrTrap = errors.New("trap")
@@ -18,6 +19,8 @@ var (
 	ErrCancelled = errors.New("cancelled")
 	// ErrAccess: a pointer and length of the guest lie outside its memory.
 	ErrAccess = errors.New("bad memory access")
+	// ErrResult: the guest ended its call well, but what it answered can't be used; see [Instance.Break].
+	ErrResult = errors.New("unusable result")
 	// ErrBroken: an earlier call of this instance failed; its state is unknown and it takes no further calls.
 	ErrBroken = errors.New("instance broken by an earlier fault")
 )
@@ -40,7 +43,7 @@ var (
 
 // Fault is how a guest's call failed.
 type Fault struct {
-	Kind   error  // ErrTrap, ErrFuel, ErrCancelled, ErrAccess or ErrBroken
+	Kind   error  // ErrTrap, ErrFuel, ErrCancelled, ErrAccess, ErrResult or ErrBroken
 	Module string // as named at Compile
 	Func   string // the export that was called
 	Cause  string // e.g. "unreachable", "stack overflow", "the guest called proc_exit(2)"
@@ -59,7 +62,7 @@ func (f *Fault) Error() string {
 	}
 	if f.Kind == ErrFuel {
 		fmt.Fprintf(&b, ": budget %d", f.Budget)
-	} else if f.Kind != ErrBroken {
+	} else if f.Budget > 0 {
 		fmt.Fprintf(&b, " (fuel %d of %d)", f.Used, f.Budget)
 	}
 	if line := f.lastWords(); line != "" {

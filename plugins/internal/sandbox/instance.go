@@ -31,6 +31,7 @@ type Instance struct {
 	slept   uint64 // nanoseconds by which the guest's clock has moved
 	printed printer
 	broken  *Fault
+	funcs   map[string]*Func
 	home    *Pool     // nil for an instance of its own
 	origin  *snapshot // the state it is reset to
 }
@@ -93,10 +94,13 @@ func (m *Module) instantiate() (in *Instance, err error) {
 	return in, nil
 }
 
+// seedStream is the second half of every seed: any constant will do.
+const seedStream = 0x9e3779b97f4a7c15
+
 // begin gives the instance to a new sequence.
 func (in *Instance) begin(l Lease) {
 	in.lease = l
-	in.seed.Seed(l.Seed, 0x9e3779b97f4a7c15)
+	in.Reseed(l.Seed)
 	in.printed.reset()
 }
 
@@ -109,13 +113,22 @@ func (in *Instance) Host() any { return in.lease.Host }
 // Uint64 gives the next of the lease's random numbers.
 func (in *Instance) Uint64() uint64 { return in.seed.Uint64() }
 
-// Func finds an exported function, nil when there is none. Keep the result: finding it costs a stack for its calls.
+// Func finds an exported function, nil when there is none. The instance keeps it: the first look costs a stack for its
+// calls, later ones a look into a map.
 func (in *Instance) Func(export string) *Func {
-	f := in.guest.ExportedFunction(export)
-	if f == nil {
+	if f, ok := in.funcs[export]; ok {
+		return f
+	}
+	call := in.guest.ExportedFunction(export)
+	if call == nil {
 		return nil
 	}
-	return &Func{name: export, in: in, call: f}
+	f := &Func{name: export, in: in, call: call}
+	if in.funcs == nil {
+		in.funcs = map[string]*Func{}
+	}
+	in.funcs[export] = f
+	return f
 }
 
 // Call runs f, which is of this instance, with at most budget fuel. stack holds the arguments and takes the results; it
@@ -205,9 +218,25 @@ func (in *Instance) MemoryBytes() int {
 	return int(in.memory.size)
 }
 
-// Break marks the instance as broken, for a host that found the guest's answer unusable: the pool will discard it.
-func (in *Instance) Break(cause string) *Fault {
-	f := &Fault{Kind: ErrTrap, Module: in.module.name, Func: "result", Cause: cause, Log: in.printed.lines()}
+// Memory gives all of the guest's memory, to read or write in place until the next call.
+func (in *Instance) Memory() []byte {
+	if in.memory == nil {
+		return nil
+	}
+	return in.memory.bytes()
+}
+
+// Reseed starts the guest's random numbers anew, as a lease with this seed does: for a clone that must not draw those of
+// its original.
+func (in *Instance) Reseed(seed uint64) {
+	in.lease.Seed = seed
+	in.seed.Seed(seed, seedStream)
+}
+
+// Break marks the instance as broken, for a host that found what fn, an export, answered to be unusable: the pool will
+// discard it. The fault's kind is ErrResult.
+func (in *Instance) Break(fn, cause string) *Fault {
+	f := &Fault{Kind: ErrResult, Module: in.module.name, Func: fn, Cause: cause, Log: in.printed.lines()}
 	in.broken = f
 	return f
 }

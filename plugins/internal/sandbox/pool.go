@@ -253,7 +253,7 @@ func (p *Pool) Clone(in *Instance, l Lease) (*Instance, error) {
 		return nil, err
 	}
 	if err := twin.copyFrom(in); err != nil {
-		twin.Break(err.Error())
+		twin.Break("clone", err.Error())
 		p.Put(twin)
 		return nil, fmt.Errorf("%s: clone: %w", p.module.name, err)
 	}

@@ -102,6 +102,9 @@ type ModuleConfig struct {
 	Limits  Limits     // zero fields mean defaults
 	Host    []HostFunc // what the module may import beside the WASI stub
 	Exports []Export   // what it must export
+	// Check looks for faults beyond missing exports, before anything is compiled. Its error stands in one with all
+	// faults of imports and exports. It may use the module's name and exports alone. nil finds none.
+	Check func(*Module) error
 	Log     func(Line) // gets the guest's output, rate limited; called from any goroutine, must not block; nil drops it
 	// StartFuel is the budget of the module's start function; 0 means DefaultStartFuel.
 	StartFuel int64

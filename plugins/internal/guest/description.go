@@ -1,0 +1,100 @@
+package guest
+
+import (
+	"encoding/json"
+	"errors"
+	"fmt"
+	"slices"
+	"strconv"
+	"strings"
+
+	"tgi/sdk/abi"
+)
+
+// Description is what a guest says of itself, checked against sdk/abi.
+type Description struct {
+	Name, Version, Doc string
+	Kinds              []string // abi.KindLogits, abi.KindSampler
+	Modes              []string // declared outputs, see abi.ModeNames
+	View               int      // N of "topk:N", at most the vocabulary; 0: needs no view
+	Row                bool     // needs the row
+	Candidates         int      // of a sampler: the most it wants, at most the vocabulary; 0 for others
+	Params             json.RawMessage
+}
+
+// Serves reports whether the guest serves a kind.
+func (d Description) Serves(kind string) bool { return slices.Contains(d.Kinds, kind) }
+
+// Declares reports whether the guest declared an output.
+func (d Description) Declares(name string) bool { return slices.Contains(d.Modes, name) }
+
+// parse reads and checks a description; the error matches ErrDescription and names all that is wrong.
+func parse(text []byte, vocab int) (Description, error) {
+	var j struct {
+		Name, Version, Doc  string
+		Kinds, Modes, Needs []string
+		Candidates          int
+		Params              json.RawMessage
+	}
+	if err := json.Unmarshal(text, &j); err != nil {
+		return Description{}, fmt.Errorf("%w: %w", ErrDescription, err)
+	}
+	d := Description{Name: j.Name, Version: j.Version, Doc: j.Doc, Kinds: j.Kinds, Modes: j.Modes, Params: j.Params}
+	var errs []error
+	fault := func(format string, args ...any) {
+		errs = append(errs, fmt.Errorf("%w: "+format, append([]any{ErrDescription}, args...)...))
+	}
+	if j.Name == "" {
+		fault("name is missing")
+	}
+	if len(j.Kinds) == 0 {
+		fault("kinds is missing")
+	}
+	for _, k := range j.Kinds {
+		if abi.Exports(k) == nil {
+			fault("kind %q is not one of version %d", k, abi.Version)
+		}
+	}
+	for _, m := range j.Modes {
+		if !slices.Contains(abi.ModeNames[:], m) && m != abi.NameStop && m != abi.NameForce && m != abi.NameTemperature {
+			fault("mode %q is not one of version %d", m, abi.Version)
+		}
+	}
+	for _, n := range j.Needs {
+		if err := d.need(n); err != nil {
+			errs = append(errs, err)
+		}
+	}
+	if d.Declares(abi.ModeNames[abi.ModeRow]) && !d.Row {
+		fault("mode %q wants %q among its needs", abi.ModeNames[abi.ModeRow], abi.NeedsRow)
+	}
+	if d.Declares(abi.ModeNames[abi.ModeView]) && d.View == 0 {
+		fault("mode %q wants %q among its needs", abi.ModeNames[abi.ModeView], abi.NeedsTopK+"N")
+	}
+	if j.Candidates < 0 || j.Candidates > abi.MaxCandidates {
+		fault("candidates %d is not from 0 to %d", j.Candidates, abi.MaxCandidates)
+	}
+	d.View = min(d.View, vocab)
+	if d.Candidates = j.Candidates; d.Candidates == 0 {
+		d.Candidates = abi.DefaultCandidates
+	}
+	if d.Candidates = min(d.Candidates, vocab); !d.Serves(abi.KindSampler) {
+		d.Candidates = 0
+	}
+	return d, errors.Join(errs...)
+}
+
+// need adds one of "needs".
+func (d *Description) need(n string) error {
+	if n == abi.NeedsRow {
+		d.Row = true
+		return nil
+	}
+	digits, ok := strings.CutPrefix(n, abi.NeedsTopK)
+	v, err := strconv.ParseUint(digits, 10, 16)
+	if !ok || err != nil || v < 1 || v > abi.MaxView {
+		return fmt.Errorf("%w: need %q is neither %q nor %qN with N from 1 to %d", ErrDescription, n, abi.NeedsRow, abi.NeedsTopK, abi.MaxView)
+	}
+	d.View = max(d.View, int(v))
+	return nil
+}

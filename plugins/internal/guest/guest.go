@@ -1,0 +1,185 @@
+// Package guest loads plugins: it is the host's side of what all kinds of plugins in sdk/abi share.
+//
+// It owns the way from a module's bytes to instances that wait for a sequence (compile, signatures, description, rooms,
+// init, snapshot, pool), the imports that guests see, and the life of one sequence's instance (begin, the sequence's
+// tokens in the guest's memory, fuel per step, clone, end). What a kind does at each step is the business of the package
+// of that kind.
+package guest
+
+import (
+	"context"
+	"encoding/binary"
+	"errors"
+	"fmt"
+	"sync"
+
+	"tgi/plugins/internal/sandbox"
+	"tgi/sdk/abi"
+)
+
+// Vocabulary is the tokenizer as guests see it. It must be safe for concurrent use, and must not change.
+type Vocabulary interface {
+	// Size is the number of ids: they are 0 to Size-1, and a row has Size logits.
+	Size() int
+	// Bytes gives what the token stands for, the text of a special one; nil where there is no such token. The caller
+	// does not change it.
+	Bytes(id uint32) []byte
+	// Flags gives abi.TokenSpecial and abi.TokenEnd of a token that there is.
+	Flags(id uint32) uint32
+	// Encode gives the tokens of a text in UTF-8, special ones in it recognised and none added.
+	Encode(text string) []uint32
+}
+
+// Limits bounds one plugin. A zero field means the default. A unit of fuel is about 0.2 ns.
+type Limits struct {
+	Memory         int64 // bytes an instance may have, in units of 64 KiB; default 64 MiB
+	FuelPerStep    int64 // for process and for sample, on average: default 2,000,000 (0.4 ms); see [Burst]
+	FuelPerRequest int64 // for validate, and for each begin: default 50,000,000 (10 ms)
+	FuelLoad       int64 // for all from instantiation to init: default 2,000,000,000 (0.4 s)
+}
+
+// Burst is how many steps' fuel a sequence can save for one call: a guest with a garbage collector needs it now and then.
+// A sequence begins with that much.
+const Burst = 8
+
+// pageBytes is the unit of a guest's memory.
+const pageBytes = 65536
+
+// withDefaults gives l with its zero fields set.
+func (l Limits) withDefaults() (Limits, error) {
+	for _, d := range []struct {
+		name           string
+		field          *int64
+		value, low, up int64
+	}{
+		{"memory", &l.Memory, 64 << 20, pageBytes, 1 << 32},
+		{"fuel per step", &l.FuelPerStep, 2_000_000, 1, maxFuel},
+		{"fuel per request", &l.FuelPerRequest, 50_000_000, 1, maxFuel},
+		{"fuel at load", &l.FuelLoad, 2_000_000_000, 1, maxFuel},
+	} {
+		if *d.field == 0 {
+			*d.field = d.value
+		}
+		if *d.field < d.low || *d.field > d.up {
+			return l, fmt.Errorf("%s: %d is not from %d to %d", d.name, *d.field, d.low, d.up)
+		}
+	}
+	return l, nil
+}
+
+// maxFuel keeps sums of budgets far from overflowing; it is two days.
+const maxFuel = 1 << 50
+
+// Config is one plugin as its operator wants it.
+type Config struct {
+	Name         string // in errors, metrics and log lines
+	Wasm         []byte // the module; not kept
+	Config       []byte // JSON object for tgi_init; nil means {}
+	Limits       Limits
+	Vocabulary   Vocabulary
+	MaxInstances int // sequences at a time; 0 means sandbox.DefaultMax
+	// Log gets the guest's lines, rate limited. level is abi.LevelDebug to abi.LevelError; what the guest writes to
+	// its descriptors 1 and 2 comes as LevelInfo and LevelWarn. Called from any goroutine; it must not block. nil drops.
+	Log func(level int, text string)
+}
+
+// ErrDescription: what tgi_describe returned can't be used.
+var ErrDescription = errors.New("description")
+
+// Refusal is a guest's "no": to its configuration, or to a request's parameters. Text is the guest's.
+type Refusal struct{ Text string }
+
+// Error gives the guest's text.
+func (r *Refusal) Error() string { return r.Text }
+
+// Guest is a loaded plugin. It is safe for concurrent use. Close it.
+type Guest struct {
+	name    string
+	limits  Limits
+	module  *sandbox.Module
+	pool    *sandbox.Pool
+	vocab   Vocabulary
+	d       Description
+	rooms   Rooms
+	counts  counters
+	once    sync.Once
+	drained chan struct{}
+}
+
+// Load compiles a plugin, checks its signatures and description, has it allocate its rooms and read its configuration,
+// and takes the snapshot that every sequence starts from. Errors name all that is missing or wrong about imports and
+// exports at once (sandbox.ErrImport, sandbox.ErrExport), or say what is wrong with the description (ErrDescription); a
+// guest that does not want its configuration gives a *Refusal, one that fails a *sandbox.Fault. Cancelling ctx ends a
+// compilation.
+func Load(ctx context.Context, e *sandbox.Engine, c Config) (*Guest, error) {
+	if binary.NativeEndian.Uint16([]byte{1, 0}) != 1 {
+		return nil, fmt.Errorf("%s: plugins need a little-endian machine: %w", c.Name, errors.ErrUnsupported)
+	}
+	limits, err := c.Limits.withDefaults()
+	if err != nil {
+		return nil, fmt.Errorf("%s: %w", c.Name, err)
+	}
+	g := &Guest{name: c.Name, limits: limits, vocab: c.Vocabulary, drained: make(chan struct{})}
+	g.module, err = e.Compile(ctx, c.Wasm, sandbox.ModuleConfig{
+		Name: c.Name, Host: imports(c.Vocabulary), Check: checkExports, StartFuel: limits.FuelLoad,
+		Limits: sandbox.Limits{MemoryPages: int(limits.Memory / pageBytes)}, Log: lines(c.Log),
+	})
+	if err != nil {
+		return nil, err
+	}
+	if err := g.start(c); err != nil {
+		g.module.Close()
+		return nil, err
+	}
+	return g, nil
+}
+
+// Name gives the name from Config.
+func (g *Guest) Name() string { return g.name }
+
+// Description gives what the guest said of itself, checked. It must not be changed.
+func (g *Guest) Description() Description { return g.d }
+
+// Sum gives the SHA-256 of the module.
+func (g *Guest) Sum() [32]byte { return g.module.Sum() }
+
+// Limits gives the limits with their defaults.
+func (g *Guest) Limits() Limits { return g.limits }
+
+// Vocabulary gives the vocabulary from Config.
+func (g *Guest) Vocabulary() Vocabulary { return g.vocab }
+
+// Close ends the plugin: nothing begins any more, sequences under way go on. It does not wait; when the last of them is
+// closed, everything is freed and Drained is closed. Closing twice is fine.
+func (g *Guest) Close() {
+	g.once.Do(func() {
+		g.pool.Close()
+		go func() { // ends with the last instance
+			<-g.pool.Drained()
+			g.module.Close()
+			close(g.drained)
+		}()
+	})
+}
+
+// Drained is closed when the guest is closed, all its sequences are, and its memory and code are freed.
+func (g *Guest) Drained() <-chan struct{} { return g.drained }
+
+// lines makes the sandbox's log from Config's.
+func lines(log func(int, string)) func(sandbox.Line) {
+	if log == nil {
+		return nil
+	}
+	return func(l sandbox.Line) {
+		if l.Dropped > 0 {
+			log(abi.LevelWarn, fmt.Sprintf("%d lines of the plugin were left out here", l.Dropped))
+		}
+		switch l.Level {
+		case sandbox.LevelStdout:
+			l.Level = abi.LevelInfo
+		case sandbox.LevelStderr:
+			l.Level = abi.LevelWarn
+		}
+		log(l.Level, l.Text)
+	}
+}

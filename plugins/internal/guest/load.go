@@ -1,0 +1,224 @@
+package guest
+
+import (
+	"fmt"
+	"strings"
+
+	"tgi/plugins/internal/sandbox"
+	"tgi/sdk/abi"
+)
+
+// Rooms are addresses in the guest's memory, the same in every instance; 0 where the guest needs none. Sizes follow from
+// the description and the vocabulary.
+type Rooms struct {
+	Step       uint32 // abi.StepSize bytes
+	View       uint32 // Description.View entries
+	Row        uint32 // a logit for each id
+	Candidates uint32 // Description.Candidates entries
+
+	config, params, tokens uint32
+}
+
+// What is allocated before the snapshot for parameters and tokens, so that most requests allocate nothing. Where a request
+// needs more it gets room of its own. The price is address space: pages that nobody writes to are shared.
+const (
+	paramsRoom = 4096 // bytes
+	tokensRoom = 4096 // tokens
+)
+
+// start makes the pool, which runs what comes before the snapshot.
+func (g *Guest) start(c Config) error {
+	config := c.Config
+	if len(config) == 0 {
+		config = []byte("{}")
+	}
+	var failed error
+	loaded := false
+	// A pool of a guest that keeps state where a snapshot can't reach runs init for each instance, in several goroutines
+	// at a time; the first run is over before any other.
+	init := func(in *sandbox.Instance) error {
+		l := loader{g: g, in: in, left: g.limits.FuelLoad}
+		err := l.run(config)
+		switch {
+		case !loaded:
+			failed = err
+			loaded = err == nil
+			g.d, g.rooms = l.d, l.rooms
+		case err == nil && l.rooms != g.rooms:
+			err = fmt.Errorf("%s: %w: rooms at %v, at load they were at %v", g.name, sandbox.ErrResult, l.rooms, g.rooms)
+		}
+		return err
+	}
+	pool, err := g.module.NewPool(sandbox.PoolConfig{Init: init, Max: c.MaxInstances})
+	if failed != nil {
+		return failed
+	}
+	g.pool = pool
+	return err
+}
+
+// loader brings an instance to the point of the snapshot.
+type loader struct {
+	g     *Guest
+	in    *sandbox.Instance
+	left  int64 // fuel
+	d     Description
+	rooms Rooms
+	taken []span
+}
+
+type span struct{ at, size uint64 }
+
+func (l *loader) run(config []byte) error {
+	if f := l.in.Func(abi.Initialize); f != nil {
+		if _, err := l.call(abi.Initialize); err != nil {
+			return err
+		}
+	}
+	packed, err := l.call("tgi_describe")
+	if err != nil {
+		return err
+	}
+	description, err := text(l.in, "tgi_describe", packed, abi.MaxDescription)
+	if err != nil {
+		return err
+	}
+	if l.d, err = parse(description, l.g.vocab.Size()); err == nil {
+		err = checkKinds(l.g.module, l.d)
+	}
+	if err != nil {
+		return fmt.Errorf("%s: tgi_describe: %w", l.g.name, err)
+	}
+	if err := l.allocate(len(config)); err != nil {
+		return err
+	}
+	copy(l.in.Memory()[l.rooms.config:], config)
+	packed, err = l.call("tgi_init", uint64(l.rooms.config), uint64(len(config)))
+	if err != nil {
+		return err
+	}
+	if err := accepted(l.in, "tgi_init", packed); err != nil {
+		return fmt.Errorf("%s: tgi_init: %w", l.g.name, err)
+	}
+	return nil
+}
+
+// allocate gets all rooms.
+func (l *loader) allocate(config int) error {
+	if l.d.Serves(abi.KindLogits) {
+		at, err := l.call("tgi_logits_step")
+		if err != nil {
+			return err
+		}
+		l.rooms.Step = uint32(at)
+		if err := l.take("tgi_logits_step", at, abi.StepSize); err != nil {
+			return err
+		}
+	}
+	row := 0
+	if l.d.Row {
+		row = l.g.vocab.Size()
+	}
+	for _, room := range []struct {
+		at   *uint32
+		size int
+	}{
+		{&l.rooms.View, l.d.View * abi.ViewEntrySize},
+		{&l.rooms.Row, row * 4},
+		{&l.rooms.Candidates, l.d.Candidates * abi.CandidateSize},
+		{&l.rooms.config, config},
+		{&l.rooms.params, paramsRoom},
+		{&l.rooms.tokens, tokensRoom * 4},
+	} {
+		if room.size == 0 {
+			continue
+		}
+		at, err := l.call("tgi_alloc", uint64(room.size))
+		if err == nil {
+			err = l.take("tgi_alloc", at, uint64(room.size))
+		}
+		if err != nil {
+			return err
+		}
+		*room.at = uint32(at)
+	}
+	return nil
+}
+
+// take checks an address that fn gave, and that it shares nothing with those before.
+func (l *loader) take(fn string, at, size uint64) error {
+	if err := checkRoom(l.in, fn, uint32(at), size); err != nil {
+		return err
+	}
+	for _, s := range l.taken {
+		if at < s.at+s.size && s.at < at+size {
+			return l.in.Break(fn, fmt.Sprintf("%d bytes at 0x%x lie in the %d at 0x%x that it gave before", size, at, s.size, s.at))
+		}
+	}
+	l.taken = append(l.taken, span{at, size})
+	return nil
+}
+
+// call runs an export from what fuel is left for loading.
+func (l *loader) call(fn string, args ...uint64) (uint64, error) {
+	stack := make([]uint64, max(1, len(args)))
+	copy(stack, args)
+	used, err := l.in.Call(l.in.Func(fn), stack, l.left)
+	l.left -= used
+	return narrow(fn, stack[0]), err
+}
+
+// narrow drops what the engine leaves in the high half of a 32-bit result.
+func narrow(fn string, v uint64) uint64 {
+	if fn == "tgi_alloc" || fn == "tgi_logits_step" {
+		return uint64(uint32(v))
+	}
+	return v
+}
+
+// checkRoom checks an address that the guest gave for the host to write to.
+func checkRoom(in *sandbox.Instance, fn string, at uint32, size uint64) error {
+	switch {
+	case at == 0:
+		return in.Break(fn, fmt.Sprintf("no room of %d bytes", size))
+	case at%abi.Alignment != 0:
+		return in.Break(fn, fmt.Sprintf("address 0x%x is not aligned to %d", at, abi.Alignment))
+	case uint64(at)+size > uint64(in.MemoryBytes()):
+		return in.Break(fn, fmt.Sprintf("%d bytes at 0x%x, the memory has %d", size, at, in.MemoryBytes()))
+	}
+	return nil
+}
+
+// text copies a text that fn returned, nothing for an empty one.
+func text(in *sandbox.Instance, fn string, packed uint64, most int) ([]byte, error) {
+	at, n := abi.Unpack(packed)
+	m := in.Memory()
+	switch {
+	case n == 0:
+		return nil, nil
+	case uint64(at)+uint64(n) > uint64(len(m)):
+		return nil, in.Break(fn, fmt.Sprintf("text of %d bytes at 0x%x, the memory has %d", n, at, len(m)))
+	case int64(n) > int64(most):
+		return nil, in.Break(fn, fmt.Sprintf("text of %d bytes, the limit is %d", n, most))
+	}
+	return append([]byte(nil), m[at:uint64(at)+uint64(n)]...), nil
+}
+
+// accepted reads an error text: nil for none, a *Refusal with it, cut and made UTF-8, or a *sandbox.Fault.
+func accepted(in *sandbox.Instance, fn string, packed uint64) error {
+	at, n := abi.Unpack(packed)
+	m := in.Memory()
+	if uint64(at)+uint64(n) <= uint64(len(m)) {
+		packed = abi.Pack(at, min(n, abi.MaxText))
+	}
+	t, err := text(in, fn, packed, abi.MaxText)
+	if err != nil || len(t) == 0 {
+		return err
+	}
+	return &Refusal{Text: ErrorText(t)}
+}
+
+// ErrorText makes a guest's error text fit to be shown: UTF-8, of at most abi.MaxText bytes.
+func ErrorText(b []byte) string {
+	return strings.ToValidUTF8(string(b[:min(len(b), abi.MaxText)]), "\uFFFD")
+}

@@ -1,0 +1,288 @@
+package guest
+
+import (
+	"encoding/binary"
+	"fmt"
+	"slices"
+	"time"
+
+	"tgi/plugins/internal/sandbox"
+)
+
+// Start is what a sequence begins with.
+type Start struct {
+	Kinds  []string // served by the guest; empty: all that it serves
+	Params []byte   // JSON object of the request; nil means {}
+	Prompt []uint32 // tokens; not kept
+	Seed   uint64   // of the guest's random numbers
+	// MaxTokens is the most tokens, prompt included, that the sequence can have, so that room is made once. 0: room is
+	// made as needed.
+	MaxTokens int
+	Cancel    <-chan struct{} // closed to end a running call, and every later one, with sandbox.ErrCancelled
+}
+
+// Session is one sequence's instance. It is used by one goroutine at a time. Close it.
+type Session struct {
+	g      *Guest
+	in     *sandbox.Instance // nil after Close
+	prompt int
+	known  int    // how many of the sequence's tokens are in the room
+	room   uint32 // where they are
+	space  int    // how many fit
+}
+
+// noParams stands for parameters that were not given.
+var noParams = []byte("{}")
+
+// Validate asks the guest whether it accepts a request's parameters. A "no" is a *Refusal, a failure of the guest a
+// *sandbox.Fault; sandbox.ErrBusy and sandbox.ErrClosed say that nobody could be asked. Closing cancel ends the call.
+func (g *Guest) Validate(cancel <-chan struct{}, params []byte) error {
+	in, err := g.pool.Take(sandbox.Lease{Cancel: cancel})
+	if err != nil {
+		return err
+	}
+	defer g.pool.Put(in)
+	at, n, err := g.hand(in, params)
+	if err != nil {
+		return err
+	}
+	return g.ask(in, "tgi_validate", at, n)
+}
+
+// Begin takes an instance and has it begin a sequence, for each kind asked for. Errors are those of Validate.
+func (g *Guest) Begin(s Start) (*Session, error) {
+	kinds := s.Kinds
+	if len(kinds) == 0 {
+		kinds = g.d.Kinds
+	}
+	for _, k := range kinds {
+		if !g.d.Serves(k) {
+			return nil, fmt.Errorf("%s: kind %q is not one of its kinds %q", g.name, k, g.d.Kinds)
+		}
+	}
+	in, err := g.pool.Take(sandbox.Lease{Cancel: s.Cancel, Seed: s.Seed})
+	if err != nil {
+		return nil, err
+	}
+	out := &Session{g: g, in: in, prompt: len(s.Prompt), room: g.rooms.tokens, space: tokensRoom}
+	if err := out.begin(kinds, s); err != nil {
+		out.Close()
+		return nil, err
+	}
+	return out, nil
+}
+
+func (s *Session) begin(kinds []string, start Start) error {
+	at, n, err := s.g.hand(s.in, start.Params)
+	if err != nil {
+		return err
+	}
+	if most := max(len(start.Prompt), start.MaxTokens); most > s.space {
+		budget := s.g.limits.FuelPerRequest
+		if err := s.widen(most, &budget); err != nil {
+			return err
+		}
+	}
+	s.write(start.Prompt, nil)
+	for _, k := range slices.Sorted(slices.Values(kinds)) {
+		if err := s.g.ask(s.in, "tgi_"+k+"_begin", at, n, uint64(s.room), uint64(s.prompt)); err != nil {
+			return err
+		}
+	}
+	return nil
+}
+
+// hand writes parameters to the guest's memory.
+func (g *Guest) hand(in *sandbox.Instance, params []byte) (at, n uint64, err error) {
+	if len(params) == 0 {
+		params = noParams
+	}
+	room := g.rooms.params
+	if len(params) > paramsRoom {
+		budget := g.limits.FuelPerRequest
+		if room, err = g.alloc(in, uint64(len(params)), &budget); err != nil {
+			return 0, 0, err
+		}
+	}
+	copy(in.Memory()[room:], params)
+	return uint64(room), uint64(len(params)), nil
+}
+
+// ask calls an export that answers with an error text.
+func (g *Guest) ask(in *sandbox.Instance, fn string, args ...uint64) error {
+	stack := make([]uint64, 4)
+	copy(stack, args)
+	if _, err := g.call(in, in.Func(fn), stack, g.limits.FuelPerRequest); err != nil {
+		return err
+	}
+	err := accepted(in, fn, stack[0])
+	switch err.(type) {
+	case *Refusal:
+		g.counts.refusals.Add(1)
+	case *sandbox.Fault:
+		g.counts.fault(err)
+	}
+	return err
+}
+
+// call runs an export and counts it.
+func (g *Guest) call(in *sandbox.Instance, f *sandbox.Func, stack []uint64, budget int64) (used int64, err error) {
+	began := time.Now()
+	used, err = in.Call(f, stack, budget)
+	g.counts.call(used, began)
+	if err != nil {
+		g.counts.fault(err)
+	}
+	return used, err
+}
+
+// alloc has the guest make room, paid from budget.
+func (g *Guest) alloc(in *sandbox.Instance, size uint64, budget *int64) (uint32, error) {
+	if size >= 1<<31 {
+		return 0, fmt.Errorf("%s: room of %d bytes for a sequence: a guest can be asked for %d", g.name, size, 1<<31-1)
+	}
+	stack := []uint64{size}
+	used, err := g.call(in, in.Func("tgi_alloc"), stack, *budget)
+	*budget -= used
+	if err == nil {
+		err = checkRoom(in, "tgi_alloc", uint32(stack[0]), size)
+		g.counts.fault(err)
+	}
+	return uint32(stack[0]), err
+}
+
+// widen makes room for n tokens; none are in it.
+func (s *Session) widen(n int, budget *int64) error {
+	room, err := s.g.alloc(s.in, uint64(n)*4, budget)
+	if err != nil {
+		return err
+	}
+	s.room, s.space, s.known = room, n, 0
+	return nil
+}
+
+// write brings the tokens in the guest's memory up to date.
+func (s *Session) write(prompt, output []uint32) {
+	m := s.in.Memory()[s.room:]
+	for ; s.known < len(prompt); s.known++ {
+		binary.LittleEndian.PutUint32(m[4*s.known:], prompt[s.known])
+	}
+	for ; s.known < len(prompt)+len(output); s.known++ {
+		binary.LittleEndian.PutUint32(m[4*s.known:], output[s.known-len(prompt)])
+	}
+}
+
+// Guest gives the session's guest.
+func (s *Session) Guest() *Guest { return s.g }
+
+// Prompt gives the number of tokens that the sequence began with.
+func (s *Session) Prompt() int { return s.prompt }
+
+// Rooms gives the addresses of the rooms.
+func (s *Session) Rooms() Rooms { return s.g.rooms }
+
+// Memory gives all of the guest's memory, until the next call. The session is not closed.
+func (s *Session) Memory() []byte { return s.in.Memory() }
+
+// Closed reports whether Close was called.
+func (s *Session) Closed() bool { return s.in == nil }
+
+// Clone gives another session that is where this one is, for best_of. Its guest draws its own random numbers, from seed.
+// Errors are those of Validate; a guest that keeps state where the host can't copy it gives sandbox.ErrHiddenState.
+func (s *Session) Clone(seed uint64, cancel <-chan struct{}) (*Session, error) {
+	if s.in == nil {
+		return nil, s.closed("clone")
+	}
+	in, err := s.g.pool.Clone(s.in, sandbox.Lease{Cancel: cancel})
+	if err != nil {
+		return nil, err
+	}
+	in.Reseed(seed)
+	twin := *s
+	twin.in = in
+	return &twin, nil
+}
+
+// Break says that fn, an export, answered what breaks a rule. The session takes no further calls.
+func (s *Session) Break(fn, cause string) error {
+	err := s.in.Break(fn, cause)
+	s.g.counts.fault(err)
+	return err
+}
+
+// Close gives the instance back, whatever state it is in. Closing twice is fine.
+func (s *Session) Close() {
+	if s.in != nil {
+		s.g.pool.Put(s.in)
+		s.in = nil
+	}
+}
+
+func (s *Session) closed(fn string) error {
+	return fmt.Errorf("%s: %s: session %w", s.g.name, fn, sandbox.ErrClosed)
+}
+
+// Entry is an export that is called at every step, with the fuel that the sequence has saved for it.
+type Entry struct {
+	s     *Session
+	f     *sandbox.Func
+	name  string
+	saved int64
+	stack [2]uint64
+}
+
+// Entry finds an export of a kind that the session was begun with.
+func (s *Session) Entry(export string) *Entry {
+	return &Entry{s: s, f: s.in.Func(export), name: export, saved: Burst * s.g.limits.FuelPerStep}
+}
+
+// Next counts a step: the sequence has one more step's fuel, up to Burst of them.
+func (e *Entry) Next() {
+	per := e.s.g.limits.FuelPerStep
+	e.saved = min(e.saved+per, Burst*per)
+}
+
+// Call runs the export with up to two arguments. The error is a *sandbox.Fault, or matches sandbox.ErrClosed.
+func (e *Entry) Call(a, b uint64) (result uint64, err error) {
+	if e.s.in == nil {
+		return 0, e.s.closed(e.name)
+	}
+	e.stack = [2]uint64{a, b}
+	used, err := e.s.g.call(e.s.in, e.f, e.stack[:], e.saved)
+	e.saved -= used
+	return e.stack[0], err
+}
+
+// Charge takes fuel for the host's work on what the export returned. Without enough it gives the cause for Break.
+func (e *Entry) Charge(fuel int64, what string) error {
+	if e.saved -= fuel; e.saved >= 0 {
+		return nil
+	}
+	return fmt.Errorf("%s: the host's work on it needs %d fuel, %d is left", what, fuel, e.saved+fuel)
+}
+
+// Tokens writes what is new of the sequence to the guest's memory and gives the address of all of it. prompt is what the
+// sequence began with, output what followed; neither ever changes but by growing at the end.
+func (e *Entry) Tokens(prompt, output []uint32) (at uint32, err error) {
+	s := e.s
+	if s.in == nil {
+		return 0, s.closed(e.name)
+	}
+	n := len(prompt) + len(output)
+	if len(prompt) != s.prompt || n < s.known {
+		return 0, fmt.Errorf("BUG: %s: sequence of %d and %d tokens, it was of %d and %d", s.g.name, len(prompt), len(output), s.prompt, s.known-s.prompt)
+	}
+	if n > s.space {
+		if err := s.widen(max(n, 2*s.space), &e.saved); err != nil {
+			return 0, err
+		}
+	}
+	s.write(prompt, output)
+	return s.room, nil
+}
+
+// The exports that are called at every step.
+const (
+	Process = "tgi_logits_process"
+	Sample  = "tgi_sampler_sample"
+)

@@ -1,0 +1,95 @@
+package guest
+
+import (
+	"errors"
+	"fmt"
+	"slices"
+	"strings"
+
+	"tgi/plugins/internal/sandbox"
+	"tgi/sdk/abi"
+)
+
+// kinds are those of this version.
+var kinds = []string{abi.KindLogits, abi.KindSampler}
+
+// checkExports finds all that is wrong with a module's exports as far as can be told without running it: a kind of which
+// one export is there must be there as a whole, and nothing else may begin with tgi_.
+func checkExports(m *sandbox.Module) error {
+	want := wanted(abi.Common)
+	known := map[string]bool{abi.Memory: true}
+	for _, f := range abi.Common {
+		known[f.Name] = true
+	}
+	for _, k := range kinds {
+		list := abi.Exports(k)
+		for _, f := range list {
+			known[f.Name] = true
+		}
+		if slices.ContainsFunc(list, func(f abi.Func) bool { return m.Has(f.Name) }) {
+			want = append(want, wanted(list)...)
+		}
+	}
+	want = append(want, sandbox.Export{Name: abi.Initialize, Optional: true})
+	errs := []error{m.Check(want)}
+	others := m.Others()
+	if others[abi.Memory] != "memory" {
+		errs = append(errs, fmt.Errorf("%w %q is missing, a memory wanted", sandbox.ErrExport, abi.Memory))
+	}
+	var names []string
+	for name := range m.Exports() {
+		names = append(names, name)
+	}
+	for name := range others {
+		names = append(names, name)
+	}
+	slices.Sort(names)
+	for _, name := range names {
+		if strings.HasPrefix(name, abi.ReservedPrefix) && !known[name] {
+			errs = append(errs, fmt.Errorf("%w %q is not part of version %d: names that begin with %s are reserved",
+				sandbox.ErrExport, name, abi.Version, abi.ReservedPrefix))
+		}
+	}
+	return errors.Join(errs...)
+}
+
+// checkKinds compares exports and description.
+func checkKinds(m *sandbox.Module, d Description) error {
+	var errs []error
+	for _, k := range kinds {
+		list := abi.Exports(k)
+		if d.Serves(k) {
+			errs = append(errs, m.Check(wanted(list)))
+			continue
+		}
+		for _, f := range list {
+			if m.Has(f.Name) {
+				errs = append(errs, fmt.Errorf("%w: %s is exported, but kinds lacks %q", ErrDescription, f.Name, k))
+				break
+			}
+		}
+	}
+	return errors.Join(errs...)
+}
+
+// wanted gives functions of the contract as the sandbox checks them.
+func wanted(list []abi.Func) (out []sandbox.Export) {
+	for _, f := range list {
+		out = append(out, sandbox.Export{Name: f.Name, Sig: signature(f)})
+	}
+	return out
+}
+
+// signature gives a function's type as the sandbox writes it.
+func signature(f abi.Func) sandbox.Signature {
+	letter := map[abi.Type]string{abi.I32: "i", abi.I64: "I", abi.F32: "f", abi.F64: "F"}
+	short := ""
+	for _, p := range f.Params {
+		short += letter[p]
+	}
+	short += ":"
+	for _, r := range f.Results {
+		short += letter[r]
+	}
+	return sandbox.Sig(short)
+}

@@ -1,0 +1,62 @@
+package guest
+
+import (
+	"errors"
+	"sync/atomic"
+	"time"
+
+	"tgi/plugins/internal/sandbox"
+)
+
+// Stats counts what a plugin did since it was loaded.
+type Stats struct {
+	Instances   sandbox.Stats
+	Calls       uint64 // of exports, after load
+	Fuel        uint64 // that they used
+	Nanoseconds uint64 // that they took
+	Refusals    uint64 // requests that the guest refused
+	Faults      Faults
+}
+
+// Faults counts calls that failed, by why.
+type Faults struct{ Trap, Fuel, Access, Result, Cancelled uint64 }
+
+// All gives the number of faults of the guest: a cancelled call is none of its doing.
+func (f Faults) All() uint64 { return f.Trap + f.Fuel + f.Access + f.Result }
+
+type counters struct {
+	calls, fuel, nanoseconds, refusals      atomic.Uint64
+	trap, outOfFuel, access, result, cancel atomic.Uint64
+}
+
+func (c *counters) call(used int64, began time.Time) {
+	c.calls.Add(1)
+	c.fuel.Add(uint64(max(used, 0)))
+	c.nanoseconds.Add(uint64(time.Since(began)))
+}
+
+func (c *counters) fault(err error) {
+	switch {
+	case errors.Is(err, sandbox.ErrFuel):
+		c.outOfFuel.Add(1)
+	case errors.Is(err, sandbox.ErrAccess):
+		c.access.Add(1)
+	case errors.Is(err, sandbox.ErrResult):
+		c.result.Add(1)
+	case errors.Is(err, sandbox.ErrCancelled):
+		c.cancel.Add(1)
+	case errors.Is(err, sandbox.ErrTrap):
+		c.trap.Add(1)
+	}
+}
+
+// Stats gives the counts as they are now.
+func (g *Guest) Stats() Stats {
+	c := &g.counts
+	return Stats{
+		Instances: g.pool.Stats(), Calls: c.calls.Load(), Fuel: c.fuel.Load(), Nanoseconds: c.nanoseconds.Load(),
+		Refusals: c.refusals.Load(),
+		Faults: Faults{Trap: c.trap.Load(), Fuel: c.outOfFuel.Load(), Access: c.access.Load(), Result: c.result.Load(),
+			Cancelled: c.cancel.Load()},
+	}
+}

@@ -1,0 +1,228 @@
+package logits
+
+import (
+	"encoding/binary"
+	"fmt"
+	"math"
+
+	"tgi/plugins/internal/guest"
+	"tgi/sdk/abi"
+)
+
+// Processor runs a guest of kind "logits" for one sequence. It is used by one goroutine at a time.
+//
+// Its errors are a [*sandbox.Fault] that names plugin, export, what went wrong and what the guest printed last; after one
+// of them every call fails. (Only a call after the session's Close, and a row or history that can't be this sequence's,
+// give another error.)
+type Processor struct {
+	s       *guest.Session
+	entry   *guest.Entry
+	rooms   guest.Rooms
+	vocab   int
+	view    int  // entries wanted
+	row     bool // wanted
+	outputs outputs
+
+	last     int    // tokens that the sequence had at the last call; -1 before the first
+	prepared bool   // the answer for the position last is there and not used yet
+	answer   answer // to the last call
+	alive    int    // a token that was allowed at the last look
+
+	queue  []uint32 // forced tokens that come next, if the one at position at is token
+	at     int
+	token  uint32
+	forces []uint32 // room for the queue
+}
+
+// NewProcessor makes the processor of a session that was begun with abi.KindLogits. Closing the session ends it.
+func NewProcessor(s *guest.Session) *Processor {
+	d := s.Guest().Description()
+	p := &Processor{
+		s: s, entry: s.Entry(guest.Process), rooms: s.Rooms(), vocab: s.Guest().Vocabulary().Size(),
+		view: d.View, row: d.Row, outputs: declared(d, s.Guest().Vocabulary().Size()), last: -1,
+	}
+	return p
+}
+
+// Ahead reports whether the guest looks at neither view nor row, so that Prepare can ask it before the logits are known.
+func (p *Processor) Ahead() bool { return p.view == 0 && !p.row }
+
+// Prepare asks the guest about the next position, if it can be asked before the logits are known. The Process that
+// follows, with the same history, uses the answer.
+func (p *Processor) Prepare(prompt, output []uint32) error {
+	n := len(prompt) + len(output)
+	if !p.Ahead() || p.prepared && p.last == n {
+		return nil
+	}
+	if p.forced(n, output) {
+		return nil
+	}
+	return p.call(prompt, output, nil)
+}
+
+// Process asks the guest about the next position and applies its answer to the logits, one for each id of the vocabulary.
+// prompt is what the session began with, output what followed. After an error the logits are as they were.
+func (p *Processor) Process(prompt, output []uint32, logits []float32) (Effect, error) {
+	if len(logits) != p.vocab {
+		return None(), fmt.Errorf("BUG: %s: row of %d logits, the vocabulary has %d", p.s.Guest().Name(), len(logits), p.vocab)
+	}
+	n := len(prompt) + len(output)
+	if p.forced(n, output) {
+		return p.pop(n), nil
+	}
+	if !p.prepared || p.last != n {
+		if err := p.call(prompt, output, logits); err != nil {
+			return None(), err
+		}
+	}
+	p.prepared = false
+	if p.s.Closed() {
+		_, err := p.entry.Call(0, 0)
+		return None(), err
+	}
+	return p.finish(n, logits)
+}
+
+// forced reports whether the token at this position is known. Where the sequence did not take the last forced one, the
+// rest is void.
+func (p *Processor) forced(n int, output []uint32) bool {
+	if len(p.queue) == 0 {
+		return false
+	}
+	if n != p.at+1 || len(output) == 0 || output[len(output)-1] != p.token {
+		p.queue = p.queue[:0]
+	}
+	return len(p.queue) > 0
+}
+
+// pop forces the next token of the queue.
+func (p *Processor) pop(n int) Effect {
+	e := None()
+	e.Force = int64(p.queue[0])
+	p.at, p.token, p.queue = n, p.queue[0], p.queue[1:]
+	return e
+}
+
+// call runs the guest and decodes its answer. logits is nil for a guest that wants none.
+func (p *Processor) call(prompt, output []uint32, logits []float32) error {
+	n := len(prompt) + len(output)
+	fresh := 0
+	if p.last >= 0 {
+		fresh = n - p.last
+	}
+	for range max(1, min(fresh, guest.Burst)) {
+		p.entry.Next()
+	}
+	tokens, err := p.entry.Tokens(prompt, output)
+	if err != nil {
+		return err
+	}
+	memory := p.s.Memory()
+	p.fill(memory, logits)
+	putStep(memory[p.rooms.Step:], [16]uint32{
+		abi.StepSize, tokens, uint32(n), uint32(len(prompt)), uint32(fresh),
+		p.rooms.View, uint32(p.view), p.rooms.Row, p.rowCount(),
+		abi.ModePass, 0, 0, 0, noTemperature, 0, 0,
+	})
+	p.last, p.prepared = n, false
+	status, err := p.entry.Call(uint64(p.rooms.Step), 0)
+	if err != nil {
+		return err
+	}
+	memory = p.s.Memory()
+	if p.answer, err = decode(memory, memory[p.rooms.Step:], uint32(status), p.outputs); err != nil {
+		return p.s.Break(guest.Process, err.Error())
+	}
+	p.prepared = true
+	return nil
+}
+
+// noTemperature is NaN in bits.
+var noTemperature = math.Float32bits(nan)
+
+func (p *Processor) rowCount() uint32 {
+	if p.row {
+		return uint32(p.vocab)
+	}
+	return 0
+}
+
+// fill writes what the guest wants to see of the logits.
+func (p *Processor) fill(memory []byte, logits []float32) {
+	if p.row {
+		copy(memory[p.rooms.Row:], rowBytes(logits))
+	}
+	if p.view > 0 {
+		writeView(memory[p.rooms.View:], logits, p.view)
+	}
+}
+
+// putStep writes the fields of the step struct.
+func putStep(b []byte, fields [16]uint32) {
+	b = b[:abi.StepSize]
+	for i, v := range fields {
+		binary.LittleEndian.PutUint32(b[4*i:], v)
+	}
+}
+
+// finish applies the answer.
+func (p *Processor) finish(n int, logits []float32) (Effect, error) {
+	a := &p.answer
+	e := Effect{Temperature: a.temperature, Force: -1, Stop: a.flags&abi.FlagStop != 0}
+	if a.forceCount == 0 && a.mode == abi.ModePass {
+		return e, nil
+	}
+	memory := p.s.Memory()
+	err := p.force(memory)
+	if err == nil {
+		err = p.apply(memory, logits)
+	}
+	if err != nil {
+		return None(), p.s.Break(guest.Process, err.Error())
+	}
+	if len(p.queue) > 0 {
+		e.Force = p.pop(n).Force
+	}
+	return e, nil
+}
+
+// apply changes the logits as the answer says.
+func (p *Processor) apply(memory []byte, logits []float32) error {
+	a := &p.answer
+	if a.mode == abi.ModePass {
+		return nil
+	}
+	out := memory[a.out : uint64(a.out)+uint64(a.count)*entryBytes[a.mode]]
+	if a.mode != abi.ModeBitmask && a.mode != abi.ModeRow {
+		if err := p.entry.Charge(int64(a.count)*entryFuel, "mode "+abi.ModeNames[a.mode]); err != nil {
+			return err
+		}
+	}
+	r := row{x: logits, alive: p.alive, dry: a.forceCount > 0 || a.flags&abi.FlagStop != 0}
+	err := r.apply(a.mode, a.flags, out)
+	r.give()
+	p.alive = r.alive
+	return err
+}
+
+// force checks forced tokens and makes them the queue.
+func (p *Processor) force(memory []byte) error {
+	a := &p.answer
+	if a.forceCount == 0 {
+		return nil
+	}
+	if p.forces == nil {
+		p.forces = make([]uint32, abi.MaxForced)
+	}
+	list := ids(memory[a.forceAt : uint64(a.forceAt)+4*uint64(a.forceCount)])
+	p.queue = p.forces[:list.len()]
+	for i := range p.queue {
+		if p.queue[i] = list.id(i); p.queue[i] >= uint32(p.vocab) {
+			return fmt.Errorf("forced token %d of %d: %d, the vocabulary has %d", i, len(p.queue), p.queue[i], p.vocab)
+		}
+	}
+	if a.flags&abi.FlagStop != 0 {
+		p.queue = p.queue[:0]
+	}
+	return nil
+}

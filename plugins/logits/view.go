@@ -1,0 +1,162 @@
+package logits
+
+import (
+	"encoding/binary"
+	"math"
+	"slices"
+	"sync"
+
+	"tgi/sdk/abi"
+)
+
+// A key orders tokens as a view does: ascending keys are falling logits, and rising ids where logits tie.
+func keyOf(v float32, id int) uint64 {
+	b := math.Float32bits(v + 0) // both zeros tie
+	if b>>31 == 0 {
+		b = ^b & 0x7fffffff
+	}
+	return uint64(b)<<32 | uint64(uint32(id))
+}
+
+// topper is the working memory of one selection.
+type topper struct{ keys, spare []uint64 }
+
+var toppers = sync.Pool{New: func() any { return new(topper) }}
+
+// writeView writes the n most likely tokens of x, which has at least as many. NaN counts as -Inf.
+func writeView(to []byte, x []float32, n int) {
+	t := toppers.Get().(*topper)
+	for i, key := range t.top(x, n) {
+		id := uint32(key)
+		v := x[id]
+		if v != v {
+			v = negInf
+		}
+		binary.LittleEndian.PutUint32(to[abi.ViewEntrySize*i:], id)
+		binary.LittleEndian.PutUint32(to[abi.ViewEntrySize*i+4:], math.Float32bits(v))
+	}
+	toppers.Put(t)
+}
+
+// top gives the keys of the n most likely tokens, sorted. One pass over the row collects what is above the bar; whenever
+// that has become several times n, the n-th best of it becomes the bar. Of two that tie the one seen first is better, so
+// that a later one at the bar never counts.
+func (t *topper) top(x []float32, n int) []uint64 {
+	room := 4*n + 256
+	t.keys = slices.Grow(t.keys[:0], room+blockLen)
+	bar := negInf
+	for start := 0; start < len(x); start += blockLen {
+		start += skip(x[start:], bar)
+		for i, v := range x[start:min(start+blockLen, len(x))] {
+			if v > bar { // false for NaN
+				t.keys = append(t.keys, keyOf(v, start+i))
+			}
+		}
+		if len(t.keys) >= room {
+			bar = x[uint32(t.cut(n))]
+		}
+	}
+	if len(t.keys) > n {
+		t.cut(n)
+	}
+	t.sort()
+	for id := 0; len(t.keys) < n; id++ {
+		if !(x[id] > negInf) {
+			t.keys = append(t.keys, keyOf(negInf, id))
+		}
+	}
+	return t.keys
+}
+
+// blockLen is how many logits are looked at one by one when one of them may be above the bar.
+const blockLen = 64
+
+// skip gives the number of logits, a multiple of blockLen, that can be passed over because none is above the bar. It is
+// at most what leaves one block.
+func skip(x []float32, bar float32) int {
+	n := 0
+	for ; len(x) > blockLen; x, n = x[blockLen:], n+blockLen {
+		for b := x[:blockLen]; len(b) >= 8; b = b[8:] {
+			if b[0] > bar || b[1] > bar || b[2] > bar || b[3] > bar || b[4] > bar || b[5] > bar || b[6] > bar || b[7] > bar {
+				return n
+			}
+		}
+	}
+	return n
+}
+
+// cut drops all but the n least keys, keeps their order, and returns the greatest that stays.
+func (t *topper) cut(n int) uint64 {
+	t.spare = append(t.spare[:0], t.keys...)
+	last := nth(t.spare, n-1)
+	kept := t.keys[:0]
+	for _, k := range t.keys {
+		if k <= last {
+			kept = append(kept, k)
+		}
+	}
+	t.keys = kept
+	return last
+}
+
+// nth gives what would stand at index n of the keys, which differ from each other, if they were sorted; it reorders
+// them. (Hoare, "Algorithm 65: Find", 1961; the pivot is the median of three.)
+func nth(keys []uint64, n int) uint64 {
+	for len(keys) > 1 {
+		a, b, c := keys[0], keys[len(keys)/2], keys[len(keys)-1]
+		pivot := max(min(a, b), min(max(a, b), c))
+		i, j := 0, len(keys)-1
+		for i <= j {
+			for keys[i] < pivot {
+				i++
+			}
+			for keys[j] > pivot {
+				j--
+			}
+			if i <= j {
+				keys[i], keys[j] = keys[j], keys[i]
+				i, j = i+1, j-1
+			}
+		}
+		switch {
+		case n <= j:
+			keys = keys[:j+1]
+		case n >= i:
+			keys, n = keys[i:], n-i
+		default:
+			return keys[n]
+		}
+	}
+	return keys[0]
+}
+
+// digits of the sort by distribution: three passes over the upper half of a key.
+const (
+	digitBits  = 11
+	sortByHand = 256 // keys from which distribution is faster than comparing
+)
+
+// sort orders the keys, which are by rising id: a stable sort by logit is enough.
+func (t *topper) sort() {
+	if len(t.keys) < sortByHand {
+		slices.Sort(t.keys)
+		return
+	}
+	t.spare = slices.Grow(t.spare[:0], len(t.keys))[:len(t.keys)]
+	for shift := 32; shift < 64; shift += digitBits {
+		var at [1 << digitBits]uint32
+		for _, k := range t.keys {
+			at[k>>shift&(1<<digitBits-1)]++
+		}
+		sum := uint32(0)
+		for i, n := range at {
+			at[i], sum = sum, sum+n
+		}
+		for _, k := range t.keys {
+			digit := k >> shift & (1<<digitBits - 1)
+			t.spare[at[digit]] = k
+			at[digit]++
+		}
+		t.keys, t.spare = t.spare, t.keys
+	}
+}
