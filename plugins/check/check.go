@@ -10,7 +10,6 @@ import (
 	"context"
 	"crypto/sha256"
 	"encoding/hex"
-	"encoding/json"
 	"errors"
 	"slices"
 
@@ -51,27 +50,12 @@ type Report struct {
 // Sound reports whether nothing was found.
 func (r *Report) Sound() bool { return len(r.Violations) == 0 }
 
-// Summary describes a sound module.
-type Summary struct {
-	Name       string          `json:"name"`
-	Version    string          `json:"version,omitempty"`
-	Doc        string          `json:"doc,omitempty"`
-	Kinds      []string        `json:"kinds"`
-	Modes      []string        `json:"modes,omitempty"`
-	Needs      []string        `json:"needs,omitempty"`
-	Candidates int             `json:"candidates,omitempty"` // as described; 0: the default
-	Params     json.RawMessage `json:"params,omitempty"`     // JSON Schema of the parameters
-	Memory     int             `json:"memory_bytes"`         // of an instance after tgi_init
-	Exports    []string        `json:"exports"`              // with signatures, by name
-	Imports    []string        `json:"imports"`              // module.name with signature
-	Cases      int             `json:"cases"`                // how many were run
-}
-
 // Rules lists every rule that a [Violation] may name: those of the kit and those of this package.
-func Rules() []kit.Rule { return append(slices.Clone(kit.Rules), ruleModule, ruleState) }
+func Rules() []kit.Rule { return append(slices.Clone(kit.Rules), ruleModule, ruleState, ruleLoad) }
 
 var (
 	ruleModule = kit.Rule{ID: "module", Text: "the module is WebAssembly core 2.0 (with SIMD) and keeps to the limits", Source: "sdk/abi, Form"}
+	ruleLoad   = kit.Rule{ID: "load", Text: "the server loads it, within the limits", Source: "sdk/abi, Life"}
 	ruleState  = kit.Rule{ID: "state", Text: "all state is in memory and numeric globals, so that it can be snapshotted and cloned", Source: "sdk/abi, Life"}
 )
 
@@ -84,7 +68,10 @@ func Run(ctx context.Context, name string, wasm []byte, o Options) (*Report, err
 	if err != nil {
 		return nil, err
 	}
-	m, err := open(ctx, engine, name, wasm, o.Limits.WithDefaults())
+	if len(o.Cases) == 0 {
+		o.Cases = []Case{{}}
+	}
+	m, err := open(ctx, engine, name, wasm, complete(o.Limits))
 	if ctx.Err() != nil {
 		return nil, ctx.Err()
 	}
@@ -95,9 +82,8 @@ func Run(ctx context.Context, name string, wasm []byte, o Options) (*Report, err
 	defer m.close()
 	r.faults(m, err, o.Cases)
 	if r.Sound() {
-		r.Summary, err = m.summary(o.Cases)
-		if err != nil {
-			return nil, err
+		if r.Summary, err = m.summary(ctx, engine, wasm, o.Cases); err != nil {
+			r.add(ruleLoad, err)
 		}
 	}
 	return r, nil

@@ -11,6 +11,8 @@ import (
 	"testing"
 
 	kit "tgi/conformance/guest"
+	"tgi/plugins/internal/guest"
+	"tgi/plugins/internal/sandbox"
 	"tgi/sdk/abi"
 )
 
@@ -69,6 +71,22 @@ func TestNoop(t *testing.T) {
 	}
 }
 
+// TestDefaultLimits: the defaults that are shown are those that hold.
+func TestDefaultLimits(t *testing.T) {
+	e, err := sandbox.New(sandbox.Config{CacheDir: cacheDir()})
+	if err != nil {
+		t.Fatal(err)
+	}
+	g, err := guest.Load(t.Context(), e, guest.Config{Name: "noop", Wasm: noop().encode(), Vocabulary: world{kit.NewWorld()}})
+	if err != nil {
+		t.Fatal(err)
+	}
+	defer g.Close()
+	if g.Limits() != DefaultLimits() || complete(Limits{}) != DefaultLimits() {
+		t.Errorf("%+v, shown are %+v", g.Limits(), DefaultLimits())
+	}
+}
+
 // with gives the guest that does nothing with one thing changed.
 func with(change func(a *assembly)) []byte {
 	a := noop()
@@ -108,8 +126,8 @@ func TestBrokenModules(t *testing.T) {
 		"cut off":       {noop().encode()[:200], []string{"module: offset 0x"}},
 		"invalid types": {with(func(a *assembly) { a.export("tgi_init").code = []byte{0x41, 0} }), []string{"module: "}},
 		"no marker":     {with(func(a *assembly) { a.drop(abi.Marker) }), []string{"marker: export tgi_abi_v1() -> () is missing"}},
-		"no memory":     {with(func(a *assembly) { a.memory = "" }), []string{"memory: there is none"}},
-		"memory misspelt": {with(func(a *assembly) { a.memory = "mem"; a.drop("tgi_init") }),
+		"no memory":     {with(func(a *assembly) { a.memory = nil }), []string{"memory: there is none"}},
+		"memory misspelt": {with(func(a *assembly) { a.memory = []string{"mem"}; a.drop("tgi_init") }),
 			[]string{"memory: there is none", "export: tgi_init(i32, i32) -> i64 is missing"}},
 		"missing export": {with(func(a *assembly) { a.drop("tgi_validate") }), []string{"export: tgi_validate(i32, i32) -> i64 is missing"}},
 		"two missing, one of the kind": {with(func(a *assembly) { a.drop("tgi_alloc"); a.drop("tgi_logits_step") }),
@@ -146,12 +164,12 @@ func TestBrokenModules(t *testing.T) {
 			[]string{`describe-values: kind "logit"`, "describe-values: mode row without needs row"}},
 		"trap in init":        {with(func(a *assembly) { a.export("tgi_init").code = trap }), []string{"trap: tgi_init: trap: unreachable"}},
 		"endless validate":    {with(func(a *assembly) { a.export("tgi_validate").code = forever }), []string{"trap: tgi_validate: out of fuel: budget 50000000"}},
-		"endless process":     {with(func(a *assembly) { a.export("tgi_logits_process").code = forever }), []string{"trap: tgi_logits_process: out of fuel: budget 2000000"}},
+		"endless process":     {with(func(a *assembly) { a.export("tgi_logits_process").code = forever }), []string{"trap: tgi_logits_process: out of fuel: budget 16000000"}},
 		"endless _initialize": {with(func(a *assembly) { a.funcs = append(a.funcs, exported{abi.Func{Name: abi.Initialize}, forever}) }), []string{"trap: instantiation: ", "out of fuel"}},
 		"hidden state":        {tableWriter(), []string{"state: "}},
 	} {
 		t.Run(name, func(t *testing.T) {
-			r, err := Run(t.Context(), "plugin", c.wasm, Options{CacheDir: cacheDir(), Limits: Limits{FuelLoad: 5_000_000}})
+			r, err := Run(t.Context(), "plugin", c.wasm, Options{CacheDir: cacheDir(), Limits: Limits{FuelLoad: 50_000_000}})
 			if err != nil {
 				t.Fatal(err)
 			}

@@ -5,6 +5,7 @@ import (
 	"strings"
 
 	kit "tgi/conformance/guest"
+	"tgi/plugins/internal/guest"
 	"tgi/plugins/internal/sandbox"
 	"tgi/sdk/abi"
 )
@@ -16,19 +17,24 @@ type instance struct {
 	pool  *sandbox.Pool
 	in    *sandbox.Instance // nil once closed
 	host  kit.Host
-	saved int64       // fuel that steps left unused
+	load  int64       // fuel that is left for loading
+	saved int64       // fuel that the sequence has for its next step
+	used  int64       // fuel of the last call
+	first *instance   // the one that Load made
 	forks []*instance // of the first one, for its end
-	first *instance
 }
 
 // Load implements kit.Guest.
 func (m *module) Load(h kit.Host) (kit.Instance, error) {
+	i := &instance{m: m, host: h, load: m.limits.FuelLoad, saved: guest.Burst * m.limits.FuelPerStep}
+	i.first = i
 	pool, err := m.code.NewPool(sandbox.PoolConfig{Lease: sandbox.Lease{Host: h}, Ready: 1, Init: func(in *sandbox.Instance) error {
 		f := in.Func(abi.Initialize)
 		if f == nil {
 			return nil
 		}
-		_, err := in.Call(f, nil, m.limits.FuelLoad)
+		used, err := in.Call(f, nil, i.load)
+		i.load -= used
 		return err
 	}})
 	if err != nil {
@@ -40,8 +46,7 @@ func (m *module) Load(h kit.Host) (kit.Instance, error) {
 		<-pool.Drained()
 		return nil, err
 	}
-	i := &instance{m: m, pool: pool, in: in, host: h}
-	i.first = i
+	i.pool, i.in = pool, in
 	m.loaded = append(m.loaded, i)
 	return i, nil
 }
@@ -50,10 +55,17 @@ func (m *module) Load(h kit.Host) (kit.Instance, error) {
 func (i *instance) Call(export string, args ...uint64) (uint64, error) {
 	stack := make([]uint64, max(1, len(args)))
 	copy(stack, args)
-	budget := i.budget(export)
-	used, err := i.in.Call(i.in.Func(export), stack, budget)
-	if perStep(export) {
-		i.saved = max(0, budget-used)
+	var err error
+	switch l := i.m.limits; export {
+	case guest.Process, guest.Sample:
+		i.saved = min(i.saved+l.FuelPerStep, guest.Burst*l.FuelPerStep)
+		i.used, err = i.in.Call(i.in.Func(export), stack, i.saved)
+		i.saved -= i.used
+	case "tgi_validate", "tgi_logits_begin", "tgi_sampler_begin":
+		i.used, err = i.in.Call(i.in.Func(export), stack, l.FuelPerRequest)
+	default:
+		i.used, err = i.in.Call(i.in.Func(export), stack, i.load)
+		i.load -= i.used
 	}
 	if err != nil {
 		// The kit names the export itself.
@@ -74,22 +86,6 @@ func (i *instance) resultsOf(export string) []abi.Type {
 	return nil
 }
 
-func perStep(export string) bool {
-	return export == "tgi_logits_process" || export == "tgi_sampler_sample"
-}
-
-// budget is the fuel of one call, by what the export is for.
-func (i *instance) budget(export string) int64 {
-	l := i.m.limits
-	switch export {
-	case "tgi_validate", "tgi_logits_begin", "tgi_sampler_begin":
-		return l.FuelPerRequest
-	case "tgi_logits_process", "tgi_sampler_sample":
-		return min(i.saved+l.FuelPerStep, stepsSaved*l.FuelPerStep)
-	}
-	return l.FuelLoad
-}
-
 // Memory implements kit.Instance.
 func (i *instance) Memory() []byte {
 	if !i.m.memory {
@@ -108,7 +104,7 @@ func (i *instance) Fork() (kit.Instance, error) {
 	if err != nil {
 		return nil, err
 	}
-	f := &instance{m: i.m, pool: i.pool, in: in, host: i.host, saved: i.saved, first: i.first}
+	f := &instance{m: i.m, pool: i.pool, in: in, host: i.host, load: i.load, saved: i.saved, first: i.first}
 	i.first.forks = append(i.first.forks, f)
 	return f, nil
 }

@@ -2,7 +2,6 @@ package check
 
 import (
 	"context"
-	"encoding/json"
 	"errors"
 	"fmt"
 	"slices"
@@ -26,7 +25,7 @@ type module struct {
 
 // open decodes and compiles a module. A nil module was not even decoded; one with an error can't be run.
 func open(ctx context.Context, e *sandbox.Engine, name string, wasm []byte, limits Limits) (*module, error) {
-	bounds := sandbox.Limits{MemoryPages: limits.pages()}
+	bounds := sandbox.Limits{MemoryPages: int(limits.Memory / pageBytes)}
 	_, info, err := rewrite.Rewrite(wasm, bounds)
 	if err != nil {
 		return nil, err
@@ -119,46 +118,6 @@ func kitRule(id string) kit.Rule {
 		panic("BUG: the kit has no rule " + id)
 	}
 	return kit.Rules[i]
-}
-
-// summary asks a sound module for its description, after tgi_init.
-func (m *module) summary(cases []Case) (*Summary, error) {
-	config := "{}"
-	if len(cases) > 0 && cases[0].Config != "" {
-		config = cases[0].Config
-	}
-	g, err := m.Load(kit.NewWorld())
-	if err != nil {
-		return nil, err
-	}
-	defer g.Close()
-	v, err := g.Call("tgi_describe")
-	if err != nil {
-		return nil, err
-	}
-	s := &Summary{}
-	at, size := abi.Unpack(v)
-	if err := json.Unmarshal(g.Memory()[at:at+size], s); err != nil {
-		return nil, err
-	}
-	p, err := g.Call("tgi_alloc", uint64(len(config)))
-	if err == nil {
-		copy(g.Memory()[uint32(p):], config)
-		_, err = g.Call("tgi_init", p, uint64(len(config)))
-	}
-	if err != nil {
-		return nil, err
-	}
-	s.Memory, s.Cases, s.Exports, s.Imports = len(g.Memory()), max(1, len(cases)), nil, []string{}
-	for _, f := range m.exports {
-		s.Exports = append(s.Exports, f.String())
-	}
-	for _, i := range m.imports {
-		s.Imports = append(s.Imports, i.Module+"."+i.Func.String())
-	}
-	slices.Sort(s.Exports)
-	slices.Sort(s.Imports)
-	return s, nil
 }
 
 // Exports implements kit.Guest.

@@ -10,7 +10,7 @@ import (
 type assembly struct {
 	imports []imported
 	funcs   []exported
-	memory  string // name of its export
+	memory  []string // names under which it is exported
 	pages   int
 	global  uint32 // first value
 	dataAt  uint32
@@ -54,7 +54,7 @@ func noop() assembly {
 		"tgi_logits_begin":   {0x42, 0},
 		"tgi_logits_process": {0x41, 0},
 	}
-	a := assembly{memory: abi.Memory, pages: noopPages, global: noopHeap, dataAt: noopText, data: noopDescription}
+	a := assembly{memory: []string{abi.Memory}, pages: noopPages, global: noopHeap, dataAt: noopText, data: noopDescription}
 	for _, list := range [][]abi.Func{abi.Common, abi.Logits} {
 		for _, f := range list {
 			a.funcs = append(a.funcs, exported{f, code[f.Name]})
@@ -77,8 +77,8 @@ func (a assembly) encode() []byte {
 		exports = append(exports, join(named(f.Name), []byte{0}, unsigned(i)))
 		bodies = append(bodies, sized(join([]byte{0}, f.code, []byte{0x0b})))
 	}
-	if a.memory != "" {
-		exports = append(exports, join(named(a.memory), []byte{2, 0}))
+	for _, name := range a.memory {
+		exports = append(exports, join(named(name), []byte{2, 0}))
 	}
 	return join([]byte("\x00asm\x01\x00\x00\x00"),
 		section(1, types...), section(2, imports...), section(3, funcs...),

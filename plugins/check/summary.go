@@ -1,0 +1,66 @@
+package check
+
+import (
+	"context"
+	"encoding/json"
+	"slices"
+
+	kit "tgi/conformance/guest"
+	"tgi/plugins/internal/guest"
+	"tgi/plugins/internal/sandbox"
+)
+
+// Summary describes a sound module.
+type Summary struct {
+	Name       string          `json:"name"`
+	Version    string          `json:"version,omitempty"`
+	Doc        string          `json:"doc,omitempty"`
+	Kinds      []string        `json:"kinds"`
+	Modes      []string        `json:"modes,omitempty"`
+	TopK       int             `json:"topk,omitempty"`         // how many of the most likely tokens it looks at
+	Row        bool            `json:"row,omitempty"`          // it looks at all logits
+	Candidates int             `json:"candidates,omitempty"`   // the most that a sampler gets
+	Params     json.RawMessage `json:"params,omitempty"`       // JSON Schema of the parameters
+	Memory     int             `json:"memory_bytes,omitempty"` // of a sequence's instance; 0 where no case begins one
+	Exports    []string        `json:"exports"`                // with signatures, by name
+	Imports    []string        `json:"imports"`                // module.name with signature
+	Cases      int             `json:"cases"`                  // how many were run
+}
+
+// summary loads a module that the kit found sound as the server does.
+func (m *module) summary(ctx context.Context, e *sandbox.Engine, wasm []byte, cases []Case) (*Summary, error) {
+	g, err := guest.Load(ctx, e, guest.Config{
+		Name: m.code.Name(), Wasm: wasm, Config: []byte(cases[0].Config), Limits: m.limits, Vocabulary: world{kit.NewWorld()},
+	})
+	if err != nil {
+		return nil, err
+	}
+	defer func() {
+		g.Close()
+		<-g.Drained()
+	}()
+	d := g.Description()
+	s := &Summary{
+		Name: d.Name, Version: d.Version, Doc: d.Doc, Kinds: d.Kinds, Modes: d.Modes, TopK: d.View, Row: d.Row,
+		Candidates: d.Candidates, Params: d.Params, Imports: []string{}, Cases: len(cases),
+	}
+	for _, f := range m.exports {
+		s.Exports = append(s.Exports, f.String())
+	}
+	for _, i := range m.imports {
+		s.Imports = append(s.Imports, i.Module+"."+i.Func.String())
+	}
+	slices.Sort(s.Exports)
+	slices.Sort(s.Imports)
+	i := slices.IndexFunc(cases, func(c Case) bool { return !c.Refused })
+	if i < 0 {
+		return s, nil
+	}
+	began, err := g.Begin(guest.Start{Params: []byte(cases[i].Params)})
+	if err != nil {
+		return nil, err
+	}
+	defer began.Close()
+	s.Memory = len(began.Memory())
+	return s, nil
+}
