@@ -121,7 +121,7 @@ func Load(ctx context.Context, e *sandbox.Engine, c Config) (*Guest, error) {
 	}
 	g := &Guest{name: c.Name, limits: limits, vocab: c.Vocabulary, drained: make(chan struct{})}
 	g.module, err = e.Compile(ctx, c.Wasm, sandbox.ModuleConfig{
-		Name: c.Name, Host: imports(c.Vocabulary), Check: checkExports, StartFuel: limits.FuelLoad,
+		Name: c.Name, Host: Imports(c.Vocabulary), Check: checkExports, StartFuel: limits.FuelLoad,
 		Limits: sandbox.Limits{MemoryPages: int(limits.Memory / pageBytes)}, Log: lines(c.Log),
 	})
 	if err != nil {

@@ -3,7 +3,6 @@ package guest
 import (
 	"encoding/binary"
 	"fmt"
-	"math"
 	"unicode/utf8"
 
 	"tgi/plugins/internal/sandbox"
@@ -19,8 +18,8 @@ const (
 // none is the answer "no such token" and "not UTF-8": -1.
 const none = uint64(^uint32(0))
 
-// imports makes the functions of module "tgi" over a vocabulary.
-func imports(v Vocabulary) []sandbox.HostFunc {
+// Imports makes the functions of module "tgi" over a vocabulary.
+func Imports(v Vocabulary) []sandbox.HostFunc {
 	answers := map[string]func(in *sandbox.Instance, stack []uint64){
 		"log": func(in *sandbox.Instance, s []uint64) {
 			text := view(in, "text to log", s[1], s[2])
@@ -82,12 +81,12 @@ func encode(in *sandbox.Instance, v Vocabulary, s []uint64) uint64 {
 
 // view is a part of the guest's memory. What lies outside ends the guest's call.
 func view(in *sandbox.Instance, what string, ptr, n uint64) []byte {
-	if n > math.MaxUint32 { // four times a number of tokens
-		in.Fail(fmt.Errorf("%w: %s: %d bytes", sandbox.ErrAccess, what, n))
+	m := in.Memory()
+	if n == 0 {
+		return nil
 	}
-	b, err := in.View(what, uint32(ptr), uint32(n))
-	if err != nil {
-		in.Fail(err)
+	if n > uint64(len(m)) || ptr > uint64(len(m))-n {
+		in.Fail(fmt.Errorf("%w: %s: %d bytes at 0x%x, the memory has %d", sandbox.ErrAccess, what, n, ptr, len(m)))
 	}
-	return b
+	return m[ptr : ptr+n]
 }

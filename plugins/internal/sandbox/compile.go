@@ -29,7 +29,7 @@ type Module struct {
 	info      *rewrite.Info
 	exports   map[string]Signature
 	others    map[string]rewrite.Kind // exports that are no functions
-	pages     uint32 // the most pages an instance may have
+	pages     uint32                  // the most pages an instance may have
 	startFuel int64
 	log       func(Line)
 	lines     limiter
@@ -47,7 +47,7 @@ func (e *Engine) Compile(ctx context.Context, wasm []byte, c ModuleConfig) (*Mod
 	m := &Module{
 		name: c.Name, sum: sha256.Sum256(wasm), engine: e, info: info, exports: map[string]Signature{},
 		others: map[string]rewrite.Kind{},
-		pages: uint32(limits.MemoryPages), startFuel: c.StartFuel, log: c.Log,
+		pages:  uint32(limits.MemoryPages), startFuel: c.StartFuel, log: c.Log,
 	}
 	if m.startFuel == 0 {
 		m.startFuel = DefaultStartFuel

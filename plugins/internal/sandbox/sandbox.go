@@ -105,7 +105,7 @@ type ModuleConfig struct {
 	// Check looks for faults beyond missing exports, before anything is compiled. Its error stands in one with all
 	// faults of imports and exports. It may use the module's name and exports alone. nil finds none.
 	Check func(*Module) error
-	Log     func(Line) // gets the guest's output, rate limited; called from any goroutine, must not block; nil drops it
+	Log   func(Line) // gets the guest's output, rate limited; called from any goroutine, must not block; nil drops it
 	// StartFuel is the budget of the module's start function; 0 means DefaultStartFuel.
 	StartFuel int64
 }

@@ -1,0 +1,75 @@
+package guesttest
+
+import (
+	"os"
+	"path/filepath"
+	"runtime"
+	"strings"
+	"testing"
+
+	"tgi/conformance/guest"
+	"tgi/plugins/internal/sandbox"
+)
+
+// Words is the kit's vocabulary as this host wants one: all bytes, then " the", "<s>" and "</s>". Size is 259 unless More
+// is set.
+type Words struct {
+	*guest.World
+	More int // further tokens, which stand for nothing
+}
+
+// NewWords makes a vocabulary of 259 tokens.
+func NewWords() Words { return Words{World: guest.NewWorld()} }
+
+// Size implements plugins' Vocabulary.
+func (w Words) Size() int { return len(w.Words) + w.More }
+
+// Bytes implements plugins' Vocabulary.
+func (w Words) Bytes(id uint32) []byte {
+	b, _ := w.TokenBytes(id)
+	return b
+}
+
+// Flags implements plugins' Vocabulary.
+func (w Words) Flags(id uint32) uint32 {
+	f, _ := w.TokenFlags(id)
+	return f
+}
+
+// Encode implements plugins' Vocabulary.
+func (w Words) Encode(text string) []uint32 {
+	ids, _ := w.World.Encode(text)
+	return ids
+}
+
+// Engine gives an engine whose compiled modules are kept between test runs.
+func Engine(t testing.TB) *sandbox.Engine {
+	t.Helper()
+	e, err := sandbox.New(sandbox.Config{CacheDir: filepath.Join(os.TempDir(), "tgi-test-modules")})
+	if err != nil {
+		t.Fatal(err)
+	}
+	return e
+}
+
+// SDK gives the committed example guests of the SDKs that have a name, by language.
+func SDK(t testing.TB, name string) map[string][]byte {
+	t.Helper()
+	_, here, _, _ := runtime.Caller(0)
+	files, err := filepath.Glob(filepath.Join(filepath.Dir(here), "..", "..", "..", "..", "sdk", "testdata", "guests", "*", name+".wasm"))
+	if err != nil || len(files) == 0 {
+		t.Fatalf("no example guests %q, %v", name, err)
+	}
+	out := map[string][]byte{}
+	for _, f := range files {
+		b, err := os.ReadFile(f)
+		if err != nil {
+			t.Fatal(err)
+		}
+		out[filepath.Base(filepath.Dir(f))] = b
+	}
+	return out
+}
+
+// Name gives a test's name without slashes, for plugins.
+func Name(t testing.TB) string { return strings.ReplaceAll(t.Name(), "/", " ") }
