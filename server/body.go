@@ -35,6 +35,9 @@ func ReadBody(r *http.Request) ([]byte, error) {
 // WriteJSON replies with status 200 and body.
 func WriteJSON(w http.ResponseWriter, body []byte) { writeJSON(w, http.StatusOK, body) }
 
+// WriteStatus replies with another status and body.
+func WriteStatus(w http.ResponseWriter, status int, body []byte) { writeJSON(w, status, body) }
+
 func writeJSON(w http.ResponseWriter, status int, body []byte) {
 	w.Header().Set("Content-Type", "application/json")
 	w.Header().Set("Content-Length", strconv.Itoa(len(body)))

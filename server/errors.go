@@ -28,6 +28,26 @@ var (
 	ErrPanic = errors.New("internal server error")
 )
 
+// Errors of the admin routes, whose texts clients see as they are.
+var (
+	// ErrAdminOff: there is no key for the admin routes.
+	ErrAdminOff = errors.New("the routes below /admin are switched off: server.admin_keys is empty")
+	// ErrNotAdmin: the key opens other routes.
+	ErrNotAdmin = errors.New("the routes below /admin need one of server.admin_keys, given one of server.api_keys")
+	// ErrNotFound: no plugin has the name.
+	ErrNotFound = errors.New("no such plugin")
+	// ErrConfigured: the plugin belongs to the settings or the folder, where it
+	// must be changed.
+	ErrConfigured = errors.New("the plugin is not an uploaded one")
+	// ErrRefused: a module, or the settings that declare it, did not pass the
+	// checks.
+	ErrRefused = errors.New("refused")
+	// ErrModuleType: the body does not say that it is a module.
+	ErrModuleType = errors.New("the body must be a module: expected `Content-Type: application/wasm`")
+	// ErrModuleSize: the module passed plugins.upload_limit.
+	ErrModuleSize = errors.New("the module is too large")
+)
+
 // row says what clients and metrics see of an error.
 type row struct {
 	err    error
@@ -59,9 +79,16 @@ var table = []row{
 	{generate.ErrIncomplete, http.StatusInternalServerError, "incomplete_generation", "Incomplete generation", false, "incomplete"},
 	{ErrIncompleteStream, http.StatusInternalServerError, "incomplete_generation_stream", "Incomplete generation stream", false, "incomplete"},
 	{llm.ErrBackend, http.StatusFailedDependency, "generation", "Request failed during generation: ", true, "generation"},
-	{llm.ErrPlugin, http.StatusFailedDependency, "generation", "Request failed during generation: ", true, "generation"},
+	{llm.ErrPlugin, http.StatusFailedDependency, "plugin", "Request failed during generation: ", true, "plugin"},
 	{llm.ErrClosed, http.StatusFailedDependency, "generation", "Request failed during generation: ", true, "generation"},
 	{ErrUnhealthy, http.StatusServiceUnavailable, "healthcheck", "unhealthy", false, "generation"},
+	{ErrAdminOff, http.StatusForbidden, "forbidden", "", true, "validation"},
+	{ErrNotAdmin, http.StatusForbidden, "forbidden", "", true, "validation"},
+	{ErrNotFound, http.StatusNotFound, "not_found", "", true, "validation"},
+	{ErrConfigured, http.StatusConflict, "conflict", "", true, "validation"},
+	{ErrRefused, http.StatusUnprocessableEntity, "plugin", "", true, "validation"},
+	{ErrModuleType, http.StatusUnsupportedMediaType, "unsupported_media_type", "", true, "validation"},
+	{ErrModuleSize, http.StatusRequestEntityTooLarge, "payload_too_large", "", true, "validation"},
 	{context.Canceled, statusGone, "dropped", "Client closed the request", false, "dropped"},
 	{context.DeadlineExceeded, statusGone, "dropped", "Client closed the request", false, "dropped"},
 }

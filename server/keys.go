@@ -7,7 +7,7 @@ import (
 	"strings"
 )
 
-// keys are the hashes of the keys that let a request in; none lets all in.
+// keys are the hashes of the keys that let a request in.
 // Hashes have one length, so comparing them tells nothing of a key, its length
 // included.
 type keys [][sha256.Size]byte
@@ -20,12 +20,9 @@ func hashKeys(plain []string) keys {
 	return k
 }
 
-// allow says whether r carries one of the keys as its bearer token. Every key
+// match says whether r carries one of the keys as its bearer token. Every key
 // is compared, whichever matches.
-func (k keys) allow(r *http.Request) bool {
-	if len(k) == 0 {
-		return true
-	}
+func (k keys) match(r *http.Request) bool {
 	scheme, token, _ := strings.Cut(r.Header.Get("Authorization"), " ")
 	given := sha256.Sum256([]byte(token))
 	match := 0

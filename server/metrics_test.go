@@ -27,6 +27,7 @@ func TestMetrics(t *testing.T) {
 	m.Refused(&generate.Overloaded{})
 	m.Refused(&generate.Invalid{})
 	m.Refused(llm.ErrBackend)
+	m.Refused(llm.ErrPlugin)
 	m.Refused(generate.ErrIncomplete)
 	m.Refused(errors.New("unknown"))
 	m.Token(true, time.Second)
@@ -40,7 +41,7 @@ func TestMetrics(t *testing.T) {
 	for _, line := range []string{
 		"# TYPE tgi_request_count counter", "tgi_request_count 3", "tgi_request_success 1",
 		`tgi_request_failure{err="overloaded"} 1`, `tgi_request_failure{err="validation"} 1`,
-		`tgi_request_failure{err="generation"} 2`, `tgi_request_failure{err="incomplete"} 1`,
+		`tgi_request_failure{err="plugin"} 1`, `tgi_request_failure{err="generation"} 2`, `tgi_request_failure{err="incomplete"} 1`,
 		"# TYPE tgi_request_duration histogram", `tgi_request_duration_bucket{le="0.00015"} 0`, "tgi_request_duration_sum 2", "tgi_request_queue_duration_sum 1",
 		`tgi_request_input_length_bucket{le="9.99"} 0`, `tgi_request_input_length_bucket{le="29.97"} 1`,
 		`tgi_request_max_new_tokens_bucket{le="50"} 0`, `tgi_request_max_new_tokens_bucket{le="60"} 1`,
@@ -72,6 +73,38 @@ func durationsOf(text string) (edges []string) {
 		}
 	}
 	return edges
+}
+
+func TestPluginMetrics(t *testing.T) {
+	plugins := []server.Plugin{
+		{
+			Name: "dry", Version: "1.\xff0", SHA256: "ab12", State: server.PluginReady, Calls: 7, Seconds: 0.25, Fuel: 1 << 40,
+			Faults: map[string]uint64{"trap": 2, "out of fuel": 1}, Skips: 3, Resets: 4, Loads: 5, InstancesOut: 6, InstancesWaiting: 8,
+		},
+		{Name: "gone", State: server.PluginFailed},
+	}
+	m := server.NewMetrics()
+	m.WatchPlugins(func() []server.Plugin { return plugins })
+	s := newServer(nil, func(o *server.Options) { o.Metrics = m })
+	text := "\n" + ask(s, "GET", "/metrics", "").Body.String()
+	for _, line := range []string{
+		"# TYPE tgi_plugin_calls_total counter", `tgi_plugin_calls_total{plugin="dry"} 7`, `tgi_plugin_calls_total{plugin="gone"} 0`,
+		"# TYPE tgi_plugin_seconds_total counter", `tgi_plugin_seconds_total{plugin="dry"} 0.25`,
+		"# TYPE tgi_plugin_fuel_total counter", `tgi_plugin_fuel_total{plugin="dry"} 1.099511627776e+12`,
+		"# TYPE tgi_plugin_faults_total counter", `tgi_plugin_faults_total{kind="trap",plugin="dry"} 2`, `tgi_plugin_faults_total{kind="out of fuel",plugin="dry"} 1`,
+		`tgi_plugin_skips_total{plugin="dry"} 3`, `tgi_plugin_resets_total{plugin="dry"} 4`, `tgi_plugin_loads_total{plugin="dry"} 5`,
+		"# TYPE tgi_plugin_instances gauge", `tgi_plugin_instances{plugin="dry",state="out"} 6`, `tgi_plugin_instances{plugin="dry",state="waiting"} 8`,
+		"# TYPE tgi_plugin_info gauge", `tgi_plugin_info{plugin="dry",sha256="ab12",state="ready",version="1.` + "\uFFFD" + `0"} 1`,
+		`tgi_plugin_info{plugin="gone",sha256="",state="failed",version=""} 1`,
+	} {
+		if !strings.Contains(text, "\n"+line+"\n") {
+			t.Errorf("no line %s in%s", line, text)
+		}
+	}
+	plugins = plugins[:1]
+	if text := ask(s, "GET", "/metrics", "").Body.String(); strings.Contains(text, "gone") {
+		t.Error("a plugin that is gone left figures behind")
+	}
 }
 
 func TestMetricsCanBeOff(t *testing.T) {

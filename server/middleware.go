@@ -9,6 +9,7 @@ import (
 	"net/http"
 	"runtime/debug"
 	"slices"
+	"strings"
 	"time"
 )
 
@@ -147,10 +148,14 @@ func (s *Server) rescue(next http.Handler) http.Handler {
 }
 
 // crossOrigin lets browsers of the configured origins in; none configured is
-// all of them.
+// all of them. Admin routes are for no page.
 func (s *Server) crossOrigin(next http.Handler) http.Handler {
 	origins := s.options.Config.CORSAllowOrigin
 	return http.HandlerFunc(func(w http.ResponseWriter, r *http.Request) {
+		if strings.HasPrefix(r.URL.Path, AdminPath) {
+			next.ServeHTTP(w, r)
+			return
+		}
 		h := w.Header()
 		switch origin := r.Header.Get("Origin"); {
 		case len(origins) == 0:

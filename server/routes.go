@@ -15,11 +15,33 @@ import (
 // API is one dialect's routes.
 type API interface{ Routes() []Route }
 
+// Scope says whom a route serves.
+type Scope uint8
+
+// Scopes of routes.
+const (
+	// Keyed routes need one of server.api_keys, if there are any.
+	Keyed Scope = iota
+	// Open routes need no key and work while the server shuts down.
+	Open
+	// Admin routes need one of server.admin_keys, and are refused while there
+	// are none. Their paths begin with AdminPath.
+	Admin
+)
+
+// AdminPath is what the paths of Admin routes begin with, and no others. Pages
+// of other origins may not call them.
+const AdminPath = "/admin/"
+
 // Route is one method of one path.
 type Route struct {
-	Method, Path string
-	// Open routes need no key and work while the server shuts down.
-	Open bool
+	Method string
+	// Path may hold variables such as {name}, which Request.PathValue returns.
+	Path string
+	// Scope says whom it serves.
+	Scope Scope
+	// BodyLimit bounds the body in bytes; 0 is server.payload_limit.
+	BodyLimit int64
 	// Handle replies, or returns an error before it wrote anything.
 	Handle func(w http.ResponseWriter, r *http.Request) error
 }
@@ -42,14 +64,15 @@ type Options struct {
 type Server struct {
 	options Options
 	keys    keys
+	admin   keys
 	gate    gate
 	handler http.Handler
 }
 
-// New returns a Server. Two routes with the same method and path are a mistake
-// of the caller and panic.
+// New returns a Server. Two routes with the same method and path, and an Admin
+// route anywhere but below AdminPath, are mistakes of the caller and panic.
 func New(o Options) *Server {
-	s := &Server{options: o, keys: hashKeys(o.Config.APIKeys)}
+	s := &Server{options: o, keys: hashKeys(o.Config.APIKeys), admin: hashKeys(o.Config.AdminKeys)}
 	s.gate.init()
 	routes := s.routes()
 	for _, api := range o.APIs {
@@ -64,12 +87,12 @@ func (s *Server) ServeHTTP(w http.ResponseWriter, r *http.Request) { s.handler.S
 
 func (s *Server) routes() []Route {
 	routes := []Route{
-		{Method: http.MethodGet, Path: "/health", Open: true, Handle: s.health},
-		{Method: http.MethodGet, Path: "/ping", Open: true, Handle: s.health},
-		{Method: http.MethodGet, Path: "/", Open: true, Handle: s.health},
+		{Method: http.MethodGet, Path: "/health", Scope: Open, Handle: s.health},
+		{Method: http.MethodGet, Path: "/ping", Scope: Open, Handle: s.health},
+		{Method: http.MethodGet, Path: "/", Scope: Open, Handle: s.health},
 	}
 	if s.options.Metrics != nil {
-		routes = append(routes, Route{Method: http.MethodGet, Path: "/metrics", Open: true, Handle: s.options.Metrics.serve})
+		routes = append(routes, Route{Method: http.MethodGet, Path: "/metrics", Scope: Open, Handle: s.options.Metrics.serve})
 	}
 	return routes
 }
@@ -87,6 +110,9 @@ func (s *Server) mux(routes []Route) http.Handler {
 		if slices.Contains(allowed[r.Path], r.Method) {
 			panic("BUG: " + r.Method + " " + r.Path + " is served twice")
 		}
+		if strings.HasPrefix(r.Path, AdminPath) != (r.Scope == Admin) {
+			panic("BUG: " + r.Method + " " + r.Path + " has the wrong scope")
+		}
 		allowed[r.Path] = append(allowed[r.Path], methods...)
 		m.Handle(r.Path, s.handle(r)).Methods(methods...)
 	}
@@ -101,13 +127,15 @@ func (s *Server) mux(routes []Route) http.Handler {
 	return m
 }
 
-// handle puts the key, the gate and the payload limit before a route.
+// handle puts the key, the gate and the limit of the body before a route.
 func (s *Server) handle(route Route) http.Handler {
+	limit := route.BodyLimit
+	if limit == 0 {
+		limit = int64(s.options.Config.PayloadLimit)
+	}
 	return http.HandlerFunc(func(w http.ResponseWriter, r *http.Request) {
-		if !route.Open {
-			if !s.keys.allow(r) {
-				w.Header().Set("WWW-Authenticate", "Bearer")
-				w.WriteHeader(http.StatusUnauthorized)
+		if route.Scope != Open {
+			if !s.admit(w, r, route.Scope) {
 				return
 			}
 			if !s.gate.enter() {
@@ -116,12 +144,35 @@ func (s *Server) handle(route Route) http.Handler {
 			}
 			defer s.gate.leave()
 		}
-		r.Body = http.MaxBytesReader(w, r.Body, int64(s.options.Config.PayloadLimit))
+		for name, value := range mux.Vars(r) {
+			r.SetPathValue(name, value)
+		}
+		r.Body = http.MaxBytesReader(w, r.Body, limit)
 		if err := route.Handle(w, r); err != nil {
 			Note(r.Context(), err)
 			WriteError(w, err)
 		}
 	})
+}
+
+// admit says whether the key of r opens the scope, and replies when it does not.
+func (s *Server) admit(w http.ResponseWriter, r *http.Request, scope Scope) bool {
+	refused := error(nil)
+	switch {
+	case scope == Keyed && (len(s.keys) == 0 || s.keys.match(r)), scope == Admin && s.admin.match(r):
+		return true
+	case scope == Admin && len(s.admin) == 0:
+		refused = ErrAdminOff
+	case scope == Admin && s.keys.match(r):
+		refused = ErrNotAdmin
+	default:
+		w.Header().Set("WWW-Authenticate", "Bearer")
+		w.WriteHeader(http.StatusUnauthorized)
+		return false
+	}
+	Note(r.Context(), refused)
+	WriteError(w, refused)
+	return false
 }
 
 // health replies 200 with no body, or 503.

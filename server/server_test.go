@@ -11,6 +11,7 @@ import (
 	"net"
 	"net/http"
 	"net/http/httptest"
+	"strconv"
 	"strings"
 	"testing"
 	"testing/synctest"
@@ -76,13 +77,16 @@ func TestErrorTable(t *testing.T) {
 		{llm.ErrOverloaded, 429, `{"error":"Model is overloaded","error_type":"overloaded"}`},
 		{llm.ErrDraining, 503, `{"error":"Server is shutting down","error_type":"draining"}`},
 		{fmt.Errorf("%w: nan", llm.ErrBackend), 424, `{"error":"Request failed during generation: forward pass failed: nan","error_type":"generation"}`},
-		{llm.ErrPlugin, 424, `{"error":"Request failed during generation: plugin failed","error_type":"generation"}`},
+		{fmt.Errorf("%w: dry: tgi_process: trap: unreachable", llm.ErrPlugin), 424, `{"error":"Request failed during generation: plugin failed: dry: tgi_process: trap: unreachable","error_type":"plugin"}`},
 		{llm.ErrClosed, 424, `{"error":"Request failed during generation: engine closed","error_type":"generation"}`},
 		{generate.ErrIncomplete, 500, `{"error":"Incomplete generation","error_type":"incomplete_generation"}`},
 		{server.ErrIncompleteStream, 500, `{"error":"Incomplete generation stream","error_type":"incomplete_generation_stream"}`},
 		{server.ErrUnhealthy, 503, `{"error":"unhealthy","error_type":"healthcheck"}`},
 		{server.ErrTooLarge, 413, `{"error":"Failed to buffer the request body: length limit exceeded","error_type":"payload_too_large"}`},
 		{server.ErrMediaType, 415, "{\"error\":\"Expected request with `Content-Type: application/json`\",\"error_type\":\"unsupported_media_type\"}"},
+		{fmt.Errorf("%w: \"x\"", server.ErrNotFound), 404, `{"error":"no such plugin: \"x\"","error_type":"not_found"}`},
+		{server.ErrConfigured, 409, `{"error":"the plugin is not an uploaded one","error_type":"conflict"}`},
+		{fmt.Errorf("%w: no export", server.ErrRefused), 422, `{"error":"refused: no export","error_type":"plugin"}`},
 		{errors.New("secret detail"), 500, `{"error":"Internal server error","error_type":"internal"}`},
 	} {
 		rec := httptest.NewRecorder()
@@ -144,6 +148,101 @@ func TestKeys(t *testing.T) {
 	}
 }
 
+// scoped is an API with one route of each scope.
+type scoped struct{}
+
+func (scoped) Routes() []server.Route {
+	say := func(w http.ResponseWriter, r *http.Request) error {
+		server.WriteJSON(w, []byte(r.PathValue("what")))
+		return nil
+	}
+	size := func(w http.ResponseWriter, r *http.Request) error {
+		body, err := io.ReadAll(r.Body)
+		if err != nil {
+			return server.ErrTooLarge
+		}
+		server.WriteJSON(w, []byte(strconv.Itoa(len(body))))
+		return nil
+	}
+	return []server.Route{
+		{Method: http.MethodGet, Path: "/open", Scope: server.Open, Handle: say},
+		{Method: http.MethodGet, Path: "/keyed", Handle: say},
+		{Method: http.MethodGet, Path: "/admin/{what}", Scope: server.Admin, Handle: say},
+		{Method: http.MethodPut, Path: "/admin/size", Scope: server.Admin, BodyLimit: 20, Handle: size},
+		{Method: http.MethodPut, Path: "/size", Scope: server.Open, Handle: size},
+	}
+}
+
+func TestScopes(t *testing.T) {
+	const off = `{"error":"the routes below /admin are switched off: server.admin_keys is empty","error_type":"forbidden"}`
+	const user = `{"error":"the routes below /admin need one of server.admin_keys, given one of server.api_keys","error_type":"forbidden"}`
+	for _, c := range []struct {
+		keys, admin []string
+		path, token string
+		status      int
+		body        string
+	}{
+		{nil, nil, "/admin/x", "", 403, off},
+		{nil, nil, "/admin/x", "a", 403, off},
+		{[]string{"k"}, nil, "/admin/x", "k", 403, off},
+		{nil, nil, "/keyed", "", 200, ""},
+		{nil, []string{"a"}, "/keyed", "", 200, ""},
+		{nil, []string{"a"}, "/admin/x", "", 401, ""},
+		{nil, []string{"a"}, "/admin/x", "b", 401, ""},
+		{nil, []string{"a", "b"}, "/admin/x", "b", 200, "x"},
+		{[]string{"k"}, []string{"a"}, "/admin/x", "", 401, ""},
+		{[]string{"k"}, []string{"a"}, "/admin/x", "k", 403, user},
+		{[]string{"k"}, []string{"a"}, "/admin/x", "a", 200, "x"},
+		{[]string{"k"}, []string{"a"}, "/keyed", "a", 401, ""},
+		{[]string{"k"}, []string{"a"}, "/keyed", "k", 200, ""},
+		{[]string{"k"}, []string{"a"}, "/open", "", 200, ""},
+	} {
+		s := newServer(nil, func(o *server.Options) {
+			o.Config.APIKeys, o.Config.AdminKeys, o.APIs = c.keys, c.admin, []server.API{scoped{}}
+		})
+		rec := ask(s, "GET", c.path, "", "Authorization", "Bearer "+c.token)
+		if rec.Code != c.status || rec.Body.String() != c.body || (rec.Code == 401) != (rec.Header().Get("WWW-Authenticate") == "Bearer") {
+			t.Errorf("keys %q, admin keys %q, %s with %q\n got %d %s %v\nwant %d %s", c.keys, c.admin, c.path, c.token, rec.Code, rec.Body, rec.Header(), c.status, c.body)
+		}
+	}
+}
+
+// TestBodyLimits: a route may have a limit of its own, on both sides of the
+// server's.
+func TestBodyLimits(t *testing.T) {
+	s := newServer(nil, func(o *server.Options) {
+		o.Config.PayloadLimit, o.Config.AdminKeys, o.APIs = 10, []string{"a"}, []server.API{scoped{}}
+	})
+	for _, c := range []struct {
+		path         string
+		size, status int
+	}{{"/size", 10, 200}, {"/size", 11, 413}, {"/admin/size", 20, 200}, {"/admin/size", 21, 413}} {
+		if rec := ask(s, "PUT", c.path, strings.Repeat("x", c.size), "Authorization", "Bearer a"); rec.Code != c.status {
+			t.Errorf("%s with %d bytes: got %d, want %d", c.path, c.size, rec.Code, c.status)
+		}
+	}
+}
+
+// TestMisplacedScope: a route below /admin that is not an admin's would be open
+// to pages of other origins and to every key.
+func TestMisplacedScope(t *testing.T) {
+	for _, r := range []server.Route{{Path: "/admin/x", Scope: server.Keyed}, {Path: "/admin/x", Scope: server.Open}, {Path: "/x", Scope: server.Admin}} {
+		func() {
+			defer func() {
+				if recover() == nil {
+					t.Errorf("%s was served with scope %d", r.Path, r.Scope)
+				}
+			}()
+			newServer(nil, func(o *server.Options) { o.APIs = []server.API{list{r}} })
+		}()
+	}
+}
+
+// list is an API made of routes.
+type list []server.Route
+
+func (l list) Routes() []server.Route { return l }
+
 func TestHealth(t *testing.T) {
 	var sick error
 	s := newServer(nil, func(o *server.Options) { o.Healthy = func() error { return sick } })
@@ -187,6 +286,18 @@ func TestCrossOrigin(t *testing.T) {
 		h := rec.Header()
 		if rec.Code != 200 || h.Get("Access-Control-Allow-Origin") != want || h.Get("Vary") != "Origin" || !strings.Contains(h.Get("Access-Control-Allow-Headers"), "authorization") {
 			t.Errorf("%s: %d %v", origin, rec.Code, h)
+		}
+	}
+	admin := newServer(nil, func(o *server.Options) { o.APIs, o.Config.AdminKeys = []server.API{scoped{}}, []string{"a"} })
+	for _, method := range []string{"GET", "OPTIONS"} {
+		rec := ask(admin, method, "/admin/x", "", "Origin", "https://a", "Access-Control-Request-Method", "GET", "Authorization", "Bearer a")
+		for name := range rec.Header() {
+			if strings.HasPrefix(name, "Access-Control-") {
+				t.Errorf("%s of an admin route has %s", method, name)
+			}
+		}
+		if method == "OPTIONS" && rec.Code != 405 {
+			t.Errorf("the preflight of an admin route: %d", rec.Code)
 		}
 	}
 	if rec := ask(some, "OPTIONS", "/echo", ""); rec.Code != 405 {

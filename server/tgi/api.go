@@ -2,6 +2,7 @@ package tgi
 
 import (
 	"net/http"
+	"slices"
 	"strconv"
 	"time"
 	"unicode/utf8"
@@ -16,6 +17,8 @@ type Options struct {
 	Service *generate.Service
 	// Info is served under /info.
 	Info Info
+	// Plugins, when set, returns those that /info lists.
+	Plugins func() []server.Plugin
 	// ComputeType is the value of the header x-compute-type.
 	ComputeType string
 }
@@ -23,7 +26,7 @@ type Options struct {
 // API is TGI's native dialect.
 type API struct {
 	options Options
-	info    []byte
+	info    []byte // without its last brace
 }
 
 // New returns the API.
@@ -36,7 +39,7 @@ func (a *API) Routes() []server.Route {
 		{Method: http.MethodPost, Path: "/generate", Handle: a.generate},
 		{Method: http.MethodPost, Path: "/generate_stream", Handle: a.generateStream},
 		{Method: http.MethodPost, Path: "/tokenize", Handle: a.tokenize},
-		{Method: http.MethodGet, Path: "/info", Open: true, Handle: a.serveInfo},
+		{Method: http.MethodGet, Path: "/info", Scope: server.Open, Handle: a.serveInfo},
 	}
 }
 
@@ -88,7 +91,13 @@ func (a *API) tokenize(w http.ResponseWriter, r *http.Request) error {
 }
 
 func (a *API) serveInfo(w http.ResponseWriter, _ *http.Request) error {
-	server.WriteJSON(w, a.info)
+	info := slices.Clip(a.info)
+	if a.options.Plugins != nil {
+		if plugins := a.options.Plugins(); len(plugins) > 0 {
+			info = appendList(append(info, `,"plugins":`...), plugins, appendPlugin)
+		}
+	}
+	server.WriteJSON(w, append(info, '}'))
 	return nil
 }
 

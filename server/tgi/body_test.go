@@ -9,6 +9,7 @@ import (
 	"testing"
 	"unicode/utf8"
 
+	"tgi/server"
 	"tgi/server/generate"
 	"tgi/server/generate/generatetest"
 )
@@ -49,6 +50,24 @@ func TestDecodeBody(t *testing.T) {
 	}
 }
 
+// TestDecodePlugins: parameters reach the plugin as they were written.
+func TestDecodePlugins(t *testing.T) {
+	for text, want := range map[string][]generate.PluginCall{
+		`null`:           nil,
+		`[]`:             nil,
+		`[{"name":"a"}]`: {{Name: "a"}},
+		`[{"params":null,"name":"\u0061"},{"name":"a","params":{}}]`: {{Name: "a"}, {Name: "a", Params: []byte(`{}`)}},
+		"[ {\"name\":\"b\",\n\"params\" : { \"n\": 1.50, \"n\":[{\"}\":\"\\u0000\"}] } } ]": {
+			{Name: "b", Params: []byte(`{ "n": 1.50, "n":[{"}":"\u0000"}] }`)},
+		},
+	} {
+		b, err := decodeBody([]byte(`{"inputs":"x","parameters":{"plugins":`+text+`}}`), false)
+		if err != nil || !reflect.DeepEqual(b.draft.Plugins, want) {
+			t.Errorf("%s\n got %q, %v\nwant %q", text, b.draft.Plugins, err, want)
+		}
+	}
+}
+
 func ptr[T any](v T) *T { return &v }
 
 // TestParametersQuirk: absent parameters sample, empty ones do not.
@@ -78,6 +97,15 @@ func TestRefusedBodies(t *testing.T) {
 		{`{"inputs":"x","parameters":{"logit_bias":{"x":1}}}`, 422, unfit + "parameters.logit_bias.x: invalid value: key, expected a token id at line 1 column 46"},
 		{`{"inputs":"x","parameters":{"logit_bias":[1]}}`, 422, unfit + "parameters.logit_bias: invalid type: sequence, expected a map from token ids to numbers at line 1 column 41"},
 		{`{"inputs":"x","parameters":{"adapter_id":5}}`, 422, unfit + "parameters.adapter_id: invalid type: integer `5`, expected a string at line 1 column 42"},
+		{`{"inputs":"x","parameters":{"plugins":{}}}`, 422, unfit + "parameters.plugins: invalid type: map, expected a sequence at line 1 column 38"},
+		{`{"inputs":"x","parameters":{"plugins":["a"]}}`, 422, unfit + `parameters.plugins[0]: invalid type: string "a", expected struct PluginCall at line 1 column 42`},
+		{`{"inputs":"x","parameters":{"plugins":[{"name":"a"},{}]}}`, 422, unfit + "parameters.plugins[1]: missing field `name` at line 1 column 54"},
+		{`{"inputs":"x","parameters":{"plugins":[{"name":7}]}}`, 422, unfit + "parameters.plugins[0].name: invalid type: integer `7`, expected a string at line 1 column 48"},
+		{`{"inputs":"x","parameters":{"plugins":[{"name":"a","name":"b"}]}}`, 422, unfit + "parameters.plugins[0]: duplicate field `name` at line 1 column 57"},
+		{`{"inputs":"x","parameters":{"plugins":[{"name":"a","parms":{}}]}}`, 422, unfit + "parameters.plugins[0]: unknown field `parms`, expected `name` or `params` at line 1 column 58"},
+		{`{"inputs":"x","parameters":{"plugins":[{"name":"a","params":[]}]}}`, 422, unfit + "parameters.plugins[0].params: invalid type: sequence, expected a map at line 1 column 60"},
+		{`{"inputs":"x","parameters":{"plugins":[{"name":"a","params":{"n":01}}]}}`, 400, "Failed to parse the request body as JSON: parameters.plugins[0].params: invalid number at line 1 column 67"},
+		{`{"inputs":"x","parameters":{"plugins":[{"name":"a"}]}}`, 422, "Input validation error: plugin `a` is not installed"},
 		{`{"inputs":"x","parameters":{"top_k":-1}}`, 422, "Input validation error: `top_k` must be strictly positive"},
 		{`{"inputs":"x","parameters":{"best_of":0,"top_p":1.0}}`, 422, "Input validation error: `top_p` must be > 0.0 and < 1.0"},
 		{`{"inputs":"","parameters":{"grammar":{"type":"regex","value":"a"}}}`, 422, "Input validation error: `inputs` cannot be empty"},
@@ -110,10 +138,14 @@ func FuzzGenerateBody(f *testing.F) {
 		`{"inputs":"\ud83d\ude00","parameters":{"decoder_input_details":true,"return_full_text":true,"stop":["\u0000"]},"stream":true}`,
 		`{"inputs":"a","parameters":{"logit_bias":{"1":1e38},"temperature":1e-45,"seed":0,"truncate":1}}`,
 		`{"inputs":"a","inputs":"b"}`, `[[[[`, `{"inputs":"` + "\xff" + `"}`, `{"inputs":"a","parameters":{"max_new_tokens":1e3}}`,
+		`{"inputs":"a","parameters":{"details":true,"plugins":[{"name":"a","params":{"n":[1,{"x":null}]}},{"name":"\u0000"}]}}`,
+		`{"inputs":"a","parameters":{"plugins":[{"name":"a","params":{"refuse":"` + "\xff" + `"}}]}}`,
 	} {
 		f.Add(s)
 	}
-	s := newServer(&generatetest.Engine{})
+	s := newPlugged(&generatetest.Engine{}, &plugins{
+		installed: []server.Plugin{{Name: "a"}}, skips: []generate.Skip{{Plugin: "a", Reason: "bytes \xff and \x00"}},
+	})
 	f.Fuzz(func(t *testing.T, text string) {
 		for _, path := range []string{"/generate", "/generate_stream", "/", "/tokenize"} {
 			r := httptest.NewRequest(http.MethodPost, path, strings.NewReader(text))

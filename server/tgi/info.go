@@ -3,6 +3,7 @@ package tgi
 import (
 	"strconv"
 
+	"tgi/server"
 	"tgi/server/config"
 	"tgi/server/wire"
 )
@@ -17,7 +18,8 @@ type Info struct {
 	Version, SHA string
 }
 
-// append writes Info with the fields of every version of TGI that clients read.
+// append writes Info with the fields of every version of TGI that clients read,
+// and after them what TGI has no word for; it leaves the object open.
 func (i *Info) append(b []byte) []byte {
 	l := &i.Limits
 	b = wire.AppendString(append(b, `{"model_id":`...), i.ModelID)
@@ -39,7 +41,18 @@ func (i *Info) append(b []byte) []byte {
 	b = append(b, `,"router":"text-generation-router"`...)
 	b = wire.AppendString(append(b, `,"version":`...), i.Version)
 	b = appendNullable(append(b, `,"sha":`...), i.SHA)
-	return append(b, `,"docker_label":null}`...)
+	return append(b, `,"docker_label":null`...)
+}
+
+// appendPlugin writes what everybody may know of a plugin.
+func appendPlugin(b []byte, p *server.Plugin) []byte {
+	b = wire.AppendString(append(b, `{"name":`...), p.Name)
+	b = wire.AppendString(append(b, `,"version":`...), p.Version)
+	b = wire.AppendString(append(b, `,"sha256":`...), p.SHA256)
+	b = wire.AppendString(append(b, `,"state":`...), p.State)
+	b = appendList(append(b, `,"kinds":`...), p.Kinds, func(b []byte, kind *string) []byte { return wire.AppendString(b, *kind) })
+	b = wire.AppendString(append(b, `,"apply":`...), p.Apply)
+	return append(b, '}')
 }
 
 func appendInt(b []byte, name string, n int) []byte {

@@ -35,7 +35,7 @@ func decodeBody(text []byte, compat bool) (*body, error) {
 }
 
 // parameters reads GenerateParameters: TGI's, then min_p, presence_penalty,
-// logit_bias and ignore_eos, which TGI does not know.
+// logit_bias, ignore_eos and plugins, which TGI does not know.
 func (b *body) parameters(r *wire.Reader) error {
 	d := &b.draft
 	d.DoSample = false
@@ -63,6 +63,7 @@ func (b *body) parameters(r *wire.Reader) error {
 		{Name: "presence_penalty", Read: wire.Optional(&d.PresencePenalty, (*wire.Reader).Float32)},
 		{Name: "logit_bias", Read: biases(&d.LogitBias)},
 		{Name: "ignore_eos", Read: wire.Into(&d.IgnoreEOS, (*wire.Reader).Bool)},
+		{Name: "plugins", Read: calls(&d.Plugins)},
 	})
 }
 
@@ -91,6 +92,31 @@ func biases(dst *map[uint32]float32) func(*wire.Reader) error {
 				return r.Refuse("invalid value: key, expected a token id")
 			}
 			(*dst)[uint32(id)], err = r.Float32()
+			return err
+		})
+	}
+}
+
+// calls reads an array of plugins to use, or null. Their parameters stay as
+// they were written: only the plugin knows what they mean.
+func calls(dst *[]generate.PluginCall) func(*wire.Reader) error {
+	return func(r *wire.Reader) error {
+		if none, err := r.Null(); none || err != nil {
+			return err
+		}
+		return r.Array(func(int) error {
+			var c generate.PluginCall
+			err := r.StrictObject("struct PluginCall", []wire.Field{
+				{Name: "name", Required: true, Read: wire.Into(&c.Name, (*wire.Reader).String)},
+				{Name: "params", Read: func(r *wire.Reader) (err error) {
+					if none, err := r.Null(); none || err != nil {
+						return err
+					}
+					c.Params, err = r.RawObject()
+					return err
+				}},
+			})
+			*dst = append(*dst, c)
 			return err
 		})
 	}

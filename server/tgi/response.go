@@ -83,7 +83,7 @@ func (a *answer) append(b []byte) []byte {
 		if len(a.result.Others) > 0 {
 			b = appendList(append(b, `,"best_of_sequences":`...), a.result.Others, a.appendOther)
 		}
-		b = append(appendTops(b, best.Top), '}')
+		b = append(appendSkips(appendTops(b, best.Top), a.result.Skipped), '}')
 	}
 	return append(b, '}')
 }
@@ -109,6 +109,18 @@ func appendTops(b []byte, tops [][]generate.Token) []byte {
 	return appendList(append(b, `,"top_tokens":`...), tops, appendTokens)
 }
 
+// appendSkips writes plugins, which failed and were passed over, unless there
+// are none: TGI's details end before it.
+func appendSkips(b []byte, skips []generate.Skip) []byte {
+	if len(skips) == 0 {
+		return b
+	}
+	return appendList(append(b, `,"plugins":`...), skips, func(b []byte, s *generate.Skip) []byte {
+		b = wire.AppendString(append(b, `{"name":`...), s.Plugin)
+		return append(wire.AppendString(append(b, `,"error":`...), s.Reason), '}')
+	})
+}
+
 // delta is what one event of a stream is made of.
 type delta struct {
 	index   int
@@ -116,6 +128,8 @@ type delta struct {
 	sampled bool
 	details bool
 	prompt  string
+	// skipped is what the last event tells of plugins.
+	skipped []generate.Skip
 }
 
 // append writes StreamResponse.
@@ -136,5 +150,5 @@ func (d *delta) append(b []byte) []byte {
 	}
 	b = appendEnd(append(b, `,"details":{`...), e.Finish, d.sampled)
 	b = strconv.AppendInt(append(b, `,"input_length":`...), int64(e.Finish.Prompt), 10)
-	return append(b, `}}`...)
+	return append(appendSkips(b, d.skipped), `}}`...)
 }

@@ -50,6 +50,9 @@ func pump(ctx context.Context, events *server.Events, run *generate.Run, b *body
 		}
 		d.index++
 		d.event = &e
+		if e.Finish != nil {
+			d.skipped = run.Skipped()
+		}
 		line = d.append(line[:0])
 		if err := events.Data(line); err != nil {
 			return err

@@ -2,6 +2,7 @@ package tgi
 
 import (
 	"bufio"
+	"context"
 	"fmt"
 	"io"
 	"log/slog"
@@ -9,11 +10,13 @@ import (
 	"net/http/httptest"
 	"os"
 	"path/filepath"
+	"slices"
 	"strings"
 	"testing"
 
 	"tgi/runtime/engine"
 	"tgi/runtime/llm"
+	"tgi/runtime/sample"
 	"tgi/server"
 	"tgi/server/config"
 	"tgi/server/generate"
@@ -22,12 +25,23 @@ import (
 
 // newServer returns a server with this API over e.
 func newServer(e *generatetest.Engine, change ...func(*generate.Limits, *config.Config)) *server.Server {
+	return newPlugged(e, nil, change...)
+}
+
+// newPlugged is newServer with plugins; nil is a server that has no plugins.
+func newPlugged(e *generatetest.Engine, p *plugins, change ...func(*generate.Limits, *config.Config)) *server.Server {
 	l, c := generatetest.Limits(), config.Default()
 	for _, f := range change {
 		f(&l, &c)
 	}
+	service := generate.New(e, generatetest.Words{}, l, nil)
+	var list func() []server.Plugin
+	if p != nil {
+		service.WithPlugins(p)
+		list = func() []server.Plugin { return p.installed }
+	}
 	api := New(Options{
-		Service: generate.New(e, generatetest.Words{}, l, nil), ComputeType: "cpu+optimized",
+		Service: service, ComputeType: "cpu+optimized", Plugins: list,
 		Info: Info{
 			ModelID: "demo", ModelDType: "int4", DeviceType: "cpu", Version: "1.2.3",
 			Limits: config.Limits{
@@ -47,6 +61,9 @@ func newServer(e *generatetest.Engine, change ...func(*generate.Limits, *config.
 //	end REASON        ends a sequence; the next one follows
 //	prefill ID "text" LOGPROB
 //	break TEXT        ends the stream with an error of the backend, or early when empty
+//	fault TEXT        ends the stream with an error of a plugin
+//	plugin NAME       is installed
+//	skip NAME TEXT    fails and is passed over
 type script struct {
 	prefill []generate.PromptToken
 	seqs    [][]generate.Token
@@ -54,6 +71,43 @@ type script struct {
 	ends    []llm.Reason
 	broken  error
 	early   bool
+	plugins *plugins
+}
+
+// plugins are stubs that know names, refuse parameters that say so, and tell
+// which were skipped once their sequence began.
+type plugins struct {
+	installed []server.Plugin
+	skips     []generate.Skip
+	began     bool
+}
+
+func (p *plugins) Bind(_ context.Context, calls []generate.PluginCall) (generate.BoundPlugins, error) {
+	for _, c := range calls {
+		if !slices.ContainsFunc(p.installed, func(i server.Plugin) bool { return i.Name == c.Name }) {
+			return nil, &generate.Invalid{Msg: "plugin `" + c.Name + "` is not installed"}
+		}
+		if strings.Contains(string(c.Params), "refuse") {
+			return nil, &generate.Invalid{Msg: "plugin `" + c.Name + "`: params " + string(c.Params)}
+		}
+	}
+	if len(calls) == 0 {
+		return nil, nil
+	}
+	return p, nil
+}
+
+func (p *plugins) Begin([]llm.Token, int, uint64, int) error {
+	p.began = true
+	return nil
+}
+func (p *plugins) Sequence(int) sample.Plugins { return sample.Plugins{} }
+func (p *plugins) Close()                      {}
+func (p *plugins) Skipped() []generate.Skip {
+	if !p.began {
+		return nil
+	}
+	return p.skips
 }
 
 func (s *script) read(t *testing.T, line string) {
@@ -85,6 +139,20 @@ func (s *script) read(t *testing.T, line string) {
 		if rest != "" {
 			s.broken = fmt.Errorf("%w: %s", llm.ErrBackend, rest)
 		}
+	case "fault":
+		s.early, s.broken = true, fmt.Errorf("%w: %s", llm.ErrPlugin, rest)
+	case "plugin", "skip":
+		if s.plugins == nil {
+			s.plugins = &plugins{}
+		}
+		name, reason, _ := strings.Cut(rest, " ")
+		if verb == "skip" {
+			s.plugins.skips = append(s.plugins.skips, generate.Skip{Plugin: name, Reason: reason})
+			break
+		}
+		s.plugins.installed = append(s.plugins.installed, server.Plugin{
+			Name: name, Version: "1.2", SHA256: "ab12", State: server.PluginReady, Kinds: []string{"logits", "sampler"}, Apply: config.ApplyRequest,
+		})
 	default:
 		t.Fatalf("script: %s", line)
 	}
@@ -158,7 +226,7 @@ func TestTranscripts(t *testing.T) {
 			req := httptest.NewRequest(method, path, strings.NewReader(lines.Text()))
 			req.Header = header
 			rec := httptest.NewRecorder()
-			newServer(&generatetest.Engine{Script: s.play, Break: s.broken}).ServeHTTP(rec, req)
+			newPlugged(&generatetest.Engine{Script: s.play, Break: s.broken}, s.plugins).ServeHTTP(rec, req)
 			if got := show(rec, want); got != want {
 				t.Errorf("got\n%s\nwant\n%s", got, want)
 			}

@@ -90,6 +90,39 @@ type Field struct {
 // calls it, such as "struct GenerateRequest". Unknown members are skipped,
 // a known one that comes twice is an error.
 func (r *Reader) Object(want string, fields []Field) error {
+	return r.object(want, fields, func(key string) error {
+		if err := r.colon(); err != nil {
+			return err
+		}
+		return under(r.Skip(), key)
+	})
+}
+
+// StrictObject is Object, but unknown members are errors.
+func (r *Reader) StrictObject(want string, fields []Field) error {
+	return r.object(want, fields, func(key string) error {
+		return r.data("unknown field `" + shorten(key) + "`, expected " + choice(fields))
+	})
+}
+
+// choice lists the names of fields as serde does.
+func choice(fields []Field) string {
+	names := make([]string, len(fields))
+	for i := range fields {
+		names[i] = "`" + fields[i].Name + "`"
+	}
+	switch len(names) {
+	case 1:
+		return names[0]
+	case 2:
+		return names[0] + " or " + names[1]
+	}
+	return "one of " + strings.Join(names, ", ")
+}
+
+// object reads an object. unknown is called for members that fields does not
+// have, with the cursor before the colon.
+func (r *Reader) object(want string, fields []Field, unknown func(key string) error) error {
 	if c, ok := r.peek(); !ok {
 		return r.syntax("EOF while parsing a value")
 	} else if c != '{' {
@@ -110,10 +143,7 @@ func (r *Reader) Object(want string, fields []Field) error {
 			}
 			return under(fields[i].Read(r), key)
 		}
-		if err := r.colon(); err != nil {
-			return err
-		}
-		return under(r.Skip(), key)
+		return unknown(key)
 	})
 	if err != nil {
 		return err
@@ -335,12 +365,16 @@ func (r *Reader) mismatch(want string) error {
 const maxQuoted = 64
 
 func quote(s string) string {
-	if len(s) > maxQuoted {
-		cut := maxQuoted
-		for !utf8.RuneStart(s[cut]) {
-			cut--
-		}
-		s = s[:cut] + "…"
+	return strconv.Quote(strings.ToValidUTF8(shorten(s), "\uFFFD"))
+}
+
+func shorten(s string) string {
+	if len(s) <= maxQuoted {
+		return s
 	}
-	return strconv.Quote(strings.ToValidUTF8(s, "\uFFFD"))
+	cut := maxQuoted
+	for !utf8.RuneStart(s[cut]) {
+		cut--
+	}
+	return s[:cut] + "…"
 }

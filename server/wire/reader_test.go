@@ -128,6 +128,62 @@ func TestAccepted(t *testing.T) {
 	}
 }
 
+func TestStrictObject(t *testing.T) {
+	var n uint64
+	fields := []Field{{Name: "a", Read: Into(&n, (*Reader).Uint64)}, {Name: "b", Read: (*Reader).Skip}, {Name: "c", Read: (*Reader).Skip}}
+	for _, c := range []struct {
+		fields int
+		body   string
+		want   string
+	}{
+		{3, `{"a":1,"b":[]}`, ""},
+		{3, `{}`, ""},
+		{1, `{"a":1,"b":[]}`, "unknown field `b`, expected `a` at line 1 column 10"},
+		{2, `{"d":1}`, "unknown field `d`, expected `a` or `b` at line 1 column 4"},
+		{3, `{"d" 1`, "unknown field `d`, expected one of `a`, `b`, `c` at line 1 column 4"},
+		{3, `{"a":1,"a":2}`, "duplicate field `a` at line 1 column 10"},
+		{1, `{"` + strings.Repeat("é", 50) + `":1}`, "unknown field `" + strings.Repeat("é", 32) + "…`, expected `a` at line 1 column 103"},
+	} {
+		err := Decode([]byte(c.body), func(r *Reader) error { return r.StrictObject("struct S", fields[:c.fields]) })
+		if err == nil != (c.want == "") || err != nil && err.Error() != c.want {
+			t.Errorf("%s\n got %v\nwant %s", c.body, err, c.want)
+		}
+	}
+}
+
+func TestRawObject(t *testing.T) {
+	for _, c := range []struct{ body, want, err string }{
+		{` {"a": [1, {"b" : "}"}]} `, `{"a": [1, {"b" : "}"}]}`, ""},
+		{`{}`, `{}`, ""},
+		{`[]`, "", "invalid type: sequence, expected a map at line 1 column 0"},
+		{`null`, "", "invalid type: null, expected a map at line 1 column 4"},
+		{``, "", "EOF while parsing a value at line 1 column 0"},
+		{`{"a":1`, "", "EOF while parsing an object at line 1 column 6"},
+		{`{"a":"` + "\xff" + `"}`, "", "invalid unicode code point at line 1 column 7"},
+		{strings.Repeat(`{"a":`, 200), "", "recursion limit exceeded at line 1 column 636"},
+	} {
+		var got []byte
+		err := Decode([]byte(c.body), Into(&got, (*Reader).RawObject))
+		if err == nil != (c.err == "") || err != nil && err.Error() != c.err || err == nil && string(got) != c.want {
+			t.Errorf("%s\n got %s, %v\nwant %s%s", c.body, got, err, c.want, c.err)
+		}
+	}
+	body := []byte(`[{"a":1},{}]`)
+	var all [][]byte
+	if err := Decode(body, func(r *Reader) error {
+		return r.Array(func(int) error {
+			b, err := r.RawObject()
+			all = append(all, b)
+			return err
+		})
+	}); err != nil {
+		t.Fatal(err)
+	}
+	if _ = append(all[0], "overwritten"...); string(all[1]) != "{}" {
+		t.Errorf("appending to one object changed the next: %s", all[1])
+	}
+}
+
 func TestAppendFloat32(t *testing.T) {
 	for _, c := range []struct {
 		f    float32

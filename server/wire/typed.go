@@ -38,6 +38,17 @@ func (r *Reader) String() (string, error) {
 	return r.text()
 }
 
+// RawObject reads an object of any shape and returns its bytes, a view of the
+// body.
+func (r *Reader) RawObject() ([]byte, error) {
+	if c, ok := r.peek(); !ok || c != '{' {
+		return nil, r.mismatch("a map")
+	}
+	start := r.at
+	err := r.Skip()
+	return r.buf[start:r.at:r.at], err
+}
+
 // Strings reads an array of strings, never nil.
 func (r *Reader) Strings() ([]string, error) {
 	out := []string{}

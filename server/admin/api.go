@@ -1,0 +1,199 @@
+package admin
+
+import (
+	"bytes"
+	"context"
+	"encoding/json"
+	"errors"
+	"fmt"
+	"io"
+	"mime"
+	"net/http"
+	"strings"
+
+	"tgi/server"
+)
+
+// Plugins are what the routes act on. It is safe for concurrent use.
+type Plugins interface {
+	// List returns all plugins, by name.
+	List() []server.Plugin
+	// Get returns one of them, and whether it is there.
+	Get(name string) (server.Plugin, bool)
+	// Put loads a module under name, in place of one that was uploaded before;
+	// name and settings are within their bounds. It owns wasm. Errors wrap
+	// server.ErrRefused with why, after which what was there serves on, or
+	// server.ErrConfigured.
+	Put(ctx context.Context, name string, wasm []byte, s Settings) (server.Plugin, error)
+	// Delete removes a plugin that was uploaded; requests that run with it
+	// finish. Errors wrap server.ErrNotFound or server.ErrConfigured.
+	Delete(ctx context.Context, name string) error
+	// Reload reads the settings again and loads what changed. An error wraps
+	// server.ErrRefused and means that nothing was done.
+	Reload(ctx context.Context) (Report, error)
+}
+
+// Report is what came of a reload. Lists hold names in order.
+type Report struct {
+	// Loaded are new or replaced, Removed are gone.
+	Loaded  []string `json:"loaded"`
+	Removed []string `json:"removed"`
+	// Failed could not be loaded; what was there serves on.
+	Failed []Failure `json:"failed"`
+	// Restart are the settings that changed and wait for a restart.
+	Restart []string `json:"restart"`
+}
+
+// Failure is a plugin that could not be loaded.
+type Failure struct {
+	Name  string `json:"name"`
+	Error string `json:"error"`
+}
+
+// Options of an API.
+type Options struct {
+	// Plugins are what the routes act on.
+	Plugins Plugins
+	// UploadLimit bounds a module, in bytes.
+	UploadLimit int64
+}
+
+// API is the admin routes.
+type API struct{ options Options }
+
+// New returns the API.
+func New(o Options) *API { return &API{o} }
+
+// Routes implements server.API.
+func (a *API) Routes() []server.Route {
+	const plugins, one = server.AdminPath + "plugins", server.AdminPath + "plugins/{name}"
+	return []server.Route{
+		{Method: http.MethodGet, Path: plugins, Scope: server.Admin, Handle: a.list},
+		{Method: http.MethodGet, Path: one, Scope: server.Admin, Handle: a.get},
+		{Method: http.MethodPut, Path: one, Scope: server.Admin, BodyLimit: a.options.UploadLimit, Handle: a.put},
+		{Method: http.MethodDelete, Path: one, Scope: server.Admin, Handle: a.delete},
+		{Method: http.MethodPost, Path: server.AdminPath + "reload", Scope: server.Admin, Handle: a.reload},
+	}
+}
+
+func (a *API) list(w http.ResponseWriter, _ *http.Request) error {
+	plugins := []server.Plugin{}
+	for _, p := range a.options.Plugins.List() {
+		plugins = append(plugins, shown(p))
+	}
+	return reply(w, http.StatusOK, map[string][]server.Plugin{"plugins": plugins})
+}
+
+func (a *API) get(w http.ResponseWriter, r *http.Request) error {
+	name := r.PathValue("name")
+	p, ok := a.options.Plugins.Get(name)
+	if !ok {
+		return fmt.Errorf("%w: %.64q", server.ErrNotFound, name)
+	}
+	return reply(w, http.StatusOK, shown(p))
+}
+
+func (a *API) put(w http.ResponseWriter, r *http.Request) error {
+	name := r.PathValue("name")
+	s, err := readSettings(name, r.URL.RawQuery)
+	if err != nil {
+		return err
+	}
+	wasm, err := a.readModule(r)
+	if err != nil {
+		return err
+	}
+	status := http.StatusCreated
+	if _, there := a.options.Plugins.Get(name); there {
+		status = http.StatusOK
+	}
+	p, err := a.options.Plugins.Put(r.Context(), name, wasm, s)
+	if err != nil {
+		return err
+	}
+	return reply(w, status, shown(p))
+}
+
+// readModule returns the body. A client that names no media type sends bytes
+// (RFC 9110, section 8.3), as curl -T does.
+func (a *API) readModule(r *http.Request) ([]byte, error) {
+	if given := r.Header.Get("Content-Type"); given != "" {
+		kind, _, err := mime.ParseMediaType(given)
+		if err != nil || kind != "application/wasm" && kind != "application/octet-stream" {
+			return nil, server.ErrModuleType
+		}
+	}
+	tooLarge := fmt.Errorf("%w: at most %d bytes (plugins.upload_limit)", server.ErrModuleSize, a.options.UploadLimit)
+	if r.ContentLength > a.options.UploadLimit {
+		return nil, tooLarge
+	}
+	wasm, err := io.ReadAll(r.Body)
+	var large *http.MaxBytesError
+	switch {
+	case errors.As(err, &large):
+		return nil, tooLarge
+	case err != nil:
+		return nil, fmt.Errorf("%w: %w", server.ErrBody, err)
+	}
+	return wasm, nil
+}
+
+func (a *API) delete(w http.ResponseWriter, r *http.Request) error {
+	if err := a.options.Plugins.Delete(r.Context(), r.PathValue("name")); err != nil {
+		return err
+	}
+	w.WriteHeader(http.StatusNoContent)
+	return nil
+}
+
+// reload replies with the report; one that names failures is an error as well,
+// so that scripts which look at the status alone notice.
+func (a *API) reload(w http.ResponseWriter, r *http.Request) error {
+	report, err := a.options.Plugins.Reload(r.Context())
+	if err != nil {
+		return err
+	}
+	for _, list := range []*[]string{&report.Loaded, &report.Removed, &report.Restart} {
+		if *list == nil {
+			*list = []string{}
+		}
+	}
+	if len(report.Failed) == 0 {
+		report.Failed = []Failure{}
+		return reply(w, http.StatusOK, report)
+	}
+	var texts []string
+	for _, f := range report.Failed {
+		texts = append(texts, f.Name+": "+f.Error)
+	}
+	failed := fmt.Errorf("%w: %s", server.ErrRefused, strings.Join(texts, "; "))
+	server.Note(r.Context(), failed)
+	return reply(w, http.StatusUnprocessableEntity, struct {
+		Error string `json:"error"`
+		Type  string `json:"error_type"`
+		Report
+	}{failed.Error(), "plugin", report})
+}
+
+// shown is p with its lists there, however empty.
+func shown(p server.Plugin) server.Plugin {
+	if p.Kinds == nil {
+		p.Kinds = []string{}
+	}
+	if p.Faults == nil {
+		p.Faults = map[string]uint64{}
+	}
+	return p
+}
+
+// reply writes v as JSON.
+func reply(w http.ResponseWriter, status int, v any) error {
+	var b bytes.Buffer
+	e := json.NewEncoder(&b)
+	e.SetEscapeHTML(false)
+	if err := e.Encode(v); err != nil {
+		return fmt.Errorf("BUG: a reply that is no JSON: %w", err)
+	}
+	server.WriteStatus(w, status, bytes.TrimSuffix(b.Bytes(), []byte("\n")))
+	return nil
+}

@@ -1,0 +1,240 @@
+package admin_test
+
+import (
+	"context"
+	"errors"
+	"fmt"
+	"log/slog"
+	"net/http/httptest"
+	"net/url"
+	"reflect"
+	"strings"
+	"testing"
+	"time"
+
+	"tgi/server"
+	"tgi/server/admin"
+	"tgi/server/config"
+)
+
+// shelf is Plugins in a map.
+type shelf struct {
+	plugins  map[string]server.Plugin
+	settings admin.Settings
+	wasm     string
+	report   admin.Report
+	err      error
+}
+
+func (s *shelf) List() (all []server.Plugin) {
+	for _, p := range s.plugins {
+		all = append(all, p)
+	}
+	return all
+}
+
+func (s *shelf) Get(name string) (server.Plugin, bool) {
+	p, ok := s.plugins[name]
+	return p, ok
+}
+
+func (s *shelf) Put(_ context.Context, name string, wasm []byte, set admin.Settings) (server.Plugin, error) {
+	if s.err != nil {
+		return server.Plugin{}, s.err
+	}
+	p := server.Plugin{Name: name, State: server.PluginReady, Apply: set.Apply, OnError: set.OnError}
+	s.plugins[name], s.settings, s.wasm = p, set, string(wasm)
+	return p, nil
+}
+
+func (s *shelf) Delete(_ context.Context, name string) error {
+	if s.err != nil {
+		return s.err
+	}
+	if _, ok := s.plugins[name]; !ok {
+		return fmt.Errorf("%w: %q", server.ErrNotFound, name)
+	}
+	delete(s.plugins, name)
+	return nil
+}
+
+func (s *shelf) Reload(context.Context) (admin.Report, error) { return s.report, s.err }
+
+// dry is a plugin with every field set.
+var dry = server.Plugin{
+	Name: "dry", Version: "1.0", Doc: "a < b", SHA256: "ab12", Source: "plugins/dry.wasm", Kinds: []string{"logits"},
+	State: server.PluginOff, Error: "10 faults", Apply: "always", OnError: "skip", Params: []byte(`{"type":"object"}`),
+	Loaded: time.Date(2026, 1, 2, 3, 4, 5, 0, time.UTC), Calls: 1, Seconds: 0.5, Fuel: 2, Faults: map[string]uint64{"trap": 3},
+	Skips: 4, Resets: 5, Loads: 6, InstancesOut: 7, InstancesWaiting: 8,
+}
+
+const dryJSON = `{"name":"dry","version":"1.0","doc":"a < b","sha256":"ab12","source":"plugins/dry.wasm","kinds":["logits"],"state":"off","error":"10 faults",` +
+	`"apply":"always","on_error":"skip","params":{"type":"object"},"loaded":"2026-01-02T03:04:05Z","calls":1,"seconds":0.5,"fuel":2,"faults":{"trap":3},` +
+	`"skips":4,"resets":5,"loads":6,"instances_out":7,"instances_waiting":8}`
+
+// newJSON is a plugin of which nothing happened yet.
+const newJSON = `{"name":"new","version":"","doc":"","sha256":"","source":"","kinds":[],"state":"ready","apply":"request","on_error":"fail",` +
+	`"calls":0,"seconds":0,"fuel":0,"faults":{},"skips":0,"resets":0,"loads":0,"instances_out":0,"instances_waiting":0}`
+
+const limit = 100
+
+func serve(s *shelf) *server.Server {
+	c := config.Default().Server
+	c.AdminKeys, c.PayloadLimit = []string{"key"}, 10
+	return server.New(server.Options{
+		Config: c, APIs: []server.API{admin.New(admin.Options{Plugins: s, UploadLimit: limit})},
+		Healthy: func() error { return nil }, Log: slog.New(slog.DiscardHandler),
+	})
+}
+
+func ask(s *server.Server, method, path, kind, body string) *httptest.ResponseRecorder {
+	r := httptest.NewRequest(method, path, strings.NewReader(body))
+	r.Header.Set("Authorization", "Bearer key")
+	if kind != "" {
+		r.Header.Set("Content-Type", kind)
+	}
+	rec := httptest.NewRecorder()
+	s.ServeHTTP(rec, r)
+	return rec
+}
+
+func TestRoutes(t *testing.T) {
+	refused := fmt.Errorf("%w: new: the module exports no tgi_abi_v1", server.ErrRefused)
+	for _, c := range []struct {
+		name         string
+		method, path string
+		kind, body   string
+		shelf        shelf
+		status       int
+		want         string
+	}{
+		{"list", "GET", "/admin/plugins", "", "", shelf{plugins: map[string]server.Plugin{"dry": dry}}, 200, `{"plugins":[` + dryJSON + `]}`},
+		{"list of none", "GET", "/admin/plugins", "", "", shelf{}, 200, `{"plugins":[]}`},
+		{"get", "GET", "/admin/plugins/dry", "", "", shelf{plugins: map[string]server.Plugin{"dry": dry}}, 200, dryJSON},
+		{"get what is not there", "GET", "/admin/plugins/dri", "", "", shelf{}, 404, `{"error":"no such plugin: \"dri\"","error_type":"not_found"}`},
+		{"put", "PUT", "/admin/plugins/new", "application/wasm", "\x00asm", shelf{}, 201, newJSON},
+		{"put in place of another", "PUT", "/admin/plugins/new", "application/octet-stream", "\x00asm", shelf{plugins: map[string]server.Plugin{"new": {}}}, 200, newJSON},
+		{"put as curl -T does", "PUT", "/admin/plugins/new", "", "\x00asm", shelf{}, 201, newJSON},
+		{"put up to the limit", "PUT", "/admin/plugins/new", "", strings.Repeat("x", limit), shelf{}, 201, newJSON},
+		{"put past the limit", "PUT", "/admin/plugins/new", "", strings.Repeat("x", limit+1), shelf{}, 413, `{"error":"the module is too large: at most 100 bytes (plugins.upload_limit)","error_type":"payload_too_large"}`},
+		{"put another type", "PUT", "/admin/plugins/new", "application/json", "{}", shelf{}, 415, "{\"error\":\"the body must be a module: expected `Content-Type: application/wasm`\",\"error_type\":\"unsupported_media_type\"}"},
+		{"put that is refused", "PUT", "/admin/plugins/new", "", "x", shelf{err: refused}, 422, `{"error":"refused: new: the module exports no tgi_abi_v1","error_type":"plugin"}`},
+		{"put over a declared one", "PUT", "/admin/plugins/new", "", "x", shelf{err: fmt.Errorf("%w: new", server.ErrConfigured)}, 409, `{"error":"the plugin is not an uploaded one: new","error_type":"conflict"}`},
+		{"put a bad name", "PUT", "/admin/plugins/a%20b", "", "x", shelf{}, 422, `{"error":"Input validation error: name must be 1 to 64 letters, digits, dots, dashes and underscores, a letter or digit first, given \"a b\"","error_type":"validation"}`},
+		{"delete", "DELETE", "/admin/plugins/dry", "", "", shelf{plugins: map[string]server.Plugin{"dry": dry}}, 204, ``},
+		{"delete what is not there", "DELETE", "/admin/plugins/dry", "", "", shelf{}, 404, `{"error":"no such plugin: \"dry\"","error_type":"not_found"}`},
+		{"delete a declared one", "DELETE", "/admin/plugins/dry", "", "", shelf{err: server.ErrConfigured}, 409, `{"error":"the plugin is not an uploaded one","error_type":"conflict"}`},
+		{"reload", "POST", "/admin/reload", "", "", shelf{}, 200, `{"loaded":[],"removed":[],"failed":[],"restart":[]}`},
+		{"reload that changes", "POST", "/admin/reload", "", "", shelf{report: admin.Report{Loaded: []string{"a", "b"}, Removed: []string{"c"}, Restart: []string{"server.port"}}}, 200,
+			`{"loaded":["a","b"],"removed":["c"],"failed":[],"restart":["server.port"]}`},
+		{"reload with failures", "POST", "/admin/reload", "", "", shelf{report: admin.Report{Loaded: []string{"a"}, Failed: []admin.Failure{{"b", "no such file"}, {"c", "trap"}}}}, 422,
+			`{"error":"refused: b: no such file; c: trap","error_type":"plugin","loaded":["a"],"removed":[],"failed":[{"name":"b","error":"no such file"},{"name":"c","error":"trap"}],"restart":[]}`},
+		{"reload of bad settings", "POST", "/admin/reload", "", "", shelf{err: fmt.Errorf("%w: tgi.toml:3: unknown key", server.ErrRefused)}, 422, `{"error":"refused: tgi.toml:3: unknown key","error_type":"plugin"}`},
+		{"trouble of the server's own", "POST", "/admin/reload", "", "", shelf{err: errors.New("secret")}, 500, `{"error":"Internal server error","error_type":"internal"}`},
+		{"another method", "POST", "/admin/plugins/dry", "", "", shelf{}, 405, ``},
+	} {
+		if c.shelf.plugins == nil {
+			c.shelf.plugins = map[string]server.Plugin{}
+		}
+		rec := ask(serve(&c.shelf), c.method, c.path, c.kind, c.body)
+		if got := rec.Body.String(); rec.Code != c.status || got != c.want {
+			t.Errorf("%s\n got %d %s\nwant %d %s", c.name, rec.Code, got, c.status, c.want)
+		}
+		if kind := rec.Header().Get("Content-Type"); c.want != "" && kind != "application/json" {
+			t.Errorf("%s: Content-Type is %q", c.name, kind)
+		}
+		if created := rec.Code == 200 && c.method == "PUT" || rec.Code == 201; created && c.shelf.wasm != c.body {
+			t.Errorf("%s: %d bytes arrived, want %d", c.name, len(c.shelf.wasm), len(c.body))
+		}
+	}
+}
+
+// TestUnknownLength: the limit holds for a body that does not say its length.
+func TestUnknownLength(t *testing.T) {
+	s := serve(&shelf{plugins: map[string]server.Plugin{}})
+	for n, want := range map[int]int{limit: 201, limit + 1: 413} {
+		r := httptest.NewRequest("PUT", "/admin/plugins/x", struct{ *strings.Reader }{strings.NewReader(strings.Repeat("x", n))})
+		r.ContentLength = -1
+		r.Header.Set("Authorization", "Bearer key")
+		rec := httptest.NewRecorder()
+		s.ServeHTTP(rec, r)
+		if rec.Code != want {
+			t.Errorf("%d bytes: got %d %s, want %d", n, rec.Code, rec.Body, want)
+		}
+	}
+}
+
+// TestRefusedUnread: the settings and the key are looked at before the body is
+// taken.
+func TestRefusedUnread(t *testing.T) {
+	for _, c := range []struct {
+		query, key string
+		status     int
+	}{{"?on_eror=skip", "key", 422}, {"", "other", 401}} {
+		body := strings.NewReader("module")
+		r := httptest.NewRequest("PUT", "/admin/plugins/x"+c.query, body)
+		r.Header.Set("Authorization", "Bearer "+c.key)
+		rec := httptest.NewRecorder()
+		serve(&shelf{plugins: map[string]server.Plugin{}}).ServeHTTP(rec, r)
+		if rec.Code != c.status || body.Len() != 6 {
+			t.Errorf("%s: %d, %d bytes unread", c.query, rec.Code, body.Len())
+		}
+	}
+}
+
+func TestSettings(t *testing.T) {
+	for _, c := range []struct {
+		query string
+		want  admin.Settings
+		err   string
+	}{
+		{"", admin.Settings{OnError: "fail", Apply: "request"}, ""},
+		{"on_error=skip&apply=always&limits.memory=32MiB&limits.fuel_per_step=1&limits.fuel_per_request=2&limits.fuel_load=3&config=" + url.QueryEscape(`{"n": 3.0}`),
+			admin.Settings{OnError: "skip", Apply: "always", Limits: config.PluginLimits{Memory: 32 << 20, FuelPerStep: 1, FuelPerRequest: 2, FuelLoad: 3}, Config: []byte(`{"n": 3.0}`)}, ""},
+		{"on_eror=skip", admin.Settings{}, `unknown setting "on_eror"; did you mean on_error?`},
+		{"memory=1MiB", admin.Settings{}, `unknown setting "memory"; did you mean limits.memory?`},
+		{"apply=always&apply=always", admin.Settings{}, "apply is given 2 times"},
+		{"apply=never&on_error=", admin.Settings{}, "on_error must be one of fail, skip, given \"\"\napply must be one of request, always, given \"never\""},
+		{"limits.memory=big", admin.Settings{}, `limits.memory: "big" is no size such as 512MiB or 2GiB, and not auto`},
+		{"limits.memory=1B", admin.Settings{}, "limits.memory must be >= 64KiB and <= 4GiB, given 1B"},
+		{"limits.fuel_load=2M", admin.Settings{}, `limits.fuel_load: "2M" is no whole number`},
+		{"limits.fuel_load=-1", admin.Settings{}, "limits.fuel_load must be >= 0 and <= 1000000000000, given -1"},
+		{"config=[]", admin.Settings{}, "config: invalid type: sequence, expected a map at line 1 column 0"},
+		{"config=%7B", admin.Settings{}, "config: EOF while parsing an object at line 1 column 1"},
+		{"config=%7B%7Dx", admin.Settings{}, "config: trailing characters at line 1 column 3"},
+		{"%zz", admin.Settings{}, `query: invalid URL escape "%zz"`},
+	} {
+		s := &shelf{plugins: map[string]server.Plugin{}}
+		r := httptest.NewRequest("PUT", "/admin/plugins/x", strings.NewReader("m"))
+		r.URL.RawQuery = c.query
+		r.Header.Set("Authorization", "Bearer key")
+		rec := httptest.NewRecorder()
+		serve(s).ServeHTTP(rec, r)
+		want := ""
+		if c.err != "" {
+			want = fmt.Sprintf(`{"error":"Input validation error: %s","error_type":"validation"}`, strings.NewReplacer(`"`, `\"`, "\n", `\n`).Replace(c.err))
+		}
+		if want == "" && rec.Code != 201 || want != "" && (rec.Code != 422 || rec.Body.String() != want) {
+			t.Errorf("%s\n got %d %s\nwant %s", c.query, rec.Code, rec.Body, want)
+		}
+		if !reflect.DeepEqual(s.settings, c.want) {
+			t.Errorf("%s\n got %+v\nwant %+v", c.query, s.settings, c.want)
+		}
+	}
+}
+
+// FuzzSettings: whatever the query, the answer is a plugin or says what is wrong.
+func FuzzSettings(f *testing.F) {
+	f.Add("on_error=skip&limits.memory=1MiB&config={}")
+	f.Add("config=%7B%22a%22%3A1%7D&limits.fuel_load=-1&x;y")
+	f.Fuzz(func(t *testing.T, query string) {
+		r := httptest.NewRequest("PUT", "/admin/plugins/x", strings.NewReader("m"))
+		r.URL.RawQuery = query
+		r.Header.Set("Authorization", "Bearer key")
+		rec := httptest.NewRecorder()
+		serve(&shelf{plugins: map[string]server.Plugin{}}).ServeHTTP(rec, r)
+		if rec.Code != 201 && rec.Code != 422 {
+			t.Fatalf("%q: %d %s", query, rec.Code, rec.Body)
+		}
+	})
+}

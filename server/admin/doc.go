@@ -1,0 +1,17 @@
+// Package admin is the API for whoever runs the server: it shows, uploads and
+// removes plugins and has the settings read again.
+//
+// Its routes lie below /admin and need one of server.admin_keys as bearer
+// token; without any they answer 403. Answers are JSON, errors have the form
+// of all others.
+//
+//	GET    /admin/plugins          {"plugins":[…]}
+//	GET    /admin/plugins/{name}   one of them
+//	PUT    /admin/plugins/{name}   the body is the module; 201, or 200 in place of another
+//	DELETE /admin/plugins/{name}   204
+//	POST   /admin/reload           what came of it; 422 when a plugin failed
+//
+// The query of PUT holds the plugin's settings under the keys that they have in
+// [[plugin]]: on_error, apply, limits.memory, limits.fuel_per_step,
+// limits.fuel_per_request, limits.fuel_load, and config as a JSON object.
+package admin

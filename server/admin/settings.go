@@ -1,0 +1,78 @@
+package admin
+
+import (
+	"errors"
+	"fmt"
+	"maps"
+	"net/url"
+	"slices"
+	"strconv"
+
+	"tgi/server/config"
+	"tgi/server/generate"
+	"tgi/server/wire"
+)
+
+// Settings of a plugin that is uploaded, each within its bounds.
+type Settings struct {
+	// OnError and Apply have the values of config.Plugin.
+	OnError, Apply string
+	// Limits of the guest; zero is the default.
+	Limits config.PluginLimits
+	// Config is a JSON object; nil is {}.
+	Config []byte
+}
+
+// maxValue bounds how much of a value an error repeats.
+const maxValue = 64
+
+// readSettings reads the query of an upload under name. Errors are
+// *generate.Invalid.
+func readSettings(name, query string) (Settings, error) {
+	p := config.Plugin{Name: name, OnError: config.OnErrorFail, Apply: config.ApplyRequest}
+	s := Settings{}
+	fuel := func(dst *int64) func(string) error {
+		return func(text string) (err error) {
+			if *dst, err = strconv.ParseInt(text, 10, 64); err != nil {
+				return fmt.Errorf("%.*q is no whole number", maxValue, text)
+			}
+			return nil
+		}
+	}
+	word := func(dst *string) func(string) error {
+		return func(text string) error { *dst = text; return nil }
+	}
+	readers := map[string]func(string) error{
+		"on_error":                word(&p.OnError),
+		"apply":                   word(&p.Apply),
+		"limits.memory":           func(text string) error { return p.Limits.Memory.UnmarshalText([]byte(text)) },
+		"limits.fuel_per_step":    fuel(&p.Limits.FuelPerStep),
+		"limits.fuel_per_request": fuel(&p.Limits.FuelPerRequest),
+		"limits.fuel_load":        fuel(&p.Limits.FuelLoad),
+		"config": func(text string) error {
+			s.Config = []byte(text)
+			return wire.Decode(s.Config, func(r *wire.Reader) error { _, err := r.RawObject(); return err })
+		},
+	}
+	given, err := url.ParseQuery(query)
+	if err != nil {
+		return Settings{}, &generate.Invalid{Msg: "query: " + err.Error()}
+	}
+	for _, key := range slices.Sorted(maps.Keys(given)) {
+		read, values := readers[key], given[key]
+		switch {
+		case read == nil:
+			return Settings{}, &generate.Invalid{Msg: fmt.Sprintf("unknown setting %.*q%s", maxValue, key, config.Suggest(key, slices.Sorted(maps.Keys(readers))))}
+		case len(values) > 1:
+			return Settings{}, &generate.Invalid{Msg: fmt.Sprintf("%s is given %d times", key, len(values))}
+		}
+		if err := read(values[0]); err != nil {
+			return Settings{}, &generate.Invalid{Msg: key + ": " + err.Error()}
+		}
+	}
+	if errs := p.Check(""); len(errs) > 0 {
+		return Settings{}, &generate.Invalid{Msg: errors.Join(errs...).Error()}
+	}
+	s.OnError, s.Apply, s.Limits = p.OnError, p.Apply, p.Limits
+	return s, nil
+}

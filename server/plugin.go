@@ -1,0 +1,61 @@
+package server
+
+import (
+	"encoding/json"
+	"time"
+)
+
+// States of a Plugin.
+const (
+	// PluginReady serves requests. Its Error, if any, says why a newer version
+	// could not take its place.
+	PluginReady = "ready"
+	// PluginOff failed too often and is left alone for a while.
+	PluginOff = "off"
+	// PluginFailed could not be loaded; Error says why.
+	PluginFailed = "failed"
+)
+
+// Plugin is a plugin as /info, the admin routes and the metrics show it: a
+// value, made for whoever asks.
+type Plugin struct {
+	// Name is what requests call it; no two have the same.
+	Name string `json:"name"`
+	// Version and Doc are the module's own words.
+	Version string `json:"version"`
+	Doc     string `json:"doc"`
+	// SHA256 of the module, in hexadecimal digits.
+	SHA256 string `json:"sha256"`
+	// Source is where it came from.
+	Source string `json:"source"`
+	// Kinds are those that are used of it.
+	Kinds []string `json:"kinds"`
+	// State is PluginReady, PluginOff or PluginFailed.
+	State string `json:"state"`
+	// Error is what went wrong last; empty for nothing.
+	Error string `json:"error,omitempty"`
+	// Apply and OnError are as in the settings.
+	Apply   string `json:"apply"`
+	OnError string `json:"on_error"`
+	// Params is the JSON Schema of its parameters; nil when it gives none. It
+	// must be valid JSON.
+	Params json.RawMessage `json:"params,omitempty"`
+	// Loaded is when the version that serves was loaded; zero for never.
+	Loaded time.Time `json:"loaded,omitzero"`
+
+	// What happened under this name since the server started. Calls are those
+	// of the guest's functions; Seconds and Fuel are what they took.
+	Calls   uint64  `json:"calls"`
+	Seconds float64 `json:"seconds"`
+	Fuel    uint64  `json:"fuel"`
+	// Faults counts calls that failed, by kind of failure.
+	Faults map[string]uint64 `json:"faults"`
+	// Skips counts sequences that went on without it, Resets instances that
+	// were made fresh for another sequence, Loads versions that were loaded.
+	Skips  uint64 `json:"skips"`
+	Resets uint64 `json:"resets"`
+	Loads  uint64 `json:"loads"`
+	// InstancesOut are in use by sequences now, InstancesWaiting are ready.
+	InstancesOut     int `json:"instances_out"`
+	InstancesWaiting int `json:"instances_waiting"`
+}

@@ -1,0 +1,64 @@
+package server
+
+import (
+	"strings"
+
+	"github.com/prometheus/client_golang/prometheus"
+)
+
+// WatchPlugins adds the figures of plugins, which list returns at each scrape:
+// names differ, counters never go down. It is called at most once.
+func (m *Metrics) WatchPlugins(list func() []Plugin) {
+	m.registry.MustRegister(pluginCollector{list})
+}
+
+// pluginCollector reads the figures when it is asked for them, so that nothing
+// counts twice and a plugin that is gone leaves none behind.
+type pluginCollector struct{ list func() []Plugin }
+
+func describePlugin(name, help string, labels ...string) *prometheus.Desc {
+	return prometheus.NewDesc(name, help, append([]string{"plugin"}, labels...), nil)
+}
+
+var (
+	pluginCalls     = describePlugin("tgi_plugin_calls_total", "Calls of a plugin's functions.")
+	pluginSeconds   = describePlugin("tgi_plugin_seconds_total", "Seconds in a plugin's functions.")
+	pluginFuel      = describePlugin("tgi_plugin_fuel_total", "Fuel that a plugin's functions used.")
+	pluginFaults    = describePlugin("tgi_plugin_faults_total", "Calls that failed, by kind.", "kind")
+	pluginSkips     = describePlugin("tgi_plugin_skips_total", "Sequences that went on without a plugin that failed.")
+	pluginResets    = describePlugin("tgi_plugin_resets_total", "Instances made fresh for another sequence.")
+	pluginLoads     = describePlugin("tgi_plugin_loads_total", "Versions loaded.")
+	pluginInstances = describePlugin("tgi_plugin_instances", "Instances in use (out) and ready (waiting).", "state")
+	pluginInfo      = describePlugin("tgi_plugin_info", "Plugins; the value is always 1.", "version", "sha256", "state")
+)
+
+// Describe implements prometheus.Collector.
+func (pluginCollector) Describe(out chan<- *prometheus.Desc) {
+	for _, d := range []*prometheus.Desc{
+		pluginCalls, pluginSeconds, pluginFuel, pluginFaults, pluginSkips, pluginResets, pluginLoads, pluginInstances, pluginInfo,
+	} {
+		out <- d
+	}
+}
+
+// Collect implements prometheus.Collector.
+func (c pluginCollector) Collect(out chan<- prometheus.Metric) {
+	for _, p := range c.list() {
+		send := func(d *prometheus.Desc, kind prometheus.ValueType, value float64, labels ...string) {
+			out <- prometheus.MustNewConstMetric(d, kind, value, append([]string{p.Name}, labels...)...)
+		}
+		send(pluginCalls, prometheus.CounterValue, float64(p.Calls))
+		send(pluginSeconds, prometheus.CounterValue, p.Seconds)
+		send(pluginFuel, prometheus.CounterValue, float64(p.Fuel))
+		for kind, n := range p.Faults {
+			send(pluginFaults, prometheus.CounterValue, float64(n), kind)
+		}
+		send(pluginSkips, prometheus.CounterValue, float64(p.Skips))
+		send(pluginResets, prometheus.CounterValue, float64(p.Resets))
+		send(pluginLoads, prometheus.CounterValue, float64(p.Loads))
+		send(pluginInstances, prometheus.GaugeValue, float64(p.InstancesOut), "out")
+		send(pluginInstances, prometheus.GaugeValue, float64(p.InstancesWaiting), "waiting")
+		// The version is the guest's own word: whatever it says must be a label.
+		send(pluginInfo, prometheus.GaugeValue, 1, strings.ToValidUTF8(p.Version, "\uFFFD"), p.SHA256, p.State)
+	}
+}
