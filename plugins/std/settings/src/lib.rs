@@ -30,8 +30,9 @@ pub trait Settings: Clone {
     /// setting. The value must be read or the reader failed.
     fn member(&mut self, r: &mut Reader, key: &str) -> bool;
 
-    /// Looks at what single members cannot tell.
-    fn check(&self) -> Result<()> {
+    /// Called after the last member: looks at what single members cannot tell,
+    /// and prepares what is costly, which those of the configuration then keep.
+    fn check(&mut self) -> Result<()> {
         Ok(())
     }
 }
@@ -132,7 +133,7 @@ mod tests {
             true
         }
 
-        fn check(&self) -> Result<()> {
+        fn check(&mut self) -> Result<()> {
             if self.on && self.n == 8 {
                 return Err("on: want n below 8".into());
             }
