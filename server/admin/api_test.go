@@ -1,10 +1,14 @@
 package admin_test
 
 import (
+	"bufio"
 	"context"
 	"errors"
 	"fmt"
+	"io"
 	"log/slog"
+	"net"
+	"net/http"
 	"net/http/httptest"
 	"net/url"
 	"reflect"
@@ -80,7 +84,7 @@ const limit = 100
 
 func serve(s *shelf) *server.Server {
 	c := config.Default().Server
-	c.AdminKeys, c.PayloadLimit = []string{"key"}, 10
+	c.AdminKeys, c.PayloadLimit, c.ReadTimeout = []string{"key"}, 10, config.Duration(100*time.Millisecond)
 	return server.New(server.Options{
 		Config: c, APIs: []server.API{admin.New(admin.Options{Plugins: s, UploadLimit: limit})},
 		Healthy: func() error { return nil }, Log: slog.New(slog.DiscardHandler),
@@ -164,21 +168,54 @@ func TestUnknownLength(t *testing.T) {
 	}
 }
 
-// TestRefusedUnread: the settings and the key are looked at before the body is
-// taken.
+// TestRefusedUnread: the key, the settings and the length that the client names
+// are looked at before the body is taken.
 func TestRefusedUnread(t *testing.T) {
 	for _, c := range []struct {
-		query, key string
-		status     int
-	}{{"?on_eror=skip", "key", 422}, {"", "other", 401}} {
-		body := strings.NewReader("module")
+		query, key   string
+		size, status int
+	}{{"?on_eror=skip", "key", 6, 422}, {"", "other", 6, 401}, {"", "key", limit + 1, 413}} {
+		body := strings.NewReader(strings.Repeat("x", c.size))
 		r := httptest.NewRequest("PUT", "/admin/plugins/x"+c.query, body)
 		r.Header.Set("Authorization", "Bearer "+c.key)
 		rec := httptest.NewRecorder()
 		serve(&shelf{plugins: map[string]server.Plugin{}}).ServeHTTP(rec, r)
-		if rec.Code != c.status || body.Len() != 6 {
-			t.Errorf("%s: %d, %d bytes unread", c.query, rec.Code, body.Len())
+		if rec.Code != c.status || body.Len() != c.size {
+			t.Errorf("%s with %s and %d bytes: %d, %d bytes unread", c.query, c.key, c.size, rec.Code, body.Len())
 		}
+	}
+}
+
+// TestSlowUpload: a client that stops in the middle of a module is told so when
+// server.read_timeout is over.
+func TestSlowUpload(t *testing.T) {
+	l, err := net.Listen("tcp", "127.0.0.1:0")
+	if err != nil {
+		t.Fatal(err)
+	}
+	done := make(chan error, 1)
+	ctx, stop := context.WithCancel(t.Context())
+	go func() { done <- serve(&shelf{plugins: map[string]server.Plugin{}}).Serve(ctx, l) }()
+	defer func() {
+		stop()
+		if err := <-done; err != nil {
+			t.Error(err)
+		}
+	}()
+	conn, err := net.Dial("tcp", l.Addr().String())
+	if err != nil {
+		t.Fatal(err)
+	}
+	defer conn.Close()
+	fmt.Fprintf(conn, "PUT /admin/plugins/x HTTP/1.1\r\nHost: x\r\nAuthorization: Bearer key\r\nContent-Length: 50\r\n\r\nhalf")
+	reply, err := http.ReadResponse(bufio.NewReader(conn), nil)
+	if err != nil {
+		t.Fatal(err)
+	}
+	defer reply.Body.Close()
+	body, _ := io.ReadAll(reply.Body)
+	if reply.StatusCode != 400 || string(body) != `{"error":"Failed to buffer the request body","error_type":"bad_request"}` {
+		t.Errorf("got %d %s", reply.StatusCode, body)
 	}
 }
 

@@ -142,7 +142,7 @@ func TestStrictObject(t *testing.T) {
 		{2, `{"d":1}`, "unknown field `d`, expected `a` or `b` at line 1 column 4"},
 		{3, `{"d" 1`, "unknown field `d`, expected one of `a`, `b`, `c` at line 1 column 4"},
 		{3, `{"a":1,"a":2}`, "duplicate field `a` at line 1 column 10"},
-		{1, `{"` + strings.Repeat("é", 50) + `":1}`, "unknown field `" + strings.Repeat("é", 32) + "…`, expected `a` at line 1 column 103"},
+		{1, `{"x` + strings.Repeat("é", 50) + `":1}`, "unknown field `x" + strings.Repeat("é", 31) + "…`, expected `a` at line 1 column 104"},
 	} {
 		err := Decode([]byte(c.body), func(r *Reader) error { return r.StrictObject("struct S", fields[:c.fields]) })
 		if err == nil != (c.want == "") || err != nil && err.Error() != c.want {
@@ -179,7 +179,7 @@ func TestRawObject(t *testing.T) {
 	}); err != nil {
 		t.Fatal(err)
 	}
-	if _ = append(all[0], "overwritten"...); string(all[1]) != "{}" {
+	if _ = append(all[0], "xx"...); string(all[1]) != "{}" {
 		t.Errorf("appending to one object changed the next: %s", all[1])
 	}
 }
