@@ -18,6 +18,7 @@ import (
 //go:embed c/README.md c/tgi.h c/tgi_json.h c/tgi_math.h c/tgi_test.h
 //go:embed rust/README.md rust/Cargo.toml rust/build.rs rust/src rust/.cargo/config.toml
 //go:embed assemblyscript/README.md assemblyscript/assembly assemblyscript/asconfig.json assemblyscript/test/host.mjs
+//go:embed assemblyscript/package-lock.json
 //go:embed templates
 var files embed.FS
 
@@ -49,6 +50,7 @@ func Project(language, name string) ([]File, error) {
 		p.add("tgi/go.mod", []byte("module tgi\n\ngo 1.24\n"))
 		p.copy("abi", "tgi/sdk/abi")
 		p.copy("go", "tgi/sdk/go")
+		p.common("tgi/sdk/go/README.md")
 	case "rust":
 		p.fromTemplate("rust", map[string]string{"lib.rs": "src/lib.rs", "Cargo.toml": "Cargo.toml", "Makefile": "Makefile"})
 		p.copy("rust", "tgi")
@@ -57,9 +59,11 @@ func Project(language, name string) ([]File, error) {
 			before, _, _ := strings.Cut(s, "\n[workspace]") // its members are the SDK's examples
 			return before
 		})
+		p.common("tgi/README.md")
 	case "c":
 		p.fromTemplate("c", map[string]string{"plugin.c": name + ".c", "plugin_test.c": name + "_test.c", "Makefile": "Makefile"})
 		p.copy("c", "tgi")
+		p.common("tgi/README.md")
 	case "as":
 		p.fromTemplate("assemblyscript", map[string]string{"index.ts": "index.ts", "plugin.test.mjs": "test/" + name + ".test.mjs", "package.json": "package.json"})
 		p.copy("assemblyscript/assembly", "tgi")
@@ -67,6 +71,11 @@ func Project(language, name string) ([]File, error) {
 		p.copy("assemblyscript/asconfig.json", "asconfig.json")
 		p.copy("assemblyscript/README.md", "tgi/README.md")
 		p.edit("asconfig.json", func(s string) string { return strings.Replace(s, "assembly/abort", "tgi/abort", 1) })
+		p.copy("assemblyscript/package-lock.json", "package-lock.json") // so that asc is the one that the SDK was tested with
+		p.edit("package-lock.json", func(s string) string {
+			return strings.NewReplacer(`"tgi-plugin"`, `"`+name+`"`, `"version": "1.0.0"`, `"version": "0.1.0"`, "      \"license\": \"Apache-2.0\",\n      \"dev", "      \"dev").Replace(s)
+		})
+		p.common("tgi/README.md")
 	default:
 		return nil, fmt.Errorf("language %q: want one of %s", language, strings.Join(Languages, ", "))
 	}
@@ -83,10 +92,18 @@ type project struct {
 
 func (p *project) add(to string, data []byte) { p.files = append(p.files, File{to, data}) }
 
+// common adds what a project has in every language.
+func (p *project) common(docs string) {
+	p.fromTemplate(".", map[string]string{"README.md": "README.md", "gitignore": ".gitignore"})
+	p.edit("README.md", func(s string) string { return strings.ReplaceAll(s, "SDKDOC", docs) })
+	// The SDK's page speaks of folders that a project has elsewhere.
+	p.edit(docs, strings.NewReplacer("[examples](examples)", "the project's own", `"../assembly`, `"./tgi`, "[test/host.mjs](test/host.mjs)", "[host.mjs](host.mjs)").Replace)
+}
+
 // fromTemplate adds the templates of a language, by file, each under the path given.
 func (p *project) fromTemplate(language string, paths map[string]string) {
 	for from, to := range paths {
-		b, err := files.ReadFile("templates/" + language + "/" + from + ".tmpl")
+		b, err := files.ReadFile(path.Join("templates", language, from+".tmpl"))
 		if err != nil && p.err == nil {
 			p.err = fmt.Errorf("BUG: %w", err)
 		}

@@ -4,6 +4,7 @@ import (
 	"os"
 	"os/exec"
 	"path/filepath"
+	"slices"
 	"strings"
 	"testing"
 
@@ -88,8 +89,13 @@ func TestProjectFaults(t *testing.T) {
 			t.Fatal(err)
 		}
 		seen := map[string]bool{}
+		for _, want := range []string{"README.md", ".gitignore"} {
+			if !slices.ContainsFunc(files, func(f sdk.File) bool { return f.Path == want }) {
+				t.Errorf("%s: no %s", language, want)
+			}
+		}
 		for _, f := range files {
-			if seen[f.Path] || len(f.Data) == 0 || strings.Contains(string(f.Data), "NAME") && !strings.HasPrefix(f.Path, "tgi/") {
+			if seen[f.Path] || len(f.Data) == 0 || (strings.Contains(string(f.Data), "NAME") || strings.Contains(string(f.Data), "SDKDOC")) && !strings.HasPrefix(f.Path, "tgi/") {
 				t.Errorf("%s: %s is there twice, empty, or not filled in", language, f.Path)
 			}
 			seen[f.Path] = true

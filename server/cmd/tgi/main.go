@@ -26,6 +26,7 @@ func commands() []command {
 		{"check", "do the real start without listening, and say what would be served", runCheck},
 		{"bench", "measure a server by --url, or a model on this machine by --shape or --model-id", runBench},
 		{"model", "describe a checkpoint, or write a random one of a known shape", runModel},
+		{"plugin", "start, build, check, test and measure a plugin", runPlugin},
 		{"version", "print the version", runVersion},
 	}
 }

@@ -1,0 +1,204 @@
+package main
+
+import (
+	"context"
+	"encoding/json"
+	"flag"
+	"fmt"
+	"io"
+	"os"
+	"path/filepath"
+	"strings"
+
+	"tgi/plugins/check"
+	"tgi/sdk/abi"
+	"tgi/server/config"
+)
+
+// checking is what the flags of check say.
+type checking struct {
+	config, params, refuse objects
+	limits                 check.Limits
+	memory                 config.Size
+	json                   bool
+}
+
+func checkFlags(fl *flag.FlagSet) *checking {
+	c := &checking{}
+	c.limitFlags(fl)
+	fl.Var(&c.config, "config", "the operator's configuration, a JSON `object`; default: {}")
+	fl.Var(&c.params, "params", "a request's parameters, a JSON `object`; may be given several times; default: {}")
+	fl.Var(&c.refuse, "refuse", "parameters that it must refuse, a JSON `object`; may be given several times")
+	fl.BoolVar(&c.json, "json", false, "print JSON")
+	return c
+}
+
+// limitFlags adds those of the limits, whose names are those of [plugin.limits].
+func (c *checking) limitFlags(fl *flag.FlagSet) {
+	d := check.DefaultLimits()
+	c.memory = config.Size(d.Memory)
+	fl.Func("memory", fmt.Sprintf("`size` that an instance's memory may have (default %s)", c.memory), func(s string) error { return c.memory.UnmarshalText([]byte(s)) })
+	fl.Int64Var(&c.limits.FuelPerStep, "fuel-per-step", d.FuelPerStep, "`fuel` of process and sample, on average; 1 is about 0.2 ns")
+	fl.Int64Var(&c.limits.FuelPerRequest, "fuel-per-request", d.FuelPerRequest, "`fuel` of validate and begin, each")
+	fl.Int64Var(&c.limits.FuelLoad, "fuel-load", d.FuelLoad, "`fuel` of each call at load")
+}
+
+// cases pairs the configuration with all parameters.
+func (c *checking) cases() ([]check.Case, error) {
+	text := "{}"
+	if len(c.config) > 1 {
+		return nil, misused("--config is given %d times: a module has one configuration", len(c.config))
+	} else if len(c.config) == 1 {
+		text = c.config[0]
+	}
+	var cases []check.Case
+	for _, p := range c.params {
+		cases = append(cases, check.Case{Config: text, Params: p})
+	}
+	if len(cases) == 0 {
+		cases = append(cases, check.Case{Config: text, Params: "{}"})
+	}
+	for _, p := range c.refuse {
+		cases = append(cases, check.Case{Config: text, Params: p, Refused: true})
+	}
+	return cases, nil
+}
+
+// pluginCheck holds a module to the contract.
+func pluginCheck(ctx context.Context, args []string, stdout, _ io.Writer) error {
+	fl := newFlags("check", "check FILE.wasm [flags]")
+	c := checkFlags(fl)
+	rest, err := parseMixed(fl, args, 1, stdout)
+	if err != nil {
+		return err
+	}
+	if len(rest) == 0 {
+		return misused("plugin check needs a .wasm file")
+	}
+	return c.check(ctx, rest[0], stdout)
+}
+
+// check reads and checks a file and prints the report; errTold says that it has violations.
+func (c *checking) check(ctx context.Context, file string, stdout io.Writer) error {
+	cases, err := c.cases()
+	if err != nil {
+		return err
+	}
+	wasm, err := os.ReadFile(file)
+	if err != nil {
+		return err
+	}
+	c.limits.Memory = int64(c.memory)
+	name := strings.TrimSuffix(filepath.Base(file), ".wasm")
+	r, err := check.Run(ctx, name, wasm, check.Options{Cases: cases, Limits: c.limits})
+	if err != nil {
+		return err
+	}
+	if c.json {
+		err = printJSON(stdout, struct {
+			File string `json:"file"`
+			*check.Report
+		}{file, r})
+	} else if r.Sound() {
+		printSummary(stdout, file, r, c.limits)
+	} else {
+		printViolations(stdout, file, r, len(c.params) > 0)
+	}
+	if err == nil && !r.Sound() {
+		return errTold
+	}
+	return err
+}
+
+func printSummary(w io.Writer, file string, r *check.Report, l check.Limits) {
+	s := r.Summary
+	line := func(name, format string, args ...any) {
+		fmt.Fprintf(w, "  %-8s  %s\n", name, fmt.Sprintf(format, args...))
+	}
+	fmt.Fprintf(w, "%s: sound\n", file)
+	line("name", "%s", strings.TrimSpace(s.Name+" "+s.Version))
+	if s.Doc != "" {
+		line("doc", "%s", s.Doc)
+	}
+	line("kinds", "%s", orNone(s.Kinds))
+	line("modes", "%s", orNone(s.Modes))
+	line("needs", "%s", orNone(needs(s)))
+	line("size", "%d bytes", r.Bytes)
+	line("sha256", "%s", r.SHA256)
+	if s.Memory > 0 {
+		line("memory", "%s of an instance, limit %s", config.Size(s.Memory), config.Size(l.Memory))
+	}
+	line("exports", "%s", orNone(names(s.Exports)))
+	line("imports", "%s", orNone(names(s.Imports)))
+	if len(s.Params) > 0 {
+		line("params", "%s", s.Params)
+	}
+	line("checked", "%d rules with %s", len(check.Rules()), count(s.Cases, "set of parameters", "sets of parameters"))
+}
+
+// needs lists what a guest looks at, in words.
+func needs(s *check.Summary) (list []string) {
+	if s.TopK > 0 {
+		list = append(list, fmt.Sprintf("the %d most likely tokens", s.TopK))
+	}
+	if s.Row {
+		list = append(list, "all logits")
+	}
+	if s.Candidates > 0 {
+		list = append(list, fmt.Sprintf("up to %d candidates", s.Candidates))
+	}
+	return list
+}
+
+// names drops signatures, and counts the imports of WASI where they stood.
+func names(funcs []string) (list []string) {
+	stub := 0
+	for _, f := range funcs {
+		name, _, _ := strings.Cut(f, "(")
+		if strings.HasPrefix(name, abi.WASIModule+".") {
+			stub++
+		} else {
+			list = append(list, name)
+		}
+	}
+	if stub > 0 {
+		list = append(list, fmt.Sprintf("%d of %s", stub, abi.WASIModule))
+	}
+	return list
+}
+
+func orNone(words []string) string {
+	if len(words) == 0 {
+		return "none"
+	}
+	return strings.Join(words, ", ")
+}
+
+func count(n int, one, many string) string {
+	if n == 1 {
+		return "1 " + one
+	}
+	return fmt.Sprintf("%d %s", n, many)
+}
+
+// printJSON writes one line, with < and > as they are.
+func printJSON(w io.Writer, v any) error {
+	e := json.NewEncoder(w)
+	e.SetEscapeHTML(false)
+	return e.Encode(v)
+}
+
+func printViolations(w io.Writer, file string, r *check.Report, given bool) {
+	fmt.Fprintf(w, "%s: %s (%d bytes, sha256 %s)\n", file, count(len(r.Violations), "violation", "violations"), r.Bytes, r.SHA256)
+	refused := false
+	for _, v := range r.Violations {
+		fmt.Fprintf(w, "  %s: %s\n      wanted: %s (%s)\n", v.Rule, v.Found, v.Text, v.Source)
+		if v.Params != "" {
+			fmt.Fprintf(w, "      with config %s and parameters %s\n", v.Config, v.Params)
+		}
+		refused = refused || v.Rule == "validate" && v.Params == "{}"
+	}
+	if refused && !given {
+		fmt.Fprintln(w, "It refuses {}: give parameters that it accepts by --params, and {} by --refuse.")
+	}
+}
