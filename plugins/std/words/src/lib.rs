@@ -1,0 +1,26 @@
+//! Tells which tokens of the vocabulary would complete one of a set of words in
+//! a text, wherever token borders fall: [`Index`] is made once, in init,
+//! [`Matcher`] for each set of words, [`State`] for each text.
+//!
+//! A word that a token completes lies either inside the token from its second
+//! byte on, which does not depend on the text, or it begins earlier: then the
+//! text ends in the word's first k bytes and the token begins with the rest.
+//! Tokens that begin alike are neighbours in byte order, so each rest is a range
+//! of the sorted vocabulary, found when the words become known; a step only
+//! follows the text through the words' trie (Fredkin, 1960) and collects ranges.
+#![cfg_attr(target_arch = "wasm32", no_std)]
+#![warn(missing_docs)]
+
+extern crate alloc;
+
+mod index;
+mod matcher;
+
+pub use index::{Index, Sorted};
+pub use matcher::{Matcher, Options, State};
+
+/// Whether the byte belongs to a word: ASCII letters, digits, the underscore,
+/// and every byte of a character beyond ASCII.
+pub fn is_word_byte(b: u8) -> bool {
+    b.is_ascii_alphanumeric() || b == b'_' || b >= 0x80
+}

@@ -1,0 +1,238 @@
+use alloc::vec::Vec;
+use core::ops::Range;
+
+use crate::{is_word_byte, Index};
+
+/// How words are compared with text.
+#[derive(Clone, Copy, Debug, Default, PartialEq)]
+pub struct Options {
+    /// ASCII letters are equal in both cases.
+    pub ignore_case: bool,
+    /// A word's first and last byte, where they are word bytes, have none beside
+    /// them. The end of the text counts as a border.
+    pub whole_word: bool,
+}
+
+/// The roots of the trie: words that may begin anywhere, and those that may not
+/// begin behind a word byte.
+const ANYWHERE: u32 = 0;
+const AT_BORDER: u32 = 1;
+
+/// A node of the trie: a beginning of a word.
+struct Node {
+    byte: u8,
+    /// A word ends here.
+    end: bool,
+    child: u32,
+    sibling: u32,
+    /// Its ranges, see `Matcher::ranges`.
+    ranges: Range<u32>,
+}
+
+/// A set of words.
+pub struct Matcher {
+    options: Options,
+    nodes: Vec<Node>,
+    /// Parts of the sorted vocabulary: the tokens that complete a word where the
+    /// text ends in the node's beginning.
+    ranges: Vec<Range<u32>>,
+    /// Tokens that complete a word after any text, by rising id.
+    always: Vec<u32>,
+    longest: usize,
+}
+
+/// What a text's end has in common with the words.
+#[derive(Clone, Default)]
+pub struct State {
+    active: Vec<u32>,
+    next: Vec<u32>,
+    behind_word: bool,
+}
+
+/// The bytes that are no word bytes, and -1, the end of a token, as intervals.
+const BORDERS: [(i32, i32); 5] = [(-1, 0x2f), (0x3a, 0x40), (0x5b, 0x5e), (0x60, 0x60), (0x7b, 0x7f)];
+
+impl Matcher {
+    /// Looks the words up. Empty ones are passed over.
+    pub fn new(index: &Index, words: &[impl AsRef<[u8]>], options: Options) -> Matcher {
+        let root = || Node { byte: 0, end: false, child: 0, sibling: 0, ranges: 0..0 };
+        let total: usize = words.iter().map(|w| w.as_ref().len()).sum();
+        let mut nodes = Vec::with_capacity(total + 2);
+        nodes.extend([root(), root()]);
+        let mut m = Matcher { options, nodes, ranges: Vec::new(), always: Vec::new(), longest: 0 };
+        let mut found = Vec::with_capacity(total * if options.whole_word { 3 } else { 1 });
+        let mut sorted: Vec<Vec<u8>> = words.iter().map(|w| m.fold(w.as_ref())).collect();
+        // Short ones first: a word that contains another never gets its turn.
+        sorted.sort_by_key(|w| w.len());
+        for w in sorted.iter().filter(|w| !w.is_empty()) {
+            if !m.contains_any(w) {
+                m.add(index, w, &mut found);
+            }
+        }
+        m.settle(index, found);
+        m
+    }
+
+    /// Whether there is no word.
+    pub fn is_empty(&self) -> bool {
+        self.longest == 0
+    }
+
+    /// The bytes of the longest word.
+    pub fn longest(&self) -> usize {
+        self.longest
+    }
+
+    fn fold(&self, w: &[u8]) -> Vec<u8> {
+        if self.options.ignore_case {
+            w.to_ascii_lowercase()
+        } else {
+            w.to_vec()
+        }
+    }
+
+    /// Whether a byte needs a border beside it.
+    fn bound(&self, b: u8) -> bool {
+        self.options.whole_word && is_word_byte(b)
+    }
+
+    fn root(&self, w: &[u8]) -> u32 {
+        if self.bound(w[0]) {
+            AT_BORDER
+        } else {
+            ANYWHERE
+        }
+    }
+
+    fn child(&self, node: u32, byte: u8) -> Option<u32> {
+        let mut c = self.nodes[node as usize].child;
+        while c != 0 && self.nodes[c as usize].byte != byte {
+            c = self.nodes[c as usize].sibling;
+        }
+        if c == 0 {
+            None
+        } else {
+            Some(c)
+        }
+    }
+
+    fn contains_any(&self, w: &[u8]) -> bool {
+        let mut s = self.start();
+        w.iter().enumerate().any(|(i, &b)| {
+            self.byte(&mut s, b);
+            let border = w.get(i + 1).map_or(true, |&b| !is_word_byte(b));
+            s.active.iter().any(|&n| self.nodes[n as usize].end && (border || !self.bound(b)))
+        })
+    }
+
+    /// Puts a word into the trie, and into `found` what each of its beginnings
+    /// makes of tokens.
+    fn add(&mut self, index: &Index, w: &[u8], found: &mut Vec<(u32, Range<u32>)>) {
+        let sorted = index.sorted(self.options.ignore_case);
+        let (first_bound, last_bound) = (self.bound(w[0]), self.bound(w[w.len() - 1]));
+        let mut node = self.root(w);
+        for k in 0..w.len() {
+            let rest = &w[k..];
+            let range = index.beginning(sorted, rest);
+            let mut keep = |r: Range<usize>| {
+                if !r.is_empty() {
+                    found.push((node, r.start as u32..r.end as u32));
+                }
+            };
+            if last_bound && !range.is_empty() {
+                let behind = |t| index.behind(sorted, t, rest.len());
+                BORDERS.iter().for_each(|&(low, high)| keep(sorted.narrowed(&range, behind, low, high)));
+            } else {
+                keep(range);
+            }
+            node = match self.child(node, w[k]) {
+                Some(c) => c,
+                None => self.grow(node, w[k]),
+            };
+        }
+        self.nodes[node as usize].end = true;
+        self.longest = self.longest.max(w.len());
+        let always = &mut self.always;
+        index.inside(sorted, w, |token, bytes, at| {
+            let before = !first_bound || !is_word_byte(bytes[at - 1]);
+            let after = !last_bound || bytes.get(at + w.len()).map_or(true, |&b| !is_word_byte(b));
+            if before && after {
+                always.push(token);
+            }
+        });
+    }
+
+    fn grow(&mut self, parent: u32, byte: u8) -> u32 {
+        let new = self.nodes.len() as u32;
+        let sibling = self.nodes[parent as usize].child;
+        self.nodes.push(Node { byte, end: false, child: 0, sibling, ranges: 0..0 });
+        self.nodes[parent as usize].child = new;
+        new
+    }
+
+    /// Sorts what was found by node; the root that is always active goes to `always`.
+    fn settle(&mut self, index: &Index, mut found: Vec<(u32, Range<u32>)>) {
+        found.sort_unstable_by_key(|(n, r)| (*n, r.start, r.end));
+        found.dedup();
+        self.ranges.reserve_exact(found.len());
+        let sorted = index.sorted(self.options.ignore_case);
+        for (n, r) in found {
+            if n == ANYWHERE {
+                self.always.extend_from_slice(sorted.tokens(r));
+                continue;
+            }
+            let at = self.ranges.len() as u32;
+            let own = &mut self.nodes[n as usize].ranges;
+            if own.start == own.end {
+                *own = at..at;
+            }
+            own.end = at + 1;
+            self.ranges.push(r);
+        }
+        self.always.sort_unstable();
+        self.always.dedup();
+    }
+
+    /// The state of an empty text.
+    pub fn start(&self) -> State {
+        let room = || Vec::with_capacity(self.longest + 2);
+        State { active: room(), next: room(), behind_word: false }
+    }
+
+    fn byte(&self, s: &mut State, b: u8) {
+        let b = if self.options.ignore_case { b.to_ascii_lowercase() } else { b };
+        s.next.clear();
+        let roots = if s.behind_word { &[ANYWHERE][..] } else { &[ANYWHERE, AT_BORDER] };
+        for &n in s.active.iter().chain(roots) {
+            s.next.extend(self.child(n, b));
+        }
+        core::mem::swap(&mut s.active, &mut s.next);
+        s.behind_word = is_word_byte(b);
+    }
+
+    /// Appends bytes to the text.
+    pub fn feed(&self, s: &mut State, bytes: &[u8]) {
+        bytes.iter().for_each(|&b| self.byte(s, b));
+    }
+
+    /// The tokens that complete a word after any text, by rising id.
+    pub fn always(&self) -> &[u32] {
+        &self.always
+    }
+
+    /// Calls `each` with the other tokens that complete a word after this text,
+    /// piece by piece; one may come more than once.
+    pub fn completing<'a>(&'a self, index: &'a Index, s: &State, mut each: impl FnMut(&'a [u32])) {
+        let sorted = index.sorted(self.options.ignore_case);
+        let border = if s.behind_word { &[][..] } else { &[AT_BORDER] };
+        for &n in s.active.iter().chain(border) {
+            let r = self.nodes[n as usize].ranges.clone();
+            for r in &self.ranges[r.start as usize..r.end as usize] {
+                each(sorted.tokens(r.clone()));
+            }
+        }
+    }
+}
+
+#[cfg(test)]
+mod tests;

@@ -1,0 +1,105 @@
+use super::*;
+use tgi_plugin::testing;
+
+/// A small generator of random numbers (MMIX).
+struct Random(u64);
+
+impl Random {
+    fn below(&mut self, n: usize) -> usize {
+        self.0 = self.0.wrapping_mul(6364136223846793005).wrapping_add(1442695040888963407);
+        ((self.0 >> 33) as usize) % n
+    }
+
+    fn text(&mut self, alphabet: &[char], longest: usize) -> String {
+        (0..1 + self.below(longest)).map(|_| alphabet[self.below(alphabet.len())]).collect()
+    }
+}
+
+/// Whether the text contains a word, by looking at every place.
+fn contains(text: &[u8], words: &[String], o: Options) -> bool {
+    let fold = |b: &[u8]| if o.ignore_case { b.to_ascii_lowercase() } else { b.to_vec() };
+    let text = fold(text);
+    words.iter().any(|w| {
+        let w = fold(w.as_bytes());
+        (0..text.len()).any(|i| {
+            let j = i + w.len();
+            let before = i == 0 || !is_word_byte(text[i - 1]) || !is_word_byte(w[0]);
+            let after = j >= text.len() || !is_word_byte(text[j]) || !is_word_byte(w[w.len() - 1]);
+            text[i..].starts_with(&w) && (!o.whole_word || before && after)
+        })
+    })
+}
+
+fn denied(m: &Matcher, index: &Index, s: &State) -> Vec<bool> {
+    let mut d = vec![false; index.size()];
+    m.always().iter().for_each(|&t| d[t as usize] = true);
+    m.completing(index, s, |part| part.iter().for_each(|&t| d[t as usize] = true));
+    d
+}
+
+/// Random vocabularies, words and texts: a token is denied exactly when the text
+/// with it contains a word. No text grows by a denied token.
+#[test]
+fn as_by_brute_force() {
+    let alphabet = ['a', 'b', 'A', ' ', '-', 'é', '_'];
+    let mut r = Random(7);
+    let (mut checked, mut hits) = (0, 0);
+    for round in 0..600 {
+        let letters = &alphabet[..2 + r.below(alphabet.len() - 1)];
+        let mut vocabulary: Vec<String> = (0..4 + r.below(30)).map(|_| r.text(letters, 5)).collect();
+        vocabulary.push("<a>".into());
+        vocabulary.push("</s>".into());
+        testing::vocabulary(&vocabulary.iter().map(|w| w.as_str()).collect::<Vec<_>>());
+        let index = Index::new(false, true);
+        let words: Vec<String> = (0..1 + r.below(5)).map(|_| r.text(letters, 1 + round % 7)).collect();
+        let o = Options { ignore_case: round % 2 == 1, whole_word: round / 2 % 2 == 1 };
+        let m = Matcher::new(&index, &words, o);
+        let (mut text, mut s) = (Vec::new(), m.start());
+        for _ in 0..30 {
+            let d = denied(&m, &index, &s);
+            for (t, word) in vocabulary.iter().enumerate() {
+                let special = t + 2 >= vocabulary.len();
+                let want = !special && contains(&[&text[..], word.as_bytes()].concat(), &words, o);
+                assert_eq!(d[t], want, "text {:?} token {:?} words {:?} {:?}", String::from_utf8_lossy(&text), word, words, o);
+                checked += 1;
+                hits += want as usize;
+            }
+            let t = match (0..20).map(|_| r.below(vocabulary.len())).find(|&t| !d[t]) {
+                Some(t) => t,
+                None => break,
+            };
+            text.extend_from_slice(index.bytes(t as u32));
+            m.feed(&mut s, index.bytes(t as u32));
+            assert!(!contains(&text, &words, o));
+        }
+    }
+    assert!(checked > 100_000 && hits > 10_000, "{} {}", checked, hits);
+}
+
+/// After words that someone else forced the text is followed on.
+#[test]
+fn beyond_a_word() {
+    testing::vocabulary(&["b", "ab", "c", "x", "bc"]);
+    let index = Index::new(false, false);
+    let m = Matcher::new(&index, &["ab", "bbc"], Options::default());
+    let mut s = m.start();
+    m.feed(&mut s, b"abb");
+    assert_eq!(denied(&m, &index, &s), [false, true, true, false, true]);
+}
+
+#[test]
+fn words_that_contain_others_are_left_out() {
+    testing::vocabulary(&["a", "b", "c"]);
+    let index = Index::new(false, false);
+    let m = Matcher::new(&index, &["abc", "b", "b", "", "cab"], Options::default());
+    assert_eq!((m.longest(), m.nodes.len(), m.always().to_vec()), (1, 3, vec![1]));
+    assert!(Matcher::new(&index, &[""], Options::default()).is_empty());
+}
+
+#[test]
+fn special_tokens_on_request() {
+    testing::vocabulary(&["a", "<a>"]);
+    let index = Index::new(true, false);
+    let m = Matcher::new(&index, &["<a>"], Options::default());
+    assert_eq!(m.always(), [1]);
+}
