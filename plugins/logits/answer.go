@@ -115,7 +115,10 @@ func (a *answer) checkArray(memory []byte, vocab uint32) error {
 	if a.count != want {
 		return fmt.Errorf("mode %s: out count %d, the vocabulary of %d makes it %d", name, a.count, vocab, want)
 	}
-	return inside(memory, "out of mode "+name, a.out, a.count, entryBytes[a.mode])
+	if err := inside(memory, "out", a.out, a.count, entryBytes[a.mode]); err != nil {
+		return fmt.Errorf("mode %s: %w", name, err)
+	}
+	return nil
 }
 
 // inside checks that an array lies in memory and is aligned.

@@ -194,8 +194,8 @@ func (p *Processor) apply(memory []byte, logits []float32) error {
 	}
 	out := memory[a.out : uint64(a.out)+uint64(a.count)*entryBytes[a.mode]]
 	if a.mode != abi.ModeBitmask && a.mode != abi.ModeRow {
-		if err := p.entry.Charge(int64(a.count)*entryFuel, "mode "+abi.ModeNames[a.mode]); err != nil {
-			return err
+		if err := p.entry.Charge(int64(a.count)*entryFuel); err != nil {
+			return fmt.Errorf("mode %s: %w", abi.ModeNames[a.mode], err)
 		}
 	}
 	r := row{x: logits, alive: p.alive, dry: a.forceCount > 0 || a.flags&abi.FlagStop != 0}

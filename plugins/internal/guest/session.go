@@ -254,11 +254,11 @@ func (e *Entry) Call(a, b uint64) (result uint64, err error) {
 }
 
 // Charge takes fuel for the host's work on what the export returned. Without enough it gives the cause for Break.
-func (e *Entry) Charge(fuel int64, what string) error {
+func (e *Entry) Charge(fuel int64) error {
 	if e.saved -= fuel; e.saved >= 0 {
 		return nil
 	}
-	return fmt.Errorf("%s: the host's work on it needs %d fuel, %d is left", what, fuel, e.saved+fuel)
+	return fmt.Errorf("the host's work on it needs %d fuel, %d is left", fuel, e.saved+fuel)
 }
 
 // Tokens writes what is new of the sequence to the guest's memory and gives the address of all of it. prompt is what the

@@ -260,10 +260,10 @@ func TestFuelIsSaved(t *testing.T) {
 func TestChargeEnds(t *testing.T) {
 	s := beginWith(t, guest.Config{Wasm: guesttest.Fake{}.Wasm(), Limits: guest.Limits{FuelPerStep: 1000}}, guest.Start{})
 	e := s.Entry(guest.Process)
-	if err := e.Charge(8000, "list"); err != nil {
+	if err := e.Charge(8000); err != nil {
 		t.Error(err)
 	}
-	if err := e.Charge(10, "list"); err == nil || err.Error() != "list: the host's work on it needs 10 fuel, 0 is left" {
+	if err := e.Charge(10); err == nil || err.Error() != "the host's work on it needs 10 fuel, 0 is left" {
 		t.Error(err)
 	}
 }
