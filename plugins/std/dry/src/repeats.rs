@@ -1,0 +1,190 @@
+use alloc::{vec, vec::Vec};
+use core::mem;
+use table::Table;
+
+use crate::breakers::Breakers;
+
+/// Where the end of the sequence has come before, and how much of it.
+///
+/// llama.cpp and koboldcpp run the Z-algorithm over all tokens at every step.
+/// Here it runs once, over the prompt. From then on a repetition that ends at
+/// j is one longer than that which ended at j-1 a step ago, and there is one
+/// only where token j is the token just chosen: the cost of a step is in
+/// proportion to the occurrences of that token.
+pub struct Repeats {
+    /// How many tokens back count; usize::MAX is all.
+    range: usize,
+    /// The first token looked at. Positions below count from here.
+    base: usize,
+    table: Table,
+    words: Vec<Word>,
+    /// For each position the entry of `words`.
+    word_at: Vec<u32>,
+    /// For each position the last one before with the same token, or NONE.
+    before: Vec<u32>,
+    /// The positions before the last that hold the last token, falling, with
+    /// the length of what repeats there.
+    ends: Vec<(u32, u32)>,
+    old_ends: Vec<(u32, u32)>,
+    /// Head of the last breaker, and how many tokens of the breaker follow it.
+    broken: Option<(usize, usize)>,
+    /// What the last call of `continuations` found.
+    found: Vec<(u32, u32)>,
+    calls: u32,
+}
+
+/// A token that the sequence has.
+struct Word {
+    id: u32,
+    last: u32,
+    /// Its entry in `found`, if made in call `call`.
+    entry: u32,
+    call: u32,
+}
+
+const NONE: u32 = u32::MAX;
+
+impl Repeats {
+    /// Takes in the prompt.
+    pub fn new(range: usize, prompt: &[u32], breakers: &Breakers) -> Repeats {
+        let range = if range == 0 { usize::MAX } else { range };
+        let base = prompt.len() - prompt.len().min(range);
+        let mut r = Repeats {
+            range,
+            base,
+            table: Table::new(),
+            words: Vec::new(),
+            word_at: Vec::new(),
+            before: Vec::new(),
+            ends: Vec::new(),
+            old_ends: Vec::new(),
+            broken: None,
+            found: Vec::new(),
+            calls: 0,
+        };
+        let tokens = &prompt[base..];
+        for at in 0..tokens.len() {
+            r.enter(tokens, at, breakers);
+        }
+        if let Some(&last) = r.before.last() {
+            let z = from_the_end(tokens);
+            let mut at = last;
+            while at != NONE {
+                r.ends.push((at, z[tokens.len() - 1 - at as usize]));
+                at = r.before[at as usize];
+            }
+        }
+        r
+    }
+
+    /// Takes in the tokens that it has not seen.
+    pub fn extend(&mut self, tokens: &[u32], breakers: &Breakers) {
+        let tokens = &tokens[self.base..];
+        for at in self.word_at.len()..tokens.len() {
+            self.enter(tokens, at, breakers);
+            self.lengthen(at);
+        }
+    }
+
+    fn enter(&mut self, tokens: &[u32], at: usize, breakers: &Breakers) {
+        let id = tokens[at];
+        let words = &self.words;
+        let word = match self.table.get(id as u64, |w| words[w as usize].id == id) {
+            Some(w) => w,
+            None => {
+                let w = words.len() as u32;
+                self.table.insert(id as u64, w, |w| words[w as usize].id as u64);
+                self.words.push(Word { id, last: NONE, entry: 0, call: 0 });
+                w
+            }
+        };
+        self.word_at.push(word);
+        self.before.push(mem::replace(&mut self.words[word as usize].last, at as u32));
+        if let Some(tail) = breakers.completed(&tokens[..=at]) {
+            // With the same head, the one that ends later is the longer one.
+            if self.broken.map_or(true, |(head, _)| at - tail >= head) {
+                self.broken = Some((at - tail, tail));
+            }
+        }
+    }
+
+    /// Makes `ends` those of the token at position `at`.
+    fn lengthen(&mut self, at: usize) {
+        mem::swap(&mut self.ends, &mut self.old_ends);
+        self.ends.clear();
+        let mut old = self.old_ends.iter().peekable();
+        let start = self.start(at + 1) as u32;
+        let mut j = self.before[at];
+        while j != NONE && j >= start {
+            while old.next_if(|e| e.0 >= j).is_some() {}
+            let length = match old.peek() {
+                Some(e) if e.0 + 1 == j => e.1,
+                _ => 0,
+            };
+            self.ends.push((j, length + 1));
+            j = self.before[j as usize];
+        }
+    }
+
+    /// The first position that counts when there are n.
+    fn start(&self, n: usize) -> usize {
+        n - n.min(self.range)
+    }
+
+    /// Each token that would continue a repetition of at least `shortest`
+    /// tokens, and how long the longest of them is without it.
+    pub fn continuations(&mut self, tokens: &[u32], shortest: u32) -> &[(u32, u32)] {
+        let n = self.word_at.len();
+        let start = self.start(n);
+        self.found.clear();
+        self.calls += 1;
+        let whole = match self.broken {
+            Some((head, tail)) if head >= start => n - 1 - head - tail,
+            _ => n,
+        };
+        if whole < shortest as usize {
+            return &self.found;
+        }
+        for &(j, length) in &self.ends {
+            let j = j as usize;
+            if j < start {
+                break;
+            }
+            // What repeats begins neither before the range nor before a breaker.
+            let length = length.min(whole as u32).min((j - start + 1) as u32);
+            if length < shortest {
+                continue;
+            }
+            let word = &mut self.words[self.word_at[j + 1] as usize];
+            if word.call != self.calls {
+                word.call = self.calls;
+                word.entry = self.found.len() as u32;
+                self.found.push((tokens[self.base + j + 1], length));
+            }
+            let best = &mut self.found[word.entry as usize].1;
+            *best = length.max(*best);
+        }
+        &self.found
+    }
+}
+
+/// For every k, how many tokens before the end equal those before the end
+/// less k: the Z-algorithm (Gusfield, Algorithms on Strings, 1.3-1.4), backwards.
+fn from_the_end(tokens: &[u32]) -> Vec<u32> {
+    let n = tokens.len();
+    let t = |i: usize| tokens[n - 1 - i];
+    let mut z = vec![0u32; n];
+    let (mut left, mut right) = (0, 0); // the match that reaches furthest: left..right
+    for k in 1..n {
+        let mut len = if k < right { (z[k - left] as usize).min(right - k) } else { 0 };
+        if k + len >= right {
+            while k + len < n && t(len) == t(k + len) {
+                len += 1;
+            }
+            left = k;
+            right = k + len;
+        }
+        z[k] = len as u32;
+    }
+    z
+}
