@@ -49,6 +49,19 @@ pub struct State {
     behind_word: bool,
 }
 
+impl State {
+    /// Begins an empty text.
+    pub fn clear(&mut self) {
+        self.active.clear();
+        self.behind_word = false;
+    }
+
+    /// Whether the text ends in the beginning of a word, or in a word.
+    pub fn begun(&self) -> bool {
+        !self.active.is_empty()
+    }
+}
+
 /// The bytes that are no word bytes, and -1, the end of a token, as intervals.
 const BORDERS: [(i32, i32); 5] = [(-1, 0x2f), (0x3a, 0x40), (0x5b, 0x5e), (0x60, 0x60), (0x7b, 0x7f)];
 
@@ -213,6 +226,11 @@ impl Matcher {
     /// Appends bytes to the text.
     pub fn feed(&self, s: &mut State, bytes: &[u8]) {
         bytes.iter().for_each(|&b| self.byte(s, b));
+    }
+
+    /// Whether the text ends in a word.
+    pub fn ended(&self, s: &State) -> bool {
+        s.active.iter().any(|&n| self.nodes[n as usize].end)
     }
 
     /// The tokens that complete a word after any text, by rising id.

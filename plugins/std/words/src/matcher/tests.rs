@@ -85,6 +85,11 @@ fn beyond_a_word() {
     let mut s = m.start();
     m.feed(&mut s, b"abb");
     assert_eq!(denied(&m, &index, &s), [false, true, true, false, true]);
+    assert_eq!((s.begun(), m.ended(&s)), (true, false));
+    m.feed(&mut s, b"c");
+    assert!(m.ended(&s));
+    s.clear();
+    assert_eq!((s.begun(), m.ended(&s)), (false, false));
 }
 
 #[test]
