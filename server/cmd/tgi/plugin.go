@@ -26,7 +26,7 @@ tgi plugin COMMAND --help lists the flags
 // runPlugin works on plugins without a server.
 func runPlugin(args []string, stdout, stderr io.Writer) int {
 	commands := map[string]func(ctx context.Context, args []string, stdout, stderr io.Writer) error{
-		"new": pluginNew, "build": pluginBuild, "test": pluginTest, "check": pluginCheck,
+		"new": pluginNew, "build": pluginBuild, "test": pluginTest, "check": pluginCheck, "bench": pluginBench,
 	}
 	if len(args) == 0 {
 		fmt.Fprint(stderr, pluginUsage)

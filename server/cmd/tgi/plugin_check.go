@@ -43,13 +43,22 @@ func (c *checking) limitFlags(fl *flag.FlagSet) {
 	fl.Int64Var(&c.limits.FuelLoad, "fuel-load", d.FuelLoad, "`fuel` of each call at load")
 }
 
+// configText is the one configuration.
+func (c *checking) configText() (string, error) {
+	switch len(c.config) {
+	case 0:
+		return "{}", nil
+	case 1:
+		return c.config[0], nil
+	}
+	return "", misused("--config is given %d times: a module has one configuration", len(c.config))
+}
+
 // cases pairs the configuration with all parameters.
 func (c *checking) cases() ([]check.Case, error) {
-	text := "{}"
-	if len(c.config) > 1 {
-		return nil, misused("--config is given %d times: a module has one configuration", len(c.config))
-	} else if len(c.config) == 1 {
-		text = c.config[0]
+	text, err := c.configText()
+	if err != nil {
+		return nil, err
 	}
 	var cases []check.Case
 	for _, p := range c.params {

@@ -1,0 +1,218 @@
+package main
+
+import (
+	"bytes"
+	"encoding/json"
+	"os"
+	"os/exec"
+	"path/filepath"
+	"slices"
+	"strings"
+	"testing"
+
+	"tgi/sdk"
+)
+
+// runTgi runs a command line and returns what it printed.
+func runTgi(t *testing.T, want int, args ...string) (stdout, stderr string) {
+	t.Helper()
+	var out, errs bytes.Buffer
+	if code := run(args, &out, &errs); code != want {
+		t.Fatalf("tgi %s: exit status %d, want %d\n%s\n%s", strings.Join(args, " "), code, want, &out, &errs)
+	}
+	return out.String(), errs.String()
+}
+
+// contains fails the test for each text that is not in got.
+func contains(t *testing.T, got string, want ...string) {
+	t.Helper()
+	for _, w := range want {
+		if !strings.Contains(got, w) {
+			t.Errorf("not told: %s\ngot:\n%s", w, got)
+		}
+	}
+}
+
+// needs skips a test where a program is missing.
+func needsProgram(t *testing.T, names ...string) {
+	t.Helper()
+	for _, name := range names {
+		if _, err := exec.LookPath(name); err != nil {
+			t.Skipf("%s is not installed", name)
+		}
+	}
+}
+
+// tryProject goes the way of an author: new, test, build, check.
+func tryProject(t *testing.T, language string) (dir string) {
+	t.Helper()
+	dir = filepath.Join(t.TempDir(), "ban-tokens")
+	out, _ := runTgi(t, 0, "plugin", "new", "--lang", language, "ban-tokens", "--dir", dir)
+	contains(t, out, "tgi plugin build", "cd "+dir)
+	if language == "as" {
+		asc, err := filepath.Abs(filepath.Join("..", "..", "..", "sdk", "assemblyscript", "node_modules"))
+		if err != nil {
+			t.Fatal(err)
+		}
+		if _, err := os.Stat(asc); err != nil {
+			t.Skip("asc is not installed: make guests-as")
+		}
+		if err := os.Symlink(asc, filepath.Join(dir, "node_modules")); err != nil {
+			t.Fatal(err)
+		}
+	}
+	p, err := findProject(dir)
+	if err != nil || p.language != language {
+		t.Fatalf("taken for %+v, %v", p, err)
+	}
+	if err := p.missing(t.Context(), false); err != nil {
+		t.Skip(err)
+	}
+	runTgi(t, 0, "plugin", "test", dir)
+	out, _ = runTgi(t, 0, "plugin", "build", dir, "--params", `{"ban":[1,2]}`, "--refuse", `{"ban":[100000]}`, "--refuse", `{"bar":1}`)
+	file := filepath.Join(dir, "ban-tokens.wasm")
+	contains(t, out, file+": sound", "ban-tokens 0.1.0", "sha256", "3 sets of parameters")
+	runTgi(t, 1, "plugin", "check", file, "--params", `{"ban":[100000]}`)
+	return dir
+}
+
+func TestPluginGo(t *testing.T) {
+	needsProgram(t, "go", "make")
+	t.Setenv("GOFLAGS", "-mod=mod")
+	t.Setenv("GOPROXY", "off")
+	file := filepath.Join(tryProject(t, "go"), "ban-tokens.wasm")
+	out, _ := runTgi(t, 0, "plugin", "bench", file, "--vocab", "600", "--steps", "20", "--params", `{}`, "--params", `{"ban":[1,2]}`)
+	contains(t, out, "a vocabulary of 600 tokens", "parameters {}\n", "process, pass", `parameters {"ban":[1,2]}`, "process, deny", "tgi_init", "copying a row of 2400 bytes")
+}
+
+func TestPluginRust(t *testing.T) {
+	if testing.Short() {
+		t.Skip("compiles crates")
+	}
+	needsProgram(t, "make", "cargo")
+	tryProject(t, "rust")
+}
+
+func TestPluginC(t *testing.T) {
+	needsProgram(t, "make", "cc", "clang")
+	tryProject(t, "c")
+}
+
+func TestPluginAssemblyScript(t *testing.T) {
+	needsProgram(t, "npm", "node")
+	tryProject(t, "as")
+}
+
+// TestPluginNewKeeps: what is in a folder stays.
+func TestPluginNewKeeps(t *testing.T) {
+	dir := t.TempDir()
+	runTgi(t, 0, "plugin", "new", "first", "--lang=c", "--dir="+dir) // empty
+	before, err := os.ReadFile(filepath.Join(dir, "first.c"))
+	if err != nil {
+		t.Fatal(err)
+	}
+	_, errs := runTgi(t, 1, "plugin", "new", "first", "--lang", "c", "--dir", dir)
+	contains(t, errs, "is not empty", "--dir")
+	if after, err := os.ReadFile(filepath.Join(dir, "first.c")); err != nil || !bytes.Equal(before, after) {
+		t.Error("it is changed")
+	}
+	for _, language := range sdk.Languages {
+		runTgi(t, 0, "plugin", "new", "ban", "--lang", language, "--dir", filepath.Join(dir, language))
+	}
+}
+
+// TestPluginFaults: command lines that are wrong, each with what it is told.
+func TestPluginFaults(t *testing.T) {
+	empty := t.TempDir()
+	for _, c := range []struct {
+		code int
+		args string
+		want string
+	}{
+		{2, "", "usage:"},
+		{2, "chek", "did you mean check?"},
+		{2, "new", "plugin new needs --lang (go, rust, c, as) and a name"},
+		{1, "new --lang perl x", `language "perl": want one of go, rust, c, as`},
+		{1, "new --lang go Ban", `plugin name "Ban"`},
+		{2, "new --lan go x", "unknown flag --lan; did you mean --lang?"},
+		{2, "new --lang go x y", `unexpected argument "y"`},
+		{2, "check", "plugin check needs a .wasm file"},
+		{2, "check x.wasm --params", "--params wants a value"},
+		{2, "check x.wasm --params [1]", "--params [1]: want a JSON object"},
+		{2, "check x.wasm --params null", "want a JSON object"},
+		{2, "check x.wasm --memory much", `"much" is no size`},
+		{2, "check x.wasm --fuel-per-step x", "--fuel-per-step x"},
+		{2, "check x.wasm --config {} --config {}", "--config is given 2 times"},
+		{1, "check " + empty + "/none.wasm", "no such file"},
+		{2, "bench x.wasm --vocab 3", "--vocab 3"},
+		{1, "build " + empty, "holds no plugin's project"},
+		{1, "test " + empty + "/none", "no such file"},
+	} {
+		_, errs := runTgi(t, c.code, append([]string{"plugin"}, strings.Fields(c.args)...)...)
+		contains(t, errs, c.want)
+	}
+	out, _ := runTgi(t, 0, "plugin", "check", "--help")
+	contains(t, out, "tgi plugin check FILE.wasm", "-fuel-per-step", "default 64MiB")
+}
+
+// TestPluginToolchains: what is missing is named with what to install.
+func TestPluginToolchains(t *testing.T) {
+	t.Setenv("PATH", t.TempDir())
+	t.Setenv("CLANG", "")
+	for language, want := range map[string][]string{
+		"go": {"make is missing", "go is missing: install Go 1.24"}, "rust": {"cargo or rustc is missing", "rustup"},
+		"c": {"clang is missing", "apt install clang lld"}, "as": {"node or npm is missing", "asc is missing: run `npm ci` in"},
+	} {
+		dir := t.TempDir()
+		runTgi(t, 0, "plugin", "new", "ban", "--lang", language, "--dir", dir)
+		_, errs := runTgi(t, 1, "plugin", "build", dir)
+		contains(t, errs, want...)
+	}
+}
+
+// TestPluginCheckReports: for people and as JSON, sound and broken.
+func TestPluginCheckReports(t *testing.T) {
+	file := filepath.Join("..", "..", "..", "sdk", "testdata", "guests", "c", "every-mode.wasm")
+	wasm, err := os.ReadFile(file)
+	if err != nil {
+		t.Fatal(err)
+	}
+	type report struct {
+		File       string
+		Bytes      int
+		SHA256     string
+		Violations []struct{ Rule, Found, Text, Source string }
+		Summary    *struct{ Kinds, Exports []string }
+	}
+	parse := func(text string) (r report) {
+		if err := json.Unmarshal([]byte(text), &r); err != nil || r.Bytes != len(wasm) || len(r.SHA256) != 64 {
+			t.Errorf("%v: %s", err, text)
+		}
+		return r
+	}
+	out, _ := runTgi(t, 0, "plugin", "check", file, "--json")
+	if r := parse(out); r.File != file || len(r.Violations) != 0 || r.Summary == nil || !slices.Equal(r.Summary.Kinds, []string{"logits", "sampler"}) ||
+		!slices.Contains(r.Summary.Exports, "tgi_init(i32, i32) -> i64") {
+		t.Errorf("%+v", r)
+	}
+	out, _ = runTgi(t, 0, "plugin", "check", file)
+	contains(t, out, "every-mode", "all logits", "most likely tokens", "candidates", "allow", "tgi.vocab_size", "limit 64MiB")
+
+	broken := filepath.Join(t.TempDir(), "broken.wasm")
+	if err := os.WriteFile(broken, bytes.Replace(wasm, []byte("tgi_logits_begin"), []byte("tgi_logits_bigin"), 1), 0o600); err != nil {
+		t.Fatal(err)
+	}
+	out, _ = runTgi(t, 1, "plugin", "check", broken)
+	contains(t, out, "tgi_logits_bigin(i32, i32, i32, i32) -> i64 is not part of version 1", "export: tgi_logits_begin(i32, i32, i32, i32) -> i64 is missing", "2 violations")
+	out, _ = runTgi(t, 1, "plugin", "check", broken, "--json")
+	if r := parse(out); len(r.Violations) != 2 || r.Summary != nil || r.Violations[0].Text == "" {
+		t.Errorf("%+v", r)
+	}
+	out, _ = runTgi(t, 1, "plugin", "check", file, "--params", `{"mode":"none"}`)
+	contains(t, out, "1 violation ", "validate", `with config {} and parameters {"mode":"none"}`)
+	if _, errs := runTgi(t, 1, "plugin", "bench", broken, "--vocab", "600"); !strings.Contains(errs, "tgi plugin check") {
+		t.Errorf("bench of a broken module: %s", errs)
+	}
+	out, _ = runTgi(t, 1, "plugin", "bench", file, "--vocab", "600", "--steps", "5", "--json", "--params", `{"mode":"none"}`)
+	contains(t, out, `"fault":"it refuses the parameters: mode`, `"fuel_p50":`)
+}
