@@ -1,0 +1,68 @@
+package alwayson
+
+import (
+	"fmt"
+	"net/http"
+	"os"
+	"regexp"
+	"testing"
+
+	"tgi/examples/internal/served"
+)
+
+func TestMain(m *testing.M) { served.Main(m) }
+
+// pin is a request that the model answers with a number of four digits.
+const pin = "Please put 4821 in quotes."
+
+// digits favours the digits, which are single tokens, and a space between them.
+const digits = `"do_sample":true,"temperature":2.0,"max_new_tokens":40,"logit_bias":{"18":50,"19":50,"20":50,"21":50,"22":50,"709":48}`
+
+// tooLong is a number of more than three digits as the rule counts them.
+var tooLong = regexp.MustCompile(`[0-9]([^0-9A-Za-z]*[0-9]){3}`)
+
+func TestServed(t *testing.T) {
+	s := served.Start(t, ".")
+	for question, want := range map[string]string{
+		pin:                  `"482***"`,
+		"Put 12 in quotes.":  `"12"`,
+		"What is 7 times 8?": "7 times 8 is 56.",
+	} {
+		if r := s.Ask(t, question, `{}`); r.Text != want {
+			t.Errorf("%s: %+v, want %s", question, r, want)
+		}
+	}
+	for seed := range 10 {
+		r := s.Ask(t, pin, fmt.Sprintf(`{"seed":%d,%s}`, seed+1, digits))
+		if r.Text == "" || tooLong.MatchString(r.Text) {
+			t.Errorf("seed %d: %+v", seed+1, r)
+		}
+	}
+	r := s.Ask(t, pin, `{"plugins":[{"name":"no-long-numbers","params":{"digits":20}}]}`)
+	if r.Status != http.StatusUnprocessableEntity || r.ErrorType != "validation" {
+		t.Errorf("a request changes the operator's rule: %+v", r)
+	}
+	s.Documented(t, "README.md")
+}
+
+// TestSkipped: without fuel the plugin fails at its first step, and the answer
+// is the one that the model gives without it.
+func TestSkipped(t *testing.T) {
+	folder := served.Folder(t, map[string]string{"tgi.toml": "tgi.toml", "no-long-numbers.wasm": "no-long-numbers.wasm"})
+	f, err := os.OpenFile(folder+"/tgi.toml", os.O_APPEND|os.O_WRONLY, 0)
+	if err != nil {
+		t.Fatal(err)
+	}
+	fmt.Fprint(f, "\n[plugin.limits]\nfuel_per_step = 1\n")
+	if err := f.Close(); err != nil {
+		t.Fatal(err)
+	}
+	s := served.Start(t, folder)
+	r := s.Ask(t, pin, `{"details":true}`)
+	if r.Text != `"4821"` || len(r.Details.Plugins) != 1 || r.Details.Plugins[0].Name != "no-long-numbers" {
+		t.Errorf("without fuel: %+v", r)
+	}
+	if r := s.Ask(t, pin, `{"seed":1,`+digits+`}`); !tooLong.MatchString(r.Text) {
+		t.Errorf("the test's numbers are short without the rule: %+v", r)
+	}
+}

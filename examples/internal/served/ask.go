@@ -1,0 +1,84 @@
+package served
+
+import (
+	"encoding/json"
+	"io"
+	"net/http"
+	"os"
+	"regexp"
+	"strings"
+	"testing"
+)
+
+// Reply is what the server answered to a question.
+type Reply struct {
+	Status int
+	// Text is the answer; where there is none, Error says why and ErrorType
+	// what sort of fault it is.
+	Text      string `json:"generated_text"`
+	Error     string `json:"error"`
+	ErrorType string `json:"error_type"`
+	// Details are there where the parameters ask for them.
+	Details struct {
+		Tokens []struct {
+			ID uint32 `json:"id"`
+		} `json:"tokens"`
+		// Plugins are those that failed and were passed over.
+		Plugins []struct{ Name, Error string } `json:"plugins"`
+	} `json:"details"`
+}
+
+// client holds as many connections as a test has workers.
+var client = &http.Client{Transport: &http.Transport{MaxIdleConnsPerHost: 64}}
+
+// Post sends a body and returns status and reply. Faults of the connection
+// fail the test; it may be called from any of the test's goroutines.
+func (s *Server) Post(t testing.TB, path, body string) (int, []byte) {
+	res, err := client.Post(s.URL+path, "application/json", strings.NewReader(body))
+	if err != nil {
+		t.Error(err)
+		return 0, nil
+	}
+	defer res.Body.Close()
+	b, err := io.ReadAll(res.Body)
+	if err != nil {
+		t.Error(err)
+	}
+	return res.StatusCode, b
+}
+
+// Ask puts a question to the model; parameters is the JSON object of that name.
+// As Post, it may be called from any goroutine.
+func (s *Server) Ask(t testing.TB, question, parameters string) Reply {
+	inputs, _ := json.Marshal("<|im_start|>user\n" + question + "<|im_end|>\n<|im_start|>assistant\n")
+	status, b := s.Post(t, "/generate", `{"inputs":`+string(inputs)+`,"parameters":`+parameters+`}`)
+	var r Reply
+	if err := json.Unmarshal(b, &r); err != nil {
+		t.Errorf("reply %s: %v", b, err)
+	}
+	r.Status = status
+	return r
+}
+
+// conversation is a request in a README with its reply: two blocks of code.
+var conversation = regexp.MustCompile("(?s)```sh\ncurl localhost:3000(/\\S+)[^`]*? -d '([^']*)'\n```\n+```json\n([^`]*)\n```")
+
+// Documented makes the requests that readme shows, with curl, and compares the
+// replies with those that it shows.
+func (s *Server) Documented(t testing.TB, readme string) {
+	t.Helper()
+	text, err := os.ReadFile(readme)
+	if err != nil {
+		t.Fatal(err)
+	}
+	found := conversation.FindAllSubmatch(text, -1)
+	for _, c := range found {
+		path, body, want := string(c[1]), string(c[2]), string(c[3])
+		if _, got := s.Post(t, path, body); string(got) != want {
+			t.Errorf("%s: to %s\nthe server replies   %s\nand not, as written, %s", readme, body, got, want)
+		}
+	}
+	if n := strings.Count(string(text), "\ncurl "); len(found) == 0 || len(found) != n {
+		t.Errorf("%s: %d requests with curl, of which %d are followed by their reply", readme, n, len(found))
+	}
+}
