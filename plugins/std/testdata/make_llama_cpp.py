@@ -84,7 +84,7 @@ def apply(lib, sampler, logits):
 
 
 class Lcg:
-    """Logits that the tests make as well: multiples of 1/64, so that they are exact."""
+    """Logits that the tests make as well: multiples of 1/65536, so that they are exact."""
 
     def __init__(self, seed):
         self.state = seed
@@ -94,7 +94,7 @@ class Lcg:
         return (self.state >> 33) % n
 
     def row(self, n, span):
-        return [self.below(span * 64) / 64 for _ in range(n)]
+        return [self.below(span * 65536) / 65536 for _ in range(n)]
 
 
 def dry(lib):
