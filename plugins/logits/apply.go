@@ -177,9 +177,11 @@ func (r *row) sparse(list entries, only bool) error {
 	}
 	some, denied := false, false
 	for i := range old {
-		id := list.id(i)
+		id, v := list.id(i), list.value(i)
 		old[i] = r.x[id]
-		v := old[i] + list.value(i)
+		if v > negInf { // else it denies, NaN and +Inf too
+			v += old[i]
+		}
 		if v > math.MaxFloat32 && old[i] <= math.MaxFloat32 {
 			r.undo(list, old[:i])
 			return fmt.Errorf("mode %s: entry %d: %v and %v make +Inf for token %d", abi.ModeNames[abi.ModeSparse], i,

@@ -97,7 +97,7 @@ func reference(row []float32, mode, flags uint32, out []byte) {
 		}
 	case abi.ModeSparse, abi.ModeView:
 		for i := 0; i < len(out)/4; i += 2 {
-			if mode == abi.ModeSparse {
+			if mode == abi.ModeSparse && value(i+1) > negInf {
 				row[word(i)] += value(i + 1)
 			} else {
 				row[word(i)] = value(i + 1)

@@ -194,7 +194,7 @@ func (p *Processor) apply(memory []byte, logits []float32) error {
 	}
 	out := memory[a.out : uint64(a.out)+uint64(a.count)*entryBytes[a.mode]]
 	if a.mode != abi.ModeBitmask && a.mode != abi.ModeRow {
-		if err := p.entry.Charge(int64(a.count)*entryFuel); err != nil {
+		if err := p.entry.Charge(int64(a.count) * entryFuel); err != nil {
 			return fmt.Errorf("mode %s: %w", abi.ModeNames[a.mode], err)
 		}
 	}

@@ -200,6 +200,16 @@ func TestBugs(t *testing.T) {
 	}
 }
 
+// allocations gives those of f. They are counted for the whole process, in which a pool may be making instances ahead: so
+// the least of some counts.
+func allocations(f func()) float64 {
+	least := math.Inf(1)
+	for range 20 {
+		least = min(least, testing.AllocsPerRun(20, f))
+	}
+	return least
+}
+
 // TestNothingAllocates in the steps of a sequence: without an effect, in each mode, forced, sampled.
 func TestNothingAllocates(t *testing.T) {
 	for name, code := range map[string]guesttest.Code{
@@ -221,13 +231,13 @@ func TestNothingAllocates(t *testing.T) {
 			output = append(output, 0)
 		}
 		step()
-		if n := testing.AllocsPerRun(100, step); n > 0 {
+		if n := allocations(step); n > 0 {
 			t.Errorf("%s: %v allocations for each step", name, n)
 		}
 	}
 	f := guesttest.Fake{Description: guesttest.Both}
 	p := logits.NewSampler(begin(t, load(t, f.Wasm(), guesttest.NewWords()), guest.Start{}))
-	if n := testing.AllocsPerRun(100, func() {
+	if n := allocations(func() {
 		if _, err := p.Sample([]uint32{1, 2}, []float32{2, 1}, []float32{-1, -2}); err != nil {
 			t.Fatal(err)
 		}

@@ -1,7 +1,6 @@
 package logits
 
 import (
-	"encoding/binary"
 	"fmt"
 	"math"
 	"unsafe"
@@ -15,6 +14,14 @@ func rowBytes(x []float32) []byte {
 		return nil
 	}
 	return unsafe.Slice((*byte)(unsafe.Pointer(unsafe.SliceData(x))), 4*len(x))
+}
+
+// rowOf is a row in the guest's memory, whose address is aligned to 4.
+func rowOf(b []byte) []float32 {
+	if len(b) < 4 {
+		return nil
+	}
+	return unsafe.Slice((*float32)(unsafe.Pointer(unsafe.SliceData(b))), len(b)/4)
 }
 
 // forbidden is a piece of row in which nothing is allowed.
@@ -34,67 +41,32 @@ func forbid(x []float32) {
 
 // replace takes over the row as the guest edited it. A NaN or +Inf that the row had before is not the guest's, and stays.
 func (r *row) replace(out []byte) error {
-	for start := 0; start < len(out); {
-		end := min(start+4*len(forbidden), len(out))
-		if suspicious(out[start:end]) {
-			for i := start; i < end; i += 4 {
-				v := math.Float32frombits(binary.LittleEndian.Uint32(out[i:]))
-				if !usable(v) && math.Float32bits(v) != math.Float32bits(r.x[i/4]) {
-					return fmt.Errorf("mode %s: %v for token %d: it must not be NaN or +Inf", abi.ModeNames[abi.ModeRow], v, i/4)
-				}
-			}
+	edited := rowOf(out)
+	for i := unusable(edited, 0); i < len(edited); i = unusable(edited, i+1) {
+		if math.Float32bits(edited[i]) != math.Float32bits(r.x[i]) {
+			return fmt.Errorf("mode %s: %v for token %d: it must not be NaN or +Inf", abi.ModeNames[abi.ModeRow], edited[i], i)
 		}
-		start = end
 	}
 	if r.dry {
 		return nil
 	}
-	if !bytesLive(out, &r.alive) {
+	if e := (row{x: edited, alive: r.alive}); !e.lives() {
 		return errDead(abi.ModeRow)
 	}
-	copy(rowBytes(r.x), out)
+	copy(r.x, edited)
 	return nil
 }
 
-// suspicious reports whether any of the values is NaN or +Inf. It looks at two values at a time: with the sign taken off
-// and 0x007fffff added, or one more for a positive value, bit 31 is set for +Inf and NaN of either sign, and not for
-// -Inf.
-func suspicious(b []byte) bool {
-	const (
-		magnitude = 0x7fffffff_7fffffff
-		almost    = 0x007fffff_007fffff
-		ones      = 0x00000001_00000001
-		top       = 0x80000000_80000000
-	)
-	look := func(v uint64) uint64 { return v&magnitude + (almost + (^v >> 31 & ones)) }
-	var found uint64
-	for len(b) >= 32 {
-		found |= look(binary.LittleEndian.Uint64(b)) | look(binary.LittleEndian.Uint64(b[8:])) |
-			look(binary.LittleEndian.Uint64(b[16:])) | look(binary.LittleEndian.Uint64(b[24:]))
-		b = b[32:]
-	}
-	if found&top != 0 {
-		return true
-	}
-	for ; len(b) >= 4; b = b[4:] {
-		if !usable(math.Float32frombits(binary.LittleEndian.Uint32(b))) {
-			return true
+// unusable gives the index of the first NaN or +Inf from start on, or len(x).
+func unusable(x []float32, start int) int {
+	for start < len(x) {
+		start += vectorUsable(x[start:])
+		end := min(start+blockLen, len(x))
+		for ; start < end; start++ {
+			if !usable(x[start]) {
+				return start
+			}
 		}
 	}
-	return false
-}
-
-// bytesLive reports whether a row in bytes allows a token, and which; it begins with that one.
-func bytesLive(b []byte, token *int) bool {
-	at := func(i int) float32 { return math.Float32frombits(binary.LittleEndian.Uint32(b[4*i:])) }
-	if *token < len(b)/4 && at(*token) > negInf {
-		return true
-	}
-	for i := range len(b) / 4 {
-		if at(i) > negInf {
-			*token = i
-			return true
-		}
-	}
-	return false
+	return start
 }

@@ -69,13 +69,12 @@ func (t *topper) top(x []float32, n int) []uint64 {
 }
 
 // blockLen is how many logits are looked at one by one when one of them may be above the bar.
-const blockLen = 64
+const blockLen = 32
 
-// skip gives the number of logits, a multiple of blockLen, that can be passed over because none is above the bar. It is
-// at most what leaves one block.
+// skip gives the number of logits, a multiple of blockLen, that can be passed over because none is above the bar.
 func skip(x []float32, bar float32) int {
-	n := 0
-	for ; len(x) > blockLen; x, n = x[blockLen:], n+blockLen {
+	n := vectorSkip(x, bar)
+	for x = x[n:]; len(x) >= blockLen; x, n = x[blockLen:], n+blockLen {
 		for b := x[:blockLen]; len(b) >= 8; b = b[8:] {
 			if b[0] > bar || b[1] > bar || b[2] > bar || b[3] > bar || b[4] > bar || b[5] > bar || b[6] > bar || b[7] > bar {
 				return n
