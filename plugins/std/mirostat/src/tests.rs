@@ -76,12 +76,12 @@ fn draws_by_probability() {
     testing::vocabulary(&["a"]);
     let c = candidates(&[0.5f32.ln(), 0.3f32.ln(), 0.2f32.ln()]);
     let mut m = Mirostat::begin(br#"{"tau":20,"eta":0}"#, &[]).unwrap();
-    let mut counts = [0; 3];
+    let mut counts = [0i32; 3];
     for _ in 0..10_000 {
         counts[m.sample(&c).unwrap()] += 1;
     }
     for (n, want) in counts.iter().zip([5000, 3000, 2000]) {
-        assert!((n - want as i32).abs() < 250, "{:?}", counts); // 5 standard deviations
+        assert!((n - want).abs() < 250, "{:?}", counts); // 5 standard deviations
     }
     let mut m = Mirostat::begin(br#"{"tau":0}"#, &[]).unwrap();
     assert!((0..100).all(|_| m.sample(&c) == Ok(0)), "tau 0 takes others than the most likely token");
