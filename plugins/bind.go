@@ -1,0 +1,258 @@
+package plugins
+
+import (
+	"context"
+	"errors"
+	"fmt"
+	"slices"
+	"strings"
+	"sync"
+	"sync/atomic"
+	"time"
+
+	"tgi/plugins/internal/guest"
+	"tgi/plugins/internal/sandbox"
+	"tgi/sdk/abi"
+)
+
+// MaxPerRequest is the most plugins that one request may have, those that apply always included. Each costs an instance
+// per sequence and its time at every step.
+const MaxPerRequest = 16
+
+// Call names a plugin in one request.
+type Call struct {
+	Name   string
+	Params []byte // JSON object in the plugin's own terms; nil means {}. Not kept after Begin
+}
+
+// Skip is a plugin that failed and without which a request went on.
+type Skip struct{ Plugin, Reason string }
+
+// Bound is the plugins of one request, at the versions that were current when it was bound. Begin comes at most once;
+// Sequence and Release may then be called from any goroutine, for different sequences at the same time. Close it.
+type Bound struct {
+	set   *Set
+	parts []*part
+	seqs  []sequence
+	ctx   context.Context // of Begin
+	open  atomic.Int64    // the Bound until Close, and each sequence until its release
+	once  sync.Once
+
+	mu      sync.Mutex
+	skipped []Skip
+}
+
+// part is one plugin in a request.
+type part struct {
+	v      *version
+	name   string
+	params []byte
+	named  bool   // by the request
+	out    bool   // passed over from the start; written before the first sequence begins
+	trial  uint64 // see breaker.admit
+}
+
+// Bind picks the plugins of a request: first those that apply always, in the order of the settings, with the request's
+// parameters where it names one; then the others that it names, in its order. It asks each whether it accepts its
+// parameters. nil means that there are none. Errors are a [*BindError], ErrClosed, or ctx's cause when it ended a call.
+func (s *Set) Bind(ctx context.Context, calls []Call) (*Bound, error) {
+	b := &Bound{set: s}
+	b.open.Store(1)
+	if err := s.pick(b, calls); err != nil {
+		return nil, err
+	}
+	if len(b.parts) == 0 {
+		return nil, nil
+	}
+	for _, p := range b.parts {
+		if err := b.admit(ctx, p); err != nil {
+			b.Close()
+			return nil, err
+		}
+	}
+	return b, nil
+}
+
+// pick makes the parts of a request, each with a reference to its version, or none.
+func (s *Set) pick(b *Bound, calls []Call) error {
+	s.mu.RLock()
+	defer s.mu.RUnlock()
+	if s.closed {
+		return ErrClosed
+	}
+	named := map[string]*Call{}
+	for i, c := range calls {
+		if named[c.Name] != nil {
+			return &BindError{c.Name, "is named twice", ErrParams}
+		}
+		named[c.Name] = &calls[i]
+	}
+	var parts []*part
+	add := func(v *version, name string, c *Call) {
+		p := &part{v: v, name: name, named: c != nil}
+		if c != nil {
+			p.params = c.Params
+		}
+		parts = append(parts, p)
+	}
+	for _, e := range s.order {
+		if v := e.current; v != nil && v.set.apply == ApplyAlways {
+			add(v, e.name, named[e.name])
+		}
+	}
+	for i, c := range calls {
+		e := s.names[c.Name]
+		switch {
+		case e == nil:
+			return &BindError{c.Name, "there is no plugin of this name", ErrUnknown}
+		case e.current == nil:
+			return &BindError{c.Name, "could not be loaded", ErrOff}
+		case e.current.set.apply != ApplyAlways:
+			add(e.current, c.Name, &calls[i])
+		}
+	}
+	if err := checkParts(parts); err != nil {
+		return err
+	}
+	for _, p := range parts {
+		p.v.hold()
+	}
+	b.parts = parts
+	return nil
+}
+
+func checkParts(parts []*part) error {
+	if len(parts) > MaxPerRequest {
+		return &BindError{"", fmt.Sprintf("%d for one request, the limit is %d", len(parts), MaxPerRequest), ErrParams}
+	}
+	sampler := ""
+	for _, p := range parts {
+		if !p.v.serves(abi.KindSampler) {
+			continue
+		}
+		if sampler != "" {
+			return &BindError{p.name, fmt.Sprintf("and %s both pick the token, one request has one sampler", sampler), ErrParams}
+		}
+		sampler = p.name
+	}
+	return nil
+}
+
+// admit asks the breaker and the guest.
+func (b *Bound) admit(ctx context.Context, p *part) error {
+	trial, refused := p.v.breaker.admit(time.Now())
+	if refused != "" {
+		if p.v.set.apply == ApplyAlways && p.v.set.onError == OnErrorSkip {
+			b.skip(p, refused)
+			p.out = true
+			return nil
+		}
+		return &BindError{p.name, refused, ErrOff}
+	}
+	p.trial = trial
+	if len(p.params) == 0 || string(p.params) == "{}" { // the canary asked already
+		if p.v.refuses != "" {
+			return &BindError{p.name, p.v.refuses, ErrParams}
+		}
+		return nil
+	}
+	if !isObject(p.params) {
+		return &BindError{p.name, "params is not a JSON object", ErrParams}
+	}
+	return b.answer(ctx, p, p.v.guest.Validate(ctx.Done(), p.params))
+}
+
+// answer makes a request's error of a plugin's, or has the request go on without the plugin.
+func (b *Bound) answer(ctx context.Context, p *part, err error) error {
+	var no *guest.Refusal
+	var fault *sandbox.Fault
+	switch {
+	case err == nil:
+		return nil
+	case errors.As(err, &no):
+		if p.named || p.v.set.onError == OnErrorFail {
+			return &BindError{p.name, no.Text, ErrParams}
+		}
+	case errors.Is(err, sandbox.ErrBusy):
+		return &BindError{p.name, "all its instances are in use", ErrBusy}
+	case errors.Is(err, sandbox.ErrCancelled):
+		return cause(ctx, err)
+	case errors.As(err, &fault):
+		p.failed(b.set, err)
+		fallthrough
+	default:
+		if p.v.set.onError == OnErrorFail {
+			return &BindError{p.name, p.says(err), ErrFault}
+		}
+	}
+	b.skip(p, p.says(err))
+	p.out = true
+	return nil
+}
+
+// says gives an error's text without the name of the plugin before it.
+func (p *part) says(err error) string { return strings.TrimPrefix(err.Error(), p.name+": ") }
+
+// cause is why a guest's call was cancelled.
+func cause(ctx context.Context, err error) error {
+	if c := context.Cause(ctx); c != nil {
+		return c
+	}
+	return err
+}
+
+// failed counts a faulty sequence.
+func (p *part) failed(s *Set, err error) {
+	if p.v.breaker.fault(time.Now(), p.says(err), p.trial) {
+		s.log.Warn("plugin switched off", "plugin", p.name, "sha256", p.v.sum(), "why", p.v.breaker.state())
+	}
+}
+
+// worked counts a sequence that the plugin served without a fault.
+func (p *part) worked(s *Set) {
+	if p.v.breaker.good(p.trial) {
+		s.log.Info("plugin switched on again", "plugin", p.name, "sha256", p.v.sum())
+	}
+}
+
+// skip notes that a sequence, or the whole request, goes on without a plugin.
+func (b *Bound) skip(p *part, reason string) {
+	p.v.ledger.skips.Add(1)
+	b.mu.Lock()
+	defer b.mu.Unlock()
+	if !slices.ContainsFunc(b.skipped, func(s Skip) bool { return s.Plugin == p.name }) {
+		b.skipped = append(b.skipped, Skip{p.name, reason})
+	}
+}
+
+// Skipped gives the plugins that failed and were passed over so far, each once with what it failed at first. It may be
+// called at any time, after Close too.
+func (b *Bound) Skipped() []Skip {
+	b.mu.Lock()
+	defer b.mu.Unlock()
+	return slices.Clone(b.skipped)
+}
+
+// Close ends the request: sequences that were not handed out by Sequence end now, the others with their Release. The
+// versions are let go with the last of them. Closing twice is fine.
+func (b *Bound) Close() {
+	b.once.Do(func() {
+		for i := range b.seqs {
+			if b.seqs[i].state.CompareAndSwap(begun, released) {
+				b.end(i)
+			}
+		}
+		b.drop()
+	})
+}
+
+// drop counts down what is open, and lets the versions go with the last.
+func (b *Bound) drop() {
+	if b.open.Add(-1) > 0 {
+		return
+	}
+	for _, p := range b.parts {
+		p.v.breaker.abandon(p.trial)
+		p.v.drop()
+	}
+}

@@ -1,0 +1,125 @@
+package plugins
+
+import (
+	"cmp"
+	"context"
+	"errors"
+	"math"
+	"slices"
+
+	"tgi/plugins/internal/guest"
+	"tgi/plugins/logits"
+	"tgi/sdk/abi"
+)
+
+// The made-up sequence that every new version must get through before a request meets it.
+const (
+	canaryPrompt = 3
+	canarySteps  = 2
+	canarySeed   = 1
+)
+
+// canary asks a guest to validate {}, to begin with it, and for some steps. That the guest refuses {} is fine, since its
+// parameters may be obligatory: refuses has its words. Any fault is an error that names the export and the cause.
+func canary(ctx context.Context, g *guest.Guest, kinds []string) (refuses string, err error) {
+	var no *guest.Refusal
+	switch err := g.Validate(ctx.Done(), nil); {
+	case errors.As(err, &no):
+		refuses = no.Text
+	case err != nil:
+		return "", err
+	}
+	prompt := canaryTokens(g.Vocabulary())
+	s, err := g.Begin(guest.Start{Kinds: kinds, Prompt: prompt, Seed: canarySeed, MaxTokens: len(prompt) + canarySteps, Cancel: ctx.Done()})
+	if errors.As(err, &no) {
+		return refuses, nil
+	}
+	if err != nil {
+		return "", err
+	}
+	defer s.Close()
+	return refuses, canaryRun(s, kinds, prompt)
+}
+
+// canaryTokens are the first that stand for text, or the first there are.
+func canaryTokens(v Vocabulary) (ids []uint32) {
+	for id := range uint32(v.Size()) {
+		if len(v.Bytes(id)) > 0 && v.Flags(id) == 0 {
+			ids = append(ids, id)
+		}
+		if len(ids) == canaryPrompt {
+			return ids
+		}
+	}
+	return []uint32{0}
+}
+
+func canaryRun(s *guest.Session, kinds []string, prompt []uint32) error {
+	var p *logits.Processor
+	var pick *logits.Sampler
+	if slices.Contains(kinds, abi.KindLogits) {
+		p = logits.NewProcessor(s)
+	}
+	if slices.Contains(kinds, abi.KindSampler) {
+		pick = logits.NewSampler(s)
+	}
+	row := make([]float32, s.Guest().Vocabulary().Size())
+	var output []uint32
+	for range canarySteps {
+		canaryRow(row, len(output))
+		effect := logits.None()
+		if p != nil {
+			if err := p.Prepare(prompt, output); err != nil {
+				return err
+			}
+			var err error
+			if effect, err = p.Process(prompt, output, row); err != nil || effect.Stop {
+				return err
+			}
+		}
+		ids, values, logprobs := canaryCandidates(row, pick)
+		next := 0
+		if pick != nil {
+			var err error
+			if next, err = pick.Sample(ids, values, logprobs); err != nil {
+				return err
+			}
+		}
+		if token := ids[next]; effect.Force < 0 {
+			output = append(output, token)
+		} else {
+			output = append(output, uint32(effect.Force))
+		}
+	}
+	return nil
+}
+
+// canaryRow fills a row with numbers from -8 to 8, others at each step.
+func canaryRow(row []float32, step int) {
+	for i := range row {
+		row[i] = float32((uint32(i)+1)*2654435761*uint32(step+1)>>20)/256 - 8
+	}
+}
+
+// canaryCandidates lists the allowed tokens by falling logit, as many as the sampler wants, all without one.
+func canaryCandidates(row []float32, pick *logits.Sampler) (ids []uint32, values, logprobs []float32) {
+	highest, sum := math.Inf(-1), 0.0
+	for id, x := range row {
+		if !math.IsInf(float64(x), -1) {
+			ids = append(ids, uint32(id))
+			highest = max(highest, float64(x))
+		}
+	}
+	for _, id := range ids {
+		sum += math.Exp(float64(row[id]) - highest)
+	}
+	slices.SortStableFunc(ids, func(a, b uint32) int { return cmp.Compare(row[b], row[a]) })
+	if pick != nil {
+		ids = ids[:min(len(ids), pick.Candidates())]
+	}
+	for _, id := range ids {
+		values = append(values, row[id])
+		logprobs = append(logprobs, float32(float64(row[id])-highest-math.Log(sum)))
+	}
+	return ids, values, logprobs
+}

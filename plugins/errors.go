@@ -1,0 +1,48 @@
+package plugins
+
+import "errors"
+
+// Why a request can't be bound or begun. Every error of [Set.Bind] and [Bound.Begin] is a [*BindError] that matches one
+// of these, matches [ErrClosed], or is the context's.
+var (
+	// ErrUnknown: there is no plugin of that name.
+	ErrUnknown = errors.New("no such plugin")
+	// ErrParams: the plugin refuses the request, or the request's list of plugins breaks a rule; the text is for the client.
+	ErrParams = errors.New("parameters refused")
+	// ErrOff: the plugin is switched off because it kept failing, or could not be loaded.
+	ErrOff = errors.New("plugin is off")
+	// ErrBusy: all instances of the plugin are in use; the same request may succeed later.
+	ErrBusy = errors.New("plugin is busy")
+	// ErrFault: the plugin failed while it was asked.
+	ErrFault = errors.New("plugin failed")
+)
+
+// Why the set can't be changed.
+var (
+	// ErrSpec: a name or setting is out of bounds.
+	ErrSpec = errors.New("plugin settings")
+	// ErrLoad: a module can't be read or is refused; the text says why.
+	ErrLoad = errors.New("plugin refused")
+	// ErrConfigured: the plugin comes from the settings or the folder and is changed there.
+	ErrConfigured = errors.New("plugin is configured elsewhere")
+	// ErrClosed: the set was closed.
+	ErrClosed = errors.New("plugins are closed")
+)
+
+// BindError says why a request can't have its plugins.
+type BindError struct {
+	Plugin string // "" where no single one is at fault
+	Text   string // for the client; where the plugin refused, its own words
+	Err    error  // one of the sentinels above
+}
+
+// Error names the plugin and gives the text.
+func (e *BindError) Error() string {
+	if e.Plugin == "" {
+		return "plugins: " + e.Text
+	}
+	return "plugin " + e.Plugin + ": " + e.Text
+}
+
+// Unwrap gives the sentinel.
+func (e *BindError) Unwrap() error { return e.Err }

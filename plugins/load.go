@@ -1,0 +1,145 @@
+package plugins
+
+import (
+	"context"
+	"crypto/sha256"
+	"encoding/hex"
+	"errors"
+	"fmt"
+	"io"
+	"io/fs"
+	"log/slog"
+	"os"
+	"strings"
+	"time"
+
+	"tgi/plugins/internal/guest"
+	"tgi/plugins/internal/sandbox"
+	"tgi/sdk/abi"
+)
+
+// job is one wanted plugin on its way into the set.
+type job struct {
+	wanted
+	fresh *version // loaded, not yet in the set
+	same  bool     // what serves is what is wanted
+	err   error    // why neither
+}
+
+// run reads the module and loads it, unless it is what serves already.
+func (j *job) run(ctx context.Context, s *Set, serving *version) {
+	wasm, err := s.read(j.source)
+	if err != nil {
+		j.err = fmt.Errorf("%w: %s: %w", ErrLoad, j.name, err)
+		return
+	}
+	if err := j.matches(wasm); err != nil {
+		j.err = fmt.Errorf("%w: %s: %w", ErrLoad, j.name, err)
+		return
+	}
+	if serving != nil && serving.set == j.set && serving.guest.Sum() == sha256.Sum256(wasm) {
+		j.same = true
+		return
+	}
+	j.fresh, j.err = s.load(ctx, j.wanted, wasm)
+}
+
+// matches holds a module to its pin.
+func (w wanted) matches(wasm []byte) error {
+	sum := sha256.Sum256(wasm)
+	if got := hex.EncodeToString(sum[:]); w.pin != "" && got != w.pin {
+		return fmt.Errorf("source %q has sha256 %s, the settings want %s", w.source, got, w.pin)
+	}
+	return nil
+}
+
+// load brings a module to the point where requests may meet it. The error matches ErrLoad and names the plugin.
+func (s *Set) load(ctx context.Context, w wanted, wasm []byte) (v *version, err error) {
+	if err := checkName(w.name); err != nil { // a file's
+		return nil, fmt.Errorf("%w: %w", ErrLoad, err)
+	}
+	g, err := guest.Load(ctx, s.engine, guest.Config{
+		Name: w.name, Wasm: wasm, Config: []byte(w.set.config), Limits: w.set.limits, Vocabulary: s.o.Vocabulary,
+		MaxInstances: s.o.MaxInstances, Log: s.printer(w.name),
+	})
+	if err != nil {
+		return nil, fmt.Errorf("%w: %w", ErrLoad, err)
+	}
+	defer func() {
+		if err != nil {
+			g.Close()
+		}
+	}()
+	v = &version{guest: g, set: w.set, loaded: time.Now(), breaker: breaker{limit: s.o.Breaker.Faults, pause: s.o.Breaker.Pause}}
+	v.refs.Store(1)
+	if v.kinds, err = w.set.kinds(g.Description().Kinds); err != nil {
+		return nil, fmt.Errorf("%w: %s: %w", ErrLoad, w.name, err)
+	}
+	if v.refuses, err = canary(ctx, g, v.kinds); err != nil {
+		return nil, fmt.Errorf("%w: first steps: %w", ErrLoad, err)
+	}
+	if w.set.apply == ApplyAlways && v.refuses != "" {
+		return nil, fmt.Errorf("%w: %s: apply is %q, but the plugin refuses a request without parameters: %s", ErrLoad, w.name, ApplyAlways, v.refuses)
+	}
+	v.base = g.Stats()
+	return v, nil
+}
+
+// printer logs what a guest prints.
+func (s *Set) printer(name string) func(level int, text string) {
+	log := s.log.With("plugin", name)
+	return func(level int, text string) {
+		to := slog.LevelError
+		switch level {
+		case abi.LevelDebug:
+			to = slog.LevelDebug
+		case abi.LevelInfo:
+			to = slog.LevelInfo
+		case abi.LevelWarn:
+			to = slog.LevelWarn
+		}
+		log.Log(context.Background(), to, text)
+	}
+}
+
+// errUnsteady: the file is being written.
+var errUnsteady = errors.New("changed while it was read")
+
+// read gives the module of a source. A file that changes meanwhile is refused rather than loaded in halves.
+func (s *Set) read(source string) ([]byte, error) {
+	open := func() (fs.File, error) { return os.Open(source) }
+	if name, ok := strings.CutPrefix(source, Builtin); ok {
+		open = func() (fs.File, error) {
+			f, err := s.o.Builtin.Open(name + ".wasm")
+			if err != nil {
+				return nil, fmt.Errorf("source %q is not built in: %w", source, err)
+			}
+			return f, nil
+		}
+	}
+	f, err := open()
+	if err != nil {
+		return nil, err
+	}
+	defer f.Close()
+	before, err := f.Stat()
+	if err != nil {
+		return nil, err
+	}
+	most := int64(sandbox.Limits{}.WithDefaults().ModuleBytes)
+	if before.Size() > most {
+		return nil, fmt.Errorf("source %q has %d bytes, the limit is %d", source, before.Size(), most)
+	}
+	wasm, err := io.ReadAll(io.LimitReader(f, most+1))
+	if err != nil {
+		return nil, err
+	}
+	after, err := f.Stat()
+	if err != nil {
+		return nil, err
+	}
+	if !before.ModTime().Equal(after.ModTime()) || after.Size() != int64(len(wasm)) {
+		return nil, fmt.Errorf("source %q %w", source, errUnsteady)
+	}
+	return wasm, nil
+}

@@ -1,0 +1,170 @@
+package plugins
+
+import (
+	"context"
+	"errors"
+	"hash/fnv"
+	"sync/atomic"
+
+	"tgi/plugins/internal/guest"
+	"tgi/plugins/internal/sandbox"
+	"tgi/plugins/logits"
+	"tgi/sdk/abi"
+)
+
+// Sequence is the plugins of one sequence, ready for its steps.
+type Sequence struct {
+	Processors []*Processor // in the order of the chain
+	Sampler    *Sampler     // nil when none picks the token
+}
+
+// States of a sequence.
+const (
+	begun  int32 = iota // Close ends it
+	handed              // Release does
+	released
+)
+
+type sequence struct {
+	state atomic.Int32
+	runs  []*run
+}
+
+// run is one plugin in one sequence. One goroutine at a time uses it; nothing of it is shared with other sequences.
+type run struct {
+	bound   *Bound
+	part    *part
+	session *guest.Session
+	stopped bool // no further calls: err says why, nil that the sequence goes on without the plugin
+	err     error
+	worked  bool // a step succeeded
+	faulty  bool
+}
+
+// Begin begins a sequence for each of the seeds: each plugin begins the first one, and the others start as copies of it
+// with random numbers of their own. maxNew is the most tokens that a sequence can get (0: unknown); prompt is not kept.
+// When ctx ends, so does a call that runs, then or at any later step. Errors are those of Bind; after one nothing has
+// begun. The Bound must still be closed.
+func (b *Bound) Begin(ctx context.Context, prompt []uint32, maxNew int, seeds []uint64) error {
+	if b.ctx != nil || len(seeds) == 0 {
+		panic("BUG: begun twice, or without a sequence")
+	}
+	b.ctx = ctx
+	seqs := make([]sequence, len(seeds))
+	for _, p := range b.parts {
+		if p.out {
+			continue
+		}
+		sessions, err := p.begin(ctx, prompt, maxNew, seeds)
+		if err := b.answer(ctx, p, err); err != nil {
+			for i := range seqs {
+				seqs[i].close()
+			}
+			return err
+		}
+		for i, s := range sessions {
+			seqs[i].runs = append(seqs[i].runs, &run{bound: b, part: p, session: s})
+		}
+	}
+	b.seqs = seqs
+	b.open.Add(int64(len(seqs)))
+	return nil
+}
+
+// begin gives a session for each seed, or none.
+func (p *part) begin(ctx context.Context, prompt []uint32, maxNew int, seeds []uint64) (out []*guest.Session, err error) {
+	start := guest.Start{Kinds: p.v.kinds, Params: p.params, Prompt: prompt, Cancel: ctx.Done()}
+	if maxNew > 0 {
+		start.MaxTokens = len(prompt) + maxNew
+	}
+	for i, seed := range seeds {
+		start.Seed = p.seed(seed)
+		var s *guest.Session
+		if i > 0 {
+			s, err = out[0].Clone(start.Seed, start.Cancel)
+		}
+		if i == 0 || errors.Is(err, sandbox.ErrHiddenState) {
+			s, err = p.v.guest.Begin(start)
+		}
+		if err != nil {
+			for _, s := range out {
+				s.Close()
+			}
+			return nil, err
+		}
+		out = append(out, s)
+	}
+	return out, nil
+}
+
+// seed gives the plugin's own random numbers in a sequence: two plugins of one request must not draw alike.
+func (p *part) seed(of uint64) uint64 {
+	h := fnv.New64a()
+	_, _ = h.Write([]byte(p.name))
+	return of ^ h.Sum64()
+}
+
+// Sequence hands out the plugins of sequence i; who takes them calls Release. It is called once for each sequence,
+// after Begin and before Close.
+func (b *Bound) Sequence(i int) Sequence {
+	seq := &b.seqs[i]
+	if !seq.state.CompareAndSwap(begun, handed) {
+		panic("BUG: sequence handed out twice, or after Close")
+	}
+	var out Sequence
+	for _, r := range seq.runs {
+		if r.part.v.serves(abi.KindLogits) {
+			out.Processors = append(out.Processors, &Processor{r, logits.NewProcessor(r.session)})
+		}
+		if r.part.v.serves(abi.KindSampler) {
+			out.Sampler = &Sampler{r, logits.NewSampler(r.session)}
+		}
+	}
+	return out
+}
+
+// Release ends sequence i after the last use of its plugins: their instances go back. Releasing twice is fine.
+func (b *Bound) Release(i int) {
+	if b.seqs[i].state.Swap(released) != released {
+		b.end(i)
+	}
+}
+
+// end gives back what sequence i took, once.
+func (b *Bound) end(i int) {
+	seq := &b.seqs[i]
+	seq.close()
+	for _, r := range seq.runs {
+		if r.worked && !r.faulty {
+			r.part.worked(b.set)
+		}
+	}
+	b.drop()
+}
+
+func (s *sequence) close() {
+	for _, r := range s.runs {
+		r.session.Close()
+	}
+}
+
+// fail judges the error of a call. What it returns is the sequence's error, nil when it goes on without the plugin.
+func (r *run) fail(err error) error {
+	var fault *sandbox.Fault
+	switch {
+	case errors.Is(err, sandbox.ErrCancelled):
+		r.err = cause(r.bound.ctx, err)
+	case !errors.As(err, &fault):
+		r.err = err // the caller's mistake
+	default:
+		r.faulty = true
+		r.part.failed(r.bound.set, err)
+		if r.part.v.set.onError == OnErrorSkip {
+			r.bound.skip(r.part, r.part.says(err))
+		} else {
+			r.err = err
+		}
+	}
+	r.stopped = true
+	return r.err
+}

@@ -1,0 +1,186 @@
+// Package plugins is the set of plugins that a server has installed.
+//
+// It owns their life: where modules come from (settings, a folder, uploads), the checks and the canary that each must
+// pass before a request meets it, which version a request gets, how a failing plugin is kept from doing more harm, and
+// what is counted. What a guest may do is the business of package internal/sandbox, how it is loaded that of
+// internal/guest, and what a kind does at a step that of the kind's package, such as logits.
+//
+// The life of a plugin: a [Spec], a file or an upload is read, held to its pin, loaded, and asked for two steps of a
+// made-up sequence; then it becomes the current version of its name. [Set.Bind] pins the current versions for a request,
+// [Bound.Begin] gives each sequence an instance of its own, [Bound.Release] ends it. A newer version takes the place of
+// the current one while requests finish on theirs, and is freed with the last of them.
+//
+// [Set.Watch], where it is called, is one goroutine that ends with its context; each version's pool has one that
+// internal/sandbox starts and that ends with the version.
+package plugins
+
+import (
+	"context"
+	"errors"
+	"fmt"
+	"io/fs"
+	"log/slog"
+	"slices"
+	"strings"
+	"sync"
+
+	"tgi/plugins/internal/guest"
+	"tgi/plugins/internal/sandbox"
+)
+
+// Vocabulary is the tokenizer as guests see it.
+type Vocabulary = guest.Vocabulary
+
+// Limits bounds one plugin. A zero field means the default.
+type Limits = guest.Limits
+
+// Options are what a Set begins with.
+type Options struct {
+	Specs        []Spec
+	Folder       string     // files *.wasm in it are plugins named by their stem, with default settings; "" means none
+	Builtin      fs.FS      // NAME.wasm is what the source "builtin:NAME" means; nil when nothing is built in
+	Vocabulary   Vocabulary // of the model; it must not be empty
+	CacheDir     string     // for compiled modules; "" keeps none
+	MaxInstances int        // sequences of one plugin at a time; 0 means the sandbox's default
+	Breaker      Breaker
+	Log          *slog.Logger // of what happens to plugins and of what they print; nil drops it
+}
+
+// Set is the installed plugins. All methods may be called from any goroutine; changes are made one at a time, and
+// requests never wait for one.
+type Set struct {
+	o      Options
+	engine *sandbox.Engine
+	log    *slog.Logger
+
+	// change is held by whoever changes the set, through all loading. The fields below are written with change and mu
+	// held, so its holder may read them without mu.
+	change chan struct{}
+	mu     sync.RWMutex
+	specs  []Spec
+	names  map[string]*entry
+	order  []*entry // specs in their order, then files, then uploads by name
+	closed bool
+}
+
+// entry is one name.
+type entry struct {
+	wanted
+	current *version // nil when none could be loaded
+	err     error    // why the newest version was rejected
+	ledger  *ledger
+}
+
+// Open loads all plugins, several at a time. What is wrong with any of the specs is in one error that matches ErrSpec or
+// ErrLoad, and then nothing is left open; a file of the folder that can't be loaded is logged and listed as failed. A
+// folder that is not there holds nothing. ctx bounds the loading alone.
+func Open(ctx context.Context, o Options) (*Set, error) {
+	if o.Vocabulary == nil || o.Vocabulary.Size() < 1 {
+		return nil, fmt.Errorf("%w: the vocabulary is empty", ErrSpec)
+	}
+	if o.Breaker.Faults < 0 || o.Breaker.Pause < 0 || o.MaxInstances < 0 {
+		return nil, fmt.Errorf("%w: breaker of %d faults and %v, %d instances: none may be negative", ErrSpec, o.Breaker.Faults, o.Breaker.Pause, o.MaxInstances)
+	}
+	engine, err := sandbox.New(sandbox.Config{CacheDir: o.CacheDir})
+	if err != nil {
+		return nil, err
+	}
+	s := &Set{o: o, engine: engine, log: o.Log, change: make(chan struct{}, 1), names: map[string]*entry{}}
+	if s.log == nil {
+		s.log = slog.New(slog.DiscardHandler)
+	}
+	_, err = s.Reload(ctx, o.Specs)
+	errs := []error{err}
+	for _, e := range s.order {
+		if e.origin == fromSpec && e.err != nil {
+			errs = append(errs, e.err)
+		}
+	}
+	if err := errors.Join(errs...); err != nil {
+		s.Close()
+		return nil, err
+	}
+	return s, nil
+}
+
+// begin takes the right to change the set. The returned function gives it back.
+func (s *Set) begin(ctx context.Context) (end func(), err error) {
+	select {
+	case s.change <- struct{}{}:
+	case <-ctx.Done():
+		return nil, context.Cause(ctx)
+	}
+	if s.closed {
+		<-s.change
+		return nil, ErrClosed
+	}
+	return func() { <-s.change }, nil
+}
+
+// List gives all plugins: those of the settings in their order, then files and uploads by name.
+func (s *Set) List() []Status {
+	s.mu.RLock()
+	defer s.mu.RUnlock()
+	out := make([]Status, 0, len(s.order))
+	for _, e := range s.order {
+		out = append(out, e.status())
+	}
+	return out
+}
+
+// Get gives one plugin.
+func (s *Set) Get(name string) (Status, bool) {
+	s.mu.RLock()
+	defer s.mu.RUnlock()
+	e, ok := s.names[name]
+	if !ok {
+		return Status{}, false
+	}
+	return e.status(), true
+}
+
+func (e *entry) status() Status {
+	st := Status{Name: e.name, Source: e.source, State: StateFailed, Apply: e.set.apply, OnError: e.set.onError, Stats: e.ledger.stats()}
+	if e.err != nil {
+		st.Error = e.err.Error()
+	}
+	v := e.current
+	if v == nil {
+		return st
+	}
+	if e.err != nil {
+		st.Error = "a newer version was rejected: " + st.Error
+	}
+	d := v.guest.Description()
+	st.Version, st.Doc, st.Params = d.Version, d.Doc, slices.Clone(d.Params)
+	st.SHA256, st.Kinds, st.Loaded = v.sum(), slices.Clone(v.kinds), v.loaded
+	st.State, st.Apply, st.OnError = StateActive, v.set.apply, v.set.onError
+	if why := v.breaker.state(); why != "" {
+		st.State = StateOff
+		st.Error = strings.TrimSuffix(why+"\n"+st.Error, "\n")
+	}
+	return st
+}
+
+// Close frees all plugins. Requests can't be bound any more; those that were must have been released before (a version
+// that one still holds is freed when it lets go). Closing twice is fine.
+func (s *Set) Close() {
+	s.change <- struct{}{}
+	defer func() { <-s.change }()
+	s.mu.Lock()
+	entries := s.order
+	s.closed, s.order, s.names = true, nil, map[string]*entry{}
+	s.mu.Unlock()
+	var freed []*version
+	for _, e := range entries {
+		if v := e.current; v != nil {
+			v.drop()
+			if v.refs.Load() == 0 {
+				freed = append(freed, v)
+			}
+		}
+	}
+	for _, v := range freed {
+		<-v.guest.Drained()
+	}
+}

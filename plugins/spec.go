@@ -1,0 +1,196 @@
+package plugins
+
+import (
+	"bytes"
+	"encoding/hex"
+	"encoding/json"
+	"errors"
+	"fmt"
+	"slices"
+	"strings"
+	"time"
+
+	"tgi/sdk/abi"
+)
+
+// OnError says what becomes of a request whose plugin fails.
+type OnError string
+
+// Values of OnError; "" means OnErrorFail.
+const (
+	OnErrorFail OnError = "fail" // the sequence fails
+	OnErrorSkip OnError = "skip" // it goes on without the plugin
+)
+
+// Apply says which requests a plugin takes part in.
+type Apply string
+
+// Values of Apply; "" means ApplyRequest.
+const (
+	ApplyRequest Apply = "request" // those that name it
+	ApplyAlways  Apply = "always"  // all
+)
+
+// Builtin is what a Spec's Source begins with where the module is one of Options.Builtin.
+const Builtin = "builtin:"
+
+// Spec is one plugin as the server's settings want it.
+type Spec struct {
+	Name    string // what requests call it: 1 to 64 lower-case letters, digits and hyphens, a letter first, none doubled
+	Kind    string // the one kind that is used of the module; "" means all that it serves
+	Source  string // a file, or Builtin and a name
+	SHA256  string // 64 hexadecimal digits that the module must have; "" means any
+	OnError OnError
+	Apply   Apply
+	Limits  Limits
+	Config  []byte // JSON object for the guest's init; nil means {}
+}
+
+// Upload is how a plugin that is put at run time is used; fields as in Spec.
+type Upload struct {
+	OnError OnError
+	Apply   Apply
+	Limits  Limits
+	Config  []byte
+}
+
+// Breaker says when a plugin that keeps failing is switched off.
+type Breaker struct {
+	Faults int           // faulty sequences in a row that switch it off; 0: never
+	Pause  time.Duration // how long it stays off before one request tries it again
+}
+
+// maxName is the greatest length of a name, in bytes.
+const maxName = 64
+
+// settings are what of a Spec shapes a version: two versions with the same module and settings behave alike.
+type settings struct {
+	kind    string
+	onError OnError
+	apply   Apply
+	limits  Limits
+	config  string
+}
+
+// origin is where a plugin is configured.
+type origin int
+
+const (
+	fromSpec origin = iota
+	fromFolder
+	fromUpload
+)
+
+// wanted is a plugin that should be there.
+type wanted struct {
+	name   string
+	origin origin
+	source string
+	pin    string
+	set    settings
+}
+
+// where names the place to change or delete the plugin at.
+func (w wanted) where() string {
+	switch w.origin {
+	case fromSpec:
+		return fmt.Sprintf("in the server's settings, with source %q", w.source)
+	case fromFolder:
+		return fmt.Sprintf("as file %q", w.source)
+	}
+	return "by upload"
+}
+
+func (s Spec) wanted() wanted {
+	set := settings{kind: s.Kind, onError: s.OnError, apply: s.Apply, limits: s.Limits, config: string(s.Config)}
+	return wanted{name: s.Name, origin: fromSpec, source: s.Source, pin: strings.ToLower(s.SHA256), set: set.withDefaults()}
+}
+
+func (s settings) withDefaults() settings {
+	if s.onError == "" {
+		s.onError = OnErrorFail
+	}
+	if s.apply == "" {
+		s.apply = ApplyRequest
+	}
+	if s.config == "" {
+		s.config = "{}"
+	}
+	return s
+}
+
+// checkSpecs names all that is wrong with the specs alone, before any file is read.
+func (s *Set) checkSpecs(specs []Spec) error {
+	var errs []error
+	seen := map[string]int{}
+	for i, spec := range specs {
+		if first, twice := seen[spec.Name]; twice {
+			errs = append(errs, fmt.Errorf("%w: plugin %d has the name of plugin %d: %q", ErrSpec, i, first, spec.Name))
+		}
+		seen[spec.Name] = i
+		for _, err := range s.checkSpec(spec.wanted()) {
+			errs = append(errs, fmt.Errorf("%w: plugin %d (%q): %w", ErrSpec, i, spec.Name, err))
+		}
+	}
+	return errors.Join(errs...)
+}
+
+func (s *Set) checkSpec(w wanted) (errs []error) {
+	if err := checkName(w.name); err != nil {
+		errs = append(errs, err)
+	}
+	if w.source == "" {
+		errs = append(errs, errors.New("source is missing"))
+	} else if strings.HasPrefix(w.source, Builtin) && s.o.Builtin == nil {
+		errs = append(errs, fmt.Errorf("source %q: nothing is built in", w.source))
+	}
+	if b, err := hex.DecodeString(w.pin); w.pin != "" && (err != nil || len(b) != 32) {
+		errs = append(errs, fmt.Errorf("sha256 %q is not 64 hexadecimal digits", w.pin))
+	}
+	return append(errs, w.set.check()...)
+}
+
+// check looks at what an upload has too.
+func (s settings) check() (errs []error) {
+	if s.kind != "" && abi.Exports(s.kind) == nil {
+		errs = append(errs, fmt.Errorf("kind %q is neither %q nor %q", s.kind, abi.KindLogits, abi.KindSampler))
+	}
+	if s.onError != OnErrorFail && s.onError != OnErrorSkip {
+		errs = append(errs, fmt.Errorf("on_error %q is neither %q nor %q", s.onError, OnErrorFail, OnErrorSkip))
+	}
+	if s.apply != ApplyRequest && s.apply != ApplyAlways {
+		errs = append(errs, fmt.Errorf("apply %q is neither %q nor %q", s.apply, ApplyRequest, ApplyAlways))
+	}
+	if !isObject([]byte(s.config)) {
+		errs = append(errs, errors.New("config is not a JSON object"))
+	}
+	return errs
+}
+
+func isObject(text []byte) bool {
+	return json.Valid(text) && bytes.HasPrefix(bytes.TrimLeft(text, " \t\r\n"), []byte("{"))
+}
+
+// checkName holds a name to what fits paths of URLs, file names and labels of metrics alike.
+func checkName(name string) error {
+	ok := name != "" && len(name) <= maxName && 'a' <= name[0] && name[0] <= 'z' && !strings.HasSuffix(name, "-") && !strings.Contains(name, "--")
+	for i := 0; ok && i < len(name); i++ {
+		c := name[i]
+		ok = 'a' <= c && c <= 'z' || '0' <= c && c <= '9' || c == '-'
+	}
+	if !ok {
+		return fmt.Errorf("name %q is not 1 to %d lower-case letters, digits and single hyphens between them, a letter first", name[:min(len(name), 2*maxName)], maxName)
+	}
+	return nil
+}
+
+// kinds gives the kinds that are used of a module that serves some.
+func (s settings) kinds(served []string) ([]string, error) {
+	if s.kind == "" {
+		return served, nil
+	}
+	if !slices.Contains(served, s.kind) {
+		return nil, fmt.Errorf("kind %q is wanted, the module serves %q", s.kind, served)
+	}
+	return []string{s.kind}, nil
+}
