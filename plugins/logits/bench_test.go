@@ -127,3 +127,30 @@ func BenchmarkBegin(b *testing.B) {
 		})
 	}
 }
+
+// BenchmarkClone times what best_of costs for each further sequence.
+func BenchmarkClone(b *testing.B) {
+	for _, language := range []string{"c", "go"} {
+		b.Run(language, func(b *testing.B) {
+			g := load(b, guesttest.SDK(b, "banned-and-boost")[language], guesttest.NewWords())
+			s := begin(b, g, guest.Start{Params: []byte(`{"ban":[97],"boost":{"#98":-1.5}}`), Prompt: prompt})
+			var cloned, closed []time.Duration
+			for b.Loop() {
+				at := time.Now()
+				twin, err := s.Clone(1, nil)
+				if err != nil {
+					b.Fatal(err)
+				}
+				cloned = append(cloned, time.Since(at))
+				at = time.Now()
+				twin.Close()
+				closed = append(closed, time.Since(at))
+			}
+			for name, list := range map[string][]time.Duration{"clone-us": cloned, "close-us": closed} {
+				slices.Sort(list)
+				b.ReportMetric(float64(list[len(list)/2])/1000, name)
+			}
+			b.ReportMetric(float64(len(s.Memory()))/1e6, "MB")
+		})
+	}
+}

@@ -4,6 +4,7 @@ import (
 	"errors"
 	"strings"
 	"testing"
+	"testing/synctest"
 
 	"tgi/plugins/internal/guest"
 	"tgi/plugins/internal/guest/guesttest"
@@ -269,6 +270,29 @@ func TestClose(t *testing.T) {
 	}
 	if _, err := s.Clone(1, nil); !errors.Is(err, sandbox.ErrClosed) {
 		t.Error(err)
+	}
+}
+
+// TestCloseLeavesNoGoroutine: a goroutine that is left would be a deadlock of the bubble.
+func TestCloseLeavesNoGoroutine(t *testing.T) {
+	e := guesttest.Engine(t)
+	for name, f := range map[string]guesttest.Fake{"sound": {}, "refused": fake("tgi_init", guesttest.Long(abi.Pack(guesttest.TextAt, 4)))} {
+		t.Run(name, func(t *testing.T) {
+			synctest.Test(t, func(t *testing.T) {
+				g, err := guest.Load(t.Context(), e, guest.Config{Name: "fake", Wasm: f.Wasm(), Vocabulary: guesttest.NewWords()})
+				if err != nil {
+					return
+				}
+				for range 10 {
+					s, err := g.Begin(guest.Start{})
+					if err != nil {
+						t.Fatal(err)
+					}
+					defer s.Close()
+				}
+				g.Close()
+			})
+		})
 	}
 }
 

@@ -1,6 +1,7 @@
 package sandbox
 
 import (
+	"bytes"
 	"context"
 	"fmt"
 
@@ -141,7 +142,7 @@ func (in *Instance) copyFrom(src *Instance) error {
 		if err := in.grow(src.memory.size); err != nil {
 			return err
 		}
-		copy(in.memory.bytes(), src.memory.bytes())
+		copyPages(in.memory.bytes(), src.memory.bytes())
 	}
 	for i, g := range src.states {
 		v, err := g.read()
@@ -156,4 +157,17 @@ func (in *Instance) copyFrom(src *Instance) error {
 	in.printed.part = append(in.printed.part[:0], src.printed.part...)
 	in.printed.tail = append(in.printed.tail[:0], src.printed.tail...)
 	return nil
+}
+
+// copyPages makes to what from is. Pages that are alike are left alone: they are most of a guest's memory, and mapped from
+// the snapshot in both, so that writing to them would cost a page each.
+func copyPages(to, from []byte) {
+	const page = 4096
+	for len(from) > 0 {
+		n := min(page, len(from))
+		if !bytes.Equal(to[:n], from[:n]) {
+			copy(to, from[:n])
+		}
+		to, from = to[n:], from[n:]
+	}
 }
