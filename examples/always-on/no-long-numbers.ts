@@ -23,20 +23,22 @@ onInit((r: Reader): void => {
   if (most < 1 || most > 20) r.fail("digits: want a number from 1 to 20");
   instead = encode(text);
   if (!instead.length || instead.length > 256) r.fail("instead: want a text of 1 to 256 tokens");
-  for (let digits = 0; digits <= most && !r.failed; digits++) denied.push(deniedAfter(digits));
+  if (!r.failed) fillDenied();
 });
 
-function deniedAfter(digits: i32): StaticArray<u32> {
-  const ids: u32[] = [];
-  for (let id: u32 = 0; id < vocabSize(); id++) if (after(digits, id) > most) ids.push(id);
-  return StaticArray.fromArray<u32>(ids);
+function fillDenied(): void {
+  const lists: u32[][] = [];
+  for (let digits = 0; digits <= most; digits++) lists.push([]);
+  for (let id: u32 = 0; id < vocabSize(); id++) {
+    const text = tokenBytes(id)!;
+    for (let digits = most; digits >= 0 && after(digits, text) > most; digits--) lists[digits].push(id);
+  }
+  for (let i = 0; i < lists.length; i++) denied.push(StaticArray.fromArray<u32>(lists[i]));
 }
 
-/** How long a number of so many digits is once the token follows: 0 when a letter ends it, more than most when it
- *  becomes too long on the way. */
-function after(digits: i32, token: u32): i32 {
-  const text = tokenBytes(token);
-  if (!text) return digits;
+/** How long a number of so many digits is once text follows: 0 when a letter ends it, more than most when it becomes
+ *  too long on the way. */
+function after(digits: i32, text: StaticArray<u8>): i32 {
   for (let i = 0; i < text.length && digits <= most; i++) {
     const c = text[i];
     if (c >= 48 && c <= 57) digits++;
@@ -53,10 +55,10 @@ class Rule extends Processor {
   process(s: Step): string | null {
     const tokens = s.tokens;
     for (let i = tokens.length - s.newCount; i < tokens.length; i++) {
-      this.digits = min(after(this.digits, tokens[i]), most); // beyond most by another plugin's will alone
+      this.digits = min(after(this.digits, tokenBytes(tokens[i])!), most); // beyond most by another plugin's will alone
       if (!this.digits) this.told = false;
     }
-    if (!this.told && after(this.digits, s.viewID(0)) > most) {
+    if (!this.told && after(this.digits, tokenBytes(s.viewID(0))!) > most) {
       this.told = true;
       s.force(instead);
     } else {

@@ -5,7 +5,6 @@ package main
 import (
 	"errors"
 	"slices"
-	"strings"
 
 	"tgi/sdk/go/logits"
 	"tgi/sdk/go/params"
@@ -23,38 +22,32 @@ func init() {
 
 func main() {}
 
-// vocabulary is made once, before the server's snapshot, and shared by all
+// choice is made once, before the server's snapshot, and shared by all
 // sequences.
-type vocabulary struct {
-	ids     map[string]uint32 // by text
-	longest int               // text
-	ends    []uint32          // tokens that end the sequence
+type choice struct {
+	ends []uint32 // tokens that end the sequence
 }
 
 func open([]byte) (logits.Plugin, error) {
-	v := &vocabulary{ids: map[string]uint32{}}
+	var c choice
 	for id := range plugin.VocabSize() {
-		text, _ := plugin.TokenBytes(id)
-		switch {
-		case plugin.IsEnd(id):
-			v.ends = append(v.ends, id)
-		case !plugin.IsSpecial(id) && len(text) > 0:
-			v.ids[string(text)] = id
-			v.longest = max(v.longest, len(text))
+		if plugin.IsEnd(id) {
+			c.ends = append(c.ends, id)
 		}
 	}
-	return v, nil
+	return c, nil
 }
 
 // Begin implements logits.Plugin.
-func (v *vocabulary) Begin(raw []byte, _ []uint32) (logits.Processor, error) {
-	s := &sequence{vocabulary: v}
+func (c choice) Begin(raw []byte, _ []uint32) (logits.Processor, error) {
+	s := &sequence{choice: c}
 	r := params.Read(raw)
 	for key := range r.Object() {
 		switch key {
 		case "answers":
 			for range r.Array() {
-				s.rests = append(s.rests, r.String())
+				ids, _ := plugin.Encode(r.String())
+				s.answers = append(s.answers, ids)
 			}
 		default:
 			r.Fail("unknown parameter: " + key)
@@ -63,7 +56,7 @@ func (v *vocabulary) Begin(raw []byte, _ []uint32) (logits.Processor, error) {
 	if err := r.Close(); err != nil {
 		return nil, err
 	}
-	if len(s.rests) == 0 || slices.Contains(s.rests, "") {
+	if len(s.answers) == 0 || slices.ContainsFunc(s.answers, func(ids []uint32) bool { return len(ids) == 0 }) {
 		return nil, errors.New("answers: want at least one, and none empty")
 	}
 	return s, nil
@@ -71,39 +64,27 @@ func (v *vocabulary) Begin(raw []byte, _ []uint32) (logits.Processor, error) {
 
 // sequence is the state of one sequence.
 type sequence struct {
-	*vocabulary
-	rests   []string // what is missing of the answers that are still possible
-	allowed []uint32
+	choice
+	answers [][]uint32
+	allowed []uint32 // kept from step to step, so that its memory is used again
 }
 
 // Process implements logits.Processor.
 func (s *sequence) Process(step *logits.Step) error {
-	for _, id := range step.Tokens[len(step.Tokens)-step.New:] {
-		s.follow(id)
-	}
+	written := step.Tokens[step.Prompt:]
+	n := len(written)
 	s.allowed = s.allowed[:0]
-	for _, rest := range s.rests {
-		if rest == "" {
+	for _, answer := range s.answers {
+		switch {
+		case slices.Equal(written, answer):
 			s.allowed = append(s.allowed, s.ends...)
+		case n < len(answer) && slices.Equal(written, answer[:n]):
+			s.allowed = append(s.allowed, answer[n])
 		}
-		for n := range min(len(rest), s.longest) {
-			if id, ok := s.ids[rest[:n+1]]; ok {
-				s.allowed = append(s.allowed, id)
-			}
-		}
+	}
+	if len(s.allowed) == 0 {
+		return errors.New("another plugin has written what begins none of the answers")
 	}
 	step.Allow(s.allowed)
 	return nil
-}
-
-// follow drops the answers that do not go on with the token.
-func (s *sequence) follow(id uint32) {
-	text, _ := plugin.TokenBytes(id)
-	var rests []string
-	for _, rest := range s.rests {
-		if rest, ok := strings.CutPrefix(rest, string(text)); ok {
-			rests = append(rests, rest)
-		}
-	}
-	s.rests = rests
 }

@@ -40,7 +40,7 @@ function square(x: f64): f64 {
 }
 
 describe(
-  '{"name":"top-n-sigma","version":"1.0.0","kinds":["sampler"],"candidates":4096,' +
+  '{"name":"top-n-sigma","version":"1.0.0","kinds":["sampler"],"candidates":1024,' +
     '"doc":"Draws among the tokens within n standard deviations of the best logit.",' +
     '"params":{"type":"object","additionalProperties":false,"properties":{"n":{"type":"number","exclusiveMinimum":0,"maximum":100}}}}',
 );

@@ -44,7 +44,7 @@ static int32_t sample(const tgi_candidate *c, uint32_t n) {
   return (int32_t)kept - 1;
 }
 
-TGI_PLUGIN("{\"name\":\"top-n-sigma\",\"version\":\"1.0.0\",\"kinds\":[\"sampler\"],\"candidates\":4096,"
+TGI_PLUGIN("{\"name\":\"top-n-sigma\",\"version\":\"1.0.0\",\"kinds\":[\"sampler\"],\"candidates\":1024,"
            "\"doc\":\"Draws among the tokens within n standard deviations of the best logit.\","
            "\"params\":{\"type\":\"object\",\"additionalProperties\":false,"
            "\"properties\":{\"n\":{\"type\":\"number\",\"exclusiveMinimum\":0,\"maximum\":100}}}}",

@@ -17,7 +17,7 @@ func init() {
 		Doc:    "Draws among the tokens within n standard deviations of the best logit.",
 		Params: `{"type":"object","additionalProperties":false,"properties":{"n":{"type":"number","exclusiveMinimum":0,"maximum":100}}}`,
 	})
-	sampler.Register(4096, func([]byte) (sampler.Plugin, error) { return sigma{n: 1}, nil })
+	sampler.Register(1024, func([]byte) (sampler.Plugin, error) { return sigma{n: 1}, nil })
 }
 
 func main() {}

@@ -63,7 +63,7 @@ fn square(x: f64) -> f64 {
 
 plugin! {
     description: concat!(
-        r#"{"name":"top-n-sigma","version":"1.0.0","kinds":["sampler"],"candidates":4096,"#,
+        r#"{"name":"top-n-sigma","version":"1.0.0","kinds":["sampler"],"candidates":1024,"#,
         r#""doc":"Draws among the tokens within n standard deviations of the best logit.","#,
         r#""params":{"type":"object","additionalProperties":false,"properties":{"n":{"type":"number","exclusiveMinimum":0,"maximum":100}}}}"#
     ),
