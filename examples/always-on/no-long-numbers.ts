@@ -1,6 +1,6 @@
 // no-long-numbers: a rule of the house. No answer holds a number of more than
-// "digits" digits: where the model is about to write one more, "instead" is
-// written, and no digit follows until a letter has come. Both are the
+// "digits" digits. Where one more would come most likely, "instead" is written;
+// no further digit is allowed until a letter has ended the number. Both are the
 // operator's settings; a request has no say, so the plugin takes no parameters.
 
 import { describe, encode, logits, onInit, Processor, Reader, Step, tokenBytes, Tokens, vocabSize } from "../../sdk/assemblyscript/assembly";
@@ -30,7 +30,7 @@ function fillDenied(): void {
   const lists: u32[][] = [];
   for (let digits = 0; digits <= most; digits++) lists.push([]);
   for (let id: u32 = 0; id < vocabSize(); id++) {
-    const text = tokenBytes(id)!;
+    const text = tokenBytes(id);
     for (let digits = most; digits >= 0 && after(digits, text) > most; digits--) lists[digits].push(id);
   }
   for (let i = 0; i < lists.length; i++) denied.push(StaticArray.fromArray<u32>(lists[i]));
@@ -38,7 +38,8 @@ function fillDenied(): void {
 
 /** How long a number of so many digits is once text follows: 0 when a letter ends it, more than most when it becomes
  *  too long on the way. */
-function after(digits: i32, text: StaticArray<u8>): i32 {
+function after(digits: i32, text: StaticArray<u8> | null): i32 {
+  if (!text) return digits; // a gap in the vocabulary
   for (let i = 0; i < text.length && digits <= most; i++) {
     const c = text[i];
     if (c >= 48 && c <= 57) digits++;
@@ -55,10 +56,10 @@ class Rule extends Processor {
   process(s: Step): string | null {
     const tokens = s.tokens;
     for (let i = tokens.length - s.newCount; i < tokens.length; i++) {
-      this.digits = min(after(this.digits, tokenBytes(tokens[i])!), most); // beyond most by another plugin's will alone
+      this.digits = min(after(this.digits, tokenBytes(tokens[i])), most); // beyond most by another plugin's will alone
       if (!this.digits) this.told = false;
     }
-    if (!this.told && after(this.digits, tokenBytes(s.viewID(0))!) > most) {
+    if (!this.told && after(this.digits, tokenBytes(s.viewID(0))) > most) {
       this.told = true;
       s.force(instead);
     } else {
