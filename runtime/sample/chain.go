@@ -323,7 +323,9 @@ func (c *Chain) noToken() error {
 // sampler wants to see it, and straight from the row otherwise.
 func (c *Chain) choose(s *scratch, r *row, h History, w *warper, draw bool) (p Pick, err error) {
 	if c.sampler != nil {
-		return c.sampled(s, r, h, w)
+		if p, chosen, err := c.sampled(s, r, h, w); chosen || err != nil {
+			return p, err
+		}
 	}
 	if w.narrows() {
 		w.apply(s, r)
@@ -357,7 +359,7 @@ func (c *Chain) choose(s *scratch, r *row, h History, w *warper, draw bool) (p P
 }
 
 // sampled lets the sequence's own sampler pick among the likeliest survivors.
-func (c *Chain) sampled(s *scratch, r *row, h History, w *warper) (Pick, error) {
+func (c *Chain) sampled(s *scratch, r *row, h History, w *warper) (p Pick, chosen bool, err error) {
 	limit := max(c.sampler.Candidates(), 1)
 	n := max(limit, c.topN)
 	var list []Candidate
@@ -372,19 +374,22 @@ func (c *Chain) sampled(s *scratch, r *row, h History, w *warper) (Pick, error) 
 	shown := list[:min(limit, len(list))]
 	i, err := c.sampler.Sample(h, shown)
 	if err != nil {
-		return Pick{}, fmt.Errorf("%w: %w", llm.ErrPlugin, err)
+		return p, false, fmt.Errorf("%w: %w", llm.ErrPlugin, err)
+	}
+	if i == NoChoice {
+		return p, false, nil
 	}
 	if i < 0 || i >= len(shown) {
-		return Pick{}, fmt.Errorf("%w: sampler: picked candidate %d of %d", llm.ErrPlugin, i, len(shown))
+		return p, false, fmt.Errorf("%w: sampler: picked candidate %d of %d", llm.ErrPlugin, i, len(shown))
 	}
-	p := Pick{Token: list[i].Token, Logprob: list[i].Logprob}
+	p = Pick{Token: list[i].Token, Logprob: list[i].Logprob}
 	if c.topN > 0 && !c.raw {
 		for c.topN < len(list) && list[len(list)-1].Logit < list[c.topN-1].Logit {
 			list = list[:len(list)-1]
 		}
 		p.Top = c.keepTop(list)
 	}
-	return p, nil
+	return p, true, nil
 }
 
 // reportRaw replaces what p reports with the model's own distribution.

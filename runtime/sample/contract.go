@@ -68,12 +68,16 @@ type Candidate struct {
 	Logit, Logprob float32
 }
 
+// NoChoice is what a Sampler returns to leave the pick to the chain.
+const NoChoice = -1
+
 // Sampler replaces the built-in pick.
 type Sampler interface {
 	// Candidates is how many of the most likely tokens Sample is shown at most,
 	// at least 1 and always the same.
 	Candidates() int
-	// Sample returns the index of the chosen candidate. The candidates are
+	// Sample returns the index of the chosen candidate, or NoChoice, after which
+	// the token is picked as if there were no sampler. The candidates are
 	// sorted by descending logit, ties by ascending token, and there is at
 	// least one. The slice may not be kept.
 	Sample(h History, c []Candidate) (int, error)

@@ -194,7 +194,7 @@ func TestPluginFailures(t *testing.T) {
 		{"accept", Plugins{Masker: &script{steps: [][]llm.Token{{1}}, tellErr: errGuest}}, errGuest, "accept token 1"},
 		{"sampler", Plugins{Sampler: samplerFunc(func(History, []Candidate) (int, error) { return 0, errGuest })}, errGuest, "guest trapped"},
 		{"sampler beyond", Plugins{Sampler: samplerFunc(func(_ History, c []Candidate) (int, error) { return len(c), nil })}, nil, "candidate 3 of 3"},
-		{"sampler below", Plugins{Sampler: samplerFunc(func(History, []Candidate) (int, error) { return -1, nil })}, nil, "candidate -1 of 3"},
+		{"sampler below", Plugins{Sampler: samplerFunc(func(History, []Candidate) (int, error) { return -2, nil })}, nil, "candidate -2 of 3"},
 		{"empty mask", Plugins{Masker: &script{steps: [][]llm.Token{{}}}}, ErrNoToken, "mask"},
 		{"mask against processor", Plugins{Masker: fine(), Processors: []Processor{
 			processorFunc(func(_ History, x []float32) error { x[0], x[1] = negInf, negInf; return nil }),
@@ -277,6 +277,32 @@ func TestSamplerSeesAsManyAsItWants(t *testing.T) {
 		}
 		if want := -math.Log(total); math.Abs(float64(few.seen[0].Logprob)-want) > 1e-5 {
 			t.Errorf("%+v: logprob %v of the best, want %v", c, few.seen[0].Logprob, want)
+		}
+	}
+}
+
+// TestSamplerLeavesThePick: a sampler that chooses nothing is as none.
+func TestSamplerLeavesThePick(t *testing.T) {
+	for _, set := range []func(*llm.Params){
+		func(p *llm.Params) {},
+		func(p *llm.Params) { p.Sample, p.Seed, p.TopN = true, 7, 2 },
+		func(p *llm.Params) { p.Sample, p.TopK, p.TopP = true, 3, 0.9 },
+	} {
+		p := off()
+		set(&p)
+		row := []float32{1, 1.5, 2, 0, 1.2}
+		var got [2]Pick
+		for i, s := range []Sampler{nil, samplerFunc(func(History, []Candidate) (int, error) { return NoChoice, nil })} {
+			chain, err := New(p, len(row), nil, Plugins{Sampler: s})
+			if err != nil {
+				t.Fatal(err)
+			}
+			if got[i], err = chain.Pick(History{}, slices.Clone(row)); err != nil {
+				t.Fatal(err)
+			}
+		}
+		if got[0].Token != got[1].Token || got[0].Logprob != got[1].Logprob || !slices.Equal(got[0].Top, got[1].Top) {
+			t.Errorf("%+v: without a sampler %+v, with one that passes %+v", p, got[0], got[1])
 		}
 	}
 }
