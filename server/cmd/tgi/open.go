@@ -39,6 +39,7 @@ type instance struct {
 	engine    *engine.Engine
 	limits    config.Limits
 	kvBytes   int64
+	eos       []uint32 // tokens that end a sequence
 }
 
 // open does everything between the settings and a running engine. say is told
@@ -64,7 +65,8 @@ func open(ctx context.Context, cfg config.Config, obs engine.Observer, say func(
 	if err != nil {
 		return nil, err
 	}
-	if err := in.start(cfg, eosOf(ckpt, in.tokenizer), obs); err != nil {
+	in.eos = eosOf(ckpt, in.tokenizer)
+	if err := in.start(cfg, obs); err != nil {
 		in.Close()
 		return nil, err
 	}
@@ -181,7 +183,7 @@ func eosOf(ckpt *hf.Checkpoint, tok *token.Tokenizer) []uint32 {
 }
 
 // start opens the backend with a cache of the right size and the engine on it.
-func (in *instance) start(cfg config.Config, eos []uint32, obs engine.Observer) error {
+func (in *instance) start(cfg config.Config, obs engine.Observer) error {
 	arch := in.built.Arch
 	opt := backendOptions(in.built)
 	blockBytes := int64(opt.BlockBytes())
@@ -209,7 +211,7 @@ func (in *instance) start(cfg config.Config, eos []uint32, obs engine.Observer) 
 	if err != nil {
 		return err
 	}
-	in.engine, err = engine.New(backend{in.backend}, codec{in.tokenizer, eos}, engine.Config{
+	in.engine, err = engine.New(backend{in.backend}, codec{in.tokenizer, in.eos}, engine.Config{
 		Settings: settingsOf(limits, cfg.Runtime.PrefixSharing),
 		Observer: obs,
 		Verify:   cfg.Runtime.Verify,

@@ -10,11 +10,14 @@ import (
 	"os"
 	"os/signal"
 	"strconv"
+	"strings"
+	"sync"
 	"syscall"
 
 	"tgi/runtime/engine"
 	"tgi/runtime/ort"
 	"tgi/server"
+	"tgi/server/admin"
 	"tgi/server/config"
 	"tgi/server/generate"
 	"tgi/server/tgi"
@@ -29,7 +32,10 @@ func runServe(args []string, stdout, stderr io.Writer) int {
 	ctx, stop := signal.NotifyContext(context.Background(), os.Interrupt, syscall.SIGTERM)
 	defer stop()
 	log := server.NewLog(os.Stderr, cfg.Log)
-	if err := serve(ctx, cfg, log, os.Stderr); err != nil {
+	reread := func(running config.Config) (config.Config, []string, error) {
+		return config.Reload(running, args, os.LookupEnv)
+	}
+	if err := serve(ctx, cfg, reread, log, os.Stderr); err != nil {
 		log.Error("stopped", "error", err.Error())
 		return 1
 	}
@@ -56,8 +62,8 @@ func loadConfig(name string, args []string, stdout, stderr io.Writer) (cfg confi
 }
 
 // serve runs the server until ctx ends. The address is taken before the model
-// is loaded, so that a port in use is known at once.
-func serve(ctx context.Context, cfg config.Config, log *slog.Logger, terminal *os.File) error {
+// is loaded, so that a port in use is known at once. reread is for reloads.
+func serve(ctx context.Context, cfg config.Config, reread rereader, log *slog.Logger, terminal *os.File) error {
 	l, err := net.Listen("tcp", net.JoinHostPort(cfg.Server.Hostname, strconv.Itoa(cfg.Server.Port)))
 	if err != nil {
 		return fmt.Errorf("cannot listen: %w", err)
@@ -68,6 +74,12 @@ func serve(ctx context.Context, cfg config.Config, log *slog.Logger, terminal *o
 		return err
 	}
 	defer h.Close()
+	h.control.reread = reread
+	watching, stop := context.WithCancel(ctx)
+	var watchers sync.WaitGroup
+	watchers.Go(func() { h.control.watch(watching) })
+	defer watchers.Wait()
+	defer stop()
 	h.banner(terminal, log, cfg, l.Addr())
 	err = h.server.Serve(ctx, l)
 	if err == nil {
@@ -76,10 +88,18 @@ func serve(ctx context.Context, cfg config.Config, log *slog.Logger, terminal *o
 	return err
 }
 
-// house is a model with the server in front of it.
+// house is a model with its plugins and the server in front of it.
 type house struct {
 	*instance
-	server *server.Server
+	control *control
+	server  *server.Server
+}
+
+// Close stops the engine and frees plugins and model.
+func (h *house) Close() error {
+	err := h.instance.Close()
+	h.control.set.Close()
+	return err
 }
 
 // newHouse opens the model and builds the server, ready to listen. The
@@ -91,7 +111,13 @@ func newHouse(ctx context.Context, cfg config.Config, log *slog.Logger, obs ...e
 	if err != nil {
 		return nil, err
 	}
+	control, err := openPlugins(ctx, cfg, in, log)
+	if err != nil {
+		in.Close()
+		return nil, err
+	}
 	metrics.Watch(in.limits, in.engine.Stats, ort.BlockSize)
+	metrics.WatchPlugins(control.List)
 	svc := generate.New(generate.On(in.engine), encoder{in.tokenizer}, generate.Limits{
 		MaxConcurrent: in.limits.MaxConcurrentRequests,
 		MaxBestOf:     in.limits.MaxBestOf, MaxStop: in.limits.MaxStopSequences, MaxTopN: in.limits.MaxTopNTokens,
@@ -99,7 +125,7 @@ func newHouse(ctx context.Context, cfg config.Config, log *slog.Logger, obs ...e
 		Workers:        in.limits.ValidationWorkers,
 		Vocab:          in.built.Vocab,
 		WatermarkGamma: float32(in.limits.WatermarkGamma), WatermarkDelta: float32(in.limits.WatermarkDelta),
-	}, metrics)
+	}, metrics).WithPlugins(userCode{control.set})
 	api := tgi.New(tgi.Options{
 		Service: svc,
 		Info: tgi.Info{
@@ -107,13 +133,15 @@ func newHouse(ctx context.Context, cfg config.Config, log *slog.Logger, obs ...e
 			Limits: in.limits, Version: version,
 		},
 		ComputeType: cfg.Server.ComputeType,
+		Plugins:     control.List,
 	})
-	opt := server.Options{Config: cfg.Server, APIs: []server.API{api}, Healthy: in.engine.Healthy, Log: log}
+	operate := admin.New(admin.Options{Plugins: control, UploadLimit: int64(cfg.Plugins.UploadLimit)})
+	opt := server.Options{Config: cfg.Server, APIs: []server.API{api, operate}, Healthy: in.engine.Healthy, Log: log}
 	if cfg.Metrics.Enabled {
 		opt.Metrics = metrics
 	}
 	srv := server.New(opt)
-	return &house{in, srv}, nil
+	return &house{in, control, srv}, nil
 }
 
 // observers are told one after the other.
@@ -134,7 +162,7 @@ func (h *house) banner(terminal *os.File, log *slog.Logger, cfg config.Config, a
 	if !server.IsTerminal(terminal) {
 		log.Info("serving", "url", url, "model", b.Name, "weights", b.Weights, "backend", "onnxruntime "+ort.Version()+" cpu",
 			"attention", ort.Attention(), "threads", h.backend.ThreadCount(), "kv_tokens", h.backend.Blocks()*ort.BlockSize,
-			"kv_bytes", h.kvBytes, "max_total_tokens", h.limits.MaxTotalTokens, "open", open)
+			"kv_bytes", h.kvBytes, "max_total_tokens", h.limits.MaxTotalTokens, "plugins", h.control.names(), "open", open)
 		return
 	}
 	fmt.Fprintf(terminal, "tgi %s\n", version)
@@ -142,6 +170,9 @@ func (h *house) banner(terminal *os.File, log *slog.Logger, cfg config.Config, a
 	fmt.Fprintf(terminal, "  backend  ONNX Runtime %s on the CPU, %d threads, %s attention\n", ort.Version(), h.backend.ThreadCount(), ort.Attention())
 	fmt.Fprintf(terminal, "  cache    %d tokens (%d MiB), up to %d per request\n", h.backend.Blocks()*ort.BlockSize, h.kvBytes>>20, h.limits.MaxTotalTokens)
 	fmt.Fprintf(terminal, "  serving  %s\n", url)
+	if names := h.control.names(); len(names) > 0 {
+		fmt.Fprintf(terminal, "  plugins  %s\n", strings.Join(names, ", "))
+	}
 	if open {
 		fmt.Fprintln(terminal, "  keys     none: whoever reaches this address may use it (set server.api_keys)")
 	} else {

@@ -1,0 +1,230 @@
+package main
+
+import (
+	"context"
+	"errors"
+	"fmt"
+	"log/slog"
+	"maps"
+	"os"
+	"os/signal"
+	"path/filepath"
+	"slices"
+	"sync"
+	"syscall"
+	"time"
+
+	"tgi/models/store"
+	"tgi/plugins"
+	"tgi/plugins/std"
+	"tgi/server"
+	"tgi/server/admin"
+	"tgi/server/config"
+)
+
+// rereader returns the settings of now, given those that run, and the keys that
+// changed and are not taken over.
+type rereader func(running config.Config) (next config.Config, restart []string, err error)
+
+// control changes the plugins of a running server. It implements admin.Plugins.
+type control struct {
+	set    *plugins.Set
+	reread rereader // set before the first reload
+	log    *slog.Logger
+
+	mu      sync.Mutex // held while settings are read and taken over
+	running config.Config
+}
+
+// openPlugins loads the plugins that the settings name, and those of the folder.
+func openPlugins(ctx context.Context, cfg config.Config, in *instance, log *slog.Logger) (*control, error) {
+	specs, err := specsOf(cfg.Plugin)
+	if err != nil {
+		return nil, err
+	}
+	cache, err := store.Dir()
+	if err != nil {
+		return nil, err
+	}
+	set, err := plugins.Open(ctx, plugins.Options{
+		Specs: specs, Folder: cfg.Plugins.Folder, Builtin: std.FS(),
+		Vocabulary:   newVocabulary(in.tokenizer, in.built.Vocab, in.eos),
+		CacheDir:     filepath.Join(cache, "plugins"),
+		MaxInstances: 2 * cfg.Limits.MaxConcurrentRequests, // one for each sequence, and those that check parameters
+		Breaker:      plugins.Breaker{Faults: cfg.Plugins.BreakerFaults, Pause: time.Duration(cfg.Plugins.BreakerPause)},
+		Log:          log,
+	})
+	if err != nil {
+		return nil, err
+	}
+	unchanged := func(running config.Config) (config.Config, []string, error) { return running, nil, nil }
+	return &control{set: set, reread: unchanged, running: cfg, log: log}, nil
+}
+
+// names returns the plugins that could be loaded.
+func (c *control) names() []string {
+	names := []string{}
+	for _, s := range c.set.List() {
+		if s.State != plugins.StateFailed {
+			names = append(names, s.Name)
+		}
+	}
+	return names
+}
+
+// List implements admin.Plugins.
+func (c *control) List() []server.Plugin {
+	list := c.set.List()
+	out := make([]server.Plugin, len(list))
+	for i, s := range list {
+		out[i] = shownPlugin(s)
+	}
+	return out
+}
+
+// Get implements admin.Plugins.
+func (c *control) Get(name string) (server.Plugin, bool) {
+	s, ok := c.set.Get(name)
+	return shownPlugin(s), ok
+}
+
+// Put implements admin.Plugins.
+func (c *control) Put(ctx context.Context, name string, wasm []byte, s admin.Settings) (server.Plugin, error) {
+	status, err := c.set.Put(ctx, name, wasm, plugins.Upload{
+		OnError: plugins.OnError(s.OnError), Apply: plugins.Apply(s.Apply), Limits: limitsOf(s.Limits), Config: s.Config,
+	})
+	if err != nil {
+		return server.Plugin{}, adminError(err)
+	}
+	return shownPlugin(status), nil
+}
+
+// Delete implements admin.Plugins.
+func (c *control) Delete(_ context.Context, name string) error { return adminError(c.set.Delete(name)) }
+
+// adminError says what an error of the plugins means to who administrates them.
+func adminError(err error) error {
+	switch {
+	case err == nil:
+		return nil
+	case errors.Is(err, plugins.ErrUnknown):
+		return fmt.Errorf("%w: %w", server.ErrNotFound, err)
+	case errors.Is(err, plugins.ErrConfigured):
+		return fmt.Errorf("%w: %w", server.ErrConfigured, err)
+	}
+	return fmt.Errorf("%w: %w", server.ErrRefused, err)
+}
+
+// Reload implements admin.Plugins.
+func (c *control) Reload(ctx context.Context) (admin.Report, error) {
+	c.mu.Lock()
+	defer c.mu.Unlock()
+	next, restart, err := c.reread(c.running)
+	if err != nil {
+		c.log.Error("settings not taken over", "error", err)
+		return admin.Report{}, fmt.Errorf("%w: %w", server.ErrRefused, err)
+	}
+	specs, err := specsOf(next.Plugin)
+	if err != nil {
+		return admin.Report{}, fmt.Errorf("%w: %w", server.ErrRefused, err)
+	}
+	done, err := c.set.Reload(ctx, specs)
+	if err != nil {
+		return admin.Report{}, adminError(err)
+	}
+	c.running = next
+	report := admin.Report{Loaded: done.Loaded, Removed: done.Removed, Restart: restart}
+	for _, name := range slices.Sorted(maps.Keys(done.Failed)) {
+		report.Failed = append(report.Failed, admin.Failure{Name: name, Error: done.Failed[name].Error()})
+	}
+	if len(restart) > 0 {
+		c.log.Warn("settings that changed and take effect at a restart", "keys", restart)
+	}
+	return report, nil
+}
+
+// watch reloads at SIGHUP and when a file changed, until ctx ends.
+func (c *control) watch(ctx context.Context) {
+	hup := make(chan os.Signal, 1)
+	signal.Notify(hup, syscall.SIGHUP)
+	defer signal.Stop(hup)
+	var tick <-chan time.Time
+	if every := time.Duration(c.running.Plugins.Watch); every > 0 {
+		t := time.NewTicker(every)
+		defer t.Stop()
+		tick = t.C
+		var modules sync.WaitGroup
+		modules.Go(func() { c.set.Watch(ctx, every) })
+		defer modules.Wait()
+	}
+	file := look(c.running.File)
+	settled := file
+	for {
+		select {
+		case <-ctx.Done():
+			return
+		case <-hup:
+			_, _ = c.Reload(ctx) // it logs what came of it
+		case <-tick:
+			// A file is read when it looks as it did one tick ago: whoever writes it is through.
+			now := look(c.running.File)
+			if now != settled && now == file {
+				settled = now
+				_, _ = c.Reload(ctx)
+			}
+			file = now
+		}
+	}
+}
+
+// sight is what a file looks like from outside; the zero value stands for none.
+type sight struct {
+	size int64
+	at   time.Time
+}
+
+func look(path string) sight {
+	if path == "" {
+		return sight{}
+	}
+	info, err := os.Stat(path)
+	if err != nil {
+		return sight{}
+	}
+	return sight{info.Size(), info.ModTime()}
+}
+
+// specsOf returns the plugins of the settings as the set wants them.
+func specsOf(list []config.Plugin) ([]plugins.Spec, error) {
+	specs := make([]plugins.Spec, len(list))
+	for i, p := range list {
+		text, err := p.Config.JSON()
+		if err != nil {
+			return nil, fmt.Errorf("plugin %s: config: %w", p.Name, err)
+		}
+		specs[i] = plugins.Spec{
+			Name: p.Name, Kind: p.Kind, Source: p.Source, SHA256: p.SHA256, OnError: plugins.OnError(p.OnError),
+			Apply: plugins.Apply(p.Apply), Limits: limitsOf(p.Limits), Config: text,
+		}
+	}
+	return specs, nil
+}
+
+func limitsOf(l config.PluginLimits) plugins.Limits {
+	return plugins.Limits{Memory: int64(l.Memory), FuelPerStep: l.FuelPerStep, FuelPerRequest: l.FuelPerRequest, FuelLoad: l.FuelLoad}
+}
+
+// shownPlugin is a plugin's status as clients and metrics see it.
+func shownPlugin(s plugins.Status) server.Plugin {
+	states := map[plugins.State]string{
+		plugins.StateActive: server.PluginReady, plugins.StateOff: server.PluginOff, plugins.StateFailed: server.PluginFailed,
+	}
+	return server.Plugin{
+		Name: s.Name, Version: s.Version, Doc: s.Doc, SHA256: s.SHA256, Source: s.Source, Kinds: s.Kinds,
+		State: states[s.State], Error: s.Error, Apply: string(s.Apply), OnError: string(s.OnError),
+		Params: s.Params, Loaded: s.Loaded,
+		Calls: s.Stats.Calls, Seconds: s.Stats.Seconds, Fuel: s.Stats.Fuel, Faults: s.Stats.Faults,
+		Skips: s.Stats.Skips, Resets: s.Stats.Resets, Loads: s.Stats.Loads,
+		InstancesOut: s.Stats.InstancesOut, InstancesWaiting: s.Stats.InstancesWaiting,
+	}
+}

@@ -1,0 +1,177 @@
+package main
+
+import (
+	"context"
+	"errors"
+	"fmt"
+
+	"tgi/plugins"
+	"tgi/runtime/llm"
+	"tgi/runtime/sample"
+	"tgi/runtime/token"
+	"tgi/sdk/abi"
+	"tgi/server/generate"
+)
+
+// vocabulary is a tokenizer as plugins want it.
+type vocabulary struct {
+	tok  *token.Tokenizer
+	size int // of a row of logits: models pad it beyond the tokenizer's
+	ends map[uint32]bool
+}
+
+func newVocabulary(tok *token.Tokenizer, size int, eos []uint32) vocabulary {
+	v := vocabulary{tok: tok, size: size, ends: map[uint32]bool{}}
+	for _, id := range eos {
+		v.ends[id] = true
+	}
+	return v
+}
+
+// Size implements plugins.Vocabulary.
+func (v vocabulary) Size() int { return v.size }
+
+// Bytes implements plugins.Vocabulary.
+func (v vocabulary) Bytes(id uint32) []byte {
+	b, _ := v.tok.Bytes(id)
+	return b
+}
+
+// Flags implements plugins.Vocabulary.
+func (v vocabulary) Flags(id uint32) (flags uint32) {
+	if v.tok.IsSpecial(id) {
+		flags |= abi.TokenSpecial
+	}
+	if v.ends[id] {
+		flags |= abi.TokenEnd
+	}
+	return flags
+}
+
+// Encode implements plugins.Vocabulary.
+func (v vocabulary) Encode(text string) []uint32 { return v.tok.Encode(text, false) }
+
+// userCode is a set of plugins as requests want it.
+type userCode struct{ *plugins.Set }
+
+// Bind implements generate.Plugins.
+func (u userCode) Bind(ctx context.Context, calls []generate.PluginCall) (generate.BoundPlugins, error) {
+	list := make([]plugins.Call, len(calls))
+	for i, c := range calls {
+		list[i] = plugins.Call{Name: c.Name, Params: c.Params}
+	}
+	b, err := u.Set.Bind(ctx, list)
+	switch {
+	case err != nil:
+		return nil, bindError(err)
+	case b == nil:
+		return nil, nil // a nil *plugins.Bound is no nil interface
+	}
+	return &boundCode{Bound: b, ctx: ctx}, nil
+}
+
+// bindError says what an error of the plugins means to a request.
+func bindError(err error) error {
+	switch {
+	case errors.Is(err, plugins.ErrUnknown), errors.Is(err, plugins.ErrParams):
+		return &generate.Invalid{Msg: err.Error()}
+	case errors.Is(err, plugins.ErrBusy):
+		return fmt.Errorf("%w: %w", llm.ErrOverloaded, err)
+	}
+	return fmt.Errorf("%w: %w", llm.ErrPlugin, err)
+}
+
+// boundCode is the plugins of one request.
+type boundCode struct {
+	*plugins.Bound
+	ctx context.Context // the request's
+}
+
+// Begin implements generate.BoundPlugins.
+func (b *boundCode) Begin(prompt []llm.Token, maxNew int, seed uint64, n int) error {
+	seeds := make([]uint64, n)
+	for i := range seeds {
+		seeds[i] = llm.SeedFor(seed, i)
+	}
+	if err := b.Bound.Begin(b.ctx, prompt, maxNew, seeds); err != nil {
+		return bindError(err)
+	}
+	return nil
+}
+
+// Sequence implements generate.BoundPlugins.
+func (b *boundCode) Sequence(i int) sample.Plugins {
+	s := b.Bound.Sequence(i)
+	// Closing an instance that failed unmaps its memory: not on the engine's goroutine.
+	p := sample.Plugins{Close: func() { go b.Bound.Release(i) }}
+	for _, x := range s.Processors {
+		if x.Ahead() {
+			p.Processors = append(p.Processors, early{processor{x}})
+		} else {
+			p.Processors = append(p.Processors, processor{x})
+		}
+	}
+	if s.Sampler != nil {
+		p.Sampler = &sampler{plugin: s.Sampler}
+	}
+	return p
+}
+
+// Skipped implements generate.BoundPlugins.
+func (b *boundCode) Skipped() []generate.Skip {
+	var out []generate.Skip
+	for _, s := range b.Bound.Skipped() {
+		out = append(out, generate.Skip{Plugin: s.Plugin, Reason: s.Reason})
+	}
+	return out
+}
+
+// processor is a plugin's processor as the engine wants it.
+type processor struct{ plugin *plugins.Processor }
+
+// Process implements sample.Processor.
+func (p processor) Process(h sample.History, s *sample.Step) error {
+	e, err := p.plugin.Process(h.Prompt, h.Output, s.Logits)
+	if err != nil {
+		return err
+	}
+	if e.Temperature == e.Temperature { // not NaN
+		s.Temperature = e.Temperature
+	}
+	if e.Force >= 0 {
+		s.Force = e.Force
+	}
+	s.Stop = s.Stop || e.Stop
+	return nil
+}
+
+// early is a processor that does not need the logits.
+type early struct{ processor }
+
+// Prepare implements sample.Preparer.
+func (p early) Prepare(h sample.History) error { return p.plugin.Prepare(h.Prompt, h.Output) }
+
+// sampler is a plugin's sampler as the engine wants it.
+type sampler struct {
+	plugin           *plugins.Sampler
+	ids              []uint32
+	logits, logprobs []float32
+}
+
+// Candidates implements sample.Sampler.
+func (s *sampler) Candidates() int { return s.plugin.Candidates() }
+
+// Sample implements sample.Sampler.
+func (s *sampler) Sample(_ sample.History, list []sample.Candidate) (int, error) {
+	s.ids, s.logits, s.logprobs = s.ids[:0], s.logits[:0], s.logprobs[:0]
+	for _, c := range list {
+		s.ids = append(s.ids, c.Token)
+		s.logits = append(s.logits, c.Logit)
+		s.logprobs = append(s.logprobs, c.Logprob)
+	}
+	i, err := s.plugin.Sample(s.ids, s.logits, s.logprobs)
+	if err == nil && i == plugins.NoChoice {
+		return sample.NoChoice, nil
+	}
+	return i, err
+}
