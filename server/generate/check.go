@@ -31,32 +31,32 @@ const maxBias = 100
 // checkShape holds d against what its route can answer. It comes before the
 // request takes a permit.
 func (l Limits) checkShape(d *Draft) error {
+	if d.Rules == OpenAI {
+		return l.checkCounts(d)
+	}
 	if d.Stream {
 		if d.BestOf != nil && *d.BestOf != 1 {
-			return invalid("`best_of` != 1 is not supported when streaming tokens")
+			return invalid("best_of", "`best_of` != 1 is not supported when streaming tokens")
 		}
 		if d.PromptLogprobs {
-			return invalid("`decoder_input_details` == true is not supported when streaming tokens")
+			return invalid("decoder_input_details", "`decoder_input_details` == true is not supported when streaming tokens")
 		}
 		return nil
 	}
 	if d.BestOf != nil && *d.BestOf > 1 {
 		if l.MaxBestOf == 1 {
-			return invalid("`best_of` != 1 is not allowed for this endpoint")
+			return invalid("best_of", "`best_of` != 1 is not allowed for this endpoint")
 		}
 		if *d.BestOf > uint64(l.MaxBestOf) {
-			return invalid("`best_of` must be > 0 and <= %d. Given: %d", l.MaxBestOf, *d.BestOf)
+			return invalid("best_of", "`best_of` must be > 0 and <= %d. Given: %d", l.MaxBestOf, *d.BestOf)
 		}
 	}
 	return nil
 }
 
-// sequences returns how many d asks for; 0 counts as 1, as it always did.
+// sequences returns how many run for d; 0 counts as 1, as it always did.
 func sequences(d *Draft) int {
-	if d.BestOf == nil || *d.BestOf < 1 {
-		return 1
-	}
-	return int(*d.BestOf)
+	return int(max(1, or(d.BestOf, 1), or(d.N, 1)))
 }
 
 // checkSettings holds d's settings against their bounds, in the order in which
@@ -70,63 +70,67 @@ func (l Limits) checkSettings(d *Draft) (llm.Params, error) {
 		Watermark: d.Watermark, WatermarkGamma: l.WatermarkGamma, WatermarkDelta: l.WatermarkDelta,
 		Stop: d.Stop, IgnoreEOS: d.IgnoreEOS, PromptLogprobs: d.PromptLogprobs,
 	}
-	if err := checkSampling(d, &p); err != nil {
+	sampling := checkSampling
+	if d.Rules == OpenAI {
+		sampling = checkOpenAI
+	}
+	if err := sampling(d, &p); err != nil {
 		return p, err
 	}
 	if d.MaxNewTokens != nil && *d.MaxNewTokens == 0 {
-		return p, invalid("`max_new_tokens` must be strictly positive")
+		return p, invalid("max_new_tokens", "`max_new_tokens` must be strictly positive")
 	}
 	p.MaxNewTokens = int(or(d.MaxNewTokens, 0))
 	if len(d.Stop) > l.MaxStop {
-		return p, invalid("`stop` supports up to %d stop sequences. Given: %d", l.MaxStop, len(d.Stop))
+		return p, invalid("stop", "`stop` supports up to %d stop sequences. Given: %d", l.MaxStop, len(d.Stop))
 	}
 	if slices.Contains(d.Stop, "") {
-		return p, invalid("`stop` must not hold empty strings")
+		return p, invalid("stop", "`stop` must not hold empty strings")
 	}
-	if d.Seed != nil && sequences(d) > 1 {
-		return p, invalid("`seed` must not be set when `best_of` > 1")
+	if d.Rules == TGI && d.Seed != nil && sequences(d) > 1 {
+		return p, invalid("seed", "`seed` must not be set when `best_of` > 1")
 	}
-	if uint64(p.TopN) > uint64(l.MaxTopN) {
-		return p, invalid("`top_n_tokens` must be >= 0 and <= %d. Given: %d", l.MaxTopN, p.TopN)
+	if d.Rules == TGI && uint64(p.TopN) > uint64(l.MaxTopN) {
+		return p, invalid("top_n_tokens", "`top_n_tokens` must be >= 0 and <= %d. Given: %d", l.MaxTopN, p.TopN)
 	}
-	if d.Inputs == "" {
-		return p, invalid("`inputs` cannot be empty")
+	if d.Inputs == "" && d.Tokens == nil {
+		return p, invalid("inputs", "`inputs` cannot be empty")
 	}
 	if d.Truncate != nil && (*d.Truncate == 0 || *d.Truncate > uint64(l.MaxInput)) {
-		return p, invalid("`truncate` must be strictly positive and less than %d. Given: %d", l.MaxInput, *d.Truncate)
+		return p, invalid("truncate", "`truncate` must be strictly positive and less than %d. Given: %d", l.MaxInput, *d.Truncate)
 	}
 	if err := l.checkBias(d, &p); err != nil {
 		return p, err
 	}
-	p.Sample = d.DoSample || p.Temperature != 1 || p.TopK != 0 || p.TopP < 1 || p.TypicalP < 1 || p.MinP > 0
 	p.Seed = draw(d.Seed)
 	return p, nil
 }
 
-// checkSampling holds the shape of the distribution against its bounds. The
-// conditions are written so that NaN fails them.
+// checkSampling holds the shape of the distribution against TGI's bounds, and
+// says whether to draw. The conditions are written so that NaN fails them.
 func checkSampling(d *Draft, p *llm.Params) error {
 	given := d.DoSample || d.Temperature != nil || d.TopK != nil || d.TopP != nil || d.TypicalP != nil || d.MinP != nil
 	switch {
 	case sequences(d) > 1 && !given:
-		return invalid("you must use sampling when `best_of` is > 1")
+		return invalid("best_of", "you must use sampling when `best_of` is > 1")
 	case !(p.Temperature > 0):
-		return invalid("`temperature` must be strictly positive")
+		return invalid("temperature", "`temperature` must be strictly positive")
 	case !(p.RepetitionPenalty > 0):
-		return invalid("`repetition_penalty` must be strictly positive")
+		return invalid("repetition_penalty", "`repetition_penalty` must be strictly positive")
 	case !(p.FrequencyPenalty >= -2 && p.FrequencyPenalty <= 2):
-		return invalid("`frequency_penalty` must be >= -2.0 and <= 2.0")
+		return invalid("frequency_penalty", "`frequency_penalty` must be >= -2.0 and <= 2.0")
 	case !(p.PresencePenalty >= -2 && p.PresencePenalty <= 2):
-		return invalid("`presence_penalty` must be >= -2.0 and <= 2.0")
+		return invalid("presence_penalty", "`presence_penalty` must be >= -2.0 and <= 2.0")
 	case d.TopP != nil && !(p.TopP > 0 && p.TopP < 1):
-		return invalid("`top_p` must be > 0.0 and < 1.0")
+		return invalid("top_p", "`top_p` must be > 0.0 and < 1.0")
 	case d.TypicalP != nil && !(p.TypicalP > 0 && p.TypicalP < 1):
-		return invalid("`typical_p` must be > 0.0 and < 1.0")
+		return invalid("typical_p", "`typical_p` must be > 0.0 and < 1.0")
 	case !(p.MinP >= 0 && p.MinP <= 1):
-		return invalid("`min_p` must be >= 0.0 and <= 1.0")
+		return invalid("min_p", "`min_p` must be >= 0.0 and <= 1.0")
 	case d.TopK != nil && *d.TopK <= 0:
-		return invalid("`top_k` must be strictly positive")
+		return invalid("top_k", "`top_k` must be strictly positive")
 	}
+	p.Sample = d.DoSample || p.Temperature != 1 || p.TopK != 0 || p.TopP < 1 || p.TypicalP < 1 || p.MinP > 0
 	return nil
 }
 
@@ -138,10 +142,10 @@ func (l Limits) checkBias(d *Draft, p *llm.Params) error {
 	slices.SortFunc(p.LogitBias, func(a, b llm.Bias) int { return cmp.Compare(a.Token, b.Token) })
 	for _, b := range p.LogitBias {
 		if uint64(b.Token) >= uint64(l.Vocab) {
-			return invalid("`logit_bias` keys must be token ids < %d. Given: %d", l.Vocab, b.Token)
+			return invalid("logit_bias", "`logit_bias` keys must be token ids < %d. Given: %d", l.Vocab, b.Token)
 		}
 		if !(b.Add >= -maxBias && b.Add <= maxBias) {
-			return invalid("`logit_bias` values must be >= -%d and <= %d. Given: %v for token %d", maxBias, maxBias, b.Add, b.Token)
+			return invalid("logit_bias", "`logit_bias` values must be >= -%d and <= %d. Given: %v for token %d", maxBias, maxBias, b.Add, b.Token)
 		}
 	}
 	return nil
@@ -159,19 +163,24 @@ func (l Limits) checkLength(d *Draft, prompt []llm.Token, p *llm.Params) ([]llm.
 		p.MaxNewTokens = max(0, l.MaxTotal-n)
 	}
 	if n+p.MaxNewTokens > l.MaxTotal {
-		return nil, invalid("`inputs` tokens + `max_new_tokens` must be <= %d. Given: %d `inputs` tokens and %d `max_new_tokens`", l.MaxTotal, n, p.MaxNewTokens)
+		return nil, tooLong("`inputs` tokens + `max_new_tokens` must be <= %d. Given: %d `inputs` tokens and %d `max_new_tokens`", l.MaxTotal, n, p.MaxNewTokens)
 	}
 	if n > l.MaxInput {
-		return nil, invalid("`inputs` must have less than %d tokens. Given: %d", l.MaxInput, n)
+		return nil, tooLong("`inputs` must have less than %d tokens. Given: %d", l.MaxInput, n)
 	}
 	if n == 0 {
-		return nil, invalid("`inputs` must have at least one token")
+		return nil, invalid("inputs", "`inputs` must have at least one token")
+	}
+	for i, t := range d.Tokens {
+		if uint64(t) >= uint64(l.Vocab) {
+			return nil, invalid("inputs", "`inputs` must hold token ids < %d. Given: %d in place %d", l.Vocab, t, i)
+		}
 	}
 	if d.Grammar {
-		return nil, invalid("grammar is not supported")
+		return nil, invalid("grammar", "grammar is not supported")
 	}
 	if d.Adapter != nil {
-		return nil, invalid("adapter `%.64s` is not loaded", *d.Adapter)
+		return nil, invalid("adapter_id", "adapter `%.64s` is not loaded", *d.Adapter)
 	}
 	return prompt, nil
 }

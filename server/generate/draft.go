@@ -1,10 +1,32 @@
 package generate
 
+import "tgi/runtime/llm"
+
+// Rules are whose meaning and bounds the settings of a Draft have.
+type Rules uint8
+
+const (
+	// TGI's: a temperature must be positive and top_p below 1, one of the settings
+	// that shape the distribution must be given for a draw, log-probabilities are
+	// those of the processed distribution.
+	TGI Rules = iota
+	// OpenAI's: tokens are drawn unless the temperature or top_p is 0, penalties
+	// count the output alone, log-probabilities are the model's own.
+	OpenAI
+)
+
 // Draft is a request as a client wrote it: nil means "not given". Dialects fill
 // it from their own wire types; Check turns it into a Request.
 type Draft struct {
+	// Rules say what the settings below mean.
+	Rules Rules
 	// Inputs is the prompt.
 	Inputs string
+	// Conversation, when not nil, is rendered to be the prompt, without further
+	// special tokens.
+	Conversation *Conversation
+	// Tokens, when not nil, are the prompt as they are.
+	Tokens []llm.Token
 	// RawPrompt leaves out the special tokens that the tokenizer would add,
 	// for prompts that a chat template rendered.
 	RawPrompt bool
@@ -13,6 +35,9 @@ type Draft struct {
 
 	// BestOf is how many sequences compete.
 	BestOf *uint64
+	// N is how many sequences are wanted, all of them: none competes. Where BestOf
+	// is larger, the caller picks. Only OpenAI's rules know it.
+	N *uint64
 	// DoSample draws instead of taking the best token.
 	DoSample bool
 	// Temperature, TopK, TopP, TypicalP and MinP shape the distribution.

@@ -15,6 +15,11 @@ var ErrIncomplete = errors.New("incomplete generation")
 type Invalid struct {
 	// Msg names the field, the bound and, where it is a number, the value.
 	Msg string
+	// Field is the name of Draft's own field on TGI's routes; empty where a rule
+	// is about none.
+	Field string
+	// TooLong says that prompt and output do not fit.
+	TooLong bool
 }
 
 // Error returns Msg.
@@ -23,8 +28,12 @@ func (e *Invalid) Error() string { return e.Msg }
 // Unwrap returns llm.ErrInvalid.
 func (e *Invalid) Unwrap() error { return llm.ErrInvalid }
 
-func invalid(format string, args ...any) error {
-	return &Invalid{Msg: fmt.Sprintf(format, args...)}
+func invalid(field, format string, args ...any) error {
+	return &Invalid{Msg: fmt.Sprintf(format, args...), Field: field}
+}
+
+func tooLong(format string, args ...any) error {
+	return &Invalid{Msg: fmt.Sprintf(format, args...), Field: "inputs", TooLong: true}
 }
 
 // Overloaded is a request that found no room. It wraps llm.ErrOverloaded.

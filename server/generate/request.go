@@ -12,8 +12,14 @@ type Request struct {
 	// Prompt is what the model reads, at least one token unless the tokenizer
 	// made none of a non-empty text.
 	Prompt []llm.Token
+	// Inputs is the text that Prompt was made from, rendered if it had to be;
+	// empty for a prompt of tokens.
+	Inputs string
 	// Params hold for each sequence.
 	Params llm.Params
+	// CountPenalty is subtracted from a token's logit once for each time that the
+	// output holds it: OpenAI's frequency penalty, where Params has TGI's. 0 is off.
+	CountPenalty float32
 	// Sequences is how many are generated from the prompt.
 	Sequences int
 	// Checked is how long checking and tokenizing took.

@@ -31,7 +31,8 @@ type Service struct {
 	tok     Tokenizer
 	limits  Limits
 	observe Observer
-	plugins Plugins // nil for none
+	plugins Plugins  // nil for none
+	render  Renderer // nil for none
 	permits *permits
 	workers chan struct{}
 }
@@ -50,6 +51,13 @@ func New(e Engine, t Tokenizer, l Limits, o Observer) *Service {
 // WithPlugins lets requests use p. It is called before the first request.
 func (s *Service) WithPlugins(p Plugins) *Service {
 	s.plugins = p
+	return s
+}
+
+// WithRenderer lets requests be conversations. It is called before the first
+// request.
+func (s *Service) WithRenderer(r Renderer) *Service {
+	s.render = r
 	return s
 }
 
@@ -119,6 +127,9 @@ func (s *Service) launch(ctx context.Context, run *Run, d *Draft, n int) (err er
 		}
 		req.Plugins = p.Sequence
 	}
+	if penalty := run.Request.CountPenalty; penalty != 0 {
+		req.Plugins = penalized(req.Plugins, penalty)
+	}
 	if run.stream, err = s.engine.Submit(ctx, req); err != nil {
 		return err
 	}
@@ -132,25 +143,47 @@ func (s *Service) bind(ctx context.Context, d *Draft) (BoundPlugins, error) {
 	case s.plugins != nil:
 		return s.plugins.Bind(ctx, d.Plugins)
 	case len(d.Plugins) > 0:
-		return nil, invalid("plugin `%.64s` is not installed", d.Plugins[0].Name)
+		return nil, invalid("plugins", "plugin `%.64s` is not installed", d.Plugins[0].Name)
 	}
 	return nil, nil
 }
 
-// check turns d into a Request. Everything that needs no tokens comes first.
+// check turns d into a Request. Everything that needs no tokens comes first,
+// but for the template: an empty prompt is told from what it made.
 func (s *Service) check(ctx context.Context, d *Draft, n int) (Request, error) {
+	if d.Conversation != nil {
+		var err error
+		if d.Inputs, err = s.Render(ctx, *d.Conversation); err != nil {
+			return Request{}, err
+		}
+		d.RawPrompt = true
+	}
 	p, err := s.limits.checkSettings(d)
 	if err != nil {
 		return Request{}, err
 	}
-	var prompt []llm.Token
-	if err := s.work(ctx, func() { prompt = s.tok.Encode(d.Inputs, !d.RawPrompt) }); err != nil {
-		return Request{}, err
+	prompt := d.Tokens
+	if prompt == nil {
+		if err := s.work(ctx, func() { prompt = s.tok.Encode(d.Inputs, !d.RawPrompt) }); err != nil {
+			return Request{}, err
+		}
 	}
 	if prompt, err = s.limits.checkLength(d, prompt, &p); err != nil {
 		return Request{}, err
 	}
-	return Request{Prompt: prompt, Params: p, Sequences: n}, nil
+	r := Request{Prompt: prompt, Inputs: d.Inputs, Params: p, Sequences: n}
+	if d.Rules == OpenAI {
+		r.CountPenalty = or(d.FrequencyPenalty, 0)
+	}
+	return r, nil
+}
+
+// Render returns the prompt that c becomes; see Prompt. It takes no permit.
+func (s *Service) Render(ctx context.Context, c Conversation) (text string, err error) {
+	if busy := s.work(ctx, func() { text, err = Prompt(ctx, s.render, c) }); busy != nil {
+		return "", busy
+	}
+	return text, err
 }
 
 // Tokenize returns the tokens of text with their places, special tokens
