@@ -162,11 +162,12 @@ func TestBrokenModules(t *testing.T) {
 		"no kinds":            {with(func(a *assembly) { a.describe(`{"name":"x"}`) }), []string{`describe: name "x", kinds []`}},
 		"unknown kind and mode": {with(func(a *assembly) { a.describe(`{"name":"x","kinds":["logits","logit"],"modes":["row"]}`) }),
 			[]string{`describe-values: kind "logit"`, "describe-values: mode row without needs row"}},
-		"trap in init":        {with(func(a *assembly) { a.export("tgi_init").code = trap }), []string{"trap: tgi_init: trap: unreachable"}},
-		"endless validate":    {with(func(a *assembly) { a.export("tgi_validate").code = forever }), []string{"trap: tgi_validate: out of fuel: budget 50000000"}},
-		"endless process":     {with(func(a *assembly) { a.export("tgi_logits_process").code = forever }), []string{"trap: tgi_logits_process: out of fuel: budget 16000000"}},
-		"endless _initialize": {with(func(a *assembly) { a.funcs = append(a.funcs, exported{abi.Func{Name: abi.Initialize}, forever}) }), []string{"trap: instantiation: ", "out of fuel"}},
-		"hidden state":        {tableWriter(), []string{"state: "}},
+		"trap in init":              {with(func(a *assembly) { a.export("tgi_init").code = trap }), []string{"trap: tgi_init: trap: unreachable"}},
+		"endless validate":          {with(func(a *assembly) { a.export("tgi_validate").code = forever }), []string{"trap: tgi_validate: out of fuel: budget 50000000"}},
+		"endless process":           {with(func(a *assembly) { a.export("tgi_logits_process").code = forever }), []string{"trap: tgi_logits_process: out of fuel: budget 16000000"}},
+		"endless _initialize":       {with(func(a *assembly) { a.funcs = append(a.funcs, exported{abi.Func{Name: abi.Initialize}, forever}) }), []string{"trap: instantiation: ", "out of fuel"}},
+		"what only the server sees": {with(func(a *assembly) { a.memory = append(a.memory, "tgi_memory") }), []string{`load: plugin: export "tgi_memory" is not part of version 1`}},
+		"hidden state":              {tableWriter(), []string{"state: "}},
 	} {
 		t.Run(name, func(t *testing.T) {
 			r, err := Run(t.Context(), "plugin", c.wasm, Options{CacheDir: cacheDir(), Limits: Limits{FuelLoad: 50_000_000}})
@@ -246,6 +247,33 @@ func TestLimits(t *testing.T) {
 		r, err := Run(t.Context(), "plugin", hungry(c.loops), Options{CacheDir: cacheDir(), Limits: Limits{FuelPerStep: 60}})
 		if err != nil || r.Sound() != c.sound {
 			t.Errorf("%d loops every eighth step: %+v, %v", c.loops, r, err)
+		}
+	}
+}
+
+// TestLimitOfLoading: the fuel of loading is one budget for all calls until the snapshot.
+func TestLimitOfLoading(t *testing.T) {
+	// A loop of 60 rounds, counted in memory, about 600 fuel, then the function's own code.
+	slow := func(code []byte) []byte {
+		at := join([]byte{0x41}, signed(0x80))
+		load := join(at, []byte{0x28, 2, 0})
+		return join(at, []byte{0x41, 60, 0x36, 2, 0}, []byte{0x03, 0x40}, at, load, []byte{0x41, 0x7f, 0x6a, 0x36, 2, 0}, load, []byte{0x0d, 0, 0x0b}, code)
+	}
+	wasm := with(func(a *assembly) {
+		for _, name := range []string{"tgi_logits_step", "tgi_init"} { // the kit calls the first one twice
+			a.export(name).code = slow(a.export(name).code)
+		}
+	})
+	for _, c := range []struct {
+		fuel  int64
+		sound bool
+	}{{1600, false}, {4000, true}} {
+		r, err := Run(t.Context(), "plugin", wasm, Options{CacheDir: cacheDir(), Limits: Limits{FuelLoad: c.fuel}})
+		if err != nil || r.Sound() != c.sound {
+			t.Errorf("fuel %d: %+v, %v", c.fuel, r, err)
+		}
+		if !r.Sound() && !strings.Contains(r.Violations[0].Found, "tgi_init: out of fuel") {
+			t.Errorf("fuel %d: %+v", c.fuel, r.Violations)
 		}
 	}
 }
