@@ -1,0 +1,187 @@
+package plugins
+
+import (
+	"context"
+	"errors"
+	"os"
+	"path/filepath"
+	"slices"
+	"strings"
+	"testing"
+
+	"tgi/plugins/internal/guest/guesttest"
+)
+
+// reload reloads and compares the report.
+func reload(t *testing.T, s *Set, specs []Spec, loaded, unchanged, removed, failed []string) Report {
+	t.Helper()
+	r, err := s.Reload(t.Context(), specs)
+	if err != nil {
+		t.Fatal(err)
+	}
+	var bad []string
+	for name, err := range r.Failed {
+		bad = append(bad, name)
+		if !errors.Is(err, ErrLoad) {
+			t.Errorf("%s: %v does not match ErrLoad", name, err)
+		}
+	}
+	slices.Sort(bad)
+	if !slices.Equal(r.Loaded, loaded) || !slices.Equal(r.Unchanged, unchanged) || !slices.Equal(r.Removed, removed) || !slices.Equal(bad, failed) {
+		t.Errorf("report %+v, want loaded %q, unchanged %q, removed %q, failed %q", r, loaded, unchanged, removed, failed)
+	}
+	return r
+}
+
+// logit gives what the plugin makes of a zero.
+func logit(t *testing.T, s *Set, name string) float32 {
+	t.Helper()
+	x, err := once(s, Call{Name: name})
+	if err != nil {
+		t.Fatal(err)
+	}
+	return x[5]
+}
+
+func TestReload(t *testing.T) {
+	a, b, c := spec(t, "a", bias(1).Wasm()), spec(t, "b", bias(1).Wasm()), spec(t, "c", bias(1).Wasm())
+	s := open(t, Options{Specs: []Spec{a, b}})
+	before := s.names["a"].current
+	reload(t, s, []Spec{a, b}, nil, []string{"a", "b"}, nil, nil)
+	if s.names["a"].current != before {
+		t.Error("an unchanged plugin was loaded again")
+	}
+	write(t, a.Source, bias(2).Wasm())
+	b.Limits.FuelPerStep = 1000
+	reload(t, s, []Spec{c, b, a}, []string{"c", "b", "a"}, nil, nil, nil)
+	if logit(t, s, "a") != 2 || s.names["b"].current.guest.Limits().FuelPerStep != 1000 {
+		t.Error("the new module or setting is not used")
+	}
+	if got := s.List(); got[0].Name != "c" || got[2].Stats.Loads != 2 {
+		t.Errorf("list %+v", got)
+	}
+	reload(t, s, []Spec{a}, nil, []string{"a"}, []string{"c", "b"}, nil)
+	if _, ok := s.Get("b"); ok || len(s.List()) != 1 {
+		t.Error("what was removed is listed")
+	}
+	moved := a
+	moved.Source = file(t, "elsewhere", bias(2).Wasm())
+	reload(t, s, []Spec{moved}, nil, []string{"a"}, nil, nil)
+	if st, _ := s.Get("a"); st.Source != moved.Source {
+		t.Errorf("source %q", st.Source)
+	}
+	if _, err := s.Reload(t.Context(), []Spec{{Name: "A", Source: "x"}}); !errors.Is(err, ErrSpec) || len(s.List()) != 1 {
+		t.Errorf("bad specs: %v", err)
+	}
+}
+
+// TestReloadRollback: a version that fails leaves the old one serving, with its settings, and says why.
+func TestReloadRollback(t *testing.T) {
+	a := spec(t, "a", bias(1).Wasm())
+	s := open(t, Options{Specs: []Spec{a}})
+	worse := a
+	worse.OnError = OnErrorSkip
+	for name, wasm := range map[string][]byte{
+		"cut":    bias(2).Wasm()[:100],
+		"canary": guesttest.Fake{Code: map[string]guesttest.Code{"tgi_logits_process": guesttest.Trap()}}.Wasm(),
+	} {
+		write(t, a.Source, wasm)
+		r := reload(t, s, []Spec{worse}, nil, nil, nil, []string{"a"})
+		if logit(t, s, "a") != 1 {
+			t.Errorf("%s: the old version does not serve", name)
+		}
+		if st, _ := s.Get("a"); st.State != StateActive || st.OnError != OnErrorFail || st.Error != "a newer version was rejected: "+r.Failed["a"].Error() {
+			t.Errorf("%s: status %+v", name, st)
+		}
+	}
+	pinned := a
+	pinned.SHA256 = strings.Repeat("1", 64)
+	reload(t, s, []Spec{pinned}, nil, nil, nil, []string{"a"})
+	if err := os.Remove(a.Source); err != nil {
+		t.Fatal(err)
+	}
+	reload(t, s, []Spec{a}, nil, nil, nil, []string{"a"})
+	write(t, a.Source, bias(1).Wasm())
+	reload(t, s, []Spec{a, {Name: "none", Source: a.Source + "x"}}, nil, []string{"a"}, nil, []string{"none"})
+	if st, _ := s.Get("a"); st.Error != "" || st.Stats.Loads != 1 {
+		t.Errorf("the good module is back, status %+v", st)
+	}
+	if st, _ := s.Get("none"); st.State != StateFailed || st.Stats.Loads != 0 {
+		t.Errorf("status %+v", st)
+	}
+	if n := s.names["a"].current.refs.Load(); n != 1 {
+		t.Errorf("%d references", n)
+	}
+}
+
+// TestReloadCancelled: a reload that is given up changes nothing.
+func TestReloadCancelled(t *testing.T) {
+	a := spec(t, "a", bias(1).Wasm())
+	s := open(t, Options{Specs: []Spec{a}})
+	write(t, a.Source, bias(2).Wasm())
+	ctx, cancel := context.WithCancel(t.Context())
+	cancel()
+	if _, err := s.Reload(ctx, []Spec{a}); !errors.Is(err, context.Canceled) {
+		t.Error(err)
+	}
+	if logit(t, s, "a") != 1 {
+		t.Error("the set was changed")
+	}
+}
+
+// TestReloadSharesTheChain: what applies always must fit one request, whatever order the changes come in.
+func TestReloadSharesTheChain(t *testing.T) {
+	greedy := guesttest.SDK(t, "epsilon-greedy")["c"]
+	a, b := spec(t, "a", greedy), spec(t, "b", greedy)
+	a.Apply = ApplyAlways
+	s := open(t, Options{Specs: []Spec{a, b}})
+	b.Apply = ApplyAlways
+	r := reload(t, s, []Spec{a, b}, nil, []string{"a"}, nil, []string{"b"})
+	if !strings.Contains(r.Failed["b"].Error(), `apply is "always" for two plugins of kind "sampler", a is the other`) {
+		t.Error(r.Failed["b"])
+	}
+	a.Apply = ApplyRequest
+	reload(t, s, []Spec{a, b}, []string{"a", "b"}, nil, nil, nil)
+	var up Upload
+	up.Apply = ApplyAlways
+	if _, err := s.Put(t.Context(), "c", greedy, up); !errors.Is(err, ErrLoad) {
+		t.Errorf("a second sampler by upload: %v", err)
+	}
+	both, err := Open(t.Context(), options(t, Options{Specs: []Spec{{Name: "x", Source: a.Source, Apply: ApplyAlways}, {Name: "y", Source: a.Source, Apply: ApplyAlways}}}))
+	if !errors.Is(err, ErrLoad) {
+		t.Errorf("opened with two samplers for every request: %v %v", both, err)
+	}
+}
+
+// TestReloadFolder: files come, change and go; one that begins to have a spec's name gives way.
+func TestReloadFolder(t *testing.T) {
+	dir := t.TempDir()
+	at := func(name string) string { return filepath.Join(dir, name+".wasm") }
+	write(t, at("a"), bias(1).Wasm())
+	s := open(t, Options{Folder: dir})
+	write(t, at("b"), bias(5).Wasm())
+	write(t, at("a"), bias(2).Wasm())
+	reload(t, s, nil, []string{"a", "b"}, nil, nil, nil)
+	if logit(t, s, "a") != 2 || logit(t, s, "b") != 5 {
+		t.Error("the files are not used")
+	}
+	reload(t, s, []Spec{spec(t, "b", bias(6).Wasm())}, []string{"b"}, []string{"a"}, nil, nil)
+	if logit(t, s, "b") != 6 {
+		t.Error("the spec does not win")
+	}
+	reload(t, s, nil, []string{"b"}, []string{"a"}, nil, nil)
+	if err := os.Remove(at("a")); err != nil {
+		t.Fatal(err)
+	}
+	reload(t, s, nil, nil, []string{"b"}, []string{"a"}, nil)
+	if err := os.RemoveAll(dir); err != nil {
+		t.Fatal(err)
+	}
+	write(t, dir, nil) // a folder that can't be read
+	if _, err := s.Reload(t.Context(), nil); err == nil {
+		t.Error("no error")
+	}
+	if logit(t, s, "b") != 5 {
+		t.Error("the plugin went with the folder that can't be read")
+	}
+}
