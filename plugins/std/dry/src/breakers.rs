@@ -1,4 +1,5 @@
 use alloc::{string::String, vec, vec::Vec};
+use core::mem;
 use tgi_plugin::host;
 
 /// The breakers of the original and of llama.cpp.
@@ -7,135 +8,102 @@ pub const USUAL: [&str; 4] = ["\n", ":", "\"", "*"];
 /// How many tokens of a breaker are looked at after its first, as in llama.cpp.
 const LONGEST_TAIL: usize = 20;
 
-/// The bytes of all tokens, one after the other: asking the server for each at
-/// every request would take longer than looking for the breakers.
-pub struct Words {
-    pub bytes: Vec<u8>,
-    /// ends[id] is where the bytes of token id end.
-    pub ends: Vec<u32>,
-}
+/// How many texts there may be.
+pub const MOST: usize = 64;
 
-impl Words {
-    /// Asks the server for them.
-    pub fn load() -> Words {
-        let n = host::vocab_size();
-        let mut w = Words { bytes: Vec::with_capacity(n as usize * 8), ends: Vec::with_capacity(n as usize) };
-        for id in 0..n {
-            if let Some(b) = host::token_bytes(id) {
-                w.bytes.extend_from_slice(&b);
-            }
-            w.ends.push(w.bytes.len() as u32);
-        }
-        w
-    }
-}
+/// Marks that there is no text.
+const NONE: u8 = u8::MAX;
 
-/// The tokens, and runs of tokens, that end a repetition: those whose text has
-/// a breaker in it. A breaker may lie across tokens; then it is known by the
-/// token in which it begins (the head) and those that follow (the tail).
+/// Tells of the tokens of a sequence which end a repetition: those whose text
+/// has a breaker in it. A breaker may lie across tokens; then it is known by
+/// the token in which it begins (the head) and those that follow (the tail).
+///
+/// llama.cpp asks this of the whole vocabulary beforehand. Only tokens that
+/// the sequence has can matter, so here it is asked when one comes first.
 pub struct Breakers {
-    /// Bit per token: a breaker lies wholly in it.
-    single: Vec<u32>,
-    /// Bit per token: it is the head of one or more of `longer`.
-    heads: Vec<u32>,
-    /// By rising head.
-    longer: Vec<(u32, Vec<u32>)>,
+    texts: Vec<Text>,
+    /// By first byte, one of the texts that begin with it, or NONE.
+    first: [u8; 256],
+    tails: Vec<Vec<u32>>,
     longest_tail: usize,
 }
 
-fn has(set: &[u32], id: u32) -> bool {
-    set.get(id as usize / 32).map_or(false, |w| w >> (id % 32) & 1 == 1)
+struct Text {
+    bytes: Vec<u8>,
+    /// Another one with the same first byte, or NONE.
+    next: u8,
+    /// For the n bytes that lie in the head, once they were looked up, the
+    /// entry of `tails`; None where the rest is not text by itself.
+    tails: Vec<Option<Option<u32>>>,
 }
 
-fn add(set: &mut [u32], id: u32) {
-    set[id as usize / 32] |= 1 << (id % 32);
-}
-
-/// The texts with the tails that follow a head in which the first n bytes lie.
-struct Text<'a> {
-    text: &'a str,
-    /// tails[n], once it was asked for; None where the rest is not text by itself.
-    tails: Vec<Option<Option<Vec<u32>>>>,
-}
-
-impl<'a> Text<'a> {
-    fn tail(&mut self, n: usize) -> Option<&Vec<u32>> {
-        let text = self.text;
-        let tail = self.tails[n].get_or_insert_with(|| {
-            let mut ids = host::encode(text.get(n..)?)?;
-            ids.truncate(LONGEST_TAIL);
-            Some(ids)
-        });
-        tail.as_ref()
-    }
+/// What a token has to do with breakers.
+#[derive(Debug, Default, PartialEq)]
+pub struct Kind {
+    /// One lies wholly in it: then it gets no penalty either.
+    pub breaks: bool,
+    /// It is the head of one with each of these tails, see `Breakers::is_tail`.
+    pub tails: Vec<u32>,
 }
 
 impl Breakers {
-    /// Looks for the texts in all tokens.
-    pub fn new(words: &Words, texts: &[String]) -> Breakers {
-        let sets = (words.ends.len() + 31) / 32;
-        let mut b = Breakers { single: vec![0; sets], heads: vec![0; sets], longer: Vec::new(), longest_tail: 0 };
-        let mut texts: Vec<Text> = texts.iter().map(|t| Text { text: t, tails: vec![None; t.len()] }).collect();
-        let mut first = [false; 256];
-        for t in &texts {
-            first[t.text.as_bytes()[0] as usize] = true;
-        }
-        let mut start = 0;
-        for (id, &end) in words.ends.iter().enumerate() {
-            let word = &words.bytes[start..end as usize];
-            start = end as usize;
-            // Most tokens have no byte that begins a breaker.
-            if word.iter().any(|&c| first[c as usize]) {
-                for t in &mut texts {
-                    b.token(id as u32, word, t);
-                }
-            }
+    /// Takes texts that are not empty.
+    pub fn new(texts: &[String]) -> Breakers {
+        let mut b = Breakers { texts: Vec::new(), first: [NONE; 256], tails: Vec::new(), longest_tail: 0 };
+        for (i, t) in texts.iter().enumerate() {
+            let bytes = t.as_bytes().to_vec();
+            let next = mem::replace(&mut b.first[bytes[0] as usize], i as u8);
+            b.texts.push(Text { next, tails: vec![None; bytes.len()], bytes });
         }
         b
     }
 
-    fn token(&mut self, id: u32, word: &[u8], t: &mut Text) {
-        let text = t.text.as_bytes();
-        if word.windows(text.len()).any(|w| w == text) {
-            return add(&mut self.single, id);
-        }
-        // The text is longer than what is left of the word at each start now.
-        for at in (word.len() + 1).saturating_sub(text.len())..word.len() {
-            let n = word.len() - at;
-            if word[at..] != text[..n] {
-                continue;
-            }
-            if let Some(tail) = t.tail(n) {
-                if self.longer.iter().rev().take_while(|l| l.0 == id).any(|l| l.1 == *tail) {
-                    continue;
+    /// Looks at a token.
+    pub fn kind(&mut self, id: u32) -> Kind {
+        let word = host::token_bytes(id).unwrap_or_default();
+        let mut kind = Kind::default();
+        let mut whole = 0u64; // bit per text that was found wholly: it needs no tail
+        for at in 0..word.len() {
+            let mut i = self.first[word[at] as usize];
+            while i != NONE {
+                let text = &self.texts[i as usize].bytes;
+                let n = word[at..].iter().zip(text).take_while(|(a, b)| a == b).count();
+                if n == text.len() {
+                    kind.breaks = true;
+                    whole |= 1 << i;
+                } else if at + n == word.len() && whole >> i & 1 == 0 {
+                    kind.tails.extend(self.tail(i, n).filter(|t| !kind.tails.contains(t)));
                 }
-                self.longest_tail = self.longest_tail.max(tail.len());
-                self.longer.push((id, tail.clone()));
-                add(&mut self.heads, id);
+                i = self.texts[i as usize].next;
             }
         }
+        kind
     }
 
-    /// Whether a breaker lies in the token, which then gets no penalty.
-    pub fn breaks(&self, id: u32) -> bool {
-        has(&self.single, id)
-    }
-
-    /// The breaker that the last token of `tokens` completes: how many tokens
-    /// follow its head. Of several, the one whose head comes last.
-    pub fn completed(&self, tokens: &[u32]) -> Option<usize> {
-        let last = tokens.len().checked_sub(1)?;
-        if has(&self.single, tokens[last]) {
-            return Some(0);
+    /// The entry of `tails` for what follows the first n bytes of a text.
+    fn tail(&mut self, text: u8, n: usize) -> Option<u32> {
+        let t = &mut self.texts[text as usize];
+        if let Some(known) = t.tails[n] {
+            return known;
         }
-        (1..=self.longest_tail.min(last)).find(|&n| {
-            let head = tokens[last - n];
-            has(&self.heads, head) && self.tails(head).any(|t| t == &tokens[last - n + 1..])
-        })
+        let ids = core::str::from_utf8(&t.bytes[n..]).ok().and_then(host::encode);
+        let entry = ids.map(|mut ids| {
+            ids.truncate(LONGEST_TAIL);
+            self.longest_tail = self.longest_tail.max(ids.len());
+            self.tails.push(ids);
+            self.tails.len() as u32 - 1
+        });
+        t.tails[n] = Some(entry);
+        entry
     }
 
-    fn tails(&self, head: u32) -> impl Iterator<Item = &Vec<u32>> {
-        let from = self.longer.partition_point(|l| l.0 < head);
-        self.longer[from..].iter().take_while(move |l| l.0 == head).map(|l| &l.1)
+    /// How many tokens the longest tail has that a token was found to have.
+    pub fn longest_tail(&self) -> usize {
+        self.longest_tail
+    }
+
+    /// Whether `tokens` are the tail of that number.
+    pub fn is_tail(&self, tail: u32, tokens: &[u32]) -> bool {
+        self.tails[tail as usize] == tokens
     }
 }

@@ -9,14 +9,13 @@ extern crate alloc;
 mod breakers;
 mod repeats;
 
-use alloc::{format, rc::Rc, string::String, vec::Vec};
-use breakers::{Breakers, Words};
+use alloc::{format, string::String, vec::Vec};
+use breakers::Breakers;
 use repeats::Repeats;
 use settings::{Defaults, Settings};
 use tgi_plugin::{json::Reader, math, plugin, Entry, Logits, Result, Step};
 
-/// How many sequence breakers there may be, and how long one may be in bytes.
-const MOST_BREAKERS: usize = 64;
+/// How long a sequence breaker may be, in bytes.
 const LONGEST_BREAKER: usize = 40;
 /// The greatest penalty: it makes a token impossible and stays finite, so that
 /// the plugin never takes the last token that is left.
@@ -33,10 +32,6 @@ struct Params {
     range: u32,
     /// None: those of `breakers::USUAL`.
     breakers: Option<Vec<String>>,
-    /// Whether `breakers` were read after `compiled` was made.
-    changed: bool,
-    words: Option<Rc<Words>>,
-    compiled: Option<Rc<Breakers>>,
 }
 
 static DEFAULTS: Defaults<Params> = Defaults::new(Params {
@@ -45,9 +40,6 @@ static DEFAULTS: Defaults<Params> = Defaults::new(Params {
     allowed_length: 2,
     range: 0,
     breakers: None,
-    changed: false,
-    words: None,
-    compiled: None,
 });
 
 impl Settings for Params {
@@ -57,26 +49,10 @@ impl Settings for Params {
             "base" => self.base = settings::number(r, key, 1.0, 10.0),
             "allowed_length" => self.allowed_length = settings::whole(r, key, 1, 1024),
             "range" => self.range = settings::whole(r, key, 0, 1 << 24),
-            "sequence_breakers" => {
-                self.breakers = Some(strings(r, key));
-                self.changed = true;
-            }
+            "sequence_breakers" => self.breakers = Some(strings(r, key)),
             _ => return false,
         }
         true
-    }
-
-    // The configuration's breakers are resolved once, before the snapshot; so
-    // are the vocabulary's bytes for requests that bring their own.
-    fn check(&mut self) -> Result<()> {
-        let words = self.words.get_or_insert_with(|| Rc::new(Words::load())).clone();
-        if self.changed || self.compiled.is_none() {
-            let usual = breakers::USUAL.iter().map(|s| String::from(*s)).collect();
-            let strings = self.breakers.take().unwrap_or(usual);
-            self.compiled = Some(Rc::new(Breakers::new(&words, &strings)));
-            self.changed = false;
-        }
-        Ok(())
     }
 }
 
@@ -94,8 +70,8 @@ fn strings(r: &mut Reader, field: &str) -> Vec<String> {
             return r.fail(&format!("{}: a string of {} bytes is not from 1 to {} bytes long", field, s.len(), LONGEST_BREAKER));
         }
         list.push(s);
-        if list.len() > MOST_BREAKERS {
-            r.fail(&format!("{}: more than {} strings", field, MOST_BREAKERS));
+        if list.len() > breakers::MOST {
+            r.fail(&format!("{}: more than {} strings", field, breakers::MOST));
         }
     });
     list
@@ -137,7 +113,6 @@ impl Penalty {
 pub struct Dry {
     penalty: Penalty,
     repeats: Repeats,
-    breakers: Rc<Breakers>,
     entries: Vec<Entry>,
 }
 
@@ -146,11 +121,11 @@ impl Logits for Dry {
         let p = DEFAULTS.with(params)?;
         let growth = if p.base > 1.000001 { (LOG_MAX / math::ln(p.base)) as u32 } else { 0 };
         let longest = p.allowed_length.saturating_add(growth);
-        let breakers = p.compiled.ok_or_else(|| String::from("BUG: breakers are not resolved"))?;
+        let usual = || breakers::USUAL.iter().map(|s| String::from(*s)).collect();
+        let breakers = Breakers::new(&p.breakers.unwrap_or_else(usual));
         Ok(Dry {
             penalty: Penalty { multiplier: p.multiplier, base: p.base, allowed: p.allowed_length, longest },
-            repeats: Repeats::new(p.range as usize, prompt, &breakers),
-            breakers,
+            repeats: Repeats::new(p.range as usize, prompt, breakers),
             entries: Vec::new(),
         })
     }
@@ -159,12 +134,10 @@ impl Logits for Dry {
         if self.penalty.multiplier == 0.0 {
             return Ok(());
         }
-        self.repeats.extend(s.tokens, &self.breakers);
+        self.repeats.extend(s.tokens);
         self.entries.clear();
         for &(id, length) in self.repeats.continuations(s.tokens, self.penalty.allowed) {
-            if !self.breakers.breaks(id) {
-                self.entries.push(Entry { id, value: -self.penalty.of(length) as f32 });
-            }
+            self.entries.push(Entry { id, value: -self.penalty.of(length) as f32 });
         }
         if !self.entries.is_empty() {
             s.bias(&self.entries);

@@ -2,7 +2,7 @@ use alloc::{vec, vec::Vec};
 use core::mem;
 use table::Table;
 
-use crate::breakers::Breakers;
+use crate::breakers::{Breakers, Kind};
 
 /// Where the end of the sequence has come before, and how much of it.
 ///
@@ -26,6 +26,7 @@ pub struct Repeats {
     /// the length of what repeats there.
     ends: Vec<(u32, u32)>,
     old_ends: Vec<(u32, u32)>,
+    breakers: Breakers,
     /// Head of the last breaker, and how many tokens of the breaker follow it.
     broken: Option<(usize, usize)>,
     /// What the last call of `continuations` found.
@@ -36,6 +37,7 @@ pub struct Repeats {
 /// A token that the sequence has.
 struct Word {
     id: u32,
+    kind: Kind,
     last: u32,
     /// Its entry in `found`, if made in call `call`.
     entry: u32,
@@ -46,7 +48,7 @@ const NONE: u32 = u32::MAX;
 
 impl Repeats {
     /// Takes in the prompt.
-    pub fn new(range: usize, prompt: &[u32], breakers: &Breakers) -> Repeats {
+    pub fn new(range: usize, prompt: &[u32], breakers: Breakers) -> Repeats {
         let range = if range == 0 { usize::MAX } else { range };
         let base = prompt.len() - prompt.len().min(range);
         let mut r = Repeats {
@@ -58,13 +60,14 @@ impl Repeats {
             before: Vec::new(),
             ends: Vec::new(),
             old_ends: Vec::new(),
+            breakers,
             broken: None,
             found: Vec::new(),
             calls: 0,
         };
         let tokens = &prompt[base..];
         for at in 0..tokens.len() {
-            r.enter(tokens, at, breakers);
+            r.enter(tokens, at);
         }
         if let Some(&last) = r.before.last() {
             let z = from_the_end(tokens);
@@ -78,15 +81,15 @@ impl Repeats {
     }
 
     /// Takes in the tokens that it has not seen.
-    pub fn extend(&mut self, tokens: &[u32], breakers: &Breakers) {
+    pub fn extend(&mut self, tokens: &[u32]) {
         let tokens = &tokens[self.base..];
         for at in self.word_at.len()..tokens.len() {
-            self.enter(tokens, at, breakers);
+            self.enter(tokens, at);
             self.lengthen(at);
         }
     }
 
-    fn enter(&mut self, tokens: &[u32], at: usize, breakers: &Breakers) {
+    fn enter(&mut self, tokens: &[u32], at: usize) {
         let id = tokens[at];
         let words = &self.words;
         let word = match self.table.get(id as u64, |w| words[w as usize].id == id) {
@@ -94,18 +97,29 @@ impl Repeats {
             None => {
                 let w = words.len() as u32;
                 self.table.insert(id as u64, w, |w| words[w as usize].id as u64);
-                self.words.push(Word { id, last: NONE, entry: 0, call: 0 });
+                self.words.push(Word { id, kind: self.breakers.kind(id), last: NONE, entry: 0, call: 0 });
                 w
             }
         };
         self.word_at.push(word);
         self.before.push(mem::replace(&mut self.words[word as usize].last, at as u32));
-        if let Some(tail) = breakers.completed(&tokens[..=at]) {
+        if let Some(tail) = self.completed(tokens, at) {
             // With the same head, the one that ends later is the longer one.
             if self.broken.map_or(true, |(head, _)| at - tail >= head) {
                 self.broken = Some((at - tail, tail));
             }
         }
+    }
+
+    /// The breaker that the token at position `at` completes: how many tokens
+    /// follow its head. Of several, the one whose head comes last.
+    fn completed(&self, tokens: &[u32], at: usize) -> Option<usize> {
+        let kind = |at: usize| &self.words[self.word_at[at] as usize].kind;
+        if kind(at).breaks {
+            return Some(0);
+        }
+        let longest = self.breakers.longest_tail().min(at);
+        (1..=longest).find(|&n| kind(at - n).tails.iter().any(|&t| self.breakers.is_tail(t, &tokens[at - n + 1..=at])))
     }
 
     /// Makes `ends` those of the token at position `at`.
@@ -132,7 +146,8 @@ impl Repeats {
     }
 
     /// Each token that would continue a repetition of at least `shortest`
-    /// tokens, and how long the longest of them is without it.
+    /// tokens and has no breaker in it, and how long the longest of the
+    /// repetitions is without it.
     pub fn continuations(&mut self, tokens: &[u32], shortest: u32) -> &[(u32, u32)] {
         let n = self.word_at.len();
         let start = self.start(n);
@@ -156,6 +171,9 @@ impl Repeats {
                 continue;
             }
             let word = &mut self.words[self.word_at[j + 1] as usize];
+            if word.kind.breaks {
+                continue;
+            }
             if word.call != self.calls {
                 word.call = self.calls;
                 word.entry = self.found.len() as u32;

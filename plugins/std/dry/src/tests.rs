@@ -1,4 +1,5 @@
 use super::*;
+use breakers::Kind;
 use tgi_plugin::{mode, testing, testing::Sequence, Answer};
 
 /// What llama.cpp does; made by testdata/make_llama_cpp.py. Line "words": the
@@ -101,12 +102,20 @@ fn bounded() {
 }
 
 #[test]
-fn breaker_inside_a_character() {
-    // "é" is two bytes; a token that ends between them is no head: what is left is not text.
-    testing::vocabulary(&["a", "é", "b"]);
-    let words = Words { bytes: b"a\xc3\xa9".to_vec(), ends: vec![1, 2, 3] };
-    let b = Breakers::new(&words, &["éa".into(), "aé".into()]);
-    assert_eq!([b.completed(&[1, 2, 0]), b.completed(&[0, 1])], [None, Some(1)]);
+fn kinds() {
+    testing::vocabulary(&["a", "é", "b", "xab", "abx", "ba", "aba"]);
+    let mut b = Breakers::new(&["aéb".into(), "ab".into(), "ba".into()]);
+    let tails = |b: &Breakers, tails: &[u32], want: &[&[u32]]| tails.len() == want.len() && want.iter().all(|w| tails.iter().any(|&t| b.is_tail(t, w)));
+    let a = b.kind(0);
+    assert!(!a.breaks && tails(&b, &a.tails, &[&[1, 2], &[2]]), "{:?}", a);
+    assert_eq!(b.kind(1), Kind::default());
+    let ba = b.kind(5);
+    // "ba" holds one breaker and begins two others.
+    assert!(ba.breaks && tails(&b, &ba.tails, &[&[1, 2], &[2]]), "{:?}", ba);
+    let aba = b.kind(6);
+    assert!(aba.breaks && tails(&b, &aba.tails, &[&[1, 2]]), "{:?}", aba);
+    assert_eq!([3, 4].map(|id| b.kind(id).breaks), [true, true]);
+    assert_eq!(b.longest_tail(), 2);
 }
 
 #[test]
