@@ -55,7 +55,7 @@ func options(t testing.TB, o Options) Options {
 	}
 	o.CacheDir = cacheDir()
 	if o.Log == nil {
-		o.Log = slog.New(slog.NewTextHandler(t.Output(), nil))
+		o.Log = slog.New(slog.NewTextHandler(t.Output(), &slog.HandlerOptions{Level: slog.LevelWarn}))
 	}
 	return o
 }
@@ -189,3 +189,6 @@ func once(s *Set, calls ...Call) ([]float32, error) {
 }
 
 func logger(l *logLines) *slog.Logger { return slog.New(slog.NewTextHandler(l, nil)) }
+
+// ctx is that of requests which nothing cancels.
+var ctx = context.Background()
