@@ -1,0 +1,193 @@
+package openai
+
+import (
+	"math"
+	"slices"
+	"strconv"
+	"unicode/utf8"
+
+	"tgi/server/generate"
+	"tgi/server/wire"
+)
+
+// usage counts the tokens of a reply.
+type usage struct{ prompt, cached, completion int }
+
+// append writes the object.
+func (u usage) append(b []byte) []byte {
+	b = appendInt(append(b, '{'), "prompt_tokens", u.prompt)
+	b = appendInt(append(b, ','), "completion_tokens", u.completion)
+	b = appendInt(append(b, ','), "total_tokens", u.prompt+u.completion)
+	b = appendInt(append(b, `,"prompt_tokens_details":{`...), "cached_tokens", u.cached)
+	return append(b, `}}`...)
+}
+
+func appendInt(b []byte, name string, n int) []byte {
+	b = append(append(append(b, '"'), name...), `":`...)
+	return strconv.AppendInt(b, int64(n), 10)
+}
+
+// appendHead writes the fields that replies and chunks begin with, up to the
+// bracket of choices.
+func (a *API) appendHead(b []byte, c *call, object string) []byte {
+	b = wire.AppendString(append(b, `{"object":`...), object)
+	b = wire.AppendString(append(b, `,"id":`...), c.id)
+	b = strconv.AppendInt(append(b, `,"created":`...), c.created, 10)
+	b = wire.AppendString(append(b, `,"model":`...), c.model)
+	b = wire.AppendString(append(b, `,"system_fingerprint":`...), a.options.Version+"-native")
+	return append(b, `,"choices":[`...)
+}
+
+// appendLogprobs writes logprobs of either form; null when the call has none or
+// there is nothing to tell.
+func (a *API) appendLogprobs(b []byte, c *call, echoed []generate.PromptToken, tokens []scored) []byte {
+	switch {
+	case !c.logprobs || len(echoed)+len(tokens) == 0:
+		return append(b, "null"...)
+	case c.form.chat:
+		b = append(b, `{"content":[`...)
+		for i := range tokens {
+			b = comma(b, i)
+			b = append(a.appendToken(b, &tokens[i].Token), `,"top_logprobs":[`...)
+			for j, t := range tokens[i].best(c.top) {
+				b = append(a.appendToken(comma(b, j), &t), '}')
+			}
+			b = append(b, `]}`...)
+		}
+		return append(b, `]}`...)
+	}
+	return a.appendColumns(b, c, echoed, tokens)
+}
+
+// best returns the n likeliest tokens; the engine adds all that tie with the last.
+func (s *scored) best(n int) []generate.Token { return s.top[:min(n, len(s.top))] }
+
+// appendToken writes a token of chat's logprobs and leaves it open.
+func (a *API) appendToken(b []byte, t *generate.Token) []byte {
+	raw, ok := a.options.TokenBytes(t.Token)
+	if !ok {
+		raw = []byte(t.Text)
+	}
+	b = wire.AppendString(append(b, `{"token":`...), spell(raw))
+	b = appendLogprob(append(b, `,"logprob":`...), t.Logprob)
+	b = append(b, `,"bytes":[`...)
+	for i, c := range raw {
+		b = strconv.AppendUint(comma(b, i), uint64(c), 10)
+	}
+	return append(b, ']')
+}
+
+// appendColumns writes the logprobs of completions: a list per property. What
+// was echoed has no top_logprobs.
+func (a *API) appendColumns(b []byte, c *call, echoed []generate.PromptToken, tokens []scored) []byte {
+	b = append(b, `{"tokens":[`...)
+	for i, t := range echoed {
+		b = wire.AppendString(comma(b, i), t.Text)
+	}
+	for i := range tokens {
+		b = wire.AppendString(comma(b, i+len(echoed)), a.text(&tokens[i].Token))
+	}
+	b = append(b, `],"token_logprobs":[`...)
+	for i, t := range echoed {
+		if b = comma(b, i); i == 0 {
+			b = append(b, "null"...)
+			continue
+		}
+		b = appendLogprob(b, t.Logprob)
+	}
+	for i := range tokens {
+		b = appendLogprob(comma(b, i+len(echoed)), tokens[i].Logprob)
+	}
+	if b = append(b, `],"top_logprobs":`...); c.top == 0 {
+		b = append(b, "null"...)
+	} else {
+		b = append(b, '[')
+		for i := range echoed {
+			b = append(comma(b, i), "null"...)
+		}
+		for i := range tokens {
+			b = a.appendTop(comma(b, i+len(echoed)), c, &tokens[i])
+		}
+		b = append(b, ']')
+	}
+	b = append(b, `,"text_offset":[`...)
+	at := 0
+	for i, t := range echoed {
+		b = strconv.AppendInt(comma(b, i), int64(at), 10)
+		at += utf8.RuneCountInString(t.Text)
+	}
+	for i := range tokens {
+		b = strconv.AppendInt(comma(b, i+len(echoed)), int64(tokens[i].offset), 10)
+	}
+	return append(b, `]}`...)
+}
+
+// appendTop writes the likeliest tokens and the one that was taken, by their
+// texts; of several with one text the likeliest counts.
+func (a *API) appendTop(b []byte, c *call, s *scored) []byte {
+	b = append(b, '{')
+	seen := map[string]bool{}
+	for _, t := range slices.Concat(s.best(c.top), []generate.Token{s.Token}) {
+		text := a.text(&t)
+		if seen[text] {
+			continue
+		}
+		b = wire.AppendString(comma(b, len(seen)), text)
+		b = appendLogprob(append(b, ':'), t.Logprob)
+		seen[text] = true
+	}
+	return append(b, '}')
+}
+
+// text is a token as logprobs spell it.
+func (a *API) text(t *generate.Token) string {
+	if raw, ok := a.options.TokenBytes(t.Token); ok {
+		return spell(raw)
+	}
+	return t.Text
+}
+
+// spell writes bytes as OpenAI does: as text where they are some, else each in
+// hexadecimal.
+func spell(raw []byte) string {
+	if utf8.Valid(raw) {
+		return string(raw)
+	}
+	const hex = "0123456789abcdef"
+	out := []byte("bytes:")
+	for _, c := range raw {
+		out = append(out, '\\', 'x', hex[c>>4], hex[c&15])
+	}
+	return string(out)
+}
+
+// appendLogprob writes a log-probability: OpenAI's least one for a token that
+// the model rules out, because clients expect a number.
+func appendLogprob(b []byte, f float32) []byte {
+	if v := float64(f); math.IsNaN(v) || math.IsInf(v, 0) {
+		return append(b, "-9999.0"...)
+	}
+	return wire.AppendFloat32(b, f)
+}
+
+// appendSkips writes plugins, which failed and were passed over, unless there
+// are none.
+func appendSkips(b []byte, skips []generate.Skip) []byte {
+	if len(skips) == 0 {
+		return b
+	}
+	b = append(b, `,"plugins":[`...)
+	for i, s := range skips {
+		b = wire.AppendString(append(comma(b, i), `{"name":`...), s.Plugin)
+		b = append(wire.AppendString(append(b, `,"error":`...), s.Reason), '}')
+	}
+	return append(b, ']')
+}
+
+// comma writes the comma before all but the first element.
+func comma(b []byte, i int) []byte {
+	if i > 0 {
+		return append(b, ',')
+	}
+	return b
+}

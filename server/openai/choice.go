@@ -1,0 +1,101 @@
+package openai
+
+import (
+	"math"
+	"unicode/utf8"
+
+	"tgi/runtime/llm"
+	"tgi/server/generate"
+)
+
+// scored is a token with what is told of it.
+type scored struct {
+	generate.Token
+	top []generate.Token
+	// start is where its text begins, in bytes of the visible text; offset the
+	// same in characters, of the whole text of the choice.
+	start, offset int
+}
+
+// choice turns the events of one sequence into what a reply shows of it, piece by
+// piece. It belongs to one goroutine.
+type choice struct {
+	index  int // in the reply
+	call   *call
+	hold   *generate.Holdback
+	opened bool
+
+	waiting []scored // tokens whose text was not shown yet
+	seen    int      // bytes of visible text in all events so far
+	chars   int      // characters in it and in the prompt that is echoed
+	shown   int      // bytes of visible text that were shown
+
+	finish  *llm.Finish
+	sum     float64 // of the log-probabilities
+	counted int     // tokens in sum
+}
+
+// piece is what one event adds to a choice.
+type piece struct {
+	text   string
+	tokens []scored
+}
+
+func newChoice(c *call, index int, stops []string) *choice {
+	return &choice{index: index, call: c, hold: generate.NewHoldback(stops, c.keepStop)}
+}
+
+// next takes the sequence's next event.
+func (c *choice) next(e *generate.Event) piece {
+	c.finish = e.Finish
+	c.sum += float64(e.Logprob)
+	c.counted++
+	if c.call.scoreOnly {
+		return piece{}
+	}
+	if c.call.logprobs && !e.Special {
+		c.waiting = append(c.waiting, scored{generate.TokenOf(e), e.Top, c.seen, c.chars})
+	}
+	if !e.Special {
+		c.seen += len(e.Text)
+		c.chars += utf8.RuneCountInString(e.Text)
+	}
+	p := piece{text: c.hold.Next(e)}
+	c.shown += len(p.text)
+	p.tokens = c.release(e.Finish != nil)
+	return p
+}
+
+// release returns the waiting tokens of which a byte was shown: at the end, all
+// but those of the stop string.
+func (c *choice) release(end bool) []scored {
+	n := len(c.waiting)
+	if !end || c.hold.Stopped() && !c.call.keepStop {
+		for n = 0; n < len(c.waiting) && c.waiting[n].start < c.shown; n++ {
+		}
+	}
+	out := c.waiting[:n]
+	c.waiting = c.waiting[n:]
+	return out
+}
+
+// reason is the finish_reason of a sequence that ended.
+func (c *choice) reason() string {
+	d := c.call.dialect
+	switch {
+	case c.hold.Stopped():
+		return d.FinishStop
+	case c.finish.Reason == llm.FinishEOS:
+		return d.FinishEOS
+	}
+	return c.finish.Reason.String()
+}
+
+// score is what sequences compete by: the mean of the log-probabilities. One
+// with a NaN loses.
+func (c *choice) score() float64 {
+	if math.IsNaN(c.sum) || c.counted == 0 {
+		return math.Inf(-1)
+	}
+	return c.sum / float64(c.counted)
+}

@@ -1,0 +1,110 @@
+package openai
+
+import (
+	"tgi/runtime/llm"
+	"tgi/server/dialect"
+	"tgi/server/generate"
+	"tgi/server/wire"
+)
+
+// prompt is a text, or its tokens.
+type prompt struct {
+	text   string
+	tokens []llm.Token
+}
+
+// completionBody is what a completions request has beside the settings.
+type completionBody struct {
+	settings
+	prompts  []prompt
+	logprobs *uint32
+	echo     bool
+	suffix   *string
+}
+
+// decodeCompletion reads a body of POST /v1/completions.
+func (a *API) decodeCompletion(text []byte, d *dialect.Dialect) (*call, error) {
+	b := &completionBody{}
+	list := append(b.settings.fields(), []wire.Field{
+		{Name: "prompt", Required: true, Read: b.prompt},
+		{Name: "best_of", Read: wire.Optional(&b.draft.BestOf, (*wire.Reader).Usize)},
+		{Name: "logprobs", Read: wire.Optional(&b.logprobs, (*wire.Reader).Uint32)},
+		{Name: "echo", Read: flag(&b.echo)},
+		{Name: "suffix", Read: wire.Optional(&b.suffix, (*wire.Reader).String)},
+	}...)
+	err := wire.Decode(text, func(r *wire.Reader) error { return r.Object("struct CompletionRequest", list) })
+	switch {
+	case err != nil:
+		return nil, err
+	case b.suffix != nil && *b.suffix != "":
+		return nil, noSuffix
+	case len(b.prompts) > a.options.MaxPrompts:
+		return nil, tooManyPrompts(a.options.MaxPrompts)
+	}
+	c, err := a.call(&b.settings, &completionForm, d)
+	if err != nil {
+		return nil, err
+	}
+	c.echo, c.logprobs = b.echo, b.logprobs != nil
+	if c.logprobs {
+		b.draft.TopNTokens = b.logprobs
+		c.top = int(*b.logprobs)
+	}
+	// Prompts are scored by a call that echoes them and wants no more.
+	if c.scoreOnly = c.echo && b.maxTokens != nil && *b.maxTokens == 0; c.scoreOnly {
+		b.draft.MaxNewTokens = new(uint32)
+		*b.draft.MaxNewTokens = 1
+	}
+	for _, p := range b.prompts {
+		draft := b.draft
+		draft.Inputs, draft.Tokens = p.text, p.tokens
+		draft.PromptLogprobs = c.echo && (c.logprobs || p.tokens != nil)
+		if draft.PromptLogprobs && c.stream && c.n > 1 {
+			return nil, &generate.Invalid{Msg: "`echo` with log-probabilities or token ids is not supported when streaming `n` > 1", Field: "echo"}
+		}
+		c.drafts = append(c.drafts, draft)
+	}
+	return c, nil
+}
+
+// prompt reads a text, a list of texts, the tokens of one prompt or of several.
+func (b *completionBody) prompt(r *wire.Reader) error {
+	err := either(r, func(r *wire.Reader) error {
+		s, err := r.String()
+		b.prompts = []prompt{{text: s}}
+		return err
+	}, func(r *wire.Reader) error {
+		b.prompts = nil
+		return r.Array(func(int) error {
+			s, err := r.String()
+			b.prompts = append(b.prompts, prompt{text: s})
+			return err
+		})
+	}, func(r *wire.Reader) error {
+		ids, err := tokens(r)
+		b.prompts = []prompt{{tokens: ids}}
+		return err
+	}, func(r *wire.Reader) error {
+		b.prompts = nil
+		return r.Array(func(int) error {
+			ids, err := tokens(r)
+			b.prompts = append(b.prompts, prompt{tokens: ids})
+			return err
+		})
+	})
+	if err == nil && len(b.prompts) == 0 {
+		return r.Refuse("Empty array detected. Do not use an empty array for the prompt.")
+	}
+	return err
+}
+
+// tokens reads a list of token ids, never nil.
+func tokens(r *wire.Reader) ([]llm.Token, error) {
+	ids := []llm.Token{}
+	err := r.Array(func(int) error {
+		id, err := r.Uint32()
+		ids = append(ids, id)
+		return err
+	})
+	return ids, err
+}

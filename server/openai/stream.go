@@ -1,0 +1,192 @@
+package openai
+
+import (
+	"context"
+	"errors"
+	"io"
+	"net/http"
+
+	"tgi/server"
+	"tgi/server/wire"
+)
+
+// stream replies with events as the tokens come, of all choices as they come. A
+// call that does not begin gets a status where the dialect's errors are OpenAI's,
+// so that clients know whether to try again; in the others the error is an event.
+func (a *API) stream(w http.ResponseWriter, r *http.Request, c *call) error {
+	ctx := r.Context()
+	rs, refused := a.start(ctx, c)
+	switch {
+	case refused == nil:
+		defer rs.close()
+		a.setCompute(w.Header(), rs)
+	case c.dialect.ReplyErrorObject:
+		refuse(w, r, c.form, c.dialect, refused)
+		return nil
+	}
+	events, err := server.StartEvents(c.dialect.Writer(w))
+	if err != nil {
+		return nil // the client left before the first byte
+	}
+	if refused == nil {
+		s := &streaming{api: a, call: c, runs: rs, events: events}
+		refused = s.pump(ctx)
+	}
+	if refused != nil {
+		server.Note(ctx, refused)
+		_ = events.Data(c.appendEvent(nil, refused)) // the last words, heard or not
+	}
+	_ = events.Data([]byte("[DONE]"))
+	return nil
+}
+
+// streaming is a stream that began.
+type streaming struct {
+	api     *API
+	call    *call
+	runs    *runs
+	events  *server.Events
+	choices []*choice // of all runs, in the order of the reply
+	open    int       // choices that have not finished
+	usage   usage
+	line    []byte
+}
+
+// pump sends all choices to their end, and returns why it could not.
+func (s *streaming) pump(ctx context.Context) error {
+	n := s.call.n
+	for _, run := range s.runs.list {
+		for range n {
+			s.choices = append(s.choices, newChoice(s.call, len(s.choices), run.Request.Params.Stop))
+		}
+	}
+	s.open = len(s.choices)
+	for {
+		a, err := server.Await(ctx, s.events, s.runs.next)
+		if errors.Is(err, io.EOF) {
+			return s.end()
+		}
+		if err != nil {
+			return incomplete(err)
+		}
+		s.usage.count(&a.event)
+		one := s.choices[a.run*n+a.event.Index]
+		if err := s.show(one, &a); err != nil {
+			return err
+		}
+	}
+}
+
+// show sends what one event adds to its choice.
+func (s *streaming) show(one *choice, a *arrival) error {
+	if !one.opened {
+		one.opened = true
+		if err := s.begin(one, a); err != nil {
+			return err
+		}
+	}
+	p := one.next(&a.event)
+	if a.event.Finish != nil {
+		s.open--
+	}
+	d := s.call.dialect
+	apart := d.CompletionEnd // the end is a chunk of its own
+	if s.call.form.chat {
+		apart = d.RoleFirst
+	}
+	if !apart {
+		return s.chunk(one, p, a.event.Finish != nil)
+	}
+	if p.text != "" || len(p.tokens) > 0 {
+		if err := s.chunk(one, p, false); err != nil {
+			return err
+		}
+	}
+	if a.event.Finish != nil {
+		return s.chunk(one, piece{}, true)
+	}
+	return nil
+}
+
+// begin sends what comes before the first token of a choice: the role, or the
+// prompt that is repeated.
+func (s *streaming) begin(one *choice, a *arrival) error {
+	c := s.call
+	if c.form.chat {
+		if !c.dialect.RoleFirst {
+			return nil
+		}
+		return s.send(one, append(s.delta(one), `{"role":"assistant","content":""},"logprobs":null,"finish_reason":null`...))
+	}
+	text, chars := echo(c, s.runs.list[a.run].Request.Inputs, a.event.Prefill)
+	if one.chars = chars; text == "" {
+		return nil
+	}
+	b := wire.AppendString(append(s.head(one), `,"text":`...), text)
+	b = s.api.appendLogprobs(append(b, `,"logprobs":`...), c, a.event.Prefill, nil)
+	return s.send(one, s.appendReason(append(b, `,"finish_reason":`...), one, false))
+}
+
+// head writes a chunk up to the index of the choice.
+func (s *streaming) head(one *choice) []byte {
+	b := s.api.appendHead(s.line[:0], s.call, s.call.form.chunk)
+	return appendInt(append(b, '{'), "index", one.index)
+}
+
+// delta writes a chat chunk up to the value of delta.
+func (s *streaming) delta(one *choice) []byte { return append(s.head(one), `,"delta":`...) }
+
+// chunk sends a piece of a choice.
+func (s *streaming) chunk(one *choice, p piece, last bool) error {
+	c := s.call
+	var b []byte
+	switch {
+	case !c.form.chat:
+		b = wire.AppendString(append(s.head(one), `,"text":`...), p.text)
+	case !c.dialect.RoleFirst:
+		b = wire.AppendString(append(s.delta(one), `{"role":"assistant","content":`...), p.text)
+		b = append(b, '}')
+	case last:
+		b = append(s.delta(one), `{}`...)
+	default:
+		b = wire.AppendString(append(s.delta(one), `{"content":`...), p.text)
+		b = append(b, '}')
+	}
+	b = s.api.appendLogprobs(append(b, `,"logprobs":`...), c, nil, p.tokens)
+	b = s.appendReason(append(b, `,"finish_reason":`...), one, last)
+	return s.send(one, b)
+}
+
+// appendReason writes finish_reason. In completions of old it was always empty.
+func (s *streaming) appendReason(b []byte, one *choice, last bool) []byte {
+	switch {
+	case !s.call.form.chat && !s.call.dialect.CompletionEnd:
+		return append(b, `""`...)
+	case last:
+		return wire.AppendString(b, one.reason())
+	}
+	return append(b, "null"...)
+}
+
+// send closes a chunk that was begun by head and sends it. The last of all tells
+// of plugins.
+func (s *streaming) send(one *choice, b []byte) error {
+	b = append(b, `}]`...)
+	if s.call.usage && s.call.dialect.ChunkUsage {
+		b = append(b, `,"usage":null`...)
+	}
+	if s.open == 0 && one.finish != nil {
+		b = appendSkips(b, s.runs.skipped())
+	}
+	s.line = append(b, '}')
+	return s.events.Data(s.line)
+}
+
+// end sends the usage, if it was asked for.
+func (s *streaming) end() error {
+	if !s.call.usage || !s.call.dialect.ChunkUsage {
+		return nil
+	}
+	b := append(s.api.appendHead(s.line[:0], s.call, s.call.form.chunk), `],"usage":`...)
+	return s.events.Data(append(s.usage.append(b), '}'))
+}

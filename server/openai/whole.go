@@ -1,0 +1,141 @@
+package openai
+
+import (
+	"context"
+	"errors"
+	"io"
+	"net/http"
+	"slices"
+	"strings"
+
+	"tgi/server"
+	"tgi/server/generate"
+	"tgi/server/wire"
+)
+
+// answer is a choice with all of its pieces.
+type answer struct {
+	*choice
+	text   strings.Builder
+	tokens []scored
+}
+
+// collected is a call that ran to its end.
+type collected struct {
+	// answers of each run, in the order of its sequences.
+	answers [][]*answer
+	prefill [][]generate.PromptToken
+	usage   usage
+}
+
+// whole replies when the call is finished.
+func (a *API) whole(w http.ResponseWriter, r *http.Request, c *call) error {
+	ctx := r.Context()
+	rs, err := a.start(ctx, c)
+	if err != nil {
+		refuse(w, r, c.form, c.dialect, err)
+		return nil
+	}
+	defer rs.close()
+	all, err := rs.collect(ctx, c)
+	if err != nil {
+		refuse(w, r, c.form, c.dialect, err)
+		return nil
+	}
+	b := a.appendHead(nil, c, c.form.object)
+	index := 0
+	for i, answers := range all.answers {
+		for _, one := range pick(answers, c.n) {
+			one.index = index
+			b = a.appendAnswer(comma(b, index), c, one, rs.list[i].Request.Inputs, all.prefill[i])
+			index++
+		}
+	}
+	b = all.usage.append(append(b, `],"usage":`...))
+	b = append(appendSkips(b, rs.skipped()), '}')
+	a.setCompute(w.Header(), rs)
+	rs.setTimings(w.Header(), c, all.usage)
+	server.WriteJSON(w, b)
+	return nil
+}
+
+// collect reads all runs to their end.
+func (r *runs) collect(ctx context.Context, c *call) (*collected, error) {
+	all := &collected{prefill: make([][]generate.PromptToken, len(r.list))}
+	for _, run := range r.list {
+		answers := make([]*answer, run.Request.Sequences)
+		for i := range answers {
+			answers[i] = &answer{choice: newChoice(c, i, run.Request.Params.Stop)}
+		}
+		all.answers = append(all.answers, answers)
+	}
+	for {
+		a, err := r.next(ctx)
+		if errors.Is(err, io.EOF) {
+			return all, nil
+		}
+		if err != nil {
+			return nil, err
+		}
+		if a.event.Prefill != nil {
+			all.prefill[a.run] = a.event.Prefill
+		}
+		all.usage.count(&a.event)
+		one := all.answers[a.run][a.event.Index]
+		p := one.next(&a.event)
+		one.text.WriteString(p.text)
+		one.tokens = append(one.tokens, p.tokens...)
+	}
+}
+
+// count adds what the end of a sequence tells.
+func (u *usage) count(e *generate.Event) {
+	f := e.Finish
+	if f == nil {
+		return
+	}
+	u.completion += f.Generated
+	if e.Index == 0 {
+		u.prompt += f.Prompt
+		u.cached += f.Cached
+	}
+}
+
+// pick returns the n answers with the highest scores, the best first, or all in
+// their order where none competes.
+func pick(answers []*answer, n int) []*answer {
+	if len(answers) > n {
+		slices.SortStableFunc(answers, func(x, y *answer) int {
+			switch a, b := x.score(), y.score(); {
+			case a > b:
+				return -1
+			case a < b:
+				return 1
+			}
+			return 0
+		})
+	}
+	return answers[:n]
+}
+
+// appendAnswer writes one of a reply's choices.
+func (a *API) appendAnswer(b []byte, c *call, one *answer, inputs string, prefill []generate.PromptToken) []byte {
+	b = appendInt(append(b, '{'), "index", one.index)
+	text := one.text.String()
+	if c.form.chat {
+		b = wire.AppendString(append(b, `,"message":{"role":"assistant","content":`...), text)
+		b = append(b, '}')
+	} else {
+		echoed, chars := echo(c, inputs, prefill)
+		for i := range one.tokens {
+			one.tokens[i].offset += chars
+		}
+		b = wire.AppendString(append(b, `,"text":`...), echoed+text)
+	}
+	if !c.echo {
+		prefill = nil
+	}
+	b = a.appendLogprobs(append(b, `,"logprobs":`...), c, prefill, one.tokens)
+	b = wire.AppendString(append(b, `,"finish_reason":`...), one.reason())
+	return append(b, '}')
+}
