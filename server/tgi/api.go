@@ -1,13 +1,15 @@
 package tgi
 
 import (
+	"context"
 	"net/http"
-	"slices"
 	"strconv"
+	"sync"
 	"time"
 	"unicode/utf8"
 
 	"tgi/server"
+	"tgi/server/dialect"
 	"tgi/server/generate"
 )
 
@@ -15,58 +17,116 @@ import (
 type Options struct {
 	// Service runs the requests.
 	Service *generate.Service
+	// Dialect is spoken to requests that name none; nil is dialect.Default.
+	Dialect *dialect.Dialect
 	// Info is served under /info.
 	Info Info
 	// Plugins, when set, returns those that /info lists.
 	Plugins func() []server.Plugin
 	// ComputeType is the value of the header x-compute-type.
 	ComputeType string
+
+	// ChatDraft reads the body of a chat request and renders its conversation:
+	// the draft is what the chat route would run. Bodies of another shape fail
+	// with an error that wraps wire.ErrShape. It must be safe for concurrent use;
+	// nil is a server without chat.
+	ChatDraft func(ctx context.Context, body []byte, d *dialect.Dialect) (generate.Draft, error)
+	// Chat and Completion serve the bodies of POST /invocations that are OpenAI's;
+	// nil refuses them.
+	Chat, Completion Handler
+	// MessagesAPI gives POST /invocations to Chat in dialects where a switch of
+	// the launcher chose its form.
+	MessagesAPI bool
+
+	// PredictRoute and HealthRoute are further paths of POST /vertex and of a
+	// probe, Vertex AI's AIP_PREDICT_ROUTE and AIP_HEALTH_ROUTE; empty for none.
+	// CheckRoute holds them against what a path may be.
+	PredictRoute, HealthRoute string
+	// Ready returns nil while requests are accepted; nil is Service.Healthy.
+	Ready func() error
+	// Beside are the other APIs of the server, for the OpenAPI document.
+	Beside []server.API
 }
 
-// API is TGI's native dialect.
+// API is TGI's native API.
 type API struct {
 	options Options
-	info    []byte // without its last brace
+	docs    func() []byte
 }
 
 // New returns the API.
-func New(o Options) *API { return &API{options: o, info: o.Info.append(nil)} }
+func New(o Options) *API {
+	a := &API{options: o}
+	a.docs = sync.OnceValue(a.document)
+	return a
+}
 
 // Routes implements server.API.
 func (a *API) Routes() []server.Route {
-	return []server.Route{
-		{Method: http.MethodPost, Path: "/", Handle: a.compat},
-		{Method: http.MethodPost, Path: "/generate", Handle: a.generate},
-		{Method: http.MethodPost, Path: "/generate_stream", Handle: a.generateStream},
-		{Method: http.MethodPost, Path: "/tokenize", Handle: a.tokenize},
-		{Method: http.MethodGet, Path: "/info", Scope: server.Open, Handle: a.serveInfo},
+	routes := []server.Route{
+		{Method: http.MethodPost, Path: "/", Handle: a.in(a.compat)},
+		{Method: http.MethodPost, Path: "/generate", Handle: a.in(a.generate)},
+		{Method: http.MethodPost, Path: "/generate_stream", Handle: a.in(a.generateStream)},
+		{Method: http.MethodPost, Path: "/tokenize", Handle: a.in(a.tokenize)},
+		{Method: http.MethodPost, Path: "/invocations", Handle: a.in(a.invocations)},
+		{Method: http.MethodPost, Path: "/vertex", Handle: a.in(a.vertex)},
+		{Method: http.MethodPost, Path: "/chat_tokenize", Handle: a.in(a.chatTokenize)},
+		{Method: http.MethodGet, Path: "/info", Handle: a.in(a.serveInfo)},
+		{Method: http.MethodGet, Path: docsPath, Scope: server.Open, Handle: servePage},
+		{Method: http.MethodGet, Path: documentPath, Handle: a.serveDocument},
+	}
+	routes = append(routes, a.kserveRoutes()...)
+	return append(routes, a.vertexRoutes(routes)...)
+}
+
+// in gives h the dialect of the request.
+func (a *API) in(h func(http.ResponseWriter, *http.Request, *dialect.Dialect) error) Handler {
+	return func(w http.ResponseWriter, r *http.Request) error {
+		d, err := dialect.From(r, a.options.Dialect)
+		if err != nil {
+			return err
+		}
+		return h(w, r, d)
 	}
 }
 
-func (a *API) generate(w http.ResponseWriter, r *http.Request) error {
-	b, err := read(r, false)
+// ready returns nil while requests are accepted.
+func (a *API) ready() error {
+	if a.options.Ready != nil {
+		return a.options.Ready()
+	}
+	return a.options.Service.Healthy()
+}
+
+func (a *API) generate(w http.ResponseWriter, r *http.Request, d *dialect.Dialect) error {
+	b, err := read(r, d, false)
 	if err != nil {
 		return err
 	}
 	return a.whole(w, r, b, false)
 }
 
-func (a *API) generateStream(w http.ResponseWriter, r *http.Request) error {
-	b, err := read(r, false)
+func (a *API) generateStream(w http.ResponseWriter, r *http.Request, d *dialect.Dialect) error {
+	b, err := read(r, d, false)
 	if err != nil {
 		return err
 	}
 	return a.stream(w, r, b)
 }
 
-// compat is POST /: the body says whether to stream, and a whole reply is an
-// array of one. The full text is returned unless the body says otherwise,
-// because that is what a text-generation pipeline does.
-func (a *API) compat(w http.ResponseWriter, r *http.Request) error {
-	b, err := read(r, true)
+// compat is POST /.
+func (a *API) compat(w http.ResponseWriter, r *http.Request, d *dialect.Dialect) error {
+	b, err := read(r, d, true)
 	if err != nil {
 		return err
 	}
+	return a.serveCompat(w, r, b)
+}
+
+// serveCompat lets the body say whether to stream, and puts a whole reply into
+// an array of one. The full text is returned unless the body says otherwise,
+// because that is what a text-generation pipeline does.
+func (a *API) serveCompat(w http.ResponseWriter, r *http.Request, b *body) error {
 	if b.fullText == nil {
 		full := true
 		b.fullText = &full
@@ -77,8 +137,8 @@ func (a *API) compat(w http.ResponseWriter, r *http.Request) error {
 	return a.whole(w, r, b, true)
 }
 
-func (a *API) tokenize(w http.ResponseWriter, r *http.Request) error {
-	b, err := read(r, false)
+func (a *API) tokenize(w http.ResponseWriter, r *http.Request, d *dialect.Dialect) error {
+	b, err := read(r, d, false)
 	if err != nil {
 		return err
 	}
@@ -90,8 +150,8 @@ func (a *API) tokenize(w http.ResponseWriter, r *http.Request) error {
 	return nil
 }
 
-func (a *API) serveInfo(w http.ResponseWriter, _ *http.Request) error {
-	info := slices.Clip(a.info)
+func (a *API) serveInfo(w http.ResponseWriter, _ *http.Request, d *dialect.Dialect) error {
+	info := a.options.Info.append(nil, d)
 	if a.options.Plugins != nil {
 		if plugins := a.options.Plugins(); len(plugins) > 0 {
 			info = appendList(append(info, `,"plugins":`...), plugins, appendPlugin)
@@ -101,24 +161,19 @@ func (a *API) serveInfo(w http.ResponseWriter, _ *http.Request) error {
 	return nil
 }
 
-func read(r *http.Request, compat bool) (*body, error) {
+func read(r *http.Request, d *dialect.Dialect, compat bool) (*body, error) {
 	text, err := server.ReadBody(r)
 	if err != nil {
 		return nil, err
 	}
-	return decodeBody(text, compat)
-}
-
-// prompt returns what return_full_text puts before the texts.
-func (b *body) prompt() string {
-	if b.fullText != nil && *b.fullText {
-		return b.draft.Inputs
-	}
-	return ""
+	return decodeBody(text, d, compat)
 }
 
 // whole replies with a finished text, in an array when boxed.
 func (a *API) whole(w http.ResponseWriter, r *http.Request, b *body, boxed bool) error {
+	if b.dialect.PrefillAlways && b.details {
+		b.draft.PromptLogprobs = true
+	}
 	run, err := a.options.Service.Start(r.Context(), b.draft)
 	if err != nil {
 		return err
@@ -140,7 +195,7 @@ func (a *API) whole(w http.ResponseWriter, r *http.Request, b *body, boxed bool)
 		out = append(out, ']')
 	}
 	a.setCompute(w, b)
-	setTimings(w.Header(), run, &result)
+	setTimings(w.Header(), b.dialect, run, &result)
 	server.WriteJSON(w, out)
 	return nil
 }
@@ -152,16 +207,20 @@ func (a *API) setCompute(w http.ResponseWriter, b *body) {
 }
 
 // setTimings sets the headers of a finished generation: milliseconds, except
-// for x-compute-time, which is seconds.
-func setTimings(h http.Header, run *generate.Run, result *generate.Result) {
+// for x-compute-time in newer dialects, which is seconds.
+func setTimings(h http.Header, d *dialect.Dialect, run *generate.Run, result *generate.Result) {
 	t := result.Timings
-	h.Set("X-Compute-Time", strconv.FormatFloat(t.Total.Seconds(), 'f', -1, 64))
 	for name, d := range map[string]time.Duration{
-		"X-Total-Time": t.Total, "X-Validation-Time": t.Validation, "X-Queue-Time": t.Queue,
+		"X-Compute-Time": t.Total, "X-Total-Time": t.Total, "X-Validation-Time": t.Validation, "X-Queue-Time": t.Queue,
 		"X-Inference-Time": t.Inference, "X-Time-Per-Token": t.PerToken,
 	} {
 		h.Set(name, strconv.FormatInt(d.Milliseconds(), 10))
 	}
-	h.Set("X-Prompt-Tokens", strconv.Itoa(len(run.Request.Prompt)))
-	h.Set("X-Generated-Tokens", strconv.Itoa(result.Best.Finish.Generated))
+	if d.ComputeSeconds {
+		h.Set("X-Compute-Time", strconv.FormatFloat(t.Total.Seconds(), 'f', -1, 64))
+	}
+	if d.TokenHeaders {
+		h.Set("X-Prompt-Tokens", strconv.Itoa(len(run.Request.Prompt)))
+		h.Set("X-Generated-Tokens", strconv.Itoa(result.Best.Finish.Generated))
+	}
 }

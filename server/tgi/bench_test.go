@@ -8,6 +8,7 @@ import (
 	"testing"
 
 	"tgi/server/config"
+	"tgi/server/dialect"
 	"tgi/server/generate"
 	"tgi/server/generate/generatetest"
 )
@@ -36,7 +37,7 @@ func BenchmarkStream(b *testing.B) {
 // BenchmarkAppendEvent writes one event of a stream.
 func BenchmarkAppendEvent(b *testing.B) {
 	e := generate.Event{Token: 314, Text: " token", Logprob: -1.2345678}
-	d := delta{index: 7, event: &e}
+	d := delta{dialect: dialect.Default(), index: 7, event: &e}
 	var buf []byte
 	b.ReportAllocs()
 	for b.Loop() {

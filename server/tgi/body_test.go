@@ -10,6 +10,7 @@ import (
 	"unicode/utf8"
 
 	"tgi/server"
+	"tgi/server/dialect"
 	"tgi/server/generate"
 	"tgi/server/generate/generatetest"
 )
@@ -21,12 +22,12 @@ func TestDecodeBody(t *testing.T) {
   "max_new_tokens": 20, "repetition_penalty": 1.03, "return_full_text": false, "seed": null,
   "stop": ["photographer"], "temperature": 0.5, "top_k": 10, "top_p": 0.95, "truncate": null,
   "typical_p": 0.95, "watermark": true, "grammar": null, "adapter_id": null, "logit_bias": null,
-  "min_p": null, "presence_penalty": null, "frequency_penalty": null, "top_n_tokens": null}}`), false)
+  "min_p": null, "presence_penalty": null, "frequency_penalty": null, "top_n_tokens": null}}`), dialect.Default(), false)
 	if err != nil {
 		t.Fatal(err)
 	}
 	want := body{
-		details: true, fullText: ptr(false),
+		dialect: dialect.Default(), details: true, fullText: ptr(false),
 		draft: generate.Draft{
 			Inputs: "My name is Olivier and I", BestOf: ptr(uint64(1)), PromptLogprobs: true, MaxNewTokens: ptr(uint32(20)),
 			RepetitionPenalty: ptr(float32(1.03)), Stop: []string{"photographer"}, Temperature: ptr(float32(0.5)),
@@ -37,11 +38,11 @@ func TestDecodeBody(t *testing.T) {
 		t.Errorf("got\n%+v\nwant\n%+v", *b, want)
 	}
 	b, err = decodeBody([]byte(`{"inputs":"x","stream":true,"parameters":{"min_p":0.5,"presence_penalty":1,"logit_bias":{"7":-1.5},"ignore_eos":true,`+
-		`"seed":18446744073709551615,"adapter_id":"a","grammar":{"type":"json"},"truncate":3,"top_n_tokens":2,"frequency_penalty":0.25}}`), true)
+		`"seed":18446744073709551615,"adapter_id":"a","grammar":{"type":"json"},"truncate":3,"top_n_tokens":2,"frequency_penalty":0.25}}`), dialect.Default(), true)
 	if err != nil {
 		t.Fatal(err)
 	}
-	want = body{stream: true, draft: generate.Draft{
+	want = body{dialect: dialect.Default(), stream: true, draft: generate.Draft{
 		Inputs: "x", MinP: ptr(float32(0.5)), PresencePenalty: ptr(float32(1)), LogitBias: map[uint32]float32{7: -1.5}, IgnoreEOS: true,
 		Seed: ptr(uint64(1<<64 - 1)), Adapter: ptr("a"), Grammar: true, Truncate: ptr(uint64(3)), TopNTokens: ptr(uint32(2)), FrequencyPenalty: ptr(float32(0.25)),
 	}}
@@ -61,7 +62,7 @@ func TestDecodePlugins(t *testing.T) {
 			{Name: "b", Params: []byte(`{ "n": 1.50, "n":[{"}":"\u0000"}] }`)},
 		},
 	} {
-		b, err := decodeBody([]byte(`{"inputs":"x","parameters":{"plugins":`+text+`}}`), false)
+		b, err := decodeBody([]byte(`{"inputs":"x","parameters":{"plugins":`+text+`}}`), dialect.Default(), false)
 		if err != nil || !reflect.DeepEqual(b.draft.Plugins, want) {
 			t.Errorf("%s\n got %q, %v\nwant %q", text, b.draft.Plugins, err, want)
 		}
@@ -75,7 +76,7 @@ func TestParametersQuirk(t *testing.T) {
 	for text, want := range map[string]bool{
 		`{"inputs":"x"}`: true, `{"inputs":"x","parameters":{}}`: false, `{"inputs":"x","parameters":{"do_sample":true}}`: true,
 	} {
-		if b, err := decodeBody([]byte(text), false); err != nil || b.draft.DoSample != want {
+		if b, err := decodeBody([]byte(text), dialect.Default(), false); err != nil || b.draft.DoSample != want {
 			t.Errorf("%s: do_sample is %v, %v, want %v", text, b.draft.DoSample, err, want)
 		}
 	}

@@ -5,6 +5,7 @@ import (
 
 	"tgi/server"
 	"tgi/server/config"
+	"tgi/server/dialect"
 	"tgi/server/wire"
 )
 
@@ -18,15 +19,28 @@ type Info struct {
 	Version, SHA string
 }
 
-// append writes Info with the fields of every version of TGI that clients read,
-// and after them what TGI has no word for; it leaves the object open.
-func (i *Info) append(b []byte) []byte {
+// append writes Info and leaves the object open. Where the router's limits
+// belong to it, they are those of every version of TGI that clients read.
+func (i *Info) append(b []byte, d *dialect.Dialect) []byte {
 	l := &i.Limits
 	b = wire.AppendString(append(b, `{"model_id":`...), i.ModelID)
 	b = appendNullable(append(b, `,"model_sha":`...), i.ModelSHA)
 	b = appendNullable(append(b, `,"model_dtype":`...), i.ModelDType)
 	b = appendNullable(append(b, `,"model_device_type":`...), i.DeviceType)
 	b = append(b, `,"model_pipeline_tag":"text-generation"`...)
+	if d.InfoLimits {
+		b = append(appendLimits(b, l), `,"router":"text-generation-router"`...)
+	}
+	b = wire.AppendString(append(b, `,"version":`...), i.Version)
+	b = appendNullable(append(b, `,"sha":`...), i.SHA)
+	if d.InfoLimits {
+		b = append(b, `,"docker_label":null`...)
+	}
+	return b
+}
+
+// appendLimits writes the router's limits.
+func appendLimits(b []byte, l *config.Limits) []byte {
 	b = appendInt(b, "max_concurrent_requests", l.MaxConcurrentRequests)
 	b = appendInt(b, "max_best_of", l.MaxBestOf)
 	b = appendInt(b, "max_stop_sequences", l.MaxStopSequences)
@@ -37,11 +51,7 @@ func (i *Info) append(b []byte) []byte {
 	b = appendInt(b, "max_waiting_tokens", l.MaxWaitingTokens)
 	b = appendInt(b, "max_batch_size", l.MaxBatchSize)
 	b = appendInt(b, "validation_workers", l.ValidationWorkers)
-	b = appendInt(b, "max_client_batch_size", l.MaxClientBatchSize)
-	b = append(b, `,"router":"text-generation-router"`...)
-	b = wire.AppendString(append(b, `,"version":`...), i.Version)
-	b = appendNullable(append(b, `,"sha":`...), i.SHA)
-	return append(b, `,"docker_label":null`...)
+	return appendInt(b, "max_client_batch_size", l.MaxClientBatchSize)
 }
 
 // appendPlugin writes what everybody may know of a plugin.

@@ -4,6 +4,7 @@ import (
 	"strconv"
 
 	"tgi/runtime/llm"
+	"tgi/server/dialect"
 	"tgi/server/generate"
 	"tgi/server/wire"
 )
@@ -123,6 +124,7 @@ func appendSkips(b []byte, skips []generate.Skip) []byte {
 
 // delta is what one event of a stream is made of.
 type delta struct {
+	dialect *dialect.Dialect
 	index   int
 	event   *generate.Event
 	sampled bool
@@ -135,9 +137,12 @@ type delta struct {
 // append writes StreamResponse.
 func (d *delta) append(b []byte) []byte {
 	e := d.event
-	b = strconv.AppendInt(append(b, `{"index":`...), int64(d.index), 10)
+	b = append(b, '{')
+	if d.dialect.StreamIndex {
+		b = append(strconv.AppendInt(append(b, `"index":`...), int64(d.index), 10), ',')
+	}
 	t := generate.TokenOf(e)
-	b = appendToken(append(b, `,"token":`...), &t)
+	b = appendToken(append(b, `"token":`...), &t)
 	if len(e.Top) > 0 {
 		b = appendList(append(b, `,"top_tokens":`...), e.Top, appendToken)
 	}
@@ -149,6 +154,8 @@ func (d *delta) append(b []byte) []byte {
 		return append(b, `,"details":null}`...)
 	}
 	b = appendEnd(append(b, `,"details":{`...), e.Finish, d.sampled)
-	b = strconv.AppendInt(append(b, `,"input_length":`...), int64(e.Finish.Prompt), 10)
+	if d.dialect.StreamInputLength {
+		b = strconv.AppendInt(append(b, `,"input_length":`...), int64(e.Finish.Prompt), 10)
+	}
 	return append(appendSkips(b, d.skipped), `}}`...)
 }

@@ -20,7 +20,7 @@ func (a *API) stream(w http.ResponseWriter, r *http.Request, b *body) error {
 		defer run.Close()
 	}
 	a.setCompute(w, b)
-	events, err := server.StartEvents(w)
+	events, err := server.StartEvents(b.dialect.Writer(w))
 	if err != nil {
 		return nil // the client left before the first byte
 	}
@@ -36,7 +36,7 @@ func (a *API) stream(w http.ResponseWriter, r *http.Request, b *body) error {
 
 // pump sends the run's tokens until the last one, and returns why it could not.
 func pump(ctx context.Context, events *server.Events, run *generate.Run, b *body) error {
-	d := delta{sampled: run.Request.Params.Sample, details: b.details, prompt: b.prompt()}
+	d := delta{dialect: b.dialect, sampled: run.Request.Params.Sample, details: b.details, prompt: b.prompt()}
 	var line []byte
 	for {
 		e, err := server.Await(ctx, events, run.Next)

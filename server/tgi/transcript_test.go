@@ -2,6 +2,7 @@ package tgi
 
 import (
 	"bufio"
+	"cmp"
 	"context"
 	"fmt"
 	"io"
@@ -10,7 +11,10 @@ import (
 	"net/http/httptest"
 	"os"
 	"path/filepath"
+	"reflect"
+	"regexp"
 	"slices"
+	"strconv"
 	"strings"
 	"testing"
 
@@ -19,8 +23,10 @@ import (
 	"tgi/runtime/sample"
 	"tgi/server"
 	"tgi/server/config"
+	"tgi/server/dialect"
 	"tgi/server/generate"
 	"tgi/server/generate/generatetest"
+	"tgi/server/wire"
 )
 
 // newServer returns a server with this API over e.
@@ -30,6 +36,11 @@ func newServer(e *generatetest.Engine, change ...func(*generate.Limits, *config.
 
 // newPlugged is newServer with plugins; nil is a server that has no plugins.
 func newPlugged(e *generatetest.Engine, p *plugins, change ...func(*generate.Limits, *config.Config)) *server.Server {
+	return newChanged(e, p, nil, change...)
+}
+
+// newChanged is newPlugged with further options.
+func newChanged(e *generatetest.Engine, p *plugins, set func(*Options), change ...func(*generate.Limits, *config.Config)) *server.Server {
 	l, c := generatetest.Limits(), config.Default()
 	for _, f := range change {
 		f(&l, &c)
@@ -40,8 +51,8 @@ func newPlugged(e *generatetest.Engine, p *plugins, change ...func(*generate.Lim
 		service.WithPlugins(p)
 		list = func() []server.Plugin { return p.installed }
 	}
-	api := New(Options{
-		Service: service, ComputeType: "cpu+optimized", Plugins: list,
+	o := Options{
+		Service: service, ChatDraft: chatDraft, Chat: echo("chat", "messages"), Completion: echo("completion", "prompt"), ComputeType: "cpu+optimized", Plugins: list,
 		Info: Info{
 			ModelID: "demo", ModelDType: "int4", DeviceType: "cpu", Version: "1.2.3",
 			Limits: config.Limits{
@@ -49,10 +60,48 @@ func newPlugged(e *generatetest.Engine, p *plugins, change ...func(*generate.Lim
 				WaitingServedRatio: 0.3, MaxBatchTotalTokens: 100, MaxWaitingTokens: 20, MaxBatchSize: 8, ValidationWorkers: 2, MaxClientBatchSize: 4,
 			},
 		},
-	})
+	}
+	if set != nil {
+		set(&o)
+	}
 	return server.New(server.Options{
-		Config: c.Server, APIs: []server.API{api}, Healthy: e.Healthy, Log: slog.New(slog.DiscardHandler),
+		Config: c.Server, APIs: []server.API{New(o)}, Healthy: e.Healthy, Log: slog.New(slog.DiscardHandler),
 	})
+}
+
+// chatDraft is a stub of the chat API's: it takes {"messages":TEXT}, adds a
+// space, and has no template for "no".
+func chatDraft(_ context.Context, text []byte, d *dialect.Dialect) (generate.Draft, error) {
+	q := generate.Draft{RawPrompt: true, DoSample: true}
+	err := wire.Decode(text, func(r *wire.Reader) error {
+		return r.Object("struct ChatRequest", []wire.Field{
+			{Name: "messages", Required: true, Read: wire.Into(&q.Inputs, (*wire.Reader).String)},
+			{Name: "max_tokens", Read: wire.Optional(&q.MaxNewTokens, (*wire.Reader).Uint32)},
+		})
+	})
+	if q.Inputs == "no" {
+		return q, &generate.TemplateError{Msg: "template not found"}
+	}
+	q.Inputs += " " + d.Name()
+	return q, err
+}
+
+// echo is a stub of OpenAI's handlers: it replies with the field of the body.
+func echo(name, field string) Handler {
+	return func(w http.ResponseWriter, r *http.Request) error {
+		text, err := server.ReadBody(r)
+		if err != nil {
+			return err
+		}
+		said := ""
+		err = wire.Decode(text, func(r *wire.Reader) error {
+			return r.Object("struct", []wire.Field{{Name: field, Required: true, Read: wire.Into(&said, (*wire.Reader).String)}})
+		})
+		if err == nil {
+			server.WriteJSON(w, fmt.Appendf(nil, "{%q:%q}", name, said))
+		}
+		return err
+	}
 }
 
 // script is the engine's part of a transcript, one line per token:
@@ -64,14 +113,20 @@ func newPlugged(e *generatetest.Engine, p *plugins, change ...func(*generate.Lim
 //	fault TEXT        ends the stream with an error of a plugin
 //	plugin NAME       is installed
 //	skip NAME TEXT    fails and is passed over
+//	asked             says, in one token, what the engine was asked for
+//	room N            is the limit of prompt and output together
+//	messages          is the launcher's switch for /invocations
 type script struct {
-	prefill []generate.PromptToken
-	seqs    [][]generate.Token
-	tops    [][][]generate.Token
-	ends    []llm.Reason
-	broken  error
-	early   bool
-	plugins *plugins
+	room     int
+	asked    bool
+	messages bool
+	prefill  []generate.PromptToken
+	seqs     [][]generate.Token
+	tops     [][][]generate.Token
+	ends     []llm.Reason
+	broken   error
+	early    bool
+	plugins  *plugins
 }
 
 // plugins are stubs that know names, refuse parameters that say so, and tell
@@ -153,6 +208,12 @@ func (s *script) read(t *testing.T, line string) {
 		s.plugins.installed = append(s.plugins.installed, server.Plugin{
 			Name: name, Version: "1.2", SHA256: "ab12", State: server.PluginReady, Kinds: []string{"logits", "sampler"}, Apply: config.ApplyRequest,
 		})
+	case "asked":
+		s.asked = true
+	case "room":
+		s.room, _ = strconv.Atoi(rest)
+	case "messages":
+		s.messages = true
 	default:
 		t.Fatalf("script: %s", line)
 	}
@@ -169,6 +230,14 @@ func scanToken(t *testing.T, s string) (generate.Token, string) {
 }
 
 func (s *script) play(r engine.Request) []engine.Event {
+	if s.asked {
+		p := r.Params
+		text := fmt.Sprintf("prompt %d max %d sample %v prefill %v", len(r.Prompt), p.MaxNewTokens, p.Sample, p.PromptLogprobs)
+		if p.Sample && p.Seed < 100 {
+			text += fmt.Sprintf(" seed %d", p.Seed)
+		}
+		return generatetest.Sequence(r, 0, llm.FinishLength, generate.Token{Token: 1, Text: text, Logprob: -1})
+	}
 	var events []engine.Event
 	for i := range s.seqs {
 		reason := llm.FinishLength
@@ -192,47 +261,112 @@ func (s *script) play(r engine.Request) []engine.Event {
 	return events
 }
 
-// TestTranscripts plays testdata/*.txt: the script, a blank line, the request
+// transcript is a file of testdata: the script, a blank line, the request
 // (line, headers, blank line, body line), a line "---", and the reply: status, the
-// headers to look at (a value of * is any), a blank line and the exact body.
-func TestTranscripts(t *testing.T) {
+// headers to look at (* is any value, # digits, #.# digits with a point, none is
+// none), a blank line and the exact body.
+// Its dialect is that of the request's header.
+type transcript struct {
+	name, text string
+}
+
+func transcripts(t *testing.T) (all []transcript) {
 	files, err := filepath.Glob("testdata/*.txt")
 	if err != nil || len(files) == 0 {
 		t.Fatal("no transcripts", err)
 	}
 	for _, file := range files {
-		t.Run(strings.TrimSuffix(filepath.Base(file), ".txt"), func(t *testing.T) {
-			text, err := os.ReadFile(file)
-			if err != nil {
-				t.Fatal(err)
-			}
-			ask, want, ok := strings.Cut(string(text), "---\n")
-			if !ok {
-				t.Fatal("no --- line")
-			}
-			var s script
-			lines := bufio.NewScanner(strings.NewReader(ask))
-			for lines.Scan() && lines.Text() != "" {
-				s.read(t, lines.Text())
-			}
-			lines.Scan()
-			method, path, _ := strings.Cut(lines.Text(), " ")
-			header := http.Header{"Content-Type": {"application/json"}}
-			for lines.Scan() && lines.Text() != "" {
-				name, value, _ := strings.Cut(lines.Text(), ": ")
-				header.Set(name, value)
-			}
-			lines.Scan()
-			req := httptest.NewRequest(method, path, strings.NewReader(lines.Text()))
-			req.Header = header
-			rec := httptest.NewRecorder()
-			newPlugged(&generatetest.Engine{Script: s.play, Break: s.broken}, s.plugins).ServeHTTP(rec, req)
-			if got := show(rec, want); got != want {
+		text, err := os.ReadFile(file)
+		if err != nil {
+			t.Fatal(err)
+		}
+		all = append(all, transcript{strings.TrimSuffix(filepath.Base(file), ".txt"), string(text)})
+	}
+	return all
+}
+
+// play returns the reply and the one wanted. The dialect is what change makes of
+// the transcript's, when it is set.
+func (c transcript) play(t *testing.T, change func(*dialect.Dialect)) (got, want string) {
+	ask, want, ok := strings.Cut(c.text, "---\n")
+	if !ok {
+		t.Fatal("no --- line")
+	}
+	var s script
+	lines := bufio.NewScanner(strings.NewReader(ask))
+	for lines.Scan() && lines.Text() != "" {
+		s.read(t, lines.Text())
+	}
+	lines.Scan()
+	method, path, _ := strings.Cut(lines.Text(), " ")
+	header := http.Header{"Content-Type": {"application/json"}}
+	for lines.Scan() && lines.Text() != "" {
+		name, value, _ := strings.Cut(lines.Text(), ": ")
+		header.Set(name, value)
+	}
+	lines.Scan()
+	req := httptest.NewRequest(method, path, strings.NewReader(lines.Text()))
+	req.Header = header
+	set := func(o *Options) { o.MessagesAPI = s.messages }
+	if d, ok := dialect.Of(header.Get(dialect.Header)); change != nil && (ok || header.Get(dialect.Header) == "") {
+		if !ok {
+			d = dialect.Default()
+		}
+		changed := *d
+		change(&changed)
+		header.Del(dialect.Header)
+		set = func(o *Options) { o.MessagesAPI, o.Dialect = s.messages, &changed }
+	}
+	rec := httptest.NewRecorder()
+	newChanged(&generatetest.Engine{Script: s.play, Break: s.broken}, s.plugins, set, func(l *generate.Limits, _ *config.Config) {
+		l.MaxTotal = cmp.Or(s.room, l.MaxTotal)
+	}).ServeHTTP(rec, req)
+	return show(rec, want), want
+}
+
+func TestTranscripts(t *testing.T) {
+	for _, c := range transcripts(t) {
+		t.Run(c.name, func(t *testing.T) {
+			if got, want := c.play(t, nil); got != want {
 				t.Errorf("got\n%s\nwant\n%s", got, want)
 			}
 		})
 	}
 }
+
+// TestEveryDifferenceShows flips one field of the dialects at a time: a field
+// that no transcript notices does nothing, or is not tested.
+func TestEveryDifferenceShows(t *testing.T) {
+	all, kind := transcripts(t), reflect.TypeFor[dialect.Dialect]()
+	for i := range kind.NumField() {
+		f := kind.Field(i)
+		if !slices.Contains(strings.Split(f.Tag.Get("of"), ","), "tgi") {
+			continue
+		}
+		noticed := 0
+		for _, c := range all {
+			got, want := c.play(t, func(d *dialect.Dialect) {
+				switch v := reflect.ValueOf(d).Elem().Field(i); v.Kind() {
+				case reflect.Bool:
+					v.SetBool(!v.Bool())
+				case reflect.Uint32:
+					v.SetUint(v.Uint() ^ 7)
+				default:
+					v.SetString(v.String() + " ")
+				}
+			})
+			if got != want {
+				noticed++
+			}
+		}
+		if noticed == 0 {
+			t.Errorf("no transcript notices %s", f.Name)
+		}
+		t.Logf("%s shows in %d of %d transcripts", f.Name, noticed, len(all))
+	}
+}
+
+var wholeNumber, fraction = regexp.MustCompile(`^[0-9]+$`), regexp.MustCompile(`^[0-9]+\.[0-9]+$`)
 
 // show writes the reply with the headers that want names.
 func show(rec *httptest.ResponseRecorder, want string) string {
@@ -245,6 +379,8 @@ func show(rec *httptest.ResponseRecorder, want string) string {
 		switch {
 		case value == "*" && got != "":
 			got = "*"
+		case value == "#" && wholeNumber.MatchString(got), value == "#.#" && fraction.MatchString(got):
+			got = value
 		case value == "none" && got == "":
 			got = "none"
 		}

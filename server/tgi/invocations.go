@@ -1,0 +1,89 @@
+package tgi
+
+import (
+	"bytes"
+	"errors"
+	"io"
+	"net/http"
+
+	"tgi/server"
+	"tgi/server/dialect"
+	"tgi/server/wire"
+)
+
+// Handler replies, or returns an error before it wrote anything.
+type Handler func(w http.ResponseWriter, r *http.Request) error
+
+// unmatched is a body that fits no form of a union. serde says no more than
+// this, without a position.
+type unmatched string
+
+// Error returns serde's sentence.
+func (u unmatched) Error() string {
+	return "data did not match any variant of untagged enum " + string(u)
+}
+
+// Unwrap returns wire.ErrShape.
+func (u unmatched) Unwrap() error { return wire.ErrShape }
+
+// invocations is SageMaker's route.
+func (a *API) invocations(w http.ResponseWriter, r *http.Request, d *dialect.Dialect) error {
+	text, err := server.ReadBody(r)
+	if err != nil {
+		return err
+	}
+	if d.InvocationsAny {
+		return a.invoke(w, r, d, text)
+	}
+	if a.options.MessagesAPI && a.options.Chat != nil {
+		return hand(a.options.Chat, w, r, text)
+	}
+	b, err := decodeBody(text, d, true)
+	if err != nil {
+		return err
+	}
+	return a.serveCompat(w, r, b)
+}
+
+// invoke takes a body of any of three forms: the first that fits counts.
+func (a *API) invoke(w http.ResponseWriter, r *http.Request, d *dialect.Dialect, text []byte) error {
+	b, err := decodeBody(text, d, true)
+	if err == nil {
+		return a.serveCompat(w, r, b)
+	}
+	// The rest of a body that does not fit is read first: it may not be JSON.
+	if err := wire.Decode(text, (*wire.Reader).Skip); err != nil {
+		return err
+	}
+	for _, form := range []struct {
+		field  string
+		handle Handler
+	}{{"messages", a.options.Chat}, {"prompt", a.options.Completion}} {
+		if form.handle == nil || !has(text, form.field) {
+			continue
+		}
+		if err := hand(form.handle, w, r, text); !errors.Is(err, wire.ErrShape) {
+			return err
+		}
+	}
+	return unmatched("SagemakerRequest")
+}
+
+// has says whether text, which is JSON, is an object with that field.
+func has(text []byte, field string) bool {
+	found := false
+	err := wire.Decode(text, func(r *wire.Reader) error {
+		return r.Map("a map", func(key string) error {
+			found = found || key == field
+			return r.Skip()
+		})
+	})
+	return err == nil && found
+}
+
+// hand gives h the request with the body that was read from it.
+func hand(h Handler, w http.ResponseWriter, r *http.Request, text []byte) error {
+	again := r.WithContext(r.Context())
+	again.Body = io.NopCloser(bytes.NewReader(text))
+	return h(w, again)
+}

@@ -1,0 +1,67 @@
+package tgi
+
+import (
+	"context"
+	"net/http"
+	"sync"
+
+	"tgi/server"
+	"tgi/server/wire"
+)
+
+// refusal is an error whose text and type TGI has on a few routes alone.
+type refusal struct {
+	status     int
+	text, kind string
+}
+
+// incomplete is what Vertex's and KServe's routes say of every failure.
+var incomplete = refusal{http.StatusInternalServerError, "Incomplete generation", "Incomplete generation"}
+
+// write replies with it; cause is for the log.
+func (f refusal) write(w http.ResponseWriter, r *http.Request, cause error) {
+	server.Note(r.Context(), cause)
+	b := wire.AppendString([]byte(`{"error":`), f.text)
+	b = wire.AppendString(append(b, `,"error_type":`...), f.kind)
+	server.WriteStatus(w, f.status, append(b, '}'))
+}
+
+// texts generates the text of every body, a few at a time, in their order. The
+// first failure ends the others.
+func (a *API) texts(ctx context.Context, bodies []*body) ([]string, error) {
+	ctx, cancel := context.WithCancelCause(ctx)
+	defer cancel(nil)
+	out := make([]string, len(bodies))
+	slots := make(chan struct{}, max(1, a.options.Info.Limits.MaxClientBatchSize))
+	var group sync.WaitGroup
+	for i, b := range bodies {
+		slots <- struct{}{}
+		if ctx.Err() != nil {
+			break
+		}
+		group.Go(func() {
+			defer func() { <-slots }()
+			text, err := a.text(ctx, b)
+			if err != nil {
+				cancel(err)
+			}
+			out[i] = text
+		})
+	}
+	group.Wait()
+	return out, context.Cause(ctx)
+}
+
+// text generates the text of one body.
+func (a *API) text(ctx context.Context, b *body) (string, error) {
+	run, err := a.options.Service.Start(ctx, b.draft)
+	if err != nil {
+		return "", err
+	}
+	defer run.Close()
+	result, err := run.Collect(ctx)
+	if err != nil {
+		return "", err
+	}
+	return b.prompt() + result.Best.Finish.Text, nil
+}

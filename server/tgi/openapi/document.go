@@ -1,0 +1,121 @@
+package openapi
+
+import (
+	"encoding/json"
+	"maps"
+	"net/http"
+	"slices"
+	"strings"
+
+	"tgi/server"
+	"tgi/server/config"
+)
+
+// Document is an OpenAPI 3.0 document.
+type Document struct {
+	OpenAPI    string                           `json:"openapi"`
+	Info       About                            `json:"info"`
+	Paths      map[string]map[string]*Operation `json:"paths"`
+	Components Components                       `json:"components"`
+	Security   []map[string][]string            `json:"security"`
+	Tags       []Tag                            `json:"tags"`
+}
+
+// About is the document's info object.
+type About struct {
+	Title       string  `json:"title"`
+	Description string  `json:"description"`
+	License     License `json:"license"`
+	Version     string  `json:"version"`
+}
+
+// License is the server's.
+type License struct {
+	Name string `json:"name"`
+	URL  string `json:"url"`
+}
+
+// Components are the parts that operations refer to.
+type Components struct {
+	Schemas         map[string]*Schema `json:"schemas"`
+	SecuritySchemes map[string]Scheme  `json:"securitySchemes"`
+}
+
+// Scheme is a way to show a key.
+type Scheme struct {
+	Type   string `json:"type"`
+	Scheme string `json:"scheme"`
+}
+
+// Tag groups operations.
+type Tag struct {
+	Name string `json:"name"`
+}
+
+// Served is a server as its document describes it.
+type Served struct {
+	// Version is the server's.
+	Version string
+	// Limits bound the request's fields.
+	Limits config.Limits
+	// Routes are all that it answers. One without a description of its own is
+	// listed by its path alone.
+	Routes []server.Route
+	// Alias maps the paths of further routes to those that they answer like.
+	Alias map[string]string
+}
+
+// New returns the document of a server.
+func New(s Served) *Document {
+	d := &Document{
+		OpenAPI: "3.0.3",
+		Info: About{
+			Title: "Text Generation Inference", Version: s.Version, Description: "Text generation with user code in the token loop, over the APIs of TGI and OpenAI.",
+			License: License{"Apache 2.0", "https://www.apache.org/licenses/LICENSE-2.0"},
+		},
+		Paths: map[string]map[string]*Operation{},
+		Components: Components{
+			Schemas: native(&s.Limits), SecuritySchemes: map[string]Scheme{"key": {"http", "bearer"}},
+		},
+		Security: []map[string][]string{{"key": {}}, {}},
+	}
+	maps.Copy(d.Components.Schemas, clouds())
+	maps.Copy(d.Components.Schemas, openai())
+	known := calls()
+	for _, r := range s.Routes {
+		path := r.Path
+		if as, ok := s.Alias[path]; ok {
+			path = as
+		}
+		c := call{method: r.Method, tag: tagServer, summary: "Not described here"}
+		if i := slices.IndexFunc(known, func(c call) bool { return c.method == r.Method && c.path == path }); i >= 0 {
+			c = known[i]
+		}
+		if d.Paths[r.Path] == nil {
+			d.Paths[r.Path] = map[string]*Operation{}
+		}
+		d.Paths[r.Path][strings.ToLower(r.Method)] = c.operation(r.Path, r.Scope != server.Open)
+		if !slices.Contains(d.Tags, Tag{c.tag}) {
+			d.Tags = append(d.Tags, Tag{c.tag})
+		}
+	}
+	return d
+}
+
+// JSON returns the document as bytes.
+func (d *Document) JSON() []byte {
+	b, err := json.Marshal(d)
+	if err != nil {
+		panic("BUG: the OpenAPI document: " + err.Error())
+	}
+	return b
+}
+
+// Probes are the routes of package server itself.
+func Probes() []server.Route {
+	var out []server.Route
+	for _, path := range []string{"/", "/health", "/ping", "/metrics"} {
+		out = append(out, server.Route{Method: http.MethodGet, Path: path, Scope: server.Open})
+	}
+	return out
+}

@@ -1,0 +1,107 @@
+package openapi
+
+import "tgi/server/config"
+
+// native are the schemas of TGI's own routes.
+func native(l *config.Limits) map[string]*Schema {
+	return map[string]*Schema{
+		"GenerateRequest": object("", need("inputs", example(text("The prompt."), "My name is Olivier and I")),
+			may("parameters", ref("GenerateParameters"))),
+		"CompatGenerateRequest": object("", need("inputs", example(text("The prompt."), "My name is Olivier and I")),
+			may("parameters", ref("GenerateParameters")), may("stream", flag("Reply with an event per token."))),
+		"GenerateParameters": parameters(l),
+		"PluginCall": object("A plugin to run in the token loop.",
+			need("name", text("As GET /info lists it.")), may("params", orNull(anyObject("In the plugin's own terms.")))),
+		"GrammarType": oneOf("Refused until a grammar plugin is there.",
+			object("", need("type", words("", "json", "json_object")), need("value", anything("A JSON Schema, or one in a string."))),
+			object("", need("type", words("", "json_schema")), need("value", anyObject("An object whose schema is the JSON Schema."))),
+			object("", need("type", words("", "regex")), need("value", text("")))),
+		"GenerateResponse": object("", need("generated_text", example(text("With the prompt before it when return_full_text is set."), "test")),
+			may("details", orNull(ref("Details")))),
+		"Details": object("", sequence(
+			may("best_of_sequences", orNull(list(ref("BestOfSequence")))),
+			may("plugins", list(ref("SkippedPlugin"))))...),
+		"BestOfSequence": object("", sequence(need("generated_text", example(text(""), "test")))...),
+		"SkippedPlugin":  object("A plugin that failed and without which the request went on.", need("name", text("")), need("error", text(""))),
+		"FinishReason":   words("", "length", "eos_token", "stop_sequence"),
+		"PrefillToken":   object("", need("id", whole("int64", "")), need("text", text("")), need("logprob", orNull(number("Null for the first token.")))),
+		"Token": object("", need("id", whole("int64", "")), need("text", text("Empty until the bytes of a character are complete.")),
+			need("logprob", orNull(number("After all settings that shape the distribution."))), need("special", flag(""))),
+		"SimpleToken": object("", need("id", whole("int64", "")), need("text", text("")),
+			need("start", whole("", "Characters before the token.")), need("stop", whole("", "Characters up to its end."))),
+		"TokenizeResponse": list(ref("SimpleToken")),
+		"StreamResponse": object("", may("index", whole("int32", "From 1. Not in tgi-0.6.")), need("token", ref("Token")), may("top_tokens", list(ref("Token"))),
+			may("generated_text", orNull(text("Null but in the last event."))), may("details", orNull(ref("StreamDetails")))),
+		"StreamDetails": object("", need("finish_reason", ref("FinishReason")), need("generated_tokens", whole("int32", "")),
+			may("seed", seed()), may("input_length", whole("int32", "Tokens of the prompt. tgi-3 only.")), may("plugins", list(ref("SkippedPlugin")))),
+		"ErrorResponse": object("", need("error", text("")), need("error_type", text(""))),
+		"Info":          info(),
+		"InfoPlugin": object("", need("name", text("")), need("version", text("")), need("sha256", text("")), need("state", words("", "ready", "off", "failed")),
+			need("kinds", list(text(""))), need("apply", words("", "request", "always"))),
+	}
+}
+
+// sequence are the members that every form of details has, and more.
+func sequence(more ...property) []property {
+	return append([]property{
+		need("finish_reason", ref("FinishReason")), need("generated_tokens", whole("int32", "The end-of-sequence token included.")),
+		may("seed", seed()), need("prefill", list(ref("PrefillToken"))), need("tokens", list(ref("Token"))),
+		may("top_tokens", list(list(ref("Token")))),
+	}, more...)
+}
+
+func seed() *Schema { return orNull(whole("int64", "Of 64 bits; null when nothing was drawn.")) }
+
+func anything(about string) *Schema { return &Schema{Description: about} }
+
+func anyObject(about string) *Schema {
+	return &Schema{Type: "object", Description: about, Additional: &Schema{}}
+}
+
+// parameters is GenerateParameters, with this server's limits.
+func parameters(l *config.Limits) *Schema {
+	stops := list(text(""))
+	stops.Description, stops.MaxItems = "Strings that end the text; they stay in it.", l.MaxStopSequences
+	bias := &Schema{Type: "object", Description: "From token ids to addends for their logits.", Additional: number("")}
+	unit := func(about string) *Schema { return orNull(below(above(number(about), 0), 1)) }
+	return object("",
+		may("best_of", orNull(upTo(whole("", "Generate so many and return the one with the highest mean log-probability."), float64(l.MaxBestOf)))),
+		may("temperature", orNull(above(number("Divides the logits."), 0))),
+		may("repetition_penalty", orNull(above(number("1 is none."), 0))),
+		may("frequency_penalty", orNull(upTo(from(number("0 is none."), -2), 2))),
+		may("presence_penalty", orNull(upTo(from(number("0 is none."), -2), 2))),
+		may("top_k", orNull(above(&Schema{Type: "integer", Format: "int32", Description: "Draw from so many tokens."}, 0))),
+		may("top_p", unit("Draw from the likeliest tokens with this much probability.")),
+		may("typical_p", unit("Draw from the most typical tokens with this much probability.")),
+		may("min_p", orNull(upTo(from(number("Leave out tokens below this share of the likeliest one's probability."), 0), 1))),
+		may("do_sample", flag("Draw at all. Other settings that shape the distribution imply it.")),
+		may("max_new_tokens", orNull(above(whole("int32", "Without it: the rest of the context; 100 in tgi-2.2, 20 in tgi-0.6, where it may not be null."), 0))),
+		may("return_full_text", orNull(flag("Put the prompt before the text."))),
+		may("stop", stops),
+		may("truncate", orNull(upTo(above(whole("", "Keep so many of the prompt's last tokens."), 0), float64(l.MaxInputTokens)))),
+		may("watermark", flag("")),
+		may("details", flag("Add details to the reply.")),
+		may("decoder_input_details", flag("Add the prompt's tokens to details. In tgi-0.6 they always are.")),
+		may("seed", orNull(whole("int64", "Of the draws, 64 bits; random without it."))),
+		may("top_n_tokens", orNull(upTo(whole("int32", "Add the likeliest tokens of each step to details."), float64(l.MaxTopNTokens)))),
+		may("grammar", orNull(ref("GrammarType"))),
+		may("adapter_id", orNull(text("No adapters can be loaded yet."))),
+		may("logit_bias", orNull(bias)),
+		may("ignore_eos", flag("Go on after the model's own end.")),
+		may("plugins", orNull(list(ref("PluginCall")))),
+	)
+}
+
+func info() *Schema {
+	count := func() *Schema { return whole("", "Not in tgi-0.6.") }
+	return object("",
+		need("model_id", text("")), may("model_sha", orNull(text(""))), may("model_dtype", text("")), may("model_device_type", text("")),
+		may("model_pipeline_tag", orNull(text(""))),
+		may("max_concurrent_requests", count()), may("max_best_of", count()), may("max_stop_sequences", count()),
+		may("max_input_tokens", count()), may("max_total_tokens", count()), may("waiting_served_ratio", number("Not in tgi-0.6.")),
+		may("max_batch_total_tokens", count()), may("max_waiting_tokens", count()), may("max_batch_size", count()),
+		may("validation_workers", count()), may("max_client_batch_size", count()), may("router", text("Not in tgi-0.6.")),
+		need("version", text("")), may("sha", orNull(text(""))), may("docker_label", orNull(text("Not in tgi-0.6."))),
+		may("plugins", list(ref("InfoPlugin"))),
+	)
+}

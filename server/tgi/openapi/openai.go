@@ -1,0 +1,99 @@
+package openapi
+
+// openai are the schemas of OpenAI's routes, in every dialect.
+func openai() map[string]*Schema {
+	all := openaiRequests()
+	for name, s := range openaiReplies() {
+		all[name] = s
+	}
+	return all
+}
+
+// drawn are the settings that chat and completions share.
+func drawn(more ...property) []property {
+	stop := oneOf("The text ends before any of them. In tgi-2.2 and tgi-0.6 they stay in it.", text(""), list(text("")))
+	bias := &Schema{Type: "object", Description: "From token ids to addends for their logits.", Additional: number("")}
+	return append([]property{
+		may("model", orNull(text("Any of tgi, dummy, the empty string and the served model's name mean the served model."))),
+		may("frequency_penalty", orNull(upTo(from(number(""), -2), 2))),
+		may("presence_penalty", orNull(upTo(from(number(""), -2), 2))),
+		may("repetition_penalty", orNull(above(number("Not OpenAI's."), 0))),
+		may("logit_bias", orNull(bias)),
+		may("max_tokens", orNull(whole("int32", "Without it: the rest of the context; 100 in tgi-2.2 and tgi-0.6."))),
+		may("n", orNull(whole("int32", "So many choices."))),
+		may("seed", orNull(&Schema{Type: "integer", Format: "int64"})),
+		may("stop", orNull(stop)),
+		may("stream", flag("Reply with events.")),
+		may("stream_options", orNull(ref("StreamOptions"))),
+		may("temperature", orNull(from(number("0 takes the most likely token."), 0))),
+		may("top_p", orNull(upTo(from(number(""), 0), 1))),
+		may("plugins", orNull(list(ref("PluginCall")))),
+	}, more...)
+}
+
+func openaiRequests() map[string]*Schema {
+	return map[string]*Schema{
+		"ChatRequest": object("", drawn(
+			need("messages", list(ref("Message"))),
+			may("logprobs", orNull(flag(""))),
+			may("top_logprobs", orNull(whole("int32", ""))),
+			may("max_completion_tokens", orNull(whole("int32", "The newer name of max_tokens."))),
+			may("response_format", orNull(ref("GrammarType"))),
+			may("tools", orNull(list(ref("Tool")))),
+			may("tool_choice", ref("ToolChoice")),
+			may("tool_prompt", orNull(text(""))),
+		)...),
+		"CompletionRequest": object("", drawn(
+			need("prompt", ref("Prompt")), may("suffix", orNull(text("Refused."))),
+		)...),
+		"Prompt":         oneOf("", text(""), list(text(""))),
+		"StreamOptions":  object("", may("include_usage", flag("Send a last chunk without choices that has usage."))),
+		"Message":        object("", need("role", example(text(""), "user")), may("content", orNull(ref("MessageContent"))), may("name", orNull(text(""))), may("tool_calls", orNull(list(ref("ToolCall")))), may("tool_call_id", orNull(text("")))),
+		"MessageContent": oneOf("", text(""), list(ref("MessageChunk"))),
+		"MessageChunk": oneOf("", object("", need("type", words("", "text")), need("text", text(""))),
+			object("Refused: no model here sees images.", need("type", words("", "image_url")), need("image_url", ref("Url")))),
+		"Url":                object("", need("url", text(""))),
+		"Tool":               object("", need("type", example(text(""), "function")), need("function", ref("FunctionDefinition"))),
+		"FunctionDefinition": object("", need("name", text("")), may("description", orNull(text(""))), may("arguments", anything("A JSON Schema; in a tool call the arguments: an object in tgi-2.2, JSON in a string in tgi-3.")), may("parameters", anything("The same."))),
+		"FunctionName":       object("", need("name", text(""))),
+		"ToolChoice":         orNull(ref("ToolType")),
+		"ToolType":           oneOf("auto, none, required or the name of a function.", text(""), object("", need("function", ref("FunctionName")), may("type", text("")))),
+	}
+}
+
+func openaiReplies() map[string]*Schema {
+	head := func(object string, more ...property) []property {
+		return append([]property{
+			may("object", words("", object)), need("id", text("Empty in tgi-2.2 and tgi-0.6.")), need("created", whole("int64", "Seconds since 1970.")),
+			need("model", text("")), need("system_fingerprint", text("")),
+		}, more...)
+	}
+	logprob := func(more ...property) []property {
+		return append([]property{need("token", text("")), need("logprob", number("")), may("bytes", orNull(list(whole("int32", ""))))}, more...)
+	}
+	return map[string]*Schema{
+		"ChatCompletion":           object("", head("chat.completion", need("choices", list(ref("ChatCompletionComplete"))), need("usage", ref("Usage")))...),
+		"ChatCompletionComplete":   object("", need("index", whole("int32", "")), need("message", ref("OutputMessage")), may("logprobs", orNull(ref("ChatCompletionLogprobs"))), need("finish_reason", text("stop, length or tool_calls; in tgi-2.2 and tgi-0.6 eos_token, length or stop_sequence."))),
+		"OutputMessage":            anyOf("", ref("TextMessage"), ref("ToolCallMessage")),
+		"TextMessage":              object("", may("role", example(text(""), "assistant")), may("content", orNull(text(""))), may("tool_call_id", text(""))),
+		"ToolCallMessage":          object("", need("role", example(text(""), "assistant")), need("tool_calls", list(ref("ToolCall")))),
+		"ToolCall":                 object("", need("id", text("")), need("type", text("")), need("function", ref("FunctionDefinition"))),
+		"ChatCompletionLogprobs":   object("", need("content", list(ref("ChatCompletionLogprob")))),
+		"ChatCompletionLogprob":    object("", logprob(need("top_logprobs", list(ref("ChatCompletionTopLogprob"))))...),
+		"ChatCompletionTopLogprob": object("", logprob()...),
+		"ChatCompletionChunk":      object("", head("chat.completion.chunk", need("choices", list(ref("ChatCompletionChoice"))), may("usage", orNull(ref("Usage"))))...),
+		"ChatCompletionChoice":     object("", need("index", whole("int32", "")), need("delta", ref("ChatCompletionDelta")), may("logprobs", orNull(ref("ChatCompletionLogprobs"))), may("finish_reason", orNull(text("")))),
+		"ChatCompletionDelta":      anyOf("", ref("TextMessage"), ref("ToolCallDelta")),
+		"ToolCallDelta":            object("", may("role", example(text(""), "assistant")), need("tool_calls", oneOf("One object in tgi-2.2 and tgi-0.6.", list(ref("DeltaToolCall")), ref("DeltaToolCall")))),
+		"DeltaToolCall":            object("", need("index", whole("int32", "")), may("id", text("")), may("type", text("")), need("function", ref("Function"))),
+		"Function":                 object("", may("name", orNull(text(""))), need("arguments", text(""))),
+		"CompletionFinal":          object("", head("text_completion", need("choices", list(ref("CompletionComplete"))), need("usage", ref("Usage")))...),
+		"CompletionComplete":       object("", need("index", whole("int32", "")), need("text", text("")), may("logprobs", orNull(anything(""))), need("finish_reason", orNull(text("")))),
+		"Chunk":                    object("", head("text_completion", need("choices", list(ref("CompletionComplete"))), may("usage", orNull(ref("Usage"))))...),
+		"Completion":               anyOf("", ref("Chunk"), ref("CompletionFinal")),
+		"Usage":                    object("", need("prompt_tokens", whole("int32", "")), need("completion_tokens", whole("int32", "")), need("total_tokens", whole("int32", ""))),
+		"ModelsInfo":               object("", need("object", words("", "list")), need("data", list(ref("ModelInfo")))),
+		"ModelInfo":                object("", need("id", text("")), need("object", words("", "model")), need("created", whole("int64", "")), need("owned_by", text(""))),
+		"OpenAIError":              object("", need("error", object("", need("message", text("")), may("http_status_code", whole("int32", "")), may("type", text("")), may("param", orNull(text(""))), may("code", orNull(anything("")))))),
+	}
+}

@@ -1,0 +1,157 @@
+package tgi
+
+import (
+	"context"
+	"errors"
+	"fmt"
+	"net/http"
+	pathpkg "path"
+	"slices"
+	"strings"
+
+	"tgi/server"
+	"tgi/server/dialect"
+	"tgi/server/generate"
+	"tgi/server/wire"
+)
+
+// noInstances is what a call without any gets.
+var noInstances = refusal{http.StatusUnprocessableEntity, "Input validation error", "Input validation error"}
+
+// errNoInstances is what the log says of it.
+var errNoInstances = errors.New("`instances` must hold at least one instance")
+
+// vertex is Vertex AI's prediction route: a text per instance.
+func (a *API) vertex(w http.ResponseWriter, r *http.Request, d *dialect.Dialect) error {
+	text, err := server.ReadBody(r)
+	if err != nil {
+		return err
+	}
+	v := instances{api: a, ctx: r.Context(), dialect: d}
+	err = wire.Decode(text, func(r *wire.Reader) error {
+		return r.Object("struct VertexRequest", []wire.Field{{Name: "instances", Required: true, Read: v.read}})
+	})
+	switch {
+	case err != nil:
+		return err
+	case len(v.bodies) == 0:
+		noInstances.write(w, r, errNoInstances)
+		return nil
+	case v.refused != nil:
+		return v.refused
+	}
+	texts, err := a.texts(r.Context(), v.bodies)
+	switch {
+	case r.Context().Err() != nil:
+		return context.Cause(r.Context())
+	case err != nil:
+		incomplete.write(w, r, err)
+		return nil
+	}
+	out := appendList([]byte(`{"predictions":`), texts, func(b []byte, s *string) []byte { return wire.AppendString(b, *s) })
+	server.WriteJSON(w, append(out, '}'))
+	return nil
+}
+
+// CheckRoute returns why path cannot be a further route; name is how the error
+// calls the setting.
+func CheckRoute(name, path string) error {
+	if path == "" || path[0] == '/' && !strings.ContainsAny(path, "{}?#") && path == pathpkg.Clean(path) && !strings.HasPrefix(path, server.AdminPath) {
+		return nil
+	}
+	return fmt.Errorf("%s must be a path from the root, without braces and outside of %s. Given: %.64q", name, server.AdminPath, path)
+}
+
+// probes are the paths of GET that package server answers like HealthRoute.
+var probes = []string{"/", "/health", "/ping"}
+
+// vertexRoutes returns the operator's own paths, but for those that are served
+// already: by one of routes, or as a probe.
+func (a *API) vertexRoutes(routes []server.Route) (extra []server.Route) {
+	served := func(method, path string) bool {
+		return slices.ContainsFunc(routes, func(r server.Route) bool { return r.Method == method && r.Path == path })
+	}
+	if path := a.options.PredictRoute; path != "" && !served(http.MethodPost, path) {
+		extra = append(extra, server.Route{Method: http.MethodPost, Path: path, Handle: a.in(a.vertex)})
+	}
+	if path := a.options.HealthRoute; path != "" && !served(http.MethodGet, path) && !slices.Contains(probes, path) {
+		extra = append(extra, server.Route{Method: http.MethodGet, Path: path, Scope: server.Open, Handle: a.probe})
+	}
+	return extra
+}
+
+// probe replies 200 with no body, or 503.
+func (a *API) probe(w http.ResponseWriter, _ *http.Request) error {
+	if a.ready() != nil {
+		return server.ErrUnhealthy
+	}
+	w.WriteHeader(http.StatusOK)
+	return nil
+}
+
+// instances reads a list of VertexInstance.
+type instances struct {
+	api     *API
+	ctx     context.Context
+	dialect *dialect.Dialect
+	bodies  []*body
+	// refused is why the first conversation without a prompt has none.
+	refused error
+}
+
+func (v *instances) read(r *wire.Reader) error {
+	return r.Array(func(int) error {
+		b := newBody(v.dialect)
+		v.bodies = append(v.bodies, b)
+		if !v.dialect.VertexChat {
+			return b.instance(r, "struct VertexInstance")
+		}
+		raw, err := r.RawObject()
+		if err == nil {
+			err = wire.Decode(raw, func(r *wire.Reader) error { return b.instance(r, "struct GenerateVertexInstance") })
+			if errors.Is(err, wire.ErrShape) {
+				err = v.chat(b, raw)
+			}
+		}
+		if errors.Is(err, wire.ErrShape) {
+			return r.Refuse(unmatched("VertexInstance").Error())
+		}
+		return err
+	})
+}
+
+// chat reads a conversation. A body that is none is an error; one that has no
+// prompt is noted, because the rest of the list is read first.
+func (v *instances) chat(b *body, raw []byte) error {
+	if v.api.options.ChatDraft == nil {
+		return wire.ErrShape
+	}
+	var err error
+	b.draft, err = v.api.options.ChatDraft(v.ctx, raw, v.dialect)
+	if errors.Is(err, wire.ErrShape) {
+		return err
+	}
+	if v.refused == nil {
+		v.refused = err
+	}
+	return nil
+}
+
+// instance reads an instance that is a prompt. Of its parameters TGI takes the
+// length and the seed, and always draws; plugins are ours.
+func (b *body) instance(r *wire.Reader, want string) error {
+	b.draft.MaxNewTokens = nil
+	err := r.Object(want, []wire.Field{
+		{Name: "inputs", Required: true, Read: wire.Into(&b.draft.Inputs, (*wire.Reader).String)},
+		{Name: "parameters", Read: func(r *wire.Reader) error {
+			if none, err := r.Null(); none || err != nil {
+				return err
+			}
+			return b.parameters(r)
+		}},
+	})
+	d := &b.draft
+	b.fullText = nil
+	b.draft = generate.Draft{Inputs: d.Inputs, DoSample: true, MaxNewTokens: d.MaxNewTokens, Seed: d.Seed, Plugins: d.Plugins}
+	return err
+}
