@@ -22,7 +22,7 @@ struct Bounds {
 }
 
 const OF_CONFIG: Bounds = Bounds { words: 10_000, word: 256, all: 131_072 };
-const OF_PARAMS: Bounds = Bounds { words: 500, word: 256, all: 8_192 };
+const OF_PARAMS: Bounds = Bounds { words: 256, word: 256, all: 4_096 };
 
 #[derive(Clone)]
 struct Settings {
@@ -125,8 +125,8 @@ impl Deref for Words {
 pub struct Banned {
     index: &'static Index,
     followers: Vec<Follower>,
-    /// The mask of the tokens that no text may have, empty where a list of all
-    /// denied ones is shorter.
+    /// The mask of the tokens that complete a word after any text, empty where
+    /// they are few.
     base: Vec<u32>,
     out: Vec<u32>,
 }
@@ -152,10 +152,10 @@ impl Banned {
         let mut b = Banned { index: &shared.index, followers, base: Vec::new(), out: Vec::new() };
         let n = words_of(b.index);
         b.out.reserve_exact(n);
-        if b.followers.iter().map(|f| f.matcher.always().len()).sum::<usize>() > n {
+        if b.followers.iter().map(|f| f.matcher.always().count).sum::<usize>() > n {
             b.base.resize(n, u32::MAX);
             for f in &b.followers {
-                f.matcher.always().iter().for_each(|&t| clear(&mut b.base, t));
+                b.base.iter_mut().zip(&f.matcher.always().mask).for_each(|(b, m)| *b &= m);
             }
         }
         b
@@ -183,7 +183,7 @@ impl Banned {
     fn pieces(&self, mut each: impl FnMut(&[u32])) {
         for f in &self.followers {
             if self.base.is_empty() {
-                each(f.matcher.always());
+                each(&f.matcher.always().ids);
             }
             f.matcher.completing(self.index, &f.state, &mut each);
         }
@@ -236,7 +236,7 @@ plugin! {
         r#"{"name":"banned-words","version":"1.0.0","kinds":["logits"],"modes":["deny","bitmask"],"#,
         r#""doc":"Keeps strings out of the generated text, however tokens split them.","#,
         r#""params":{"type":"object","additionalProperties":false,"properties":{"#,
-        r#""words":{"type":"array","maxItems":500,"items":{"type":"string","minLength":1,"maxLength":256},"default":[]},"#,
+        r#""words":{"type":"array","maxItems":256,"items":{"type":"string","minLength":1,"maxLength":256},"default":[]},"#,
         r#""ignore_case":{"type":"boolean","default":false},"#,
         r#""whole_word":{"type":"boolean","default":false},"#,
         r#""from_prompt":{"type":"boolean","default":false}}}}"#

@@ -68,9 +68,9 @@ fn plugin() {
         assert_eq!(Sequence::begin(params, &[]).err(), Some(want.to_string()), "{}", params);
     }
     let many = |n: usize, word: &str| format!("{{\"words\":[{}\"x\"]}}", format!("\"{}\",", word).repeat(n));
-    assert_eq!(Sequence::begin(&many(500, "a"), &[]).err(), Some("words: more than 500 entries".into()));
+    assert_eq!(Sequence::begin(&many(256, "a"), &[]).err(), Some("words: more than 256 entries".into()));
     assert_eq!(Sequence::begin(&many(1, &"a".repeat(257)), &[]).err(), Some("words: entry 1 has 257 bytes, want 1 to 256".into()));
-    assert_eq!(Sequence::begin(&many(32, &"a".repeat(256)), &[]).err(), Some("words: more than 8192 bytes in all".into()));
+    assert_eq!(Sequence::begin(&many(16, &"a".repeat(256)), &[]).err(), Some("words: more than 4096 bytes in all".into()));
     init(many(500, "a").as_bytes()).unwrap();
     modes();
 }

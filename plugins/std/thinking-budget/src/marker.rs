@@ -56,7 +56,7 @@ impl Marker {
         match self {
             Marker::Token(id) => out.push(*id),
             Marker::Text(m, s) => {
-                out.extend_from_slice(m.always());
+                m.always().each(|t| out.push(t));
                 m.completing(index, s, |part| out.extend_from_slice(part));
             }
         }

@@ -110,8 +110,7 @@ impl Generators {
             let zero = Lanes::splat(0);
             let hit = over.eq(zero).or(over.eq(d)).or(to.eq(zero));
             if exact || hit.any() {
-                walk.swap(y.array(), i, left);
-                at = Lanes::new(walk.at);
+                at = walk.swap(y, i, left);
             }
             i += 1;
             left -= 1;
@@ -145,7 +144,8 @@ const ARRIVED: u32 = u32::MAX;
 
 impl Walk {
     /// Step i of the shuffles: place i is swapped with place i + draw % left.
-    fn swap(&mut self, draws: [u32; 4], i: u32, left: u32) {
+    fn swap(&mut self, draws: Lanes, i: u32, left: u32) -> Lanes {
+        let draws = draws.array();
         for l in 0..4 {
             if self.green[l] {
                 continue;
@@ -158,6 +158,7 @@ impl Walk {
                 self.at[l] = i + to;
             }
         }
+        Lanes::new(self.at)
     }
 }
 

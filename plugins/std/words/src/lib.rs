@@ -16,8 +16,8 @@ extern crate alloc;
 mod index;
 mod matcher;
 
-pub use index::{Index, Sorted};
-pub use matcher::{Matcher, Options, State};
+pub use index::Index;
+pub use matcher::{Always, Matcher, Options, State};
 
 /// Whether the byte belongs to a word: ASCII letters, digits, the underscore,
 /// and every byte of a character beyond ASCII.

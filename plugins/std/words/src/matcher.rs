@@ -36,9 +36,46 @@ pub struct Matcher {
     /// Parts of the sorted vocabulary: the tokens that complete a word where the
     /// text ends in the node's beginning.
     ranges: Vec<Range<u32>>,
-    /// Tokens that complete a word after any text, by rising id.
-    always: Vec<u32>,
+    always: Always,
     longest: usize,
+}
+
+/// Tokens that complete a word after any text.
+#[derive(Default)]
+pub struct Always {
+    /// How many they are.
+    pub count: usize,
+    /// Bit t % 32 of word t / 32 is 0 for token t.
+    pub mask: Vec<u32>,
+    /// They, by rising id; empty where the mask is shorter.
+    pub ids: Vec<u32>,
+}
+
+impl Always {
+    fn add(&mut self, t: u32) {
+        let word = &mut self.mask[t as usize / 32];
+        self.count += (*word >> (t % 32) & 1) as usize;
+        *word &= !(1 << (t % 32));
+    }
+
+    fn list(&mut self) {
+        if self.count <= self.mask.len() {
+            let mut ids = Vec::with_capacity(self.count);
+            self.each(|t| ids.push(t));
+            self.ids = ids;
+        }
+    }
+
+    /// Calls `each` with every one of them, by rising id.
+    pub fn each(&self, mut each: impl FnMut(u32)) {
+        for (i, &word) in self.mask.iter().enumerate() {
+            let mut zeros = !word;
+            while zeros != 0 {
+                each(i as u32 * 32 + zeros.trailing_zeros());
+                zeros &= zeros - 1;
+            }
+        }
+    }
 }
 
 /// What a text's end has in common with the words.
@@ -72,7 +109,8 @@ impl Matcher {
         let total: usize = words.iter().map(|w| w.as_ref().len()).sum();
         let mut nodes = Vec::with_capacity(total + 2);
         nodes.extend([root(), root()]);
-        let mut m = Matcher { options, nodes, ranges: Vec::new(), always: Vec::new(), longest: 0 };
+        let mut m = Matcher { options, nodes, ranges: Vec::new(), always: Always::default(), longest: 0 };
+        m.always.mask.resize((index.size() + 31) / 32, u32::MAX);
         let mut found = Vec::with_capacity(total * if options.whole_word { 3 } else { 1 });
         let mut sorted: Vec<Vec<u8>> = words.iter().map(|w| m.fold(w.as_ref())).collect();
         // Short ones first: a word that contains another never gets its turn.
@@ -141,20 +179,19 @@ impl Matcher {
     /// Puts a word into the trie, and into `found` what each of its beginnings
     /// makes of tokens.
     fn add(&mut self, index: &Index, w: &[u8], found: &mut Vec<(u32, Range<u32>)>) {
-        let sorted = index.sorted(self.options.ignore_case);
+        let fold = self.options.ignore_case;
         let (first_bound, last_bound) = (self.bound(w[0]), self.bound(w[w.len() - 1]));
         let mut node = self.root(w);
         for k in 0..w.len() {
             let rest = &w[k..];
-            let range = index.beginning(sorted, rest);
+            let range = index.beginning(fold, rest);
             let mut keep = |r: Range<usize>| {
                 if !r.is_empty() {
                     found.push((node, r.start as u32..r.end as u32));
                 }
             };
             if last_bound && !range.is_empty() {
-                let behind = |t| index.behind(sorted, t, rest.len());
-                BORDERS.iter().for_each(|&(low, high)| keep(sorted.narrowed(&range, behind, low, high)));
+                BORDERS.iter().for_each(|&(low, high)| keep(index.narrowed(fold, &range, rest.len(), low, high)));
             } else {
                 keep(range);
             }
@@ -166,11 +203,10 @@ impl Matcher {
         self.nodes[node as usize].end = true;
         self.longest = self.longest.max(w.len());
         let always = &mut self.always;
-        index.inside(sorted, w, |token, bytes, at| {
+        index.inside(fold, w, |token, bytes, at| {
             let before = !first_bound || !is_word_byte(bytes[at - 1]);
-            let after = !last_bound || bytes.get(at + w.len()).map_or(true, |&b| !is_word_byte(b));
-            if before && after {
-                always.push(token);
+            if before && (!last_bound || bytes.get(at + w.len()).map_or(true, |&b| !is_word_byte(b))) {
+                always.add(token);
             }
         });
     }
@@ -188,10 +224,9 @@ impl Matcher {
         found.sort_unstable_by_key(|(n, r)| (*n, r.start, r.end));
         found.dedup();
         self.ranges.reserve_exact(found.len());
-        let sorted = index.sorted(self.options.ignore_case);
         for (n, r) in found {
             if n == ANYWHERE {
-                self.always.extend_from_slice(sorted.tokens(r));
+                index.tokens(self.options.ignore_case, r).iter().for_each(|&t| self.always.add(t));
                 continue;
             }
             let at = self.ranges.len() as u32;
@@ -202,8 +237,7 @@ impl Matcher {
             own.end = at + 1;
             self.ranges.push(r);
         }
-        self.always.sort_unstable();
-        self.always.dedup();
+        self.always.list();
     }
 
     /// The state of an empty text.
@@ -233,20 +267,19 @@ impl Matcher {
         s.active.iter().any(|&n| self.nodes[n as usize].end)
     }
 
-    /// The tokens that complete a word after any text, by rising id.
-    pub fn always(&self) -> &[u32] {
+    /// The tokens that complete a word after any text.
+    pub fn always(&self) -> &Always {
         &self.always
     }
 
     /// Calls `each` with the other tokens that complete a word after this text,
     /// piece by piece; one may come more than once.
     pub fn completing<'a>(&'a self, index: &'a Index, s: &State, mut each: impl FnMut(&'a [u32])) {
-        let sorted = index.sorted(self.options.ignore_case);
         let border = if s.behind_word { &[][..] } else { &[AT_BORDER] };
         for &n in s.active.iter().chain(border) {
             let r = self.nodes[n as usize].ranges.clone();
             for r in &self.ranges[r.start as usize..r.end as usize] {
-                each(sorted.tokens(r.clone()));
+                each(index.tokens(self.options.ignore_case, r.clone()));
             }
         }
     }
