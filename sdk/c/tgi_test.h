@@ -12,6 +12,9 @@
  *       return tgi_test_done();
  *     }
  *
+ * A plugin with an init function of its own needs it called before the first
+ * sequence: TGI_CHECK(!init(tgi_str("{}")).len).
+ *
  * encode takes the longest token that fits, from left to right. What the guest
  * logs goes to standard error.
  */

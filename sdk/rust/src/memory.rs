@@ -64,9 +64,33 @@ static BUMP: Bump = Bump;
 #[cfg(not(tgi_std))]
 #[panic_handler]
 fn panic(info: &core::panic::PanicInfo) -> ! {
-    match info.location() {
-        Some(at) => crate::host::log(crate::host::ERROR, at.file()),
-        None => crate::host::log(crate::host::ERROR, "panic"),
+    // "panicked at src/lib.rs:29", without allocating, for that may be what failed, and by hand: the formatting of core
+    // is larger than most plugins.
+    let mut text = [0u8; 160];
+    let mut n = 0;
+    let mut put = |b: &[u8]| {
+        for &c in b {
+            if n < text.len() {
+                text[n] = c;
+                n += 1;
+            }
+        }
+    };
+    put(b"panicked");
+    if let Some(at) = info.location() {
+        put(b" at ");
+        put(at.file().as_bytes());
+        put(b":");
+        let mut power = 1;
+        while at.line() / power >= 10 {
+            power *= 10;
+        }
+        while power > 0 {
+            put(&[b'0' + (at.line() / power % 10) as u8]);
+            power /= 10;
+        }
     }
+    // Cut within a character where a path is that long.
+    crate::host::log(crate::host::ERROR, core::str::from_utf8(&text[..n]).unwrap_or("panicked"));
     core::arch::wasm32::unreachable()
 }

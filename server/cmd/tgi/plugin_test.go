@@ -3,6 +3,7 @@ package main
 import (
 	"bytes"
 	"encoding/json"
+	"fmt"
 	"os"
 	"os/exec"
 	"path/filepath"
@@ -90,7 +91,19 @@ func TestPluginRust(t *testing.T) {
 		t.Skip("compiles crates")
 	}
 	needsProgram(t, "make", "cargo")
-	tryProject(t, "rust")
+	dir := tryProject(t, "rust")
+	// What a panic leaves is the line that it happened at.
+	lib := filepath.Join(dir, "src", "lib.rs")
+	source, err := os.ReadFile(lib)
+	if err != nil {
+		t.Fatal(err)
+	}
+	before, _, _ := strings.Cut(string(source), "s.deny(")
+	if err := os.WriteFile(lib, []byte(strings.Replace(string(source), "s.deny(", `panic!("stuck"); s.deny(`, 1)), 0o600); err != nil {
+		t.Fatal(err)
+	}
+	out, _ := runTgi(t, 1, "plugin", "build", dir, "--params", `{"ban":[1]}`)
+	contains(t, out, fmt.Sprintf("panicked at src/lib.rs:%d\"", 1+strings.Count(before, "\n")))
 }
 
 func TestPluginC(t *testing.T) {
