@@ -6,6 +6,8 @@ import (
 	"testing"
 	"testing/synctest"
 	"time"
+
+	"tgi/plugins/internal/guest/guesttest"
 )
 
 // TestBreaker runs stories of a breaker that opens after 2 faults for a minute. Letters: a a request is admitted, A it is
@@ -171,5 +173,24 @@ func TestBreakerIgnoresRefusals(t *testing.T) {
 	}
 	if _, err := once(s, Call{"a", []byte(`{"x":1}`)}); err != nil {
 		t.Error(err)
+	}
+}
+
+// TestBreakerCountsSequences: a sequence that goes well for some steps and then fails is a faulty one.
+func TestBreakerCountsSequences(t *testing.T) {
+	s := open(t, Options{Specs: []Spec{spec(t, "a", guesttest.SDK(t, "every-mode")["c"])}, Breaker: Breaker{Faults: 2, Pause: time.Hour}})
+	for i, want := range []State{StateActive, StateOff} {
+		b := bind(t, s, 1, Call{"a", []byte(`{"trap_at":1}`)})
+		p := b.Sequence(0).Processors[0]
+		for step := range 2 {
+			if _, err := p.Process(prompt, make([]uint32, step), row()); (err != nil) != (step == 1) {
+				t.Fatal(err)
+			}
+		}
+		b.Release(0)
+		b.Close()
+		if st, _ := s.Get("a"); st.State != want {
+			t.Errorf("after %d: %s, want %s", i+1, st.State, want)
+		}
 	}
 }

@@ -43,6 +43,9 @@ func TestSequences(t *testing.T) {
 			if got := b.Skipped(); len(got) != 0 {
 				t.Errorf("skipped %q", got)
 			}
+			if n := s.names["every"].current.refs.Load(); n != 2 {
+				t.Errorf("%d references, want those of the set and of the request", n)
+			}
 			if st, _ := s.Get("every"); st.Stats.InstancesOut != 0 || st.Stats.Calls == 0 || st.Stats.Fuel == 0 || st.Stats.Seconds <= 0 || st.Stats.Faults["trap"] != 0 {
 				t.Errorf("stats %+v", st.Stats)
 			}
