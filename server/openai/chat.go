@@ -27,7 +27,7 @@ func (a *API) decodeChat(text []byte, d *dialect.Dialect) (*call, error) {
 	list := append(b.settings.fields(), []wire.Field{
 		{Name: "messages", Required: true, Read: b.messages},
 		{Name: "max_completion_tokens", Read: wire.Optional(&b.maxTokens, (*wire.Reader).Uint32)},
-		{Name: "logprobs", Read: flag(&b.logprobs)},
+		{Name: "logprobs", Read: boolean(&b.logprobs)},
 		{Name: "top_logprobs", Read: wire.Optional(&b.top, (*wire.Reader).Uint32)},
 		{Name: "chat_template_kwargs", Read: b.kwargs},
 		{Name: "tools", Read: someOf(&b.tools)},

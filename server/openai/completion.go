@@ -29,7 +29,7 @@ func (a *API) decodeCompletion(text []byte, d *dialect.Dialect) (*call, error) {
 		{Name: "prompt", Required: true, Read: b.prompt},
 		{Name: "best_of", Read: wire.Optional(&b.draft.BestOf, (*wire.Reader).Usize)},
 		{Name: "logprobs", Read: wire.Optional(&b.logprobs, (*wire.Reader).Uint32)},
-		{Name: "echo", Read: flag(&b.echo)},
+		{Name: "echo", Read: boolean(&b.echo)},
 		{Name: "suffix", Read: wire.Optional(&b.suffix, (*wire.Reader).String)},
 	}...)
 	err := wire.Decode(text, func(r *wire.Reader) error { return r.Object("struct CompletionRequest", list) })

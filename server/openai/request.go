@@ -63,7 +63,7 @@ func (s *settings) fields() []wire.Field {
 		{Name: "n", Read: wire.Optional(&d.N, (*wire.Reader).Usize)},
 		{Name: "seed", Read: wire.Optional(&d.Seed, (*wire.Reader).Uint64)},
 		{Name: "stop", Read: stops(&d.Stop)},
-		{Name: "stream", Read: flag(&s.stream)},
+		{Name: "stream", Read: boolean(&s.stream)},
 		{Name: "stream_options", Read: s.streamOptions},
 		{Name: "temperature", Read: wire.Optional(&d.Temperature, (*wire.Reader).Float32)},
 		{Name: "top_p", Read: wire.Optional(&d.TopP, (*wire.Reader).Float32)},
@@ -71,8 +71,8 @@ func (s *settings) fields() []wire.Field {
 		{Name: "min_p", Read: wire.Optional(&d.MinP, (*wire.Reader).Float32)},
 		{Name: "typical_p", Read: wire.Optional(&d.TypicalP, (*wire.Reader).Float32)},
 		{Name: "repetition_penalty", Read: wire.Optional(&d.RepetitionPenalty, (*wire.Reader).Float32)},
-		{Name: "ignore_eos", Read: flag(&d.IgnoreEOS)},
-		{Name: "include_stop_str_in_output", Read: flag(&s.keepStop)},
+		{Name: "ignore_eos", Read: boolean(&d.IgnoreEOS)},
+		{Name: "include_stop_str_in_output", Read: boolean(&s.keepStop)},
 		{Name: "plugins", Read: fields.Plugins(&d.Plugins)},
 		{Name: "response_format", Read: responseFormat(&d.Grammar)},
 	}
@@ -105,11 +105,11 @@ func (s *settings) streamOptions(r *wire.Reader) error {
 	if none, err := r.Null(); none || err != nil {
 		return err
 	}
-	return r.Object("struct StreamOptions", []wire.Field{{Name: "include_usage", Read: flag(&s.usage)}})
+	return r.Object("struct StreamOptions", []wire.Field{{Name: "include_usage", Read: boolean(&s.usage)}})
 }
 
-// flag reads a boolean; null is false.
-func flag(dst *bool) func(*wire.Reader) error {
+// boolean reads a boolean; null is false.
+func boolean(dst *bool) func(*wire.Reader) error {
 	return func(r *wire.Reader) error {
 		if none, err := r.Null(); none || err != nil {
 			return err

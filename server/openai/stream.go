@@ -69,7 +69,7 @@ func (s *streaming) pump(ctx context.Context) error {
 		if err != nil {
 			return incomplete(err)
 		}
-		s.usage.count(&a.event)
+		s.usage.count(s.call, &a.event)
 		one := s.choices[a.run*n+a.event.Index]
 		if err := s.show(one, &a); err != nil {
 			return err

@@ -80,7 +80,7 @@ func (r *runs) collect(ctx context.Context, c *call) (*collected, error) {
 		if a.event.Prefill != nil {
 			all.prefill[a.run] = a.event.Prefill
 		}
-		all.usage.count(&a.event)
+		all.usage.count(c, &a.event)
 		one := all.answers[a.run][a.event.Index]
 		p := one.next(&a.event)
 		one.text.WriteString(p.text)
@@ -88,13 +88,16 @@ func (r *runs) collect(ctx context.Context, c *call) (*collected, error) {
 	}
 }
 
-// count adds what the end of a sequence tells.
-func (u *usage) count(e *generate.Event) {
+// count adds what the end of a sequence tells. A token that is hidden is not
+// counted.
+func (u *usage) count(c *call, e *generate.Event) {
 	f := e.Finish
 	if f == nil {
 		return
 	}
-	u.completion += f.Generated
+	if !c.scoreOnly {
+		u.completion += f.Generated
+	}
 	if e.Index == 0 {
 		u.prompt += f.Prompt
 		u.cached += f.Cached
