@@ -14,7 +14,7 @@ let instead: StaticArray<u32> = new StaticArray<u32>(0);
 const denied: StaticArray<u32>[] = [];
 
 onInit((r: Reader): void => {
-  let text = "***";
+  let text = "...";
   for (r.object(); r.key(); ) {
     if (r.name == "digits") most = <i32>r.uint();
     else if (r.name == "instead") text = r.string();

@@ -18,7 +18,7 @@ const (
 )
 
 // whole is a text that begins and ends with marks.
-var whole = regexp.MustCompile(`(?s)^\[(\d)\].*\[(\d)\]$`)
+var whole = regexp.MustCompile(`(?s)^<(\d)>.*<(\d)>$`)
 
 // TestSwapUnderLoad: of 1,000 requests, between which the plugin's file is
 // replaced twice, none fails and none sees two versions.

@@ -5,6 +5,7 @@ import (
 	"net/http"
 	"path/filepath"
 	"slices"
+	"strings"
 	"sync"
 	"testing"
 
@@ -22,7 +23,7 @@ func TestServed(t *testing.T) {
 	for answers, want := range map[string]string{
 		`"a cat","a dog","a horse"`:               "a dog",
 		`"Tomas has a cat.","Tomas has a dog."`:   "Tomas has a dog.",
-		`"Barley","Barley the dog","Pip the cat"`: "Barley the dog",
+		`"Barley","Barley the dog","Pip the cat"`: "Barley",
 	} {
 		if r := s.Ask(t, question, choose(answers)); r.Text != want {
 			t.Errorf("of %s: %+v, want %s", answers, r, want)
@@ -33,7 +34,7 @@ func TestServed(t *testing.T) {
 	}
 	t.Run("side by side", func(t *testing.T) { sideBySide(t, s) })
 	r := s.Ask(t, question, choose(``))
-	if r.Status != http.StatusUnprocessableEntity || r.Error != "Input validation error: plugin `choice`: answers: want at least one, and none empty" {
+	if r.Status != http.StatusUnprocessableEntity || !strings.HasSuffix(r.Error, "answers: want at least one, and none empty") {
 		t.Errorf("no answers: %+v", r)
 	}
 	s.Documented(t, "README.md")

@@ -2,7 +2,7 @@
 #include "marker-1.c"
 #include "../../../sdk/c/tgi_test.h"
 
-static const char *const vocab[] = {"[", "1", "]", " a", "</s>", "[1"};
+static const char *const vocab[] = {"<", "1", ">", " a", "</s>", "<1"};
 
 int main(void) {
   uint32_t tokens[] = {3, 5, 2, 3, 3, 5, 2};

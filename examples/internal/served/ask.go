@@ -2,6 +2,7 @@ package served
 
 import (
 	"encoding/json"
+	"flag"
 	"io"
 	"net/http"
 	"os"
@@ -60,6 +61,9 @@ func (s *Server) Ask(t testing.TB, question, parameters string) Reply {
 	return r
 }
 
+// update has Documented write what the server replies instead of comparing it.
+var update = flag.Bool("update", false, "write the server's replies into the README")
+
 // conversation is a request in a README with its reply: two blocks of code.
 var conversation = regexp.MustCompile("(?s)```sh\ncurl localhost:3000(/\\S+)[^`]*? -d '([^']*)'\n```\n+```json\n([^`]*)\n```")
 
@@ -67,18 +71,27 @@ var conversation = regexp.MustCompile("(?s)```sh\ncurl localhost:3000(/\\S+)[^`]
 // replies with those that it shows.
 func (s *Server) Documented(t testing.TB, readme string) {
 	t.Helper()
-	text, err := os.ReadFile(readme)
+	b, err := os.ReadFile(readme)
 	if err != nil {
 		t.Fatal(err)
 	}
-	found := conversation.FindAllSubmatch(text, -1)
+	text := string(b)
+	found := conversation.FindAllStringSubmatch(text, -1)
+	if n := strings.Count(text, "\ncurl "); len(found) == 0 || len(found) != n {
+		t.Errorf("%s: %d requests with curl, of which %d are followed by their reply", readme, n, len(found))
+	}
 	for _, c := range found {
-		path, body, want := string(c[1]), string(c[2]), string(c[3])
-		if _, got := s.Post(t, path, body); string(got) != want {
+		path, body, want := c[1], c[2], c[3]
+		_, got := s.Post(t, path, body)
+		if *update {
+			text = strings.Replace(text, c[0], strings.TrimSuffix(c[0], want+"\n```")+string(got)+"\n```", 1)
+		} else if string(got) != want {
 			t.Errorf("%s: to %s\nthe server replies   %s\nand not, as written, %s", readme, body, got, want)
 		}
 	}
-	if n := strings.Count(string(text), "\ncurl "); len(found) == 0 || len(found) != n {
-		t.Errorf("%s: %d requests with curl, of which %d are followed by their reply", readme, n, len(found))
+	if *update && text != string(b) {
+		if err := os.WriteFile(readme, []byte(text), 0o644); err != nil {
+			t.Error(err)
+		}
 	}
 }

@@ -7,6 +7,7 @@ import (
 	"encoding/json"
 	"fmt"
 	"io"
+	"net/http"
 	"os"
 	"os/exec"
 	"path/filepath"
@@ -133,10 +134,16 @@ func Start(t testing.TB, folder string) *Server {
 func (s *Server) read(log io.Reader, url chan<- string) {
 	defer close(s.ended)
 	for lines := bufio.NewScanner(log); lines.Scan(); {
-		s.log.Write(append(lines.Bytes(), '\n'))
-		var line struct{ Msg, URL string }
-		if json.Unmarshal(lines.Bytes(), &line) == nil && line.Msg == "serving" {
+		var line struct {
+			Msg, URL string
+			Status   int
+		}
+		json.Unmarshal(lines.Bytes(), &line)
+		if line.Msg == "serving" {
 			url <- line.URL
+		}
+		if line.Status != http.StatusOK { // hundreds are a request's that went well
+			s.log.Write(append(lines.Bytes(), '\n'))
 		}
 	}
 }
