@@ -176,16 +176,12 @@ func same(t *testing.T, g *guest.Guest, c kit.Case, seed uint64, answers []kit.A
 			n = len(answers)
 		}
 		if kind == answers[0].Kind {
-			s, err := g.Begin(guest.Start{Kinds: []string{kind}, Params: []byte(c.Params), Prompt: prompt, Seed: seed})
-			if err != nil {
-				t.Fatal(err)
-			}
+			s := begin(t, g, guest.Start{Kinds: []string{kind}, Params: []byte(c.Params), Prompt: prompt, Seed: seed})
 			if kind == abi.KindLogits {
 				sameSteps(t, logits.NewProcessor(s), answers[:n])
 			} else {
 				sameChoices(t, logits.NewSampler(s), answers[:n])
 			}
-			s.Close()
 			answers = answers[n:]
 		}
 		if len(answers) == 0 {
