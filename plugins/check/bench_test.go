@@ -140,6 +140,9 @@ func TestSynthetic(t *testing.T) {
 	if v.Size() != 5000 || v.Bytes(5000) != nil || v.Flags(4999) != abi.TokenSpecial|abi.TokenEnd || v.Flags(4998) != abi.TokenSpecial || v.Flags(4997) != 0 {
 		t.Error("size or flags")
 	}
+	if ids := v.Encode(" the"); len(ids) != 1 {
+		t.Errorf("%v for a common word", ids)
+	}
 	text := "A tale of bavo, ünïcode\n and </s>"
 	back := ""
 	ids := v.Encode(text)

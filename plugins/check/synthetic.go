@@ -11,8 +11,8 @@ import (
 // MinVocabulary is the smallest vocabulary that [Bench] makes: all bytes, some words, and two special tokens.
 const MinVocabulary = 512
 
-// synthetic is a vocabulary made for measurements, of any size: the 256 bytes, made-up words of which half begin with a
-// space, <s> and </s>. The same size gives the same vocabulary. It implements guest.Vocabulary and, for init alone,
+// synthetic is a vocabulary made for measurements, of any size: the 256 bytes, a few English words, made-up ones of which half
+// begin with a space, <s> and </s>. The same size gives the same vocabulary. It implements guest.Vocabulary and, for init alone,
 // the kit's Host.
 type synthetic struct {
 	words   [][]byte
@@ -25,6 +25,9 @@ func newSynthetic(size int) *synthetic {
 	v := &synthetic{ids: make(map[string]uint32, size), random: rand.New(rand.NewPCG(1, 2))}
 	for b := range 256 {
 		v.add(string([]byte{byte(b)}))
+	}
+	for _, word := range []string{" the", " of", " and", " to", " a", " in", "the", "ing", "  ", "\n\n"} {
+		v.add(word)
 	}
 	for len(v.words) < size-2 {
 		word := ""

@@ -48,7 +48,7 @@ func pluginBench(ctx context.Context, args []string, stdout, _ io.Writer) error 
 		Vocabulary: *vocab, Steps: *steps, Seed: *seed, Config: text, Params: c.params, Limits: c.limits,
 	})
 	if err != nil {
-		return fmt.Errorf("%w (tgi plugin check tells all that is wrong with a module)", err)
+		return err
 	}
 	if c.json {
 		err = printJSON(stdout, r)
