@@ -43,7 +43,7 @@ func TestSwapUnderLoad(t *testing.T) {
 		for count[step.version]-before < each || step.next == "" && asked < total {
 			version := <-answers
 			count[version]++
-			if asked++; asked == 20*total || count[""] == 10 {
+			if asked++; asked == 5*total || count[""] == 10 {
 				close(done)
 				wg.Wait()
 				t.Fatalf("waiting for version %s; answers by version: %v", step.version, count)
