@@ -29,6 +29,12 @@ import (
 	"tgi/server/wire"
 )
 
+// sized are limits as a model has them.
+var sized = config.Limits{
+	MaxConcurrentRequests: 8, MaxBestOf: 2, MaxStopSequences: 4, MaxTopNTokens: 5, MaxInputTokens: 10, MaxTotalTokens: 20,
+	WaitingServedRatio: 0.3, MaxBatchTotalTokens: 100, MaxWaitingTokens: 20, MaxBatchSize: 8, ValidationWorkers: 2, MaxClientBatchSize: 4,
+}
+
 // newServer returns a server with this API over e.
 func newServer(e *generatetest.Engine, change ...func(*generate.Limits, *config.Config)) *server.Server {
 	return newPlugged(e, nil, change...)
@@ -55,10 +61,7 @@ func newChanged(e *generatetest.Engine, p *plugins, set func(*Options), change .
 		Service: service, ChatDraft: chatDraft, Chat: echo("chat", "messages"), Completion: echo("completion", "prompt"), ComputeType: "cpu+optimized", Plugins: list,
 		Info: Info{
 			ModelID: "demo", ModelDType: "int4", DeviceType: "cpu", Version: "1.2.3",
-			Limits: config.Limits{
-				MaxConcurrentRequests: 8, MaxBestOf: 2, MaxStopSequences: 4, MaxInputTokens: 10, MaxTotalTokens: 20,
-				WaitingServedRatio: 0.3, MaxBatchTotalTokens: 100, MaxWaitingTokens: 20, MaxBatchSize: 8, ValidationWorkers: 2, MaxClientBatchSize: 4,
-			},
+			Limits: sized,
 		},
 	}
 	if set != nil {

@@ -4,6 +4,7 @@ import (
 	"encoding/json"
 	"maps"
 	"net/http"
+	"regexp"
 	"slices"
 	"strings"
 
@@ -83,24 +84,31 @@ func New(s Served) *Document {
 	maps.Copy(d.Components.Schemas, openai())
 	known := calls()
 	for _, r := range s.Routes {
-		path := r.Path
-		if as, ok := s.Alias[path]; ok {
+		at := bare(r.Path)
+		path := at
+		if as, ok := s.Alias[at]; ok {
 			path = as
 		}
 		c := call{method: r.Method, tag: tagServer, summary: "Not described here"}
 		if i := slices.IndexFunc(known, func(c call) bool { return c.method == r.Method && c.path == path }); i >= 0 {
 			c = known[i]
 		}
-		if d.Paths[r.Path] == nil {
-			d.Paths[r.Path] = map[string]*Operation{}
+		if d.Paths[at] == nil {
+			d.Paths[at] = map[string]*Operation{}
 		}
-		d.Paths[r.Path][strings.ToLower(r.Method)] = c.operation(r.Path, r.Scope != server.Open)
+		d.Paths[at][strings.ToLower(r.Method)] = c.operation(at, r.Scope != server.Open)
 		if !slices.Contains(d.Tags, Tag{c.tag}) {
 			d.Tags = append(d.Tags, Tag{c.tag})
 		}
 	}
 	return d
 }
+
+// variable is a part of a route's path with the form that it must have.
+var variable = regexp.MustCompile(`\{(\w+):[^}]*\}`)
+
+// bare leaves these forms out.
+func bare(path string) string { return variable.ReplaceAllString(path, "{$1}") }
 
 // JSON returns the document as bytes.
 func (d *Document) JSON() []byte {

@@ -14,39 +14,52 @@ func drawn(more ...property) []property {
 	stop := oneOf("The text ends before any of them. In tgi-2.2 and tgi-0.6 they stay in it.", text(""), list(text("")))
 	bias := &Schema{Type: "object", Description: "From token ids to addends for their logits.", Additional: number("")}
 	return append([]property{
-		may("model", orNull(text("Any of tgi, dummy, the empty string and the served model's name mean the served model."))),
-		may("frequency_penalty", orNull(upTo(from(number(""), -2), 2))),
-		may("presence_penalty", orNull(upTo(from(number(""), -2), 2))),
-		may("repetition_penalty", orNull(above(number("Not OpenAI's."), 0))),
+		may("model", orNull(text("Every name means the served model, unless the server is told to be strict."))),
+		may("frequency_penalty", orNull(upTo(from(number("Counts the output alone. 0 is none."), -2), 2))),
+		may("presence_penalty", orNull(upTo(from(number("0 is none."), -2), 2))),
+		may("repetition_penalty", orNull(above(number("Not OpenAI's. 1 is none."), 0))),
 		may("logit_bias", orNull(bias)),
 		may("max_tokens", orNull(whole("int32", "Without it: the rest of the context; 100 in tgi-2.2 and tgi-0.6."))),
 		may("n", orNull(whole("int32", "So many choices."))),
-		may("seed", orNull(&Schema{Type: "integer", Format: "int64"})),
+		may("seed", orNull(whole("int64", "Of the draws, 64 bits; random without it."))),
 		may("stop", orNull(stop)),
-		may("stream", flag("Reply with events.")),
+		may("include_stop_str_in_output", orNull(flag("Not OpenAI's. Leave the stop string in the text."))),
+		may("stream", orNull(flag("Reply with events."))),
 		may("stream_options", orNull(ref("StreamOptions"))),
 		may("temperature", orNull(from(number("0 takes the most likely token."), 0))),
-		may("top_p", orNull(upTo(from(number(""), 0), 1))),
+		may("top_p", orNull(upTo(from(number("Draw from the likeliest tokens with this much probability."), 0), 1))),
+		may("top_k", orNull(from(&Schema{Type: "integer", Format: "int32", Description: "Not OpenAI's. Draw from so many tokens; -1 and 0 are all."}, -1))),
+		may("min_p", orNull(upTo(from(number("Not OpenAI's. Leave out tokens below this share of the likeliest one's probability."), 0), 1))),
+		may("typical_p", orNull(upTo(above(number("Not OpenAI's. Draw from the most typical tokens with this much probability."), 0), 1))),
+		may("ignore_eos", orNull(flag("Not OpenAI's. Go on after the model's own end."))),
 		may("plugins", orNull(list(ref("PluginCall")))),
+		may("response_format", orNull(ref("ResponseFormat"))),
 	}, more...)
 }
 
 func openaiRequests() map[string]*Schema {
+	ids := func() *Schema { return list(whole("int64", "")) }
 	return map[string]*Schema{
 		"ChatRequest": object("", drawn(
 			need("messages", list(ref("Message"))),
 			may("logprobs", orNull(flag(""))),
-			may("top_logprobs", orNull(whole("int32", ""))),
-			may("max_completion_tokens", orNull(whole("int32", "The newer name of max_tokens."))),
-			may("response_format", orNull(ref("GrammarType"))),
+			may("top_logprobs", orNull(upTo(whole("int32", "So many likely tokens beside each."), 20))),
+			may("max_completion_tokens", orNull(whole("int32", "The newer name of max_tokens, which it goes before."))),
+			may("chat_template_kwargs", orNull(anyObject("Variables of the template."))),
 			may("tools", orNull(list(ref("Tool")))),
 			may("tool_choice", ref("ToolChoice")),
-			may("tool_prompt", orNull(text(""))),
+			may("tool_prompt", orNull(text("Without effect."))),
 		)...),
 		"CompletionRequest": object("", drawn(
-			need("prompt", ref("Prompt")), may("suffix", orNull(text("Refused."))),
+			need("prompt", ref("Prompt")),
+			may("best_of", orNull(whole("", "Generate so many and return the n best."))),
+			may("logprobs", orNull(whole("int32", "So many likely tokens beside each."))),
+			may("echo", orNull(flag("Put the prompt before the text."))),
+			may("suffix", orNull(text("Refused unless it is empty."))),
 		)...),
-		"Prompt":         oneOf("", text(""), list(text(""))),
+		"ResponseFormat": anyOf("All but text are refused until a grammar plugin is there.",
+			object("", need("type", words("", "text"))), object("", need("type", words("", "json_object", "json_schema"))), ref("GrammarType")),
+		"Prompt":         anyOf("A text, several, the tokens of one, or of several.", text(""), list(text("")), ids(), list(ids())),
 		"StreamOptions":  object("", may("include_usage", flag("Send a last chunk without choices that has usage."))),
 		"Message":        object("", need("role", example(text(""), "user")), may("content", orNull(ref("MessageContent"))), may("name", orNull(text(""))), may("tool_calls", orNull(list(ref("ToolCall")))), may("tool_call_id", orNull(text("")))),
 		"MessageContent": oneOf("", text(""), list(ref("MessageChunk"))),
@@ -65,7 +78,7 @@ func openaiReplies() map[string]*Schema {
 	head := func(object string, more ...property) []property {
 		return append([]property{
 			may("object", words("", object)), need("id", text("Empty in tgi-2.2 and tgi-0.6.")), need("created", whole("int64", "Seconds since 1970.")),
-			need("model", text("")), need("system_fingerprint", text("")),
+			need("model", text("")), need("system_fingerprint", text("")), may("plugins", list(ref("SkippedPlugin"))),
 		}, more...)
 	}
 	logprob := func(more ...property) []property {
@@ -88,12 +101,15 @@ func openaiReplies() map[string]*Schema {
 		"DeltaToolCall":            object("", need("index", whole("int32", "")), may("id", text("")), may("type", text("")), need("function", ref("Function"))),
 		"Function":                 object("", may("name", orNull(text(""))), need("arguments", text(""))),
 		"CompletionFinal":          object("", head("text_completion", need("choices", list(ref("CompletionComplete"))), need("usage", ref("Usage")))...),
-		"CompletionComplete":       object("", need("index", whole("int32", "")), need("text", text("")), may("logprobs", orNull(anything(""))), need("finish_reason", orNull(text("")))),
+		"CompletionComplete":       object("", need("index", whole("int32", "")), need("text", text("")), may("logprobs", orNull(ref("CompletionLogprobs"))), need("finish_reason", orNull(text("")))),
 		"Chunk":                    object("", head("text_completion", need("choices", list(ref("CompletionComplete"))), may("usage", orNull(ref("Usage"))))...),
 		"Completion":               anyOf("", ref("Chunk"), ref("CompletionFinal")),
-		"Usage":                    object("", need("prompt_tokens", whole("int32", "")), need("completion_tokens", whole("int32", "")), need("total_tokens", whole("int32", ""))),
-		"ModelsInfo":               object("", need("object", words("", "list")), need("data", list(ref("ModelInfo")))),
-		"ModelInfo":                object("", need("id", text("")), need("object", words("", "model")), need("created", whole("int64", "")), need("owned_by", text(""))),
-		"OpenAIError":              object("", need("error", object("", need("message", text("")), may("http_status_code", whole("int32", "")), may("type", text("")), may("param", orNull(text(""))), may("code", orNull(anything("")))))),
+		"Usage": object("", need("prompt_tokens", whole("int32", "")), need("completion_tokens", whole("int32", "")), need("total_tokens", whole("int32", "")),
+			may("prompt_tokens_details", object("", need("cached_tokens", whole("int32", ""))))),
+		"CompletionLogprobs": object("A list per property.", need("tokens", list(text(""))), need("token_logprobs", list(orNull(number("")))),
+			need("top_logprobs", orNull(list(orNull(&Schema{Type: "object", Additional: number("")})))), need("text_offset", list(whole("int32", "")))),
+		"ModelsInfo":  object("", need("object", words("", "list")), need("data", list(ref("ModelInfo")))),
+		"ModelInfo":   object("", need("id", text("")), need("object", words("", "model")), need("created", whole("int64", "")), need("owned_by", text(""))),
+		"OpenAIError": object("", need("error", object("", need("message", text("")), may("http_status_code", whole("int32", "")), may("type", text("")), may("param", orNull(text(""))), may("code", orNull(text(""))))), may("error_type", text("As in ErrorResponse."))),
 	}
 }

@@ -105,6 +105,7 @@ func calls() []call {
 		{http.MethodPost, "/v1/chat/completions", tagOpenAI, "Answer a conversation", "ChatRequest", both(ref("ChatCompletion"), ref("ChatCompletionChunk")), generating, true},
 		{http.MethodPost, "/v1/completions", tagOpenAI, "Continue one or several prompts", "CompletionRequest", both(ref("CompletionFinal"), ref("Chunk")), generating, false},
 		{http.MethodGet, "/v1/models", tagOpenAI, "The served model", "", body(ref("ModelsInfo")), nil, false},
+		{http.MethodGet, "/v1/models/{id}", tagOpenAI, "A served model", "", body(ref("ModelInfo")), []int{404}, false},
 		{http.MethodPost, "/invocations", tagCloud, "Generate tokens from a SageMaker request", "SagemakerRequest",
 			both(anyOf("", list(ref("GenerateResponse")), ref("ChatCompletion"), ref("CompletionFinal")), anyOf("", ref("StreamResponse"), ref("ChatCompletionChunk"), ref("Chunk"))), generating, true},
 		{http.MethodPost, "/vertex", tagCloud, "Generate tokens from a Vertex request", "VertexRequest", body(ref("VertexResponse")), generating, false},
@@ -126,6 +127,7 @@ func calls() []call {
 // failures are what clients see of each status.
 var failures = map[int]struct{ about, text, kind string }{
 	400: {"The body is not JSON", "Failed to parse the request body as JSON: EOF while parsing a value at line 1 column 0", "bad_request"},
+	404: {"No model has the name", "The model `x` does not exist", "model_not_found"},
 	413: {"The body is too large", "Failed to buffer the request body: length limit exceeded", "payload_too_large"},
 	415: {"The body does not say that it is JSON", "Expected request with `Content-Type: application/json`", "unsupported_media_type"},
 	422: {"Input validation error", "Input validation error: `inputs` cannot be empty", "validation"},
