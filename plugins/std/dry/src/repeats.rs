@@ -46,6 +46,11 @@ struct Word {
 
 const NONE: u32 = u32::MAX;
 
+/// How many occurrences of a token are looked at, the last ones. It bounds
+/// what a step costs to what the server allows. In a text of 100,000 tokens the
+/// most frequent one has some 5000.
+const MOST: usize = 1 << 12;
+
 impl Repeats {
     /// Takes in the prompt.
     pub fn new(range: usize, prompt: &[u32], breakers: Breakers) -> Repeats {
@@ -72,7 +77,7 @@ impl Repeats {
         if let Some(&last) = r.before.last() {
             let z = from_the_end(tokens);
             let mut at = last;
-            while at != NONE {
+            while at != NONE && r.ends.len() < MOST {
                 r.ends.push((at, z[tokens.len() - 1 - at as usize]));
                 at = r.before[at as usize];
             }
@@ -94,12 +99,7 @@ impl Repeats {
         let words = &self.words;
         let word = match self.table.get(id as u64, |w| words[w as usize].id == id) {
             Some(w) => w,
-            None => {
-                let w = words.len() as u32;
-                self.table.insert(id as u64, w, |w| words[w as usize].id as u64);
-                self.words.push(Word { id, kind: self.breakers.kind(id), last: NONE, entry: 0, call: 0 });
-                w
-            }
+            None => self.meet(id),
         };
         self.word_at.push(word);
         self.before.push(mem::replace(&mut self.words[word as usize].last, at as u32));
@@ -111,32 +111,52 @@ impl Repeats {
         }
     }
 
+    // Fuel is charged for all of a loop's body, so what is rare stays outside.
+    #[inline(never)]
+    fn meet(&mut self, id: u32) -> u32 {
+        let words = &self.words;
+        let w = words.len() as u32;
+        self.table.insert(id as u64, w, |w| words[w as usize].id as u64);
+        self.words.push(Word { id, kind: self.breakers.kind(id), last: NONE, entry: 0, call: 0 });
+        w
+    }
+
     /// The breaker that the token at position `at` completes: how many tokens
     /// follow its head. Of several, the one whose head comes last.
     fn completed(&self, tokens: &[u32], at: usize) -> Option<usize> {
-        let kind = |at: usize| &self.words[self.word_at[at] as usize].kind;
-        if kind(at).breaks {
+        if self.words[self.word_at[at] as usize].kind.breaks {
             return Some(0);
         }
-        let longest = self.breakers.longest_tail().min(at);
-        (1..=longest).find(|&n| kind(at - n).tails.iter().any(|&t| self.breakers.is_tail(t, &tokens[at - n + 1..=at])))
+        match self.breakers.longest_tail().min(at) {
+            0 => None,
+            longest => self.completed_across(tokens, at, longest),
+        }
+    }
+
+    #[inline(never)]
+    fn completed_across(&self, tokens: &[u32], at: usize, longest: usize) -> Option<usize> {
+        (1..=longest).find(|&n| {
+            let head = &self.words[self.word_at[at - n] as usize].kind;
+            head.tails.iter().any(|&t| self.breakers.is_tail(t, &tokens[at - n + 1..=at]))
+        })
     }
 
     /// Makes `ends` those of the token at position `at`.
+    #[inline(never)]
     fn lengthen(&mut self, at: usize) {
         mem::swap(&mut self.ends, &mut self.old_ends);
         self.ends.clear();
-        let mut old = self.old_ends.iter().peekable();
-        let start = self.start(at + 1) as u32;
-        let mut j = self.before[at];
-        while j != NONE && j >= start {
-            while old.next_if(|e| e.0 >= j).is_some() {}
-            let length = match old.peek() {
-                Some(e) if e.0 + 1 == j => e.1,
-                _ => 0,
-            };
-            self.ends.push((j, length + 1));
-            j = self.before[j as usize];
+        let (old, before, ends) = (&self.old_ends[..], &self.before[..], &mut self.ends);
+        let start = (at + 1 - (at + 1).min(self.range)) as u32;
+        let mut j = before[at];
+        let mut i = 0;
+        while j != NONE && j >= start && ends.len() < MOST {
+            while i < old.len() && old[i].0 >= j {
+                i += 1;
+            }
+            let longer = i < old.len() && old[i].0 + 1 == j;
+            ends.push((j, 1 + if longer { old[i].1 } else { 0 }));
+            j = before[j as usize];
         }
     }
 
@@ -160,8 +180,8 @@ impl Repeats {
         if whole < shortest as usize {
             return &self.found;
         }
-        for &(j, length) in &self.ends {
-            let j = j as usize;
+        for i in 0..self.ends.len() {
+            let (j, length) = (self.ends[i].0 as usize, self.ends[i].1);
             if j < start {
                 break;
             }
@@ -170,19 +190,25 @@ impl Repeats {
             if length < shortest {
                 continue;
             }
-            let word = &mut self.words[self.word_at[j + 1] as usize];
-            if word.kind.breaks {
-                continue;
-            }
-            if word.call != self.calls {
-                word.call = self.calls;
-                word.entry = self.found.len() as u32;
-                self.found.push((tokens[self.base + j + 1], length));
-            }
-            let best = &mut self.found[word.entry as usize].1;
-            *best = length.max(*best);
+            self.note(j + 1, tokens[self.base + j + 1], length);
         }
         &self.found
+    }
+
+    /// Keeps that the token at position `at` would continue a repetition.
+    #[inline(never)]
+    fn note(&mut self, at: usize, id: u32, length: u32) {
+        let word = &mut self.words[self.word_at[at] as usize];
+        if word.kind.breaks {
+            return;
+        }
+        if word.call != self.calls {
+            word.call = self.calls;
+            word.entry = self.found.len() as u32;
+            self.found.push((id, length));
+        }
+        let best = &mut self.found[word.entry as usize].1;
+        *best = length.max(*best);
     }
 }
 

@@ -6,6 +6,7 @@ const GOLDEN: &str = include_str!("../../testdata/no_repeat_ngram.txt");
 
 fn sorted(mut ids: Vec<u32>) -> Vec<u32> {
     ids.sort_unstable();
+    ids.dedup();
     ids
 }
 
@@ -40,9 +41,7 @@ fn scan(n: usize, tokens: &[u32]) -> Vec<u32> {
         let last = &tokens[tokens.len() + 1 - n..];
         ids = tokens.windows(n).filter(|w| &w[..n - 1] == last).map(|w| w[n - 1]).collect();
     }
-    ids = sorted(ids);
-    ids.dedup();
-    ids
+    sorted(ids)
 }
 
 #[test]
