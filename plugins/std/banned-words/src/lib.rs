@@ -236,10 +236,10 @@ plugin! {
         r#"{"name":"banned-words","version":"1.0.0","kinds":["logits"],"modes":["deny","bitmask"],"#,
         r#""doc":"Keeps strings out of the generated text, however tokens split them.","#,
         r#""params":{"type":"object","additionalProperties":false,"properties":{"#,
-        r#""words":{"type":"array","maxItems":256,"items":{"type":"string","minLength":1,"maxLength":256},"default":[]},"#,
-        r#""ignore_case":{"type":"boolean","default":false},"#,
-        r#""whole_word":{"type":"boolean","default":false},"#,
-        r#""from_prompt":{"type":"boolean","default":false}}}}"#
+        r#""words":{"description":"strings that the generated text must not contain, on top of the configured ones","type":"array","maxItems":256,"items":{"type":"string","minLength":1,"maxLength":256},"default":[]},"#,
+        r#""ignore_case":{"description":"ASCII letters are equal in both cases","type":"boolean","default":false},"#,
+        r#""whole_word":{"description":"only where no letter, digit or underscore stands beside the word","type":"boolean","default":false},"#,
+        r#""from_prompt":{"description":"a string that begins in the prompt counts as well","type":"boolean","default":false}}}}"#
     ),
     init: init,
     logits: Banned,

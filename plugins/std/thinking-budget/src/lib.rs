@@ -249,12 +249,12 @@ plugin! {
         r#"{"name":"thinking-budget","version":"1.0.0","kinds":["logits"],"modes":["deny","force"],"#,
         r#""doc":"Bounds how many tokens a model thinks, and closes the thinking where it would go on.","#,
         r#""params":{"type":"object","additionalProperties":false,"properties":{"#,
-        r#""budget":{"type":"integer","minimum":0,"maximum":1000000,"default":1024},"#,
-        r#""min":{"type":"integer","minimum":0,"maximum":1000000,"default":0},"#,
-        r#""open":{"type":"string","minLength":1,"maxLength":64,"default":"<think>"},"#,
-        r#""close":{"type":"string","minLength":1,"maxLength":64,"default":"</think>"},"#,
-        r#""message":{"type":"string","maxLength":2000,"default":""},"#,
-        r#""start_inside":{"enum":[true,false,"auto"],"default":"auto"}}}}"#
+        r#""budget":{"description":"tokens of thinking after which it is closed","type":"integer","minimum":0,"maximum":1000000,"default":1024},"#,
+        r#""min":{"description":"tokens of thinking before which it may not be closed","type":"integer","minimum":0,"maximum":1000000,"default":0},"#,
+        r#""open":{"description":"text that opens the thinking","type":"string","minLength":1,"maxLength":64,"default":"<think>"},"#,
+        r#""close":{"description":"text that closes the thinking","type":"string","minLength":1,"maxLength":64,"default":"</think>"},"#,
+        r#""message":{"description":"text put in front of the closing marker when the budget is used up","type":"string","maxLength":2000,"default":""},"#,
+        r#""start_inside":{"description":"whether the generated text begins inside thinking","enum":[true,false,"auto"],"default":"auto"}}}}"#
     ),
     init: init,
     logits: Budget,

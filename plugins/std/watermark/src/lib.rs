@@ -10,7 +10,7 @@ use alloc::string::{String, ToString};
 use alloc::vec::Vec;
 use core::cell::UnsafeCell;
 
-use settings::{boolean, number, whole, Defaults};
+use settings::{boolean, decimal, number, whole, Defaults};
 use tgi_plugin::{host, json::Reader, plugin, Entry, Logits, Result, Step};
 
 #[cfg(not(target_arch = "wasm32"))]
@@ -23,7 +23,7 @@ mod torch;
 use scheme::{Agreed, Greens, Scheme};
 
 /// Whole numbers up to here are exact in JSON.
-const MOST: f64 = 9_007_199_254_740_991.0;
+const MOST: u64 = 9_007_199_254_740_991;
 
 /// What configuration and parameters set.
 #[derive(Clone, Debug, PartialEq)]
@@ -43,9 +43,13 @@ const INITIAL: Settings = Settings {
 };
 
 fn key(r: &mut Reader, field: &str) -> u64 {
-    let v = number(r, field, 1.0, MOST);
-    if v != v as u64 as f64 {
-        r.fail(&format!("{}: {} is not a whole number", field, v));
+    if r.peek() != b'0' {
+        r.fail(&format!("{}: want a whole number from 1 to {}", field, MOST));
+        return 1;
+    }
+    let v = r.number();
+    if !(1.0..=MOST as f64).contains(&v) || v != v as u64 as f64 {
+        r.fail(&format!("{}: {} is not a whole number from 1 to {}", field, decimal(v), MOST));
     }
     v as u64
 }
@@ -147,10 +151,10 @@ plugin! {
         r#"{"name":"watermark","version":"1.0.0","kinds":["logits"],"modes":["sparse"],"needs":["topk:40"],"#,
         r#""doc":"Makes text recognisable: favours tokens that a keyed hash of the context makes green.","#,
         r#""params":{"type":"object","additionalProperties":false,"properties":{"#,
-        r#""scheme":{"enum":["keyed","transformers"],"default":"keyed"},"#,
-        r#""bias":{"type":"number","minimum":0,"maximum":100,"default":2},"#,
-        r#""greenlist_ratio":{"type":"number","minimum":0.01,"maximum":0.99,"default":0.25},"#,
-        r#""context_width":{"type":"integer","minimum":1,"maximum":32,"default":4}}}}"#
+        r#""scheme":{"description":"keyed: found with detect.py; transformers: found with its WatermarkDetector","enum":["keyed","transformers"],"default":"keyed"},"#,
+        r#""bias":{"description":"added to the logits of green tokens","type":"number","minimum":0,"maximum":100,"default":2},"#,
+        r#""greenlist_ratio":{"description":"share of the vocabulary that is green","type":"number","minimum":0.01,"maximum":0.99,"default":0.25},"#,
+        r#""context_width":{"description":"tokens that make a token green or not, itself included","type":"integer","minimum":1,"maximum":32,"default":4}}}}"#
     ),
     init: init,
     logits: Watermark,

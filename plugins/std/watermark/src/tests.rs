@@ -140,7 +140,8 @@ fn plugin() {
         (r#"{"scheme":"lefthash"}"#, r#"scheme: want "keyed" or "transformers", not "lefthash""#),
         (r#"{"greenlist_ratio":1}"#, "greenlist_ratio: 1 is not from 0.01 to 0.99"),
         (r#"{"bias":-1}"#, "bias: -1 is not from 0 to 100"),
-        (r#"{"hashing_key":1.5}"#, "hashing_key: 1.5 is not a whole number"),
+        (r#"{"hashing_key":1.5}"#, "hashing_key: 1.5 is not a whole number from 1 to 9007199254740991"),
+        (r#"{"hashing_key":"x"}"#, "hashing_key: want a whole number from 1 to 9007199254740991"),
         (r#"{"context_width":33}"#, "context_width: 33 is not a whole number from 1 to 32"),
         (r#"{"gamma":0.5}"#, "unknown parameter: gamma"),
     ] {
