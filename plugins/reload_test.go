@@ -178,8 +178,11 @@ func TestReloadFolder(t *testing.T) {
 		t.Fatal(err)
 	}
 	write(t, dir, nil) // a folder that can't be read
-	if _, err := s.Reload(t.Context(), nil); err == nil {
-		t.Error("no error")
+	if r, err := s.Reload(t.Context(), nil); err == nil || !slices.Equal(r.Unchanged, []string{"b"}) || len(r.Failed) != 0 {
+		t.Errorf("report %+v, error %v", r, err)
+	}
+	if st, _ := s.Get("b"); st.Error != "" {
+		t.Errorf("error %q", st.Error)
 	}
 	if logit(t, s, "b") != 5 {
 		t.Error("the plugin went with the folder that can't be read")
