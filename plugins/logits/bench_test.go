@@ -1,6 +1,7 @@
 package logits_test
 
 import (
+	"fmt"
 	"math/rand/v2"
 	"os"
 	"path/filepath"
@@ -11,6 +12,7 @@ import (
 	"tgi/plugins/internal/guest"
 	"tgi/plugins/internal/guest/guesttest"
 	"tgi/plugins/logits"
+	"tgi/sdk/abi"
 )
 
 // large is a vocabulary of 128,256 tokens.
@@ -151,6 +153,25 @@ func BenchmarkClone(b *testing.B) {
 				b.ReportMetric(float64(list[len(list)/2])/1000, name)
 			}
 			b.ReportMetric(float64(len(s.Memory()))/1e6, "MB")
+		})
+	}
+}
+
+// BenchmarkView times the selection alone.
+func BenchmarkView(b *testing.B) {
+	row := randomRow(large)
+	for _, n := range []int{1, 64, 1024, 4096} {
+		b.Run(fmt.Sprint(n), func(b *testing.B) {
+			to := make([]byte, n*abi.ViewEntrySize)
+			var times []time.Duration
+			b.ReportAllocs()
+			for b.Loop() {
+				began := time.Now()
+				logits.WriteView(to, row, n)
+				times = append(times, time.Since(began))
+			}
+			slices.Sort(times)
+			b.ReportMetric(float64(times[len(times)/2])/1000, "view-us")
 		})
 	}
 }

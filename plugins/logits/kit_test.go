@@ -6,6 +6,7 @@ import (
 	"fmt"
 	"math"
 	"slices"
+	"sync"
 	"testing"
 
 	kit "tgi/conformance/guest"
@@ -349,6 +350,47 @@ func TestSequencesAreAlone(t *testing.T) {
 		if stats := g.Stats(); stats.Instances.Reset == 0 || stats.Faults.All() > 0 {
 			t.Errorf("%+v: instances must have been used again", stats)
 		}
+	})
+}
+
+// TestManySequencesAtOnce: sequences in several goroutines do not meet.
+func TestManySequencesAtOnce(t *testing.T) {
+	languages(t, "every-mode", func(t *testing.T, wasm []byte) {
+		g := load(t, wasm, guesttest.NewWords())
+		starts := []guest.Start{
+			{Prompt: prompt, Params: []byte(`{"mode":"row","ids":[97,98],"bias":3}`)},
+			{Prompt: prompt[:2], Params: []byte(`{"mode":"topk","ids":[1],"temperature":0.5}`)},
+			{Prompt: prompt[1:], Params: []byte(`{"force_at":3,"force":[1,2,3],"fail_at":9}`)},
+		}
+		var want []string
+		for _, start := range starts {
+			want = append(want, record(t, g, start))
+		}
+		var group sync.WaitGroup
+		for i := range 12 {
+			group.Go(func() {
+				for j := range 4 {
+					s, err := g.Begin(starts[(i+j)%3])
+					if err != nil {
+						t.Error(err)
+						return
+					}
+					clone, err := s.Clone(uint64(j), nil)
+					if err != nil {
+						t.Error(err)
+						s.Close()
+						return
+					}
+					for _, s := range []*guest.Session{s, clone} {
+						if got := play(logits.NewProcessor(s), starts[(i+j)%3].Prompt, nil, 20); got != want[(i+j)%3] {
+							t.Errorf("got\n%.300s\nwant\n%.300s", got, want[(i+j)%3])
+						}
+						s.Close()
+					}
+				}
+			})
+		}
+		group.Wait()
 	})
 }
 

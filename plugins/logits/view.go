@@ -38,13 +38,28 @@ func writeView(to []byte, x []float32, n int) {
 	toppers.Put(t)
 }
 
-// top gives the keys of the n most likely tokens, sorted. One pass over the row collects what is above the bar; whenever
-// that has become several times n, the n-th best of it becomes the bar. Of two that tie the one seen first is better, so
-// that a later one at the bar never counts.
+// top gives the keys of the n most likely tokens, sorted.
 func (t *topper) top(x []float32, n int) []uint64 {
+	bar := t.guess(x, n)
+	t.gather(x, n, bar)
+	if len(t.keys) < n && bar > negInf {
+		t.gather(x, n, negInf)
+	}
+	t.sort()
+	for id := 0; len(t.keys) < n; id++ {
+		if !(x[id] > negInf) {
+			t.keys = append(t.keys, keyOf(negInf, id))
+		}
+	}
+	return t.keys
+}
+
+// gather makes the keys those of the n most likely tokens that are above the bar, by rising id. One pass over the row
+// collects what is above the bar; whenever that has become several times n, the n-th best of it becomes the bar. Of two
+// that tie the one seen first is better, so that a later one at the bar never counts.
+func (t *topper) gather(x []float32, n int, bar float32) {
 	room := 4*n + 256
 	t.keys = slices.Grow(t.keys[:0], room+blockLen)
-	bar := negInf
 	for start := 0; start < len(x); start += blockLen {
 		start += skip(x[start:], bar)
 		for i, v := range x[start:min(start+blockLen, len(x))] {
@@ -59,13 +74,35 @@ func (t *topper) top(x []float32, n int) []uint64 {
 	if len(t.keys) > n {
 		t.cut(n)
 	}
-	t.sort()
-	for id := 0; len(t.keys) < n; id++ {
-		if !(x[id] > negInf) {
-			t.keys = append(t.keys, keyOf(negInf, id))
-		}
+}
+
+// A long view of a long row is worth a guess at the bar.
+const (
+	guessFrom = 256  // entries of a view
+	samples   = 4096 // looked at
+)
+
+// guess gives a bar above which there are most likely a few more than n tokens; -Inf where it makes no guess.
+func (t *topper) guess(x []float32, n int) float32 {
+	stride := len(x) / samples
+	above := n * samples / max(len(x), 1)
+	above += 4*int(math.Sqrt(float64(above))) + 8
+	if n < guessFrom || stride < 8 || above >= samples {
+		return negInf
 	}
-	return t.keys
+	t.spare = t.spare[:0]
+	for i := range samples {
+		v := x[i*stride]
+		if v != v {
+			v = negInf
+		}
+		t.spare = append(t.spare, keyOf(v, i))
+	}
+	v := x[int(uint32(nth(t.spare, above)))*stride]
+	if v != v {
+		return negInf
+	}
+	return v
 }
 
 // blockLen is how many logits are looked at one by one when one of them may be above the bar.

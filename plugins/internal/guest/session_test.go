@@ -87,6 +87,34 @@ func TestBeginHandsOver(t *testing.T) {
 	}
 }
 
+// TestBeginOfEachKind: those asked for, in one instance, and all where nothing is said.
+func TestBeginOfEachKind(t *testing.T) {
+	mark := func(at uint32) guesttest.Code { return guesttest.Join(guesttest.Store(at, 1), guesttest.Long(0)) }
+	g, err := load(t, guesttest.Fake{Description: guesttest.Both, Code: map[string]guesttest.Code{
+		"tgi_logits_begin": mark(guesttest.Free), "tgi_sampler_begin": mark(guesttest.Free + 4)}})
+	if err != nil {
+		t.Fatal(err)
+	}
+	for _, c := range []struct {
+		kinds []string
+		want  []uint32
+	}{
+		{nil, []uint32{1, 1}},
+		{[]string{abi.KindLogits}, []uint32{1, 0}},
+		{[]string{abi.KindSampler}, []uint32{0, 1}},
+		{[]string{abi.KindSampler, abi.KindLogits}, []uint32{1, 1}},
+	} {
+		s, err := g.Begin(guest.Start{Kinds: c.kinds})
+		if err != nil {
+			t.Fatal(err)
+		}
+		if got := inRoom(s, guesttest.Free, 2); !slices.Equal(got, c.want) {
+			t.Errorf("kinds %q: begun %d, want %d", c.kinds, got, c.want)
+		}
+		s.Close()
+	}
+}
+
 // TestMaxTokensMakesRoomOnce: nothing is allocated after begin.
 func TestMaxTokensMakesRoomOnce(t *testing.T) {
 	s := begin(t, guesttest.Fake{}, guest.Start{Prompt: counted(0, 10), MaxTokens: 20_000})

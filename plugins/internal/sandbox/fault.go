@@ -6,6 +6,8 @@ import (
 	"strings"
 
 	"github.com/tetratelabs/wazero/sys"
+
+	"tgi/plugins/internal/sandbox/rewrite"
 )
 
 // Why a call ended. Every error of [Instance.Call] is a [*Fault] that matches one of these by errors.Is (ErrResult comes
@@ -95,9 +97,10 @@ type abort struct {
 
 func (a *abort) Error() string { return a.kind.Error() + ": " + a.cause }
 
-// The two that tick raises carry no text, so that raising them allocates nothing.
+// Those that tick raises carry no text, so that raising them allocates nothing.
 var (
 	abortFuel   = &abort{kind: ErrFuel}
+	abortStack  = &abort{kind: ErrTrap, cause: fmt.Sprintf("stack overflow: calls nested deeper than %d bytes", rewrite.StackBytes)}
 	abortCancel = &abort{kind: ErrCancelled}
 )
 

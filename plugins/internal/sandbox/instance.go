@@ -19,6 +19,7 @@ type Instance struct {
 	guest  api.Module
 	memory *linear // nil for a guest without memory
 	fuel   api.MutableGlobal
+	depth  api.Global
 	states []state
 	ctx    callContext
 
@@ -90,6 +91,7 @@ func (m *Module) instantiate() (in *Instance, err error) {
 		return nil, fmt.Errorf("%s: instantiate: %w", m.name, err)
 	}
 	in.fuel = in.guest.ExportedGlobal(rewrite.FuelGlobal).(api.MutableGlobal)
+	in.depth = in.guest.ExportedGlobal(rewrite.DepthGlobal)
 	in.states = statesOf(in)
 	return in, nil
 }
@@ -156,6 +158,9 @@ func (in *Instance) tick() {
 	case <-in.lease.Cancel:
 		panic(abortCancel)
 	default:
+	}
+	if uint32(in.depth.Get()) > rewrite.StackBytes {
+		panic(abortStack)
 	}
 	rest := in.left + int64(in.fuel.Get())
 	if rest < 0 {

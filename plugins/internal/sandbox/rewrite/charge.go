@@ -36,6 +36,7 @@ const (
 	editBefore                  // insert a call of a helper before the instruction
 	editRefFunc                 // as editCall, for ref.func
 	editBranch                  // branch within a loop (head): if that is doubled, labels above index are one further out
+	editReturn                  // replace [off, end) by a branch to label index, where the body is wrapped
 	editClose                   // end of a loop (head): if that is doubled, another end follows
 )
 
@@ -53,6 +54,7 @@ type plan struct {
 	locals   int
 	joins    int
 	leaf     bool // no loop, call or sized operation
+	calls    bool // holds a call: its depth is counted
 }
 
 func (p *plan) total() (sum int64) {
@@ -98,7 +100,7 @@ func (m *module) scan(body span, leaves []int8, p *plan) error {
 	s := &scanner{m: m, r: &reader{b: m.in, pos: body.start, end: body.end}, p: p, leaves: leaves, heads: make([]int, 1, 16)}
 	m.locals(s.r, p)
 	p.segments = append(p.segments[:0], segment{off: s.r.pos})
-	p.edits, p.joins, p.leaf = p.edits[:0], 0, true
+	p.edits, p.joins, p.leaf, p.calls = p.edits[:0], 0, true, false
 	for s.r.ok() && len(s.heads) > 0 {
 		s.instruction()
 		if leaves == nil && (!p.leaf || p.total() > leafCost) {
@@ -146,6 +148,9 @@ func (s *scanner) instruction() {
 			p.edits = append(p.edits, edit{kind: editBranch, off: off, end: r.pos, head: head, index: uint32(beyond)})
 		}
 		return
+	case opReturn:
+		p.edits = append(p.edits, edit{kind: editReturn, off: off, end: r.pos, head: s.head(), index: uint32(len(s.heads) - 1)})
+		return
 	case opCall, opRefFunc:
 		s.function(op, off)
 		return
@@ -158,6 +163,7 @@ func (s *scanner) instruction() {
 		s.sized(sub, in, off)
 	case opCallIndirect:
 		s.calls()
+		p.calls = true
 		p.segments[s.cur].cost += indirectCallCost
 	case opMemoryGrow:
 		s.calls()
@@ -206,6 +212,7 @@ func (s *scanner) function(op byte, off int) {
 	if op == opCall {
 		kind = editCall
 		s.calls()
+		s.p.calls = true
 		if int(f) < len(s.leaves) {
 			s.p.segments[s.cur].cost += int64(s.leaves[f])
 		}

@@ -100,6 +100,7 @@ func (w *world) call(m api.Module, export string, args ...uint64) outcome {
 	if f == nil {
 		return outcome{trap: "no export " + export}
 	}
+	before := w.depth(m)
 	values, err := f.Call(context.Background(), args...)
 	if err != nil {
 		if inner := errors.Unwrap(err); inner != nil {
@@ -107,7 +108,18 @@ func (w *world) call(m api.Module, export string, args ...uint64) outcome {
 		}
 		return outcome{trap: err.Error()}
 	}
+	if after := w.depth(m); after != before {
+		return outcome{trap: fmt.Sprintf("%d bytes of stack, %d before the call", after, before)}
+	}
 	return outcome{values: values, types: f.Definition().ResultTypes()}
+}
+
+// depth is what a module thinks is on the stack. After a trap that is what was there then.
+func (w *world) depth(m api.Module) uint64 {
+	if !w.rewritten {
+		return 0
+	}
+	return m.ExportedGlobal(rewrite.DepthGlobal).Get()
 }
 
 // same compares what both worlds gave. The bits of a NaN are not specified, and references are addresses.

@@ -17,6 +17,7 @@ type encoder struct {
 func (m *module) encode() ([]byte, error) {
 	e := &encoder{m: m, leaves: make([]int8, len(m.funcTypes))}
 	e.code.fuel = uint64(len(m.globals))
+	e.code.depth = e.code.fuel + 1
 	e.code.tick = uint64(m.impFuncs)
 	tick := e.typeIndex(Signature{})
 	if err := e.findLeaves(); err != nil {
@@ -40,8 +41,8 @@ func (m *module) encode() ([]byte, error) {
 	out = appendVector(out, secFunction, vector{m.funcBody.n + len(e.added), fns})
 	out = appendVector(out, secTable, m.tabBody)
 	out = appendVector(out, secMemory, m.memBody)
-	globals := append(slices.Clip(m.globBody.body), byte(I64), 1, opI64Const, 0, opEnd)
-	out = appendVector(out, secGlobal, vector{m.globBody.n + 1, globals})
+	globals := append(slices.Clip(m.globBody.body), byte(I64), 1, opI64Const, 0, opEnd, byte(I32), 1, opI32Const, 0, opEnd)
+	out = appendVector(out, secGlobal, vector{m.globBody.n + 2, globals})
 	out = appendVector(out, secExport, exports)
 	out = appendVector(out, secElement, m.elemBody)
 	if m.dataCount >= 0 {
@@ -100,7 +101,7 @@ func (e *encoder) findLeaves() error {
 			return err
 		}
 		if p.leaf {
-			e.leaves[e.m.impFuncs+i] = int8(p.total())
+			e.leaves[e.m.impFuncs+i] = int8(p.total() + entryCost)
 		}
 	}
 	return nil
@@ -109,14 +110,15 @@ func (e *encoder) findLeaves() error {
 // functions writes the bodies of the input, each behind its size, to e.code.
 func (e *encoder) functions() error {
 	var p plan
-	out := asm{fuel: e.code.fuel, tick: e.code.tick}
+	out := asm{fuel: e.code.fuel, depth: e.code.depth, tick: e.code.tick}
 	for i, body := range e.m.bodies {
 		if err := e.m.scan(body, e.leaves, &p); err != nil {
 			return err
 		}
+		p.segments[0].cost += entryCost
 		p.fold()
 		out.b = out.b[:0]
-		e.body(&out, body, &p, e.leaves[e.m.impFuncs+i] > 0)
+		e.body(&out, body, &p, e.m.impFuncs+i)
 		e.code.b = appendUnsigned(e.code.b, uint64(len(out.b)))
 		e.code.b = append(e.code.b, out.b...)
 		if len(e.code.b) > e.m.limits.OutputBytes {
@@ -126,22 +128,28 @@ func (e *encoder) functions() error {
 	return nil
 }
 
-// body writes one function: the input's bytes with edits and charges merged in by offset.
-func (e *encoder) body(out *asm, body span, p *plan, leaf bool) {
+// body writes function f: the input's bytes with edits and charges merged in by offset.
+func (e *encoder) body(out *asm, body span, p *plan, f int) {
+	sig := e.m.types[e.m.funcTypes[f]]
+	frame := frameBytes(len(sig.Params)+p.locals, body.end-body.start)
 	at := body.start
 	upTo := func(off int) {
 		out.b = append(out.b, e.m.in[at:off]...)
 		at = off
 	}
 	segs, edits := p.segments, p.edits
-	if leaf {
+	if e.leaves[f] > 0 { // its callers pay
 		segs = nil
 	}
 	for s := 0; s < len(segs) || len(edits) > 0; {
 		if s < len(segs) && (len(edits) == 0 || segs[s].off < edits[0].off || segs[s].off == edits[0].off && edits[0].kind != editClose) {
 			if seg := &segs[s]; seg.head == s || !seg.folded {
 				upTo(seg.off)
-				e.charge(out, seg, seg.head == s)
+				if s == 0 && p.calls {
+					out.enter(seg.cost, frame, e.blockType(sig.Results))
+				} else {
+					e.charge(out, seg, seg.head == s)
+				}
 			}
 			s++
 			continue
@@ -161,6 +169,14 @@ func (e *encoder) body(out *asm, body span, p *plan, leaf bool) {
 				continue
 			}
 			e.branch(out, x)
+		case editReturn:
+			if !p.calls {
+				continue
+			}
+			if p.segments[x.head].simple { // doubled: one label more
+				x.index++
+			}
+			out.at(opBr, uint64(x.index))
 		case editClose:
 			if p.segments[x.head].simple {
 				out.op(opEnd)
@@ -169,6 +185,20 @@ func (e *encoder) body(out *asm, body span, p *plan, leaf bool) {
 		at = x.end
 	}
 	upTo(body.end)
+	if p.calls {
+		out.leave(frame)
+	}
+}
+
+// blockType gives the type of a block that takes nothing and leaves results.
+func (e *encoder) blockType(results []ValueType) []byte {
+	switch len(results) {
+	case 0:
+		return []byte{blockVoid}
+	case 1:
+		return []byte{byte(results[0])}
+	}
+	return appendSigned(nil, int64(e.typeIndex(Signature{Results: results})))
 }
 
 // charge writes the charge of a segment. A simple loop is doubled:
@@ -255,6 +285,7 @@ func (e *encoder) exports() vector {
 		v.body = appendUnsigned(v.body, uint64(index))
 	}
 	put(FuelGlobal, KindGlobal, uint32(e.code.fuel))
+	put(DepthGlobal, KindGlobal, uint32(e.code.depth))
 	if e.m.start >= 0 {
 		// Through a wrapper: to export the function itself would declare it for ref.func.
 		a := asm{}

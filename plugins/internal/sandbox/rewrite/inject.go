@@ -21,6 +21,7 @@ const (
 	opI64GtU     = 0x56
 	opI32Add     = 0x6a
 	opI32Sub     = 0x6b
+	opI32Or      = 0x72
 	opI64Add     = 0x7c
 	opI64Sub     = 0x7d
 	opI64Shl     = 0x86
@@ -31,9 +32,10 @@ const (
 
 // asm writes instructions of the output.
 type asm struct {
-	b    []byte
-	fuel uint64 // index of the fuel global
-	tick uint64 // index of the tick import
+	b     []byte
+	fuel  uint64 // index of the fuel global
+	depth uint64 // index of the depth global
+	tick  uint64 // index of the tick import
 }
 
 func (a *asm) op(ops ...byte)          { a.b = append(a.b, ops...) }
@@ -68,6 +70,36 @@ func (a *asm) check() {
 	a.below(0)
 	a.block(opIf)
 	a.at(opCall, a.tick)
+	a.op(opEnd)
+}
+
+// deepen adds to the depth.
+func (a *asm) deepen(by int) {
+	a.at(opGlobalGet, a.depth)
+	a.i32(int32(by))
+	a.op(opI32Add)
+	a.at(opGlobalSet, a.depth)
+}
+
+// enter begins a body that calls: it charges cost, counts the frame, calls tick when the slice is used up or the stack
+// is too deep, and opens a block of the function's results (its type in the binary form), which takes the place of the
+// function's own label. leave ends it.
+func (a *asm) enter(cost int64, frame int, results []byte) {
+	a.deduct(cost)
+	a.deepen(frame)
+	a.below(0)
+	a.at(opGlobalGet, a.depth)
+	a.i32(StackBytes)
+	a.op(opI32GtU, opI32Or)
+	a.block(opIf)
+	a.at(opCall, a.tick)
+	a.op(opEnd, opBlock)
+	a.b = append(a.b, results...)
+}
+
+// leave follows the end of the block that enter opened.
+func (a *asm) leave(frame int) {
+	a.deepen(-frame)
 	a.op(opEnd)
 }
 

@@ -8,6 +8,9 @@
 //     and, in large bodies, at the joins between them (see charge.go for the rule and why it is an upper bound);
 //   - the import "tgi" "tick", called when the slice is used up; the host refills the global or ends the call;
 //   - charges by size for bulk memory and table operations and for memory.grow; large fills and copies run in pieces;
+//   - depth: an i32 global that holds a bound of the bytes on the engine's stack, raised and lowered around every body
+//     that calls; tick is called where it passes StackBytes, so that the host can end the call before the stack, which
+//     the engine grows by copying, takes hundreds of megabytes;
 //   - exports of every mutable global (and accessors for those of type v128, which the engine's API can't set whole);
 //   - an export of the start function, whose start section is removed: the host calls it, under fuel like any call.
 //
@@ -24,7 +27,7 @@ import (
 )
 
 // Version is part of the key of cached compilations: raise it when the same input would give another output.
-const Version = 1
+const Version = 2
 
 // Reserved names in the output.
 const (
@@ -32,6 +35,7 @@ const (
 	TickModule     = "tgi"          // module of the added import
 	TickName       = "tick"         // name of the added import, of type () -> ()
 	FuelGlobal     = "tgi.fuel"     // export: mutable i64, what is left of the slice; negative when tick is called
+	DepthGlobal    = "tgi.depth"    // export: mutable i32, at most the bytes on the stack; above StackBytes when tick is called
 	StartFunc      = "tgi.start"    // export: the input's start function, if it had one
 	globalPrefix   = "tgi.global."  // export: mutable global, followed by its index
 	getV128Prefix  = "tgi.getv128." // export: () -> (i64 low, i64 high), followed by the global's index
@@ -41,13 +45,22 @@ const (
 // What instructions cost. A plain instruction costs 1, which is about a fifth of a nanosecond of compiled code; the
 // others are set so that a unit takes about as long.
 const (
-	leafCost         = 24       // a function without calls, loops and sized operations up to this cost is charged by its callers
-	indirectCallCost = leafCost // a call_indirect may reach such a leaf
-	memoryShift      = 2        // memory.fill, copy and init: one unit for 4 bytes
-	tableShift       = 0        // table.fill, copy, init and grow: one unit for an element
-	growShift        = 13       // memory.grow: 8192 units for a page of 64 KiB, for the page faults to come
-	pieceBytes       = 1 << 18  // memory.fill and memory.copy run in pieces of this many bytes, a tick between them
+	entryCost        = 12                   // of a function, beside its instructions
+	leafCost         = 24                   // a function without calls, loops and sized operations up to this cost is charged by its callers
+	indirectCallCost = leafCost + entryCost // a call_indirect may reach such a leaf
+	memoryShift      = 2                    // memory.fill, copy and init: one unit for 4 bytes
+	tableShift       = 0                    // table.fill, copy, init and grow: one unit for an element
+	growShift        = 13                   // memory.grow: 8192 units for a page of 64 KiB, for the page faults to come
+	pieceBytes       = 1 << 18              // memory.fill and memory.copy run in pieces of this many bytes, a tick between them
 )
+
+// StackBytes bounds the frames of nested calls, by the estimate of frameBytes. Deep recursion of honest guests (a parser
+// of nested values) stays far below it, and growing the stack so far takes about a millisecond.
+const StackBytes = 4 << 20
+
+// frameBytes estimates the stack of one call of a function: the engine's own part, a slot for each parameter and local,
+// and what the operands of a body of so many bytes may need at once.
+func frameBytes(slots, body int) int { return 96 + 8*slots + body/4 }
 
 // ValueType is a type of WebAssembly in its binary encoding.
 type ValueType byte

@@ -240,3 +240,27 @@ func TestIndirectLeaf(t *testing.T) {
 		t.Errorf("used %d: less than the instructions that ran", used)
 	}
 }
+
+// TestDepth: recursion is reported where the frames pass StackBytes, and not before. That every way out of a body gives
+// its frame back is part of what world.call compares.
+func TestDepth(t *testing.T) {
+	// f(n): n nested calls
+	bin := rich(0x20, 0, 0x45, 0x04, 0x7f, 0x41, 0, 0x05, 0x20, 0, 0x41, 1, 0x6b, 0x41, 0, 0x41, 0, 0x10, 0, 0x0b)
+	w := newWorld(t, true)
+	w.slice = 1 << 40
+	m, err := w.load("", bin)
+	if err != nil {
+		t.Fatal(err)
+	}
+	m.ExportedGlobal(rewrite.FuelGlobal).(api.MutableGlobal).Set(1 << 40)
+	const frame = 96 + 8*3 + 22/4
+	for _, c := range []struct{ calls, ticks int }{{1, 0}, {rewrite.StackBytes/frame - 1, 0}, {rewrite.StackBytes / frame, 1}, {rewrite.StackBytes/frame + 4, 5}} {
+		w.ticks = 0
+		if out := w.call(m, "f", uint64(c.calls), 0, 0); out.trap != "" {
+			t.Fatal(out.trap)
+		}
+		if w.ticks != c.ticks {
+			t.Errorf("%d nested calls: %d ticks, want %d", c.calls+1, w.ticks, c.ticks)
+		}
+	}
+}
