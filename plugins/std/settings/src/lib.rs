@@ -77,11 +77,14 @@ impl<S: Settings> Defaults<S> {
 /// A number as text, for messages: rounded to 6 decimals. The formatting of
 /// core is exact and takes 25 KB of a module.
 pub fn decimal(v: f64) -> String {
-    if !(-1e12..=1e12).contains(&v) {
-        return String::from(if v > 0.0 { "a number above 1e12" } else { "a number below -1e12" });
+    if !(-1e19..=1e19).contains(&v) {
+        return String::from(if v > 0.0 { "a number above 1e19" } else { "a number below -1e19" });
     }
-    let sign = if v < 0.0 { "-" } else { "" };
-    let millionths = ((if v < 0.0 { -v } else { v }) * 1e6 + 0.5) as u64;
+    let (sign, v) = if v < 0.0 { ("-", -v) } else { ("", v) };
+    if v >= 1e12 {
+        return format!("{}{}", sign, v as u64);
+    }
+    let millionths = (v * 1e6 + 0.5) as u64;
     let text = format!("{}{}.{:06}", sign, millionths / 1_000_000, millionths % 1_000_000);
     String::from(text.trim_end_matches('0').trim_end_matches('.'))
 }
@@ -177,7 +180,8 @@ mod tests {
             (0.9999999, "1"),
             (4294967296.0, "4294967296"),
             (1e12, "1000000000000"),
-            (-1e16, "a number below -1e12"),
+            (9007199254740991.0, "9007199254740991"),
+            (-1e20, "a number below -1e19"),
         ] {
             assert_eq!(decimal(v), want);
         }
@@ -188,7 +192,7 @@ mod tests {
         let d = Defaults::new(INITIAL);
         for (params, want) in [
             (r#"{"share":0.75}"#, "share: 0.75 is not from 0 to 0.5"),
-            (r#"{"share":1e400}"#, "share: a number above 1e12 is not from 0 to 0.5"),
+            (r#"{"share":1e400}"#, "share: a number above 1e19 is not from 0 to 0.5"),
             (r#"{"share":"0"}"#, "share: want a number from 0 to 0.5"),
             (r#"{"n":0}"#, "n: 0 is not a whole number from 1 to 8"),
             (r#"{"n":2.5}"#, "n: 2.5 is not a whole number from 1 to 8"),
