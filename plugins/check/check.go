@@ -11,6 +11,7 @@ import (
 	"crypto/sha256"
 	"encoding/hex"
 	"errors"
+	"fmt"
 	"slices"
 
 	kit "tgi/conformance/guest"
@@ -55,7 +56,7 @@ func Rules() []kit.Rule { return append(slices.Clone(kit.Rules), ruleModule, rul
 
 var (
 	ruleModule = kit.Rule{ID: "module", Text: "the module is WebAssembly core 2.0 (with SIMD) and keeps to the limits", Source: "sdk/abi, Form"}
-	ruleLoad   = kit.Rule{ID: "load", Text: "the server loads it, within the limits", Source: "sdk/abi, Life"}
+	ruleLoad   = kit.Rule{ID: "load", Text: fmt.Sprintf("the server loads it within the limits, with a vocabulary of %d tokens", DefaultVocabulary), Source: "sdk/abi, Life"}
 	ruleState  = kit.Rule{ID: "state", Text: "all state is in memory and numeric globals, so that it can be snapshotted and cloned", Source: "sdk/abi, Life"}
 )
 

@@ -77,7 +77,7 @@ func TestDefaultLimits(t *testing.T) {
 	if err != nil {
 		t.Fatal(err)
 	}
-	g, err := guest.Load(t.Context(), e, guest.Config{Name: "noop", Wasm: noop().encode(), Vocabulary: world{kit.NewWorld()}})
+	g, err := guest.Load(t.Context(), e, guest.Config{Name: "noop", Wasm: noop().encode(), Vocabulary: newSynthetic(MinVocabulary)})
 	if err != nil {
 		t.Fatal(err)
 	}
@@ -275,6 +275,22 @@ func TestLimitOfLoading(t *testing.T) {
 		if !r.Sound() && !strings.Contains(r.Violations[0].Found, "tgi_init: out of fuel") {
 			t.Errorf("fuel %d: %+v", c.fuel, r.Violations)
 		}
+	}
+}
+
+// TestFullVocabulary: what is fine with the kit's 259 tokens is held to the limits with as many as models have.
+func TestFullVocabulary(t *testing.T) {
+	walks := with(func(a *assembly) {
+		a.imports = []imported{{abi.ImportModule, abi.Func{Name: "vocab_size", Results: i32}}}
+		// for n := vocab_size(); n > 0; n-- {}
+		a.export("tgi_init").code = []byte{0x10, 0, 0x21, 0, 0x03, 0x40, 0x20, 0, 0x41, 0x7f, 0x6a, 0x22, 0, 0x0d, 0, 0x0b, 0x42, 0}
+	})
+	r, err := Run(t.Context(), "plugin", walks, Options{CacheDir: cacheDir(), Limits: Limits{FuelLoad: 100_000}})
+	if err != nil || len(r.Violations) != 1 || r.Violations[0].Rule != "load" || !strings.Contains(r.Violations[0].Found, "tgi_init: out of fuel") {
+		t.Errorf("%+v, %v", r, err)
+	}
+	if r, err = Run(t.Context(), "plugin", walks, Options{CacheDir: cacheDir()}); err != nil || !r.Sound() {
+		t.Errorf("with the default: %+v, %v", r, err)
 	}
 }
 

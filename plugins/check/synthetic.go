@@ -3,6 +3,7 @@ package check
 import (
 	"math"
 	"math/rand/v2"
+	"sync"
 	"unicode/utf8"
 
 	"tgi/sdk/abi"
@@ -20,6 +21,9 @@ type synthetic struct {
 	longest int
 	random  *rand.Rand
 }
+
+// fullVocabulary is one of DefaultVocabulary tokens, made once.
+var fullVocabulary = sync.OnceValue(func() *synthetic { return newSynthetic(DefaultVocabulary) })
 
 func newSynthetic(size int) *synthetic {
 	v := &synthetic{ids: make(map[string]uint32, size), random: rand.New(rand.NewPCG(1, 2))}
