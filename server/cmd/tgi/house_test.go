@@ -32,7 +32,7 @@ func testConfig() config.Config {
 	return c
 }
 
-func openHouse(t *testing.T, c config.Config) *house {
+func openHouse(t testing.TB, c config.Config) *house {
 	t.Helper()
 	h, err := newHouse(t.Context(), c, slog.New(slog.NewTextHandler(io.Discard, nil)))
 	if err != nil {
