@@ -4,6 +4,7 @@ import (
 	"fmt"
 	"net/http"
 	"os"
+	"path/filepath"
 	"regexp"
 	"testing"
 
@@ -48,17 +49,24 @@ func TestServed(t *testing.T) {
 // TestSkipped: with half of the fuel that its steps take the plugin fails after
 // some of them, and the answer goes on without it.
 func TestSkipped(t *testing.T) {
-	folder := served.Folder(t, map[string]string{"tgi.toml": "tgi.toml", "no-long-numbers.wasm": "no-long-numbers.wasm"})
-	f, err := os.OpenFile(folder+"/tgi.toml", os.O_APPEND|os.O_WRONLY, 0)
+	files := map[string]string{"tgi.toml": "tgi.toml", "no-long-numbers.wasm": "no-long-numbers.wasm"}
+	enough := served.Start(t, served.Folder(t, files))
+	question := fmt.Sprintf(`{"details":true,"seed":1,%s}`, digits)
+	if r := enough.Ask(t, pin, question); r.Status != http.StatusOK || len(r.Details.Plugins) > 0 {
+		t.Fatalf("with enough fuel: %+v", r)
+	}
+	half := enough.Metric(t, "tgi_plugin_fuel_total") / enough.Metric(t, "tgi_plugin_calls_total") / 2
+
+	folder := served.Folder(t, files)
+	f, err := os.OpenFile(filepath.Join(folder, "tgi.toml"), os.O_APPEND|os.O_WRONLY, 0)
 	if err != nil {
 		t.Fatal(err)
 	}
-	fmt.Fprint(f, "\n[plugin.limits]\nfuel_per_step = 2500\n")
+	fmt.Fprintf(f, "\n[plugin.limits]\nfuel_per_step = %.0f\n", half)
 	if err := f.Close(); err != nil {
 		t.Fatal(err)
 	}
-	s := served.Start(t, folder)
-	r := s.Ask(t, pin, `{"details":true,"seed":1,`+digits+`}`)
+	r := served.Start(t, folder).Ask(t, pin, question)
 	if r.Status != http.StatusOK || !tooLong.MatchString(r.Text) {
 		t.Errorf("numbers stay short without the rule, so the other test says nothing: %+v", r)
 	}

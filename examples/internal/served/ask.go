@@ -1,12 +1,14 @@
 package served
 
 import (
+	"bufio"
 	"encoding/json"
 	"flag"
 	"io"
 	"net/http"
 	"os"
 	"regexp"
+	"strconv"
 	"strings"
 	"testing"
 )
@@ -59,6 +61,25 @@ func (s *Server) Ask(t testing.TB, question, parameters string) Reply {
 	}
 	r.Status = status
 	return r
+}
+
+// Metric returns the value of a metric of which there is one line.
+func (s *Server) Metric(t testing.TB, name string) float64 {
+	t.Helper()
+	res, err := client.Get(s.URL + "/metrics")
+	if err != nil {
+		t.Fatal(err)
+	}
+	defer res.Body.Close()
+	for lines := bufio.NewScanner(res.Body); lines.Scan(); {
+		if rest, ok := strings.CutPrefix(lines.Text(), name+"{"); ok {
+			if v, err := strconv.ParseFloat(rest[strings.LastIndexByte(rest, ' ')+1:], 64); err == nil {
+				return v
+			}
+		}
+	}
+	t.Fatalf("/metrics has no %s", name)
+	return 0
 }
 
 // update has Documented write what the server replies instead of comparing it.
