@@ -157,6 +157,24 @@ func TestStop(t *testing.T) {
 	}
 }
 
+// TestMemoryThatGrew: an answer may lie in memory that the call added, and such an instance is not used again.
+func TestMemoryThatGrew(t *testing.T) {
+	p, s := processor(t, guesttest.Fake{Code: map[string]guesttest.Code{guest.Process: guesttest.Join(guesttest.Grow(1),
+		fields(0, abi.StepMode, abi.ModeDeny, abi.StepOut, 0x100000, abi.StepOutCount, 2))}})
+	for i := range 5 {
+		row := rowAt(5, 259)
+		want := slices.Clone(row)
+		want[0] = negInf
+		if _, err := p.Process(prompt, make([]uint32, i), row); err != nil || !slices.Equal(row, want) {
+			t.Fatalf("step %d: %v, or the row is wrong", i, err)
+		}
+	}
+	s.Close()
+	if stats := s.Guest().Stats().Instances; stats.Discarded != 1 || stats.Reset != 0 {
+		t.Errorf("%+v", stats)
+	}
+}
+
 // TestTokensInOneGo: what a guest is told does not depend on how often the sequence was shown to it.
 func TestTokensInOneGo(t *testing.T) {
 	f := guesttest.Fake{Description: guesttest.Ahead}

@@ -130,8 +130,5 @@ func Spin() Code { return Code{0x03, 0x40, 0x0c, 0, 0x0b, 0x00} }
 // Call calls an import of a [Fake], by its index there.
 func Call(i uint32) Code { return append(Code{0x10}, leb(uint64(i))...) }
 
-// Drop forgets the top of the stack.
-func Drop() Code { return Code{0x1a} }
-
 // When runs code unless the top of the stack is 0.
 func When(code Code) Code { return Join(Code{0x04, 0x40}, code, Code{0x0b}) }

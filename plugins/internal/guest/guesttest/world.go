@@ -4,7 +4,6 @@ import (
 	"os"
 	"path/filepath"
 	"runtime"
-	"strings"
 	"testing"
 
 	"tgi/conformance/guest"
@@ -70,6 +69,3 @@ func SDK(t testing.TB, name string) map[string][]byte {
 	}
 	return out
 }
-
-// Name gives a test's name without slashes, for plugins.
-func Name(t testing.TB) string { return strings.ReplaceAll(t.Name(), "/", " ") }
