@@ -202,7 +202,7 @@ func tableWriter() []byte {
 	a := noop()
 	a.export("tgi_logits_process").code = []byte{0x41, 0, 0xd0, 0x70, 0x26, 0, 0x41, 0}
 	b := a.encode()
-	i := strings.Index(string(b), string([]byte{5, 4, 1, 0, 0x80, 2})) // the section of memory follows that of tables
+	i := strings.Index(string(b), string([]byte{5, 3, 1, 0, noopPages})) // the section of memory follows that of tables
 	return join(b[:i], section(4, []byte{0x70, 0, 1}), b[i:])
 }
 
@@ -226,9 +226,9 @@ func TestCases(t *testing.T) {
 }
 
 func TestLimits(t *testing.T) {
-	r, err := Run(t.Context(), "plugin", noop().encode(), Options{Limits: Limits{Memory: 1 << 20}})
+	r, err := Run(t.Context(), "plugin", noop().encode(), Options{Limits: Limits{Memory: 1 << 19}})
 	if err != nil || len(r.Violations) != 1 || r.Violations[0].Rule != "module" {
-		t.Errorf("a memory of 16 MiB where 1 MiB is allowed: %+v, %v", r, err)
+		t.Errorf("a memory of 1 MiB where half is allowed: %+v, %v", r, err)
 	}
 	// What steps leave unused is saved for one that needs more.
 	hungry := func(loops byte) []byte {

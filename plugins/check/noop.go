@@ -32,7 +32,7 @@ const (
 	noopStep  = 0x100
 	noopText  = 0x200
 	noopHeap  = 0x1000
-	noopPages = 256
+	noopPages = 16
 )
 
 const noopDescription = `{"name":"noop","version":"1.0.0","kinds":["logits"]}`
