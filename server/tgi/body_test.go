@@ -149,21 +149,29 @@ func FuzzGenerateBody(f *testing.F) {
 	})
 	f.Fuzz(func(t *testing.T, text string) {
 		for _, path := range []string{"/generate", "/generate_stream", "/", "/tokenize"} {
-			r := httptest.NewRequest(http.MethodPost, path, strings.NewReader(text))
-			r.Header.Set("Content-Type", "application/json")
-			rec := httptest.NewRecorder()
-			s.ServeHTTP(rec, r)
-			if rec.Code != 200 && (rec.Code < 400 || rec.Code >= 500) {
-				t.Fatalf("%s %q: %d %s", path, text, rec.Code, rec.Body)
-			}
-			if !utf8.Valid(rec.Body.Bytes()) {
-				t.Fatalf("%s %q: the reply is no UTF-8: %q", path, text, rec.Body)
-			}
-			for _, line := range strings.Split(rec.Body.String(), "\n\n") {
-				if line = strings.TrimPrefix(line, "data: "); line != "" && !json.Valid([]byte(line)) {
-					t.Fatalf("%s %q: the reply is no JSON: %s", path, text, line)
-				}
+			for _, d := range dialect.All {
+				fuzzed(t, s, d, path, text)
 			}
 		}
 	})
+}
+
+// fuzzed sends a body and holds the reply against what any reply is.
+func fuzzed(t *testing.T, s http.Handler, d *dialect.Dialect, path, text string) {
+	r := httptest.NewRequest(http.MethodPost, path, strings.NewReader(text))
+	r.Header.Set("Content-Type", "application/json")
+	r.Header.Set(dialect.Header, d.Name())
+	rec := httptest.NewRecorder()
+	s.ServeHTTP(rec, r)
+	if rec.Code != 200 && (rec.Code < 400 || rec.Code >= 500) {
+		t.Fatalf("%s %q: %d %s", path, text, rec.Code, rec.Body)
+	}
+	if !utf8.Valid(rec.Body.Bytes()) {
+		t.Fatalf("%s %q: the reply is no UTF-8: %q", path, text, rec.Body)
+	}
+	for _, line := range strings.Split(rec.Body.String(), "\n\n") {
+		if line = strings.TrimPrefix(line, d.EventPrefix); line != "" && !json.Valid([]byte(line)) {
+			t.Fatalf("%s %q: the reply is no JSON: %s", path, text, line)
+		}
+	}
 }
