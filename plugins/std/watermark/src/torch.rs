@@ -145,12 +145,11 @@ const ARRIVED: u32 = u32::MAX;
 impl Walk {
     /// Step i of the shuffles: place i is swapped with place i + draw % left.
     fn swap(&mut self, draws: Lanes, i: u32, left: u32) -> Lanes {
-        let draws = draws.array();
-        for l in 0..4 {
+        for (l, draw) in draws.array().iter().enumerate() {
             if self.green[l] {
                 continue;
             }
-            let to = draws[l] % left;
+            let to = draw % left;
             if self.at[l] - i == to {
                 self.green[l] = true;
                 self.at[l] = ARRIVED;

@@ -48,14 +48,14 @@ fn as_by_brute_force() {
     let alphabet = ['a', 'b', 'A', ' ', '-', 'é', '_'];
     let mut r = Random(7);
     let (mut checked, mut hits) = (0, 0);
-    for round in 0..600 {
+    for round in 0..400 {
         let letters = &alphabet[..2 + r.below(alphabet.len() - 1)];
-        let mut vocabulary: Vec<String> = (0..4 + r.below(30)).map(|_| r.text(letters, 5)).collect();
+        let mut vocabulary: Vec<String> = (0..4 + r.below(30)).map(|_| r.text(letters, if round % 3 == 0 { 9 } else { 5 })).collect();
         vocabulary.push("<a>".into());
         vocabulary.push("</s>".into());
         testing::vocabulary(&vocabulary.iter().map(|w| w.as_str()).collect::<Vec<_>>());
         let index = Index::new(false, true);
-        let words: Vec<String> = (0..1 + r.below(5)).map(|_| r.text(letters, 1 + round % 7)).collect();
+        let words: Vec<String> = (0..1 + r.below(5)).map(|_| r.text(letters, 1 + round % 8)).collect();
         let o = Options { ignore_case: round % 2 == 1, whole_word: round / 2 % 2 == 1 };
         let m = Matcher::new(&index, &words, o);
         let (mut text, mut s) = (Vec::new(), m.start());
