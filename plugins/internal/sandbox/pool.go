@@ -43,6 +43,7 @@ type Pool struct {
 	mu      sync.Mutex
 	idle    []*Instance
 	live    int // idle, out, or being made
+	ahead   int // of them, being made by the filler
 	out     int
 	stats   Stats
 	closed  bool
@@ -127,11 +128,13 @@ func (p *Pool) fill() {
 		}
 		for p.claim() {
 			in, err := p.create()
+			p.mu.Lock()
+			p.ahead--
 			if err != nil {
+				p.mu.Unlock()
 				break // the next Take meets the same error and reports it
 			}
-			p.mu.Lock()
-			if p.closed {
+			if p.closed || p.live > p.c.Max { // a Take did not wait for this one
 				p.mu.Unlock()
 				p.discard(in)
 				break
@@ -150,6 +153,7 @@ func (p *Pool) claim() bool {
 		return false
 	}
 	p.live++
+	p.ahead++
 	return true
 }
 
@@ -174,7 +178,7 @@ func (p *Pool) Take(l Lease) (*Instance, error) {
 		in = p.idle[n-1]
 		p.idle[n-1] = nil
 		p.idle = p.idle[:n-1]
-	} else if p.live >= p.c.Max {
+	} else if p.live-p.ahead >= p.c.Max { // what is being made ahead must not keep a sequence out
 		p.mu.Unlock()
 		return nil, fmt.Errorf("%s: %w: %d", p.module.name, ErrBusy, p.c.Max)
 	} else {
