@@ -58,8 +58,8 @@ func TestSwapUnderLoad(t *testing.T) {
 	t.Logf("%d requests, by version: %v", asked, count)
 }
 
-// ask sends requests until done is closed, and the version that each has seen,
-// "" for one that failed.
+// ask makes requests until done is closed and sends the version that each has
+// seen, "" for one that failed.
 func ask(t *testing.T, s *served.Server, answers chan<- string, done <-chan struct{}) {
 	for {
 		r := s.Ask(t, "Tell me a story.", `{"max_new_tokens":50,"plugins":[{"name":"marker"}]}`)
