@@ -131,6 +131,7 @@ func TestBindKind(t *testing.T) {
 
 func TestBindBusy(t *testing.T) {
 	s := open(t, Options{Specs: []Spec{spec(t, "a", bias(1).Wasm())}, MaxInstances: 3})
+	settle(t, s, 3) // an instance that is being made is not there yet, but counts
 	first := bind(t, s, 2, Call{Name: "a"})
 	second, err := s.Bind(t.Context(), []Call{{Name: "a"}})
 	if err != nil {

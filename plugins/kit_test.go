@@ -6,6 +6,7 @@ import (
 	"math"
 	"os"
 	"path/filepath"
+	"runtime"
 	"strings"
 	"sync"
 	"testing"
@@ -192,3 +193,18 @@ func logger(l *logLines) *slog.Logger { return slog.New(slog.NewTextHandler(l, n
 
 // ctx is that of requests which nothing cancels.
 var ctx = context.Background()
+
+// settle waits until every pool has made as many instances as it should: n, those that are out among them.
+func settle(t *testing.T, s *Set, n int) {
+	t.Helper()
+	for {
+		full := true
+		for _, st := range s.List() {
+			full = full && st.Stats.InstancesOut+st.Stats.InstancesWaiting >= n
+		}
+		if full {
+			return
+		}
+		runtime.Gosched()
+	}
+}

@@ -45,12 +45,12 @@ func TestFaultsLeakNothing(t *testing.T) {
 		return faults
 	}
 	run(25)
-	settle(t, s)
+	settle(t, s, 4)
 	before := holding(t)
 	if n := run(2500); n != 10_000 {
 		t.Fatalf("%d faults", n)
 	}
-	settle(t, s)
+	settle(t, s, 4)
 	after := holding(t)
 	t.Logf("before %+v, after %+v", before, after)
 	// Arenas of the collector come and go; an instance has several maps, a version dozens.
@@ -61,21 +61,6 @@ func TestFaultsLeakNothing(t *testing.T) {
 		if st.Stats.InstancesOut != 0 || st.Stats.Discarded != 5050 || st.Stats.Faults["trap"]+st.Stats.Faults["access"]+st.Stats.Faults["result"] != 5050 {
 			t.Errorf("%s: %+v", st.Name, st.Stats)
 		}
-	}
-}
-
-// settle waits until the pools are full again.
-func settle(t *testing.T, s *Set) {
-	t.Helper()
-	for {
-		full := true
-		for _, st := range s.List() {
-			full = full && st.Stats.InstancesWaiting >= 4
-		}
-		if full {
-			return
-		}
-		runtime.Gosched()
 	}
 }
 

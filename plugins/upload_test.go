@@ -21,9 +21,13 @@ func TestUpload(t *testing.T) {
 			t.Fatalf("%+v, %v", st, err)
 		}
 	}
+	old := s.names["up-a"].current
 	st, err := s.Put(t.Context(), "up-a", bias(3).Wasm(), Upload{OnError: OnErrorSkip, Apply: ApplyAlways, Config: []byte(`{"x":1}`)})
 	if err != nil || st.OnError != OnErrorSkip || st.Apply != ApplyAlways || st.Stats.Loads != 2 {
 		t.Fatalf("%+v, %v", st, err)
+	}
+	if n := old.refs.Load(); n != 0 {
+		t.Errorf("%d references to the version that was replaced", n)
 	}
 	if x, err := once(s, Call{Name: "in-spec"}); err != nil || x[5] != 4 {
 		t.Errorf("logit %v, %v", x[5], err)
