@@ -73,6 +73,8 @@ func explain(err error, f *form) failure {
 	switch {
 	case errors.As(err, &shape):
 		out.param = shape.Path
+	case errors.Is(err, generate.ErrTemplate):
+		out.param = "messages"
 	case errors.As(err, &rule):
 		out.param = rule.Field
 		if n, ok := names[out.param]; ok {
