@@ -13,7 +13,7 @@ FUZZTIME ?= 30s
 # `make` alone lists the targets.
 .DEFAULT_GOAL := help
 
-.PHONY: help run build test check fmt bench fuzz ort clean
+.PHONY: help run build test test-long check fmt bench fuzz ort clean plugins-all
 
 help: ## list the targets
 	@awk -F':.*## ' '/^[a-z-]+:.*## /{printf "  make %-14s %s\n", $$1, $$2}' $(MAKEFILE_LIST)
@@ -30,6 +30,9 @@ ort: ## fetch the ONNX Runtime library (pinned, checked) into the cache folder
 
 test: ort ## run every test
 	TGI_VERIFY=1 $(GO) test -timeout 12m ./...
+
+test-long: ort ## run what takes too long for every run: 10,000 faults
+	TGI_VERIFY=1 TGI_LONG=1 $(GO) test -timeout 30m -count=1 ./server/cmd/tgi ./plugins/...
 
 check: ## formatting, vet, static analysis, module files, tree rules
 	@out=$$(gofmt -l $$(git ls-files '*.go')); if [ -n "$$out" ]; then echo "not formatted (make fmt):"; echo "$$out"; exit 1; fi
@@ -55,5 +58,10 @@ fuzz: ort ## run each fuzz target for FUZZTIME (30s)
 clean: ## remove what the build left in the tree
 	rm -rf bin
 
-# The plugin SDKs' example guests; their toolchains are only needed to rebuild them.
+# Plugins: the guests of the SDKs, the built-in ones, those of the examples. Their
+# toolchains are only needed to rebuild them; .ci/toolchains installs them.
 include sdk/guests.mk
+include plugins/std/std.mk
+include examples/examples.mk
+
+plugins-all: guests-check guests-test plugins plugins-test examples examples-test ## rebuild, compare and natively test every plugin of the tree
