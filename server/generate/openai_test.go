@@ -173,8 +173,8 @@ func (double) Process(_ sample.History, s *sample.Step) error {
 	return nil
 }
 
-// TestHoldback: pieces are written as they arrive, "<x>" for a special token;
-// "|" parts what may be shown after each, "." what is shown at the end.
+// TestHoldback: pieces as they arrive, "<x>" for a special token; want has what
+// may be shown after each, parted by "|".
 func TestHoldback(t *testing.T) {
 	for _, c := range []struct {
 		stops  []string
