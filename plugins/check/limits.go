@@ -7,7 +7,7 @@ type Limits = guest.Limits
 
 // DefaultLimits are those of a plugin that sets none.
 func DefaultLimits() Limits {
-	return Limits{Memory: 64 << 20, FuelPerStep: 2_000_000, FuelPerRequest: 50_000_000, FuelLoad: 2_000_000_000}
+	return Limits{Memory: 64 << 20, FuelPerStep: 2_000_000, FuelPerRequest: 50_000_000, FuelLoad: 10_000_000_000}
 }
 
 const pageBytes = 64 << 10

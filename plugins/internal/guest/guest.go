@@ -35,7 +35,7 @@ type Limits struct {
 	Memory         int64 // bytes an instance may have, in units of 64 KiB; default 64 MiB
 	FuelPerStep    int64 // for process and for sample, on average: default 2,000,000 (0.4 ms); see [Burst]
 	FuelPerRequest int64 // for validate, and for each begin: default 50,000,000 (10 ms)
-	FuelLoad       int64 // for all from instantiation to init: default 2,000,000,000 (0.4 s)
+	FuelLoad       int64 // for all from instantiation to init: default 10,000,000,000 (2 s): a walk over a large vocabulary
 }
 
 // Burst is how many steps' fuel a sequence can save for one call: a guest with a garbage collector needs it now and then.
@@ -55,7 +55,7 @@ func (l Limits) withDefaults() (Limits, error) {
 		{"memory", &l.Memory, 64 << 20, pageBytes, 1 << 32},
 		{"fuel per step", &l.FuelPerStep, 2_000_000, 1, maxFuel},
 		{"fuel per request", &l.FuelPerRequest, 50_000_000, 1, maxFuel},
-		{"fuel at load", &l.FuelLoad, 2_000_000_000, 1, maxFuel},
+		{"fuel at load", &l.FuelLoad, 10_000_000_000, 1, maxFuel},
 	} {
 		if *d.field == 0 {
 			*d.field = d.value

@@ -127,7 +127,7 @@ func TestLoadFaults(t *testing.T) {
 	}{
 		"trap in _initialize": {fake("_initialize", guesttest.Trap()), sandbox.ErrTrap, "fake: _initialize: trap: unreachable"},
 		"trap in describe":    {fake("tgi_describe", guesttest.Trap()), sandbox.ErrTrap, "fake: tgi_describe: trap: unreachable"},
-		"endless describe":    {fake("tgi_describe", guesttest.Spin()), sandbox.ErrFuel, "fake: tgi_describe: out of fuel: budget 2000000000"},
+		"endless describe":    {fake("tgi_describe", guesttest.Spin()), sandbox.ErrFuel, "fake: tgi_describe: out of fuel: budget 10000000000"},
 		"describe outside":    {fake("tgi_describe", text(0xfffffff0, 32)), sandbox.ErrResult, "text of 32 bytes at 0xfffffff0, the memory has 1048576"},
 		"no description":      {fake("tgi_describe", text(0, 0)), guest.ErrDescription, "unexpected end of JSON input"},
 		"no room":             {fake("tgi_alloc", guesttest.Const(0)), sandbox.ErrResult, "fake: tgi_alloc: unusable result: no room of 32 bytes"},

@@ -8,7 +8,7 @@ import (
 // foldCap bounds what a head is charged for segments that may not run. Small bodies are charged once per head, which is
 // the cheapest; in large ones (a Go guest's function is one loop around a br_table, of which an iteration runs a few
 // instructions) the larger segments are charged where they begin, which keeps fuel close to what ran.
-const foldCap = 256
+const foldCap = 64
 
 // segment is a stretch of a body that is entered only at its beginning: the start of the function, of a loop, of a
 // branch of an if, or what follows an end. Whoever runs an instruction has passed its segment's beginning.
