@@ -349,7 +349,7 @@ func TestHostileAtLoad(t *testing.T) {
 	}
 	for _, name := range slices.Sorted(maps.Keys(cases)) {
 		c := cases[name]
-		status, text := p.call(t, http.MethodPut, "/admin/plugins/"+strings.ReplaceAll(slug(name), "_", "-"), c.wasm)
+		status, text := p.call(t, http.MethodPut, "/admin/plugins/"+strings.ReplaceAll(slug(name), "_", "-")+"?limits.fuel_load=500000000", c.wasm)
 		if status != c.status {
 			t.Errorf("%s: %d %.300s", name, status, text)
 		}
