@@ -1,6 +1,7 @@
 package sandbox
 
 import (
+	"errors"
 	"fmt"
 	"unsafe"
 
@@ -42,13 +43,23 @@ func newImage(data []byte, plain bool) (image, error) {
 		}
 		off += n
 	}
-	// Mappings share the file: nobody may change or shorten it.
-	seals := unix.F_SEAL_WRITE | unix.F_SEAL_SHRINK | unix.F_SEAL_GROW | unix.F_SEAL_SEAL
-	if _, err := unix.FcntlInt(uintptr(fd), unix.F_ADD_SEALS, seals); err != nil {
+	if err := f.seal(); err != nil {
 		f.close()
 		return nil, fmt.Errorf("seal snapshot: %w", err)
 	}
 	return f, nil
+}
+
+// seal keeps the file as it is: mappings share it, so nobody may change or shorten it. The kernel refuses the seal
+// against writing for as long as anything else (compaction, a reader of the process's memory) holds one of the pages;
+// then the file goes without that one, which guards against our own mistakes only: all mappings are private.
+func (f *fileImage) seal() error {
+	fixed := unix.F_SEAL_SHRINK | unix.F_SEAL_GROW | unix.F_SEAL_SEAL
+	_, err := unix.FcntlInt(uintptr(f.fd), unix.F_ADD_SEALS, fixed|unix.F_SEAL_WRITE)
+	if errors.Is(err, unix.EBUSY) {
+		_, err = unix.FcntlInt(uintptr(f.fd), unix.F_ADD_SEALS, fixed)
+	}
+	return err
 }
 
 // attach lays a private map of the file over the memory's beginning.
