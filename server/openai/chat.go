@@ -52,13 +52,9 @@ func (a *API) decodeChat(text []byte, d *dialect.Dialect) (*call, error) {
 	if err != nil {
 		return nil, err
 	}
-	c.logprobs = b.logprobs
-	if b.top != nil {
+	if c.logprobs = b.logprobs; c.logprobs && b.top != nil {
 		b.draft.TopNTokens = b.top
 		c.top = int(*b.top)
-	}
-	if !c.logprobs {
-		c.top = 0
 	}
 	b.draft.Conversation = &b.conversation
 	c.drafts = []generate.Draft{b.draft}

@@ -61,7 +61,7 @@ func (s *settings) fields() []wire.Field {
 		{Name: "logit_bias", Read: bias(&d.LogitBias)},
 		{Name: "max_tokens", Read: wire.Optional(&s.maxTokens, (*wire.Reader).Uint32)},
 		{Name: "n", Read: wire.Optional(&d.N, (*wire.Reader).Usize)},
-		{Name: "seed", Read: wire.Optional(&d.Seed, (*wire.Reader).Uint64)},
+		{Name: "seed", Read: wire.Optional(&d.Seed, seed)},
 		{Name: "stop", Read: stops(&d.Stop)},
 		{Name: "stream", Read: boolean(&s.stream)},
 		{Name: "stream_options", Read: s.streamOptions},
@@ -116,6 +116,17 @@ func boolean(dst *bool) func(*wire.Reader) error {
 		}
 		return wire.Into(dst, (*wire.Reader).Bool)(r)
 	}
+}
+
+// seed reads any 64-bit seed, and the negative ones of 32 bits that OpenAI's
+// signed type allows.
+func seed(r *wire.Reader) (n uint64, err error) {
+	err = either(r, wire.Into(&n, (*wire.Reader).Uint64), func(r *wire.Reader) error {
+		i, err := r.Int32()
+		n = uint64(int64(i))
+		return err
+	})
+	return n, err
 }
 
 // stops reads one stop string, several or null.

@@ -2,6 +2,7 @@ package openai
 
 import (
 	"encoding/json"
+	"errors"
 	"net/http"
 	"net/http/httptest"
 	"reflect"
@@ -13,7 +14,9 @@ import (
 	"tgi/server"
 	"tgi/server/dialect"
 	"tgi/server/generate"
+	"tgi/server/generate/chatml"
 	"tgi/server/generate/generatetest"
+	"tgi/server/wire"
 )
 
 func ptr[T any](v T) *T { return &v }
@@ -119,6 +122,33 @@ func TestDecodePrompts(t *testing.T) {
 	}
 }
 
+func TestSeeds(t *testing.T) {
+	for text, want := range map[string]uint64{"18446744073709551615": 1<<64 - 1, "-1": 1<<64 - 1, "0": 0} {
+		c, err := api().decodeChat([]byte(`{`+hi+`,"seed":`+text+`}`), dialect.Default())
+		if err != nil || *c.drafts[0].Seed != want {
+			t.Errorf("%s: got %+v, %v", text, c, err)
+		}
+	}
+}
+
+// TestChatDraft: other APIs get the conversation as text, and errors that the
+// server's table knows.
+func TestChatDraft(t *testing.T) {
+	service := generate.New(&generatetest.Engine{}, generatetest.Words{}, generatetest.Limits(), nil).WithRenderer(chatml.Renderer{})
+	a := New(Options{Service: service, Model: "demo"})
+	d, err := a.ChatDraft(t.Context(), []byte(`{`+hi+`,"max_tokens":3}`), dialect.Default())
+	if want := "<|im_start|>user\nHi<|im_end|>\n<|im_start|>assistant\n"; err != nil || d.Inputs != want || !d.RawPrompt || d.Conversation != nil || *d.MaxNewTokens != 3 {
+		t.Errorf("got %+v, %v", d, err)
+	}
+	for body, want := range map[string]error{
+		`{}`: wire.ErrShape, `{` + hi + `,"tools":[1]}`: llm.ErrInvalid, `{"messages":[]}`: generate.ErrTemplate,
+	} {
+		if _, err := a.ChatDraft(t.Context(), []byte(body), dialect.Default()); !errors.Is(err, want) {
+			t.Errorf("%s: got %v, want %v", body, err, want)
+		}
+	}
+}
+
 // TestRefusals holds bodies against what OpenAI's clients see of the error.
 func TestRefusals(t *testing.T) {
 	const unfit = "Failed to deserialize the JSON body into the target type: "
@@ -130,6 +160,7 @@ func TestRefusals(t *testing.T) {
 	}{
 		{chatPath, `{`, 400, "Failed to parse the request body as JSON: EOF while parsing an object at line 1 column 1", "", "bad_request"},
 		{chatPath, `{}`, 422, unfit + "missing field `messages` at line 1 column 2", "", "validation"},
+		{chatPath, `{` + hi + `,"seed":-1.5}`, 422, unfit + "seed: invalid type: floating point `-1.5`, expected u64 at line 1 column 56", "seed", "validation"},
 		{chatPath, `{` + hi + `,"stop":5}`, 422, unfit + "stop: invalid type: integer `5`, expected a sequence at line 1 column 53", "stop", "validation"},
 		{chatPath, `{` + hi + `,"stop":["a",5]}`, 422, unfit + "stop[1]: invalid type: integer `5`, expected a string at line 1 column 58", "stop[1]", "validation"},
 		{chatPath, `{` + hi + `,"logit_bias":[1]}`, 422, unfit + "logit_bias[0]: invalid type: sequence, expected a map from token ids to numbers at line 1 column 59", "logit_bias[0]", "validation"},

@@ -116,7 +116,7 @@ func (s *streaming) begin(one *choice, a *arrival) error {
 		if !c.dialect.RoleFirst {
 			return nil
 		}
-		return s.send(one, append(s.delta(one), `{"role":"assistant","content":""},"logprobs":null,"finish_reason":null`...))
+		return s.send(append(s.delta(one), `{"role":"assistant","content":""},"logprobs":null,"finish_reason":null`...), false)
 	}
 	text, chars := echo(c, s.runs.list[a.run].Request.Inputs, a.event.Prefill)
 	if one.chars = chars; text == "" {
@@ -124,7 +124,7 @@ func (s *streaming) begin(one *choice, a *arrival) error {
 	}
 	b := wire.AppendString(append(s.head(one), `,"text":`...), text)
 	b = s.api.appendLogprobs(append(b, `,"logprobs":`...), c, a.event.Prefill, nil)
-	return s.send(one, s.appendReason(append(b, `,"finish_reason":`...), one, false))
+	return s.send(s.appendReason(append(b, `,"finish_reason":`...), one, false), false)
 }
 
 // head writes a chunk up to the index of the choice.
@@ -154,7 +154,7 @@ func (s *streaming) chunk(one *choice, p piece, last bool) error {
 	}
 	b = s.api.appendLogprobs(append(b, `,"logprobs":`...), c, nil, p.tokens)
 	b = s.appendReason(append(b, `,"finish_reason":`...), one, last)
-	return s.send(one, b)
+	return s.send(b, last)
 }
 
 // appendReason writes finish_reason. In completions of old it was always empty.
@@ -168,14 +168,14 @@ func (s *streaming) appendReason(b []byte, one *choice, last bool) []byte {
 	return append(b, "null"...)
 }
 
-// send closes a chunk that was begun by head and sends it. The last of all tells
-// of plugins.
-func (s *streaming) send(one *choice, b []byte) error {
+// send closes a chunk that was begun by head and sends it. The last one of the
+// last choice tells of plugins.
+func (s *streaming) send(b []byte, last bool) error {
 	b = append(b, `}]`...)
 	if s.call.usage && s.call.dialect.ChunkUsage {
 		b = append(b, `,"usage":null`...)
 	}
-	if s.open == 0 && one.finish != nil {
+	if last && s.open == 0 {
 		b = appendSkips(b, s.runs.skipped())
 	}
 	s.line = append(b, '}')
