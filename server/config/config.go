@@ -7,7 +7,11 @@
 // that names it.
 package config
 
-import "log/slog"
+import (
+	"log/slog"
+
+	"tgi/server/dialect"
+)
 
 // Config is every setting. The zero of a limit that is documented so means
 // that Limits.Size derives it from the model and the memory.
@@ -17,10 +21,13 @@ type Config struct {
 	Limits  Limits  `toml:"limits"`
 	Runtime Runtime `toml:"runtime"`
 	Metrics Metrics `toml:"metrics"`
+	Trace   Trace   `toml:"trace"`
 	Log     Log     `toml:"log"`
 	Plugins Plugins `toml:"plugins"`
 	// Plugin are the plugins that are declared one by one.
 	Plugin []Plugin `toml:"plugin"`
+	// Key are the keys that are declared one by one.
+	Key []Key `toml:"key"`
 	// File is where the settings were read from; empty is nowhere.
 	File string `toml:"-"`
 }
@@ -31,15 +38,35 @@ type Server struct {
 	Hostname string `toml:"hostname"`
 	// Port to listen on; 0 takes a free one.
 	Port int `toml:"port"`
-	// APIKeys let a request in as its bearer token; none lets everyone in.
+	// Dialect is the version of TGI's API that is spoken to requests that name
+	// none.
+	Dialect string `toml:"dialect"`
+	// APIKeys let a request in as its bearer token, with the scopes
+	// ScopeGenerate and ScopeModels. Without any, here or among Config.Key,
+	// everyone is let in.
 	APIKeys []string `toml:"api_keys"`
-	// AdminKeys let requests to the routes below /admin in; none switches
-	// those routes off. They open nothing else.
+	// AdminKeys let requests to the routes below /admin in, as keys with
+	// ScopeAdmin do; none of either switches those routes off. They open
+	// nothing else.
 	AdminKeys []string `toml:"admin_keys"`
+	// ProtectMetrics makes /metrics want a key of any scope.
+	ProtectMetrics bool `toml:"protect_metrics"`
+	// AdminHostname and AdminPort are where the routes below /admin are served,
+	// and there alone; AdminPort 0 serves them beside the others.
+	AdminHostname string `toml:"admin_hostname"`
+	AdminPort     int    `toml:"admin_port"`
+	// TLSCert and TLSKey are PEM files that are served with, on both addresses,
+	// relative to the folder of the settings' file; none of both is no TLS. They
+	// are read again when they change.
+	TLSCert string `toml:"tls_cert"`
+	TLSKey  string `toml:"tls_key"`
 	// CORSAllowOrigin lists the origins whose pages may call; none is all.
 	CORSAllowOrigin []string `toml:"cors_allow_origin"`
 	// PayloadLimit bounds a request's body, in bytes.
 	PayloadLimit int `toml:"payload_limit"`
+	// HeaderTimeout bounds how long a client may take to send a request's
+	// header.
+	HeaderTimeout Duration `toml:"header_timeout"`
 	// ReadTimeout bounds how long a client may take to send a request.
 	ReadTimeout Duration `toml:"read_timeout"`
 	// WriteTimeout bounds how long a client may take to accept one write of a
@@ -52,6 +79,12 @@ type Server struct {
 	GracefulTerminationTimeout Duration `toml:"graceful_termination_timeout"`
 	// ComputeType is the value of the header x-compute-type.
 	ComputeType string `toml:"compute_type"`
+	// MessagesAPI makes /invocations of the dialect tgi-2.2 a chat.
+	MessagesAPI bool `toml:"messages_api_enabled"`
+	// PredictRoute and HealthRoute are further paths of Vertex' requests and of
+	// the health probe; empty is none.
+	PredictRoute string `toml:"predict_route"`
+	HealthRoute  string `toml:"health_route"`
 }
 
 // Model says what to serve.
@@ -115,6 +148,21 @@ type Runtime struct {
 type Metrics struct {
 	// Enabled serves /metrics.
 	Enabled bool `toml:"enabled"`
+	// VLLMNames serves five gauges once more under vLLM's names, which the
+	// endpoint pickers of Kubernetes' gateways look for.
+	VLLMNames bool `toml:"vllm_names"`
+}
+
+// Trace says where traces of requests go.
+type Trace struct {
+	// OTLPEndpoint is the URL of an OpenTelemetry collector; empty makes no
+	// traces.
+	OTLPEndpoint string `toml:"otlp_endpoint"`
+	// OTLPServiceName is what traces call this server.
+	OTLPServiceName string `toml:"otlp_service_name"`
+	// SampleRatio is the share of requests that are traced, of those that no
+	// caller has decided about.
+	SampleRatio float64 `toml:"sample_ratio"`
 }
 
 // Log says what to log.
@@ -145,8 +193,9 @@ const (
 func Default() Config {
 	return Config{
 		Server: Server{
-			Hostname: "0.0.0.0", Port: 3000, APIKeys: []string{}, AdminKeys: []string{}, CORSAllowOrigin: []string{},
-			PayloadLimit: 2_000_000, ReadTimeout: 30 * second, WriteTimeout: 30 * second, IdleTimeout: 120 * second,
+			Hostname: "0.0.0.0", Port: 3000, Dialect: dialect.Default().Name(), APIKeys: []string{}, AdminKeys: []string{},
+			AdminHostname: "127.0.0.1", CORSAllowOrigin: []string{},
+			PayloadLimit: 2_000_000, HeaderTimeout: 10 * second, ReadTimeout: 30 * second, WriteTimeout: 30 * second, IdleTimeout: 120 * second,
 			GracefulTerminationTimeout: 90 * second, ComputeType: "cpu+optimized",
 		},
 		Model: Model{Weights: Auto},
@@ -156,6 +205,7 @@ func Default() Config {
 		},
 		Runtime: Runtime{Spin: Auto, PrefixSharing: true},
 		Metrics: Metrics{Enabled: true},
+		Trace:   Trace{OTLPServiceName: "text-generation-inference.router", SampleRatio: 1},
 		Log:     Log{Level: slog.LevelInfo, Format: LogAuto},
 		Plugins: Plugins{Folder: "plugins", Watch: second, UploadLimit: 16 << 20, BreakerFaults: 10, BreakerPause: 30 * second},
 	}

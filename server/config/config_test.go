@@ -46,10 +46,12 @@ func TestRootFileIsTheDefault(t *testing.T) {
 	}
 }
 
-// example uncomments the example of a plugin at the end of tgi.toml.
+// example uncomments the examples of a key and a plugin at the end of tgi.toml.
 func example(text string) string {
-	head, tail, _ := strings.Cut(text, "# [[plugin]]\n")
-	return head + "[[plugin]]\n" + strings.ReplaceAll("\n"+tail, "\n# ", "\n")
+	head, tail, _ := strings.Cut(text, "# [[key]]\n")
+	keys, plugins, _ := strings.Cut(tail, "\n\n")
+	_, plugins, _ = strings.Cut(plugins, "# [[plugin]]\n")
+	return head + "[[key]]" + strings.ReplaceAll("\n"+keys+"\n# [[plugin]]\n"+plugins, "\n# ", "\n")
 }
 
 func TestRootFileExample(t *testing.T) {
@@ -66,11 +68,14 @@ func TestRootFileExample(t *testing.T) {
 	}
 	want := []Plugin{{
 		Name: "no-repeat", Kind: "logits", Source: "plugins/no-repeat.wasm", OnError: "fail", Apply: "request",
-		Limits: PluginLimits{Memory: 64 << 20, FuelPerStep: 2_000_000, FuelPerRequest: 50_000_000, FuelLoad: 2_000_000_000},
+		Limits: PluginLimits{Memory: 64 << 20, FuelPerStep: 2_000_000, FuelPerRequest: 50_000_000, FuelLoad: 10_000_000_000},
 		Config: Table{"n": int64(3)},
 	}}
 	if !reflect.DeepEqual(c.Plugin, want) {
 		t.Errorf("got\n%+v\nwant\n%+v", c.Plugin, want)
+	}
+	if want := []Key{{"dashboard", "secret", []string{"models"}}}; !reflect.DeepEqual(c.Key, want) {
+		t.Errorf("got %+v, want %+v", c.Key, want)
 	}
 }
 
@@ -192,16 +197,22 @@ func TestSettings(t *testing.T) {
 	}
 	var usage strings.Builder
 	Usage(&usage)
+	// Values for those that do not take 1, or whose default is what 1 means.
+	samples := map[string]string{"log-level": "debug"}
 	for _, s := range settings {
+		sample, ok := samples[s.flag]
+		if !ok {
+			sample = "1"
+		}
 		if !keys[s.key] {
 			t.Errorf("--%s sets %s, which is no key", s.flag, s.key)
 		}
 		var c Config
-		if err := assign(s.at(&c), "1"); err != nil {
-			t.Errorf("--%s 1: %v", s.flag, err)
+		if err := assign(s.at(&c), sample); err != nil {
+			t.Errorf("--%s %s: %v", s.flag, sample, err)
 		}
 		if reflect.DeepEqual(c, Config{}) {
-			t.Errorf("--%s 1 changed nothing", s.flag)
+			t.Errorf("--%s %s changed nothing", s.flag, sample)
 		}
 		if !strings.Contains(usage.String(), "--"+s.flag+" ") || !strings.Contains(usage.String(), env(s.flag)+" ") {
 			t.Errorf("usage does not show --%s and %s", s.flag, env(s.flag))

@@ -52,7 +52,7 @@ func decode(name string, text []byte, c *Config) error {
 	return nil
 }
 
-// ReadFile lays the file at path over c. Paths of plugins in c, those that the
+// ReadFile lays the file at path over c. Paths of files in c, those that the
 // file does not give included, become relative to the working folder instead of
 // the file's.
 func ReadFile(path string, c *Config) error {
@@ -60,6 +60,11 @@ func ReadFile(path string, c *Config) error {
 	if err != nil {
 		return fmt.Errorf("read configuration: %w", err)
 	}
+	return c.take(path, text)
+}
+
+// take lays the text of the file at path over c.
+func (c *Config) take(path string, text []byte) error {
 	if err := Decode(path, text, c); err != nil {
 		return err
 	}

@@ -123,7 +123,7 @@ func (p *Plugin) settle() {
 	}
 }
 
-// locate makes the paths in c relative to the working folder; dir is that of
+// locate makes the paths of files in c relative to the working folder; dir is that of
 // the settings' file.
 func (c *Config) locate(dir string) {
 	at := func(path *string) {
@@ -132,6 +132,8 @@ func (c *Config) locate(dir string) {
 		}
 	}
 	at(&c.Plugins.Folder)
+	at(&c.Server.TLSCert)
+	at(&c.Server.TLSKey)
 	for i := range c.Plugin {
 		if p := &c.Plugin[i]; !strings.HasPrefix(p.Source, Builtin) {
 			at(&p.Source)

@@ -28,13 +28,13 @@ func Reload(running Config, args []string, lookup func(string) (string, bool)) (
 }
 
 // differing appends the keys whose values differ between two structs of one
-// type, lists of structs left out.
+// type, [[plugin]] left out.
 func differing(keys []string, prefix string, a, b reflect.Value) []string {
 	for i := range a.NumField() {
 		f := a.Type().Field(i)
 		key := prefix + f.Tag.Get("toml")
 		switch {
-		case f.Tag.Get("toml") == "-", f.Type.Kind() == reflect.Slice && f.Type.Elem().Kind() == reflect.Struct:
+		case f.Tag.Get("toml") == "-", f.Type == reflect.TypeFor[[]Plugin]():
 		case f.Type.Kind() == reflect.Struct:
 			keys = differing(keys, key+".", a.Field(i), b.Field(i))
 		case !reflect.DeepEqual(a.Field(i).Interface(), b.Field(i).Interface()):

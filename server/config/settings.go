@@ -2,60 +2,82 @@ package config
 
 import (
 	"encoding"
-	"errors"
 	"fmt"
 	"io"
-	"net"
-	"os"
-	"slices"
+	"log/slog"
 	"strconv"
 	"strings"
 )
 
-// ErrHelp: the flags asked for help.
-var ErrHelp = errors.New("help requested")
-
-// defaultFile is read from the working folder when it is there and no other
-// file is named.
-const defaultFile = "tgi.toml"
-
 // setting is one way to set a key outside the file. Its environment variable
-// is the flag in upper snake case.
+// is the flag in upper snake case. Flags of TGI's launcher have its names.
 type setting struct {
 	flag, key, help string
-	// at returns where the value goes: *string, *[]string, *int, *float64 or
-	// an encoding.TextUnmarshaler.
+	// at returns where the value goes: *string, *[]string, *int, *bool, *float64
+	// or an encoding.TextUnmarshaler.
 	at func(*Config) any
+	// also are further environment variables, each of which beats those before
+	// it and the setting's own.
+	also []string
+}
+
+// bare says whether the flag alone means true, without a value.
+func (s *setting) bare() bool {
+	switch s.at(&Config{}).(type) {
+	case *bool, jsonOutput:
+		return true
+	}
+	return false
 }
 
 var settings = []setting{
-	{"model-id", "model.path", "folder of the model to serve; none is the embedded demo", func(c *Config) any { return &c.Model.Path }},
-	{"weights", "model.weights", "auto, fp32, int8 or int4", func(c *Config) any { return &c.Model.Weights }},
-	{"hostname", "server.hostname", "address to listen on", func(c *Config) any { return &c.Server.Hostname }},
-	{"port", "server.port", "port to listen on", func(c *Config) any { return &c.Server.Port }},
-	{"api-key", "server.api_keys", "keys that let requests in, separated by commas", func(c *Config) any { return &c.Server.APIKeys }},
-	{"admin-key", "server.admin_keys", "keys for the routes below /admin, separated by commas", func(c *Config) any { return &c.Server.AdminKeys }},
-	{"cors-allow-origin", "server.cors_allow_origin", "origins whose pages may call, separated by commas", func(c *Config) any { return &c.Server.CORSAllowOrigin }},
-	{"payload-limit", "server.payload_limit", "largest body of a request, in bytes", func(c *Config) any { return &c.Server.PayloadLimit }},
-	{"graceful-termination-timeout", "server.graceful_termination_timeout", "time for running requests when told to stop", func(c *Config) any { return &c.Server.GracefulTerminationTimeout }},
-	{"compute-type", "server.compute_type", "value of the header x-compute-type", func(c *Config) any { return &c.Server.ComputeType }},
-	{"max-concurrent-requests", "limits.max_concurrent_requests", "requests waiting or running before others get 429", func(c *Config) any { return &c.Limits.MaxConcurrentRequests }},
-	{"max-best-of", "limits.max_best_of", "largest best_of", func(c *Config) any { return &c.Limits.MaxBestOf }},
-	{"max-stop-sequences", "limits.max_stop_sequences", "most stop sequences of a request", func(c *Config) any { return &c.Limits.MaxStopSequences }},
-	{"max-top-n-tokens", "limits.max_top_n_tokens", "largest top_n_tokens", func(c *Config) any { return &c.Limits.MaxTopNTokens }},
-	{"max-client-batch-size", "limits.max_client_batch_size", "most prompts in one request", func(c *Config) any { return &c.Limits.MaxClientBatchSize }},
-	{"validation-workers", "limits.validation_workers", "prompts tokenized at the same time", func(c *Config) any { return &c.Limits.ValidationWorkers }},
-	{"max-input-tokens", "limits.max_input_tokens", "longest prompt, in tokens", func(c *Config) any { return &c.Limits.MaxInputTokens }},
-	{"max-total-tokens", "limits.max_total_tokens", "longest prompt and output together, in tokens", func(c *Config) any { return &c.Limits.MaxTotalTokens }},
-	{"max-batch-prefill-tokens", "limits.max_batch_prefill_tokens", "prompt tokens of one step", func(c *Config) any { return &c.Limits.MaxBatchPrefillTokens }},
-	{"max-batch-total-tokens", "limits.max_batch_total_tokens", "tokens of all running sequences", func(c *Config) any { return &c.Limits.MaxBatchTotalTokens }},
-	{"max-batch-size", "limits.max_batch_size", "most running sequences", func(c *Config) any { return &c.Limits.MaxBatchSize }},
-	{"waiting-served-ratio", "limits.waiting_served_ratio", "waiting to running sequences that lets prompts in", func(c *Config) any { return &c.Limits.WaitingServedRatio }},
-	{"max-waiting-tokens", "limits.max_waiting_tokens", "steps after which prompts are let in regardless", func(c *Config) any { return &c.Limits.MaxWaitingTokens }},
-	{"watermark-gamma", "limits.watermark_gamma", "green share of the vocabulary", func(c *Config) any { return &c.Limits.WatermarkGamma }},
-	{"watermark-delta", "limits.watermark_delta", "bonus of green tokens", func(c *Config) any { return &c.Limits.WatermarkDelta }},
-	{"plugins-folder", "plugins.folder", "folder whose *.wasm files are plugins", func(c *Config) any { return &c.Plugins.Folder }},
+	{"model-id", "model.path", "folder of the model to serve; none is the embedded demo", func(c *Config) any { return &c.Model.Path }, []string{"HF_MODEL_ID"}},
+	{"weights", "model.weights", "auto, fp32, int8 or int4", func(c *Config) any { return &c.Model.Weights }, nil},
+	{"hostname", "server.hostname", "address to listen on", func(c *Config) any { return &c.Server.Hostname }, nil},
+	{"port", "server.port", "port to listen on", func(c *Config) any { return &c.Server.Port }, []string{"SAGEMAKER_BIND_TO_PORT", "AIP_HTTP_PORT"}},
+	{"api-key", "server.api_keys", "keys that let requests in, separated by commas", func(c *Config) any { return &c.Server.APIKeys }, nil},
+	{"admin-key", "server.admin_keys", "keys for the routes below /admin, separated by commas", func(c *Config) any { return &c.Server.AdminKeys }, nil},
+	{"cors-allow-origin", "server.cors_allow_origin", "origins whose pages may call, separated by commas", func(c *Config) any { return &c.Server.CORSAllowOrigin }, nil},
+	{"payload-limit", "server.payload_limit", "largest body of a request, in bytes", func(c *Config) any { return &c.Server.PayloadLimit }, nil},
+	{"graceful-termination-timeout", "server.graceful_termination_timeout", "time for running requests when told to stop", func(c *Config) any { return &c.Server.GracefulTerminationTimeout }, nil},
+	{"compute-type", "server.compute_type", "value of the header x-compute-type", func(c *Config) any { return &c.Server.ComputeType }, nil},
+	{"dialect", "server.dialect", "version of TGI's API that is spoken by default: tgi-0.6, tgi-2.2 or tgi-3", func(c *Config) any { return &c.Server.Dialect }, nil},
+	{"protect-metrics", "server.protect_metrics", "/metrics wants a key", func(c *Config) any { return &c.Server.ProtectMetrics }, nil},
+	{"admin-hostname", "server.admin_hostname", "address for the routes below /admin", func(c *Config) any { return &c.Server.AdminHostname }, nil},
+	{"admin-port", "server.admin_port", "port for the routes below /admin alone; 0 serves them beside the others", func(c *Config) any { return &c.Server.AdminPort }, nil},
+	{"tls-cert", "server.tls_cert", "PEM file of the certificate", func(c *Config) any { return &c.Server.TLSCert }, nil},
+	{"tls-key", "server.tls_key", "PEM file of the certificate's key", func(c *Config) any { return &c.Server.TLSKey }, nil},
+	{"messages-api-enabled", "server.messages_api_enabled", "/invocations of tgi-2.2 is a chat", func(c *Config) any { return &c.Server.MessagesAPI }, nil},
+	{"predict-route", "server.predict_route", "further path of Vertex' requests", func(c *Config) any { return &c.Server.PredictRoute }, []string{"AIP_PREDICT_ROUTE"}},
+	{"health-route", "server.health_route", "further path of the health probe", func(c *Config) any { return &c.Server.HealthRoute }, []string{"AIP_HEALTH_ROUTE"}},
+	{"max-concurrent-requests", "limits.max_concurrent_requests", "requests waiting or running before others get 429", func(c *Config) any { return &c.Limits.MaxConcurrentRequests }, nil},
+	{"max-best-of", "limits.max_best_of", "largest best_of", func(c *Config) any { return &c.Limits.MaxBestOf }, nil},
+	{"max-stop-sequences", "limits.max_stop_sequences", "most stop sequences of a request", func(c *Config) any { return &c.Limits.MaxStopSequences }, nil},
+	{"max-top-n-tokens", "limits.max_top_n_tokens", "largest top_n_tokens", func(c *Config) any { return &c.Limits.MaxTopNTokens }, nil},
+	{"max-client-batch-size", "limits.max_client_batch_size", "most prompts in one request", func(c *Config) any { return &c.Limits.MaxClientBatchSize }, nil},
+	{"validation-workers", "limits.validation_workers", "prompts tokenized at the same time", func(c *Config) any { return &c.Limits.ValidationWorkers }, nil},
+	{"max-input-tokens", "limits.max_input_tokens", "longest prompt, in tokens", func(c *Config) any { return &c.Limits.MaxInputTokens }, nil},
+	{legacyInput, "limits.max_input_tokens", "older name of --max-input-tokens", func(c *Config) any { return &c.Limits.MaxInputTokens }, nil},
+	{"max-total-tokens", "limits.max_total_tokens", "longest prompt and output together, in tokens", func(c *Config) any { return &c.Limits.MaxTotalTokens }, nil},
+	{"max-batch-prefill-tokens", "limits.max_batch_prefill_tokens", "prompt tokens of one step", func(c *Config) any { return &c.Limits.MaxBatchPrefillTokens }, nil},
+	{"max-batch-total-tokens", "limits.max_batch_total_tokens", "tokens of all running sequences", func(c *Config) any { return &c.Limits.MaxBatchTotalTokens }, nil},
+	{"max-batch-size", "limits.max_batch_size", "most running sequences", func(c *Config) any { return &c.Limits.MaxBatchSize }, nil},
+	{"waiting-served-ratio", "limits.waiting_served_ratio", "waiting to running sequences that lets prompts in", func(c *Config) any { return &c.Limits.WaitingServedRatio }, nil},
+	{"max-waiting-tokens", "limits.max_waiting_tokens", "steps after which prompts are let in regardless", func(c *Config) any { return &c.Limits.MaxWaitingTokens }, nil},
+	{"watermark-gamma", "limits.watermark_gamma", "green share of the vocabulary", func(c *Config) any { return &c.Limits.WatermarkGamma }, nil},
+	{"watermark-delta", "limits.watermark_delta", "bonus of green tokens", func(c *Config) any { return &c.Limits.WatermarkDelta }, nil},
+	{"prefix-caching", "runtime.prefix_sharing", "prompts that begin alike share their cache", func(c *Config) any { return &c.Runtime.PrefixSharing }, nil},
+	{"vllm-names", "metrics.vllm_names", "serve five gauges under vLLM's names too", func(c *Config) any { return &c.Metrics.VLLMNames }, nil},
+	{"otlp-endpoint", "trace.otlp_endpoint", "URL of an OpenTelemetry collector; none makes no traces", func(c *Config) any { return &c.Trace.OTLPEndpoint }, nil},
+	{"otlp-service-name", "trace.otlp_service_name", "what traces call this server", func(c *Config) any { return &c.Trace.OTLPServiceName }, nil},
+	{"trace-sample-ratio", "trace.sample_ratio", "share of requests that are traced", func(c *Config) any { return &c.Trace.SampleRatio }, nil},
+	{"log-level", "log.level", "debug, info, warn or error", func(c *Config) any { return logLevel{&c.Log.Level} }, nil},
+	{"json-output", "log.format", "log JSON", func(c *Config) any { return jsonOutput{&c.Log.Format} }, nil},
+	{"plugins-folder", "plugins.folder", "folder whose *.wasm files are plugins", func(c *Config) any { return &c.Plugins.Folder }, nil},
 }
+
+// legacyInput is what TGI called max-input-tokens before.
+const legacyInput = "max-input-length"
 
 // configFlag names the file.
 const configFlag = "config"
@@ -67,94 +89,6 @@ func env(flag string) string {
 		return "TGI_CONFIG"
 	}
 	return strings.ToUpper(strings.ReplaceAll(flag, "-", "_"))
-}
-
-// Load returns the settings that args (flags, without the program's name and
-// its command) and the environment ask for, validated, and the arguments that
-// are no flags. lookup is os.LookupEnv or a stand-in; variables that are set
-// but empty count as not set. ErrHelp asks the caller for Usage.
-func Load(args []string, lookup func(string) (string, bool)) (Config, []string, error) {
-	given, rest, err := parseFlags(args)
-	if err != nil {
-		return Config{}, nil, err
-	}
-	c := Default()
-	if err := readFile(given, lookup, &c); err != nil {
-		return Config{}, nil, err
-	}
-	for _, s := range settings {
-		name := "--" + s.flag
-		value, ok := given[s.flag]
-		if !ok {
-			name = env(s.flag)
-			value, ok = lookup(name)
-			ok = ok && value != "" && !foreign(s.flag, value)
-		}
-		if !ok {
-			continue
-		}
-		if err := assign(s.at(&c), value); err != nil {
-			return Config{}, nil, fmt.Errorf("%s: %w", name, err)
-		}
-	}
-	return c, rest, c.Validate()
-}
-
-// foreign reports whether an environment variable was set by somebody else:
-// container engines and shells set HOSTNAME to the machine's name, which is no
-// address to listen on. TGI passes over it too.
-func foreign(flag, value string) bool {
-	return flag == "hostname" && net.ParseIP(value) == nil
-}
-
-// readFile reads the file that a flag or the environment names, or else the
-// default one if it is there.
-func readFile(given map[string]string, lookup func(string) (string, bool), c *Config) error {
-	if path, ok := given[configFlag]; ok {
-		return ReadFile(path, c)
-	}
-	if path, ok := lookup(env(configFlag)); ok && path != "" {
-		return ReadFile(path, c)
-	}
-	err := ReadFile(defaultFile, c)
-	if errors.Is(err, os.ErrNotExist) {
-		return nil
-	}
-	return err
-}
-
-// parseFlags reads --name value and --name=value. After -- nothing is a flag.
-func parseFlags(args []string) (given map[string]string, rest []string, err error) {
-	names := []string{configFlag}
-	for _, s := range settings {
-		names = append(names, s.flag)
-	}
-	given = map[string]string{}
-	for i := 0; i < len(args); i++ {
-		a := args[i]
-		switch {
-		case a == "--":
-			return given, append(rest, args[i+1:]...), nil
-		case a == "-h" || a == "--help":
-			return nil, nil, ErrHelp
-		case len(a) < 2 || a[0] != '-':
-			rest = append(rest, a)
-			continue
-		}
-		name, value, inline := strings.Cut(strings.TrimLeft(a, "-"), "=")
-		if !slices.Contains(names, name) {
-			near := Suggest(name, names)
-			return nil, nil, fmt.Errorf("unknown flag --%s%s", name, strings.Replace(near, "mean ", "mean --", 1))
-		}
-		if !inline {
-			if i++; i == len(args) {
-				return nil, nil, fmt.Errorf("--%s wants a value", name)
-			}
-			value = args[i]
-		}
-		given[name] = value
-	}
-	return given, rest, nil
 }
 
 // assign parses text into dst.
@@ -169,6 +103,10 @@ func assign(dst any, text string) error {
 		if *d, err = strconv.Atoi(text); err != nil {
 			return fmt.Errorf("%q is no whole number", text)
 		}
+	case *bool:
+		if *d, err = truth(text); err != nil {
+			return err
+		}
 	case *float64:
 		if *d, err = strconv.ParseFloat(text, 64); err != nil {
 			return fmt.Errorf("%q is no number", text)
@@ -181,10 +119,57 @@ func assign(dst any, text string) error {
 	return nil
 }
 
+// truth reads a boolean as TGI's launcher does (clap's boolish values).
+func truth(text string) (bool, error) {
+	switch strings.ToLower(text) {
+	case "true", "t", "yes", "y", "on", "1":
+		return true, nil
+	case "false", "f", "no", "n", "off", "0":
+		return false, nil
+	}
+	return false, fmt.Errorf("%q is neither true nor false", text)
+}
+
+// jsonOutput is the launcher's switch for JSON logs, laid over log.format.
+type jsonOutput struct{ format *string }
+
+// UnmarshalText implements encoding.TextUnmarshaler.
+func (j jsonOutput) UnmarshalText(text []byte) error {
+	on, err := truth(string(text))
+	if on {
+		*j.format = LogJSON
+	}
+	return err
+}
+
+// logLevel reads a level as slog does, and TGI's filters such as
+// "info,text_generation_router=debug", of which the part without a target
+// counts.
+type logLevel struct{ level *slog.Level }
+
+// UnmarshalText implements encoding.TextUnmarshaler.
+func (l logLevel) UnmarshalText(text []byte) error {
+	for part := range strings.SplitSeq(string(text), ",") {
+		if strings.EqualFold(part, "trace") {
+			part = "debug"
+		}
+		if l.level.UnmarshalText([]byte(part)) == nil {
+			return nil
+		}
+	}
+	return fmt.Errorf("%q holds none of the levels trace, debug, info, warn and error", text)
+}
+
 // Usage writes the table of flags.
 func Usage(w io.Writer) {
 	fmt.Fprintf(w, "  --%-29s %-30s %s\n", configFlag+" FILE", env(configFlag), "settings to read; "+defaultFile+" here if not given")
 	for _, s := range settings {
 		fmt.Fprintf(w, "  --%-29s %-30s %s (%s)\n", s.flag, env(s.flag), s.help, s.key)
+	}
+	fmt.Fprintln(w, "\nFurther flags of TGI's launcher are accepted and have no effect:")
+	for _, f := range effectless {
+		if f.flag != "" {
+			fmt.Fprintf(w, "  --%-29s %s\n", f.flag, f.why)
+		}
 	}
 }

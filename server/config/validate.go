@@ -4,8 +4,11 @@ import (
 	"errors"
 	"fmt"
 	"math"
+	"net/url"
 	"slices"
 	"strings"
+
+	"tgi/server/dialect"
 )
 
 // Validate returns every setting that is out of bounds, by key, bound and value.
@@ -14,14 +17,15 @@ func (c *Config) Validate() error {
 	s, l := &c.Server, &c.Limits
 	v.check(s.Hostname != "", "server.hostname must not be empty")
 	v.between("server.port", s.Port, 0, 65535)
-	for i, k := range s.APIKeys {
-		v.check(k != "" && !strings.ContainsAny(k, " \t\r\n"), "server.api_keys[%d] must be neither empty nor hold white space", i)
-	}
-	for i, k := range s.AdminKeys {
-		v.check(k != "" && !strings.ContainsAny(k, " \t\r\n"), "server.admin_keys[%d] must be neither empty nor hold white space", i)
-		v.check(!slices.Contains(s.APIKeys, k), "server.admin_keys[%d] must not be one of server.api_keys", i)
-	}
+	v.oneOf("server.dialect", s.Dialect, dialect.Names()...)
+	c.validateKeys(v)
+	v.check(!s.ProtectMetrics || c.Keyed(), "server.protect_metrics wants a key to protect them with: server.api_keys, server.admin_keys or [[key]]")
+	v.check(s.AdminHostname != "", "server.admin_hostname must not be empty")
+	v.between("server.admin_port", s.AdminPort, 0, 65535)
+	v.check(s.AdminPort == 0 || s.AdminPort != s.Port, "server.admin_port must differ from server.port, given %d twice", s.Port)
+	v.check((s.TLSCert == "") == (s.TLSKey == ""), "server.tls_cert and server.tls_key must be given together, given %q and %q", s.TLSCert, s.TLSKey)
 	v.atLeast("server.payload_limit", s.PayloadLimit, 1)
+	v.positive("server.header_timeout", s.HeaderTimeout)
 	v.positive("server.read_timeout", s.ReadTimeout)
 	v.positive("server.write_timeout", s.WriteTimeout)
 	v.positive("server.idle_timeout", s.IdleTimeout)
@@ -47,12 +51,21 @@ func (c *Config) Validate() error {
 
 	v.atLeast("runtime.threads", c.Runtime.Threads, 0)
 	v.oneOf("runtime.spin", c.Runtime.Spin, Auto, SpinOn, SpinOff)
+	c.Trace.validate(v)
 	v.oneOf("log.format", c.Log.Format, LogAuto, LogText, LogJSON)
 	c.validatePlugins(v)
 	if v.errs == nil {
 		v.add(l.checkGiven())
 	}
 	return errors.Join(v.errs...)
+}
+
+func (t *Trace) validate(v *verdict) {
+	u, err := url.Parse(t.OTLPEndpoint)
+	v.check(t.OTLPEndpoint == "" || err == nil && (u.Scheme == "http" || u.Scheme == "https") && u.Host != "",
+		"trace.otlp_endpoint must be a URL such as http://localhost:4318, given %q", t.OTLPEndpoint)
+	v.check(t.OTLPServiceName != "", "trace.otlp_service_name must not be empty")
+	v.check(t.SampleRatio >= 0 && t.SampleRatio <= 1, "trace.sample_ratio must be >= 0 and <= 1, given %v", t.SampleRatio)
 }
 
 // verdict collects what is wrong.

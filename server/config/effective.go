@@ -1,0 +1,133 @@
+package config
+
+import (
+	"bytes"
+	"encoding"
+	"fmt"
+	"io"
+	"reflect"
+	"slices"
+	"strings"
+
+	"github.com/pelletier/go-toml/v2"
+)
+
+// masked stands for every secret.
+const masked = "***"
+
+// WriteEffective writes the settings as TOML, each with a comment that says
+// where its value comes from: a line of the file, a variable of the
+// environment, a flag, or the default. Keys that let requests in are masked.
+func (l *Loaded) WriteEffective(w io.Writer) error {
+	out := &printer{w: w, origins: l.origins}
+	for f, v := range reflect.ValueOf(&l.Config).Elem().Fields() {
+		name := f.Tag.Get("toml")
+		switch {
+		case name == "-":
+		case f.Type.Kind() == reflect.Slice:
+			for i := range v.Len() {
+				out.table("[["+name+"]]", fmt.Sprintf("%s[%d].", name, i), v.Index(i))
+				out.below(name, fmt.Sprintf("%s[%d].", name, i), v.Index(i))
+			}
+		default:
+			out.table("["+name+"]", name+".", v)
+		}
+	}
+	return out.err
+}
+
+// printer writes tables until a write fails.
+type printer struct {
+	w       io.Writer
+	origins map[string]string
+	tables  int
+	err     error
+}
+
+func (p *printer) printf(format string, args ...any) {
+	if p.err == nil {
+		_, p.err = fmt.Fprintf(p.w, format, args...)
+	}
+}
+
+// table writes the values of a struct; origins have keys that begin with prefix.
+func (p *printer) table(head, prefix string, s reflect.Value) {
+	if p.tables++; p.tables > 1 {
+		p.printf("\n")
+	}
+	p.printf("%s\n", head)
+	for f, v := range s.Fields() {
+		name := f.Tag.Get("toml")
+		if f.Type.Kind() == reflect.Struct || f.Type == reflect.TypeFor[Table]() && v.Len() == 0 {
+			continue
+		}
+		origin, ok := p.origins[prefix+name]
+		if !ok {
+			origin = "default"
+		}
+		p.printf("%-44s # %s\n", name+" = "+literal(name, v), origin)
+	}
+}
+
+// below writes the tables inside one of a list of tables.
+func (p *printer) below(list, prefix string, s reflect.Value) {
+	for f, v := range s.Fields() {
+		if f.Type.Kind() == reflect.Struct {
+			name := f.Tag.Get("toml")
+			p.table("["+list+"."+name+"]", prefix+name+".", v)
+		}
+	}
+}
+
+// literal returns v as TOML has it.
+func literal(name string, v reflect.Value) string {
+	if slices.Contains([]string{"api_keys", "admin_keys"}, name) {
+		hidden := make([]string, v.Len())
+		for i := range hidden {
+			hidden[i] = masked
+		}
+		v = reflect.ValueOf(hidden)
+	}
+	switch value := v.Interface().(type) {
+	case Table:
+		return inline(value)
+	case encoding.TextMarshaler:
+		text, err := value.MarshalText()
+		if err != nil {
+			panic("BUG: a setting without a text: " + err.Error())
+		}
+		return fmt.Sprintf("%q", text)
+	case fmt.Stringer:
+		return fmt.Sprintf("%q", value)
+	case string:
+		if name == "key" {
+			value = masked
+		}
+		return fmt.Sprintf("%q", value)
+	case []string:
+		quoted := make([]string, len(value))
+		for i, s := range value {
+			quoted[i] = fmt.Sprintf("%q", s)
+		}
+		return "[" + strings.Join(quoted, ", ") + "]"
+	case float64:
+		text := fmt.Sprint(value)
+		if !strings.ContainsAny(text, ".e") {
+			text += ".0"
+		}
+		return text
+	default:
+		return fmt.Sprint(value)
+	}
+}
+
+// inline returns t as a table on one line.
+func inline(t Table) string {
+	var b bytes.Buffer
+	e := toml.NewEncoder(&b)
+	e.SetTablesInline(true)
+	if err := e.Encode(map[string]any{"t": map[string]any(t)}); err != nil {
+		panic("BUG: a table that was read cannot be written: " + err.Error())
+	}
+	return strings.TrimPrefix(strings.TrimSpace(b.String()), "t = ")
+}

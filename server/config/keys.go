@@ -1,0 +1,78 @@
+package config
+
+import (
+	"fmt"
+	"slices"
+	"strings"
+)
+
+// Scopes of a key: what it opens.
+const (
+	// ScopeGenerate is everything that computes.
+	ScopeGenerate = "generate"
+	// ScopeModels is listing models and asking about them.
+	ScopeModels = "models"
+	// ScopeAdmin is the routes below /admin.
+	ScopeAdmin = "admin"
+)
+
+// Key is one [[key]]: a bearer token and what it opens.
+type Key struct {
+	// Name is what the log calls it; no two have the same.
+	Name string `toml:"name"`
+	// Key is the token.
+	Key string `toml:"key"`
+	// Scopes are one or more of ScopeGenerate, ScopeModels and ScopeAdmin.
+	Scopes []string `toml:"scopes"`
+}
+
+// AllKeys returns every key with its scopes: those of [[key]] and, under the
+// names of their settings, server.api_keys and server.admin_keys.
+func (c *Config) AllKeys() []Key {
+	keys := slices.Clone(c.Key)
+	for i, k := range c.Server.APIKeys {
+		keys = append(keys, Key{fmt.Sprintf("api_keys[%d]", i), k, []string{ScopeGenerate, ScopeModels}})
+	}
+	for i, k := range c.Server.AdminKeys {
+		keys = append(keys, Key{fmt.Sprintf("admin_keys[%d]", i), k, []string{ScopeAdmin}})
+	}
+	return keys
+}
+
+// Keyed says whether there is any key.
+func (c *Config) Keyed() bool {
+	return len(c.Server.APIKeys)+len(c.Server.AdminKeys)+len(c.Key) > 0
+}
+
+// validateKeys adds what is wrong with keys. No error repeats a key.
+func (c *Config) validateKeys(v *verdict) {
+	usable := func(at, k string) {
+		v.check(k != "" && !strings.ContainsAny(k, " \t\r\n"), "%s must be neither empty nor hold white space", at)
+	}
+	for i, k := range c.Server.APIKeys {
+		usable(fmt.Sprintf("server.api_keys[%d]", i), k)
+	}
+	for i, k := range c.Server.AdminKeys {
+		at := fmt.Sprintf("server.admin_keys[%d]", i)
+		usable(at, k)
+		v.check(!slices.Contains(c.Server.APIKeys, k), "%s must not be one of server.api_keys", at)
+	}
+	for i, k := range c.Key {
+		at := fmt.Sprintf("key[%d].", i)
+		if err := CheckName(k.Name); err != nil {
+			v.check(false, "%sname %w", at, err)
+		}
+		usable(at+"key", k.Key)
+		v.check(len(k.Scopes) > 0, "%sscopes must name at least one of %s, %s, %s", at, ScopeGenerate, ScopeModels, ScopeAdmin)
+		for j, s := range k.Scopes {
+			v.oneOf(fmt.Sprintf("%sscopes[%d]", at, j), s, ScopeGenerate, ScopeModels, ScopeAdmin)
+		}
+		// The same key twice would have two sets of scopes.
+		v.check(!slices.Contains(c.Server.APIKeys, k.Key) && !slices.Contains(c.Server.AdminKeys, k.Key),
+			"%skey must be neither one of server.api_keys nor of server.admin_keys", at)
+		for j, other := range c.Key[:i] {
+			v.check(other.Key != k.Key, "%skey must differ from key[%d].key", at, j)
+			v.check(other.Name != k.Name, "%sname must differ from key[%d].name, given %q twice", at, j, k.Name)
+		}
+	}
+}

@@ -1,0 +1,128 @@
+package config
+
+import (
+	"fmt"
+	"slices"
+	"strings"
+)
+
+// Notice is something that was asked for and has no effect here.
+type Notice struct {
+	// Name is the flag or the environment variable.
+	Name string
+	// Why says what happens instead.
+	Why string
+}
+
+// String returns a sentence for logs.
+func (n Notice) String() string { return fmt.Sprintf("%s has no effect: %s", n.Name, n.Why) }
+
+// effect is a flag or environment variable of TGI's launcher, its router or
+// its images that is accepted, so that deployments start, and does nothing.
+type effect struct {
+	// flag is empty for what is an environment variable alone.
+	flag string
+	// env are the variables; nil is the flag in upper snake case.
+	env []string
+	// bare is a flag without a value.
+	bare bool
+	// same are values that ask for what happens anyway; nobody is told of them.
+	same []string
+	// why says what happens instead.
+	why string
+}
+
+var no = []string{"false", "0", "off", "no"}
+
+const (
+	whyOneProcess = "one process serves the model on one device"
+	whyWeights    = "--weights (fp32, int8 or int4) says how the model is computed"
+	whyModelFiles = "it is read from the files of the model"
+	whyFolder     = "the model is read from the folder that --model-id names, nothing is downloaded"
+	whyNoGPU      = "it is about kernels for GPUs that this server does not have"
+	whyNoCall     = "this server reports to nobody"
+	whyNgrok      = "the server opens no tunnels"
+	whyPrefill    = "log-probabilities of the prompt are given to every request that asks for them"
+	whyBuild      = "it is a label of TGI's own images"
+	whyLlamaCpp   = "it is an option of TGI's llama.cpp backend"
+)
+
+var effectless = []effect{
+	{flag: "revision", env: []string{"REVISION", "HF_MODEL_REVISION"}, why: whyFolder},
+	{flag: "sharded", same: no, why: whyOneProcess},
+	{flag: "num-shard", env: []string{"NUM_SHARD", "SM_NUM_GPUS"}, same: []string{"1"}, why: whyOneProcess},
+	{flag: "quantize", env: []string{"QUANTIZE", "HF_MODEL_QUANTIZE"}, why: whyWeights},
+	{flag: "dtype", why: whyWeights},
+	{flag: "kv-cache-dtype", why: "the cache holds fp32"},
+	{flag: "speculate", same: []string{"0"}, why: "tokens are generated one by one, which gives the same text"},
+	{flag: "trust-remote-code", env: []string{"TRUST_REMOTE_CODE", "HF_MODEL_TRUST_REMOTE_CODE"}, bare: true, same: no, why: "no code of a model is run; plugins are the way to add code"},
+	{flag: "cuda-graphs", same: []string{"0"}, why: whyNoGPU},
+	{flag: "cuda-memory-fraction", why: "runtime.kv_memory says how much memory the cache takes"},
+	{flag: "disable-custom-kernels", bare: true, same: no, why: whyNoGPU},
+	{flag: "prometheus-port", why: "/metrics is served on --port, and on --admin-port if that is given"},
+	{flag: "shard-uds-path", why: whyOneProcess},
+	{flag: "master-addr", why: whyOneProcess},
+	{flag: "master-port", why: whyOneProcess},
+	{flag: "master-shard-uds-path", why: whyOneProcess},
+	{flag: "huggingface-hub-cache", why: whyFolder},
+	{flag: "weights-cache-override", why: whyFolder},
+	{flag: "rope-scaling", why: whyModelFiles},
+	{flag: "rope-factor", why: whyModelFiles},
+	{flag: "tokenizer-config-path", why: whyModelFiles},
+	{flag: "tokenizer-name", why: whyModelFiles},
+	{flag: "ngrok", bare: true, same: no, why: whyNgrok},
+	{flag: "ngrok-authtoken", why: whyNgrok},
+	{flag: "ngrok-edge", why: whyNgrok},
+	{flag: "disable-grammar-support", bare: true, same: no, why: "grammars are refused in any case"},
+	{flag: "env", env: []string{}, bare: true, same: no, why: "`tgi version` and `tgi check` print what this is about"},
+	{flag: "lora-adapters", why: "adapters are not supported: requests get the model itself"},
+	{flag: "usage-stats", same: append([]string{"no-stack"}, no...), why: whyNoCall},
+	{flag: "disable-usage-stats", bare: true, same: []string{"true", "1"}, why: whyNoCall},
+	{flag: "disable-crash-reports", bare: true, same: []string{"true", "1"}, why: whyNoCall},
+	{flag: "enable-prefill-logprobs", bare: true, same: []string{"true", "1"}, why: whyPrefill},
+	{flag: "max-image-fetch-size", why: "images are not supported, none is fetched"},
+	{flag: "n-gpu-layers", same: []string{"0"}, why: whyLlamaCpp},
+	{flag: "type-k", why: whyLlamaCpp},
+	{flag: "type-v", why: whyLlamaCpp},
+	{env: []string{"HF_TOKEN", "HUGGING_FACE_HUB_TOKEN", "HF_API_TOKEN", "HF_HUB_ENABLE_HF_TRANSFER", "HF_HUB_USER_AGENT_ORIGIN"}, why: whyFolder},
+	{env: []string{"HF_HUB_OFFLINE"}, same: []string{"1", "true"}, why: whyFolder},
+	{env: []string{"LOG_COLORIZE"}, same: no, why: "the log has no colours"},
+	{env: []string{"ATTENTION"}, same: []string{"paged"}, why: "attention is always paged"},
+	{env: []string{"USE_FLASH_ATTENTION"}, same: no, why: whyNoGPU},
+	{env: []string{"PREFILL_CHUNKING"}, same: []string{"1", "true"}, why: "long prompts are always computed in chunks"},
+	{env: []string{"REQUEST_LOGPROBS"}, same: []string{"1", "true"}, why: whyPrefill},
+	{env: []string{"TGI_WIGGLE_ROOM"}, why: "runtime.kv_memory says how much memory the cache takes"},
+	{env: []string{"PYTORCH_TUNABLEOP_ENABLED", "PYTORCH_TUNABLEOP_TUNING"}, same: no, why: whyNoGPU},
+	{env: []string{"DOCKER_LABEL", "GIT_SHA"}, why: whyBuild},
+}
+
+// variables returns the environment variables of e.
+func (e *effect) variables() []string {
+	if e.env == nil {
+		return []string{env(e.flag)}
+	}
+	return e.env
+}
+
+// notices returns what was given and has no effect, in the order of the table.
+func notices(given map[string]string, present func(string) (string, bool)) []Notice {
+	var all []Notice
+	tell := func(e *effect, name, value string) {
+		if !slices.Contains(e.same, strings.ToLower(value)) {
+			all = append(all, Notice{name, e.why})
+		}
+	}
+	for i := range effectless {
+		e := &effectless[i]
+		if value, ok := given[e.flag]; ok {
+			tell(e, "--"+e.flag, value)
+			continue
+		}
+		for _, name := range e.variables() {
+			if value, ok := present(name); ok {
+				tell(e, name, value)
+			}
+		}
+	}
+	return all
+}

@@ -1,0 +1,195 @@
+package config
+
+import (
+	"errors"
+	"fmt"
+	"net"
+	"os"
+	"strings"
+)
+
+// ErrHelp: the flags asked for help.
+var ErrHelp = errors.New("help requested")
+
+// defaultFile is read from the working folder when it is there and no other
+// file is named.
+const defaultFile = "tgi.toml"
+
+// Loaded is what Read found.
+type Loaded struct {
+	Config Config
+	// Rest are the arguments that are no flags.
+	Rest []string
+	// Notices are what was asked for and has no effect.
+	Notices []Notice
+	// origins say where values come from, by key; a key that is not there has
+	// its default. Those of a list of tables are by index, as in key[0].name.
+	origins map[string]string
+}
+
+// Load is Read for callers who want the settings alone, and the arguments that
+// are no flags.
+func Load(args []string, lookup func(string) (string, bool)) (Config, []string, error) {
+	l, err := Read(args, lookup)
+	return l.Config, l.Rest, err
+}
+
+// Read returns the settings that args (flags, without the program's name and
+// its command) and the environment ask for, validated. lookup is os.LookupEnv
+// or a stand-in; variables that are set but empty count as not set. ErrHelp
+// asks the caller for Usage.
+func Read(args []string, lookup func(string) (string, bool)) (Loaded, error) {
+	given, rest, err := parseFlags(args)
+	if err != nil {
+		return Loaded{}, err
+	}
+	l := Loaded{Config: Default(), Rest: rest, origins: map[string]string{}}
+	present := func(name string) (string, bool) {
+		value, ok := lookup(name)
+		return value, ok && value != ""
+	}
+	if err := l.readFile(given, present); err != nil {
+		return Loaded{}, err
+	}
+	if err := clash(given, present); err != nil {
+		return Loaded{}, err
+	}
+	for i := range settings {
+		if err := l.set(&settings[i], given, present); err != nil {
+			return Loaded{}, err
+		}
+	}
+	l.sageMaker()
+	l.Notices = notices(given, present)
+	return l, l.Config.Validate()
+}
+
+// set gives a setting the value of its flag, or else of its environment.
+func (l *Loaded) set(s *setting, given map[string]string, present func(string) (string, bool)) error {
+	value, name, origin := "", "", ""
+	if v, ok := present(env(s.flag)); ok && !foreign(s.flag, v) {
+		value, name, origin = v, env(s.flag), "env "+env(s.flag)
+	}
+	for _, other := range s.also {
+		if v, ok := present(other); ok {
+			value, name, origin = v, other, "env "+other
+		}
+	}
+	if v, ok := given[s.flag]; ok {
+		value, name, origin = v, "--"+s.flag, "flag --"+s.flag
+	}
+	if name == "" {
+		return nil
+	}
+	if err := assign(s.at(&l.Config), value); err != nil {
+		return fmt.Errorf("%s: %w", name, err)
+	}
+	l.origins[s.key] = origin
+	return nil
+}
+
+// foreign reports whether an environment variable was set by somebody else:
+// container engines and shells set HOSTNAME to the machine's name, which is no
+// address to listen on. TGI passes over it too.
+func foreign(flag, value string) bool {
+	return flag == "hostname" && net.ParseIP(value) == nil
+}
+
+// clash refuses both names of max_input_tokens at once, as TGI's launcher does.
+func clash(given map[string]string, present func(string) (string, bool)) error {
+	both := func(find func(flag string) (string, bool)) error {
+		a, ok := find("max-input-tokens")
+		b, too := find(legacyInput)
+		if ok && too {
+			return fmt.Errorf("both `max_input_tokens` (%s) and `max_input_length` (%s) are set; give `max_input_tokens` alone, the other is its older name", a, b)
+		}
+		return nil
+	}
+	return both(func(flag string) (string, bool) {
+		if v, ok := given[flag]; ok {
+			return v, true
+		}
+		return present(env(flag))
+	})
+}
+
+// sageMakerPort is where SageMaker sends requests when it names no port.
+const sageMakerPort = 8080
+
+// sageMaker listens where SageMaker expects it, as the entry point of TGI's
+// image there does: HF_MODEL_ID is how that names the model.
+func (l *Loaded) sageMaker() {
+	const named = "env HF_MODEL_ID"
+	if l.origins["model.path"] == named && l.origins["server.port"] == "" {
+		l.Config.Server.Port = sageMakerPort
+		l.origins["server.port"] = named
+	}
+}
+
+// readFile reads the file that a flag or the environment names, or else the
+// default one if it is there.
+func (l *Loaded) readFile(given map[string]string, present func(string) (string, bool)) error {
+	path, ok := given[configFlag]
+	if !ok {
+		path, ok = present(env(configFlag))
+	}
+	if !ok {
+		path = defaultFile
+	}
+	text, err := os.ReadFile(path)
+	switch {
+	case !ok && errors.Is(err, os.ErrNotExist):
+		return nil
+	case err != nil:
+		return fmt.Errorf("read configuration: %w", err)
+	}
+	if err := l.Config.take(path, text); err != nil {
+		return err
+	}
+	for key, line := range lines(text) {
+		l.origins[key] = fmt.Sprintf("%s:%d", path, line)
+	}
+	return nil
+}
+
+// parseFlags reads --name value, --name=value and, for switches, --name. A list
+// may be given in parts. After -- nothing is a flag.
+func parseFlags(args []string) (given map[string]string, rest []string, err error) {
+	known := flags()
+	given = map[string]string{}
+	for i := 0; i < len(args); i++ {
+		a := args[i]
+		switch {
+		case a == "--":
+			return given, append(rest, args[i+1:]...), nil
+		case a == "-h" || a == "--help":
+			return nil, nil, ErrHelp
+		case len(a) < 2 || a[0] != '-':
+			rest = append(rest, a)
+			continue
+		}
+		name, value, inline := strings.Cut(strings.TrimLeft(a, "-"), "=")
+		if name == "p" {
+			name = "port"
+		}
+		kind, ok := known[name]
+		if !ok {
+			return nil, nil, unknownFlag(name, known)
+		}
+		switch {
+		case inline:
+		case kind == bareFlag:
+			value = "true"
+		default:
+			if i++; i == len(args) {
+				return nil, nil, fmt.Errorf("--%s wants a value", name)
+			}
+			value = args[i]
+		}
+		if before, twice := given[name]; twice && kind == listFlag {
+			value = before + "," + value
+		}
+		given[name] = value
+	}
+	return given, rest, nil
+}
