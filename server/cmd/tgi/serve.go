@@ -17,10 +17,7 @@ import (
 	"tgi/runtime/engine"
 	"tgi/runtime/ort"
 	"tgi/server"
-	"tgi/server/admin"
 	"tgi/server/config"
-	"tgi/server/generate"
-	"tgi/server/tgi"
 )
 
 // runServe serves the configured model until the process is told to stop.
@@ -118,25 +115,8 @@ func newHouse(ctx context.Context, cfg config.Config, log *slog.Logger, obs ...e
 	}
 	metrics.Watch(in.limits, in.engine.Stats, ort.BlockSize)
 	metrics.WatchPlugins(control.List)
-	svc := generate.New(generate.On(in.engine), encoder{in.tokenizer}, generate.Limits{
-		MaxConcurrent: in.limits.MaxConcurrentRequests,
-		MaxBestOf:     in.limits.MaxBestOf, MaxStop: in.limits.MaxStopSequences, MaxTopN: in.limits.MaxTopNTokens,
-		MaxInput: in.limits.MaxInputTokens, MaxTotal: in.limits.MaxTotalTokens,
-		Workers:        in.limits.ValidationWorkers,
-		Vocab:          in.built.Vocab,
-		WatermarkGamma: float32(in.limits.WatermarkGamma), WatermarkDelta: float32(in.limits.WatermarkDelta),
-	}, metrics).WithPlugins(userCode{control.set})
-	api := tgi.New(tgi.Options{
-		Service: svc,
-		Info: tgi.Info{
-			ModelID: in.built.Name, ModelDType: string(in.built.Weights), DeviceType: "cpu",
-			Limits: in.limits, Version: version,
-		},
-		ComputeType: cfg.Server.ComputeType,
-		Plugins:     control.List,
-	})
-	operate := admin.New(admin.Options{Plugins: control, UploadLimit: int64(cfg.Plugins.UploadLimit)})
-	opt := server.Options{Config: cfg.Server, APIs: []server.API{api, operate}, Healthy: in.engine.Healthy, Log: log}
+	apis := apisOf(cfg, in, control, metrics)
+	opt := server.Options{Config: cfg.Server, APIs: apis, Healthy: in.engine.Healthy, Log: log}
 	if cfg.Metrics.Enabled {
 		opt.Metrics = metrics
 	}

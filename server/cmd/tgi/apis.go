@@ -1,0 +1,49 @@
+package main
+
+import (
+	"tgi/server"
+	"tgi/server/admin"
+	"tgi/server/config"
+	"tgi/server/generate"
+	"tgi/server/generate/chatml"
+	"tgi/server/openai"
+	"tgi/server/tgi"
+)
+
+// apisOf returns all APIs of a server for the model and its plugins.
+func apisOf(cfg config.Config, in *instance, c *control, metrics *server.Metrics) []server.API {
+	svc := serviceOf(cfg, in, c, metrics)
+	openAI := openai.New(openai.Options{
+		Service: svc, Model: in.built.Name, Version: version, ComputeType: cfg.Server.ComputeType,
+		MaxPrompts: in.limits.MaxClientBatchSize, TokenBytes: in.tokenizer.Bytes,
+	})
+	operate := admin.New(admin.Options{Plugins: c, UploadLimit: int64(cfg.Plugins.UploadLimit)})
+	native := tgi.New(tgi.Options{
+		Service: svc,
+		Info: tgi.Info{
+			ModelID: in.built.Name, ModelDType: string(in.built.Weights), DeviceType: "cpu",
+			Limits: in.limits, Version: version,
+		},
+		Plugins:     c.List,
+		ComputeType: cfg.Server.ComputeType,
+		ChatDraft:   openAI.ChatDraft, Chat: openAI.Chat, Completion: openAI.Complete,
+		Beside: []server.API{openAI, operate},
+	})
+	return []server.API{native, openAI, operate}
+}
+
+// serviceOf returns what runs requests of every API.
+func serviceOf(cfg config.Config, in *instance, c *control, metrics *server.Metrics) *generate.Service {
+	svc := generate.New(generate.On(in.engine), encoder{in.tokenizer}, generate.Limits{
+		MaxConcurrent: in.limits.MaxConcurrentRequests,
+		MaxBestOf:     in.limits.MaxBestOf, MaxStop: in.limits.MaxStopSequences, MaxTopN: in.limits.MaxTopNTokens,
+		MaxInput: in.limits.MaxInputTokens, MaxTotal: in.limits.MaxTotalTokens,
+		Workers:        in.limits.ValidationWorkers,
+		Vocab:          in.built.Vocab,
+		WatermarkGamma: float32(in.limits.WatermarkGamma), WatermarkDelta: float32(in.limits.WatermarkDelta),
+	}, metrics).WithPlugins(userCode{c.set})
+	if cfg.Model.Path == "" { // the embedded model's format is the only one that is built in
+		svc.WithRenderer(chatml.Renderer{})
+	}
+	return svc
+}
