@@ -16,6 +16,7 @@ import (
 	"strings"
 	"sync"
 	"testing"
+	"time"
 	"unicode/utf8"
 
 	"tgi/runtime/engine"
@@ -146,11 +147,49 @@ func TestManyTextsLeft(t *testing.T) {
 	<-gone
 	eventually(t, "none runs", func() bool { return e.Running() == 0 })
 
-	rec := send(newServer(e), http.MethodPost, "/vertex", `{"instances":[{"inputs":"a"},{"inputs":""},{"inputs":"a"}]}`)
+	ctx, give := context.WithTimeout(t.Context(), 20*time.Second) // for a broken test alone
+	defer give()
+	r := httptest.NewRequestWithContext(ctx, http.MethodPost, "/vertex", strings.NewReader(`{"instances":[{"inputs":"a"},{"inputs":""},{"inputs":"a"}]}`))
+	r.Header.Set("Content-Type", "application/json")
+	rec := httptest.NewRecorder()
+	newServer(e).ServeHTTP(rec, r)
 	if rec.Code != 500 || rec.Body.String() != `{"error":"Incomplete generation","error_type":"Incomplete generation"}` {
 		t.Errorf("got %d %s", rec.Code, rec.Body)
 	}
 	eventually(t, "none is left behind", func() bool { return e.Running() == 0 })
+}
+
+// TestGoneIsNoFailure: who left is told nothing, and counts as such.
+func TestGoneIsNoFailure(t *testing.T) {
+	a := New(Options{Service: generate.New(&generatetest.Engine{}, generatetest.Words{}, generatetest.Limits(), nil)})
+	ctx, leave := context.WithCancel(t.Context())
+	leave()
+	for path, body := range map[string]string{
+		"/vertex":                `{"instances":[{"inputs":"a"}]}`,
+		kserveVersion + "/infer": `{"id":"1","inputs":[{"name":"","shape":[],"datatype":"","data":[97]}],"outputs":[{"name":""}]}`,
+	} {
+		i := slices.IndexFunc(a.Routes(), func(r server.Route) bool { return r.Path == path })
+		r := httptest.NewRequestWithContext(ctx, http.MethodPost, path, strings.NewReader(body))
+		r.Header.Set("Content-Type", "application/json")
+		rec := httptest.NewRecorder()
+		if err := a.Routes()[i].Handle(rec, r); !errors.Is(err, context.Canceled) || rec.Body.Len() > 0 {
+			t.Errorf("%s: %v, %s", path, err, rec.Body)
+		}
+	}
+}
+
+// TestFirstRefusedConversation: of several without a prompt the first counts.
+func TestFirstRefusedConversation(t *testing.T) {
+	a := New(Options{ChatDraft: func(_ context.Context, text []byte, _ *dialect.Dialect) (generate.Draft, error) {
+		return generate.Draft{}, &generate.TemplateError{Msg: string(text)}
+	}})
+	i := slices.IndexFunc(a.Routes(), func(r server.Route) bool { return r.Path == "/vertex" })
+	r := httptest.NewRequest(http.MethodPost, "/vertex", strings.NewReader(`{"instances":[{"inputs":"a"},{"a":1},{"a":2}]}`))
+	r.Header.Set("Content-Type", "application/json")
+	rec := httptest.NewRecorder()
+	if err := a.Routes()[i].Handle(rec, r); !errors.Is(err, generate.ErrTemplate) || err.Error() != `{"a":1}` || rec.Body.Len() > 0 {
+		t.Errorf("got %v, %s", err, rec.Body)
+	}
 }
 
 // TestFailuresAreLogged: the reply hides why, the log does not.
@@ -230,4 +269,40 @@ func FuzzCloudBody(f *testing.F) {
 			}
 		}
 	})
+}
+
+// TestBodiesOfEveryRoute: every route that reads a body refuses one that is not
+// JSON, does not say so or is too long, in TGI's words.
+func TestBodiesOfEveryRoute(t *testing.T) {
+	api := New(Options{
+		Service:   generate.New(&generatetest.Engine{}, generatetest.Words{}, generatetest.Limits(), nil),
+		ChatDraft: chatDraft, Chat: echo("chat", "messages"), Completion: echo("completion", "prompt"), PredictRoute: "/p",
+	})
+	c := config.Default().Server
+	c.PayloadLimit = 100
+	s := server.New(server.Options{Config: c, APIs: []server.API{api}, Healthy: func() error { return nil }, Log: slog.New(slog.DiscardHandler)})
+	posts := 0
+	for _, route := range api.Routes() {
+		if route.Method != http.MethodPost {
+			continue
+		}
+		posts++
+		for _, bad := range []struct{ kind, body, want string }{
+			{"application/json", `{"a": `, `400 {"error":"Failed to parse the request body as JSON: a: EOF while parsing a value at line 1 column 6","error_type":"bad_request"}`},
+			{"application/json", ``, `400 {"error":"Failed to parse the request body as JSON: EOF while parsing a value at line 1 column 0","error_type":"bad_request"}`},
+			{"text/plain", `{}`, "415 {\"error\":\"Expected request with `Content-Type: application/json`\",\"error_type\":\"unsupported_media_type\"}"},
+			{"application/json", `{"a":"` + strings.Repeat("a", 100) + `"}`, `413 {"error":"Failed to buffer the request body: length limit exceeded","error_type":"payload_too_large"}`},
+		} {
+			r := httptest.NewRequest(route.Method, route.Path, strings.NewReader(bad.body))
+			r.Header.Set("Content-Type", bad.kind)
+			rec := httptest.NewRecorder()
+			s.ServeHTTP(rec, r)
+			if got := fmt.Sprint(rec.Code, " ", rec.Body); got != bad.want {
+				t.Errorf("%s %.20s\n got %s\nwant %s", route.Path, bad.body, got, bad.want)
+			}
+		}
+	}
+	if posts != 9 {
+		t.Errorf("%d routes read a body", posts)
+	}
 }

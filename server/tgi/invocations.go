@@ -47,13 +47,11 @@ func (a *API) invocations(w http.ResponseWriter, r *http.Request, d *dialect.Dia
 
 // invoke takes a body of any of three forms: the first that fits counts.
 func (a *API) invoke(w http.ResponseWriter, r *http.Request, d *dialect.Dialect, text []byte) error {
-	b, err := decodeBody(text, d, true)
-	if err == nil {
-		return a.serveCompat(w, r, b)
-	}
-	// The rest of a body that does not fit is read first: it may not be JSON.
-	if err := wire.Decode(text, (*wire.Reader).Skip); err != nil {
+	if err := isJSON(text); err != nil {
 		return err
+	}
+	if b, err := decodeBody(text, d, true); err == nil {
+		return a.serveCompat(w, r, b)
 	}
 	for _, form := range []struct {
 		field  string
@@ -67,6 +65,16 @@ func (a *API) invoke(w http.ResponseWriter, r *http.Request, d *dialect.Dialect,
 		}
 	}
 	return unmatched("SagemakerRequest")
+}
+
+// isJSON returns where text is no JSON. A body that fits no form may break off
+// behind the field that does not fit.
+func isJSON(text []byte) error {
+	err := wire.Decode(text, func(r *wire.Reader) error { return r.Object("a map", nil) })
+	if errors.Is(err, wire.ErrShape) {
+		return wire.Decode(text, (*wire.Reader).Skip)
+	}
+	return err
 }
 
 // has says whether text, which is JSON, is an object with that field.

@@ -204,7 +204,7 @@ func invalidUTF8(b []byte) string {
 	}
 	// The fault is the longest beginning of a character that has no right end.
 	n := 1
-	for n < 3 && at+n < len(b) && !utf8.FullRune(b[at:at+n+1]) {
+	for at+n < len(b) && !utf8.FullRune(b[at:at+n+1]) {
 		n++
 	}
 	return fmt.Sprintf("invalid utf-8 sequence of %d bytes from index %d", n, at)

@@ -337,6 +337,16 @@ func TestTranscripts(t *testing.T) {
 	}
 }
 
+// TestServersOwnDialect plays them all with the dialect in the server's settings
+// and none in the request.
+func TestServersOwnDialect(t *testing.T) {
+	for _, c := range transcripts(t) {
+		if got, want := c.play(t, func(*dialect.Dialect) {}); got != want {
+			t.Errorf("%s: got\n%s\nwant\n%s", c.name, got, want)
+		}
+	}
+}
+
 // TestEveryDifferenceShows flips one field of the dialects at a time: a field
 // that no transcript notices does nothing, or is not tested.
 func TestEveryDifferenceShows(t *testing.T) {
