@@ -281,23 +281,30 @@ func TestManyPrompts(t *testing.T) {
 	}
 }
 
+// half is an engine that fails in the middle of prompts of two letters.
+type half struct{ good, bad *generatetest.Engine }
+
+func (h half) Healthy() error { return nil }
+func (h half) Submit(ctx context.Context, r engine.Request) (generate.Stream, error) {
+	if r.Prompt[0] == 2 {
+		return h.bad.Submit(ctx, r)
+	}
+	return h.good.Submit(ctx, r)
+}
+
 // TestOnePromptFails: the call fails, says which prompt, and nothing runs on.
 func TestOnePromptFails(t *testing.T) {
 	for _, stream := range []string{"false", "true"} {
-		e := &generatetest.Engine{Break: llm.ErrBackend, Script: func(r engine.Request) []engine.Event {
+		e := half{&generatetest.Engine{}, &generatetest.Engine{Break: llm.ErrBackend, Script: func(r engine.Request) []engine.Event {
 			events := generatetest.Echo(r)
-			if r.Prompt[0] == 2 {
-				events[len(events)-1].Finish = nil
-			}
-			return events
-		}}
-		got := ask(newServer(e), completionPath, `{"prompt":["1","22"],"max_tokens":2,"stream":`+stream+`}`).Body.String()
+			return events[:len(events)-1]
+		}}}
+		s := newServer(e.good, func(l *generate.Limits, o *Options) { o.Service = generate.New(e, generatetest.Words{}, *l, nil) })
+		got := ask(s, completionPath, `{"prompt":["1","22"],"max_tokens":2,"stream":`+stream+`}`).Body.String()
 		if !strings.Contains(got, `{"error":{"message":"Request failed during generation: prompt[1]: forward pass failed"`) {
 			t.Errorf("stream %s: got %s", stream, got)
 		}
-		if e.Running() != 0 {
-			eventually(t, "both prompts end", func() bool { return e.Running() == 0 })
-		}
+		eventually(t, "both prompts end", func() bool { return e.good.Running()+e.bad.Running() == 0 })
 	}
 }
 
