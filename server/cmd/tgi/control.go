@@ -145,6 +145,7 @@ func (c *control) Reload(ctx context.Context) (admin.Report, error) {
 
 // watch reloads at SIGHUP and when a file changed, until ctx ends.
 func (c *control) watch(ctx context.Context) {
+	path := c.running.File
 	hup := make(chan os.Signal, 1)
 	signal.Notify(hup, syscall.SIGHUP)
 	defer signal.Stop(hup)
@@ -157,8 +158,8 @@ func (c *control) watch(ctx context.Context) {
 		modules.Go(func() { c.set.Watch(ctx, every) })
 		defer modules.Wait()
 	}
-	file := look(c.running.File)
-	settled := file
+	// Nothing is settled at first: the file may have changed since it was read at the start.
+	var file, settled sight
 	for {
 		select {
 		case <-ctx.Done():
@@ -167,7 +168,7 @@ func (c *control) watch(ctx context.Context) {
 			_, _ = c.Reload(ctx) // it logs what came of it
 		case <-tick:
 			// A file is read when it looks as it did one tick ago: whoever writes it is through.
-			now := look(c.running.File)
+			now := look(path)
 			if now != settled && now == file {
 				settled = now
 				_, _ = c.Reload(ctx)
