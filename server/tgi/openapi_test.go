@@ -189,6 +189,13 @@ func TestDocumentListsEveryRoute(t *testing.T) {
 	if got := d.Paths["/v1/endpoints/7:predict"]["post"].RequestBody; got == nil || got.Content["application/json"].Schema.Ref != "#/components/schemas/VertexRequest" {
 		t.Errorf("the predict route reads %+v", got)
 	}
+	var other openapi.Document
+	b := openapi.New(openapi.Served{Routes: []server.Route{
+		{Method: http.MethodPost, Path: "/admin/reload", Scope: server.Admin}, {Method: http.MethodPost, Path: "/mine/{a}/{b:.+}", Scope: server.Open},
+	}}).JSON()
+	if err := json.Unmarshal(b, &other); err != nil || len(other.Paths) != 1 || len(other.Paths["/mine/{a}/{b}"]["post"].Parameters) != 2 {
+		t.Errorf("routes without a description: %s, %v", b[:min(len(b), 500)], err)
+	}
 	plain := document(t, New(Options{Info: Info{Version: "x"}}))
 	if plain.Paths["/v1/models"] != nil || plain.Paths["/generate"] == nil {
 		t.Error("a server without OpenAI's routes lists them, or lacks its own")

@@ -101,7 +101,7 @@ func echo(name, field string) Handler {
 			return r.Object("struct", []wire.Field{{Name: field, Required: true, Read: wire.Into(&said, (*wire.Reader).String)}})
 		})
 		if err == nil {
-			server.WriteJSON(w, fmt.Appendf(nil, "{%q:%q}", name, said))
+			server.WriteJSON(w, append(wire.AppendString(fmt.Appendf(nil, "{%q:", name), said), '}'))
 		}
 		return err
 	}

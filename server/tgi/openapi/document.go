@@ -59,8 +59,8 @@ type Served struct {
 	Version string
 	// Limits bound the request's fields.
 	Limits config.Limits
-	// Routes are all that it answers. One without a description of its own is
-	// listed by its path alone.
+	// Routes are all that it answers. Those of administrators are left out, one
+	// without a description of its own is listed by its path alone.
 	Routes []server.Route
 	// Alias maps the paths of further routes to those that they answer like.
 	Alias map[string]string
@@ -84,6 +84,9 @@ func New(s Served) *Document {
 	maps.Copy(d.Components.Schemas, openai())
 	known := calls()
 	for _, r := range s.Routes {
+		if r.Scope == server.Admin {
+			continue
+		}
 		at := bare(r.Path)
 		path := at
 		if as, ok := s.Alias[at]; ok {
