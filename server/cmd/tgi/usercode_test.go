@@ -1,0 +1,150 @@
+package main
+
+import (
+	"context"
+	"errors"
+	"fmt"
+	"io"
+	"net/http"
+	"os"
+	"path/filepath"
+	"slices"
+	"strings"
+	"testing"
+
+	"tgi/runtime/engine"
+	"tgi/runtime/llm"
+	"tgi/server/config"
+	"tgi/server/generate"
+)
+
+var languages = []string{"go", "rust", "c", "assemblyscript"}
+
+// sdkGuest returns the example guest that does what its parameters say.
+func sdkGuest(t testing.TB, language, name string) []byte {
+	t.Helper()
+	wasm, err := os.ReadFile(filepath.Join("..", "..", "..", "sdk", "testdata", "guests", language, name+".wasm"))
+	if err != nil {
+		t.Fatal(err)
+	}
+	return wasm
+}
+
+// run generates n sequences with one plugin and returns their tokens.
+func (p *plugged) run(t *testing.T, params string, seed uint64, n int) [][]llm.Token {
+	t.Helper()
+	code := userCode{p.control.set}
+	bound, err := code.Bind(t.Context(), []generate.PluginCall{{Name: "guest", Params: []byte(params)}})
+	if err != nil {
+		t.Fatal(err)
+	}
+	defer bound.Close()
+	prompt := p.tokenizer.Encode("Once upon a time", true)
+	const tokens = 40
+	if err := bound.Begin(prompt, tokens, seed, n); err != nil {
+		t.Fatal(err)
+	}
+	s, err := p.engine.Submit(t.Context(), engine.Request{Prompt: prompt, N: n, Plugins: bound.Sequence, Params: llm.Params{
+		Temperature: 1, TopP: 1, TypicalP: 1, RepetitionPenalty: 1, Sample: true, Seed: seed, MaxNewTokens: tokens, IgnoreEOS: true,
+	}})
+	if err != nil {
+		t.Fatal(err)
+	}
+	defer s.Close()
+	out := make([][]llm.Token, n)
+	for {
+		e, err := s.Next(context.Background())
+		if errors.Is(err, io.EOF) {
+			return out
+		}
+		if err != nil {
+			t.Fatal(err)
+		}
+		out[e.Index] = append(out[e.Index], e.Token)
+	}
+}
+
+// TestSequencesOfOneRequest: the sequences of a request begin as clones of one
+// instance. Each must run as it does alone with its seed, its plugin's random
+// numbers and state its own.
+func TestSequencesOfOneRequest(t *testing.T) {
+	for _, language := range languages {
+		t.Run(language, func(t *testing.T) {
+			p := openPlugged(t, nil)
+			p.upload(t, "guest", sdkGuest(t, language, "every-mode"))
+			const params = `{"mode":"sparse","ids":[97,98,200,300,400],"bias":6,"random":true,"force_at":3,"force":[500,501]}`
+			together := p.run(t, params, 42, 3)
+			for i, tokens := range together {
+				alone := p.run(t, params, llm.SeedFor(42, i), 1)[0]
+				if !slices.Equal(tokens, alone) {
+					t.Errorf("sequence %d\ntogether %v\nalone    %v", i, tokens, alone)
+				}
+			}
+			if slices.Equal(together[0], together[1]) {
+				t.Error("two sequences are the same: nothing was shown")
+			}
+			p.quiet(t)
+		})
+	}
+}
+
+// TestSkippedPluginIsTold: a plugin whose failing must not matter is left out,
+// and the reply says so.
+func TestSkippedPluginIsTold(t *testing.T) {
+	p := openPlugged(t, nil)
+	wasm := offences()["trap"].m.wasm()
+	if status, text := p.call(t, http.MethodPut, "/admin/plugins/frail?on_error=skip", wasm); status != http.StatusCreated {
+		t.Fatalf("%d %s", status, text)
+	}
+	status, with := p.generate(t, 12, "frail", `{"harm":1}`)
+	if status != http.StatusOK || !strings.Contains(with, `"plugins":[{"name":"frail","error":"`) || !strings.Contains(with, "unreachable") {
+		t.Errorf("%d %s", status, with)
+	}
+	_, without := p.call(t, http.MethodPost, "/generate", []byte(`{"inputs":"Once upon a time","parameters":{"max_new_tokens":12,"details":true,"ignore_eos":true}}`))
+	if before, _, _ := strings.Cut(with, `,"plugins"`); !strings.HasPrefix(without, before) {
+		t.Errorf("the text is not that of a request without the plugin:\n%s\n%s", with, without)
+	}
+}
+
+// TestBreakerOverHTTP: a plugin that keeps failing is switched off, and /info
+// says so.
+func TestBreakerOverHTTP(t *testing.T) {
+	p := openPlugged(t, func(c *config.Config) { c.Plugins.BreakerFaults = 3 })
+	p.upload(t, "frail", offences()["trap"].m.wasm())
+	for i := range 3 {
+		if status, text := p.generate(t, 5, "frail", `{"harm":1}`); status != http.StatusFailedDependency || !strings.Contains(text, "unreachable") {
+			t.Fatalf("fault %d: %d %s", i, status, text)
+		}
+	}
+	p.quiet(t)
+	status, text := p.generate(t, 5, "frail", `{}`)
+	if status != http.StatusFailedDependency || !strings.Contains(text, `"error_type":"plugin"`) || !strings.Contains(text, "off") {
+		t.Errorf("%d %s", status, text)
+	}
+	if _, info := p.call(t, http.MethodGet, "/info", nil); !strings.Contains(info, `"state":"off"`) {
+		t.Errorf("/info does not say that it is off: %s", info)
+	}
+}
+
+// TestRefusalsBeforeTheQueue: what a plugin or the set refuses is told as a bad
+// request, and nothing runs.
+func TestRefusalsBeforeTheQueue(t *testing.T) {
+	p := openPlugged(t, nil)
+	p.upload(t, "guest", sdkGuest(t, "c", "banned-and-boost"))
+	for params, says := range map[string]string{
+		`{"name":"guest","params":{"x":1}}`:        "plugin guest: unknown parameter: x",
+		`{"name":"guest","params":{"only":[]}}`:    "plugin guest: ",
+		`{"name":"ghost"}`:                         "plugin ghost: ",
+		`{"name":"guest"},{"name":"guest"}`:        "guest",
+		`{"name":"guest","params":{"ban":[9999]}}`: "plugin guest: ",
+	} {
+		body := fmt.Sprintf(`{"inputs":"a","parameters":{"max_new_tokens":4,"plugins":[%s]}}`, params)
+		status, text := p.call(t, http.MethodPost, "/generate", []byte(body))
+		if status != http.StatusUnprocessableEntity || !strings.Contains(text, `"error_type":"validation"`) || !strings.Contains(text, says) {
+			t.Errorf("%s: %d %s", params, status, text)
+		}
+	}
+	if st := p.engine.Stats(); st.Steps != 0 {
+		t.Errorf("%d steps were computed", st.Steps)
+	}
+}
