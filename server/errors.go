@@ -22,18 +22,20 @@ var (
 	ErrBody = errors.New("failed to read the request body")
 	// ErrUnhealthy: the engine is stuck, or the server is shutting down.
 	ErrUnhealthy = errors.New("unhealthy")
+	// ErrLoading: the model is not there yet.
+	ErrLoading = errors.New("loading")
 	// ErrIncompleteStream is generate.ErrIncomplete after events were sent.
 	ErrIncompleteStream = errors.New("incomplete generation stream")
 	// ErrPanic: a handler panicked.
 	ErrPanic = errors.New("internal server error")
 )
 
-// Errors of the admin routes, whose texts clients see as they are.
+// Errors of keys and of the admin routes, whose texts clients see as they are.
 var (
 	// ErrAdminOff: there is no key for the admin routes.
 	ErrAdminOff = errors.New("the routes below /admin are switched off: server.admin_keys is empty")
-	// ErrNotAdmin: the key opens other routes.
-	ErrNotAdmin = errors.New("the routes below /admin need one of server.admin_keys, given one of server.api_keys")
+	// ErrScope: the key opens other routes.
+	ErrScope = errors.New("this route needs a key with the scope")
 	// ErrNotFound: no plugin has the name.
 	ErrNotFound = errors.New("no such plugin")
 	// ErrConfigured: the plugin belongs to the settings or the folder, where it
@@ -61,6 +63,10 @@ type row struct {
 	label string
 }
 
+// loadingRetry is after how many seconds to ask again for a model that is being
+// loaded: most take less than that.
+const loadingRetry = "5"
+
 // statusGone is logged when the client left before the reply; nobody reads it.
 const statusGone = 499
 
@@ -82,8 +88,9 @@ var table = []row{
 	{llm.ErrPlugin, http.StatusFailedDependency, "plugin", "Request failed during generation: ", true, "plugin"},
 	{llm.ErrClosed, http.StatusFailedDependency, "generation", "Request failed during generation: ", true, "generation"},
 	{ErrUnhealthy, http.StatusServiceUnavailable, "healthcheck", "unhealthy", false, "generation"},
+	{ErrLoading, http.StatusServiceUnavailable, "loading", "Model is loading", false, "dropped"},
 	{ErrAdminOff, http.StatusForbidden, "forbidden", "", true, "validation"},
-	{ErrNotAdmin, http.StatusForbidden, "forbidden", "", true, "validation"},
+	{ErrScope, http.StatusForbidden, "forbidden", "", true, "validation"},
 	{ErrNotFound, http.StatusNotFound, "not_found", "", true, "validation"},
 	{ErrConfigured, http.StatusConflict, "conflict", "", true, "validation"},
 	{ErrRefused, http.StatusUnprocessableEntity, "plugin", "", true, "validation"},
@@ -123,6 +130,9 @@ func WriteError(w http.ResponseWriter, err error) {
 	var full *generate.Overloaded
 	if errors.As(err, &full) {
 		w.Header().Set("Retry-After", strconv.Itoa(int(full.RetryAfter/time.Second)))
+	}
+	if r.err == ErrLoading {
+		w.Header().Set("Retry-After", loadingRetry)
 	}
 	if r.status == http.StatusServiceUnavailable {
 		w.Header().Set("Connection", "close")

@@ -55,8 +55,10 @@ func (w *reply) hurry() { _ = w.control.SetWriteDeadline(time.Now().Add(w.patien
 
 // visit is what the log line of a request says beyond the reply.
 type visit struct {
-	id  string
-	err error
+	id    string
+	key   string // name of the key that let it in
+	trace string // its trace's id, if it has one
+	err   error
 }
 
 type visitKey struct{}
@@ -66,6 +68,13 @@ type visitKey struct{}
 func Note(ctx context.Context, err error) {
 	if v, ok := ctx.Value(visitKey{}).(*visit); ok {
 		v.err = err
+	}
+}
+
+// name keeps the name of the key that the request of ctx carried.
+func name(ctx context.Context, key string) {
+	if v, ok := ctx.Value(visitKey{}).(*visit); ok {
+		v.key = key
 	}
 }
 
@@ -86,6 +95,12 @@ func (s *Server) log(next http.Handler) http.Handler {
 		attrs := []slog.Attr{
 			slog.String("method", r.Method), slog.String("path", r.URL.Path), slog.Int("status", out.status),
 			slog.Int64("bytes", out.bytes), slog.Float64("seconds", time.Since(began).Seconds()), slog.String("request_id", v.id),
+		}
+		if v.key != "" {
+			attrs = append(attrs, slog.String("key", v.key))
+		}
+		if v.trace != "" {
+			attrs = append(attrs, slog.String("trace_id", v.trace))
 		}
 		if v.err != nil {
 			attrs = append(attrs, slog.String("error", v.err.Error()))
@@ -147,6 +162,11 @@ func (s *Server) rescue(next http.Handler) http.Handler {
 	})
 }
 
+// allowedHeaders are what pages may send. The star stands for the headers of
+// their own that client libraries add, but never for Authorization, which has
+// to be named (Fetch standard, section 4.9).
+const allowedHeaders = "authorization,content-type,*"
+
 // crossOrigin lets browsers of the configured origins in; none configured is
 // all of them. Admin routes are for no page.
 func (s *Server) crossOrigin(next http.Handler) http.Handler {
@@ -166,9 +186,11 @@ func (s *Server) crossOrigin(next http.Handler) http.Handler {
 				h.Set("Access-Control-Allow-Origin", origin)
 			}
 		}
+		h.Set("Access-Control-Expose-Headers", "*")
 		if r.Method == http.MethodOptions && r.Header.Get("Access-Control-Request-Method") != "" {
 			h.Set("Access-Control-Allow-Methods", "GET,POST")
-			h.Set("Access-Control-Allow-Headers", "content-type,authorization")
+			h.Set("Access-Control-Allow-Headers", allowedHeaders)
+			h.Set("Access-Control-Max-Age", "600")
 			w.WriteHeader(http.StatusOK)
 			return
 		}

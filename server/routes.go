@@ -5,6 +5,7 @@ import (
 	"net/http"
 	"slices"
 	"strings"
+	"sync/atomic"
 
 	"github.com/gorilla/mux"
 
@@ -14,20 +15,6 @@ import (
 
 // API is one dialect's routes.
 type API interface{ Routes() []Route }
-
-// Scope says whom a route serves.
-type Scope uint8
-
-// Scopes of routes.
-const (
-	// Keyed routes need one of server.api_keys, if there are any.
-	Keyed Scope = iota
-	// Open routes need no key and work while the server shuts down.
-	Open
-	// Admin routes need one of server.admin_keys, and are refused while there
-	// are none. Their paths begin with AdminPath.
-	Admin
-)
 
 // AdminPath is what the paths of Admin routes begin with, and no others. Pages
 // of other origins may not call them.
@@ -48,9 +35,12 @@ type Route struct {
 
 // Options of a Server.
 type Options struct {
-	// Config bounds bodies, connections and the time to shut down.
+	// Config bounds bodies, connections and the time to shut down, and holds
+	// keys.
 	Config config.Server
-	// APIs are served beside /health, /ping and /metrics.
+	// Keys are those of [[key]].
+	Keys []config.Key
+	// APIs are served beside the probes and /metrics.
 	APIs []API
 	// Healthy returns nil while the engine makes progress.
 	Healthy func() error
@@ -64,43 +54,100 @@ type Options struct {
 type Server struct {
 	options Options
 	keys    keys
-	admin   keys
 	gate    gate
-	handler http.Handler
+	// house is what is served now; it is replaced once, when it opens.
+	house   atomic.Pointer[house]
+	public  http.Handler
+	private http.Handler // of the admin address
 }
 
-// New returns a Server. Two routes with the same method and path, and an Admin
-// route anywhere but below AdminPath, are mistakes of the caller and panic.
+// house is everything behind the middleware.
+type house struct {
+	loading         bool
+	healthy         func() error // nil for nothing that could be ill
+	public, private http.Handler
+}
+
+// New returns a Server that serves o. Two routes with the same method and path,
+// and an Admin route anywhere but below AdminPath, are mistakes of the caller
+// and panic.
 func New(o Options) *Server {
-	s := &Server{options: o, keys: hashKeys(o.Config.APIKeys), admin: hashKeys(o.Config.AdminKeys)}
-	s.gate.init()
-	routes := s.routes()
-	for _, api := range o.APIs {
-		routes = append(routes, api.Routes()...)
-	}
-	s.handler = s.log(s.identify(s.rescue(s.crossOrigin(s.mux(routes)))))
+	s := NewLoading(o)
+	s.Open(o.APIs, o.Healthy)
 	return s
 }
 
-// ServeHTTP implements http.Handler.
-func (s *Server) ServeHTTP(w http.ResponseWriter, r *http.Request) { s.handler.ServeHTTP(w, r) }
+// NewLoading returns a Server that serves no APIs yet: until Open, probes and
+// /metrics are answered and everything else is 503 with the error type
+// "loading". It makes nothing of o.APIs and o.Healthy.
+func NewLoading(o Options) *Server {
+	s := &Server{options: o, keys: newKeys((&config.Config{Server: o.Config, Key: o.Keys}).AllKeys())}
+	s.gate.init()
+	s.house.Store(s.build(true, nil, nil))
+	s.public = s.around(func(h *house) http.Handler { return h.public })
+	s.private = s.around(func(h *house) http.Handler { return h.private })
+	return s
+}
 
-func (s *Server) routes() []Route {
-	routes := []Route{
-		{Method: http.MethodGet, Path: "/health", Scope: Open, Handle: s.health},
-		{Method: http.MethodGet, Path: "/ping", Scope: Open, Handle: s.health},
-		{Method: http.MethodGet, Path: "/", Scope: Open, Handle: s.health},
+// Open serves apis from now on, and is ready as long as healthy returns nil. It
+// is called once. It panics as New does.
+func (s *Server) Open(apis []API, healthy func() error) {
+	s.house.Store(s.build(false, apis, healthy))
+}
+
+// build lays out the routes. Those of administrators are on the public address
+// unless they have one of their own.
+func (s *Server) build(loading bool, apis []API, healthy func() error) *house {
+	public := s.own()
+	private := s.own()
+	apart := s.options.Config.AdminPort != 0
+	for _, api := range apis {
+		for _, r := range api.Routes() {
+			if apart && r.Scope == Admin {
+				private = append(private, r)
+			} else {
+				public = append(public, r)
+			}
+		}
 	}
+	return &house{loading, healthy, s.mux(public, loading), s.mux(private, loading)}
+}
+
+// around puts the middleware around the part of the house that is there when a
+// request comes.
+func (s *Server) around(part func(*house) http.Handler) http.Handler {
+	inner := http.HandlerFunc(func(w http.ResponseWriter, r *http.Request) { part(s.house.Load()).ServeHTTP(w, r) })
+	return s.log(s.identify(s.rescue(s.crossOrigin(inner))))
+}
+
+// ServeHTTP implements http.Handler for the public address.
+func (s *Server) ServeHTTP(w http.ResponseWriter, r *http.Request) { s.public.ServeHTTP(w, r) }
+
+// own returns the routes of this package.
+func (s *Server) own() []Route {
+	routes := s.probes()
 	if s.options.Metrics != nil {
-		routes = append(routes, Route{Method: http.MethodGet, Path: "/metrics", Scope: Open, Handle: s.options.Metrics.serve})
+		scope := Open
+		if s.options.Config.ProtectMetrics {
+			scope = anyKey
+		}
+		routes = append(routes, Route{Method: http.MethodGet, Path: "/metrics", Scope: scope, Handle: s.options.Metrics.serve})
 	}
 	return routes
 }
 
-// mux routes by path and method. Unknown paths get an empty 404, wrong methods
-// an empty 405 that names the right ones.
-func (s *Server) mux(routes []Route) http.Handler {
+// mux routes by path and method. Unknown paths get an empty 404, or 503 while
+// the routes are not known yet, wrong methods an empty 405 that names the right
+// ones.
+func (s *Server) mux(routes []Route, loading bool) http.Handler {
 	m := mux.NewRouter()
+	absent := func(w http.ResponseWriter, _ *http.Request) { w.WriteHeader(http.StatusNotFound) }
+	if loading {
+		absent = func(w http.ResponseWriter, r *http.Request) {
+			Note(r.Context(), ErrLoading)
+			WriteError(w, ErrLoading)
+		}
+	}
 	allowed := map[string][]string{}
 	for _, r := range routes {
 		methods := []string{r.Method}
@@ -118,12 +165,16 @@ func (s *Server) mux(routes []Route) http.Handler {
 	}
 	for path, methods := range allowed {
 		allow := strings.Join(methods, ",")
-		m.HandleFunc(path, func(w http.ResponseWriter, _ *http.Request) {
+		m.HandleFunc(path, func(w http.ResponseWriter, r *http.Request) {
+			if loading { // POST / will be there
+				absent(w, r)
+				return
+			}
 			w.Header().Set("Allow", allow)
 			w.WriteHeader(http.StatusMethodNotAllowed)
 		})
 	}
-	m.NotFoundHandler = http.HandlerFunc(func(w http.ResponseWriter, _ *http.Request) { w.WriteHeader(http.StatusNotFound) })
+	m.NotFoundHandler = http.HandlerFunc(absent)
 	return m
 }
 
@@ -134,10 +185,10 @@ func (s *Server) handle(route Route) http.Handler {
 		limit = int64(s.options.Config.PayloadLimit)
 	}
 	return http.HandlerFunc(func(w http.ResponseWriter, r *http.Request) {
-		if route.Scope != Open {
-			if !s.admit(w, r, route.Scope) {
-				return
-			}
+		if !s.admit(w, r, route.Scope) {
+			return
+		}
+		if !route.Scope.open() {
 			if !s.gate.enter() {
 				WriteError(w, llm.ErrDraining)
 				return
@@ -153,37 +204,4 @@ func (s *Server) handle(route Route) http.Handler {
 			WriteError(w, err)
 		}
 	})
-}
-
-// admit says whether the key of r opens the scope, and replies when it does not.
-func (s *Server) admit(w http.ResponseWriter, r *http.Request, scope Scope) bool {
-	refused := error(nil)
-	switch {
-	case scope == Keyed && (len(s.keys) == 0 || s.keys.match(r)), scope == Admin && s.admin.match(r):
-		return true
-	case scope == Admin && len(s.admin) == 0:
-		refused = ErrAdminOff
-	case scope == Admin && s.keys.match(r):
-		refused = ErrNotAdmin
-	default:
-		w.Header().Set("WWW-Authenticate", "Bearer")
-		w.WriteHeader(http.StatusUnauthorized)
-		return false
-	}
-	Note(r.Context(), refused)
-	WriteError(w, refused)
-	return false
-}
-
-// health replies 200 with no body, or 503.
-func (s *Server) health(w http.ResponseWriter, _ *http.Request) error {
-	if s.gate.draining() {
-		return ErrUnhealthy
-	}
-	if err := s.options.Healthy(); err != nil {
-		s.options.Log.Warn("unhealthy", "error", err)
-		return ErrUnhealthy
-	}
-	w.WriteHeader(http.StatusOK)
-	return nil
 }

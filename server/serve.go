@@ -19,33 +19,42 @@ const closing = 5 * time.Second
 // ErrGrace: requests were still running when the time to shut down was over.
 var ErrGrace = errors.New("graceful termination timed out")
 
-// Serve answers requests from l until ctx ends, then drains: new requests and
+// Serve is ServeBoth without an address for administrators.
+func (s *Server) Serve(ctx context.Context, l net.Listener) error { return s.ServeBoth(ctx, l, nil) }
+
+// ServeBoth answers requests from public and, unless it is nil, those of
+// administrators from admin, until ctx ends. Then it drains: new requests and
 // health probes get 503, running ones finish within the configured grace. It
 // returns nil when all did, ErrGrace when some had to be cut off, and otherwise
-// why it could not serve. It closes l.
-func (s *Server) Serve(ctx context.Context, l net.Listener) error {
+// why it could not serve. It closes the listeners.
+func (s *Server) ServeBoth(ctx context.Context, public, admin net.Listener) error {
 	config := s.options.Config
 	// Requests do not end with ctx: they have the grace time.
 	base, cut := context.WithCancelCause(context.WithoutCancel(ctx))
 	defer cut(nil)
-	h := &http.Server{
-		Handler:           s,
-		ReadHeaderTimeout: time.Duration(config.ReadTimeout),
-		ReadTimeout:       time.Duration(config.ReadTimeout),
-		IdleTimeout:       time.Duration(config.IdleTimeout),
-		BaseContext:       func(net.Listener) context.Context { return base },
-		ErrorLog:          slog.NewLogLogger(s.options.Log.Handler(), slog.LevelDebug),
+	failed := make(chan error, 2)
+	start := func(l net.Listener, h http.Handler) *http.Server {
+		one := s.listener(base, h)
+		go func() { failed <- fmt.Errorf("serve %s: %w", l.Addr(), one.Serve(l)) }()
+		return one
 	}
-	failed := make(chan error, 1)
-	go func() { failed <- h.Serve(l) }()
+	servers := []*http.Server{start(public, s.public)}
+	if admin != nil {
+		servers = append(servers, start(admin, s.private))
+	}
 	select {
 	case err := <-failed:
-		return fmt.Errorf("serve %s: %w", l.Addr(), err)
+		for _, h := range servers {
+			_ = h.Close()
+		}
+		return err
 	case <-ctx.Done():
 	}
 
 	s.gate.close()
-	h.SetKeepAlivesEnabled(false)
+	for _, h := range servers {
+		h.SetKeepAlivesEnabled(false)
+	}
 	s.options.Log.Info("draining", "running", s.gate.count(), "grace", time.Duration(config.GracefulTerminationTimeout))
 	grace := time.NewTimer(time.Duration(config.GracefulTerminationTimeout))
 	defer grace.Stop()
@@ -58,11 +67,26 @@ func (s *Server) Serve(ctx context.Context, l net.Listener) error {
 	}
 	last, cancel := context.WithTimeout(context.WithoutCancel(ctx), closing)
 	defer cancel()
-	if err := h.Shutdown(last); err != nil {
-		_ = h.Close()
-		if late == nil {
-			s.options.Log.Warn("closed connections that would not end", "error", err)
+	for _, h := range servers {
+		if err := h.Shutdown(last); err != nil {
+			_ = h.Close()
+			if late == nil {
+				s.options.Log.Warn("closed connections that would not end", "error", err)
+			}
 		}
 	}
 	return late
+}
+
+// listener returns what answers the requests of one address with h.
+func (s *Server) listener(base context.Context, h http.Handler) *http.Server {
+	c := s.options.Config
+	return &http.Server{
+		Handler:           h,
+		ReadHeaderTimeout: time.Duration(c.HeaderTimeout),
+		ReadTimeout:       time.Duration(c.ReadTimeout),
+		IdleTimeout:       time.Duration(c.IdleTimeout),
+		BaseContext:       func(net.Listener) context.Context { return base },
+		ErrorLog:          slog.NewLogLogger(s.options.Log.Handler(), slog.LevelDebug),
+	}
 }

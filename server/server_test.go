@@ -11,6 +11,7 @@ import (
 	"net"
 	"net/http"
 	"net/http/httptest"
+	"slices"
 	"strconv"
 	"strings"
 	"testing"
@@ -167,6 +168,7 @@ func (scoped) Routes() []server.Route {
 	return []server.Route{
 		{Method: http.MethodGet, Path: "/open", Scope: server.Open, Handle: say},
 		{Method: http.MethodGet, Path: "/keyed", Handle: say},
+		{Method: http.MethodGet, Path: "/models", Scope: server.Models, Handle: say},
 		{Method: http.MethodGet, Path: "/admin/{what}", Scope: server.Admin, Handle: say},
 		{Method: http.MethodPut, Path: "/admin/size", Scope: server.Admin, BodyLimit: 20, Handle: size},
 		{Method: http.MethodPut, Path: "/size", Scope: server.Open, Handle: size},
@@ -175,7 +177,11 @@ func (scoped) Routes() []server.Route {
 
 func TestScopes(t *testing.T) {
 	const off = `{"error":"the routes below /admin are switched off: server.admin_keys is empty","error_type":"forbidden"}`
-	const user = `{"error":"the routes below /admin need one of server.admin_keys, given one of server.api_keys","error_type":"forbidden"}`
+	needs := func(scope, has string) string {
+		return fmt.Sprintf("{\"error\":\"this route needs a key with the scope `%s`, the key given has %s\",\"error_type\":\"forbidden\"}", scope, has)
+	}
+	user, administrator := needs("admin", "generate, models"), needs("generate", "admin")
+	extra := []config.Key{{Name: "m", Key: "m", Scopes: []string{"models"}}, {Name: "ga", Key: "ga", Scopes: []string{"generate", "admin"}}}
 	for _, c := range []struct {
 		keys, admin []string
 		path, token string
@@ -193,12 +199,25 @@ func TestScopes(t *testing.T) {
 		{[]string{"k"}, []string{"a"}, "/admin/x", "", 401, ""},
 		{[]string{"k"}, []string{"a"}, "/admin/x", "k", 403, user},
 		{[]string{"k"}, []string{"a"}, "/admin/x", "a", 200, "x"},
-		{[]string{"k"}, []string{"a"}, "/keyed", "a", 401, ""},
+		{[]string{"k"}, []string{"a"}, "/keyed", "a", 403, administrator},
+		{[]string{"k"}, []string{"a"}, "/models", "k", 200, ""},
+		{nil, []string{"a"}, "/models", "", 200, ""},
+		{[]string{"extra"}, nil, "/models", "", 401, ""},
+		{[]string{"extra"}, nil, "/models", "m", 200, ""},
+		{[]string{"extra"}, nil, "/models", "ga", 403, needs("models", "generate, admin")},
+		{[]string{"extra"}, nil, "/keyed", "", 401, ""},
+		{[]string{"extra"}, nil, "/keyed", "m", 403, needs("generate", "models")},
+		{[]string{"extra"}, nil, "/keyed", "ga", 200, ""},
+		{[]string{"extra"}, nil, "/admin/x", "ga", 200, "x"},
+		{[]string{"extra"}, nil, "/admin/x", "m", 403, needs("admin", "models")},
 		{[]string{"k"}, []string{"a"}, "/keyed", "k", 200, ""},
 		{[]string{"k"}, []string{"a"}, "/open", "", 200, ""},
 	} {
 		s := newServer(nil, func(o *server.Options) {
 			o.Config.APIKeys, o.Config.AdminKeys, o.APIs = c.keys, c.admin, []server.API{scoped{}}
+			if slices.Contains(c.keys, "extra") {
+				o.Config.APIKeys, o.Keys = nil, extra
+			}
 		})
 		rec := ask(s, "GET", c.path, "", "Authorization", "Bearer "+c.token)
 		if rec.Code != c.status || rec.Body.String() != c.body || (rec.Code == 401) != (rec.Header().Get("WWW-Authenticate") == "Bearer") {
@@ -226,7 +245,7 @@ func TestBodyLimits(t *testing.T) {
 // TestMisplacedScope: a route below /admin that is not an admin's would be open
 // to pages of other origins and to every key.
 func TestMisplacedScope(t *testing.T) {
-	for _, r := range []server.Route{{Path: "/admin/x", Scope: server.Keyed}, {Path: "/admin/x", Scope: server.Open}, {Path: "/x", Scope: server.Admin}} {
+	for _, r := range []server.Route{{Path: "/admin/x", Scope: server.Generate}, {Path: "/admin/x", Scope: server.Open}, {Path: "/x", Scope: server.Admin}} {
 		func() {
 			defer func() {
 				if recover() == nil {
@@ -242,23 +261,6 @@ func TestMisplacedScope(t *testing.T) {
 type list []server.Route
 
 func (l list) Routes() []server.Route { return l }
-
-func TestHealth(t *testing.T) {
-	var sick error
-	s := newServer(nil, func(o *server.Options) { o.Healthy = func() error { return sick } })
-	for _, path := range []string{"/", "/health", "/ping"} {
-		if rec := ask(s, "GET", path, ""); rec.Code != 200 || rec.Body.Len() > 0 {
-			t.Errorf("%s: %d %q", path, rec.Code, rec.Body)
-		}
-		if rec := ask(s, "HEAD", path, ""); rec.Code != 200 {
-			t.Errorf("HEAD %s: %d", path, rec.Code)
-		}
-	}
-	sick = errors.New("stuck")
-	if rec := ask(s, "GET", "/health", ""); rec.Code != 503 || rec.Body.String() != `{"error":"unhealthy","error_type":"healthcheck"}` {
-		t.Errorf("sick: %d %q", rec.Code, rec.Body)
-	}
-}
 
 func TestRequestIDs(t *testing.T) {
 	s := newServer(nil, nil)
@@ -284,7 +286,7 @@ func TestCrossOrigin(t *testing.T) {
 	for origin, want := range map[string]string{"https://b": "https://b", "https://c": ""} {
 		rec := ask(some, "OPTIONS", "/echo", "", "Origin", origin, "Access-Control-Request-Method", "POST")
 		h := rec.Header()
-		if rec.Code != 200 || h.Get("Access-Control-Allow-Origin") != want || h.Get("Vary") != "Origin" || !strings.Contains(h.Get("Access-Control-Allow-Headers"), "authorization") {
+		if rec.Code != 200 || h.Get("Access-Control-Allow-Origin") != want || h.Get("Vary") != "Origin" || h.Get("Access-Control-Allow-Headers") != "authorization,content-type,*" || h.Get("Access-Control-Expose-Headers") != "*" {
 			t.Errorf("%s: %d %v", origin, rec.Code, h)
 		}
 	}

@@ -1,7 +1,7 @@
 // Package admin is the API for whoever runs the server: it shows, uploads and
 // removes plugins and has the settings read again.
 //
-// Its routes lie below /admin and need one of server.admin_keys as bearer
+// Its routes lie below /admin and need a key with the scope admin as bearer
 // token; without any they answer 403. Answers are JSON, errors have the form
 // of all others.
 //

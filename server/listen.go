@@ -1,0 +1,95 @@
+package server
+
+import (
+	"crypto/tls"
+	"errors"
+	"fmt"
+	"io/fs"
+	"log/slog"
+	"net"
+	"os"
+	"strconv"
+	"sync"
+
+	"tgi/server/config"
+)
+
+// Listen takes the addresses of c: the one for everybody and, when it has a
+// port, the one for the admin routes, else nil. With a certificate, both speak
+// TLS; its files are read again when they change, and a pair that does not fit
+// leaves the one before in use. After an error nothing stays open.
+func Listen(c config.Server, log *slog.Logger) (public, admin net.Listener, err error) {
+	secure := func(l net.Listener) net.Listener { return l }
+	if c.TLSCert != "" {
+		pair := &certificate{cert: c.TLSCert, key: c.TLSKey, log: log}
+		if _, err := pair.get(nil); err != nil {
+			return nil, nil, fmt.Errorf("cannot serve TLS: %w", err)
+		}
+		t := &tls.Config{GetCertificate: pair.get, NextProtos: []string{"h2", "http/1.1"}, MinVersion: tls.VersionTLS12}
+		secure = func(l net.Listener) net.Listener { return tls.NewListener(l, t) }
+	}
+	if public, err = listen(c.Hostname, c.Port); err != nil {
+		return nil, nil, err
+	}
+	if c.AdminPort == 0 {
+		return secure(public), nil, nil
+	}
+	if admin, err = listen(c.AdminHostname, c.AdminPort); err != nil {
+		return nil, nil, errors.Join(err, public.Close())
+	}
+	return secure(public), secure(admin), nil
+}
+
+func listen(hostname string, port int) (net.Listener, error) {
+	l, err := net.Listen("tcp", net.JoinHostPort(hostname, strconv.Itoa(port)))
+	if err != nil {
+		return nil, fmt.Errorf("cannot listen: %w", err)
+	}
+	return l, nil
+}
+
+// certificate is a pair of files. It is looked at before every handshake, which
+// costs a thousandth of one.
+type certificate struct {
+	cert, key string
+	log       *slog.Logger
+
+	mu   sync.Mutex
+	seen [2]fs.FileInfo
+	pair *tls.Certificate
+}
+
+// get is tls.Config.GetCertificate.
+func (c *certificate) get(*tls.ClientHelloInfo) (*tls.Certificate, error) {
+	c.mu.Lock()
+	defer c.mu.Unlock()
+	now, err := c.look()
+	if err == nil && c.pair != nil && same(c.seen[0], now[0]) && same(c.seen[1], now[1]) {
+		return c.pair, nil
+	}
+	var pair tls.Certificate
+	if err == nil {
+		pair, err = tls.LoadX509KeyPair(c.cert, c.key)
+	}
+	switch {
+	case err == nil:
+		c.pair, c.seen = &pair, now
+	case c.pair == nil:
+		return nil, err
+	default: // the files are being replaced, or were by something broken
+		c.log.Warn("certificate not taken over", "error", err)
+	}
+	return c.pair, nil
+}
+
+// look returns what the files look like from outside.
+func (c *certificate) look() (seen [2]fs.FileInfo, err error) {
+	if seen[0], err = os.Stat(c.cert); err == nil {
+		seen[1], err = os.Stat(c.key)
+	}
+	return seen, err
+}
+
+func same(a, b fs.FileInfo) bool {
+	return a.Size() == b.Size() && a.ModTime().Equal(b.ModTime()) && os.SameFile(a, b)
+}
