@@ -78,6 +78,7 @@ var table = []row{
 	{ErrBody, http.StatusBadRequest, "bad_request", "Failed to buffer the request body", false, "dropped"},
 	{wire.ErrSyntax, http.StatusBadRequest, "bad_request", "Failed to parse the request body as JSON: ", true, "validation"},
 	{wire.ErrShape, http.StatusUnprocessableEntity, "validation", "Failed to deserialize the JSON body into the target type: ", true, "validation"},
+	{generate.ErrTemplate, http.StatusUnprocessableEntity, "template_error", "Template error: ", true, "template"},
 	{llm.ErrInvalid, http.StatusUnprocessableEntity, "validation", "Input validation error: ", true, "validation"},
 	{llm.ErrTooLong, http.StatusUnprocessableEntity, "validation", "Input validation error: ", true, "validation"},
 	{llm.ErrOverloaded, http.StatusTooManyRequests, "overloaded", "Model is overloaded", false, "overloaded"},
