@@ -71,9 +71,9 @@ func (a *API) Routes() []server.Route {
 		{Method: http.MethodPost, Path: "/invocations", Handle: a.in(a.invocations)},
 		{Method: http.MethodPost, Path: "/vertex", Handle: a.in(a.vertex)},
 		{Method: http.MethodPost, Path: "/chat_tokenize", Handle: a.in(a.chatTokenize)},
-		{Method: http.MethodGet, Path: "/info", Handle: a.in(a.serveInfo)},
+		{Method: http.MethodGet, Path: "/info", Scope: server.Models, Handle: a.in(a.serveInfo)},
 		{Method: http.MethodGet, Path: docsPath, Scope: server.Open, Handle: servePage},
-		{Method: http.MethodGet, Path: documentPath, Handle: a.serveDocument},
+		{Method: http.MethodGet, Path: documentPath, Scope: server.Models, Handle: a.serveDocument},
 	}
 	routes = append(routes, a.kserveRoutes()...)
 	return append(routes, a.vertexRoutes(routes)...)

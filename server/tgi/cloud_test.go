@@ -62,7 +62,7 @@ func TestVertexRoutes(t *testing.T) {
 		t.Errorf("live, not ready: %d %s", rec.Code, rec.Body)
 	}
 	// None of these may be a second route, which would panic.
-	for _, o := range []Options{{PredictRoute: "/vertex", HealthRoute: "/health"}, {PredictRoute: "/generate", HealthRoute: "/info"}, {PredictRoute: "/p", HealthRoute: "/"}} {
+	for _, o := range []Options{{PredictRoute: "/vertex", HealthRoute: "/health"}, {PredictRoute: "/generate", HealthRoute: "/info"}, {PredictRoute: "/p", HealthRoute: "/"}, {HealthRoute: "/livez"}, {HealthRoute: "/metrics"}} {
 		newChanged(&generatetest.Engine{}, nil, func(all *Options) { all.PredictRoute, all.HealthRoute = o.PredictRoute, o.HealthRoute })
 	}
 }

@@ -25,10 +25,10 @@ const (
 
 func (a *API) kserveRoutes() []server.Route {
 	return []server.Route{
-		{Method: http.MethodGet, Path: kserveRoot, Handle: a.kserveServer},
+		{Method: http.MethodGet, Path: kserveRoot, Scope: server.Models, Handle: a.kserveServer},
 		{Method: http.MethodGet, Path: kserveLive, Scope: server.Open, Handle: alive},
 		{Method: http.MethodGet, Path: kserveReady, Scope: server.Open, Handle: a.kserveReady},
-		{Method: http.MethodGet, Path: kserveVersion, Handle: kserveModel},
+		{Method: http.MethodGet, Path: kserveVersion, Scope: server.Models, Handle: kserveModel},
 		{Method: http.MethodGet, Path: kserveVersion + "/ready", Scope: server.Open, Handle: a.kserveReady},
 		{Method: http.MethodPost, Path: kserveVersion + "/infer", Handle: a.in(a.infer)},
 	}

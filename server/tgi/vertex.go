@@ -62,9 +62,6 @@ func CheckRoute(name, path string) error {
 	return fmt.Errorf("%s must be a path from the root, without braces and outside of %s. Given: %.64q", name, server.AdminPath, path)
 }
 
-// probes are the paths of GET that package server answers like HealthRoute.
-var probes = []string{"/", "/health", "/ping"}
-
 // vertexRoutes returns the operator's own paths, but for those that are served
 // already: by one of routes, or as a probe.
 func (a *API) vertexRoutes(routes []server.Route) (extra []server.Route) {
@@ -74,7 +71,7 @@ func (a *API) vertexRoutes(routes []server.Route) (extra []server.Route) {
 	if path := a.options.PredictRoute; path != "" && !served(http.MethodPost, path) {
 		extra = append(extra, server.Route{Method: http.MethodPost, Path: path, Handle: a.in(a.vertex)})
 	}
-	if path := a.options.HealthRoute; path != "" && !served(http.MethodGet, path) && !slices.Contains(probes, path) {
+	if path := a.options.HealthRoute; path != "" && !served(http.MethodGet, path) && !slices.Contains(server.Probes(), path) && path != "/metrics" {
 		extra = append(extra, server.Route{Method: http.MethodGet, Path: path, Scope: server.Open, Handle: a.probe})
 	}
 	return extra

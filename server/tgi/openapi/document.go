@@ -125,7 +125,7 @@ func (d *Document) JSON() []byte {
 // Probes are the routes of package server itself.
 func Probes() []server.Route {
 	var out []server.Route
-	for _, path := range []string{"/", "/health", "/ping", "/metrics"} {
+	for _, path := range append(server.Probes(), "/metrics") {
 		out = append(out, server.Route{Method: http.MethodGet, Path: path, Scope: server.Open})
 	}
 	return out

@@ -178,6 +178,7 @@ func (c *call) operation(path string, keyed bool) *Operation {
 		return o
 	}
 	o.Responses["401"] = Response{Description: "The key is missing or wrong"}
+	o.Responses["403"] = Response{Description: "The key opens other routes", Content: media(map[string]*Schema{mediaJSON: ref("ErrorResponse")}, nil)}
 	return o
 }
 
