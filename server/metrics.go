@@ -2,6 +2,8 @@ package server
 
 import (
 	"net/http"
+	"strconv"
+	"time"
 
 	"github.com/prometheus/client_golang/prometheus"
 	"github.com/prometheus/client_golang/prometheus/promhttp"
@@ -24,10 +26,12 @@ type Metrics struct {
 	inference, perToken prometheus.Histogram
 	inputLength, maxNewTokens, generated prometheus.Histogram
 	first, between                       prometheus.Histogram
+	skipped                              prometheus.Summary
 
 	// Steps.
 	stepCount, stepDone, stepFailed *prometheus.CounterVec
 	stepTime, forwardTime, pickNow  *prometheus.HistogramVec
+	dropTime, joinTime              *prometheus.HistogramVec
 	nextSize                        prometheus.Histogram
 	joined                          *prometheus.CounterVec
 	promptTokens, cachedTokens      prometheus.Counter
@@ -54,15 +58,48 @@ func (m *Metrics) Watch(l config.Limits, stats func() engine.Stats, blockSize in
 	m.gauge("tgi_queue_size", "Sequences that wait.", func() float64 { return float64(stats().Waiting) })
 	m.gauge("tgi_batch_current_size", "Sequences that run.", func() float64 { return float64(stats().Running) })
 	m.gauge("tgi_batch_current_max_tokens", "Tokens that the running sequences hold cache for.", func() float64 { return float64(stats().KVUsed * blockSize) })
+	m.gauge("tgi_kv_usage", "Share of the cache that sequences hold, 0 to 1.", func() float64 { return usage(stats()) })
 	m.gauge("tgi_kv_blocks", "Cache blocks.", func() float64 { return float64(stats().KVTotal) })
 	m.gauge("tgi_kv_blocks_used", "Cache blocks that sequences hold.", func() float64 { return float64(stats().KVUsed) })
 	m.gauge("tgi_kv_blocks_cached", "Cache blocks that a prefix can be found in.", func() float64 { return float64(stats().KVCached) })
+}
+
+// usage is the share of the cache blocks that sequences hold.
+func usage(s engine.Stats) float64 {
+	if s.KVTotal == 0 {
+		return 0
+	}
+	return float64(s.KVUsed) / float64(s.KVTotal)
+}
+
+// WatchVLLM serves five gauges once more under vLLM's names, in its units:
+// those of the model-server protocol of Kubernetes' Gateway API Inference
+// Extension, whose endpoint pickers take a server for vLLM unless told
+// otherwise. The arguments are those of Watch. It is called at most once.
+func (m *Metrics) WatchVLLM(stats func() engine.Stats, blockSize int) {
+	m.gauge("vllm:num_requests_waiting", "Sequences that wait.", func() float64 { return float64(stats().Waiting) })
+	m.gauge("vllm:num_requests_running", "Sequences that run.", func() float64 { return float64(stats().Running) })
+	m.gauge("vllm:kv_cache_usage_perc", "Share of the cache that sequences hold, 0 to 1.", func() float64 { return usage(stats()) })
+	constant := func(name, help string, value float64, labels prometheus.Labels) {
+		g := prometheus.NewGauge(prometheus.GaugeOpts{Name: name, Help: help, ConstLabels: labels})
+		g.Set(value)
+		m.registry.MustRegister(g)
+	}
+	constant("vllm:cache_config_info", "Size of the cache; the value is always 1.", 1, prometheus.Labels{
+		"block_size": strconv.Itoa(blockSize), "num_gpu_blocks": strconv.Itoa(stats().KVTotal),
+	})
+	constant("vllm:lora_requests_info", "Adapters, of which there are none; the value is when this was written, in seconds.", float64(time.Now().Unix()), prometheus.Labels{
+		"max_lora": "0", "running_lora_adapters": "", "waiting_lora_adapters": "",
+	})
 }
 
 func (m *Metrics) addRequests(l config.Limits) {
 	m.count = m.counter("tgi_request_count", "Requests that arrived.")
 	m.success = m.counter("tgi_request_success", "Requests that ran to their end.")
 	m.failure = m.counters("tgi_request_failure", "Requests that did not, by reason.", "err")
+	for _, r := range table {
+		m.failure.WithLabelValues(r.label) // so that the first one is an increase
+	}
 	m.duration = m.histogram("tgi_request_duration", "Seconds from arrival to the last token.", durations())
 	m.validation = m.histogram("tgi_request_validation_duration", "Seconds of checking and tokenizing.", durations())
 	m.queue = m.histogram("tgi_request_queue_duration", "Seconds from submission to the first step.", durations())
@@ -71,6 +108,8 @@ func (m *Metrics) addRequests(l config.Limits) {
 	m.inputLength = m.histogram("tgi_request_input_length", "Tokens of the prompt.", linear(l.MaxInputTokens))
 	m.maxNewTokens = m.histogram("tgi_request_max_new_tokens", "Tokens that a request may generate.", linear(l.MaxTotalTokens))
 	m.generated = m.histogram("tgi_request_generated_tokens", "Tokens that a request generated.", linear(l.MaxTotalTokens))
+	m.skipped = prometheus.NewSummary(prometheus.SummaryOpts{Name: "tgi_request_skipped_tokens", Help: "Tokens that a step gave a sequence beyond the first; always 0 without speculation."})
+	m.registry.MustRegister(m.skipped)
 	m.first = m.histogram("tgi_request_time_to_first_token_duration", "Seconds from submission to a sequence's first token.", durations())
 	m.between = m.histogram("tgi_request_inter_token_duration", "Seconds between two tokens of a sequence.", durations())
 }
@@ -82,8 +121,16 @@ func (m *Metrics) addSteps() {
 	m.stepTime = m.histograms("tgi_batch_inference_duration", "Seconds of a step.", "method")
 	m.forwardTime = m.histograms("tgi_batch_forward_duration", "Seconds of a step's forward pass.", "method")
 	m.pickNow = m.histograms("tgi_batch_decode_duration", "Seconds of a step's picking and detokenizing.", "method")
+	m.dropTime = m.histograms("tgi_batch_filter_duration", "Seconds of choosing a step's sequences, which leaves out those that ended.", "method")
+	m.joinTime = m.histograms("tgi_batch_concat_duration", "Seconds of that in steps in which prompts joined running sequences.", "method")
 	m.nextSize = m.histogram("tgi_batch_next_size", "Prompts in a step that holds any.", prometheus.ExponentialBuckets(1, 2, 11))
 	m.joined = m.counters("tgi_batch_concat", "Steps in which prompts joined running sequences.", "reason")
+	m.joined.WithLabelValues(chunking)
+	for _, method := range []string{prefill, decode} {
+		for _, c := range []*prometheus.CounterVec{m.stepCount, m.stepDone, m.stepFailed} {
+			c.WithLabelValues(method)
+		}
+	}
 	m.promptTokens = m.counter("tgi_prefix_lookup_tokens", "Prompt tokens looked up in the cache.")
 	m.cachedTokens = m.counter("tgi_prefix_hit_tokens", "Prompt tokens found in the cache.")
 	m.preempted = m.counter("tgi_preemption_count", "Sequences that stepped back for want of cache blocks.")
@@ -122,6 +169,14 @@ func (m *Metrics) histograms(name, help, label string) *prometheus.HistogramVec 
 func (m *Metrics) gauge(name, help string, value func() float64) {
 	m.registry.MustRegister(prometheus.NewGaugeFunc(prometheus.GaugeOpts{Name: name, Help: help}, value))
 }
+
+// Values of labels.
+const (
+	prefill, decode = "prefill", "decode"
+	// chunking is why prompts join: they are computed in chunks beside the rows
+	// that run, so that none waits for the others.
+	chunking = "chunking"
+)
 
 // durations are TGI's buckets of seconds: 0.15 ms to 146 s.
 func durations() []float64 { return prometheus.ExponentialBuckets(0.00015, 1.5, 35) }

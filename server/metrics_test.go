@@ -2,6 +2,8 @@ package server_test
 
 import (
 	"errors"
+	"fmt"
+	"strconv"
 	"strings"
 	"testing"
 	"time"
@@ -48,6 +50,7 @@ func TestMetrics(t *testing.T) {
 		"tgi_request_generated_tokens_count 2", "tgi_request_generated_tokens_sum 15",
 		"tgi_request_time_to_first_token_duration_sum 1", "tgi_request_inter_token_duration_count 1",
 		"# TYPE tgi_queue_size gauge", "tgi_queue_size 3", "tgi_batch_current_size 2", "tgi_batch_current_max_tokens 80", "tgi_batch_max_total_tokens 4000",
+		"tgi_kv_usage 0.02", "tgi_request_skipped_tokens_sum 0", "tgi_request_skipped_tokens_count 2",
 		"tgi_kv_blocks 250", "tgi_kv_blocks_used 5", "tgi_kv_blocks_cached 4",
 		`tgi_batch_inference_count{method="prefill"} 1`, `tgi_batch_inference_count{method="decode"} 2`,
 		`tgi_batch_inference_success{method="decode"} 1`, `tgi_batch_inference_failure{method="decode"} 1`,
@@ -59,20 +62,131 @@ func TestMetrics(t *testing.T) {
 			t.Errorf("no line %s", line)
 		}
 	}
-	last := durationsOf(text)
-	if len(last) != 36 || last[34] != "145.6" && !strings.HasPrefix(last[34], "145.") || last[35] != "+Inf" {
-		t.Errorf("buckets of tgi_request_duration: %v", last)
+}
+
+// tgiMetrics are the 26 of TGI's router: name, type and the values of the one
+// label, as its sources register and use them.
+const tgiMetrics = `
+tgi_request_count counter
+tgi_request_success counter
+tgi_request_failure counter err=overloaded|validation|template|generation|incomplete|dropped
+tgi_request_duration histogram
+tgi_request_validation_duration histogram
+tgi_request_queue_duration histogram
+tgi_request_inference_duration histogram
+tgi_request_mean_time_per_token_duration histogram
+tgi_request_input_length histogram
+tgi_request_max_new_tokens histogram
+tgi_request_generated_tokens histogram
+tgi_request_skipped_tokens summary
+tgi_batch_inference_count counter method=prefill|decode
+tgi_batch_inference_success counter method=prefill|decode
+tgi_batch_inference_failure counter method=prefill|decode
+tgi_batch_concat counter reason=chunking
+tgi_batch_inference_duration histogram method=prefill|decode
+tgi_batch_forward_duration histogram method=prefill|decode
+tgi_batch_decode_duration histogram method=prefill|decode
+tgi_batch_filter_duration histogram method=prefill|decode
+tgi_batch_concat_duration histogram method=decode
+tgi_batch_next_size histogram
+tgi_batch_current_size gauge
+tgi_batch_current_max_tokens gauge
+tgi_queue_size gauge
+tgi_batch_max_total_tokens gauge`
+
+// TestTGIMetrics holds the names, types, labels and buckets against TGI's, so
+// that its dashboards and autoscalers find what they look for.
+func TestTGIMetrics(t *testing.T) {
+	limits, err := config.Default().Limits.Size(1000, 4000)
+	if err != nil {
+		t.Fatal(err)
+	}
+	m := server.NewMetrics()
+	m.Watch(limits, func() engine.Stats { return engine.Stats{} }, 16)
+	m.Step(engine.Report{PrefillTokens: 30, PrefillRows: 2, DecodeRows: 1, Admitted: 2})
+	m.Step(engine.Report{DecodeRows: 3})
+	text := "\n" + ask(newServer(nil, func(o *server.Options) { o.Metrics = m }), "GET", "/metrics", "").Body.String()
+	lines := strings.Split(strings.TrimSpace(tgiMetrics), "\n")
+	if len(lines) != 26 {
+		t.Fatalf("%d metrics in the table", len(lines))
+	}
+	for _, line := range lines {
+		fields := strings.Fields(line)
+		name, kind := fields[0], fields[1]
+		if !strings.Contains(text, "\n# TYPE "+name+" "+kind+"\n") {
+			t.Errorf("%s is no %s", name, kind)
+		}
+		sample := name
+		if kind == "histogram" || kind == "summary" {
+			sample += "_count"
+		}
+		if len(fields) == 2 {
+			if !strings.Contains(text, "\n"+sample+" ") {
+				t.Errorf("%s has no sample without labels", name)
+			}
+			continue
+		}
+		label, values, _ := strings.Cut(fields[2], "=")
+		for _, value := range strings.Split(values, "|") {
+			if !strings.Contains(text, fmt.Sprintf("\n%s{%s=%q} ", sample, label, value)) {
+				t.Errorf("%s has no sample with %s=%s", name, label, value)
+			}
+		}
+	}
+	for name, want := range map[string]struct {
+		count       int
+		first, last string
+	}{
+		"tgi_request_duration": {36, "0.00015", "145"}, "tgi_batch_filter_duration": {36, "0.00015", "145"},
+		"tgi_request_input_length": {101, "9.99", "999"}, "tgi_request_max_new_tokens": {101, "10", "1000"}, "tgi_request_generated_tokens": {101, "10", "1000"},
+		"tgi_batch_next_size": {12, "1", "1024"},
+	} {
+		edges := edgesOf(text, name)
+		if len(edges) != want.count || edges[0] != want.first || !strings.HasPrefix(edges[len(edges)-2], want.last) || edges[len(edges)-1] != "+Inf" {
+			t.Errorf("buckets of %s: %v", name, edges)
+		}
 	}
 }
 
-func durationsOf(text string) (edges []string) {
+// edgesOf returns the buckets of the first series of a histogram.
+func edgesOf(text, name string) (edges []string) {
 	for _, line := range strings.Split(text, "\n") {
-		if after, ok := strings.CutPrefix(line, `tgi_request_duration_bucket{le="`); ok {
-			edge, _, _ := strings.Cut(after, `"`)
+		if after, ok := strings.CutPrefix(line, name+"_bucket{"); ok {
+			_, edge, _ := strings.Cut(after, `le="`)
+			edge, _, _ = strings.Cut(edge, `"`)
 			edges = append(edges, edge)
+			if edge == "+Inf" {
+				break
+			}
 		}
 	}
 	return edges
+}
+
+func TestVLLMMetrics(t *testing.T) {
+	stats := func() engine.Stats { return engine.Stats{Waiting: 3, Running: 2, KVUsed: 5, KVTotal: 20} }
+	m := server.NewMetrics()
+	s := newServer(nil, func(o *server.Options) { o.Metrics = m })
+	if text := ask(s, "GET", "/metrics", "").Body.String(); strings.Contains(text, "vllm:") {
+		t.Error("vLLM's names without being asked for")
+	}
+	before := time.Now().Unix()
+	m.WatchVLLM(stats, 16)
+	text := "\n" + ask(s, "GET", "/metrics", "").Body.String()
+	for _, line := range []string{
+		"# TYPE vllm:num_requests_waiting gauge", "vllm:num_requests_waiting 3", "# TYPE vllm:num_requests_running gauge", "vllm:num_requests_running 2",
+		"# TYPE vllm:kv_cache_usage_perc gauge", "vllm:kv_cache_usage_perc 0.25",
+		"# TYPE vllm:cache_config_info gauge", `vllm:cache_config_info{block_size="16",num_gpu_blocks="20"} 1`, "# TYPE vllm:lora_requests_info gauge",
+	} {
+		if !strings.Contains(text, "\n"+line+"\n") {
+			t.Errorf("no line %s", line)
+		}
+	}
+	_, value, _ := strings.Cut(text, "\n"+`vllm:lora_requests_info{max_lora="0",running_lora_adapters="",waiting_lora_adapters=""} `)
+	value, _, _ = strings.Cut(value, "\n")
+	if at, err := strconv.ParseFloat(value, 64); err != nil || int64(at) < before || int64(at) > time.Now().Unix() {
+		t.Errorf("the time of vllm:lora_requests_info is %q", value)
+	}
 }
 
 func TestPluginMetrics(t *testing.T) {

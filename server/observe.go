@@ -28,6 +28,7 @@ func (m *Metrics) Refused(err error) { m.failure.WithLabelValues(lookUp(err).lab
 
 // Token implements generate.Observer.
 func (m *Metrics) Token(first bool, gap time.Duration) {
+	m.skipped.Observe(0)
 	if first {
 		m.first.Observe(gap.Seconds())
 		return
@@ -49,9 +50,9 @@ func (m *Metrics) Finished(t generate.Timings, sequences []llm.Finish) {
 
 // Step implements engine.Observer.
 func (m *Metrics) Step(r engine.Report) {
-	method := "decode"
+	method := decode
 	if r.PrefillTokens > 0 {
-		method = "prefill"
+		method = prefill
 		m.nextSize.Observe(float64(r.PrefillRows))
 	}
 	m.stepCount.WithLabelValues(method).Inc()
@@ -63,8 +64,10 @@ func (m *Metrics) Step(r engine.Report) {
 	m.stepTime.WithLabelValues(method).Observe(r.Total.Seconds())
 	m.forwardTime.WithLabelValues(method).Observe(r.Forward.Seconds())
 	m.pickNow.WithLabelValues(method).Observe(r.Pick.Seconds())
+	m.dropTime.WithLabelValues(method).Observe(r.Plan.Seconds())
 	if r.Admitted > 0 && r.DecodeRows > 0 {
-		m.joined.WithLabelValues("chunking").Inc()
+		m.joined.WithLabelValues(chunking).Inc()
+		m.joinTime.WithLabelValues(decode).Observe(r.Plan.Seconds()) // TGI's label, whatever the step
 	}
 	m.promptTokens.Add(float64(r.PromptTokens))
 	m.cachedTokens.Add(float64(r.CachedTokens))
