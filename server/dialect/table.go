@@ -9,7 +9,7 @@ const (
 
 // Dialect is one column of the table. The values of All must not be changed;
 // copies may be. The tag "of" names the packages below server that read a
-// field. The number after a field's sentence is the TGI version that changed
+// field; those of tool calls wait for the first tool parser. The number after a field's sentence is the TGI version that changed
 // it; TGI 0.6 had no OpenAI routes, there its column repeats that of 2.2.
 type Dialect struct {
 	name string

@@ -90,8 +90,12 @@ func TestCloudRoutesNeedKeys(t *testing.T) {
 		Service: generate.New(&generatetest.Engine{}, generatetest.Words{}, generatetest.Limits(), nil), PredictRoute: "/p", HealthRoute: "/h",
 	})
 	s := server.New(server.Options{Config: c.Server, APIs: []server.API{api}, Healthy: func() error { return nil }, Log: slog.New(slog.DiscardHandler)})
+	tells := []string{"/info", documentPath, kserveRoot, kserveVersion}
 	open := []string{"/docs", "/v2/health/live", "/v2/health/ready", kserveVersion + "/ready", "/h"}
 	for _, r := range api.Routes() {
+		if (r.Scope == server.Models) != slices.Contains(tells, r.Path) {
+			t.Errorf("%s %s has the scope %s", r.Method, r.Path, r.Scope)
+		}
 		want := 401
 		if slices.Contains(open, r.Path) {
 			want = 200

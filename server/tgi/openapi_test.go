@@ -184,6 +184,8 @@ func TestDocumentListsEveryRoute(t *testing.T) {
 		}
 		if open := o.Security != nil && len(*o.Security) == 0; open != (r.Scope == server.Open) {
 			t.Errorf("%s %s: open is %v", r.Method, r.Path, open)
+		} else if _, ok := o.Responses["401"]; ok == open {
+			t.Errorf("%s %s: open is %v, has a 401: %v", r.Method, r.Path, open, ok)
 		}
 	}
 	if got := d.Paths["/v1/endpoints/7:predict"]["post"].RequestBody; got == nil || got.Content["application/json"].Schema.Ref != "#/components/schemas/VertexRequest" {
