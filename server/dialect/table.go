@@ -9,8 +9,11 @@ const (
 
 // Dialect is one column of the table. The values of All must not be changed;
 // copies may be. The tag "of" names the packages below server that read a
-// field; those of tool calls wait for the first tool parser. The number after a field's sentence is the TGI version that changed
-// it; TGI 0.6 had no OpenAI routes, there its column repeats that of 2.2.
+// field; those of tool calls wait for the first tool parser.
+//
+// The number at the end of a field's comment is the version of TGI that changed
+// it, as read from router/src of its repository at the tags. TGI 0.6 had no
+// OpenAI routes: there its column repeats that of 2.2.
 type Dialect struct {
 	name string
 
