@@ -186,11 +186,11 @@ func (s *Service) Render(ctx context.Context, c Conversation) (text string, err 
 	return text, err
 }
 
-// Tokenize returns the tokens of text with their places, special tokens
-// included. It takes no permit.
-func (s *Service) Tokenize(ctx context.Context, text string) ([]Piece, error) {
+// Tokenize returns the tokens of text with their places, those that the model
+// expects around a prompt included when special is true. It takes no permit.
+func (s *Service) Tokenize(ctx context.Context, text string, special bool) ([]Piece, error) {
 	var pieces []Piece
-	err := s.work(ctx, func() { pieces = s.tok.EncodePieces(text, true) })
+	err := s.work(ctx, func() { pieces = s.tok.EncodePieces(text, special) })
 	return pieces, err
 }
 

@@ -4,6 +4,7 @@ import (
 	"tgi/server"
 	"tgi/server/admin"
 	"tgi/server/config"
+	"tgi/server/dialect"
 	"tgi/server/generate"
 	"tgi/server/generate/chatml"
 	"tgi/server/openai"
@@ -13,13 +14,18 @@ import (
 // apisOf returns all APIs of a server for the model and its plugins.
 func apisOf(cfg config.Config, in *instance, c *control, metrics *server.Metrics) []server.API {
 	svc := serviceOf(cfg, in, c, metrics)
+	spoken, ok := dialect.Of(cfg.Server.Dialect)
+	if !ok {
+		panic("BUG: the settings name the dialect " + cfg.Server.Dialect)
+	}
 	openAI := openai.New(openai.Options{
 		Service: svc, Model: in.built.Name, Version: version, ComputeType: cfg.Server.ComputeType,
-		MaxPrompts: in.limits.MaxClientBatchSize, TokenBytes: in.tokenizer.Bytes,
+		MaxPrompts: in.limits.MaxClientBatchSize, TokenBytes: in.tokenizer.Bytes, Dialect: spoken,
 	})
 	operate := admin.New(admin.Options{Plugins: c, UploadLimit: int64(cfg.Plugins.UploadLimit)})
 	native := tgi.New(tgi.Options{
 		Service: svc,
+		Dialect: spoken,
 		Info: tgi.Info{
 			ModelID: in.built.Name, ModelDType: string(in.built.Weights), DeviceType: "cpu",
 			Limits: in.limits, Version: version,
@@ -27,6 +33,7 @@ func apisOf(cfg config.Config, in *instance, c *control, metrics *server.Metrics
 		Plugins:     c.List,
 		ComputeType: cfg.Server.ComputeType,
 		ChatDraft:   openAI.ChatDraft, Chat: openAI.Chat, Completion: openAI.Complete,
+		MessagesAPI: cfg.Server.MessagesAPI, PredictRoute: cfg.Server.PredictRoute, HealthRoute: cfg.Server.HealthRoute,
 		Beside: []server.API{openAI, operate},
 	})
 	return []server.API{native, openAI, operate}
