@@ -49,6 +49,14 @@ func (w *reply) FlushError() error {
 // Unwrap is for http.ResponseController.
 func (w *reply) Unwrap() http.ResponseWriter { return w.ResponseWriter }
 
+// statusOf returns the status that w was given, 0 before.
+func statusOf(w http.ResponseWriter) int {
+	if w, ok := w.(*reply); ok {
+		return w.status
+	}
+	return 0
+}
+
 // hurry sets the deadline of the writes to come. Where deadlines are not
 // supported there is no connection that could block.
 func (w *reply) hurry() { _ = w.control.SetWriteDeadline(time.Now().Add(w.patience)) }
@@ -58,6 +66,7 @@ type visit struct {
 	id    string
 	key   string // name of the key that let it in
 	trace string // its trace's id, if it has one
+	tour  tour
 	err   error
 }
 

@@ -46,6 +46,8 @@ type Options struct {
 	Healthy func() error
 	// Metrics are served under /metrics.
 	Metrics *Metrics
+	// Tracer makes traces of requests for all but Open routes; nil makes none.
+	Tracer *Tracer
 	// Log receives a line per request.
 	Log *slog.Logger
 }
@@ -194,6 +196,8 @@ func (s *Server) handle(route Route) http.Handler {
 				return
 			}
 			defer s.gate.leave()
+			r = s.options.Tracer.begin(r, route.Path)
+			defer func() { s.options.Tracer.end(r.Context(), statusOf(w)) }()
 		}
 		for name, value := range mux.Vars(r) {
 			r.SetPathValue(name, value)
