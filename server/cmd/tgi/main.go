@@ -27,6 +27,7 @@ func commands() []command {
 		{"bench", "measure a server by --url, or a model on this machine by --shape or --model-id", runBench},
 		{"model", "describe a checkpoint, or write a random one of a known shape", runModel},
 		{"plugin", "start, build, check, test and measure a plugin", runPlugin},
+		{"conformance", "hold a server by --url to TGI's and OpenAI's API", runConformance},
 		{"version", "print the version", runVersion},
 	}
 }

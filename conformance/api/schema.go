@@ -1,0 +1,213 @@
+package api
+
+import (
+	"encoding/json"
+	"fmt"
+	"math"
+	"regexp"
+	"slices"
+	"strings"
+)
+
+// Schema is the part of JSON schema that OpenAPI documents of TGI's family use
+// for replies.
+type Schema struct {
+	Ref      string   `json:"$ref"`
+	Type     string   `json:"type"`
+	Nullable bool     `json:"nullable"`
+	Enum     []any    `json:"enum"`
+	Minimum  *float64 `json:"minimum"`
+	Maximum  *float64 `json:"maximum"`
+	// OverMin and UnderMax are bounds of their own, or true to leave out those
+	// above; TGI's documents have the one form and name the version of the other.
+	OverMin    any                `json:"exclusiveMinimum"`
+	UnderMax   any                `json:"exclusiveMaximum"`
+	MaxItems   *int               `json:"maxItems"`
+	Items      *Schema            `json:"items"`
+	Required   []string           `json:"required"`
+	Properties map[string]*Schema `json:"properties"`
+	// Others is what members must be that Properties does not name; nil lets them
+	// be anything.
+	Others *Schema   `json:"additionalProperties"`
+	OneOf  []*Schema `json:"oneOf"`
+	AnyOf  []*Schema `json:"anyOf"`
+	AllOf  []*Schema `json:"allOf"`
+	// Never fits nothing: the schema false.
+	Never bool `json:"-"`
+}
+
+// known are the keywords above, and those that say nothing about values.
+var known = []string{
+	"$ref", "type", "nullable", "enum", "minimum", "maximum", "exclusiveMinimum", "exclusiveMaximum", "maxItems", "items", "required",
+	"properties", "additionalProperties", "oneOf", "anyOf", "allOf",
+	"format", "description", "title", "example", "default", "deprecated", "discriminator",
+}
+
+// UnmarshalJSON refuses keywords that would not be checked.
+func (s *Schema) UnmarshalJSON(b []byte) error {
+	switch string(b) {
+	case "true":
+		return nil
+	case "false":
+		s.Never = true
+		return nil
+	}
+	var keys map[string]json.RawMessage
+	if err := json.Unmarshal(b, &keys); err != nil {
+		return err
+	}
+	for _, name := range sorted(keys) {
+		if !slices.Contains(known, name) {
+			return fmt.Errorf("the schema has %q, which this kit cannot check", name)
+		}
+	}
+	type plain Schema
+	return json.Unmarshal(b, (*plain)(s))
+}
+
+// schemas are named schemas; references mean them.
+type schemas map[string]*Schema
+
+var component = regexp.MustCompile(`^#/components/schemas/(.+)$`)
+
+// check returns where v, whose numbers keep their text, is not what s says.
+func (all schemas) check(at string, s *Schema, v any) []string {
+	say := func(format string, args ...any) []string {
+		return []string{at + ": " + fmt.Sprintf(format, args...)}
+	}
+	if m := component.FindStringSubmatch(s.Ref); m != nil {
+		if s = all[m[1]]; s == nil {
+			return say("the schema %s does not exist", m[1])
+		}
+		return all.check(at, s, v)
+	}
+	switch {
+	case s.Never:
+		return say("nothing may stand here, found %s", brief(v))
+	case v == nil && s.Nullable:
+		return nil
+	}
+	var wrong []string
+	for _, one := range s.AllOf {
+		wrong = append(wrong, all.check(at, one, v)...)
+	}
+	if len(s.OneOf) > 0 {
+		if n, why := all.fits(at, s.OneOf, v); n != 1 {
+			return say("%s fits %d of oneOf%s", brief(v), n, why)
+		}
+	}
+	if len(s.AnyOf) > 0 {
+		if n, why := all.fits(at, s.AnyOf, v); n == 0 {
+			return say("%s fits none of anyOf%s", brief(v), why)
+		}
+	}
+	if len(s.Enum) > 0 && !slices.ContainsFunc(s.Enum, func(e any) bool { return fmt.Sprint(e) == fmt.Sprint(v) }) {
+		return say("%s is none of %v", brief(v), s.Enum)
+	}
+	switch s.Type {
+	case "":
+		return wrong
+	case "object":
+		return append(wrong, all.object(at, s, v)...)
+	case "array":
+		items, ok := v.([]any)
+		if !ok {
+			return say("%s is no array", brief(v))
+		}
+		if s.MaxItems != nil && len(items) > *s.MaxItems {
+			wrong = say("%d items, at most %d", len(items), *s.MaxItems)
+		}
+		for i := range items {
+			if s.Items != nil {
+				wrong = append(wrong, all.check(fmt.Sprintf("%s[%d]", at, i), s.Items, items[i])...)
+			}
+		}
+		return wrong
+	}
+	return append(wrong, scalar(at, s, v)...)
+}
+
+// scalar checks strings, booleans and numbers.
+func scalar(at string, s *Schema, v any) []string {
+	ok := false
+	switch n := (value{v, true}).number(); s.Type {
+	case "string":
+		_, ok = v.(string)
+	case "boolean":
+		_, ok = v.(bool)
+	case "number", "integer":
+		ok = !math.IsNaN(n) && (s.Type == "number" || n == math.Trunc(n))
+		if ok && s.outside(n) {
+			return []string{fmt.Sprintf("%s: %v is out of bounds", at, n)}
+		}
+	default:
+		return []string{fmt.Sprintf("%s: the schema has type %q", at, s.Type)}
+	}
+	if !ok {
+		return []string{fmt.Sprintf("%s: %s is no %s", at, brief(v), s.Type)}
+	}
+	return nil
+}
+
+// outside says that n is beyond the schema's bounds.
+func (s *Schema) outside(n float64) bool {
+	low, openLow := bound(s.Minimum, s.OverMin)
+	high, openHigh := bound(s.Maximum, s.UnderMax)
+	return low != nil && (n < *low || openLow && n == *low) || high != nil && (n > *high || openHigh && n == *high)
+}
+
+// bound returns a bound, and whether it lies outside itself.
+func bound(closed *float64, open any) (at *float64, isOpen bool) {
+	switch o := open.(type) {
+	case float64:
+		return &o, true
+	case bool:
+		return closed, o
+	}
+	return closed, false
+}
+
+// fits counts the options that v fits, and says why it does not fit the one that
+// it comes closest to.
+func (all schemas) fits(at string, options []*Schema, v any) (n int, why string) {
+	least := -1
+	for _, s := range options {
+		wrong := all.check(at, s, v)
+		if len(wrong) == 0 {
+			n++
+		} else if least < 0 || len(wrong) < least {
+			least, why = len(wrong), ": "+wrong[0]
+		}
+	}
+	return n, why
+}
+
+func (all schemas) object(at string, s *Schema, v any) (wrong []string) {
+	members, ok := v.(map[string]any)
+	if !ok {
+		return []string{fmt.Sprintf("%s: %s is no object", at, brief(v))}
+	}
+	for _, name := range s.Required {
+		if _, ok := members[name]; !ok {
+			wrong = append(wrong, at+" lacks "+name)
+		}
+	}
+	for _, name := range sorted(members) {
+		one := s.Properties[name]
+		if one == nil {
+			one = s.Others
+		}
+		if one != nil {
+			wrong = append(wrong, all.check(at+"."+name, one, members[name])...)
+		}
+	}
+	return wrong
+}
+
+func brief(v any) string {
+	s := value{v, true}.String()
+	if _, ok := v.(string); ok {
+		s = encode(s)
+	}
+	return shorten(strings.TrimSpace(s), 80)
+}

@@ -1,0 +1,93 @@
+package api
+
+// types describe the replies of both families of routes, in the notation of
+// readTypes. A type with a suffix is that of one dialect. Figures that are not
+// finite are null on TGI's routes.
+var types = readTypes(`
+Reason = "length"|"eos_token"|"stop_sequence"
+Token = {id uint, text string, logprob number|null, special bool}
+PrefillToken = {id uint, text string, logprob number|null}
+SimpleToken = {id uint, text string, start uint, stop uint}
+Skip = {name string, error string}
+BestOf = {generated_text string, finish_reason Reason, generated_tokens uint, seed uint|null, prefill [PrefillToken], tokens [Token], top_tokens? [[Token]]}
+Details = {finish_reason Reason, generated_tokens uint, seed uint|null, prefill [PrefillToken], tokens [Token], best_of_sequences? [BestOf], top_tokens? [[Token]], plugins? [Skip]}
+GenerateResponse = {generated_text string, details? Details}
+CompatResponse = [GenerateResponse]
+StreamDetails3 = {finish_reason Reason, generated_tokens uint, seed uint|null, input_length uint, plugins? [Skip]}
+StreamDetails22 = {finish_reason Reason, generated_tokens uint, seed uint|null, plugins? [Skip]}
+Event3 = {index uint, token Token, top_tokens? [Token], generated_text string|null, details StreamDetails3|null}
+Event22 = {index uint, token Token, top_tokens? [Token], generated_text string|null, details StreamDetails22|null}
+Event06 = {token Token, top_tokens? [Token], generated_text string|null, details StreamDetails22|null}
+Error = {error string, error_type string}
+Tokens = [SimpleToken]
+ChatTokens = {tokenize_response [SimpleToken], templated_text string}
+Predictions = {predictions [string]}
+Live = {live bool}
+Metadata = {name string, version string, extensions [string]}
+Output = {name string, shape [uint], datatype "BYTES", data [uint]}
+Inference = {id string, outputs [Output]}
+Info06 = {model_id string, model_sha string|null, model_dtype? string, model_device_type? string, model_pipeline_tag string|null, version string, sha string|null, ...}
+Info = {model_id string, model_sha string|null, model_pipeline_tag string|null, max_concurrent_requests uint, max_best_of uint, max_stop_sequences uint, max_input_tokens uint, max_total_tokens uint, validation_workers uint, max_client_batch_size uint, router string, version string, sha string|null, docker_label string|null, ...}
+Model = {id string, object "model", created uint, owned_by string}
+Models = {object "list", data [Model]}
+Usage = {prompt_tokens uint, completion_tokens uint, total_tokens uint, prompt_tokens_details? {cached_tokens uint, ...}, completion_tokens_details? any}
+TopLogprob = {token string, logprob number, bytes? [uint]|null}
+Logprob = {token string, logprob number, bytes? [uint]|null, top_logprobs [TopLogprob]}
+Logprobs = {content [Logprob]}
+Call = {id string, type "function", function {name string, arguments any, description? string|null}}
+Message = {role "assistant", content? string|null, tool_calls? [Call], ...}
+ChatChoice = {index uint, message Message, logprobs Logprobs|null, finish_reason string}
+Chat = {object "chat.completion", id string, created uint, model string, system_fingerprint string, choices [ChatChoice], usage Usage, plugins? [Skip]}
+Delta = {role? "assistant", content? string|null, tool_calls? any}
+ChunkChoice = {index uint, delta Delta, logprobs Logprobs|null, finish_reason string|null}
+ChatChunk = {object "chat.completion.chunk", id string, created uint, model string, system_fingerprint string, choices [ChunkChoice], usage? Usage|null, plugins? [Skip]}
+Columns = {tokens [string], token_logprobs [number|null], top_logprobs [any]|null, text_offset [uint]}
+Choice = {index uint, text string, logprobs Columns|null, finish_reason string}
+Completion = {object "text_completion", id string, created uint, model string, system_fingerprint string, choices [Choice], usage Usage, plugins? [Skip]}
+PieceChoice = {index uint, text string, logprobs Columns|null, finish_reason string|null}
+Piece = {object "text_completion", id string, created uint, model string, system_fingerprint string, choices [PieceChoice], usage? Usage|null, plugins? [Skip]}
+ErrorObject = {error {message string, type string, param string|null, code string|null}, error_type string}
+EventErrorThis = {error {message string, type string, param string|null, code string|null, http_status_code uint}, error_type string}
+EventError = {error {message string, http_status_code uint}}
+`)
+
+// fits notes where v is not of the type.
+func (p *probe) fits(kind string, v value) {
+	s, ok := types[kind]
+	if !ok {
+		panic("BUG: there is no type " + kind)
+	}
+	for _, wrong := range types.check(kind, s, v.any) {
+		p.fail("%s", wrong)
+	}
+}
+
+// event is the type of an event of TGI's streams.
+func (f form) event() string {
+	switch {
+	case f.inputLength:
+		return "Event3"
+	case f.index:
+		return "Event22"
+	}
+	return "Event06"
+}
+
+// refusal is the type of an error on OpenAI's routes.
+func (f form) refusal() string {
+	if f.errorObject {
+		return "ErrorObject"
+	}
+	return "Error"
+}
+
+// eventRefusal is the type of an error in the streams of OpenAI's routes.
+func (f form) eventRefusal() string {
+	switch {
+	case !f.eventErrorObject:
+		return "Error"
+	case f.this:
+		return "EventErrorThis"
+	}
+	return "EventError"
+}
