@@ -119,7 +119,7 @@ func notices(given map[string]string, present func(string) (string, bool)) []Not
 			continue
 		}
 		for _, name := range e.variables() {
-			if value, ok := present(name); ok {
+			if value, ok := present(name); ok && !foreign(e.flag, value) {
 				tell(e, name, value)
 			}
 		}

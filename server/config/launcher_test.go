@@ -108,12 +108,13 @@ func TestLauncherMeanings(t *testing.T) {
 		{[]string{"--model-id", "n"}, map[string]string{"HF_MODEL_ID": "m"}, func(c *Config) { c.Model.Path = "n" }},
 		{[]string{"--cors-allow-origin", "a", "--cors-allow-origin=b"}, nil, func(c *Config) { c.Server.CORSAllowOrigin = []string{"a", "b"} }},
 		{[]string{"--max-input-length", "7"}, nil, func(c *Config) { c.Limits.MaxInputTokens = 7 }},
+		{nil, map[string]string{"ADMIN_PORT": "tcp://10.0.0.1:80", "PORT": "tcp://10.0.0.1:80", "PROMETHEUS_PORT": "tcp://10.0.0.1:80"}, func(*Config) {}},
 		{nil, map[string]string{"PREFIX_CACHING": "false"}, func(c *Config) { c.Runtime.PrefixSharing = false }},
 	} {
 		l, err := Read(c.args, func(name string) (string, bool) { v, ok := c.env[name]; return v, ok })
 		want := Default()
 		c.change(&want)
-		if err != nil || !reflect.DeepEqual(l.Config, want) {
+		if err != nil || !reflect.DeepEqual(l.Config, want) || l.Notices != nil {
 			t.Errorf("%q %v: %v\n got %+v\nwant %+v", c.args, c.env, err, l.Config, want)
 		}
 	}

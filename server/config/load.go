@@ -90,9 +90,10 @@ func (l *Loaded) set(s *setting, given map[string]string, present func(string) (
 
 // foreign reports whether an environment variable was set by somebody else:
 // container engines and shells set HOSTNAME to the machine's name, which is no
-// address to listen on. TGI passes over it too.
+// address to listen on (TGI passes over it too), and Kubernetes sets ADMIN_PORT
+// to a URL for a service that is called admin.
 func foreign(flag, value string) bool {
-	return flag == "hostname" && net.ParseIP(value) == nil
+	return flag == "hostname" && net.ParseIP(value) == nil || strings.HasSuffix(flag, "port") && strings.Contains(value, "://")
 }
 
 // clash refuses both names of max_input_tokens at once, as TGI's launcher does.
