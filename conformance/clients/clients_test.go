@@ -1,0 +1,167 @@
+// Package clients drives the server with the clients that its users have. The
+// scripts in the folders beside it do the talking; a check is a line of theirs.
+package clients
+
+import (
+	"bufio"
+	"bytes"
+	"crypto/sha256"
+	"encoding/hex"
+	"encoding/json"
+	"os"
+	"os/exec"
+	"path/filepath"
+	"strings"
+	"testing"
+	"time"
+
+	"tgi/conformance/internal/live"
+)
+
+func TestMain(m *testing.M) { live.Main(m) }
+
+// key opens the second server.
+const key = "secret"
+
+// script is a program that prints a line of JSON per check.
+type script struct {
+	name string
+	// packages is the file of pinned versions that it runs with.
+	packages string
+}
+
+var scripts = []script{
+	{"openai_client.py", "python/current.txt"},
+	{"hub_client.py", "python/current.txt"},
+	{"hub_client.py", "python/integrations.txt"},
+	{"legacy_client.py", "python/integrations.txt"},
+	{"langchain_client.py", "python/integrations.txt"},
+	{"llamaindex_client.py", "python/integrations.txt"},
+	{"openai.mjs", "node/package-lock.json"},
+	{"inference.mjs", "node/package-lock.json"},
+}
+
+// TestClients installs the clients into a cache folder and runs every script,
+// one after the other: some look at the server's figures.
+func TestClients(t *testing.T) {
+	if os.Getenv("TGI_CLIENTS") == "" {
+		t.Skip("real clients are installed from their registries and run where TGI_CLIENTS is set: make clients")
+	}
+	open := live.Start(t, "")
+	keyed := live.Start(t, "[server]\napi_keys = [\""+key+"\"]\n[limits]\nmax_concurrent_requests = 2\n")
+	for _, s := range scripts {
+		name := strings.TrimSuffix(filepath.Base(s.packages), filepath.Ext(s.packages))
+		t.Run(s.name+"/"+name, func(t *testing.T) {
+			cmd := s.command(t)
+			cmd.Env = append(os.Environ(),
+				"TGI_URL="+open.URL, "TGI_KEYED_URL="+keyed.URL, "TGI_KEY="+key,
+				"PYTHONDONTWRITEBYTECODE=1", "HF_TOKEN=", "HF_HUB_DISABLE_IMPLICIT_TOKEN=1", "HF_HUB_DISABLE_TELEMETRY=1",
+				"no_proxy=127.0.0.1", "NO_PROXY=127.0.0.1")
+			report(t, cmd)
+		})
+	}
+}
+
+// command installs what the script needs, unless it is there, and returns how it is run.
+func (s script) command(t *testing.T) *exec.Cmd {
+	t.Helper()
+	folder := filepath.Dir(s.packages)
+	if folder == "python" {
+		home := installed(t, s.packages, func(to string) []*exec.Cmd {
+			return []*exec.Cmd{
+				exec.Command("python3", "-m", "venv", to),
+				exec.Command(filepath.Join(to, "bin", "pip"), "install", "--quiet", "--disable-pip-version-check", "-r", s.packages),
+			}
+		})
+		return exec.Command(filepath.Join(home, "bin", "python"), filepath.Join(folder, s.name))
+	}
+	home := installed(t, s.packages, func(to string) []*exec.Cmd {
+		copyFiles(t, to, folder, "*.json")
+		npm := exec.Command("npm", "ci", "--no-audit", "--no-fund", "--loglevel=error")
+		npm.Dir = to
+		return []*exec.Cmd{npm}
+	})
+	copyFiles(t, home, folder, "*.mjs") // Node looks for packages beside the script
+	return exec.Command("node", filepath.Join(home, s.name))
+}
+
+// installed returns the folder that has the packages of a file in it, and runs
+// the commands that install returns when it is not there yet.
+func installed(t *testing.T, packages string, install func(to string) []*exec.Cmd) string {
+	t.Helper()
+	cache, err := os.UserCacheDir()
+	if err != nil {
+		t.Fatal(err)
+	}
+	b, err := os.ReadFile(packages)
+	if err != nil {
+		t.Fatal(err)
+	}
+	sum := sha256.Sum256(b)
+	to := filepath.Join(cache, "tgi", "clients", strings.ReplaceAll(packages, "/", "-")+"-"+hex.EncodeToString(sum[:6]))
+	done := filepath.Join(to, "installed")
+	if _, err := os.Stat(done); err == nil {
+		return to
+	}
+	if err := os.MkdirAll(to, 0o755); err != nil {
+		t.Fatal(err)
+	}
+	for _, cmd := range install(to) {
+		if out, err := cmd.CombinedOutput(); err != nil {
+			t.Fatalf("%s: %v\n%s", cmd, err, out)
+		}
+	}
+	if err := os.WriteFile(done, nil, 0o644); err != nil {
+		t.Fatal(err)
+	}
+	return to
+}
+
+func copyFiles(t *testing.T, to, from, pattern string) {
+	t.Helper()
+	files, err := filepath.Glob(filepath.Join(from, pattern))
+	if err != nil || len(files) == 0 {
+		t.Fatalf("no %s in %s: %v", pattern, from, err)
+	}
+	for _, file := range files {
+		b, err := os.ReadFile(file)
+		if err != nil {
+			t.Fatal(err)
+		}
+		if err := os.WriteFile(filepath.Join(to, filepath.Base(file)), b, 0o644); err != nil {
+			t.Fatal(err)
+		}
+	}
+}
+
+// report runs a script and makes each of its checks a test.
+func report(t *testing.T, cmd *exec.Cmd) {
+	t.Helper()
+	var stderr bytes.Buffer
+	cmd.Stderr = &stderr
+	stdout, err := cmd.StdoutPipe()
+	if err != nil {
+		t.Fatal(err)
+	}
+	if err := cmd.Start(); err != nil {
+		t.Fatal(err)
+	}
+	defer time.AfterFunc(5*time.Minute, func() { cmd.Process.Kill() }).Stop()
+	checks := 0
+	for lines := bufio.NewScanner(stdout); lines.Scan(); {
+		var line struct{ Check, Error string }
+		if err := json.Unmarshal(lines.Bytes(), &line); err != nil || line.Check == "" {
+			t.Logf("%s", lines.Bytes())
+			continue
+		}
+		checks++
+		t.Run(line.Check, func(t *testing.T) {
+			if line.Error != "" {
+				t.Error(line.Error)
+			}
+		})
+	}
+	if err := cmd.Wait(); err != nil || checks == 0 {
+		t.Errorf("%d checks, then %v\n%s", checks, err, &stderr)
+	}
+}

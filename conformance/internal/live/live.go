@@ -1,0 +1,169 @@
+// Package live runs the server as its users do, for tests that look at it from
+// outside: it builds the program, starts it on the embedded demo model with the
+// settings that a test gives, and ends it.
+package live
+
+import (
+	"bufio"
+	"encoding/json"
+	"fmt"
+	"io"
+	"os"
+	"os/exec"
+	"path/filepath"
+	"strings"
+	"sync"
+	"syscall"
+	"testing"
+	"time"
+
+	"tgi/runtime/ort"
+)
+
+// patience bounds each wait for a server that hangs; none takes nearly as long.
+const patience = time.Minute
+
+// built is the folder of the program, which the first Start builds and Main removes.
+var built struct {
+	sync.Once
+	folder string
+	err    error
+}
+
+// Main runs the tests of a package that calls Start, from its TestMain.
+func Main(m *testing.M) {
+	code := m.Run()
+	os.RemoveAll(built.folder)
+	os.Exit(code)
+}
+
+func program() (string, error) {
+	built.Do(func() {
+		if built.folder, built.err = os.MkdirTemp("", "tgi-live-"); built.err != nil {
+			return
+		}
+		out, err := exec.Command("go", "build", "-o", built.folder, "tgi/server/cmd/tgi").CombinedOutput()
+		if err != nil {
+			built.err = fmt.Errorf("build: %w\n%s", err, out)
+		}
+	})
+	return filepath.Join(built.folder, "tgi"), built.err
+}
+
+// Server is a running server. It may be asked from several goroutines, and
+// ended from one.
+type Server struct {
+	// URL is its address, without a path.
+	URL string
+
+	process *exec.Cmd
+	ended   chan struct{}
+	over    bool            // it was ended before the test was
+	errors  strings.Builder // log lines that are warnings or worse; complete when ended is closed
+	dump    strings.Builder // lines that are no log; complete when ended is closed
+}
+
+// Start serves the demo model until the test ends; settings is the text of
+// tgi.toml. Without an ONNX Runtime library the test is skipped.
+func Start(t testing.TB, settings string) *Server {
+	t.Helper()
+	if _, err := ort.Locate(""); err != nil {
+		t.Skip(err)
+	}
+	path, err := program()
+	if err != nil {
+		t.Fatal(err)
+	}
+	file := filepath.Join(t.TempDir(), "tgi.toml")
+	if err := os.WriteFile(file, []byte(settings), 0o644); err != nil {
+		t.Fatal(err)
+	}
+	s := &Server{ended: make(chan struct{})}
+	s.process = exec.Command(path, "serve", "--config", file, "--hostname", "127.0.0.1", "--port", "0")
+	s.process.Env = append(os.Environ(), "GOTRACEBACK=all")
+	log, err := s.process.StderrPipe()
+	if err != nil {
+		t.Fatal(err)
+	}
+	if err := s.process.Start(); err != nil {
+		t.Fatal(err)
+	}
+	url := make(chan string, 1)
+	go s.read(log, url)
+	t.Cleanup(func() { s.stop(t) })
+	select {
+	case s.URL = <-url:
+	case <-s.ended:
+		t.Fatalf("the server ended before it served:\n%s%s", &s.errors, &s.dump)
+	case <-time.After(patience):
+		t.Fatalf("the server does not serve after %s", patience)
+	}
+	return s
+}
+
+// PID is the server's process.
+func (s *Server) PID() int { return s.process.Process.Pid }
+
+// read sorts what the server writes, and sends the address once a line has told it.
+func (s *Server) read(log io.Reader, url chan<- string) {
+	defer close(s.ended)
+	lines := bufio.NewReader(log)
+	for {
+		text, err := lines.ReadString('\n')
+		var line struct{ Msg, URL, Level string }
+		switch {
+		case !strings.HasPrefix(text, "{") || json.Unmarshal([]byte(text), &line) != nil:
+			s.dump.WriteString(text)
+		case line.Msg == "serving":
+			url <- line.URL
+		case line.Level != "INFO":
+			s.errors.WriteString(text)
+		}
+		if err != nil {
+			return
+		}
+	}
+}
+
+// stop asks the server to end as an operator does, and waits.
+func (s *Server) stop(t testing.TB) {
+	t.Helper()
+	if s.over {
+		return
+	}
+	s.over = true
+	s.process.Process.Signal(syscall.SIGTERM)
+	timer := time.AfterFunc(patience, func() { s.process.Process.Kill() })
+	<-s.ended
+	err := s.process.Wait()
+	if !timer.Stop() {
+		t.Errorf("the server does not end within %s", patience)
+	} else if err != nil {
+		t.Errorf("the server ended with %v", err)
+	}
+	if t.Failed() {
+		t.Logf("the server's log:\n%s%s", &s.errors, &s.dump)
+	}
+}
+
+// Goroutines ends the server with SIGQUIT and returns the stacks of all its
+// goroutines, as the Go runtime prints them.
+func (s *Server) Goroutines(t testing.TB) []string {
+	t.Helper()
+	s.over = true
+	s.process.Process.Signal(syscall.SIGQUIT)
+	timer := time.AfterFunc(patience, func() { s.process.Process.Kill() })
+	defer timer.Stop()
+	<-s.ended
+	s.process.Wait()
+	var stacks []string
+	for part := range strings.SplitSeq(s.dump.String(), "\n\n") {
+		if part = strings.TrimSpace(part); strings.HasPrefix(part, "goroutine ") {
+			stacks = append(stacks, part)
+		}
+	}
+	if len(stacks) == 0 {
+		t.Fatalf("no goroutines in what the server printed:\n%s", &s.dump)
+	}
+	return stacks
+}
