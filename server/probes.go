@@ -12,7 +12,7 @@ func Probes() []string { return []string{"/", "/health", "/ping", "/readyz", "/l
 func (s *Server) probes() []Route {
 	var routes []Route
 	for _, path := range Probes() {
-		answer := s.ready
+		answer := s.Ready
 		switch path {
 		case "/livez":
 			answer = s.live
@@ -49,7 +49,9 @@ func (s *Server) started() error {
 	return nil
 }
 
-func (s *Server) ready() error {
+// Ready returns nil while requests are accepted: ErrLoading before Open, and
+// ErrUnhealthy while the server shuts down and when the engine does not work.
+func (s *Server) Ready() error {
 	if err := s.started(); err != nil {
 		return err
 	}
