@@ -7,6 +7,7 @@ import (
 	"net/http"
 
 	"tgi/server"
+	"tgi/server/generate"
 	"tgi/server/wire"
 )
 
@@ -20,7 +21,7 @@ func (a *API) stream(w http.ResponseWriter, r *http.Request, c *call) error {
 	case refused == nil:
 		defer rs.close()
 		a.setCompute(w.Header(), rs)
-	case c.dialect.ReplyErrorObject:
+	case c.dialect.ReplyErrorObject, errors.Is(refused, generate.ErrTemplate): // TGI renders before it streams
 		refuse(w, r, c.form, c.dialect, refused)
 		return nil
 	}
