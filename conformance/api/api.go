@@ -19,6 +19,7 @@ import (
 	"fmt"
 	"net/http"
 	"runtime"
+	"slices"
 	"time"
 )
 
@@ -58,8 +59,8 @@ type Case struct {
 	Source string
 	// This marks rules of this server that TGI itself does not keep.
 	This bool
-	// Extra marks routes that TGI may be built without: there, a 404 leaves the
-	// case out.
+	// Extra marks routes that TGI may lack, for its version or the way it was
+	// built: there, a 404 leaves the case out.
 	Extra bool
 	// Dialects are those that it holds in; nil is all of them.
 	Dialects []string
@@ -165,12 +166,9 @@ func (p *probe) stop() { runtime.Goexit() }
 
 // Cases returns the table.
 func Cases() []Case {
-	var all []Case
-	for _, group := range [][]Case{
-		transportCases, infoCases, generateCases, checkCases(), streamCases, cloudCases, chatCases, chatStreamCases,
-		completionCases, togetherCases, metricsCases,
-	} {
-		all = append(all, group...)
+	later := slices.Concat(cloudCases, chatCases, chatStreamCases, completionCases)
+	for i := range later {
+		later[i].Extra = true // none of these was in 0.6
 	}
-	return all
+	return slices.Concat(transportCases, infoCases, generateCases, checkCases(), streamCases, later, togetherCases, metricsCases)
 }

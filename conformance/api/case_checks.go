@@ -56,7 +56,7 @@ var checks = []check{
 	{id: "top-n-tokens", parameters: sets(`"top_n_tokens":1000000`), text: func(*probe) string { return "`top_n_tokens` must be >= 0 and <= \\d+\\. Given: 1000000" }},
 	{id: "inputs-empty", inputs: &nothing, parameters: sets(""), text: says("`inputs` cannot be empty")},
 	{id: "truncate", parameters: sets(`"truncate":0`), text: func(p *probe) string {
-		return fmt.Sprintf("`truncate` must be strictly positive and less than %d\\. Given: 0", p.limit("max_input_tokens", 0))
+		return fmt.Sprintf("`truncate` must be strictly positive and less than %d\\. Given: 0", p.bound("max_input_tokens"))
 	}},
 }
 
@@ -98,7 +98,7 @@ func (c check) body(p *probe, others []check) string {
 
 var lengthCases = []Case{
 	{ID: "check-total", Rule: "prompt and max_new_tokens together fit the context; the text has both figures", Source: ofChecks, run: func(p *probe) {
-		total := p.limit("max_total_tokens", 0)
+		total := p.bound("max_total_tokens")
 		if !p.form.this && p.form.name == TGI3 && total > 1024 {
 			p.skip("TGI counts at most 1,024 new tokens here since 3.1.1")
 		}
@@ -106,7 +106,7 @@ var lengthCases = []Case{
 			fmt.Sprintf("`inputs` tokens \\+ `max_new_tokens` must be <= %d\\. Given: %d `inputs` tokens and %d `max_new_tokens`", total, p.tokens(story), total))
 	}},
 	{ID: "check-input", Rule: "a prompt that is too long is refused with its length, the total first", Source: ofChecks, run: func(p *probe) {
-		in, total := p.limit("max_input_tokens", 0), p.limit("max_total_tokens", 0)
+		in, total := p.bound("max_input_tokens"), p.bound("max_total_tokens")
 		if total > 100_000 {
 			p.skip("the context is too long to be filled")
 		}

@@ -41,24 +41,24 @@ var cloudCases = []Case{
 		rest := p.bodyRefused(p.post("/invocations", `{"texts":["a"]}`), http.StatusUnprocessableEntity, misshapen)
 		p.begins(rest, "data did not match any variant of untagged enum SagemakerRequest")
 	}},
-	{ID: "kserve-server", Rule: "GET /v2 names the server and its extensions", Source: ofClouds, Extra: true, run: func(p *probe) {
+	{ID: "kserve-server", Rule: "GET /v2 names the server and its extensions", Source: ofClouds, run: func(p *probe) {
 		v, _ := p.answer(p.get("/v2"), "Metadata")
 		p.equal("name", v.at("name"), "text-generation-inference")
 		p.equal("extensions", v.at("extensions"), `["health","models","metrics"]`)
 	}},
-	{ID: "kserve-health", Rule: "GET /v2/health/live and /ready reply {\"live\":true}", Source: ofClouds, Extra: true, run: func(p *probe) {
+	{ID: "kserve-health", Rule: "GET /v2/health/live and /ready reply {\"live\":true}", Source: ofClouds, run: func(p *probe) {
 		for _, path := range []string{"/v2/health/live", "/v2/health/ready", "/v2/models/m/versions/1/ready"} {
 			v, _ := p.answer(p.get(path), "Live")
 			p.equal("live", v.at("live"), true)
 		}
 	}},
-	{ID: "kserve-model", Rule: "GET /v2/models/M/versions/V repeats both names", Source: ofClouds, Extra: true, run: func(p *probe) {
+	{ID: "kserve-model", Rule: "GET /v2/models/M/versions/V repeats both names", Source: ofClouds, run: func(p *probe) {
 		v, _ := p.answer(p.get("/v2/models/some-model/versions/7"), "Metadata")
 		p.equal("name", v.at("name"), "some-model")
 		p.equal("version", v.at("version"), "7")
 		p.equal("extensions", v.at("extensions"), `["infer","ready"]`)
 	}},
-	{ID: "kserve-infer", Rule: "POST …/infer replies with the texts' bytes, under the outputs' names", Source: ofClouds, Extra: true, run: func(p *probe) {
+	{ID: "kserve-infer", Rule: "POST …/infer replies with the texts' bytes, under the outputs' names", Source: ofClouds, run: func(p *probe) {
 		text := p.ask("/generate", generate(`"max_new_tokens":3`), "GenerateResponse").at("generated_text").text()
 		v := p.ask("/v2/models/m/versions/1/infer", inference(story, `{"name":"out"}`, `{"max_new_tokens":3}`), "Inference")
 		p.equal("id", v.at("id"), "7")
@@ -66,11 +66,11 @@ var cloudCases = []Case{
 		p.equal("data", v.at("outputs", 0, "data"), octets(text))
 		p.equal("shape", v.at("outputs", 0, "shape"), fmt.Sprintf("[1,%d]", len(text)))
 	}},
-	{ID: "kserve-length", Rule: "other numbers of inputs and outputs are a 422", Source: ofClouds, Extra: true, run: func(p *probe) {
+	{ID: "kserve-length", Rule: "other numbers of inputs and outputs are a 422", Source: ofClouds, run: func(p *probe) {
 		r := p.post("/v2/models/m/versions/1/infer", inference("a", `{"name":"x"},{"name":"y"}`, `{"max_new_tokens":1}`))
 		p.refused(r, http.StatusUnprocessableEntity, "length mismatch", "Inputs and outputs length mismatch")
 	}},
-	{ID: "kserve-utf8", Rule: "data that is no UTF-8 is a 422", Source: ofClouds, Extra: true, run: func(p *probe) {
+	{ID: "kserve-utf8", Rule: "data that is no UTF-8 is a 422", Source: ofClouds, run: func(p *probe) {
 		r := p.post("/v2/models/m/versions/1/infer", inference("a\xff", `{"name":"x"}`, `{"max_new_tokens":1}`))
 		p.refused(r, http.StatusUnprocessableEntity, "utf8", "invalid utf-8 sequence of 1 bytes from index 1")
 	}},

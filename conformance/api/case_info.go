@@ -51,7 +51,7 @@ var infoCases = []Case{
 			}
 		}
 	}},
-	{ID: "tokenize", Rule: "POST /tokenize is a bare array; a token's text is the input's from start to stop", Source: "TGI 3.3, router/src/server.rs, tokenize", run: func(p *probe) {
+	{ID: "tokenize", Rule: "POST /tokenize is a bare array; a token's text is the input's from start to stop", Source: "TGI 3.3, router/src/server.rs, tokenize", Extra: true, run: func(p *probe) {
 		const text = "The quick brown fox, 42 jumps."
 		v := p.ask("/tokenize", `{"inputs":`+encode(text)+`}`, "Tokens")
 		p.pieces(v, text)
@@ -61,7 +61,7 @@ var infoCases = []Case{
 		v := p.ask("/tokenize", `{"inputs":`+encode(text)+`}`, "Tokens")
 		p.pieces(v, text)
 	}},
-	{ID: "tokenize-headers", Rule: "a reply of /tokenize has none of the headers of generations", Source: ofHeaders, run: func(p *probe) {
+	{ID: "tokenize-headers", Rule: "a reply of /tokenize has none of the headers of generations", Source: ofHeaders, Extra: true, run: func(p *probe) {
 		r := p.post("/tokenize", `{"inputs":"a"}`)
 		p.status(r, http.StatusOK)
 		for _, name := range generationHeaders {

@@ -72,7 +72,7 @@ func (p *probe) together(n int, q request) []*reply {
 func (p *probe) leave() {
 	ctx, cancel := context.WithCancelCause(p.ctx)
 	defer cancel(errGone)
-	body := generate(`"max_new_tokens":` + fmt.Sprint(min(400, p.limit("max_total_tokens", 100)/2)))
+	body := generate(`"max_new_tokens":` + fmt.Sprint(p.room(400)))
 	res, err := p.begin(ctx, request{method: http.MethodPost, path: "/generate_stream", body: body})
 	if err != nil {
 		p.fatal("POST /generate_stream: no answer: %v", err)

@@ -59,7 +59,7 @@ var transportCases = []Case{
 		}
 	}},
 	{ID: "missing-inputs", Rule: "a body without inputs is a 422 that names the field", Source: ofBodies, run: func(p *probe) {
-		for _, path := range []string{"/generate", "/generate_stream", "/", "/tokenize"} {
+		for _, path := range []string{"/generate", "/generate_stream", "/"} {
 			rest := p.bodyRefused(p.post(path, `{}`), http.StatusUnprocessableEntity, misshapen)
 			p.equal("serde's text", rest, "missing field `inputs` at line 1 column 2")
 		}

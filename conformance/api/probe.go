@@ -30,6 +30,9 @@ func (s *session) limit(name string, otherwise int) int {
 	return otherwise
 }
 
+// room returns n, or half of the context where that is less.
+func (s *session) room(n int) int { return min(n, s.limit("max_total_tokens", 2*n)/2) }
+
 // probe is one case on its way.
 type probe struct {
 	*session
@@ -155,11 +158,20 @@ func (p *probe) do(q request) *reply {
 // try is do without its consequences. It may be called from several goroutines.
 func (p *probe) try(q request) (*reply, error) { return p.send(p.ctx, q) }
 
+// bound returns a limit that /info names, and leaves the case out otherwise.
+func (p *probe) bound(name string) int {
+	n := p.limit(name, 0)
+	if n == 0 {
+		p.skip("/info does not tell %s", name)
+	}
+	return n
+}
+
 // accept makes r the exchange that reports show, and holds it against the documents.
 func (p *probe) accept(r *reply) {
 	p.last = r
 	if p.result.Case.Extra && !p.form.this && r.status == http.StatusNotFound {
-		p.skip("the server was built without %s", r.request.path)
+		p.skip("the server has no %s", r.request.path)
 	}
 	if r.request.header[dialectHeader] != "" {
 		return // not what this run is about
