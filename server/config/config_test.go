@@ -2,6 +2,7 @@ package config
 
 import (
 	"encoding/json"
+	"fmt"
 	"log/slog"
 	"os"
 	"path/filepath"
@@ -299,15 +300,42 @@ func FuzzDecode(f *testing.F) {
 	f.Add("[server]\nport = 1\n")
 	f.Add("[limits]\nmax_best_of = 2\n[[plugin]]\n")
 	f.Add("[[plugin]]\nname = \"a\"\nsource = \"b\"\nlimits.memory = \"1MiB\"\n[plugin.config]\na = [1, {b = nan}]\nc = 0001-01-01\n")
+	f.Add("[[plugin]]\nname = \"a\"\nsource = \"\\u0001\\t\"\nlimits = {memory = \"1MiB\"}\nconfig = {\"a b\" = {c = \"\\u007f\"}}\n[[key]]\nname = \"k\"\nkey = \"x\"\nscopes = [\"models\"]\n")
+	f.Add("[server]\ncompute_type = \"\\u0007\\u007f\\u2028<\"\n")
 	f.Fuzz(func(t *testing.T, text string) {
-		c := Default()
-		if Decode("tgi.toml", []byte(text), &c) != nil || c.Validate() != nil {
+		l := Loaded{Config: Default(), origins: map[string]string{}}
+		c := &l.Config
+		if Decode("tgi.toml", []byte(text), c) != nil || c.Validate() != nil {
 			return
 		}
 		for _, p := range c.Plugin {
 			if b, err := p.Config.JSON(); err != nil || !json.Valid(b) {
 				t.Errorf("the configuration of %s became %q, %v", p.Name, b, err)
 			}
+		}
+		for key := range lines([]byte(text)) {
+			l.origins[key] = "x"
+		}
+		var out strings.Builder
+		if err := l.WriteEffective(&out); err != nil {
+			t.Fatal(err)
+		}
+		var again Config
+		if err := Decode("printed", []byte(out.String()), &again); err != nil {
+			t.Fatalf("%v in\n%s", err, out.String())
+		}
+		hide := func(keys []string) {
+			for i := range keys {
+				keys[i] = masked
+			}
+		}
+		hide(c.Server.APIKeys)
+		hide(c.Server.AdminKeys)
+		for i := range c.Key {
+			c.Key[i].Key = masked
+		}
+		if got, want := fmt.Sprintf("%+v", again), fmt.Sprintf("%+v", *c); got != want {
+			t.Errorf("printed\n%s\nwant\n%s", got, want)
 		}
 	})
 }

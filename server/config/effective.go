@@ -3,6 +3,7 @@ package config
 import (
 	"bytes"
 	"encoding"
+	"encoding/json"
 	"fmt"
 	"io"
 	"reflect"
@@ -96,18 +97,18 @@ func literal(name string, v reflect.Value) string {
 		if err != nil {
 			panic("BUG: a setting without a text: " + err.Error())
 		}
-		return fmt.Sprintf("%q", text)
+		return quote(string(text))
 	case fmt.Stringer:
-		return fmt.Sprintf("%q", value)
+		return quote(value.String())
 	case string:
 		if name == "key" {
 			value = masked
 		}
-		return fmt.Sprintf("%q", value)
+		return quote(value)
 	case []string:
 		quoted := make([]string, len(value))
 		for i, s := range value {
-			quoted[i] = fmt.Sprintf("%q", s)
+			quoted[i] = quote(s)
 		}
 		return "[" + strings.Join(quoted, ", ") + "]"
 	case float64:
@@ -130,4 +131,15 @@ func inline(t Table) string {
 		panic("BUG: a table that was read cannot be written: " + err.Error())
 	}
 	return strings.TrimPrefix(strings.TrimSpace(b.String()), "t = ")
+}
+
+// quote returns s as a string of TOML: JSON's strings are, but for DEL.
+func quote(s string) string {
+	var b strings.Builder
+	e := json.NewEncoder(&b)
+	e.SetEscapeHTML(false)
+	if err := e.Encode(s); err != nil {
+		panic("BUG: a string that JSON cannot hold: " + err.Error())
+	}
+	return strings.ReplaceAll(strings.TrimSuffix(b.String(), "\n"), "\x7f", `\u007f`)
 }
