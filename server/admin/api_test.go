@@ -124,7 +124,7 @@ func TestRoutes(t *testing.T) {
 		{"put another type", "PUT", "/admin/plugins/new", "application/json", "{}", shelf{}, 415, "{\"error\":\"the body must be a module: expected `Content-Type: application/wasm`\",\"error_type\":\"unsupported_media_type\"}"},
 		{"put that is refused", "PUT", "/admin/plugins/new", "", "x", shelf{err: refused}, 422, `{"error":"refused: new: the module exports no tgi_abi_v1","error_type":"plugin"}`},
 		{"put over a declared one", "PUT", "/admin/plugins/new", "", "x", shelf{err: fmt.Errorf("%w: new", server.ErrConfigured)}, 409, `{"error":"the plugin is not an uploaded one: new","error_type":"conflict"}`},
-		{"put a bad name", "PUT", "/admin/plugins/a%20b", "", "x", shelf{}, 422, `{"error":"Input validation error: name must be 1 to 64 letters, digits, dots, dashes and underscores, a letter or digit first, given \"a b\"","error_type":"validation"}`},
+		{"put a bad name", "PUT", "/admin/plugins/a%20b", "", "x", shelf{}, 422, `{"error":"Input validation error: name must be 1 to 64 lower-case letters, digits and single hyphens between them, a letter first, given \"a b\"","error_type":"validation"}`},
 		{"delete", "DELETE", "/admin/plugins/dry", "", "", shelf{plugins: map[string]server.Plugin{"dry": dry}}, 204, ``},
 		{"delete what is not there", "DELETE", "/admin/plugins/dry", "", "", shelf{}, 404, `{"error":"no such plugin: \"dry\"","error_type":"not_found"}`},
 		{"delete a declared one", "DELETE", "/admin/plugins/dry", "", "", shelf{err: server.ErrConfigured}, 409, `{"error":"the plugin is not an uploaded one","error_type":"conflict"}`},

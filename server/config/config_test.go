@@ -95,7 +95,7 @@ func TestGoodFile(t *testing.T) {
 	want.File = "testdata/good.toml"
 	want.Plugins.Folder, want.Plugins.Watch = "testdata/mine", 0
 	want.Plugin = []Plugin{{
-		Name: "no-repeat.v2", Source: "testdata/guests/no-repeat.wasm", OnError: OnErrorFail, Apply: ApplyRequest,
+		Name: "no-repeat-v2", Source: "testdata/guests/no-repeat.wasm", OnError: OnErrorFail, Apply: ApplyRequest,
 		SHA256: "e3b0c44298fc1c149afbf4c8996fb92427ae41e4649b934ca495991b7852b855",
 		Limits: PluginLimits{Memory: 32 << 20, FuelPerStep: 500_000}, Config: c.Plugin[0].Config,
 	}, {Name: "dry", Kind: KindLogits, Source: "builtin:dry", OnError: OnErrorSkip, Apply: ApplyAlways}}

@@ -92,13 +92,13 @@ const (
 // CheckName refuses names that a plugin cannot have: they stand in paths of
 // URLs and files and in labels of metrics.
 func CheckName(name string) error {
-	letter := func(c byte) bool { return 'a' <= c|0x20 && c|0x20 <= 'z' || '0' <= c && c <= '9' }
-	ok := name != "" && len(name) <= maxName && letter(name[0])
+	ok := name != "" && len(name) <= maxName && 'a' <= name[0] && name[0] <= 'z' && !strings.HasSuffix(name, "-") && !strings.Contains(name, "--")
 	for i := 0; ok && i < len(name); i++ {
-		ok = letter(name[i]) || strings.IndexByte("._-", name[i]) >= 0
+		c := name[i]
+		ok = 'a' <= c && c <= 'z' || '0' <= c && c <= '9' || c == '-'
 	}
 	if !ok {
-		return fmt.Errorf("must be 1 to %d letters, digits, dots, dashes and underscores, a letter or digit first, given %q", maxName, trim(name))
+		return fmt.Errorf("must be 1 to %d lower-case letters, digits and single hyphens between them, a letter first, given %q", maxName, trim(name))
 	}
 	return nil
 }
