@@ -103,9 +103,17 @@ func TestTGIMetrics(t *testing.T) {
 	}
 	m := server.NewMetrics()
 	m.Watch(limits, func() engine.Stats { return engine.Stats{} }, 16)
+	s := newServer(nil, func(o *server.Options) { o.Metrics = m })
+	// Counters are there before they count, so that their first step is an increase.
+	before := ask(s, "GET", "/metrics", "").Body.String()
+	for _, line := range []string{`tgi_batch_concat{reason="chunking"} 0`, `tgi_request_failure{err="template"} 0`, `tgi_batch_inference_failure{method="decode"} 0`} {
+		if !strings.Contains(before, line) {
+			t.Errorf("at the start no %s", line)
+		}
+	}
 	m.Step(engine.Report{PrefillTokens: 30, PrefillRows: 2, DecodeRows: 1, Admitted: 2})
 	m.Step(engine.Report{DecodeRows: 3})
-	text := "\n" + ask(newServer(nil, func(o *server.Options) { o.Metrics = m }), "GET", "/metrics", "").Body.String()
+	text := "\n" + ask(s, "GET", "/metrics", "").Body.String()
 	lines := strings.Split(strings.TrimSpace(tgiMetrics), "\n")
 	if len(lines) != 26 {
 		t.Fatalf("%d metrics in the table", len(lines))

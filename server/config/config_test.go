@@ -88,6 +88,7 @@ func TestGoodFile(t *testing.T) {
 	want := Default()
 	want.Server.Port = 8080
 	want.Server.APIKeys = []string{"one", "two"}
+	want.Server.TLSCert, want.Server.TLSKey = "testdata/tls/cert.pem", "/etc/key.pem"
 	want.Server.ReadTimeout = Duration(90 * time.Second)
 	want.Limits.MaxTotalTokens = 2048
 	want.Runtime.KVMemory = 3 << 29
