@@ -1,0 +1,98 @@
+package toolcalls
+
+// Kind says what an Event tells.
+type Kind uint8
+
+// The kinds of events. A call is CallBegin, any number of Arguments, then CallEnd; or CallFailed instead of CallEnd.
+const (
+	// Content is a part of the answer: Text.
+	Content Kind = iota
+	// Reasoning is a part of what the model thinks: Text.
+	Reasoning
+	// CallBegin opens call Index with its Name and ID. It comes as soon as the name is complete.
+	CallBegin
+	// Arguments is the next part of the arguments of call Index: Text. The parts of a call that ended are one JSON object.
+	Arguments
+	// CallEnd says that call Index is complete and may be executed. Nothing else says so.
+	CallEnd
+	// CallFailed says that a call can't be used, and Reason why. Index is -1 when the call had not begun. Text is what
+	// the model wrote, up to Limits.Call bytes: a caller that has shown nothing of the call yet may make it content.
+	CallFailed
+)
+
+// String is the kind's name in JSON and in tests.
+func (k Kind) String() string {
+	switch k {
+	case Content:
+		return "content"
+	case Reasoning:
+		return "reasoning"
+	case CallBegin:
+		return "call"
+	case Arguments:
+		return "arguments"
+	case CallEnd:
+		return "end"
+	case CallFailed:
+		return "failed"
+	}
+	return "unknown"
+}
+
+// Event is one step of the parsed output. Which fields mean something is said at each Kind; the others are zero.
+type Event struct {
+	Kind   Kind
+	Index  int    // of the call, from 0
+	Text   string // content, reasoning, a part of the arguments, or the source of a failed call
+	Name   string
+	ID     string
+	Reason Reason
+}
+
+// Reason says why a call failed.
+type Reason string
+
+// The reasons of CallFailed.
+const (
+	// Incomplete: the text ended inside the call.
+	Incomplete Reason = "incomplete"
+	// UnknownTool: no tool of this name was offered, or another one was demanded.
+	UnknownTool Reason = "unknown tool"
+	// Malformed: the text is not what the format demands, or the arguments are not a JSON object.
+	Malformed Reason = "malformed"
+	// TooLong: the call's text is longer than Limits.Call or nested deeper than Limits.Depth.
+	TooLong Reason = "too long"
+	// TooMany: more calls than Choice.Single or Limits.Calls allow.
+	TooMany Reason = "too many calls"
+)
+
+// emit adds an event's text, joined to the one before where that goes on.
+func (p *Parser) emit(k Kind, index int, text string) {
+	if text == "" {
+		return
+	}
+	if len(p.pending) > 0 && (p.pendingKind != k || p.pendingIndex != index) {
+		p.flush()
+	}
+	p.pendingKind, p.pendingIndex = k, index
+	p.pending = append(p.pending, text...)
+}
+
+// flush ends the event that emit was collecting.
+func (p *Parser) flush() {
+	if len(p.pending) == 0 {
+		return
+	}
+	e := Event{Kind: p.pendingKind, Text: string(p.pending)}
+	if e.Kind == Arguments {
+		e.Index = p.pendingIndex
+	}
+	p.out = append(p.out, e)
+	p.pending = p.pending[:0]
+}
+
+// tell adds an event that is never joined to another.
+func (p *Parser) tell(e Event) {
+	p.flush()
+	p.out = append(p.out, e)
+}

@@ -1,0 +1,368 @@
+package toolcalls
+
+import (
+	"encoding/json"
+	"slices"
+	"strings"
+)
+
+// object is the state of a JSON body: one object with the call's name and arguments.
+type object struct {
+	at      objectPlace
+	level   int // 1 inside the object, 2 inside a wrapped one
+	what    meaning
+	key     string
+	rawKey  string
+	text    []byte // a key, a name or an id being read; with its quotes
+	held    []byte // arguments that came before the name
+	id      string
+	named   bool
+	args    bool // the arguments were read
+	members int  // of a Flat body
+}
+
+type objectPlace uint8
+
+const (
+	objectFirst objectPlace = iota // after {: a key or }
+	objectKey                      // after a comma
+	objectInKey
+	objectColon
+	objectValue
+	objectInside // in a value
+	objectComma
+)
+
+// meaning is what a member's value is for.
+type meaning uint8
+
+const (
+	passed meaning = iota // nothing
+	isName
+	isID
+	isArgs
+	isEncoded // arguments as a string that holds JSON
+	isFlat    // one argument
+	isAnswer  // content
+)
+
+// maxText bounds a name, an id and a key of a call, in bytes.
+const maxText = 1024
+
+// startJSON goes to an object or an array of objects whose first byte is c.
+func (p *Parser) startJSON(c byte) {
+	p.take(1)
+	if c == '[' {
+		p.array = true
+		p.step = (*Parser).elements
+		return
+	}
+	p.startObject()
+}
+
+func (p *Parser) startObject() {
+	p.object = object{level: 1, text: p.object.text[:0], held: p.object.held[:0]}
+	p.step = (*Parser).inObject
+}
+
+// elements is between the objects of an array.
+func (p *Parser) elements() bool {
+	v := p.skipSpace()
+	if v == "" {
+		return false
+	}
+	switch {
+	case v[0] == '{':
+		if !p.recording {
+			p.recording, p.again = true, true
+			p.name, p.tool, p.answer = "", nil, ""
+		}
+		p.take(1)
+		p.startObject()
+	case p.recording:
+		p.refuse(Malformed)
+	case v[0] == ',':
+		p.take(1)
+	case v[0] == ']':
+		p.take(1)
+		p.close()
+	default:
+		p.owed = len(p.f.Call.End) > 0
+		p.rest()
+	}
+	return true
+}
+
+// inObject takes the next byte of the object, or all that is there of a value.
+func (p *Parser) inObject() bool {
+	o := &p.object
+	v := p.view()
+	if o.at == objectInside || o.at == objectInKey {
+		return v != "" && p.inValue(v)
+	}
+	if v = p.skipSpace(); v == "" {
+		return false
+	}
+	c := v[0]
+	if o.at == objectValue {
+		p.startValue(c)
+		return true
+	}
+	switch {
+	case c == '"' && (o.at == objectFirst || o.at == objectKey):
+		o.at = objectInKey
+		o.text = o.text[:0]
+		p.value = newScan(p.o.Limits.Depth, p.value.stack)
+		return true
+	case c == ':' && o.at == objectColon:
+		o.at = objectValue
+	case c == ',' && o.at == objectComma:
+		o.at = objectKey
+	case c == '}' && (o.at == objectComma || o.at == objectFirst):
+		p.take(1)
+		p.closeObject()
+		return true
+	default:
+		p.refuse(Malformed)
+		return true
+	}
+	p.take(1)
+	return true
+}
+
+// startValue decides what the value after a key is for; c is its first byte.
+func (p *Parser) startValue(c byte) {
+	o, j := &p.object, p.f.JSON
+	o.what = passed
+	flat := j.Flat && o.level == 2
+	switch {
+	case o.level == 1 && c == '{' && slices.Contains(j.Wrap, o.key):
+		p.take(1)
+		o.level, o.at = 2, objectFirst
+		return
+	case slices.Contains(j.NameKeys, o.key) && (flat || !j.Flat) && !o.named:
+		o.what = isName
+	case flat && p.answer == o.key && p.answer != "":
+		o.what = isAnswer
+	case flat:
+		o.what = isFlat
+		p.member()
+	case slices.Contains(j.ArgumentKeys, o.key):
+		if o.args || c != '{' && c != '"' && c != 'n' {
+			p.refuse(Malformed)
+			return
+		}
+		o.args = true
+		o.what = isArgs
+		switch {
+		case p.answer != "":
+			o.what = passed
+		case c == '"':
+			o.what = isEncoded
+		case c == 'n': // null
+			o.what = passed
+			p.sink("{}")
+		}
+	case slices.Contains(j.IDKeys, o.key):
+		o.what = isID
+	}
+	o.at = objectInside
+	o.text = o.text[:0]
+	p.value = newScan(p.o.Limits.Depth, p.value.stack)
+}
+
+// member begins an argument of a Flat body.
+func (p *Parser) member() {
+	o := &p.object
+	lead := ", "
+	if o.members == 0 {
+		lead = "{"
+	}
+	o.members++
+	p.sink(lead + o.rawKey + ": ")
+}
+
+// sink takes a part of the arguments: told, or held until the name is known.
+func (p *Parser) sink(s string) {
+	switch {
+	case p.open:
+		p.arg(s)
+	case p.answer == "":
+		p.object.held = append(p.object.held, s...)
+	}
+}
+
+// pass scans the value at the beginning of v and gives its source on, control characters in strings escaped. It
+// returns how much of v it read.
+func (p *Parser) pass(v string, to func(string)) (int, verdict) {
+	from := 0
+	for i := 0; i < len(v); i++ {
+		switch d := p.value.step(v[i]); d {
+		case more:
+		case mend:
+			to(v[from:i])
+			to(escaped(v[i]))
+			from = i + 1
+		case done:
+			to(v[from : i+1])
+			return i + 1, d
+		default:
+			to(v[from:i])
+			return i, d
+		}
+	}
+	to(v[from:])
+	return len(v), more
+}
+
+// inValue reads on in a key or a value.
+func (p *Parser) inValue(v string) bool {
+	o := &p.object
+	to := func(string) {}
+	switch {
+	case o.at == objectInKey || o.what == isName || o.what == isID || o.what == isEncoded || o.what == isAnswer:
+		to = func(s string) { o.text = append(o.text, s...) }
+	case o.what == isArgs || o.what == isFlat:
+		to = p.sink
+	}
+	n, d := p.pass(v, to)
+	p.take(n)
+	if o.what == isAnswer && o.at == objectInside {
+		p.tellAnswer(d)
+	}
+	short := o.at == objectInKey || o.what == isName || o.what == isID
+	switch {
+	case d == deep:
+		p.refuse(TooLong)
+	case d == wrong || short && len(o.text) > maxText:
+		p.refuse(Malformed)
+	case d == more:
+		return true
+	case o.at == objectInKey:
+		p.endKey()
+	default:
+		p.endValue()
+	}
+	return true
+}
+
+// tellAnswer tells what is there of a string that is content.
+func (p *Parser) tellAnswer(d verdict) {
+	o := &p.object
+	source := o.text
+	if len(source) > 0 && o.members == 0 { // the opening quote
+		if source[0] != '"' {
+			p.refuse(Malformed)
+			return
+		}
+		source = source[1:]
+		o.members = 1
+	}
+	if d == done {
+		source = source[:len(source)-1]
+	}
+	text, rest := unquoteSome(source)
+	if d == done {
+		rest = nil
+	}
+	o.text = append(o.text[:0], rest...)
+	p.started = true
+	p.say(Content, text)
+}
+
+func (p *Parser) endKey() {
+	o, j := &p.object, p.f.JSON
+	key, ok := unquote(o.text)
+	o.key, o.rawKey = key, string(o.text)
+	o.at = objectColon
+	known := slices.Contains(j.NameKeys, key) || slices.Contains(j.ArgumentKeys, key) || slices.Contains(j.IDKeys, key) ||
+		slices.Contains(j.Wrap, key) || key == "type"
+	// An answer may itself be a JSON object. It is told at once when its first key can't be a call's.
+	if !ok || p.bare && !known && o.level == 1 && !o.named && !o.args {
+		p.refuse(Malformed)
+	}
+}
+
+func (p *Parser) endValue() {
+	o := &p.object
+	o.at = objectComma
+	switch o.what {
+	case isName:
+		name, ok := unquote(o.text)
+		if !ok || name == "" {
+			p.refuse(Malformed)
+			return
+		}
+		o.named = true
+		if !p.begin(name, o.id) {
+			return
+		}
+		if p.answer != "" {
+			p.heldAnswer()
+			return
+		}
+		p.arg(string(o.held))
+		o.held = o.held[:0]
+	case isID:
+		o.id = string(o.text)
+		if id, ok := unquote(o.text); ok {
+			o.id = id
+		}
+	case isEncoded:
+		inner, ok := unquote(o.text)
+		inner = strings.Trim(inner, whiteSpace)
+		if inner == "" {
+			inner = "{}"
+		}
+		if !ok || inner[0] != '{' || !one(inner, p.o.Limits.Depth) {
+			p.refuse(Malformed)
+			return
+		}
+		p.sink(inner)
+	}
+}
+
+// heldAnswer tells the content of an answer whose members came before its name.
+func (p *Parser) heldAnswer() {
+	o := &p.object
+	if len(o.held) > 0 {
+		var all map[string]any
+		if json.Unmarshal(append(o.held, '}'), &all) == nil {
+			text, _ := all[p.answer].(string)
+			p.started = true
+			p.say(Content, text)
+		}
+	}
+	o.held = o.held[:0]
+	o.members = 0
+}
+
+// closeObject is after a closing brace.
+func (p *Parser) closeObject() {
+	o, j := &p.object, p.f.JSON
+	if o.level == 2 {
+		o.level, o.at = 1, objectComma
+		if j.Flat {
+			o.args = true
+			if o.members == 0 {
+				p.sink("{")
+			}
+			p.sink("}")
+		}
+		return
+	}
+	if !o.named {
+		p.refuse(Malformed)
+		return
+	}
+	if !o.args {
+		p.sink("{}")
+	}
+	p.endCall()
+	p.answer = ""
+	if p.array {
+		p.step = (*Parser).elements
+		return
+	}
+	p.close()
+}

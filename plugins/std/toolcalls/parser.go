@@ -1,0 +1,267 @@
+package toolcalls
+
+import (
+	"strings"
+	"unicode/utf8"
+)
+
+// Mode says what the request demands of calls, as OpenAI's tool_choice does.
+type Mode string
+
+// The modes. In Auto what is no call of an offered tool is content again, as long as its CallBegin has not been told.
+// In Required and Exact it is a CallFailed.
+const (
+	Auto     Mode = ""
+	None     Mode = "none" // calls are not looked for
+	Required Mode = "required"
+	Exact    Mode = "named" // a call of the tool Choice.Name
+)
+
+// Choice is what the request allows.
+type Choice struct {
+	Mode   Mode
+	Name   string // of the tool, with Exact
+	Single bool   // one call at most: the others fail with TooMany
+}
+
+// Limits bound what a parser holds. A zero is the default.
+type Limits struct {
+	Call  int // bytes of one call's source; default 1 MiB. A parser holds up to about twice as much
+	Depth int // nesting of arguments; default 128
+	Calls int // calls of one message; default 128
+	Space int // bytes of white space held back until it is known what follows; default 4096
+}
+
+// Options are what a Parser needs beside the format.
+type Options struct {
+	Tools    []Tool // without tools no calls are looked for
+	Choice   Choice
+	Thinking bool   // the prompt ended inside reasoning: see Format.Thinking
+	Seed     uint64 // of generated ids: same seed, same ids. Give each message of a conversation its own
+	Limits   Limits
+}
+
+// Parser reads one message. It is made by New, fed until Finish, and not used again.
+type Parser struct {
+	f *format
+	o Options
+
+	buf  string // not consumed yet
+	rune string // the bytes of a character that is not whole yet
+	end  bool   // no text will come
+	step state
+	out  []Event
+
+	pending      []byte // text of the event being collected
+	pendingKind  Kind
+	pendingIndex int
+
+	space     string // white space held back
+	dropSpace bool   // white space that comes now is layout
+	spaceFull bool   // the run of white space was longer than Limits.Space
+	origin    Kind   // what text is when it is no call: Content or Reasoning
+	started   bool   // content has been told since the message or the last reasoning began
+	owed      bool   // a call ended, its End marker has not come
+	inSection bool
+	used      bool // the section had a call
+
+	call
+}
+
+// state takes what it can from the buffer and says whether it did anything.
+type state func(*Parser) bool
+
+// New starts a parser for one message. The format must have passed Check; tools are read and not kept.
+func New(f *Format, o Options) *Parser {
+	o.Limits = o.Limits.withDefaults()
+	p := &Parser{f: compile(f), o: o}
+	p.index = -1
+	p.step = (*Parser).start
+	p.dropSpace = f.TrimStart
+	switch {
+	case f.Channels != nil:
+		p.step = (*Parser).header
+	case o.Thinking && f.Reasoning != nil:
+		p.enterReasoning()
+		p.step = (*Parser).thinkAgain
+	}
+	return p
+}
+
+func (l Limits) withDefaults() Limits {
+	set := func(n *int, d int) {
+		if *n <= 0 {
+			*n = d
+		}
+	}
+	set(&l.Call, 1<<20)
+	set(&l.Depth, 128)
+	set(&l.Calls, 128)
+	set(&l.Space, 4096)
+	return l
+}
+
+// looks says whether calls are looked for.
+func (p *Parser) looks() bool { return p.o.Choice.Mode != None && len(p.o.Tools) > 0 }
+
+// Feed takes the next piece of text, cut anywhere, and returns what can be told now. The slice is the caller's.
+// Characters that a cut divided are told whole.
+func (p *Parser) Feed(piece string) []Event {
+	text := p.rune + piece
+	p.rune = ""
+	if n := unfinished(text); n > 0 {
+		p.rune, text = text[len(text)-n:], text[:len(text)-n]
+	}
+	p.buf += text
+	return p.run()
+}
+
+// Finish ends the text, whether the model ended it or it was cut. A call that had begun and not ended is told as
+// CallFailed with Incomplete. One that had not begun is content in Auto, unless it followed another one in the same list,
+// and a CallFailed otherwise. The beginning of a marker that was cut after a complete call is dropped.
+func (p *Parser) Finish() []Event {
+	if (p.inTail || p.inSection && p.used) && !p.recording && p.failed == "" {
+		p.buf, p.rune, p.space = "", "", "" // a marker cut after a complete call
+	}
+	p.end = true
+	p.buf += p.rune
+	p.rune = ""
+	p.run()
+	if p.open || p.failed != "" || p.recording {
+		p.keep(p.buf)
+		p.buf = ""
+	}
+	switch {
+	case p.failed != "":
+		p.fail(p.failed)
+	case p.open:
+		p.fail(Incomplete)
+	case p.inHeader && p.o.Choice.Mode == Auto: // markup only
+	case p.recording && p.again: // in a list of calls: its rest was never text
+		if strings.Trim(string(p.raw), whiteSpace) != "" {
+			p.fail(Incomplete)
+		}
+		p.recording = false
+	case p.recording:
+		p.refuse(Incomplete)
+	}
+	if p.space != "" && !p.dropSpace && p.origin == Content {
+		p.emit(Content, 0, p.space)
+	}
+	p.space = ""
+	p.flush()
+	out := p.out
+	p.out = nil
+	return out
+}
+
+// run steps until nothing can be done without more text.
+func (p *Parser) run() []Event {
+	for p.step(p) || p.overflow() {
+	}
+	if p.end {
+		return nil
+	}
+	p.flush()
+	out := p.out
+	p.out = nil
+	return out
+}
+
+// unfinished is the number of bytes at the end of s that begin a character and do not complete it.
+func unfinished(s string) int {
+	for n := 1; n < utf8.UTFMax && n <= len(s); n++ {
+		c := s[len(s)-n]
+		if utf8.RuneStart(c) {
+			if c >= utf8.RuneSelf && !utf8.FullRuneInString(s[len(s)-n:]) {
+				return n
+			}
+			return 0
+		}
+	}
+	return 0
+}
+
+// take consumes n bytes.
+func (p *Parser) take(n int) string {
+	s := p.buf[:n]
+	p.buf = p.buf[n:]
+	if p.recording {
+		p.keep(s)
+	}
+	return s
+}
+
+// view is what of the buffer may be consumed: a call's source ends at Limits.Call, wherever a piece ended.
+func (p *Parser) view() string {
+	if !p.recording {
+		return p.buf
+	}
+	return p.buf[:min(len(p.buf), max(0, p.o.Limits.Call-len(p.raw)))]
+}
+
+// whole says that nothing will follow the view.
+func (p *Parser) whole() bool { return p.end && len(p.view()) == len(p.buf) }
+
+// overflow refuses a call whose source is too long. It is asked only when its state can do no more.
+func (p *Parser) overflow() bool {
+	if !p.recording || p.failed != "" || len(p.raw)+len(p.buf) <= p.o.Limits.Call {
+		return false
+	}
+	p.refuse(TooLong)
+	return true
+}
+
+// say tells text of the answer or the reasoning. White space at its end waits for what follows.
+func (p *Parser) say(k Kind, s string) {
+	if p.f.KeepSpace && k == Content {
+		p.dropSpace = false
+		p.emit(k, 0, s)
+		return
+	}
+	for s != "" {
+		n := len(s) - len(strings.TrimLeft(s, whiteSpace))
+		p.hold(k, s[:n])
+		s = s[n:]
+		if s == "" {
+			return
+		}
+		p.release(k)
+		n = strings.IndexAny(s, whiteSpace)
+		if n < 0 {
+			n = len(s)
+		}
+		p.emit(k, 0, s[:n])
+		s = s[n:]
+	}
+}
+
+const whiteSpace = " \t\r\n"
+
+// hold keeps white space back, up to the limit: then it is text.
+func (p *Parser) hold(k Kind, s string) {
+	switch {
+	case p.dropSpace:
+	case p.spaceFull:
+		p.emit(k, 0, s)
+	case len(p.space)+len(s) > p.o.Limits.Space:
+		p.emit(k, 0, p.space+s)
+		p.space, p.spaceFull = "", true
+	default:
+		p.space += s
+	}
+}
+
+// release tells the white space that was held back: text follows it.
+func (p *Parser) release(k Kind) {
+	p.emit(k, 0, p.space)
+	p.space, p.spaceFull, p.dropSpace = "", false, false
+}
+
+// settle decides about white space before a call or reasoning.
+func (p *Parser) settle() {
+	if p.f.KeepSpace && p.origin == Content {
+		p.emit(Content, 0, p.space)
+	}
+	p.space, p.spaceFull = "", false
+}
