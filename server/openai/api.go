@@ -56,8 +56,8 @@ func (a *API) Routes() []server.Route {
 	return []server.Route{
 		{Method: http.MethodPost, Path: "/v1/chat/completions", Handle: a.Chat},
 		{Method: http.MethodPost, Path: "/v1/completions", Handle: a.Complete},
-		{Method: http.MethodGet, Path: "/v1/models", Handle: a.models},
-		{Method: http.MethodGet, Path: "/v1/models/{id:.+}", Handle: a.model},
+		{Method: http.MethodGet, Path: "/v1/models", Scope: server.Models, Handle: a.models},
+		{Method: http.MethodGet, Path: "/v1/models/{id:.+}", Scope: server.Models, Handle: a.model},
 	}
 }
 

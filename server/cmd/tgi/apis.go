@@ -12,8 +12,8 @@ import (
 )
 
 // apisOf returns all APIs of a server for the model and its plugins.
-func apisOf(cfg config.Config, in *instance, c *control, metrics *server.Metrics) []server.API {
-	svc := serviceOf(cfg, in, c, metrics)
+func apisOf(cfg config.Config, in *instance, c *control, f *front) []server.API {
+	svc := serviceOf(cfg, in, c, f)
 	spoken, ok := dialect.Of(cfg.Server.Dialect)
 	if !ok {
 		panic("BUG: the settings name the dialect " + cfg.Server.Dialect)
@@ -34,21 +34,22 @@ func apisOf(cfg config.Config, in *instance, c *control, metrics *server.Metrics
 		ComputeType: cfg.Server.ComputeType,
 		ChatDraft:   openAI.ChatDraft, Chat: openAI.Chat, Completion: openAI.Complete,
 		MessagesAPI: cfg.Server.MessagesAPI, PredictRoute: cfg.Server.PredictRoute, HealthRoute: cfg.Server.HealthRoute,
+		Ready:  f.server.Ready,
 		Beside: []server.API{openAI, operate},
 	})
 	return []server.API{native, openAI, operate}
 }
 
 // serviceOf returns what runs requests of every API.
-func serviceOf(cfg config.Config, in *instance, c *control, metrics *server.Metrics) *generate.Service {
-	svc := generate.New(generate.On(in.engine), encoder{in.tokenizer}, generate.Limits{
+func serviceOf(cfg config.Config, in *instance, c *control, f *front) *generate.Service {
+	svc := generate.New(f.tracer.Engine(generate.On(in.engine)), encoder{in.tokenizer}, generate.Limits{
 		MaxConcurrent: in.limits.MaxConcurrentRequests,
 		MaxBestOf:     in.limits.MaxBestOf, MaxStop: in.limits.MaxStopSequences, MaxTopN: in.limits.MaxTopNTokens,
 		MaxInput: in.limits.MaxInputTokens, MaxTotal: in.limits.MaxTotalTokens,
 		Workers:        in.limits.ValidationWorkers,
 		Vocab:          in.built.Vocab,
 		WatermarkGamma: float32(in.limits.WatermarkGamma), WatermarkDelta: float32(in.limits.WatermarkDelta),
-	}, metrics).WithPlugins(userCode{c.set})
+	}, f.metrics).WithPlugins(userCode{c.set})
 	if cfg.Model.Path == "" { // the embedded model's format is the only one that is built in
 		svc.WithRenderer(chatml.Renderer{})
 	}

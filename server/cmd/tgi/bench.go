@@ -184,7 +184,7 @@ func measureSelf(ctx context.Context, cfg config.Config, stderr io.Writer) (*sel
 	serving, stop := context.WithCancel(ctx)
 	done := make(chan error, 1)
 	go func() { done <- h.server.Serve(serving, l) }()
-	rep, err := h.measure(ctx, urlOf(l.Addr()), share)
+	rep, err := h.measure(ctx, urlOf(l.Addr(), false), share)
 	stop()
 	return rep, errors.Join(err, <-done)
 }

@@ -16,13 +16,16 @@ import (
 // runCheck does the real start without listening: it opens the configured
 // model, has it generate one token and says what would be served.
 func runCheck(args []string, stdout, stderr io.Writer) int {
-	cfg, code, ok := loadConfig("check", args, stdout, stderr)
+	settings, code, ok := loadConfig("check", args, stdout, stderr)
 	if !ok {
 		return code
 	}
+	if err := printSettings(stdout, settings); err != nil {
+		return exit(stderr, err)
+	}
 	ctx, stop := signal.NotifyContext(context.Background(), os.Interrupt)
 	defer stop()
-	h, err := newHouse(ctx, cfg, slog.New(slog.NewTextHandler(stderr, nil)))
+	h, err := newHouse(ctx, settings.Config, slog.New(slog.NewTextHandler(stderr, nil)))
 	if err != nil {
 		return exit(stderr, err)
 	}

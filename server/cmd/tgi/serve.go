@@ -9,7 +9,6 @@ import (
 	"net"
 	"os"
 	"os/signal"
-	"strconv"
 	"strings"
 	"sync"
 	"syscall"
@@ -18,17 +17,22 @@ import (
 	"tgi/runtime/ort"
 	"tgi/server"
 	"tgi/server/config"
+	"tgi/server/tgi"
 )
 
 // runServe serves the configured model until the process is told to stop.
 func runServe(args []string, stdout, stderr io.Writer) int {
-	cfg, code, ok := loadConfig("serve", args, stdout, stderr)
+	settings, code, ok := loadConfig("serve", args, stdout, stderr)
 	if !ok {
 		return code
 	}
+	cfg := settings.Config
 	ctx, stop := signal.NotifyContext(context.Background(), os.Interrupt, syscall.SIGTERM)
 	defer stop()
 	log := server.NewLog(os.Stderr, cfg.Log)
+	for _, n := range settings.Notices {
+		log.Warn(n.String())
+	}
 	reread := func(running config.Config) (config.Config, []string, error) {
 		return config.Reload(running, args, os.LookupEnv)
 	}
@@ -41,44 +45,59 @@ func runServe(args []string, stdout, stderr io.Writer) int {
 
 // loadConfig reads the settings of a command. ok is false when the command is
 // over already, with the exit status code.
-func loadConfig(name string, args []string, stdout, stderr io.Writer) (cfg config.Config, code int, ok bool) {
-	cfg, rest, err := config.Load(args, os.LookupEnv)
+func loadConfig(name string, args []string, stdout, stderr io.Writer) (l config.Loaded, code int, ok bool) {
+	l, err := config.Read(args, os.LookupEnv)
 	switch {
 	case errors.Is(err, config.ErrHelp):
 		fmt.Fprintf(stdout, "usage: tgi %s [flags]\n", name)
 		config.Usage(stdout)
-		return cfg, 0, false
+		return l, 0, false
 	case err != nil:
 		fmt.Fprintln(stderr, "tgi:", err)
-		return cfg, 2, false
-	case len(rest) > 0:
-		fmt.Fprintf(stderr, "tgi: %s takes flags only, got %q\n", name, rest[0])
-		return cfg, 2, false
+		return l, 2, false
+	case badRoute(l.Config) != nil:
+		fmt.Fprintln(stderr, "tgi:", badRoute(l.Config))
+		return l, 2, false
+	case len(l.Rest) > 0:
+		fmt.Fprintf(stderr, "tgi: %s takes flags only, got %q\n", name, l.Rest[0])
+		return l, 2, false
 	}
-	return cfg, 0, true
+	return l, 0, true
 }
 
-// serve runs the server until ctx ends. The address is taken before the model
-// is loaded, so that a port in use is known at once. reread is for reloads.
+// badRoute returns why a further path of c cannot be one.
+func badRoute(c config.Config) error {
+	return errors.Join(tgi.CheckRoute("server.predict_route", c.Server.PredictRoute), tgi.CheckRoute("server.health_route", c.Server.HealthRoute))
+}
+
+// serve runs the server until ctx ends. The addresses are taken, and answer
+// probes, before the model is loaded. reread is for reloads.
 func serve(ctx context.Context, cfg config.Config, reread rereader, log *slog.Logger, terminal *os.File) error {
-	l, err := net.Listen("tcp", net.JoinHostPort(cfg.Server.Hostname, strconv.Itoa(cfg.Server.Port)))
-	if err != nil {
-		return fmt.Errorf("cannot listen: %w", err)
-	}
-	defer l.Close()
-	h, err := newHouse(ctx, cfg, log)
+	public, private, err := server.Listen(cfg.Server, log)
 	if err != nil {
 		return err
 	}
+	f, err := newFront(cfg, log)
+	if err != nil {
+		return err
+	}
+	f.reread = reread
+	serving, stop := context.WithCancel(ctx)
+	defer stop()
+	served := make(chan error, 1)
+	go func() { served <- f.server.ServeBoth(serving, public, private) }()
+	h, err := f.open(ctx, cfg, log)
+	if err != nil {
+		stop()
+		return errors.Join(err, <-served, f.Close())
+	}
 	defer h.Close()
-	h.control.reread = reread
-	watching, stop := context.WithCancel(ctx)
 	var watchers sync.WaitGroup
-	watchers.Go(func() { h.control.watch(watching) })
+	watchers.Go(func() { h.control.watch(serving) })
 	defer watchers.Wait()
 	defer stop()
-	h.banner(terminal, log, cfg, l.Addr())
-	err = h.server.Serve(ctx, l)
+	h.banner(terminal, log, cfg, public.Addr())
+	err = <-served
 	if err == nil {
 		log.Info("drained, stopping")
 	}
@@ -88,23 +107,35 @@ func serve(ctx context.Context, cfg config.Config, reread rereader, log *slog.Lo
 // house is a model with its plugins and the server in front of it.
 type house struct {
 	*instance
+	*front
 	control *control
-	server  *server.Server
 }
 
-// Close stops the engine and frees plugins and model.
+// Close stops the engine, frees plugins and model and sends the last traces.
 func (h *house) Close() error {
 	err := h.instance.Close()
 	h.control.set.Close()
-	return err
+	return errors.Join(err, h.front.Close())
 }
 
 // newHouse opens the model and builds the server, ready to listen. The
 // observers are told of every step besides the metrics.
 func newHouse(ctx context.Context, cfg config.Config, log *slog.Logger, obs ...engine.Observer) (*house, error) {
+	f, err := newFront(cfg, log)
+	if err != nil {
+		return nil, err
+	}
+	h, err := f.open(ctx, cfg, log, obs...)
+	if err != nil {
+		return nil, errors.Join(err, f.Close())
+	}
+	return h, nil
+}
+
+// open is newHouse behind a server that is there already.
+func (f *front) open(ctx context.Context, cfg config.Config, log *slog.Logger, obs ...engine.Observer) (*house, error) {
 	say := func(format string, args ...any) { log.Info(fmt.Sprintf(format, args...)) }
-	metrics := server.NewMetrics()
-	in, err := open(ctx, cfg, append(observers{metrics}, obs...), say)
+	in, err := open(ctx, cfg, append(observers{f.metrics}, obs...), say)
 	if err != nil {
 		return nil, err
 	}
@@ -113,15 +144,16 @@ func newHouse(ctx context.Context, cfg config.Config, log *slog.Logger, obs ...e
 		in.Close()
 		return nil, err
 	}
-	metrics.Watch(in.limits, in.engine.Stats, ort.BlockSize)
-	metrics.WatchPlugins(control.List)
-	apis := apisOf(cfg, in, control, metrics)
-	opt := server.Options{Config: cfg.Server, APIs: apis, Healthy: in.engine.Healthy, Log: log}
-	if cfg.Metrics.Enabled {
-		opt.Metrics = metrics
+	if f.reread != nil {
+		control.reread = f.reread
 	}
-	srv := server.New(opt)
-	return &house{in, control, srv}, nil
+	f.metrics.Watch(in.limits, in.engine.Stats, ort.BlockSize)
+	f.metrics.WatchPlugins(control.List)
+	if cfg.Metrics.VLLMNames {
+		f.metrics.WatchVLLM(in.engine.Stats, ort.BlockSize)
+	}
+	f.server.Open(apisOf(cfg, in, control, f), in.engine.Healthy)
+	return &house{in, f, control}, nil
 }
 
 // observers are told one after the other.
@@ -137,8 +169,8 @@ func (o observers) Step(r engine.Report) {
 // banner says what is served and where: lines on a terminal, one record in a log.
 func (h *house) banner(terminal *os.File, log *slog.Logger, cfg config.Config, addr net.Addr) {
 	b := h.built
-	url := urlOf(addr)
-	open := len(cfg.Server.APIKeys) == 0
+	url := urlOf(addr, cfg.Server.TLSCert != "")
+	open := !cfg.Keyed()
 	if !server.IsTerminal(terminal) {
 		log.Info("serving", "url", url, "model", b.Name, "weights", b.Weights, "backend", "onnxruntime "+ort.Version()+" cpu",
 			"attention", ort.Attention(), "threads", h.backend.ThreadCount(), "kv_tokens", h.backend.Blocks()*ort.BlockSize,
@@ -156,18 +188,22 @@ func (h *house) banner(terminal *os.File, log *slog.Logger, cfg config.Config, a
 	if open {
 		fmt.Fprintln(terminal, "  keys     none: whoever reaches this address may use it (set server.api_keys)")
 	} else {
-		fmt.Fprintf(terminal, "  keys     %d\n", len(cfg.Server.APIKeys))
+		fmt.Fprintf(terminal, "  keys     %d\n", len(cfg.AllKeys()))
 	}
 }
 
 // urlOf returns the address to paste into a browser or curl.
-func urlOf(addr net.Addr) string {
+func urlOf(addr net.Addr, secure bool) string {
+	scheme := "http://"
+	if secure {
+		scheme = "https://"
+	}
 	host, port, err := net.SplitHostPort(addr.String())
 	if err != nil {
-		return "http://" + addr.String()
+		return scheme + addr.String()
 	}
 	if ip := net.ParseIP(host); ip == nil || ip.IsUnspecified() {
 		host = "127.0.0.1"
 	}
-	return "http://" + net.JoinHostPort(host, port)
+	return scheme + net.JoinHostPort(host, port)
 }
