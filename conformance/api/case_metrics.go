@@ -10,7 +10,7 @@ import (
 	"strings"
 )
 
-// figures are TGI's metrics: name and type. Those behind "late" appear when
+// figures are TGI's metrics: name and type. The late ones appear at TGI when
 // something happens that a short visit cannot bring about.
 var figures = []struct {
 	name, kind string
@@ -51,7 +51,7 @@ var metricsCases = []Case{
 				continue
 			}
 			switch kind := s.kinds[f.name]; {
-			case kind == "" && f.late:
+			case kind == "" && f.late && !p.form.this:
 			case kind == "":
 				p.fail("%s is missing", f.name)
 			case !strings.Contains(f.kind, kind):
@@ -69,15 +69,37 @@ var metricsCases = []Case{
 				p.fail("%s grew by %v, want at least %v", name, d, least)
 			}
 		}
-		if d := after.values[`tgi_batch_inference_count{method="prefill"}`]; !(d > 0) {
-			p.fail(`tgi_batch_inference_count{method="prefill"} is %v`, d)
+		for _, name := range []string{`tgi_batch_inference_count{method="prefill"}`, `tgi_batch_inference_count{method="decode"}`} {
+			if d := after.values[name]; !(d > 0) {
+				p.fail("%s is %v", name, d)
+			}
+		}
+	}},
+	{ID: "metrics-more", Rule: "figures of the cache, of the first token, of those between and of prefixes", Source: ofServer, This: true, run: func(p *probe) {
+		p.ask("/generate", generate(`"max_new_tokens":3`), "GenerateResponse")
+		s := p.scrape(p.get("/metrics"))
+		for name, kind := range map[string]string{
+			"tgi_kv_usage": "gauge", "tgi_kv_blocks": "gauge", "tgi_kv_blocks_used": "gauge", "tgi_prefix_lookup_tokens": "counter", "tgi_prefix_hit_tokens": "counter",
+			"tgi_request_time_to_first_token_duration": "histogram", "tgi_request_inter_token_duration": "histogram",
+		} {
+			if s.kinds[name] != kind {
+				p.fail("%s is %q, want a %s", name, s.kinds[name], kind)
+			}
+		}
+		if s.values["tgi_request_time_to_first_token_duration_count"] == 0 || s.values["tgi_request_inter_token_duration_count"] == 0 {
+			p.fail("a text of three tokens has no first one, or none behind it")
+		}
+		if u := s.values["tgi_kv_usage"]; !(u >= 0 && u <= 1) {
+			p.fail("tgi_kv_usage is %v", u)
 		}
 	}},
 	{ID: "metrics-buckets", Rule: "durations have buckets of 0.0001*1.5^k, k = 1 to 35; lengths have 100 up to their limit", Source: ofMetrics, run: func(p *probe) {
 		p.ask("/generate", generate(`"max_new_tokens":3`), "GenerateResponse")
 		s := p.scrape(p.get("/metrics"))
-		for _, name := range []string{"tgi_request_duration", "tgi_request_queue_duration"} {
-			p.bounds(name, s.bounds[name], func(k int) float64 { return 0.0001 * math.Pow(1.5, float64(k)) }, 35)
+		for _, f := range figures {
+			if strings.HasSuffix(f.name, "_duration") && (s.kinds[f.name] != "" || p.form.this) {
+				p.bounds(f.name, s.bounds[f.name], func(k int) float64 { return 0.0001 * math.Pow(1.5, float64(k)) }, 35)
+			}
 		}
 		for name, most := range map[string]string{"tgi_request_input_length": "max_input_tokens", "tgi_request_generated_tokens": "max_total_tokens"} {
 			if n := p.limit(most, 0); n > 0 {

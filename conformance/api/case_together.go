@@ -4,9 +4,12 @@ import (
 	"bufio"
 	"context"
 	"fmt"
+	"io"
 	"net/http"
 	"strings"
 	"sync"
+	"sync/atomic"
+	"time"
 )
 
 var togetherCases = []Case{
@@ -50,6 +53,73 @@ var togetherCases = []Case{
 		p.ask("/generate", generate(`"max_new_tokens":2`), "GenerateResponse")
 		p.status(p.get("/health"), http.StatusOK)
 	}},
+	{ID: "overloaded", Rule: "behind max_concurrent_requests the next is a 429, here with Retry-After; those that leave make room", Source: ofErrors, run: overload},
+}
+
+// overload fills the server with streams.
+func overload(p *probe) {
+	n := p.bound("max_concurrent_requests")
+	if n > 256 {
+		p.skip("the server takes %d requests at once, which are too many to fill it", n)
+	}
+	var leave []func()
+	defer func() {
+		for _, l := range leave {
+			l()
+		}
+	}()
+	var ended atomic.Int32
+	for range n {
+		res, l := p.enter()
+		leave = append(leave, l)
+		go func() { // ends when the stream does, or with its context
+			if _, err := io.Copy(io.Discard, res.Body); err == nil {
+				ended.Add(1)
+			}
+		}()
+		if res.StatusCode != http.StatusOK {
+			p.fatal("a stream has status %d before the server is full", res.StatusCode)
+		}
+	}
+	r := p.post("/generate", generate(`"max_new_tokens":1`))
+	if r.status == http.StatusOK && ended.Load() > 0 {
+		p.skip("streams ended while others began: the server could not be filled")
+	}
+	p.refused(r, http.StatusTooManyRequests, "overloaded", "Model is overloaded")
+	if p.form.this {
+		p.matches("retry-after", r.header.Get("Retry-After"), `[1-9]\d*`)
+	}
+	for _, l := range leave {
+		l()
+	}
+	for { // until there is room, or the case's time is up
+		r, err := p.try(request{method: http.MethodPost, path: "/generate", body: generate(`"max_new_tokens":1`)})
+		if err != nil {
+			p.fatal("all clients have left and there is no room for another: %v", err)
+		}
+		if p.last = r; r.status != http.StatusTooManyRequests {
+			p.status(r, http.StatusOK)
+			return
+		}
+		select {
+		case <-time.After(50 * time.Millisecond):
+		case <-p.ctx.Done():
+		}
+	}
+}
+
+// enter begins a long stream and returns how to leave it.
+func (p *probe) enter() (res *http.Response, leave func()) {
+	ctx, cancel := context.WithCancelCause(p.ctx)
+	res, err := p.begin(ctx, request{method: http.MethodPost, path: "/generate_stream", body: generate(fmt.Sprintf(`"ignore_eos":true,"max_new_tokens":%d`, p.room(400)))})
+	if err != nil {
+		cancel(err)
+		p.fatal("POST /generate_stream: no answer: %v", err)
+	}
+	return res, sync.OnceFunc(func() {
+		cancel(errGone)
+		res.Body.Close()
+	})
 }
 
 // together sends n equal requests at once.
@@ -70,14 +140,11 @@ func (p *probe) together(n int, q request) []*reply {
 
 // leave begins a long stream and goes after its first event.
 func (p *probe) leave() {
-	ctx, cancel := context.WithCancelCause(p.ctx)
-	defer cancel(errGone)
-	body := generate(`"max_new_tokens":` + fmt.Sprint(p.room(400)))
-	res, err := p.begin(ctx, request{method: http.MethodPost, path: "/generate_stream", body: body})
-	if err != nil {
-		p.fatal("POST /generate_stream: no answer: %v", err)
+	res, gone := p.enter()
+	defer gone()
+	if res.StatusCode != http.StatusOK {
+		p.fatal("the stream has status %d", res.StatusCode)
 	}
-	defer res.Body.Close()
 	if _, err := bufio.NewReader(res.Body).ReadString('\n'); err != nil {
 		p.fatal("the stream breaks off before its first event: %v", err)
 	}

@@ -7,6 +7,7 @@ import (
 	"math"
 	"net/http"
 	"regexp"
+	"slices"
 	"strconv"
 	"strings"
 	"sync"
@@ -23,23 +24,27 @@ type fake struct {
 	name string
 
 	// What follows is broken on purpose.
-	mixed    bool // the same body again says other things
-	deaf     bool // parts of messages are not read
-	stuck    bool // nothing works once a client has left
-	restless bool // every text is another one
-	hasty    bool // the prompt is checked before the settings
-	unbiased bool // logit_bias does nothing
+	mixed     bool // the same body again says other things
+	deaf      bool // parts of messages are not read
+	stuck     bool // nothing works once a client has left
+	restless  bool // every text is another one
+	hasty     bool // the prompt is checked before the settings
+	boundless bool // any number of requests is taken
+	leaky     bool // clients that left are still counted
+	unbiased  bool // logit_bias does nothing
 
 	gone   atomic.Bool
 	ids    atomic.Int32
+	inside atomic.Int32
 	mu     sync.Mutex
 	counts map[string]float64
 	seen   map[string]bool
 }
 
 const (
-	fakeTotal = 140
-	fakeInput = 139
+	fakeTotal   = 140
+	fakeInput   = 139
+	fakePermits = 8
 )
 
 var words = strings.Fields("the old fox ran over a quiet hill and slept near warm stones until dawn came with rain")
@@ -257,21 +262,33 @@ func (c *fakeCall) info() {
 	c.json(200, v)
 }
 
+// moreFigures are those that TGI does not have.
+var moreFigures = []struct {
+	name, kind string
+	late       bool
+}{
+	{"tgi_kv_usage", "gauge", false}, {"tgi_kv_blocks", "gauge", false}, {"tgi_kv_blocks_used", "gauge", false}, {"tgi_prefix_lookup_tokens", "counter", false},
+	{"tgi_prefix_hit_tokens", "counter", false}, {"tgi_request_time_to_first_token_duration", "histogram", false}, {"tgi_request_inter_token_duration", "histogram", false},
+}
+
 func (c *fakeCall) metrics() {
 	c.w.Header().Set("Content-Type", "text/plain; version=0.0.4")
 	c.fake.mu.Lock()
 	defer c.fake.mu.Unlock()
-	for _, f := range figures {
+	for _, f := range append(slices.Clone(figures), moreFigures...) {
 		kind, _, _ := strings.Cut(f.kind, "|")
 		labels := ""
 		switch {
 		case strings.HasPrefix(f.name, "tgi_batch_inference"), strings.HasPrefix(f.name, "tgi_batch_forward"), strings.HasPrefix(f.name, "tgi_batch_decode"):
-			labels = `method="prefill"`
+			labels = `method="decode"`
 		case f.name == "tgi_request_failure":
 			labels = `err="validation"`
 		}
 		fmt.Fprintf(c.w, "# HELP %s Something.\n# TYPE %s %s\n", f.name, f.name, kind)
 		n := c.fake.counts[f.name]
+		if strings.HasPrefix(labels, "method") && kind == "counter" {
+			fmt.Fprintf(c.w, "%s{method=\"prefill\"} %v\n", f.name, n)
+		}
 		if kind != "histogram" {
 			if labels != "" {
 				labels = "{" + labels + "}"
@@ -367,7 +384,7 @@ func (c *fakeCall) costs(inputs string, prompt, generated int) {
 		h.Set("X-Generated-Tokens", strconv.Itoa(generated))
 	}
 	c.count("tgi_request_count", 1)
-	for _, name := range []string{"tgi_request_success", "tgi_request_duration", "tgi_batch_inference_count"} {
+	for _, name := range []string{"tgi_request_success", "tgi_request_duration", "tgi_batch_inference_count", "tgi_request_time_to_first_token_duration", "tgi_request_inter_token_duration"} {
 		c.count(name, 1)
 	}
 	c.count("tgi_request_generated_tokens", float64(generated))
@@ -380,13 +397,16 @@ func (c *fakeCall) known(inputs string) {
 
 func now() int64 { return time.Now().Unix() }
 
-// broken are servers that break rules which no single reply shows.
-var broken = map[string]map[string]*fake{
-	"together-same":   {"later texts": {mixed: true, seen: map[string]bool{}}},
-	"together-apart":  {"later texts": {mixed: true, seen: map[string]bool{}}},
-	"cancel":          {"nothing works when a client has left": {stuck: true}},
-	"generate-seed":   {"draws do not follow the seed": {restless: true}},
-	"chat-parts":      {"the parts of a message are lost": {deaf: true}},
-	"chat-greedy":     {"temperature 0 draws": {restless: true}},
-	"completion-bias": {"logit_bias is not applied": {unbiased: true}},
+// broken returns servers that break rules which no single reply shows.
+func broken() map[string]map[string]*fake {
+	return map[string]map[string]*fake{
+		"overloaded":      {"requests are never too many": {boundless: true}, "clients that left take room": {leaky: true}},
+		"together-same":   {"later texts": {mixed: true, seen: map[string]bool{}}},
+		"together-apart":  {"later texts": {mixed: true, seen: map[string]bool{}}},
+		"cancel":          {"nothing works when a client has left": {stuck: true}},
+		"generate-seed":   {"draws do not follow the seed": {restless: true}},
+		"chat-parts":      {"the parts of a message are lost": {deaf: true}},
+		"chat-greedy":     {"temperature 0 draws": {restless: true}},
+		"completion-bias": {"logit_bias is not applied": {unbiased: true}},
+	}
 }

@@ -303,6 +303,13 @@ func (c *fakeCall) generate(compat bool) {
 		c.generateStream(inputs, p, full)
 		return
 	}
+	if c.fake.inside.Load() >= fakePermits && !c.boundless {
+		if c.fake.ours {
+			c.w.Header().Set("Retry-After", "1")
+		}
+		c.refuse(429, "overloaded", "Model is overloaded")
+		return
+	}
 	if text := c.validate(inputs, p, false); text != "" {
 		c.refuse(422, "validation", validation+text)
 		return
@@ -340,6 +347,15 @@ func (c *fakeCall) generateStream(inputs string, p map[string]any, full string) 
 		return
 	}
 	a := c.asked(inputs, p)
+	long := a.most >= 60 && p["truncate"] == nil
+	if long { // it takes until its client leaves
+		c.fake.inside.Add(1)
+		defer func() {
+			if !c.leaky {
+				c.fake.inside.Add(-1)
+			}
+		}()
+	}
 	s := a.run()
 	for i, t := range s.tokens {
 		e := map[string]any{"token": t, "generated_text": nil, "details": nil}
@@ -363,7 +379,7 @@ func (c *fakeCall) generateStream(inputs string, p map[string]any, full string) 
 			break
 		}
 	}
-	if c.fake.stuck { // a stream that was left half way
+	if long {
 		<-c.r.Context().Done()
 		c.gone.Store(true)
 	}
