@@ -16,6 +16,10 @@ type Events struct {
 	w       http.ResponseWriter
 	control *http.ResponseController
 	buf     []byte
+
+	last time.Time       // of the latest write
+	wait context.Context // of Await: it ends no later than the stream's silence may
+	stop context.CancelFunc
 }
 
 // StartEvents sends the header of an event stream, with what w.Header holds
@@ -25,7 +29,7 @@ func StartEvents(w http.ResponseWriter) (*Events, error) {
 	h.Set("Content-Type", "text/event-stream")
 	h.Set("Cache-Control", "no-cache")
 	h.Set("X-Accel-Buffering", "no")
-	e := &Events{w: w, control: http.NewResponseController(w)}
+	e := &Events{w: w, control: http.NewResponseController(w), last: time.Now()}
 	w.WriteHeader(http.StatusOK)
 	return e, e.control.Flush()
 }
@@ -38,6 +42,7 @@ func (e *Events) Data(json []byte) error {
 }
 
 func (e *Events) send(b []byte) error {
+	e.last = time.Now()
 	if _, err := e.w.Write(b); err != nil {
 		return err
 	}
@@ -46,17 +51,31 @@ func (e *Events) send(b []byte) error {
 
 // Await returns what next returns, and sends a comment each time that it takes
 // too long. next must return its context's error when that ends, and lose
-// nothing by it.
+// nothing by it. The ctx of all calls is the same.
 func Await[T any](ctx context.Context, e *Events, next func(context.Context) (T, error)) (T, error) {
 	for {
-		wait, cancel := context.WithTimeout(ctx, keepAlive)
-		v, err := next(wait)
-		cancel()
+		v, err := next(e.patience(ctx))
 		if err == nil || ctx.Err() != nil || !errors.Is(err, context.DeadlineExceeded) {
 			return v, err
+		}
+		if time.Since(e.last) < keepAlive {
+			continue // there were events since the wait began
 		}
 		if err := e.send([]byte(":\n\n")); err != nil {
 			return v, err
 		}
 	}
+}
+
+// patience returns a context that ends no later than keepAlive after the latest
+// write. It serves many waits, because making one costs as much as a tenth of
+// an event; the last of them ends with ctx.
+func (e *Events) patience(ctx context.Context) context.Context {
+	if e.wait == nil || e.wait.Err() != nil {
+		if e.stop != nil {
+			e.stop()
+		}
+		e.wait, e.stop = context.WithTimeout(ctx, keepAlive-time.Since(e.last))
+	}
+	return e.wait
 }

@@ -111,14 +111,14 @@ func processor(t testing.TB) time.Duration {
 func BenchmarkLatency(b *testing.B) {
 	b.Run("token", func(b *testing.B) {
 		e := &instant{step: make(chan struct{}), sent: make(chan time.Time, 1)}
-		c, err := dial(start(b, e).String(), routes[0].path, fmt.Sprintf(routes[0].body, 50_000))
+		c, err := dial(start(b, e).String(), routes[0].path, fmt.Sprintf(routes[0].body, 5_000))
 		if err != nil {
 			b.Fatal(err)
 		}
 		defer c.conn.Close()
 		var all []time.Duration
 		for b.Loop() {
-			if len(all)%50_000 == 0 {
+			if len(all)%5_000 == 0 {
 				if len(all) > 0 {
 					if more, err := c.event(); err != nil || more {
 						b.Fatal("no end: ", err)

@@ -38,8 +38,11 @@ func (a *API) stream(w http.ResponseWriter, r *http.Request, b *body) error {
 func pump(ctx context.Context, events *server.Events, run *generate.Run, b *body) error {
 	d := delta{dialect: b.dialect, sampled: run.Request.Params.Sample, details: b.details, prompt: b.prompt()}
 	var line []byte
+	var e generate.Event
+	d.event = &e
 	for {
-		e, err := server.Await(ctx, events, run.Next)
+		var err error
+		e, err = server.Await(ctx, events, run.Next)
 		switch {
 		case errors.Is(err, io.EOF):
 			return nil
@@ -49,7 +52,6 @@ func pump(ctx context.Context, events *server.Events, run *generate.Run, b *body
 			return err
 		}
 		d.index++
-		d.event = &e
 		if e.Finish != nil {
 			d.skipped = run.Skipped()
 		}
