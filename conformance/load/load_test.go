@@ -10,7 +10,6 @@ import (
 	"net/http"
 	"os"
 	"regexp"
-	"slices"
 	"strconv"
 	"strings"
 	"sync"
@@ -203,6 +202,5 @@ func remains(t *testing.T, s *live.Server) map[string]int {
 		}
 		counts["goroutines started by "+by]++
 	}
-	t.Logf("after its clients have gone: %v", slices.Sorted(maps.Keys(counts)))
 	return counts
 }
