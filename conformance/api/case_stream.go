@@ -1,8 +1,11 @@
 package api
 
 import (
+	"bufio"
 	"fmt"
+	"net/http"
 	"strconv"
+	"strings"
 )
 
 var streamCases = []Case{
@@ -71,12 +74,48 @@ var streamCases = []Case{
 		whole := p.ask("/generate", generate(`"max_new_tokens":3`), "GenerateResponse")
 		p.told(all, whole.at("generated_text").text(), "")
 	}},
+	{ID: "stream-no-parameters", Rule: "a body without parameters draws since 1.4, one with empty parameters never does", Source: ofRequest, run: func(p *probe) {
+		const n = 12
+		likeliest := texts(p.stream("/generate_stream", generate(fmt.Sprintf(`"max_new_tokens":%d`, n))), "token")
+		if empty := p.beginning(n, `{"inputs":"`+story+`","parameters":{}}`); empty != likeliest {
+			p.fail("with empty parameters the text begins with %s, the likeliest is %s", quote(empty), quote(likeliest))
+		}
+		drawn := false
+		for range 8 { // a draw may be the likeliest text
+			drawn = drawn || p.beginning(n, `{"inputs":"`+story+`"}`) != likeliest
+		}
+		if drawn != p.form.draws {
+			p.fail("without parameters 8 texts began, drawn: %v, want %v", drawn, p.form.draws)
+		}
+	}},
 	{ID: "stream-default-length", Rule: "without max_new_tokens a text goes on behind 100 tokens", Source: ofRequest, Dialects: []string{TGI3}, This: true, run: func(p *probe) {
 		r := p.post("/generate_stream", generate(`"ignore_eos":true,"truncate":2`))
 		if n, room := len(p.read(r)), p.limit("max_total_tokens", 0)-2; n != room {
 			p.fail("%d tokens of %d that the context has room for", n, room)
 		}
 	}},
+}
+
+// beginning returns the text of the first n tokens of a stream, and leaves it.
+func (p *probe) beginning(n int, body string) string {
+	res, leave := p.enter(body)
+	defer leave()
+	if res.StatusCode != http.StatusOK {
+		p.fatal("the stream has status %d", res.StatusCode)
+	}
+	var all []value
+	for lines := bufio.NewScanner(res.Body); len(all) < n && lines.Scan(); {
+		data, ok := strings.CutPrefix(lines.Text(), p.form.eventPrefix)
+		if !ok {
+			continue
+		}
+		e, err := parse([]byte(data))
+		if err != nil {
+			p.fatal("the event %s is no JSON: %v", quote(data), err)
+		}
+		all = append(all, e)
+	}
+	return texts(all, "token")
 }
 
 // told checks the events of a greedy stream without details. text is what the

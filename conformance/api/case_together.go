@@ -69,8 +69,9 @@ func overload(p *probe) {
 		}
 	}()
 	var ended atomic.Int32
+	long := p.long()
 	for range n {
-		res, l := p.enter()
+		res, l := p.enter(long)
 		leave = append(leave, l)
 		go func() { // ends when the stream does, or with its context
 			if _, err := io.Copy(io.Discard, res.Body); err == nil {
@@ -108,10 +109,15 @@ func overload(p *probe) {
 	}
 }
 
-// enter begins a long stream and returns how to leave it.
-func (p *probe) enter() (res *http.Response, leave func()) {
+// long is the body of a stream that goes on for a while.
+func (p *probe) long() string {
+	return generate(fmt.Sprintf(`"ignore_eos":true,"max_new_tokens":%d`, p.room(400)))
+}
+
+// enter begins a stream and returns how to leave it.
+func (p *probe) enter(body string) (res *http.Response, leave func()) {
 	ctx, cancel := context.WithCancelCause(p.ctx)
-	res, err := p.begin(ctx, request{method: http.MethodPost, path: "/generate_stream", body: generate(fmt.Sprintf(`"ignore_eos":true,"max_new_tokens":%d`, p.room(400)))})
+	res, err := p.begin(ctx, request{method: http.MethodPost, path: "/generate_stream", body: body})
 	if err != nil {
 		cancel(err)
 		p.fatal("POST /generate_stream: no answer: %v", err)
@@ -140,7 +146,7 @@ func (p *probe) together(n int, q request) []*reply {
 
 // leave begins a long stream and goes after its first event.
 func (p *probe) leave() {
-	res, gone := p.enter()
+	res, gone := p.enter(p.long())
 	defer gone()
 	if res.StatusCode != http.StatusOK {
 		p.fatal("the stream has status %d", res.StatusCode)

@@ -29,6 +29,7 @@ type fake struct {
 	stuck     bool // nothing works once a client has left
 	restless  bool // every text is another one
 	hasty     bool // the prompt is checked before the settings
+	contrary  bool // bodies without parameters are drawn, or not, as in another dialect
 	boundless bool // any number of requests is taken
 	leaky     bool // clients that left are still counted
 	unbiased  bool // logit_bias does nothing
@@ -400,13 +401,14 @@ func now() int64 { return time.Now().Unix() }
 // broken returns servers that break rules which no single reply shows.
 func broken() map[string]map[string]*fake {
 	return map[string]map[string]*fake{
-		"overloaded":      {"requests are never too many": {boundless: true}, "clients that left take room": {leaky: true}},
-		"together-same":   {"later texts": {mixed: true, seen: map[string]bool{}}},
-		"together-apart":  {"later texts": {mixed: true, seen: map[string]bool{}}},
-		"cancel":          {"nothing works when a client has left": {stuck: true}},
-		"generate-seed":   {"draws do not follow the seed": {restless: true}},
-		"chat-parts":      {"the parts of a message are lost": {deaf: true}},
-		"chat-greedy":     {"temperature 0 draws": {restless: true}},
-		"completion-bias": {"logit_bias is not applied": {unbiased: true}},
+		"stream-no-parameters": {"without parameters": {contrary: true}},
+		"overloaded":           {"requests are never too many": {boundless: true}, "clients that left take room": {leaky: true}},
+		"together-same":        {"later texts": {mixed: true, seen: map[string]bool{}}},
+		"together-apart":       {"later texts": {mixed: true, seen: map[string]bool{}}},
+		"cancel":               {"nothing works when a client has left": {stuck: true}},
+		"generate-seed":        {"draws do not follow the seed": {restless: true}},
+		"chat-parts":           {"the parts of a message are lost": {deaf: true}},
+		"chat-greedy":          {"temperature 0 draws": {restless: true}},
+		"completion-bias":      {"logit_bias is not applied": {unbiased: true}},
 	}
 }

@@ -222,7 +222,7 @@ func (c *fakeCall) most(p map[string]any, prompt int) int {
 }
 
 func (c *fakeCall) asked(inputs string, p map[string]any) *ask {
-	a := &ask{prompt: split(inputs), sample: p["do_sample"] == true, endless: p["ignore_eos"] == true}
+	a := &ask{prompt: split(inputs), sample: p["do_sample"] == true || p == nil && c.draws != c.contrary, endless: p["ignore_eos"] == true}
 	if cut, ok := number(p, "truncate"); ok {
 		a.prompt = a.prompt[max(0, len(a.prompt)-int(cut)):]
 	}

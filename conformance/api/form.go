@@ -34,7 +34,8 @@ type form struct {
 	tokenHeaders   bool
 	computeSeconds bool
 	infoLimits     bool
-	maxNewTokens   int // 0 is the rest of the context
+	maxNewTokens   int  // 0 is the rest of the context
+	draws          bool // without parameters
 	nullLength     bool
 	invocationsAny bool
 	vertexChat     bool
@@ -65,9 +66,9 @@ func formOf(name string, this bool) (form, bool) {
 		f.eventPrefix, f.index, f.tokenHeaders, f.computeSeconds, f.infoLimits, f.nullLength = "data:", false, false, false, false, false
 		f.prefillAlways, f.maxNewTokens, f.latestMetrics = true, 20, this
 	case TGI22:
-		f.maxNewTokens = 100
+		f.maxNewTokens, f.draws = 100, true
 	case TGI3:
-		f.inputLength, f.invocationsAny, f.vertexChat = true, true, true
+		f.draws, f.inputLength, f.invocationsAny, f.vertexChat = true, true, true, true
 		f.finishEOS, f.echoModel, f.usageChunk, f.completionEnd, f.eventErrorObject = "stop", true, true, true, true
 		f.usageAlways = !this
 		if this {

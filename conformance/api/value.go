@@ -113,10 +113,12 @@ func (v value) String() string {
 	return string(b)
 }
 
-// texts joins the texts of tokens that are not special.
-func texts(tokens []value) string {
+// texts joins the texts of tokens that are not special, which path leads to from
+// each of all.
+func texts(all []value, path ...any) string {
 	var b strings.Builder
-	for _, t := range tokens {
+	for _, t := range all {
+		t = t.at(path...)
 		if !t.at("special").isTrue() {
 			b.WriteString(t.at("text").text())
 		}
