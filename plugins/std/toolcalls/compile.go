@@ -30,7 +30,7 @@ func compile(f *Format) *format {
 	}
 	text := slices.Concat(f.Section.Begin, f.Call.Begin, f.Section.End, f.Call.End, f.Drop)
 	c.thinkBegin = newMarkers(think.Begin)
-	c.atStart = newMarkers(think.Begin, text)
+	c.atStart = newMarkers(think.Begin, think.End, text)
 	c.inText = newMarkers(text)
 	c.inReasoning = newMarkers(think.End)
 	if f.Implicit {

@@ -100,6 +100,9 @@ func (p *Parser) meet(m string) bool {
 		p.take(len(m))
 		p.space = ""
 		p.enterReasoning()
+	case !p.started && p.calls == 0 && p.f.Reasoning != nil && slices.Contains(p.f.Reasoning.End, m):
+		p.take(len(m)) // the end of reasoning that the prompt closed, or never opened
+		p.leaveReasoning()
 	case p.owed && (slices.Contains(f.Call.End, m) || slices.Contains(f.Section.End, m)):
 		p.take(len(m))
 		p.owed = slices.Contains(f.Call.End, m) && !slices.Contains(f.Section.End, m) && len(f.Section.End) > 0
