@@ -1,0 +1,387 @@
+package jinja
+
+func (c constant) eval(*state) (Value, error) { return c.v, nil }
+
+func (x *nameExpr) eval(st *state) (Value, error) {
+	if v := st.get(x.ref); v != nil {
+		return v, nil
+	}
+	return undefinedName(x.name), nil
+}
+
+func (x *nsRef) eval(*state) (Value, error) { return none, nil }
+
+func evalAll(st *state, xs []expr) ([]Value, error) {
+	out := make([]Value, len(xs))
+	for i, x := range xs {
+		v, err := x.eval(st)
+		if err != nil {
+			return nil, err
+		}
+		out[i] = v
+	}
+	return out, nil
+}
+
+func (x *tupleExpr) eval(st *state) (Value, error) {
+	items, err := evalAll(st, x.items)
+	if err != nil {
+		return nil, err
+	}
+	return &Tuple{items: items}, st.growItems(len(items))
+}
+
+func (x *listExpr) eval(st *state) (Value, error) {
+	items, err := evalAll(st, x.items)
+	if err != nil {
+		return nil, err
+	}
+	return &List{items}, st.growItems(len(items))
+}
+
+func (x *dictExpr) eval(st *state) (Value, error) {
+	d := &Dict{entries: make([]entry, 0, len(x.keys))}
+	for i := range x.keys {
+		k, err := x.keys[i].eval(st)
+		if err != nil {
+			return nil, err
+		}
+		v, err := x.vals[i].eval(st)
+		if err != nil {
+			return nil, err
+		}
+		if err := d.set(k, v); err != nil {
+			return nil, err
+		}
+	}
+	return d, st.growItems(2 * len(x.keys))
+}
+
+func (x *condExpr) eval(st *state) (Value, error) {
+	ok, err := st.test(x.test)
+	if err != nil {
+		return nil, err
+	}
+	if ok {
+		return x.yes.eval(st)
+	}
+	if x.no != nil {
+		return x.no.eval(st)
+	}
+	return &Undefined{hint: "the inline if-expression on " + x.where + " evaluated to false and no else section was defined."}, nil
+}
+
+func (x *logicExpr) eval(st *state) (Value, error) {
+	v, err := x.left.eval(st)
+	if err != nil {
+		return nil, err
+	}
+	ok, err := truth(st, v)
+	if err != nil || ok == x.or {
+		return v, err
+	}
+	return x.right.eval(st)
+}
+
+func (x *notExpr) eval(st *state) (Value, error) {
+	ok, err := st.test(x.x)
+	return Bool(!ok), err
+}
+
+func (x *unaryExpr) eval(st *state) (Value, error) {
+	v, err := x.x.eval(st)
+	if err != nil {
+		return nil, err
+	}
+	v, err = unaryOp(x.op, v)
+	return v, atLine(err, x.line())
+}
+
+func (x *binaryExpr) eval(st *state) (Value, error) {
+	a, err := x.left.eval(st)
+	if err != nil {
+		return nil, err
+	}
+	b, err := x.right.eval(st)
+	if err != nil {
+		return nil, err
+	}
+	v, err := st.binaryOp(x.op, a, b)
+	return v, atLine(err, x.line())
+}
+
+func (x *concatExpr) eval(st *state) (Value, error) {
+	var w sbuf
+	safe := false
+	for _, part := range x.parts {
+		v, err := part.eval(st)
+		if err != nil {
+			return nil, err
+		}
+		if st.escape {
+			if v, err = st.htmlEscape(v); err != nil {
+				return nil, err
+			}
+			safe = true
+		}
+		s, err := st.str(v)
+		if err != nil {
+			return nil, err
+		}
+		if err := st.grow(int64(len(s.s))); err != nil {
+			return nil, err
+		}
+		w.str(s)
+	}
+	s := w.done()
+	if safe {
+		s = s.markup()
+	}
+	return s, nil
+}
+
+func (x *compareExpr) eval(st *state) (Value, error) {
+	left, err := x.first.eval(st)
+	if err != nil {
+		return nil, err
+	}
+	for _, o := range x.ops {
+		right, err := o.x.eval(st)
+		if err != nil {
+			return nil, err
+		}
+		ok, err := st.compare(o.op, left, right)
+		if err != nil {
+			return nil, atLine(err, x.line())
+		}
+		if !ok {
+			return Bool(false), nil
+		}
+		left = right
+	}
+	return Bool(true), nil
+}
+
+func (x *attrExpr) eval(st *state) (Value, error) {
+	v, err := x.x.eval(st)
+	if err != nil {
+		return nil, err
+	}
+	if d, ok := v.(*Dict); ok {
+		if !dictAttrs[x.attr] && x.attr[0] != '_' {
+			if r, ok := d.getStr(x.attr); ok {
+				return r, nil
+			}
+			return undefinedAttr(d, x.name), nil
+		}
+	}
+	v, err = st.getattr(v, x.name)
+	return v, atLine(err, x.line())
+}
+
+func (x *itemExpr) eval(st *state) (Value, error) {
+	v, err := x.x.eval(st)
+	if err != nil {
+		return nil, err
+	}
+	arg, err := x.arg.eval(st)
+	if err != nil {
+		return nil, err
+	}
+	v, err = st.getitem(v, arg)
+	return v, atLine(err, x.line())
+}
+
+func (x *sliceExpr) eval(st *state) (Value, error) {
+	if x.x == nil {
+		return &sliceObj{}, nil // part of a tuple of subscripts: a key that no dict has
+	}
+	v, err := x.x.eval(st)
+	if err != nil {
+		return nil, err
+	}
+	var parts [3]Value
+	for i, p := range []expr{x.start, x.stop, x.step} {
+		parts[i] = none
+		if p == nil {
+			continue
+		}
+		if parts[i], err = p.eval(st); err != nil {
+			return nil, err
+		}
+	}
+	v, err = st.slice(v, parts[0], parts[1], parts[2])
+	return v, atLine(err, x.line())
+}
+
+// sliceObj is Python's slice where it is a value.
+type sliceObj struct{}
+
+func (*sliceObj) pyType() string { return "slice" }
+
+// args is what a call passes.
+type args struct {
+	pos []Value
+	kw  []kwArg
+}
+
+type kwArg struct {
+	name *Str
+	val  Value
+}
+
+// eval evaluates the arguments of a call; first, where not nil, goes before them.
+func (a *argList) eval(st *state, first Value) (args, error) {
+	out := args{pos: make([]Value, 0, len(a.pos)+1)}
+	if first != nil {
+		out.pos = append(out.pos, first)
+	}
+	for _, x := range a.pos {
+		v, err := x.eval(st)
+		if err != nil {
+			return out, err
+		}
+		out.pos = append(out.pos, v)
+	}
+	for _, k := range a.kw {
+		v, err := k.val.eval(st)
+		if err != nil {
+			return out, err
+		}
+		out.kw = append(out.kw, kwArg{text(k.name), v})
+	}
+	if a.star != nil {
+		v, err := a.star.eval(st)
+		if err != nil {
+			return out, err
+		}
+		more, err := st.list(v)
+		if err != nil {
+			return out, typeError("Value after * must be an iterable, not %s", v.pyType())
+		}
+		out.pos = append(out.pos, more...)
+	}
+	if a.star2 != nil {
+		v, err := a.star2.eval(st)
+		if err != nil {
+			return out, err
+		}
+		return out, out.addKw(v)
+	}
+	return out, nil
+}
+
+// addKw adds the entries of a dict as keyword arguments.
+func (a *args) addKw(v Value) error {
+	d, ok := v.(*Dict)
+	if !ok {
+		return typeError("Value after ** must be a mapping, not %s", v.pyType())
+	}
+	for _, e := range d.entries {
+		k, ok := e.key.(*Str)
+		if !ok {
+			return typeError("keywords must be strings")
+		}
+		for _, have := range a.kw {
+			if have.name.s == k.s {
+				return typeError("got multiple values for keyword argument %s", reprText(k))
+			}
+		}
+		a.kw = append(a.kw, kwArg{k, e.val})
+	}
+	return nil
+}
+
+func (x *callExpr) eval(st *state) (Value, error) { return x.evalWith(st, nil) }
+
+// evalWith calls with caller as a further keyword argument, for call blocks.
+func (x *callExpr) evalWith(st *state, caller *Macro) (Value, error) {
+	if err := st.step(); err != nil {
+		return nil, err
+	}
+	f, err := x.fn.eval(st)
+	if err != nil {
+		return nil, err
+	}
+	a, err := x.args.eval(st, nil)
+	if err != nil {
+		return nil, atLine(err, x.line())
+	}
+	if caller != nil {
+		a.kw = append(a.kw, kwArg{text("caller"), caller})
+	}
+	v, err := st.call(f, a)
+	return v, atLine(err, x.line())
+}
+
+// call calls any value.
+func (st *state) call(f Value, a args) (Value, error) {
+	switch f := f.(type) {
+	case *builtin:
+		return f.call(st, a)
+	case *Macro:
+		return f.call(st, a)
+	case *loopContext:
+		return f.call(a)
+	case *joiner:
+		if len(a.pos)+len(a.kw) > 0 {
+			return nil, typeError("Joiner.__call__() takes 1 positional argument but %d were given", len(a.pos)+1)
+		}
+		if !f.used {
+			f.used = true
+			return emptyStr, nil
+		}
+		return f.sep, nil
+	case *Undefined:
+		return nil, f.err()
+	}
+	return nil, typeError("'%s' object is not callable", f.pyType())
+}
+
+func (l *loopContext) call(a args) (Value, error) {
+	if len(a.pos) != 1 {
+		return nil, typeError("LoopContext.__call__() missing 1 required positional argument: 'iterable'")
+	}
+	if l.recurse == nil {
+		return nil, typeError("The loop must have the 'recursive' marker to be called recursively.")
+	}
+	return l.recurse(a.pos[0], l.depth0+1)
+}
+
+func (x *filterExpr) eval(st *state) (Value, error) {
+	if err := st.step(); err != nil {
+		return nil, err
+	}
+	if x.f == nil {
+		return nil, raise("TemplateRuntimeError", "No filter named %s found.", reprText(text(x.name)))
+	}
+	var v Value = st.body
+	if x.x != nil {
+		var err error
+		if v, err = x.x.eval(st); err != nil {
+			return nil, err
+		}
+	}
+	a, err := x.args.eval(st, v)
+	if err != nil {
+		return nil, err
+	}
+	v, err = x.f.invoke(st, a)
+	return v, atLine(err, x.line())
+}
+
+func (x *testExpr) eval(st *state) (Value, error) {
+	if x.f == nil {
+		return nil, raise("TemplateRuntimeError", "No test named %s found.", reprText(text(x.name)))
+	}
+	v, err := x.x.eval(st)
+	if err != nil {
+		return nil, err
+	}
+	a, err := x.args.eval(st, v)
+	if err != nil {
+		return nil, err
+	}
+	v, err = x.f.invoke(st, a)
+	return v, atLine(err, x.line())
+}

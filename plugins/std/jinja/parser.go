@@ -1,0 +1,250 @@
+package jinja
+
+import (
+	"slices"
+	"strings"
+)
+
+// maxNesting bounds how deep expressions and statements of a source may nest.
+const maxNesting = 150
+
+// parser makes nodes of tokens, as jinja2's Parser does. After the first error
+// it only sees the end of the template, so that every loop ends.
+type parser struct {
+	name   string
+	src    string
+	toks   []token
+	i      int
+	cur    token
+	lexErr error
+	err    error
+	depth  int
+	tags   []string   // open statements
+	ends   [][]string // tags that would close them
+}
+
+// parse gives the statements of a template.
+func parse(name, source string) ([]stmt, string, error) {
+	toks, src, lexErr := lex(name, source)
+	p := &parser{name: name, src: src, toks: toks, lexErr: lexErr, i: -1}
+	p.next()
+	body := p.subparse(nil)
+	if p.err != nil {
+		return nil, src, p.err
+	}
+	return body, src, nil
+}
+
+func (p *parser) eof() token {
+	return token{kind: tEOF, pos: len(p.src), line: strings.Count(p.src, "\n") + 1}
+}
+
+func (p *parser) ok() bool { return p.err == nil }
+
+// fail notes the first error and ends the input.
+func (p *parser) fail(pos int, format string, args ...any) {
+	if p.err == nil {
+		p.stop(syntaxError(p.name, p.src, pos, format, args...))
+	}
+}
+
+func (p *parser) stop(err error) {
+	p.err = err
+	p.cur = p.eof()
+	p.i = len(p.toks)
+}
+
+// next moves on and returns the token that was current.
+func (p *parser) next() token {
+	old := p.cur
+	if p.err != nil {
+		return old
+	}
+	if p.i+1 < len(p.toks) {
+		p.i++
+		p.cur = p.toks[p.i]
+	} else if p.lexErr != nil {
+		p.stop(p.lexErr)
+	} else {
+		p.cur = p.eof()
+	}
+	return old
+}
+
+// look is the token after the current one.
+func (p *parser) look() token {
+	if p.i+1 < len(p.toks) {
+		return p.toks[p.i+1]
+	}
+	return p.eof()
+}
+
+func (p *parser) is(k kind) bool { return p.cur.kind == k }
+
+func (p *parser) isName(name string) bool { return p.cur.kind == tName && p.cur.text == name }
+
+func (p *parser) skip(k kind) bool {
+	if p.cur.kind != k {
+		return false
+	}
+	p.next()
+	return true
+}
+
+func (p *parser) skipName(name string) bool {
+	if !p.isName(name) {
+		return false
+	}
+	p.next()
+	return true
+}
+
+func (p *parser) expect(k kind) token {
+	if p.cur.kind == k {
+		return p.next()
+	}
+	return p.unexpected(k.String())
+}
+
+func (p *parser) expectName(name string) token {
+	if p.isName(name) {
+		return p.next()
+	}
+	return p.unexpected(name)
+}
+
+func (p *parser) unexpected(want string) token {
+	if p.is(tEOF) {
+		p.fail(p.cur.pos, "unexpected end of template, expected %s.", reprText(text(want)))
+	} else {
+		p.fail(p.cur.pos, "expected token %s, got %s", reprText(text(want)), reprText(text(p.cur.describe())))
+	}
+	return p.cur
+}
+
+// at is the line of a token.
+func (*parser) at(t token) at { return at(t.line) }
+
+func (p *parser) enter() bool {
+	p.depth++
+	if p.depth > maxNesting {
+		p.fail(p.cur.pos, "nested deeper than %d", maxNesting)
+	}
+	return p.ok()
+}
+
+func (p *parser) leave() { p.depth-- }
+
+// subparse reads until one of the end tags, which stays current.
+func (p *parser) subparse(ends []string) []stmt {
+	var body []stmt
+	var out *outputStmt
+	add := func(t token, x expr) {
+		if out == nil {
+			out = &outputStmt{at: p.at(t)}
+			body = append(body, out)
+		}
+		out.parts = append(out.parts, x)
+	}
+	if ends != nil {
+		p.ends = append(p.ends, ends)
+		defer func() { p.ends = p.ends[:len(p.ends)-1] }()
+	}
+	for p.ok() && !p.is(tEOF) {
+		t := p.next()
+		switch t.kind {
+		case tData:
+			add(t, constant{text(t.text)})
+		case tVarBegin:
+			add(t, p.tuple(tupleOpts{cond: true}))
+			p.expect(tVarEnd)
+		case tBlockBegin:
+			out = nil
+			if p.is(tName) && slices.Contains(ends, p.cur.text) {
+				return body
+			}
+			if s := p.statement(); s != nil && p.ok() {
+				body = append(body, s)
+			}
+			p.expect(tBlockEnd)
+		default:
+			p.fail(t.pos, "unexpected %s", reprText(text(t.describe())))
+		}
+	}
+	return body
+}
+
+// statements reads the rest of an opening tag and a body up to one of ends,
+// which stays current unless drop is set.
+func (p *parser) statements(drop bool, ends ...string) []stmt {
+	p.skip(tColon)
+	p.expect(tBlockEnd)
+	body := p.subparse(ends)
+	if p.ok() && p.is(tEOF) {
+		p.failEnd("", p.cur.pos, append(slices.Clone(p.ends), ends))
+	}
+	if drop {
+		p.next()
+	}
+	return body
+}
+
+// failEnd is jinja2's message for an unknown tag or a missing end tag.
+func (p *parser) failEnd(name string, pos int, stack [][]string) {
+	msg := "Unexpected end of template."
+	if name != "" {
+		msg = "Encountered unknown tag " + reprText(text(name)) + "."
+	}
+	if len(stack) > 0 {
+		var quoted []string
+		for _, e := range stack[len(stack)-1] {
+			quoted = append(quoted, reprText(text(e)))
+		}
+		looking := strings.Join(quoted, " or ")
+		nested := name != "" && slices.ContainsFunc(stack, func(ends []string) bool { return slices.Contains(ends, name) })
+		if nested {
+			msg += " You probably made a nesting mistake. Jinja is expecting this tag, but currently looking for " + looking + "."
+		} else {
+			msg += " Jinja was looking for the following tags: " + looking + "."
+		}
+	}
+	if n := len(p.tags); n > 0 {
+		msg += " The innermost block that needs to be closed is " + reprText(text(p.tags[n-1])) + "."
+	}
+	p.fail(pos, "%s", msg)
+}
+
+var statementParsers map[string]func(*parser) stmt
+
+func init() {
+	statementParsers = map[string]func(*parser) stmt{
+		"for": (*parser).parseFor, "if": (*parser).parseIf, "set": (*parser).parseSet,
+		"macro": (*parser).parseMacro, "call": (*parser).parseCallBlock, "filter": (*parser).parseFilterBlock,
+		"with": (*parser).parseWith, "autoescape": (*parser).parseAutoescape, "block": (*parser).parseBlock,
+		"print": (*parser).parsePrint, "break": (*parser).parseJump, "continue": (*parser).parseJump,
+		"generation": (*parser).parseGeneration,
+		"include":    (*parser).parseInclude, "import": (*parser).parseImport, "from": (*parser).parseFrom,
+		"extends": (*parser).parseExtends,
+	}
+}
+
+func (p *parser) statement() stmt {
+	t := p.cur
+	if t.kind != tName {
+		p.fail(t.pos, "tag name expected")
+		return nil
+	}
+	f := statementParsers[t.text]
+	if f == nil {
+		p.failEnd(t.text, t.pos, p.ends)
+		return nil
+	}
+	if !p.enter() {
+		return nil
+	}
+	defer p.leave()
+	p.tags = append(p.tags, t.text)
+	s := f(p)
+	p.tags = p.tags[:len(p.tags)-1]
+	return s
+}

@@ -1,0 +1,515 @@
+package jinja
+
+import (
+	"math"
+	"math/big"
+	"strconv"
+	"strings"
+	"unicode/utf8"
+)
+
+// formatMethod is str.format or str.format_map as the sandbox wraps it.
+func formatMethod(s *Str, name string) Value {
+	return &builtin{name: name, self: s, call: func(st *state, a args) (Value, error) {
+		if name == "format_map" {
+			if len(a.kw) > 0 {
+				return nil, typeError("format_map() takes no keyword arguments")
+			}
+			if len(a.pos) != 1 {
+				return nil, typeError("format_map() takes exactly one argument (%d given)", len(a.pos))
+			}
+			mapping := a.pos[0]
+			a = args{}
+			if err := a.addKw(mapping); err != nil {
+				return nil, err
+			}
+		}
+		f := &formatter{st: st, a: a}
+		w, err := f.format(s, 2)
+		if err != nil {
+			return nil, err
+		}
+		return w, st.grow(int64(len(w.s)))
+	}}
+}
+
+// formatter is string.Formatter.
+type formatter struct {
+	st   *state
+	a    args
+	auto int
+	mode byte // 'a' automatic numbering, 'm' manual
+}
+
+func (f *formatter) format(s *Str, depth int) (*Str, error) {
+	if depth < 0 {
+		return nil, valueError("Max string recursion exceeded")
+	}
+	var w sbuf
+	for i := 0; i < len(s.s); {
+		c := s.s[i]
+		if c != '{' && c != '}' {
+			n := strings.IndexAny(s.s[i:], "{}")
+			if n < 0 {
+				n = len(s.s) - i
+			}
+			w.sub(s, i, i+n)
+			i += n
+			continue
+		}
+		if i+1 < len(s.s) && s.s[i+1] == c {
+			w.sub(s, i, i+1)
+			i += 2
+			continue
+		}
+		if c == '}' {
+			return nil, valueError("Single '}' encountered in format string")
+		}
+		end := fieldEnd(s.s, i+1)
+		if end < 0 {
+			if i+1 == len(s.s) {
+				return nil, valueError("Single '{' encountered in format string")
+			}
+			return nil, valueError("expected '}' before end of string")
+		}
+		out, err := f.field(s, i+1, end, depth)
+		if err != nil {
+			return nil, err
+		}
+		w.str(out)
+		i = end + 1
+	}
+	return w.done(), nil
+}
+
+// fieldEnd finds the brace that closes a field.
+func fieldEnd(s string, i int) int {
+	open, bracket := 1, false
+	for ; i < len(s); i++ {
+		switch s[i] {
+		case '[':
+			bracket = open == 1 && !bracket || bracket
+		case ']':
+			bracket = false
+		case '{':
+			open++
+		case '}':
+			if open--; open == 0 {
+				return i
+			}
+		}
+	}
+	return -1
+}
+
+func (f *formatter) field(s *Str, lo, hi int, depth int) (*Str, error) {
+	body := s.s[lo:hi]
+	name, conv, spec := body, byte(0), emptyStr
+	inBracket := false
+scan:
+	for i := range len(body) {
+		switch c := body[i]; {
+		case c == '[':
+			inBracket = true
+		case c == ']':
+			inBracket = false
+		case c == '{' && !inBracket:
+			return nil, valueError("unexpected '{' in field name")
+		case c == ':' && !inBracket:
+			name, spec = body[:i], s.sub(lo+i+1, hi)
+			break scan
+		case c == '!' && !inBracket:
+			name = body[:i]
+			if i+1 >= len(body) {
+				return nil, valueError("end of string while looking for conversion specifier")
+			}
+			conv = body[i+1]
+			if i+2 < len(body) {
+				if body[i+2] != ':' {
+					return nil, valueError("expected ':' after conversion specifier")
+				}
+				spec = s.sub(lo+i+3, hi)
+			}
+			break scan
+		}
+	}
+	v, err := f.value(name)
+	if err != nil {
+		return nil, err
+	}
+	if v, err = f.convert(v, conv); err != nil {
+		return nil, err
+	}
+	if strings.ContainsAny(spec.s, "{}") {
+		if spec, err = f.format(spec, depth-1); err != nil {
+			return nil, err
+		}
+	}
+	return f.st.formatValue(v, spec.s)
+}
+
+func (f *formatter) convert(v Value, conv byte) (Value, error) {
+	w := &textWriter{st: f.st}
+	switch conv {
+	case 0:
+		return v, nil
+	case 's':
+		return f.st.str(v)
+	case 'r', 'a':
+		if err := w.repr(v); err != nil {
+			return nil, err
+		}
+		if conv == 'a' {
+			return w.done().mapRuns(asciiEscape), nil
+		}
+		return w.done(), nil
+	}
+	return nil, valueError("Unknown conversion specifier %c", conv)
+}
+
+// value looks a field name up: first part, then .attr and [item].
+func (f *formatter) value(name string) (Value, error) {
+	end := strings.IndexAny(name, ".[")
+	if end < 0 {
+		end = len(name)
+	}
+	v, err := f.first(name[:end])
+	if err != nil {
+		return nil, err
+	}
+	for rest := name[end:]; rest != ""; {
+		if rest[0] == '.' {
+			n := strings.IndexAny(rest[1:], ".[")
+			if n < 0 {
+				n = len(rest) - 1
+			}
+			if n == 0 {
+				return nil, valueError("Empty attribute in format string")
+			}
+			v, err = f.st.getattr(v, text(rest[1:1+n]))
+			rest = rest[1+n:]
+		} else {
+			n := strings.IndexByte(rest, ']')
+			if n < 0 {
+				return nil, valueError("Missing ']' in format string")
+			}
+			if n == 1 {
+				return nil, valueError("Empty attribute in format string")
+			}
+			var key Value = text(rest[1:n])
+			if i, err := strconv.ParseInt(rest[1:n], 10, 64); err == nil && all(rest[1:n], isDigitRune) {
+				key = Int(i)
+			}
+			v, err = f.st.getitem(v, key)
+			if rest = rest[n+1:]; rest != "" && rest[0] != '.' && rest[0] != '[' {
+				return nil, valueError("Only '.' or '[' may follow ']' in format field specifier")
+			}
+		}
+		if err != nil {
+			return nil, err
+		}
+	}
+	return v, nil
+}
+
+func (f *formatter) first(name string) (Value, error) {
+	i := int64(-1)
+	if name == "" {
+		if f.mode == 'm' {
+			return nil, valueError("cannot switch from manual field specification to automatic field numbering")
+		}
+		f.mode = 'a'
+		i = int64(f.auto)
+		f.auto++
+	} else if n, err := strconv.ParseInt(name, 10, 64); err == nil && all(name, isDigitRune) {
+		if f.mode == 'a' {
+			return nil, valueError("cannot switch from manual field specification to automatic field numbering")
+		}
+		f.mode = 'm'
+		i = n
+	}
+	if i >= 0 {
+		if i >= int64(len(f.a.pos)) {
+			return nil, raise("IndexError", "Replacement index %d out of range for positional args tuple", i)
+		}
+		return f.a.pos[i], nil
+	}
+	for _, k := range f.a.kw {
+		if k.name.s == name {
+			return k.val, nil
+		}
+	}
+	return nil, raise("KeyError", "%s", reprText(text(name)))
+}
+
+// formatSpec is Python's format specification mini-language.
+type formatSpec struct {
+	fill        string
+	align, sign byte
+	alt, zero   bool
+	width       int64
+	group       byte
+	prec        int64
+	verb        byte
+}
+
+func parseSpec(s string) (*formatSpec, error) {
+	f := &formatSpec{fill: " ", prec: -1}
+	if _, n := utf8.DecodeRuneInString(s); len(s) > n && strings.IndexByte("<>=^", s[n]) >= 0 && n > 0 {
+		f.fill, f.align = s[:n], s[n]
+		s = s[n+1:]
+	} else if s != "" && strings.IndexByte("<>=^", s[0]) >= 0 {
+		f.align = s[0]
+		s = s[1:]
+	}
+	next := func(set string) byte {
+		if s != "" && strings.IndexByte(set, s[0]) >= 0 {
+			c := s[0]
+			s = s[1:]
+			return c
+		}
+		return 0
+	}
+	number := func() (int64, bool) {
+		n, any := int64(0), false
+		for s != "" && isDigit(s[0]) {
+			n, any = min(n*10+int64(s[0]-'0'), 1<<40), true
+			s = s[1:]
+		}
+		return n, any
+	}
+	f.sign = next("+- ")
+	f.alt = next("#") != 0
+	if next("0") != 0 {
+		f.zero = true
+		if f.align == 0 {
+			f.align, f.fill = '=', "0"
+		}
+	}
+	f.width, _ = number()
+	f.group = next(",_")
+	if next(".") != 0 {
+		var any bool
+		if f.prec, any = number(); !any {
+			return nil, valueError("Format specifier missing precision")
+		}
+	}
+	if len(s) > 1 {
+		return nil, valueError("Invalid format specifier")
+	}
+	if s != "" {
+		f.verb = s[0]
+	}
+	return f, nil
+}
+
+// formatValue is Python's format(v, spec).
+func (st *state) formatValue(v Value, spec string) (*Str, error) {
+	if spec == "" {
+		return st.str(v)
+	}
+	_, isStr := v.(*Str)
+	if !isStr && !isNumber(v) {
+		return nil, typeError("unsupported format string passed to %s.__format__", v.pyType())
+	}
+	f, err := parseSpec(spec)
+	if err != nil {
+		if isStr {
+			return nil, valueError("Invalid format specifier '%s' for object of type 'str'", spec)
+		}
+		return nil, valueError("Invalid format specifier '%s' for object of type '%s'", spec, v.pyType())
+	}
+	if f.prec > 1<<20 {
+		return nil, st.grow(-1)
+	}
+	if isStr {
+		return st.formatStr(f, v.(*Str))
+	}
+	return st.formatNumber(f, v)
+}
+
+func (st *state) formatStr(f *formatSpec, s *Str) (*Str, error) {
+	switch {
+	case f.verb != 0 && f.verb != 's':
+		return nil, valueError("Unknown format code '%c' for object of type 'str'", f.verb)
+	case f.sign != 0:
+		return nil, valueError("Sign not allowed in string format specifier")
+	case f.alt:
+		return nil, valueError("Alternate form (#) not allowed in string format specifier")
+	case f.align == '=' && !f.zero:
+		return nil, valueError("'=' alignment not allowed in string format specifier")
+	case f.group != 0:
+		return nil, valueError("Cannot specify '%c' with 's'.", f.group)
+	}
+	if f.prec >= 0 && int64(s.count()) > f.prec {
+		s = s.sub(0, s.byteAt(int(f.prec)))
+	}
+	align := f.align
+	if align == 0 || align == '=' {
+		align = '<'
+	}
+	return st.alignStr(f, s, align, 0)
+}
+
+// alignStr pads s; sign is how many bytes at its start stay left of = padding.
+func (st *state) alignStr(f *formatSpec, s *Str, align byte, sign int) (*Str, error) {
+	gap := f.width - int64(s.count())
+	if gap <= 0 {
+		return s, nil
+	}
+	if err := st.growTimes(gap, int64(len(f.fill))); err != nil {
+		return nil, err
+	}
+	pad := func(n int64) *Str { return text(strings.Repeat(f.fill, int(n))) }
+	switch align {
+	case '<':
+		return join2(s, pad(gap)), nil
+	case '^':
+		return join2(join2(pad(gap/2), s), pad(gap-gap/2)), nil
+	case '=':
+		return join2(join2(s.sub(0, sign), pad(gap)), s.sub(sign, len(s.s))), nil
+	}
+	return join2(pad(gap), s), nil
+}
+
+func (st *state) formatNumber(f *formatSpec, v Value) (*Str, error) {
+	_, isFloat := v.(Float)
+	if b, ok := v.(Bool); ok {
+		if f.verb == 0 && f.width == 0 && f.sign == 0 && f.align == 0 {
+			return st.str(b)
+		}
+		n, _ := smallInt(b)
+		v = Int(n)
+	}
+	neg, digits := false, ""
+	switch {
+	case isFloat || f.verb != 0 && strings.IndexByte("eEfFgG%", f.verb) >= 0:
+		x, err := asFloat(v)
+		if err != nil {
+			return nil, err
+		}
+		if f.verb != 0 && strings.IndexByte("eEfFgG%n", f.verb) < 0 {
+			return nil, valueError("Unknown format code '%c' for object of type 'float'", f.verb)
+		}
+		neg, digits = math.Signbit(x) && !math.IsNaN(x), f.float(math.Abs(x))
+	default:
+		n, _ := asInt(v)
+		if f.prec >= 0 {
+			return nil, valueError("Precision not allowed in integer format specifier")
+		}
+		base := map[byte]int{0: 10, 'd': 10, 'n': 10, 'b': 2, 'o': 8, 'x': 16, 'X': 16}[f.verb]
+		if f.verb == 'c' {
+			c, err := percentChar(v)
+			if err != nil {
+				return nil, err
+			}
+			return st.alignStr(f, c, max(f.align, '<'), 0)
+		}
+		if base == 0 {
+			return nil, valueError("Unknown format code '%c' for object of type 'int'", f.verb)
+		}
+		neg, digits = n.Sign() < 0, new(big.Int).Abs(n).Text(base)
+		if f.verb == 'X' {
+			digits = strings.ToUpper(digits)
+		}
+	}
+	return st.assemble(f, neg, digits)
+}
+
+// assemble puts sign, prefix, digits and padding together.
+func (st *state) assemble(f *formatSpec, neg bool, digits string) (*Str, error) {
+	sign := (&percentSpec{plus: f.sign == '+', space: f.sign == ' '}).sign(neg)
+	if f.alt && strings.IndexByte("boxX", f.verb) >= 0 && f.verb != 0 {
+		sign += "0" + string(f.verb)
+	}
+	if f.group != 0 {
+		every, least := 3, 0
+		if strings.IndexByte("boxX", f.verb) >= 0 && f.verb != 0 {
+			every = 4
+		}
+		if f.fill == "0" && f.align == '=' {
+			least = int(min(f.width, 1<<20)) - len(sign)
+		}
+		digits = groupDigits(digits, f.group, every, least)
+	}
+	align := f.align
+	if align == 0 {
+		align = '>'
+	}
+	return st.alignStr(f, text(sign+digits), align, len(sign))
+}
+
+// groupDigits puts a separator between groups of the whole part, which is
+// filled with zeros up to least characters.
+func groupDigits(s string, sep byte, every, least int) string {
+	end := strings.IndexAny(s, ".e%")
+	if end < 0 {
+		end = len(s)
+	}
+	whole, rest := s[:end], s[end:]
+	var out []byte
+	for i := 0; i < len(whole) || len(out)+len(rest) < least; i++ {
+		if i > 0 && i%every == 0 {
+			out = append(out, sep)
+		}
+		c := byte('0')
+		if i < len(whole) {
+			c = whole[len(whole)-1-i]
+		}
+		out = append(out, c)
+	}
+	for i, j := 0, len(out)-1; i < j; i, j = i+1, j-1 {
+		out[i], out[j] = out[j], out[i]
+	}
+	return string(out) + rest
+}
+
+// float writes x >= 0.
+func (f *formatSpec) float(x float64) string {
+	prec := int(f.prec)
+	switch f.verb {
+	case 0:
+		if prec < 0 {
+			return floatRepr(x)
+		}
+		s := formatG(x, prec, f.alt)
+		if math.IsInf(x, 0) || math.IsNaN(x) {
+			return formatFloat(x, 'f', 0, false)
+		}
+		if e := strings.IndexByte(s, 'e'); e < 0 && !strings.Contains(s, ".") {
+			if len(s) < max(prec, 1) || prec > 1 && len(s) < prec {
+				return s + ".0"
+			}
+			return expForm(x, prec, s)
+		}
+		return s
+	case '%':
+		if prec < 0 {
+			prec = 6
+		}
+		return formatFloat(x*100, 'f', prec, f.alt) + "%"
+	case 'n':
+		if prec < 0 {
+			prec = 6
+		}
+		return formatFloat(x, 'g', prec, f.alt)
+	}
+	if prec < 0 {
+		prec = 6
+	}
+	return formatFloat(x, f.verb, prec, f.alt)
+}
+
+// expForm is how a float with all its digits before the point prints under a
+// bare precision: with an exponent.
+func expForm(x float64, prec int, s string) string {
+	if prec <= len(s) && x != 0 {
+		e := strconv.FormatFloat(x, 'e', max(prec-1, 0), 64)
+		mant, rest, _ := strings.Cut(e, "e")
+		if strings.Contains(mant, ".") {
+			mant = strings.TrimRight(strings.TrimRight(mant, "0"), ".")
+		}
+		return mant + "e" + rest
+	}
+	return s + ".0"
+}
