@@ -146,10 +146,17 @@ var presets = []*Format{
 		Detect:    []Evidence{has("<|tool_call|>"), has("<|start_of_role|>", "<tool_call>")},
 	},
 	{
+		Name:      "jamba",
+		Reasoning: think,
+		Call:      Span{Begin: []string{"<tool_calls>"}, End: []string{"</tool_calls>"}},
+		JSON:      nameAndArguments,
+		Detect:    []Evidence{has("<tool_calls>[")},
+	},
+	{
 		Name:   "lfm2",
 		Call:   Span{Begin: []string{"<|tool_call_start|>"}, End: []string{"<|tool_call_end|>"}},
 		Python: &Python{},
-		Detect: []Evidence{has("<|tool_call_start|>"), has("<|tool_list_start|>")},
+		Detect: []Evidence{{All: []string{"<|tool_call_start|>"}, None: []string{"```python"}}, has("<|tool_list_start|>")},
 	},
 	{
 		Name:      "olmo3",
@@ -163,7 +170,8 @@ var presets = []*Format{
 		Reasoning: think,
 		Call:      Span{Begin: []string{"<tool_call>"}, End: []string{"</tool_call>"}},
 		JSON:      nameAndArguments,
-		Detect:    []Evidence{has("<tool_call>")},
+		Detect: []Evidence{{All: []string{"<tool_call>"}, // not these, which have it for something else:
+			None: []string{"<tool_calls>[", `<invoke name="`, "<TOOLCALL>", "<|tool_call_begin|>"}}},
 	},
 	{
 		Name:   "pythonic",
@@ -180,7 +188,7 @@ var presets = []*Format{
 			NameKeys: []string{"name"}, ArgumentKeys: []string{"parameters", "arguments"}, IDKeys: []string{"id"},
 			Wrap: []string{"function"}, Separators: ";",
 		},
-		Detect: []Evidence{has("<|python_tag|>"), has(`"parameters": dictionary of argument name`)},
+		Detect: []Evidence{{All: []string{"<|python_tag|>"}, None: []string{"<function="}}, has(`"parameters": dictionary of argument name`)},
 	},
 	{
 		Name:      "tgi",
@@ -205,5 +213,5 @@ var aliases = map[string]string{
 	"openai": "gpt-oss", "harmony": "gpt-oss", "deepseek-v31": "deepseek-v3.1", "deepseek-v32": "deepseek-v3.2",
 	"deepseek-r1": "deepseek-v3", "glm45": "glm-4.5", "glm47": "glm-4.5", "qwen3-xml": "qwen3-coder", "qwen25": "hermes",
 	"qwen": "hermes", "llama4-pythonic": "pythonic", "llama4-json": "llama3-json", "llama3": "llama3-json",
-	"phi4-mini-json": "phi-4-mini", "cohere-command3": "cohere", "granite4": "granite",
+	"phi4-mini-json": "phi-4-mini", "cohere-command3": "cohere", "granite4": "granite", "hunyuan-a13b": "jamba",
 }
