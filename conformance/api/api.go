@@ -118,6 +118,9 @@ func Run(ctx context.Context, t Target, only func(id string) bool) (Report, erro
 	if err != nil {
 		return Report{}, err
 	}
+	if t.Client == nil {
+		defer s.client.CloseIdleConnections()
+	}
 	report := Report{This: s.form.this, Dialect: s.form.name}
 	for _, c := range Cases() {
 		if only == nil || only(c.ID) {

@@ -105,13 +105,16 @@ var generateCases = []Case{
 		two := p.ask("/generate", generate(`"max_new_tokens":4,"return_full_text":true`), "GenerateResponse")
 		p.equal("generated_text", two.at("generated_text"), story+one.at("generated_text").text())
 	}},
-	{ID: "generate-truncate", Rule: "truncate keeps that many tokens of the prompt", Source: ofSampling, run: func(p *probe) {
+	{ID: "generate-truncate", Rule: "truncate keeps that many tokens, the last ones of the prompt", Source: ofSampling, run: func(p *probe) {
 		v := p.ask("/generate", generate(`"max_new_tokens":1,"truncate":2,"details":true,"decoder_input_details":true`), "GenerateResponse")
-		if n := len(v.at("details", "prefill").list()); p.form.this || n > 0 {
-			p.equal("the length of prefill", n, 2)
-		}
 		if p.form.tokenHeaders {
 			p.header(p.last, "X-Prompt-Tokens", "2")
+		}
+		list := v.at("details", "prefill").list()
+		if p.form.this || len(list) > 0 {
+			p.equal("the length of prefill", len(list), 2)
+			all := p.ask("/tokenize", `{"inputs":"`+story+`"}`, "Tokens")
+			p.equal("the last token's id", v.at("details", "prefill", -1, "id"), all.at(-1, "id"))
 		}
 	}},
 	{ID: "generate-headers", Rule: "a whole reply tells its cost in headers", Source: ofHeaders, run: func(p *probe) {

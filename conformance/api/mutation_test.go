@@ -107,7 +107,7 @@ var mutations = map[string][]mutation{
 	"generate-stop":           {{"/generate", `stop_sequence`, "eos_token"}, {"/generate", `("generated_text":"[^"]*) \w+"`, `$1"`}},
 	"generate-eos":            {{"/generate", `"special":true`, `"special":false`}, {"/generate", `("generated_text":"[^"]*)"`, `$1</s>"`}, {"/generate", `"length"`, `"eos_token"`}},
 	"generate-full-text":      {{"/generate", `"Once upon a time`, `"`}},
-	"generate-truncate":       {{"/generate", `X-Prompt-Tokens: 2`, "X-Prompt-Tokens: 4"}, {"/generate", `"prefill":\[[^\]]*\]`, `"prefill":[]`}},
+	"generate-truncate":       {{"/generate", `("prefill":\[.*\{"id":)\d+(.*\],"seed")`, "${1}7$2"}, {"/generate", `X-Prompt-Tokens: 2`, "X-Prompt-Tokens: 4"}, {"/generate", `"prefill":\[[^\]]*\]`, `"prefill":[]`}},
 	"generate-headers":        {{"/generate", `X-Compute-Characters: 8`, "X-Compute-Characters: 9"}, {"/generate", `X-Queue-Time: .*\n`, ""}, {"/generate", `X-Total-Time: 1\n`, "X-Total-Time: 1.5\n"}, {"/generate", `X-Compute-Time: .*\n`, "X-Compute-Time: 1\n"}, {"tgi-0.6 /generate", `X-Compute-Time: .*\n`, "X-Compute-Time: 0.1\n"}, {"tgi-0.6 /generate", `\n\n`, "\nX-Prompt-Tokens: 2\n\n"}, {"/generate", `X-Generated-Tokens: 3`, "X-Generated-Tokens: 2"}, {"/generate", `X-Prompt-Tokens: 2`, "X-Prompt-Tokens: 3"}, {"/generate", `X-Compute-Type: .*\n`, ""}},
 	"generate-default-length": {{"tgi-0.6 /generate", `"generated_tokens":20`, `"generated_tokens":100`}, {"tgi-2.2 /generate", `"generated_tokens":100`, `"generated_tokens":20`}},
 	"generate-null-length":    {{"/generate", `^200`, "422"}, {"tgi-0.6 /generate", `(?s)^422.*`, "200\n\n{}"}},
