@@ -79,6 +79,23 @@ func (p *Parser) body() bool {
 	return true
 }
 
+// gather reads a name or a header up to one of the markers, which is not consumed. Without a marker more text is needed,
+// or, when it did something, the text was too long and the call is refused. What is consumed until then does not depend
+// on how much of the text is there.
+func (p *Parser) gather(set *markers) (marker string, did bool) {
+	v := p.view()
+	room := maxText - len(p.head)
+	some := v[:min(len(v), room+maxMarker)]
+	at, m := set.find(some, p.whole() && len(some) == len(v))
+	if at > room {
+		p.head = append(p.head, p.take(room)...)
+		p.refuse(Malformed)
+		return "", true
+	}
+	p.head = append(p.head, p.take(at)...)
+	return m, m != ""
+}
+
 // skipSpace consumes white space inside a call and returns the view after it.
 func (p *Parser) skipSpace() string {
 	v := p.view()
@@ -154,6 +171,7 @@ func (p *Parser) endCall() {
 // refuse says that what was taken for a call can't be used. Before CallBegin, in Auto, its text is what it was before:
 // content or reasoning. Otherwise the call fails when its source ends.
 func (p *Parser) refuse(why Reason) {
+	p.inHeader = false
 	if p.open || p.o.Choice.Mode != Auto && p.o.Choice.Mode != None || why == TooMany {
 		p.failed = why
 		p.step = (*Parser).broken

@@ -35,15 +35,9 @@ func (p *Parser) header() bool {
 
 // headerRest reads on to the header's end and acts on it.
 func (p *Parser) headerRest() bool {
-	at, m := p.f.message.find(p.view(), p.whole())
-	p.head = append(p.head, p.take(at)...)
-	if len(p.head) > maxText {
-		p.inHeader = false
-		p.refuse(Malformed)
-		return true
-	}
+	m, did := p.gather(p.f.message)
 	if m == "" {
-		return false
+		return did
 	}
 	p.take(len(m))
 	p.inHeader = false

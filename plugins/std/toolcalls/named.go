@@ -7,14 +7,9 @@ import (
 
 // named reads a name, and an id where there is one, up to the arguments.
 func (p *Parser) named() bool {
-	at, m := p.f.nameEnd.find(p.view(), p.whole())
-	p.head = append(p.head, p.take(at)...)
-	if len(p.head) > maxText {
-		p.refuse(Malformed)
-		return true
-	}
+	m, did := p.gather(p.f.nameEnd)
 	if m == "" {
-		return false
+		return did
 	}
 	if slices.Contains(p.f.Named.Separators, m) {
 		p.take(len(m))

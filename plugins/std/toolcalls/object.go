@@ -14,6 +14,7 @@ type object struct {
 	key     string
 	rawKey  string
 	text    []byte // a key, a name or an id being read; with its quotes
+	read    int    // bytes of it
 	held    []byte // arguments that came before the name
 	id      string
 	named   bool
@@ -111,7 +112,7 @@ func (p *Parser) inObject() bool {
 	switch {
 	case c == '"' && (o.at == objectFirst || o.at == objectKey):
 		o.at = objectInKey
-		o.text = o.text[:0]
+		o.text, o.read = o.text[:0], 0
 		p.value = newScan(p.o.Limits.Depth, p.value.stack)
 		return true
 	case c == ':' && o.at == objectColon:
@@ -167,7 +168,7 @@ func (p *Parser) startValue(c byte) {
 		o.what = isID
 	}
 	o.at = objectInside
-	o.text = o.text[:0]
+	o.text, o.read = o.text[:0], 0
 	p.value = newScan(p.o.Limits.Depth, p.value.stack)
 }
 
@@ -218,6 +219,10 @@ func (p *Parser) pass(v string, to func(string)) (int, verdict) {
 // inValue reads on in a key or a value.
 func (p *Parser) inValue(v string) bool {
 	o := &p.object
+	short := o.at == objectInKey || o.what == isName || o.what == isID
+	if short {
+		v = v[:min(len(v), maxText+1-o.read)]
+	}
 	to := func(string) {}
 	switch {
 	case o.at == objectInKey || o.what == isName || o.what == isID || o.what == isEncoded || o.what == isAnswer:
@@ -227,14 +232,14 @@ func (p *Parser) inValue(v string) bool {
 	}
 	n, d := p.pass(v, to)
 	p.take(n)
+	o.read += n
 	if o.what == isAnswer && o.at == objectInside {
 		p.tellAnswer(d)
 	}
-	short := o.at == objectInKey || o.what == isName || o.what == isID
 	switch {
 	case d == deep:
 		p.refuse(TooLong)
-	case d == wrong || short && len(o.text) > maxText:
+	case d == wrong || short && o.read > maxText:
 		p.refuse(Malformed)
 	case d == more:
 		return true

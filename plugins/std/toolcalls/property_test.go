@@ -173,3 +173,24 @@ func TestIDs(t *testing.T) {
 		t.Errorf("%d different ids of 1000", len(seen))
 	}
 }
+
+// TestLongNames: names and keys at the limit are cut the same way however the text was fed.
+func TestLongNames(t *testing.T) {
+	r := rand.New(rand.NewPCG(5, 6))
+	o := Options{Tools: testTools(t)}
+	for _, s := range allSamples(t) {
+		f := s.parser(t).f.Format
+		for _, old := range []string{"get_weather", "city", "now"} {
+			if !strings.Contains(s.text, old) {
+				continue
+			}
+			for range 2 {
+				n := maxText - 12 + r.IntN(15)
+				checkText(t, f, o, strings.Replace(s.text, old, strings.Repeat([]string{"n", "\n"}[r.IntN(2)], n), 1)+" "+s.text, r)
+				if t.Failed() {
+					t.Fatalf("%s: %s: %s of %d bytes", s.file, s.name, old, n)
+				}
+			}
+		}
+	}
+}

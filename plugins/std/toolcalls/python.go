@@ -99,7 +99,7 @@ func (p *Parser) pyEquals() bool {
 	switch {
 	case v == "":
 		return false
-	case v[0] != '=' || slices.Contains(x.seen, string(x.key)):
+	case v[0] != '=' || slices.Contains(x.seen, string(x.key)) || len(x.seen) >= maxParameters:
 		p.refuse(Malformed)
 		return true
 	}

@@ -17,16 +17,14 @@ type tagged struct {
 	held   string // a newline that may be the value's last
 }
 
+// maxParameters bounds the parameters of a call that is not written in JSON.
+const maxParameters = 1000
+
 // taggedName reads the name after Call.Begin.
 func (p *Parser) taggedName() bool {
-	at, m := p.f.nameEnd.find(p.view(), p.whole())
-	p.head = append(p.head, p.take(at)...)
-	if len(p.head) > maxText {
-		p.refuse(Malformed)
-		return true
-	}
+	m, did := p.gather(p.f.nameEnd)
 	if m == "" {
-		return false
+		return did
 	}
 	name := strings.Trim(string(p.head), whiteSpace)
 	if name == "" && strings.Trim(m, whiteSpace) == "" { // a line break before the name
@@ -73,19 +71,14 @@ func (p *Parser) taggedOpen() bool {
 
 // taggedKey reads a parameter's name.
 func (p *Parser) taggedKey() bool {
-	at, m := p.f.keyEnd.find(p.view(), p.whole())
-	p.head = append(p.head, p.take(at)...)
-	if len(p.head) > maxText {
-		p.refuse(Malformed)
-		return true
-	}
+	m, did := p.gather(p.f.keyEnd)
 	if m == "" {
-		return false
+		return did
 	}
 	p.take(len(m))
 	x, t := &p.tagged, p.f.Tagged
 	x.key = strings.Trim(string(p.head), whiteSpace)
-	if x.key == "" || slices.Contains(x.seen, x.key) {
+	if x.key == "" || slices.Contains(x.seen, x.key) || len(x.seen) >= maxParameters {
 		p.refuse(Malformed)
 		return true
 	}
