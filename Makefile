@@ -13,7 +13,7 @@ FUZZTIME ?= 30s
 # `make` alone lists the targets.
 .DEFAULT_GOAL := help
 
-.PHONY: help run build test test-long check fmt bench fuzz ort clean plugins-all
+.PHONY: help run build test test-long check fmt bench fuzz ort clean clients plugins-all
 
 help: ## list the targets
 	@awk -F':.*## ' '/^[a-z-]+:.*## /{printf "  make %-14s %s\n", $$1, $$2}' $(MAKEFILE_LIST)
@@ -31,8 +31,11 @@ ort: ## fetch the ONNX Runtime library (pinned, checked) into the cache folder
 test: ort ## run every test
 	TGI_VERIFY=1 $(GO) test -timeout 12m ./...
 
-test-long: ort ## run what takes too long for every run: 10,000 faults
-	TGI_VERIFY=1 TGI_LONG=1 $(GO) test -timeout 30m -count=1 ./server/cmd/tgi ./plugins/...
+test-long: ort ## run what takes too long for every run: 10,000 faults, two minutes of load
+	TGI_VERIFY=1 TGI_LONG=1 $(GO) test -timeout 30m -count=1 ./server/cmd/tgi ./plugins/... ./conformance/load
+
+clients: ort ## install real clients and run them against the server
+	TGI_CLIENTS=1 $(GO) test -timeout 15m -count=1 -v ./conformance/clients
 
 check: ## formatting, vet, static analysis, module files, tree rules
 	@out=$$(gofmt -l $$(git ls-files '*.go')); if [ -n "$$out" ]; then echo "not formatted (make fmt):"; echo "$$out"; exit 1; fi

@@ -164,7 +164,7 @@ func TestBrokenModules(t *testing.T) {
 			[]string{`describe-values: kind "logit"`, "describe-values: mode row without needs row"}},
 		"trap in init":              {with(func(a *assembly) { a.export("tgi_init").code = trap }), []string{"trap: tgi_init: trap: unreachable"}},
 		"endless validate":          {with(func(a *assembly) { a.export("tgi_validate").code = forever }), []string{"trap: tgi_validate: out of fuel: budget 50000000"}},
-		"endless process":           {with(func(a *assembly) { a.export("tgi_logits_process").code = forever }), []string{"trap: tgi_logits_process: out of fuel: budget 16000000"}},
+		"endless process":           {with(func(a *assembly) { a.export("tgi_logits_process").code = forever }), []string{"trap: tgi_logits_process: out of fuel: budget 4000000"}},
 		"endless _initialize":       {with(func(a *assembly) { a.funcs = append(a.funcs, exported{abi.Func{Name: abi.Initialize}, forever}) }), []string{"trap: instantiation: ", "out of fuel"}},
 		"what only the server sees": {with(func(a *assembly) { a.memory = append(a.memory, "tgi_memory") }), []string{`load: plugin: export "tgi_memory" is not part of version 1`}},
 		"hidden state":              {tableWriter(), []string{"state: "}},

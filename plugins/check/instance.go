@@ -26,7 +26,7 @@ type instance struct {
 
 // Load implements kit.Guest.
 func (m *module) Load(h kit.Host) (kit.Instance, error) {
-	i := &instance{m: m, host: h, load: m.limits.FuelLoad, saved: guest.Burst * m.limits.FuelPerStep}
+	i := &instance{m: m, host: h, load: m.limits.FuelLoad, saved: m.limits.FuelPerStep}
 	i.first = i
 	pool, err := m.code.NewPool(sandbox.PoolConfig{Lease: sandbox.Lease{Host: h}, Ready: 1, Init: func(in *sandbox.Instance) error {
 		f := in.Func(abi.Initialize)

@@ -65,7 +65,7 @@ func TestFaults(t *testing.T) {
 		want        string
 	}{
 		{"trap", "", guesttest.Trap(), nil, "trap: unreachable"},
-		{"endless", "", guesttest.Spin(), nil, "out of fuel: budget 16000000"},
+		{"endless", "", guesttest.Spin(), nil, "out of fuel: budget 4000000"},
 		{"status 2", "", fields(2), nil, "status 2: there are 0 and 1"},
 		{"status -1", "", fields(math.MaxUint32), nil, "status -1"},
 		{"failed", "", fields(1, abi.StepOut, free, abi.StepOutCount, 4), map[uint32]string{free: "oh n"}, "the guest failed: oh n"},
@@ -175,14 +175,14 @@ func TestLastWords(t *testing.T) {
 // TestLongListsCost: a guest pays for the host's work on the lists that it returns.
 func TestLongListsCost(t *testing.T) {
 	p, _ := processor(t, guesttest.Fake{Description: guesttest.Ahead, Pages: 200, Code: map[string]guesttest.Code{
-		guest.Process: fields(0, abi.StepMode, abi.ModeSparse, abi.StepOut, 0x100000, abi.StepOutCount, 1_250_000)}})
+		guest.Process: fields(0, abi.StepMode, abi.ModeSparse, abi.StepOut, 0x100000, abi.StepOutCount, 400_000)}})
 	row := rowAt(5, 259)
 	var err error
 	steps := 0
 	for ; err == nil && steps < 100; steps++ {
 		_, err = p.Process(prompt, make([]uint32, steps), row)
 	}
-	if steps < 2 || steps > 3 || !strings.Contains(err.Error(), "the host's work on it needs 10000000 fuel") {
+	if steps < 2 || steps > 3 || !strings.Contains(err.Error(), "the host's work on it needs 3200000 fuel") {
 		t.Errorf("after %d steps: %v", steps, err)
 	}
 }

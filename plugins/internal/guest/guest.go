@@ -39,7 +39,8 @@ type Limits struct {
 }
 
 // Burst is how many steps' fuel a sequence can save for one call: a guest with a garbage collector needs it now and then.
-// A sequence begins with that much.
+// A sequence begins with one step's, beside that of its first step: more would let every new request of a hostile guest hold
+// up the others for as long.
 const Burst = 8
 
 // pageBytes is the unit of a guest's memory.

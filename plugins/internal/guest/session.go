@@ -233,7 +233,7 @@ type Entry struct {
 
 // Entry finds an export of a kind that the session was begun with.
 func (s *Session) Entry(export string) *Entry {
-	return &Entry{s: s, f: s.in.Func(export), name: export, saved: Burst * s.g.limits.FuelPerStep}
+	return &Entry{s: s, f: s.in.Func(export), name: export, saved: s.g.limits.FuelPerStep}
 }
 
 // Next counts a step: the sequence has one more step's fuel, up to Burst of them.
