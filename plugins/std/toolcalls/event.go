@@ -66,29 +66,39 @@ const (
 	TooMany Reason = "too many calls"
 )
 
-// emit adds an event's text, joined to the one before where that goes on.
+// emit adds an event's text, joined to the one before where that goes on. A text that stays alone is not copied.
 func (p *Parser) emit(k Kind, index int, text string) {
 	if text == "" {
 		return
 	}
-	if len(p.pending) > 0 && (p.pendingKind != k || p.pendingIndex != index) {
+	if p.one != "" && (p.pendingKind != k || p.pendingIndex != index) {
 		p.flush()
 	}
 	p.pendingKind, p.pendingIndex = k, index
-	p.pending = append(p.pending, text...)
+	if p.one == "" {
+		p.one = text
+		return
+	}
+	if len(p.joined) == 0 {
+		p.joined = append(p.joined, p.one...)
+	}
+	p.joined = append(p.joined, text...)
 }
 
 // flush ends the event that emit was collecting.
 func (p *Parser) flush() {
-	if len(p.pending) == 0 {
+	if p.one == "" {
 		return
 	}
-	e := Event{Kind: p.pendingKind, Text: string(p.pending)}
+	e := Event{Kind: p.pendingKind, Text: p.one}
+	if len(p.joined) > 0 {
+		e.Text = string(p.joined)
+	}
 	if e.Kind == Arguments {
 		e.Index = p.pendingIndex
 	}
 	p.out = append(p.out, e)
-	p.pending = p.pending[:0]
+	p.one, p.joined = "", p.joined[:0]
 }
 
 // tell adds an event that is never joined to another.

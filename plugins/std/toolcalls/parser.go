@@ -52,7 +52,8 @@ type Parser struct {
 	step state
 	out  []Event
 
-	pending      []byte // text of the event being collected
+	one          string // the first text of the event being collected
+	joined       []byte // all of its texts, when there are more
 	pendingKind  Kind
 	pendingIndex int
 
@@ -104,9 +105,10 @@ func (l Limits) withDefaults() Limits {
 // looks says whether calls are looked for.
 func (p *Parser) looks() bool { return p.o.Choice.Mode != None && len(p.o.Tools) > 0 }
 
-// Feed takes the next piece of text, cut anywhere, and returns what can be told now. The slice is the caller's.
-// Characters that a cut divided are told whole.
+// Feed takes the next piece of text, cut anywhere, and returns what can be told now. The slice may be
+// used until the next call. Characters that a cut divided are told whole.
 func (p *Parser) Feed(piece string) []Event {
+	p.out = p.out[:0]
 	text := p.rune + piece
 	p.rune = ""
 	if n := unfinished(text); n > 0 {
@@ -120,6 +122,7 @@ func (p *Parser) Feed(piece string) []Event {
 // CallFailed with Incomplete. One that had not begun is content in Auto, unless it followed another one in the same list,
 // and a CallFailed otherwise. The beginning of a marker that was cut after a complete call is dropped.
 func (p *Parser) Finish() []Event {
+	p.out = p.out[:0]
 	if (p.inTail || p.inSection && p.used) && !p.recording && p.failed == "" {
 		p.buf, p.rune, p.space = "", "", "" // a marker cut after a complete call
 	}
@@ -150,22 +153,15 @@ func (p *Parser) Finish() []Event {
 	}
 	p.space = ""
 	p.flush()
-	out := p.out
-	p.out = nil
-	return out
+	return p.out
 }
 
 // run steps until nothing can be done without more text.
 func (p *Parser) run() []Event {
 	for p.step(p) || p.overflow() {
 	}
-	if p.end {
-		return nil
-	}
 	p.flush()
-	out := p.out
-	p.out = nil
-	return out
+	return p.out
 }
 
 // unfinished is the number of bytes at the end of s that begin a character and do not complete it.
@@ -219,21 +215,24 @@ func (p *Parser) say(k Kind, s string) {
 		p.emit(k, 0, s)
 		return
 	}
-	for s != "" {
-		n := len(s) - len(strings.TrimLeft(s, whiteSpace))
-		p.hold(k, s[:n])
-		s = s[n:]
-		if s == "" {
-			return
+	text := s[:lastText(s)]
+	if text != "" {
+		if p.dropSpace {
+			text = skipLeft(text)
 		}
 		p.release(k)
-		n = strings.IndexAny(s, whiteSpace)
-		if n < 0 {
-			n = len(s)
-		}
-		p.emit(k, 0, s[:n])
-		s = s[n:]
+		p.emit(k, 0, text)
 	}
+	p.hold(k, s[lastText(s):])
+}
+
+// lastText is the length of s without the white space at its end.
+func lastText(s string) int {
+	n := len(s)
+	for n > 0 && isSpace(s[n-1]) {
+		n--
+	}
+	return n
 }
 
 const whiteSpace = " \t\r\n"

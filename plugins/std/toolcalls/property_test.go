@@ -6,6 +6,7 @@ import (
 	"reflect"
 	"strings"
 	"testing"
+	"unicode/utf8"
 )
 
 // TestSplits: a text cut anywhere, inside markers and characters too, gives the same events.
@@ -14,7 +15,13 @@ func TestSplits(t *testing.T) {
 	for _, s := range allSamples(t) {
 		want := joined(feed(s.parser(t), s.text))
 		check := func(pieces []string) {
-			if got := joined(feed(s.parser(t), pieces...)); !reflect.DeepEqual(got, want) {
+			events := feed(s.parser(t), pieces...)
+			for _, e := range events {
+				if !utf8.ValidString(e.Text) {
+					t.Fatalf("%s: %s: pieces %q: a character is divided: %q", s.file, s.name, pieces, e.Text)
+				}
+			}
+			if got := joined(events); !reflect.DeepEqual(got, want) {
 				t.Fatalf("%s: %s: pieces %q\ngot\n%s\nwant\n%s", s.file, s.name, pieces, written(got), written(want))
 			}
 		}
@@ -141,6 +148,22 @@ func TestLimits(t *testing.T) {
 	}
 }
 
+// TestHeld: what may still become a name is not held for ever.
+func TestHeld(t *testing.T) {
+	for _, c := range []struct{ preset, text string }{
+		{"mistral-v11", "[TOOL_CALLS]"}, {"hermes", `<tool_call>{"name": "`}, {"hermes", `<tool_call>{"`},
+		{"qwen3-coder", "<tool_call><function="}, {"glm-4.5", "<tool_call>"}, {"pythonic", "["}, {"gpt-oss", "<|channel|>"},
+		{"kimi-k2", "<|tool_call_begin|>"},
+	} {
+		f, _ := Preset(c.preset)
+		text := c.text + strings.Repeat("n", maxText+maxMarker+1)
+		got := joined(New(f, Options{Tools: testTools(t)}).Feed(text))
+		if len(got) != 1 || got[0].Kind != Content || len(got[0].Text) < maxText {
+			t.Errorf("%s: %s and %d bytes: %v; want content", c.preset, c.text, len(text)-len(c.text), got)
+		}
+	}
+}
+
 // TestSpaceHeld: a long run of white space is told at last, and split anywhere it is the same text.
 func TestSpaceHeld(t *testing.T) {
 	f, _ := Preset("hermes")
@@ -178,6 +201,8 @@ func TestIDs(t *testing.T) {
 func TestLongNames(t *testing.T) {
 	r := rand.New(rand.NewPCG(5, 6))
 	o := Options{Tools: testTools(t)}
+	hermes, _ := Preset("hermes")
+	checkText(t, hermes, o, `<tool_call>{"name": "`+strings.Repeat("n", maxText+100)+`<tool_call>{"name": "now"}</tool_call>`, r)
 	for _, s := range allSamples(t) {
 		f := s.parser(t).f.Format
 		for _, old := range []string{"get_weather", "city", "now"} {
@@ -186,7 +211,9 @@ func TestLongNames(t *testing.T) {
 			}
 			for range 2 {
 				n := maxText - 12 + r.IntN(15)
-				checkText(t, f, o, strings.Replace(s.text, old, strings.Repeat([]string{"n", "\n"}[r.IntN(2)], n), 1)+" "+s.text, r)
+				part := []string{"n", "\n", "<tool_call>", "[TOOL_CALLS]"}[r.IntN(4)]
+				long := strings.Repeat(part, n/len(part)+1)
+				checkText(t, f, o, strings.Replace(s.text, old, long, 1)+" "+s.text, r)
 				if t.Failed() {
 					t.Fatalf("%s: %s: %s of %d bytes", s.file, s.name, old, n)
 				}

@@ -38,6 +38,16 @@ func quoted(dst []byte, s string) []byte {
 	return append(dst, s[from:]...)
 }
 
+// plain says that s is the same inside a JSON string.
+func plain(s string) bool {
+	for i := 0; i < len(s); i++ {
+		if c := s[i]; c < ' ' || c == '"' || c == '\\' {
+			return false
+		}
+	}
+	return true
+}
+
 // quote is a JSON string.
 func quote(s string) string {
 	return string(append(quoted([]byte{'"'}, s), '"'))

@@ -178,7 +178,11 @@ func (x *tagged) inner(s string) string {
 // valueText adds to the value.
 func (p *Parser) valueText(s string) {
 	if p.tagged.stream {
-		p.arg(string(quoted(nil, s)))
+		if plain(s) {
+			p.arg(s)
+		} else {
+			p.arg(string(quoted(nil, s)))
+		}
 		return
 	}
 	p.tagged.value = append(p.tagged.value, s...)
