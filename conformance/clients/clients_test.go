@@ -15,7 +15,7 @@ import (
 	"testing"
 	"time"
 
-	"tgi/conformance/internal/live"
+	"tgi/conformance/live"
 )
 
 func TestMain(m *testing.M) { live.Main(m) }

@@ -63,19 +63,25 @@ type Server struct {
 	dump    strings.Builder // lines that are no log; complete when ended is closed
 }
 
-// Start serves the demo model until the test ends; settings is the text of
-// tgi.toml. Without an ONNX Runtime library the test is skipped.
+// Start is Serve with settings that are the text of a tgi.toml.
 func Start(t testing.TB, settings string) *Server {
+	t.Helper()
+	file := filepath.Join(t.TempDir(), "tgi.toml")
+	if err := os.WriteFile(file, []byte(settings), 0o644); err != nil {
+		t.Fatal(err)
+	}
+	return Serve(t, file)
+}
+
+// Serve serves the demo model with the settings in a file until the test ends.
+// Without an ONNX Runtime library the test is skipped.
+func Serve(t testing.TB, file string) *Server {
 	t.Helper()
 	if _, err := ort.Locate(""); err != nil {
 		t.Skip(err)
 	}
 	path, err := program()
 	if err != nil {
-		t.Fatal(err)
-	}
-	file := filepath.Join(t.TempDir(), "tgi.toml")
-	if err := os.WriteFile(file, []byte(settings), 0o644); err != nil {
 		t.Fatal(err)
 	}
 	s := &Server{ended: make(chan struct{})}
