@@ -209,6 +209,7 @@ func (f *Format) lists() map[string][]string {
 	}
 	if c := f.Channels; c != nil {
 		all["channels.end"] = c.End
+		all["channels"] = []string{c.Start, c.Channel, c.Message, c.Recipient}
 	}
 	return all
 }

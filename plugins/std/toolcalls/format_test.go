@@ -47,6 +47,8 @@ func TestFormatErrors(t *testing.T) {
 		{`{"call": {"begin": ["a"]}, "tagged": {}}`, "call.end is missing"},
 		{`{"bare": "[", "python": {}, "ids": "ten"}`, `ids is "ten"`},
 		{`{"bare": "[", "python": {}, "reasoning": {"begin": ["<t>"]}}`, "reasoning.end is missing"},
+		{`{"channels": {"start": "<s>", "channel": "<c>", "message": "` + strings.Repeat("m", 129) + `", "end": ["<e>"], "recipient": "to="}}`,
+			"channels: a marker of 129 bytes"},
 		{`{"channels": {"start": "<s>"}}`, "channels.channel is missing"},
 	} {
 		_, err := ReadFormat([]byte(c.text))

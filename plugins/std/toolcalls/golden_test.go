@@ -135,6 +135,7 @@ const (
 	whyTypes        = "leaves objects behind references and Python's literals as strings, takes any null and false for the type"
 	whyInText       = "takes a call in the middle of the text or of the thoughts for one"
 	whyTrims        = "trims strings"
+	whyBrackets     = "reads round brackets around one value, which can't be told from a tuple before their end"
 )
 
 // differences are the samples that another parser reads otherwise.
@@ -224,4 +225,7 @@ var differences = map[string]string{
 	"qwen3-coder | unknown tool | Qwen3CoderDetector":                                    whyUnknown,
 	"qwen3-coder | values that do not fit their types stay strings | Qwen3CoderDetector": whyTypes,
 	"qwen3-coder | without the outer marker | Qwen3CoderDetector":                        whySpelling,
+	"pythonic | brackets around one value are no tuple | PythonicDetector":               whyBrackets,
+	"pythonic | brackets around one value are no tuple | PythonicToolParser":             whyBrackets,
+	"pythonic | tuples | PythonicDetector":                                               whySpelling,
 }
