@@ -15,6 +15,7 @@ func (p *probe) events(r *reply) []string {
 	p.status(r, http.StatusOK)
 	p.media(r, "text/event-stream")
 	body := string(r.body)
+	prefix := p.form.prefixOf(r.request.path)
 	if !strings.HasSuffix(body, "\n\n") {
 		p.fail("the last event is not followed by an empty line")
 	}
@@ -24,14 +25,14 @@ func (p *probe) events(r *reply) []string {
 		for line := range strings.SplitSeq(block, "\n") {
 			switch {
 			case strings.HasPrefix(line, ":") || line == "":
-			case strings.HasPrefix(line, p.form.eventPrefix):
-				text := line[len(p.form.eventPrefix):]
+			case strings.HasPrefix(line, prefix):
+				text := line[len(prefix):]
 				if strings.HasPrefix(text, " ") {
-					p.fail("the line %.40q has more than %q before its data", line, p.form.eventPrefix)
+					p.fail("the line %.40q has more than %q before its data", line, prefix)
 				}
 				data = append(data, text)
 			default:
-				p.fail("the line %.40q does not begin with %q", line, p.form.eventPrefix)
+				p.fail("the line %.40q does not begin with %q", line, prefix)
 			}
 		}
 		if len(data) > 1 {
@@ -40,6 +41,15 @@ func (p *probe) events(r *reply) []string {
 		out = append(out, data...)
 	}
 	return out
+}
+
+// prefixOf returns what begins the lines of events on a path. OpenAI's routes
+// are younger than the form without a space, and their clients look for it.
+func (f *form) prefixOf(path string) string {
+	if strings.HasPrefix(path, "/v1/") {
+		return "data: "
+	}
+	return f.eventPrefix
 }
 
 // stream posts a body and returns the JSON of the events. On OpenAI's routes

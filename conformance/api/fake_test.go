@@ -360,7 +360,7 @@ func (c *fakeCall) events() func(v any) bool {
 		if s, ok := v.(string); ok {
 			b = []byte(s)
 		}
-		fmt.Fprintf(c.w, "%s%s\n\n", c.eventPrefix, b)
+		fmt.Fprintf(c.w, "%s%s\n\n", c.prefixOf(c.r.URL.Path), b)
 		if f, ok := c.w.(http.Flusher); ok {
 			f.Flush()
 		}

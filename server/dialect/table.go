@@ -35,8 +35,9 @@ type Dialect struct {
 	// StreamInputLength puts input_length into the details of the last event. 2.3.0.
 	StreamInputLength bool `of:"tgi"`
 	// EventPrefix begins the lines of events, with or without a space. 2.1.0,
-	// with axum 0.7.
-	EventPrefix string `of:"tgi,openai"`
+	// with axum 0.7. OpenAI's routes came later, and their clients look for the
+	// space.
+	EventPrefix string `of:"tgi"`
 	// TokenHeaders sends x-prompt-tokens and x-generated-tokens. 1.4.0.
 	TokenHeaders bool `of:"tgi"`
 	// ComputeSeconds counts x-compute-time in seconds with a fraction; before,

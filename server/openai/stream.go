@@ -25,7 +25,7 @@ func (a *API) stream(w http.ResponseWriter, r *http.Request, c *call) error {
 		refuse(w, r, c.form, c.dialect, refused)
 		return nil
 	}
-	events, err := server.StartEvents(c.dialect.Writer(w))
+	events, err := server.StartEvents(w)
 	if err != nil {
 		return nil // the client left before the first byte
 	}
