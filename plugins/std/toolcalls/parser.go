@@ -72,7 +72,8 @@ type Parser struct {
 // state takes what it can from the buffer and says whether it did anything.
 type state func(*Parser) bool
 
-// New starts a parser for one message. The format must have passed Check; tools are read and not kept.
+// New starts a parser for one message. The format must have passed Check; it and the tools must not
+// change any more.
 func New(f *Format, o Options) *Parser {
 	o.Limits = o.Limits.withDefaults()
 	p := &Parser{f: compile(f), o: o}
