@@ -72,6 +72,7 @@ type (
 		at
 		op          kind
 		left, right expr
+		negated     bool // -(left ** right)
 	}
 	concatExpr struct {
 		at

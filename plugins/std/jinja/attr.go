@@ -5,8 +5,6 @@ import "strings"
 // dictAttrs are the attributes of dict, which x.name finds before the keys.
 var dictAttrs = set("clear copy fromkeys get items keys pop popitem setdefault update values")
 
-var listAttrs = set("append clear copy count extend index insert pop remove reverse sort")
-
 // mutators are the methods that the immutable sandbox forbids.
 var mutators = map[string]map[string]bool{
 	"list": set("append clear pop reverse insert sort extend remove"),

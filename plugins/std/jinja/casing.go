@@ -102,17 +102,21 @@ func lower(s string) string {
 	}
 	rs := []rune(s)
 	var b strings.Builder
-	for i, r := range rs {
-		switch {
-		case r == 'İ':
-			b.WriteString("i\u0307")
-		case r == 'Σ' && finalSigma(rs, i):
-			b.WriteRune('ς')
-		default:
-			b.WriteRune(unicode.ToLower(r))
-		}
+	for i := range rs {
+		b.WriteString(lowerAt(rs, i))
 	}
 	return b.String()
+}
+
+// lowerAt is character i in lower case, which depends on its neighbours.
+func lowerAt(rs []rune, i int) string {
+	switch r := rs[i]; {
+	case r == 'İ':
+		return "i\u0307"
+	case r == 'Σ' && finalSigma(rs, i):
+		return "ς"
+	}
+	return string(unicode.ToLower(rs[i]))
 }
 
 // caseIgnorable approximates the Unicode property.
@@ -134,20 +138,26 @@ func finalSigma(rs []rune, i int) bool {
 }
 
 func capitalize(s string) string {
-	for i, r := range s {
-		n := i + len(string(r))
-		return titleRune(r) + lower(s[n:])
+	var b strings.Builder
+	rs := []rune(s)
+	for i, r := range rs {
+		if i == 0 {
+			b.WriteString(titleRune(r))
+		} else {
+			b.WriteString(lowerAt(rs, i))
+		}
 	}
-	return s
+	return b.String()
 }
 
 // titleCase is str.title: the first cased character after one that is not.
 func titleCase(s string) string {
 	var b strings.Builder
 	inWord := false
-	for _, r := range s {
+	rs := []rune(s)
+	for i, r := range rs {
 		if inWord {
-			b.WriteString(lower(string(r)))
+			b.WriteString(lowerAt(rs, i))
 		} else {
 			b.WriteString(titleRune(r))
 		}
@@ -158,10 +168,11 @@ func titleCase(s string) string {
 
 func swapCase(s string) string {
 	var b strings.Builder
-	for _, r := range s {
+	rs := []rune(s)
+	for i, r := range rs {
 		switch {
 		case isUpperRune(r):
-			b.WriteString(lower(string(r)))
+			b.WriteString(lowerAt(rs, i))
 		case isLowerRune(r):
 			b.WriteString(upper(string(r)))
 		default:

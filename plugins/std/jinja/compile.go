@@ -321,6 +321,20 @@ func (c *compiler) macro(m *macroDef, line int, x ctx) {
 	m.frame = in.sym.frame()
 }
 
+// isConst reports whether jinja2 can work an expression out when it compiles.
+func isConst(e expr) bool {
+	switch e.(type) {
+	case *nameExpr, *nsRef, *callExpr, *filterExpr, *testExpr:
+		return false
+	}
+	for _, part := range children(e) {
+		if !isConst(part) {
+			return false
+		}
+	}
+	return true
+}
+
 // exprs ties the names of expressions to their slots.
 func (c *compiler) exprs(x ctx, xs ...expr) {
 	for _, e := range xs {
@@ -341,6 +355,11 @@ func (c *compiler) expr(e expr, x ctx) {
 		e.ref = r.from(x.sym.fn)
 	case *condExpr:
 		x = x.softer()
+	case *binaryExpr:
+		// The Python code of (-1) ** x is -1 ** x, where the power binds first.
+		if neg, ok := e.left.(*unaryExpr); ok && e.op == tPow && neg.op == tSub && isConst(neg) && !isConst(e.right) {
+			e.left, e.negated = neg.x, true
+		}
 	case *filterExpr:
 		if e.f == nil && !x.soft {
 			c.fail(e.pos, "No filter named %s.", reprText(text(e.name)))

@@ -1,6 +1,7 @@
 package jinja
 
 import (
+	"fmt"
 	"math"
 	"math/big"
 	"strconv"
@@ -156,8 +157,8 @@ func hashKey(v Value) (string, error) {
 		return h, nil
 	case *Undefined:
 		return "U", nil
-	case *List, *Dict:
-		return "", typeError("unhashable type: '%s'", v.pyType())
+	case *rangeObj:
+		return fmt.Sprintf("r%d,%d,%d", v.n, v.start*min(v.n, 1), v.step*min(max(v.n-1, 0), 1)), nil
 	}
 	return "", typeError("unhashable type: '%s'", v.pyType())
 }

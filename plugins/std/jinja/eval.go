@@ -107,6 +107,9 @@ func (x *binaryExpr) eval(st *state) (Value, error) {
 		return nil, err
 	}
 	v, err := st.binaryOp(x.op, a, b)
+	if err == nil && x.negated {
+		v, err = unaryOp(tSub, v)
+	}
 	return v, atLine(err, x.line())
 }
 
@@ -274,8 +277,11 @@ func (a *argList) eval(st *state, first Value) (args, error) {
 // addKw adds the entries of a dict as keyword arguments.
 func (a *args) addKw(v Value) error {
 	d, ok := v.(*Dict)
+	if u, undef := v.(*Undefined); undef {
+		return u.err()
+	}
 	if !ok {
-		return typeError("Value after ** must be a mapping, not %s", v.pyType())
+		return typeError("jinja2.sandbox.SandboxedEnvironment.call() argument after ** must be a mapping, not %s", v.pyType())
 	}
 	for _, e := range d.entries {
 		k, ok := e.key.(*Str)
@@ -284,7 +290,7 @@ func (a *args) addKw(v Value) error {
 		}
 		for _, have := range a.kw {
 			if have.name.s == k.s {
-				return typeError("got multiple values for keyword argument %s", reprText(k))
+				return typeError("jinja2.sandbox.SandboxedEnvironment.call() got multiple values for keyword argument %s", reprText(k))
 			}
 		}
 		a.kw = append(a.kw, kwArg{k, e.val})

@@ -193,13 +193,24 @@ func wordTitle(s string) string {
 	return b.String()
 }
 
+// indentError is what s += newline and s.splitlines() raise for other values.
+func indentError(v Value) error {
+	switch v.(type) {
+	case *List:
+		return raise("AttributeError", "'list' object has no attribute 'splitlines'")
+	case *Tuple:
+		return typeError(`can only concatenate tuple (not "str") to tuple`)
+	}
+	return typeError("unsupported operand type(s) for +=: '%s' and 'str'", v.pyType())
+}
+
 func filterIndent(st *state, a []Value) (Value, error) {
 	s, ok := a[0].(*Str)
 	if !ok {
 		if u, undef := a[0].(*Undefined); undef {
 			return nil, u.err()
 		}
-		return nil, unsupported(tAdd, a[0], emptyStr)
+		return nil, indentError(a[0])
 	}
 	pad := text("    ")
 	if a[1] != nil {

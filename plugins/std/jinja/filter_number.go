@@ -1,7 +1,6 @@
 package jinja
 
 import (
-	"fmt"
 	"math"
 	"math/big"
 	"strconv"
@@ -285,7 +284,7 @@ func filterFileSize(st *state, a []Value) (Value, error) {
 	for i := range units {
 		unit *= step
 		if size < unit || i == len(units)-1 {
-			return text(fmt.Sprintf("%.1f %c%s", step*size/unit, units[i], suffix)), nil
+			return text(formatFloat(step*size/unit, 'f', 1, false) + " " + units[i:i+1] + suffix), nil
 		}
 	}
 	return nil, typeError("BUG: no unit")

@@ -171,9 +171,14 @@ func filterMap(st *state, a []Value) (Value, error) {
 		if len(pos.items) == 0 {
 			return raise("FilterArgumentError", "map requires a filter argument")
 		}
-		filter, err := byName(filters, "filter", pos.items[0])
-		f = func(v Value) (Value, error) { return filter.with(st, v, pos.items[1:], kw) }
-		return err
+		f = func(v Value) (Value, error) {
+			filter, err := byName(filters, "filter", pos.items[0])
+			if err != nil {
+				return nil, err
+			}
+			return filter.with(st, v, pos.items[1:], kw)
+		}
+		return nil
 	}
 	return st.lazily(a[0], prepare, func(v Value) (Value, bool, error) {
 		v, err := f(v)
@@ -244,7 +249,7 @@ func filterSelect(want, byAttr bool) func(*state, []Value) (Value, error) {
 	return func(st *state, a []Value) (Value, error) {
 		pos, kw := a[1].(*Tuple).items, a[2].(*Dict)
 		var g getter
-		var test *function
+		var test Value // its name
 		prepare := func() error {
 			if byAttr {
 				if len(pos) == 0 {
@@ -253,13 +258,10 @@ func filterSelect(want, byAttr bool) func(*state, []Value) (Value, error) {
 				g.parts = attrParts(pos[0])
 				pos = pos[1:]
 			}
-			if len(pos) == 0 {
-				return nil
+			if len(pos) > 0 {
+				test, pos = pos[0], pos[1:]
 			}
-			var err error
-			test, err = byName(tests, "test", pos[0])
-			pos = pos[1:]
-			return err
+			return nil
 		}
 		return st.lazily(a[0], prepare, func(item Value) (Value, bool, error) {
 			v, err := g.get(st, item)
@@ -267,7 +269,11 @@ func filterSelect(want, byAttr bool) func(*state, []Value) (Value, error) {
 				return nil, false, err
 			}
 			if test != nil {
-				if v, err = test.with(st, v, pos, kw); err != nil {
+				f, err := byName(tests, "test", test)
+				if err != nil {
+					return nil, false, err
+				}
+				if v, err = f.with(st, v, pos, kw); err != nil {
 					return nil, false, err
 				}
 			}

@@ -26,11 +26,7 @@ func (st *state) sortBy(items []keyed, reverse bool) error {
 		}
 		less, err := st.order(cmpLt, a.key, b.key, 0)
 		if err != nil {
-			// Python compares the later item with the earlier one
-			_, failed = st.order(cmpLt, b.key, a.key, 0)
-			if failed == nil {
-				failed = err
-			}
+			failed = err
 			return 0
 		}
 		if less {

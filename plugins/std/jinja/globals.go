@@ -66,8 +66,15 @@ func raiseException(st *state, a args) (Value, error) {
 	if len(a.pos) > 0 {
 		msg = a.pos[0]
 	}
-	if msg == nil || len(kw) > 0 || len(a.pos) > 1 {
-		return nil, typeError("_cached_compile_jinja_template.<locals>.raise_exception() takes exactly one argument")
+	const name = "_cached_compile_jinja_template.<locals>.raise_exception()"
+	if len(kw) > 0 {
+		return nil, typeError("%s got an unexpected keyword argument %s", name, reprText(kw[0].name))
+	}
+	if len(a.pos) > 1 {
+		return nil, typeError("%s takes 1 positional argument but %d were given", name, len(a.pos))
+	}
+	if msg == nil {
+		return nil, typeError("%s missing 1 required positional argument: 'message'", name)
 	}
 	s, err := st.str(msg)
 	if err != nil {
@@ -119,6 +126,7 @@ func globalRange(_ *state, a args) (Value, error) {
 	if r.step == 0 {
 		return nil, valueError("range() arg 3 must not be zero")
 	}
+	r.stop = stop
 	gap, step := stop-r.start, r.step
 	if step < 0 {
 		gap, step = -gap, -step

@@ -164,7 +164,7 @@ func (st *state) slice(v, start, stop, step Value) (Value, error) {
 		items, err := st.pick(v.items, lo, by, count)
 		return &Tuple{items: items}, err
 	case *rangeObj:
-		return &rangeObj{v.start + lo*v.step, v.step * by, count}, nil
+		return &rangeObj{v.start + lo*v.step, v.start + hi*v.step, v.step * by, count}, nil
 	}
 	return st.sliceStr(v.(*Str), lo, by, count)
 }
@@ -189,10 +189,8 @@ func (st *state) sliceStr(s *Str, lo, by, count int64) (Value, error) {
 	}
 	if by == 1 {
 		from := s.byteAt(int(lo))
-		to := len(s.s)
-		if len(s.s) == s.count() {
-			to = int(lo + count)
-		} else {
+		to := int(lo + count)
+		if len(s.s) != s.count() {
 			to = from + text(s.s[from:]).byteAt(int(count))
 		}
 		return s.sub(from, to), nil

@@ -149,8 +149,9 @@ func (d *decoder) number() (Value, error) {
 	if d.pos < len(d.src) && d.src[d.pos] == '-' {
 		d.pos++
 	}
-	if digits() == 0 {
-		return nil, d.fail("unexpected character")
+	whole := d.pos
+	if n := digits(); n == 0 || n > 1 && d.src[whole] == '0' {
+		return nil, d.fail("unexpected character or leading zero")
 	}
 	isFloat := false
 	if d.pos < len(d.src) && d.src[d.pos] == '.' {

@@ -175,7 +175,7 @@ func (l *lexer) root() error {
 	}
 	if end := l.rawTag(rest); end >= 0 {
 		l.moved(end)
-		return l.raw(i)
+		return l.raw()
 	}
 	l.moved(rest)
 	l.emit(tBlockBegin, i, "")
@@ -249,15 +249,15 @@ func (l *lexer) rawTag(i int) int {
 	return -1
 }
 
-// raw reads verbatim text up to endraw; the raw tag began at pos.
-func (l *lexer) raw(pos int) error {
+// raw reads verbatim text up to endraw.
+func (l *lexer) raw() error {
 	if l.pos >= len(l.src) {
 		return nil // as for comments
 	}
 	for at := l.pos; ; at++ {
 		i := strings.Index(l.src[at:], "{%")
 		if i < 0 {
-			return l.fail(pos, "Missing end of raw directive")
+			return l.fail(l.pos, "Missing end of raw directive")
 		}
 		at += i
 		j, sign := at+2, byte(0)

@@ -17,6 +17,10 @@ type method struct {
 // bind makes the method of a value callable.
 func (m *method) bind(self Value) Value {
 	return &builtin{name: m.name, self: self, call: func(st *state, a args) (Value, error) {
+		m := *m
+		if _, ok := self.(*Tuple); ok {
+			m.class = "tuple"
+		}
 		vals, err := m.args(a)
 		if err != nil {
 			return nil, err

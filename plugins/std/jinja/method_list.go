@@ -126,7 +126,7 @@ func (r *rangeObj) attr(name string) Value {
 	case "start":
 		return Int(r.start)
 	case "stop":
-		return Int(r.start + r.n*r.step)
+		return Int(r.stop)
 	case "step":
 		return Int(r.step)
 	}

@@ -190,7 +190,7 @@ func concatItems(a, b []Value) []Value {
 
 // multiply repeats a sequence.
 func (st *state) multiply(a, b Value) (Value, error) {
-	if isNumber(a) && isSequence(b) {
+	if !isSequence(a) && isSequence(b) {
 		a, b = b, a
 	}
 	if !isSequence(a) {
@@ -200,11 +200,8 @@ func (st *state) multiply(a, b Value) (Value, error) {
 		return nil, u.err()
 	}
 	n, ok := smallInt(b)
-	if big, isBig := b.(*bigInt); isBig {
-		n, ok = math.MaxInt64, true
-		if big.v.Sign() < 0 {
-			n = 0
-		}
+	if _, isBig := b.(*bigInt); isBig {
+		return nil, raise("OverflowError", "cannot fit 'int' into an index-sized integer")
 	}
 	if !ok {
 		return nil, typeError("can't multiply sequence by non-int of type '%s'", className(b))
@@ -448,6 +445,32 @@ func floatDivMod(x, y float64) (q, r float64) {
 	return q, r
 }
 
+// pow is x ** y. Go's math.Pow is off by some ulp where C's is not, so whole and
+// half exponents, which are all that templates use, are worked out exactly.
+func pow(x, y float64) float64 {
+	twice := 2 * y
+	if x == 0 || math.IsInf(x, 0) || math.IsNaN(x) || twice != math.Trunc(twice) || math.Abs(y) > 1024 || y == 0 {
+		return math.Pow(x, y)
+	}
+	n := int(math.Abs(twice))
+	base := new(big.Float).SetPrec(300).SetFloat64(x)
+	r := new(big.Float).SetPrec(300).SetInt64(1)
+	if n%2 == 1 {
+		r.Sqrt(base)
+	}
+	for n /= 2; n > 0; n /= 2 {
+		if n%2 == 1 {
+			r.Mul(r, base)
+		}
+		base.Mul(base, base)
+	}
+	if y < 0 {
+		r.Quo(new(big.Float).SetPrec(300).SetInt64(1), r)
+	}
+	f, _ := r.Float64()
+	return f
+}
+
 func floatPow(x, y float64) (Value, error) {
 	if x == 0 && y < 0 {
 		return nil, raise("ZeroDivisionError", "0.0 cannot be raised to a negative power")
@@ -455,7 +478,7 @@ func floatPow(x, y float64) (Value, error) {
 	if x < 0 && y != math.Trunc(y) && !math.IsInf(x, 0) {
 		return nil, typeError("complex numbers are not supported")
 	}
-	r := math.Pow(x, y)
+	r := pow(x, y)
 	if math.IsInf(r, 0) && !math.IsInf(x, 0) && !math.IsInf(y, 0) {
 		return nil, raise("OverflowError", "(34, 'Numerical result out of range')")
 	}

@@ -35,8 +35,9 @@ func parse(name, source string) ([]stmt, string, error) {
 	return body, src, nil
 }
 
+// eof is the end of the template, which jinja2 places at the last token.
 func (p *parser) eof() token {
-	return token{kind: tEOF, pos: len(p.src), line: strings.Count(p.src, "\n") + 1}
+	return token{kind: tEOF, pos: p.cur.pos, line: max(p.cur.line, 1)}
 }
 
 func (p *parser) ok() bool { return p.err == nil }

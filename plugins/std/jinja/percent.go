@@ -32,13 +32,14 @@ func (st *state) percent(f *Str, v Value) (Value, error) {
 			break
 		}
 		w.sub(f, i, i+n)
-		p.pos = i + n + 1
+		at := i + n + 1
+		p.pos = at
 		spec, err := p.spec()
 		if err != nil {
 			return nil, err
 		}
 		i = p.pos
-		if spec.verb == '%' {
+		if spec.verb == '%' && spec.verbAt == at {
 			w.put("%", f.isData(spec.verbAt))
 			continue
 		}
@@ -54,7 +55,7 @@ func (st *state) percent(f *Str, v Value) (Value, error) {
 	if err := st.grow(int64(len(w.b))); err != nil {
 		return nil, err
 	}
-	if _, isList := v.(*List); !p.used && p.one != nil && p.dict == nil && !isList && !isUndefined(v) {
+	if !p.used && p.one != nil && !isMapping(v) {
 		return nil, typeError("not all arguments converted during string formatting")
 	}
 	if p.tuple != nil && p.next < len(p.tuple) {
@@ -65,6 +66,26 @@ func (st *state) percent(f *Str, v Value) (Value, error) {
 		out = out.markup()
 	}
 	return out, nil
+}
+
+// isMapping is PyMapping_Check for what % may take: whatever has [] but strings and tuples.
+func isMapping(v Value) bool {
+	switch v.(type) {
+	case *Dict, *List, *rangeObj, *Undefined:
+		return true
+	}
+	return false
+}
+
+// notMapping is the error of a %(key) that v cannot answer.
+func notMapping(v Value) error {
+	switch x := v.(type) {
+	case *List, *rangeObj:
+		return typeError("%s indices must be integers or slices, not str", v.pyType())
+	case *Undefined:
+		return x.err()
+	}
+	return typeError("format requires a mapping")
 }
 
 func isUndefined(v Value) bool { _, ok := v.(*Undefined); return ok }
@@ -107,7 +128,7 @@ func (p *percentArgs) spec() (*percentSpec, error) {
 	s := &percentSpec{prec: -1}
 	if p.peek() == '(' {
 		if p.dict == nil {
-			return nil, typeError("format requires a mapping")
+			return nil, notMapping(p.one)
 		}
 		start, open := p.pos+1, 1
 		for p.pos++; p.pos < len(p.f.s) && open > 0; p.pos++ {
@@ -176,6 +197,9 @@ func (p *percentArgs) number() (int64, error) {
 			return 0, err
 		}
 		n, ok := smallInt(v)
+		if _, isBig := v.(*bigInt); isBig {
+			return 0, raise("OverflowError", "Python int too large to convert to C ssize_t")
+		}
 		if !ok {
 			return 0, typeError("* wants int")
 		}
@@ -192,9 +216,6 @@ func (p *percentArgs) number() (int64, error) {
 }
 
 func (p *percentArgs) convert(s *percentSpec) (*Str, error) {
-	if strings.IndexRune("sradiuoxXeEfFgGc", s.verb) < 0 {
-		return nil, valueError("unsupported format character '%c' (0x%x) at index %d", s.verb, s.verb, utf8.RuneCountInString(p.f.s[:s.verbAt]))
-	}
 	var v Value
 	var err error
 	if s.key != nil {
@@ -208,6 +229,9 @@ func (p *percentArgs) convert(s *percentSpec) (*Str, error) {
 	}
 	if err != nil {
 		return nil, err
+	}
+	if !strings.ContainsRune("sradiuoxXeEfFgGc", s.verb) {
+		return nil, valueError("unsupported format character '%c' (0x%x) at index %d", s.verb, s.verb, utf8.RuneCountInString(p.f.s[:s.verbAt]))
 	}
 	if s.prec > 1<<20 {
 		return nil, p.st.grow(-1)
@@ -283,16 +307,16 @@ func (s *percentSpec) sign(neg bool) string {
 func percentChar(v Value) (*Str, error) {
 	if s, ok := v.(*Str); ok {
 		if s.count() != 1 {
-			return nil, typeError("%%c requires int or char")
+			return nil, typeError("%s", "%c requires int or char")
 		}
 		return s, nil
 	}
 	n, ok := smallInt(v)
 	if !ok {
-		return nil, typeError("%%c requires int or char")
+		return nil, typeError("%s", "%c requires int or char")
 	}
 	if n < 0 || n > 0x10ffff {
-		return nil, raise("OverflowError", "%%c arg not in range(0x110000)")
+		return nil, raise("OverflowError", "%s", "%c arg not in range(0x110000)")
 	}
 	return &Str{s: string(rune(n)), from: fromData}, nil // a number may come from the request
 }
@@ -353,11 +377,11 @@ func (st *state) justify(x *Str, s *percentSpec) (*Str, error) {
 	if err := st.grow(gap); err != nil {
 		return nil, err
 	}
-	numeric := strings.IndexRune("diuoxXeEfFgG", s.verb) >= 0
+	numeric := strings.ContainsRune("diuoxXeEfFgG", s.verb)
 	switch {
 	case s.minus:
 		return join2(x, text(strings.Repeat(" ", int(gap)))), nil
-	case s.zero && numeric && !strings.ContainsAny(x.s, "ni"):
+	case s.zero && numeric:
 		at := 0
 		if x.s != "" && strings.IndexByte("+- ", x.s[0]) >= 0 {
 			at = 1

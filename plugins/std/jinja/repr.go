@@ -88,7 +88,7 @@ func (w *textWriter) repr(v Value) error {
 		}
 		w.text(")")
 	case *rangeObj:
-		w.text(fmt.Sprintf("range(%d, %d", v.start, v.start+v.n*v.step))
+		w.text(fmt.Sprintf("range(%d, %d", v.start, v.stop))
 		if v.step != 1 {
 			w.text(fmt.Sprintf(", %d", v.step))
 		}
@@ -103,6 +103,8 @@ func (w *textWriter) repr(v Value) error {
 		w.text("Undefined")
 	case *Macro:
 		w.text(v.repr())
+	case *selfObj:
+		w.text("<TemplateReference None>")
 	case *loopContext:
 		n, err := v.length(w.st)
 		if err != nil {

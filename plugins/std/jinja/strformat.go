@@ -230,7 +230,7 @@ func (f *formatter) first(name string) (Value, error) {
 	}
 	if i >= 0 {
 		if i >= int64(len(f.a.pos)) {
-			return nil, raise("IndexError", "Replacement index %d out of range for positional args tuple", i)
+			return nil, raise("IndexError", "tuple index out of range")
 		}
 		return f.a.pos[i], nil
 	}
@@ -291,7 +291,7 @@ func parseSpec(s string) (*formatSpec, error) {
 	if next(".") != 0 {
 		var any bool
 		if f.prec, any = number(); !any {
-			return nil, valueError("Format specifier missing precision")
+			return f, valueError("Format specifier missing precision")
 		}
 	}
 	if len(s) > 1 {
@@ -314,8 +314,8 @@ func (st *state) formatValue(v Value, spec string) (*Str, error) {
 	}
 	f, err := parseSpec(spec)
 	if err != nil {
-		if isStr {
-			return nil, valueError("Invalid format specifier '%s' for object of type 'str'", spec)
+		if f != nil {
+			return nil, err
 		}
 		return nil, valueError("Invalid format specifier '%s' for object of type '%s'", spec, v.pyType())
 	}
@@ -374,10 +374,14 @@ func (st *state) alignStr(f *formatSpec, s *Str, align byte, sign int) (*Str, er
 
 func (st *state) formatNumber(f *formatSpec, v Value) (*Str, error) {
 	_, isFloat := v.(Float)
+	class := v.pyType()
+	if f.verb == 's' && f.group != 0 {
+		return nil, valueError("Cannot specify '%c' with 's'.", f.group)
+	}
+	if f.verb == 's' {
+		return nil, valueError("Unknown format code 's' for object of type '%s'", class)
+	}
 	if b, ok := v.(Bool); ok {
-		if f.verb == 0 && f.width == 0 && f.sign == 0 && f.align == 0 {
-			return st.str(b)
-		}
 		n, _ := smallInt(b)
 		v = Int(n)
 	}
@@ -398,6 +402,9 @@ func (st *state) formatNumber(f *formatSpec, v Value) (*Str, error) {
 			return nil, valueError("Precision not allowed in integer format specifier")
 		}
 		base := map[byte]int{0: 10, 'd': 10, 'n': 10, 'b': 2, 'o': 8, 'x': 16, 'X': 16}[f.verb]
+		if _, isBig := v.(*bigInt); isBig && f.verb == 'c' {
+			return nil, raise("OverflowError", "Python int too large to convert to C long")
+		}
 		if f.verb == 'c' {
 			c, err := percentChar(v)
 			if err != nil {
@@ -406,7 +413,7 @@ func (st *state) formatNumber(f *formatSpec, v Value) (*Str, error) {
 			return st.alignStr(f, c, max(f.align, '<'), 0)
 		}
 		if base == 0 {
-			return nil, valueError("Unknown format code '%c' for object of type 'int'", f.verb)
+			return nil, valueError("Unknown format code '%c' for object of type '%s'", f.verb, class)
 		}
 		neg, digits = n.Sign() < 0, new(big.Int).Abs(n).Text(base)
 		if f.verb == 'X' {
@@ -430,7 +437,13 @@ func (st *state) assemble(f *formatSpec, neg bool, digits string) (*Str, error) 
 		if f.fill == "0" && f.align == '=' {
 			least = int(min(f.width, 1<<20)) - len(sign)
 		}
-		digits = groupDigits(digits, f.group, every, least)
+		end := len(digits)
+		if every == 3 {
+			if i := strings.IndexAny(digits, ".e%"); i >= 0 {
+				end = i
+			}
+		}
+		digits = groupDigits(digits[:end], digits[end:], f.group, every, least)
 	}
 	align := f.align
 	if align == 0 {
@@ -441,12 +454,7 @@ func (st *state) assemble(f *formatSpec, neg bool, digits string) (*Str, error) 
 
 // groupDigits puts a separator between groups of the whole part, which is
 // filled with zeros up to least characters.
-func groupDigits(s string, sep byte, every, least int) string {
-	end := strings.IndexAny(s, ".e%")
-	if end < 0 {
-		end = len(s)
-	}
-	whole, rest := s[:end], s[end:]
+func groupDigits(whole, rest string, sep byte, every, least int) string {
 	var out []byte
 	for i := 0; i < len(whole) || len(out)+len(rest) < least; i++ {
 		if i > 0 && i%every == 0 {

@@ -261,7 +261,7 @@ func appendJSON(b []byte, s string, ascii bool) []byte {
 			continue
 		}
 		r, n := utf8.DecodeRuneInString(s[i:])
-		if r >= 0x7f && !ascii || r == 0x7f {
+		if r >= 0x7f && !ascii {
 			i += n
 			continue
 		}

@@ -50,7 +50,7 @@ type Tuple struct {
 func (*Tuple) pyType() string { return "tuple" }
 
 // rangeObj is Python's range.
-type rangeObj struct{ start, step, n int64 }
+type rangeObj struct{ start, stop, step, n int64 }
 
 func (*rangeObj) pyType() string { return "range" }
 
