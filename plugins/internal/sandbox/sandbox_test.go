@@ -115,7 +115,7 @@ func TestHostile(t *testing.T) {
 	}{
 		{"endless loop", "spin", []uint64{1<<32 - 1}, ErrFuel, ""},
 		{"loop-free recursion", "tree", []uint64{30}, ErrFuel, ""},
-		{"endless recursion", "deep", nil, ErrTrap, "stack overflow: calls nested deeper than 4194304 bytes"},
+		{"endless recursion", "deep", nil, ErrTrap, "stack overflow: calls nested deeper than 2097152 bytes"},
 		{"memory.fill storm", "storm", []uint64{1 << 30, 1 << 20}, ErrFuel, ""},
 		{"memory bomb", "bomb", []uint64{0}, ErrFuel, ""},
 		{"trap", "trap", nil, ErrTrap, "unreachable"},

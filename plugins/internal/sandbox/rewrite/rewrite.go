@@ -56,7 +56,7 @@ const (
 
 // StackBytes bounds the frames of nested calls, by the estimate of frameBytes. Deep recursion of honest guests (a parser
 // of nested values) stays far below it, and growing the stack so far takes about a millisecond.
-const StackBytes = 4 << 20
+const StackBytes = 2 << 20
 
 // frameBytes estimates the stack of one call of a function: the engine's own part, a slot for each parameter and local,
 // and what the operands of a body of so many bytes may need at once.
