@@ -4,6 +4,7 @@ import (
 	"encoding/binary"
 
 	kit "tgi/conformance/guest"
+	"tgi/plugins/internal/guest"
 	"tgi/plugins/internal/sandbox"
 	"tgi/sdk/abi"
 )
@@ -33,7 +34,7 @@ func hostFuncs() []sandbox.HostFunc {
 	var out []sandbox.HostFunc
 	for _, f := range abi.Imports {
 		answer := answers[f.Name]
-		out = append(out, sandbox.HostFunc{Module: abi.ImportModule, Name: f.Name, Sig: signature(f), Func: func(in *sandbox.Instance, s []uint64) {
+		out = append(out, sandbox.HostFunc{Module: abi.ImportModule, Name: f.Name, Sig: guest.Signature(f), Func: func(in *sandbox.Instance, s []uint64) {
 			answer(in, in.Host().(kit.Host), s)
 		}})
 	}
@@ -75,18 +76,4 @@ func view(in *sandbox.Instance, ptr, n uint64) []byte {
 	}
 	in.Charge(int64(n))
 	return b
-}
-
-// signature is that of f in the words of the sandbox.
-func signature(f abi.Func) sandbox.Signature {
-	letters := map[abi.Type]string{abi.I32: "i", abi.I64: "I", abi.F32: "f", abi.F64: "F"}
-	short := ""
-	for _, p := range f.Params {
-		short += letters[p]
-	}
-	short += ":"
-	for _, r := range f.Results {
-		short += letters[r]
-	}
-	return sandbox.Sig(short)
 }

@@ -85,6 +85,7 @@ type Engine struct {
 	shape    Shape
 	settings sched.Settings
 	eos      map[llm.Token]bool
+	ends     []llm.Token // those of eos that have a logit
 	observer Observer
 	workers  int
 	verify   bool
@@ -160,6 +161,9 @@ func build(m Model, c Codec, cfg Config) (*Engine, error) {
 	}
 	for _, t := range c.EOS() {
 		e.eos[t] = true
+		if int64(t) < int64(sh.Vocab) {
+			e.ends = append(e.ends, t)
+		}
 	}
 	if e.workers == 0 {
 		e.workers = runtime.GOMAXPROCS(0)

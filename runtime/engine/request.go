@@ -111,7 +111,6 @@ func (e *Engine) newJob(st *Stream, r Request) (*job, error) {
 			st.prefill[i] = PromptToken{Token: t, Text: e.codec.Text(t), Logprob: float32(math.NaN())}
 		}
 	}
-	ends := e.codec.EOS()
 	for i := range r.N {
 		p := r.Params
 		p.Seed = llm.SeedFor(r.Params.Seed, i)
@@ -122,7 +121,7 @@ func (e *Engine) newJob(st *Stream, r Request) (*job, error) {
 		q := &sequence{stream: st, index: i, params: p, done: plug.Close}
 		st.seqs = append(st.seqs, q)
 		var err error
-		if q.chain, err = sample.New(p, e.shape.Vocab, ends, plug); err != nil {
+		if q.chain, err = sample.New(p, e.shape.Vocab, e.ends, plug); err != nil {
 			return nil, err
 		}
 		q.text = newTranscript(e.codec, prompt, p.Stop)

@@ -113,3 +113,27 @@ func closing(e *Engine, plugins func(int) sample.Plugins) func(int) sample.Plugi
 		return plugins(i)
 	}
 }
+
+// farEnd is a codec one of whose end tokens has no logit: tokenizers can have
+// more tokens than the model's rows.
+type farEnd struct{ fakeCodec }
+
+func (farEnd) EOS() []llm.Token { return []llm.Token{1 << 20, 3} }
+
+func TestStopWithoutALogit(t *testing.T) {
+	e, err := build(newFake(64, 16, 256), farEnd{}, Config{Verify: true})
+	if err != nil {
+		t.Fatal(err)
+	}
+	r := endless(8)
+	r.Plugins = func(int) sample.Plugins {
+		return sample.Plugins{Processors: []sample.Processor{stopper{at: 0, force: -1}}}
+	}
+	st := submit(t, e, context.Background(), r)
+	for e.step() {
+	}
+	events, err := readAll(st)
+	if err != nil || len(events) != 1 || events[0].Token != 3 {
+		t.Errorf("%+v, %v", events, err)
+	}
+}

@@ -85,8 +85,8 @@ type Pick struct {
 // New returns the chain of one sequence over a vocabulary of vocab tokens. Every
 // field of p has its value, as llm.Params demands: settings outside the ranges
 // given there, and biases for tokens outside the vocabulary, are refused with
-// llm.ErrInvalid. ends are the tokens that end a sequence: where a processor
-// stops it, the likeliest of them is picked.
+// llm.ErrInvalid. ends are the tokens of the vocabulary that end a
+// sequence: where a processor stops it, the likeliest of them is picked.
 func New(p llm.Params, vocab int, ends []llm.Token, plug Plugins) (*Chain, error) {
 	if err := check(p, vocab); err != nil {
 		return nil, err

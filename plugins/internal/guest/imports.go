@@ -41,7 +41,7 @@ func Imports(v Vocabulary) []sandbox.HostFunc {
 	}
 	var out []sandbox.HostFunc
 	for _, f := range abi.Imports {
-		out = append(out, sandbox.HostFunc{Module: abi.ImportModule, Name: f.Name, Sig: signature(f), Func: answers[f.Name]})
+		out = append(out, sandbox.HostFunc{Module: abi.ImportModule, Name: f.Name, Sig: Signature(f), Func: answers[f.Name]})
 	}
 	return out
 }

@@ -75,13 +75,13 @@ func checkKinds(m *sandbox.Module, d Description) error {
 // wanted gives functions of the contract as the sandbox checks them.
 func wanted(list []abi.Func) (out []sandbox.Export) {
 	for _, f := range list {
-		out = append(out, sandbox.Export{Name: f.Name, Sig: signature(f)})
+		out = append(out, sandbox.Export{Name: f.Name, Sig: Signature(f)})
 	}
 	return out
 }
 
-// signature gives a function's type as the sandbox writes it.
-func signature(f abi.Func) sandbox.Signature {
+// Signature gives a function's type as the sandbox writes it.
+func Signature(f abi.Func) sandbox.Signature {
 	letter := map[abi.Type]string{abi.I32: "i", abi.I64: "I", abi.F32: "f", abi.F64: "F"}
 	short := ""
 	for _, p := range f.Params {

@@ -145,12 +145,14 @@ func (c *control) Reload(ctx context.Context) (admin.Report, error) {
 
 // watch reloads at SIGHUP and when a file changed, until ctx ends.
 func (c *control) watch(ctx context.Context) {
-	path := c.running.File
+	c.mu.Lock()
+	path, every := c.running.File, time.Duration(c.running.Plugins.Watch)
+	c.mu.Unlock()
 	hup := make(chan os.Signal, 1)
 	signal.Notify(hup, syscall.SIGHUP)
 	defer signal.Stop(hup)
 	var tick <-chan time.Time
-	if every := time.Duration(c.running.Plugins.Watch); every > 0 {
+	if every > 0 {
 		t := time.NewTicker(every)
 		defer t.Stop()
 		tick = t.C
