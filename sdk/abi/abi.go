@@ -24,8 +24,9 @@
 //  6. At admission of a request: tgi_validate in an instance that is thrown
 //     away afterwards. Text returned here refuses the request.
 //  7. For each sequence, in an instance of its own: begin of each kind, then
-//     process or sample at every step. When the sequence ends the memory goes
-//     back to the snapshot; nothing is called.
+//     process or sample at every step, or feed with every piece of text. When
+//     the sequence ends the memory goes back to the snapshot; nothing is called.
+//     A template renders one conversation in an instance, and that is all.
 //
 // So a guest is written as if its sequence were the only one in the world:
 // globals are the state of one sequence. A clone (best_of) starts as a copy of
@@ -66,11 +67,13 @@ const (
 	ReservedPrefix = "tgi_"
 )
 
-// Kinds of plugins in this version. The names "grammar", "tools" and
-// "template" are kept for later kinds, which share the exports in [Common].
+// Kinds of plugins in this version. The name "grammar" is kept for a later
+// kind, which shares the exports in [Common].
 const (
-	KindLogits  = "logits"
-	KindSampler = "sampler"
+	KindLogits   = "logits"
+	KindSampler  = "sampler"
+	KindTemplate = "template"
+	KindTools    = "tools"
 )
 
 // Type is the type of a parameter or result, with the encoding that
@@ -144,8 +147,10 @@ func list(ts []Type) string {
 //	    "candidates" (number, of a sampler), "params" (JSON Schema, for people).
 //	    name and kinds must be there; unknown members are ignored.
 //	tgi_init(config pointer, config bytes) -> packed error text, 0 = accepted
-//	    config is the JSON object of [plugin.config], {} where there is none.
-//	    The vocabulary can be asked for. Called once, before the snapshot.
+//	    config is the JSON object of [plugin.config], {} where there is none. A
+//	    guest of the kinds template or tools finds a member "model" in it, see
+//	    [Template]. The vocabulary can be asked for. Called once, before the
+//	    snapshot.
 //	tgi_validate(params pointer, params bytes) -> packed error text, 0 = accepted
 //	    params is the JSON object of the request, {} where there is none.
 var Common = []Func{
@@ -184,6 +189,65 @@ var Sampler = []Func{
 	{Name: "tgi_sampler_sample", Params: []Type{I32, I32}, Results: []Type{I32}},
 }
 
+// Template lists the further exports of kind "template": the conversation of
+// a chat request becomes the text that the model reads.
+//
+//	tgi_template_render(request, request bytes) -> pointer to [RenderedSize]
+//	    bytes, aligned to 4, that stay readable until the next call. Called
+//	    once in an instance.
+//
+// The configuration holds "model": an object with "name", "tokens" (an object
+// of the texts of special tokens by their names in Hugging Face's files, such
+// as "bos_token" and "eos_token") and "templates" (an object of the Jinja
+// sources that the model brings, by name, mostly one of "default").
+//
+// The request is a JSON object:
+//
+//	"messages"                array of objects as OpenAI's API has them, but
+//	                          that the arguments of a call are an object where
+//	                          they are the text of one
+//	"tools"                   array, absent when none are offered
+//	"documents"               array, absent when there are none
+//	"add_generation_prompt"   boolean: end where the assistant's turn begins
+//	"continue_final_message"  boolean: end where the last message ends
+//	"kwargs"                  object, absent or the request's chat_template_kwargs
+//	"template"                name of one of several templates, or absent
+//	"now"                     time of the request, RFC 3339 with its zone
+//	"params"                  the request's parameters for this plugin, or {}
+var Template = []Func{
+	{Name: "tgi_template_render", Params: []Type{I32, I32}, Results: []Type{I32}},
+}
+
+// Tools lists the further exports of kind "tools": the text that the model
+// writes becomes content, reasoning and tool calls.
+//
+//	tgi_tools_begin(request, request bytes) -> packed error text, 0 = accepted
+//	tgi_tools_feed(piece, bytes, flags) -> packed pointer to events and their
+//	    count (not bytes), [EventSize] bytes each, aligned to 4; 0 = none. The
+//	    piece is UTF-8, cut where the tokens are; flags see [PieceSpecial].
+//	    The events and their texts must stay readable until the next call. The
+//	    piece lies in room that is used again by the next call.
+//	tgi_tools_finish(reason) -> as tgi_tools_feed; reason is [FinishEnd] or
+//	    [FinishCut]. The last call.
+//
+// The same text gives the same events however it is cut into pieces, but for
+// how the texts of events are cut: consecutive events of one kind and call say
+// together what one would say.
+//
+// The configuration holds "model", as that of [Template] does. The request is
+// a JSON object:
+//
+//	"tools"                array as in OpenAI's API, absent when none are offered
+//	"tool_choice"          "auto", "none", "required", or {"name": NAME}
+//	"parallel_tool_calls"  boolean: more than one call is allowed
+//	"prompt_end"           the last 1024 bytes, or fewer, of the prompt's text
+//	"params"               the request's parameters for this plugin, or {}
+var Tools = []Func{
+	{Name: "tgi_tools_begin", Params: []Type{I32, I32}, Results: []Type{I64}},
+	{Name: "tgi_tools_feed", Params: []Type{I32, I32, I32}, Results: []Type{I64}},
+	{Name: "tgi_tools_finish", Params: []Type{I32}, Results: []Type{I64}},
+}
+
 // Exports returns the further exports of a kind, nil for a kind that this
 // version does not know.
 func Exports(kind string) []Func {
@@ -192,6 +256,10 @@ func Exports(kind string) []Func {
 		return Logits
 	case KindSampler:
 		return Sampler
+	case KindTemplate:
+		return Template
+	case KindTools:
+		return Tools
 	}
 	return nil
 }
@@ -391,6 +459,88 @@ const (
 	StatusFailed = 1
 )
 
+// The result of tgi_template_render, five u32. After [StatusFailed] text is
+// why the conversation can't be rendered; it goes to the client.
+//
+// Spans say which of the text is data: pairs of u32, from and to as offsets in
+// bytes, rising and not overlapping, on the borders of characters. No special
+// token is recognised in what touches data, so that a user's text can't forge
+// one. "<|user|>Hi</s>" at 0x2000, whose "Hi" is data, with its span at 0x3000:
+//
+//	offset  0  00 00 00 00  status      ok
+//	offset  4  00 20 00 00  text        0x2000
+//	offset  8  0e 00 00 00  text bytes  14
+//	offset 12  00 30 00 00  spans       0x3000: 08 00 00 00 0a 00 00 00
+//	offset 16  01 00 00 00  span count  1
+const (
+	RenderedSize      = 20
+	RenderedStatus    = 0
+	RenderedText      = 4
+	RenderedTextBytes = 8
+	RenderedSpans     = 12
+	RenderedSpanCount = 16
+	// SpanSize is the size of one span.
+	SpanSize = 8
+)
+
+// An event of a tool parser, nine u32. Fields that a kind does not use are 0.
+// Calls are numbered from 0 in the order in which they begin, and one is open
+// at a time: EventBegin, any number of EventArguments, then EventEnd or
+// EventFailed. The pieces of the arguments of a call that ended are together a
+// JSON object. The event "call 0 is get_time, its id is c1" with both texts at
+// 0x2000:
+//
+//	offset  0  02 00 00 00  kind        begin
+//	offset  4  00 00 00 00  index       0
+//	offset  8  00 00 00 00  text        none
+//	offset 12  00 00 00 00  text bytes
+//	offset 16  00 20 00 00  name        0x2000: get_time
+//	offset 20  08 00 00 00  name bytes  8
+//	offset 24  08 20 00 00  id          0x2008: c1
+//	offset 28  02 00 00 00  id bytes    2
+//	offset 32  00 00 00 00  reason      none
+const (
+	EventSize      = 36
+	EventKind      = 0
+	EventIndex     = 4 // of the call; of EventFailed 0xffffffff where none had begun
+	EventText      = 8
+	EventTextBytes = 12
+	EventName      = 16
+	EventNameBytes = 20
+	EventID        = 24
+	EventIDBytes   = 28
+	EventReason    = 32
+)
+
+// Kinds of events.
+const (
+	EventContent   = 0 // text: a part of the answer
+	EventReasoning = 1 // text: a part of what the model thinks
+	EventBegin     = 2 // name and id: a call begins
+	EventArguments = 3 // text: the next part of the open call's arguments
+	EventEnd       = 4 // the open call is complete and may be executed
+	EventFailed    = 5 // reason; text: what the model wrote of a call that can't be used
+)
+
+// Reasons of EventFailed.
+const (
+	FailedIncomplete = 0 // the text ended inside the call
+	FailedUnknown    = 1 // the tool was not offered, or another was demanded
+	FailedMalformed  = 2 // not what the format demands, or no JSON object
+	FailedTooLong    = 3 // longer or deeper than the parser takes
+	FailedTooMany    = 4 // more calls than are allowed
+)
+
+// Arguments of tgi_tools_feed and tgi_tools_finish.
+const (
+	// PieceSpecial: the piece is the text of one special token.
+	PieceSpecial = 1
+	// FinishEnd: the model ended the text, or a stop string did.
+	FinishEnd = 0
+	// FinishCut: the length limit cut it.
+	FinishCut = 1
+)
+
 // Layouts of arrays, in bytes.
 const (
 	// ViewEntrySize: u32 id, f32 logit.
@@ -423,6 +573,16 @@ const (
 	MaxDescription = 65536
 	// MaxText: error and log texts are cut here, in bytes.
 	MaxText = 4096
+	// MaxRendered is the greatest text of a template, in bytes, and MaxSpans the
+	// greatest number of its spans.
+	MaxRendered = 16 << 20
+	MaxSpans    = 1 << 18
+	// MaxEvents is the greatest number of events of one call, and MaxEventText
+	// the greatest sum of their texts, in bytes.
+	MaxEvents    = 4096
+	MaxEventText = 8 << 20
+	// MaxName is the greatest name or id of a tool call, in bytes.
+	MaxName = 256
 	// Alignment of what tgi_alloc and tgi_logits_step return, in bytes.
 	Alignment = 16
 )

@@ -63,6 +63,10 @@ func TestWorkedExamples(t *testing.T) {
 		{"step", words(abi.StepSize, 0x1000, 7, 5, 1, 0x1800, 3, 0, 0, abi.ModeDeny, 0x2000, 2, 0, f32(0.5), 0, 0),
 			"40 00 00 00 00 10 00 00 07 00 00 00 05 00 00 00 01 00 00 00 00 18 00 00 03 00 00 00 00 00 00 00 " +
 				"00 00 00 00 02 00 00 00 00 20 00 00 02 00 00 00 00 00 00 00 00 00 00 3f 00 00 00 00 00 00 00 00"},
+		{"RenderedSize", words(abi.StatusOK, 0x2000, uint32(len("<|user|>Hi</s>")), 0x3000, 1), "00 00 00 00 00 20 00 00 0e 00 00 00 00 30 00 00 01 00 00 00"},
+		{"SpanSize", words(uint32(len("<|user|>")), uint32(len("<|user|>Hi"))), "08 00 00 00 0a 00 00 00"},
+		{"EventSize", words(abi.EventBegin, 0, 0, 0, 0x2000, 8, 0x2008, 2, 0),
+			"02 00 00 00 00 00 00 00 00 00 00 00 00 00 00 00 00 20 00 00 08 00 00 00 08 20 00 00 02 00 00 00 00 00 00 00"},
 	} {
 		if got := fmt.Sprintf("% x", c.got); got != c.want {
 			t.Errorf("%s: comment says\n%s\nlayout gives\n%s", c.name, c.want, got)
@@ -96,7 +100,7 @@ func TestMaskWords(t *testing.T) {
 
 func TestNames(t *testing.T) {
 	seen := map[string]bool{}
-	for _, fs := range [][]abi.Func{abi.Common, abi.Exports(abi.KindLogits), abi.Exports(abi.KindSampler)} {
+	for _, fs := range [][]abi.Func{abi.Common, abi.Exports(abi.KindLogits), abi.Exports(abi.KindSampler), abi.Exports(abi.KindTemplate), abi.Exports(abi.KindTools)} {
 		if len(fs) == 0 {
 			t.Error("a kind without exports")
 		}
