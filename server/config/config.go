@@ -93,6 +93,14 @@ type Model struct {
 	Path string `toml:"path"`
 	// Weights is auto, fp32, int8 or int4.
 	Weights string `toml:"weights"`
+	// Template turns conversations into prompts: Auto (what the model brings),
+	// None, a file *.jinja relative to the folder of the settings' file, or the
+	// name of a plugin of the kind template.
+	Template string `toml:"template"`
+	// Tools finds tool calls and reasoning in what the model writes: Auto (in the
+	// format that the template shows), None, the name of a format, a file *.json
+	// that describes one, or the name of a plugin of the kind tools.
+	Tools string `toml:"tools"`
 }
 
 // Limits bound requests and batches, under the names of TGI's launcher.
@@ -176,6 +184,7 @@ type Log struct {
 // Values of settings that are one of a few words.
 const (
 	Auto = "auto"
+	None = "none"
 
 	WeightsFP32 = "fp32"
 	WeightsInt8 = "int8"
@@ -198,7 +207,7 @@ func Default() Config {
 			PayloadLimit: 2_000_000, HeaderTimeout: 10 * second, ReadTimeout: 30 * second, WriteTimeout: 30 * second, IdleTimeout: 120 * second,
 			GracefulTerminationTimeout: 90 * second, ComputeType: "cpu+optimized",
 		},
-		Model: Model{Weights: Auto},
+		Model: Model{Weights: Auto, Template: Auto, Tools: Auto},
 		Limits: Limits{
 			MaxConcurrentRequests: 128, MaxBestOf: 2, MaxStopSequences: 4, MaxTopNTokens: 5, MaxClientBatchSize: 4,
 			ValidationWorkers: 2, WaitingServedRatio: 0.3, MaxWaitingTokens: 20, WatermarkGamma: 0.5, WatermarkDelta: 2,

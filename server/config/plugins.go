@@ -71,8 +71,17 @@ const (
 	ApplyRequest = "request"
 	ApplyAlways  = "always"
 
-	KindLogits  = "logits"
-	KindSampler = "sampler"
+	KindLogits   = "logits"
+	KindSampler  = "sampler"
+	KindTemplate = "template"
+	KindTools    = "tools"
+)
+
+// Names of the plugins that [model] template and tools stand for where they
+// name none; no other plugin has them.
+const (
+	TemplatePlugin = "chat-template"
+	ToolsPlugin    = "tool-calls"
 )
 
 // Builtin marks the source of a plugin that is part of the program.
@@ -134,12 +143,24 @@ func (c *Config) locate(dir string) {
 	at(&c.Plugins.Folder)
 	at(&c.Server.TLSCert)
 	at(&c.Server.TLSKey)
+	if IsTemplateFile(c.Model.Template) {
+		at(&c.Model.Template)
+	}
+	if IsFormatFile(c.Model.Tools) {
+		at(&c.Model.Tools)
+	}
 	for i := range c.Plugin {
 		if p := &c.Plugin[i]; !strings.HasPrefix(p.Source, Builtin) {
 			at(&p.Source)
 		}
 	}
 }
+
+// IsTemplateFile reports whether the setting model.template is a file.
+func IsTemplateFile(setting string) bool { return strings.HasSuffix(setting, ".jinja") }
+
+// IsFormatFile reports whether the setting model.tools is a file.
+func IsFormatFile(setting string) bool { return strings.HasSuffix(setting, ".json") }
 
 // Check returns what is out of bounds among the settings that an upload has
 // too: the name, OnError, Apply, the limits and Config. Errors name the keys
@@ -182,7 +203,9 @@ func (c *Config) validatePlugins(v *verdict) {
 		} else {
 			first[p.Name] = i
 		}
-		v.check(p.Kind == "" || slices.Contains([]string{KindLogits, KindSampler}, p.Kind), "%skind must be one of %s, %s, given %q", at, KindLogits, KindSampler, trim(p.Kind))
+		v.check(p.Name != TemplatePlugin && p.Name != ToolsPlugin, "%sname must not be %s: that is what [model] stands for", at, p.Name)
+		kinds := []string{KindLogits, KindSampler, KindTemplate, KindTools}
+		v.check(p.Kind == "" || slices.Contains(kinds, p.Kind), "%skind must be one of %s, given %q", at, strings.Join(kinds, ", "), trim(p.Kind))
 		v.check(p.Source != "" && p.Source != Builtin, "%ssource must name a file or %sNAME, given %q", at, Builtin, p.Source)
 		sum, err := hex.DecodeString(p.SHA256)
 		v.check(p.SHA256 == "" || err == nil && len(sum) == 32, "%ssha256 must be 64 hexadecimal digits, given %q", at, trim(p.SHA256))

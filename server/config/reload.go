@@ -8,7 +8,7 @@ import (
 
 // Reload reads the settings again, from the places that running came from: args
 // and lookup are those that Load was given. It returns running with the
-// [[plugin]] of now, and the keys of all other settings that are not what
+// [[plugin]] and model.template and model.tools of now, and the keys of all other settings that are not what
 // running has, in the order of Keys: they take effect at a restart. An error
 // names what is wrong as Load's does; a file that was there and no longer is
 // is one too, so that one that an editor is about to replace does not unload
@@ -21,10 +21,9 @@ func Reload(running Config, args []string, lookup func(string) (string, bool)) (
 	if running.File != "" && now.File == "" {
 		return Config{}, nil, fmt.Errorf("read configuration: %s: %w", running.File, os.ErrNotExist)
 	}
-	restart = differing(nil, "", reflect.ValueOf(&running).Elem(), reflect.ValueOf(&now).Elem())
 	next = running
-	next.Plugin = now.Plugin
-	return next, restart, nil
+	next.Plugin, next.Model.Template, next.Model.Tools = now.Plugin, now.Model.Template, now.Model.Tools
+	return next, differing(nil, "", reflect.ValueOf(&next).Elem(), reflect.ValueOf(&now).Elem()), nil
 }
 
 // differing appends the keys whose values differ between two structs of one

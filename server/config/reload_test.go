@@ -30,12 +30,13 @@ func TestReload(t *testing.T) {
 	}
 
 	// The flag beats the port before and after, so its change in the file is none.
-	write("[server]\nport = 8\napi_keys = [\"k\"]\n[[key]]\nname = \"n\"\nkey = \"l\"\nscopes = [\"models\"]\n[plugins]\nwatch = \"5s\"\n[[plugin]]\nname = \"a\"\nsource = \"a.wasm\"\n[plugin.config]\nn = 1\n[[plugin]]\nname = \"b\"\nsource = \"/b.wasm\"\n")
+	write("[model]\ntemplate = \"t.jinja\"\ntools = \"hermes\"\n[server]\nport = 8\napi_keys = [\"k\"]\n[[key]]\nname = \"n\"\nkey = \"l\"\nscopes = [\"models\"]\n[plugins]\nwatch = \"5s\"\n[[plugin]]\nname = \"a\"\nsource = \"a.wasm\"\n[plugin.config]\nn = 1\n[[plugin]]\nname = \"b\"\nsource = \"/b.wasm\"\n")
 	next, restart, err = Reload(running, args, nothing)
 	if err != nil || !reflect.DeepEqual(restart, []string{"server.api_keys", "plugins.watch", "key"}) {
 		t.Errorf("got %v, %v", restart, err)
 	}
 	want := running
+	want.Model.Template, want.Model.Tools = filepath.Join(dir, "t.jinja"), "hermes"
 	want.Plugin = []Plugin{
 		{Name: "a", Source: filepath.Join(dir, "a.wasm"), OnError: OnErrorFail, Apply: ApplyRequest, Config: Table{"n": int64(1)}},
 		{Name: "b", Source: "/b.wasm", OnError: OnErrorFail, Apply: ApplyRequest},

@@ -32,6 +32,8 @@ func (s *setting) bare() bool {
 
 var settings = []setting{
 	{"model-id", "model.path", "folder of the model to serve; none is the embedded demo", func(c *Config) any { return &c.Model.Path }, []string{"HF_MODEL_ID"}},
+	{"chat-template", "model.template", "auto (the model's), none, a file *.jinja or the name of a plugin", func(c *Config) any { return &c.Model.Template }, nil},
+	{"tool-call-parser", "model.tools", "auto, none, the name of a format, a file *.json or the name of a plugin", func(c *Config) any { return &c.Model.Tools }, nil},
 	{"weights", "model.weights", "auto, fp32, int8 or int4", func(c *Config) any { return &c.Model.Weights }, nil},
 	{"hostname", "server.hostname", "address to listen on", func(c *Config) any { return &c.Server.Hostname }, nil},
 	{"port", "server.port", "port to listen on", func(c *Config) any { return &c.Server.Port }, []string{"SAGEMAKER_BIND_TO_PORT", "AIP_HTTP_PORT"}},

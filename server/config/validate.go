@@ -32,6 +32,8 @@ func (c *Config) Validate() error {
 	v.check(s.GracefulTerminationTimeout >= 0, "server.graceful_termination_timeout must not be negative, given %s", s.GracefulTerminationTimeout)
 
 	v.oneOf("model.weights", c.Model.Weights, Auto, WeightsFP32, WeightsInt8, WeightsInt4)
+	v.check(c.Model.Template != "", "model.template must be %s, %s, a file *.jinja or the name of a plugin, given %q", Auto, None, "")
+	v.check(c.Model.Tools != "", "model.tools must be %s, %s, the name of a format, a file *.json or the name of a plugin, given %q", Auto, None, "")
 
 	v.atLeast("limits.max_concurrent_requests", l.MaxConcurrentRequests, 1)
 	v.atLeast("limits.max_best_of", l.MaxBestOf, 1)
