@@ -303,6 +303,21 @@ func (r *Reader) word(w string) bool {
 	return true
 }
 
+// Null passes over null and says whether it was there.
+func (r *Reader) Null() bool { return r.Peek() == 'n' && r.word("null") }
+
+// Raw passes over a value of any type and returns it as it stands: a part of
+// what Read got, nil after a fault.
+func (r *Reader) Raw() []byte {
+	r.space()
+	start := r.at
+	r.Skip()
+	if r.err != nil {
+		return nil
+	}
+	return r.b[start:r.at:r.at]
+}
+
 // Skip passes over a value of any type.
 func (r *Reader) Skip() {
 	switch r.Peek() {

@@ -39,6 +39,17 @@ func Describe(i Info) {
 	registry.Describe(registry.Info{Name: i.Name, Version: i.Version, Doc: i.Doc, Params: i.Params})
 }
 
+// Headroom says how many bytes a sequence may allocate before the heap must
+// grow, which costs the instance: one that grew serves no second sequence. The
+// default of 2 MiB suits plugins that keep a little state; a template needs
+// several times the size of the conversations that are common. It takes effect
+// when the configuration has been read; call it from an init function. The
+// price is address space, not memory.
+func Headroom(bytes int) { headroom = bytes }
+
+// headroom is what reserve leaves free.
+var headroom = 2 << 20
+
 // Debug writes to the server's log. Text beyond 4 KiB is cut.
 func Debug(text string) { host.Current.Log(abi.LevelDebug, text) }
 

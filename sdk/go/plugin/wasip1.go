@@ -45,17 +45,19 @@ func validate(params unsafe.Pointer, n uint32) uint64 {
 
 // reserve leaves the heap as it is after many sequences, so that an instance
 // allocates within the snapshot's memory and can be used again. Each round
-// allocates objects of many sizes, 2.25 MiB, and a large one, which together
-// pass the 4 MiB at which the collector starts its first cycle, and collects
-// them. The second round lets the collector allocate what it keeps about them.
+// allocates objects of many sizes, as many bytes as Headroom says and never
+// less than the 4 MiB at which the collector starts its first cycle, and
+// collects them. The second round lets the collector allocate what it keeps
+// about them.
 func reserve() {
 	for range 2 {
+		room := max(headroom, 2<<20)
 		for size := 16; size <= 32<<10; size *= 2 {
-			for n := 0; n < 192<<10; n += size {
+			for n := 0; n < room/12; n += size {
 				sink = make([]byte, size)
 			}
 		}
-		sink = make([]byte, 2<<20)
+		sink = make([]byte, room)
 		sink = nil
 		runtime.GC()
 	}

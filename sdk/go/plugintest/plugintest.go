@@ -6,6 +6,9 @@
 //	seq, err := plugintest.Begin(p, `{"ban": [1]}`, 0, 2)
 //	r, err := seq.Step()  // the first position
 //	r, err = seq.Step(3)  // token 3 was chosen
+//
+// Templates and parsers of tool calls need no host, unless they ask it
+// something: see [Render] and [Parse].
 package plugintest
 
 import (

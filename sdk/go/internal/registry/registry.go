@@ -3,6 +3,7 @@
 package registry
 
 import (
+	"errors"
 	"strconv"
 	"unicode/utf8"
 )
@@ -120,4 +121,21 @@ func appendString(b []byte, s string) []byte {
 		}
 	}
 	return append(b, '"')
+}
+
+// Validator is what a plugin of the kinds template and tools may implement.
+type Validator interface{ Validate(params []byte) error }
+
+// Validate asks the plugin about a request's parameters. One that can't be
+// asked takes none.
+func Validate(plugin any, params []byte) error {
+	if v, ok := plugin.(Validator); ok {
+		return v.Validate(params)
+	}
+	for _, c := range params {
+		if c != '{' && c != '}' && c != ' ' && c != '\n' && c != '\t' && c != '\r' {
+			return errors.New("the plugin takes no parameters")
+		}
+	}
+	return nil
 }

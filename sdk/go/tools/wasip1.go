@@ -1,0 +1,62 @@
+//go:build wasip1
+
+package tools
+
+import (
+	"unsafe"
+
+	"tgi/sdk/abi"
+	"tgi/sdk/go/internal/result"
+)
+
+// layout is an event as the contract lays it out.
+type layout [abi.EventSize / 4]uint32
+
+// told holds the events of the last call, and list what they point to.
+var (
+	told []layout
+	list []Event
+)
+
+//go:wasmexport tgi_tools_begin
+func exportBegin(request unsafe.Pointer, n uint32) uint64 {
+	return result.Failure(begin(unsafe.Slice((*byte)(request), n)))
+}
+
+//go:wasmexport tgi_tools_feed
+func exportFeed(piece unsafe.Pointer, n, flags uint32) uint64 {
+	// The host writes the next piece to the same room: the copy is the parser's.
+	parser.Feed(string(unsafe.Slice((*byte)(piece), n)), flags&abi.PieceSpecial != 0, &events)
+	return tell()
+}
+
+//go:wasmexport tgi_tools_finish
+func exportFinish(reason uint32) uint64 {
+	parser.Finish(reason == abi.FinishCut, &events)
+	return tell()
+}
+
+// tell lays out what the parser told.
+func tell() uint64 {
+	list, told = events.Take(), told[:0]
+	for i := range list {
+		e := &list[i]
+		var l layout
+		l[abi.EventKind/4], l[abi.EventIndex/4], l[abi.EventReason/4] = e.Kind, uint32(int32(e.Index)), uint32(e.Reason)
+		place(&l, abi.EventText, e.Text)
+		place(&l, abi.EventName, e.Name)
+		place(&l, abi.EventID, e.ID)
+		told = append(told, l)
+	}
+	if len(told) == 0 {
+		return 0
+	}
+	return abi.Pack(uint32(uintptr(unsafe.Pointer(unsafe.SliceData(told)))), uint32(len(told)))
+}
+
+// place writes pointer and length, which follows it.
+func place(l *layout, offset int, s string) {
+	if s != "" {
+		l[offset/4], l[offset/4+1] = uint32(uintptr(unsafe.Pointer(unsafe.StringData(s)))), uint32(len(s))
+	}
+}
