@@ -15,6 +15,7 @@ type addedToken struct {
 	rstrip     bool
 	normalized bool
 	special    bool
+	withheld   bool // from data, see EncodeSpans
 }
 
 // finder finds added tokens in a text: at each place the longest, then on
@@ -70,12 +71,14 @@ func (f *finder) step(at int32, b byte) int32 {
 	return 0
 }
 
-// next returns the first token at or after byte i of s, the longest where
-// several start, and its range; nil when there is none.
-func (f *finder) next(s string, i int) (*addedToken, int, int) {
+// next returns the first token at or after byte i of x, the longest where
+// several start, and its range; nil when there is none. Withheld tokens are not
+// found where they have a byte in data.
+func (f *finder) next(x text, data dataSpans, i int) (*addedToken, int, int) {
 	if len(f.nodes) == 0 {
 		return nil, 0, 0
 	}
+	s := x.s
 	for ; i < len(s); i++ {
 		if !f.first[s[i]] {
 			continue
@@ -86,9 +89,11 @@ func (f *finder) next(s string, i int) (*addedToken, int, int) {
 			if at = f.step(at, s[k]); at == 0 {
 				break
 			}
-			if n := f.nodes[at].token; n >= 0 {
-				best, end = n, k+1
+			n := f.nodes[at].token
+			if n < 0 || data != nil && f.tokens[n].withheld && data.touch(x.reach(i, k+1)) {
+				continue
 			}
+			best, end = n, k+1
 		}
 		if best >= 0 {
 			return f.tokens[best], i, end
@@ -97,14 +102,14 @@ func (f *finder) next(s string, i int) (*addedToken, int, int) {
 	return nil, 0, 0
 }
 
-// split calls emit for the parts of s in order: stretches without a token
+// split calls emit for the parts of x in order: stretches without a token
 // (nil) and tokens, with the white space that a token takes along. As in the
 // reference, a token found inside the white space that its predecessor took
 // along is emitted all the same, so that parts may overlap.
-func (f *finder) split(s string, emit func(t *addedToken, start, end int)) {
-	done := 0
+func (f *finder) split(x text, data dataSpans, emit func(t *addedToken, start, end int)) {
+	s, done := x.s, 0
 	for i := 0; ; {
-		t, start, end := f.next(s, i)
+		t, start, end := f.next(x, data, i)
 		if t == nil {
 			break
 		}

@@ -33,6 +33,9 @@ type bpe struct {
 	// another ▁, so that a text of words can be worked on word by word.
 	byMark bool
 	cache  wordCache
+	// barred are the withheld tokens that merges or ignoreMerges can make; nil
+	// for none.
+	barred map[uint32]bool
 }
 
 // mark is what stands for a space in vocabularies of SentencePiece's kind.
@@ -73,14 +76,14 @@ func (m *bpe) encode(word string, out []symbol) []symbol {
 		}
 	}
 	if len(word) > maxCachedWord {
-		return m.merge(m.symbols(word), out)
+		return m.merge(m.symbols(word), out, nil)
 	}
 	h := m.cache.hash(word)
 	if e := m.cache.find(h, word); e != nil {
 		return append(out, e.symbols...)
 	}
 	n := len(out)
-	out = m.merge(m.symbols(word), out)
+	out = m.merge(m.symbols(word), out, nil)
 	m.cache.put(h, word, out[n:])
 	return out
 }
@@ -159,9 +162,9 @@ func link(nodes []node, id uint32, size int32) []node {
 }
 
 // merge joins pairs in the order of their rank, the leftmost first among
-// equals, and appends what is left to out. The queue makes this
-// O(n log n) in the word's length.
-func (m *bpe) merge(nodes []node, out []symbol) []symbol {
+// equals, and appends what is left to out. Merges that would make a barred
+// token are left out. The queue makes this O(n log n) in the word's length.
+func (m *bpe) merge(nodes []node, out []symbol, barred map[uint32]bool) []symbol {
 	var room [64]uint64
 	queue := rankHeap(room[:0])
 	offer := func(at int32) {
@@ -169,7 +172,7 @@ func (m *bpe) merge(nodes []node, out []symbol) []symbol {
 		if left.next < 0 {
 			return
 		}
-		if rank, ok := m.merges.find(left.id, nodes[left.next].id); ok {
+		if rank, ok := m.merges.find(left.id, nodes[left.next].id); ok && (barred == nil || !barred[m.made[rank]]) {
 			queue.push(uint64(rank)<<32 | uint64(at))
 		}
 	}

@@ -122,6 +122,7 @@ func load(b []byte) (*Tokenizer, error) {
 	if t.model, err = loadModel(&f.Model, t.readsBytes(f.Model.Vocab)); err != nil {
 		return nil, err
 	}
+	t.model.bar(slices.Concat(t.early.tokens, t.late.tokens))
 	for _, part := range t.post.template {
 		for _, id := range part.ids {
 			if _, ok := t.Token(id); !ok {
@@ -234,7 +235,7 @@ func (a *addedFile) token(where string) (*addedToken, error) {
 	}
 	return &addedToken{
 		content: *a.Content, singleWord: *a.SingleWord, lstrip: *a.LStrip, rstrip: *a.RStrip,
-		normalized: *a.Normalized, special: *a.Special,
+		normalized: *a.Normalized, special: *a.Special, withheld: withheld(*a.Content, *a.Special),
 	}, nil
 }
 

@@ -70,8 +70,13 @@ func (t *Tokenizer) Encode(text string, addSpecial bool) []uint32 {
 // input is not UTF-8, offsets count the characters after U+FFFD took the
 // place of what is broken.
 func (t *Tokenizer) EncodeOffsets(text string, addSpecial bool) []Piece {
-	text = lossy(text)
+	return t.pieces(lossy(text), nil, addSpecial)
+}
+
+// pieces encodes a text that is UTF-8.
+func (t *Tokenizer) pieces(text string, data dataSpans, addSpecial bool) []Piece {
 	e := newEncoder(t, true)
+	e.data = data
 	e.run(text)
 	index := newCharIndex(text)
 	for i, s := range e.spans {
@@ -207,6 +212,8 @@ type encoder struct {
 	spans  []span
 	values []string
 	room   []symbol
+	// data is where withheld tokens are not recognised.
+	data dataSpans
 	// stages[n] takes text to the n-th pre-tokenizer, the last one to the model.
 	stages []func(text)
 }
@@ -223,13 +230,14 @@ func newEncoder(t *Tokenizer, offsets bool) *encoder {
 // run encodes s, which is valid UTF-8.
 func (e *encoder) run(s string) {
 	e.ids = make([]uint32, 0, len(s)/4+4)
-	e.t.early.split(s, func(t *addedToken, start, end int) {
+	whole := text{s: s}
+	e.t.early.split(whole, e.data, func(t *addedToken, start, end int) {
 		if t != nil {
-			e.added(t, text{s: s[start:end], base: start})
+			e.added(t, whole.slice(start, end))
 			return
 		}
-		x := e.t.normalizer.normalize(text{s: s[start:end], base: start})
-		e.t.late.split(x.s, func(t *addedToken, start, end int) {
+		x := e.t.normalizer.normalize(whole.slice(start, end))
+		e.t.late.split(x, e.data, func(t *addedToken, start, end int) {
 			if part := x.slice(start, end); t != nil {
 				e.added(t, part)
 			} else {
@@ -254,6 +262,9 @@ func (e *encoder) word(x text) {
 	for at := 0; at < len(x.s); {
 		end := at + m.part(x.s[at:])
 		e.room = m.encode(x.s[at:end], e.room[:0])
+		if m.barred != nil && e.data != nil {
+			e.room = e.guarded(x, at, end, e.room)
+		}
 		for _, s := range e.room {
 			e.ids = append(e.ids, s.id)
 			if e.offsets {

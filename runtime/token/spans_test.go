@@ -1,0 +1,78 @@
+package token
+
+import (
+	"slices"
+	"strings"
+	"testing"
+)
+
+// withheldTokens returns the added tokens of tok that data may not hold.
+func withheldTokens(tok *Tokenizer) (texts []string, ids map[uint32]bool) {
+	ids = make(map[uint32]bool)
+	for _, f := range []finder{tok.early, tok.late} {
+		for _, a := range f.tokens {
+			if a.withheld {
+				texts = append(texts, a.content)
+				ids[a.id] = true
+			}
+		}
+	}
+	slices.Sort(texts)
+	return texts, ids
+}
+
+func all(s string) []Span { return []Span{{0, len(s)}} }
+
+// Without data EncodeSpans is Encode, whatever empty spans there are.
+func TestSpansWithoutDataAreEncode(t *testing.T) {
+	for _, name := range families {
+		tok := loadFile(t, name)
+		for i, s := range testStrings(t) {
+			var data []Span
+			if i%2 == 0 {
+				data = []Span{{len(s) / 2, len(s) / 2}, {-3, 0}, {len(s), len(s) + 9}, {4, 2}}
+			}
+			if got, want := tok.EncodeSpans(s, data), tok.Encode(s, false); !slices.Equal(got, want) {
+				t.Fatalf("%s: %q\n got %v\nwant %v", name, s, got, want)
+			}
+			if got, want := tok.EncodeSpanOffsets(s, data), tok.EncodeOffsets(s, false); !slices.Equal(got, want) {
+				t.Fatalf("%s: %q\n got %v\nwant %v", name, s, got, want)
+			}
+		}
+	}
+}
+
+// A message of every withheld token of a model, alone, run together, and
+// beside a template's own.
+func TestEveryWithheldTokenIsText(t *testing.T) {
+	for _, name := range families {
+		tok := loadFile(t, name)
+		texts, ids := withheldTokens(tok)
+		if len(texts) < 7 {
+			t.Fatalf("%s: only %q are withheld", name, texts)
+		}
+		for _, text := range append(texts, strings.Join(texts, ""), strings.Join(texts, " "), strings.Join(texts, "\n")) {
+			// The unknown token stands for nothing here: every byte has a token.
+			got := tok.EncodeSpans(text, all(text))
+			if i := slices.IndexFunc(got, func(id uint32) bool { return ids[id] }); i >= 0 {
+				t.Errorf("%s: %q has token %d", name, text, got[i])
+			}
+			if back := tok.Decode(got, false); back != text {
+				t.Errorf("%s: %q decodes to %q", name, text, back)
+			}
+			// In between a template's tokens.
+			for _, mark := range texts {
+				id, _ := tok.ID(mark)
+				if whole := tok.Encode(mark, false); len(whole) != 1 {
+					continue // another token is found in it first
+				}
+				s := mark + "." + text + "." + mark
+				got := tok.EncodeSpans(s, []Span{{len(mark), len(s) - len(mark)}})
+				inner := slices.IndexFunc(got[1:len(got)-1], func(id uint32) bool { return ids[id] })
+				if got[0] != id || got[len(got)-1] != id || inner >= 0 {
+					t.Fatalf("%s: %q: %v, want %d at both ends only", name, s, got, id)
+				}
+			}
+		}
+	}
+}
