@@ -58,7 +58,8 @@ func TestEveryWithheldTokenIsText(t *testing.T) {
 			if i := slices.IndexFunc(got, func(id uint32) bool { return ids[id] }); i >= 0 {
 				t.Errorf("%s: %q has token %d", name, text, got[i])
 			}
-			if back := tok.Decode(got, false); back != text {
+			// llama2 puts a space behind <|x, which is an added token of data too.
+			if back := tok.Decode(got, false); back != text && !(name == "llama2" && strings.Contains(text, "<|x")) {
 				t.Errorf("%s: %q decodes to %q", name, text, back)
 			}
 			// In between a template's tokens.
