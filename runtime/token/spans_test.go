@@ -1,6 +1,9 @@
 package token
 
 import (
+	"bytes"
+	"encoding/json"
+	"maps"
 	"slices"
 	"strings"
 	"testing"
@@ -81,4 +84,49 @@ func TestEveryWithheldTokenIsText(t *testing.T) {
 			t.Errorf("%s: only %d pairs of tokens were tried", name, tested)
 		}
 	}
+}
+
+// The goldens come from testdata/make_span_goldens.py.
+func TestSpanGoldens(t *testing.T) {
+	lines, cases := 0, 0
+	for line := range bytes.Lines(unzip(t, "spans.gz")) {
+		var v struct {
+			Base  string
+			Parts map[string]json.RawMessage
+			Cases [][3]json.RawMessage
+		}
+		if err := json.Unmarshal(line, &v); err != nil {
+			t.Fatal(err)
+		}
+		tok, err := Load(withParts(t, readFile(t, v.Base+".json"), v.Parts))
+		if err != nil {
+			t.Fatal(err)
+		}
+		lines++
+		for _, c := range v.Cases {
+			var text string
+			var ranges [][2]int
+			var want []uint32
+			if json.Unmarshal(c[0], &text) != nil || json.Unmarshal(c[1], &ranges) != nil || json.Unmarshal(c[2], &want) != nil {
+				t.Fatal("bad golden")
+			}
+			cases++
+			var data []Span
+			for _, r := range ranges {
+				data = append(data, Span{r[0], r[1]})
+			}
+			got := tok.EncodeSpans(text, data)
+			if !slices.Equal(got, want) {
+				t.Fatalf("%s %s: %q data %v\n got %v\nwant %v", v.Base, slices.Sorted(maps.Keys(v.Parts)), text, data, got, want)
+			}
+			var places []uint32
+			for _, p := range tok.EncodeSpanOffsets(text, data) {
+				places = append(places, p.ID)
+			}
+			if !slices.Equal(places, want) {
+				t.Fatalf("%s: %q data %v\n got offsets of %v\nwant %v", v.Base, text, data, places, want)
+			}
+		}
+	}
+	t.Logf("%d tokenizers, %d texts", lines, cases)
 }
