@@ -4,8 +4,11 @@ use alloc::string::String;
 use core::alloc::Layout;
 use core::slice;
 
+use crate::json::Value;
 use crate::step::{mode, Answer, Candidate, Step};
-use crate::{host, Logits, Result, Sampler};
+use crate::template::Output;
+use crate::tools::{Events, Finish, FINISH_CUT, PIECE_SPECIAL};
+use crate::{host, template, tools, Logits, Result, Sampler, Template, Tools};
 
 /// Room that init leaves before the snapshot, in bytes.
 const RESERVE: usize = 1 << 20;
@@ -163,4 +166,104 @@ pub unsafe fn sampler_sample<S: Sampler>(plugin: *mut Option<S>, candidates: u32
             -1
         }
     }
+}
+
+/// # Safety
+/// As for `logits_begin`; `config` is room of this instance that the server has filled.
+pub unsafe fn open<P>(plugin: *mut Option<P>, config: &[u8], open: fn(&Value) -> Result<P>) -> Result<()> {
+    *plugin = Some(open(&Value::parse(config)?)?);
+    Ok(())
+}
+
+/// # Safety
+/// As for `logits_begin`.
+pub unsafe fn validate<P>(plugin: *mut Option<P>, params: &[u8], validate: fn(&P, &Value) -> Result<()>) -> Result<()> {
+    let params = Value::parse(params)?;
+    match &*plugin {
+        Some(p) => validate(p, &params),
+        None => Err(String::from("validate before init")),
+    }
+}
+
+/// The result of a template.
+#[repr(C)]
+struct Rendered {
+    status: u32,
+    text: u32,
+    text_bytes: u32,
+    spans: u32,
+    span_count: u32,
+}
+
+static mut RENDERED: Rendered = Rendered { status: 0, text: 0, text_bytes: 0, spans: 0, span_count: 0 };
+static mut OUTPUT: Output = Output::new();
+
+/// # Safety
+/// As for `logits_begin`.
+pub unsafe fn template_render<T: Template>(plugin: *mut Option<T>, request: u32, len: u32) -> u32 {
+    let out = &mut *core::ptr::addr_of_mut!(OUTPUT);
+    let rendered = &mut *core::ptr::addr_of_mut!(RENDERED);
+    let result = match &mut *plugin {
+        Some(t) => template::Request::parse(slice(request, len)).and_then(|r| t.render(&r, out)),
+        None => Err(String::from("render before init")),
+    };
+    *rendered = match result {
+        Ok(()) => Rendered {
+            status: 0,
+            text: out.text.as_ptr() as u32,
+            text_bytes: out.text.len() as u32,
+            spans: out.spans.as_ptr() as u32,
+            span_count: out.spans.len() as u32,
+        },
+        Err(text) => {
+            let packed = failure(Err(text));
+            Rendered { status: 1, text: (packed >> 32) as u32, text_bytes: packed as u32, spans: 0, span_count: 0 }
+        }
+    };
+    rendered as *const Rendered as u32
+}
+
+static mut EVENTS: Events = Events::new();
+
+/// # Safety
+/// As for `logits_begin`.
+pub unsafe fn tools_begin<T: Tools>(plugin: *mut Option<T>, request: u32, len: u32) -> u64 {
+    failure(match &mut *plugin {
+        Some(t) => tools::Request::parse(slice(request, len)).and_then(|r| t.begin(&r)),
+        None => Err(String::from("begin before init")),
+    })
+}
+
+/// # Safety
+/// As for `logits_begin`; `piece` is UTF-8.
+pub unsafe fn tools_feed<T: Tools>(plugin: *mut Option<T>, piece: u32, len: u32, flags: u32) -> u64 {
+    let piece = core::str::from_utf8_unchecked(slice(piece, len));
+    told(plugin, |t, events| t.feed(piece, flags & PIECE_SPECIAL != 0, events))
+}
+
+/// # Safety
+/// As for `logits_begin`.
+pub unsafe fn tools_finish<T: Tools>(plugin: *mut Option<T>, reason: u32) -> u64 {
+    let end = if reason == FINISH_CUT { Finish::Cut } else { Finish::End };
+    told(plugin, |t, events| t.finish(end, events))
+}
+
+/// Collects the events of one call and gives their texts the addresses that
+/// they have now that the room grows no more.
+unsafe fn told<T: Tools>(plugin: *mut Option<T>, each: impl FnOnce(&mut T, &mut Events)) -> u64 {
+    let events = &mut *core::ptr::addr_of_mut!(EVENTS);
+    events.clear();
+    if let Some(t) = &mut *plugin {
+        each(t, events);
+    }
+    let room = events.room.as_ptr() as u32;
+    for e in &mut events.list {
+        for (at, bytes) in [(&mut e.text, e.text_bytes), (&mut e.name, e.name_bytes), (&mut e.id, e.id_bytes)] {
+            *at = if bytes > 0 { *at + room } else { 0 };
+        }
+    }
+    if events.list.is_empty() {
+        return 0;
+    }
+    (events.list.as_ptr() as u64) << 32 | events.list.len() as u64
 }

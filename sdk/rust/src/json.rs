@@ -10,12 +10,15 @@
 //! ```
 //!
 //! The first fault is kept; every later call then does nothing and returns
-//! zero, so that one look at the end is enough.
+//! zero, so that one look at the end is enough. [`Value`] holds a whole value,
+//! for what is looked at more than once.
 
 use alloc::string::String;
 use alloc::vec::Vec;
 
 use crate::Result;
+
+pub use crate::value::Value;
 
 /// How deeply objects and arrays may be nested.
 pub const DEPTH: u32 = 64;
@@ -271,6 +274,21 @@ impl<'a> Reader<'a> {
         let there = self.b[self.at..].starts_with(w.as_bytes());
         self.at += if there { w.len() } else { 0 };
         there
+    }
+
+    /// Passes over a value of any type and returns it as it is written, empty
+    /// after a fault.
+    pub fn raw(&mut self) -> &'a str {
+        self.space();
+        let from = self.at;
+        self.skip();
+        match core::str::from_utf8(&self.b[from..self.at]) {
+            Ok(text) if !self.failed() => text,
+            _ => {
+                self.fail("JSON is not UTF-8");
+                ""
+            }
+        }
     }
 
     /// Passes over a value of any type.

@@ -1,7 +1,8 @@
-//! Plugins for the token loop in Rust, ABI version 1.
+//! Plugins in Rust, ABI version 1: for the token loop, and for what comes
+//! before and after it in a conversation.
 //!
-//! A plugin is a `cdylib` that implements [`Logits`] or [`Sampler`], or both,
-//! and names them in [`plugin!`]:
+//! A plugin is a `cdylib` that implements one or several of [`Logits`],
+//! [`Sampler`], [`Template`] and [`Tools`] and names them in [`plugin!`]:
 //!
 //! ```ignore
 //! #![cfg_attr(target_arch = "wasm32", no_std)]
@@ -34,6 +35,9 @@ pub mod host;
 pub mod json;
 pub mod math;
 mod step;
+pub mod template;
+pub mod tools;
+mod value;
 
 #[cfg(target_arch = "wasm32")]
 mod memory;
@@ -48,6 +52,8 @@ pub mod testing;
 use alloc::string::String;
 
 pub use step::{flag, mode, Answer, Candidate, Entry, Step, MAX_FORCED};
+pub use template::Template;
+pub use tools::Tools;
 
 /// The error is the text that the server shows.
 pub type Result<T> = core::result::Result<T, String>;
@@ -72,12 +78,13 @@ pub trait Sampler: Sized {
     fn sample(&mut self, candidates: &[Candidate]) -> Result<usize>;
 }
 
-/// Exports a plugin. `description` is JSON; `init`, `logits` and `sampler` may
-/// be left out, in this order. `init` is a `fn(config: &[u8]) -> Result<()>`
-/// that runs once, before the server's snapshot.
+/// Exports a plugin. `description` is JSON; `init`, `logits`, `sampler`,
+/// `template` and `tools` may be left out, in this order. `init` is a
+/// `fn(config: &[u8]) -> Result<()>` that runs once, before the server's
+/// snapshot and before the other kinds' `open`.
 #[macro_export]
 macro_rules! plugin {
-    (description: $d:expr, $(init: $i:path,)? $(logits: $l:ty,)? $(sampler: $s:ty,)?) => {
+    (description: $d:expr, $(init: $i:path,)? $(logits: $l:ty,)? $(sampler: $s:ty,)? $(template: $m:ty,)? $(tools: $t:ty,)?) => {
         #[cfg(target_arch = "wasm32")]
         const _: () = {
             #[no_mangle]
@@ -91,6 +98,8 @@ macro_rules! plugin {
                 let _config = unsafe { $crate::export::slice::<u8>(config, len) };
                 let result: $crate::Result<()> = Ok(());
                 $(let result = result.and_then(|_| $i(_config));)?
+                $(let result = result.and_then(|_| unsafe { $crate::export::open(core::ptr::addr_of_mut!(TEMPLATE), _config, <$m as $crate::Template>::open) });)?
+                $(let result = result.and_then(|_| unsafe { $crate::export::open(core::ptr::addr_of_mut!(TOOLS), _config, <$t as $crate::Tools>::open) });)?
                 $crate::export::reserve();
                 $crate::export::failure(result)
             }
@@ -100,6 +109,8 @@ macro_rules! plugin {
                 let result: $crate::Result<()> = Ok(());
                 $(let result = result.and_then(|_| <$l as $crate::Logits>::begin(_params, &[]).map(|_| ()));)?
                 $(let result = result.and_then(|_| <$s as $crate::Sampler>::begin(_params, &[]).map(|_| ()));)?
+                $(let result = result.and_then(|_| unsafe { $crate::export::validate(core::ptr::addr_of_mut!(TEMPLATE), _params, <$m as $crate::Template>::validate) });)?
+                $(let result = result.and_then(|_| unsafe { $crate::export::validate(core::ptr::addr_of_mut!(TOOLS), _params, <$t as $crate::Tools>::validate) });)?
                 $crate::export::failure(result)
             }
             $(
@@ -124,6 +135,28 @@ macro_rules! plugin {
                 #[no_mangle]
                 extern "C" fn tgi_sampler_sample(candidates: u32, n: u32) -> i32 {
                     unsafe { $crate::export::sampler_sample(core::ptr::addr_of_mut!(SAMPLER), candidates, n) }
+                }
+            )?
+            $(
+                static mut TEMPLATE: Option<$m> = None;
+                #[no_mangle]
+                extern "C" fn tgi_template_render(request: u32, len: u32) -> u32 {
+                    unsafe { $crate::export::template_render(core::ptr::addr_of_mut!(TEMPLATE), request, len) }
+                }
+            )?
+            $(
+                static mut TOOLS: Option<$t> = None;
+                #[no_mangle]
+                extern "C" fn tgi_tools_begin(request: u32, len: u32) -> u64 {
+                    unsafe { $crate::export::tools_begin(core::ptr::addr_of_mut!(TOOLS), request, len) }
+                }
+                #[no_mangle]
+                extern "C" fn tgi_tools_feed(piece: u32, len: u32, flags: u32) -> u64 {
+                    unsafe { $crate::export::tools_feed(core::ptr::addr_of_mut!(TOOLS), piece, len, flags) }
+                }
+                #[no_mangle]
+                extern "C" fn tgi_tools_finish(reason: u32) -> u64 {
+                    unsafe { $crate::export::tools_finish(core::ptr::addr_of_mut!(TOOLS), reason) }
                 }
             )?
         };

@@ -1,15 +1,23 @@
-//! A host for native tests: a small vocabulary for this thread, and sequences
-//! that are fed step by step.
+//! A host for native tests: a small vocabulary for this thread, sequences that
+//! are fed step by step, conversations and texts of the model.
 //!
 //! ```ignore
 //! testing::vocabulary(&["a", "b", " the", "</s>"]);
 //! let mut s = testing::Sequence::<MyPlugin>::begin(r#"{"ban":[1]}"#, &[0])?;
 //! assert_eq!(s.step(&[])?.ids, [1]);
+//!
+//! let r = testing::render::<MyTemplate>("{}", r#"{"messages":[...]}"#)?;
+//! assert_eq!((r.text.as_str(), r.data.as_slice()), ("user: Hi\n", &["Hi".to_string()][..]));
+//!
+//! let events = testing::parse::<MyTools>("{}", request, &[("CALL f({})", false)], Finish::End)?;
 //! ```
 
 use std::cell::RefCell;
 
-use crate::{Answer, Entry, Logits, Result, Step};
+use crate::json::Value;
+use crate::template::{self, Output};
+use crate::tools::{self, kind, Events, Finish, Raw};
+use crate::{Answer, Entry, Logits, Result, Step, Template, Tools};
 
 #[derive(Default)]
 struct State {
@@ -65,6 +73,79 @@ impl<L: Logits> Sequence<L> {
         self.plugin.process(&mut step)?;
         Ok(self.answer.clone())
     }
+}
+
+/// What a template wrote.
+#[derive(Clone, Debug, PartialEq)]
+pub struct Rendered {
+    /// The whole text.
+    pub text: String,
+    /// The stretches of it that are data.
+    pub data: Vec<String>,
+}
+
+/// Renders one conversation, as the server does: config and request are JSON.
+pub fn render<T: Template>(config: &str, request: &str) -> Result<Rendered> {
+    let mut plugin = T::open(&Value::parse(config.as_bytes())?)?;
+    let request = template::Request::parse(request.as_bytes())?;
+    if !request.params.is_null() {
+        plugin.validate(&request.params)?;
+    }
+    let mut out = Output::new();
+    plugin.render(&request, &mut out)?;
+    let data = out.spans.iter().map(|&[from, to]| out.text[from as usize..to as usize].to_string()).collect();
+    Ok(Rendered { text: out.text, data })
+}
+
+/// One event of a parser. Fields that its kind does not use are empty.
+#[derive(Clone, Debug, Default, PartialEq)]
+pub struct Event {
+    /// See [`kind`].
+    pub kind: u32,
+    /// The call, [`tools::NO_CALL`] where none had begun.
+    pub index: u32,
+    /// Of content, reasoning, arguments, failures.
+    pub text: String,
+    /// Of a call that begins.
+    pub name: String,
+    /// Of a call that begins.
+    pub id: String,
+    /// A [`tools::Failure`], as number.
+    pub reason: u32,
+}
+
+/// Feeds a text in pieces, each with whether it is a special token. What the
+/// text is cut into shows no more: events that say together what one would say
+/// are joined.
+pub fn parse<T: Tools>(config: &str, request: &str, pieces: &[(&str, bool)], end: Finish) -> Result<Vec<Event>> {
+    let mut plugin = T::open(&Value::parse(config.as_bytes())?)?;
+    let request = tools::Request::parse(request.as_bytes())?;
+    if !request.params.is_null() {
+        plugin.validate(&request.params)?;
+    }
+    plugin.begin(&request)?;
+    let (mut events, mut all) = (Events::new(), Vec::new());
+    for &(piece, special) in pieces {
+        plugin.feed(piece, special, &mut events);
+        take(&mut events, &mut all);
+    }
+    plugin.finish(end, &mut events);
+    take(&mut events, &mut all);
+    Ok(all)
+}
+
+fn take(events: &mut Events, all: &mut Vec<Event>) {
+    let of = |at: u32, bytes: u32| events.room[at as usize..(at + bytes) as usize].to_string();
+    for &Raw { kind, index, text, text_bytes, name, name_bytes, id, id_bytes, reason } in &events.list {
+        let e = Event { kind, index, text: of(text, text_bytes), name: of(name, name_bytes), id: of(id, id_bytes), reason };
+        match all.last_mut() {
+            Some(last) if last.kind == kind && last.index == index && matches!(kind, kind::CONTENT | kind::REASONING | kind::ARGUMENTS) => {
+                last.text.push_str(&e.text)
+            }
+            _ => all.push(e),
+        }
+    }
+    events.clear();
 }
 
 /// The imports, natively.

@@ -1,0 +1,247 @@
+//! The kind tools: the text that the model writes becomes content, reasoning
+//! and tool calls.
+
+use alloc::string::String;
+use alloc::vec::Vec;
+
+use crate::json::Value;
+use crate::template::no_parameters;
+use crate::{host, Result};
+
+/// A plugin that finds tool calls in what the model writes; one value serves
+/// one sequence. The same text must give the same events however it is cut into
+/// pieces.
+pub trait Tools: Sized {
+    /// Reads the configuration, as [`crate::Template::open`] does.
+    fn open(config: &Value) -> Result<Self>;
+
+    /// Looks at the request's parameters, as [`crate::Template::validate`] does.
+    fn validate(&self, params: &Value) -> Result<()> {
+        no_parameters(params)
+    }
+
+    /// Starts a sequence. An error ends it.
+    fn begin(&mut self, request: &Request) -> Result<()>;
+
+    /// Takes the next piece of the text, cut where the tokens are. `special`
+    /// says that it is the text of one special token: markup of the model, and
+    /// never content.
+    fn feed(&mut self, piece: &str, special: bool, events: &mut Events);
+
+    /// Takes the end of the text; a call that is still open has failed.
+    fn finish(&mut self, end: Finish, events: &mut Events);
+}
+
+/// Why the text ends.
+#[derive(Clone, Copy, Debug, PartialEq)]
+pub enum Finish {
+    /// The model ended it, or a stop string did.
+    End,
+    /// The length limit cut it.
+    Cut,
+}
+
+/// Which tool the model may call.
+#[derive(Clone, Debug, PartialEq)]
+pub enum Choice {
+    /// Any or none.
+    Auto,
+    /// None.
+    None,
+    /// At least one.
+    Required,
+    /// This one.
+    Named(String),
+}
+
+/// What the request says of tools.
+#[derive(Clone, Debug)]
+pub struct Request {
+    /// As in OpenAI's API.
+    pub tools: Vec<Value>,
+    /// Which of them the model may call.
+    pub choice: Choice,
+    /// More than one call is allowed.
+    pub parallel: bool,
+    /// The end of the prompt's text, at most 1024 bytes.
+    pub prompt_end: String,
+    /// The request's parameters for this plugin.
+    pub params: Value,
+}
+
+impl Request {
+    /// Reads the JSON that the server hands over.
+    pub fn parse(json: &[u8]) -> Result<Request> {
+        let v = Value::parse(json)?;
+        let choice = v.get("tool_choice");
+        Ok(Request {
+            tools: v.get("tools").items().to_vec(),
+            choice: match (choice.text(), choice.get("name").text()) {
+                (Some("none"), _) => Choice::None,
+                (Some("required"), _) => Choice::Required,
+                (_, Some(name)) => Choice::Named(String::from(name)),
+                _ => Choice::Auto,
+            },
+            parallel: *v.get("parallel_tool_calls") != Value::Bool(false),
+            prompt_end: v.get("prompt_end").text().map(String::from).unwrap_or_default(),
+            params: v.get("params").clone(),
+        })
+    }
+
+    /// Whether the model may call this tool: it is offered, and no other is demanded.
+    pub fn allows(&self, name: &str) -> bool {
+        let named = |t: &Value| t.get("function").get("name").text().or_else(|| t.get("name").text()) == Some(name);
+        let offered = self.tools.iter().any(named);
+        match &self.choice {
+            Choice::None => false,
+            Choice::Named(n) => offered && n == name,
+            _ => offered,
+        }
+    }
+}
+
+/// Why a call can't be used.
+#[derive(Clone, Copy, Debug, PartialEq)]
+#[allow(missing_docs)]
+#[repr(u32)]
+pub enum Failure {
+    /// The text ended inside the call.
+    Incomplete = 0,
+    /// The tool was not offered, or another was demanded.
+    Unknown = 1,
+    /// Not what the format demands, or no JSON object.
+    Malformed = 2,
+    /// Longer or deeper than the parser takes.
+    TooLong = 3,
+    /// More calls than are allowed.
+    TooMany = 4,
+}
+
+/// Kinds of events, numbers of the contract.
+pub mod kind {
+    #![allow(missing_docs)]
+    pub const CONTENT: u32 = 0;
+    pub const REASONING: u32 = 1;
+    pub const BEGIN: u32 = 2;
+    pub const ARGUMENTS: u32 = 3;
+    pub const END: u32 = 4;
+    pub const FAILED: u32 = 5;
+}
+
+/// The flag of a piece that is the text of one special token.
+pub const PIECE_SPECIAL: u32 = 1;
+/// The reason of a text that the length limit cut.
+pub const FINISH_CUT: u32 = 1;
+/// The index in [`Event`] of a call that failed before it began.
+pub const NO_CALL: u32 = 0xffff_ffff;
+
+/// An event as the contract lays it out: texts by address and bytes. While the
+/// events of a call are collected, addresses count from the room's beginning.
+#[repr(C)]
+#[derive(Clone, Copy, Debug, Default)]
+pub(crate) struct Raw {
+    pub kind: u32,
+    pub index: u32,
+    pub text: u32,
+    pub text_bytes: u32,
+    pub name: u32,
+    pub name_bytes: u32,
+    pub id: u32,
+    pub id_bytes: u32,
+    pub reason: u32,
+}
+
+/// Where a parser writes what it found. Calls are numbered here: one is open
+/// from [`Events::begin`] to [`Events::end`] or [`Events::failed`].
+#[derive(Debug, Default)]
+pub struct Events {
+    pub(crate) list: Vec<Raw>,
+    pub(crate) room: String,
+    calls: u32,
+    open: bool,
+}
+
+impl Events {
+    /// No events yet, no call begun.
+    pub const fn new() -> Events {
+        Events { list: Vec::new(), room: String::new(), calls: 0, open: false }
+    }
+
+    /// Forgets the events, not the calls.
+    pub(crate) fn clear(&mut self) {
+        self.list.clear();
+        self.room.clear();
+    }
+
+    fn keep(&mut self, s: &str) -> (u32, u32) {
+        let at = self.room.len();
+        self.room.push_str(s);
+        (at as u32, s.len() as u32)
+    }
+
+    /// Adds a text to the last event where that is of the same kind and call.
+    fn text(&mut self, kind: u32, index: u32, s: &str) {
+        if s.is_empty() {
+            return;
+        }
+        let (text, text_bytes) = self.keep(s);
+        match self.list.last_mut() {
+            Some(last) if last.kind == kind && last.index == index => last.text_bytes += text_bytes,
+            _ => self.list.push(Raw { kind, index, text, text_bytes, ..Raw::default() }),
+        }
+    }
+
+    /// How many calls have begun.
+    pub fn calls(&self) -> usize {
+        self.calls as usize
+    }
+
+    /// A part of the answer.
+    pub fn content(&mut self, s: &str) {
+        self.text(kind::CONTENT, 0, s)
+    }
+
+    /// A part of what the model thinks.
+    pub fn reasoning(&mut self, s: &str) {
+        self.text(kind::REASONING, 0, s)
+    }
+
+    /// A call begins. Name and id are not empty, of at most 256 bytes each.
+    pub fn begin(&mut self, name: &str, id: &str) {
+        let (index, (name, name_bytes), (id, id_bytes)) = (self.calls, self.keep(name), self.keep(id));
+        self.list.push(Raw { kind: kind::BEGIN, index, name, name_bytes, id, id_bytes, ..Raw::default() });
+        self.calls += 1;
+        self.open = true;
+    }
+
+    /// The next part of the open call's arguments. The parts of a call that
+    /// ends are together a JSON object.
+    pub fn arguments(&mut self, s: &str) {
+        self.text(kind::ARGUMENTS, self.calls.wrapping_sub(1), s)
+    }
+
+    /// The open call is complete and may be executed.
+    pub fn end(&mut self) {
+        self.list.push(Raw { kind: kind::END, index: self.calls.wrapping_sub(1), ..Raw::default() });
+        self.open = false;
+    }
+
+    /// The open call, or one that has not begun, can't be used. The text is
+    /// what the model wrote of it.
+    pub fn failed(&mut self, why: Failure, s: &str) {
+        let index = if self.open { self.calls - 1 } else { NO_CALL };
+        let (text, text_bytes) = self.keep(s);
+        self.list.push(Raw { kind: kind::FAILED, index, text, text_bytes, reason: why as u32, ..Raw::default() });
+        self.open = false;
+    }
+}
+
+/// An id for a call: "call_" and 16 hexadecimal digits, by chance.
+pub fn call_id() -> String {
+    let mut id = String::from("call_");
+    let bits = host::rand();
+    for i in (0..16).rev() {
+        id.push(b"0123456789abcdef"[(bits >> (4 * i)) as usize & 15] as char);
+    }
+    id
+}
