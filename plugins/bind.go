@@ -107,6 +107,8 @@ func (s *Set) pick(b *Bound, calls []Call) error {
 			return &BindError{c.Name, "there is no plugin of this name", ErrUnknown}
 		case e.current == nil:
 			return &BindError{c.Name, "could not be loaded", ErrOff}
+		case len(e.current.steps) == 0:
+			return &BindError{c.Name, "works on conversations: only chat requests can name it", ErrParams}
 		case e.current.set.apply != ApplyAlways:
 			add(e.current, c.Name, &calls[i])
 		}
@@ -150,6 +152,11 @@ func (b *Bound) admit(ctx context.Context, p *part) error {
 		return &BindError{p.name, refused, ErrOff}
 	}
 	p.trial = trial
+	return p.validate(func() error { return b.answer(ctx, p, p.v.guest.Validate(ctx.Done(), p.params)) })
+}
+
+// validate looks at a request's parameters; ask asks the guest about them.
+func (p *part) validate(ask func() error) error {
 	if len(p.params) == 0 || string(p.params) == "{}" { // the canary asked already
 		if p.v.refuses != "" {
 			return &BindError{p.name, p.v.refuses, ErrParams}
@@ -159,7 +166,7 @@ func (b *Bound) admit(ctx context.Context, p *part) error {
 	if !isObject(p.params) {
 		return &BindError{p.name, "params is not a JSON object", ErrParams}
 	}
-	return b.answer(ctx, p, p.v.guest.Validate(ctx.Done(), p.params))
+	return ask()
 }
 
 // answer makes a request's error of a plugin's, or has the request go on without the plugin.

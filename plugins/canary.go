@@ -19,8 +19,9 @@ const (
 	canarySeed   = 1
 )
 
-// canary asks a guest to validate {}, to begin with it, and for some steps. That the guest refuses {} is fine, since its
-// parameters may be obligatory: refuses has its words. Any fault is an error that names the export and the cause.
+// canary asks a guest to validate {}, and for what its kinds do: to begin with it and take some steps, to render a
+// conversation, to parse a text. That the guest refuses {} is fine, since its parameters may be obligatory: refuses has its
+// words. Any fault is an error that names the export and the cause.
 func canary(ctx context.Context, g *guest.Guest, kinds []string) (refuses string, err error) {
 	var no *guest.Refusal
 	switch err := g.Validate(ctx.Done(), nil); {
@@ -29,16 +30,35 @@ func canary(ctx context.Context, g *guest.Guest, kinds []string) (refuses string
 	case err != nil:
 		return "", err
 	}
-	prompt := canaryTokens(g.Vocabulary())
-	s, err := g.Begin(guest.Start{Kinds: kinds, Prompt: prompt, Seed: canarySeed, MaxTokens: len(prompt) + canarySteps, Cancel: ctx.Done()})
-	if errors.As(err, &no) {
-		return refuses, nil
+	for _, k := range kinds {
+		switch k {
+		case abi.KindTemplate:
+			err = canaryTemplate(ctx, g)
+		case abi.KindTools:
+			err = canaryTools(ctx, g)
+		}
+		if err != nil && !errors.As(err, &no) {
+			return "", err
+		}
 	}
-	if err != nil {
+	if err := canarySequence(ctx, g, slices.DeleteFunc(slices.Clone(kinds), guest.Converses)); err != nil && !errors.As(err, &no) {
 		return "", err
 	}
+	return refuses, nil
+}
+
+// canarySequence begins a sequence of the token loop's kinds and takes some steps, if there are such kinds.
+func canarySequence(ctx context.Context, g *guest.Guest, kinds []string) error {
+	if len(kinds) == 0 {
+		return nil
+	}
+	prompt := canaryTokens(g.Vocabulary())
+	s, err := g.Begin(guest.Start{Kinds: kinds, Prompt: prompt, Seed: canarySeed, MaxTokens: len(prompt) + canarySteps, Cancel: ctx.Done()})
+	if err != nil {
+		return err
+	}
 	defer s.Close()
-	return refuses, canaryRun(s, kinds, prompt)
+	return canaryRun(s, kinds, prompt)
 }
 
 // canaryTokens are the first that stand for text, or the first there are.

@@ -2,8 +2,9 @@ package plugins
 
 import "errors"
 
-// Why a request can't be bound or begun. Every error of [Set.Bind] and [Bound.Begin] is a [*BindError] that matches one
-// of these, matches [ErrClosed], or is the context's.
+// Why a request can't be bound, begun or served. Every error of [Set.Bind], [Set.BindChat], [Bound.Begin], [BoundChat] and
+// [Parser] is a [*BindError] that matches one of these, a [*RenderRefusal], matches [ErrClosed] or [ErrNoTemplate], or is the
+// context's.
 var (
 	// ErrUnknown: there is no plugin of that name.
 	ErrUnknown = errors.New("no such plugin")
@@ -15,6 +16,10 @@ var (
 	ErrBusy = errors.New("plugin is busy")
 	// ErrFault: the plugin failed while it was asked.
 	ErrFault = errors.New("plugin failed")
+	// ErrRefused: the template can't render the conversation; the text is for the client.
+	ErrRefused = errors.New("the template refuses the conversation")
+	// ErrNoTemplate: there is no plugin that could render a conversation.
+	ErrNoTemplate = errors.New("no template")
 )
 
 // Why the set can't be changed.
@@ -29,7 +34,19 @@ var (
 	ErrClosed = errors.New("plugins are closed")
 )
 
-// BindError says why a request can't have its plugins.
+// RenderRefusal says why a template can't render a conversation.
+type RenderRefusal struct {
+	Plugin string
+	Text   string // the template's own words, for the client
+}
+
+// Error names the plugin and gives the text.
+func (e *RenderRefusal) Error() string { return "plugin " + e.Plugin + ": " + e.Text }
+
+// Unwrap gives ErrRefused.
+func (e *RenderRefusal) Unwrap() error { return ErrRefused }
+
+// BindError says why a request can't have its plugins, or why one of them ended it.
 type BindError struct {
 	Plugin string // "" where no single one is at fault
 	Text   string // for the client; where the plugin refused, its own words

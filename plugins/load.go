@@ -10,6 +10,7 @@ import (
 	"io/fs"
 	"log/slog"
 	"os"
+	"slices"
 	"strings"
 	"time"
 
@@ -59,7 +60,7 @@ func (s *Set) load(ctx context.Context, w wanted, wasm []byte) (v *version, err 
 		return nil, fmt.Errorf("%w: %w", ErrLoad, err)
 	}
 	g, err := guest.Load(ctx, s.engine, guest.Config{
-		Name: w.name, Wasm: wasm, Config: []byte(w.set.config), Limits: w.set.limits, Vocabulary: s.o.Vocabulary,
+		Name: w.name, Wasm: wasm, Config: []byte(w.set.config), Model: s.o.Model, Limits: w.set.limits, Vocabulary: s.o.Vocabulary,
 		MaxInstances: s.o.MaxInstances, Log: s.printer(w.name),
 	})
 	if err != nil {
@@ -73,6 +74,10 @@ func (s *Set) load(ctx context.Context, w wanted, wasm []byte) (v *version, err 
 	v = &version{guest: g, set: w.set, loaded: time.Now(), breaker: breaker{limit: s.o.Breaker.Faults, pause: s.o.Breaker.Pause}}
 	v.refs.Store(1)
 	if v.kinds, err = w.set.kinds(g.Description().Kinds); err != nil {
+		return nil, fmt.Errorf("%w: %s: %w", ErrLoad, w.name, err)
+	}
+	v.steps = slices.DeleteFunc(slices.Clone(v.kinds), guest.Converses)
+	if err := w.set.fits(v.kinds); err != nil {
 		return nil, fmt.Errorf("%w: %s: %w", ErrLoad, w.name, err)
 	}
 	if v.refuses, err = canary(ctx, g, v.kinds); err != nil {

@@ -73,7 +73,7 @@ func (b *Bound) Begin(ctx context.Context, prompt []uint32, maxNew int, seeds []
 
 // begin gives a session for each seed, or none.
 func (p *part) begin(ctx context.Context, prompt []uint32, maxNew int, seeds []uint64) (out []*guest.Session, err error) {
-	start := guest.Start{Kinds: p.v.kinds, Params: p.params, Prompt: prompt, Cancel: ctx.Done()}
+	start := guest.Start{Kinds: p.v.steps, Params: p.params, Prompt: prompt, Cancel: ctx.Done()}
 	if maxNew > 0 {
 		start.MaxTokens = len(prompt) + maxNew
 	}

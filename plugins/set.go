@@ -3,11 +3,13 @@
 // It owns their life: where modules come from (settings, a folder, uploads), the checks and the canary that each must
 // pass before a request meets it, which version a request gets, how a failing plugin is kept from doing more harm, and
 // what is counted. What a guest may do is the business of package internal/sandbox, how it is loaded that of
-// internal/guest, and what a kind does at a step that of the kind's package, such as logits.
+// internal/guest, and what a kind does that of the kind's package: logits, template and tools.
 //
 // The life of a plugin: a [Spec], a file or an upload is read, held to its pin, loaded, and asked for two steps of a
-// made-up sequence; then it becomes the current version of its name. [Set.Bind] pins the current versions for a request,
-// [Bound.Begin] gives each sequence an instance of its own, [Bound.Release] ends it. A newer version takes the place of
+// made-up sequence or for what its kind does with a made-up conversation; then it becomes the current version of its name.
+// [Set.Bind] pins the current versions for a request, [Bound.Begin] gives each sequence an instance of its own,
+// [Bound.Release] ends it. [Set.BindChat] does so for the kinds that work on conversations, before and after the token loop:
+// [BoundChat.Render] has an instance for its call alone, a [Parser] for one sequence. A newer version takes the place of
 // the current one while requests finish on theirs, and is freed with the last of them.
 //
 // [Set.Watch], where it is called, is one goroutine that ends with its context; each version's pool has one that
@@ -40,6 +42,7 @@ type Options struct {
 	Folder       string     // files *.wasm in it are plugins named by their stem, with default settings; "" means none
 	Builtin      fs.FS      // NAME.wasm is what the source "builtin:NAME" means; nil when nothing is built in
 	Vocabulary   Vocabulary // of the model; it must not be empty
+	Model        []byte     // JSON object that guests of kinds template and tools find as "model" in their configuration; nil means {}
 	CacheDir     string     // for compiled modules; "" keeps none
 	MaxInstances int        // sequences of one plugin at a time; 0 means the sandbox's default
 	Breaker      Breaker
@@ -80,6 +83,9 @@ func Open(ctx context.Context, o Options) (*Set, error) {
 	}
 	if o.Breaker.Faults < 0 || o.Breaker.Pause < 0 || o.MaxInstances < 0 {
 		return nil, fmt.Errorf("%w: breaker of %d faults and %v, %d instances: none may be negative", ErrSpec, o.Breaker.Faults, o.Breaker.Pause, o.MaxInstances)
+	}
+	if len(o.Model) > 0 && !isObject(o.Model) {
+		return nil, fmt.Errorf("%w: the description of the model is not a JSON object", ErrSpec)
 	}
 	engine, err := sandbox.New(sandbox.Config{CacheDir: o.CacheDir})
 	if err != nil {

@@ -10,6 +10,7 @@ import (
 	"strings"
 	"time"
 
+	"tgi/plugins/internal/guest"
 	"tgi/sdk/abi"
 )
 
@@ -153,7 +154,11 @@ func (s *Set) checkSpec(w wanted) (errs []error) {
 // check looks at what an upload has too.
 func (s settings) check() (errs []error) {
 	if s.kind != "" && abi.Exports(s.kind) == nil {
-		errs = append(errs, fmt.Errorf("kind %q is neither %q nor %q", s.kind, abi.KindLogits, abi.KindSampler))
+		errs = append(errs, fmt.Errorf("kind %q is none of %q", s.kind, []string{abi.KindLogits, abi.KindSampler, abi.KindTemplate, abi.KindTools}))
+	} else if s.kind != "" {
+		if err := s.fits([]string{s.kind}); err != nil {
+			errs = append(errs, err)
+		}
 	}
 	if s.onError != OnErrorFail && s.onError != OnErrorSkip {
 		errs = append(errs, fmt.Errorf("on_error %q is neither %q nor %q", s.onError, OnErrorFail, OnErrorSkip))
@@ -165,6 +170,19 @@ func (s settings) check() (errs []error) {
 		errs = append(errs, errors.New("config is not a JSON object"))
 	}
 	return errs
+}
+
+// fits says which setting makes no sense for a plugin that only works on conversations.
+func (s settings) fits(kinds []string) error {
+	switch {
+	case slices.ContainsFunc(kinds, func(k string) bool { return !guest.Converses(k) }):
+		return nil
+	case s.onError == OnErrorSkip:
+		return fmt.Errorf("on_error is %q, but no chat request can go on without what a plugin of kind %q does", OnErrorSkip, kinds)
+	case s.apply == ApplyAlways:
+		return fmt.Errorf("apply is %q, but a plugin of kind %q is chosen for a model or named by a chat request", ApplyAlways, kinds)
+	}
+	return nil
 }
 
 func isObject(text []byte) bool {

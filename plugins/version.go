@@ -17,8 +17,9 @@ import (
 type version struct {
 	guest   *guest.Guest
 	set     settings
-	kinds   []string
-	refuses string // the guest's words where it does not accept {} for parameters
+	kinds   []string // used of the module
+	steps   []string // of them, those of the token loop
+	refuses string   // the guest's words where it does not accept {} for parameters
 	loaded  time.Time
 	base    guest.Stats // what loading and the canary used
 	breaker breaker

@@ -14,7 +14,7 @@ import (
 // Description is what a guest says of itself, checked against sdk/abi.
 type Description struct {
 	Name, Version, Doc string
-	Kinds              []string // abi.KindLogits, abi.KindSampler
+	Kinds              []string // abi.KindLogits ...
 	Modes              []string // declared outputs, see abi.ModeNames
 	View               int      // N of "topk:N", at most the vocabulary; 0: needs no view
 	Row                bool     // needs the row
@@ -24,6 +24,9 @@ type Description struct {
 
 // Serves reports whether the guest serves a kind.
 func (d Description) Serves(kind string) bool { return slices.Contains(d.Kinds, kind) }
+
+// converses reports whether the guest serves a kind that works on conversations.
+func (d Description) converses() bool { return slices.ContainsFunc(d.Kinds, Converses) }
 
 // Declares reports whether the guest declared an output.
 func (d Description) Declares(name string) bool { return slices.Contains(d.Modes, name) }

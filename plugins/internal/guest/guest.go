@@ -30,52 +30,12 @@ type Vocabulary interface {
 	Encode(text string) []uint32
 }
 
-// Limits bounds one plugin. A zero field means the default. A unit of fuel is about 0.2 ns.
-type Limits struct {
-	Memory         int64 // bytes an instance may have, in units of 64 KiB; default 64 MiB
-	FuelPerStep    int64 // for process and for sample, on average: default 2,000,000 (0.4 ms); see [Burst]
-	FuelPerRequest int64 // for validate, and for each begin: default 50,000,000 (10 ms)
-	FuelLoad       int64 // for all from instantiation to init: default 10,000,000,000 (2 s): a walk over a large vocabulary
-}
-
-// Burst is how many steps' fuel a sequence can save for one call: a guest with a garbage collector needs it now and then.
-// A sequence begins with one step's, beside that of its first step: more would let every new request of a hostile guest hold
-// up the others for as long.
-const Burst = 8
-
-// pageBytes is the unit of a guest's memory.
-const pageBytes = 65536
-
-// withDefaults gives l with its zero fields set.
-func (l Limits) withDefaults() (Limits, error) {
-	for _, d := range []struct {
-		name           string
-		field          *int64
-		value, low, up int64
-	}{
-		{"memory", &l.Memory, 64 << 20, pageBytes, 1 << 32},
-		{"fuel per step", &l.FuelPerStep, 2_000_000, 1, maxFuel},
-		{"fuel per request", &l.FuelPerRequest, 50_000_000, 1, maxFuel},
-		{"fuel at load", &l.FuelLoad, 10_000_000_000, 1, maxFuel},
-	} {
-		if *d.field == 0 {
-			*d.field = d.value
-		}
-		if *d.field < d.low || *d.field > d.up {
-			return l, fmt.Errorf("%s: %d is not from %d to %d", d.name, *d.field, d.low, d.up)
-		}
-	}
-	return l, nil
-}
-
-// maxFuel keeps sums of budgets far from overflowing; it is two days.
-const maxFuel = 1 << 50
-
 // Config is one plugin as its operator wants it.
 type Config struct {
 	Name         string // in errors, metrics and log lines
 	Wasm         []byte // the module; not kept
 	Config       []byte // JSON object for tgi_init; nil means {}
+	Model        []byte // JSON object that guests of the kinds on conversations find as member "model" of Config; nil means {}
 	Limits       Limits
 	Vocabulary   Vocabulary
 	MaxInstances int // sequences at a time; 0 means sandbox.DefaultMax
@@ -116,7 +76,7 @@ func Load(ctx context.Context, e *sandbox.Engine, c Config) (*Guest, error) {
 	if binary.NativeEndian.Uint16([]byte{1, 0}) != 1 {
 		return nil, fmt.Errorf("%s: plugins need a little-endian machine: %w", c.Name, errors.ErrUnsupported)
 	}
-	limits, err := c.Limits.withDefaults()
+	limits, err := c.Limits.WithDefaults(Kinds(c.Wasm))
 	if err != nil {
 		return nil, fmt.Errorf("%s: %w", c.Name, err)
 	}

@@ -15,15 +15,20 @@ type Rooms struct {
 	View       uint32 // Description.View entries
 	Row        uint32 // a logit for each id
 	Candidates uint32 // Description.Candidates entries
+	Piece      uint32 // PieceRoom bytes
 
+	request                uint32 // requestRoom bytes
 	config, params, tokens uint32
 }
 
 // What is allocated before the snapshot for parameters and tokens, so that most requests allocate nothing. Where a request
 // needs more it gets room of its own. The price is address space: pages that nobody writes to are shared.
 const (
-	paramsRoom = 4096 // bytes
-	tokensRoom = 4096 // tokens
+	paramsRoom  = 4096    // bytes
+	tokensRoom  = 4096    // tokens
+	requestRoom = 1 << 18 // bytes of a conversation in JSON
+	// PieceRoom is the size of Rooms.Piece, in bytes.
+	PieceRoom = 4096
 )
 
 // start makes the pool, which runs what comes before the snapshot.
@@ -37,7 +42,7 @@ func (g *Guest) start(c Config) error {
 	// A pool of a guest that keeps state where a snapshot can't reach runs init for each instance, in several goroutines
 	// at a time; the first run is over before any other.
 	init := func(in *sandbox.Instance) error {
-		l := loader{g: g, in: in, left: g.limits.FuelLoad}
+		l := loader{g: g, in: in, left: g.limits.FuelLoad, model: c.Model}
 		err := l.run(config)
 		switch {
 		case !loaded:
@@ -62,6 +67,7 @@ type loader struct {
 	g     *Guest
 	in    *sandbox.Instance
 	left  int64 // fuel
+	model []byte
 	d     Description
 	rooms Rooms
 	taken []span
@@ -89,6 +95,9 @@ func (l *loader) run(config []byte) error {
 	if err != nil {
 		return fmt.Errorf("%s: tgi_describe: %w", l.g.name, err)
 	}
+	if l.d.converses() {
+		config = withModel(config, l.model)
+	}
 	if err := l.allocate(len(config)); err != nil {
 		return err
 	}
@@ -115,9 +124,18 @@ func (l *loader) allocate(config int) error {
 			return err
 		}
 	}
-	row := 0
+	row, tokens, request, piece := 0, 0, 0, 0
 	if l.d.Row {
 		row = l.g.vocab.Size()
+	}
+	if l.d.Serves(abi.KindLogits) || l.d.Serves(abi.KindSampler) {
+		tokens = tokensRoom * 4
+	}
+	if l.d.converses() {
+		request = requestRoom
+	}
+	if l.d.Serves(abi.KindTools) {
+		piece = PieceRoom
 	}
 	for _, room := range []struct {
 		at   *uint32
@@ -128,7 +146,9 @@ func (l *loader) allocate(config int) error {
 		{&l.rooms.Candidates, l.d.Candidates * abi.CandidateSize},
 		{&l.rooms.config, config},
 		{&l.rooms.params, paramsRoom},
-		{&l.rooms.tokens, tokensRoom * 4},
+		{&l.rooms.tokens, tokens},
+		{&l.rooms.request, request},
+		{&l.rooms.Piece, piece},
 	} {
 		if room.size == 0 {
 			continue

@@ -11,7 +11,7 @@ import (
 
 // Start is what a sequence begins with.
 type Start struct {
-	Kinds  []string // served by the guest; empty: all that it serves
+	Kinds  []string // of the token loop, served by the guest; empty: all such that it serves
 	Params []byte   // JSON object of the request; nil means {}
 	Prompt []uint32 // tokens; not kept
 	Seed   uint64   // of the guest's random numbers
@@ -53,12 +53,15 @@ func (g *Guest) Validate(cancel <-chan struct{}, params []byte) error {
 func (g *Guest) Begin(s Start) (*Session, error) {
 	kinds := s.Kinds
 	if len(kinds) == 0 {
-		kinds = g.d.Kinds
+		kinds = slices.DeleteFunc(slices.Clone(g.d.Kinds), Converses)
 	}
 	for _, k := range kinds {
-		if !g.d.Serves(k) {
-			return nil, fmt.Errorf("%s: kind %q is not one of its kinds %q", g.name, k, g.d.Kinds)
+		if !g.d.Serves(k) || Converses(k) {
+			return nil, fmt.Errorf("%s: kind %q is not one of its kinds %q that begin with a prompt", g.name, k, g.d.Kinds)
 		}
+	}
+	if len(kinds) == 0 {
+		return nil, fmt.Errorf("%s: none of its kinds %q begins with a prompt", g.name, g.d.Kinds)
 	}
 	in, err := g.pool.Take(sandbox.Lease{Cancel: s.Cancel, Seed: s.Seed})
 	if err != nil {
@@ -97,15 +100,19 @@ func (g *Guest) hand(in *sandbox.Instance, params []byte) (at, n uint64, err err
 	if len(params) == 0 {
 		params = noParams
 	}
-	room := g.rooms.params
-	if len(params) > paramsRoom {
+	return g.lay(in, params, g.rooms.params, paramsRoom)
+}
+
+// lay writes a text to a room of size bytes, or to one of its own where it is longer.
+func (g *Guest) lay(in *sandbox.Instance, text []byte, room uint32, size int) (at, n uint64, err error) {
+	if len(text) > size {
 		budget := g.limits.FuelPerRequest
-		if room, err = g.alloc(in, uint64(len(params)), &budget); err != nil {
+		if room, err = g.alloc(in, uint64(len(text)), &budget); err != nil {
 			return 0, 0, err
 		}
 	}
-	copy(in.Memory()[room:], params)
-	return uint64(room), uint64(len(params)), nil
+	copy(in.Memory()[room:], text)
+	return uint64(room), uint64(len(text)), nil
 }
 
 // ask calls an export that answers with an error text.
@@ -228,7 +235,7 @@ type Entry struct {
 	f     *sandbox.Func
 	name  string
 	saved int64
-	stack [2]uint64
+	stack [3]uint64
 }
 
 // Entry finds an export of a kind that the session was begun with.
@@ -242,12 +249,12 @@ func (e *Entry) Next() {
 	e.saved = min(e.saved+per, Burst*per)
 }
 
-// Call runs the export with up to two arguments. The error is a *sandbox.Fault, or matches sandbox.ErrClosed.
-func (e *Entry) Call(a, b uint64) (result uint64, err error) {
+// Call runs the export with up to three arguments. The error is a *sandbox.Fault, or matches sandbox.ErrClosed.
+func (e *Entry) Call(args ...uint64) (result uint64, err error) {
 	if e.s.in == nil {
 		return 0, e.s.closed(e.name)
 	}
-	e.stack = [2]uint64{a, b}
+	copy(e.stack[:], args)
 	used, err := e.s.g.call(e.s.in, e.f, e.stack[:], e.saved)
 	e.saved -= used
 	return e.stack[0], err
@@ -281,8 +288,9 @@ func (e *Entry) Tokens(prompt, output []uint32) (at uint32, err error) {
 	return s.room, nil
 }
 
-// The exports that are called at every step.
+// The exports that are called at every step, and with every piece of text.
 const (
 	Process = "tgi_logits_process"
 	Sample  = "tgi_sampler_sample"
+	Feed    = "tgi_tools_feed"
 )

@@ -11,7 +11,7 @@ import (
 )
 
 // kinds are those of this version.
-var kinds = []string{abi.KindLogits, abi.KindSampler}
+var kinds = []string{abi.KindLogits, abi.KindSampler, abi.KindTemplate, abi.KindTools}
 
 // checkExports finds all that is wrong with a module's exports as far as can be told without running it: a kind of which
 // one export is there must be there as a whole, and nothing else may begin with tgi_.

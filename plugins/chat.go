@@ -1,0 +1,213 @@
+package plugins
+
+import (
+	"context"
+	"errors"
+	"fmt"
+	"slices"
+	"sync"
+	"sync/atomic"
+	"time"
+
+	"tgi/plugins/internal/guest"
+	"tgi/plugins/internal/sandbox"
+	"tgi/plugins/template"
+	"tgi/sdk/abi"
+)
+
+// ChatPlugins are the plugins that conversations get where a request names no others. "" means none.
+type ChatPlugins struct{ Template, Tools string }
+
+// Rendered is the text of a conversation, with the parts of it that are data.
+type Rendered = template.Rendered
+
+// BoundChat is the plugins of one chat request that work on the conversation, at the versions that were current when it was
+// bound. Its methods may be called from any goroutine at the same time. Close it; its parsers outlive that.
+type BoundChat struct {
+	set             *Set
+	template, tools *part // one for both where one plugin does both; nil for none
+	open            atomic.Int64
+	once            sync.Once
+}
+
+// BindChat picks the plugins of a conversation. Those of d serve unless a call names another of the same kind, whose
+// parameters it gets with the conversation. rest are the calls for [Set.Bind]: those whose plugin serves a kind of the token
+// loop, be it beside these; such a plugin may have been replaced by a newer version when Bind looks. Each is asked whether
+// it accepts its parameters. Errors are those of Bind.
+func (s *Set) BindChat(ctx context.Context, calls []Call, d ChatPlugins) (b *BoundChat, rest []Call, err error) {
+	b = &BoundChat{set: s}
+	b.open.Store(1)
+	if rest, err = s.pickChat(b, calls, d); err != nil {
+		return nil, nil, err
+	}
+	for _, p := range b.parts() {
+		shared := slices.ContainsFunc(rest, func(c Call) bool { return c.Name == p.name })
+		if err := p.admitChat(ctx, s, shared); err != nil {
+			b.Close()
+			return nil, nil, err
+		}
+	}
+	return b, rest, nil
+}
+
+// pickChat makes the parts, each with a reference to its version, or none.
+func (s *Set) pickChat(b *BoundChat, calls []Call, d ChatPlugins) (rest []Call, err error) {
+	s.mu.RLock()
+	defer s.mu.RUnlock()
+	if s.closed {
+		return nil, ErrClosed
+	}
+	for i, c := range calls {
+		if slices.ContainsFunc(calls[:i], func(before Call) bool { return before.Name == c.Name }) {
+			return nil, &BindError{c.Name, "is named twice", ErrParams}
+		}
+		v, err := s.serving(c.Name)
+		if err != nil {
+			return nil, err
+		}
+		if len(v.steps) > 0 {
+			rest = append(rest, c)
+		}
+		p := &part{v: v, name: c.Name, params: c.Params, named: true}
+		if err := b.take(p); err != nil {
+			return nil, err
+		}
+	}
+	for _, want := range []struct {
+		name, kind string
+		slot       **part
+	}{{d.Template, abi.KindTemplate, &b.template}, {d.Tools, abi.KindTools, &b.tools}} {
+		if want.name == "" || *want.slot != nil {
+			continue
+		}
+		v, err := s.serving(want.name)
+		if err != nil {
+			return nil, err
+		}
+		if !v.serves(want.kind) {
+			return nil, &BindError{want.name, fmt.Sprintf("serves %q, kind %q is wanted", v.kinds, want.kind), ErrParams}
+		}
+		*want.slot = &part{v: v, name: want.name}
+		if b.template != nil && b.template.name == want.name { // it does both
+			*want.slot = b.template
+		}
+	}
+	for _, p := range b.parts() {
+		p.v.hold()
+	}
+	return rest, nil
+}
+
+// serving gives the version that serves under a name. The lock is held.
+func (s *Set) serving(name string) (*version, error) {
+	switch e := s.names[name]; {
+	case e == nil:
+		return nil, &BindError{name, "there is no plugin of this name", ErrUnknown}
+	case e.current == nil:
+		return nil, &BindError{name, "could not be loaded", ErrOff}
+	default:
+		return e.current, nil
+	}
+}
+
+// take gives a plugin that a request names the places of its kinds.
+func (b *BoundChat) take(p *part) error {
+	for _, want := range []struct {
+		kind string
+		slot **part
+	}{{abi.KindTemplate, &b.template}, {abi.KindTools, &b.tools}} {
+		if !p.v.serves(want.kind) {
+			continue
+		}
+		if other := *want.slot; other != nil {
+			return &BindError{p.name, fmt.Sprintf("and %s are both of kind %q, one request has one", other.name, want.kind), ErrParams}
+		}
+		*want.slot = p
+	}
+	return nil
+}
+
+// parts gives the plugins, each once.
+func (b *BoundChat) parts() (out []*part) {
+	for _, p := range []*part{b.template, b.tools} {
+		if p != nil && !slices.Contains(out, p) {
+			out = append(out, p)
+		}
+	}
+	return out
+}
+
+// admitChat asks the breaker and the guest. A plugin that is shared with the token loop is tried there when it was off.
+func (p *part) admitChat(ctx context.Context, s *Set, shared bool) error {
+	trial, refused := p.v.breaker.admit(time.Now())
+	if refused != "" {
+		return &BindError{p.name, refused, ErrOff}
+	}
+	if shared {
+		p.v.breaker.abandon(trial)
+	} else {
+		p.trial = trial
+	}
+	return p.validate(func() error {
+		return p.chatError(ctx, s, p.v.guest.Validate(ctx.Done(), p.params))
+	})
+}
+
+// chatError makes a request's error of one of the guest's, and counts a fault.
+func (p *part) chatError(ctx context.Context, s *Set, err error) error {
+	var no *guest.Refusal
+	var fault *sandbox.Fault
+	switch {
+	case err == nil:
+		return nil
+	case errors.As(err, &no):
+		return &BindError{p.name, no.Text, ErrParams}
+	case errors.Is(err, sandbox.ErrBusy):
+		return &BindError{p.name, "all its instances are in use", ErrBusy}
+	case errors.Is(err, sandbox.ErrCancelled):
+		return cause(ctx, err)
+	case errors.As(err, &fault):
+		p.failed(s, err)
+	}
+	return &BindError{p.name, p.says(err), ErrFault}
+}
+
+// Render renders a conversation. request is the JSON object of abi.Template without "params"; it is not kept. That the
+// template can't render it is a [*RenderRefusal]; other errors are ErrNoTemplate and those of Bind. When ctx ends, so does
+// the guest.
+func (b *BoundChat) Render(ctx context.Context, request []byte) (Rendered, error) {
+	p := b.template
+	if p == nil {
+		return Rendered{}, ErrNoTemplate
+	}
+	s, err := p.v.guest.Open(p.seed(0), ctx.Done())
+	if err != nil {
+		return Rendered{}, p.chatError(ctx, b.set, err)
+	}
+	defer s.Close()
+	r, err := template.Render(s, request, p.params)
+	var no *guest.Refusal
+	if refused := errors.As(err, &no); refused {
+		p.worked(b.set)
+		return Rendered{}, &RenderRefusal{p.name, no.Text}
+	}
+	if err != nil {
+		return Rendered{}, p.chatError(ctx, b.set, err)
+	}
+	p.worked(b.set)
+	return r, nil
+}
+
+// Close lets the plugins go, when the last parser is closed too. Closing twice is fine.
+func (b *BoundChat) Close() { b.once.Do(b.drop) }
+
+// drop counts down what is open, and lets the versions go with the last.
+func (b *BoundChat) drop() {
+	if b.open.Add(-1) > 0 {
+		return
+	}
+	for _, p := range b.parts() {
+		p.v.breaker.abandon(p.trial)
+		p.v.drop()
+	}
+}

@@ -1,0 +1,93 @@
+package guest
+
+import (
+	"bytes"
+	"encoding/json"
+	"fmt"
+
+	"tgi/plugins/internal/sandbox"
+)
+
+// Open takes an instance for one of the kinds that work on conversations. Nothing of the guest has been called. Closing
+// cancel ends a running call, and every later one, with sandbox.ErrCancelled. Errors are sandbox.ErrBusy and
+// sandbox.ErrClosed.
+func (g *Guest) Open(seed uint64, cancel <-chan struct{}) (*Session, error) {
+	in, err := g.pool.Take(sandbox.Lease{Cancel: cancel, Seed: seed})
+	if err != nil {
+		return nil, err
+	}
+	return &Session{g: g, in: in}, nil
+}
+
+// Request writes a conversation's request to the guest's memory, once in a session. The results are the arguments of an
+// export.
+func (s *Session) Request(request []byte) (at, n uint64, err error) {
+	if s.in == nil {
+		return 0, 0, s.closed("request")
+	}
+	return s.g.lay(s.in, request, s.g.rooms.request, requestRoom)
+}
+
+// Begin calls an export that begins a kind with a request; a "no" is a *Refusal.
+func (s *Session) Begin(export string, request []byte) error {
+	at, n, err := s.Request(request)
+	if err != nil {
+		return err
+	}
+	return s.g.ask(s.in, export, at, n)
+}
+
+// Call runs an export that is called once in a session, under the fuel of a request.
+func (s *Session) Call(export string, args ...uint64) (uint64, error) {
+	if s.in == nil {
+		return 0, s.closed(export)
+	}
+	stack := make([]uint64, max(1, len(args)))
+	copy(stack, args)
+	_, err := s.g.call(s.in, s.in.Func(export), stack, s.g.limits.FuelPerRequest)
+	return stack[0], err
+}
+
+// Room has the guest make room of n bytes, paid from the fuel of a request.
+func (s *Session) Room(n int) (uint32, error) {
+	if s.in == nil {
+		return 0, s.closed("tgi_alloc")
+	}
+	budget := s.g.limits.FuelPerRequest
+	return s.g.alloc(s.in, uint64(n), &budget)
+}
+
+// Refuse counts a "no" that came otherwise than by an error text, and makes it one.
+func (s *Session) Refuse(text []byte) *Refusal {
+	s.g.counts.refusals.Add(1)
+	return &Refusal{Text: ErrorText(text)}
+}
+
+// withModel adds the model to a configuration, unless that has one of its own: an operator may replace it. What is no
+// object is the guest's to refuse.
+func withModel(config, model []byte) []byte {
+	var members map[string]json.RawMessage
+	if err := json.Unmarshal(config, &members); err != nil || members["model"] != nil {
+		return config
+	}
+	return WithMember(config, "model", model)
+}
+
+// WithMember adds a member to a JSON object, behind those that it has. A nil value means {}.
+func WithMember(object []byte, name string, value []byte) []byte {
+	if len(value) == 0 {
+		value = noParams
+	}
+	object = bytes.TrimRight(object, " \t\r\n")
+	end := bytes.LastIndexByte(object, '}')
+	if end < 0 {
+		return object
+	}
+	comma := ","
+	if head := bytes.TrimRight(object[:end], " \t\r\n"); bytes.HasSuffix(head, []byte("{")) {
+		comma = ""
+	}
+	out := make([]byte, 0, len(object)+len(name)+len(value)+4)
+	out = append(out, object[:end]...)
+	return fmt.Appendf(out, "%s%q:%s}", comma, name, value)
+}

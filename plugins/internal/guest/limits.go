@@ -1,0 +1,147 @@
+package guest
+
+import (
+	"encoding/binary"
+	"fmt"
+	"slices"
+	"strings"
+
+	"tgi/sdk/abi"
+)
+
+// Limits bounds one plugin. A zero field means the default, which depends on the kinds that the module serves: the greatest
+// of theirs. A unit of fuel is about 0.2 ns.
+type Limits struct {
+	// Memory: bytes an instance may have, in units of 64 KiB; default 64 MiB, for kinds template and tools 256 MiB.
+	Memory int64
+	// FuelPerStep: for process, for sample and for feed, on average; default 2,000,000 (0.4 ms); see [Burst].
+	FuelPerStep int64
+	// FuelPerRequest: for validate, for each begin, for render and for finish; default 50,000,000 (10 ms), for kind tools
+	// 500,000,000 (0.1 s), for kind template 5,000,000,000 (1 s). Room for what is handed over is paid from it too.
+	FuelPerRequest int64
+	// FuelLoad: for all from instantiation to init; default 10,000,000,000 (2 s): a walk over a large vocabulary.
+	FuelLoad int64
+}
+
+// Burst is how many steps' fuel a sequence can save for one call: a guest with a garbage collector needs it now and then.
+// A sequence begins with one step's, beside that of its first step: more would let every new request of a hostile guest hold
+// up the others for as long.
+const Burst = 8
+
+// pageBytes is the unit of a guest's memory.
+const pageBytes = 65536
+
+// requestFuel is the default of FuelPerRequest by kind.
+var requestFuel = map[string]int64{
+	abi.KindLogits: 50_000_000, abi.KindSampler: 50_000_000, abi.KindTemplate: 5_000_000_000, abi.KindTools: 500_000_000,
+}
+
+// WithDefaults gives l with its zero fields set, for a module that serves kinds. The error names a field that is out of
+// bounds.
+func (l Limits) WithDefaults(kinds []string) (Limits, error) {
+	memory, request := int64(64<<20), requestFuel[abi.KindLogits]
+	for _, k := range kinds {
+		request = max(request, requestFuel[k])
+		if Converses(k) {
+			memory = 256 << 20
+		}
+	}
+	for _, d := range []struct {
+		name           string
+		field          *int64
+		value, low, up int64
+	}{
+		{"memory", &l.Memory, memory, pageBytes, 1 << 32},
+		{"fuel per step", &l.FuelPerStep, 2_000_000, 1, maxFuel},
+		{"fuel per request", &l.FuelPerRequest, request, 1, maxFuel},
+		{"fuel at load", &l.FuelLoad, 10_000_000_000, 1, maxFuel},
+	} {
+		if *d.field == 0 {
+			*d.field = d.value
+		}
+		if *d.field < d.low || *d.field > d.up {
+			return l, fmt.Errorf("%s: %d is not from %d to %d", d.name, *d.field, d.low, d.up)
+		}
+	}
+	return l, nil
+}
+
+// maxFuel keeps sums of budgets far from overflowing; it is two days.
+const maxFuel = 1 << 50
+
+// Converses reports whether a kind works on conversations, before and after the token loop, and not in it.
+func Converses(kind string) bool { return kind == abi.KindTemplate || kind == abi.KindTools }
+
+// Kinds tells from a module's bytes of which kinds there are exports. Of what is no module it finds none; whether the
+// exports are right is Load's to say.
+func Kinds(wasm []byte) (out []string) {
+	names := exportNames(wasm)
+	for _, k := range kinds {
+		if slices.ContainsFunc(names, func(n string) bool { return strings.HasPrefix(n, abi.ReservedPrefix+k+"_") }) {
+			out = append(out, k)
+		}
+	}
+	return out
+}
+
+// exportSection is the number of the section of exports in WebAssembly's binary format.
+const exportSection = 7
+
+// exportNames reads the names in the section of exports, as far as they can be read: the limits of a module must be known
+// before it is decoded as a whole.
+func exportNames(wasm []byte) (names []string) {
+	r := reader(wasm[min(8, len(wasm)):])
+	for len(r) > 0 {
+		id, size := r[0], uint64(0)
+		r = r[1:]
+		body, ok := reader(nil), r.number(&size)
+		if ok {
+			body, ok = r.take(size)
+		}
+		if !ok {
+			return nil
+		}
+		if id == exportSection {
+			return body.exports()
+		}
+	}
+	return nil
+}
+
+// reader is what is left of a module.
+type reader []byte
+
+// number reads one in LEB128.
+func (r *reader) number(to *uint64) bool {
+	v, n := binary.Uvarint(*r)
+	if n <= 0 {
+		return false
+	}
+	*to, *r = v, (*r)[n:]
+	return true
+}
+
+func (r *reader) take(n uint64) (reader, bool) {
+	if n > uint64(len(*r)) {
+		return nil, false
+	}
+	b := (*r)[:n]
+	*r = (*r)[n:]
+	return b, true
+}
+
+func (r reader) exports() (names []string) {
+	var count uint64
+	for r.number(&count); count > 0; count-- {
+		var size, index uint64
+		if !r.number(&size) {
+			break
+		}
+		name, ok := r.take(size)
+		if _, kind := r.take(1); !ok || !kind || !r.number(&index) {
+			break
+		}
+		names = append(names, string(name))
+	}
+	return names
+}

@@ -1,0 +1,83 @@
+package plugins
+
+import (
+	"context"
+
+	"tgi/plugins/internal/guest"
+	"tgi/plugins/tools"
+)
+
+// Event is one step of what a model's text comes to: content, reasoning, or of a tool call.
+type Event = tools.Event
+
+// Parser is a plugin of kind "tools" in one sequence. It is used by one goroutine at a time. An error is a [*BindError] that
+// names export, rule and what the guest printed last, or the context's cause; it comes again at every further call. Close it.
+type Parser struct {
+	bound   *BoundChat
+	ctx     context.Context
+	part    *part
+	session *guest.Session // nil after Close
+	inner   *tools.Parser
+	err     error
+}
+
+// Parser begins a sequence's parser. request is the JSON object of abi.Tools without "params"; it is not kept. When ctx ends,
+// so does a call that runs, then or later. nil without an error means that there is no plugin for it, and the text is the
+// content. Errors are those of Bind. b is not closed yet.
+func (b *BoundChat) Parser(ctx context.Context, request []byte, seed uint64) (*Parser, error) {
+	p := b.tools
+	if p == nil {
+		return nil, nil
+	}
+	s, err := p.v.guest.Open(p.seed(seed), ctx.Done())
+	if err != nil {
+		return nil, p.chatError(ctx, b.set, err)
+	}
+	inner, err := tools.Begin(s, request, p.params)
+	if err != nil {
+		s.Close()
+		return nil, p.chatError(ctx, b.set, err)
+	}
+	b.open.Add(1)
+	return &Parser{bound: b, ctx: ctx, part: p, session: s, inner: inner}, nil
+}
+
+// Feed hands over the next piece of the model's text, UTF-8, cut where the tokens are; special says that it is the text of
+// one special token. The events and their texts are copies.
+func (p *Parser) Feed(piece string, special bool) ([]Event, error) {
+	if p.err != nil {
+		return nil, p.err
+	}
+	events, err := p.inner.Feed(piece, special)
+	return events, p.judge(err)
+}
+
+// Finish ends the text and gives the last events; cut says that the length limit ended it. It is the last call before Close.
+func (p *Parser) Finish(cut bool) ([]Event, error) {
+	if p.err != nil {
+		return nil, p.err
+	}
+	events, err := p.inner.Finish(cut)
+	return events, p.judge(err)
+}
+
+// judge makes a request's error of the guest's; the first one stays.
+func (p *Parser) judge(err error) error {
+	if err != nil {
+		p.err = p.part.chatError(p.ctx, p.bound.set, err)
+	}
+	return p.err
+}
+
+// Close gives the instance back. Closing twice is fine.
+func (p *Parser) Close() {
+	if p.session == nil {
+		return
+	}
+	p.session.Close()
+	p.session = nil
+	if p.err == nil {
+		p.part.worked(p.bound.set)
+	}
+	p.bound.drop()
+}

@@ -1,0 +1,122 @@
+// Package template is the host's side of the plugin kind "template": a conversation becomes the text that the model reads.
+//
+// It owns the request in the guest's memory, the result struct, and the rules that the result is held to. What is in a
+// request is the business of sdk/abi and of whoever has a conversation.
+package template
+
+import (
+	"encoding/binary"
+	"fmt"
+	"unicode/utf8"
+
+	"tgi/plugins/internal/guest"
+	"tgi/sdk/abi"
+)
+
+// Span is a part of a text: from Start up to End, in bytes.
+type Span struct{ Start, End int }
+
+// Rendered is what the model reads. Data are the parts of Text that came from the request: rising, not overlapping, on the
+// borders of characters, none empty. No special token is recognised in them.
+type Rendered struct {
+	Text string
+	Data []Span
+}
+
+// render is the export of the kind.
+const render = "tgi_template_render"
+
+// Render has the guest render a conversation, once in a session that guest.Open gave. request is the JSON object of
+// abi.Template without "params", which are added to it; nil params mean {}. Neither is kept. That the guest can't render it
+// is a *guest.Refusal with its words; other errors are a *sandbox.Fault or the pool's.
+func Render(s *guest.Session, request, params []byte) (Rendered, error) {
+	at, n, err := s.Request(guest.WithMember(request, "params", params))
+	if err != nil {
+		return Rendered{}, err
+	}
+	result, err := s.Call(render, at, n)
+	if err != nil {
+		return Rendered{}, err
+	}
+	r, refused, err := read(s.Memory(), uint32(result))
+	switch {
+	case err != nil:
+		return Rendered{}, s.Break(render, err.Error())
+	case refused != nil:
+		return Rendered{}, s.Refuse(refused)
+	}
+	return r, nil
+}
+
+// read copies a result out of a guest's memory, or gives the text of a guest that failed, in its memory. The error says
+// which rule is broken by what.
+func read(memory []byte, at uint32) (r Rendered, refused []byte, err error) {
+	if at%4 != 0 || uint64(at)+abi.RenderedSize > uint64(len(memory)) {
+		return r, nil, fmt.Errorf("result of %d bytes at 0x%x: it is to be aligned to 4, the memory has %d", abi.RenderedSize, at, len(memory))
+	}
+	field := func(i uint32) uint32 { return binary.LittleEndian.Uint32(memory[at+i:]) }
+	status, textAt, size := field(abi.RenderedStatus), field(abi.RenderedText), field(abi.RenderedTextBytes)
+	if status != abi.StatusOK && status != abi.StatusFailed {
+		return r, nil, fmt.Errorf("status %d is neither %d nor %d", status, abi.StatusOK, abi.StatusFailed)
+	}
+	if size == 0 {
+		textAt = 0
+	}
+	if uint64(textAt)+uint64(size) > uint64(len(memory)) {
+		return r, nil, fmt.Errorf("text of %d bytes at 0x%x, the memory has %d", size, textAt, len(memory))
+	}
+	text := memory[textAt:][:size]
+	if status == abi.StatusFailed {
+		if size == 0 {
+			return r, nil, fmt.Errorf("status %d without a text that says why", status)
+		}
+		return r, text, nil
+	}
+	if size > abi.MaxRendered {
+		return r, nil, fmt.Errorf("text of %d bytes, the limit is %d", size, abi.MaxRendered)
+	}
+	if !utf8.Valid(text) {
+		return r, nil, fmt.Errorf("text of %d bytes is not UTF-8", size)
+	}
+	r.Data, err = spans(memory, text, field(abi.RenderedSpans), field(abi.RenderedSpanCount))
+	if err != nil {
+		return Rendered{}, nil, err
+	}
+	r.Text = string(text)
+	return r, nil, nil
+}
+
+// spans copies the spans of a text; empty ones mean nothing and are left out.
+func spans(memory, text []byte, at, count uint32) (out []Span, err error) {
+	switch {
+	case count == 0:
+		return nil, nil
+	case count > abi.MaxSpans:
+		return nil, fmt.Errorf("%d spans, the limit is %d", count, abi.MaxSpans)
+	case at%4 != 0 || uint64(at)+uint64(count)*abi.SpanSize > uint64(len(memory)):
+		return nil, fmt.Errorf("%d spans at 0x%x: they are to be aligned to 4, the memory has %d bytes", count, at, len(memory))
+	}
+	out = make([]Span, 0, count)
+	last := uint32(0)
+	for i := range count {
+		b := memory[at+i*abi.SpanSize:]
+		from, to := binary.LittleEndian.Uint32(b), binary.LittleEndian.Uint32(b[4:])
+		switch {
+		case from > to || uint64(to) > uint64(len(text)):
+			return nil, fmt.Errorf("span %d from %d to %d, the text has %d bytes", i, from, to, len(text))
+		case from < last:
+			return nil, fmt.Errorf("span %d from %d: the one before ends at %d", i, from, last)
+		case !border(text, from) || !border(text, to):
+			return nil, fmt.Errorf("span %d from %d to %d cuts a character", i, from, to)
+		}
+		if last = to; from < to {
+			out = append(out, Span{int(from), int(to)})
+		}
+	}
+	return out, nil
+}
+
+// border reports whether a character begins or the text ends at an offset.
+func border(text []byte, at uint32) bool {
+	return int(at) == len(text) || utf8.RuneStart(text[at])
+}

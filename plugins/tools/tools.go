@@ -1,0 +1,152 @@
+// Package tools is the host's side of the plugin kind "tools": the text that the model writes becomes content, reasoning and
+// tool calls.
+//
+// It owns the pieces in the guest's memory, the events that come back, and the rules that they are held to, each alone and
+// in their order. What is in a request is the business of sdk/abi and of whoever has a conversation.
+package tools
+
+import (
+	"errors"
+	"fmt"
+
+	"tgi/plugins/internal/guest"
+	"tgi/sdk/abi"
+)
+
+// NoCall is the Index of an abi.EventFailed where no call had begun.
+const NoCall = -1
+
+// Event is one step of what the model's text comes to. Fields that its kind does not use are zero.
+type Event struct {
+	Kind   uint8  // abi.EventContent ...
+	Index  int    // of the call, from 0; NoCall
+	Text   string // part of content, reasoning or arguments; what was written of a call that failed
+	Name   string // of the tool
+	ID     string // of the call
+	Reason uint8  // abi.FailedIncomplete ...
+}
+
+// The exports of the kind that are called once.
+const (
+	begin  = "tgi_tools_begin"
+	finish = "tgi_tools_finish"
+)
+
+// errFinished is the caller's mistake.
+var errFinished = errors.New("BUG: a parser was used after it had finished")
+
+// Parser runs a guest of kind "tools" for one sequence. It is used by one goroutine at a time. An error of Feed or Finish
+// is a *sandbox.Fault, which names plugin, export and the broken rule, and comes again at every later call as one that matches
+// sandbox.ErrBroken. Closing the session ends the parser.
+type Parser struct {
+	s     *guest.Session
+	entry *guest.Entry
+	large uint32 // room of a special token that is longer than the usual room
+	size  int    // of it
+	order order
+	done  bool
+}
+
+// Begin begins a sequence in a session that guest.Open gave. request is the JSON object of abi.Tools without "params", which
+// are added to it; nil params mean {}. Neither is kept. That the guest can't serve the request is a *guest.Refusal with its
+// words; other errors are a *sandbox.Fault or the pool's.
+func Begin(s *guest.Session, request, params []byte) (*Parser, error) {
+	if err := s.Begin(begin, guest.WithMember(request, "params", params)); err != nil {
+		return nil, err
+	}
+	return &Parser{s: s, entry: s.Entry(guest.Feed), order: newOrder()}, nil
+}
+
+// Feed hands over the next piece of the model's text, UTF-8, and gives the events that it brings about. special says that
+// it is the text of one special token. A long piece of text is handed over in parts.
+func (p *Parser) Feed(piece string, special bool) ([]Event, error) {
+	if p.done {
+		return nil, errFinished
+	}
+	if special {
+		return p.feed(piece, abi.PieceSpecial, nil)
+	}
+	var events []Event
+	for len(piece) > guest.PieceRoom {
+		cut := guest.PieceRoom
+		for cut > guest.PieceRoom-4 && piece[cut]&0xc0 == 0x80 { // inside a character
+			cut--
+		}
+		var err error
+		if events, err = p.feed(piece[:cut], 0, events); err != nil {
+			return nil, err
+		}
+		piece = piece[cut:]
+	}
+	return p.feed(piece, 0, events)
+}
+
+// feed hands over one part and adds the events to those before.
+func (p *Parser) feed(piece string, flags uint64, events []Event) ([]Event, error) {
+	if piece == "" {
+		return events, nil
+	}
+	at := p.s.Rooms().Piece
+	if len(piece) > guest.PieceRoom {
+		if p.size < len(piece) {
+			room, err := p.s.Room(len(piece))
+			if err != nil {
+				return nil, err
+			}
+			p.large, p.size = room, len(piece)
+		}
+		at = p.large
+	}
+	if !p.s.Closed() {
+		copy(p.s.Memory()[at:], piece)
+	}
+	p.order.earn(len(piece))
+	p.entry.Next()
+	packed, err := p.entry.Call(uint64(at), uint64(len(piece)), flags)
+	if err != nil {
+		return nil, err
+	}
+	if packed == 0 {
+		return events, nil
+	}
+	before := p.order.left
+	events, err = p.order.read(p.s.Memory(), packed, piece, events)
+	if err == nil {
+		_, count := abi.Unpack(packed)
+		err = p.entry.Charge(int64(before-p.order.left)*textFuel + int64(count)*eventFuel)
+	}
+	if err != nil {
+		return nil, p.s.Break(guest.Feed, err.Error())
+	}
+	return events, nil
+}
+
+// What the host's work on events costs the guest: a byte of text is looked at and copied, an event is checked.
+const (
+	textFuel  = 2
+	eventFuel = 100
+)
+
+// Finish ends the text and gives the last events. cut says that the length limit did. It is called once, last.
+func (p *Parser) Finish(cut bool) ([]Event, error) {
+	if p.done {
+		return nil, errFinished
+	}
+	p.done = true
+	reason := uint64(abi.FinishEnd)
+	if cut {
+		reason = abi.FinishCut
+	}
+	packed, err := p.s.Call(finish, reason)
+	if err != nil {
+		return nil, err
+	}
+	events, err := p.order.read(p.s.Memory(), packed, "", nil)
+	if err == nil && p.order.open {
+		err = fmt.Errorf("call %d is neither ended nor failed", p.order.index())
+	}
+	if err != nil {
+		return nil, p.s.Break(finish, err.Error())
+	}
+	return events, nil
+}
