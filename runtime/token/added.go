@@ -16,6 +16,9 @@ type addedToken struct {
 	normalized bool
 	special    bool
 	withheld   bool // from data, see EncodeSpans
+	// lead is how many bytes of the pattern the normalizer put before the
+	// content: a mark of white space, which may be someone else's.
+	lead int
 }
 
 // finder finds added tokens in a text: at each place the longest, then on
@@ -90,7 +93,7 @@ func (f *finder) next(x text, data dataSpans, i int) (*addedToken, int, int) {
 				break
 			}
 			n := f.nodes[at].token
-			if n < 0 || data != nil && f.tokens[n].withheld && data.touch(x.reach(i, k+1)) {
+			if n < 0 || data != nil && f.tokens[n].withheld && data.touch(x.reach(i+f.tokens[n].lead, k+1)) {
 				continue
 			}
 			best, end = n, k+1

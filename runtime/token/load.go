@@ -248,6 +248,9 @@ func (t *Tokenizer) findAdded(tokens []*addedToken) error {
 			pattern = t.normalizer.normalize(text{s: tok.content}).s
 			if pattern != tok.content {
 				t.spelled[tok.id] = pattern
+				if strings.HasSuffix(pattern, tok.content) {
+					tok.lead = len(pattern) - len(tok.content)
+				}
 			}
 		}
 		if err := in.add(pattern, tok); err != nil {

@@ -4,9 +4,11 @@ import (
 	"bytes"
 	"encoding/json"
 	"maps"
+	"math/rand/v2"
 	"slices"
 	"strings"
 	"testing"
+	"unicode"
 )
 
 // withheldTokens returns the added tokens of tok that data may not hold.
@@ -129,4 +131,246 @@ func TestSpanGoldens(t *testing.T) {
 		}
 	}
 	t.Logf("%d tokenizers, %d texts", lines, cases)
+}
+
+// onlyWithheld is a test tokenizer without added tokens that data may hold,
+// which could begin in data and end in the template.
+func onlyWithheld(t testing.TB, name string) *Tokenizer {
+	t.Helper()
+	file := readFile(t, name+".json")
+	var spec struct {
+		Added []json.RawMessage `json:"added_tokens"`
+	}
+	if err := json.Unmarshal(file, &spec); err != nil {
+		t.Fatal(err)
+	}
+	spec.Added = slices.DeleteFunc(spec.Added, func(b json.RawMessage) bool {
+		var a addedFile
+		if err := json.Unmarshal(b, &a); err != nil {
+			t.Fatal(err)
+		}
+		return !withheld(*a.Content, *a.Special)
+	})
+	added, err := json.Marshal(spec.Added)
+	if err != nil {
+		t.Fatal(err)
+	}
+	tok, err := Load(withParts(t, file, map[string]json.RawMessage{"added_tokens": added, "post_processor": json.RawMessage("null")}))
+	if err != nil {
+		t.Fatal(err)
+	}
+	return tok
+}
+
+// mixed draws a text of tokens and pieces of them, with some of it data.
+func mixed(rng *rand.Rand, tokens []string) (string, []Span) {
+	var b strings.Builder
+	for range 1 + rng.IntN(12) {
+		s := tokens[rng.IntN(len(tokens))]
+		if rng.IntN(2) == 0 {
+			at := rng.IntN(len(s))
+			s = s[at : at+1+rng.IntN(len(s)-at)]
+		}
+		b.WriteString(s)
+		b.WriteString([]string{"", "", "", " ", "\n", "a", "the ", "<", ">", "|", "."}[rng.IntN(11)])
+	}
+	text := b.String()
+	var data []Span
+	for range rng.IntN(5) {
+		at := rng.IntN(len(text))
+		data = append(data, Span{at, at + rng.IntN(len(text)-at+1)})
+	}
+	return text, data
+}
+
+// dataBytes tells of each byte of a text of n bytes whether it is data.
+func dataBytes(n int, data []Span) []bool {
+	out := make([]bool, n)
+	for _, d := range data {
+		for i := max(d.Start, 0); i < min(d.End, n); i++ {
+			out[i] = true
+		}
+	}
+	return out
+}
+
+// What stands in data changes no token of the template: those that are found
+// are the same, at the same places, as if data were made of other characters
+// of the same kinds.
+func TestDataIsNeutral(t *testing.T) {
+	for _, name := range families {
+		tok := onlyWithheld(t, name)
+		texts, ids := withheldTokens(tok)
+		rng := rand.New(rand.NewPCG(8, 9))
+		controls, withoutData := 0, 0
+		for range 20_000 {
+			text, data := mixed(rng, texts)
+			isData := dataBytes(len(text), data)
+			neutral := []byte(text)
+			for i, b := range neutral {
+				switch {
+				case !isData[i] || strings.ContainsRune(" \n", rune(b)):
+				case classes.of(rune(b))&word != 0:
+					neutral[i] = 'q'
+				default:
+					neutral[i] = '~'
+				}
+			}
+			only := func(ps []Piece) (out []place) {
+				for _, p := range ps {
+					if ids[p.ID] {
+						out = append(out, place{p.ID, p.Start, p.End})
+					}
+				}
+				return out
+			}
+			got, want := only(tok.EncodeSpanOffsets(text, data)), only(tok.EncodeOffsets(string(neutral), false))
+			if !slices.Equal(got, want) {
+				t.Fatalf("%s: %q data %v\n got %v\nwant %v of %q", name, text, data, got, want, neutral)
+			}
+			for _, p := range got {
+				for i := p.start; i < p.end; i++ { // all of it is ASCII
+					if isData[i] && !strings.ContainsRune(" \n", rune(text[i])) {
+						t.Fatalf("%s: %q data %v: token %v covers data", name, text, data, p)
+					}
+				}
+			}
+			controls += len(got)
+			withoutData += len(only(tok.EncodeOffsets(text, false)))
+		}
+		if controls < 10_000 || withoutData < controls+10_000 {
+			t.Errorf("%s: %d tokens found, %d without data: the texts test too little", name, controls, withoutData)
+		}
+	}
+}
+
+// small tokenizers whose model can spell a withheld token by itself.
+func TestModelMakesNoWithheldToken(t *testing.T) {
+	const added = `"added_tokens":[{"id":5,"content":"<s>","single_word":false,"lstrip":false,"rstrip":false,"normalized":false,"special":true}],`
+	merges := `{"version":"1.0",` + added + `"model":{"vocab":{"<":0,"s":1,">":2,"<s":3,"s>":4,"<s>":5,"ss":6},"merges":["< s","s s","<s >","s >"]}}`
+	words := `{"version":"1.0",` + added + `"model":{"ignore_merges":true,"vocab":{"<":0,"s":1,">":2,"<s":3,"s>":4,"<s>":5,"ss":6},"merges":["s >"]}}`
+	for _, c := range []struct {
+		file, text string
+		data       []Span
+		want       []uint32
+	}{
+		{merges, "<s>", nil, []uint32{5}},
+		{merges, "<s>", []Span{{0, 3}}, []uint32{3, 2}},
+		{merges, "<s>", []Span{{0, 1}}, []uint32{3, 2}},
+		{merges, "<s>", []Span{{2, 3}}, []uint32{3, 2}},
+		{merges, "<s>", []Span{{3, 4}}, []uint32{5}},
+		{merges, "ss<s><s>ss", []Span{{0, 5}}, []uint32{6, 3, 2, 5, 6}},
+		{merges, "ss<s><s>ss", []Span{{5, 6}}, []uint32{6, 5, 3, 2, 6}},
+		{words, "<s>", nil, []uint32{5}},
+		{words, "<s>", []Span{{1, 2}}, []uint32{0, 4}},
+		{words, "<s>ss", []Span{{3, 4}}, []uint32{5, 6}},
+		{words, "<s><s>", []Span{{3, 6}}, []uint32{5, 0, 4}},
+	} {
+		tok, err := Load([]byte(c.file))
+		if err != nil {
+			t.Fatal(err)
+		}
+		for range 2 { // the second time words come from the cache
+			if got := tok.EncodeSpans(c.text, c.data); !slices.Equal(got, c.want) {
+				t.Errorf("%q data %v: %v, want %v", c.text, c.data, got, c.want)
+			}
+		}
+	}
+}
+
+func TestSpansInOrder(t *testing.T) {
+	for _, c := range []struct {
+		in   []Span
+		want dataSpans
+	}{
+		{nil, nil},
+		{[]Span{{3, 3}, {5, 4}, {-5, 0}, {10, 12}, {99, 100}}, nil},
+		{[]Span{{7, 20}, {-1, 2}}, dataSpans{{0, 2}, {7, 10}}},
+		{[]Span{{4, 6}, {1, 4}}, dataSpans{{1, 6}}},
+		{[]Span{{1, 9}, {2, 3}, {5, 6}}, dataSpans{{1, 9}}},
+		{[]Span{{1, 3}, {4, 5}, {4, 7}, {2, 3}}, dataSpans{{1, 3}, {4, 7}}},
+	} {
+		before := slices.Clone(c.in)
+		if got := dataOf(c.in, 10); !slices.Equal(got, c.want) {
+			t.Errorf("%v: %v, want %v", c.in, got, c.want)
+		}
+		if !slices.Equal(c.in, before) {
+			t.Errorf("%v was changed to %v", before, c.in)
+		}
+	}
+}
+
+// Ranges follow their bytes where U+FFFD takes the place of some.
+func TestSpansOfInvalidUTF8(t *testing.T) {
+	for _, c := range []struct {
+		in        string
+		data      dataSpans
+		want      string
+		wantSpans dataSpans
+	}{
+		{"a\xffb", dataSpans{{0, 1}, {2, 3}}, "a\uFFFDb", dataSpans{{0, 1}, {4, 5}}},
+		{"a\xffb", dataSpans{{1, 2}}, "a\uFFFDb", dataSpans{{1, 4}}},
+		{"\xe2\x82b", dataSpans{{1, 2}}, "\uFFFDb", dataSpans{{0, 3}}},
+		{"\xe2\x82b", dataSpans{{0, 1}}, "\uFFFDb", dataSpans{{0, 3}}},
+		{"\xffé<s>", dataSpans{{2, 4}}, "\uFFFDé<s>", dataSpans{{3, 6}}},
+		{"x\xf0\x9f", dataSpans{{0, 1}, {2, 3}}, "x\uFFFD", dataSpans{{0, 1}, {1, 4}}},
+	} {
+		got, spans := lossyData(c.in, slices.Clone(c.data))
+		if got != c.want || !slices.Equal(spans, c.wantSpans) || got != lossy(c.in) {
+			t.Errorf("%q %v: %q %v, want %q %v", c.in, c.data, got, spans, c.want, c.wantSpans)
+		}
+	}
+	tok := loadFile(t, "gpt2")
+	id, _ := tok.ID("<|endoftext|>")
+	const s = "\xff\xff<|endoftext|>\xff<|endoftext|>"
+	got := tok.EncodeSpans(s, []Span{{2, 15}})
+	if n := slices.Index(got, id); n != len(got)-1 {
+		t.Errorf("%v: %d at %d, want it at the end only", got, id, n)
+	}
+}
+
+// FuzzSpans: whatever the text and the data, no withheld token is where data
+// is; and a text that is all data can be had back.
+func FuzzSpans(f *testing.F) {
+	f.Add("<|x|>hi<|x|><|y|>", 5, 7, 9, 12)
+	f.Add("a <mask> é<both>\xff <right>", 0, 9, 10, 40)
+	var toks, lossless []*Tokenizer
+	for _, name := range families {
+		toks = append(toks, loadFile(f, name))
+	}
+	for _, name := range []string{"gpt2", "llama3"} {
+		lossless = append(lossless, onlyWithheld(f, name))
+	}
+	f.Fuzz(func(t *testing.T, s string, a, b, c, d int) {
+		data := []Span{{a, b}, {c, d}}
+		text, own := lossyData(s, dataOf(data, len(s)))
+		index := newCharIndex(text)
+		for _, tok := range toks {
+			_, withheld := withheldTokens(tok)
+			pieces := tok.EncodeSpanOffsets(s, data)
+			ids := make([]uint32, len(pieces))
+			for i, p := range pieces {
+				ids[i] = p.ID
+				at := p.Start
+				if index.starts != nil {
+					at = index.starts[p.Start]
+				}
+				// Without the white space that it took along.
+				content := strings.TrimLeftFunc(p.Text, unicode.IsSpace)
+				at += len(p.Text) - len(content)
+				content = strings.TrimRightFunc(content, unicode.IsSpace)
+				if withheld[p.ID] && own.touch(span{at, at + len(content)}) {
+					t.Fatalf("%q data %v: %v covers data", s, data, p)
+				}
+			}
+			if got := tok.EncodeSpans(s, data); !slices.Equal(got, ids) {
+				t.Fatalf("%q data %v: ids %v, with offsets %v", s, data, got, ids)
+			}
+		}
+		for _, tok := range lossless {
+			if got := tok.Decode(tok.EncodeSpans(s, all(s)), false); got != text {
+				t.Fatalf("%q decodes to %q", s, got)
+			}
+		}
+	})
 }
