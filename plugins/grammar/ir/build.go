@@ -1,0 +1,97 @@
+package ir
+
+// Builder puts a grammar together node by node, for grammars that the host makes
+// itself and for tests. Its methods return indices: of regular expressions (R),
+// of expressions (E) and of rules. The zero value is ready.
+type Builder struct {
+	// G is the grammar so far. Set its Start at the end.
+	G Grammar
+}
+
+func (b *Builder) regex(x Regex) uint32 {
+	b.G.Regexes = append(b.G.Regexes, x)
+	return uint32(len(b.G.Regexes) - 1)
+}
+
+func (b *Builder) expr(x Expr) uint32 {
+	b.G.Exprs = append(b.G.Exprs, x)
+	return uint32(len(b.G.Exprs) - 1)
+}
+
+// Bytes is one byte of the ranges, given as pairs of bounds: Bytes("az09") is [a-z0-9].
+func (b *Builder) Bytes(pairs string) uint32 {
+	var rs []Range
+	for i := 0; i+1 < len(pairs); i += 2 {
+		rs = append(rs, Range{uint32(pairs[i]), uint32(pairs[i+1])})
+	}
+	return b.regex(Regex{Op: Bytes, Ranges: rs})
+}
+
+// Chars is one character of the ranges.
+func (b *Builder) Chars(rs ...Range) uint32 { return b.regex(Regex{Op: Chars, Ranges: rs}) }
+
+// Lit is a text.
+func (b *Builder) Lit(text string) uint32 { return b.regex(Regex{Op: Literal, Text: []byte(text)}) }
+
+// Lits is any of the texts.
+func (b *Builder) Lits(texts ...string) uint32 {
+	x := Regex{Op: Literals}
+	for _, t := range texts {
+		x.Texts = append(x.Texts, []byte(t))
+	}
+	return b.regex(x)
+}
+
+// Concat is regular expressions one after the other.
+func (b *Builder) Concat(args ...uint32) uint32 { return b.regex(Regex{Op: Concat, Args: args}) }
+
+// Union is any of the regular expressions.
+func (b *Builder) Union(args ...uint32) uint32 { return b.regex(Regex{Op: Union, Args: args}) }
+
+// Repeat is a regular expression least to most times; most may be Unbounded.
+func (b *Builder) Repeat(arg, least, most uint32) uint32 {
+	return b.regex(Regex{Op: Repeat, Args: []uint32{arg}, Min: least, Max: most})
+}
+
+// And is what all the regular expressions match.
+func (b *Builder) And(args ...uint32) uint32 { return b.regex(Regex{Op: And, Args: args}) }
+
+// Not is what the regular expression does not match.
+func (b *Builder) Not(arg uint32) uint32 { return b.regex(Regex{Op: Not, Args: []uint32{arg}}) }
+
+// Term makes an expression of a regular expression.
+func (b *Builder) Term(regex uint32) uint32 { return b.expr(Expr{Kind: Terminal, Ref: regex}) }
+
+// Text is Term(Lit(text)).
+func (b *Builder) Text(text string) uint32 { return b.Term(b.Lit(text)) }
+
+// Rule refers to a rule.
+func (b *Builder) Rule(rule uint32) uint32 { return b.expr(Expr{Kind: Rule, Ref: rule}) }
+
+// Seq is expressions one after the other.
+func (b *Builder) Seq(args ...uint32) uint32 { return b.expr(Expr{Kind: Seq, Args: args}) }
+
+// Choice is any of the expressions.
+func (b *Builder) Choice(args ...uint32) uint32 { return b.expr(Expr{Kind: Choice, Args: args}) }
+
+// Times is an expression least to most times; most may be Unbounded.
+func (b *Builder) Times(arg, least, most uint32) uint32 {
+	return b.expr(Expr{Kind: Times, Args: []uint32{arg}, Min: least, Max: most})
+}
+
+// Token is one token of the ranges of ids, or none of them.
+func (b *Builder) Token(except bool, rs ...Range) uint32 {
+	return b.expr(Expr{Kind: Token, Except: except, Ranges: rs})
+}
+
+// TokenText is the token that is spelt so.
+func (b *Builder) TokenText(text string) uint32 { return b.expr(Expr{Kind: TokenText, Name: text}) }
+
+// Declare makes a rule whose body is to come; see Define.
+func (b *Builder) Declare(name string) uint32 {
+	b.G.Rules = append(b.G.Rules, Definition{Name: name})
+	return uint32(len(b.G.Rules) - 1)
+}
+
+// Define gives a declared rule its body.
+func (b *Builder) Define(rule, body uint32) { b.G.Rules[rule].Body = body }
