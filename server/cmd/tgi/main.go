@@ -23,6 +23,7 @@ type command struct {
 func commands() []command {
 	return []command{
 		{"serve", "serve a model over HTTP", runServe},
+		{"run", "talk with a model in the terminal: the configured one, or a server's by --url", runRun},
 		{"check", "do the real start without listening, and say what would be served", runCheck},
 		{"bench", "measure a server by --url, or a model on this machine by --shape or --model-id", runBench},
 		{"model", "describe a checkpoint, or write a random one of a known shape", runModel},
