@@ -93,7 +93,7 @@ func (f *finder) next(x text, data dataSpans, i int) (*addedToken, int, int) {
 				break
 			}
 			n := f.nodes[at].token
-			if n < 0 || data != nil && f.tokens[n].withheld && data.touch(x.reach(i+f.tokens[n].lead, k+1)) {
+			if n < 0 || data != nil && f.tokens[n].withheld && data.touch(x.origin(i+f.tokens[n].lead, k+1)) {
 				continue
 			}
 			best, end = n, k+1

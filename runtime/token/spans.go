@@ -140,7 +140,7 @@ func (m *bpe) bar(tokens []*addedToken) {
 // that the model makes of it: without withheld ones where the word has data.
 func (e *encoder) guarded(x text, start, end int, symbols []symbol) []symbol {
 	m := e.t.model
-	if !slices.ContainsFunc(symbols, func(s symbol) bool { return m.barred[s.id] }) || !e.data.touch(x.reach(start, end)) {
+	if !slices.ContainsFunc(symbols, func(s symbol) bool { return m.barred[s.id] }) || !e.data.touch(x.origin(start, end)) {
 		return symbols
 	}
 	return m.merge(m.symbols(x.s[start:end]), symbols[:0], m.barred)

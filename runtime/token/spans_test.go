@@ -249,11 +249,15 @@ func TestModelMakesNoWithheldToken(t *testing.T) {
 	const added = `"added_tokens":[{"id":5,"content":"<s>","single_word":false,"lstrip":false,"rstrip":false,"normalized":false,"special":true}],`
 	merges := `{"version":"1.0",` + added + `"model":{"vocab":{"<":0,"s":1,">":2,"<s":3,"s>":4,"<s>":5,"ss":6},"merges":["< s","s s","<s >","s >"]}}`
 	words := `{"version":"1.0",` + added + `"model":{"ignore_merges":true,"vocab":{"<":0,"s":1,">":2,"<s":3,"s>":4,"<s>":5,"ss":6},"merges":["s >"]}}`
+	// Beside a letter it is no token of its own, but the model makes it.
+	single := strings.NewReplacer(`"single_word":false`, `"single_word":true`, `"ss":6`, `"ss":6," ":7`, `"model"`,
+		`"pre_tokenizer":{"type":"Split","pattern":{"String":" "},"behavior":"Isolated","invert":false},"model"`).Replace(merges)
 	for _, c := range []struct {
 		file, text string
 		data       []Span
 		want       []uint32
 	}{
+		{single, "s<s> s<s> s<s>", []Span{{6, 8}}, []uint32{1, 5, 7, 1, 3, 2, 7, 1, 5}},
 		{merges, "<s>", nil, []uint32{5}},
 		{merges, "<s>", []Span{{0, 3}}, []uint32{3, 2}},
 		{merges, "<s>", []Span{{0, 1}}, []uint32{3, 2}},

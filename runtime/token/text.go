@@ -49,18 +49,6 @@ func (x text) origin(i, j int) span {
 	return span{x.base + i, x.base + j}
 }
 
-// reach returns the original range that holds all of what the bytes [i, j)
-// stand for, which reordering may have put out of order.
-func (x text) reach(i, j int) span {
-	s := x.origin(i, j)
-	if x.from != nil {
-		for _, o := range x.from[i:j] {
-			s.start, s.end = min(s.start, o.start), max(s.end, o.end)
-		}
-	}
-	return s
-}
-
 // aligned returns x with its table of origins spelled out.
 func (x text) aligned() text {
 	if x.from != nil {
