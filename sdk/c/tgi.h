@@ -1,4 +1,5 @@
-/* tgi.h: plugins for the token loop in C, ABI version 1. Header only.
+/* tgi.h: plugins in C, ABI version 1: logits processors, samplers, chat
+ * templates and parsers of tool calls. Header only.
  *
  * A plugin is one C file:
  *
@@ -10,6 +11,8 @@
  *     static tgi_error begin(tgi_text params, tgi_tokens prompt) { return TGI_OK; }
  *     static tgi_error process(tgi_step *s) { tgi_deny(s, banned, 1); return TGI_OK; }
  *     TGI_LOGITS(begin, process)
+ *
+ * TGI_SAMPLER, TGI_TEMPLATE and TGI_TOOLS, below, are the other kinds.
  *
  * Build: see README.md. Test natively: include it
  * in a program together with tgi_test.h, built by the machine's own compiler.
@@ -31,6 +34,12 @@ enum { TGI_PASS, TGI_ALLOW, TGI_DENY, TGI_SPARSE, TGI_BITMASK, TGI_VIEW, TGI_ROW
 enum { TGI_FLAG_ONLY = 1, TGI_FLAG_STOP = 2 };
 enum { TGI_DEBUG, TGI_INFO, TGI_WARN, TGI_ERROR };
 enum { TGI_TOKEN_SPECIAL = 1, TGI_TOKEN_END = 2 };
+enum { TGI_RENDERED_SIZE = 20, TGI_MAX_RENDERED = 1 << 24, TGI_MAX_SPANS = 1 << 18 };
+enum { TGI_EVENT_SIZE = 36, TGI_MAX_EVENTS = 4096 };
+enum { TGI_CONTENT, TGI_REASONING, TGI_BEGIN, TGI_ARGUMENTS, TGI_END, TGI_FAILED };
+enum { TGI_INCOMPLETE, TGI_UNKNOWN, TGI_MALFORMED, TGI_TOO_LONG, TGI_TOO_MANY };
+enum { TGI_PIECE_SPECIAL = 1, TGI_FINISH_END = 0, TGI_FINISH_CUT = 1 };
+#define TGI_NO_CALL 0xffffffffu
 
 /* Pointers in the step struct are 4 bytes in a guest; natively they are the
  * machine's, and the struct is then longer than TGI_STEP_SIZE. */
@@ -58,6 +67,20 @@ typedef struct {
 typedef struct { const char *ptr; uint32_t len; } tgi_text;
 typedef struct { const uint32_t *ids; uint32_t count; } tgi_tokens;
 typedef tgi_text tgi_error;    /* empty: no error */
+
+typedef struct { uint32_t from, to; } tgi_span;                            /* bytes */
+typedef struct {
+  uint32_t status;             /* 0, or 1: text is why it can't be rendered */
+  tgi_text text;
+  const tgi_span *spans;       /* which of it is data */
+  uint32_t span_count;
+} tgi_rendered;
+typedef struct {
+  uint32_t kind;               /* TGI_CONTENT to TGI_FAILED */
+  uint32_t index;              /* of the call; TGI_NO_CALL of one that failed before it began */
+  tgi_text text, name, id;
+  uint32_t reason;             /* TGI_INCOMPLETE to TGI_TOO_MANY */
+} tgi_event;
 #define TGI_OK ((tgi_error){0, 0})
 
 static inline uint32_t tgi_strlen(const char *s) {
@@ -93,6 +116,15 @@ static void *tgi_new(size_t size) {
   return (void *)at;
 }
 
+/* What was taken since the mark can be given back, if nobody points there. It
+ * is zeroed, for tgi_new gives zeroed room. */
+static inline uintptr_t tgi__mark(void) { return tgi__top; }
+static inline void tgi__release(uintptr_t mark) {
+  if (!mark) return; /* nothing had been taken: the heap's beginning is not known */
+  __builtin_memset((void *)mark, 0, tgi__top - mark);
+  tgi__top = mark;
+}
+
 /* Grows memory so that this many bytes can be had without growing: called
  * before the snapshot, so that an instance can be used again. */
 static void tgi__reserve(size_t size) {
@@ -105,6 +137,8 @@ static void tgi__reserve(size_t size) {
 #define TGI_EXPORT(name) __attribute__((unused))
 static inline void *tgi_new(size_t size) { return calloc(1, size ? size : 1); }
 static inline void tgi__reserve(size_t size) { (void)size; }
+static inline uintptr_t tgi__mark(void) { return 0; }
+static inline void tgi__release(uintptr_t mark) { (void)mark; }
 #endif
 
 /* ---- the host ---- */
@@ -170,6 +204,104 @@ static inline void tgi_only(tgi_step *s) { s->flags |= TGI_FLAG_ONLY; }
 static inline void tgi_stop(tgi_step *s) { s->flags |= TGI_FLAG_STOP; }
 static inline void tgi_force(tgi_step *s, const uint32_t *ids, uint32_t n) { s->force = ids, s->force_count = n; }
 
+/* ---- texts that grow ---- */
+
+typedef struct { char *ptr; uint32_t len, room; } tgi_string;
+
+/* Appends; returns 0 where memory has come to its limit. */
+static inline int tgi_append(tgi_string *s, tgi_text t) {
+  if (t.len > 0x40000000u - s->len) return 0;
+  if (t.len > s->room - s->len) {
+    uint32_t room = s->room ? s->room : 256;
+    while (room - s->len < t.len) room *= 2;
+    char *p = (char *)tgi_new(room);
+    if (!p) return 0;
+    for (uint32_t i = 0; i < s->len; i++) p[i] = s->ptr[i];
+    s->ptr = p, s->room = room;
+  }
+  for (uint32_t i = 0; i < t.len; i++) s->ptr[s->len++] = t.ptr[i];
+  return 1;
+}
+static inline tgi_text tgi_whole(const tgi_string *s) { return (tgi_text){s->ptr, s->len}; }
+
+static inline int tgi_starts(tgi_text t, tgi_text with) {
+  if (t.len < with.len) return 0;
+  for (uint32_t i = 0; i < with.len; i++)
+    if (t.ptr[i] != with.ptr[i]) return 0;
+  return 1;
+}
+static inline int tgi_equal(tgi_text a, tgi_text b) { return a.len == b.len && tgi_starts(a, b); }
+
+/* ---- what a template writes ---- */
+
+typedef struct { tgi_string text, spans; int full; } tgi_output;
+
+/* Markup of the template's own: special tokens in it are recognised. */
+static inline void tgi_template(tgi_output *o, tgi_text t) {
+  if (!tgi_append(&o->text, t)) o->full = 1;
+}
+static inline void tgi_templates(tgi_output *o, const char *s) { tgi_template(o, tgi_str(s)); }
+
+/* What comes from the request: no special token is recognised in it, so that
+ * nobody can forge one. */
+static inline void tgi_data(tgi_output *o, tgi_text t) {
+  if (!t.len) return;
+  tgi_span span = {o->text.len, o->text.len + t.len};
+  tgi_span *last = o->spans.len ? (tgi_span *)(void *)(o->spans.ptr + o->spans.len) - 1 : 0;
+  tgi_template(o, t);
+  if (last && last->to == span.from) last->to = span.to;
+  else if (!tgi_append(&o->spans, (tgi_text){(const char *)&span, sizeof span})) o->full = 1;
+}
+
+/* ---- what a parser of tool calls tells ---- */
+
+/* Calls are numbered here: one is open from tgi_call_begin to tgi_call_end or
+ * tgi_call_failed. Texts must stay until the next call into the plugin; the
+ * piece does, and no longer: tgi_keep copies what is needed later. */
+typedef struct { tgi_string list; uint32_t calls; int open; } tgi_events;
+
+static inline void tgi__event(tgi_events *e, tgi_event v) {
+  if (!tgi_append(&e->list, (tgi_text){(const char *)&v, sizeof v})) __builtin_trap();
+}
+static inline uint32_t tgi_event_count(const tgi_events *e) { return e->list.len / (uint32_t)sizeof(tgi_event); }
+static inline const tgi_event *tgi_event_at(const tgi_events *e, uint32_t i) {
+  return (const tgi_event *)(const void *)e->list.ptr + i;
+}
+static inline tgi_text tgi_keep(tgi_text t) {
+  tgi_string s = {0};
+  if (!t.len || !tgi_append(&s, t)) return (tgi_text){"", 0};
+  return tgi_whole(&s);
+}
+static inline void tgi_content(tgi_events *e, tgi_text t) {
+  if (t.len) tgi__event(e, (tgi_event){.kind = TGI_CONTENT, .text = t});
+}
+static inline void tgi_reasoning(tgi_events *e, tgi_text t) {
+  if (t.len) tgi__event(e, (tgi_event){.kind = TGI_REASONING, .text = t});
+}
+static inline void tgi_call_begin(tgi_events *e, tgi_text name, tgi_text id) {
+  tgi__event(e, (tgi_event){.kind = TGI_BEGIN, .index = e->calls++, .name = name, .id = id});
+  e->open = 1;
+}
+static inline void tgi_call_arguments(tgi_events *e, tgi_text t) {
+  if (t.len) tgi__event(e, (tgi_event){.kind = TGI_ARGUMENTS, .index = e->calls - 1, .text = t});
+}
+static inline void tgi_call_end(tgi_events *e) {
+  tgi__event(e, (tgi_event){.kind = TGI_END, .index = e->calls - 1});
+  e->open = 0;
+}
+/* t: what the model wrote of the open call, or of one that has not begun. */
+static inline void tgi_call_failed(tgi_events *e, uint32_t reason, tgi_text t) {
+  tgi__event(e, (tgi_event){.kind = TGI_FAILED, .index = e->open ? e->calls - 1 : TGI_NO_CALL, .text = t, .reason = reason});
+  e->open = 0;
+}
+/* An id for a call: "call_" and 16 hexadecimal digits, by chance. */
+static inline tgi_text tgi_call_id(void) {
+  char id[21] = "call_";
+  uint64_t bits = tgi_rand();
+  for (int i = 20; i >= 5; i--, bits >>= 4) id[i] = "0123456789abcdef"[bits & 15];
+  return tgi_keep((tgi_text){id, 21});
+}
+
 /* ---- exports ---- */
 
 #if defined(__wasm__)
@@ -187,6 +319,17 @@ static inline tgi_error tgi__no_init(tgi_text config) { (void)config; return TGI
 typedef tgi_error (*tgi_begin_func)(tgi_text params, tgi_tokens prompt);
 /* Begin functions of the kinds in this file; validate asks them all. */
 static tgi_begin_func tgi__begin_logits, tgi__begin_sampler;
+/* What the other kinds look at parameters with; 0: they take none. */
+typedef tgi_error (*tgi_validate_func)(tgi_text params);
+static tgi_validate_func tgi__validate_template, tgi__validate_tools;
+
+/* For TGI_TEMPLATE and TGI_TOOLS, when there are no parameters. */
+static inline tgi_error tgi__no_params(tgi_text params) {
+  for (uint32_t i = 0; i < params.len; i++)
+    if (params.ptr[i] == '"') return tgi_fail("the plugin takes no parameters");
+  return TGI_OK;
+}
+#define TGI_NO_PARAMS tgi__no_params
 
 #define TGI_BEGIN_ARGS const char *params, uint32_t params_len, const uint32_t *prompt, uint32_t prompt_count
 
@@ -211,6 +354,8 @@ static tgi_begin_func tgi__begin_logits, tgi__begin_sampler;
     tgi_error e = TGI_OK;                                                                                   \
     if (tgi__begin_logits) e = tgi__begin_logits((tgi_text){params, len}, (tgi_tokens){0, 0});              \
     if (!e.len && tgi__begin_sampler) e = tgi__begin_sampler((tgi_text){params, len}, (tgi_tokens){0, 0});  \
+    if (!e.len && tgi__validate_template) e = tgi__validate_template((tgi_text){params, len});              \
+    if (!e.len && tgi__validate_tools) e = tgi__validate_tools((tgi_text){params, len});                    \
     return tgi__pack(e);                                                                                    \
   }
 
@@ -239,7 +384,57 @@ static tgi_begin_func tgi__begin_logits, tgi__begin_sampler;
     return sample(c, n);                                                                                    \
   }
 
+/* TGI_TEMPLATE: tgi_error validate(tgi_text params), tgi_error render(tgi_text
+ * request, tgi_output *out). The request is JSON, see ../abi; an error says to
+ * the client why the conversation can't be rendered. */
+#define TGI_TEMPLATE(validate, render)                                                                      \
+  static tgi_validate_func tgi__validate_template = validate;                                               \
+  TGI_EXPORT("tgi_template_render") tgi_rendered *tgi_template_render(const char *request, uint32_t len) {  \
+    static tgi_rendered r;                                                                                  \
+    tgi_output out = {0};                                                                                   \
+    tgi_error e = render((tgi_text){request, len}, &out);                                                   \
+    if (!e.len && out.full) e = tgi_fail("the rendered text does not fit the plugin's memory");             \
+    r = e.len ? (tgi_rendered){1, e, 0, 0}                                                                  \
+              : (tgi_rendered){0, tgi_whole(&out.text), (const tgi_span *)(const void *)out.spans.ptr,      \
+                               out.spans.len / (uint32_t)sizeof(tgi_span)};                                 \
+    return &r;                                                                                              \
+  }
+
 #if defined(__wasm__)
+static inline uint64_t tgi__told(tgi_events *e) {
+  return e->list.len ? (uint64_t)(uintptr_t)e->list.ptr << 32 | tgi_event_count(e) : 0;
+}
+#else
+/* Natively the events are looked at in the struct itself. */
+static tgi_events *tgi__events;
+static inline uint64_t tgi__told(tgi_events *e) { tgi__events = e; return tgi_event_count(e); }
+#endif
+
+/* TGI_TOOLS: tgi_error validate(tgi_text params), tgi_error begin(tgi_text
+ * request), void feed(tgi_text piece, int special, tgi_events *), void
+ * finish(int cut, tgi_events *). The same text must give the same events however
+ * it is cut into pieces. */
+#define TGI_TOOLS(validate, begin, feed, finish)                                                            \
+  static tgi_validate_func tgi__validate_tools = validate;                                                  \
+  static tgi_events tgi__told_now;                                                                          \
+  TGI_EXPORT("tgi_tools_begin") uint64_t tgi_tools_begin(const char *request, uint32_t len) {               \
+    tgi__told_now = (tgi_events){0};                                                                        \
+    return tgi__pack(begin((tgi_text){request, len}));                                                      \
+  }                                                                                                         \
+  TGI_EXPORT("tgi_tools_feed") uint64_t tgi_tools_feed(const char *piece, uint32_t len, uint32_t flags) {   \
+    tgi__told_now.list.len = 0;                                                                             \
+    feed((tgi_text){piece, len}, flags & TGI_PIECE_SPECIAL, &tgi__told_now);                                \
+    return tgi__told(&tgi__told_now);                                                                       \
+  }                                                                                                         \
+  TGI_EXPORT("tgi_tools_finish") uint64_t tgi_tools_finish(uint32_t reason) {                               \
+    tgi__told_now.list.len = 0;                                                                             \
+    finish(reason == TGI_FINISH_CUT, &tgi__told_now);                                                       \
+    return tgi__told(&tgi__told_now);                                                                       \
+  }
+
+#if defined(__wasm__)
+_Static_assert(sizeof(tgi_rendered) == TGI_RENDERED_SIZE, "the result of a template has no padding");
+_Static_assert(sizeof(tgi_event) == TGI_EVENT_SIZE, "events have no padding");
 _Static_assert(sizeof(tgi_step) == TGI_STEP_SIZE, "the step struct has no padding");
 _Static_assert(sizeof(tgi_entry) == 8 && sizeof(tgi_candidate) == 12, "entries have no padding");
 #endif

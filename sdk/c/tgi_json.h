@@ -10,6 +10,9 @@
  *
  * The first fault is kept in error, every later call then does nothing and
  * says "no more", so that one look at the end is enough.
+ *
+ * What is looked at more than once is kept as its JSON: tgi_json_find gives the
+ * JSON of a member, tgi_json_text the string that a JSON text is.
  */
 #ifndef TGI_JSON_H
 #define TGI_JSON_H
@@ -207,11 +210,52 @@ static inline void tgi_json_skip(tgi_json *j) {
   }
 }
 
+/* Passes over a value of any type and returns it as it is written; empty after
+ * a fault. Nothing that it needs meanwhile stays in memory. */
+static inline tgi_text tgi_json_raw(tgi_json *j) {
+  const uintptr_t mark = tgi__mark();
+  tgi_json__space(j);
+  const char *from = j->p;
+  tgi_json_skip(j);
+  tgi__release(mark);
+  return j->error ? (tgi_text){"", 0} : (tgi_text){from, (uint32_t)(j->p - from)};
+}
+
 /* Nothing may follow; says whether all of it was sound. */
 static inline int tgi_json_close(tgi_json *j) {
   tgi_json__space(j);
   if (!j->error && j->p < j->end) tgi_json_fail(j, "something follows the JSON value");
   return !j->error;
+}
+
+/* The JSON of a member of the object that this JSON is, the last of that name;
+ * empty where there is none, or where it is null or no object. */
+static inline tgi_text tgi_json_find(tgi_text object, const char *name) {
+  tgi_json j = tgi_json_open(object);
+  tgi_text found = {"", 0}, key;
+  if (tgi_json_peek(&j) != '{') return found;
+  const uintptr_t mark = tgi__mark();
+  for (tgi_json_object(&j); tgi_json_key(&j, &key); tgi__release(mark)) {
+    int same = tgi_same(key, name);
+    tgi_text value = tgi_json_raw(&j);
+    if (same) found = tgi_same(value, "null") ? (tgi_text){"", 0} : value;
+  }
+  return found;
+}
+
+/* The string that this JSON is, in memory of its own; empty if it is none. */
+static inline tgi_text tgi_json_text(tgi_text json) {
+  tgi_json j = tgi_json_open(json);
+  tgi_text s = tgi_json_string(&j);
+  return j.error ? (tgi_text){"", 0} : s;
+}
+
+/* Whether this JSON is an object, and sound. */
+static inline int tgi_json_is_object(tgi_text json) {
+  tgi_json j = tgi_json_open(json);
+  if (tgi_json_peek(&j) != '{') return 0;
+  tgi_json_raw(&j);
+  return tgi_json_close(&j);
 }
 
 #endif

@@ -15,6 +15,9 @@
  * A plugin with an init function of its own needs it called before the first
  * sequence: TGI_CHECK(!init(tgi_str("{}")).len).
  *
+ * A template is tested by tgi_test_render, a parser of tool calls by
+ * tgi_tools_begin, tgi_test_feed and tgi_test_finish, both after tgi_test_params.
+ *
  * encode takes the longest token that fits, from left to right. What the guest
  * logs goes to standard error.
  */
@@ -115,5 +118,31 @@ static inline tgi_step *tgi_test_step(const uint32_t *tokens, uint32_t count) {
 
 /* The index that the sampler chose. */
 static inline int32_t tgi_test_sample(const tgi_candidate *c, uint32_t n) { return tgi_sampler_sample(c, n); }
+
+uint64_t tgi_validate(const char *params, uint32_t len);
+
+/* Hands over the parameters as the server does when it admits a request;
+ * returns what the plugin says against them, empty for nothing. */
+static inline tgi_text tgi_test_params(tgi_text params) {
+  return tgi_validate(params.ptr, params.len) ? tgi__text : (tgi_text){"", 0};
+}
+
+tgi_rendered *tgi_template_render(const char *request, uint32_t len);
+uint64_t tgi_tools_begin(const char *request, uint32_t len);
+uint64_t tgi_tools_feed(const char *piece, uint32_t len, uint32_t flags);
+uint64_t tgi_tools_finish(uint32_t reason);
+
+/* What a template makes of a request, JSON; its result is good until the next call. */
+static inline const tgi_rendered *tgi_test_render(tgi_text request) { return tgi_template_render(request.ptr, request.len); }
+
+/* The events of a piece, and of the text's end; good until the next call. */
+static inline const tgi_events *tgi_test_feed(tgi_text piece, int special) {
+  tgi_tools_feed(piece.ptr, piece.len, special ? TGI_PIECE_SPECIAL : 0);
+  return tgi__events;
+}
+static inline const tgi_events *tgi_test_finish(int cut) {
+  tgi_tools_finish(cut ? TGI_FINISH_CUT : TGI_FINISH_END);
+  return tgi__events;
+}
 
 #endif
