@@ -22,14 +22,17 @@ type Draft struct {
 	Rules Rules
 	// Inputs is the prompt.
 	Inputs string
-	// Conversation, when not nil, is rendered to be the prompt, without further
-	// special tokens.
+	// Conversation, when not nil, is rendered to be the prompt, and the replies
+	// are parsed.
 	Conversation *Conversation
 	// Tokens, when not nil, are the prompt as they are.
 	Tokens []llm.Token
 	// RawPrompt leaves out the special tokens that the tokenizer would add,
 	// for prompts that a chat template rendered.
 	RawPrompt bool
+	// Data are the parts of the Inputs of a RawPrompt in which no special token is
+	// recognised.
+	Data []Span
 	// Stream says that the reply is read token by token.
 	Stream bool
 

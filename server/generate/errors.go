@@ -11,6 +11,22 @@ import (
 // ErrIncomplete: the engine's stream ended before the sequence did.
 var ErrIncomplete = errors.New("incomplete generation")
 
+// ErrTool: a call of a tool that was demanded was not made, or not right.
+var ErrTool = errors.New("tool error")
+
+// ToolError says what is wrong with the calls of a reply. It wraps ErrTool and
+// llm.ErrInvalid.
+type ToolError struct {
+	// Msg is for the client.
+	Msg string
+}
+
+// Error returns Msg.
+func (e *ToolError) Error() string { return e.Msg }
+
+// Unwrap returns ErrTool and llm.ErrInvalid.
+func (e *ToolError) Unwrap() []error { return []error{ErrTool, llm.ErrInvalid} }
+
 // Invalid is a request that broke a rule. It wraps llm.ErrInvalid.
 type Invalid struct {
 	// Msg names the field, the bound and, where it is a number, the value.

@@ -9,9 +9,10 @@ type Holdback struct {
 	stops []partial
 	// held are the last pieces of all text, special tokens' included, that a stop
 	// string may begin in; size counts their bytes.
-	held []run
+	held []Stretch
 	size int
 	sent int // bytes of the visible text that were let go
+	out  []Stretch
 
 	stopped bool
 }
@@ -23,10 +24,13 @@ type partial struct {
 	have int
 }
 
-// run is a piece of text; only a visible one is part of the sequence's text.
-type run struct {
-	text    string
-	visible bool
+// Stretch is a piece of what a sequence generates.
+type Stretch struct {
+	// Text of the piece.
+	Text string
+	// Special says that it is the text of one special token, or of a part of one
+	// before a stop string, and not part of the sequence's text.
+	Special bool
 }
 
 // NewHoldback returns a Holdback for a sequence that ends with one of stops.
@@ -55,36 +59,53 @@ func NewHoldback(stops []string, keep bool) *Holdback {
 	return h
 }
 
-// Next takes the sequence's next event and returns what may be shown now. Put
-// together it is the same text however the sequence was cut into events: all of
-// it, up to the first stop string. The engine ends a sequence there, unless its
-// last token also reached the length limit, which it tests first.
-func (h *Holdback) Next(e *Event) string {
-	if len(h.stops) == 0 && e.Finish == nil {
-		if e.Special {
-			return ""
-		}
-		h.sent += len(e.Text)
-		return e.Text
-	}
+// Next takes the sequence's next event and returns what may be shown now; it is
+// the caller's until the next call. Put together it is the same text however the
+// sequence was cut into events: all of it, up to the first stop string. The
+// engine ends a sequence there, unless its last token also reached the length
+// limit, which it tests first.
+func (h *Holdback) Next(e *Event) []Stretch {
+	h.out = h.out[:0]
 	if h.stopped {
-		return ""
+		return nil
+	}
+	if e.Finish != nil && e.Special {
+		h.restore(e.Finish.Text)
 	}
 	before := h.size
 	if e.Text != "" {
-		h.held = append(h.held, run{e.Text, !e.Special})
+		h.held = append(h.held, Stretch{e.Text, e.Special})
 		h.size += len(e.Text)
 	}
 	waits, stop, cut := h.match(e.Text)
 	switch {
 	case stop != "":
 		h.stopped = true
-		return h.let(before + cut - len(stop))
+		h.let(before + cut - len(stop))
+		h.held = nil
 	case e.Finish == nil:
-		return h.let(h.size - waits)
+		h.let(h.size - waits)
+	default:
+		h.stopped = e.Finish.Reason == llm.FinishStop
+		h.let(h.size)
 	}
-	h.stopped = e.Finish.Reason == llm.FinishStop
-	return e.Finish.Text[h.sent:]
+	return h.out
+}
+
+// restore appends what whole, the sequence's text, has and no event had: a
+// character that the model left incomplete before its last token.
+func (h *Holdback) restore(whole string) {
+	seen := h.sent
+	for _, s := range h.held {
+		if !s.Special {
+			seen += len(s.Text)
+		}
+	}
+	if rest := whole[min(seen, len(whole)):]; rest != "" {
+		h.match(rest)
+		h.held = append(h.held, Stretch{Text: rest})
+		h.size += len(rest)
+	}
 }
 
 // Stopped says whether a stop string ended the sequence's text; it is known
@@ -115,21 +136,28 @@ func (h *Holdback) match(piece string) (longest int, stop string, cut int) {
 	return longest, "", 0
 }
 
-// let lets the first n held bytes go and returns the visible ones.
-func (h *Holdback) let(n int) string {
-	h.size -= n
-	out := ""
-	for n > 0 {
-		r := &h.held[0]
-		take := min(n, len(r.text))
-		if r.visible {
-			out += r.text[:take]
+// let lets the first n held bytes go.
+func (h *Holdback) let(n int) {
+	if h.size -= n; h.size == 0 {
+		for _, s := range h.held {
+			if !s.Special {
+				h.sent += len(s.Text)
+			}
 		}
-		if r.text = r.text[take:]; r.text == "" {
+		h.out = append(h.out, h.held...)
+		h.held = h.held[:0]
+		return
+	}
+	for n > 0 {
+		s := &h.held[0]
+		take := min(n, len(s.Text))
+		h.out = append(h.out, Stretch{s.Text[:take], s.Special})
+		if !s.Special {
+			h.sent += take
+		}
+		if s.Text = s.Text[take:]; s.Text == "" {
 			h.held = h.held[1:]
 		}
 		n -= take
 	}
-	h.sent += len(out)
-	return out
 }

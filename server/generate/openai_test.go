@@ -204,7 +204,13 @@ func TestHoldback(t *testing.T) {
 		h := generate.NewHoldback(c.stops, c.keep)
 		var shown []string
 		for i := range events {
-			shown = append(shown, h.Next(&events[i]))
+			now := ""
+			for _, s := range h.Next(&events[i]) {
+				if !s.Special {
+					now += s.Text
+				}
+			}
+			shown = append(shown, now)
 		}
 		if got := strings.Join(shown, "|"); got != c.want {
 			t.Errorf("%q stopping at %q: got %q, want %q", c.pieces, c.stops, got, c.want)

@@ -17,7 +17,7 @@ type turns struct{ trim bool }
 func (r turns) Render(_ context.Context, c generate.Conversation) (string, error) {
 	var b strings.Builder
 	for _, m := range c.Messages {
-		text := m.Text()
+		text := m.Text
 		if r.trim {
 			text = strings.TrimSpace(text)
 		}

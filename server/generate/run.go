@@ -48,9 +48,15 @@ type Run struct {
 	// Request is what runs.
 	Request Request
 
-	service   *Service
-	stream    Stream
-	plugins   BoundPlugins // nil for none
+	service *Service
+	stream  Stream
+	plugins BoundPlugins // nil for none
+	// The conversation and what it was bound to; nil for a text. parsers has one
+	// for each sequence, or none at all.
+	conversation *Conversation
+	chat         BoundChat
+	parsers      []Parser
+
 	cancel    context.CancelFunc
 	began     time.Time
 	submitted time.Time
@@ -103,9 +109,7 @@ func (r *Run) Close() {
 	}
 	r.closed = true
 	r.cancel()
-	if r.plugins != nil {
-		r.plugins.Close()
-	}
+	r.release()
 	r.service.permits.give(r.Request.Sequences, time.Now())
 	switch {
 	case len(r.finishes) == r.Request.Sequences:
@@ -115,6 +119,38 @@ func (r *Run) Close() {
 	default:
 		r.service.observe.Refused(context.Canceled)
 	}
+}
+
+// release gives back what was bound to the run.
+func (r *Run) release() {
+	for _, p := range r.parsers {
+		p.Close()
+	}
+	if r.chat != nil {
+		r.chat.Close()
+	}
+	if r.plugins != nil {
+		r.plugins.Close()
+	}
+}
+
+// parse gets the parsers of n sequences of a conversation.
+func (r *Run) parse(ctx context.Context, n int) error {
+	if r.chat == nil {
+		return nil
+	}
+	for i := range n {
+		p, err := r.chat.Parser(ctx, r.conversation, r.Request.Inputs, llm.SeedFor(r.Request.Params.Seed, i))
+		switch {
+		case err != nil:
+			return err
+		case p != nil:
+			r.parsers = append(r.parsers, p)
+		case r.conversation.ToolChoice.Demands():
+			return &ToolError{Msg: "the model has no parser of tool calls, `tool_choice` cannot demand one"}
+		}
+	}
+	return nil
 }
 
 // Skipped returns the plugins that failed and were passed over up to now.

@@ -31,8 +31,8 @@ type Service struct {
 	tok     Tokenizer
 	limits  Limits
 	observe Observer
-	plugins Plugins  // nil for none
-	render  Renderer // nil for none
+	plugins Plugins // nil for none
+	chat    Chat    // nil for none
 	permits *permits
 	workers chan struct{}
 }
@@ -54,10 +54,10 @@ func (s *Service) WithPlugins(p Plugins) *Service {
 	return s
 }
 
-// WithRenderer lets requests be conversations. It is called before the first
+// WithChat lets requests be conversations. It is called before the first
 // request.
-func (s *Service) WithRenderer(r Renderer) *Service {
-	s.render = r
+func (s *Service) WithChat(c Chat) *Service {
+	s.chat = c
 	return s
 }
 
@@ -98,9 +98,7 @@ func (s *Service) submit(ctx context.Context, d *Draft, n int, began time.Time) 
 	run := &Run{service: s, cancel: cancel, began: began, last: make([]time.Time, n)}
 	if err := s.launch(ctx, run, d, n); err != nil {
 		cancel()
-		if run.plugins != nil {
-			run.plugins.Close()
-		}
+		run.release()
 		if errors.Is(err, llm.ErrOverloaded) {
 			err = &Overloaded{RetryAfter: s.permits.wait(1, time.Now())}
 		}
@@ -112,10 +110,18 @@ func (s *Service) submit(ctx context.Context, d *Draft, n int, began time.Time) 
 // launch checks d, gives the run its user code and the engine the run. What it
 // has set in run when it fails is the caller's to close.
 func (s *Service) launch(ctx context.Context, run *Run, d *Draft, n int) (err error) {
+	if run.conversation = d.Conversation; run.conversation != nil {
+		if run.chat, err = s.converse(ctx, d, run.began); err != nil {
+			return err
+		}
+	}
 	if run.Request, err = s.check(ctx, d, n); err != nil {
 		return err
 	}
 	if run.plugins, err = s.bind(ctx, d); err != nil {
+		return err
+	}
+	if err = run.parse(ctx, n); err != nil {
 		return err
 	}
 	run.Request.Checked = time.Since(run.began)
@@ -148,23 +154,17 @@ func (s *Service) bind(ctx context.Context, d *Draft) (BoundPlugins, error) {
 	return nil, nil
 }
 
-// check turns d into a Request. Everything that needs no tokens comes first,
-// but for the template: an empty prompt is told from what it made.
+// check turns d, whose conversation is rendered, into a Request. Everything that
+// needs no tokens comes first, but for the template: an empty prompt is told from
+// what it made.
 func (s *Service) check(ctx context.Context, d *Draft, n int) (Request, error) {
-	if d.Conversation != nil {
-		var err error
-		if d.Inputs, err = s.Render(ctx, *d.Conversation); err != nil {
-			return Request{}, err
-		}
-		d.RawPrompt = true
-	}
 	p, err := s.limits.checkSettings(d)
 	if err != nil {
 		return Request{}, err
 	}
 	prompt := d.Tokens
 	if prompt == nil {
-		if err := s.work(ctx, func() { prompt = s.tok.Encode(d.Inputs, !d.RawPrompt) }); err != nil {
+		if err := s.work(ctx, func() { prompt = s.encode(d) }); err != nil {
 			return Request{}, err
 		}
 	}
@@ -178,19 +178,25 @@ func (s *Service) check(ctx context.Context, d *Draft, n int) (Request, error) {
 	return r, nil
 }
 
-// Render returns the prompt that c becomes; see Prompt. It takes no permit.
-func (s *Service) Render(ctx context.Context, c Conversation) (text string, err error) {
-	if busy := s.work(ctx, func() { text, err = Prompt(ctx, s.render, c) }); busy != nil {
-		return "", busy
+// encode returns the tokens of d's text.
+func (s *Service) encode(d *Draft) []llm.Token {
+	if spans, ok := s.tok.(SpanTokenizer); ok && d.RawPrompt {
+		return spans.EncodeSpans(d.Inputs, d.Data)
 	}
-	return text, err
+	return s.tok.Encode(d.Inputs, !d.RawPrompt)
 }
 
-// Tokenize returns the tokens of text with their places, those that the model
-// expects around a prompt included when special is true. It takes no permit.
-func (s *Service) Tokenize(ctx context.Context, text string, special bool) ([]Piece, error) {
+// Tokenize returns the tokens of the text of d, which is no conversation, with
+// their places. It takes no permit.
+func (s *Service) Tokenize(ctx context.Context, d Draft) ([]Piece, error) {
 	var pieces []Piece
-	err := s.work(ctx, func() { pieces = s.tok.EncodePieces(text, special) })
+	err := s.work(ctx, func() {
+		if spans, ok := s.tok.(SpanTokenizer); ok && d.RawPrompt {
+			pieces = spans.EncodeSpanPieces(d.Inputs, d.Data)
+			return
+		}
+		pieces = s.tok.EncodePieces(d.Inputs, !d.RawPrompt)
+	})
 	return pieces, err
 }
 

@@ -14,7 +14,7 @@ import (
 
 // Options of an API.
 type Options struct {
-	// Service runs the requests; conversations need its renderer.
+	// Service runs the requests; conversations need its chat.
 	Service *generate.Service
 	// Model is the id of the model that is served.
 	Model string
@@ -91,6 +91,7 @@ func (a *API) serve(w http.ResponseWriter, r *http.Request, f *form, decode func
 		return nil
 	}
 	c.id = a.id(c)
+	c.callID = func() string { return "call_" + a.name() }
 	c.created = a.now().Unix()
 	if c.stream {
 		return a.stream(w, r, c)
@@ -114,8 +115,5 @@ func (a *API) ChatDraft(ctx context.Context, body []byte, d *dialect.Dialect) (g
 	if err != nil {
 		return generate.Draft{}, err
 	}
-	draft := c.drafts[0]
-	draft.Inputs, err = a.options.Service.Render(ctx, *draft.Conversation)
-	draft.Conversation, draft.RawPrompt = nil, true
-	return draft, err
+	return a.options.Service.Render(ctx, c.drafts[0])
 }

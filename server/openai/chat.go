@@ -1,10 +1,7 @@
 package openai
 
 import (
-	"fmt"
-
 	"tgi/server/dialect"
-	"tgi/server/fields"
 	"tgi/server/generate"
 	"tgi/server/wire"
 )
@@ -16,34 +13,26 @@ type chatBody struct {
 	maxTokens    *uint32 // under its newer name
 	logprobs     bool
 	top          *uint32
-	tools        bool
-	toolChoice   string
+	parallel     *bool
+	reasoning    *bool   // shown
+	effort       *string // of reasoning
+	toolPrompt   *string
 	speech       bool
 }
 
 // decodeChat reads a body of POST /v1/chat/completions.
 func (a *API) decodeChat(text []byte, d *dialect.Dialect) (*call, error) {
 	b := &chatBody{}
-	list := append(b.settings.fields(), []wire.Field{
-		{Name: "messages", Required: true, Read: b.messages},
-		{Name: "max_completion_tokens", Read: wire.Optional(&b.maxTokens, (*wire.Reader).Uint32)},
-		{Name: "logprobs", Read: boolean(&b.logprobs)},
-		{Name: "top_logprobs", Read: wire.Optional(&b.top, (*wire.Reader).Uint32)},
-		{Name: "chat_template_kwargs", Read: b.kwargs},
-		{Name: "tools", Read: someOf(&b.tools)},
-		{Name: "tool_choice", Read: b.choice},
-		{Name: "functions", Read: unset("functions")},
-		{Name: "modalities", Read: b.modalities},
-	}...)
+	list := append(b.settings.fields(), b.chatFields()...)
 	err := wire.Decode(text, func(r *wire.Reader) error { return r.Object("struct ChatRequest", list) })
 	if err != nil {
 		return nil, err
 	}
-	switch {
-	case b.tools && b.toolChoice != "none":
-		return nil, noTools
-	case b.speech:
-		return nil, unsupported("modalities")
+	if err := b.checkTools(); err != nil {
+		return nil, err
+	}
+	if err := b.finish(); err != nil {
+		return nil, err
 	}
 	if b.maxTokens != nil {
 		b.settings.maxTokens = b.maxTokens
@@ -56,120 +45,90 @@ func (a *API) decodeChat(text []byte, d *dialect.Dialect) (*call, error) {
 		b.draft.TopNTokens = b.top
 		c.top = int(*b.top)
 	}
+	c.silent = b.reasoning != nil && !*b.reasoning
 	b.draft.Conversation = &b.conversation
 	c.drafts = []generate.Draft{b.draft}
 	return c, nil
 }
 
-// messages reads the conversation.
-func (b *chatBody) messages(r *wire.Reader) error {
-	return r.Array(func(i int) error {
-		m, err := b.message(r, i)
-		b.conversation.Messages = append(b.conversation.Messages, m)
+// chatFields are those of a chat request beside the settings, OpenAI's and those
+// that other servers of its API added.
+func (b *chatBody) chatFields() []wire.Field {
+	c := &b.conversation
+	return []wire.Field{
+		{Name: "messages", Required: true, Read: b.messages},
+		{Name: "max_completion_tokens", Read: wire.Optional(&b.maxTokens, (*wire.Reader).Uint32)},
+		{Name: "logprobs", Read: boolean(&b.logprobs)},
+		{Name: "top_logprobs", Read: wire.Optional(&b.top, (*wire.Reader).Uint32)},
+		{Name: "tools", Read: b.tools},
+		{Name: "tool_choice", Read: b.choice},
+		{Name: "tool_prompt", Read: wire.Optional(&b.toolPrompt, (*wire.Reader).String)},
+		{Name: "parallel_tool_calls", Read: wire.Optional(&b.parallel, (*wire.Reader).Bool)},
+		{Name: "functions", Read: gone("functions", "tools")},
+		{Name: "function_call", Read: gone("function_call", "tool_choice")},
+		{Name: "documents", Read: b.documents},
+		{Name: "chat_template", Read: b.template},
+		{Name: "chat_template_kwargs", Read: b.kwargs},
+		{Name: "reasoning_effort", Read: wire.Optional(&b.effort, (*wire.Reader).String)},
+		{Name: "include_reasoning", Read: wire.Optional(&b.reasoning, (*wire.Reader).Bool)},
+		{Name: "add_generation_prompt", Read: wire.Optional(&c.GenerationPrompt, (*wire.Reader).Bool)},
+		{Name: "continue_final_message", Read: wire.Optional(&c.Continue, (*wire.Reader).Bool)},
+		{Name: "modalities", Read: b.modalities},
+	}
+}
+
+// finish brings together what several fields say.
+func (b *chatBody) finish() error {
+	c := &b.conversation
+	switch {
+	case b.speech:
+		return unsupported("modalities")
+	case c.Continue != nil && *c.Continue && c.GenerationPrompt != nil && *c.GenerationPrompt:
+		return &generate.Invalid{Msg: "`add_generation_prompt` and `continue_final_message` must not both be true", Field: "continue_final_message"}
+	}
+	c.Parallel = b.parallel == nil || *b.parallel
+	if b.effort != nil {
+		list := members(c.Kwargs)
+		if find(list, "reasoning_effort") == nil {
+			list = append(list, member{"reasoning_effort", wire.AppendString(nil, *b.effort)})
+		}
+		c.Kwargs = appendMembers(nil, list)
+	}
+	return nil
+}
+
+// documents reads a list of objects, or null, and keeps it as it was written.
+func (b *chatBody) documents(r *wire.Reader) error {
+	if none, err := r.Null(); none || err != nil {
+		return err
+	}
+	out := []byte{'['}
+	err := r.Array(func(i int) error {
+		raw, err := r.RawObject()
+		out = append(comma(out, i), raw...)
 		return err
 	})
+	if len(out) > 1 {
+		b.conversation.Documents = append(out, ']')
+	}
+	return err
 }
 
-func (b *chatBody) message(r *wire.Reader, i int) (generate.Message, error) {
-	var m generate.Message
-	var name, id *string
-	err := r.Object("struct Message", []wire.Field{
-		{Name: "role", Required: true, Read: wire.Into(&m.Role, (*wire.Reader).String)},
-		{Name: "content", Read: content(&m, i)},
-		{Name: "name", Read: wire.Optional(&name, (*wire.Reader).String)},
-		{Name: "tool_calls", Read: calls(&m)},
-		{Name: "tool_call_id", Read: wire.Optional(&id, (*wire.Reader).String)},
-	})
-	if err != nil {
-		return m, err
+// template reads the name of one of the model's templates, or null. A template of
+// the client's own is refused: what runs on the server is the operator's.
+func (b *chatBody) template(r *wire.Reader) error {
+	var name *string
+	if err := wire.Optional(&name, (*wire.Reader).String)(r); err != nil || name == nil {
+		return err
 	}
-	if m.Content == nil && len(m.ToolCalls) == 0 {
-		return m, r.Refuse("missing field `content`")
-	}
-	if name != nil {
-		m.Name = *name
-	}
-	if id != nil {
-		m.ToolCallID = *id
-	}
-	return m, nil
-}
-
-// content reads text, parts of text or null.
-func content(m *generate.Message, i int) func(*wire.Reader) error {
-	return func(r *wire.Reader) error {
-		if none, err := r.Null(); none || err != nil {
-			return err
+	if !isName(*name) {
+		return &generate.Invalid{
+			Msg:   "`chat_template` takes the name of one of the model's templates; another template is installed as a plugin of kind template",
+			Field: "chat_template",
 		}
-		return either(r, func(r *wire.Reader) error {
-			s, err := r.String()
-			m.Content = []generate.Part{{Text: s}}
-			return err
-		}, func(r *wire.Reader) error {
-			m.Content = []generate.Part{}
-			return r.Array(func(j int) error {
-				p, err := part(r, i, j)
-				m.Content = append(m.Content, p)
-				return err
-			})
-		})
 	}
-}
-
-// part reads one part of a message's content.
-func part(r *wire.Reader, i, j int) (generate.Part, error) {
-	kind := ""
-	var text *string
-	err := r.Object("struct MessageChunk", []wire.Field{
-		{Name: "type", Required: true, Read: wire.Into(&kind, (*wire.Reader).String)},
-		{Name: "text", Read: wire.Optional(&text, (*wire.Reader).String)},
-	})
-	switch {
-	case err != nil:
-		return generate.Part{}, err
-	case kind != "text":
-		return generate.Part{}, &generate.Invalid{
-			Msg:   fmt.Sprintf("`messages[%d].content[%d]`: parts of type `%.32s` are not supported, the model reads text only", i, j, kind),
-			Field: "messages",
-		}
-	case text == nil:
-		return generate.Part{}, r.Refuse("missing field `text`")
-	}
-	return generate.Part{Text: *text}, nil
-}
-
-// calls reads the tool calls of a message, or null.
-func calls(m *generate.Message) func(*wire.Reader) error {
-	return func(r *wire.Reader) error {
-		if none, err := r.Null(); none || err != nil {
-			return err
-		}
-		return r.Array(func(int) error {
-			var c generate.ToolCall
-			err := r.Object("struct ToolCall", []wire.Field{
-				{Name: "id", Read: wire.Into(&c.ID, (*wire.Reader).String)},
-				{Name: "function", Required: true, Read: func(r *wire.Reader) error {
-					return r.Object("struct FunctionCall", []wire.Field{
-						{Name: "name", Required: true, Read: wire.Into(&c.Name, (*wire.Reader).String)},
-						{Name: "arguments", Read: arguments(&c)},
-					})
-				}},
-			})
-			m.ToolCalls = append(m.ToolCalls, c)
-			return err
-		})
-	}
-}
-
-// arguments reads an object, or its text as OpenAI has it.
-func arguments(c *generate.ToolCall) func(*wire.Reader) error {
-	return func(r *wire.Reader) error {
-		return either(r, wire.Into(&c.Arguments, (*wire.Reader).String), func(r *wire.Reader) error {
-			raw, err := r.RawObject()
-			c.Arguments = string(raw)
-			return err
-		})
-	}
+	b.conversation.Template = *name
+	return nil
 }
 
 // kwargs keeps the template's variables as they were written.
@@ -179,12 +138,6 @@ func (b *chatBody) kwargs(r *wire.Reader) (err error) {
 	}
 	b.conversation.Kwargs, err = r.RawObject()
 	return err
-}
-
-// choice reads tool_choice: a word, or an object that names a function.
-func (b *chatBody) choice(r *wire.Reader) error {
-	none := false
-	return either(r, wire.Into(&b.toolChoice, (*wire.Reader).String), fields.Present(&none))
 }
 
 // modalities reads the kinds of output; text alone is the default.
@@ -197,17 +150,4 @@ func (b *chatBody) modalities(r *wire.Reader) error {
 		b.speech = b.speech || k != "text"
 	}
 	return err
-}
-
-// someOf reads a list, or null, and notes whether it holds anything.
-func someOf(dst *bool) func(*wire.Reader) error {
-	return func(r *wire.Reader) error {
-		if none, err := r.Null(); none || err != nil {
-			return err
-		}
-		return r.Array(func(int) error {
-			*dst = true
-			return r.Skip()
-		})
-	}
 }

@@ -2,6 +2,7 @@ package openai
 
 import (
 	"math"
+	"slices"
 	"unicode/utf8"
 
 	"tgi/runtime/llm"
@@ -22,13 +23,12 @@ type scored struct {
 type choice struct {
 	index  int // in the reply
 	call   *call
-	hold   *generate.Holdback
+	reply  *generate.Reply
 	opened bool
 
 	waiting []scored // tokens whose text was not shown yet
 	seen    int      // bytes of visible text in all events so far
 	chars   int      // characters in it and in the prompt that is echoed
-	shown   int      // bytes of visible text that were shown
 
 	finish  *llm.Finish
 	sum     float64 // of the log-probabilities
@@ -37,21 +37,22 @@ type choice struct {
 
 // piece is what one event adds to a choice.
 type piece struct {
-	text   string
+	deltas []generate.Delta
 	tokens []scored
 }
 
-func newChoice(c *call, index int, stops []string) *choice {
-	return &choice{index: index, call: c, hold: generate.NewHoldback(stops, c.keepStop)}
+// newChoice returns the choice that sequence i of run becomes.
+func newChoice(c *call, index int, run *generate.Run, i int) *choice {
+	return &choice{index: index, call: c, reply: run.Reply(i, c.keepStop, c.callID)}
 }
 
 // next takes the sequence's next event.
-func (c *choice) next(e *generate.Event) piece {
+func (c *choice) next(e *generate.Event) (piece, error) {
 	c.finish = e.Finish
 	c.sum += float64(e.Logprob)
 	c.counted++
 	if c.call.scoreOnly {
-		return piece{}
+		return piece{}, nil
 	}
 	if c.call.logprobs && !e.Special {
 		c.waiting = append(c.waiting, scored{generate.TokenOf(e), e.Top, c.seen, c.chars})
@@ -60,18 +61,19 @@ func (c *choice) next(e *generate.Event) piece {
 		c.seen += len(e.Text)
 		c.chars += utf8.RuneCountInString(e.Text)
 	}
-	p := piece{text: c.hold.Next(e)}
-	c.shown += len(p.text)
-	p.tokens = c.release(e.Finish != nil)
-	return p
+	deltas, err := c.reply.Next(e)
+	if c.call.silent {
+		deltas = slices.DeleteFunc(deltas, func(d generate.Delta) bool { return d.Kind == generate.DeltaReasoning })
+	}
+	return piece{deltas, c.release(e.Finish != nil)}, err
 }
 
 // release returns the waiting tokens of which a byte was shown: at the end, all
 // but those of the stop string.
 func (c *choice) release(end bool) []scored {
 	n := len(c.waiting)
-	if !end || c.hold.Stopped() && !c.call.keepStop {
-		for n = 0; n < len(c.waiting) && c.waiting[n].start < c.shown; n++ {
+	if !end || c.reply.Stopped() && !c.call.keepStop {
+		for n = 0; n < len(c.waiting) && c.waiting[n].start < c.reply.Shown(); n++ {
 		}
 	}
 	out := c.waiting[:n]
@@ -83,7 +85,9 @@ func (c *choice) release(end bool) []scored {
 func (c *choice) reason() string {
 	d := c.call.dialect
 	switch {
-	case c.hold.Stopped():
+	case c.reply.Called():
+		return d.FinishTools
+	case c.reply.Stopped():
 		return d.FinishStop
 	case c.finish.Reason == llm.FinishEOS:
 		return d.FinishEOS

@@ -31,7 +31,6 @@ var (
 	noSuffix = &refusal{
 		http.StatusUnprocessableEntity, "Suffix is not supported and can be achieved by preprocessing the prompt.", "suffix not supported", "suffix",
 	}
-	noTools = &refusal{http.StatusUnprocessableEntity, "Tool error: tools are not supported, `tool_choice` must be \"none\" where `tools` are given", "tool_error", "tools"}
 )
 
 func tooManyPrompts(most int) error {
@@ -66,6 +65,10 @@ func explain(err error, f *form) failure {
 	var own *refusal
 	if errors.As(err, &own) {
 		return failure{status: own.status, text: own.text, kind: own.kind, param: own.param}
+	}
+	var tool *generate.ToolError
+	if errors.As(err, &tool) {
+		return explain(toolFault("%s", tool.Msg), f)
 	}
 	out := failure{status: 0, header: http.Header{}}
 	var shape *wire.Error

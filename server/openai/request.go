@@ -39,6 +39,10 @@ type call struct {
 	echo          bool
 	// scoreOnly hides the token that a call for none has to generate.
 	scoreOnly bool
+	// callID makes the ids of tool calls that the model gives none.
+	callID func() string
+	// silent leaves out what the model thinks.
+	silent bool
 }
 
 // settings are the fields that both forms of request have, but for the prompt.

@@ -57,8 +57,8 @@ type streaming struct {
 func (s *streaming) pump(ctx context.Context) error {
 	n := s.call.n
 	for _, run := range s.runs.list {
-		for range n {
-			s.choices = append(s.choices, newChoice(s.call, len(s.choices), run.Request.Params.Stop))
+		for i := range n {
+			s.choices = append(s.choices, newChoice(s.call, len(s.choices), run, i))
 		}
 	}
 	s.open = len(s.choices)
@@ -86,8 +86,12 @@ func (s *streaming) show(one *choice, a *arrival) error {
 			return err
 		}
 	}
-	p := one.next(&a.event)
-	if a.event.Finish != nil {
+	p, err := one.next(&a.event)
+	if err != nil {
+		return err
+	}
+	last := a.event.Finish != nil
+	if last {
 		s.open--
 	}
 	d := s.call.dialect
@@ -95,16 +99,17 @@ func (s *streaming) show(one *choice, a *arrival) error {
 	if s.call.form.chat {
 		apart = d.RoleFirst
 	}
-	if !apart {
-		return s.chunk(one, p, a.event.Finish != nil)
+	if len(p.deltas) == 0 && (!apart || len(p.tokens) > 0) {
+		p.deltas = append(p.deltas, generate.Delta{})
 	}
-	if p.text != "" || len(p.tokens) > 0 {
-		if err := s.chunk(one, p, false); err != nil {
+	for i := range p.deltas {
+		if err := s.chunk(one, &p.deltas[i], p.tokens, last && !apart && i == len(p.deltas)-1); err != nil {
 			return err
 		}
+		p.tokens = nil
 	}
-	if a.event.Finish != nil {
-		return s.chunk(one, piece{}, true)
+	if last && apart {
+		return s.chunk(one, nil, nil, true)
 	}
 	return nil
 }
@@ -137,23 +142,20 @@ func (s *streaming) head(one *choice) []byte {
 // delta writes a chat chunk up to the value of delta.
 func (s *streaming) delta(one *choice) []byte { return append(s.head(one), `,"delta":`...) }
 
-// chunk sends a piece of a choice.
-func (s *streaming) chunk(one *choice, p piece, last bool) error {
+// chunk sends what d adds to a choice, nothing when it is nil, with the tokens
+// that became known.
+func (s *streaming) chunk(one *choice, d *generate.Delta, tokens []scored, last bool) error {
 	c := s.call
 	var b []byte
 	switch {
-	case !c.form.chat:
-		b = wire.AppendString(append(s.head(one), `,"text":`...), p.text)
-	case !c.dialect.RoleFirst:
-		b = wire.AppendString(append(s.delta(one), `{"role":"assistant","content":`...), p.text)
-		b = append(b, '}')
-	case last:
-		b = append(s.delta(one), `{}`...)
+	case c.form.chat:
+		b = c.appendDelta(s.delta(one), d)
+	case d == nil:
+		b = append(s.head(one), `,"text":""`...)
 	default:
-		b = wire.AppendString(append(s.delta(one), `{"content":`...), p.text)
-		b = append(b, '}')
+		b = wire.AppendString(append(s.head(one), `,"text":`...), d.Text)
 	}
-	b = s.api.appendLogprobs(append(b, `,"logprobs":`...), c, nil, p.tokens)
+	b = s.api.appendLogprobs(append(b, `,"logprobs":`...), c, nil, tokens)
 	b = s.appendReason(append(b, `,"finish_reason":`...), one, last)
 	return s.send(b, last)
 }

@@ -16,8 +16,9 @@ import (
 // answer is a choice with all of its pieces.
 type answer struct {
 	*choice
-	text   strings.Builder
-	tokens []scored
+	text     strings.Builder
+	thoughts strings.Builder
+	tokens   []scored
 }
 
 // collected is a call that ran to its end.
@@ -65,7 +66,7 @@ func (r *runs) collect(ctx context.Context, c *call) (*collected, error) {
 	for _, run := range r.list {
 		answers := make([]*answer, run.Request.Sequences)
 		for i := range answers {
-			answers[i] = &answer{choice: newChoice(c, i, run.Request.Params.Stop)}
+			answers[i] = &answer{choice: newChoice(c, i, run, i)}
 		}
 		all.answers = append(all.answers, answers)
 	}
@@ -82,9 +83,24 @@ func (r *runs) collect(ctx context.Context, c *call) (*collected, error) {
 		}
 		all.usage.count(c, &a.event)
 		one := all.answers[a.run][a.event.Index]
-		p := one.next(&a.event)
-		one.text.WriteString(p.text)
+		p, err := one.next(&a.event)
+		if err != nil {
+			return nil, err
+		}
+		for i := range p.deltas {
+			one.add(&p.deltas[i])
+		}
 		one.tokens = append(one.tokens, p.tokens...)
+	}
+}
+
+// add takes what an event adds; calls are taken when they are complete.
+func (one *answer) add(d *generate.Delta) {
+	switch d.Kind {
+	case generate.DeltaContent:
+		one.text.WriteString(d.Text)
+	case generate.DeltaReasoning:
+		one.thoughts.WriteString(d.Text)
 	}
 }
 
@@ -126,8 +142,7 @@ func (a *API) appendAnswer(b []byte, c *call, one *answer, inputs string, prefil
 	b = appendInt(append(b, '{'), "index", one.index)
 	text := one.text.String()
 	if c.form.chat {
-		b = wire.AppendString(append(b, `,"message":{"role":"assistant","content":`...), text)
-		b = append(b, '}')
+		b = c.appendMessage(append(b, `,"message":`...), text, one.thoughts.String(), one.reply.Calls())
 	} else {
 		echoed, chars := echo(c, inputs, prefill)
 		for i := range one.tokens {

@@ -142,7 +142,7 @@ func (a *API) tokenize(w http.ResponseWriter, r *http.Request, d *dialect.Dialec
 	if err != nil {
 		return err
 	}
-	pieces, err := a.options.Service.Tokenize(r.Context(), b.draft.Inputs, true)
+	pieces, err := a.options.Service.Tokenize(r.Context(), b.draft)
 	if err != nil {
 		return err
 	}

@@ -22,7 +22,7 @@ func (a *API) chatTokenize(w http.ResponseWriter, r *http.Request, d *dialect.Di
 	if err != nil {
 		return err
 	}
-	pieces, err := a.options.Service.Tokenize(r.Context(), draft.Inputs, !draft.RawPrompt)
+	pieces, err := a.options.Service.Tokenize(r.Context(), draft)
 	if err != nil {
 		return err
 	}

@@ -30,7 +30,7 @@ type turns struct{}
 func (turns) Render(_ context.Context, c generate.Conversation) (string, error) {
 	var words []string
 	for i := range c.Messages {
-		words = append(words, c.Messages[i].Text())
+		words = append(words, c.Messages[i].Text)
 	}
 	return strings.Join(words, " "), nil
 }

@@ -32,11 +32,11 @@ func (Renderer) Render(_ context.Context, c generate.Conversation) (string, erro
 	var b strings.Builder
 	for i := range c.Messages {
 		m := &c.Messages[i]
-		role, text := m.Role, m.Text()
+		role, text := m.Role, m.Text
 		switch role {
 		case "user":
 		case "assistant":
-			if len(m.ToolCalls) > 0 {
+			if m.Calls {
 				return "", refuse("the built-in template has no tools: `messages[%d].tool_calls` cannot be shown", i)
 			}
 		case "system", "developer":

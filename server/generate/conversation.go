@@ -1,0 +1,95 @@
+package generate
+
+import (
+	"strings"
+
+	"tgi/server/wire"
+)
+
+// Message is one turn of a conversation.
+type Message struct {
+	// Role is who speaks: system, developer, user, assistant or tool.
+	Role string
+	// Text is what is said, the parts of it one behind the other; empty where the
+	// client sent none or a null.
+	Text string
+	// Calls says that the turn calls tools.
+	Calls bool
+	// JSON is the message as a template reads it: the client's object, in which
+	// the arguments of calls are objects where they are the text of one. Nil
+	// stands for an object of Role and Text.
+	JSON []byte
+}
+
+// append writes the message as a template reads it.
+func (m *Message) append(b []byte) []byte {
+	if m.JSON != nil {
+		return append(b, m.JSON...)
+	}
+	b = wire.AppendString(append(b, `{"role":`...), m.Role)
+	return append(wire.AppendString(append(b, `,"content":`...), m.Text), '}')
+}
+
+// Choosing says which tools the model may or must call.
+type Choosing uint8
+
+const (
+	// ChooseAuto leaves it to the model.
+	ChooseAuto Choosing = iota
+	// ChooseNone: no tool is called.
+	ChooseNone
+	// ChooseRequired: some tool is called.
+	ChooseRequired
+	// ChooseNamed: one tool is called, that of ToolChoice.Name.
+	ChooseNamed
+)
+
+// ToolChoice is what a request demands of its tools.
+type ToolChoice struct {
+	// Mode is the demand.
+	Mode Choosing
+	// Name is the tool of ChooseNamed.
+	Name string
+}
+
+// Demands says whether a reply without a call breaks the choice.
+func (c ToolChoice) Demands() bool { return c.Mode == ChooseRequired || c.Mode == ChooseNamed }
+
+// Conversation is what a template turns into a prompt. Its slices of JSON are as
+// the client wrote them and must not change while it is in use.
+type Conversation struct {
+	// Messages in their order, at least one.
+	Messages []Message
+	// Tools is a JSON array of those offered, each of OpenAI's shape; nil for none.
+	Tools []byte
+	// ToolNames are the names in Tools.
+	ToolNames []string
+	// ToolChoice is what is demanded of Tools.
+	ToolChoice ToolChoice
+	// Parallel lets a turn have more than one call.
+	Parallel bool
+	// Documents is a JSON array of texts to answer from; nil for none.
+	Documents []byte
+	// Kwargs is a JSON object of variables for the template; nil for none.
+	Kwargs []byte
+	// Continue ends the prompt where the last message ends, so that the model
+	// goes on with it; nil does so where that is the assistant's and says something.
+	Continue *bool
+	// GenerationPrompt ends the prompt where the assistant's turn begins; nil
+	// does so unless the last message is continued.
+	GenerationPrompt *bool
+	// Template is the name of one of the model's templates; empty for the default.
+	Template string
+}
+
+// continues says whether the last message is gone on with.
+func (c *Conversation) continues() bool {
+	if c.Continue != nil {
+		return *c.Continue
+	}
+	if c.GenerationPrompt != nil && *c.GenerationPrompt || len(c.Messages) == 0 {
+		return false
+	}
+	last := &c.Messages[len(c.Messages)-1]
+	return last.Role == "assistant" && !last.Calls && strings.TrimSpace(last.Text) != ""
+}

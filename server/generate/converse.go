@@ -1,0 +1,120 @@
+package generate
+
+import (
+	"context"
+	"time"
+
+	"tgi/runtime/llm"
+)
+
+// Span is a part of a text, from the byte Start up to the byte End.
+type Span struct{ Start, End int }
+
+// Rendered is the prompt that a conversation becomes.
+type Rendered struct {
+	// Text holds the special tokens that the model expects.
+	Text string
+	// Data are the parts of Text that came from the request, rising and apart: no
+	// special token is recognised in what touches them.
+	Data []Span
+}
+
+// Chat is what turns conversations into prompts, and what the model writes into
+// replies. It is safe for concurrent use.
+type Chat interface {
+	// Bind picks the template and the parser of a request: those that its calls
+	// name, or else the model's. rest are the calls that are not for these, in
+	// their order, for Plugins.Bind. Errors are as those of Plugins.Bind. The
+	// result is not nil and must be closed. When ctx ends, running guest code does.
+	Bind(ctx context.Context, calls []PluginCall) (chat BoundChat, rest []PluginCall, err error)
+}
+
+// BoundChat is the template and the parser of one request, at the versions that
+// were current when it was bound. It belongs to one goroutine.
+type BoundChat interface {
+	// Render returns the prompt of c, which has at least one message. What c may
+	// not hold, and a model without a template, fails with an error that wraps
+	// ErrTemplate, best a *TemplateError; a plugin that is out of order with one
+	// that wraps llm.ErrPlugin, and one without a free instance with
+	// llm.ErrOverloaded. now is the time of the request.
+	Render(ctx context.Context, c *Conversation, now time.Time) (Rendered, error)
+	// Parser returns the parser of one sequence, which must be closed; nil where
+	// the text is the answer as it is. promptEnd is the end of the prompt's text,
+	// or all of it. Errors are as those of Plugins.Bind.
+	Parser(ctx context.Context, c *Conversation, promptEnd string, seed uint64) (Parser, error)
+	// Close gives back what Bind took. Parsers that were returned go on.
+	Close()
+}
+
+// Parser tells content, reasoning and tool calls in the text of one sequence
+// apart. It belongs to one goroutine. Errors wrap llm.ErrPlugin; after one it can
+// only be closed. The deltas are the caller's until the next call.
+type Parser interface {
+	// Feed takes the next piece of the text; special says that it is the text of
+	// one special token.
+	Feed(piece string, special bool) ([]Delta, error)
+	// Finish ends the text; cut says that the length limit did. The last call.
+	Finish(cut bool) ([]Delta, error)
+	// Close gives the parser back.
+	Close()
+}
+
+// DeltaKind says what a Delta adds.
+type DeltaKind uint8
+
+// Calls are numbered from 0 in the order in which they begin, and one is open at
+// a time. The numbers are those of the plugins' contract.
+const (
+	// DeltaContent: Text is a part of the answer.
+	DeltaContent DeltaKind = iota
+	// DeltaReasoning: Text is a part of what the model thinks.
+	DeltaReasoning
+	// DeltaBegin: a call of Name begins; ID may be empty.
+	DeltaBegin
+	// DeltaArguments: Text is the next part of the open call's arguments.
+	DeltaArguments
+	// DeltaEnd: the open call is complete and may be executed.
+	DeltaEnd
+	// DeltaFailed: what the model wrote, Text, is a call that can't be used, for
+	// the reason Failed. Index is negative where it had not begun.
+	DeltaFailed
+)
+
+// CallFailure says why a call can't be used.
+type CallFailure uint8
+
+// The numbers are those of the plugins' contract.
+const (
+	// FailedIncomplete: the text ended inside the call.
+	FailedIncomplete CallFailure = iota
+	// FailedUnknown: the tool was not offered, or another was demanded.
+	FailedUnknown
+	// FailedMalformed: it is not what the format demands, or no JSON object.
+	FailedMalformed
+	// FailedTooLong: it is longer or deeper than the parser takes.
+	FailedTooLong
+	// FailedTooMany: there are more calls than are allowed.
+	FailedTooMany
+)
+
+// Delta is what a piece of text adds to a reply.
+type Delta struct {
+	Kind DeltaKind
+	// Index is the number of the call.
+	Index int
+	// Text, Name and ID are those of the kind.
+	Text, Name, ID string
+	// Failed is the reason of DeltaFailed.
+	Failed CallFailure
+}
+
+// SpanTokenizer is a Tokenizer that keeps what users wrote from becoming special
+// tokens.
+type SpanTokenizer interface {
+	Tokenizer
+	// EncodeSpans returns the tokens of text, none added. A special token is
+	// recognised only where it does not touch data.
+	EncodeSpans(text string, data []Span) []llm.Token
+	// EncodeSpanPieces is EncodeSpans with places.
+	EncodeSpanPieces(text string, data []Span) []Piece
+}

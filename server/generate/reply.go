@@ -1,0 +1,278 @@
+package generate
+
+import (
+	"fmt"
+
+	"tgi/runtime/llm"
+	"tgi/server/wire"
+)
+
+// Call is a call of a tool in a reply.
+type Call struct {
+	// Index numbers the calls of a reply in the order in which they begin.
+	Index int
+	// ID is what the call's result refers to, Name the tool's.
+	ID, Name string
+	// Arguments are a JSON object once the call is complete.
+	Arguments string
+}
+
+// Reply turns the events of one sequence into what may be shown of it, whether
+// it is shown as it grows or at its end: first the stop strings are held back,
+// then the parser tells the parts apart, then calls are held against what the
+// request demands. It belongs to one goroutine.
+type Reply struct {
+	hold   *Holdback
+	parser Parser // nil: the text is the content
+	choice ToolChoice
+	names  []string
+	newID  func() string
+
+	out   []Delta
+	shown int   // bytes of the sequence's text that were let go
+	open  *call // nil between calls
+	calls []Call
+	// cut: the length limit ended the text; broken: inside a call.
+	cut, broken bool
+}
+
+// call is one that began and has not ended.
+type call struct {
+	Call
+	text []byte // its arguments
+	sent int    // bytes of text that were let go
+}
+
+// Reply returns how sequence i is to be read. keep leaves stop strings in the
+// text. newID makes the ids of calls that the parser gives none. It is called
+// once for each sequence, and is of no use after Close.
+func (r *Run) Reply(i int, keep bool, newID func() string) *Reply {
+	out := &Reply{hold: NewHoldback(r.Request.Params.Stop, keep), newID: newID}
+	if i < len(r.parsers) {
+		out.parser = r.parsers[i]
+		out.choice, out.names = r.conversation.ToolChoice, r.conversation.ToolNames
+	}
+	return out
+}
+
+// Parsed says whether the reply may have more than content.
+func (r *Reply) Parsed() bool { return r.parser != nil }
+
+// Next takes the sequence's next event and returns what it adds, of the kinds
+// DeltaContent, DeltaReasoning, DeltaBegin and DeltaArguments, neighbours of one
+// kind joined. The slice is the caller's until the next call. Put together it is
+// the same however the text was cut into events.
+//
+// The braces at the end of a call's arguments come with the call's end: nobody
+// reads JSON before the call is complete. What the model wrote of a call that can't
+// be used is content, unless the text ended inside a call that had begun, or more
+// calls were made than are allowed. Where the request demands a call, such calls
+// and a reply without one are a *ToolError, but for a reply that the length limit
+// cut. Other errors are the parser's.
+func (r *Reply) Next(e *Event) ([]Delta, error) {
+	r.out = r.out[:0]
+	for _, s := range r.hold.Next(e) {
+		if !s.Special {
+			r.shown += len(s.Text)
+		}
+		if err := r.feed(s); err != nil {
+			return nil, err
+		}
+	}
+	if e.Finish == nil || r.parser == nil {
+		return r.out, nil
+	}
+	r.cut = e.Finish.Reason == llm.FinishLength && !r.hold.Stopped()
+	deltas, err := r.parser.Finish(r.cut)
+	if err = r.take(deltas, err); err != nil {
+		return nil, err
+	}
+	if r.choice.Demands() && len(r.calls) == 0 && !r.cut {
+		return nil, &ToolError{Msg: "the model called no tool, `tool_choice` demands a call"}
+	}
+	return r.out, nil
+}
+
+// Shown counts the bytes of the sequence's text that can be in what Next
+// returned: all but those that a stop string may begin in.
+func (r *Reply) Shown() int { return r.shown }
+
+// Stopped says whether a stop string ended the text; it is known after the last
+// event.
+func (r *Reply) Stopped() bool { return r.hold.Stopped() }
+
+// Calls are the complete ones.
+func (r *Reply) Calls() []Call { return r.calls }
+
+// Called says whether the reply ended with calls to execute: there are complete
+// ones, and the length limit cut none.
+func (r *Reply) Called() bool { return len(r.calls) > 0 && !r.broken }
+
+// feed brings a piece of text to the parser.
+func (r *Reply) feed(s Stretch) error {
+	if r.parser != nil {
+		deltas, err := r.parser.Feed(s.Text, s.Special)
+		return r.take(deltas, err)
+	}
+	if !s.Special {
+		r.say(DeltaContent, s.Text)
+	}
+	return nil
+}
+
+// take checks what a parser returned.
+func (r *Reply) take(deltas []Delta, err error) error {
+	for i := range deltas {
+		if err := r.add(&deltas[i]); err != nil {
+			return err
+		}
+	}
+	return err
+}
+
+// say adds text.
+func (r *Reply) say(kind DeltaKind, text string) {
+	if text == "" {
+		return
+	}
+	if n := len(r.out); n > 0 && r.out[n-1].Kind == kind {
+		r.out[n-1].Text += text
+		return
+	}
+	r.out = append(r.out, Delta{Kind: kind, Text: text})
+}
+
+// add checks one delta and adds what may be shown.
+func (r *Reply) add(d *Delta) error {
+	switch d.Kind {
+	case DeltaContent, DeltaReasoning:
+		r.say(d.Kind, d.Text)
+		return nil
+	case DeltaFailed:
+		return r.fail(d)
+	case DeltaBegin:
+		if r.open == nil {
+			return r.begin(d)
+		}
+	case DeltaArguments:
+		if r.open != nil {
+			r.open.text = append(r.open.text, d.Text...)
+			r.argue(unfinished(r.open.text, r.open.sent))
+			return nil
+		}
+	case DeltaEnd:
+		if r.open != nil {
+			return r.end()
+		}
+	}
+	return fmt.Errorf("%w: the parser of tool calls put a delta of kind %d out of order", llm.ErrPlugin, d.Kind)
+}
+
+// begin opens a call.
+func (r *Reply) begin(d *Delta) error {
+	switch r.choice.Mode {
+	case ChooseNamed:
+		if d.Name != r.choice.Name {
+			return unwanted(d.Name)
+		}
+	case ChooseRequired:
+		if !r.offered(d.Name) {
+			return unwanted(d.Name)
+		}
+	}
+	c := &call{Call: Call{Index: d.Index, ID: d.ID, Name: d.Name}}
+	if c.ID == "" {
+		c.ID = r.newID()
+	}
+	r.open = c
+	r.out = append(r.out, Delta{Kind: DeltaBegin, Index: c.Index, Name: c.Name, ID: c.ID})
+	return nil
+}
+
+func (r *Reply) offered(name string) bool {
+	for _, n := range r.names {
+		if n == name {
+			return true
+		}
+	}
+	return false
+}
+
+func unwanted(name string) error {
+	return &ToolError{Msg: fmt.Sprintf("the model called `%.64s`, which `tool_choice` does not allow", name)}
+}
+
+// unfinished returns how much of an object's text may be shown while it is not
+// known whether the call ends there: no part of it that does not end in a brace
+// is an object.
+func unfinished(text []byte, from int) int {
+	n := len(text)
+	for n > from && (text[n-1] == '}' || text[n-1] <= ' ') {
+		n--
+	}
+	return n
+}
+
+// argue lets the open call's arguments go up to byte to.
+func (r *Reply) argue(to int) {
+	c := r.open
+	if to <= c.sent {
+		return
+	}
+	text := string(c.text[c.sent:to])
+	c.sent = to
+	if n := len(r.out); n > 0 && r.out[n-1].Kind == DeltaArguments && r.out[n-1].Index == c.Index {
+		r.out[n-1].Text += text
+		return
+	}
+	r.out = append(r.out, Delta{Kind: DeltaArguments, Index: c.Index, Text: text})
+}
+
+// end closes the open call.
+func (r *Reply) end() error {
+	c := r.open
+	err := wire.Decode(c.text, func(r *wire.Reader) error {
+		_, err := r.RawObject()
+		return err
+	})
+	if err != nil {
+		return r.fail(&Delta{Kind: DeltaFailed, Index: c.Index, Text: string(c.text), Failed: FailedMalformed})
+	}
+	r.argue(len(c.text))
+	r.open = nil
+	c.Arguments = string(c.text)
+	r.calls = append(r.calls, c.Call)
+	return nil
+}
+
+// fail tells of a call that can't be used.
+func (r *Reply) fail(d *Delta) error {
+	begun := r.open != nil
+	r.open = nil
+	if d.Failed == FailedIncomplete && r.cut {
+		r.broken = true
+	} else if r.choice.Demands() && d.Failed != FailedTooMany {
+		return &ToolError{Msg: "the model's call " + d.Failed.String()}
+	}
+	if d.Failed != FailedTooMany && !(d.Failed == FailedIncomplete && begun) {
+		r.say(DeltaContent, d.Text)
+	}
+	return nil
+}
+
+// String says what is wrong with the call.
+func (f CallFailure) String() string {
+	switch f {
+	case FailedIncomplete:
+		return "is incomplete"
+	case FailedUnknown:
+		return "is of a tool that was not offered or not demanded"
+	case FailedMalformed:
+		return "is not what the format demands"
+	case FailedTooLong:
+		return "is too long or too deep"
+	case FailedTooMany:
+		return "is one more than is allowed"
+	}
+	return fmt.Sprintf("failed for reason %d", uint8(f))
+}

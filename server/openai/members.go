@@ -1,0 +1,64 @@
+package openai
+
+import (
+	"bytes"
+	"encoding/json"
+
+	"tgi/server/wire"
+)
+
+// member is one of an object, whose value stays as it was written.
+type member struct {
+	name  string
+	value json.RawMessage
+}
+
+// members returns those of raw, a JSON object, in their order.
+func members(raw []byte) []member {
+	d := json.NewDecoder(bytes.NewReader(raw))
+	var out []member
+	for _, err := d.Token(); err == nil && d.More(); {
+		var m member
+		key, _ := d.Token()
+		m.name, _ = key.(string)
+		if err = d.Decode(&m.value); err == nil {
+			out = append(out, m)
+		}
+	}
+	return out
+}
+
+// elements returns those of raw, a JSON array.
+func elements(raw []byte) []json.RawMessage {
+	var out []json.RawMessage
+	if err := json.Unmarshal(raw, &out); err != nil {
+		return nil
+	}
+	return out
+}
+
+// appendMembers writes an object.
+func appendMembers(b []byte, list []member) []byte {
+	b = append(b, '{')
+	for i, m := range list {
+		b = append(wire.AppendString(comma(b, i), m.name), ':')
+		b = append(b, m.value...)
+	}
+	return append(b, '}')
+}
+
+// find returns the member of that name; nil if there is none.
+func find(list []member, name string) *member {
+	for i := range list {
+		if list[i].name == name {
+			return &list[i]
+		}
+	}
+	return nil
+}
+
+// isNull says whether a value that was checked is null.
+func isNull(raw []byte) bool { return len(raw) > 0 && raw[0] == 'n' }
+
+// isText says whether a value that was checked is a string.
+func isText(raw []byte) bool { return len(raw) > 0 && raw[0] == '"' }

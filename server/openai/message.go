@@ -1,0 +1,231 @@
+package openai
+
+import (
+	"encoding/json"
+	"fmt"
+	"strings"
+
+	"tgi/server/generate"
+	"tgi/server/wire"
+)
+
+// turn is a message while it is read.
+type turn struct {
+	role     string
+	text     strings.Builder
+	said     bool // content is there, and no null
+	parts    bool // as a list
+	calls    int
+	reworded bool // a call's arguments are not as templates read them
+	thought  bool // reasoning is there, under its newer name
+}
+
+// messages reads the conversation.
+func (b *chatBody) messages(r *wire.Reader) error {
+	return r.Array(func(i int) error {
+		m, err := message(r, i)
+		b.conversation.Messages = append(b.conversation.Messages, m)
+		return err
+	})
+}
+
+// message reads one. Members that are not known here are the template's.
+func message(r *wire.Reader, i int) (generate.Message, error) {
+	start := *r
+	t := &turn{}
+	err := r.Object("struct Message", []wire.Field{
+		{Name: "role", Required: true, Read: wire.Into(&t.role, (*wire.Reader).String)},
+		{Name: "content", Read: func(r *wire.Reader) error { return t.content(r, i) }},
+		{Name: "name", Read: text},
+		{Name: "tool_calls", Read: t.toolCalls},
+		{Name: "tool_call_id", Read: text},
+		{Name: "function_call", Read: gone(fmt.Sprintf("messages[%d].function_call", i), "tool_calls")},
+		{Name: "reasoning", Read: t.reasoning},
+	})
+	if err != nil {
+		return generate.Message{}, err
+	}
+	if !t.said && t.calls == 0 {
+		return generate.Message{}, r.Refuse("missing field `content`")
+	}
+	raw, err := start.RawObject()
+	if err != nil {
+		return generate.Message{}, err
+	}
+	return generate.Message{Role: t.role, Text: t.text.String(), Calls: t.calls > 0, JSON: t.normal(raw)}, nil
+}
+
+// text reads a string or null.
+func text(r *wire.Reader) error {
+	var s *string
+	return wire.Optional(&s, (*wire.Reader).String)(r)
+}
+
+// reasoning notes text; what else clients put there is the template's.
+func (t *turn) reasoning(r *wire.Reader) error {
+	probe := *r
+	_, err := probe.String()
+	t.thought = err == nil
+	return r.Skip()
+}
+
+// content reads text, parts of text or null.
+func (t *turn) content(r *wire.Reader, i int) error {
+	if none, err := r.Null(); none || err != nil {
+		return err
+	}
+	t.said = true
+	return either(r, func(r *wire.Reader) error {
+		s, err := r.String()
+		t.text.WriteString(s)
+		return err
+	}, func(r *wire.Reader) error {
+		t.parts = true
+		return r.Array(func(j int) error { return t.part(r, i, j) })
+	})
+}
+
+// part reads one part of a message's content.
+func (t *turn) part(r *wire.Reader, i, j int) error {
+	kind := ""
+	var text, refusal *string
+	err := r.Object("struct MessageChunk", []wire.Field{
+		{Name: "type", Required: true, Read: wire.Into(&kind, (*wire.Reader).String)},
+		{Name: "text", Read: wire.Optional(&text, (*wire.Reader).String)},
+		{Name: "refusal", Read: wire.Optional(&refusal, (*wire.Reader).String)},
+	})
+	if kind == "refusal" { // what an assistant said instead of text
+		text = refusal
+	}
+	switch {
+	case err != nil:
+		return err
+	case kind != "text" && kind != "refusal":
+		return &generate.Invalid{
+			Msg:   fmt.Sprintf("`messages[%d].content[%d]`: parts of type `%.32s` are not supported, the model reads text only", i, j, kind),
+			Field: "messages",
+		}
+	case text == nil:
+		return r.Refuse("missing field `" + kind + "`")
+	}
+	t.text.WriteString(*text)
+	return nil
+}
+
+// toolCalls reads the calls of an assistant's message, or null.
+func (t *turn) toolCalls(r *wire.Reader) error {
+	if none, err := r.Null(); none || err != nil {
+		return err
+	}
+	return r.Array(func(int) error {
+		t.calls++
+		return r.Object("struct ToolCall", []wire.Field{
+			{Name: "id", Read: text},
+			{Name: "function", Required: true, Read: func(r *wire.Reader) error {
+				name, given := "", false
+				arguments := func(r *wire.Reader) error { return t.arguments(r, &given) }
+				err := r.Object("struct FunctionCall", []wire.Field{
+					{Name: "name", Required: true, Read: wire.Into(&name, (*wire.Reader).String)},
+					{Name: "arguments", Read: arguments},
+					{Name: "parameters", Read: func(r *wire.Reader) error {
+						t.reworded = true
+						return arguments(r)
+					}},
+				})
+				t.reworded = t.reworded || !given
+				return err
+			}},
+		})
+	})
+}
+
+// arguments reads an object, its text as OpenAI has it, or null.
+func (t *turn) arguments(r *wire.Reader, given *bool) error {
+	if none, err := r.Null(); none || err != nil {
+		return err
+	}
+	*given = true
+	return either(r, func(r *wire.Reader) error {
+		_, err := r.String()
+		t.reworded = t.reworded || err == nil
+		return err
+	}, func(r *wire.Reader) error {
+		_, err := r.RawObject()
+		return err
+	})
+}
+
+// normal returns the message as templates read it: parts of text become one text,
+// because most templates take no other; arguments of calls that are the text of an
+// object become one, and an empty object where there are none; reasoning is also
+// there under its older name.
+func (t *turn) normal(raw []byte) []byte {
+	if !t.parts && !t.reworded && !t.thought {
+		return raw
+	}
+	list := members(raw)
+	if m := find(list, "content"); t.parts && m != nil {
+		m.value = wire.AppendString(nil, t.text.String())
+	}
+	if m := find(list, "tool_calls"); t.reworded && m != nil {
+		calls := elements(m.value)
+		b := []byte{'['}
+		for i, c := range calls {
+			call := members(c)
+			if f := find(call, "function"); f != nil {
+				f.value = normalFunction(f.value)
+			}
+			b = appendMembers(comma(b, i), call)
+		}
+		m.value = append(b, ']')
+	}
+	if m := find(list, "reasoning"); t.thought && m != nil && find(list, "reasoning_content") == nil {
+		list = append(list, member{"reasoning_content", m.value})
+	}
+	return appendMembers(nil, list)
+}
+
+// normalFunction makes the arguments of a call an object where they are the text
+// of one, under the name that OpenAI has for them.
+func normalFunction(raw json.RawMessage) json.RawMessage {
+	list := members(raw)
+	a := find(list, "arguments")
+	if p := find(list, "parameters"); p != nil && (a == nil || isNull(a.value)) {
+		if a == nil {
+			p.name, a = "arguments", p
+		} else {
+			a.value = p.value
+		}
+	}
+	if a == nil {
+		list = append(list, member{"arguments", json.RawMessage("null")})
+		a = &list[len(list)-1]
+	}
+	if isText(a.value) {
+		var s string
+		if err := json.Unmarshal(a.value, &s); err == nil {
+			a.value = object(s, a.value)
+		}
+	}
+	if isNull(a.value) {
+		a.value = json.RawMessage("{}")
+	}
+	return appendMembers(nil, list)
+}
+
+// object returns s where it is the text of an object, one without members where
+// it is empty, and otherwise what it was.
+func object(s string, otherwise json.RawMessage) json.RawMessage {
+	if s == "" {
+		return json.RawMessage("{}")
+	}
+	var raw []byte
+	err := wire.Decode([]byte(s), func(r *wire.Reader) (err error) {
+		raw, err = r.RawObject()
+		return err
+	})
+	if err != nil {
+		return otherwise
+	}
+	return raw
+}

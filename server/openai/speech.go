@@ -1,0 +1,105 @@
+package openai
+
+import (
+	"strconv"
+
+	"tgi/server/generate"
+	"tgi/server/wire"
+)
+
+// appendMessage writes what the assistant says in a whole reply. Beside calls
+// there is no content where there is nothing to say: null, or no member at all
+// where the arguments of calls are objects.
+func (c *call) appendMessage(b []byte, content, thoughts string, calls []generate.Call) []byte {
+	b = append(b, `{"role":"assistant"`...)
+	switch {
+	case content != "" || len(calls) == 0:
+		b = wire.AppendString(append(b, `,"content":`...), content)
+	case c.dialect.ToolArgumentsText:
+		b = append(b, `,"content":null`...)
+	}
+	if thoughts != "" {
+		b = appendReasoning(append(b, ','), thoughts)
+	}
+	if len(calls) > 0 {
+		b = append(b, `,"tool_calls":[`...)
+		for i := range calls {
+			b = c.appendCall(comma(b, i), i, &calls[i])
+		}
+		b = append(b, ']')
+	}
+	return append(b, '}')
+}
+
+// appendReasoning writes what the model thinks under both names that clients
+// know: DeepSeek's, and the shorter one that took its place.
+func appendReasoning(b []byte, text string) []byte {
+	b = wire.AppendString(append(b, `"reasoning_content":`...), text)
+	return wire.AppendString(append(b, `,"reasoning":`...), text)
+}
+
+// appendCall writes a complete call, the i-th of its message.
+func (c *call) appendCall(b []byte, i int, call *generate.Call) []byte {
+	id := call.ID
+	if !c.dialect.UniqueIDs {
+		id = strconv.Itoa(i)
+	}
+	b = wire.AppendString(append(b, `{"id":`...), id)
+	b = append(b, `,"type":"function","function":{`...)
+	if !c.dialect.ToolArgumentsText {
+		b = wire.AppendString(append(b, `"description":null,"name":`...), call.Name)
+		b = append(append(b, `,"arguments":`...), call.Arguments...)
+		return append(b, `}}`...)
+	}
+	b = wire.AppendString(append(b, `"name":`...), call.Name)
+	b = wire.AppendString(append(b, `,"arguments":`...), call.Arguments)
+	return append(b, `}}`...)
+}
+
+// appendDelta writes what d adds to a streamed message: nothing when it is nil.
+// The role stands in all deltas of dialects where it has no chunk of its own.
+func (c *call) appendDelta(b []byte, d *generate.Delta) []byte {
+	b = append(b, '{')
+	if !c.dialect.RoleFirst {
+		b = append(b, `"role":"assistant",`...)
+	}
+	switch {
+	case d == nil:
+	case d.Kind == generate.DeltaContent:
+		b = wire.AppendString(append(b, `"content":`...), d.Text)
+	case d.Kind == generate.DeltaReasoning:
+		b = appendReasoning(b, d.Text)
+	case c.dialect.ToolDeltaArray:
+		b = append(appendCallDelta(append(b, `"tool_calls":[`...), d), ']')
+	default:
+		b = appendCallObject(append(b, `"tool_calls":`...), d)
+	}
+	return append(b, '}')
+}
+
+// appendCallDelta writes a part of a call: its id and name in the first, with
+// arguments that are empty, then pieces of those.
+func appendCallDelta(b []byte, d *generate.Delta) []byte {
+	b = appendInt(append(b, '{'), "index", d.Index)
+	if d.Kind == generate.DeltaBegin {
+		b = wire.AppendString(append(b, `,"id":`...), d.ID)
+		b = wire.AppendString(append(b, `,"type":"function","function":{"name":`...), d.Name)
+		return append(b, `,"arguments":""}}`...)
+	}
+	b = wire.AppendString(append(b, `,"function":{"arguments":`...), d.Text)
+	return append(b, `}}`...)
+}
+
+// appendCallObject writes the same as TGI did when a delta had one call: all
+// members are always there, the id is empty.
+func appendCallObject(b []byte, d *generate.Delta) []byte {
+	b = appendInt(append(b, '{'), "index", d.Index)
+	b = append(b, `,"id":"","type":"function","function":{"name":`...)
+	if d.Kind == generate.DeltaBegin {
+		b = wire.AppendString(b, d.Name)
+	} else {
+		b = append(b, "null"...)
+	}
+	b = wire.AppendString(append(b, `,"arguments":`...), d.Text)
+	return append(b, `}}`...)
+}
