@@ -22,9 +22,20 @@ export class Reader {
   private fresh: bool = false;
   private fault: string | null = null;
 
+  /** Reads JSON in memory. */
   constructor(ptr: usize, len: u32) {
     this.at = ptr;
     this.end = ptr + len;
+  }
+
+  /** Whether a text is a JSON object, and sound. */
+  static isObject(text: string): bool {
+    const b = String.UTF8.encode(text);
+    const r = new Reader(changetype<usize>(b), b.byteLength);
+    if (r.peek() != 123) return false;
+    r.skip();
+    const sound = !r.close();
+    return sound && b.byteLength > 0; // looks at b last, so that it outlives the reader
   }
 
   /** Keeps the fault unless there is one already. */
@@ -240,6 +251,14 @@ export class Reader {
     for (let i = 0; i < w.length; i++) if (load<u8>(this.at + i) != <u8>w.charCodeAt(i)) return false;
     this.at += w.length;
     return true;
+  }
+
+  /** Passes over a value of any type and returns it as it is written, empty after a fault. */
+  raw(): string {
+    this.space();
+    const from = this.at;
+    this.skip();
+    return this.fault ? "" : String.UTF8.decodeUnsafe(from, this.at - from);
   }
 
   /** Passes over a value of any type. */

@@ -2,6 +2,9 @@
 
 import { Reader } from "./json";
 import { Candidates, Step, Tokens } from "./step";
+import { Conversation, Output, Template } from "./template";
+import { Events, Offer, Tools } from "./tools";
+import { Value } from "./value";
 
 /** A logits plugin of one sequence. */
 export abstract class Processor {
@@ -23,6 +26,8 @@ let description = "{}";
 let init: ((r: Reader) => void) | null = null;
 let beginLogits: BeginLogits | null = null;
 let beginSampler: BeginSampler | null = null;
+let templater: Template | null = null;
+let parser: Tools | null = null;
 let processor: Processor | null = null;
 let picker: Sampler | null = null;
 
@@ -47,6 +52,16 @@ export function sampler(begin: BeginSampler): void {
   beginSampler = begin;
 }
 
+/** Makes the guest a chat template. */
+export function template(t: Template): void {
+  templater = t;
+}
+
+/** Makes the guest a parser of tool calls. */
+export function tools(t: Tools): void {
+  parser = t;
+}
+
 // The rest is for ./exports alone.
 
 let kept: ArrayBuffer = new ArrayBuffer(0);
@@ -63,13 +78,21 @@ export function packDescription(): u64 {
 }
 
 export function runInit(ptr: usize, len: u32): u64 {
-  const r = new Reader(ptr, len);
+  let fault: string | null = null;
   const f = init;
   if (f) {
+    const r = new Reader(ptr, len);
     f(r);
-    return pack(r.close());
+    fault = r.close();
   }
-  return 0;
+  if (!fault && (templater || parser)) {
+    const r = new Reader(ptr, len);
+    const config = Value.parse(r);
+    fault = r.close();
+    if (!fault && templater) fault = templater!.open(config);
+    if (!fault && parser) fault = parser!.open(config);
+  }
+  return pack(fault);
 }
 
 export function runLogits(ptr: usize, len: u32, prompt: Tokens): string | null {
@@ -88,7 +111,36 @@ export function runValidate(ptr: usize, len: u32): u64 {
   let fault: string | null = null;
   if (beginLogits) fault = runLogits(ptr, len, new Tokens(0, 0));
   if (!fault && beginSampler) fault = runSampler(ptr, len, new Tokens(0, 0));
+  if (!fault && (templater || parser)) {
+    const r = new Reader(ptr, len);
+    const params = Value.parse(r);
+    fault = r.close();
+    if (!fault && templater) fault = templater!.validate(params);
+    if (!fault && parser) fault = parser!.validate(params);
+  }
   return pack(fault);
+}
+
+export function runRender(ptr: usize, len: u32, out: Output): string | null {
+  const r = new Reader(ptr, len);
+  const request = Value.parse(r);
+  const fault = r.close();
+  return fault ? fault : templater!.render(new Conversation(request), out);
+}
+
+export function runBegin(ptr: usize, len: u32): string | null {
+  const r = new Reader(ptr, len);
+  const request = Value.parse(r);
+  const fault = r.close();
+  return fault ? fault : parser!.begin(new Offer(request));
+}
+
+export function runFeed(piece: string, special: bool, events: Events): void {
+  parser!.feed(piece, special, events);
+}
+
+export function runFinish(cut: bool, events: Events): void {
+  parser!.finish(cut, events);
 }
 
 export function runProcess(s: Step): string | null {

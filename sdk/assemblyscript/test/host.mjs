@@ -1,5 +1,6 @@
 // A host for tests of plugins under node: instantiates a .wasm with a small
-// vocabulary and feeds it step by step. Layouts are those of ../../abi.
+// vocabulary and feeds it step by step, or hands it conversations, or what a
+// model writes. Layouts are those of ../../abi.
 
 import { readFileSync } from "node:fs";
 
@@ -106,6 +107,46 @@ export class Guest {
       m.setFloat32(at + 12 * i + 8, Math.log(p), true);
     });
     return this.exports.tgi_sampler_sample(at, probabilities.length);
+  }
+
+  /** Renders a conversation: the text, and the stretches of it that are data. Throws the template's refusal. */
+  render(request) {
+    const b = bytes.encode(JSON.stringify(request));
+    const at = this.exports.tgi_template_render(this.hand(b), b.length) >>> 0;
+    const [status, textAt, size, spans, count] = this.u32s(at, 5);
+    const out = this.read(textAt, size);
+    if (status) throw new Error(text.decode(out));
+    const ends = this.u32s(spans, 2 * count);
+    const data = Array.from({ length: count }, (_, i) => text.decode(out.slice(ends[2 * i], ends[2 * i + 1])));
+    return { text: text.decode(out), data };
+  }
+
+  /** Begins to parse what a model writes; returns the fault or "". */
+  listen(request) {
+    this.piece = this.exports.tgi_alloc(65536) >>> 0;
+    return this.handed("tgi_tools_begin", JSON.stringify(request));
+  }
+
+  /** The events of a piece. */
+  feed(piece, special = false) {
+    const b = bytes.encode(piece);
+    new Uint8Array(this.exports.memory.buffer).set(b, this.piece);
+    return this.events(this.exports.tgi_tools_feed(this.piece, b.length, special ? 1 : 0));
+  }
+
+  /** The events of the text's end. */
+  finish(cut = false) {
+    return this.events(this.exports.tgi_tools_finish(cut ? 1 : 0));
+  }
+
+  events(packed) {
+    const u = BigInt.asUintN(64, packed);
+    const names = ["content", "reasoning", "begin", "arguments", "end", "failed"];
+    return Array.from({ length: Number(u & 0xffffffffn) }, (_, i) => {
+      const [kind, index, at, n, nameAt, nameBytes, idAt, idBytes, reason] = this.u32s(Number(u >> 32n) + 36 * i, 9);
+      const of = (from, size) => text.decode(this.read(from, size));
+      return { kind: names[kind], index: index === 0xffffffff ? -1 : index, text: of(at, n), name: of(nameAt, nameBytes), id: of(idAt, idBytes), reason };
+    });
   }
 
   imports() {

@@ -1,0 +1,122 @@
+// A JSON value as a whole, for what is looked at more than once.
+
+import { Reader } from "./json";
+
+export enum Kind {
+  NULL,
+  BOOL,
+  NUMBER,
+  TEXT,
+  ARRAY,
+  OBJECT,
+}
+
+/** A JSON value. Fields that its kind does not use are empty. */
+export class Value {
+  kind: Kind = Kind.NULL;
+  /** Of a string, its escapes resolved; of a number or true or false, as it is written. */
+  text: string = "";
+  /** Of an array; of an object the members' values. */
+  items: Value[] = [];
+  /** Of an object, in the order in which they are written. */
+  names: string[] = [];
+
+  /** Reads a text that is one JSON value. Faults stay in the reader. */
+  static parse(r: Reader): Value {
+    const v = Value.read(r);
+    r.close();
+    return v;
+  }
+
+  /** Reads the value that comes next; null after a fault, which the reader keeps. */
+  static read(r: Reader): Value {
+    const v = new Value();
+    const c = r.peek();
+    if (c == 123) {
+      v.kind = Kind.OBJECT;
+      for (r.object(); r.key(); ) {
+        v.names.push(r.name);
+        v.items.push(Value.read(r));
+      }
+    } else if (c == 91) {
+      v.kind = Kind.ARRAY;
+      for (r.array(); r.item(); ) v.items.push(Value.read(r));
+    } else if (c == 34) {
+      v.kind = Kind.TEXT;
+      v.text = r.string();
+    } else if (c == 48) {
+      v.kind = Kind.NUMBER;
+      v.text = r.raw();
+    } else if (c == 116 || c == 102) {
+      v.kind = Kind.BOOL;
+      v.text = r.boolean() ? "true" : "false";
+    } else r.skip();
+    return v;
+  }
+
+  get isNull(): bool {
+    return this.kind == Kind.NULL;
+  }
+  get isTrue(): bool {
+    return this.kind == Kind.BOOL && this.text == "true";
+  }
+  get isText(): bool {
+    return this.kind == Kind.TEXT;
+  }
+  /** How many elements or members it has. */
+  get length(): i32 {
+    return this.items.length;
+  }
+
+  /** A member of an object, the last of that name; null where there is none. */
+  get(name: string): Value {
+    if (this.kind == Kind.OBJECT) {
+      for (let i = this.names.length - 1; i >= 0; i--) if (this.names[i] == name) return this.items[i];
+    }
+    return nothing;
+  }
+
+  /** The number that it is, NaN if it is none; one too large becomes an infinity. */
+  number(): f64 {
+    return this.kind == Kind.NUMBER ? F64.parseFloat(this.text) : NaN;
+  }
+
+  /** The value as JSON, spaced as Python's json.dumps does and chat templates therefore show it: {"a": [1, 2]}.
+   *  Numbers are as they were written, characters beyond ASCII are not escaped. */
+  json(): string {
+    if (this.kind == Kind.NULL) return "null";
+    if (this.kind == Kind.TEXT) return quote(this.text);
+    if (this.kind != Kind.ARRAY && this.kind != Kind.OBJECT) return this.text;
+    const parts: string[] = [];
+    for (let i = 0; i < this.items.length; i++) {
+      parts.push(this.kind == Kind.OBJECT ? quote(this.names[i]) + ": " + this.items[i].json() : this.items[i].json());
+    }
+    return this.kind == Kind.OBJECT ? "{" + parts.join(", ") + "}" : "[" + parts.join(", ") + "]";
+  }
+}
+
+const nothing = new Value();
+
+/** Writes a string as JSON does. */
+function quote(s: string): string {
+  let out = '"';
+  let from = 0;
+  for (let i = 0; i < s.length; i++) {
+    const c = s.charCodeAt(i);
+    if (c >= 32 && c != 34 && c != 92) continue;
+    out += s.substring(from, i) + escaped(c);
+    from = i + 1;
+  }
+  return out + s.substring(from) + '"';
+}
+
+function escaped(c: i32): string {
+  if (c == 34) return '\\"';
+  if (c == 92) return "\\\\";
+  if (c == 8) return "\\b";
+  if (c == 12) return "\\f";
+  if (c == 10) return "\\n";
+  if (c == 13) return "\\r";
+  if (c == 9) return "\\t";
+  return "\\u00" + (c < 16 ? "0" : "") + c.toString(16);
+}
