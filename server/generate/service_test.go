@@ -255,7 +255,7 @@ func TestWorkersAreBounded(t *testing.T) {
 		s := generate.New(&generatetest.Engine{}, generatetest.Words{Hold: hold}, generatetest.Limits(), nil)
 		done := make(chan error)
 		for range 2 {
-			go func() { _, err := s.Tokenize(t.Context(), "a b", true); done <- err }()
+			go func() { _, err := s.Tokenize(t.Context(), generate.Draft{Inputs: "a b"}); done <- err }()
 		}
 		synctest.Wait()
 		short, cancel := context.WithTimeout(t.Context(), time.Second)
@@ -269,7 +269,7 @@ func TestWorkersAreBounded(t *testing.T) {
 				t.Error(err)
 			}
 		}
-		if pieces, err := s.Tokenize(t.Context(), "a bé", true); err != nil || len(pieces) != 2 || pieces[1].Start != 1 || pieces[1].End != 4 {
+		if pieces, err := s.Tokenize(t.Context(), generate.Draft{Inputs: "a bé"}); err != nil || len(pieces) != 2 || pieces[1].Start != 1 || pieces[1].End != 4 {
 			t.Errorf("got %v, %v", pieces, err)
 		}
 	})

@@ -8,7 +8,6 @@ import (
 	"tgi/runtime/llm"
 	"tgi/runtime/sample"
 	"tgi/server/generate"
-	"tgi/server/generate/chatml"
 	"tgi/server/generate/generatetest"
 )
 
@@ -28,7 +27,7 @@ func (passedOver) Close()                                    {}
 func TestSkippedPlugins(t *testing.T) {
 	e := &generatetest.Engine{}
 	s := newServer(e, func(l *generate.Limits, o *Options) {
-		o.Service = generate.New(e, generatetest.Words{}, *l, nil).WithPlugins(passedOver{}).WithRenderer(chatml.Renderer{})
+		o.Service = generate.New(e, generatetest.Words{}, *l, nil).WithPlugins(passedOver{}).WithChat(&generatetest.Chat{})
 	})
 	const told = `,"plugins":[{"name":"a","error":"b\"c"}]}`
 	if got := ask(s, chatPath, `{`+hi+`,"max_tokens":1}`).Body.String(); !strings.HasSuffix(got, `}`+told) {

@@ -14,7 +14,6 @@ import (
 	"tgi/server"
 	"tgi/server/dialect"
 	"tgi/server/generate"
-	"tgi/server/generate/chatml"
 	"tgi/server/generate/generatetest"
 	"tgi/server/wire"
 )
@@ -47,28 +46,26 @@ func TestDecodeChat(t *testing.T) {
  "frequency_penalty":-2,"presence_penalty":2,"logit_bias":{"7":-100},"max_tokens":5,"max_completion_tokens":6,"n":2,"seed":9,"stop":"x",
  "stream":true,"stream_options":{"include_usage":true,"include_obfuscation":false},"temperature":0,"top_p":1,"top_k":-1,"min_p":0.1,"typical_p":0.9,
  "repetition_penalty":1.1,"ignore_eos":true,"logprobs":true,"top_logprobs":3,"chat_template_kwargs":{ "a":1 },"plugins":[{"name":"p"}],
- "tools":[{}],"tool_choice":"none","parallel_tool_calls":true,"response_format":{"type":"text"},"modalities":["text"],
+ "tools":[{"type":"function","function":{"name":"f"}}],"tool_choice":"none","parallel_tool_calls":true,"response_format":{"type":"text"},"modalities":["text"],
  "user":"u","metadata":{"a":"b"},"store":true,"service_tier":"auto","min_tokens":0,"bad_words":[],"use_beam_search":false,"audio":null,"functions":[]}`), dialect.Default())
 	if err != nil {
 		t.Fatal(err)
-	}
-	say := func(parts ...string) []generate.Part {
-		var all []generate.Part
-		for _, p := range parts {
-			all = append(all, generate.Part{Text: p})
-		}
-		return all
 	}
 	want := generate.Draft{
 		Rules: generate.OpenAI, Stream: true, N: ptr(uint64(2)), FrequencyPenalty: ptr(float32(-2)), PresencePenalty: ptr(float32(2)),
 		LogitBias: map[uint32]float32{7: -100}, MaxNewTokens: ptr(uint32(6)), Seed: ptr(uint64(9)), Stop: []string{"x"}, Temperature: ptr(float32(0)),
 		TopP: ptr(float32(1)), TopK: ptr(int32(-1)), MinP: ptr(float32(0.1)), TypicalP: ptr(float32(0.9)), RepetitionPenalty: ptr(float32(1.1)),
 		IgnoreEOS: true, TopNTokens: ptr(uint32(3)), Plugins: []generate.PluginCall{{Name: "p"}},
-		Conversation: &generate.Conversation{Kwargs: []byte(`{ "a":1 }`), Messages: []generate.Message{
-			{Role: "developer", Content: say("Be ", "kind.")}, {Role: "user", Content: say("a"), Name: "n"},
-			{Role: "assistant", ToolCalls: []generate.ToolCall{{ID: "c1", Name: "f", Arguments: `{"x":1}`}, {Name: "g", Arguments: `{"y": 2}`}}},
-			{Role: "tool", Content: say("b"), ToolCallID: "c1"},
-		}},
+		Conversation: &generate.Conversation{
+			Kwargs: []byte(`{ "a":1 }`), Parallel: true, ToolNames: []string{"f"}, ToolChoice: generate.ToolChoice{Mode: generate.ChooseNone},
+			Tools: []byte(`[{"type":"function","function":{"name":"f"}}]`),
+			Messages: []generate.Message{
+				{Role: "developer", Text: "Be kind.", JSON: []byte(`{"role":"developer","content":"Be kind."}`)},
+				{Role: "user", Text: "a", JSON: []byte(`{"role":"user","content":"a","name":"n"}`)},
+				{Role: "assistant", Calls: true, JSON: []byte(`{"role":"assistant","content":null,"tool_calls":[{"id":"c1","type":"function","function":{"name":"f","arguments":{"x":1}}},{"function":{"name":"g","arguments":{"y": 2}}}]}`)},
+				{Role: "tool", Text: "b", JSON: []byte(`{"role":"tool","content":"b","tool_call_id":"c1"}`)},
+			},
+		},
 	}
 	if !reflect.DeepEqual(c.drafts, []generate.Draft{want}) {
 		t.Errorf("got\n%+v\nwant\n%+v", c.drafts, want)
@@ -134,14 +131,14 @@ func TestSeeds(t *testing.T) {
 // TestChatDraft: other APIs get the conversation as text, and errors that the
 // server's table knows.
 func TestChatDraft(t *testing.T) {
-	service := generate.New(&generatetest.Engine{}, generatetest.Words{}, generatetest.Limits(), nil).WithRenderer(chatml.Renderer{})
+	service := generate.New(&generatetest.Engine{}, generatetest.Words{}, generatetest.Limits(), nil).WithChat(&generatetest.Chat{})
 	a := New(Options{Service: service, Model: "demo"})
 	d, err := a.ChatDraft(t.Context(), []byte(`{`+hi+`,"max_tokens":3}`), dialect.Default())
 	if want := "<|im_start|>user\nHi<|im_end|>\n<|im_start|>assistant\n"; err != nil || d.Inputs != want || !d.RawPrompt || d.Conversation != nil || *d.MaxNewTokens != 3 {
 		t.Errorf("got %+v, %v", d, err)
 	}
 	for body, want := range map[string]error{
-		`{}`: wire.ErrShape, `{` + hi + `,"tools":[1]}`: llm.ErrInvalid, `{"messages":[]}`: generate.ErrTemplate,
+		`{}`: wire.ErrShape, `{` + hi + `,"tool_choice":"f"}`: llm.ErrInvalid, `{"messages":[]}`: generate.ErrTemplate,
 	} {
 		if _, err := a.ChatDraft(t.Context(), []byte(body), dialect.Default()); !errors.Is(err, want) {
 			t.Errorf("%s: got %v, want %v", body, err, want)
@@ -168,9 +165,6 @@ func TestRefusals(t *testing.T) {
 		{chatPath, `{"messages":[{"role":"user"}]}`, 422, unfit + "messages[0]: missing field `content` at line 1 column 28", "messages[0]", "validation"},
 		{chatPath, `{"messages":[{"role":"user","content":[{"type":"text"}]}]}`, 422, unfit + "messages[0].content[0]: missing field `text` at line 1 column 54", "messages[0].content[0]", "validation"},
 		{chatPath, `{"messages":[{"role":"user","content":[{"type":"image_url","image_url":{"url":"x"}}]}]}`, 422, rule + "`messages[0].content[0]`: parts of type `image_url` are not supported, the model reads text only", "messages", "validation"},
-		{chatPath, `{` + hi + `,"tools":[{"type":"function"}]}`, 422, "Tool error: tools are not supported, `tool_choice` must be \"none\" where `tools` are given", "tools", "tool_error"},
-		{chatPath, `{` + hi + `,"tools":[{}],"tool_choice":{"type":"function"}}`, 422, "Tool error: tools are not supported, `tool_choice` must be \"none\" where `tools` are given", "tools", "tool_error"},
-		{chatPath, `{` + hi + `,"functions":[{"name":"f"}]}`, 422, rule + "`functions` is not supported", "functions", "validation"},
 		{chatPath, `{` + hi + `,"modalities":["text","audio"]}`, 422, rule + "`modalities` is not supported", "modalities", "validation"},
 		{chatPath, `{` + hi + `,"min_tokens":3}`, 422, rule + "`min_tokens` is not supported", "min_tokens", "validation"},
 		{chatPath, `{` + hi + `,"use_beam_search":true}`, 422, rule + "`use_beam_search` is not supported", "use_beam_search", "validation"},
@@ -186,7 +180,7 @@ func TestRefusals(t *testing.T) {
 		{chatPath, `{` + hi + `,"stop":["a","b","c","d","e"]}`, 422, rule + "`stop` supports up to 4 stop sequences. Given: 5", "stop", "validation"},
 		{chatPath, `{` + hi + `,"plugins":[{"name":"a"}]}`, 422, rule + "plugin `a` is not installed", "plugins", "validation"},
 		{chatPath, `{"messages":[]}`, 422, "Template error: `messages` must hold at least one message", "messages", "template_error"},
-		{chatPath, `{"messages":[{"role":"tool","content":"x"}]}`, 422, "Template error: the built-in template knows the roles system, user and assistant, given `messages[0].role` `tool`", "messages", "template_error"},
+		{chatPath, `{"messages":[{"role":"hermit","content":"x"}]}`, 422, "Template error: no role hermit", "messages", "template_error"},
 		{completionPath, `{"prompt":[]}`, 422, unfit + "prompt: Empty array detected. Do not use an empty array for the prompt. at line 1 column 12", "prompt", "validation"},
 		{completionPath, `{"prompt":["a",1]}`, 422, unfit + "prompt[1]: invalid type: integer `1`, expected a string at line 1 column 16", "prompt[1]", "validation"},
 		{completionPath, `{"prompt":["a","b","c","d","e"]}`, 422, "Number of prompts exceeds the maximum allowed batch size of 4", "prompt", "batch size exceeded"},

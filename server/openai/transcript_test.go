@@ -17,7 +17,6 @@ import (
 	"tgi/server"
 	"tgi/server/config"
 	"tgi/server/generate"
-	"tgi/server/generate/chatml"
 	"tgi/server/generate/generatetest"
 )
 
@@ -32,7 +31,7 @@ func newServer(e *generatetest.Engine, change ...func(*generate.Limits, *Options
 		f(&l, &o)
 	}
 	if o.Service == nil {
-		o.Service = generate.New(e, generatetest.Words{}, l, nil).WithRenderer(chatml.Renderer{})
+		o.Service = generate.New(e, generatetest.Words{}, l, nil).WithChat(&generatetest.Chat{})
 	}
 	api := New(o)
 	api.started = time.Unix(1_700_000_000, 0)

@@ -1,7 +1,6 @@
 package tgi
 
 import (
-	"context"
 	"encoding/json"
 	"fmt"
 	"log/slog"
@@ -24,22 +23,11 @@ import (
 	"tgi/server/wire"
 )
 
-// turns is a template: the words of all messages.
-type turns struct{}
-
-func (turns) Render(_ context.Context, c generate.Conversation) (string, error) {
-	var words []string
-	for i := range c.Messages {
-		words = append(words, c.Messages[i].Text)
-	}
-	return strings.Join(words, " "), nil
-}
-
 // wholeServer returns a server with both APIs, joined as they are in the command, and
 // the API of this package.
 func wholeServer(set func(*Options)) (*server.Server, *API) {
 	e := &generatetest.Engine{}
-	service := generate.New(e, generatetest.Words{}, generatetest.Limits(), nil).WithRenderer(turns{})
+	service := generate.New(e, generatetest.Words{}, generatetest.Limits(), nil).WithChat(&generatetest.Chat{})
 	chat := openai.New(openai.Options{Service: service, Model: "demo", Version: "1.2.3", MaxPrompts: 4})
 	c := config.Default()
 	o := Options{

@@ -184,6 +184,15 @@ func (w Words) EncodePieces(text string, _ bool) []generate.Piece {
 	return pieces
 }
 
+// EncodeSpans implements generate.SpanTokenizer. Words knows no special tokens, so
+// data is text as any other.
+func (w Words) EncodeSpans(text string, _ []generate.Span) []llm.Token { return w.Encode(text, false) }
+
+// EncodeSpanPieces implements generate.SpanTokenizer.
+func (w Words) EncodeSpanPieces(text string, _ []generate.Span) []generate.Piece {
+	return w.EncodePieces(text, false)
+}
+
 // Limits are small round numbers.
 func Limits() generate.Limits {
 	return generate.Limits{
