@@ -81,7 +81,7 @@ func describe(fsys fs.FS, name string) (*Checkpoint, error) {
 		{TokenizerFile, false, func(b []byte) error { c.TokenizerJSON = b; return nil }},
 		{GenerationFile, false, func(b []byte) (err error) { c.Generation, err = ParseGenerationConfig(b); return }},
 		{TokenizerConfigFile, false, func(b []byte) (err error) { c.Tokenizer, err = ParseTokenizerConfig(b); return }},
-		{ChatTemplateFile, false, func(b []byte) error { c.setTemplate(string(b)); return nil }},
+		{SpecialTokensFile, false, func(b []byte) error { return c.Tokenizer.readSpecialTokens(b) }},
 	}
 	for _, s := range steps {
 		data, err := fs.ReadFile(fsys, s.file)
@@ -95,16 +95,10 @@ func describe(fsys fs.FS, name string) (*Checkpoint, error) {
 			return nil, err
 		}
 	}
-	return c, nil
-}
-
-// setTemplate takes chat_template.jinja, which newer folders have in place of
-// the key of tokenizer_config.json, as the default template.
-func (c *Checkpoint) setTemplate(source string) {
-	if c.Tokenizer.ChatTemplates == nil {
-		c.Tokenizer.ChatTemplates = map[string]string{}
+	if err := c.Tokenizer.readTemplates(fsys); err != nil {
+		return nil, err
 	}
-	c.Tokenizer.ChatTemplates[DefaultTemplate] = source
+	return c, nil
 }
 
 // EOS returns the ids that end a sequence, ascending: those that config.json

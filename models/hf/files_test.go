@@ -20,14 +20,25 @@ func TestTokenizerConfigs(t *testing.T) {
 		want       TokenizerConfig
 	}{
 		{"empty", `{}`, TokenizerConfig{}},
-		{"strings", `{"bos_token":"<s>","eos_token":"</s>","unk_token":null,"add_bos_token":true}`, TokenizerConfig{BOS: "<s>", EOS: "</s>", AddBOS: &yes}},
-		{"objects", `{"bos_token":{"content":"<s>","lstrip":false},"pad_token":{"__type":"AddedToken","content":"<pad>"}}`, TokenizerConfig{BOS: "<s>", Pad: "<pad>"}},
+		{"strings", `{"bos_token":"<s>","eos_token":"</s>","unk_token":null,"add_bos_token":true}`, TokenizerConfig{BOS: "<s>", EOS: "</s>", AddBOS: &yes,
+			Tokens: map[string]string{"bos_token": "<s>", "eos_token": "</s>"}}},
+		{"objects", `{"bos_token":{"content":"<s>","lstrip":false},"pad_token":{"__type":"AddedToken","content":"<pad>"}}`, TokenizerConfig{BOS: "<s>", Pad: "<pad>",
+			Tokens: map[string]string{"bos_token": "<s>", "pad_token": "<pad>"}}},
+		{"other tokens", `{"image_token":"<image>","odd_token":{"content":"<odd>"},"no_token":3,"token":"x","extra_special_tokens":{"audio":"<audio>","n":1}}`, TokenizerConfig{
+			Tokens: map[string]string{"image_token": "<image>", "odd_token": "<odd>", "audio": "<audio>"}}},
+		{"extra list", `{"extra_special_tokens":["<a>"]}`, TokenizerConfig{}},
 		{"template", `{"chat_template":"{{ x }}"}`, TokenizerConfig{ChatTemplates: map[string]string{"default": "{{ x }}"}}},
 		{"templates", `{"chat_template":[{"name":"default","template":"a"},{"name":"tool_use","template":"b"}]}`, TokenizerConfig{ChatTemplates: map[string]string{"default": "a", "tool_use": "b"}}},
 	}
 	for _, c := range cases {
-		if c.want.ChatTemplates == nil {
-			c.want.ChatTemplates = map[string]string{}
+		for _, m := range []*map[string]string{&c.want.Tokens, &c.want.ChatTemplates} {
+			if *m == nil {
+				*m = map[string]string{}
+			}
+		}
+		c.want.TemplateFiles = map[string]string{}
+		for name := range c.want.ChatTemplates {
+			c.want.TemplateFiles[name] = ""
 		}
 		got, err := ParseTokenizerConfig([]byte(c.text))
 		if err != nil || !reflect.DeepEqual(got, c.want) {
@@ -38,7 +49,7 @@ func TestTokenizerConfigs(t *testing.T) {
 		`{"bos_token":1}`:                  "bos_token: want a string or an object with content, got 1",
 		`{"eos_token":{}}`:                 "eos_token: want a string or an object with content, got {}",
 		`{"add_bos_token":1}`:              "add_bos_token: want true or false, got 1",
-		`{"chat_template":1}`:              "chat_template: want a string or a list of {name, template}, got 1",
+		`{"chat_template":1}`:              "chat_template: want a string, a list of {name, template} or an object of strings, got 1",
 		`{"chat_template":[{"name":"a"}]}`: "chat_template: entry 0 lacks name or template",
 		`{"chat_template":[{"name":"a","template":"x"},{"name":"a","template":"y"}]}`: `chat_template: two templates are named "a"`,
 		`[]`: "tokenizer_config.json: ",

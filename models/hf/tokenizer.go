@@ -1,26 +1,40 @@
 package hf
 
-import "encoding/json"
+import (
+	"encoding/json"
+	"strings"
+)
 
 // Names of the tokenizer's files in a model's folder.
 const (
 	TokenizerFile       = "tokenizer.json"
 	TokenizerConfigFile = "tokenizer_config.json"
-	ChatTemplateFile    = "chat_template.jinja"
+	SpecialTokensFile   = "special_tokens_map.json"
 )
 
-// DefaultTemplate is the name of the template that has none of its own.
-const DefaultTemplate = "default"
-
-// TokenizerConfig is what serving needs of tokenizer_config.json.
+// TokenizerConfig is what serving needs of tokenizer_config.json and of the
+// files that take its place in older and newer folders.
 type TokenizerConfig struct {
 	// BOS, EOS, Pad and Unk are the tokens' texts; "" when there is none.
 	BOS, EOS, Pad, Unk string
+	// Tokens are the texts of all tokens that have a name, by that name:
+	// bos_token, eos_token and others. Templates read them as variables.
+	Tokens map[string]string
 	// AddBOS is nil when the file does not say.
 	AddBOS *bool
 	// ChatTemplates maps a name to Jinja source; most models have DefaultTemplate only.
 	ChatTemplates map[string]string
+	// TemplateFiles tells of each of ChatTemplates which file of the folder it
+	// is, a slash-separated path from the folder; "" when it stands in a JSON file.
+	TemplateFiles map[string]string
+	// decoder says that the file lists its added tokens; special_tokens_map.json
+	// then has no say.
+	decoder bool
 }
+
+// standardTokens are the names that every tokenizer may have. Others are taken
+// where they look like one.
+var standardTokens = []string{"bos_token", "eos_token", "unk_token", "sep_token", "pad_token", "cls_token", "mask_token"}
 
 // ParseTokenizerConfig reads tokenizer_config.json. Its errors wrap ErrConfig.
 func ParseTokenizerConfig(data []byte) (TokenizerConfig, error) {
@@ -28,10 +42,13 @@ func ParseTokenizerConfig(data []byte) (TokenizerConfig, error) {
 	if err != nil {
 		return TokenizerConfig{}, err
 	}
-	t := TokenizerConfig{
-		BOS: o.token("bos_token"), EOS: o.token("eos_token"), Pad: o.token("pad_token"), Unk: o.token("unk_token"),
-		ChatTemplates: o.templates("chat_template"),
+	t := TokenizerConfig{Tokens: map[string]string{}, ChatTemplates: o.templates("chat_template"), TemplateFiles: map[string]string{}}
+	for name := range t.ChatTemplates {
+		t.TemplateFiles[name] = ""
 	}
+	t.decoder = o.has("added_tokens_decoder")
+	o.tokens(t.Tokens)
+	t.nameTokens()
 	if _, ok := o.raw("add_bos_token"); ok {
 		add := o.bool("add_bos_token", false)
 		t.AddBOS = &add
@@ -39,56 +56,70 @@ func ParseTokenizerConfig(data []byte) (TokenizerConfig, error) {
 	return t, o.err
 }
 
-// token reads a token's text, which is a string or an object with "content".
-func (o *object) token(key string) string {
-	v, ok := o.raw(key)
-	if !ok {
-		return ""
+// readSpecialTokens takes the tokens of special_tokens_map.json, as
+// transformers does where tokenizer_config.json does not list added tokens.
+func (t *TokenizerConfig) readSpecialTokens(data []byte) error {
+	if t.decoder {
+		return nil
 	}
-	var s string
-	if json.Unmarshal(v, &s) == nil {
-		return s
+	o, err := parseObject(SpecialTokensFile, data)
+	if err != nil {
+		return err
+	}
+	if t.Tokens == nil {
+		t.Tokens = map[string]string{}
+	}
+	o.tokens(t.Tokens)
+	t.nameTokens()
+	return o.err
+}
+
+func (t *TokenizerConfig) nameTokens() {
+	t.BOS, t.EOS, t.Pad, t.Unk = t.Tokens["bos_token"], t.Tokens["eos_token"], t.Tokens["pad_token"], t.Tokens["unk_token"]
+}
+
+// tokens adds the texts of an object's tokens to out: the standard ones, those
+// whose key ends as theirs, and those of extra_special_tokens where that is an
+// object, which have any name.
+func (o *object) tokens(out map[string]string) {
+	for _, key := range standardTokens {
+		v, ok := o.raw(key)
+		if !ok {
+			continue
+		}
+		s, ok := tokenText(v)
+		if !ok {
+			o.fail(key, "want a string or an object with content, got %s", show(v))
+			return
+		}
+		out[key] = s
+	}
+	for key, v := range o.values {
+		if s, ok := tokenText(v); ok && strings.HasSuffix(key, "_token") {
+			out[key] = s
+		}
+	}
+	var extra map[string]json.RawMessage
+	if v, ok := o.raw("extra_special_tokens"); ok && json.Unmarshal(v, &extra) == nil {
+		for key, v := range extra {
+			if s, ok := tokenText(v); ok {
+				out[key] = s
+			}
+		}
+	}
+}
+
+// tokenText returns a token's text: a string, or an object's "content".
+func tokenText(v json.RawMessage) (string, bool) {
+	var s *string
+	if json.Unmarshal(v, &s) == nil && s != nil {
+		return *s, true
 	}
 	var added struct {
 		Content *string `json:"content"`
 	}
-	if err := json.Unmarshal(v, &added); err != nil || added.Content == nil {
-		o.fail(key, "want a string or an object with content, got %s", show(v))
-		return ""
+	if json.Unmarshal(v, &added) != nil || added.Content == nil {
+		return "", false
 	}
-	return *added.Content
-}
-
-// templates reads chat_template: one source, or a list of {name, template}.
-func (o *object) templates(key string) map[string]string {
-	out := map[string]string{}
-	v, ok := o.raw(key)
-	if !ok {
-		return out
-	}
-	var s string
-	if json.Unmarshal(v, &s) == nil {
-		out[DefaultTemplate] = s
-		return out
-	}
-	var list []struct {
-		Name     *string `json:"name"`
-		Template *string `json:"template"`
-	}
-	if err := json.Unmarshal(v, &list); err != nil {
-		o.fail(key, "want a string or a list of {name, template}, got %s", show(v))
-		return out
-	}
-	for i, t := range list {
-		if t.Name == nil || t.Template == nil {
-			o.fail(key, "entry %d lacks name or template", i)
-			return out
-		}
-		if _, twice := out[*t.Name]; twice {
-			o.fail(key, "two templates are named %q", *t.Name)
-			return out
-		}
-		out[*t.Name] = *t.Template
-	}
-	return out
+	return *added.Content, true
 }
