@@ -108,8 +108,8 @@ func readMessages(data []byte) ([]Message, error) {
 	list := make([]Message, len(raws))
 	for i, raw := range raws {
 		var m struct{ Role string }
-		if err := json.Unmarshal(raw, &m); err != nil {
-			return nil, fmt.Errorf("messages[%d] is no message: %w", i, err)
+		if json.Unmarshal(raw, &m) != nil {
+			return nil, fmt.Errorf("messages[%d] is no object with a role", i)
 		}
 		if !slices.Contains(roles, m.Role) {
 			return nil, fmt.Errorf("messages[%d].role is %q, not one of %v", i, m.Role, roles)
@@ -158,10 +158,7 @@ func readTools(data []byte) (tools, error) {
 			Type     string
 			Function struct{ Name string }
 		}
-		switch err := json.Unmarshal(raw, &one); {
-		case err != nil:
-			return tools{}, fmt.Errorf("tools[%d] is no tool: %w", i, err)
-		case one.Type != "function" || one.Function.Name == "":
+		if json.Unmarshal(raw, &one) != nil || one.Type != "function" || one.Function.Name == "" {
 			return tools{}, fmt.Errorf(`tools[%d] must be {"type": "function", "function": {"name": ...}}`, i)
 		}
 		t.names = append(t.names, one.Function.Name)

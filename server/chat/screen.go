@@ -138,7 +138,7 @@ func (s *showing) pace(tokens int) string {
 	if tokens == 1 {
 		unit = "token"
 	}
-	text := fmt.Sprintf("%s%d %s, the first after %.2f s", about, tokens, unit, s.first.Sub(s.began).Seconds())
+	text := fmt.Sprintf("%s%d %s, the first after %s", about, tokens, unit, s.first.Sub(s.began).Round(time.Millisecond))
 	if took := s.last.Sub(s.first).Seconds(); tokens > 1 && took > 0 {
 		text += fmt.Sprintf(", then %.1f tokens/s", float64(tokens-1)/took)
 	}

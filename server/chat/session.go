@@ -94,7 +94,10 @@ func Talk(ctx context.Context, o Options) error {
 	s.note("%s. /help lists the commands, Ctrl-D leaves.", s.client.Model())
 	for presses := 0; ; {
 		s.prompt("> ")
-		e, err := s.in.entry(ctx, func() { s.prompt(". ") })
+		e, err := s.in.entry(ctx, func() {
+			presses = 0
+			s.prompt(". ")
+		})
 		switch {
 		case errors.Is(err, errInterrupted):
 			s.newline()

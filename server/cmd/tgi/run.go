@@ -152,23 +152,24 @@ func (c console) message(words []string) (string, error) {
 	if len(words) == 0 {
 		words = []string{"-"}
 	}
-	text, piped := "", true
+	text, before := "", false // before: the last word came on the pipe
 	for i, w := range words {
-		between := " "
-		if w == "-" {
+		piped := w == "-"
+		if piped {
 			data, err := io.ReadAll(c.in)
 			if err != nil {
 				return "", fmt.Errorf("read the message: %w", err)
 			}
-			w, between = strings.TrimRight(string(data), "\r\n"), "\n"
+			w = strings.TrimRight(string(data), "\r\n")
 		}
-		if piped {
-			between = "\n"
+		switch {
+		case i == 0:
+		case piped, before:
+			text += "\n"
+		default:
+			text += " "
 		}
-		if piped = between == "\n"; i == 0 {
-			between = ""
-		}
-		text += between + w
+		text, before = text+w, piped
 	}
 	if strings.TrimSpace(text) == "" {
 		return "", errors.New("run: the message is empty")
