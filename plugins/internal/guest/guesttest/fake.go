@@ -42,6 +42,19 @@ const Ahead = `{"name":"fake","version":"1","kinds":["logits"],
 // Both is a description of both kinds.
 const Both = `{"name":"fake","version":"1","kinds":["logits","sampler"],"modes":["deny"],"candidates":8}`
 
+// Template and Tools are descriptions of the kinds on conversations.
+const (
+	Template = `{"name":"fake","version":"1","kinds":["template"]}`
+	Tools    = `{"name":"fake","version":"1","kinds":["tools"]}`
+)
+
+// has reports whether the exports of a kind are there: those that the description names, and of the others those of the
+// zero value.
+func (f Fake) has(kind string) bool {
+	named := func(k string) bool { return strings.Contains(f.Description, strconv.Quote(k)) }
+	return named(kind) || kind == abi.KindLogits && !named(abi.KindTemplate) && !named(abi.KindTools)
+}
+
 // Wasm assembles the module.
 func (f Fake) Wasm() []byte {
 	if f.Description == "" {
@@ -61,7 +74,6 @@ func (f Fake) Wasm() []byte {
 			m.imports = append(m.imports, function{Func: i})
 		}
 	}
-	both := strings.Contains(f.Description, strconv.Quote(abi.KindSampler))
 	for _, i := range f.Foreign {
 		m.imports = append(m.imports, function{Func: i})
 	}
@@ -72,14 +84,20 @@ func (f Fake) Wasm() []byte {
 		"tgi_describe":    Long(abi.Pack(TextAt, uint32(len(f.Description)))),
 		"tgi_logits_step": Const(StepAt),
 	}
-	for _, fn := range slices.Concat(abi.Common, abi.Logits, abi.Sampler) {
-		code, given := f.Code[fn.Name]
-		if i := slices.IndexFunc(f.Extra, func(x abi.Func) bool { return x.Name == fn.Name }); i >= 0 {
-			fn = f.Extra[i]
-		} else if !given && !both && strings.HasPrefix(fn.Name, "tgi_sampler") {
-			continue
+	for _, kind := range []string{"", abi.KindLogits, abi.KindSampler, abi.KindTemplate, abi.KindTools} {
+		list := abi.Exports(kind)
+		if kind == "" {
+			list = abi.Common
 		}
-		m.add(fn, code, usual[fn.Name], f.Drop)
+		for _, fn := range list {
+			code, given := f.Code[fn.Name]
+			if i := slices.IndexFunc(f.Extra, func(x abi.Func) bool { return x.Name == fn.Name }); i >= 0 {
+				fn = f.Extra[i]
+			} else if kind != "" && !given && !f.has(kind) {
+				continue
+			}
+			m.add(fn, code, usual[fn.Name], f.Drop)
+		}
 	}
 	for _, x := range f.Extra {
 		if !slices.ContainsFunc(m.funcs, func(g function) bool { return g.Name == x.Name }) {

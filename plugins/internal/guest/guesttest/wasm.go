@@ -132,3 +132,20 @@ func Call(i uint32) Code { return append(Code{0x10}, leb(uint64(i))...) }
 
 // When runs code unless the top of the stack is 0.
 func When(code Code) Code { return Join(Code{0x04, 0x40}, code, Code{0x0b}) }
+
+// Next gives one i64 after the other of a list at an address, one at each call; it counts at another address, from 0.
+func Next(counter, list uint32) Code {
+	return Join(Const(counter), Load(counter), Const(8), Add(), Put(), Load(counter), Code{0x29, 3}, leb(uint64(list-8)))
+}
+
+// Copy copies bytes within memory.
+func Copy(to, from, n Code) Code { return Join(to, from, n, Code{0xfc, 10, 0, 0}) }
+
+// Bytes are u32 as they lie in memory.
+func Bytes(ws ...uint32) string {
+	b := make([]byte, 0, 4*len(ws))
+	for _, w := range ws {
+		b = append(b, byte(w), byte(w>>8), byte(w>>16), byte(w>>24))
+	}
+	return string(b)
+}

@@ -1,0 +1,72 @@
+package guest_test
+
+import (
+	"slices"
+	"testing"
+
+	"tgi/plugins/internal/guest"
+	"tgi/plugins/internal/guest/guesttest"
+	"tgi/sdk/abi"
+)
+
+// TestKinds: the kinds are those of which exports are there, and half a module has as many as can be read of it.
+func TestKinds(t *testing.T) {
+	for _, c := range []struct {
+		f    guesttest.Fake
+		want []string
+	}{
+		{guesttest.Fake{}, []string{abi.KindLogits}},
+		{guesttest.Fake{Description: guesttest.Both}, []string{abi.KindLogits, abi.KindSampler}},
+		{guesttest.Fake{Description: guesttest.Template}, []string{abi.KindTemplate}},
+		{guesttest.Fake{Description: guesttest.Tools}, []string{abi.KindTools}},
+		{guesttest.Fake{Description: `{"name":"all","kinds":["logits","tools","template"]}`}, []string{abi.KindLogits, abi.KindTemplate, abi.KindTools}},
+	} {
+		wasm := c.f.Wasm()
+		if got := guest.Kinds(wasm); !slices.Equal(got, c.want) {
+			t.Errorf("%s: %q, want %q", c.f.Description, got, c.want)
+		}
+		for n := range wasm {
+			if got := guest.Kinds(wasm[:n]); len(got) > len(c.want) {
+				t.Errorf("%d bytes of it: %q", n, got)
+			}
+		}
+	}
+	for _, wasm := range []string{"", "\x00asm", "\x00asm\x01\x00\x00\x00\x07\xff\xff\xff\xff\xff\xff\xff\xff\xff\x01", "\x00asm\x01\x00\x00\x00\x07\x06\xff\xff\xff\xff\x0f\x01"} {
+		if got := guest.Kinds([]byte(wasm)); got != nil {
+			t.Errorf("%q: %q", wasm, got)
+		}
+	}
+}
+
+// TestLimitsByKind: what a plugin may use where its operator says nothing follows from its kinds; what he says holds.
+func TestLimitsByKind(t *testing.T) {
+	for _, c := range []struct {
+		kinds           []string
+		memory, request int64
+	}{
+		{nil, 64 << 20, 50_000_000},
+		{[]string{abi.KindLogits, abi.KindSampler}, 64 << 20, 50_000_000},
+		{[]string{abi.KindTools}, 256 << 20, 500_000_000},
+		{[]string{abi.KindTemplate}, 256 << 20, 5_000_000_000},
+		{[]string{abi.KindLogits, abi.KindTemplate, abi.KindTools}, 256 << 20, 5_000_000_000},
+	} {
+		l, err := guest.Limits{}.WithDefaults(c.kinds)
+		if want := (guest.Limits{Memory: c.memory, FuelPerStep: 2_000_000, FuelPerRequest: c.request, FuelLoad: 10_000_000_000}); err != nil || l != want {
+			t.Errorf("%q: %+v, %v, want %+v", c.kinds, l, err, want)
+		}
+		given := guest.Limits{Memory: 1 << 20, FuelPerStep: 1, FuelPerRequest: 2, FuelLoad: 3}
+		if l, err := given.WithDefaults(c.kinds); err != nil || l != given {
+			t.Errorf("%q: given %+v, holds %+v, %v", c.kinds, given, l, err)
+		}
+	}
+	if _, err := (guest.Limits{FuelPerStep: -1}).WithDefaults(nil); err == nil {
+		t.Error("negative fuel is accepted")
+	}
+	g, err := load(t, guesttest.Fake{Description: guesttest.Template})
+	if err != nil {
+		t.Fatal(err)
+	}
+	if g.Limits().Memory != 256<<20 || g.Limits().FuelPerRequest != 5_000_000_000 {
+		t.Errorf("%+v", g.Limits())
+	}
+}
