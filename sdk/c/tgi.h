@@ -294,12 +294,13 @@ static inline void tgi_call_failed(tgi_events *e, uint32_t reason, tgi_text t) {
   tgi__event(e, (tgi_event){.kind = TGI_FAILED, .index = e->open ? e->calls - 1 : TGI_NO_CALL, .text = t, .reason = reason});
   e->open = 0;
 }
-/* An id for a call: "call_" and 16 hexadecimal digits, by chance. */
+/* An id for a call as OpenAI's are, of the host's random numbers: the same for
+ * the same seed of the request. */
 static inline tgi_text tgi_call_id(void) {
-  char id[21] = "call_";
-  uint64_t bits = tgi_rand();
-  for (int i = 20; i >= 5; i--, bits >>= 4) id[i] = "0123456789abcdef"[bits & 15];
-  return tgi_keep((tgi_text){id, 21});
+  char id[29] = "call_";
+  for (int i = 5; i < 29; i++)
+    id[i] = "ABCDEFGHIJKLMNOPQRSTUVWXYZabcdefghijklmnopqrstuvwxyz0123456789"[(tgi_rand() >> 32) * 62 >> 32];
+  return tgi_keep((tgi_text){id, 29});
 }
 
 /* ---- exports ---- */

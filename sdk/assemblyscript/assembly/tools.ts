@@ -155,7 +155,10 @@ export class Events {
   }
 }
 
-/** An id for a call: "call_" and 16 hexadecimal digits, by chance. */
+/** An id for a call as OpenAI's are, of the host's random numbers: the same for the same seed of the request. */
 export function callId(): string {
-  return "call_" + rand().toString(16).padStart(16, "0");
+  const alphabet = "ABCDEFGHIJKLMNOPQRSTUVWXYZabcdefghijklmnopqrstuvwxyz0123456789";
+  let id = "call_";
+  for (let i = 0; i < 24; i++) id += alphabet.charAt(<i32>(((rand() >> 32) * 62) >> 32));
+  return id;
 }

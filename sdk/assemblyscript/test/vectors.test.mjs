@@ -31,7 +31,7 @@ test("plain-chat", () => {
 });
 
 const told = (e) => {
-  assert.match(e.id, e.kind === "begin" ? /^call_[0-9a-f]{16}$/ : /^$/);
+  assert.match(e.id, e.kind === "begin" ? /^call_[0-9A-Za-z]{24}$/ : /^$/);
   const index = e.index < 0 ? "-" : e.index;
   if (e.kind === "content" || e.kind === "reasoning") return `${e.kind} ${e.text}`;
   if (e.kind === "begin") return `begin ${index} ${e.name}`;

@@ -20,7 +20,7 @@ static void take(const tgi_events *e) {
     if (v->kind != TGI_END) n += snprintf(head + n, sizeof head - (size_t)n, " ");
     if (!joins) tgi_append(&told, (tgi_text){head, (uint32_t)n});
     tgi_append(&told, v->kind == TGI_BEGIN ? v->name : v->text);
-    TGI_CHECK(v->id.len == (v->kind == TGI_BEGIN ? 21 : 0));
+    TGI_CHECK(v->id.len == (v->kind == TGI_BEGIN ? 29 : 0));
     last[0] = v->kind, last[1] = v->index;
   }
 }

@@ -236,12 +236,13 @@ impl Events {
     }
 }
 
-/// An id for a call: "call_" and 16 hexadecimal digits, by chance.
+/// An id for a call as OpenAI's are, of the host's random numbers: the same for
+/// the same seed of the request.
 pub fn call_id() -> String {
+    const ALPHABET: &[u8; 62] = b"ABCDEFGHIJKLMNOPQRSTUVWXYZabcdefghijklmnopqrstuvwxyz0123456789";
     let mut id = String::from("call_");
-    let bits = host::rand();
-    for i in (0..16).rev() {
-        id.push(b"0123456789abcdef"[(bits >> (4 * i)) as usize & 15] as char);
+    for _ in 0..24 {
+        id.push(ALPHABET[((host::rand() >> 32) * 62 >> 32) as usize] as char);
     }
     id
 }

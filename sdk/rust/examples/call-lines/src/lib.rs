@@ -184,7 +184,7 @@ mod tests {
 
     fn told(e: &testing::Event) -> String {
         let index = if e.index == NO_CALL { "-".to_string() } else { e.index.to_string() };
-        assert_eq!(e.id.len(), if e.kind == kind::BEGIN { 21 } else { 0 });
+        assert_eq!(e.id.len(), if e.kind == kind::BEGIN { 29 } else { 0 });
         match e.kind {
             kind::CONTENT => format!("content {}", e.text),
             kind::REASONING => format!("reasoning {}", e.text),
