@@ -7,6 +7,7 @@ import (
 	"fmt"
 	"io"
 	"log/slog"
+	"net/url"
 	"os"
 	"os/signal"
 	"slices"
@@ -182,9 +183,7 @@ func (c console) client(ctx context.Context, own runFlags, cfg config.Config) (*
 	if own.url != "" {
 		client, err := chat.NewClient(own.url, own.key, own.model, nil)
 		if err == nil && own.model == "" {
-			if err = client.FindModel(ctx); err != nil {
-				err = fmt.Errorf("find the model of %s: %w; --model names one", own.url, err)
-			}
+			err = findModel(ctx, client, own.url)
 		}
 		return client, func() {}, err
 	}
@@ -201,6 +200,19 @@ func (c console) client(ctx context.Context, own runFlags, cfg config.Config) (*
 		return nil, nil, errors.Join(err, h.Close())
 	}
 	return client, func() { _ = h.Close() }, nil // nothing is left to lose
+}
+
+// findModel has the server at address asked for the model that it has.
+func findModel(ctx context.Context, client *chat.Client, address string) error {
+	err := client.FindModel(ctx)
+	var unreachable *url.Error
+	switch {
+	case err == nil:
+		return nil
+	case errors.As(err, &unreachable):
+		return err // which names the address; a name would not help
+	}
+	return fmt.Errorf("find the model of %s: %w; --model names one", address, err)
 }
 
 // unlocked is cfg for whoever started the process: no keys, and the dialect
