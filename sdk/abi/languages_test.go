@@ -1,6 +1,7 @@
 package abi_test
 
 import (
+	"math/bits"
 	"os"
 	"regexp"
 	"strconv"
@@ -24,6 +25,7 @@ func TestLanguages(t *testing.T) {
 		t.Errorf("C: no enum of %s", list)
 	}
 	as := source(t, "../assemblyscript/assembly/step.ts")
+	tools, asTools := source(t, "../rust/src/tools.rs"), source(t, "../assemblyscript/assembly/tools.ts")
 	for _, c := range []struct {
 		name, text, pattern string
 		want                int
@@ -36,6 +38,20 @@ func TestLanguages(t *testing.T) {
 		{"C stop", c, `TGI_FLAG_STOP = (\d+)`, abi.FlagStop},
 		{"C special", c, `TGI_TOKEN_SPECIAL = (\d+)`, abi.TokenSpecial},
 		{"C end", c, `TGI_TOKEN_END = (\d+)`, abi.TokenEnd},
+		{"C rendered", c, `TGI_RENDERED_SIZE = (\d+)`, abi.RenderedSize},
+		{"C longest text", c, `TGI_MAX_RENDERED = 1 << (\d+)`, bits.Len(abi.MaxRendered) - 1},
+		{"C spans", c, `TGI_MAX_SPANS = 1 << (\d+)`, bits.Len(abi.MaxSpans) - 1},
+		{"C event", c, `TGI_EVENT_SIZE = (\d+)`, abi.EventSize},
+		{"C events", c, `TGI_MAX_EVENTS = (\d+)`, abi.MaxEvents},
+		{"C special piece", c, `TGI_PIECE_SPECIAL = (\d+)`, abi.PieceSpecial},
+		{"C end of text", c, `TGI_FINISH_END = (\d+)`, abi.FinishEnd},
+		{"C cut text", c, `TGI_FINISH_CUT = (\d+)`, abi.FinishCut},
+		{"Rust special piece", tools, `PIECE_SPECIAL: u32 = (\d+)`, abi.PieceSpecial},
+		{"Rust cut text", tools, `FINISH_CUT: u32 = (\d+)`, abi.FinishCut},
+		{"AssemblyScript rendered", source(t, "../assemblyscript/assembly/exports/template.ts"), `memory\.data\((\d+), 4\)`, abi.RenderedSize},
+		{"AssemblyScript event", asTools, `EVENT_SIZE: u32 = (\d+)`, abi.EventSize},
+		{"AssemblyScript special piece", asTools, `PIECE_SPECIAL: u32 = (\d+)`, abi.PieceSpecial},
+		{"AssemblyScript cut text", asTools, `FINISH_CUT: u32 = (\d+)`, abi.FinishCut},
 		{"Rust forced", rust, `MAX_FORCED: usize = (\d+)`, abi.MaxForced},
 		{"Rust only", rust, `ONLY: u32 = (\d+)`, abi.FlagOnly},
 		{"Rust stop", rust, `STOP: u32 = (\d+)`, abi.FlagStop},
@@ -52,24 +68,79 @@ func TestLanguages(t *testing.T) {
 	}
 }
 
+// eventKinds and failures are the contract's, in order.
+var (
+	eventKinds = []string{"content", "reasoning", "begin", "arguments", "end", "failed"}
+	failures   = []string{"incomplete", "unknown", "malformed", "too_long", "too_many"}
+)
+
+// TestEventNumbers: the kinds of events and the reasons of failures.
+func TestEventNumbers(t *testing.T) {
+	kinds := []int{abi.EventContent, abi.EventReasoning, abi.EventBegin, abi.EventArguments, abi.EventEnd, abi.EventFailed}
+	reasons := []int{abi.FailedIncomplete, abi.FailedUnknown, abi.FailedMalformed, abi.FailedTooLong, abi.FailedTooMany}
+	c, rust, as := source(t, "../c/tgi.h"), source(t, "../rust/src/tools.rs"), source(t, "../assemblyscript/assembly/tools.ts")
+	for _, names := range [][]string{eventKinds, failures} {
+		if list := "TGI_" + strings.ToUpper(strings.Join(names, ", TGI_")); !strings.Contains(c, "enum { "+list+" };") {
+			t.Errorf("C: no enum of %s", list)
+		}
+	}
+	for i, name := range eventKinds {
+		upper := strings.ToUpper(name)
+		if kinds[i] != i || number(rust, `const `+upper+`: u32 = (\d+);`) != i || number(as, `const `+upper+`: u32 = (\d+);`) != i {
+			t.Errorf("kind %s is not %d everywhere", name, i)
+		}
+	}
+	for i, name := range failures {
+		camel := strings.NewReplacer("too_long", "TooLong", "too_many", "TooMany").Replace(name)
+		camel = strings.ToUpper(camel[:1]) + camel[1:]
+		if reasons[i] != i || number(rust, `\b`+camel+` = (\d+),`) != i || number(as, `\b`+strings.ToUpper(name)+` = (\d+),`) != i {
+			t.Errorf("reason %s is not %d everywhere", name, i)
+		}
+	}
+}
+
+// TestFieldOrder: C and Rust declare the fields of a rendered text and of an
+// event in the contract's order. In C a text is one field of pointer and bytes.
+func TestFieldOrder(t *testing.T) {
+	c := source(t, "../c/tgi.h")
+	for _, s := range []struct{ rust, begin, c, want string }{
+		{"../rust/src/export.rs", "struct Rendered {", "} tgi_rendered;", "status text text_bytes spans span_count"},
+		{"../rust/src/tools.rs", "struct Raw {", "} tgi_event;", "kind index text text_bytes name name_bytes id id_bytes reason"},
+	} {
+		rust := source(t, s.rust)
+		rust = rust[strings.Index(rust, s.begin):]
+		if got := fields(rust[:strings.Index(rust, "}")], `(?m)^    (?:pub )?(\w+): `); got != s.want {
+			t.Errorf("Rust has %q, want %q", got, s.want)
+		}
+		before := c[:strings.Index(c, s.c)]
+		declared := fields(before[strings.LastIndex(before, "typedef struct {"):], `(?m)^  [^;]*?(\w+(?:, \w+)*);`)
+		want := strings.NewReplacer("text text_bytes", "text", "name name_bytes id id_bytes", "name id").Replace(s.want)
+		if got := strings.ReplaceAll(declared, ",", ""); got != want {
+			t.Errorf("C has %q, want %q", got, want)
+		}
+	}
+}
+
+// fields lists what the pattern captures.
+func fields(text, pattern string) string {
+	var names []string
+	for _, m := range regexp.MustCompile(pattern).FindAllStringSubmatch(text, -1) {
+		names = append(names, m[1])
+	}
+	return strings.Join(names, " ")
+}
+
 // TestStepFieldOrder: C and Rust declare the struct's fields in the contract's order.
 func TestStepFieldOrder(t *testing.T) {
-	want := strings.Fields("size tokens token_count prompt_count new_count view view_count row row_count mode out out_count flags temperature force force_count")
+	const want = "size tokens token_count prompt_count new_count view view_count row row_count mode out out_count flags temperature force force_count"
 	c := source(t, "../c/tgi.h")
 	c = c[strings.Index(c, "float logit, logprob; } tgi_candidate"):strings.Index(c, "} tgi_step;")]
 	rust := source(t, "../rust/src/export.rs")
 	rust = rust[strings.Index(rust, "struct Raw {"):]
 	rust = rust[:strings.Index(rust, "}")]
-	for name, got := range map[string][][]string{
-		"C":    regexp.MustCompile(`(?m)^  [^;]*?(\w+);`).FindAllStringSubmatch(c, -1),
-		"Rust": regexp.MustCompile(`(?m)^    (\w+): `).FindAllStringSubmatch(rust, -1),
-	} {
-		var names []string
-		for _, m := range got {
-			names = append(names, m[1])
-		}
-		if strings.Join(names, " ") != strings.Join(want, " ") {
-			t.Errorf("%s has %q, want %q", name, names, want)
+	for name, got := range map[string]string{"C": fields(c, `(?m)^  [^;]*?(\w+);`), "Rust": fields(rust, `(?m)^    (\w+): `)} {
+		if got != want {
+			t.Errorf("%s has %q, want %q", name, got, want)
 		}
 	}
 }
