@@ -12,7 +12,7 @@ import (
 	"os/signal"
 	"slices"
 	"strings"
-	"sync/atomic"
+	"sync"
 	"syscall"
 	"time"
 
@@ -41,6 +41,9 @@ Colours are for terminals alone; NO_COLOR switches them off. Without --url it ta
 
 // loadingSilence is how long opening a model may take before it is told.
 const loadingSilence = 2 * time.Second
+
+// stillOpening tells it.
+const stillOpening = "opening the model ..."
 
 // runFlags are the flags of `tgi run` itself.
 type runFlags struct {
@@ -188,10 +191,10 @@ func (c console) client(ctx context.Context, own runFlags, cfg config.Config) (*
 		return client, func() {}, err
 	}
 	log := &quietLog{Handler: slog.NewTextHandler(c.errors, &slog.HandlerOptions{Level: slog.LevelWarn}), progress: c.errors}
-	late := time.AfterFunc(loadingSilence, func() { fmt.Fprintln(c.errors, "tgi: opening the model ...") })
+	late := time.AfterFunc(loadingSilence, func() { log.say(stillOpening) })
 	h, err := newHouse(ctx, unlocked(cfg), slog.New(log))
 	late.Stop()
-	log.opened.Store(true)
+	log.open()
 	if err != nil {
 		return nil, nil, err
 	}
@@ -227,25 +230,41 @@ func unlocked(cfg config.Config) config.Config {
 // it says of its progress: messages without attributes.
 type quietLog struct {
 	slog.Handler
+	mu       sync.Mutex // held while progress is written
 	progress io.Writer
-	opened   atomic.Bool
+	opened   bool
+}
+
+// open ends the progress; none is written when it returned.
+func (l *quietLog) open() {
+	l.mu.Lock()
+	defer l.mu.Unlock()
+	l.opened = true
+}
+
+// say shows progress.
+func (l *quietLog) say(text string) {
+	l.mu.Lock()
+	defer l.mu.Unlock()
+	if !l.opened {
+		fmt.Fprintln(l.progress, "tgi:", text)
+	}
 }
 
 // Enabled implements slog.Handler.
-func (l *quietLog) Enabled(ctx context.Context, level slog.Level) bool {
-	return l.Handler.Enabled(ctx, level) || level >= slog.LevelInfo && !l.opened.Load()
-}
+func (l *quietLog) Enabled(_ context.Context, level slog.Level) bool { return level >= slog.LevelInfo }
 
 // Handle implements slog.Handler.
 func (l *quietLog) Handle(ctx context.Context, r slog.Record) error {
-	if l.Handler.Enabled(ctx, r.Level) {
+	switch {
+	case l.Handler.Enabled(ctx, r.Level):
+		l.mu.Lock()
+		defer l.mu.Unlock()
 		return l.Handler.Handle(ctx, r)
+	case r.NumAttrs() == 0:
+		l.say(r.Message)
 	}
-	if r.NumAttrs() > 0 {
-		return nil
-	}
-	_, err := fmt.Fprintln(l.progress, "tgi:", r.Message)
-	return err
+	return nil
 }
 
 // splitRun takes the flags of `tgi run` itself out of args. After -- nothing is

@@ -28,7 +28,12 @@ func runOn(t *testing.T, c console, args ...string) (out, errs string, code int)
 	var stdout, stderr bytes.Buffer
 	c.out, c.errors = &stdout, &stderr
 	code = c.run(args)
-	return stdout.String(), stderr.String(), code
+	return stdout.String(), told(&stderr), code
+}
+
+// told is what went to stderr, without the line of a slow machine.
+func told(stderr *bytes.Buffer) string {
+	return strings.TrimPrefix(stderr.String(), "tgi: "+stillOpening+"\n")
 }
 
 // TestRunPipe asks the demo model through real pipes, as a shell does.
@@ -51,7 +56,7 @@ func TestRunPipe(t *testing.T) {
 	code := run([]string{"run", greedy}, out, &stderr)
 	out.Close()
 	text, err := io.ReadAll(answer)
-	if code != 0 || err != nil || string(text) != sumAnswer || stderr.Len() > 0 {
+	if code != 0 || err != nil || string(text) != sumAnswer || told(&stderr) != "" {
 		t.Errorf("status %d, %v, printed %q and %q", code, err, text, &stderr)
 	}
 }
@@ -74,15 +79,15 @@ func TestRunOnce(t *testing.T) {
 		code int
 	}{
 		"word":      {"", []string{greedy, sumAsked}, sumAnswer, "", 0},
-		"words":     {"", append([]string{greedy}, strings.Fields(sumAsked)...), sumAnswer, "", 0},
-		"mixed":     {sumAsked + "\n", []string{greedy, "-"}, sumAnswer, "", 0},
+		"words":     {"", append([]string{"--url", ts.URL, greedy}, strings.Fields(sumAsked)...), sumAnswer, "", 0},
+		"mixed":     {sumAsked + "\n", []string{"--url", ts.URL, greedy, "-"}, sumAnswer, "", 0},
 		"own keys":  {"", []string{"--api-key", "k", "--dialect=tgi-0.6", greedy, sumAsked}, sumAnswer, "", 0},
 		"server":    {"", []string{"--url", ts.URL, greedy, sumAsked}, sumAnswer, "", 0},
 		"key":       {"", []string{"--url=" + tk.URL + "/v1", "--key", "k", "--model", "tgi", greedy, "--", sumAsked}, sumAnswer, "", 0},
 		"no key":    {"", []string{"--url", tk.URL, sumAsked}, "", "find the model of " + tk.URL + ": 401 Unauthorized; --model names one", 1},
-		"no answer": {"", []string{"--set", "temperature=-1", sumAsked}, "", "422 Unprocessable Entity: ", 1},
+		"no answer": {"", []string{"--url", ts.URL, "--set", "temperature=-1", sumAsked}, "", "422 Unprocessable Entity: ", 1},
 		"no server": {"", []string{"--url", "http://127.0.0.1:1", sumAsked}, "", "connection refused", 1},
-		"cut":       {"", []string{"--set", "max_tokens=2", greedy, sumAsked}, "3 plus\n", "cut at the length", 0},
+		"cut":       {"", []string{"--url", ts.URL, "--set", "max_tokens=2", greedy, sumAsked}, "3 plus\n", "cut at the length", 0},
 		"empty":     {" \n", nil, "", "the message is empty", 1},
 		"no model":  {"", []string{"--model-id", "nowhere", sumAsked}, "", "nowhere", 1},
 		"flag":      {"", []string{"--weihgts", "int8", sumAsked}, "", "unknown flag --weihgts; did you mean --weights?", 2},
@@ -130,6 +135,24 @@ func TestRunTalk(t *testing.T) {
 	}
 }
 
+// TestRunTools has the demo model call a tool and gives it the result.
+func TestRunTools(t *testing.T) {
+	tools := filepath.Join(t.TempDir(), "tools.json")
+	const list = `[{"type":"function","function":{"name":"get_weather","description":"Get the current weather of a city",
+		"parameters":{"type":"object","properties":{"city":{"type":"string"}},"required":["city"]}}}]`
+	if err := os.WriteFile(tools, []byte(list), 0o600); err != nil {
+		t.Fatal(err)
+	}
+	typed := "/tools " + tools + "\nWhat is the weather in Lisbon?\n{\"temperature\": 21, \"sky\": \"sunny\"}\n"
+	out, errs, code := runOn(t, console{in: strings.NewReader(typed), typed: true}, greedy)
+	if code != 0 || !strings.Contains(errs, "> call get_weather {\"city\": \"Lisbon\"}\nresult of get_weather ") {
+		t.Errorf("status %d, printed %q and %q", code, out, errs)
+	}
+	if !strings.Contains(out, "Lisbon") || !strings.Contains(out, "sunny") || strings.Contains(out, "tool_call") {
+		t.Errorf("answered %q", out)
+	}
+}
+
 // TestRunColours: colours are off where the environment says so.
 func TestRunColours(t *testing.T) {
 	for _, c := range []struct {
@@ -174,12 +197,14 @@ func TestRunLog(t *testing.T) {
 	log := slog.New(h)
 	log.Debug("never")
 	log.Info("converting: 40%")
+	h.say(stillOpening)
 	log.Info("plugin loaded", "plugin", "a")
-	h.opened.Store(true)
+	h.open()
+	h.say(stillOpening)
 	log.Info("converting: 50%")
 	log.Warn("faulty", "plugin", "a")
 	got := b.String()
-	if !strings.HasPrefix(got, "tgi: converting: 40%\ntime=") || !strings.HasSuffix(got, " level=WARN msg=faulty plugin=a\n") || strings.Count(got, "\n") != 2 {
+	if !strings.HasPrefix(got, "tgi: converting: 40%\ntgi: opening the model ...\ntime=") || !strings.HasSuffix(got, " level=WARN msg=faulty plugin=a\n") || strings.Count(got, "\n") != 3 {
 		t.Errorf("got %q", got)
 	}
 }
