@@ -378,3 +378,41 @@ func FuzzSpans(f *testing.F) {
 		}
 	})
 }
+
+// BenchmarkEncodeSpans encodes a chat of 50 messages and 30 KB, with and
+// without its data, and the same with a token's text in every line.
+func BenchmarkEncodeSpans(b *testing.B) {
+	for _, name := range families {
+		tok := loadFile(b, name)
+		for _, kind := range []string{"plain", "forged"} {
+			words := english(30 << 10)
+			if kind == "forged" {
+				words = strings.ReplaceAll(words, "\n\n", "<|x|><mask>\n")
+			}
+			var text strings.Builder
+			var data []Span
+			for i := range 50 {
+				text.WriteString("<|x|>user\n")
+				from := text.Len()
+				text.WriteString(words[i*len(words)/50 : (i+1)*len(words)/50])
+				data = append(data, Span{from, text.Len()})
+				text.WriteString("<|x|>\n")
+			}
+			s := text.String()
+			b.Run(name+"/"+kind+"/encode", func(b *testing.B) {
+				b.SetBytes(int64(len(s)))
+				b.ReportAllocs()
+				for b.Loop() {
+					tok.Encode(s, false)
+				}
+			})
+			b.Run(name+"/"+kind+"/spans", func(b *testing.B) {
+				b.SetBytes(int64(len(s)))
+				b.ReportAllocs()
+				for b.Loop() {
+					tok.EncodeSpans(s, data)
+				}
+			})
+		}
+	}
+}

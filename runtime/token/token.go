@@ -207,8 +207,8 @@ type encoder struct {
 	t       *Tokenizer
 	offsets bool
 	ids     []uint32
-	// With offsets: each token's place in bytes of the original, and its
-	// spelling.
+	// With offsets: each token's place in bytes of the original, and where the
+	// post-processor trims, which is seldom, its spelling.
 	spans  []span
 	values []string
 	room   []symbol
@@ -230,6 +230,9 @@ func newEncoder(t *Tokenizer, offsets bool) *encoder {
 // run encodes s, which is valid UTF-8.
 func (e *encoder) run(s string) {
 	e.ids = make([]uint32, 0, len(s)/4+4)
+	if e.offsets {
+		e.spans = make([]span, 0, len(s)/4+4)
+	}
 	whole := text{s: s}
 	e.t.early.split(whole, e.data, func(t *addedToken, start, end int) {
 		if t != nil {
@@ -251,8 +254,15 @@ func (e *encoder) run(s string) {
 func (e *encoder) added(t *addedToken, x text) {
 	e.ids = append(e.ids, t.id)
 	if e.offsets {
-		e.spans = append(e.spans, x.origin(0, len(x.s)))
-		e.values = append(e.values, x.s)
+		e.place(x.origin(0, len(x.s)), x.s)
+	}
+}
+
+// place notes where the last token comes from, and its spelling.
+func (e *encoder) place(s span, value string) {
+	e.spans = append(e.spans, s)
+	if len(e.t.post.trims) > 0 {
+		e.values = append(e.values, value)
 	}
 }
 
@@ -268,8 +278,7 @@ func (e *encoder) word(x text) {
 		for _, s := range e.room {
 			e.ids = append(e.ids, s.id)
 			if e.offsets {
-				e.spans = append(e.spans, x.origin(at, at+int(s.size)))
-				e.values = append(e.values, e.t.tokens[s.id])
+				e.place(x.origin(at, at+int(s.size)), e.t.tokens[s.id])
 			}
 			at += int(s.size)
 		}
