@@ -99,17 +99,17 @@ func (s *streaming) show(one *choice, a *arrival) error {
 	if s.call.form.chat {
 		apart = d.RoleFirst
 	}
-	if len(p.deltas) == 0 && (!apart || len(p.tokens) > 0) {
+	one.told = append(one.told, p.tokens...)
+	if len(p.deltas) == 0 && (!apart || len(one.told) > 0 && !one.reply.Parsed()) {
 		p.deltas = append(p.deltas, generate.Delta{})
 	}
 	for i := range p.deltas {
-		if err := s.chunk(one, &p.deltas[i], p.tokens, last && !apart && i == len(p.deltas)-1); err != nil {
+		if err := s.chunk(one, &p.deltas[i], last && !apart && i == len(p.deltas)-1); err != nil {
 			return err
 		}
-		p.tokens = nil
 	}
 	if last && apart {
-		return s.chunk(one, nil, nil, true)
+		return s.chunk(one, nil, true)
 	}
 	return nil
 }
@@ -143,8 +143,8 @@ func (s *streaming) head(one *choice) []byte {
 func (s *streaming) delta(one *choice) []byte { return append(s.head(one), `,"delta":`...) }
 
 // chunk sends what d adds to a choice, nothing when it is nil, with the tokens
-// that became known.
-func (s *streaming) chunk(one *choice, d *generate.Delta, tokens []scored, last bool) error {
+// that became known since the chunk before.
+func (s *streaming) chunk(one *choice, d *generate.Delta, last bool) error {
 	c := s.call
 	var b []byte
 	switch {
@@ -155,7 +155,8 @@ func (s *streaming) chunk(one *choice, d *generate.Delta, tokens []scored, last 
 	default:
 		b = wire.AppendString(append(s.head(one), `,"text":`...), d.Text)
 	}
-	b = s.api.appendLogprobs(append(b, `,"logprobs":`...), c, nil, tokens)
+	b = s.api.appendLogprobs(append(b, `,"logprobs":`...), c, nil, one.told)
+	one.told = one.told[:0]
 	b = s.appendReason(append(b, `,"finish_reason":`...), one, last)
 	return s.send(b, last)
 }

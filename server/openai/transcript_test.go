@@ -100,7 +100,11 @@ func replay(t *testing.T, ask string) *httptest.ResponseRecorder {
 	req := httptest.NewRequest(method, path, strings.NewReader(lines.Text()))
 	req.Header = header
 	rec := httptest.NewRecorder()
-	newServer(&generatetest.Engine{Script: s.Play, Break: s.Broken}).ServeHTTP(rec, req)
+	e := &generatetest.Engine{Script: s.Play, Break: s.Broken}
+	l := generatetest.Limits()
+	l.MaxInput, l.MaxTotal = 100, 200
+	service := generate.New(e, generatetest.Words{}, l, nil).WithChat(&generatetest.Chat{Parse: s.Parse})
+	newServer(e, func(_ *generate.Limits, o *Options) { o.Service = service }).ServeHTTP(rec, req)
 	return rec
 }
 

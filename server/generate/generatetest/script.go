@@ -17,10 +17,13 @@ import (
 //	stop "text"       ends it with that stop string, which its text ends with
 //	prefill ID "text" LOGPROB
 //	cached N          of the prompt's tokens were found in the cache
+//	parse           lets a Chat read the replies with a Parser
 //	break TEXT        ends the stream with an error of the backend, or early when empty
 type Script struct {
 	// Broken is what the stream ends with; nil is io.EOF.
 	Broken error
+	// Parse is for Chat's field of that name.
+	Parse bool
 
 	prefill []generate.PromptToken
 	seqs    []sequence
@@ -58,6 +61,9 @@ func (s *Script) Read(line string) error {
 	case "cached":
 		_, err := fmt.Sscanf(rest, "%d", &s.cached)
 		return err
+	case "parse":
+		s.Parse = true
+		return nil
 	case "break":
 		s.early = true
 		if rest != "" {

@@ -1,0 +1,311 @@
+package generate_test
+
+import (
+	"context"
+	"encoding/json"
+	"errors"
+	"fmt"
+	"math/rand/v2"
+	"reflect"
+	"strings"
+	"testing"
+	"time"
+
+	"tgi/runtime/engine"
+	"tgi/runtime/llm"
+	"tgi/server/generate"
+	"tgi/server/generate/generatetest"
+)
+
+// offering is a conversation with the tools f and g.
+func offering(choice generate.ToolChoice) *generate.Conversation {
+	c := talk(say("user", "a"))
+	c.Tools = []byte(`[{"type":"function","function":{"name":"f"}},{"type":"function","function":{"name":"g"}}]`)
+	c.ToolNames, c.ToolChoice = []string{"f", "g"}, choice
+	return c
+}
+
+// tokens reads "a|^<x>|b": pieces of text, "^" before a special token's.
+func tokens(notation string) []generate.Token {
+	var out []generate.Token
+	for _, p := range strings.Split(notation, "|") {
+		text, special := strings.CutPrefix(p, "^")
+		out = append(out, generate.Token{Text: text, Special: special})
+	}
+	return out
+}
+
+// read returns what a reply makes of tokens.
+func read(t *testing.T, c *generate.Conversation, end llm.Reason, stops []string, list []generate.Token) (*generate.Reply, []generate.Delta, error) {
+	t.Helper()
+	e := &generatetest.Engine{Script: func(r engine.Request) []engine.Event { return generatetest.Sequence(r, 0, end, list...) }}
+	s := generate.New(e, generatetest.Words{}, generatetest.Limits(), nil).WithChat(&generatetest.Chat{Parse: true})
+	run, err := s.Start(t.Context(), generate.Draft{Conversation: c, Stop: stops})
+	if err != nil {
+		t.Fatal(err)
+	}
+	defer run.Close()
+	replies, all, err := collect(t, run)
+	return replies[0], all[0], err
+}
+
+// spell writes deltas as a row of "content", "(reasoning)", "[0 f id" for a call that
+// begins, and "0:arguments".
+func spell(deltas []generate.Delta) string {
+	var b strings.Builder
+	for i, d := range deltas {
+		again := i > 0 && deltas[i-1].Kind == d.Kind && deltas[i-1].Index == d.Index
+		switch d.Kind {
+		case generate.DeltaContent:
+			b.WriteString(d.Text)
+		case generate.DeltaReasoning:
+			fmt.Fprintf(&b, "(%s)", d.Text)
+		case generate.DeltaBegin:
+			fmt.Fprintf(&b, "[%d %s %s ", d.Index, d.Name, d.ID)
+		case generate.DeltaArguments:
+			if !again {
+				fmt.Fprintf(&b, "%d:", d.Index)
+			}
+			b.WriteString(d.Text)
+		default:
+			fmt.Fprintf(&b, "!%d", d.Kind)
+		}
+	}
+	return strings.ReplaceAll(b.String(), ")(", "")
+}
+
+func TestReply(t *testing.T) {
+	const eos, length, stop = llm.FinishEOS, llm.FinishLength, llm.FinishStop
+	auto := generate.ToolChoice{}
+	required, named := generate.ToolChoice{Mode: generate.ChooseRequired}, generate.ToolChoice{Mode: generate.ChooseNamed, Name: "g"}
+	for _, c := range []struct {
+		choice generate.ToolChoice
+		text   string
+		end    llm.Reason
+		stops  []string
+		want   string // see spell
+		calls  string // those that are complete, as "f id arguments"
+		called bool
+		fault  string
+	}{
+		{auto, "Hi| you|^</s>", eos, nil, "Hi you", "", false, ""},
+		{auto, "<th|ink>hm|m</think>Hi", length, nil, "(hmm)Hi", "", false, ""},
+		{auto, "^<think>|hm|^</think>|Hi|^</s>", eos, nil, "(hm)Hi", "", false, ""},
+		{auto, `ok<call>f c1 {"x":|{"y":1}|}</call>|^</s>`, eos, nil, `ok[0 f c1 0:{"x":{"y":1}}`, `f c1 {"x":{"y":1}}`, true, ""},
+		// Ids are made where there are none; calls are numbered.
+		{auto, `<call>f - {}</call><call>g - {} </call>`, eos, nil, `[0 f id1 0:{}[1 g id2 1:{} `, `f id1 {},g id2 {} `, true, ""},
+		// A call that the length limit cut is never whole: its last brace is missing.
+		{auto, `<call>f c1 {"x":{}}`, length, nil, `[0 f c1 0:{"x":{`, "", false, ""},
+		{auto, `<call>f c1 {"x":"}|a"}`, length, nil, `[0 f c1 0:{"x":"}a"`, "", false, ""},
+		{auto, `<call>f c1 {}</call><call>g c2 {"x":1`, length, nil, `[0 f c1 0:{}[1 g c2 1:{"x":1`, "f c1 {}", false, ""},
+		// One that had not begun is content.
+		{auto, `ok <call>f c1`, length, nil, `ok <call>f c1`, "", false, ""},
+		// The limit that comes behind the call has cut nothing.
+		{auto, `<call>f c1 {}</call> and`, length, nil, `[0 f c1 0:{} and`, "f c1 {}", true, ""},
+		// The model's own end inside a call: not cut, and no call.
+		{auto, `<call>f c1 {"x":1`, eos, nil, `[0 f c1 0:{"x":1`, "", false, ""},
+		{auto, `<call>f c1 {"x":1!!}</call>`, eos, nil, `[0 f c1 0:{"x":1!!<call>f c1 {"x":1!!}</call>`, "", false, ""},
+		{auto, `<call>f c1 {"x":1}}</call>`, eos, nil, `[0 f c1 0:{"x":1{"x":1}}`, "", false, ""},
+		{auto, `<call>f c1 [1]</call>`, eos, nil, `[0 f c1 0:[1][1]`, "", false, ""},
+		{auto, `<call>h c1 {}</call>.`, eos, nil, `<call>h c1 {}</call>.`, "", false, ""},
+		// Stop strings come first, whatever they are in.
+		{auto, `<call>f c1 {}</call> S|T`, stop, []string{"ST"}, `[0 f c1 0:{} `, "f c1 {}", true, ""},
+		{auto, `<call>f c1 {"x":"S|T`, stop, []string{"ST"}, `[0 f c1 0:{"x":"`, "", false, ""},
+		{auto, `a^b|^<call>|f c1 {}|^</call>`, stop, []string{"{}</call>"}, `a^b[0 f c1 `, "", false, ""},
+		{auto, `Hi|^<call>`, stop, []string{"<call>"}, "Hi", "", false, ""},
+		{auto, `Hi|^<call>|f c1 {}</call>`, length, []string{"<call>g"}, "Hi[0 f c1 0:{}", "f c1 {}", true, ""},
+		// Demands.
+		{required, `<call>f c1 {}</call>`, eos, nil, `[0 f c1 0:{}`, "f c1 {}", true, ""},
+		{named, `hm<call>g c1 {}</call>`, eos, nil, `hm[0 g c1 0:{}`, "g c1 {}", true, ""},
+		{named, `<call>f c1 {}</call>`, eos, nil, ``, "", false, "the model's call is of a tool that was not offered or not demanded"},
+		{required, `<call>h c1 {}</call>`, eos, nil, ``, "", false, "the model's call is of a tool that was not offered or not demanded"},
+		{required, `no`, eos, nil, `no`, "", false, "the model called no tool, `tool_choice` demands a call"},
+		{required, `no`, length, nil, `no`, "", false, ""},
+		{required, `<call>f c1 {"x`, length, nil, `[0 f c1 0:{"x`, "", false, ""},
+		{required, `<call>f c1 {"x`, eos, nil, `[0 f c1 0:{"x`, "", false, "the model's call is incomplete"},
+		{required, `<call>f c1 {!!}</call>`, eos, nil, `[0 f c1 0:{!!`, "", false, "the model's call is not what the format demands"},
+		{required, `<call>f c1 1</call>`, eos, nil, `[0 f c1 0:1`, "", false, "the model's call is not what the format demands"},
+		{required, `<call>f c1 {"x":"S|T`, length, []string{"ST"}, `[0 f c1 0:{"x":"`, "", false, "the model's call is incomplete"},
+		{auto, "a<fault>b", eos, nil, "a", "", false, "plugin failed: the parser met <fault>"},
+	} {
+		reply, deltas, err := read(t, offering(c.choice), c.end, c.stops, tokens(c.text))
+		fault := ""
+		if err != nil {
+			fault = err.Error()
+			if errors.Is(err, generate.ErrTool) == errors.Is(err, llm.ErrPlugin) {
+				t.Errorf("%s: %v wraps neither or both", c.text, err)
+			}
+		}
+		if got := spell(deltas); fault != c.fault || err == nil && got != c.want {
+			t.Errorf("%s:\n got %q, %v\nwant %q, %s", c.text, got, err, c.want, c.fault)
+		}
+		if err != nil {
+			continue
+		}
+		if got := complete(reply); got != c.calls || reply.Called() != c.called {
+			t.Errorf("%s: got the calls %q, called %v, want %q, %v", c.text, got, reply.Called(), c.calls, c.called)
+		}
+	}
+}
+
+func complete(r *generate.Reply) string {
+	var out []string
+	for _, c := range r.Calls() {
+		out = append(out, c.Name+" "+c.ID+" "+c.Arguments)
+	}
+	return strings.Join(out, ",")
+}
+
+// TestOneCall: where only one call is allowed the others are left out, also where a
+// call is demanded.
+func TestOneCall(t *testing.T) {
+	for _, choice := range []generate.ToolChoice{{}, {Mode: generate.ChooseRequired}} {
+		c := offering(choice)
+		c.Parallel = false
+		reply, deltas, err := read(t, c, llm.FinishEOS, nil, tokens(`<call>f c1 {}</call><call>g c2 {}</call>.`))
+		if got := spell(deltas); err != nil || got != `[0 f c1 0:{}.` || complete(reply) != "f c1 {}" {
+			t.Errorf("got %q, %v", got, err)
+		}
+	}
+}
+
+// badParser makes what the contract forbids.
+type badParser struct{ deltas []generate.Delta }
+
+func (p badParser) Feed(string, bool) ([]generate.Delta, error) { return p.deltas, nil }
+func (p badParser) Finish(bool) ([]generate.Delta, error)       { return nil, nil }
+func (p badParser) Close()                                      {}
+
+// badChat has that parser.
+type badChat struct{ deltas []generate.Delta }
+
+// Bind implements generate.Chat.
+func (c badChat) Bind(context.Context, []generate.PluginCall) (generate.BoundChat, []generate.PluginCall, error) {
+	return c, nil, nil
+}
+
+// Render implements generate.BoundChat.
+func (badChat) Render(context.Context, *generate.Conversation, time.Time) (generate.Rendered, error) {
+	return generate.Rendered{Text: "a"}, nil
+}
+
+// Parser implements generate.BoundChat.
+func (c badChat) Parser(context.Context, *generate.Conversation, string, uint64) (generate.Parser, error) {
+	return badParser{c.deltas}, nil
+}
+
+// Close implements generate.BoundChat.
+func (badChat) Close() {}
+
+// TestDisorder: a parser out of order is a plugin's fault, and a tool that was not
+// demanded an error, whatever the parser says.
+func TestDisorder(t *testing.T) {
+	begin := generate.Delta{Kind: generate.DeltaBegin, Name: "f"}
+	for _, c := range []struct {
+		deltas []generate.Delta
+		choice generate.ToolChoice
+		want   error
+	}{
+		{[]generate.Delta{{Kind: generate.DeltaArguments}}, generate.ToolChoice{}, llm.ErrPlugin},
+		{[]generate.Delta{{Kind: generate.DeltaEnd}}, generate.ToolChoice{}, llm.ErrPlugin},
+		{[]generate.Delta{begin, begin}, generate.ToolChoice{}, llm.ErrPlugin},
+		{[]generate.Delta{{Kind: 9}}, generate.ToolChoice{}, llm.ErrPlugin},
+		{[]generate.Delta{begin}, generate.ToolChoice{Mode: generate.ChooseNamed, Name: "g"}, generate.ErrTool},
+		{[]generate.Delta{{Kind: generate.DeltaBegin, Name: "h"}}, generate.ToolChoice{Mode: generate.ChooseRequired}, generate.ErrTool},
+	} {
+		s := generate.New(&generatetest.Engine{}, generatetest.Words{}, generatetest.Limits(), nil).WithChat(badChat{deltas: c.deltas})
+		run, err := s.Start(t.Context(), generate.Draft{Conversation: offering(c.choice)})
+		if err != nil {
+			t.Fatal(err)
+		}
+		if _, _, err := collect(t, run); !errors.Is(err, c.want) {
+			t.Errorf("%+v: got %v, want %v", c.deltas, err, c.want)
+		}
+		run.Close()
+	}
+}
+
+// TestAnyCut: however a text is cut into tokens, the deltas say the same, and no
+// beginning of the arguments of a call is JSON unless the call is complete.
+func TestAnyCut(t *testing.T) {
+	rng := rand.New(rand.NewPCG(1, 2))
+	for _, text := range []string{
+		`<think>a }{ b</think>Héllo <call>f c1 {"x":{"y":"}"},"z":[{}]}</call> and <call>g - {}</call>.`,
+		`<call>f c1 {"x":1} x}</call><call>h c2 {}</call><call>f c3 {!!}</call>`,
+		`ab<call>g c1 {"a":{"b":{}}}`, `a<think`, `a <call>f`, `<call>f c1 {}</call>aSTb`, `<call>f c1 {"S`,
+	} {
+		for _, end := range []llm.Reason{llm.FinishEOS, llm.FinishLength} {
+			want, wantCalls := "", ""
+			for round := range 200 {
+				list := cut(rng, text, round)
+				reply, deltas, err := read(t, offering(generate.ToolChoice{}), end, []string{"ST"}, list)
+				if err != nil {
+					t.Fatal(err)
+				}
+				got, calls := spell(deltas), complete(reply)
+				if round == 0 {
+					want, wantCalls = got, calls
+				}
+				if got != want || calls != wantCalls {
+					t.Fatalf("%+v:\n got %q, %q\nwant %q, %q", list, got, calls, want, wantCalls)
+				}
+				held(t, reply, deltas)
+			}
+		}
+	}
+}
+
+// cut cuts text at random places, in the first round nowhere. It cuts characters
+// too: the engine does not, but it may not matter.
+func cut(rng *rand.Rand, text string, round int) []generate.Token {
+	if round == 0 {
+		return []generate.Token{{Text: text}}
+	}
+	var out []generate.Token
+	for text != "" {
+		n := min(len(text), 1+rng.IntN(1+round%9))
+		out = append(out, generate.Token{Text: text[:n]})
+		text = text[n:]
+	}
+	return out
+}
+
+// held checks that the arguments of no call are JSON before their last piece, and
+// then only those of complete calls.
+func held(t *testing.T, reply *generate.Reply, deltas []generate.Delta) {
+	t.Helper()
+	done := map[int]string{}
+	for _, c := range reply.Calls() {
+		done[c.Index] = c.Arguments
+	}
+	said := map[int]string{}
+	for _, d := range deltas {
+		if d.Kind != generate.DeltaArguments {
+			continue
+		}
+		said[d.Index] += d.Text
+		if json.Valid([]byte(said[d.Index])) && said[d.Index] != done[d.Index] {
+			t.Fatalf("call %d can be read as %s, complete is %q", d.Index, said[d.Index], done[d.Index])
+		}
+	}
+	for i, text := range done {
+		if said[i] != text {
+			t.Fatalf("call %d has the arguments %s, %s were told", i, text, said[i])
+		}
+	}
+}
+
+// TestStretches: special tokens come in their place among what may be shown.
+func TestStretches(t *testing.T) {
+	events := generatetest.Sequence(engine.Request{}, 0, llm.FinishEOS, tokens("a|^<x>|bS|^<T|c|^</s>")...)
+	events[len(events)-1].Finish.Text += "\uFFFD" // a character that stayed incomplete
+	h := generate.NewHoldback([]string{"S<TU", "c</s>"}, false)
+	var got []generate.Stretch
+	for i := range events {
+		got = append(got, h.Next(&events[i])...)
+	}
+	want := []generate.Stretch{{Text: "a"}, {Text: "<x>", Special: true}, {Text: "b"}, {Text: "S"}, {Text: "<T", Special: true}, {Text: "c"}, {Text: "\uFFFD"}, {Text: "</s>", Special: true}}
+	if !reflect.DeepEqual(got, want) || h.Stopped() {
+		t.Errorf("got %+v", got)
+	}
+}
