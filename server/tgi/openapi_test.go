@@ -13,6 +13,8 @@ import (
 	"strings"
 	"testing"
 
+	"tgi/runtime/engine"
+	"tgi/runtime/llm"
 	"tgi/server"
 	"tgi/server/config"
 	"tgi/server/dialect"
@@ -26,8 +28,11 @@ import (
 // wholeServer returns a server with both APIs, joined as they are in the command, and
 // the API of this package.
 func wholeServer(set func(*Options)) (*server.Server, *API) {
-	e := &generatetest.Engine{}
-	service := generate.New(e, generatetest.Words{}, generatetest.Limits(), nil).WithChat(&generatetest.Chat{})
+	return servedBy(&generatetest.Engine{}, set)
+}
+
+func servedBy(e *generatetest.Engine, set func(*Options)) (*server.Server, *API) {
+	service := generate.New(e, generatetest.Words{}, generatetest.Limits(), nil).WithChat(&generatetest.Chat{Parse: true})
 	chat := openai.New(openai.Options{Service: service, Model: "demo", Version: "1.2.3", MaxPrompts: 4})
 	c := config.Default()
 	o := Options{
@@ -233,9 +238,24 @@ func TestTranscriptsFitDocument(t *testing.T) {
 	}
 }
 
+// calling is a chat request, to be closed, that a model with its seed answers with a
+// call.
+const (
+	callingSeed = 77
+	calling     = `{"messages":[{"role":"user","content":"Hi"},{"role":"assistant","content":null,"reasoning":"r","tool_calls":[{"id":"c","type":"function","function":{"name":"f","arguments":"{}"}}]},` +
+		`{"role":"tool","content":"5","tool_call_id":"c"}],"tools":[{"type":"function","function":{"name":"f","parameters":{"type":"object"},"strict":true}}],"seed":77,"max_tokens":5,` +
+		`"tool_choice":{"type":"function","function":{"name":"f"}},"parallel_tool_calls":false,"reasoning_effort":"low","documents":[{"text":"x"}],"chat_template_kwargs":{"a":1},"tool_prompt":"p","add_generation_prompt":true,"continue_final_message":false,"chat_template":"default"`
+)
+
 // TestOpenAIFitsDocument does the same with OpenAI's routes.
 func TestOpenAIFitsDocument(t *testing.T) {
-	s, a := wholeServer(nil)
+	caller := &generatetest.Engine{Script: func(r engine.Request) []engine.Event {
+		if r.Params.Seed != callingSeed {
+			return generatetest.Echo(r)
+		}
+		return generatetest.Sequence(r, 0, llm.FinishEOS, generate.Token{Text: `<think>a</think>b<call>f - {"x"`}, generate.Token{Text: `:1}</call>`})
+	}}
+	s, a := servedBy(caller, nil)
 	d := document(t, a)
 	c := checker{schemas: d.Components.Schemas}
 	const chat, complete = "/v1/chat/completions", "/v1/completions"
@@ -245,6 +265,11 @@ func TestOpenAIFitsDocument(t *testing.T) {
 		{"POST", chat, `{"messages":[{"role":"user","content":"Hi"}],"max_tokens":2,"temperature":-1}`},
 		{"POST", chat, `{"messages":[{"role":"user","content":"Hi"}],"max_tokens":2,"temperature":-1,"stream":true}`},
 		{"POST", chat, `{"messages":5}`},
+		{"POST", chat, calling + `}`},
+		{"POST", chat, calling + `,"stream":true}`},
+		{"POST", chat, calling + `,"stream":true,"tool_choice":"none","include_reasoning":false}`},
+		{"POST", chat, `{"messages":[{"role":"user","content":"Hi"}],"max_tokens":2,"tools":[{"type":"function","function":{"name":"f"}}],"tool_choice":"required"}`},
+		{"POST", chat, `{"messages":[{"role":"user","content":"Hi"}],"max_tokens":2,"tools":[{"type":"function","function":{"name":"f"}}],"tool_choice":"f","stream":true}`},
 		{"POST", complete, `{"prompt":["a","b"],"max_tokens":2,"logprobs":1,"echo":true,"stop":["q"],"suffix":""}`},
 		{"POST", complete, `{"prompt":[[1,2]],"max_tokens":2,"stream":true,"stream_options":{"include_usage":true},"logprobs":2}`},
 		{"POST", complete, `{"prompt":"a","max_tokens":2,"stream":true}`},
