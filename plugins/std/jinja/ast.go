@@ -89,6 +89,7 @@ type (
 		x    expr
 		attr string
 		name *Str
+		key  bool // of a dict it is a key: dicts have no attribute of this name
 	}
 	itemExpr struct {
 		at

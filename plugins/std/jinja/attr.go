@@ -54,8 +54,11 @@ func (st *state) attribute(v Value, name string) (Value, error) {
 		}
 		return nil, nil
 	}
-	if mutators[v.pyType()][name] {
-		return unsafeAttr(v, name), nil
+	switch v.(type) {
+	case *List, *Dict:
+		if mutators[v.pyType()][name] {
+			return unsafeAttr(v, name), nil
+		}
 	}
 	return st.publicAttr(v, name)
 }

@@ -3,6 +3,7 @@ package jinja
 import (
 	"fmt"
 	"strings"
+	"time"
 )
 
 // ChatOptions is what transformers does around a template.
@@ -27,6 +28,10 @@ func (t *Template) RenderChat(in Input, o ChatOptions, l Limits) ([]Segment, err
 	if err != nil {
 		return nil, err
 	}
+	return t.renderChat(vars, in.Now, o, l)
+}
+
+func (t *Template) renderChat(vars *Dict, now time.Time, o ChatOptions, l Limits) ([]Segment, error) {
 	messages, _ := vars.getStr("messages")
 	list, ok := messages.(*List)
 	if !ok {
@@ -42,7 +47,7 @@ func (t *Template) RenderChat(in Input, o ChatOptions, l Limits) ([]Segment, err
 		}
 	}
 	if !o.ContinueFinal {
-		out, err := t.render(vars, in.Now, l)
+		out, err := t.render(vars, now, l)
 		if err != nil {
 			return nil, err
 		}
@@ -52,7 +57,7 @@ func (t *Template) RenderChat(in Input, o ChatOptions, l Limits) ([]Segment, err
 	if err != nil {
 		return nil, err
 	}
-	out, err := t.render(vars, in.Now, l)
+	out, err := t.render(vars, now, l)
 	if err != nil {
 		return nil, err
 	}

@@ -8,7 +8,7 @@ import (
 )
 
 // smallDict is the number of entries up to which a scan beats a map.
-const smallDict = 8
+const smallDict = 16
 
 type entry struct{ key, val Value }
 
@@ -17,6 +17,16 @@ type Dict struct {
 	entries []entry
 	strs    map[string]int // index of string keys, once there are more than smallDict
 	others  map[string]int // index of other keys by hashKey
+}
+
+// newDict makes a dict of entries with string keys, of which the last of a key
+// counts, at the place of the first. The slice is not kept.
+func newDict(entries []entry) *Dict {
+	d := &Dict{entries: make([]entry, 0, len(entries))}
+	for _, e := range entries {
+		_ = d.set(e.key, e.val) // string keys hash
+	}
+	return d
 }
 
 func (*Dict) pyType() string { return "dict" }

@@ -98,6 +98,14 @@ func isClass(err error, classes ...string) bool {
 
 // atLine notes the line of an error that does not know its own.
 func atLine(err error, line int) error {
+	if err == nil {
+		return nil
+	}
+	return noteLine(err, line)
+}
+
+// noteLine stands apart because it allocates, and most calls of atLine have no error.
+func noteLine(err error, line int) error {
 	var e *RenderError
 	if errors.As(err, &e) && e.Line == 0 {
 		e.Line = line

@@ -98,6 +98,14 @@ func (x *unaryExpr) eval(st *state) (Value, error) {
 }
 
 func (x *binaryExpr) eval(st *state) (Value, error) {
+	if x.op == tAdd {
+		var w sbuf
+		v, err := x.sum(st, &w)
+		if v == nil && err == nil {
+			v = w.done()
+		}
+		return v, err
+	}
 	a, err := x.left.eval(st)
 	if err != nil {
 		return nil, err
@@ -110,6 +118,36 @@ func (x *binaryExpr) eval(st *state) (Value, error) {
 	if err == nil && x.negated {
 		v, err = unaryOp(tSub, v)
 	}
+	return v, atLine(err, x.line())
+}
+
+// sum adds up from the left. As long as all operands are strings they are
+// collected in w and the value is nil: a + b + c makes one string, not two.
+func (x *binaryExpr) sum(st *state, w *sbuf) (a Value, err error) {
+	if left, ok := x.left.(*binaryExpr); ok && left.op == tAdd {
+		a, err = left.sum(st, w)
+	} else if a, err = x.left.eval(st); err == nil {
+		if s, ok := a.(*Str); ok && !s.safe {
+			w.str(s)
+			a = nil
+		}
+	}
+	if err != nil {
+		return nil, err
+	}
+	b, err := x.right.eval(st)
+	if err != nil {
+		return nil, err
+	}
+	if a == nil {
+		if s, ok := b.(*Str); ok && !s.safe {
+			err := st.grow(int64(len(w.b) + len(s.s)))
+			w.str(s)
+			return nil, atLine(err, x.line())
+		}
+		a = w.done()
+	}
+	v, err := st.binaryOp(x.op, a, b)
 	return v, atLine(err, x.line())
 }
 
@@ -171,7 +209,7 @@ func (x *attrExpr) eval(st *state) (Value, error) {
 		return nil, err
 	}
 	if d, ok := v.(*Dict); ok {
-		if !dictAttrs[x.attr] && x.attr[0] != '_' {
+		if x.key {
 			if r, ok := d.getStr(x.attr); ok {
 				return r, nil
 			}

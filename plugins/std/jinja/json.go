@@ -3,6 +3,7 @@ package jinja
 import (
 	"fmt"
 	"math/big"
+	"slices"
 	"strconv"
 	"strings"
 	"unicode/utf16"
@@ -10,17 +11,24 @@ import (
 )
 
 // decoder reads JSON into values, keeping the order of keys and telling ints
-// from floats as Python's json does.
+// from floats as Python's json does. What it allocates it takes from slabs: a
+// conversation is hundreds of small objects, which live and die together.
 type decoder struct {
-	src  string
-	pos  int
-	from origin
+	src     string // UTF-8
+	pos     int
+	from    origin
+	strs    []Str   // slab
+	entries []entry // of the objects that are being read, the outermost first
+	items   []Value // of the arrays that are being read
 }
 
 // decodeObject reads a JSON object. Strings get the origin that from gives for
 // their top-level name.
 func decodeObject(src []byte, from func(name string) origin) (*Dict, error) {
 	d := &decoder{src: string(src)}
+	if !utf8.ValidString(d.src) {
+		d.src = strings.ToValidUTF8(d.src, "\uFFFD")
+	}
 	v, err := d.object(0, from)
 	if err != nil {
 		return nil, fmt.Errorf("%w: %w", ErrInput, err)
@@ -34,9 +42,23 @@ func decodeObject(src []byte, from func(name string) origin) (*Dict, error) {
 func (d *decoder) fail(what string) error { return fmt.Errorf("JSON at byte %d: %s", d.pos, what) }
 
 func (d *decoder) space() {
-	for d.pos < len(d.src) && strings.IndexByte(" \t\r\n", d.src[d.pos]) >= 0 {
+	for d.pos < len(d.src) {
+		if c := d.src[d.pos]; c > ' ' || c != ' ' && c != '\n' && c != '\t' && c != '\r' {
+			return
+		}
 		d.pos++
 	}
+}
+
+// newStr makes a string of what is read now.
+func (d *decoder) newStr(s string) *Str {
+	if len(d.strs) == 0 {
+		d.strs = make([]Str, 64)
+	}
+	x := &d.strs[0]
+	d.strs = d.strs[1:]
+	x.s, x.from = s, d.from
+	return x
 }
 
 // take skips white space and one byte, if it is c.
@@ -56,10 +78,10 @@ func (d *decoder) object(depth int, from func(string) origin) (*Dict, error) {
 	if !d.take('{') {
 		return nil, d.fail("expected {")
 	}
-	out := &Dict{}
 	if d.take('}') {
-		return out, nil
+		return &Dict{}, nil
 	}
+	base := len(d.entries)
 	for {
 		d.space()
 		key, err := d.str()
@@ -77,10 +99,10 @@ func (d *decoder) object(depth int, from func(string) origin) (*Dict, error) {
 		if err != nil {
 			return nil, err
 		}
-		if err := out.set(key, v); err != nil {
-			return nil, err
-		}
+		d.entries = append(d.entries, entry{key, v})
 		if d.take('}') {
+			out := newDict(d.entries[base:])
+			d.entries = d.entries[:base]
 			return out, nil
 		}
 		if !d.take(',') {
@@ -94,17 +116,19 @@ func (d *decoder) array(depth int) (Value, error) {
 		return nil, d.fail("nested too deep")
 	}
 	d.take('[')
-	out := &List{}
 	if d.take(']') {
-		return out, nil
+		return &List{}, nil
 	}
+	base := len(d.items)
 	for {
 		v, err := d.value(depth + 1)
 		if err != nil {
 			return nil, err
 		}
-		out.items = append(out.items, v)
+		d.items = append(d.items, v)
 		if d.take(']') {
+			out := &List{slices.Clone(d.items[base:])}
+			d.items = d.items[:base]
 			return out, nil
 		}
 		if !d.take(',') {
@@ -118,23 +142,29 @@ func (d *decoder) value(depth int) (Value, error) {
 	if d.pos >= len(d.src) {
 		return nil, d.fail("unexpected end")
 	}
-	switch c := d.src[d.pos]; c {
+	switch d.src[d.pos] {
 	case '{':
 		return d.object(depth, nil)
 	case '[':
 		return d.array(depth)
 	case '"':
 		return d.str()
-	case 't', 'f', 'n':
-		for word, v := range map[string]Value{"true": Bool(true), "false": Bool(false), "null": none} {
-			if strings.HasPrefix(d.src[d.pos:], word) {
-				d.pos += len(word)
-				return v, nil
-			}
-		}
-		return nil, d.fail("unknown word")
+	case 't':
+		return d.word("true", Bool(true))
+	case 'f':
+		return d.word("false", Bool(false))
+	case 'n':
+		return d.word("null", none)
 	}
 	return d.number()
+}
+
+func (d *decoder) word(w string, v Value) (Value, error) {
+	if !strings.HasPrefix(d.src[d.pos:], w) {
+		return nil, d.fail("unknown word")
+	}
+	d.pos += len(w)
+	return v, nil
 }
 
 func (d *decoder) number() (Value, error) {
@@ -191,30 +221,34 @@ func (d *decoder) str() (*Str, error) {
 		return nil, d.fail("expected a string")
 	}
 	d.pos++
-	end := strings.IndexAny(d.src[d.pos:], "\"\\")
-	if end >= 0 && d.src[d.pos+end] == '"' {
-		s := d.src[d.pos : d.pos+end]
-		d.pos += end + 1
-		return &Str{s: strings.ToValidUTF8(s, "\uFFFD"), from: d.from}, nil
-	}
 	var b []byte
-	for d.pos < len(d.src) {
-		c := d.src[d.pos]
-		d.pos++
-		switch c {
-		case '"':
-			return &Str{s: strings.ToValidUTF8(string(b), "\uFFFD"), from: d.from}, nil
-		case '\\':
-			r, err := d.escape()
-			if err != nil {
-				return nil, err
+	end := -1 // of the first quote that is not behind pos
+	for {     // a stretch without escapes at a time: IndexByte is much faster than a loop
+		if end < d.pos {
+			n := strings.IndexByte(d.src[d.pos:], '"')
+			if n < 0 {
+				d.pos = len(d.src)
+				return nil, d.fail("unterminated string")
 			}
-			b = utf8.AppendRune(b, r)
-		default:
-			b = append(b, c)
+			end = d.pos + n
 		}
+		rest := d.src[d.pos:end]
+		back := strings.IndexByte(rest, '\\')
+		if back < 0 {
+			d.pos = end + 1
+			if b == nil {
+				return d.newStr(rest), nil
+			}
+			return d.newStr(string(append(b, rest...))), nil
+		}
+		b = append(b, rest[:back]...)
+		d.pos += back + 1
+		r, err := d.escape()
+		if err != nil {
+			return nil, err
+		}
+		b = utf8.AppendRune(b, r)
 	}
-	return nil, d.fail("unterminated string")
 }
 
 func (d *decoder) escape() (rune, error) {

@@ -17,9 +17,11 @@ type method struct {
 // bind makes the method of a value callable.
 func (m *method) bind(self Value) Value {
 	return &builtin{name: m.name, self: self, call: func(st *state, a args) (Value, error) {
-		m := *m
+		m := m
 		if _, ok := self.(*Tuple); ok {
-			m.class = "tuple"
+			twin := *m
+			twin.class = "tuple"
+			m = &twin
 		}
 		vals, err := m.args(a)
 		if err != nil {
@@ -34,9 +36,8 @@ func (m *method) bind(self Value) Value {
 
 // args gives max values; those that were left out are nil.
 func (m *method) args(a args) ([]Value, error) {
-	full := m.class + "." + m.name + "()"
 	if len(a.kw) > 0 && m.kw == nil {
-		return nil, typeError("%s takes no keyword arguments", full)
+		return nil, typeError("%s.%s() takes no keyword arguments", m.class, m.name)
 	}
 	if n := len(a.pos) + len(a.kw); n > m.max || len(a.pos) < m.min && m.kw == nil {
 		return nil, m.count(n)

@@ -315,7 +315,8 @@ func (p *parser) subscript(x expr) expr {
 		name := p.next()
 		switch name.kind {
 		case tName:
-			return &attrExpr{at: p.at(t), x: x, attr: name.text, name: text(name.text)}
+			return &attrExpr{at: p.at(t), x: x, attr: name.text, name: text(name.text),
+				key: !dictAttrs[name.text] && name.text[0] != '_'}
 		case tInteger:
 			n, _ := strconv.ParseInt(name.text, 0, 64)
 			return &itemExpr{at: p.at(t), x: x, arg: constant{Int(n)}}

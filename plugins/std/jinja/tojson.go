@@ -240,24 +240,30 @@ func (w *jsonWriter) jsonString(s *Str) error {
 		return err
 	}
 	w.text(`"`)
-	s.runs(func(part string, data bool) {
-		lo := len(w.b)
-		w.b = appendJSON(w.b, part, w.ascii)
-		if data && len(w.b) > lo {
-			w.mark(lo, len(w.b))
-		}
-	})
+	if s.from != fromBoth {
+		w.jsonRun(s.s, s.from == fromData)
+	} else {
+		s.runs(w.jsonRun)
+	}
 	w.text(`"`)
 	return nil
+}
+
+// jsonRun writes a stretch of one origin.
+func (w *jsonWriter) jsonRun(part string, data bool) {
+	lo := len(w.b)
+	w.b = appendJSON(w.b, part, w.ascii)
+	if data && len(w.b) > lo {
+		w.mark(lo, len(w.b))
+	}
 }
 
 // appendJSON writes a string's characters as json.dumps does.
 func appendJSON(b []byte, s string, ascii bool) []byte {
 	start := 0
 	for i := 0; i < len(s); {
-		c := s[i]
-		if c >= 0x20 && c != '"' && c != '\\' && c != 0x7f && c < utf8.RuneSelf {
-			i++
+		if n := plainLen(s[i:]); n > 0 {
+			i += n
 			continue
 		}
 		r, n := utf8.DecodeRuneInString(s[i:])
@@ -278,4 +284,15 @@ func appendJSON(b []byte, s string, ascii bool) []byte {
 		}
 	}
 	return append(b, s[start:]...)
+}
+
+// plainLen is how many bytes at the start stand for themselves in any JSON. It
+// is small because a loop in a guest costs as much as its function is long.
+func plainLen(s string) int {
+	for i := range len(s) {
+		if c := s[i]; c < 0x20 || c >= 0x7f || c == '"' || c == '\\' {
+			return i
+		}
+	}
+	return len(s)
 }

@@ -1,6 +1,9 @@
 package toolcalls
 
-import "slices"
+import (
+	"slices"
+	"strings"
+)
 
 // format is a Format with its sets of markers.
 type format struct {
@@ -20,6 +23,7 @@ type format struct {
 	headers     *markers // what a header of Channels begins with
 	message     *markers // the end of a header
 	inMessage   *markers // what ends a channel's text
+	all         []string
 }
 
 func compile(f *Format) *format {
@@ -61,5 +65,13 @@ func compile(f *Format) *format {
 		c.ends = newMarkers(h.End, []string{h.Start})
 		c.afterCall = newMarkers(h.End)
 	}
+	for _, list := range f.lists() {
+		c.all = append(c.all, list...)
+	}
 	return c
+}
+
+// marks says whether text is a marker, a part of one, or holds one.
+func (f *format) marks(text string) bool {
+	return slices.ContainsFunc(f.all, func(m string) bool { return strings.Contains(m, text) || strings.Contains(text, m) })
 }

@@ -144,3 +144,24 @@ func TestThinking(t *testing.T) {
 		t.Error("a format without reasoning thinks")
 	}
 }
+
+// TestSpecial: special tokens that are a marker, a part of one, or hold one, are told from markup of other kinds.
+func TestSpecial(t *testing.T) {
+	for _, c := range []struct {
+		preset, token string
+		want          bool
+	}{
+		{"hermes", "<tool_call>", true}, {"hermes", "<think>", true}, {"hermes", "<|im_end|>", false}, {"hermes", "[TOOL_CALLS]", false},
+		{"deepseek-v3", "<｜tool▁sep｜>", true}, {"deepseek-v3", "<｜end▁of▁sentence｜>", false}, {"gpt-oss", "<|channel|>", true},
+		{"gpt-oss", "<|endoftext|>", false}, {"mistral", "[TOOL_CALLS]", true}, {"mistral", "</s>", false},
+	} {
+		f, _ := Preset(c.preset)
+		p := New(f, Options{Tools: testTools(t), Seed: 1})
+		if got := compile(f).marks(c.token); got != c.want {
+			t.Errorf("%s: %s: %v, want %v", c.preset, c.token, got, c.want)
+		}
+		if events := append(p.Special(c.token), p.Finish()...); !c.want && len(events) > 0 {
+			t.Errorf("%s: %s: %v, want nothing", c.preset, c.token, events)
+		}
+	}
+}

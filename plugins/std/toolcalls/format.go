@@ -1,10 +1,8 @@
 package toolcalls
 
 import (
-	"bytes"
-	"encoding/json"
 	"errors"
-	"fmt"
+	"strconv"
 )
 
 // ErrFormat is wrapped by every error about a Format.
@@ -105,25 +103,16 @@ const (
 	IDShort IDStyle = "nine" // 9 letters and digits, as Mistral's templates demand
 )
 
-// ReadFormat reads a format from JSON and checks it. A field that it does not know is an error. Errors wrap ErrFormat.
-func ReadFormat(data []byte) (*Format, error) {
-	d := json.NewDecoder(bytes.NewReader(data))
-	d.DisallowUnknownFields()
-	f := new(Format)
-	if err := d.Decode(f); err != nil {
-		return nil, fmt.Errorf("%w: %w", ErrFormat, err)
-	}
-	if d.More() {
-		return nil, fmt.Errorf("%w: text after the object", ErrFormat)
-	}
-	return f, f.Check()
-}
-
 // Check says whether the format can be parsed by. Errors wrap ErrFormat and name the field.
 func (f *Format) Check() error {
-	bad := func(text string, a ...any) error {
-		return fmt.Errorf("%w %q: %s", ErrFormat, f.Name, fmt.Sprintf(text, a...))
+	if why := f.fault(); why != "" {
+		return formatError(strconv.Quote(f.Name) + ": " + why)
 	}
+	return nil
+}
+
+// fault says what is wrong, or nothing.
+func (f *Format) fault() string {
 	bodies := 0
 	for _, is := range []bool{f.JSON != nil || f.Named != nil, f.Tagged != nil, f.Python != nil, f.Channels != nil} {
 		if is {
@@ -131,25 +120,25 @@ func (f *Format) Check() error {
 		}
 	}
 	if bodies != 1 {
-		return bad("%d bodies among json or named, tagged, python, channels; want 1", bodies)
+		return strconv.Itoa(bodies) + " bodies among json or named, tagged, python, channels; want 1"
 	}
 	if f.Channels == nil && len(f.Call.Begin) == 0 && f.Bare == "" {
-		return bad("call.begin and bare are both empty: no call would ever be seen")
+		return "call.begin and bare are both empty: no call would ever be seen"
 	}
 	if f.IDs != IDCall && f.IDs != IDShort {
-		return bad("ids is %q; want \"\" or %q", f.IDs, IDShort)
+		return "ids is " + strconv.Quote(string(f.IDs)) + `; want "" or ` + strconv.Quote(string(IDShort))
 	}
 	if field, n := f.required(); n == 0 {
-		return bad("%s is missing", field)
+		return field + " is missing"
 	}
 	for field, list := range f.lists() {
 		for _, m := range list {
 			if m == "" || len(m) > maxMarker {
-				return bad("%s: a marker of %d bytes; want 1 to %d", field, len(m), maxMarker)
+				return field + ": a marker of " + strconv.Itoa(len(m)) + " bytes; want 1 to " + strconv.Itoa(maxMarker)
 			}
 		}
 	}
-	return nil
+	return ""
 }
 
 // maxMarker bounds a marker in bytes. Text that may be a marker's beginning is held back.

@@ -34,8 +34,8 @@ func TestFormatJSON(t *testing.T) {
 // TestFormatErrors: a format that can't work says what is wrong with it.
 func TestFormatErrors(t *testing.T) {
 	for _, c := range []struct{ text, want string }{
-		{`{`, "unexpected EOF"},
-		{`{} {}`, "text after the object"},
+		{`{`, "ends too early"},
+		{`{} {}`, "something follows"},
 		{`{"nam": "x"}`, `unknown field "nam"`},
 		{`{"name": "x"}`, `"x": 0 bodies`},
 		{`{"bare": "[", "python": {}, "json": {"name_keys": ["a"]}}`, "2 bodies"},

@@ -93,13 +93,18 @@ func testTools(t testing.TB) []Tool {
 	if err != nil {
 		t.Fatal(err)
 	}
-	var list []struct{ Function Tool }
+	var list []struct {
+		Function struct {
+			Name       string
+			Parameters json.RawMessage
+		}
+	}
 	if err := json.Unmarshal(data, &list); err != nil {
 		t.Fatal(err)
 	}
 	tools := make([]Tool, len(list))
-	for i := range list {
-		tools[i] = list[i].Function
+	for i, x := range list {
+		tools[i] = Tool{x.Function.Name, x.Function.Parameters}
 	}
 	return tools
 }

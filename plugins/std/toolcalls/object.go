@@ -1,9 +1,10 @@
 package toolcalls
 
 import (
-	"encoding/json"
 	"slices"
 	"strings"
+
+	"tgi/sdk/go/params"
 )
 
 // object is the state of a JSON body: one object with the call's name and arguments.
@@ -331,9 +332,16 @@ func (p *Parser) endValue() {
 func (p *Parser) heldAnswer() {
 	o := &p.object
 	if len(o.held) > 0 {
-		var all map[string]any
-		if json.Unmarshal(append(o.held, '}'), &all) == nil {
-			text, _ := all[p.answer].(string)
+		text := ""
+		r := params.Read(append(o.held, '}'))
+		for key := range r.Object() {
+			if key == p.answer && r.Peek() == '"' {
+				text = r.String()
+			} else {
+				r.Skip()
+			}
+		}
+		if r.Close() == nil {
 			p.started = true
 			p.say(Content, text)
 		}

@@ -119,6 +119,15 @@ func (p *Parser) Feed(piece string) []Event {
 	return p.run()
 }
 
+// Special is Feed for a special token, by its text. One that is a marker of the format, a part of one, or holds one, is
+// read as that text. Any other is markup of which the format knows nothing, such as the end of the turn: it is left out.
+func (p *Parser) Special(token string) []Event {
+	if !p.f.marks(token) {
+		return nil
+	}
+	return p.Feed(token)
+}
+
 // Finish ends the text, whether the model ended it or it was cut. A call that had begun and not ended is told as
 // CallFailed with Incomplete. One that had not begun is content in Auto, unless it followed another one in the same list,
 // and a CallFailed otherwise. The beginning of a marker that was cut after a complete call is dropped.

@@ -1,8 +1,10 @@
 package toolcalls
 
 import (
-	"encoding/json"
 	"slices"
+	"unicode/utf8"
+
+	"tgi/sdk/go/params"
 )
 
 // escaped is how a control character is written inside a JSON string.
@@ -55,9 +57,15 @@ func quote(s string) string {
 
 // unquote is the text of a whole JSON string with its quotes.
 func unquote(source []byte) (string, bool) {
-	var s string
-	err := json.Unmarshal(source, &s)
-	return s, err == nil
+	r := params.Read(source)
+	s := r.String()
+	if r.Close() != nil {
+		return "", false
+	}
+	if !utf8.ValidString(s) {
+		s = string([]rune(s)) // U+FFFD for each byte that is wrong, as encoding/json has it
+	}
+	return s, true
 }
 
 // unquoteSome decodes as much of the inside of a JSON string as is certain, and returns the rest.

@@ -63,28 +63,27 @@ func FuzzScan(f *testing.F) {
 
 // TestConvert: values of tags by the types of the schema.
 func TestConvert(t *testing.T) {
-	s := new(schema)
-	if err := json.Unmarshal([]byte(`{"properties": {
+	s := (&Tool{Parameters: []byte(`{"type": ["object"], "additionalProperties": {"x": [1, {}]}, "properties": {
 		"enum": {"enum": [1, 2.5, null]}, "words": {"enum": ["1", "2"]}, "const": {"const": true}, "list": {"enum": [[1], {"a": 1}]},
 		"all": {"allOf": [{"type": "integer"}]}, "one": {"oneOf": [{"type": "boolean"}, {"type": "string"}]},
 		"nullable": {"type": "string", "nullable": true}, "old": {"$ref": "#/definitions/o"}, "loop": {"$ref": "#/$defs/loop"},
-		"any": {}, "true": true, "bool": {"type": "boolean"}, "null": {"type": "null"}
-	}, "definitions": {"o": {"type": "object"}}, "$defs": {"loop": {"$ref": "#/$defs/loop"}}}`), s); err != nil {
-		t.Fatal(err)
-	}
+		"any": {}, "true": true, "bool": {"type": "boolean"}, "null": {"type": "null"},
+		"odd": {"type": 7, "enum": "x", "anyOf": {}, "nullable": 1, "properties": [], "const": {"a": ["b"]}}
+	}, "definitions": {"o": {"type": "object"}}, "$defs": {"loop": {"$ref": "#/$defs/loop"}}}`)}).parameters()
 	for _, c := range []struct{ key, text, want string }{
 		{"enum", "1", "1"}, {"enum", "2.5", "2.5"}, {"enum", "null", "null"}, {"words", "1", `"1"`}, {"const", "True", "true"},
 		{"list", "[1]", "[1]"}, {"list", `{"a":1}`, `{"a":1}`}, {"all", " 7\n", "7"}, {"all", "+7", "7"}, {"all", "1_000", "1000"}, {"all", "x", `"x"`},
 		{"one", "false", "false"}, {"one", "1", `"1"`}, {"one", "null", `"null"`}, {"nullable", "null", "null"}, {"nullable", "12", `"12"`},
 		{"old", "{'a': None}", `{"a": null}`}, {"old", "{", `"{"`}, {"loop", "1", "1"}, {"any", "[1", `"[1"`}, {"any", "12", "12"}, {"any", "a", `"a"`},
 		{"true", "true", "true"}, {"bool", "yes", `"yes"`}, {"bool", "None", "null"}, {"null", "null", "null"},
+		{"odd", "{}", "{}"}, {"odd", "7", `"7"`},
 	} {
 		types, known := s.typesOf(c.key)
 		if got := convert(c.text, types, 100); got != c.want || !known {
 			t.Errorf("%s: %q is %s; want %s", c.key, c.text, got, c.want)
 		}
 	}
-	broken := &Tool{Parameters: json.RawMessage(`{`)}
+	broken := &Tool{Parameters: []byte(`{`)}
 	if _, known := broken.parameters().typesOf("a"); known {
 		t.Error("a schema that can't be read says something")
 	}

@@ -1,0 +1,113 @@
+// Command guest is the built-in template plugin: package jinja behind the
+// contract of sdk/abi.
+package main
+
+import (
+	"errors"
+
+	"tgi/plugins/std/jinja"
+	"tgi/sdk/go/chat"
+	"tgi/sdk/go/params"
+	"tgi/sdk/go/plugin"
+	"tgi/sdk/go/template"
+)
+
+func init() {
+	plugin.Describe(plugin.Info{
+		Name: "jinja", Version: "1.0.0", Doc: "Renders the chat templates of Hugging Face's models.",
+		Params: `{"type":"object","additionalProperties":false,"properties":{` +
+			`"template":{"type":"string","description":"name of one of the model's templates; default: tool_use where tools are offered and the model has it, else default"}}}`,
+	})
+	plugin.Headroom(headroom)
+	template.Register(open)
+}
+
+func main() {}
+
+// headroom is what a conversation of some 100,000 tokens needs.
+const headroom = 16 << 20
+
+// limits end a rendering before the sandbox does: see README.md for what they were measured by.
+var limits = jinja.Limits{Steps: 4_000_000, Output: 16 << 20, Memory: 64 << 20, Depth: 100}
+
+// settings are the plugin's configuration.
+type settings struct {
+	source string
+	parts  jinja.Parts
+	model  chat.Model
+}
+
+func readSettings(config []byte) (s settings, err error) {
+	s.parts = jinja.PartsAuto
+	r := params.Read(config)
+	for key := range r.Object() {
+		switch key {
+		case "source":
+			s.source = r.String()
+		case "parts":
+			s.parts = jinja.Parts(r.String())
+		case "model":
+			s.model = chat.ReadModel(r)
+		default:
+			r.Fail("unknown setting: " + key)
+		}
+	}
+	return s, r.Close()
+}
+
+// renderer is the model's templates.
+type renderer struct{ model *jinja.Model }
+
+func open(config []byte) (template.Plugin, error) {
+	s, err := readSettings(config)
+	if err != nil {
+		return nil, err
+	}
+	if s.source != "" {
+		s.model.Templates = map[string]string{"default": s.source}
+	}
+	m, err := jinja.NewModel(s.model.Templates, s.model.Tokens, s.parts)
+	if err != nil {
+		return nil, err
+	}
+	return renderer{m}, nil
+}
+
+// Validate refuses parameters that it does not know. Which names there are is told when one is used.
+func (renderer) Validate(raw []byte) error {
+	r := params.Read(raw)
+	for key := range r.Object() {
+		switch key {
+		case "template":
+			_ = r.String()
+		default:
+			r.Fail("unknown parameter: " + key)
+		}
+	}
+	return r.Close()
+}
+
+// Render implements template.Plugin.
+func (p renderer) Render(request template.Request, out *template.Output) error {
+	segments, err := p.model.Render(request, limits)
+	if err != nil {
+		return refusal(err)
+	}
+	for _, s := range segments {
+		if s.Data {
+			out.Data(s.Text)
+		} else {
+			out.Template(s.Text)
+		}
+	}
+	return nil
+}
+
+// refusal is what the client is told: what the template raised stands alone, as its author wrote it for people.
+func refusal(err error) error {
+	var e *jinja.RenderError
+	if errors.As(err, &e) && errors.Is(err, jinja.ErrRaised) {
+		return errors.New(e.Msg)
+	}
+	return err
+}

@@ -1,0 +1,208 @@
+package jinja
+
+import (
+	"fmt"
+	"slices"
+	"strings"
+	"time"
+)
+
+// Model is the templates that a model brings, with its special tokens. It is
+// immutable: any number of goroutines may render with it at once.
+type Model struct {
+	templates map[string]*modelTemplate
+	tokens    []entry
+	parts     Parts
+}
+
+type modelTemplate struct {
+	*Template
+	readsParts bool
+}
+
+// Parts says what becomes of content that is a list of parts.
+type Parts string
+
+// The ways with parts.
+const (
+	// PartsAuto joins the texts of a list to one string where the template
+	// can't deal with lists: where it nowhere loops over content, filters it by
+	// attributes or looks into an item of it. That is decided when it is parsed.
+	PartsAuto Parts = "auto"
+	// PartsJoin joins them always.
+	PartsJoin Parts = "join"
+	// PartsKeep gives the template the list, as transformers does.
+	PartsKeep Parts = "keep"
+)
+
+// NewModel parses the templates, by name. tokens are the texts of special
+// tokens by the names of their variables; they count as the template's own
+// text. The error is that of Parse, or says that parts is unknown.
+func NewModel(sources, tokens map[string]string, parts Parts) (*Model, error) {
+	if parts != PartsAuto && parts != PartsJoin && parts != PartsKeep {
+		return nil, fmt.Errorf("parts: want %s, %s or %s, not %q", PartsAuto, PartsJoin, PartsKeep, string(parts))
+	}
+	m := &Model{templates: map[string]*modelTemplate{}, parts: parts}
+	for _, name := range sorted(sources) {
+		t, err := Parse(name, sources[name])
+		if err != nil {
+			return nil, err
+		}
+		m.templates[name] = &modelTemplate{t, readsParts(t.body)}
+	}
+	for _, name := range sorted(tokens) {
+		m.tokens = append(m.tokens, entry{text(name), text(tokens[name])})
+	}
+	return m, nil
+}
+
+func sorted[V any](m map[string]V) []string {
+	names := make([]string, 0, len(m))
+	for name := range m {
+		names = append(names, name)
+	}
+	slices.Sort(names)
+	return names
+}
+
+// Render renders a request, the JSON object that sdk/abi describes at the kind
+// template. Its variables are those that transformers' apply_chat_template
+// sets: messages, tools, documents, add_generation_prompt, the special tokens,
+// and the members of "kwargs", which win over special tokens of their name.
+//
+// Of several templates it takes the one that the request names; else that of
+// name "tool_use", if tools are offered; else "default". Errors are those of
+// RenderChat.
+func (m *Model) Render(request []byte, l Limits) ([]Segment, error) {
+	r, err := decodeObject(request, func(string) origin { return fromData })
+	if err != nil {
+		return nil, err
+	}
+	vars, err := m.variables(r)
+	if err != nil {
+		return nil, err
+	}
+	t, err := m.choose(r)
+	if err != nil {
+		return nil, err
+	}
+	if m.parts == PartsJoin || m.parts == PartsAuto && !t.readsParts {
+		if err := joinContents(r); err != nil {
+			return nil, err
+		}
+	}
+	var now time.Time
+	if s := stringMember(r, "now"); s != "" {
+		if now, err = time.Parse(time.RFC3339, s); err != nil {
+			return nil, fmt.Errorf("%w: now is not a time in RFC 3339: %q", ErrInput, s)
+		}
+	}
+	going, _ := r.getStr("continue_final_message")
+	return t.renderChat(vars, now, ChatOptions{ContinueFinal: going == Bool(true)}, l)
+}
+
+// variables makes the template's variables from the request's members.
+func (m *Model) variables(r *Dict) (*Dict, error) {
+	vars := &Dict{}
+	for _, e := range m.tokens {
+		_ = vars.set(e.key, e.val) // string keys hash, so set cannot fail
+	}
+	own := []string{"messages", "tools", "documents", "add_generation_prompt"}
+	kwargs, _ := r.getStr("kwargs")
+	if d, ok := kwargs.(*Dict); ok {
+		for _, e := range d.entries {
+			if name := e.key.(*Str).s; slices.Contains(own, name) {
+				return nil, fmt.Errorf("%w: kwargs: %s is a member of the request itself", ErrInput, name)
+			}
+			_ = vars.set(text(e.key.(*Str).s), e.val)
+		}
+	}
+	for _, name := range own {
+		v, ok := r.getStr(name)
+		if !ok {
+			v = none
+		}
+		_ = vars.set(text(name), v)
+	}
+	return vars, nil
+}
+
+// choose finds the request's template.
+func (m *Model) choose(r *Dict) (*modelTemplate, error) {
+	name := stringMember(r, "template")
+	if params, _ := r.getStr("params"); name == "" {
+		if d, ok := params.(*Dict); ok {
+			name = stringMember(d, "template")
+		}
+	}
+	tools, _ := r.getStr("tools")
+	switch {
+	case name != "":
+		if t := m.templates[name]; t != nil {
+			return t, nil
+		}
+		return nil, fmt.Errorf("%w: template %q is none of this model's: %s", ErrInput, name, m.names())
+	case tools != nil && tools != none && m.templates["tool_use"] != nil:
+		return m.templates["tool_use"], nil
+	case m.templates["default"] != nil:
+		return m.templates["default"], nil
+	case len(m.templates) == 0:
+		return nil, fmt.Errorf("%w: the model has no chat template", ErrInput)
+	}
+	return nil, fmt.Errorf("%w: the model has no template of name default: name one of %s", ErrInput, m.names())
+}
+
+func (m *Model) names() string { return strings.Join(sorted(m.templates), ", ") }
+
+// stringMember is the text of a string member, or nothing.
+func stringMember(d *Dict, name string) string {
+	v, _ := d.getStr(name)
+	if s, ok := v.(*Str); ok {
+		return s.s
+	}
+	return ""
+}
+
+// joinContents makes strings of the messages' contents that are lists.
+func joinContents(r *Dict) error {
+	messages, _ := r.getStr("messages")
+	list, ok := messages.(*List)
+	if !ok {
+		return nil // for RenderChat to refuse
+	}
+	for i, v := range list.items {
+		d, ok := v.(*Dict)
+		if !ok {
+			continue
+		}
+		content, _ := d.getStr("content")
+		parts, ok := content.(*List)
+		if !ok {
+			continue
+		}
+		var b sbuf
+		for n, part := range parts.items {
+			s, kind := partText(part)
+			if s == nil {
+				return fmt.Errorf("%w: message %d: the template takes text only, and part %d of the content is of type %q", ErrInput, i, n, kind)
+			}
+			b.str(s)
+		}
+		_ = d.set(text("content"), b.done())
+	}
+	return nil
+}
+
+// partText is the text of a part that is one; else its type.
+func partText(part Value) (s *Str, kind string) {
+	switch p := part.(type) {
+	case *Str:
+		return p, ""
+	case *Dict:
+		kind = stringMember(p, "type")
+		if v, _ := p.getStr("text"); kind == "text" || kind == "" {
+			s, _ = v.(*Str)
+		}
+	}
+	return s, kind
+}
