@@ -292,3 +292,31 @@ func TestChatPace(t *testing.T) {
 		t.Errorf("got %q, want %q", got, want)
 	}
 }
+
+// FuzzChatStream: whatever comes, reading it ends, and does not depend on how it
+// is cut into reads.
+func FuzzChatStream(f *testing.F) {
+	f.Add([]byte("data: {\"choices\":[{\"delta\":{\"content\":\"Hi\"},\"finish_reason\":\"stop\"}]}\n\ndata: [DONE]\n\n"))
+	f.Add([]byte("data: {\"choices\":[{\"delta\":{\"tool_calls\":[{\"index\":-1,\"function\":{\"name\":\"f\",\"arguments\":\"{\"}}]}}]}\r\n\r\n"))
+	f.Add([]byte("data: {\"error\":{\"message\":\"no\",\"http_status_code\":500}}\n\n"))
+	f.Add([]byte("data: {\"error\":\"no\"}\n\n: x\n\ndata:\n\n"))
+	f.Fuzz(func(t *testing.T, stream []byte) {
+		var results [2]string
+		for i, r := range []io.Reader{bytes.NewReader(stream), iotest.OneByteReader(bytes.NewReader(stream))} {
+			text := 0
+			in := reading{see: func(d Delta) error {
+				text += len(d.Text)
+				return nil
+			}}
+			err := in.all(newEvents(r))
+			a := in.result()
+			if len(a.Text) != text || err == nil && a.Finish == "" {
+				t.Errorf("shown %d bytes of %+v, %v", text, a, err)
+			}
+			results[i] = fmt.Sprintf("%+v %v", a, err)
+		}
+		if results[0] != results[1] {
+			t.Errorf("%s\n%s", results[0], results[1])
+		}
+	})
+}

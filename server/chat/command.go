@@ -188,13 +188,13 @@ func cut(line string) (word, rest string) {
 	return line, ""
 }
 
-// retry takes the last turn back, unless it failed and is back already, and
-// asks its message again.
+// retry takes the last turn back and asks its message again. One that failed is
+// back already: it goes on where it failed.
 func (s *session) retry(ctx context.Context, _ string) error {
 	if s.dropped == nil {
 		for i, m := range slices.Backward(s.messages) {
 			if m.Role == "user" {
-				s.messages, s.dropped = s.messages[:i], &m
+				s.messages, s.dropped = s.messages[:i], []Message{m}
 				break
 			}
 		}
@@ -202,7 +202,7 @@ func (s *session) retry(ctx context.Context, _ string) error {
 	if s.dropped == nil {
 		return errors.New("there is no message to ask again")
 	}
-	if err := s.turn(ctx, *s.dropped); err != nil {
+	if err := s.turn(ctx, s.dropped); err != nil {
 		return leaving{err}
 	}
 	return nil

@@ -45,9 +45,9 @@ type session struct {
 	messages []Message // the system prompt, if there is one, is the first
 	tools    tools
 	settings map[string]json.RawMessage
-	// dropped is the user's message of the last turn when that failed; nil
-	// otherwise.
-	dropped *Message
+	// dropped are the messages that the last request ended with, from the user's
+	// on, when its turn failed; nil otherwise.
+	dropped []Message
 }
 
 func newSession(o Options) *session {
@@ -118,7 +118,7 @@ func Talk(ctx context.Context, o Options) error {
 		case !e.quoted && text[0] == '/':
 			err = s.command(ctx, text)
 		default:
-			err = s.turn(ctx, textMessage("user", e.text))
+			err = s.turn(ctx, []Message{textMessage("user", e.text)})
 		}
 		if errors.Is(err, errLeave) || errors.Is(err, io.EOF) {
 			return nil
@@ -133,15 +133,16 @@ func (s *session) prompt(text string) { io.WriteString(s.notes, s.paint(bold, te
 
 func (s *session) newline() { io.WriteString(s.notes, "\n") }
 
-// turn asks message and shows answers until one calls no tool. The error ends
-// the conversation; other failures are told, and take the turn back.
-func (s *session) turn(ctx context.Context, message Message) error {
+// turn asks messages, the user's and what may have followed it, and shows
+// answers until one calls no tool. The error ends the conversation; other
+// failures are told, and take the turn back.
+func (s *session) turn(ctx context.Context, messages []Message) error {
 	before := len(s.messages)
 	s.dropped = nil
-	s.messages = append(s.messages, message)
+	s.messages = append(s.messages, messages...)
 	drop := func() {
+		s.dropped = slices.Clone(s.messages[before:]) // results of calls were typed: they are not lost
 		s.messages = s.messages[:before]
-		s.dropped = &message
 	}
 	for {
 		a, shown, err := s.answer(ctx)

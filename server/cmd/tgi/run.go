@@ -91,6 +91,9 @@ func (c console) run(args []string) int {
 		var l config.Loaded
 		l, err = config.Read(rest, os.LookupEnv)
 		cfg, words = l.Config, l.Rest
+		for _, n := range l.Notices {
+			fmt.Fprintln(c.errors, "tgi:", n)
+		}
 		err = errors.Join(err, badRoute(cfg))
 	}
 	switch {

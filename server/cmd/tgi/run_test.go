@@ -93,6 +93,7 @@ func TestRunOnce(t *testing.T) {
 		"flag":      {"", []string{"--weihgts", "int8", sumAsked}, "", "unknown flag --weihgts; did you mean --weights?", 2},
 		"url flag":  {"", []string{"--url", ts.URL, "--sytem", "x"}, "", "--sytem is no flag of tgi run with --url; did you mean --system?", 2},
 		"setting":   {"", []string{"--set", "stream=false", sumAsked}, "", "--set: stream is set by nothing", 2},
+		"notice":    {" ", []string{"--quantize", "awq"}, "", "tgi: --quantize has no effect: ", 1},
 		"bare":      {"", []string{"--set"}, "", "--set wants a value", 2},
 		"alone":     {"", []string{"--model", "x", sumAsked}, "", "--model belongs to the server at --url", 2},
 	} {
