@@ -1,7 +1,9 @@
 // Package hf reads the JSON side of a Hugging Face model folder and turns it
 // into one normalised description: config.json into Config, where every
 // default is filled in and every architecture's names for a thing have become
-// one, generation_config.json, tokenizer_config.json, and the chat templates.
+// one, generation_config.json, tokenizer_config.json with the tokens' texts of
+// special_tokens_map.json, and the chat templates from every file that may hold
+// one.
 //
 // # Keys of config.json
 //

@@ -9,8 +9,8 @@ import (
 // Span is a half-open range of bytes of a text.
 type Span struct{ Start, End int }
 
-// EncodeSpans returns the tokens of text, as Encode(text, false) does, but
-// that nobody who wrote only the bytes in data can write a control token.
+// EncodeSpans is Encode(text, false) for a text of which the bytes in data are
+// someone else's: who wrote them must not be able to write a control token.
 // Withheld from data are added tokens with special set, and those without it
 // whose text begins with "<" and ends with ">": such a token is recognised only
 // where none of its bytes is in data. Where it is withheld it is as if the
