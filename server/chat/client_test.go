@@ -284,11 +284,16 @@ func TestChatSafe(t *testing.T) {
 	}
 }
 
-// TestChatPace: the first token is not part of the pace.
+// TestChatPace: all tokens count over all the time, also of an answer of which
+// nothing was shown.
 func TestChatPace(t *testing.T) {
 	at := time.Unix(0, 0)
-	s := showing{began: at, first: at.Add(250 * time.Millisecond), last: at.Add(1250 * time.Millisecond), pieces: 3}
-	if got, want := s.pace(11), "11 tokens, the first after 250ms, then 10.0 tokens/s"; got != want {
+	s := showing{began: at, first: at.Add(250 * time.Millisecond), over: at.Add(1250 * time.Millisecond), pieces: 3}
+	if got, want := s.pace(10), "10 tokens in 1.25s, 8.0 tokens/s; the first after 250ms"; got != want {
+		t.Errorf("got %q, want %q", got, want)
+	}
+	s = showing{began: at, over: at.Add(time.Second)}
+	if got, want := s.pace(1), "1 token in 1s, 1.0 tokens/s"; got != want {
 		t.Errorf("got %q, want %q", got, want)
 	}
 }

@@ -69,7 +69,7 @@ type showing struct {
 	pieces  int
 	began   time.Time // of the request
 	first   time.Time // when the first piece came
-	last    time.Time
+	over    time.Time // when the answer was
 }
 
 // begin is the start of an answer, when the request leaves.
@@ -79,9 +79,8 @@ func (s *screen) begin(now func() time.Time) *showing {
 
 // piece prints a piece of the answer.
 func (s *showing) piece(d Delta) error {
-	s.last = s.now()
 	if s.pieces++; s.pieces == 1 {
-		s.first = s.last
+		s.first = s.now()
 	}
 	thought := d.Reasoning != ""
 	text := d.Text
@@ -114,8 +113,9 @@ func (s *showing) gap() string {
 	return "\n\n"
 }
 
-// end closes the line of an answer.
+// end is called once, after the last piece: it closes the line of the answer.
 func (s *showing) end() error {
+	s.over = s.now()
 	if !s.some || s.newline {
 		return nil
 	}
@@ -124,23 +124,24 @@ func (s *showing) end() error {
 	return err
 }
 
-// pace says how fast the answer came: the tokens after the first over the time
-// that they took.
+// pace says how fast the answer came: its tokens over all the time that it took.
+// Pieces are no measure, one may stand for many tokens: a call's name is shown
+// when it is whole.
 func (s *showing) pace(tokens int) string {
-	if s.pieces == 0 {
-		return ""
-	}
-	about := ""
+	about, unit := "", "tokens"
 	if tokens == 0 {
 		tokens, about = s.pieces, "about "
 	}
-	unit := "tokens"
 	if tokens == 1 {
 		unit = "token"
 	}
-	text := fmt.Sprintf("%s%d %s, the first after %s", about, tokens, unit, s.first.Sub(s.began).Round(time.Millisecond))
-	if took := s.last.Sub(s.first).Seconds(); tokens > 1 && took > 0 {
-		text += fmt.Sprintf(", then %.1f tokens/s", float64(tokens-1)/took)
+	took := s.over.Sub(s.began)
+	text := fmt.Sprintf("%s%d %s in %s", about, tokens, unit, took.Round(time.Millisecond))
+	if took > 0 {
+		text += fmt.Sprintf(", %.1f tokens/s", float64(tokens)/took.Seconds())
+	}
+	if s.pieces > 0 {
+		text += fmt.Sprintf("; the first after %s", s.first.Sub(s.began).Round(time.Millisecond))
 	}
 	return text
 }
