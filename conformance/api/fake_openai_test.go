@@ -143,6 +143,10 @@ func (c *fakeCall) chat() {
 		c.refuse(422, "template_error", "Template error: no messages")
 		return
 	}
+	tool, refused := c.tooled()
+	if refused {
+		return
+	}
 	a := c.settings(split(text))
 	if c.refusedOpenAI(text, a) {
 		return
@@ -157,7 +161,7 @@ func (c *fakeCall) chat() {
 		head["model"] = m
 	}
 	if c.body["stream"] == true {
-		c.chatStream(with(head, "object", "chat.completion.chunk"), a, n)
+		c.chatStream(with(head, "object", "chat.completion.chunk"), a, n, tool)
 		return
 	}
 	choices, total := []any{}, 0
@@ -166,13 +170,17 @@ func (c *fakeCall) chat() {
 		one.seed += uint64(i)
 		s := c.speak(&one)
 		total += len(s.tokens)
-		choices = append(choices, map[string]any{"index": i, "message": map[string]any{"role": "assistant", "content": s.text}, "logprobs": c.chatLogprobs(s.tokens), "finish_reason": s.reason})
+		message := map[string]any{"role": "assistant", "content": s.text}
+		if tool != "" {
+			message, s.reason = c.toolMessage(tool), c.finishTools
+		}
+		choices = append(choices, map[string]any{"index": i, "message": message, "logprobs": c.chatLogprobs(s.tokens), "finish_reason": s.reason})
 	}
 	c.costs(text, len(a.prompt), total)
 	c.json(200, with(with(head, "choices", choices), "usage", usageOf(len(a.prompt), total)))
 }
 
-func (c *fakeCall) chatStream(head map[string]any, a *ask, n int) {
+func (c *fakeCall) chatStream(head map[string]any, a *ask, n int, tool string) {
 	send := c.events()
 	usage := (value{c.body, true}).at("stream_options", "include_usage").isTrue() && c.usageChunk
 	chunk := func(i int, delta map[string]any, logprobs, reason any) {
@@ -190,6 +198,15 @@ func (c *fakeCall) chatStream(head map[string]any, a *ask, n int) {
 		total += len(s.tokens)
 		if c.roleFirst {
 			chunk(i, map[string]any{"role": "assistant", "content": ""}, nil, nil)
+		}
+		if tool != "" {
+			s.tokens, s.reason = nil, c.finishTools
+			for _, d := range c.toolDeltas(tool) {
+				chunk(i, d, nil, nil)
+			}
+			if !c.roleFirst {
+				chunk(i, map[string]any{"role": "assistant", "content": ""}, nil, s.reason)
+			}
 		}
 		for j, t := range s.tokens {
 			content, reason := t["text"], any(nil)

@@ -41,25 +41,26 @@ type form struct {
 	vertexChat     bool
 	latestMetrics  bool
 
-	finishEOS, finishStop string
-	keepStop              bool
-	uniqueIDs             bool
-	roleFirst             bool
-	echoModel             bool
-	usageChunk            bool // on request
-	usageAlways           bool // null in chunks of streams that did not ask
-	completionEnd         bool
-	emptyReason           bool // completions' chunks have "" where others have null
-	errorObject           bool // replies
-	eventErrorObject      bool
-	eagerErrors           bool // streams that cannot begin get a status
+	finishEOS, finishStop, finishTools string
+	argumentsText                      bool // calls have their arguments as text, streams a list of calls
+	keepStop                           bool
+	uniqueIDs                          bool
+	roleFirst                          bool
+	echoModel                          bool
+	usageChunk                         bool // on request
+	usageAlways                        bool // null in chunks of streams that did not ask
+	completionEnd                      bool
+	emptyReason                        bool // completions' chunks have "" where others have null
+	errorObject                        bool // replies
+	eventErrorObject                   bool
+	eagerErrors                        bool // streams that cannot begin get a status
 }
 
 // formOf returns what a server of that kind must do in the dialect.
 func formOf(name string, this bool) (form, bool) {
 	f := form{
 		name: name, this: this, index: true, tokenHeaders: true, computeSeconds: true, infoLimits: true, nullLength: true, latestMetrics: true,
-		eventPrefix: "data: ", finishEOS: "eos_token", finishStop: "stop_sequence", keepStop: true, emptyReason: true,
+		eventPrefix: "data: ", finishEOS: "eos_token", finishStop: "stop_sequence", finishTools: "eos_token", keepStop: true, emptyReason: true,
 	}
 	switch name {
 	case TGI06:
@@ -72,6 +73,7 @@ func formOf(name string, this bool) (form, bool) {
 		f.finishEOS, f.echoModel, f.usageChunk, f.completionEnd, f.eventErrorObject = "stop", true, true, true, true
 		f.usageAlways = !this
 		if this {
+			f.finishTools, f.argumentsText = "tool_calls", true
 			f.finishStop, f.keepStop, f.uniqueIDs, f.roleFirst, f.emptyReason, f.errorObject, f.eagerErrors = "stop", false, true, true, false, true, true
 		}
 	default:

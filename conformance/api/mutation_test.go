@@ -167,6 +167,14 @@ var mutations = map[string][]mutation{
 	"chat-stream-error":    {{chatPath, `^422`, "200"}, {"tgi-2.2 " + chatPath, `^200`, "422"}, {"tgi-2.2 " + chatPath, `data: \[DONE\]\n\n`, ""}, {"!tgi-3 " + chatPath, `,"message"`, `,"text"`}, {"!tgi-3 " + chatPath, `"http_status_code":422`, `"http_status_code":500`}},
 	"chat-stream-template": {{chatPath, `Template error: `, ""}, {chatPath, `"template_error"`, `"validation"`}, {"tgi-2.2 " + chatPath, `(?s)application/json(.*\n\n)(.*)`, "text/event-stream${1}data: $2\n\n"}},
 
+	"tools":          {{chatPath, `"id":"call_00000001"`, `"id":""`}, {chatPath, `"name":"get_time"`, `"name":"get_date"`}, {chatPath, `"arguments":"[^}]*\}"`, `"arguments":{}`}, {chatPath, `"arguments":"\{`, `"arguments":"`}, {chatPath, `"content":null,`, ""}, {chatPath, `"tool_calls"(,"index"|\})`, `"stop"$1`}, {"tgi-2.2 " + chatPath, `"id":"0"`, `"id":"1"`}, {"tgi-2.2 " + chatPath, `"arguments":\{[^}]*\}`, `"arguments":"{}"`}},
+	"tools-stream":   {{chatPath, `"index":0,"type"`, `"index":1,"type"`}, {chatPath, `"arguments":"e`, `"arguments":null,"x":"e`}, {chatPath, `CET\\"\}"\},"index"`, `CET\"x}"},"index"`}, {"tgi-2.2 " + chatPath, `"name":null`, `"name":"get_time"`}, {chatPath, `"id":"call_00000001",("index")`, `$1`}},
+	"tools-required": {{chatPath, `"name":"get_time"`, `"name":"get-weather.now"`}, {chatPath, `"tool_calls":\[[^\]]*\]`, `"tool_calls":[]`}, {chatPath, `(?s)^200.*`, "422\nContent-Type: application/json\n\n" + `{"error":{"message":"no","type":"t","param":null,"code":null},"error_type":"tool_error"}`}},
+	"tools-none":     {{chatPath, `("content":"[^"]*")`, `$1,"tool_calls":[]`}},
+	"tools-unknown":  {{chatPath, `^422`, "400"}, {chatPath, `"tool_error"`, `"validation"`}, {chatPath, `no_such`, "it"}},
+	"tools-refused":  {{chatPath, `tools\[1\]`, "tools[0]"}, {chatPath, `tools\[0\]\.type`, "type"}, {chatPath, "`functions`", "`function`"}, {chatPath, `^422`, "200"}},
+	"tools-results":  {{chatPath, `^200`, "422"}},
+
 	"completion":                {{completionPath, `"text":" `, `"text":"`}, {completionPath, `"prompt_tokens":4`, `"prompt_tokens":3`}, {completionPath, `cmpl-`, "x-"}, {completionPath, `"usage":`, `"use":`}, {completionPath, `"logprobs":null`, `"logprobs":[]`}},
 	"completion-prompts":        {{completionPath, `"index":1`, `"index":2`}, {completionPath, `("index":0,.*"text":"[^"]*)`, "${1}!"}},
 	"completion-prompts-most":   {{completionPath, `batch size exceeded`, "validation"}, {completionPath, `size of 4`, "size of 5"}},
