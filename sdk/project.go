@@ -11,10 +11,12 @@ import (
 	"regexp"
 	"slices"
 	"strings"
+
+	"tgi/sdk/abi"
 )
 
 //go:embed abi/abi.go abi/README.md
-//go:embed go/README.md go/internal go/logits go/params go/plugin go/plugintest go/sampler
+//go:embed go/README.md go/chat go/internal go/logits go/params go/plugin go/plugintest go/sampler go/template go/tools
 //go:embed c/README.md c/tgi.h c/tgi_json.h c/tgi_math.h c/tgi_test.h
 //go:embed rust/README.md rust/Cargo.toml rust/build.rs rust/src rust/.cargo/config.toml
 //go:embed assemblyscript/README.md assemblyscript/assembly assemblyscript/asconfig.json assemblyscript/test/host.mjs
@@ -32,27 +34,33 @@ type File struct {
 // Languages are those that [Project] knows.
 var Languages = []string{"go", "rust", "c", "as"}
 
+// Kinds are the kinds of plugins that [Project] knows, in every language.
+var Kinds = []string{abi.KindLogits, abi.KindSampler, abi.KindTemplate, abi.KindTools}
+
 // Name is what a plugin's name must match.
 var Name = regexp.MustCompile(`^[a-z][a-z0-9]*(-[a-z0-9]+)*$`)
 
-// Project returns the files of a new plugin with its own copy of the SDK: it
+// Project returns the files of a new plugin of a kind with its own copy of the SDK: it
 // builds and passes its tests as it stands, without network (AssemblyScript:
 // once asc is installed). `make` builds NAME.wasm and `make test` tests it; for
 // AssemblyScript that is `npm run build` and `npm test`.
-func Project(language, name string) ([]File, error) {
+func Project(language, kind, name string) ([]File, error) {
 	if !Name.MatchString(name) || slices.Contains([]string{"tgi", "tgi-plugin", "test"}, name) {
 		return nil, fmt.Errorf("plugin name %q: want lower-case letters, digits and single hyphens, a letter first, and none of tgi, tgi-plugin, test", name)
 	}
-	p := project{name: name}
+	if !slices.Contains(Kinds, kind) {
+		return nil, fmt.Errorf("kind %q: want one of %s", kind, strings.Join(Kinds, ", "))
+	}
+	p := project{name: name, kind: kind}
 	switch language {
 	case "go":
-		p.fromTemplate("go", map[string]string{"main.go": "main.go", "main_test.go": "main_test.go", "go.mod": "go.mod", "Makefile": "Makefile"})
+		p.fromTemplate("go", map[string]string{"KIND/main.go": "main.go", "KIND/main_test.go": "main_test.go", "go.mod": "go.mod", "Makefile": "Makefile"})
 		p.add("tgi/go.mod", []byte("module tgi\n\ngo 1.24\n"))
 		p.copy("abi", "tgi/sdk/abi")
 		p.copy("go", "tgi/sdk/go")
 		p.common("tgi/sdk/go/README.md")
 	case "rust":
-		p.fromTemplate("rust", map[string]string{"lib.rs": "src/lib.rs", "Cargo.toml": "Cargo.toml", "Makefile": "Makefile"})
+		p.fromTemplate("rust", map[string]string{"KIND/lib.rs": "src/lib.rs", "Cargo.toml": "Cargo.toml", "Makefile": "Makefile"})
 		p.copy("rust", "tgi")
 		p.copy("rust/.cargo", ".cargo")
 		p.edit("tgi/Cargo.toml", func(s string) string {
@@ -61,11 +69,11 @@ func Project(language, name string) ([]File, error) {
 		})
 		p.common("tgi/README.md")
 	case "c":
-		p.fromTemplate("c", map[string]string{"plugin.c": name + ".c", "plugin_test.c": name + "_test.c", "Makefile": "Makefile"})
+		p.fromTemplate("c", map[string]string{"KIND/plugin.c": name + ".c", "KIND/plugin_test.c": name + "_test.c", "Makefile": "Makefile"})
 		p.copy("c", "tgi")
 		p.common("tgi/README.md")
 	case "as":
-		p.fromTemplate("assemblyscript", map[string]string{"index.ts": "index.ts", "plugin.test.mjs": "test/" + name + ".test.mjs", "package.json": "package.json"})
+		p.fromTemplate("assemblyscript", map[string]string{"KIND/index.ts": "index.ts", "KIND/plugin.test.mjs": "test/" + name + ".test.mjs", "package.json": "package.json"})
 		p.copy("assemblyscript/assembly", "tgi")
 		p.copy("assemblyscript/test", "tgi")
 		p.copy("assemblyscript/asconfig.json", "asconfig.json")
@@ -86,6 +94,7 @@ func Project(language, name string) ([]File, error) {
 // project collects files; the first error stays.
 type project struct {
 	name  string
+	kind  string
 	files []File
 	err   error
 }
@@ -94,16 +103,16 @@ func (p *project) add(to string, data []byte) { p.files = append(p.files, File{t
 
 // common adds what a project has in every language.
 func (p *project) common(docs string) {
-	p.fromTemplate(".", map[string]string{"README.md": "README.md", "gitignore": ".gitignore"})
+	p.fromTemplate(".", map[string]string{"KIND.md": "README.md", "gitignore": ".gitignore"})
 	p.edit("README.md", func(s string) string { return strings.ReplaceAll(s, "SDKDOC", docs) })
 	// The SDK's page speaks of folders that a project has elsewhere.
 	p.edit(docs, strings.NewReplacer("[examples](examples)", "the project's own", `"../assembly`, `"./tgi`, "[test/host.mjs](test/host.mjs)", "[host.mjs](host.mjs)").Replace)
 }
 
-// fromTemplate adds the templates of a language, by file, each under the path given.
+// fromTemplate adds the templates of a language, by file, each under the path given. KIND stands for the kind.
 func (p *project) fromTemplate(language string, paths map[string]string) {
 	for from, to := range paths {
-		b, err := files.ReadFile(path.Join("templates", language, from+".tmpl"))
+		b, err := files.ReadFile(path.Join("templates", language, strings.Replace(from, "KIND", p.kind, 1)+".tmpl"))
 		if err != nil && p.err == nil {
 			p.err = fmt.Errorf("BUG: %w", err)
 		}

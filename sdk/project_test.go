@@ -12,9 +12,9 @@ import (
 )
 
 // write puts a project into a new folder.
-func write(t *testing.T, language, name string) string {
+func write(t *testing.T, language, kind, name string) string {
 	t.Helper()
-	files, err := sdk.Project(language, name)
+	files, err := sdk.Project(language, kind, name)
 	if err != nil {
 		t.Fatal(err)
 	}
@@ -44,24 +44,33 @@ func command(t *testing.T, dir, name string, args ...string) {
 	}
 }
 
+// eachKind runs a test for a new project of each kind in a language.
+func eachKind(t *testing.T, language string, try func(t *testing.T, dir string)) {
+	for _, kind := range sdk.Kinds {
+		t.Run(kind, func(t *testing.T) { try(t, write(t, language, kind, "first-one")) })
+	}
+}
+
 // TestGoProject: a new project passes its own tests, without network.
 func TestGoProject(t *testing.T) {
-	dir := write(t, "go", "ban-tokens")
-	command(t, dir, "go", "test", ".")
+	eachKind(t, "go", func(t *testing.T, dir string) { command(t, dir, "go", "test", ".") })
 }
 
 func TestCProject(t *testing.T) {
-	dir := write(t, "c", "ban-tokens")
-	command(t, dir, "cc", "-std=c11", "-Wall", "-Werror", "-o", "t", "ban-tokens_test.c", "-lm")
-	command(t, dir, filepath.Join(dir, "t"))
+	eachKind(t, "c", func(t *testing.T, dir string) {
+		command(t, dir, "cc", "-std=c11", "-Wall", "-Werror", "-o", "t", "first-one_test.c", "-lm")
+		command(t, dir, filepath.Join(dir, "t"))
+	})
 }
 
 func TestRustProject(t *testing.T) {
 	if testing.Short() {
-		t.Skip("compiles a crate")
+		t.Skip("compiles crates")
 	}
-	dir := write(t, "rust", "ban-tokens")
-	command(t, dir, "cargo", "test", "--offline", "--quiet")
+	target := t.TempDir() // the SDK's own crate lies elsewhere in each project, so little is shared but the folder
+	eachKind(t, "rust", func(t *testing.T, dir string) {
+		command(t, dir, "cargo", "test", "--offline", "--quiet", "--target-dir", target)
+	})
 }
 
 func TestASProject(t *testing.T) {
@@ -72,33 +81,42 @@ func TestASProject(t *testing.T) {
 	if _, err := os.Stat(asc); err != nil {
 		t.Skip("asc is not installed: make guests-as")
 	}
-	dir := write(t, "as", "ban-tokens")
-	command(t, dir, asc, "index.ts", "--config", "asconfig.json", "--outFile", "ban-tokens.wasm")
-	command(t, dir, "node", "--test", "test/")
+	eachKind(t, "as", func(t *testing.T, dir string) {
+		command(t, dir, asc, "index.ts", "--config", "asconfig.json", "--outFile", "first-one.wasm")
+		command(t, dir, "node", "--test", "test/")
+	})
 }
 
 func TestProjectFaults(t *testing.T) {
-	for _, c := range [][2]string{{"go", ""}, {"go", "Ban"}, {"go", "a--b"}, {"go", "../x"}, {"go", "1a"}, {"rust", "tgi"}, {"perl", "ban"}} {
-		if _, err := sdk.Project(c[0], c[1]); err == nil {
-			t.Errorf("%q in %q is accepted", c[1], c[0])
+	for _, c := range [][3]string{{"go", "logits", ""}, {"go", "logits", "Ban"}, {"go", "logits", "a--b"}, {"go", "logits", "../x"},
+		{"go", "logits", "1a"}, {"rust", "logits", "tgi"}, {"perl", "logits", "ban"}, {"go", "", "ban"}, {"go", "grammar", "ban"}} {
+		if _, err := sdk.Project(c[0], c[1], c[2]); err == nil {
+			t.Errorf("%q of kind %q in %q is accepted", c[2], c[1], c[0])
 		}
 	}
+}
+
+// TestProjectFiles: every file is there once, and filled in.
+func TestProjectFiles(t *testing.T) {
 	for _, language := range sdk.Languages {
-		files, err := sdk.Project(language, "ban")
-		if err != nil {
-			t.Fatal(err)
-		}
-		seen := map[string]bool{}
-		for _, want := range []string{"README.md", ".gitignore"} {
-			if !slices.ContainsFunc(files, func(f sdk.File) bool { return f.Path == want }) {
-				t.Errorf("%s: no %s", language, want)
+		for _, kind := range sdk.Kinds {
+			files, err := sdk.Project(language, kind, "ban")
+			if err != nil {
+				t.Fatal(err)
 			}
-		}
-		for _, f := range files {
-			if seen[f.Path] || len(f.Data) == 0 || (strings.Contains(string(f.Data), "NAME") || strings.Contains(string(f.Data), "SDKDOC")) && !strings.HasPrefix(f.Path, "tgi/") {
-				t.Errorf("%s: %s is there twice, empty, or not filled in", language, f.Path)
+			seen := map[string]bool{}
+			for _, want := range []string{"README.md", ".gitignore"} {
+				if !slices.ContainsFunc(files, func(f sdk.File) bool { return f.Path == want }) {
+					t.Errorf("%s %s: no %s", language, kind, want)
+				}
 			}
-			seen[f.Path] = true
+			for _, f := range files {
+				open := strings.Contains(string(f.Data), "NAME") || strings.Contains(string(f.Data), "SDKDOC") || strings.Contains(string(f.Data), "KIND")
+				if seen[f.Path] || len(f.Data) == 0 || open && !strings.HasPrefix(f.Path, "tgi/") {
+					t.Errorf("%s %s: %s is there twice, empty, or not filled in", language, kind, f.Path)
+				}
+				seen[f.Path] = true
+			}
 		}
 	}
 }

@@ -21,11 +21,19 @@ export class Value {
   /** Of an object, in the order in which they are written. */
   names: string[] = [];
 
-  /** Reads a text that is one JSON value. Faults stay in the reader. */
+  /** Reads what a reader holds to its end. Faults stay in the reader. */
   static parse(r: Reader): Value {
     const v = Value.read(r);
     r.close();
     return v;
+  }
+
+  /** The value that a text is, null where it is no JSON. */
+  static of(text: string): Value {
+    const b = String.UTF8.encode(text);
+    const r = new Reader(changetype<usize>(b), b.byteLength);
+    const v = Value.parse(r);
+    return r.failed || !b.byteLength ? nothing : v; // looks at b last, so that it outlives the reader
   }
 
   /** Reads the value that comes next; null after a fault, which the reader keeps. */

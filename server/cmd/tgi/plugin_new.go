@@ -10,12 +10,14 @@ import (
 	"strings"
 
 	"tgi/sdk"
+	"tgi/sdk/abi"
 )
 
 // pluginNew writes a new project.
 func pluginNew(_ context.Context, args []string, stdout, _ io.Writer) error {
-	fl := newFlags("new", "new --lang go|rust|c|as NAME [--dir DIR]")
+	fl := newFlags("new", "new --lang go|rust|c|as [--kind logits|sampler|template|tools] NAME [--dir DIR]")
 	lang := fl.String("lang", "", "language: "+strings.Join(sdk.Languages, ", "))
+	kind := fl.String("kind", abi.KindLogits, "kind: "+strings.Join(sdk.Kinds, ", "))
 	dir := fl.String("dir", "", "folder to write, empty or absent; default: NAME")
 	rest, err := parseMixed(fl, args, 1, stdout)
 	if err != nil {
@@ -25,7 +27,7 @@ func pluginNew(_ context.Context, args []string, stdout, _ io.Writer) error {
 		return misused("plugin new needs --lang (%s) and a name", strings.Join(sdk.Languages, ", "))
 	}
 	name := rest[0]
-	files, err := sdk.Project(*lang, name)
+	files, err := sdk.Project(*lang, *kind, name)
 	if err != nil {
 		return err
 	}
@@ -40,9 +42,15 @@ func pluginNew(_ context.Context, args []string, stdout, _ io.Writer) error {
 		fmt.Fprintln(stdout, "  npm ci                   # once: asc, the compiler")
 	}
 	fmt.Fprintf(stdout, "  tgi plugin test          # its native tests\n  tgi plugin build         # %s.wasm, checked\n", name)
-	fmt.Fprintf(stdout, "  tgi plugin check %s.wasm --params '{\"ban\": [17, 99]}'\n  tgi plugin bench %s.wasm --params '{\"ban\": [17, 99]}'\n", name, name)
+	fmt.Fprintf(stdout, "  tgi plugin check %s.wasm%s\n", name, tryParams[*kind])
+	if *kind == abi.KindLogits || *kind == abi.KindSampler {
+		fmt.Fprintf(stdout, "  tgi plugin bench %s.wasm%s\n", name, tryParams[*kind])
+	}
 	return nil
 }
+
+// tryParams are parameters that new plugins take, by kind, as flags.
+var tryParams = map[string]string{abi.KindLogits: ` --params '{"ban": [17, 99]}'`, abi.KindSampler: ` --params '{"epsilon": 0.5}'`}
 
 // writeProject writes files below dir, which must be empty or absent.
 func writeProject(dir string, files []sdk.File) error {
