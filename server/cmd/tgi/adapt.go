@@ -30,7 +30,10 @@ func (c codec) EOS() []llm.Token                             { return c.eos }
 type encoder struct{ *token.Tokenizer }
 
 func (e encoder) EncodePieces(text string, special bool) []generate.Piece {
-	pieces := e.EncodeOffsets(text, special)
+	return piecesOf(e.EncodeOffsets(text, special))
+}
+
+func piecesOf(pieces []token.Piece) []generate.Piece {
 	out := make([]generate.Piece, len(pieces))
 	for i, p := range pieces {
 		out[i] = generate.Piece{ID: p.ID, Text: p.Text, Start: p.Start, End: p.End}

@@ -6,7 +6,6 @@ import (
 	"tgi/server/config"
 	"tgi/server/dialect"
 	"tgi/server/generate"
-	"tgi/server/generate/chatml"
 	"tgi/server/openai"
 	"tgi/server/tgi"
 )
@@ -42,16 +41,12 @@ func apisOf(cfg config.Config, in *instance, c *control, f *front) []server.API 
 
 // serviceOf returns what runs requests of every API.
 func serviceOf(cfg config.Config, in *instance, c *control, f *front) *generate.Service {
-	svc := generate.New(f.tracer.Engine(generate.On(in.engine)), encoder{in.tokenizer}, generate.Limits{
+	return generate.New(f.tracer.Engine(generate.On(in.engine)), encoder{in.tokenizer}, generate.Limits{
 		MaxConcurrent: in.limits.MaxConcurrentRequests,
 		MaxBestOf:     in.limits.MaxBestOf, MaxStop: in.limits.MaxStopSequences, MaxTopN: in.limits.MaxTopNTokens,
 		MaxInput: in.limits.MaxInputTokens, MaxTotal: in.limits.MaxTotalTokens,
 		Workers:        in.limits.ValidationWorkers,
 		Vocab:          in.built.Vocab,
 		WatermarkGamma: float32(in.limits.WatermarkGamma), WatermarkDelta: float32(in.limits.WatermarkDelta),
-	}, f.metrics).WithPlugins(userCode{c.set})
-	if cfg.Model.Path == "" { // the embedded model's format is the only one that is built in
-		svc.WithRenderer(chatml.Renderer{})
-	}
-	return svc
+	}, f.metrics).WithPlugins(userCode{c.set}).WithChat(conversations{c})
 }

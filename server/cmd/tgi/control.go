@@ -11,6 +11,7 @@ import (
 	"path/filepath"
 	"slices"
 	"sync"
+	"sync/atomic"
 	"syscall"
 	"time"
 
@@ -34,19 +35,31 @@ type control struct {
 
 	mu      sync.Mutex // held while settings are read and taken over
 	running config.Config
+	source  source // of the model, whose templates are read again when they change
+
+	chat atomic.Pointer[chatState] // what conversations get; never nil
+}
+
+// chatState is a chatSetup with what its files looked like before they were read.
+type chatState struct {
+	chatSetup
+	sights []sight
 }
 
 // openPlugins loads the plugins that the settings name, and those of the folder.
 func openPlugins(ctx context.Context, cfg config.Config, in *instance, log *slog.Logger) (*control, error) {
-	specs, err := specsOf(cfg.Plugin)
+	unchanged := func(running config.Config) (config.Config, []string, error) { return running, nil, nil }
+	c := &control{reread: unchanged, running: cfg, source: in.source, log: log}
+	specs, state, err := c.specs(cfg)
 	if err != nil {
 		return nil, err
 	}
+	c.chat.Store(state)
 	cache, err := store.Dir()
 	if err != nil {
 		return nil, err
 	}
-	set, err := plugins.Open(ctx, plugins.Options{
+	c.set, err = plugins.Open(ctx, plugins.Options{
 		Specs: specs, Folder: cfg.Plugins.Folder, Builtin: std.FS(),
 		Vocabulary:   newVocabulary(in.tokenizer, in.built.Vocab, in.eos),
 		CacheDir:     filepath.Join(cache, "plugins"),
@@ -57,8 +70,55 @@ func openPlugins(ctx context.Context, cfg config.Config, in *instance, log *slog
 	if err != nil {
 		return nil, err
 	}
-	unchanged := func(running config.Config) (config.Config, []string, error) { return running, nil, nil }
-	return &control{set: set, reread: unchanged, running: cfg, log: log}, nil
+	if err := state.check(c.set); err != nil {
+		c.set.Close()
+		return nil, err
+	}
+	return c, nil
+}
+
+// specs returns the plugins that the settings ask for, those among them that
+// [model] stands for, and what conversations get.
+func (c *control) specs(cfg config.Config) ([]plugins.Spec, *chatState, error) {
+	specs, err := specsOf(cfg.Plugin)
+	if err != nil {
+		return nil, nil, err
+	}
+	files := chatFiles(cfg, c.source.dir())
+	state := &chatState{sights: lookAll(files)} // before they are read: a change meanwhile is seen later
+	own, err := c.source.templates()
+	if err != nil {
+		return nil, nil, err
+	}
+	state.chatSetup, err = chatSetupOf(cfg, filepath.Base(c.source.name), own)
+	state.files = files
+	return append(specs, state.specs...), state, err
+}
+
+// freshen takes a chat template over that was edited since the last request, and
+// returns the plugins that conversations get. A template that does not load
+// leaves the one before it serving.
+func (c *control) freshen(ctx context.Context) plugins.ChatPlugins {
+	if s := c.chat.Load(); slices.Equal(s.sights, lookAll(s.files)) {
+		return s.use
+	}
+	c.mu.Lock()
+	defer c.mu.Unlock()
+	s := c.chat.Load()
+	now := lookAll(s.files)
+	if slices.Equal(s.sights, now) { // another request was first
+		return s.use
+	}
+	specs, next, err := c.specs(c.running)
+	if err == nil {
+		_, err = c.set.Reload(ctx, specs) // it logs what fails and what is loaded
+	}
+	if err != nil {
+		c.log.Error("chat template not taken over", "error", err)
+		next = &chatState{chatSetup: s.chatSetup, sights: now}
+	}
+	c.chat.Store(next)
+	return next.use
 }
 
 // names returns the plugins that could be loaded.
@@ -124,13 +184,20 @@ func (c *control) Reload(ctx context.Context) (admin.Report, error) {
 		c.log.Error("settings not taken over", "error", err)
 		return admin.Report{}, fmt.Errorf("%w: %w", server.ErrRefused, err)
 	}
-	specs, err := specsOf(next.Plugin)
+	specs, state, err := c.specs(next)
 	if err != nil {
 		return admin.Report{}, fmt.Errorf("%w: %w", server.ErrRefused, err)
 	}
 	done, err := c.set.Reload(ctx, specs)
 	if err != nil {
 		return admin.Report{}, adminError(err)
+	}
+	if err := state.check(c.set); err != nil {
+		c.log.Error("chat settings not taken over", "error", err)
+		next.Model.Template, next.Model.Tools = c.running.Model.Template, c.running.Model.Tools
+		done.Failed[config.TemplatePlugin] = err
+	} else {
+		c.chat.Store(state)
 	}
 	c.running = next
 	report := admin.Report{Loaded: done.Loaded, Removed: done.Removed, Restart: restart}
@@ -195,6 +262,14 @@ func look(path string) sight {
 		return sight{}
 	}
 	return sight{info.Size(), info.ModTime()}
+}
+
+func lookAll(paths []string) []sight {
+	out := make([]sight, len(paths))
+	for i, p := range paths {
+		out[i] = look(p)
+	}
+	return out
 }
 
 // specsOf returns the plugins of the settings as the set wants them.

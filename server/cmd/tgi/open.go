@@ -33,6 +33,7 @@ const progressEvery = 2 * time.Second
 // instance is a model that is ready to serve. Its parts were opened in the
 // order of the fields; Close closes them backwards.
 type instance struct {
+	source    source
 	built     models.Built
 	tokenizer *token.Tokenizer
 	backend   *ort.Paged
@@ -58,6 +59,7 @@ func open(ctx context.Context, cfg config.Config, obs engine.Observer, say func(
 		return nil, err
 	}
 	ckpt := src.ckpt
+	in.source = src
 	if err := in.loadTokenizer(ckpt); err != nil {
 		return nil, err
 	}
@@ -93,6 +95,26 @@ func describe(path string) (s source, err error) {
 	}
 	s.ckpt, err = hf.Describe(s.name)
 	return s, err
+}
+
+// dir is the folder on disk; "" for the embedded model.
+func (s source) dir() string {
+	if s.fsys != nil {
+		return ""
+	}
+	return s.name
+}
+
+// templates reads the chat templates as they are now.
+func (s source) templates() (hf.TokenizerConfig, error) {
+	if s.fsys != nil {
+		return s.ckpt.Tokenizer, nil
+	}
+	ckpt, err := hf.Describe(s.name)
+	if err != nil {
+		return hf.TokenizerConfig{}, err
+	}
+	return ckpt.Tokenizer, nil
 }
 
 // prepare returns the built model, converting it when the cache has none.

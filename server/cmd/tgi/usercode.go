@@ -56,11 +56,7 @@ type userCode struct{ *plugins.Set }
 
 // Bind implements generate.Plugins.
 func (u userCode) Bind(ctx context.Context, calls []generate.PluginCall) (generate.BoundPlugins, error) {
-	list := make([]plugins.Call, len(calls))
-	for i, c := range calls {
-		list[i] = plugins.Call{Name: c.Name, Params: c.Params}
-	}
-	b, err := u.Set.Bind(ctx, list)
+	b, err := u.Set.Bind(ctx, callsOf(calls))
 	switch {
 	case err != nil:
 		return nil, bindError(err)
@@ -68,6 +64,14 @@ func (u userCode) Bind(ctx context.Context, calls []generate.PluginCall) (genera
 		return nil, nil // a nil *plugins.Bound is no nil interface
 	}
 	return &boundCode{Bound: b, ctx: ctx}, nil
+}
+
+func callsOf(calls []generate.PluginCall) []plugins.Call {
+	list := make([]plugins.Call, len(calls))
+	for i, c := range calls {
+		list[i] = plugins.Call{Name: c.Name, Params: c.Params}
+	}
+	return list
 }
 
 // bindError says what an error of the plugins means to a request.

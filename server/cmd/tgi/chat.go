@@ -1,0 +1,114 @@
+package main
+
+import (
+	"context"
+	"errors"
+	"time"
+
+	"tgi/plugins"
+	"tgi/runtime/llm"
+	"tgi/runtime/token"
+	"tgi/server/generate"
+)
+
+// conversations is the model's template and tool parser as requests want them. It
+// implements generate.Chat.
+type conversations struct{ control *control }
+
+// Bind implements generate.Chat.
+func (c conversations) Bind(ctx context.Context, calls []generate.PluginCall) (generate.BoundChat, []generate.PluginCall, error) {
+	use := c.control.freshen(ctx)
+	b, rest, err := c.control.set.BindChat(ctx, callsOf(calls), use)
+	if err != nil {
+		return nil, nil, bindError(err)
+	}
+	left := make([]generate.PluginCall, len(rest))
+	for i, r := range rest {
+		left[i] = generate.PluginCall{Name: r.Name, Params: r.Params}
+	}
+	return boundChat{b}, left, nil
+}
+
+// boundChat is the template and the tool parser of one request.
+type boundChat struct{ *plugins.BoundChat }
+
+// Render implements generate.BoundChat.
+func (b boundChat) Render(ctx context.Context, c *generate.Conversation, now time.Time) (generate.Rendered, error) {
+	r, err := b.BoundChat.Render(ctx, c.TemplateRequest(now))
+	var no *plugins.RenderRefusal
+	switch {
+	case errors.Is(err, plugins.ErrNoTemplate):
+		return generate.Rendered{}, &generate.TemplateError{Msg: "template not found"}
+	case errors.As(err, &no):
+		return generate.Rendered{}, &generate.TemplateError{Msg: no.Text}
+	case err != nil:
+		return generate.Rendered{}, bindError(err)
+	}
+	out := generate.Rendered{Text: r.Text, Data: make([]generate.Span, len(r.Data))}
+	for i, s := range r.Data {
+		out.Data[i] = generate.Span{Start: s.Start, End: s.End}
+	}
+	return out, nil
+}
+
+// Parser implements generate.BoundChat.
+func (b boundChat) Parser(ctx context.Context, c *generate.Conversation, promptEnd string, seed uint64) (generate.Parser, error) {
+	p, err := b.BoundChat.Parser(ctx, c.ToolsRequest(promptEnd), seed)
+	switch {
+	case err != nil:
+		return nil, bindError(err)
+	case p == nil:
+		return nil, nil // a nil *plugins.Parser is no nil interface
+	}
+	return &parser{plugin: p}, nil
+}
+
+// parser is a plugin's parser as requests want it.
+type parser struct {
+	plugin *plugins.Parser
+	deltas []generate.Delta
+}
+
+// Feed implements generate.Parser.
+func (p *parser) Feed(piece string, special bool) ([]generate.Delta, error) {
+	return p.told(p.plugin.Feed(piece, special))
+}
+
+// Finish implements generate.Parser.
+func (p *parser) Finish(cut bool) ([]generate.Delta, error) { return p.told(p.plugin.Finish(cut)) }
+
+// Close implements generate.Parser.
+func (p *parser) Close() { p.plugin.Close() }
+
+// told turns a plugin's events into deltas: kinds and reasons have the contract's numbers on both sides.
+func (p *parser) told(events []plugins.Event, err error) ([]generate.Delta, error) {
+	if err != nil {
+		return nil, bindError(err)
+	}
+	p.deltas = p.deltas[:0]
+	for _, e := range events {
+		p.deltas = append(p.deltas, generate.Delta{
+			Kind: generate.DeltaKind(e.Kind), Index: e.Index, Text: e.Text, Name: e.Name, ID: e.ID,
+			Failed: generate.CallFailure(e.Reason),
+		})
+	}
+	return p.deltas, nil
+}
+
+// EncodeSpans implements generate.SpanTokenizer.
+func (e encoder) EncodeSpans(text string, data []generate.Span) []llm.Token {
+	return e.Tokenizer.EncodeSpans(text, spansOf(data))
+}
+
+// EncodeSpanPieces implements generate.SpanTokenizer.
+func (e encoder) EncodeSpanPieces(text string, data []generate.Span) []generate.Piece {
+	return piecesOf(e.EncodeSpanOffsets(text, spansOf(data)))
+}
+
+func spansOf(data []generate.Span) []token.Span {
+	out := make([]token.Span, len(data))
+	for i, s := range data {
+		out[i] = token.Span{Start: s.Start, End: s.End}
+	}
+	return out
+}

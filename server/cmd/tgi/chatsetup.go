@@ -1,0 +1,140 @@
+package main
+
+import (
+	"encoding/json"
+	"fmt"
+	"os"
+	"path/filepath"
+	"slices"
+	"strings"
+
+	"tgi/models/hf"
+	"tgi/plugins"
+	"tgi/plugins/std/toolcalls"
+	"tgi/server/config"
+)
+
+// templateFiles are the files of a model's folder that chat templates come from.
+var templateFiles = []string{"chat_template.jinja", "tokenizer_config.json", "chat_template.json", "processor_config.json"}
+
+// chatSetup is what conversations are rendered and parsed with.
+type chatSetup struct {
+	specs []plugins.Spec      // of the plugins that [model] stands for
+	use   plugins.ChatPlugins // the names of those that conversations get
+	files []string            // what specs were made of
+}
+
+// chatFiles are the files that a chatSetup is made of; dir is the model's folder,
+// "" for the embedded one.
+func chatFiles(cfg config.Config, dir string) (files []string) {
+	if dir != "" {
+		for _, f := range templateFiles {
+			files = append(files, filepath.Join(dir, f))
+		}
+	}
+	if t := cfg.Model.Template; config.IsTemplateFile(t) {
+		files = append(files, t)
+	}
+	if t := cfg.Model.Tools; config.IsFormatFile(t) {
+		files = append(files, t)
+	}
+	return files
+}
+
+// chatSetupOf says what the settings ask for, given the model's name and its own
+// templates.
+func chatSetupOf(cfg config.Config, name string, own hf.TokenizerConfig) (chatSetup, error) {
+	var c chatSetup
+	model := map[string]any{"name": name, "tokens": own.Tokens, "templates": own.ChatTemplates}
+	source, err := c.template(cfg, model, own)
+	if err != nil {
+		return c, err
+	}
+	return c, c.tools(cfg, model, source)
+}
+
+// template settles model.template. source is that of a file.
+func (c *chatSetup) template(cfg config.Config, model map[string]any, own hf.TokenizerConfig) (source string, err error) {
+	settings := map[string]any{"model": model}
+	switch t := cfg.Model.Template; {
+	case t == config.None, t == config.Auto && len(own.ChatTemplates) == 0:
+		return "", nil
+	case t == config.Auto:
+	case config.IsTemplateFile(t):
+		text, err := os.ReadFile(t)
+		if err != nil {
+			return "", fmt.Errorf("model.template: %w", err)
+		}
+		source = string(text)
+		settings["source"] = source
+	default:
+		c.use.Template = t
+		return "", nil
+	}
+	c.use.Template = config.TemplatePlugin
+	return source, c.add(config.TemplatePlugin, config.KindTemplate, "builtin:jinja", settings)
+}
+
+// tools settles model.tools, once model.template is settled.
+func (c *chatSetup) tools(cfg config.Config, model map[string]any, source string) error {
+	settings := map[string]any{"model": model}
+	if source != "" {
+		settings["template"] = source
+	}
+	t := cfg.Model.Tools
+	_, preset := toolcalls.Preset(t)
+	declared := slices.ContainsFunc(cfg.Plugin, func(p config.Plugin) bool { return p.Name == t })
+	switch {
+	case t == config.None, c.use.Template == "":
+		return nil
+	case t == config.Auto:
+		settings["format"] = t
+	case config.IsFormatFile(t):
+		text, err := os.ReadFile(t)
+		if err != nil {
+			return fmt.Errorf("model.tools: %w", err)
+		}
+		if _, err := toolcalls.ReadFormat(text); err != nil {
+			return fmt.Errorf("model.tools: %s: %w", t, err)
+		}
+		settings["format"] = json.RawMessage(text)
+	case preset && !declared:
+		settings["format"] = t
+	default:
+		c.use.Tools = t
+		return nil
+	}
+	c.use.Tools = config.ToolsPlugin
+	return c.add(config.ToolsPlugin, config.KindTools, "builtin:toolcalls", settings)
+}
+
+func (c *chatSetup) add(name, kind, source string, settings map[string]any) error {
+	text, err := json.Marshal(settings)
+	if err != nil {
+		return fmt.Errorf("%s: %w", name, err)
+	}
+	c.specs = append(c.specs, plugins.Spec{Name: name, Kind: kind, Source: source, Config: text})
+	return nil
+}
+
+// check says whether the plugins that the settings name are there and of the kind.
+func (c *chatSetup) check(set *plugins.Set) error {
+	for _, want := range []struct{ setting, kind, name, other string }{
+		{"model.template", config.KindTemplate, c.use.Template, "and it is neither auto, none nor a file *.jinja"},
+		{"model.tools", config.KindTools, c.use.Tools, "and it is neither auto, none, a file *.json nor one of the formats " + strings.Join(toolcalls.Presets(), ", ")},
+	} {
+		if want.name == "" {
+			continue
+		}
+		s, ok := set.Get(want.name)
+		switch {
+		case !ok:
+			return fmt.Errorf("%s: there is no plugin %q, %s", want.setting, want.name, want.other)
+		case s.State == plugins.StateFailed:
+			return fmt.Errorf("%s: plugin %s: %s", want.setting, want.name, s.Error)
+		case !slices.Contains(s.Kinds, want.kind):
+			return fmt.Errorf("%s: plugin %s serves %s, kind %s is wanted", want.setting, want.name, strings.Join(s.Kinds, ", "), want.kind)
+		}
+	}
+	return nil
+}
