@@ -22,6 +22,9 @@ func (r *run) ready(d *Description, config string) (*prepared, bool) {
 	if !ok {
 		return nil, false
 	}
+	if d.serves(abi.KindTemplate) || d.serves(abi.KindTools) {
+		config = withMember(config, "model", model)
+	}
 	p := &prepared{instance: in, d: d}
 	if ok = p.layOut(); ok {
 		var fault string
@@ -156,6 +159,12 @@ func (r *run) oneCase(d *Description) {
 	if again, ok := base.play(promptA); ok {
 		r.same("fresh", first, again)
 	}
+	if d.serves(abi.KindTemplate) {
+		base.forge()
+	}
+	if d.serves(abi.KindTools) {
+		base.splits()
+	}
 }
 
 func (p *prepared) validate() (fault string, ok bool) {
@@ -180,11 +189,12 @@ func (r *run) same(rule string, want, got []Answer) {
 	}
 }
 
-// Answer is what a guest answered to one call of process or sample.
+// Answer is what a guest answered to one call of process or sample, to one
+// conversation, or to one text.
 type Answer struct {
-	// Kind is abi.KindLogits or abi.KindSampler.
+	// Kind is abi.KindLogits ...
 	Kind string
-	// Fault is the text of a step that failed; the rest is then zero.
+	// Fault is the text of a step or render that failed; the rest is then zero.
 	Fault string
 	// Mode and Flags are those of the contract, Out is the array in bytes.
 	Mode, Flags uint32
@@ -194,6 +204,11 @@ type Answer struct {
 	Force       []uint32
 	// Index is the sampler's choice.
 	Index int
+	// Text and Spans are what a template rendered, Spans as pairs of offsets.
+	Text  string
+	Spans [][2]uint32
+	// Events are what a text came to, those that go on from one another joined.
+	Events []Event
 }
 
 // String tells all of the answer: two are alike when their strings are.
@@ -201,8 +216,13 @@ func (a Answer) String() string {
 	if a.Fault != "" {
 		return a.Kind + " fault " + a.Fault
 	}
-	if a.Kind == abi.KindSampler {
+	switch a.Kind {
+	case abi.KindSampler:
 		return fmt.Sprintf("%s %d", a.Kind, a.Index)
+	case abi.KindTemplate:
+		return fmt.Sprintf("%s %q data %d", a.Kind, a.Text, a.Spans)
+	case abi.KindTools:
+		return fmt.Sprintf("%s %v", a.Kind, a.Events)
 	}
 	return fmt.Sprintf("%s %s flags %d temperature %v force %d out % x", a.Kind, abi.ModeNames[a.Mode], a.Flags, a.Temperature, a.Force, a.Out)
 }
@@ -236,29 +256,46 @@ var (
 	promptB = []uint32{256, 'z', 'z', 'z'}
 )
 
-// steps is how long a sequence of the kit is.
-const steps = 24
+// steps is how long a sequence of the kit is, and seed that of its random
+// numbers.
+const (
+	steps = 24
+	seed  = 7
+)
 
 // play runs one sequence of every kind from the snapshot.
 func (p *prepared) play(prompt []uint32) (answers []Answer, ok bool) {
-	for _, kind := range []string{abi.KindLogits, abi.KindSampler} {
+	for _, kind := range Kinds {
 		if !p.d.serves(kind) {
 			continue
 		}
-		q, ok := p.begin()
-		if !ok {
-			return nil, false
+		var a []Answer
+		switch kind {
+		case abi.KindTemplate:
+			a, ok = p.renders()
+		case abi.KindTools:
+			a, ok = p.parses()
+		default:
+			a, ok = p.playSteps(kind, prompt)
 		}
-		p.world.Seed = 7
-		s := &sequence{prepared: q, kind: kind, tokens: slices.Clone(prompt), prompt: uint32(len(prompt))}
-		a, ok := s.play()
-		s.Close()
 		if !ok {
 			return nil, false
 		}
 		answers = append(answers, a...)
 	}
 	return answers, true
+}
+
+// playSteps runs one sequence of a kind of the token loop.
+func (p *prepared) playSteps(kind string, prompt []uint32) (answers []Answer, ok bool) {
+	q, ok := p.begin()
+	if !ok {
+		return nil, false
+	}
+	p.world.Seed = seed
+	s := &sequence{prepared: q, kind: kind, tokens: slices.Clone(prompt), prompt: uint32(len(prompt))}
+	defer s.Close()
+	return s.play()
 }
 
 // logit is a row that differs at every position: values from -8 to below 8.

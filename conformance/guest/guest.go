@@ -69,6 +69,9 @@ type Case struct {
 	Config, Params string
 	// Refused says that the guest must refuse the parameters.
 	Refused bool
+	// Texts are what a model may write, beside the kit's own, for a guest of
+	// kind tools.
+	Texts []string
 }
 
 // Violation is one broken rule.

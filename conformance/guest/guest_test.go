@@ -174,9 +174,9 @@ func remembering() *fake {
 
 func TestBrokenGuests(t *testing.T) {
 	cases := []guest.Case{{}, {Params: `{"bad":1}`, Refused: true}}
-	guests := broken()
+	guests, chats := broken(), brokenChats()
 	for _, rule := range guest.Rules {
-		if len(guests[rule.ID]) == 0 {
+		if len(guests[rule.ID]) == 0 && len(chats[rule.ID]) == 0 {
 			t.Errorf("no guest breaks rule %s", rule.ID)
 		}
 		for i, f := range guests[rule.ID] {
@@ -186,10 +186,72 @@ func TestBrokenGuests(t *testing.T) {
 			}
 		}
 	}
+	for id := range chats {
+		guests[id] = nil
+	}
 	for id := range guests {
 		if !slices.ContainsFunc(guest.Rules, func(r guest.Rule) bool { return r.ID == id }) {
 			t.Errorf("no rule %s", id)
 		}
+	}
+}
+
+func TestSoundChat(t *testing.T) {
+	for _, v := range guest.Run(chatting(), guest.Case{Texts: []string{strings.Repeat("long ", 2000)}}, guest.Case{Params: `{"bad":1}`, Refused: true}) {
+		t.Error(v)
+	}
+	for name, f := range map[string]*fake{
+		"refused":       rendering(func(m *machine) uint64 { return m.result(abi.StatusFailed, "roles must alternate") }),
+		"empty":         rendering(func(m *machine) uint64 { return m.result(abi.StatusOK, "") }),
+		"spans":         rendering(func(m *machine) uint64 { return m.result(abi.StatusOK, "aéb", 0, 0, 1, 3, 3, 4, 4, 4) }),
+		"failed call":   says(begins(0), arguments(0, "{"), guest.Event{Kind: abi.EventFailed, Reason: abi.FailedMalformed, Text: "x"}),
+		"failed before": says(guest.Event{Kind: abi.EventFailed, Index: ^uint32(0), Reason: abi.FailedTooMany}, content("x")),
+		"two calls":     says(begins(0), arguments(0, "{}"), ends(0), begins(1), arguments(1, "{}"), ends(1), content("x")),
+		"silent":        chatting().with("tgi_tools_feed", func(*machine, []uint64) uint64 { return abi.Pack(5, 0) }),
+	} {
+		for _, v := range guest.Run(f) {
+			t.Errorf("%s: %v", name, v)
+		}
+	}
+}
+
+func TestBrokenChats(t *testing.T) {
+	for id, guests := range brokenChats() {
+		for i, f := range guests {
+			found := guest.Run(f)
+			if !slices.ContainsFunc(found, func(v guest.Violation) bool { return v.ID == id }) {
+				t.Errorf("%s, guest %d: reported %v", id, i, found)
+			}
+		}
+	}
+}
+
+// TestModelReachesTheGuest: guests for conversations, and only they, find the model in their configuration.
+func TestModelReachesTheGuest(t *testing.T) {
+	for _, f := range []*fake{chatting(), sound()} {
+		var got []string
+		f = f.with("tgi_init", func(m *machine, args []uint64) uint64 { got = append(got, m.params(args)); return m.refuses(args) })
+		for _, config := range []string{`{"a":1}`, `{"model":{}}`} {
+			guest.Run(f, guest.Case{Config: config})
+		}
+		given := slices.ContainsFunc(got, func(c string) bool { return strings.HasPrefix(c, `{"a":1,"model":{"name":"kit",`) })
+		if own := slices.Contains(got, `{"model":{}}`); given != strings.Contains(f.description, "tools") || !own {
+			t.Errorf("%s: %q", f.description, got)
+		}
+	}
+}
+
+func TestPlayChat(t *testing.T) {
+	answers, found := guest.Play(chatting(), guest.Case{})
+	if len(found) > 0 || len(answers) < 30 {
+		t.Fatalf("%d answers, %v", len(answers), found)
+	}
+	if got, want := answers[0].String(), `template "<s>{\"add_generation_prompt\":true`; !strings.HasPrefix(got, want) || !strings.HasSuffix(got, "data [[3 154]]") {
+		t.Errorf("first answer %q, want %q", got, want)
+	}
+	last := answers[len(answers)-1].String()
+	if want := `<tool_call>{\"name\": \"get_time\", \"arguments\": 7}</tool_call>" begin 0 "f" "c" arguments 0 " {}" end 0]`; !strings.HasPrefix(last, `tools [content "`) || !strings.HasSuffix(last, want) {
+		t.Errorf("last answer %q, want %q", last, want)
 	}
 }
 

@@ -19,7 +19,7 @@ func (r *run) signatures() {
 		r.report("marker", "export %s is missing", abi.Common[0])
 	}
 	r.wanted(exports, abi.Common[1:])
-	known := slices.Concat(abi.Common, abi.Logits, abi.Sampler)
+	known := slices.Concat(abi.Common, abi.Logits, abi.Sampler, abi.Template, abi.Tools)
 	for name := range exports {
 		if strings.HasPrefix(name, abi.ReservedPrefix) && !slices.ContainsFunc(known, func(f abi.Func) bool { return f.Name == name }) {
 			r.report("export-unknown", "export %s is not part of version %d", exports[name], abi.Version)
@@ -69,6 +69,9 @@ type Description struct {
 	TopK int  `json:"-"`
 	Row  bool `json:"-"`
 }
+
+// Kinds are the kinds of this version, in the order in which the kit runs them.
+var Kinds = []string{abi.KindLogits, abi.KindSampler, abi.KindTemplate, abi.KindTools}
 
 func (d *Description) serves(kind string) bool { return slices.Contains(d.Kinds, kind) }
 
@@ -138,7 +141,7 @@ func (r *run) kinds(d *Description) {
 	for _, f := range r.guest.Exports() {
 		exports[f.Name] = f
 	}
-	for _, kind := range []string{abi.KindLogits, abi.KindSampler} {
+	for _, kind := range Kinds {
 		if d.serves(kind) {
 			r.wanted(exports, abi.Exports(kind))
 			continue
