@@ -23,7 +23,7 @@ func (r *run) ready(d *Description, config string) (*prepared, bool) {
 		return nil, false
 	}
 	if d.serves(abi.KindTemplate) || d.serves(abi.KindTools) {
-		config = withMember(config, "model", model)
+		config = WithModel(config)
 	}
 	p := &prepared{instance: in, d: d}
 	if ok = p.layOut(); ok {

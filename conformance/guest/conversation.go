@@ -10,6 +10,10 @@ import (
 const model = `{"name":"kit","tokens":{"bos_token":"<s>","eos_token":"</s>"},"templates":{"default":` +
 	`"{{ bos_token }}{% for m in messages %}<|{{ m.role }}|>{{ m.content }}{{ eos_token }}{% endfor %}{% if add_generation_prompt %}<|assistant|>{% endif %}"}}`
 
+// WithModel adds the model of the kit's world to a configuration that says
+// nothing of one, as a server does for kinds template and tools.
+func WithModel(config string) string { return withMember(config, "model", model) }
+
 // withMember adds a member to a JSON object that lacks it; what is no object
 // stays as it is.
 func withMember(object, name, value string) string {

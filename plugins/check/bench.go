@@ -7,6 +7,7 @@ import (
 	"slices"
 	"time"
 
+	kit "tgi/conformance/guest"
 	"tgi/plugins/internal/guest"
 	"tgi/plugins/internal/sandbox"
 )
@@ -14,7 +15,7 @@ import (
 // BenchOptions say what is measured. The zero value measures a request without parameters.
 type BenchOptions struct {
 	Vocabulary int      // tokens; 0: 128256
-	Steps      int      // for each set of parameters; 0: 1000
+	Steps      int      // and pieces of text, for each set of parameters; 0: 1000
 	Config     string   // JSON object; "" is {}
 	Params     []string // sets of parameters, each measured alone; none: {}
 	Limits     Limits
@@ -64,7 +65,7 @@ type BenchReport struct {
 }
 
 // Bench measures a module through the code that the server runs it with, over a synthetic vocabulary and synthetic
-// logits. The error is why the module can't be loaded, or why nothing could be measured; what happens at a step is in
+// logits, a made-up conversation and a made-up text. The error is why the module can't be loaded, or why nothing could be measured; what happens at a step is in
 // the report.
 func Bench(ctx context.Context, name string, wasm []byte, o BenchOptions) (*BenchReport, error) {
 	if o.Vocabulary == 0 {
@@ -78,6 +79,9 @@ func Bench(ctx context.Context, name string, wasm []byte, o BenchOptions) (*Benc
 	}
 	if o.Config == "" {
 		o.Config = "{}"
+	}
+	if slices.ContainsFunc(guest.Kinds(wasm), guest.Converses) {
+		o.Config = kit.WithModel(o.Config)
 	}
 	if len(o.Params) == 0 {
 		o.Params = []string{"{}"}
@@ -161,7 +165,10 @@ func (b *bench) load(ctx context.Context, name string, wasm []byte) ([]Series, e
 
 // init measures tgi_init alone.
 func (b *bench) init(ctx context.Context, name string, wasm []byte) (Series, error) {
-	limits := complete(b.o.Limits)
+	limits, err := b.o.Limits.WithDefaults(guest.Kinds(wasm))
+	if err != nil {
+		return Series{}, err
+	}
 	r := recorder{name: "tgi_init", budget: limits.FuelLoad}
 	m, err := open(ctx, b.engine, name, wasm, limits)
 	if m != nil {

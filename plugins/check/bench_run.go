@@ -44,9 +44,18 @@ type running struct {
 // run measures requests with params, and steps of sequences that they begin.
 func (b *bench) run(ctx context.Context, g *guest.Guest, params string, steps int) BenchRun {
 	r := &running{bench: b, g: g, params: []byte(params), row: make([]float32, b.o.Vocabulary), run: BenchRun{Params: params}}
-	err := r.requests(ctx)
-	for r.step = -benchWarm; err == nil && r.step < steps; {
-		err = r.sequence(ctx, steps)
+	d, err := g.Description(), error(nil)
+	if slices.ContainsFunc(d.Kinds, func(k string) bool { return !guest.Converses(k) }) {
+		err = r.requests(ctx)
+		for r.step = -benchWarm; err == nil && r.step < steps; {
+			err = r.sequence(ctx, steps)
+		}
+	}
+	if err == nil && d.Serves(abi.KindTemplate) {
+		err = r.renders(ctx)
+	}
+	if err == nil && d.Serves(abi.KindTools) {
+		err = r.texts(ctx, steps)
 	}
 	var no *guest.Refusal
 	if errors.As(err, &no) {
@@ -90,9 +99,9 @@ func always(name string) func(bool) string { return func(bool) string { return n
 // budget is the fuel that the limits give a call of a series.
 func (r *running) budget(name string) int64 {
 	switch {
-	case name == "validate" || name == "begin":
+	case name == "validate" || name == "begin" || name == renderName || name == "begin of a text" || name == "finish":
 		return r.g.Limits().FuelPerRequest
-	case name == sampleName || strings.HasPrefix(name, processName):
+	case name == sampleName || name == feedName || strings.HasPrefix(name, processName):
 		return r.g.Limits().FuelPerStep
 	}
 	return 0

@@ -15,6 +15,7 @@ import (
 	"slices"
 
 	kit "tgi/conformance/guest"
+	"tgi/plugins/internal/guest"
 	"tgi/plugins/internal/sandbox"
 )
 
@@ -61,7 +62,7 @@ var (
 )
 
 // Run checks the module. What is wrong with it is in the report; the error is for what kept the check from running: a
-// cancelled ctx, or a cache folder that can't be used. ctx ends a compilation, not a guest's call, which fuel bounds.
+// cancelled ctx, limits out of bounds, or a cache folder that can't be used. ctx ends a compilation, not a guest's call, which fuel bounds.
 func Run(ctx context.Context, name string, wasm []byte, o Options) (*Report, error) {
 	sum := sha256.Sum256(wasm)
 	r := &Report{Bytes: len(wasm), SHA256: hex.EncodeToString(sum[:]), Violations: []Violation{}}
@@ -72,7 +73,11 @@ func Run(ctx context.Context, name string, wasm []byte, o Options) (*Report, err
 	if len(o.Cases) == 0 {
 		o.Cases = []Case{{}}
 	}
-	m, err := open(ctx, engine, name, wasm, complete(o.Limits))
+	limits, err := o.Limits.WithDefaults(guest.Kinds(wasm))
+	if err != nil {
+		return nil, err
+	}
+	m, err := open(ctx, engine, name, wasm, limits)
 	if ctx.Err() != nil {
 		return nil, ctx.Err()
 	}

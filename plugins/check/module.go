@@ -95,7 +95,7 @@ func (m *module) unseen() (list []Violation) {
 	if !m.memory {
 		add("memory", "there is none")
 	}
-	for _, kind := range []string{abi.KindLogits, abi.KindSampler} {
+	for _, kind := range kit.Kinds {
 		of := func(f abi.Func) bool { return strings.HasPrefix(f.Name, abi.ReservedPrefix+kind+"_") }
 		if !slices.ContainsFunc(m.exports, of) {
 			continue

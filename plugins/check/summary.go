@@ -5,6 +5,7 @@ import (
 	"encoding/json"
 	"slices"
 
+	kit "tgi/conformance/guest"
 	"tgi/plugins/internal/guest"
 	"tgi/plugins/internal/sandbox"
 )
@@ -29,8 +30,12 @@ type Summary struct {
 // summary loads a module that the kit found sound as the server does, with a vocabulary as large as models have: the kit's
 // is small, and what a guest does for each token at load counts.
 func (m *module) summary(ctx context.Context, e *sandbox.Engine, wasm []byte, cases []Case) (*Summary, error) {
+	config := cases[0].Config
+	if slices.ContainsFunc(guest.Kinds(wasm), guest.Converses) {
+		config = kit.WithModel(config)
+	}
 	g, err := guest.Load(ctx, e, guest.Config{
-		Name: m.code.Name(), Wasm: wasm, Config: []byte(cases[0].Config), Limits: m.limits, Vocabulary: fullVocabulary(),
+		Name: m.code.Name(), Wasm: wasm, Config: []byte(config), Limits: m.limits, Vocabulary: fullVocabulary(),
 	})
 	if err != nil {
 		return nil, err
@@ -56,7 +61,11 @@ func (m *module) summary(ctx context.Context, e *sandbox.Engine, wasm []byte, ca
 	if i < 0 {
 		return s, nil
 	}
-	began, err := g.Begin(guest.Start{Params: []byte(cases[i].Params)})
+	begin := func() (*guest.Session, error) { return g.Begin(guest.Start{Params: []byte(cases[i].Params)}) }
+	if !slices.ContainsFunc(d.Kinds, func(k string) bool { return !guest.Converses(k) }) {
+		begin = func() (*guest.Session, error) { return g.Open(0, nil) }
+	}
+	began, err := begin()
 	if err != nil {
 		return nil, err
 	}

@@ -94,7 +94,8 @@ func (p *played) Call(export string, args ...uint64) (uint64, error) {
 	}
 	stack := make([]uint64, max(1, len(args)))
 	copy(stack, args)
-	if export == "tgi_logits_begin" || export == "tgi_sampler_begin" {
+	switch export {
+	case "tgi_logits_begin", "tgi_sampler_begin", "tgi_template_render", "tgi_tools_begin":
 		p.in.Reseed(p.k.Seed)
 	}
 	_, err := p.in.Call(f, stack, plenty)
