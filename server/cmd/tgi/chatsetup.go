@@ -14,8 +14,11 @@ import (
 	"tgi/server/config"
 )
 
-// templateFiles are the files of a model's folder that chat templates come from.
-var templateFiles = []string{"chat_template.jinja", "tokenizer_config.json", "chat_template.json", "processor_config.json"}
+// templateFiles are the files of a model's folder that chat templates and the
+// texts of special tokens come from.
+var templateFiles = []string{
+	hf.ChatTemplateFile, hf.ChatTemplateFolder, hf.TokenizerConfigFile, hf.SpecialTokensFile, hf.LegacyTemplateFile, hf.ProcessorConfigFile,
+}
 
 // chatSetup is what conversations are rendered and parsed with.
 type chatSetup struct {
@@ -31,6 +34,8 @@ func chatFiles(cfg config.Config, dir string) (files []string) {
 		for _, f := range templateFiles {
 			files = append(files, filepath.Join(dir, f))
 		}
+		named, _ := filepath.Glob(filepath.Join(dir, hf.ChatTemplateFolder, "*.jinja")) // the pattern is well-formed
+		files = append(files, named...)
 	}
 	if t := cfg.Model.Template; config.IsTemplateFile(t) {
 		files = append(files, t)
