@@ -191,7 +191,7 @@ func (badChat) Render(context.Context, *generate.Conversation, time.Time) (gener
 
 // Parser implements generate.BoundChat.
 func (c badChat) Parser(context.Context, *generate.Conversation, string, uint64) (generate.Parser, error) {
-	return badParser{c.deltas}, nil
+	return badParser(c), nil
 }
 
 // Close implements generate.BoundChat.

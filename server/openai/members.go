@@ -3,6 +3,7 @@ package openai
 import (
 	"bytes"
 	"encoding/json"
+	"slices"
 
 	"tgi/server/wire"
 )
@@ -55,6 +56,21 @@ func find(list []member, name string) *member {
 		}
 	}
 	return nil
+}
+
+// renamed gives the member old the name that it has elsewhere, unless another has
+// that name and says something.
+func renamed(list []member, old, name string) []member {
+	from, to := find(list, old), find(list, name)
+	switch {
+	case from == nil:
+	case to == nil:
+		from.name = name
+	case isNull(to.value):
+		to.value = from.value
+		return slices.DeleteFunc(list, func(m member) bool { return m.name == old })
+	}
+	return list
 }
 
 // isNull says whether a value that was checked is null.

@@ -188,15 +188,8 @@ func (t *turn) normal(raw []byte) []byte {
 // normalFunction makes the arguments of a call an object where they are the text
 // of one, under the name that OpenAI has for them.
 func normalFunction(raw json.RawMessage) json.RawMessage {
-	list := members(raw)
+	list := renamed(members(raw), "parameters", "arguments")
 	a := find(list, "arguments")
-	if p := find(list, "parameters"); p != nil && (a == nil || isNull(a.value)) {
-		if a == nil {
-			p.name, a = "arguments", p
-		} else {
-			a.value = p.value
-		}
-	}
 	if a == nil {
 		list = append(list, member{"arguments", json.RawMessage("null")})
 		a = &list[len(list)-1]

@@ -41,7 +41,7 @@ func (b *chatBody) tools(r *wire.Reader) error {
 // takes is called parameters, where TGI also knew arguments.
 func (b *chatBody) tool(r *wire.Reader) ([]byte, error) {
 	start := *r
-	renamed := false
+	older := false
 	parameters := func(r *wire.Reader) error {
 		if none, err := r.Null(); none || err != nil {
 			return err
@@ -63,7 +63,7 @@ func (b *chatBody) tool(r *wire.Reader) ([]byte, error) {
 				{Name: "description", Read: text},
 				{Name: "parameters", Read: parameters},
 				{Name: "arguments", Read: func(r *wire.Reader) error {
-					renamed = true
+					older = true
 					return parameters(r)
 				}},
 				{Name: "strict", Read: boolean(new(bool))},
@@ -74,16 +74,12 @@ func (b *chatBody) tool(r *wire.Reader) ([]byte, error) {
 		return nil, err
 	}
 	raw, err := start.RawObject()
-	if err != nil || !renamed {
+	if err != nil || !older {
 		return raw, err
 	}
 	list := members(raw)
 	if f := find(list, "function"); f != nil {
-		inner := members(f.value)
-		if a := find(inner, "arguments"); a != nil && find(inner, "parameters") == nil {
-			a.name = "parameters"
-		}
-		f.value = appendMembers(nil, inner)
+		f.value = appendMembers(nil, renamed(members(f.value), "arguments", "parameters"))
 	}
 	return appendMembers(nil, list), nil
 }

@@ -1,0 +1,212 @@
+package openai
+
+import (
+	"encoding/json"
+	"reflect"
+	"strings"
+	"testing"
+	"time"
+
+	"tgi/runtime/llm"
+	"tgi/server/dialect"
+	"tgi/server/generate"
+	"tgi/server/generate/generatetest"
+)
+
+// conversation returns what fields beside a message come to.
+func conversation(t *testing.T, body string) *generate.Conversation {
+	t.Helper()
+	c, err := api().decodeChat([]byte(body), dialect.Default())
+	if err != nil {
+		t.Fatalf("%s: %v", body, err)
+	}
+	return c.drafts[0].Conversation
+}
+
+func TestToolChoice(t *testing.T) {
+	for text, want := range map[string]generate.ToolChoice{
+		`null`: {}, `"auto"`: {}, `"none"`: {Mode: generate.ChooseNone}, `"required"`: {Mode: generate.ChooseRequired},
+		`"g"`: {Mode: generate.ChooseNamed, Name: "g"},
+		`{"type":"function","function":{"name":"g"}}`: {Mode: generate.ChooseNamed, Name: "g"},
+		`{"function":{"name":"g","x":1}}`:             {Mode: generate.ChooseNamed, Name: "g"},
+		`{"function":{"name":"none"}}`:                {Mode: generate.ChooseNamed, Name: "none"},
+	} {
+		tools := `"tools":[{"type":"function","function":{"name":"f"}},{"type":"function","function":{"name":"g"}},{"type":"function","function":{"name":"none"}}]`
+		if got := conversation(t, `{`+hi+`,`+tools+`,"tool_choice":`+text+`}`).ToolChoice; got != want {
+			t.Errorf("%s: got %+v, want %+v", text, got, want)
+		}
+	}
+	for _, text := range []string{`"auto"`, `"none"`, `null`} {
+		if c := conversation(t, `{`+hi+`,"tools":[],"tool_choice":`+text+`}`); c.Tools != nil || c.ToolNames != nil {
+			t.Errorf("%s without tools: %+v", text, c)
+		}
+	}
+}
+
+// TestTools: what templates read of the tools that are offered.
+func TestTools(t *testing.T) {
+	long := strings.Repeat("x", 64)
+	c := conversation(t, `{`+hi+`,"parallel_tool_calls":false,"tools":[ {"type":"function","function":{"name":"f","description":null,"parameters":{"type":"object", "$defs":{}},"strict":true}},
+ {"function":{"arguments":{"a": 1},"name":"a.b-c_D9"},"type":"function","cache":1},{"type":"function","function":{"name":"`+long+`","arguments":{},"parameters":null}} ]}`)
+	want := `[{"type":"function","function":{"name":"f","description":null,"parameters":{"type":"object", "$defs":{}},"strict":true}},` +
+		`{"function":{"parameters":{"a": 1},"name":"a.b-c_D9"},"type":"function","cache":1},` +
+		`{"type":"function","function":{"name":"` + long + `","parameters":{}}}]`
+	if string(c.Tools) != want || !reflect.DeepEqual(c.ToolNames, []string{"f", "a.b-c_D9", long}) || c.Parallel {
+		t.Errorf("got  %s, %q\nwant %s", c.Tools, c.ToolNames, want)
+	}
+	if c := conversation(t, `{`+hi+`}`); !c.Parallel || c.Tools != nil {
+		t.Errorf("got %+v", c)
+	}
+}
+
+func TestToolRefusals(t *testing.T) {
+	const unfit = "Failed to deserialize the JSON body into the target type: "
+	const fault, rule = "Tool error: ", "Input validation error: "
+	const f = `"tools":[{"type":"function","function":{"name":"f"}}]`
+	for fields, want := range map[string]string{
+		`"tools":5`:                           unfit + "tools: invalid type: integer `5`, expected a sequence",
+		`"tools":[1]`:                         unfit + "tools[0]: invalid type: integer `1`, expected struct Tool",
+		`"tools":[{"function":{"name":"f"}}]`: unfit + "tools[0]: missing field `type`",
+		`"tools":[{"type":"function"}]`:       unfit + "tools[0]: missing field `function`",
+		`"tools":[{"type":"code_interpreter","function":{"name":"f"}}]`:                                     unfit + "tools[0].type: unknown variant `code_interpreter`, expected `function`",
+		`"tools":[{"type":"function","function":{}}]`:                                                       unfit + "tools[0].function: missing field `name`",
+		`"tools":[{"type":"function","function":{"name":""}}]`:                                              unfit + "tools[0].function.name: invalid value: string \"\", expected 1 to 64 letters, digits, `_`, `-` and `.`",
+		`"tools":[{"type":"function","function":{"name":"a b"}}]`:                                           unfit + "tools[0].function.name: invalid value: string \"a b\", expected 1 to 64 letters, digits, `_`, `-` and `.`",
+		`"tools":[{"type":"function","function":{"name":"` + strings.Repeat("x", 65) + `"}}]`:               unfit + "tools[0].function.name: invalid value: string \"" + strings.Repeat("x", 65) + "\", expected 1 to 64 letters, digits, `_`, `-` and `.`",
+		`"tools":[{"type":"function","function":{"name":"f"}},{"type":"function","function":{"name":"f"}}]`: unfit + "tools[1].function.name: invalid value: string \"f\", expected a name that no other tool has",
+		`"tools":[{"type":"function","function":{"name":"f","parameters":"{}"}}]`:                           unfit + "tools[0].function.parameters: invalid type: string \"{}\", expected a map",
+		`"tools":[{"type":"function","function":{"name":"f","strict":1}}]`:                                  unfit + "tools[0].function.strict: invalid type: integer `1`, expected a boolean",
+		`"tool_choice":"f"`:        fault + "Tool with name f not found",
+		`"tool_choice":"required"`: fault + "`tool_choice` \"required\" needs `tools`",
+		f + `,"tool_choice":"g"`:   fault + "Tool with name g not found",
+		f + `,"tool_choice":{"type":"allowed_tools","allowed_tools":{}}`: unfit + "tool_choice.type: unknown variant `allowed_tools`, expected `function`",
+		f + `,"tool_choice":{"type":"function"}`:                         unfit + "tool_choice: missing field `function`",
+		f + `,"tool_choice":5`:                                           unfit + "tool_choice: invalid type: integer `5`, expected a string",
+		`"functions":[{"name":"f"}]`:                                     rule + "`functions` is not supported, use `tools`",
+		`"function_call":"auto"`:                                         rule + "`function_call` is not supported, use `tool_choice`",
+		`"parallel_tool_calls":"no"`:                                     unfit + "parallel_tool_calls: invalid type: string \"no\", expected a boolean",
+		`"documents":["a"]`:                                              unfit + "documents[0]: invalid type: string \"a\", expected a map",
+		`"chat_template":"{{ messages }}"`:                               rule + "`chat_template` takes the name of one of the model's templates; another template is installed as a plugin of kind template",
+		`"add_generation_prompt":true,"continue_final_message":true`:     rule + "`add_generation_prompt` and `continue_final_message` must not both be true",
+		`"messages":[{"role":"assistant","content":"a","function_call":{"name":"f","arguments":"{}"}}]`: rule + "`messages[0].function_call` is not supported, use `tool_calls`",
+		`"messages":[{"role":"assistant","tool_calls":[{"id":"a"}]}]`:                                   unfit + "messages[0].tool_calls[0]: missing field `function`",
+		`"messages":[{"role":"assistant","tool_calls":[{"function":{"name":"f","arguments":5}}]}]`:      unfit + "messages[0].tool_calls[0].function.arguments: invalid type: integer `5`, expected a string",
+		`"messages":[{"role":"assistant","content":null,"tool_calls":[]}]`:                              unfit + "messages[0]: missing field `content`",
+		`"messages":[{"role":"user","content":[{"type":"input_audio"}]}]`:                               rule + "`messages[0].content[0]`: parts of type `input_audio` are not supported, the model reads text only",
+	} {
+		body := `{` + hi + `,` + fields + `}`
+		if strings.HasPrefix(fields, `"messages"`) {
+			body = `{` + fields + `}`
+		}
+		rec := ask(newServer(&generatetest.Engine{}), chatPath, body)
+		var reply struct{ Error struct{ Message string } }
+		if err := json.Unmarshal(rec.Body.Bytes(), &reply); err != nil || rec.Code != 422 {
+			t.Errorf("%s: status %d, %s", fields, rec.Code, rec.Body)
+		}
+		got, _, _ := strings.Cut(reply.Error.Message, " at line ")
+		if got != want {
+			t.Errorf("%s:\n got %s\nwant %s", fields, got, want)
+		}
+	}
+}
+
+// TestMessages: what templates read of a client's messages.
+func TestMessages(t *testing.T) {
+	for message, want := range map[string]string{
+		`{"role":"user","content":"a","x":{"y": [1]}}`: ``,
+		`{"role":"user","content":[]}`:                 `{"role":"user","content":""}`,
+		`{"content":[{"type":"text","text":"a"},{"type":"text","text":"\n\"b"}],"role":"user","name":"n"}`:                                                  `{"content":"a\n\"b","role":"user","name":"n"}`,
+		`{"role":"assistant","content":[{"type":"refusal","refusal":"no"}]}`:                                                                                `{"role":"assistant","content":"no"}`,
+		`{"role":"tool","tool_call_id":"c","content":[{"type":"text","text":"5"}]}`:                                                                         `{"role":"tool","tool_call_id":"c","content":"5"}`,
+		`{"role":"assistant","content":"a","reasoning_content":"r"}`:                                                                                        ``,
+		`{"role":"assistant","content":"a","reasoning":"r"}`:                                                                                                `{"role":"assistant","content":"a","reasoning":"r","reasoning_content":"r"}`,
+		`{"role":"assistant","content":"a","reasoning":"r","reasoning_content":"s"}`:                                                                        `{"role":"assistant","content":"a","reasoning":"r","reasoning_content":"s"}`,
+		`{"role":"assistant","content":"a","reasoning":{"effort":1}}`:                                                                                       ``,
+		`{"role":"assistant","content":"a","tool_calls":null,"function_call":null,"refusal":null,"audio":null,"annotations":[]}`:                            ``,
+		`{"role":"assistant","content":null,"tool_calls":[{"id":"c","type":"function","function":{"name":"f","arguments":{"b":1,"a":2}}}]}`:                 ``,
+		`{"role":"assistant","tool_calls":[{"id":"c","type":"function","function":{"name":"f","arguments":" {\"b\":1.0, \"a\":\"\u00e9\\n\"} "}}]}`:         `{"role":"assistant","tool_calls":[{"id":"c","type":"function","function":{"name":"f","arguments":{"b":1.0, "a":"é\n"}}}]}`,
+		`{"role":"assistant","tool_calls":[{"function":{"name":"f","arguments":""}},{"function":{"name":"g"}},{"function":{"name":"h","arguments":null}}]}`: `{"role":"assistant","tool_calls":[{"function":{"name":"f","arguments":{}}},{"function":{"name":"g","arguments":{}}},{"function":{"name":"h","arguments":{}}}]}`,
+		`{"role":"assistant","tool_calls":[{"function":{"name":"f","arguments":"[1]"}},{"function":{"name":"g","arguments":"{\"a\":"}}]}`:                   `{"role":"assistant","tool_calls":[{"function":{"name":"f","arguments":"[1]"}},{"function":{"name":"g","arguments":"{\"a\":"}}]}`,
+		`{"role":"assistant","tool_calls":[{"id":0,"function":{"name":"f","parameters":{"a":1}}}]}`:                                                         `!`,
+		`{"role":"assistant","tool_calls":[{"id":"0","function":{"name":"f","parameters":{"a":1},"description":null}}]}`:                                    `{"role":"assistant","tool_calls":[{"id":"0","function":{"name":"f","arguments":{"a":1},"description":null}}]}`,
+	} {
+		c, err := api().decodeChat([]byte(`{"messages":[`+message+`]}`), dialect.Default())
+		if want == `!` {
+			if err == nil {
+				t.Errorf("%s was taken", message)
+			}
+			continue
+		}
+		if want == "" {
+			want = message
+		}
+		if err != nil || string(c.drafts[0].Conversation.Messages[0].JSON) != want {
+			t.Errorf("%s, %v:\n got %s\nwant %s", message, err, c.drafts[0].Conversation.Messages[0].JSON, want)
+		}
+	}
+}
+
+// TestVariables: what templates read beside messages and tools.
+func TestVariables(t *testing.T) {
+	for fields, want := range map[string]string{
+		`"reasoning_effort":"low"`:                                                    `"kwargs":{"reasoning_effort":"low"}`,
+		`"reasoning_effort":"low","chat_template_kwargs":{"a": [1]}`:                  `"kwargs":{"a":[1],"reasoning_effort":"low"}`,
+		`"reasoning_effort":"low","chat_template_kwargs":{"reasoning_effort":"high"}`: `"kwargs":{"reasoning_effort":"high"}`,
+		`"chat_template_kwargs":{"enable_thinking": false}`:                           `"kwargs":{"enable_thinking": false}`,
+		`"documents":[{"title":"t"},{"text": "x"}]`:                                   `"documents":[{"title":"t"},{"text": "x"}]`,
+		`"chat_template":"tool_use"`:                                                  `"template":"tool_use"`,
+		`"continue_final_message":true`:                                               `"add_generation_prompt":false,"continue_final_message":true`,
+		`"add_generation_prompt":false`:                                               `"add_generation_prompt":false,"continue_final_message":false`,
+		`"documents":[],"tools":[],"chat_template":null`:                              `{"messages":[{"role":"user","content":"Hi"}],"add_generation_prompt":true,"continue_final_message":false,"now":`,
+	} {
+		got := string(conversation(t, `{`+hi+`,`+fields+`}`).TemplateRequest(time.Time{}))
+		want = strings.ReplaceAll(want, `"a": [1]`, `"a":[1]`)
+		if !strings.Contains(strings.ReplaceAll(got, `"a": [1]`, `"a":[1]`), want) || !json.Valid([]byte(got)) {
+			t.Errorf("%s: got %s", fields, got)
+		}
+	}
+}
+
+// TestToolPrompt: TGI's tool_prompt stands behind the last message, where tools are
+// offered.
+func TestToolPrompt(t *testing.T) {
+	const f = `,"tools":[{"type":"function","function":{"name":"f"}}],"tool_prompt":"Use\n\"tools\""`
+	for body, want := range map[string]string{
+		`{` + hi + f + `}`:                      `{"role":"user","content":"Hi\n---\nUse\n\"tools\""}`,
+		`{` + hi + f + `,"tool_choice":"none"}`: `{"role":"user","content":"Hi"}`,
+		`{` + hi + `,"tool_prompt":"x"}`:        `{"role":"user","content":"Hi"}`,
+		`{"messages":[{"role":"assistant","tool_calls":[{"function":{"name":"f","arguments":"{}"}}]}]` + f + `}`: `{"role":"assistant","tool_calls":[{"function":{"name":"f","arguments":{}}}],"content":"\n---\nUse\n\"tools\""}`,
+	} {
+		if got := string(conversation(t, body).Messages[0].JSON); got != want {
+			t.Errorf("%s:\n got %s\nwant %s", body, got, want)
+		}
+	}
+	if c := conversation(t, `{"messages":[]`+f+`}`); len(c.Messages) != 0 {
+		t.Errorf("got %+v", c.Messages)
+	}
+}
+
+// TestToolFlow: the template is shown the tools, and those who draw several
+// sequences parse each.
+func TestToolFlow(t *testing.T) {
+	chat := &generatetest.Chat{Parse: true}
+	e := &generatetest.Engine{}
+	s := newServer(e, func(l *generate.Limits, o *Options) {
+		l.MaxInput, l.MaxTotal = 1000, 2000
+		o.Service = generate.New(e, generatetest.Words{}, *l, nil).WithChat(chat)
+	})
+	rec := ask(s, chatPath, `{`+hi+`,"tools":[{"type":"function","function":{"name":"f"}}],"n":2,"seed":1,"max_tokens":2,"tool_choice":"auto"}`)
+	if rec.Code != 200 {
+		t.Fatal(rec.Body)
+	}
+	r := chat.Requests()
+	if len(r) != 3 || !strings.Contains(r[0], `"tools":[{"type":"function","function":{"name":"f"}}]`) || !strings.Contains(r[1], `"prompt_end":"`) || r[2] != r[1] {
+		t.Errorf("the chat was asked %q", r)
+	}
+	if bound, parsers := chat.Open(); bound+parsers != 0 {
+		t.Errorf("%d chats and %d parsers are left open", bound, parsers)
+	}
+	if p := e.Requests()[0]; p.N != 2 || p.Params.Seed != 1 || llm.SeedFor(1, 0) != 1 {
+		t.Errorf("got %+v", p)
+	}
+}
