@@ -1,14 +1,16 @@
 package jinja
 
-// readsParts reports whether a template deals with content that is a list of
-// parts: it loops over content, filters it by attributes, or looks into one of
-// its items. A test whether content is a string does not count: templates that
-// only test lose the text of a list.
+// contentReading tells how a template deals with a message's content.
+//
+// It reads parts if it loops over content, filters it by attributes, or looks
+// into one of its items. A test whether content is a string does not count:
+// templates that only test lose the text of a list. Of those that read parts,
+// those without such a test lose the text of a string: they read nothing else.
 //
 // It goes by the syntax, as vLLM's detection of the content format does
 // (vllm/entrypoints/chat_utils.py, _detect_content_format), and is blind to
 // scopes: a name that is content anywhere is content everywhere.
-func readsParts(body []stmt) bool {
+func contentReading(body []stmt) (parts, onlyParts bool) {
 	c := &contentNames{names: map[string]bool{}, macros: map[string]*macroDef{}}
 	walk(body, func(n stmt) {
 		if m, ok := n.(*macroStmt); ok {
@@ -19,13 +21,17 @@ func readsParts(body []stmt) bool {
 		before = len(c.names)
 		walk(body, c.assigned, c.passed)
 	}
-	found := false
+	tested := false
 	walk(body, func(n stmt) {
 		if f, ok := n.(*forStmt); ok && c.is(f.iter) {
-			found = true
+			parts = true
 		}
-	}, func(x expr) { found = found || c.takesApart(x) })
-	return found
+	}, func(x expr) {
+		parts = parts || c.takesApart(x)
+		t, ok := x.(*testExpr)
+		tested = tested || ok && (t.name == "string" || t.name == "iterable" || t.name == "mapping" || t.name == "sequence") && c.is(t.x)
+	})
+	return parts, parts && !tested
 }
 
 // contentNames are the names that stand for a message's content.

@@ -17,17 +17,20 @@ type Model struct {
 
 type modelTemplate struct {
 	*Template
-	readsParts bool
+	parts, onlyParts bool // see contentReading
 }
 
-// Parts says what becomes of content that is a list of parts.
+// Parts says what becomes of content that is a list of parts, and of content
+// that is a string where the template wants parts.
 type Parts string
 
 // The ways with parts.
 const (
 	// PartsAuto joins the texts of a list to one string where the template
 	// can't deal with lists: where it nowhere loops over content, filters it by
-	// attributes or looks into an item of it. That is decided when it is parsed.
+	// attributes or looks into an item of it. It makes a list of a string where
+	// the template does so and nowhere asks whether content is a string. All of
+	// that is decided by the syntax, when the template is parsed.
 	PartsAuto Parts = "auto"
 	// PartsJoin joins them always.
 	PartsJoin Parts = "join"
@@ -48,7 +51,8 @@ func NewModel(sources, tokens map[string]string, parts Parts) (*Model, error) {
 		if err != nil {
 			return nil, err
 		}
-		m.templates[name] = &modelTemplate{t, readsParts(t.body)}
+		parts, onlyParts := contentReading(t.body)
+		m.templates[name] = &modelTemplate{t, parts, onlyParts}
 	}
 	for _, name := range sorted(tokens) {
 		m.tokens = append(m.tokens, entry{text(name), text(tokens[name])})
@@ -86,10 +90,14 @@ func (m *Model) Render(request []byte, l Limits) ([]Segment, error) {
 	if err != nil {
 		return nil, err
 	}
-	if m.parts == PartsJoin || m.parts == PartsAuto && !t.readsParts {
-		if err := joinContents(r); err != nil {
-			return nil, err
-		}
+	switch {
+	case m.parts == PartsJoin || m.parts == PartsAuto && !t.parts:
+		err = eachMessage(r, joinContent)
+	case m.parts == PartsAuto && t.onlyParts:
+		err = eachMessage(r, splitContent)
+	}
+	if err != nil {
+		return nil, err
 	}
 	var now time.Time
 	if s := stringMember(r, "now"); s != "" {
@@ -163,34 +171,50 @@ func stringMember(d *Dict, name string) string {
 	return ""
 }
 
-// joinContents makes strings of the messages' contents that are lists.
-func joinContents(r *Dict) error {
+// eachMessage calls f for the messages. Those that are none are for RenderChat to refuse.
+func eachMessage(r *Dict, f func(i int, message *Dict) error) error {
 	messages, _ := r.getStr("messages")
 	list, ok := messages.(*List)
 	if !ok {
-		return nil // for RenderChat to refuse
+		return nil
 	}
 	for i, v := range list.items {
-		d, ok := v.(*Dict)
-		if !ok {
-			continue
-		}
-		content, _ := d.getStr("content")
-		parts, ok := content.(*List)
-		if !ok {
-			continue
-		}
-		var b sbuf
-		for n, part := range parts.items {
-			s, kind := partText(part)
-			if s == nil {
-				return fmt.Errorf("%w: message %d: the template takes text only, and part %d of the content is of type %q", ErrInput, i, n, kind)
+		if d, ok := v.(*Dict); ok {
+			if err := f(i, d); err != nil {
+				return err
 			}
-			b.str(s)
 		}
-		_ = d.set(text("content"), b.done())
 	}
 	return nil
+}
+
+// joinContent makes a string of content that is a list.
+func joinContent(i int, message *Dict) error {
+	content, _ := message.getStr("content")
+	parts, ok := content.(*List)
+	if !ok {
+		return nil
+	}
+	var b sbuf
+	for n, part := range parts.items {
+		s, kind := partText(part)
+		if s == nil {
+			return fmt.Errorf("%w: message %d: the template takes text only, and part %d of the content is of type %q", ErrInput, i, n, kind)
+		}
+		b.str(s)
+	}
+	return message.set(text("content"), b.done())
+}
+
+// splitContent makes a list of one part of content that is a string.
+func splitContent(_ int, message *Dict) error {
+	content, _ := message.getStr("content")
+	s, ok := content.(*Str)
+	if !ok {
+		return nil
+	}
+	part := newDict([]entry{{text("type"), text("text")}, {text("text"), s}})
+	return message.set(text("content"), &List{[]Value{part}})
 }
 
 // partText is the text of a part that is one; else its type.

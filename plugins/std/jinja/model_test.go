@@ -1,0 +1,207 @@
+package jinja
+
+import (
+	"encoding/json"
+	"errors"
+	"io/fs"
+	"os"
+	"path/filepath"
+	"strings"
+	"testing"
+)
+
+// marks shows the data of segments in «».
+func marks(segments []Segment) string {
+	var b strings.Builder
+	for _, s := range segments {
+		if s.Data {
+			b.WriteString("«" + s.Text + "»")
+		} else {
+			b.WriteString(s.Text)
+		}
+	}
+	return b.String()
+}
+
+func mustModel(t *testing.T, parts Parts, sources ...string) *Model {
+	t.Helper()
+	m := map[string]string{}
+	for i := 0; i < len(sources); i += 2 {
+		m[sources[i]] = sources[i+1]
+	}
+	model, err := NewModel(m, map[string]string{"bos_token": "<s>"}, parts)
+	if err != nil {
+		t.Fatal(err)
+	}
+	return model
+}
+
+// TestModelVariables: the variables are those of apply_chat_template, and only tokens count as the template's text.
+func TestModelVariables(t *testing.T) {
+	m := mustModel(t, PartsAuto, "default", "{{ bos_token }}{{ messages[0].content }}|{{ tools is none }}{{ documents is none }}{{ add_generation_prompt }}|"+
+		"{{ enable_thinking }}|{{ continue_final_message is defined }}{{ params is defined }}{{ kwargs is defined }}|{{ strftime_now('%H:%M') }}")
+	got, err := m.Render([]byte(`{"messages": [{"role": "user", "content": "<s>"}], "add_generation_prompt": true, "continue_final_message": false,
+		"kwargs": {"enable_thinking": "<s>"}, "now": "2025-07-10T15:06:07+02:00", "params": {}}`), Limits{})
+	if want := "<s>«<s>»|TrueTrueTrue|«<s>»|FalseFalseFalse|15:06"; err != nil || marks(got) != want {
+		t.Errorf("got  %s, %v\nwant %s", marks(got), err, want)
+	}
+	got, err = m.Render([]byte(`{"messages": [{"content": ""}], "kwargs": {"bos_token": "X"}, "tools": [], "documents": [1]}`), Limits{})
+	if want := "«X»|FalseFalseNone||FalseFalseFalse|00:00"; err != nil || marks(got) != want {
+		t.Errorf("got  %s, %v\nwant %s", marks(got), err, want)
+	}
+	for request, want := range map[string]string{
+		`{"messages": [], "kwargs": {"messages": []}}`:   "kwargs: messages is a member of the request itself",
+		`{"messages": [{"content": ""}], "now": "noon"}`: `now is not a time in RFC 3339: "noon"`,
+		`{}`: "messages is not a list",
+	} {
+		if _, err := m.Render([]byte(request), Limits{}); !errors.Is(err, ErrInput) || !strings.Contains(err.Error(), want) {
+			t.Errorf("%s: %v, want %s", request, err, want)
+		}
+	}
+}
+
+// TestModelChoice: of several templates the request's is taken.
+func TestModelChoice(t *testing.T) {
+	m := mustModel(t, PartsAuto, "default", "d", "tool_use", "t", "rag", "r")
+	for request, want := range map[string]string{
+		`{"messages": []}`:                                                       "d",
+		`{"messages": [], "tools": null}`:                                        "d",
+		`{"messages": [], "tools": [{}]}`:                                        "t",
+		`{"messages": [], "template": "rag", "tools": [{}]}`:                     "r",
+		`{"messages": [], "params": {"template": "rag"}}`:                        "r",
+		`{"messages": [], "template": "default", "params": {"template": "rag"}}`: "d",
+	} {
+		got, err := m.Render([]byte(request), Limits{})
+		if err != nil || Text(got) != want {
+			t.Errorf("%s: %q, %v; want %s", request, Text(got), err, want)
+		}
+	}
+	for want, m := range map[string]*Model{
+		`template "x" is none of this model's: default, rag, tool_use`: m,
+		`no template of name default: name one of rag`:                 mustModel(t, PartsAuto, "rag", "r"),
+		`the model has no chat template`:                               mustModel(t, PartsAuto),
+	} {
+		input := `{"messages": []}`
+		if strings.Contains(want, `"x"`) {
+			input = `{"messages": [], "template": "x"}`
+		}
+		if _, err := m.Render([]byte(input), Limits{}); !errors.Is(err, ErrInput) || !strings.Contains(err.Error(), want) {
+			t.Errorf("%v, want %s", err, want)
+		}
+	}
+	if _, err := NewModel(map[string]string{"default": "x", "rag": "a\n {% if %}"}, nil, PartsAuto); err == nil || !strings.HasPrefix(err.Error(), "rag:2:8: ") {
+		t.Errorf("%v, want the template's name, line and column", err)
+	}
+	if _, err := NewModel(nil, nil, "split"); err == nil || !strings.Contains(err.Error(), `auto, join or keep, not "split"`) {
+		t.Errorf("%v, want the ways with parts", err)
+	}
+}
+
+// TestParts: content that is a list becomes a string where the template can't deal with lists.
+func TestParts(t *testing.T) {
+	const request = `{"messages": [{"role": "user", "content": [{"type": "text", "text": "a"}, "b", {"text": "c"}]}, {"role": "x"}]}`
+	plain := "{% for m in messages %}{{ m.role }}:{{ m.content }};{% endfor %}"
+	looping := "{% for m in messages %}{% for p in m.content %}[{{ p.text }}]{% endfor %}{% endfor %}"
+	for _, c := range []struct {
+		parts        Parts
+		source, want string
+	}{
+		{PartsAuto, plain, "«user»:«abc»;«x»:;"},
+		{PartsAuto, looping, "[«a»][][«c»]"},
+		{PartsAuto, "{% for m in messages %}{{ m.content is string }}{% for p in m.content %}{% endfor %}{% endfor %}", "FalseFalse"},
+		{PartsJoin, looping, "[][][]"},
+		{PartsKeep, plain, "«user»:[{'type': '«text»', 'text': '«a»'}, '«b»', {'text': '«c»'}];«x»:;"},
+	} {
+		got, err := mustModel(t, c.parts, "default", c.source).Render([]byte(request), Limits{})
+		text := strings.NewReplacer("«type»", "type", "«text»':", "text':").Replace(marks(got))
+		if err != nil || text != c.want {
+			t.Errorf("%s, %s:\ngot  %s, %v\nwant %s", c.parts, c.source, text, err, c.want)
+		}
+	}
+	const simple = `{"messages": [{"role": "user", "content": "ab"}]}`
+	for parts, want := range map[Parts]string{PartsAuto: "[«ab»]", PartsKeep: "[][]"} {
+		if got, err := mustModel(t, parts, "default", looping).Render([]byte(simple), Limits{}); err != nil || marks(got) != want {
+			t.Errorf("%s, a string where parts are wanted: %s, %v; want %s", parts, marks(got), err, want)
+		}
+	}
+	image := `{"messages": [{"role": "user", "content": [{"type": "text", "text": "a"}, {"type": "image_url"}]}]}`
+	_, err := mustModel(t, PartsAuto, "default", plain).Render([]byte(image), Limits{})
+	if want := `message 0: the template takes text only, and part 1 of the content is of type "image_url"`; err == nil || !strings.HasSuffix(err.Error(), want) {
+		t.Errorf("%v, want %s", err, want)
+	}
+}
+
+func TestContentReading(t *testing.T) {
+	for source, want := range map[string]bool{
+		"{{ m.content }}": false, "{{ m['content'] | trim }}": false, "{% if m.content is string %}{{ m.content }}{% endif %}": false,
+		"{% for p in m.content %}{% endfor %}": true, "{% for p in m['content'] if p.type == 'text' %}{% endfor %}": true,
+		"{% for p in m.get('content') %}{% endfor %}": true, "{% for p in m.content or [] %}{% endfor %}": true,
+		"{% set c = m.content %}{% if x %}{% for p in c %}{% endfor %}{% endif %}":             true,
+		"{% set c = m.content %}{% set d = c %}{% for p in d %}{% endfor %}":                   true,
+		"{% for p in d %}{% endfor %}{% set d = c %}{% set c = m.content %}":                   true,
+		"{% set c = m.text %}{% for p in c %}{% endfor %}":                                     false,
+		"{% macro r(x) %}{% for p in x %}{% endfor %}{% endmacro %}{{ r(m.content) }}":         true,
+		"{% macro r(n, x) %}{% for p in x %}{% endfor %}{% endmacro %}{{ r(1, x=m.content) }}": true,
+		"{% macro r(n, x) %}{% for p in n %}{% endfor %}{% endmacro %}{{ r(1, x=m.content) }}": false,
+		"{% with c = m.content %}{% for p in c %}{% endfor %}{% endwith %}":                    true,
+		"{{ m.content[0].text }}": true, "{{ m.content[0]['text'] }}": true, "{{ m.content[0] }}": false, "{{ m.content[1:] }}": false,
+		"{{ (m.content|first).text }}": true, "{{ m.content|selectattr('type', 'equalto', 'text')|first }}": true,
+		"{{ m.content|map(attribute='text')|join }}": true, "{{ messages|selectattr('role') }}": false,
+		"{% for l in m.content.split('x') %}{% endfor %}": false, "{% for c in calls %}{{ c.content }}{% endfor %}": false,
+		"{% block b %}{% filter trim %}{% set x %}{% for p in m.content %}{% endfor %}{% endset %}{% endfilter %}{% endblock %}": true,
+	} {
+		if got, _ := contentReading(mustParse(t, source).body); got != want {
+			t.Errorf("%s: %v, want %v", source, got, want)
+		}
+	}
+}
+
+// TestContentReadingOfTemplates: what is decided by the syntax of real templates holds when they run. One that reads parts shows
+// the text of a list as it shows a string; one that does not would lose it or print Python's repr.
+func TestContentReadingOfTemplates(t *testing.T) {
+	const word = "zebra crossing"
+	render := func(tmpl *Template, content string) string {
+		in := Input{JSON: []byte(`{"messages": [{"role": "user", "content": ` + content + `}], "tools": null, "documents": null,
+			"add_generation_prompt": true, "bos_token": "<s>", "eos_token": "</s>"}`), Now: testNow}
+		segments, err := tmpl.RenderChat(in, ChatOptions{}, Limits{})
+		if err != nil {
+			return "error: " + err.Error()
+		}
+		return Text(segments)
+	}
+	reading, others := 0, 0
+	err := filepath.WalkDir("testdata/templates", func(path string, d fs.DirEntry, err error) error {
+		if err != nil || !strings.HasSuffix(path, ".jinja") {
+			return err
+		}
+		src, err := os.ReadFile(path)
+		if err != nil {
+			return err
+		}
+		tmpl := mustParse(t, string(src))
+		quoted, _ := json.Marshal(word)
+		asText, asParts := render(tmpl, string(quoted)), render(tmpl, `[{"type": "text", "text": `+string(quoted)+`}]`)
+		shows := strings.Contains(asParts, word) && !strings.Contains(asParts, "'text'") && !strings.Contains(asParts, `"text"`)
+		if parts, onlyParts := contentReading(tmpl.body); parts {
+			reading++
+			if onlyParts == strings.Contains(asText, word) {
+				t.Errorf("%s: said to read only parts: %v; of a string it gives\n%s", path, onlyParts, asText)
+			}
+			if !shows {
+				t.Errorf("%s: said to read parts, gives\n%s", path, asParts)
+			}
+			return nil
+		}
+		others++
+		if shows && asText == asParts {
+			t.Logf("%s reads parts, and strings give the same", path)
+		} else if shows {
+			t.Errorf("%s: said not to read parts, gives\n%s\nand of a string\n%s", path, asParts, asText)
+		}
+		return nil
+	})
+	if err != nil || reading < 10 || others < 10 {
+		t.Errorf("%d templates read parts, %d do not (%v)", reading, others, err)
+	}
+	t.Logf("%d templates read parts, %d do not", reading, others)
+}
