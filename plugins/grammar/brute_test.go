@@ -1,0 +1,241 @@
+package grammar_test
+
+import (
+	"context"
+	"errors"
+	"fmt"
+	"math/rand/v2"
+	"slices"
+	"testing"
+
+	"tgi/plugins/grammar"
+	"tgi/plugins/grammar/ir"
+	"tgi/sdk/abi"
+)
+
+// words is a vocabulary of the test's own.
+type words []struct {
+	text  string
+	flags uint32
+}
+
+func (w words) Size() int { return len(w) + 3 } // some ids without a token
+func (w words) Bytes(id uint32) []byte {
+	if int(id) >= len(w) {
+		return nil
+	}
+	return []byte(w[id].text)
+}
+func (w words) Flags(id uint32) uint32 { return w[id].flags }
+
+func (w words) ordinary(id int) bool { return id < len(w) && w[id].flags == 0 }
+
+// small is a vocabulary over symbols: every one of them, twins, and what is drawn.
+func small(r *rand.Rand) words {
+	w := words{{"<s>", abi.TokenSpecial}, {"a", 0}, {"<end>", abi.TokenSpecial | abi.TokenEnd}, {"a", 0}}
+	for _, b := range symbols {
+		w = append(w, struct {
+			text  string
+			flags uint32
+		}{string([]byte{b}), 0})
+	}
+	for range 14 {
+		n := 2 + r.IntN(3)
+		t := make([]byte, n)
+		for i := range t {
+			t[i] = symbols[r.IntN(len(symbols))]
+			if r.IntN(2) == 0 {
+				t[i] = symbols[r.IntN(2)]
+			}
+		}
+		w = append(w, struct {
+			text  string
+			flags uint32
+		}{string(t), 0})
+	}
+	return append(w, struct {
+		text  string
+		flags uint32
+	}{"<tool>", abi.TokenSpecial})
+}
+
+// random draws a grammar.
+func random(r *rand.Rand) *ir.Grammar {
+	var b ir.Builder
+	rs := []uint32{b.Lit("a"), b.Bytes("bc"), b.Chars(ir.Range{Lo: 'z', Hi: 'z'}, ir.Range{Lo: 0xE9, Hi: 0xE9}), b.Lits("ab", "abc", "b", "ca"), b.Bytes("az")}
+	pick := func(from []uint32) uint32 { return from[r.IntN(len(from))] }
+	bounds := func() (uint32, uint32) {
+		lo := uint32(r.IntN(3))
+		if r.IntN(3) == 0 {
+			return lo, ir.Unbounded
+		}
+		return lo, lo + uint32(r.IntN(3))
+	}
+	for range 2 + r.IntN(5) {
+		var x uint32
+		switch r.IntN(8) {
+		case 0, 1:
+			x = b.Concat(pick(rs), pick(rs))
+		case 2:
+			x = b.Union(pick(rs), pick(rs))
+		case 3, 4:
+			lo, hi := bounds()
+			x = b.Repeat(pick(rs), lo, hi)
+		case 5:
+			x = b.And(pick(rs), b.Not(pick(rs)))
+		case 6:
+			x = b.And(pick(rs), pick(rs))
+		case 7:
+			x = b.Concat(pick(rs), pick(rs), pick(rs))
+		}
+		rs = append(rs, x)
+	}
+	var es []uint32
+	for range 4 {
+		es = append(es, b.Term(pick(rs)))
+	}
+	rules := 1 + r.IntN(4)
+	for range rules {
+		b.Declare("r")
+	}
+	for i := range rules {
+		es = append(es, b.Rule(uint32(i)))
+	}
+	if r.IntN(3) == 0 {
+		es = append(es, b.TokenText("<tool>"), b.Token(r.IntN(2) == 0, ir.Range{Lo: 4, Hi: 12}))
+	}
+	for range 5 + r.IntN(8) {
+		var x uint32
+		switch r.IntN(6) {
+		case 0, 1:
+			x = b.Seq(pick(es), pick(es))
+		case 2, 3:
+			x = b.Choice(pick(es), pick(es))
+		case 4:
+			lo, hi := bounds()
+			x = b.Times(pick(es), lo, hi)
+		case 5:
+			x = b.Seq(pick(es), pick(es), pick(es))
+		}
+		es = append(es, x)
+	}
+	for i := range rules {
+		b.Define(uint32(i), es[len(es)-1-r.IntN(min(6, len(es)))])
+	}
+	return &b.G
+}
+
+func (w words) toks(x ir.Expr) func(id int) bool {
+	return func(id int) bool {
+		if x.Kind == ir.TokenText {
+			return id < len(w) && w[id].text == x.Name
+		}
+		in := slices.ContainsFunc(x.Ranges, func(r ir.Range) bool { return int(r.Lo) <= id && id <= int(r.Hi) })
+		if x.Except {
+			return !in && w.ordinary(id)
+		}
+		return in && id < len(w)
+	}
+}
+
+// TestMaskEqualsTryingEveryToken: for random grammars and walks, the mask is what the definition says.
+func TestMaskEqualsTryingEveryToken(t *testing.T) {
+	const grammars = 1500
+	var states, allowed, checked, empties, none int
+	for seed := range uint64(grammars) {
+		r := rand.New(rand.NewPCG(seed, 1))
+		w := small(r)
+		g := random(r)
+		if err := g.Check(); err != nil {
+			t.Fatal(err)
+		}
+		v := grammar.NewVocab(w, 0)
+		ref := newNaive(g, w.toks)
+		c, err := v.Compile(context.Background(), g, grammar.Limits{})
+		if !ref.live[g.Rules[g.Start].Body] {
+			none++
+			if !errors.Is(err, grammar.ErrEmpty) {
+				t.Fatalf("grammar %d has no text, got %v", seed, err)
+			}
+			continue
+		}
+		if err != nil {
+			t.Fatalf("grammar %d: %v", seed, err)
+		}
+		s, at := c.Start(), text{}
+		for range 6 {
+			got := make([]uint32, v.Words())
+			err := s.Mask(got)
+			if err != nil && !errors.Is(err, grammar.ErrStuck) {
+				t.Fatalf("grammar %d: %v", seed, err)
+			}
+			_, whole := ref.judge(at)
+			var can []int
+			for id := range w.Size() {
+				want := false
+				if id < len(w) {
+					want, _ = ref.judge(at.plus(w[id].text, !w.ordinary(id), id))
+					want = want || whole && w[id].flags&abi.TokenEnd != 0
+				}
+				checked++
+				if has := got[id/32]>>(id%32)&1 != 0; err == nil && has != want || err != nil && want {
+					t.Fatalf("grammar %d after %v: token %d is %v in the mask, want %v (%v)", seed, at.atoms, id, has, want, err)
+				}
+				if a := s.Admits(uint32(id)); a != want {
+					t.Fatalf("grammar %d after %v: Admits(%d) = %v, want %v", seed, at.atoms, id, a, want)
+				}
+				if want && id < len(w) && w[id].flags&abi.TokenEnd == 0 {
+					can = append(can, id)
+				}
+			}
+			states++
+			allowed += len(can)
+			if s.CanEnd() != whole {
+				t.Fatalf("grammar %d after %v: CanEnd is %v", seed, at.atoms, s.CanEnd())
+			}
+			if len(can) == 0 {
+				empties++
+				break
+			}
+			id := can[r.IntN(len(can))]
+			if err := s.Accept(uint32(id)); err != nil {
+				t.Fatalf("grammar %d: %v", seed, err)
+			}
+			at = at.plus(w[id].text, !w.ordinary(id), id)
+		}
+	}
+	t.Logf("%d grammars (%d without a text), %d states (%d at an end), %d tokens allowed of %d", grammars, none, states, empties, allowed, checked)
+	if states < 3000 || allowed < 3000 {
+		t.Error("the grammars drawn are too small to show anything")
+	}
+}
+
+func ExampleGrammar() {
+	var b ir.Builder
+	b.Define(b.Declare("start"), b.Seq(b.Text("a"), b.Times(b.Text("bc"), 1, ir.Unbounded)))
+	v := grammar.NewVocab(words{{"a", 0}, {"ab", 0}, {"b", 0}, {"bcb", 0}, {"c", 0}, {"<end>", abi.TokenEnd}}, 0)
+	g, err := v.Compile(context.Background(), &b.G, grammar.Limits{})
+	if err != nil {
+		fmt.Println(err)
+		return
+	}
+	s := g.Start()
+	mask := make([]uint32, g.Words())
+	for _, token := range []uint32{1, 4, 3, 4, 5} {
+		if err := s.Mask(mask); err != nil {
+			fmt.Println(err)
+		}
+		fmt.Printf("%06b, then %d\n", mask[0], token)
+		if err := s.Accept(token); err != nil {
+			fmt.Println(err)
+		}
+	}
+	fmt.Println(s.Ended())
+	// Output:
+	// 000011, then 1
+	// 010000, then 4
+	// 101100, then 3
+	// 010000, then 4
+	// 101100, then 5
+	// true
+}

@@ -1,0 +1,85 @@
+package grammar
+
+import "sync"
+
+// cache holds masks by the hash of what they belong to, least recently used out
+// first. It is shared by all grammars of a vocabulary.
+type cache struct {
+	mu     sync.Mutex
+	limit  int64
+	bytes  int64
+	hits   int64
+	misses int64
+	at     map[cacheKey]*cached
+	ring   cached // next is the most recently used, prev the least
+}
+
+type cacheKey struct {
+	h    hash
+	term bool
+}
+
+type cached struct {
+	key        cacheKey
+	mask       *mask
+	prev, next *cached
+}
+
+func newCache(limit int64) *cache {
+	c := &cache{limit: limit, at: map[cacheKey]*cached{}}
+	c.ring.prev, c.ring.next = &c.ring, &c.ring
+	return c
+}
+
+func (c *cache) get(k cacheKey) *mask {
+	c.mu.Lock()
+	defer c.mu.Unlock()
+	e := c.at[k]
+	if e == nil {
+		c.misses++
+		return nil
+	}
+	c.hits++
+	e.unlink()
+	c.front(e)
+	return e.mask
+}
+
+func (c *cache) put(k cacheKey, m *mask) {
+	c.mu.Lock()
+	defer c.mu.Unlock()
+	if c.at[k] != nil {
+		return // another goroutine was faster
+	}
+	e := &cached{key: k, mask: m}
+	c.at[k] = e
+	c.front(e)
+	c.bytes += m.bytes()
+	for c.bytes > c.limit && c.ring.prev != &c.ring {
+		old := c.ring.prev
+		old.unlink()
+		delete(c.at, old.key)
+		c.bytes -= old.mask.bytes()
+	}
+}
+
+func (c *cache) front(e *cached) {
+	e.prev, e.next = &c.ring, c.ring.next
+	e.prev.next, e.next.prev = e, e
+}
+
+func (e *cached) unlink() { e.prev.next, e.next.prev = e.next, e.prev }
+
+// CacheStats is what became of a vocabulary's cache of masks so far.
+type CacheStats struct {
+	Hits, Misses   int64
+	Entries, Bytes int64
+}
+
+// CacheStats reads the counters.
+func (p *Vocab) CacheStats() CacheStats {
+	c := p.cache
+	c.mu.Lock()
+	defer c.mu.Unlock()
+	return CacheStats{Hits: c.hits, Misses: c.misses, Entries: int64(len(c.at)), Bytes: c.bytes}
+}

@@ -1,0 +1,140 @@
+package grammar
+
+import (
+	"slices"
+)
+
+// mask is the tokens that may follow in s, those that end a text aside.
+func (w *work) mask(s *set) *mask {
+	k := cacheKey{s.h, false}
+	if m := w.v.cache.get(k); m != nil {
+		return m
+	}
+	m := w.compose(s)
+	if w.err == nil {
+		w.v.cache.put(k, m)
+	}
+	return m
+}
+
+// compose makes the mask of a set: for each term that is left to match, the tokens
+// within it, and those that leave it for what comes behind it. Threads with equal
+// terms leave together.
+func (w *work) compose(s *set) *mask {
+	threads := slices.Clone(s.threads)
+	slices.SortStableFunc(threads, func(x, y thread) int { return hash.compare(x.sortKey(), y.sortKey()) })
+	b := blend{w: w}
+	for i := 0; i < len(threads) && w.err == nil; {
+		from := i
+		for t := threads[from].t; i < len(threads) && threads[i].t != nil && threads[i].t.h == t.h; i++ {
+		}
+		if i == from {
+			b.words(threads[i].tok.words)
+			i++
+			continue
+		}
+		m := w.termMask(threads[from].t)
+		if m.words != nil {
+			b.words(m.words)
+		}
+		b.ids = append(b.ids, m.ids...)
+		if len(m.exits) > 0 {
+			kernel := make([]thread, 0, i-from)
+			for _, th := range threads[from:i] {
+				kernel = append(kernel, thread{rest: th.rest, f: th.f})
+			}
+			w.walkExits(&b, m, w.set(kernel))
+		}
+	}
+	return b.mask()
+}
+
+// sortKey brings threads with equal terms together, and those that take tokens to the front.
+func (h *thread) sortKey() hash {
+	if h.t == nil {
+		return hash{}
+	}
+	return h.t.h
+}
+
+// walkExits adds the tokens that leave a term at its exits and go on in s.
+func (w *work) walkExits(b *blend, m *mask, s *set) {
+	if s.first.empty() {
+		return
+	}
+	sc := w.v.scratch.Get().(*scratch)
+	defer w.v.scratch.Put(sc)
+	if need := m.tr.deep + 1; len(sc.sets) < need {
+		sc.sets = make([]*set, need)
+	}
+	visited := int64(0)
+	for _, exit := range m.exits {
+		nodes := m.tr.nodes
+		sc.sets[nodes[exit].depth] = s
+		end := nodes[exit].end
+		for i := exit + 1; i < end; visited++ {
+			n := &nodes[i]
+			next := w.step(sc.sets[n.depth-1], n.b)
+			if next == dead {
+				if i = n.end; w.err != nil {
+					return
+				}
+				continue
+			}
+			if n.token != noToken {
+				b.ids = append(b.ids, n.token)
+				b.fresh = true
+			}
+			sc.sets[n.depth] = next
+			i++
+		}
+	}
+	w.spend(visited * priceNode)
+}
+
+// blend puts a mask together.
+type blend struct {
+	w     *work
+	base  []uint32 // words of the mask so far; not to be written to unless own
+	own   bool
+	ids   []uint32
+	fresh bool // some ids come without their twins
+}
+
+func (b *blend) words(words []uint32) {
+	switch {
+	case b.base == nil:
+		b.base = words
+		return
+	case &b.base[0] == &words[0]:
+		return
+	case !b.own:
+		b.base, b.own = slices.Clone(b.base), true
+	}
+	for i, x := range words {
+		b.base[i] |= x
+	}
+}
+
+func (b *blend) mask() *mask {
+	v := b.w.v
+	if b.fresh && len(v.twins) > 0 {
+		for _, id := range b.ids[:len(b.ids):len(b.ids)] {
+			b.ids = append(b.ids, v.twinned[id]...)
+		}
+	}
+	if len(b.ids) > v.words/2 {
+		switch {
+		case b.base == nil:
+			b.base = make([]uint32, v.words)
+		case !b.own:
+			b.base = slices.Clone(b.base)
+		}
+		b.own = true
+		for _, id := range b.ids {
+			setBit(b.base, id)
+		}
+		b.ids = nil
+	}
+	return &mask{words: b.base, owned: b.own, ids: slices.Clip(b.ids)}
+}

@@ -1,0 +1,67 @@
+package grammar
+
+import "sync/atomic"
+
+// table holds the transitions found so far of a term or a set. A few of them, each
+// for a class of bytes, lie in a list that is replaced as a whole; more lie in an
+// array by byte. Readers take no lock; writers hold the machine's.
+type table[T any] struct {
+	few   []edge[T]
+	dense *[256]atomic.Pointer[T]
+}
+
+type edge[T any] struct {
+	on byteSet
+	to *T
+}
+
+// maxEdges is how long the list gets.
+const maxEdges = 4
+
+// Sizes in bytes for the books, about.
+const (
+	edgeBytes  = 48
+	denseBytes = 256*8 + 48
+)
+
+// get is the target of b, nil where none is known.
+func (t *table[T]) get(b byte) *T {
+	if t.dense != nil {
+		return t.dense[b].Load()
+	}
+	for i := range t.few {
+		if t.few[i].on.has(b) {
+			return t.few[i].to
+		}
+	}
+	return nil
+}
+
+// with gives a table that also leads from on to to, and the bytes that it takes more.
+func (t *table[T]) with(on byteSet, to *T) (*table[T], int) {
+	switch {
+	case t == nil:
+		return &table[T]{few: []edge[T]{{on, to}}}, 32 + edgeBytes
+	case t.dense != nil:
+		t.fill(on, to)
+		return t, 0
+	case len(t.few) < maxEdges:
+		few := make([]edge[T], len(t.few), len(t.few)+1)
+		copy(few, t.few)
+		return &table[T]{few: append(few, edge[T]{on, to})}, edgeBytes
+	}
+	d := &table[T]{dense: new([256]atomic.Pointer[T])}
+	for _, e := range t.few {
+		d.fill(e.on, e.to)
+	}
+	d.fill(on, to)
+	return d, denseBytes - maxEdges*edgeBytes
+}
+
+func (t *table[T]) fill(on byteSet, to *T) {
+	for !on.empty() {
+		b := on.lowest()
+		t.dense[b].Store(to)
+		on[b>>6] &^= 1 << (b & 63)
+	}
+}

@@ -1,0 +1,304 @@
+package grammar
+
+import (
+	"encoding/binary"
+	"slices"
+	"sync/atomic"
+)
+
+// op is the kind of a term.
+type op uint8
+
+const (
+	opNothing op = iota // no text
+	opEmpty             // the empty text
+	opClass             // one byte of first
+	opLit               // the text lit, of at least two bytes
+	opCat               // kids[0], which is no opCat, then kids[1]
+	opAlt               // any of kids, at least two, none an opAlt, by hash
+	opRep               // kids[0] lo to hi times; hi may be unbounded
+	opAnd               // all of kids
+	opNot               // what kids[0] is not
+)
+
+const unbounded = ^uint32(0)
+
+// term is a regular expression over bytes, and at the same time a state of its
+// automaton: the state is what is left to match. Terms are immutable and made by
+// the constructors below, which bring them into a normal form (Brzozowski 1964;
+// Owens, Reppy and Turon 2009), so that equal ways on mostly are equal terms.
+// Counts are part of a term, not unrolled.
+type term struct {
+	h        hash
+	op       op
+	nullable bool
+	pure     bool   // no opAnd or opNot in it: then it has a text unless it is opNothing
+	counts   uint32 // the largest finite bound of a repeat in it
+	lo, hi   uint32
+	first    byteSet // bytes that texts begin with; where not pure perhaps more
+	lit      string
+	kids     []*term
+
+	tab   atomic.Pointer[table[term]]
+	alive atomic.Int32         // whether there is a text: 0 unknown, 1 yes, 2 no
+	near  atomic.Pointer[term] // the same within the length of a token, see clamp
+	safe  atomic.Int32         // 1 + the number of safe characters it takes for certain, see slices
+}
+
+var (
+	nothing = finish(&term{op: opNothing})
+	empty   = finish(&term{op: opEmpty})
+	anyByte = finish(&term{op: opClass, first: allBytes})
+	anyText = finish(&term{op: opRep, kids: []*term{anyByte}, hi: unbounded})
+)
+
+// finish computes what follows from a term's parts.
+func finish(t *term) *term {
+	var room [512]byte
+	b := append(room[:0], tagTerm, byte(t.op))
+	b = binary.LittleEndian.AppendUint32(b, t.lo)
+	b = binary.LittleEndian.AppendUint32(b, t.hi)
+	t.pure = t.op != opAnd && t.op != opNot
+	for _, k := range t.kids {
+		b = k.h.append(b)
+		t.pure = t.pure && k.pure
+		t.counts = max(t.counts, k.counts)
+	}
+	switch t.op {
+	case opEmpty:
+		t.nullable = true
+	case opClass:
+		for _, w := range t.first {
+			b = binary.LittleEndian.AppendUint64(b, w)
+		}
+	case opLit:
+		b = append(b, t.lit...)
+		t.first.add(t.lit[0])
+	case opCat:
+		t.first, t.nullable = t.kids[0].first, t.kids[0].nullable && t.kids[1].nullable
+		if t.kids[0].nullable {
+			t.first = t.first.or(t.kids[1].first)
+		}
+	case opAlt:
+		for _, k := range t.kids {
+			t.first, t.nullable = t.first.or(k.first), t.nullable || k.nullable
+		}
+	case opRep:
+		t.first, t.nullable = t.kids[0].first, t.lo == 0
+		t.counts = max(t.counts, t.lo)
+		if t.hi != unbounded {
+			t.counts = max(t.counts, t.hi)
+		}
+	case opAnd:
+		t.first, t.nullable = allBytes, true
+		for _, k := range t.kids {
+			t.first, t.nullable = t.first.and(k.first), t.nullable && k.nullable
+		}
+	case opNot:
+		t.first, t.nullable = allBytes, !t.kids[0].nullable
+	}
+	t.h = hashOf(b)
+	return t
+}
+
+// intern gives the one term that is equal to t.
+func (w *work) intern(t *term) *term {
+	n := finish(t)
+	if n.h == anyText.h {
+		return anyText
+	}
+	w.spend(priceBuild)
+	w.m.mu.Lock()
+	defer w.m.mu.Unlock()
+	if old := w.m.terms[n.h]; old != nil {
+		return old
+	}
+	w.m.terms[n.h] = n
+	w.m.grow(240 + len(n.lit) + 8*len(n.kids))
+	return n
+}
+
+func (w *work) class(s byteSet) *term {
+	if s.empty() {
+		return nothing
+	}
+	return w.intern(&term{op: opClass, first: s})
+}
+
+func (w *work) literal(s string) *term {
+	switch len(s) {
+	case 0:
+		return empty
+	case 1:
+		return w.class(byteSetOf(s[0]))
+	}
+	return w.intern(&term{op: opLit, lit: s})
+}
+
+func (w *work) cat(a, b *term) *term {
+	switch {
+	case a.op == opNothing || b.op == opNothing:
+		return nothing
+	case a.op == opEmpty:
+		return b
+	case b.op == opEmpty:
+		return a
+	case a.op != opCat:
+		return w.intern(&term{op: opCat, kids: []*term{a, b}})
+	}
+	var heads []*term // of the chain a, so that chains lean to the right
+	for ; a.op == opCat; a = a.kids[1] {
+		heads = append(heads, a.kids[0])
+	}
+	b = w.intern(&term{op: opCat, kids: []*term{a, b}})
+	for _, h := range slices.Backward(heads) {
+		b = w.intern(&term{op: opCat, kids: []*term{h, b}})
+	}
+	return b
+}
+
+func (w *work) repeat(x *term, lo, hi uint32) *term {
+	if x.nullable {
+		lo = 0
+	}
+	switch {
+	case hi == 0 || x.op == opEmpty:
+		return empty
+	case x.op == opNothing:
+		if lo == 0 {
+			return empty
+		}
+		return nothing
+	case lo == 1 && hi == 1:
+		return x
+	case x.op == opRep && x.lo == 0 && x.hi == unbounded:
+		return x // X** is X*; lo is 0, for X* is nullable
+	}
+	return w.intern(&term{op: opRep, kids: []*term{x}, lo: lo, hi: hi})
+}
+
+func (w *work) complement(x *term) *term {
+	switch {
+	case x.op == opNot:
+		return x.kids[0]
+	case x == nothing:
+		return anyText
+	case x == anyText:
+		return nothing
+	}
+	return w.intern(&term{op: opNot, kids: []*term{x}})
+}
+
+func (w *work) intersect(ks []*term) *term {
+	var out, nots []*term
+	class := allBytes
+	classes, empties := false, false
+	for _, k := range flatten(opAnd, ks) {
+		switch {
+		case k.op == opNothing:
+			return nothing
+		case k == anyText:
+		case k.op == opEmpty:
+			empties = true
+		case k.op == opClass:
+			class, classes = class.and(k.first), true
+		case k.op == opNot:
+			nots = append(nots, k.kids[0])
+		default:
+			out = append(out, k)
+		}
+	}
+	if len(nots) > 0 {
+		n := w.complement(w.alt(nots))
+		if n.op == opNothing {
+			return nothing
+		}
+		if n != anyText {
+			out = append(out, n)
+		}
+	}
+	if classes {
+		if class.empty() {
+			return nothing
+		}
+		out = append(out, w.class(class))
+	}
+	out = distinct(out)
+	if empties {
+		if classes || slices.ContainsFunc(out, func(k *term) bool { return !k.nullable }) {
+			return nothing
+		}
+		return empty
+	}
+	if l := slices.IndexFunc(out, func(k *term) bool { return k.op == opLit }); l >= 0 {
+		return w.only(out[l], out)
+	}
+	if contradicts(out) {
+		return nothing
+	}
+	switch len(out) {
+	case 0:
+		return anyText
+	case 1:
+		return out[0]
+	}
+	return w.intern(&term{op: opAnd, kids: out})
+}
+
+// only is the literal l where all of ks match it, else nothing.
+func (w *work) only(l *term, ks []*term) *term {
+	for _, k := range ks {
+		if k == l {
+			continue
+		}
+		for i := 0; i < len(l.lit); i++ {
+			k = w.derive(k, l.lit[i])
+		}
+		if !k.nullable {
+			return nothing
+		}
+	}
+	return l
+}
+
+// contradicts finds x and not x among the members of an intersection.
+func contradicts(ks []*term) bool {
+	for _, n := range ks {
+		if n.op != opNot {
+			continue
+		}
+		for _, x := range flatten(opAlt, n.kids) {
+			if slices.ContainsFunc(ks, func(k *term) bool { return k.h == x.h }) {
+				return true
+			}
+		}
+	}
+	return false
+}
+
+// flatten replaces members of kind o by their members, which are of other kinds.
+func flatten(o op, ks []*term) []*term {
+	n := 0
+	for _, k := range ks {
+		if k.op == o {
+			n += len(k.kids)
+		} else {
+			n++
+		}
+	}
+	out := make([]*term, 0, n)
+	for _, k := range ks {
+		if k.op == o {
+			out = append(out, k.kids...)
+		} else {
+			out = append(out, k)
+		}
+	}
+	return out
+}
+
+// distinct sorts ks by hash and drops what is there twice.
+func distinct(ks []*term) []*term {
+	slices.SortFunc(ks, func(x, y *term) int { return x.h.compare(y.h) })
+	return slices.CompactFunc(ks, func(x, y *term) bool { return x.h == y.h })
+}

@@ -1,0 +1,184 @@
+package grammar
+
+import "slices"
+
+// mask is a set of tokens: words, which other masks may share, and ids beside
+// them. That of a term is of the tokens that stay within it, and exits are where
+// tokens may leave it: nodes of tr at which a text of the term ends and behind
+// which there are tokens that do not stay. It depends on the term alone, so it is
+// good for every place and every grammar where the term is left to match.
+type mask struct {
+	words []uint32 // nil: none
+	owned bool     // words are not a slice's or another mask's
+	ids   []uint32
+	tr    *trie
+	exits []uint32
+}
+
+func (m *mask) bytes() int64 {
+	n := int64(200) + 4*int64(len(m.ids)+len(m.exits))
+	if m.owned {
+		n += 4 * int64(len(m.words))
+	}
+	return n
+}
+
+// opening is a node at which a text of the term ends, until its descendants are seen.
+type opening struct {
+	at     uint32
+	inside int // tokens found so far
+}
+
+// termMask is the mask of a term that is left to match.
+func (w *work) termMask(t *term) *mask {
+	t = w.clamp(t)
+	k := cacheKey{t.h, true}
+	if m := w.v.cache.get(k); m != nil {
+		return m
+	}
+	m := w.walkTerm(t)
+	if w.err == nil {
+		w.v.cache.put(k, m)
+	}
+	return m
+}
+
+// walkTerm finds the mask by a walk over the trie, or over what is left of it when
+// the term takes a whole slice.
+func (w *work) walkTerm(t *term) *mask {
+	m := &mask{tr: w.v.all}
+	reach := w.reach(t)
+	for i := range w.v.slices {
+		s := &w.v.slices[i]
+		if need := s.chars; reach == endless || need > 0 && reach >= need {
+			m.words, m.tr = s.words, s.rest
+			break
+		}
+	}
+	sc := w.v.scratch.Get().(*scratch)
+	defer w.v.scratch.Put(sc)
+	sc.ids, sc.open = sc.ids[:0], sc.open[:0]
+	if need := m.tr.deep + 1; len(sc.terms) < need {
+		sc.terms = make([]*term, need)
+	}
+	sc.terms[0] = t
+	for left := t.first; !left.empty() && w.err == nil; {
+		b := left.lowest()
+		left = left.minus(byteSetOf(b))
+		if at := m.tr.heads[b]; at >= 0 {
+			w.walkTermFrom(m, sc, uint32(at))
+		}
+	}
+	w.pack(m, sc.ids)
+	return m
+}
+
+func (w *work) walkTermFrom(m *mask, sc *scratch, at uint32) {
+	nodes, end := m.tr.nodes, m.tr.nodes[at].end
+	visited := int64(0)
+	for i := at; i < end; visited++ {
+		n := &nodes[i]
+		t := sc.terms[n.depth-1]
+		next := nothing
+		if t.first.has(n.b) {
+			if tab := t.tab.Load(); tab != nil {
+				if to := tab.get(n.b); to != nil {
+					next = to
+				} else {
+					next = w.find(t, n.b)
+				}
+			} else {
+				next = w.find(t, n.b)
+			}
+		}
+		if next == nothing {
+			if i = n.end; w.err != nil {
+				return
+			}
+			continue
+		}
+		if len(sc.open) > 0 {
+			sc.settle(m, i)
+		}
+		if n.token != noToken {
+			sc.ids = append(sc.ids, n.token)
+		}
+		if i++; i < n.end {
+			sc.terms[n.depth] = next
+			if next.nullable {
+				sc.open = append(sc.open, opening{i - 1, len(sc.ids)})
+			}
+		}
+	}
+	sc.settle(m, end)
+	w.spend(visited * priceNode)
+}
+
+// settle decides about openings whose descendants end before node i.
+func (sc *scratch) settle(m *mask, i uint32) {
+	for n := len(sc.open); n > 0; n = len(sc.open) {
+		o := sc.open[n-1]
+		end := m.tr.nodes[o.at].end
+		if end > i {
+			return
+		}
+		if below := m.tr.rank[end] - m.tr.rank[o.at+1]; int(below) > len(sc.ids)-o.inside {
+			m.exits = append(m.exits, o.at)
+		}
+		sc.open = sc.open[:n-1]
+	}
+}
+
+// pack gives m the tokens ids beside its words: in words of its own where that is shorter.
+func (w *work) pack(m *mask, ids []uint32) {
+	if len(ids) <= w.v.words/2 {
+		m.ids = slices.Clone(ids)
+		if len(w.v.twins) > 0 {
+			for _, id := range ids {
+				m.ids = append(m.ids, w.v.twinned[id]...)
+			}
+		}
+		return
+	}
+	words := make([]uint32, w.v.words)
+	copy(words, m.words)
+	for _, id := range ids {
+		setBit(words, id)
+	}
+	w.v.addTwins(words)
+	m.words, m.owned, m.ids = words, true, nil
+}
+
+// clamp replaces counts that no token can reach: within the length of a token,
+// x{3,90000} is x{3,}. So masks of long counted strings are shared from one
+// character to the next. Whether an intersection has a text may hang on its
+// counts, so those are left alone.
+func (w *work) clamp(t *term) *term {
+	if t.counts <= w.m.longest || !t.pure {
+		return t
+	}
+	if n := t.near.Load(); n != nil {
+		return n
+	}
+	n := t
+	switch t.op {
+	case opCat:
+		n = w.cat(w.clamp(t.kids[0]), w.clamp(t.kids[1]))
+	case opAlt:
+		ks := make([]*term, len(t.kids))
+		for i, k := range t.kids {
+			ks[i] = w.clamp(k)
+		}
+		n = w.alt(ks)
+	case opRep:
+		lo, hi := min(t.lo, w.m.longest+1), t.hi
+		if hi > w.m.longest {
+			hi = unbounded
+		}
+		n = w.repeat(w.clamp(t.kids[0]), lo, hi)
+	}
+	if w.err == nil {
+		t.near.Store(n)
+	}
+	return n
+}

@@ -1,0 +1,97 @@
+package grammar
+
+import "slices"
+
+// trie holds the spellings of tokens, flat and depth first: the descendants of
+// node i are i+1 to end-1. A walk that finds byte b of node i dead goes on at end.
+type trie struct {
+	nodes []node
+	rank  []uint32   // tokens in the nodes before i
+	heads [256]int32 // the node of depth 1 with this byte, -1: none
+	deep  int        // the largest depth
+}
+
+type node struct {
+	end   uint32
+	token uint32 // noToken: only a prefix of tokens
+	depth uint16 // from 1
+	b     byte
+}
+
+const noToken = ^uint32(0)
+
+// spelt is an ordinary token and its bytes, at least one.
+type spelt struct {
+	text string
+	id   uint32
+}
+
+// newTrie makes a trie of tokens sorted by text, no text twice.
+func newTrie(sorted []spelt) *trie {
+	t := &trie{}
+	for i := range t.heads {
+		t.heads[i] = -1
+	}
+	var path []uint32 // nodes of the text before
+	last := ""
+	for _, s := range sorted {
+		n := 0
+		for n < len(last) && n < len(s.text) && last[n] == s.text[n] {
+			n++
+		}
+		t.close(path[n:])
+		path = path[:n]
+		for i := n; i < len(s.text); i++ {
+			at := uint32(len(t.nodes))
+			t.nodes = append(t.nodes, node{token: noToken, depth: uint16(i + 1), b: s.text[i]})
+			path = append(path, at)
+			if i == 0 {
+				t.heads[s.text[0]] = int32(at)
+			}
+		}
+		t.nodes[path[len(path)-1]].token = s.id
+		t.deep = max(t.deep, len(s.text))
+		last = s.text
+	}
+	t.close(path)
+	t.nodes = slices.Clip(t.nodes)
+	t.rank = make([]uint32, len(t.nodes)+1)
+	for i, n := range t.nodes {
+		t.rank[i+1] = t.rank[i]
+		if n.token != noToken {
+			t.rank[i+1]++
+		}
+	}
+	return t
+}
+
+func (t *trie) close(path []uint32) {
+	for _, i := range path {
+		t.nodes[i].end = uint32(len(t.nodes))
+	}
+}
+
+// find is the node of a text, -1 where no token begins with it.
+func (t *trie) find(text []byte) int {
+	if len(text) == 0 {
+		return -1
+	}
+	at := int(t.heads[text[0]])
+	for _, b := range text[1:] {
+		if at < 0 {
+			return -1
+		}
+		end, next := t.nodes[at].end, -1
+		for c := uint32(at + 1); c < end; c = t.nodes[c].end {
+			if t.nodes[c].b == b {
+				next = int(c)
+				break
+			}
+		}
+		at = next
+	}
+	return at
+}
+
+// bytes is the size of the trie.
+func (t *trie) bytes() int64 { return int64(len(t.nodes))*16 + 1024 }

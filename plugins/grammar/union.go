@@ -1,0 +1,191 @@
+package grammar
+
+import (
+	"slices"
+	"strings"
+)
+
+// alt is any of ks. Classes before the same rest become one class, and counted
+// repeats of the same before the same rest become one where their counts join up:
+// that keeps (a|aa){0,1000} from having a thousand parts.
+func (w *work) alt(ks []*term) *term {
+	ks = flatten(opAlt, ks)
+	nullable := false
+	out := ks[:0]
+	for _, k := range ks {
+		switch {
+		case k == anyText:
+			return anyText
+		case k.op == opEmpty:
+			nullable = true
+		case k.op != opNothing:
+			out = append(out, k)
+		}
+	}
+	if len(out) > 1 {
+		out = distinct(w.join(out))
+	}
+	if len(out) > maxPlain {
+		out = w.factor(out)
+	}
+	if nullable && !slices.ContainsFunc(out, func(k *term) bool { return k.nullable }) {
+		out = distinct(append(out, empty))
+	}
+	switch len(out) {
+	case 0:
+		return nothing
+	case 1:
+		return out[0]
+	}
+	return w.intern(&term{op: opAlt, kids: out})
+}
+
+// union is alt for many: literals among ks become a tree at once.
+func (w *work) union(ks []*term) *term {
+	var texts []string
+	var out []*term
+	for _, k := range ks {
+		switch {
+		case k.op == opLit:
+			texts = append(texts, k.lit)
+		case k.op == opClass && k.first.count() == 1:
+			texts = append(texts, string([]byte{k.first.lowest()}))
+		default:
+			out = append(out, k)
+		}
+	}
+	if len(texts) <= maxPlain {
+		return w.alt(ks)
+	}
+	return w.alt(append(out, w.literals(texts)))
+}
+
+// maxPlain is how many alternatives are kept side by side before those that begin
+// with the same byte are put together.
+const maxPlain = 16
+
+// headed is an alternative cut into its head and its rest.
+type headed struct{ head, rest *term }
+
+func cut(t *term) headed {
+	if t.op == opCat {
+		return headed{t.kids[0], t.kids[1]}
+	}
+	return headed{t, empty}
+}
+
+func (w *work) join(ks []*term) []*term {
+	var classes, repeats []headed
+	out := ks[:0]
+	for _, k := range ks {
+		switch h := cut(k); h.head.op {
+		case opClass:
+			classes = append(classes, h)
+		case opRep:
+			repeats = append(repeats, h)
+		default:
+			out = append(out, k)
+		}
+	}
+	slices.SortFunc(classes, func(x, y headed) int { return x.rest.h.compare(y.rest.h) })
+	for i := 0; i < len(classes); {
+		c := classes[i]
+		set := c.head.first
+		for i++; i < len(classes) && classes[i].rest.h == c.rest.h; i++ {
+			set = set.or(classes[i].head.first)
+		}
+		if set != c.head.first {
+			c.head = w.class(set)
+		}
+		out = append(out, w.cat(c.head, c.rest))
+	}
+	slices.SortFunc(repeats, func(x, y headed) int {
+		if d := x.rest.h.compare(y.rest.h); d != 0 {
+			return d
+		}
+		if d := x.head.kids[0].h.compare(y.head.kids[0].h); d != 0 {
+			return d
+		}
+		return int(int64(x.head.lo) - int64(y.head.lo))
+	})
+	for i := 0; i < len(repeats); {
+		r := repeats[i]
+		lo, hi := r.head.lo, r.head.hi
+		for i++; i < len(repeats); i++ {
+			n := repeats[i]
+			if n.rest.h != r.rest.h || n.head.kids[0].h != r.head.kids[0].h || hi != unbounded && n.head.lo > hi+1 {
+				break
+			}
+			hi = max(hi, n.head.hi)
+		}
+		out = append(out, w.cat(w.repeat(r.head.kids[0], lo, hi), r.rest))
+	}
+	return out
+}
+
+// factor puts alternatives together that begin with the same byte, so that a step
+// into a large enumeration looks at 256 branches at most.
+func (w *work) factor(ks []*term) []*term {
+	var by [256][]*term
+	var out []*term
+	for _, k := range ks {
+		if h := cut(k).head; h.op == opLit || h.op == opClass && h.first.count() == 1 {
+			b := k.first.lowest()
+			by[b] = append(by[b], k)
+		} else {
+			out = append(out, k)
+		}
+	}
+	for b, group := range by {
+		switch len(group) {
+		case 0:
+		case 1:
+			out = append(out, group[0])
+		default:
+			for i, k := range group {
+				group[i] = w.derive(k, byte(b))
+			}
+			out = append(out, w.cat(w.class(byteSetOf(byte(b))), w.alt(group)))
+		}
+	}
+	return distinct(out)
+}
+
+// literals is any of texts, as a tree of prefixes. It sorts texts.
+func (w *work) literals(texts []string) *term {
+	slices.Sort(texts)
+	return w.tree(slices.Compact(texts))
+}
+
+func (w *work) tree(sorted []string) *term {
+	if len(sorted) == 0 {
+		return nothing
+	}
+	first, last := sorted[0], sorted[len(sorted)-1]
+	n := 0
+	for n < len(first) && n < len(last) && first[n] == last[n] {
+		n++
+	}
+	if len(sorted) == 1 {
+		return w.literal(first)
+	}
+	var branches []*term
+	rest := make([]string, len(sorted))
+	for i, s := range sorted {
+		rest[i] = s[n:]
+	}
+	if rest[0] == "" {
+		branches, rest = append(branches, empty), rest[1:]
+	}
+	for len(rest) > 0 && w.err == nil {
+		end, _ := slices.BinarySearchFunc(rest, rest[0][0], func(s string, b byte) int {
+			if s[0] <= b {
+				return -1
+			}
+			return 1
+		})
+		branches = append(branches, w.tree(rest[:end]))
+		rest = rest[end:]
+	}
+	return w.cat(w.literal(strings.Clone(first[:n])), w.alt(branches))
+}
