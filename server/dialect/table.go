@@ -9,7 +9,7 @@ const (
 
 // Dialect is one column of the table. The values of All must not be changed;
 // copies may be. The tag "of" names the packages below server that read a
-// field; those of tool calls wait for the first tool parser.
+// field.
 //
 // The number at the end of a field's comment is the version of TGI that changed
 // it, as read from router/src of its repository at the tags. TGI 0.6 had no
@@ -86,10 +86,13 @@ type Dialect struct {
 	// ReplyErrorObject makes error an object of OpenAI's shape in replies that
 	// are no streams. As FinishStop.
 	ReplyErrorObject bool `of:"openai"`
-	// ToolDeltaArray makes delta.tool_calls an array; before, one object. 3.2.0.
+	// ToolDeltaArray makes delta.tool_calls an array of what is new; before, one
+	// object with all members and an empty id. 3.2.0.
 	ToolDeltaArray bool `of:"openai"`
-	// ToolArgumentsText makes a tool call's arguments JSON in a string; before,
-	// an object. 3.2.0.
+	// ToolArgumentsText makes a tool call's arguments JSON in a string, beside a
+	// content that may be null; before, they were an object beside a description,
+	// null, and there was no content where nothing was said. 3.2.0, where the
+	// description was still there; tgi-3 says what OpenAI's clients know.
 	ToolArgumentsText bool `of:"openai"`
 }
 

@@ -3,8 +3,6 @@ package generate
 import (
 	"context"
 	"time"
-
-	"tgi/runtime/llm"
 )
 
 // Span is a part of a text, from the byte Start up to the byte End.
@@ -106,15 +104,4 @@ type Delta struct {
 	Text, Name, ID string
 	// Failed is the reason of DeltaFailed.
 	Failed CallFailure
-}
-
-// SpanTokenizer is a Tokenizer that keeps what users wrote from becoming special
-// tokens.
-type SpanTokenizer interface {
-	Tokenizer
-	// EncodeSpans returns the tokens of text, none added. A special token is
-	// recognised only where it does not touch data.
-	EncodeSpans(text string, data []Span) []llm.Token
-	// EncodeSpanPieces is EncodeSpans with places.
-	EncodeSpanPieces(text string, data []Span) []Piece
 }

@@ -62,6 +62,12 @@ type Tokenizer interface {
 	Encode(text string, special bool) []llm.Token
 	// EncodePieces is Encode with places.
 	EncodePieces(text string, special bool) []Piece
+	// EncodeSpans returns the tokens of a text whose parts data came from a
+	// request, none added. A special token is recognised only where it does not
+	// touch data, so that nobody forges one.
+	EncodeSpans(text string, data []Span) []llm.Token
+	// EncodeSpanPieces is EncodeSpans with places.
+	EncodeSpanPieces(text string, data []Span) []Piece
 }
 
 // meanLogprob is the score by which sequences compete; a sequence without

@@ -180,10 +180,10 @@ func (s *Service) check(ctx context.Context, d *Draft, n int) (Request, error) {
 
 // encode returns the tokens of d's text.
 func (s *Service) encode(d *Draft) []llm.Token {
-	if spans, ok := s.tok.(SpanTokenizer); ok && d.RawPrompt {
-		return spans.EncodeSpans(d.Inputs, d.Data)
+	if d.RawPrompt {
+		return s.tok.EncodeSpans(d.Inputs, d.Data)
 	}
-	return s.tok.Encode(d.Inputs, !d.RawPrompt)
+	return s.tok.Encode(d.Inputs, true)
 }
 
 // Tokenize returns the tokens of the text of d, which is no conversation, with
@@ -191,11 +191,11 @@ func (s *Service) encode(d *Draft) []llm.Token {
 func (s *Service) Tokenize(ctx context.Context, d Draft) ([]Piece, error) {
 	var pieces []Piece
 	err := s.work(ctx, func() {
-		if spans, ok := s.tok.(SpanTokenizer); ok && d.RawPrompt {
-			pieces = spans.EncodeSpanPieces(d.Inputs, d.Data)
+		if d.RawPrompt {
+			pieces = s.tok.EncodeSpanPieces(d.Inputs, d.Data)
 			return
 		}
-		pieces = s.tok.EncodePieces(d.Inputs, !d.RawPrompt)
+		pieces = s.tok.EncodePieces(d.Inputs, true)
 	})
 	return pieces, err
 }

@@ -184,11 +184,11 @@ func (w Words) EncodePieces(text string, _ bool) []generate.Piece {
 	return pieces
 }
 
-// EncodeSpans implements generate.SpanTokenizer. Words knows no special tokens, so
+// EncodeSpans implements generate.Tokenizer. Words knows no special tokens, so
 // data is text as any other.
 func (w Words) EncodeSpans(text string, _ []generate.Span) []llm.Token { return w.Encode(text, false) }
 
-// EncodeSpanPieces implements generate.SpanTokenizer.
+// EncodeSpanPieces implements generate.Tokenizer.
 func (w Words) EncodeSpanPieces(text string, _ []generate.Span) []generate.Piece {
 	return w.EncodePieces(text, false)
 }
