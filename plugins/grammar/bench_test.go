@@ -1,0 +1,134 @@
+package grammar_test
+
+import (
+	"context"
+	"runtime"
+	"slices"
+	"testing"
+	"time"
+
+	"tgi/plugins/grammar"
+)
+
+// TestWorkloads: the texts of the benchmarks are admitted, token by token.
+func TestWorkloads(t *testing.T) {
+	v := largeVocab()
+	for _, flexible := range []bool{false, true} {
+		for _, wl := range workloads(flexible) {
+			g, err := v.Compile(context.Background(), wl.g, grammar.Limits{})
+			if err != nil {
+				t.Fatalf("%s: %v", wl.name, err)
+			}
+			for _, text := range wl.texts {
+				s := g.Start()
+				mask := make([]uint32, g.Words())
+				for i, id := range longest()(text) {
+					if err := s.Mask(mask); err != nil {
+						t.Fatalf("%s: %v", wl.name, err)
+					}
+					if mask[id/32]>>(id%32)&1 == 0 {
+						t.Fatalf("%s: token %d, %q, is not in the mask", wl.name, i, large()[id].text)
+					}
+					if err := s.Accept(id); err != nil {
+						t.Fatalf("%s: token %d of %q: %v", wl.name, i, text, err)
+					}
+				}
+				if !s.CanEnd() {
+					t.Errorf("%s: %q is not whole", wl.name, text)
+				}
+			}
+		}
+	}
+}
+
+// timings are sorted by report.
+type timings []time.Duration
+
+func (d timings) report(b *testing.B, what string) {
+	slices.Sort(d)
+	at := func(q float64) float64 {
+		return float64(d[min(int(q*float64(len(d))), len(d)-1)].Nanoseconds()) / 1000
+	}
+	sum := time.Duration(0)
+	for _, x := range d {
+		sum += x
+	}
+	b.ReportMetric(at(0.5), what+"-p50-us")
+	b.ReportMetric(at(0.99), what+"-p99-us")
+	b.ReportMetric(at(1), what+"-max-us")
+	b.ReportMetric(float64(sum.Microseconds())/float64(len(d)), what+"-mean-us")
+}
+
+// BenchmarkMask times masks at 128,256 tokens along the workloads' texts: with
+// nothing known (cold), with a fresh grammar over a vocabulary that has served
+// others (fresh), and again with all known (warm).
+func BenchmarkMask(b *testing.B) {
+	for _, flexible := range []bool{false, true} {
+		name := map[bool]string{false: "compact", true: "flexible"}[flexible]
+		b.Run(name, func(b *testing.B) {
+			var cold, fresh, warm, compile, step timings
+			all := workloads(flexible)
+			for range b.N {
+				for _, wl := range all {
+					var unused timings
+					run(b, grammar.NewVocab(large(), 0), wl, &compile, &cold, &unused)
+				}
+				v := largeVocab()
+				for _, wl := range all {
+					g := run(b, v, wl, &compile, &fresh, &step)
+					follow(b, g, wl, &warm, &step)
+				}
+			}
+			compile.report(b, "compile")
+			cold.report(b, "cold")
+			fresh.report(b, "fresh")
+			warm.report(b, "warm")
+			step.report(b, "accept")
+		})
+	}
+}
+
+func run(b *testing.B, v *grammar.Vocab, wl workload, compile, mask, step *timings) *grammar.Grammar {
+	start := time.Now()
+	g, err := v.Compile(context.Background(), wl.g, grammar.Limits{})
+	if err != nil {
+		b.Fatal(err)
+	}
+	*compile = append(*compile, time.Since(start))
+	follow(b, g, wl, mask, step)
+	return g
+}
+
+func follow(b *testing.B, g *grammar.Grammar, wl workload, mask, step *timings) {
+	bits := make([]uint32, g.Words())
+	for _, text := range wl.texts {
+		s := g.Start()
+		for _, id := range longest()(text) {
+			start := time.Now()
+			if err := s.Mask(bits); err != nil {
+				b.Fatal(err)
+			}
+			*mask = append(*mask, time.Since(start))
+			start = time.Now()
+			if err := s.Accept(id); err != nil {
+				b.Fatal(err)
+			}
+			*step = append(*step, time.Since(start))
+		}
+	}
+}
+
+// BenchmarkVocab prepares the vocabulary; its memory is what stays.
+func BenchmarkVocab(b *testing.B) {
+	w := large()
+	var before, after runtime.MemStats
+	for range b.N {
+		runtime.GC()
+		runtime.ReadMemStats(&before)
+		v := grammar.NewVocab(w, 0)
+		runtime.GC()
+		runtime.ReadMemStats(&after)
+		b.ReportMetric(float64(after.HeapAlloc-before.HeapAlloc)/(1<<20), "MiB")
+		b.ReportMetric(float64(v.Bytes())/(1<<20), "MiB-stated")
+	}
+}
