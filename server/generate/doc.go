@@ -2,7 +2,13 @@
 //
 //	Draft -> permit -> check -> tokenize -> Request -> submit -> events -> Result
 //
+// A conversation takes a way around: its template and its parser of replies are
+// bound first, then it is rendered to be the prompt, and its events become deltas
+// of content, reasoning and tool calls.
+//
+//	Conversation -> bind -> render -> check -> tokenize -> ... -> events -> Reply -> deltas
+//
 // It knows neither HTTP nor tensors. A dialect fills a Draft, calls
-// Service.Start and reads the Run; the engine and the tokenizer are interfaces
-// declared here.
+// Service.Start and reads the Run; the engine, the tokenizer, the template and the
+// parser are interfaces declared here.
 package generate

@@ -13,6 +13,7 @@ type chatBody struct {
 	maxTokens    *uint32 // under its newer name
 	logprobs     bool
 	top          *uint32
+	offered      map[string]bool // by name
 	parallel     *bool
 	reasoning    *bool   // shown
 	effort       *string // of reasoning

@@ -4,7 +4,6 @@ import (
 	"errors"
 	"fmt"
 	"net/http"
-	"slices"
 	"strings"
 
 	"tgi/server/generate"
@@ -92,9 +91,13 @@ func (b *chatBody) toolName(r *wire.Reader) error {
 		return err
 	case !isName(name):
 		return r.Refuse(fmt.Sprintf("invalid value: string %.80q, expected 1 to %d letters, digits, `_`, `-` and `.`", name, maxToolName))
-	case slices.Contains(b.conversation.ToolNames, name):
+	case b.offered[name]:
 		return r.Refuse(fmt.Sprintf("invalid value: string %q, expected a name that no other tool has", name))
 	}
+	if b.offered == nil {
+		b.offered = map[string]bool{}
+	}
+	b.offered[name] = true
 	b.conversation.ToolNames = append(b.conversation.ToolNames, name)
 	return nil
 }
@@ -152,7 +155,7 @@ func (b *chatBody) choice(r *wire.Reader) error {
 func (b *chatBody) checkTools() error {
 	c := &b.conversation
 	switch {
-	case c.ToolChoice.Mode == generate.ChooseNamed && !slices.Contains(c.ToolNames, c.ToolChoice.Name):
+	case c.ToolChoice.Mode == generate.ChooseNamed && !b.offered[c.ToolChoice.Name]:
 		return toolFault("Tool with name %.64s not found", c.ToolChoice.Name)
 	case c.ToolChoice.Mode == generate.ChooseRequired && len(c.ToolNames) == 0:
 		return toolFault("`tool_choice` \"required\" needs `tools`")
