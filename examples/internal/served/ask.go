@@ -63,6 +63,56 @@ func (s *Server) Ask(t testing.TB, question, parameters string) Reply {
 	return r
 }
 
+// ChatReply is what the server answered in a conversation.
+type ChatReply struct {
+	Status  int
+	Choices []struct {
+		Message struct {
+			// Content is nil beside tool calls that stand alone.
+			Content   *string
+			ToolCalls []struct {
+				ID       string
+				Function struct{ Name, Arguments string }
+			} `json:"tool_calls"`
+		}
+		FinishReason string `json:"finish_reason"`
+	}
+	Error struct{ Message, Type string }
+}
+
+// Text is the content of the one choice, empty where there is none.
+func (r ChatReply) Text() string {
+	if len(r.Choices) != 1 || r.Choices[0].Message.Content == nil {
+		return ""
+	}
+	return *r.Choices[0].Message.Content
+}
+
+// Chat goes on with a conversation; members are those of the request's JSON
+// object, without the braces.
+func (s *Server) Chat(t testing.TB, members string) (r ChatReply) {
+	t.Helper()
+	status, b := s.Post(t, "/v1/chat/completions", `{"model":"tgi",`+members+`}`)
+	if err := json.Unmarshal(b, &r); err != nil {
+		t.Errorf("reply %s: %v", b, err)
+	}
+	r.Status = status
+	return r
+}
+
+// Prompt is the text that the model would read of a conversation, given as to Chat.
+func (s *Server) Prompt(t testing.TB, members string) string {
+	t.Helper()
+	status, b := s.Post(t, "/chat_tokenize", `{"model":"tgi",`+members+`}`)
+	var r struct {
+		Text string `json:"templated_text"`
+	}
+	if err := json.Unmarshal(b, &r); err != nil || status != http.StatusOK {
+		t.Errorf("status %d, reply %s: %v", status, b, err)
+	}
+	return r.Text
+}
+
 // Metric returns the value of a metric of which there is one line.
 func (s *Server) Metric(t testing.TB, name string) float64 {
 	t.Helper()
@@ -88,9 +138,14 @@ var update = flag.Bool("update", false, "write the server's replies into the REA
 // conversation is a request in a README with its reply: two blocks of code.
 var conversation = regexp.MustCompile("(?s)```sh\ncurl localhost:3000(/\\S+)[^`]*? -d '([^']*)'\n```\n+```json\n([^`]*)\n```")
 
+// changing are members of a reply in a conversation that no two have alike;
+// READMEs show dots.
+var changing = regexp.MustCompile(`"(id|created|system_fingerprint|cached_tokens)":("[^"]*"|\d+)`)
+
 // Documented makes the requests that readme shows, with curl, and compares the
-// replies with those that it shows.
-func (s *Server) Documented(t testing.TB, readme string) {
+// replies with those that it shows. edits are what the README says to do
+// between them: the first before the second request, and so on.
+func (s *Server) Documented(t testing.TB, readme string, edits ...func()) {
 	t.Helper()
 	b, err := os.ReadFile(readme)
 	if err != nil {
@@ -101,9 +156,13 @@ func (s *Server) Documented(t testing.TB, readme string) {
 	if n := strings.Count(text, "\ncurl "); len(found) == 0 || len(found) != n {
 		t.Errorf("%s: %d requests with curl, of which %d are followed by their reply", readme, n, len(found))
 	}
-	for _, c := range found {
+	for i, c := range found {
+		if i > 0 && i <= len(edits) {
+			edits[i-1]()
+		}
 		path, body, want := c[1], c[2], c[3]
 		_, got := s.Post(t, path, body)
+		got = changing.ReplaceAll(got, []byte(`"$1":"..."`))
 		if *update {
 			text = strings.Replace(text, c[0], strings.TrimSuffix(c[0], want+"\n```")+string(got)+"\n```", 1)
 		} else if string(got) != want {
