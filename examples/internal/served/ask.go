@@ -88,11 +88,11 @@ func (r ChatReply) Text() string {
 	return *r.Choices[0].Message.Content
 }
 
-// Chat goes on with a conversation; members are those of the request's JSON
+// Chat goes on with a conversation, without chance; members are those of the request's JSON
 // object, without the braces.
 func (s *Server) Chat(t testing.TB, members string) (r ChatReply) {
 	t.Helper()
-	status, b := s.Post(t, "/v1/chat/completions", `{"model":"tgi",`+members+`}`)
+	status, b := s.Post(t, "/v1/chat/completions", `{"model":"tgi","temperature":0,`+members+`}`)
 	if err := json.Unmarshal(b, &r); err != nil {
 		t.Errorf("reply %s: %v", b, err)
 	}
@@ -103,7 +103,7 @@ func (s *Server) Chat(t testing.TB, members string) (r ChatReply) {
 // Prompt is the text that the model would read of a conversation, given as to Chat.
 func (s *Server) Prompt(t testing.TB, members string) string {
 	t.Helper()
-	status, b := s.Post(t, "/chat_tokenize", `{"model":"tgi",`+members+`}`)
+	status, b := s.Post(t, "/chat_tokenize", `{"model":"tgi","temperature":0,`+members+`}`)
 	var r struct {
 		Text string `json:"templated_text"`
 	}
