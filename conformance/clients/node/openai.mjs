@@ -50,6 +50,35 @@ check("chat: n choices, logprobs, stop, logit_bias", async () => {
   same((await chat({ logit_bias: { 2: 100 } })).choices[0].message.content, "");
 });
 
+const tool = {
+  type: "function",
+  function: {
+    name: "get_weather",
+    description: "Get the weather of a city",
+    parameters: { type: "object", properties: { city: { type: "string" } }, required: ["city"] },
+  },
+};
+const ask = [{ role: "user", content: "What is the weather in Paris?" }];
+
+check("tools: a call and its result", async () => {
+  const { finish_reason, message } = (await chat({ messages: ask, tools: [tool] })).choices[0];
+  same([finish_reason, message.content, message.tool_calls.length], ["tool_calls", null, 1]);
+  const call = message.tool_calls[0];
+  same([call.type, call.function.name, JSON.parse(call.function.arguments)], ["function", "get_weather", { city: "Paris" }]);
+  const result = { role: "tool", tool_call_id: call.id, content: '{"city": "Paris", "weather": "sunny"}' };
+  holds((await chat({ messages: [...ask, message, result], tools: [tool] })).choices[0].message.content, "sunny");
+});
+
+check("tools: the client runs them", async () => {
+  const asked = [];
+  const runner = client.chat.completions.runTools({
+    model: "tgi", messages: ask, temperature: 0, stream: true,
+    tools: [{ type: "function", function: { ...tool.function, parse: JSON.parse, function: ({ city }) => (asked.push(city), { city, weather: "sunny" }) } }],
+  });
+  holds(await runner.finalContent(), "sunny");
+  same(asked, ["Paris"]);
+});
+
 check("completions", async () => {
   const r = await client.completions.create({ model: "tgi", prompt, temperature: 0, max_tokens: 50 });
   holds(r.choices[0].text, answer);

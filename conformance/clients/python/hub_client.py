@@ -1,5 +1,7 @@
 """huggingface_hub: InferenceClient and AsyncInferenceClient on a server's address."""
 
+import json
+
 from huggingface_hub import AsyncInferenceClient, InferenceClient
 from huggingface_hub.errors import HfHubHTTPError, OverloadedError, ValidationError
 
@@ -121,6 +123,24 @@ def _():
         MESSAGES, max_tokens=50, temperature=0, stream=True, stream_options={"include_usage": True}))
     same("".join(c.choices[0].delta.content or "" for c in chunks if c.choices), whole.choices[0].message.content)
     same(chunks[-1].usage.completion_tokens, whole.usage.completion_tokens)
+
+
+@check("chat_completion: tools")
+def _():
+    ask = [{"role": "user", "content": "What is the weather in Paris?"}]
+    tool = {"type": "function", "function": {
+        "name": "get_weather", "description": "Get the weather of a city",
+        "parameters": {"type": "object", "properties": {"city": {"type": "string"}}, "required": ["city"]}}}
+    for choice in ("auto", "required", "get_weather"):
+        if choice == "get_weather":
+            choice = {"type": "function", "function": {"name": choice}}
+        r = client.chat_completion(ask, tools=[tool], tool_choice=choice, temperature=0, max_tokens=60).choices[0]
+        same((r.finish_reason, len(r.message.tool_calls)), ("tool_calls", 1))
+        call = r.message.tool_calls[0]
+        same((call.function.name, json.loads(call.function.arguments)), ("get_weather", {"city": "Paris"}))
+    deltas = [d for k in client.chat_completion(ask, tools=[tool], temperature=0, max_tokens=60, stream=True)
+              for d in k.choices[0].delta.tool_calls or []]
+    same(json.loads("".join(d.function.arguments for d in deltas)), {"city": "Paris"})
 
 
 @check("chat_completion: errors")

@@ -1,5 +1,6 @@
 """langchain: HuggingFaceEndpoint, HuggingFaceTextGenInference, ChatOpenAI."""
 
+from langchain_core.messages import ToolMessage
 from langchain_community.llms import HuggingFaceTextGenInference
 from langchain_huggingface import HuggingFaceEndpoint
 from langchain_openai import ChatOpenAI
@@ -99,6 +100,24 @@ def _():
     holds(r.content, ANSWER)
     assert r.usage_metadata["output_tokens"] > 1, r.usage_metadata
     holds("".join(c.content for c in openai.stream([("user", QUESTION)])), ANSWER)
+
+
+@check("ChatOpenAI: bind_tools, and the result of a call")
+def _():
+    def get_weather(city: str) -> str:
+        """Get the weather of a city"""
+
+    ask = [("user", "What is the weather in Paris?")]
+    bound = openai.bind_tools([get_weather])
+    called = bound.invoke(ask)
+    same([(c["name"], c["args"]) for c in called.tool_calls], [("get_weather", {"city": "Paris"})])
+    chunks = list(bound.stream(ask))
+    whole = chunks[0]
+    for c in chunks[1:]:
+        whole += c
+    same([(c["name"], c["args"]) for c in whole.tool_calls], [("get_weather", {"city": "Paris"})])
+    result = ToolMessage('{"city": "Paris", "weather": "sunny"}', tool_call_id=called.tool_calls[0]["id"])
+    holds(bound.invoke([*ask, called, result]).content, "sunny")
 
 
 run()

@@ -1,5 +1,7 @@
 """openai: chat, completions, models, errors, leaving a stream; both of its clients."""
 
+import json
+
 import openai
 
 from checks import *
@@ -125,6 +127,65 @@ def _():
 def _():
     r = chat(logit_bias={"2": 100}, top_p=1, presence_penalty=0, frequency_penalty=0)
     same((r.choices[0].message.content, r.usage.completion_tokens), ("", 1))  # 2 ends a turn
+
+
+TOOL = {"type": "function", "function": {
+    "name": "get_weather", "description": "Get the weather of a city",
+    "parameters": {"type": "object", "properties": {"city": {"type": "string"}}, "required": ["city"]}}}
+ASK = [{"role": "user", "content": "What is the weather in Paris?"}]
+SUNNY = '{"city": "Paris", "weather": "sunny"}'
+
+
+@check("tools: a call and its result")
+def _():
+    r = chat(messages=ASK, tools=[TOOL])
+    message = r.choices[0].message
+    same((r.choices[0].finish_reason, message.content, len(message.tool_calls)), ("tool_calls", None, 1))
+    call = message.tool_calls[0]
+    same((call.type, call.function.name, json.loads(call.function.arguments)), ("function", "get_weather", {"city": "Paris"}))
+    r = chat(messages=[*ASK, message, {"role": "tool", "tool_call_id": call.id, "content": SUNNY}], tools=[TOOL])
+    holds(r.choices[0].message.content, "sunny")
+    same((r.choices[0].finish_reason, r.choices[0].message.tool_calls), ("stop", None))
+
+
+@check("tools: stream")
+def _():
+    whole = chat(messages=ASK, tools=[TOOL]).choices[0].message.tool_calls[0]
+    chunks = list(chat(messages=ASK, tools=[TOOL], stream=True))
+    deltas = [d for c in chunks for d in c.choices[0].delta.tool_calls or []]
+    same([(d.index, d.type, d.function.name) for d in deltas if d.id], [(0, "function", "get_weather")])
+    assert len(deltas) > 2 and all(d.index == 0 and d.function.arguments is not None for d in deltas), deltas
+    same("".join(d.function.arguments for d in deltas), whole.function.arguments)
+    same([c.choices[0].finish_reason for c in chunks if c.choices[0].finish_reason], ["tool_calls"])
+    same("".join(c.choices[0].delta.content or "" for c in chunks), "")
+
+
+@check("tools: stream helper")
+def _():
+    with client.chat.completions.stream(model="tgi", messages=ASK, tools=[TOOL], temperature=0) as s:
+        kinds = {e.type for e in s}
+        call = s.get_final_completion().choices[0].message.tool_calls[0]
+    same(json.loads(call.function.arguments), {"city": "Paris"})
+    assert "tool_calls.function.arguments.done" in kinds, kinds
+
+
+@check("tools: none, required, by name")
+def _():
+    r = chat(messages=ASK, tools=[TOOL], tool_choice="none")
+    same((r.choices[0].finish_reason, r.choices[0].message.tool_calls), ("stop", None))
+    for choice in ("required", {"type": "function", "function": {"name": "get_weather"}}):
+        r = chat(messages=ASK, tools=[TOOL], tool_choice=choice)
+        same((r.choices[0].finish_reason, r.choices[0].message.tool_calls[0].function.name), ("tool_calls", "get_weather"))
+    raises(openai.UnprocessableEntityError, lambda: chat(
+        messages=ASK, tools=[TOOL], tool_choice={"type": "function", "function": {"name": "nothing"}}), "nothing")
+
+
+@check("tools: a call that the length limit cut is none")
+def _():
+    r = chat(messages=ASK, tools=[TOOL], max_tokens=14)
+    same((r.choices[0].finish_reason, r.choices[0].message.tool_calls), ("length", None))
+    chunks = list(chat(messages=ASK, tools=[TOOL], max_tokens=14, stream=True))
+    same([c.choices[0].finish_reason for c in chunks if c.choices[0].finish_reason], ["length"])
 
 
 @check("chat: raw response has the request's id")
