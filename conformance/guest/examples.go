@@ -36,4 +36,23 @@ var Examples = map[string][]Case{
 		{Params: `{"ids":[259]}`, Refused: true},
 		{Params: `{"mode":"none"}`, Refused: true},
 	},
+	"plain-chat": {
+		{},
+		{Params: `{"user":"Ann"}`},
+		{Params: `{"user":""}`, Refused: true},
+		{Params: `{"user":7}`, Refused: true},
+		{Params: `{"x":1}`, Refused: true},
+	},
+	"call-lines": {
+		{Texts: callLines},
+		{Config: `{"word":"TOOL"}`, Texts: callLines},
+	},
+}
+
+// callLines are texts in the format of call-lines.
+var callLines = []string{
+	"One.\nCALL get_time({\"place\": \"Zürich)\"})\nCALL get_time({})\nTwo CALL get_time({}) three\n",
+	"TOOL get_time({\"n\": [1, {\"a\": null}]})",
+	"CALL\nCALL get_time\nCALL get_time(7)\nCALL other({})\nCAL",
+	"CALL get_time({\"place\"",
 }
