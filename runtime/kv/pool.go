@@ -200,6 +200,20 @@ func (p *Pool) Fork(r *Row) *Row {
 	return f
 }
 
+// Adopt has r, which must hold no block, share the first n computed tokens of from.
+// n is a multiple of BlockSize and not above from.Len, and the tokens of both rows
+// are the same up to there.
+func (p *Pool) Adopt(r, from *Row, n int) {
+	if len(r.blocks) > 0 || n%p.size != 0 || n > from.n {
+		panic(fmt.Sprintf("BUG: kv: a row of %d blocks adopts %d of %d tokens in blocks of %d", len(r.blocks), n, from.n, p.size))
+	}
+	for _, b := range from.blocks[:n/p.size] {
+		p.hold(b)
+		r.blocks = append(r.blocks, b)
+	}
+	r.n = n
+}
+
 // grab hands out a block for writing: a free one, else the longest unused cached one.
 func (p *Pool) grab() int32 {
 	var b int32

@@ -58,6 +58,10 @@ type Finish struct {
 	Cached int
 	// Seed is the seed that drew the tokens; meaningless when greedy.
 	Seed uint64
+	// Score is what a beam search ranked the sequence by: the sum of the scores of
+	// its tokens, divided by their number to the power of LengthPenalty. It is 0
+	// without beams.
+	Score float32
 }
 
 // Bias is an addend for one token's logit.
@@ -95,6 +99,22 @@ type Params struct {
 	Watermark      bool
 	WatermarkGamma float32
 	WatermarkDelta float32
+	// NumBeams asks for a beam search as that of Python's transformers (generate
+	// with num_beams, 5.23) and is how many continuations are followed side by
+	// side; 0 and 1 are off, and then the three fields below mean nothing. With
+	// Sample each step draws its continuations, otherwise it takes the best;
+	// Temperature and what narrows the distribution count with Sample only.
+	NumBeams int
+	// LengthPenalty is an exponent: the sum of a sequence's log-probabilities,
+	// which is negative, is divided by the number of its generated tokens to this
+	// power. More than 0 favours long sequences, less than 0 short ones; 1 ranks by
+	// the mean and is transformers' default. Finite.
+	LengthPenalty float32
+	// EarlyStopping says when NumBeams finished sequences are enough.
+	EarlyStopping EarlyStopping
+	// NumReturn is how many of the best sequences are returned, best first: at
+	// most NumBeams; 0 is 1.
+	NumReturn int
 	// MaxNewTokens ends the sequence; >= 1.
 	MaxNewTokens int
 	// Stop strings end the sequence wherever they appear in the generated text.
