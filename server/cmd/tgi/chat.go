@@ -95,12 +95,12 @@ func (p *parser) told(events []plugins.Event, err error) ([]generate.Delta, erro
 	return p.deltas, nil
 }
 
-// EncodeSpans implements generate.SpanTokenizer.
+// EncodeSpans implements generate.Tokenizer.
 func (e encoder) EncodeSpans(text string, data []generate.Span) []llm.Token {
 	return e.Tokenizer.EncodeSpans(text, spansOf(data))
 }
 
-// EncodeSpanPieces implements generate.SpanTokenizer.
+// EncodeSpanPieces implements generate.Tokenizer.
 func (e encoder) EncodeSpanPieces(text string, data []generate.Span) []generate.Piece {
 	return piecesOf(e.EncodeSpanOffsets(text, spansOf(data)))
 }
