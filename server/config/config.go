@@ -24,6 +24,8 @@ type Config struct {
 	Trace   Trace   `toml:"trace"`
 	Log     Log     `toml:"log"`
 	Plugins Plugins `toml:"plugins"`
+	// GenerateAPI is about the routes below /api.
+	GenerateAPI GenerateAPI `toml:"generate_api"`
 	// Plugin are the plugins that are declared one by one.
 	Plugin []Plugin `toml:"plugin"`
 	// Key are the keys that are declared one by one.
@@ -212,10 +214,11 @@ func Default() Config {
 			MaxConcurrentRequests: 128, MaxBestOf: 2, MaxStopSequences: 4, MaxTopNTokens: 5, MaxClientBatchSize: 4,
 			ValidationWorkers: 2, WaitingServedRatio: 0.3, MaxWaitingTokens: 20, WatermarkGamma: 0.5, WatermarkDelta: 2,
 		},
-		Runtime: Runtime{Spin: Auto, PrefixSharing: true},
-		Metrics: Metrics{Enabled: true},
-		Trace:   Trace{OTLPServiceName: "text-generation-inference.router", SampleRatio: 1},
-		Log:     Log{Level: slog.LevelInfo, Format: LogAuto},
-		Plugins: Plugins{Folder: "plugins", Watch: second, UploadLimit: 16 << 20, BreakerFaults: 10, BreakerPause: 30 * second},
+		Runtime:     Runtime{Spin: Auto, PrefixSharing: true},
+		Metrics:     Metrics{Enabled: true},
+		Trace:       Trace{OTLPServiceName: "text-generation-inference.router", SampleRatio: 1},
+		Log:         Log{Level: slog.LevelInfo, Format: LogAuto},
+		Plugins:     Plugins{Folder: "plugins", Watch: second, UploadLimit: 16 << 20, BreakerFaults: 10, BreakerPause: 30 * second},
+		GenerateAPI: defaultGenerateAPI(),
 	}
 }

@@ -32,6 +32,7 @@ func (l *Loaded) WriteEffective(w io.Writer) error {
 			}
 		default:
 			out.table("["+name+"]", name+".", v)
+			out.below(name, name+".", v)
 		}
 	}
 	return out.err
@@ -70,12 +71,12 @@ func (p *printer) table(head, prefix string, s reflect.Value) {
 	}
 }
 
-// below writes the tables inside one of a list of tables.
-func (p *printer) below(list, prefix string, s reflect.Value) {
+// below writes the tables inside a table, or inside one of a list of tables.
+func (p *printer) below(outer, prefix string, s reflect.Value) {
 	for f, v := range s.Fields() {
 		if f.Type.Kind() == reflect.Struct {
 			name := f.Tag.Get("toml")
-			p.table("["+list+"."+name+"]", prefix+name+".", v)
+			p.table("["+outer+"."+name+"]", prefix+name+".", v)
 		}
 	}
 }
@@ -101,7 +102,7 @@ func literal(name string, v reflect.Value) string {
 	case fmt.Stringer:
 		return quote(value.String())
 	case string:
-		if name == "key" {
+		if name == "key" || name == "redis_url" && value != "" {
 			value = masked
 		}
 		return quote(value)

@@ -104,5 +104,5 @@ func sections() []string {
 			names = append(names, name)
 		}
 	}
-	return append(names, "plugin.limits")
+	return append(names, "plugin.limits", "generate_api.store")
 }

@@ -44,6 +44,7 @@ const (
 	whyNgrok      = "the server opens no tunnels"
 	whyPrefill    = "log-probabilities of the prompt are given to every request that asks for them"
 	whyBuild      = "it is a label of TGI's own images"
+	whyOneEngine  = "there is one engine, which reads the model's own files"
 	whyLlamaCpp   = "it is an option of TGI's llama.cpp backend"
 )
 
@@ -94,6 +95,17 @@ var effectless = []effect{
 	{env: []string{"TGI_WIGGLE_ROOM"}, why: "runtime.kv_memory says how much memory the cache takes"},
 	{env: []string{"PYTORCH_TUNABLEOP_ENABLED", "PYTORCH_TUNABLEOP_TUNING"}, same: no, why: whyNoGPU},
 	{env: []string{"DOCKER_LABEL", "GIT_SHA"}, why: whyBuild},
+	{env: []string{"USE_LLAMA_CPP"}, same: no, why: whyOneEngine},
+	{env: []string{"LLAMA_CPP_MAX_CONTEXT"}, why: "limits.max_total_tokens bounds the context"},
+	{env: []string{"LLAMA_CPP_BATCH_TOKENS"}, why: "limits.max_batch_prefill_tokens bounds the tokens of a step"},
+	{env: []string{"LLAMA_RAM_CACHE_MB"}, why: "runtime.kv_memory says how much memory the cache takes"},
+	{env: []string{"ENABLE_CUDA"}, same: no, why: whyNoGPU},
+	{env: []string{"DEVICE_MAP_AUTO"}, same: no, why: whyOneProcess},
+	{env: []string{"TARGET_GPU_INDEX"}, same: []string{"0"}, why: whyOneProcess},
+	{env: []string{"LOAD_IN_8BIT", "LOAD_IN_4BIT"}, same: no, why: whyWeights},
+	{env: []string{"SPACE_TOKEN_CHAR"}, why: "the tokenizer's own files say how words are joined"},
+	{env: []string{"MODEL_SEED"}, why: "every request has a seed of its own"},
+	{env: []string{"MODEL_LOADER"}, same: []string{"automodelforcausallm"}, why: whyOneEngine},
 }
 
 // variables returns the environment variables of e.

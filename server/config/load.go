@@ -67,6 +67,11 @@ func Read(args []string, lookup func(string) (string, bool)) (Loaded, error) {
 // set gives a setting the value of its flag, or else of its environment.
 func (l *Loaded) set(s *setting, given map[string]string, present func(string) (string, bool)) error {
 	value, name, origin := "", "", ""
+	for _, other := range llmInference[s.flag] {
+		if v, ok := present(other); ok && !service(v) {
+			value, name, origin = v, other, "env "+other
+		}
+	}
 	if v, ok := present(env(s.flag)); ok && !foreign(s.flag, v) {
 		value, name, origin = v, env(s.flag), "env "+env(s.flag)
 	}
@@ -93,8 +98,11 @@ func (l *Loaded) set(s *setting, given map[string]string, present func(string) (
 // address to listen on (TGI passes over it too), and Kubernetes sets ADMIN_PORT
 // to a URL for a service that is called admin.
 func foreign(flag, value string) bool {
-	return flag == "hostname" && net.ParseIP(value) == nil || strings.HasSuffix(flag, "port") && strings.Contains(value, "://")
+	return flag == "hostname" && net.ParseIP(value) == nil || strings.HasSuffix(flag, "port") && service(value)
 }
+
+// service reports whether Kubernetes set a variable, to the URL of a service.
+func service(value string) bool { return strings.Contains(value, "://") }
 
 // clash refuses both names of max_input_tokens at once, as TGI's launcher does.
 func clash(given map[string]string, present func(string) (string, bool)) error {

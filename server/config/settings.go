@@ -30,7 +30,7 @@ func (s *setting) bare() bool {
 	return false
 }
 
-var settings = []setting{
+var settings = append([]setting{
 	{"model-id", "model.path", "folder of the model to serve; none is the embedded demo", func(c *Config) any { return &c.Model.Path }, []string{"HF_MODEL_ID"}},
 	{"chat-template", "model.template", "auto (the model's), none, a file *.jinja or the name of a plugin", func(c *Config) any { return &c.Model.Template }, nil},
 	{"tool-call-parser", "model.tools", "auto, none, the name of a format, a file *.json or the name of a plugin", func(c *Config) any { return &c.Model.Tools }, nil},
@@ -76,7 +76,7 @@ var settings = []setting{
 	{"log-level", "log.level", "debug, info, warn or error", func(c *Config) any { return logLevel{&c.Log.Level} }, nil},
 	{"json-output", "log.format", "log JSON", func(c *Config) any { return jsonOutput{&c.Log.Format} }, nil},
 	{"plugins-folder", "plugins.folder", "folder whose *.wasm files are plugins", func(c *Config) any { return &c.Plugins.Folder }, nil},
-}
+}, generateSettings...)
 
 // legacyInput is what TGI called max-input-tokens before.
 const legacyInput = "max-input-length"

@@ -54,6 +54,7 @@ func (c *Config) Validate() error {
 	v.atLeast("runtime.threads", c.Runtime.Threads, 0)
 	v.oneOf("runtime.spin", c.Runtime.Spin, Auto, SpinOn, SpinOff)
 	c.Trace.validate(v)
+	c.GenerateAPI.validate(v)
 	v.oneOf("log.format", c.Log.Format, LogAuto, LogText, LogJSON)
 	c.validatePlugins(v)
 	if v.errs == nil {
