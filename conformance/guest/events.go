@@ -84,12 +84,13 @@ func (s *parsing) take(export string, packed uint64, events []Event) ([]Event, b
 			s.run.report(rule, "%s: %v: %s", export, e, fault)
 			return nil, false
 		}
-		if sum += len(e.Text) + len(e.Name) + len(e.ID); sum > abi.MaxEventText {
-			s.run.report("events", "%s: texts of more than %d bytes", export, abi.MaxEventText)
+		if sum += len(e.Text) + len(e.Name) + len(e.ID); sum > abi.MaxEventText || sum > s.left {
+			s.run.report("events", "%s: texts of more than %d bytes", export, min(abi.MaxEventText, s.left))
 			return nil, false
 		}
 		events = append(events, e)
 	}
+	s.left -= sum
 	return events, true
 }
 

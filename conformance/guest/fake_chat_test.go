@@ -173,6 +173,13 @@ func brokenChats() map[string][]*fake {
 				}
 				return abi.Pack(eventsAt, 2)
 			}),
+			chatting().with("tgi_tools_feed", func(m *machine, args []uint64) uint64 { // the second one is too much
+				if len(m.mem) < 8<<20 {
+					m.mem = append(m.mem, make([]byte, 6<<20)...)
+				}
+				m.words(eventsAt, abi.EventContent, 0, uint32(len(m.mem))-5<<20, 5<<20, 0, 0, 0, 0, 0)
+				return abi.Pack(eventsAt, 1)
+			}),
 		},
 		"event": {
 			edited(content("x"), abi.EventKind, 6), edited(content("x"), abi.EventIndex, 1), edited(content("x"), abi.EventReason, 1),

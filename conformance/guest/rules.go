@@ -43,7 +43,7 @@ var Rules = []Rule{
 	{"rendered", "the result of render and its text lie in memory, the result is aligned to 4, the text is UTF-8 and not too long, and of a render that failed it says why", "abi.RenderedSize"},
 	{"spans", "spans lie in memory, are aligned to 4, not too many, rise without overlapping, and keep to the borders of characters", "abi.SpanSize"},
 	{"forge", "a special token in a message is data in the rendered text", "abi.RenderedSize"},
-	{"events", "events lie in memory, are aligned to 4 and not too many, and their texts together are not too long", "abi.EventSize, abi.MaxEvents"},
+	{"events", "events lie in memory, are aligned to 4 and not too many, and their texts together are not too long", "abi.EventSize, abi.MaxEvents, abi.MaxEcho"},
 	{"event", "an event is of a kind that exists, fields that the kind does not use are 0, and texts lie in memory, are UTF-8 and not too long", "abi.EventContent"},
 	{"event-order", "calls are numbered as they begin, one is open at a time, nothing but its arguments comes in between, and none is left open", "abi.EventSize"},
 	{"arguments", "the arguments of a call that ended are a JSON object", "abi.EventSize"},

@@ -132,7 +132,7 @@ func (p *prepared) splits() {
 			return
 		}
 		for _, next := range []func() int{
-			func() int { return 1 }, func() int { return 2 }, func() int { return 1 + random.IntN(12) },
+			func() int { return 1 }, func() int { return 1 + random.IntN(12) },
 		} {
 			split := w
 			split.pieces = cut(w.pieces, next)
@@ -156,6 +156,7 @@ type parsing struct {
 	*prepared
 	room  uint32
 	order order
+	left  int // bytes that the texts of events may still have
 }
 
 // open gets room for the pieces of a text.
@@ -181,7 +182,7 @@ func (p *prepared) parse(w writing, clone bool) (events []Event, ok bool) {
 	}
 	defer q.Close()
 	p.world.Seed = seed
-	s := &parsing{prepared: q}
+	s := &parsing{prepared: q, left: abi.MaxEventText}
 	fault, ok := s.handed("tgi_tools_begin", w.offer)
 	if !ok {
 		return nil, false
@@ -246,6 +247,7 @@ func (s *parsing) rest(w writing, from int) ([]Event, bool) {
 // each.
 func (s *parsing) feed(list []piece, events []Event) (out []Event, ok bool) {
 	for _, piece := range list {
+		s.left += abi.MaxEcho * len(piece.text)
 		copy(s.Memory()[s.room:], piece.text)
 		flags := uint64(0)
 		if piece.special {

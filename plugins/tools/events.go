@@ -10,10 +10,6 @@ import (
 	"tgi/sdk/abi"
 )
 
-// echo is how many times the text that a sequence was given may come back, beside abi.MaxEventText once: content, the text of
-// a call that failed, and JSON's escapes.
-const echo = 4
-
 // order holds the events of a sequence to the rules, alone and one after the other.
 type order struct {
 	begun     uint32 // calls
@@ -25,7 +21,7 @@ type order struct {
 func newOrder() order { return order{left: abi.MaxEventText} }
 
 // earn counts what the guest was given.
-func (o *order) earn(n int) { o.left += echo * n }
+func (o *order) earn(n int) { o.left += abi.MaxEcho * n }
 
 // index is the number of the last call.
 func (o *order) index() int { return int(o.begun) - 1 }
@@ -80,7 +76,7 @@ func (o *order) read(memory []byte, packed uint64, piece string, out []Event) ([
 		}
 	}
 	if o.left -= sum; o.left < 0 {
-		return nil, fmt.Errorf("texts of %d bytes more than %d and %d times what was fed", -o.left, abi.MaxEventText, echo)
+		return nil, fmt.Errorf("texts of %d bytes more than %d and %d times what was fed", -o.left, abi.MaxEventText, abi.MaxEcho)
 	}
 	return out, nil
 }

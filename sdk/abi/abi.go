@@ -142,14 +142,14 @@ func list(ts []Type) string {
 //	    left. It stays the host's for the life of the instance; nobody frees
 //	    it. Size 0 gives any pointer but 0.
 //	tgi_describe() -> packed JSON object: "name", "version", "doc" (strings),
-//	    "kinds" (array of [KindLogits], [KindSampler]), "modes" (array of
+//	    "kinds" (array of [KindLogits] ...), "modes" (array of
 //	    [ModeNames] and [NameStop] ...), "needs" (array, see [NeedsTopK]),
 //	    "candidates" (number, of a sampler), "params" (JSON Schema, for people).
 //	    name and kinds must be there; unknown members are ignored.
 //	tgi_init(config pointer, config bytes) -> packed error text, 0 = accepted
 //	    config is the JSON object of [plugin.config], {} where there is none. A
 //	    guest of the kinds template or tools finds a member "model" in it, see
-//	    [Template]. The vocabulary can be asked for. Called once, before the
+//	    [Template], the server's unless the operator gave one. The vocabulary can be asked for. Called once, before the
 //	    snapshot.
 //	tgi_validate(params pointer, params bytes) -> packed error text, 0 = accepted
 //	    params is the JSON object of the request, {} where there is none.
@@ -462,8 +462,9 @@ const (
 // The result of tgi_template_render, five u32. After [StatusFailed] text is
 // why the conversation can't be rendered; it goes to the client.
 //
-// Spans say which of the text is data: pairs of u32, from and to as offsets in
-// bytes, rising and not overlapping, on the borders of characters. No special
+// Spans say which of the text is data: pairs of u32, aligned to 4, from and to
+// as offsets in bytes, rising and not overlapping, on the borders of
+// characters; an empty one says nothing. No special
 // token is recognised in what touches data, so that a user's text can't forge
 // one. "<|user|>Hi</s>" at 0x2000, whose "Hi" is data, with its span at 0x3000:
 //
@@ -486,8 +487,9 @@ const (
 // An event of a tool parser, nine u32. Fields that a kind does not use are 0.
 // Calls are numbered from 0 in the order in which they begin, and one is open
 // at a time: EventBegin, any number of EventArguments, then EventEnd or
-// EventFailed. The pieces of the arguments of a call that ended are together a
-// JSON object. The event "call 0 is get_time, its id is c1" with both texts at
+// EventFailed, with nothing in between; tgi_tools_finish leaves none open. Name
+// and id are not empty. The pieces of the arguments of a call that ended are
+// together a JSON object. Events whose text is empty say nothing. The event "call 0 is get_time, its id is c1" with both texts at
 // 0x2000:
 //
 //	offset  0  02 00 00 00  kind        begin
@@ -571,16 +573,20 @@ const (
 	DefaultCandidates = 1024
 	// MaxDescription is the greatest description, in bytes.
 	MaxDescription = 65536
-	// MaxText: error and log texts are cut here, in bytes.
+	// MaxText: error and log texts, and why a template can't render, are cut
+	// here, in bytes.
 	MaxText = 4096
 	// MaxRendered is the greatest text of a template, in bytes, and MaxSpans the
 	// greatest number of its spans.
 	MaxRendered = 16 << 20
 	MaxSpans    = 1 << 18
 	// MaxEvents is the greatest number of events of one call, and MaxEventText
-	// the greatest sum of their texts, in bytes.
+	// the greatest sum of their texts, in bytes; it also bounds the arguments of
+	// one call. Over a sequence the texts may have that much and MaxEcho times
+	// what was fed.
 	MaxEvents    = 4096
 	MaxEventText = 8 << 20
+	MaxEcho      = 4
 	// MaxName is the greatest name or id of a tool call, in bytes.
 	MaxName = 256
 	// Alignment of what tgi_alloc and tgi_logits_step return, in bytes.

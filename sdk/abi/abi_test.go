@@ -90,6 +90,30 @@ func TestStepFields(t *testing.T) {
 	}
 }
 
+// TestFieldsOfResults: the same for what templates and parsers return.
+func TestFieldsOfResults(t *testing.T) {
+	for name, c := range map[string]struct {
+		size   int
+		fields []int
+	}{
+		"Rendered": {abi.RenderedSize, []int{abi.RenderedStatus, abi.RenderedText, abi.RenderedTextBytes, abi.RenderedSpans, abi.RenderedSpanCount}},
+		"Event": {abi.EventSize, []int{abi.EventKind, abi.EventIndex, abi.EventText, abi.EventTextBytes, abi.EventName, abi.EventNameBytes,
+			abi.EventID, abi.EventIDBytes, abi.EventReason}},
+	} {
+		for i, off := range c.fields {
+			if off != 4*i {
+				t.Errorf("%s: field %d is at %d", name, i, off)
+			}
+		}
+		if c.size != 4*len(c.fields) {
+			t.Errorf("%s: %d fields, size %d", name, len(c.fields), c.size)
+		}
+	}
+	if abi.SpanSize != 8 || abi.EventFailed+1 != 6 || abi.FailedTooMany+1 != 5 {
+		t.Error("the README says otherwise")
+	}
+}
+
 func TestMaskWords(t *testing.T) {
 	for vocab, want := range map[uint32]uint32{0: 0, 1: 1, 32: 1, 33: 2, 128256: 4008, math.MaxUint32: 1 << 27} {
 		if got := abi.MaskWords(vocab); got != want {
