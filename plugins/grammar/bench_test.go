@@ -2,6 +2,7 @@ package grammar_test
 
 import (
 	"context"
+	"fmt"
 	"runtime"
 	"slices"
 	"testing"
@@ -14,7 +15,7 @@ import (
 func TestWorkloads(t *testing.T) {
 	v := largeVocab()
 	for _, flexible := range []bool{false, true} {
-		for _, wl := range workloads(flexible) {
+		for _, wl := range workloads(flexible, "") {
 			g, err := v.Compile(context.Background(), wl.g, grammar.Limits{})
 			if err != nil {
 				t.Fatalf("%s: %v", wl.name, err)
@@ -67,8 +68,8 @@ func BenchmarkMask(b *testing.B) {
 		name := map[bool]string{false: "compact", true: "flexible"}[flexible]
 		b.Run(name, func(b *testing.B) {
 			var cold, fresh, warm, compile, step timings
-			all := workloads(flexible)
-			for range b.N {
+			for n := range b.N {
+				all := workloads(flexible, fmt.Sprint("x", n))
 				for _, wl := range all {
 					var unused timings
 					run(b, grammar.NewVocab(large(), 0), wl, &compile, &cold, &unused)

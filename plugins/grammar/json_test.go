@@ -14,6 +14,7 @@ type schema struct {
 	str, num, in uint32 // terminals of any string, number, integer
 	char         uint32 // regex of a character of a string, escapes included
 	value        uint32 // rule of any value
+	tag          string // behind every property's name
 }
 
 func newSchema(flexible bool) *schema {
@@ -92,7 +93,7 @@ func (s *schema) object(props ...property) uint32 {
 	comma := s.mark(",")
 	for i := len(props) - 1; i >= 0; i-- {
 		p := props[i]
-		name := s.Seq(s.Text(fmt.Sprintf("%q", p.name)), s.mark(":"), p.value)
+		name := s.Seq(s.Text(fmt.Sprintf("%q", p.name+s.tag)), s.mark(":"), p.value)
 		with, first := s.Seq(comma, name, tail), s.Seq(name, tail)
 		if p.optional {
 			with, first = s.Choice(with, tail), s.Choice(first, rest)
@@ -117,7 +118,9 @@ type workload struct {
 }
 
 // workloads are in the manner of the schemas that people send.
-func workloads(flexible bool) []workload {
+// tag goes behind every property's name: grammars of different tags share no state but
+// those of their terminals.
+func workloads(flexible bool, tag string) []workload {
 	sep := func(text string) string {
 		if flexible {
 			return strings.NewReplacer(`":`, `": `, `,"`, `, "`, `{"`, "{\n  \"", `"}`, "\"\n}").Replace(text)
@@ -125,8 +128,14 @@ func workloads(flexible bool) []workload {
 		return text
 	}
 	var out []workload
+	newSchema := func(flexible bool) *schema {
+		s := newSchema(flexible)
+		s.tag = tag
+		return s
+	}
 	add := func(name string, s *schema, body uint32, texts ...string) {
 		for i := range texts {
+			texts[i] = strings.ReplaceAll(texts[i], `":`, tag+`":`)
 			texts[i] = sep(texts[i])
 		}
 		out = append(out, workload{name, s.done(body), texts})
