@@ -206,7 +206,7 @@ func (st *state) contains(box, item Value) (bool, error) {
 		if !ok {
 			return false, typeError("'in <string>' requires string as left operand, not %s", className(item))
 		}
-		return strings.Contains(b.s, s.s), nil
+		return strings.Contains(b.s, s.s), st.read(b, false)
 	case *Dict:
 		i, err := b.find(item)
 		return i >= 0, err

@@ -63,6 +63,9 @@ func init() {
 		"wordcount":      def("do_wordcount", 0, "s", filterWordCount),
 		"xmlattr":        def("do_xmlattr", 1, "d autospace=", filterXMLAttr),
 	}
+	for name, f := range filters {
+		f.slow = perCharacter[name]
+	}
 }
 
 // textFilter makes a filter of a function on strings; other values become strings first.

@@ -14,6 +14,7 @@ type function struct {
 	star     bool // takes *args: a *Tuple, after the parameters
 	star2    bool // takes **kwargs: a *Dict, last
 	native   bool // written in C: positional only, other error texts
+	slow     bool // see perCharacter
 	call     func(st *state, a []Value) (Value, error)
 }
 
@@ -45,6 +46,11 @@ func native(name, spec string, call func(st *state, a []Value) (Value, error)) *
 }
 
 func (f *function) invoke(st *state, a args) (Value, error) {
+	if len(a.pos) > 0 {
+		if err := st.read(a.pos[0], f.slow); err != nil {
+			return nil, err
+		}
+	}
 	if f.native {
 		if len(a.kw) > 0 {
 			return nil, typeError("%s() takes no keyword arguments", f.name)

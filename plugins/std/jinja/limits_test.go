@@ -3,6 +3,8 @@ package jinja
 import (
 	"errors"
 	"fmt"
+	"os"
+	"path/filepath"
 	"strings"
 	"testing"
 )
@@ -40,13 +42,15 @@ func TestDeepSource(t *testing.T) {
 		"{{ " + strings.Repeat("(", 5000) + "1" + strings.Repeat(")", 5000) + " }}",
 		"{{ " + strings.Repeat("[", 5000), "{{ " + strings.Repeat("-", 5000) + "1 }}", "{{ " + strings.Repeat("not ", 5000) + "1 }}",
 		strings.Repeat("{% if x %}", 5000), "{{ " + strings.Repeat("1 if 1 else ", 5000) + "1 }}", "{{ " + strings.Repeat("{1:", 5000),
+		"{{ 1" + strings.Repeat(" + 1", 3000) + " }}", "{{ s" + strings.Repeat("|upper", 3000) + " }}", "{{ s" + strings.Repeat(".x", 3000) + " }}", "{{ s" + strings.Repeat("()", 3000) + " }}",
+		"{{ 1" + strings.Repeat(" and 1", 3000) + " }}", "{{ 1" + strings.Repeat(" or 1", 3000) + " }}", "{{ 1" + strings.Repeat(" is odd", 3000) + " }}", "{{ 1" + strings.Repeat(" if 1", 3000) + " }}",
 	} {
 		if _, err := Parse("deep", source); !errors.Is(err, ErrSyntax) {
 			t.Errorf("%.30q: %v, want ErrSyntax", source, err)
 		}
 	}
 	for _, source := range []string{
-		"{{ 1" + strings.Repeat(" + 1", 3000) + " }}", "{{ s" + strings.Repeat("|upper", 3000) + " }}", "{{ s" + strings.Repeat(".x", 3000) + " }}",
+		"{{ 1" + strings.Repeat(" + 1", 900) + " }}", "{{ s" + strings.Repeat("|upper", 900) + " }}", "{{ s" + strings.Repeat(".x", 900) + " }}",
 	} {
 		if tmpl, err := Parse("long", source); err == nil {
 			_, _ = tmpl.Render(Input{JSON: []byte(`{"s": "x"}`)}, Limits{}) // must only end
@@ -77,5 +81,34 @@ func TestJSONInput(t *testing.T) {
 	got, err := render(t, "{{ a }}|{{ z|tojson }}|{{ b }}", `{"z": {"y": 1, "x": 2, "y": 3}, "a": [1.0, 1e2, 123456789012345678901, -0, "\ud83d\ude00\u00e9\ud800", true, null], "b": "a\"\n"}`)
 	if want := "[1.0, 100.0, 123456789012345678901, 0, '😀é\uFFFD', True, None]|{\"y\": 3, \"x\": 2}|a\"\n"; err != nil || got != want {
 		t.Errorf("got %s, %v\nwant %s", got, err, want)
+	}
+}
+
+// TestInSandbox: the limits of a guest are no limits for a megabyte of conversation.
+func TestInSandbox(t *testing.T) {
+	request := conversation(4000)
+	if len(request) < 1<<20 {
+		t.Fatalf("%d bytes", len(request))
+	}
+	files, _ := filepath.Glob("testdata/templates/*/*.jinja")
+	done := 0
+	for _, name := range files {
+		src, err := os.ReadFile(name)
+		if err != nil {
+			t.Fatal(err)
+		}
+		m, err := NewModel(map[string]string{"default": string(src)}, nil, PartsAuto)
+		if err != nil {
+			t.Fatal(err)
+		}
+		_, err = m.Render(request, InSandbox)
+		if errors.Is(err, ErrLimit) {
+			t.Errorf("%s: %v", name, err)
+		} else if err == nil {
+			done++
+		}
+	}
+	if done < 40 {
+		t.Errorf("only %d templates rendered it", done)
 	}
 }

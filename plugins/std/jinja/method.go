@@ -10,6 +10,7 @@ type method struct {
 	class, name string
 	min, max    int
 	kw          []string // parameters that may be given by name
+	slow        bool     // see perCharacter
 	old         bool     // parsed by PyArg_ParseTuple, which words its errors differently
 	call        func(st *state, self Value, a []Value) (Value, error)
 }
@@ -28,6 +29,9 @@ func (m *method) bind(self Value) Value {
 			return nil, err
 		}
 		if err := st.step(); err != nil {
+			return nil, err
+		}
+		if err := st.read(self, m.slow); err != nil {
 			return nil, err
 		}
 		return m.call(st, self, vals)

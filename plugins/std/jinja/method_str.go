@@ -11,7 +11,7 @@ var strMethods map[string]*method
 func init() {
 	strMethods = map[string]*method{}
 	add := func(name string, min, max int, kw string, call func(st *state, s *Str, a []Value) (Value, error)) *method {
-		m := &method{class: "str", name: name, min: min, max: max, call: func(st *state, self Value, a []Value) (Value, error) {
+		m := &method{class: "str", name: name, min: min, max: max, slow: perCharacter[name], call: func(st *state, self Value, a []Value) (Value, error) {
 			s := self.(*Str)
 			v, err := call(st, s, a)
 			if out, ok := v.(*Str); ok && s.safe {
@@ -314,8 +314,7 @@ func addSplits(add addMethod) {
 					return nil, valueError("empty separator")
 				}
 			}
-			items := s.split(sep, most, last)
-			return &List{items}, st.growItems(4 * len(items))
+			return st.split(s, sep, most, last)
 		})
 	}
 	split("split", false)
@@ -410,6 +409,25 @@ func (x *Str) lines(keep bool) []Value {
 		out = append(out, x.sub(start, len(x.s)))
 	}
 	return out
+}
+
+// split is str.split or str.rsplit, charged before anything is made.
+func (st *state) split(s, sep *Str, most int64, last bool) (Value, error) {
+	pieces := len(s.s)/2 + 1
+	if sep != nil {
+		pieces = strings.Count(s.s, sep.s) + 1
+	} else if err := st.read(s, true); err != nil {
+		return nil, err
+	}
+	if most >= 0 {
+		pieces = int(min(int64(pieces), most+1))
+	}
+	if sep != nil || most >= 0 {
+		if err := st.growItems(4 * pieces); err != nil {
+			return nil, err
+		}
+	}
+	return &List{s.split(sep, most, last)}, nil
 }
 
 // split is str.split or, from the right, str.rsplit. sep nil is white space;

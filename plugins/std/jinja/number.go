@@ -236,6 +236,9 @@ func (st *state) repeatItems(items []Value, n int64) ([]Value, error) {
 	if len(items) == 0 {
 		return nil, nil
 	}
+	if err := st.work(len(items) * int(n)); err != nil {
+		return nil, err
+	}
 	out := make([]Value, 0, len(items)*int(n))
 	for range n {
 		out = append(out, items...)

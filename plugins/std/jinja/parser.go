@@ -8,6 +8,11 @@ import (
 // maxNesting bounds how deep expressions and statements of a source may nest.
 const maxNesting = 150
 
+// maxLinks bounds the operators in one tag, so that a long chain is refused
+// when it is parsed and does not use up the stack when it runs. jinja2 ends at
+// 200, where Python refuses the parentheses that it writes.
+const maxLinks = 1000
+
 // parser makes nodes of tokens, as jinja2's Parser does. After the first error
 // it only sees the end of the template, so that every loop ends.
 type parser struct {
@@ -19,20 +24,22 @@ type parser struct {
 	lexErr error
 	err    error
 	depth  int
+	links  int        // operators of the tag that is read
+	most   int        // operators of one tag
 	tags   []string   // open statements
 	ends   [][]string // tags that would close them
 }
 
-// parse gives the statements of a template.
-func parse(name, source string) ([]stmt, string, error) {
+// parse gives the statements of a template, and the greatest weight in it.
+func parse(name, source string) (body []stmt, src string, weight int, err error) {
 	toks, src, lexErr := lex(name, source)
 	p := &parser{name: name, src: src, toks: toks, lexErr: lexErr, i: -1}
 	p.next()
-	body := p.subparse(nil)
+	body = p.subparse(nil)
 	if p.err != nil {
-		return nil, src, p.err
+		return nil, src, 0, p.err
 	}
-	return body, src, nil
+	return body, src, p.most, nil
 }
 
 // eof is the end of the template, which jinja2 places at the last token.
@@ -131,10 +138,26 @@ func (p *parser) enter() bool {
 	if p.depth > maxNesting {
 		p.fail(p.cur.pos, "nested deeper than %d", maxNesting)
 	}
+	p.weigh()
 	return p.ok()
 }
 
 func (p *parser) leave() { p.depth-- }
+
+// weigh notes how much stack what is read here takes when it runs, in operators:
+// a level of statements or brackets takes as much as a few of them.
+func (p *parser) weigh() { p.most = max(p.most, p.links+4*p.depth) }
+
+// link counts an operator of the tag that is read. Each may make the expression
+// one node deeper, and evaluating it one call.
+func (p *parser) link() bool {
+	p.links++
+	p.weigh()
+	if p.links > maxLinks {
+		p.fail(p.cur.pos, "more than %d operators in one tag", maxLinks)
+	}
+	return p.ok()
+}
 
 // subparse reads until one of the end tags, which stays current.
 func (p *parser) subparse(ends []string) []stmt {
@@ -153,6 +176,7 @@ func (p *parser) subparse(ends []string) []stmt {
 	}
 	for p.ok() && !p.is(tEOF) {
 		t := p.next()
+		p.links = 0
 		switch t.kind {
 		case tData:
 			add(t, constant{text(t.text)})

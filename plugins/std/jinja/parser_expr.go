@@ -21,7 +21,7 @@ func (p *parser) expression(cond bool) expr {
 func (p *parser) condExpr() expr {
 	start := p.cur
 	x := p.or()
-	for p.ok() && p.skipName("if") {
+	for p.ok() && p.skipName("if") && p.link() {
 		c := &condExpr{at: p.at(start), yes: x}
 		c.test = p.or()
 		if p.skipName("else") {
@@ -39,7 +39,7 @@ func (p *parser) condExpr() expr {
 
 func (p *parser) or() expr {
 	x := p.and()
-	for p.ok() && p.skipName("or") {
+	for p.ok() && p.skipName("or") && p.link() {
 		x = &logicExpr{or: true, left: x, right: p.and()}
 	}
 	return x
@@ -47,7 +47,7 @@ func (p *parser) or() expr {
 
 func (p *parser) and() expr {
 	x := p.not()
-	for p.ok() && p.skipName("and") {
+	for p.ok() && p.skipName("and") && p.link() {
 		x = &logicExpr{left: x, right: p.not()}
 	}
 	return x
@@ -107,6 +107,7 @@ func (p *parser) chain(below func() expr, ops ...kind) expr {
 			break
 		}
 		p.next()
+		p.link()
 		x = &binaryExpr{at: p.at(start), op: op, left: x, right: below()}
 		start = p.cur
 	}
@@ -283,8 +284,10 @@ func (p *parser) postfix(x expr) expr {
 	for p.ok() {
 		switch p.cur.kind {
 		case tDot, tLBracket:
+			p.link()
 			x = p.subscript(x)
 		case tLParen:
+			p.link()
 			x = p.call(x)
 		default:
 			return x
@@ -299,8 +302,10 @@ func (p *parser) filterExpr(x expr) expr {
 		case p.is(tPipe):
 			x = p.filters(x, false)
 		case p.isName("is"):
+			p.link()
 			x = p.test(x)
 		case p.is(tLParen):
+			p.link()
 			x = p.call(x)
 		default:
 			return x
@@ -423,6 +428,7 @@ func (p *parser) filters(x expr, inline bool) expr {
 			p.next()
 		}
 		inline = false
+		p.link()
 		name, t := p.dotted()
 		f := &filterExpr{at: p.at(t), pos: t.pos, x: x, name: name, f: filters[name]}
 		if p.is(tLParen) {

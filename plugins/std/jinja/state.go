@@ -44,7 +44,7 @@ func (st *state) work(n int) error {
 	return nil
 }
 
-// grow counts n bytes (or items, 16 bytes each) that are about to be made.
+// grow counts n bytes that are about to be made.
 func (st *state) grow(n int64) error {
 	if n < 0 || n > st.limits.Memory-st.alloc {
 		return limitError("memory: more than %d bytes of values", st.limits.Memory)
@@ -54,7 +54,32 @@ func (st *state) grow(n int64) error {
 	return nil
 }
 
-func (st *state) growItems(n int) error { return st.grow(16 * int64(n)) }
+// growItems counts n items of a list that is about to be made. Each is a step
+// too: it is copied, and the collector looks at it.
+func (st *state) growItems(n int) error {
+	if err := st.work(n); err != nil {
+		return err
+	}
+	return st.grow(16 * int64(n))
+}
+
+// read counts what a function costs that looks at all of v, if v is a string: a
+// step for 32 bytes, or for 2 where it looks at each character by itself.
+func (st *state) read(v Value, perCharacter bool) error {
+	s, ok := v.(*Str)
+	switch {
+	case !ok:
+		return nil
+	case perCharacter:
+		return st.work(len(s.s) >> 1)
+	}
+	return st.work(len(s.s) >> 5)
+}
+
+// perCharacter names the methods and filters that look at each character by itself.
+var perCharacter = set("upper lower title capitalize swapcase casefold isalpha isalnum isdecimal isdigit isnumeric isspace isprintable " +
+	"isascii islower isupper isidentifier istitle splitlines expandtabs translate maketrans zfill encode format format_map " +
+	"wordcount indent escape e forceescape striptags urlencode xmlattr truncate list reverse int float wordwrap urlize pprint")
 
 // deeper counts calls within calls.
 func (st *state) deeper() error {

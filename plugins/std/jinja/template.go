@@ -13,6 +13,7 @@ type Template struct {
 	body   []stmt
 	frame  *frame
 	blocks map[string]*blockStmt
+	weight int // see parser.weigh
 }
 
 // maxSource bounds a template's source in bytes; the largest known is below 64 KiB.
@@ -24,7 +25,7 @@ func Parse(name, source string) (*Template, error) {
 	if len(source) > maxSource {
 		return nil, syntaxError(name, "", 0, "the template has %d bytes, more than %d", len(source), maxSource)
 	}
-	body, src, err := parse(name, source)
+	body, src, weight, err := parse(name, source)
 	if err != nil {
 		return nil, err
 	}
@@ -33,7 +34,7 @@ func Parse(name, source string) (*Template, error) {
 	if c.err != nil {
 		return nil, c.err
 	}
-	return &Template{name: name, source: source, body: body, frame: f, blocks: c.blocks}, nil
+	return &Template{name: name, source: source, body: body, frame: f, blocks: c.blocks, weight: weight}, nil
 }
 
 // Name is what Parse was given.
@@ -65,9 +66,17 @@ type Limits struct {
 	// whether or not they are still in use; default 256 MiB.
 	Memory int64
 	// Depth is how deep macros, recursive loops and blocks may call each other;
-	// default 100. Each level costs some KiB of stack.
+	// default 100. Each level costs some KiB of stack, and more where expressions
+	// are long or nested: the limit is at most 4000/(40+n), where n is the number of
+	// operators in a tag and 4 for each level of nesting, at their greatest.
 	Depth int
 }
+
+// InSandbox are limits that end a rendering in a guest before the server's
+// sandbox ends the guest, which would count as a fault: before 5e9 fuel, 256 MiB
+// of memory and 2 MiB of stack are used up. A step costs up to some 5,000 fuel
+// there. Conversations of a megabyte stay far below them.
+var InSandbox = Limits{Steps: 500_000, Output: 16 << 20, Memory: 64 << 20, Depth: 100}
 
 func (l Limits) filled() Limits {
 	if l.Steps == 0 {
@@ -118,8 +127,10 @@ func (in *Input) origin(name string) origin {
 }
 
 func (t *Template) render(vars *Dict, now time.Time, l Limits) (*Str, error) {
+	l = l.filled()
+	l.Depth = min(l.Depth, 4000/(40+t.weight))
 	st := &state{
-		limits: l.filled(), out: &sbuf{}, vars: vars, exports: map[string]Value{},
+		limits: l, out: &sbuf{}, vars: vars, exports: map[string]Value{},
 		blocks: t.blocks, now: now, body: emptyStr,
 	}
 	err := st.activate(t.frame.fn, nil, func() error {

@@ -239,6 +239,9 @@ func (w *jsonWriter) jsonString(s *Str) error {
 	if err := w.st.grow(int64(len(s.s))); err != nil {
 		return err
 	}
+	if err := w.st.read(s, false); err != nil {
+		return err
+	}
 	w.text(`"`)
 	if s.from != fromBoth {
 		w.jsonRun(s.s, s.from == fromData)
