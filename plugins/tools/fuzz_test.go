@@ -1,0 +1,54 @@
+package tools
+
+import (
+	"testing"
+	"unicode/utf8"
+
+	"tgi/sdk/abi"
+)
+
+// FuzzRead: whatever a guest leaves in its memory, events are those of the contract or there are none.
+func FuzzRead(f *testing.F) {
+	for _, list := range [][]Event{
+		{content("a"), reasoning("é")}, {call(0, "f"), args(0, "{}"), end(0), content("x")}, {failed(NoCall, 1), call(0, "g"), failed(0, 4)},
+	} {
+		memory, packed := memoryOf(list)
+		f.Add(memory[eventsAt:], uint32(packed[0]>>32)-eventsAt, uint32(packed[0]))
+	}
+	f.Fuzz(func(t *testing.T, memory []byte, at, count uint32) {
+		o := newOrder()
+		before := o.left
+		var all []Event
+		for range 2 {
+			events, err := o.read(memory, abi.Pack(at, count), "x", nil)
+			if err != nil {
+				if events != nil {
+					t.Errorf("%v beside %v", events, err)
+				}
+				break
+			}
+			all = append(all, events...)
+		}
+		open, next, sum := -1, 0, 0
+		for _, e := range all {
+			sum += len(e.Text) + len(e.Name) + len(e.ID)
+			if !utf8.ValidString(e.Text + e.Name + e.ID) {
+				t.Errorf("%+v is not UTF-8", e)
+			}
+			switch {
+			case e.Kind == abi.EventBegin && open < 0 && e.Index == next && e.Name != "" && e.ID != "":
+				open, next = e.Index, next+1
+			case (e.Kind == abi.EventEnd || e.Kind == abi.EventFailed) && open >= 0 && e.Index == open:
+				open = -1
+			case e.Kind == abi.EventFailed && open < 0 && e.Index == NoCall:
+			case e.Kind == abi.EventArguments && open >= 0 && e.Index == open:
+			case e.Kind <= abi.EventReasoning && open < 0 && e.Text != "":
+			default:
+				t.Errorf("%+v while call %d is open", e, open)
+			}
+		}
+		if sum > before {
+			t.Errorf("texts of %d bytes", sum)
+		}
+	})
+}
