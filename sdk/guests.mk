@@ -27,7 +27,7 @@ GUEST_CFLAGS  := --target=wasm32 -std=c11 -O2 -Wall -Wextra -ffreestanding -nost
   -mbulk-memory -msimd128 -msign-ext -mmutable-globals -mnontrapping-fptoint \
   -Wl,--no-entry -Wl,--strip-all -Wl,--stack-first -Wl,-z,stack-size=65536
 
-.PHONY: guests guests-go guests-c guests-rust guests-as guests-test guests-test-go guests-test-c guests-test-rust guests-test-as guests-check guests-update
+.PHONY: guests guests-go guests-c guests-rust guests-as guests-test guests-test-go guests-test-c guests-test-rust guests-test-as guests-test-vectors guests-check guests-update
 
 guests: guests-go guests-c guests-rust guests-as ## build the example guests of all SDKs
 
@@ -56,7 +56,7 @@ guests-as: sdk/assemblyscript/node_modules
 	cd sdk/assemblyscript && for n in $(GUEST_NAMES); do \
 	  node_modules/.bin/asc examples/$$n.ts --config asconfig.json --outFile $(GUESTS_OUT)/assemblyscript/$$n.wasm || exit 1; done
 
-guests-test: guests-test-go guests-test-c guests-test-rust guests-test-as ## test the SDKs and example guests natively
+guests-test: guests-test-go guests-test-c guests-test-rust guests-test-as guests-test-vectors ## test the SDKs and example guests natively
 
 guests-test-go:
 	$(GO) test ./sdk/...
@@ -72,6 +72,10 @@ guests-test-rust:
 
 guests-test-as: guests-as
 	cd sdk/assemblyscript && TGI_GUESTS=$(GUESTS_OUT)/assemblyscript node --test test/
+
+# The modules of the other languages give what their native tests give.
+guests-test-vectors: guests-c guests-rust
+	for l in c rust; do (cd sdk/assemblyscript && TGI_GUESTS=$(GUESTS_OUT)/$$l node --test test/vectors.test.mjs) || exit 1; done
 
 guests-check: guests ## compare the committed guests with fresh builds
 	@for f in $$(cd $(GUESTS_KEPT) && find . -name '*.wasm' | sort); do \
