@@ -1,0 +1,335 @@
+//! Context-free rules over regular expressions, each expression stored once.
+//!
+//! What has no rule in it and no reason to stay apart becomes one terminal:
+//! `seq`, `choice` and `times` join terminals that were made with `join`.
+
+use crate::re::{Pool, Re, EMPTY, MANY, NEVER};
+use std::collections::HashMap;
+
+/// An expression of a grammar: its index in a builder.
+pub type Ex = u32;
+
+/// Most expressions of one grammar, and most rules.
+pub const MAX_EXPRS: usize = 400_000;
+/// Most rules of one grammar.
+pub const MAX_RULES: usize = 60_000;
+
+/// The shape of an expression.
+#[derive(Clone, Debug, PartialEq, Eq, Hash)]
+pub enum Expr {
+    /// What a regular expression matches.
+    Term(Re),
+    /// What a rule stands for.
+    Rule(u32),
+    /// One after the other.
+    Seq(Vec<Ex>),
+    /// Any of these.
+    Choice(Vec<Ex>),
+    /// At least, at most so many times.
+    Times(Ex, u32, u32),
+    /// The one token with this text.
+    TokenText(String),
+    /// One token of these ranges of ids, or one ordinary token of none of them (true).
+    Token(Vec<(u32, u32)>, bool),
+}
+
+/// A grammar that is being made.
+pub struct Builder {
+    /// The regular expressions.
+    pub p: Pool,
+    pub(crate) exprs: Vec<Expr>,
+    index: HashMap<Expr, Ex>,
+    pub(crate) rules: Vec<(String, Option<Ex>)>,
+    literals: HashMap<Ex, Vec<u8>>,
+}
+
+impl Default for Builder {
+    fn default() -> Self {
+        Builder { p: Pool::new(), exprs: Vec::new(), index: HashMap::new(), rules: Vec::new(), literals: HashMap::new() }
+    }
+}
+
+impl Builder {
+    fn make(&mut self, e: Expr) -> Ex {
+        if let Some(&x) = self.index.get(&e) {
+            return x;
+        }
+        let x = self.exprs.len() as Ex;
+        self.exprs.push(e.clone());
+        self.index.insert(e, x);
+        x
+    }
+
+    /// Whether it has become too large to go on.
+    pub fn full(&self) -> bool {
+        self.p.full() || self.exprs.len() > MAX_EXPRS || self.rules.len() > MAX_RULES
+    }
+
+    /// The shape of an expression.
+    pub fn expr(&self, x: Ex) -> &Expr {
+        &self.exprs[x as usize]
+    }
+
+    /// A terminal.
+    pub fn term(&mut self, r: Re) -> Ex {
+        self.make(Expr::Term(r))
+    }
+
+    /// A fixed text.
+    pub fn lit(&mut self, text: &[u8]) -> Ex {
+        let r = self.p.literal(text);
+        let x = self.term(r);
+        self.literals.insert(x, text.to_vec());
+        x
+    }
+
+    /// Nothing at all: no text.
+    pub fn never(&mut self) -> Ex {
+        self.term(NEVER)
+    }
+
+    /// The empty text.
+    pub fn empty(&mut self) -> Ex {
+        self.lit(b"")
+    }
+
+    /// A token by its text.
+    pub fn token_text(&mut self, text: &str) -> Ex {
+        self.make(Expr::TokenText(text.into()))
+    }
+
+    /// A token by ranges of ids.
+    pub fn token(&mut self, ranges: Vec<(u32, u32)>, except: bool) -> Ex {
+        self.make(Expr::Token(ranges, except))
+    }
+
+    /// A rule whose body comes later.
+    pub fn declare(&mut self, name: &str) -> u32 {
+        self.rules.push((name.into(), None));
+        self.rules.len() as u32 - 1
+    }
+
+    /// Gives a rule its body.
+    pub fn define(&mut self, rule: u32, body: Ex) {
+        self.rules[rule as usize].1 = Some(body);
+    }
+
+    /// What a rule stands for.
+    pub fn rule(&mut self, rule: u32) -> Ex {
+        self.make(Expr::Rule(rule))
+    }
+
+    /// One after the other; fixed texts beside each other become one.
+    pub fn seq(&mut self, parts: &[Ex]) -> Ex {
+        let mut flat: Vec<Ex> = Vec::new();
+        let mut work: Vec<Ex> = parts.iter().rev().copied().collect();
+        while let Some(x) = work.pop() {
+            match self.expr(x) {
+                Expr::Seq(v) => work.extend(v.iter().rev()),
+                Expr::Term(NEVER) => return self.never(),
+                Expr::Term(EMPTY) => {}
+                _ => match flat.last().and_then(|l| Some((self.literals.get(l)?, self.literals.get(&x)?))) {
+                    Some((a, b)) => {
+                        let both = [a.as_slice(), b.as_slice()].concat();
+                        flat.pop();
+                        flat.push(self.lit(&both));
+                    }
+                    None => flat.push(x),
+                },
+            }
+        }
+        match flat.len() {
+            0 => self.empty(),
+            1 => flat[0],
+            _ => self.make(Expr::Seq(flat)),
+        }
+    }
+
+    /// Any of these.
+    pub fn choice(&mut self, parts: &[Ex]) -> Ex {
+        let (mut flat, mut terms) = (Vec::new(), Vec::new());
+        let mut seen = std::collections::HashSet::new();
+        let mut work: Vec<Ex> = parts.iter().rev().copied().collect();
+        while let Some(x) = work.pop() {
+            match self.expr(x) {
+                Expr::Choice(v) => work.extend(v.iter().rev()),
+                Expr::Term(NEVER) => {}
+                Expr::Term(r) => terms.push(*r),
+                _ if seen.insert(x) => flat.push(x),
+                _ => {}
+            }
+        }
+        if !terms.is_empty() {
+            let t = if terms.len() == 1 { terms[0] } else { self.p.or(terms) };
+            let t = self.term(t);
+            flat.insert(0, t);
+        }
+        match flat.len() {
+            0 => self.never(),
+            1 => flat[0],
+            _ => self.make(Expr::Choice(flat)),
+        }
+    }
+
+    /// At least `min`, at most `max` times; MANY: no bound.
+    pub fn times(&mut self, x: Ex, min: u32, max: u32) -> Ex {
+        match self.expr(x) {
+            _ if max == 0 && min == 0 => self.empty(),
+            _ if min > max => self.never(),
+            Expr::Term(NEVER) if min == 0 => self.empty(),
+            Expr::Term(NEVER | EMPTY) => x,
+            _ if (min, max) == (1, 1) => x,
+            _ => self.make(Expr::Times(x, min, max)),
+        }
+    }
+
+    /// `x` or nothing.
+    pub fn opt(&mut self, x: Ex) -> Ex {
+        self.times(x, 0, 1)
+    }
+
+    /// Makes one terminal of every expression without rules and tokens, rules
+    /// that stand for such expressions included.
+    pub fn join(&mut self) {
+        // Chains of rules longer than this stay rules; that costs speed only.
+        for _ in 0..30 {
+            let mut new: Vec<Ex> = Vec::with_capacity(self.exprs.len());
+            for x in 0..self.exprs.len() {
+                let y = self.joined(x, &new);
+                new.push(y);
+            }
+            let mut changed = false;
+            for (_, body) in self.rules.iter_mut() {
+                if let Some(b) = body {
+                    changed |= new[*b as usize] != *b;
+                    *b = new[*b as usize];
+                }
+            }
+            if !changed || self.full() {
+                return;
+            }
+        }
+    }
+
+    fn joined(&mut self, x: usize, new: &[Ex]) -> Ex {
+        let terms = |b: &Builder, v: &[Ex]| {
+            v.iter()
+                .map(|&y| match b.expr(new[y as usize]) {
+                    Expr::Term(r) => Some(*r),
+                    _ => None,
+                })
+                .collect::<Option<Vec<Re>>>()
+        };
+        match self.exprs[x].clone() {
+            Expr::Rule(r) => match self.rules[r as usize].1 {
+                Some(b) if matches!(self.expr(b), Expr::Term(_)) => b,
+                _ => x as Ex,
+            },
+            Expr::Seq(v) => {
+                // Terminals beside each other become one even where others follow.
+                let mut parts: Vec<Ex> = Vec::new();
+                for y in v {
+                    let y = new[y as usize];
+                    match (parts.last().map(|&l| self.expr(l).clone()), self.expr(y).clone()) {
+                        (Some(Expr::Term(a)), Expr::Term(b)) => {
+                            let r = self.p.cat(a, b);
+                            parts.pop();
+                            parts.push(self.term(r));
+                        }
+                        _ => parts.push(y),
+                    }
+                }
+                self.seq(&parts)
+            }
+            Expr::Choice(v) => {
+                let parts: Vec<Ex> = v.iter().map(|&y| new[y as usize]).collect();
+                self.choice(&parts)
+            }
+            Expr::Times(y, min, max) => match terms(self, &[y]) {
+                Some(r) => {
+                    let r = self.p.rep(r[0], min, max);
+                    self.term(r)
+                }
+                None => self.times(new[y as usize], min, max),
+            },
+            _ => x as Ex,
+        }
+    }
+
+    /// Which rules have a text at all. Terminals whose emptiness takes too long
+    /// to find out count as having one.
+    pub fn productive(&mut self) -> Vec<bool> {
+        let mut good = vec![false; self.exprs.len()];
+        let mut rules = vec![false; self.rules.len()];
+        // Who waits for an expression or a rule to become productive.
+        let (mut users, mut calls) = (vec![Vec::new(); good.len()], vec![Vec::new(); rules.len()]);
+        let mut missing = vec![0usize; good.len()];
+        let mut work = Vec::new();
+        for x in 0..good.len() {
+            match self.exprs[x].clone() {
+                Expr::Term(r) => {
+                    if self.p.is_empty(r) != Some(true) {
+                        work.push(x);
+                    }
+                }
+                Expr::Token(..) | Expr::TokenText(_) => work.push(x),
+                Expr::Times(_, 0, _) => work.push(x),
+                Expr::Rule(r) => {
+                    missing[x] = 1;
+                    calls[r as usize].push(x);
+                }
+                Expr::Times(y, ..) => {
+                    missing[x] = 1;
+                    users[y as usize].push(x);
+                }
+                Expr::Seq(v) => {
+                    missing[x] = v.len();
+                    v.iter().for_each(|&y| users[y as usize].push(x));
+                }
+                Expr::Choice(v) => {
+                    missing[x] = 1;
+                    v.iter().for_each(|&y| users[y as usize].push(x));
+                }
+            }
+        }
+        let mut bodies = vec![Vec::new(); good.len()];
+        for (i, (_, b)) in self.rules.iter().enumerate() {
+            if let Some(b) = b {
+                bodies[*b as usize].push(i);
+            }
+        }
+        while let Some(x) = work.pop() {
+            if std::mem::replace(&mut good[x], true) {
+                continue;
+            }
+            let mut ready: Vec<usize> = users[x].clone();
+            for &r in &bodies[x] {
+                if !std::mem::replace(&mut rules[r], true) {
+                    ready.extend(&calls[r]);
+                }
+            }
+            for u in ready {
+                missing[u] = missing[u].saturating_sub(1);
+                if missing[u] == 0 {
+                    work.push(u);
+                }
+            }
+        }
+        rules
+    }
+
+    /// The expression that stands for `min` to `max` of `x` with `between` between them.
+    pub fn list(&mut self, x: Ex, between: Ex, min: u32, max: u32) -> Ex {
+        if max == 0 {
+            return if min == 0 { self.empty() } else { self.never() };
+        }
+        let more = self.seq(&[between, x]);
+        let rest = self.times(more, min.saturating_sub(1), if max == MANY { MANY } else { max - 1 });
+        let some = self.seq(&[x, rest]);
+        if min == 0 {
+            self.opt(some)
+        } else {
+            some
+        }
+    }
+}

@@ -1,0 +1,269 @@
+//! Questions about regular expressions that take a walk over their automaton:
+//! emptiness, the words of a finite language, the automaton itself.
+
+use crate::re::{Node, Pool, Re, ALL, NEVER};
+use std::collections::{HashMap, HashSet};
+
+/// Most states that a walk looks at before it gives up.
+pub const MAX_STATES: usize = 20_000;
+
+/// A deterministic automaton. State 0 is the first.
+pub struct Dfa {
+    /// Per state: byte ranges and where they lead, without those that lead nowhere.
+    pub moves: Vec<Vec<(u8, u8, u32)>>,
+    /// Per state: whether a text may end there.
+    pub accepts: Vec<bool>,
+}
+
+impl Pool {
+    // Where the derivatives of r may differ: all bytes between two cuts lead to
+    // the same expression.
+    fn cuts(&self, r: Re, cuts: &mut [bool; 257]) {
+        match self.node(r) {
+            Node::Never | Node::Empty => {}
+            Node::Bytes(s) => {
+                let mut before = false;
+                for b in 0..=255u8 {
+                    let now = crate::re::has(s, b);
+                    cuts[b as usize] |= now != before;
+                    before = now;
+                }
+                cuts[256] |= before;
+            }
+            Node::Cat(a, b) => {
+                self.cuts(*a, cuts);
+                if self.nullable(*a) {
+                    self.cuts(*b, cuts);
+                }
+            }
+            Node::Or(v) | Node::And(v) => v.iter().for_each(|&x| self.cuts(x, cuts)),
+            Node::Not(x) | Node::Rep(x, _, _) => self.cuts(*x, cuts),
+            Node::Mod(..) => (b'-'..=b':').for_each(|b| cuts[b as usize] = true),
+        }
+    }
+
+    /// Byte ranges and what remains after each, in order; ranges that lead to
+    /// nothing are left out.
+    pub fn moves(&mut self, r: Re) -> Vec<(u8, u8, Re)> {
+        let mut cuts = [false; 257];
+        self.cuts(r, &mut cuts);
+        let (mut out, mut lo) = (Vec::new(), 0usize);
+        while lo < 256 {
+            let hi = (lo + 1..256).find(|&b| cuts[b]).unwrap_or(256) - 1;
+            let d = self.derive(r, lo as u8);
+            if d != NEVER {
+                match out.last_mut() {
+                    Some((_, h, t)) if *t == d && *h as usize + 1 == lo => *h = hi as u8,
+                    _ => out.push((lo as u8, hi as u8, d)),
+                }
+            }
+            lo = hi + 1;
+        }
+        out
+    }
+
+    /// Whether the language has no text. None: too many states to say.
+    pub fn is_empty(&mut self, r: Re) -> Option<bool> {
+        if r == ALL || self.nullable(r) {
+            return Some(false);
+        }
+        if let Some(&e) = self.empty.get(&r) {
+            return Some(e);
+        }
+        let mut seen = HashSet::new();
+        let mut stack = vec![r];
+        seen.insert(r);
+        while let Some(s) = stack.pop() {
+            if self.nullable(s) || self.empty.get(&s) == Some(&false) {
+                self.empty.insert(r, false);
+                return Some(false);
+            }
+            if self.empty.get(&s) == Some(&true) {
+                continue;
+            }
+            if seen.len() > MAX_STATES || self.full() {
+                return None;
+            }
+            for (_, _, d) in self.moves(s) {
+                if seen.insert(d) {
+                    stack.push(d);
+                }
+            }
+        }
+        // Nothing accepts among all that was seen.
+        for s in seen {
+            self.empty.insert(s, true);
+        }
+        Some(true)
+    }
+
+    /// Whether two languages have no text in common. None: too many states.
+    pub fn disjoint(&mut self, a: Re, b: Re) -> Option<bool> {
+        let both = self.and2(a, b);
+        self.is_empty(both)
+    }
+
+    /// The automaton of a language without useless states, or None beyond
+    /// `limit` states. An empty language has one state and no moves.
+    pub fn dfa(&mut self, r: Re, limit: usize) -> Option<Dfa> {
+        let mut ids: HashMap<Re, u32> = HashMap::new();
+        let mut order = vec![r];
+        ids.insert(r, 0);
+        let (mut moves, mut accepts) = (Vec::new(), Vec::new());
+        let mut at = 0;
+        while at < order.len() {
+            let s = order[at];
+            at += 1;
+            accepts.push(self.nullable(s));
+            let mut row = Vec::new();
+            for (lo, hi, d) in self.moves(s) {
+                if self.is_empty(d)? {
+                    continue;
+                }
+                let next = order.len() as u32;
+                let id = *ids.entry(d).or_insert(next);
+                if id == next {
+                    order.push(d);
+                }
+                row.push((lo, hi, id));
+            }
+            moves.push(row);
+            if order.len() > limit || self.full() {
+                return None;
+            }
+        }
+        Some(minimal(moves, accepts))
+    }
+
+    /// All words of a finite language, in order of their bytes; None where there
+    /// are more than `limit`, or states without end.
+    pub fn finite(&mut self, r: Re, limit: usize) -> Option<Vec<Vec<u8>>> {
+        let dfa = self.dfa(r, 2000)?;
+        let mut out = Vec::new();
+        // A word longer than the number of states would go round a cycle.
+        let mut stack: Vec<(u32, Vec<u8>)> = vec![(0, Vec::new())];
+        while let Some((s, word)) = stack.pop() {
+            if dfa.accepts[s as usize] {
+                out.push(word.clone());
+            }
+            if out.len() > limit || stack.len() > 64 * limit + 1024 || word.len() > dfa.moves.len() {
+                return None;
+            }
+            for &(lo, hi, t) in &dfa.moves[s as usize] {
+                for b in lo..=hi {
+                    let mut w = word.clone();
+                    w.push(b);
+                    stack.push((t, w));
+                }
+            }
+        }
+        out.sort();
+        Some(out)
+    }
+}
+
+// Merges states that nothing tells apart (Moore 1956): classes are split until
+// all members of a class move to the same classes.
+fn minimal(moves: Vec<Vec<(u8, u8, u32)>>, accepts: Vec<bool>) -> Dfa {
+    let mut class: Vec<u32> = accepts.iter().map(|&a| a as u32).collect();
+    let mut count = 0;
+    loop {
+        let mut ids: HashMap<(u32, Vec<(u8, u8, u32)>), u32> = HashMap::new();
+        let mut next = Vec::with_capacity(class.len());
+        for (s, row) in moves.iter().enumerate() {
+            let n = ids.len() as u32;
+            next.push(*ids.entry((class[s], joined(row, &class))).or_insert(n));
+        }
+        class = next;
+        if ids.len() == count {
+            break;
+        }
+        count = ids.len();
+    }
+    // State 0 was looked at first and so has class 0.
+    let (mut m, mut a) = (vec![Vec::new(); count], vec![false; count]);
+    for (s, &c) in class.iter().enumerate() {
+        m[c as usize] = joined(&moves[s], &class);
+        a[c as usize] = accepts[s];
+    }
+    Dfa { moves: m, accepts: a }
+}
+
+fn joined(row: &[(u8, u8, u32)], class: &[u32]) -> Vec<(u8, u8, u32)> {
+    let mut out: Vec<(u8, u8, u32)> = Vec::new();
+    for &(lo, hi, t) in row {
+        let c = class[t as usize];
+        match out.last_mut() {
+            Some((_, h, d)) if *d == c && *h as u16 + 1 == lo as u16 => *h = hi,
+            _ => out.push((lo, hi, c)),
+        }
+    }
+    out
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+    use crate::re::{range, Divisor, EMPTY, MANY};
+
+    #[test]
+    fn words_and_emptiness() {
+        let mut p = Pool::new();
+        let w = p.words(&["ab", "abc", "", "b", "zebra"]);
+        assert_eq!(p.finite(w, 10).unwrap(), vec![&b""[..], b"ab", b"abc", b"b", b"zebra"]);
+        assert_eq!(p.finite(w, 4), None);
+        let letters = p.bytes(range(b'a', b'z'));
+        let three = p.rep(letters, 3, MANY);
+        let both = p.and2(w, three);
+        assert_eq!(p.finite(both, 10).unwrap(), vec![&b"abc"[..], b"zebra"]);
+        assert_eq!(p.finite(three, 10), None);
+        let long = p.rep(letters, 6, MANY);
+        assert_eq!(p.disjoint(w, long), Some(true));
+        assert_eq!(p.disjoint(w, three), Some(false));
+        let back = p.minus(three, three);
+        assert_eq!(back, NEVER);
+        assert_eq!(p.minus(w, ALL), NEVER);
+    }
+
+    #[test]
+    fn divisibility() {
+        let mut p = Pool::new();
+        let digits = p.bytes(range(b'0', b'9'));
+        let number = {
+            let (whole, dot) = (p.rep(digits, 1, MANY), p.byte(b'.'));
+            let frac = p.seq(&[dot, whole]);
+            let frac = p.opt(frac);
+            p.cat(whole, frac)
+        };
+        let d = p.divisible(Divisor { modulus: 75, shift: 4 });
+        let r = p.and2(number, d);
+        for (text, want) in [("0.0075", true), ("0.007", false), ("3", true), ("0.00751", false), ("0.015000", true), ("0.", false), ("1.5", true), ("12.34", false)] {
+            assert_eq!(p.matches(r, text.as_bytes()), want, "{}", text);
+        }
+        let seven = p.divisible(Divisor { modulus: 7, shift: 0 });
+        let whole = p.rep(digits, 1, MANY);
+        let r = p.and2(whole, seven);
+        // Seven remainders, the first of which is not yet a number.
+        assert_eq!(p.dfa(r, 100).unwrap().moves.len(), 8);
+    }
+
+    #[test]
+    fn derivatives_agree_with_reading() {
+        let mut p = Pool::new();
+        let (a, b) = (p.byte(b'a'), p.byte(b'b'));
+        let ab = p.or2(a, b);
+        let any = p.rep(ab, 0, MANY);
+        let tail = p.rep(ab, 2, 2);
+        // (a|b)*a(a|b){2} without aaa at the end.
+        let r = p.seq(&[any, a, tail]);
+        let aaa = p.literal(b"aaa");
+        let bad = p.cat(any, aaa);
+        let r = p.minus(r, bad);
+        for n in 0..256u32 {
+            let text: Vec<u8> = (0..8).map(|i| if n >> i & 1 == 1 { b'a' } else { b'b' }).collect();
+            let want = text[5] == b'a' && &text[5..] != b"aaa";
+            assert_eq!(p.matches(r, &text), want);
+        }
+        assert_eq!(p.opt(EMPTY), EMPTY);
+    }
+}

@@ -1,0 +1,370 @@
+//! Writes a grammar in the form that the host runs (version 1 of `plugins/grammar/ir`).
+
+use crate::build::{Builder, Ex, Expr};
+use crate::error::{Error, Result};
+use crate::re::{has, Node, Pool, Re, Set, ALL, MANY};
+use std::collections::HashMap;
+
+/// Most bytes of an encoded grammar.
+pub const MAX_BYTES: usize = 16 << 20;
+
+fn number(out: &mut Vec<u8>, mut v: u32) {
+    while v > 127 {
+        out.push(v as u8 | 128);
+        v >>= 7;
+    }
+    out.push(v as u8);
+}
+
+fn text(out: &mut Vec<u8>, t: &[u8]) {
+    number(out, t.len() as u32);
+    out.extend(t);
+}
+
+fn indices(out: &mut Vec<u8>, op: u8, v: &[u32]) {
+    out.push(op);
+    number(out, v.len() as u32);
+    v.iter().for_each(|&i| number(out, i));
+}
+
+fn ranges(out: &mut Vec<u8>, op: u8, v: &[(u32, u32)]) {
+    out.push(op);
+    number(out, v.len() as u32);
+    for &(lo, hi) in v {
+        number(out, lo);
+        number(out, hi);
+    }
+}
+
+fn counts(out: &mut Vec<u8>, op: u8, index: u32, min: u32, max: u32) {
+    out.push(op);
+    for v in [index, min, if max == MANY { 0 } else { max + 1 }] {
+        number(out, v);
+    }
+}
+
+fn set_ranges(s: &Set) -> Vec<(u32, u32)> {
+    let mut v: Vec<(u32, u32)> = Vec::new();
+    for b in (0..=255u8).filter(|&b| has(s, b)) {
+        match v.last_mut() {
+            Some((_, hi)) if *hi + 1 == b as u32 => *hi += 1,
+            _ => v.push((b as u32, b as u32)),
+        }
+    }
+    v
+}
+
+// The one byte of a set of one.
+fn only(s: &Set) -> Option<u8> {
+    let bits: u32 = s.iter().map(|w| w.count_ones()).sum();
+    (0..=255u8).find(|&b| has(s, b)).filter(|_| bits == 1)
+}
+
+struct Regexes<'a> {
+    p: &'a Pool,
+    out: Vec<u8>,
+    count: u32,
+    done: HashMap<Re, u32>,
+    literals: HashMap<Vec<u8>, u32>,
+}
+
+// What a regular expression is written as: parts first.
+enum Part {
+    Whole(Re),
+    Text(Vec<u8>),
+}
+
+impl Regexes<'_> {
+    fn add(&mut self, write: impl FnOnce(&mut Vec<u8>)) -> u32 {
+        write(&mut self.out);
+        self.count += 1;
+        self.count - 1
+    }
+
+    fn literal(&mut self, t: Vec<u8>) -> u32 {
+        if let Some(&i) = self.literals.get(&t) {
+            return i;
+        }
+        let i = self.add(|out| {
+            out.push(2);
+            text(out, &t);
+        });
+        self.literals.insert(t, i);
+        i
+    }
+
+    // The parts of a concatenation, fixed texts as such.
+    fn chain(&self, r: Re) -> Vec<Part> {
+        let (mut parts, mut at) = (Vec::new(), Some(r));
+        while let Some(r) = at {
+            let (head, tail) = match *self.p.node(r) {
+                Node::Cat(a, b) if !self.p.lists.contains_key(&r) && !self.p.chars.contains_key(&r) => (a, Some(b)),
+                _ => (r, None),
+            };
+            let byte = match self.p.node(head) {
+                Node::Bytes(s) => only(s),
+                _ => None,
+            };
+            match (byte, parts.last_mut()) {
+                (Some(b), Some(Part::Text(t))) => t.push(b),
+                (Some(b), _) => parts.push(Part::Text(vec![b])),
+                (None, _) => parts.push(Part::Whole(head)),
+            }
+            at = tail;
+        }
+        parts
+    }
+
+    // Children of an expression as it is written.
+    fn children(&self, r: Re) -> Vec<Re> {
+        if self.p.lists.contains_key(&r) || self.p.chars.contains_key(&r) {
+            return Vec::new();
+        }
+        match self.p.node(r) {
+            Node::Cat(..) => self.chain(r).into_iter().filter_map(|p| if let Part::Whole(r) = p { Some(r) } else { None }).collect(),
+            Node::Or(v) | Node::And(v) => v.clone(),
+            Node::Not(a) | Node::Rep(a, ..) => vec![*a],
+            _ => Vec::new(),
+        }
+    }
+
+    // Writes an expression behind its parts, without recursion.
+    fn write(&mut self, r: Re) -> u32 {
+        let mut stack = vec![(r, false)];
+        while let Some((r, ready)) = stack.pop() {
+            if self.done.contains_key(&r) {
+                continue;
+            }
+            if ready {
+                let i = self.one(r);
+                self.done.insert(r, i);
+                continue;
+            }
+            stack.push((r, true));
+            stack.extend(self.children(r).into_iter().map(|c| (c, false)));
+        }
+        self.done[&r]
+    }
+
+    fn one(&mut self, r: Re) -> u32 {
+        let p = self.p;
+        if let Some(words) = p.lists.get(&r) {
+            if words.len() == 1 {
+                return self.literal(words[0].clone());
+            }
+            return self.add(|out| {
+                out.push(8);
+                number(out, words.len() as u32);
+                words.iter().for_each(|w| text(out, w));
+            });
+        }
+        if let Node::Bytes(s) = p.node(r) {
+            return match only(s) {
+                Some(b) => self.literal(vec![b]),
+                None => self.add(|out| ranges(out, 0, &set_ranges(s))),
+            };
+        }
+        if let Some(set) = p.chars.get(&r) {
+            return self.add(|out| ranges(out, 1, set));
+        }
+        let known = |done: &HashMap<Re, u32>, v: &[Re]| v.iter().map(|c| done[c]).collect::<Vec<u32>>();
+        match p.node(r) {
+            Node::Never => self.add(|out| ranges(out, 0, &[])),
+            Node::Empty => self.literal(Vec::new()),
+            Node::Cat(..) => {
+                let mut v = Vec::new();
+                for part in self.chain(r) {
+                    v.push(match part {
+                        Part::Whole(r) => self.done[&r],
+                        Part::Text(t) => self.literal(t),
+                    });
+                }
+                if v.len() == 1 {
+                    return v[0];
+                }
+                self.add(|out| indices(out, 3, &v))
+            }
+            Node::Or(v) => {
+                let v = known(&self.done, v);
+                self.add(|out| indices(out, 4, &v))
+            }
+            Node::And(v) => {
+                let v = known(&self.done, v);
+                self.add(|out| indices(out, 6, &v))
+            }
+            Node::Not(a) => {
+                let a = self.done[a];
+                self.add(|out| {
+                    out.push(7);
+                    number(out, a);
+                })
+            }
+            Node::Rep(a, min, max) => {
+                let a = self.done[a];
+                self.add(|out| counts(out, 5, a, *min, *max))
+            }
+            // Written as rules by those who make them.
+            Node::Bytes(_) | Node::Mod(..) => self.add(|out| ranges(out, 0, &[])),
+        }
+    }
+}
+
+/// Writes the grammar that begins with rule `start`. Rules without a text are
+/// left out with what needs them; where that leaves nothing it is an error.
+pub fn write(b: &mut Builder, start: u32) -> Result<Vec<u8>> {
+    if b.full() {
+        return Err(Error::whole("the grammar is too large"));
+    }
+    let good = b.productive();
+    if !good[start as usize] {
+        return Err(Error::whole("nothing satisfies the grammar"));
+    }
+    let reached = reach(b, start, &good);
+    let mut re = Regexes { p: &b.p, out: Vec::new(), count: 0, done: HashMap::new(), literals: HashMap::new() };
+    let (mut exprs, mut count) = (Vec::new(), 0u32);
+    let mut at: HashMap<Ex, u32> = HashMap::new();
+    for x in (0..b.exprs.len() as Ex).filter(|&x| reached.exprs[x as usize]) {
+        let i = |v: &[Ex]| v.iter().map(|y| at[y]).collect::<Vec<u32>>();
+        match b.expr(x) {
+            // Found empty above.
+            Expr::Term(r) if b.p.empty.get(r) == Some(&true) => indices(&mut exprs, 3, &[]),
+            Expr::Term(r) => {
+                let r = re.write(*r);
+                exprs.push(0);
+                number(&mut exprs, r);
+                number(&mut exprs, 0);
+            }
+            Expr::Rule(r) => match reached.rules[*r as usize] {
+                Some(r) => {
+                    exprs.push(1);
+                    number(&mut exprs, r);
+                }
+                // A rule without a text.
+                None => indices(&mut exprs, 3, &[]),
+            },
+            Expr::Seq(v) => indices(&mut exprs, 2, &i(v)),
+            Expr::Choice(v) => indices(&mut exprs, 3, &i(v)),
+            Expr::Times(y, min, max) => counts(&mut exprs, 4, at[y], *min, *max),
+            Expr::Token(v, except) => {
+                exprs.push(5);
+                exprs.push(*except as u8);
+                number(&mut exprs, v.len() as u32);
+                for &(lo, hi) in v {
+                    number(&mut exprs, lo);
+                    number(&mut exprs, hi);
+                }
+            }
+            Expr::TokenText(t) => {
+                exprs.push(6);
+                text(&mut exprs, t.as_bytes());
+            }
+        }
+        at.insert(x, count);
+        count += 1;
+    }
+    let mut out = b"tgir\x01".to_vec();
+    number(&mut out, re.count);
+    out.extend(&re.out);
+    number(&mut out, count);
+    out.extend(&exprs);
+    let mut rules: Vec<(u32, &str, u32)> = Vec::new();
+    for (r, (name, body)) in b.rules.iter().enumerate() {
+        if let (Some(n), Some(body)) = (reached.rules[r], body) {
+            rules.push((n, name, at[body]));
+        }
+    }
+    rules.sort_unstable();
+    number(&mut out, rules.len() as u32);
+    for (_, name, body) in &rules {
+        text(&mut out, &name.as_bytes()[..cut(name, 256)]);
+        number(&mut out, *body);
+    }
+    number(&mut out, reached.rules[start as usize].unwrap_or(0));
+    if out.len() > MAX_BYTES {
+        return Err(Error::whole(format!("the grammar takes {} bytes, at most {} are read", out.len(), MAX_BYTES)));
+    }
+    Ok(out)
+}
+
+fn cut(s: &str, most: usize) -> usize {
+    (0..=most.min(s.len())).rev().find(|&i| s.is_char_boundary(i)).unwrap_or(0)
+}
+
+struct Reached {
+    exprs: Vec<bool>,
+    // The number that each rule is written with.
+    rules: Vec<Option<u32>>,
+}
+
+fn reach(b: &Builder, start: u32, good: &[bool]) -> Reached {
+    let mut r = Reached { exprs: vec![false; b.exprs.len()], rules: vec![None; b.rules.len()] };
+    let (mut work, mut count) = (Vec::new(), 0);
+    let mut rules = vec![start];
+    loop {
+        if let Some(x) = work.pop() {
+            if std::mem::replace(&mut r.exprs[x as usize], true) {
+                continue;
+            }
+            match b.expr(x) {
+                Expr::Rule(n) => rules.push(*n),
+                Expr::Seq(v) | Expr::Choice(v) => work.extend(v),
+                Expr::Times(y, ..) => work.push(*y),
+                _ => {}
+            }
+        } else if let Some(n) = rules.pop() {
+            if r.rules[n as usize].is_none() && good[n as usize] {
+                r.rules[n as usize] = Some(count);
+                count += 1;
+                work.extend(b.rules[n as usize].1);
+            }
+        } else {
+            return r;
+        }
+    }
+}
+
+/// Makes rules of an automaton: what a regular expression with divisors in it
+/// matches. None beyond `limit` states.
+pub fn automaton(b: &mut Builder, r: Re, name: &str, limit: usize) -> Option<Ex> {
+    let dfa = b.p.dfa(r, limit)?;
+    let rules: Vec<u32> = dfa.moves.iter().map(|_| b.declare(name)).collect();
+    for (s, row) in dfa.moves.iter().enumerate() {
+        let mut by_target: std::collections::BTreeMap<u32, Set> = std::collections::BTreeMap::new();
+        for &(lo, hi, t) in row {
+            let (e, s) = (by_target.entry(t).or_insert([0; 4]), crate::re::range(lo, hi));
+            (0..4).for_each(|i| e[i] |= s[i]);
+        }
+        let mut parts = Vec::new();
+        for (t, set) in by_target {
+            let head = b.p.bytes(set);
+            // A state that only ends needs no rule.
+            let ends = dfa.accepts[t as usize] && dfa.moves[t as usize].is_empty();
+            let (head, next) = (b.term(head), b.rule(rules[t as usize]));
+            parts.push(if ends { head } else { b.seq(&[head, next]) });
+        }
+        if dfa.accepts[s] {
+            parts.push(b.empty());
+        }
+        let body = b.choice(&parts);
+        b.define(rules[s], body);
+    }
+    Some(b.rule(rules[0]))
+}
+
+/// Whether a regular expression asks for divisibility anywhere.
+pub fn divides(p: &Pool, r: Re) -> bool {
+    let (mut stack, mut seen) = (vec![r], std::collections::HashSet::new());
+    while let Some(r) = stack.pop() {
+        if r == ALL || !seen.insert(r) {
+            continue;
+        }
+        match p.node(r) {
+            Node::Mod(..) => return true,
+            Node::Cat(a, b) => stack.extend([*a, *b]),
+            Node::Or(v) | Node::And(v) => stack.extend(v),
+            Node::Not(a) | Node::Rep(a, ..) => stack.push(*a),
+            _ => {}
+        }
+    }
+    false
+}

@@ -1,0 +1,128 @@
+//! Grammars for the token loop: JSON Schema, regular expressions, choices, GBNF,
+//! Lark and structural tags are compiled to the form that the host runs.
+//!
+//! What a source asks for is enforced exactly or refused with its place and the
+//! reason; `lenient` leaves it out instead and lists it.
+#![warn(missing_docs)]
+
+pub mod build;
+pub mod chars;
+pub mod decimal;
+pub mod error;
+pub mod explore;
+pub mod ir;
+pub mod json;
+pub mod pattern;
+pub mod re;
+#[allow(missing_docs)]
+pub mod schema;
+
+pub use error::{Error, Result};
+
+use build::Builder;
+use chars::Form;
+
+/// White space in JSON.
+#[derive(Clone, Copy, Debug, PartialEq, Eq)]
+pub enum Whitespace {
+    /// None.
+    Compact,
+    /// At most one space around punctuation, as TGI.
+    Space,
+    /// At most one space, or a line end and at most so many spaces or tabs, around punctuation.
+    Flexible {
+        /// Most spaces or tabs behind a line end.
+        indent: u32,
+    },
+}
+
+/// How sources are compiled.
+#[derive(Clone, Debug, PartialEq, Eq)]
+pub struct Options {
+    /// White space in JSON.
+    pub whitespace: Whitespace,
+    /// Leave out what cannot be enforced instead of refusing it.
+    pub lenient: bool,
+    /// Whether `format` is enforced.
+    pub formats: bool,
+    /// The draft of schemas that do not name theirs.
+    pub draft: schema::Draft,
+}
+
+impl Default for Options {
+    fn default() -> Self {
+        Options { whitespace: Whitespace::Flexible { indent: 20 }, lenient: false, formats: true, draft: schema::Draft::Current }
+    }
+}
+
+/// Something that a grammar is not held to.
+#[derive(Clone, Debug, PartialEq, Eq)]
+pub struct Dropped {
+    /// JSON pointer of the schema, with `#` in front.
+    pub pointer: String,
+    /// The keyword.
+    pub keyword: String,
+    /// Why it cannot be enforced.
+    pub reason: String,
+}
+
+/// A compiled source.
+#[derive(Clone, Debug, PartialEq, Eq)]
+pub struct Compiled {
+    /// The grammar in the form of `plugins/grammar/ir`.
+    pub ir: Vec<u8>,
+    /// What `lenient` left out, in the order of the schema's keywords.
+    pub dropped: Vec<Dropped>,
+}
+
+/// Most bytes of a source.
+pub const MAX_SOURCE: usize = 4 << 20;
+
+/// The languages that `compile` knows.
+pub const LANGUAGES: &[&str] = &["json", "json_object", "json_schema", "regex", "choice"];
+
+/// Compiles a source. Time and memory are bounded by limits on what is made of
+/// it; recursion is bounded everywhere.
+pub fn compile(language: &str, source: &str, o: &Options) -> Result<Compiled> {
+    if source.len() > MAX_SOURCE {
+        return Err(Error::whole(format!("the source has {} bytes, at most {} are read", source.len(), MAX_SOURCE)));
+    }
+    let mut dropped = Vec::new();
+    let mut b = Builder::default();
+    let start = b.declare("start");
+    let (mut b, x) = match language {
+        "json" => schema::anything(b, false, o)?,
+        "json_object" => schema::anything(b, true, o)?,
+        "json_schema" => schema::compile(b, &json::parse(source)?, o, &mut dropped)?,
+        "regex" => {
+            let r = pattern::compile(&mut b.p, source, Form::Raw, pattern::Match::Full)?;
+            let x = b.term(r);
+            (b, x)
+        }
+        "choice" => {
+            let words = choices(source)?;
+            let r = b.p.words(&words);
+            let x = b.term(r);
+            (b, x)
+        }
+        other => return Err(Error::whole(format!("the language {:?} is not known; {} are", other, LANGUAGES.join(", ")))),
+    };
+    b.define(start, x);
+    Ok(Compiled { ir: ir::write(&mut b, start)?, dropped })
+}
+
+// A choice is a JSON array of strings.
+fn choices(source: &str) -> Result<Vec<String>> {
+    let items = match json::parse(source)? {
+        json::Value::Arr(v) => v,
+        v => return Err(Error::whole(format!("want an array of strings, got {}", v.kind()))),
+    };
+    items
+        .into_iter()
+        .enumerate()
+        .map(|(i, v)| match v {
+            json::Value::Str(s) => Ok(s),
+            v => Err(Error::pointer(&format!("/{}", i), "", format!("want a string, got {}", v.kind()))),
+        })
+        .collect()
+}

@@ -1,0 +1,597 @@
+//! Regular expressions as ECMA-262 writes them (with its `u` flag) and as
+//! Python's `re` does where the two agree.
+//!
+//! Look-ahead is exact: what it asks of the rest of the text is intersected with
+//! the rest. Look-behind, back references and inline flags are refused.
+
+use crate::chars::{self, complement, union, Form, Ranges};
+use crate::error::{Error, Result};
+use crate::re::{Pool, Re, ALL, EMPTY, MANY, NEVER};
+
+/// Deepest nesting of groups.
+pub const MAX_DEPTH: usize = 100;
+
+/// Largest bound of a counted repeat.
+pub const MAX_COUNT: u32 = 1_000_000;
+
+// Most parts of a pattern that are looked at, copies included.
+const MAX_WORK: usize = 200_000;
+
+/// What a whole text has to do with the pattern.
+#[derive(Clone, Copy, Debug, PartialEq, Eq)]
+pub enum Match {
+    /// Contain a match somewhere, as JSON Schema's `pattern` means it.
+    Search,
+    /// Be a match.
+    Full,
+}
+
+/// The texts that a pattern means. Errors name the place in the pattern.
+pub fn compile(p: &mut Pool, source: &str, form: Form, how: Match) -> Result<Re> {
+    let mut parser = Parser { text: source, at: 0, depth: 0 };
+    let tree = parser.alternatives()?;
+    if parser.at < source.len() {
+        return Err(parser.fail("unmatched ')'"));
+    }
+    let mut l = Lower { p, form, source, work: 0 };
+    let r = match how {
+        Match::Full => l.at(&tree, true, EMPTY, EMPTY)?,
+        Match::Search => l.search(&tree)?,
+    };
+    if p.full() {
+        return Err(Error::whole("the pattern takes too many states"));
+    }
+    Ok(r)
+}
+
+/// What is written between slashes or in a pattern.
+#[derive(Debug)]
+enum Tree {
+    Class(Ranges),
+    Cat(Vec<Tree>),
+    Alt(Vec<Tree>),
+    Rep(Box<Tree>, u32, u32, usize),
+    Start,
+    End,
+    Ahead(Box<Tree>, bool),
+}
+
+impl Tree {
+    // Whether it looks at more than the characters it takes.
+    fn looks(&self) -> bool {
+        match self {
+            Tree::Class(_) => false,
+            Tree::Cat(v) | Tree::Alt(v) => v.iter().any(Tree::looks),
+            Tree::Rep(t, ..) => t.looks(),
+            Tree::Start | Tree::End | Tree::Ahead(..) => true,
+        }
+    }
+
+    fn has_start(&self) -> bool {
+        match self {
+            Tree::Class(_) | Tree::End => false,
+            Tree::Cat(v) | Tree::Alt(v) => v.iter().any(Tree::has_start),
+            Tree::Rep(t, ..) | Tree::Ahead(t, _) => t.has_start(),
+            Tree::Start => true,
+        }
+    }
+}
+
+struct Lower<'a> {
+    p: &'a mut Pool,
+    form: Form,
+    source: &'a str,
+    work: usize,
+}
+
+impl Lower<'_> {
+    fn search(&mut self, t: &Tree) -> Result<Re> {
+        let all = chars::text(self.p, self.form);
+        let later = self.at(t, false, all, all)?;
+        if !t.has_start() {
+            return Ok(self.p.cat(all, later));
+        }
+        let first = self.at(t, true, all, all)?;
+        let c = chars::any(self.p, self.form);
+        let some = self.p.rep(c, 1, MANY);
+        let later = self.p.cat(some, later);
+        Ok(self.p.or2(first, later))
+    }
+
+    // The texts from here to the end: `t` matches a beginning of them, and what
+    // comes behind it is in `first` where nothing has been read yet (start) and
+    // nothing is by t, in `rest` elsewhere.
+    fn at(&mut self, t: &Tree, start: bool, first: Re, rest: Re) -> Result<Re> {
+        // Repeats of what looks around are written out, within each other as well.
+        self.work += 1;
+        if self.work > MAX_WORK {
+            return Err(Error::whole("repeats of anchors and look-ahead within each other take too many steps"));
+        }
+        let here = if start { first } else { rest };
+        if !t.looks() {
+            let r = self.plain(t);
+            if !start || first == rest || !self.p.nullable(r) {
+                return Ok(self.p.cat(r, rest));
+            }
+            let some = self.p.minus(r, EMPTY);
+            let read = self.p.cat(some, rest);
+            return Ok(self.p.or2(first, read));
+        }
+        match t {
+            Tree::Class(_) => Ok(NEVER), // looks() is false
+            Tree::Start => Ok(if start { first } else { NEVER }),
+            Tree::End => Ok(self.p.and2(here, EMPTY)),
+            Tree::Ahead(t, wanted) => {
+                let all = chars::text(self.p, self.form);
+                let ahead = self.at(t, start, all, all)?;
+                Ok(if *wanted { self.p.and2(here, ahead) } else { self.p.minus(here, ahead) })
+            }
+            Tree::Cat(v) => {
+                let (mut first, mut rest) = (first, rest);
+                for t in v.iter().rev() {
+                    let f = if start { self.at(t, true, first, rest)? } else { NEVER };
+                    rest = self.at(t, false, first, rest)?;
+                    first = f;
+                }
+                Ok(if start { first } else { rest })
+            }
+            Tree::Alt(v) => {
+                let parts = v.iter().map(|t| self.at(t, start, first, rest)).collect::<Result<Vec<_>>>()?;
+                Ok(self.p.or(parts))
+            }
+            Tree::Rep(t, min, max, offset) => self.repeated(t, (*min, *max, *offset), start, (first, rest)),
+        }
+    }
+
+    fn repeated(&mut self, t: &Tree, (min, max, offset): (u32, u32, usize), start: bool, behind: (Re, Re)) -> Result<Re> {
+        if max > 8 {
+            return Err(Error::at(self.source, offset, "anchors and look-ahead are not supported inside a repeat"));
+        }
+        let (mut first, mut rest) = behind;
+        for i in (0..max).rev() {
+            let f = if start { self.at(t, true, first, rest)? } else { NEVER };
+            let r = self.at(t, false, first, rest)?;
+            // The copies beyond the minimum may be left out.
+            first = if i < min { f } else { self.p.or2(f, behind.0) };
+            rest = if i < min { r } else { self.p.or2(r, behind.1) };
+        }
+        Ok(if start { first } else { rest })
+    }
+
+    fn plain(&mut self, t: &Tree) -> Re {
+        match t {
+            Tree::Class(set) => chars::class(self.p, set, self.form),
+            Tree::Cat(v) => {
+                let parts: Vec<Re> = v.iter().map(|t| self.plain(t)).collect();
+                self.p.seq(&parts)
+            }
+            Tree::Alt(v) => {
+                let parts = v.iter().map(|t| self.plain(t)).collect();
+                self.p.or(parts)
+            }
+            Tree::Rep(t, min, max, _) => {
+                let r = self.plain(t);
+                self.p.rep(r, *min, *max)
+            }
+            Tree::Start | Tree::End | Tree::Ahead(..) => ALL, // looks() is true
+        }
+    }
+}
+
+struct Parser<'a> {
+    text: &'a str,
+    at: usize,
+    depth: usize,
+}
+
+impl Parser<'_> {
+    fn peek(&self) -> Option<char> {
+        self.text[self.at..].chars().next()
+    }
+
+    fn next(&mut self) -> Option<char> {
+        let c = self.peek()?;
+        self.at += c.len_utf8();
+        Some(c)
+    }
+
+    fn eat(&mut self, what: &str) -> bool {
+        let found = self.text[self.at..].starts_with(what);
+        if found {
+            self.at += what.len();
+        }
+        found
+    }
+
+    fn fail(&self, reason: &str) -> Error {
+        Error::at(self.text, self.at, reason)
+    }
+
+    fn alternatives(&mut self) -> Result<Tree> {
+        let mut parts = vec![self.sequence()?];
+        while self.eat("|") {
+            parts.push(self.sequence()?);
+        }
+        Ok(if parts.len() == 1 { parts.remove(0) } else { Tree::Alt(parts) })
+    }
+
+    fn sequence(&mut self) -> Result<Tree> {
+        let mut parts = Vec::new();
+        while let Some(c) = self.peek() {
+            if c == '|' || c == ')' {
+                break;
+            }
+            let start = self.at;
+            let atom = self.atom(c)?;
+            parts.push(self.repeat(atom, start)?);
+        }
+        Ok(if parts.len() == 1 { parts.remove(0) } else { Tree::Cat(parts) })
+    }
+
+    fn repeat(&mut self, atom: Tree, start: usize) -> Result<Tree> {
+        let from = self.at;
+        let (min, max) = match self.peek() {
+            Some('*') => (0, MANY),
+            Some('+') => (1, MANY),
+            Some('?') => (0, 1),
+            Some('{') => match self.counts()? {
+                Some(c) => c,
+                None => return Ok(atom),
+            },
+            _ => return Ok(atom),
+        };
+        if self.at == from {
+            self.at += 1;
+        }
+        if matches!(atom, Tree::Start | Tree::End) {
+            return Err(Error::at(self.text, from, "nothing to repeat"));
+        }
+        // A lazy repeat means the same texts.
+        if !self.eat("?") && self.peek() == Some('+') {
+            return Err(self.fail("possessive repeats are not supported"));
+        }
+        if matches!(self.peek(), Some('*' | '+' | '?')) {
+            return Err(self.fail("nothing to repeat"));
+        }
+        Ok(Tree::Rep(Box::new(atom), min, max, start))
+    }
+
+    // {n}, {n,} or {n,m}; None where the brace stands for itself.
+    fn counts(&mut self) -> Result<Option<(u32, u32)>> {
+        let body = &self.text[self.at + 1..];
+        let end = match body.find('}') {
+            Some(i) => i,
+            None => return Ok(None),
+        };
+        let inside = &body[..end];
+        let digits = |s: &str| !s.is_empty() && s.bytes().all(|b| b.is_ascii_digit());
+        let (low, high) = match inside.find(',') {
+            Some(i) => (&inside[..i], Some(&inside[i + 1..])),
+            None => (inside, None),
+        };
+        if !digits(low) || !high.map_or(true, |h| h.is_empty() || digits(h)) {
+            return Ok(None);
+        }
+        let number = |s: &str| match s.parse::<u32>() {
+            Ok(n) if n <= MAX_COUNT => Ok(n),
+            _ => Err(self.fail(&format!("a repeat counts to {} at most, not {}", MAX_COUNT, s))),
+        };
+        let min = number(low)?;
+        let max = match high {
+            None => min,
+            Some("") => MANY,
+            Some(h) => number(h)?,
+        };
+        if min > max {
+            return Err(self.fail(&format!("want a repeat of at least and at most times, got {} and {}", min, max)));
+        }
+        self.at += end + 2;
+        Ok(Some((min, max)))
+    }
+
+    fn atom(&mut self, c: char) -> Result<Tree> {
+        match c {
+            '(' => self.group(),
+            '[' => self.set().map(Tree::Class),
+            '\\' => self.escape(),
+            '*' | '+' | '?' => Err(self.fail("nothing to repeat")),
+            _ => {
+                self.next();
+                Ok(match c {
+                    '.' => Tree::Class(complement(vec![(10, 10), (13, 13), (0x2028, 0x2029)])),
+                    '^' => Tree::Start,
+                    '$' => Tree::End,
+                    _ => Tree::Class(vec![(c as u32, c as u32)]),
+                })
+            }
+        }
+    }
+
+    fn group(&mut self) -> Result<Tree> {
+        if self.depth == MAX_DEPTH {
+            return Err(self.fail(&format!("groups nested deeper than {}", MAX_DEPTH)));
+        }
+        let start = self.at;
+        self.at += 1;
+        let mut ahead = None;
+        if self.eat("?") {
+            if self.eat("=") {
+                ahead = Some(true);
+            } else if self.eat("!") {
+                ahead = Some(false);
+            } else if self.text[self.at..].starts_with("<=") || self.text[self.at..].starts_with("<!") {
+                return Err(Error::at(self.text, start, "look-behind is not supported"));
+            } else if self.eat("<") || self.eat("P<") {
+                match self.text[self.at..].find('>') {
+                    Some(i) => self.at += i + 1,
+                    None => return Err(self.fail("want '>' behind the name of the group")),
+                }
+            } else if !self.eat(":") {
+                return Err(Error::at(self.text, start, "want '(?:', '(?=', '(?!' or '(?<name>'; other groups are not supported"));
+            }
+        }
+        self.depth += 1;
+        let inside = self.alternatives()?;
+        self.depth -= 1;
+        if !self.eat(")") {
+            return Err(Error::at(self.text, start, "the group is not closed"));
+        }
+        Ok(match ahead {
+            Some(wanted) => Tree::Ahead(Box::new(inside), wanted),
+            // An empty group repeats like any other atom.
+            None => inside,
+        })
+    }
+
+    fn escape(&mut self) -> Result<Tree> {
+        let start = self.at;
+        let next = self.text[start + 1..].chars().next();
+        let refused = match next {
+            None => Some("a backslash at the end"),
+            Some('b' | 'B') => Some("word boundaries are not supported"),
+            Some('1'..='9' | 'k') => Some("back references are not supported"),
+            Some('A' | 'z' | 'Z' | 'G') => Some("\\A, \\z and \\Z are no escapes of ECMA-262; use ^ and $"),
+            _ => None,
+        };
+        match refused {
+            Some(reason) => Err(self.fail(reason)),
+            None => self.class_escape().map(Tree::Class),
+        }
+    }
+
+    // An escape that stands for one character out of a set.
+    fn class_escape(&mut self) -> Result<Ranges> {
+        let start = self.at;
+        self.at += 1;
+        let c = match self.next() {
+            Some(c) => c,
+            None => return Err(Error::at(self.text, start, "a backslash at the end")),
+        };
+        let one = |c: u32| Ok(vec![(c, c)]);
+        match c {
+            'd' => Ok(vec![(0x30, 0x39)]),
+            'D' => Ok(complement(vec![(0x30, 0x39)])),
+            'w' => Ok(chars::word()),
+            'W' => Ok(complement(chars::word())),
+            's' => Ok(chars::space()),
+            'S' => Ok(complement(chars::space())),
+            't' => one(9),
+            'n' => one(10),
+            'v' => one(11),
+            'f' => one(12),
+            'r' => one(13),
+            '0' if !matches!(self.peek(), Some('0'..='9')) => one(0),
+            'c' => match self.next() {
+                Some(l) if l.is_ascii_alphabetic() => one(l as u32 & 31),
+                _ => Err(Error::at(self.text, start, "want a letter behind \\c")),
+            },
+            'x' => self.hex(2, start).and_then(one),
+            'u' => self.unicode(start).and_then(one),
+            'p' | 'P' => self.property(c == 'P', start),
+            c if c.is_ascii_alphanumeric() => Err(Error::at(self.text, start, format!("unknown escape \\{}", c))),
+            c => one(c as u32),
+        }
+    }
+
+    fn hex(&mut self, digits: usize, start: usize) -> Result<u32> {
+        let text = self.text.as_bytes().get(self.at..self.at + digits);
+        let text = text.and_then(|t| std::str::from_utf8(t).ok()).filter(|t| t.bytes().all(|b| b.is_ascii_hexdigit()));
+        match text.and_then(|t| u32::from_str_radix(t, 16).ok()) {
+            Some(v) => {
+                self.at += digits;
+                Ok(v)
+            }
+            None => Err(Error::at(self.text, start, format!("want {} hexadecimal digits", digits))),
+        }
+    }
+
+    fn unicode(&mut self, start: usize) -> Result<u32> {
+        if self.eat("{") {
+            let end = self.text[self.at..].find('}').map(|i| self.at + i);
+            let v = end.and_then(|e| u32::from_str_radix(&self.text[self.at..e], 16).ok());
+            return match (end, v) {
+                (Some(e), Some(v)) if v <= chars::LAST => {
+                    self.at = e + 1;
+                    Ok(v)
+                }
+                _ => Err(Error::at(self.text, start, "want a code point in \\u{...}")),
+            };
+        }
+        let high = self.hex(4, start)?;
+        let mark = self.at;
+        if (0xD800..0xDC00).contains(&high) && self.eat("\\u") {
+            match self.hex(4, start) {
+                Ok(low) if (0xDC00..0xE000).contains(&low) => return Ok(0x10000 + ((high - 0xD800) << 10) + (low - 0xDC00)),
+                _ => self.at = mark,
+            }
+        }
+        Ok(high)
+    }
+
+    fn property(&mut self, negated: bool, start: usize) -> Result<Ranges> {
+        let end = match (self.eat("{"), self.text[self.at..].find('}')) {
+            (true, Some(i)) => self.at + i,
+            _ => return Err(Error::at(self.text, start, "want \\p{name}")),
+        };
+        let name = &self.text[self.at..end];
+        let set = match chars::property(name) {
+            Some(s) => s,
+            None => return Err(Error::at(self.text, start, format!("the property {:?} is not supported; general categories are", name))),
+        };
+        self.at = end + 1;
+        Ok(if negated { complement(set) } else { set })
+    }
+
+    fn set(&mut self) -> Result<Ranges> {
+        let start = self.at;
+        self.at += 1;
+        let negated = self.eat("^");
+        let mut out = Vec::new();
+        loop {
+            let from = self.at;
+            match self.peek() {
+                None => return Err(Error::at(self.text, start, "the set is not closed")),
+                Some(']') => {
+                    self.at += 1;
+                    return Ok(if negated { complement(out) } else { union(out) });
+                }
+                Some(_) => {}
+            }
+            let low = self.member()?;
+            let dash = self.text[self.at..].starts_with('-') && !self.text[self.at..].starts_with("-]");
+            if !dash {
+                out.extend(low);
+                continue;
+            }
+            self.at += 1;
+            let high = self.member()?;
+            match (single(&low), single(&high)) {
+                (Some(a), Some(b)) if a <= b => out.push((a, b)),
+                (Some(_), Some(_)) => return Err(Error::at(self.text, from, "the range runs backwards")),
+                // A dash beside a class such as \d stands for itself.
+                _ => {
+                    out.extend(low);
+                    out.extend(high);
+                    out.push((0x2D, 0x2D));
+                }
+            }
+        }
+    }
+
+    fn member(&mut self) -> Result<Ranges> {
+        if self.eat("\\b") {
+            return Ok(vec![(8, 8)]);
+        }
+        match self.peek() {
+            Some('\\') => self.class_escape(),
+            Some(c) => {
+                self.next();
+                Ok(vec![(c as u32, c as u32)])
+            }
+            None => Err(self.fail("the set is not closed")),
+        }
+    }
+}
+
+fn single(r: &Ranges) -> Option<u32> {
+    match r[..] {
+        [(a, b)] if a == b => Some(a),
+        _ => None,
+    }
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+
+    fn check(how: Match, pattern: &str, yes: &[&str], no: &[&str]) {
+        let mut p = Pool::new();
+        let r = compile(&mut p, pattern, Form::Raw, how).unwrap();
+        for (texts, want) in [(yes, true), (no, false)] {
+            for t in texts {
+                assert_eq!(p.matches(r, t.as_bytes()), want, "{} on {:?}", pattern, t);
+            }
+        }
+    }
+
+    #[test]
+    fn searches() {
+        for (pattern, yes, no) in [
+            ("a", &["a", "xay", "\na"][..], &["", "b"][..]),
+            ("^a", &["a", "ab"], &["ba", "b\na"]),
+            ("a$", &["a", "ba"], &["ab", "a\n"]),
+            ("^a|b$", &["ax", "xb", "a"], &["xa", "bx"]),
+            ("(^|x)a", &["a", "yxa", "xab"], &["ya", "yaa"]),
+            ("^(a|b)*$", &["", "abba"], &["abc"]),
+            ("^(?!foo).*bar$", &["bar", "fobar"], &["foobar", "foobarbar"]),
+            ("^(?=.*\\d)(?=.*[a-z]).{3,}$", &["a1x", "xx9"], &["a1", "abc", "123"]),
+            ("^(?!.*--)[a-z-]+$", &["a-b-c"], &["a--b", ""]),
+            ("x(?=y)", &["xy"], &["x", "xz"]),
+            ("^$", &[""], &["a"]),
+            ("^^a$$", &["a"], &["aa", ""]),
+            ("a?^b", &["b", "bc"], &["ab", "cb"]),
+            ("^(a|^b){2}$", &["aa", "ba"], &["ab", "bb"]),
+            ("(^a)?b$", &["ab", "b", "xb", "xab"], &["bx"]),
+            ("", &["", "x"], &[]),
+        ] {
+            check(Match::Search, pattern, yes, no);
+        }
+    }
+
+    #[test]
+    fn atoms() {
+        for (pattern, yes, no) in [
+            ("[^\\d\\s]+", &["a-é"][..], &["1", "\u{a0}", ""][..]),
+            ("\\w{2,3}", &["a_", "Z90"], &["a", "éé", "abcd"]),
+            ("[a\\-z]|[b-]", &["a", "-", "z", "b"], &["c"]),
+            ("[\\w-.]", &["-", ".", "a"], &["~"]),
+            ("\\u{1F432}|\\uD83D\\uDC33|\\x41|\\cJ|\\0", &["🐲", "🐳", "A", "\n", "\0"], &["B"]),
+            ("\\p{L}\\P{L}", &["é1"], &["1é", "ab"]),
+            ("a{2}b{,3}", &["aab{,3}"], &["aabbb"]),
+            ("(?<year>\\d{4})-(?:x|y)??", &["2024-", "2024-x"], &["24-"]),
+            (".", &["a", "😀", "\t"], &["\n", "\u{2028}", ""]),
+            ("[^]", &["\n"], &[""]),
+            ("[]", &[], &["", "a"]),
+            ("(){3}a()", &["a"], &[""]),
+            ("[\\b]\\/\\.", &["\u{8}/."], &["b/x"]),
+        ] {
+            check(Match::Full, pattern, yes, no);
+        }
+    }
+
+    #[test]
+    fn errors() {
+        let deep = "(".repeat(60_000);
+        let copies = format!("{}^a?{}", "(".repeat(30), "){8}".repeat(30));
+        for (pattern, want) in [
+            ("a(b", "line 1, column 2: the group is not closed"),
+            ("ab)", "line 1, column 3: unmatched ')'"),
+            ("é\\1", "line 1, column 2: back references are not supported"),
+            ("(?<=a)b", "line 1, column 1: look-behind is not supported"),
+            ("a**", "line 1, column 3: nothing to repeat"),
+            ("^*", "line 1, column 2: nothing to repeat"),
+            ("[z-a]", "line 1, column 2: the range runs backwards"),
+            ("[a", "line 1, column 1: the set is not closed"),
+            ("a{3,2}", "line 1, column 2: want a repeat of at least and at most times, got 3 and 2"),
+            ("a{9999999}", "line 1, column 2: a repeat counts to 1000000 at most, not 9999999"),
+            ("\\p{Foo}", "line 1, column 1: the property \"Foo\" is not supported; general categories are"),
+            ("\\y", "line 1, column 1: unknown escape \\y"),
+            ("(?i)a", "line 1, column 1: want '(?:', '(?=', '(?!' or '(?<name>'; other groups are not supported"),
+            ("(^a)*", "line 1, column 1: anchors and look-ahead are not supported inside a repeat"),
+            (copies.as_str(), "repeats of anchors and look-ahead within each other take too many steps"),
+            (deep.as_str(), "line 1, column 101: groups nested deeper than 100"),
+        ] {
+            let mut p = Pool::new();
+            assert_eq!(compile(&mut p, pattern, Form::Raw, Match::Search).unwrap_err().to_string(), want);
+        }
+    }
+
+    #[test]
+    fn json_form() {
+        let mut p = Pool::new();
+        let r = compile(&mut p, "^[\"a\\n]\\\\+$", Form::Json, Match::Search).unwrap();
+        for (text, want) in [("\\\"\\\\", true), ("\\n\\\\\\\\", true), ("a\\\\", true), ("\"\\\\", false), ("\\u000a\\\\", false)] {
+            assert_eq!(p.matches(r, text.as_bytes()), want, "{}", text);
+        }
+    }
+}

@@ -1,0 +1,471 @@
+//! Regular expressions over bytes, each stored once.
+//!
+//! Beside the usual operators there are intersection and complement, which is
+//! what makes `not`, `allOf` and exclusive names exact, and automata for
+//! divisibility, which have no short expression. Derivatives after Brzozowski
+//! (1964): what remains of a language after one byte is again an expression.
+
+use crate::chars::{Form, Ranges};
+use std::collections::{BTreeMap, HashMap};
+
+/// An expression: its index in a pool.
+pub type Re = u32;
+
+/// The empty language.
+pub const NEVER: Re = 0;
+/// The language of the empty text alone.
+pub const EMPTY: Re = 1;
+/// All texts.
+pub const ALL: Re = 2;
+/// No upper bound of a repeat.
+pub const MANY: u32 = u32::MAX;
+
+/// Most expressions that one compilation makes.
+pub const MAX_NODES: usize = 1_500_000;
+
+/// A set of bytes, one bit each.
+pub type Set = [u64; 4];
+
+/// The shape of an expression.
+#[derive(Clone, Debug, PartialEq, Eq, Hash)]
+pub enum Node {
+    /// No text.
+    Never,
+    /// The empty text.
+    Empty,
+    /// One byte of a set.
+    Bytes(Set),
+    /// One after the other; the first is no concatenation itself.
+    Cat(Re, Re),
+    /// Any of two or more, sorted.
+    Or(Vec<Re>),
+    /// All of two or more, sorted.
+    And(Vec<Re>),
+    /// Every other text.
+    Not(Re),
+    /// At least, at most so many times; MANY: no bound.
+    Rep(Re, u32, u32),
+    /// A decimal text whose value is divisible, from a state of its automaton on.
+    Mod(u32, u32),
+}
+
+/// Divisibility of decimal texts: value * 10^shift is a multiple of `modulus`.
+/// Looks at values only: sign and digits may stand where they like.
+#[derive(Clone, Copy, Debug, PartialEq, Eq)]
+pub struct Divisor {
+    /// At least 1.
+    pub modulus: u32,
+    /// How many fraction digits count; the others must be 0.
+    pub shift: u32,
+}
+
+impl Divisor {
+    fn next(self, state: u32, byte: u8) -> Option<u32> {
+        let (p, s) = (self.modulus, self.shift);
+        match byte {
+            b'-' => Some(state),
+            b'.' if state < p => Some(p + state),
+            b'0'..=b'9' => {
+                let d = (byte - b'0') as u64;
+                let (k, r) = if state < p { (None, state) } else { (Some((state - p) / p), (state - p) % p) };
+                let next = ((r as u64 * 10 + d) % p as u64) as u32;
+                match k {
+                    None => Some(next),
+                    Some(k) if k < s => Some(p + (k + 1) * p + next),
+                    Some(_) if d == 0 => Some(state),
+                    Some(_) => None,
+                }
+            }
+            _ => None,
+        }
+    }
+
+    fn accepts(self, state: u32) -> bool {
+        let (p, s) = (self.modulus, self.shift);
+        let (k, mut r) = if state < p { (0, state) } else { ((state - p) / p, (state - p) % p) };
+        for _ in k..s {
+            r = (r as u64 * 10 % p as u64) as u32;
+        }
+        r == 0
+    }
+}
+
+/// All expressions of one compilation.
+pub struct Pool {
+    nodes: Vec<Node>,
+    nullable: Vec<bool>,
+    index: HashMap<Node, Re>,
+    divisors: Vec<Divisor>,
+    derived: HashMap<(Re, u8), Re>,
+    /// Answers of is_empty.
+    pub(crate) empty: HashMap<Re, bool>,
+    /// What character sets have been made to.
+    pub(crate) classes: HashMap<(Form, Ranges), Re>,
+    /// Which expressions are one character of a set, and which are word lists: they are written as such.
+    pub(crate) chars: HashMap<Re, Ranges>,
+    pub(crate) lists: HashMap<Re, Vec<Vec<u8>>>,
+}
+
+/// The set of bytes from `lo` to `hi`.
+pub fn range(lo: u8, hi: u8) -> Set {
+    let mut s = [0; 4];
+    for b in lo..=hi {
+        s[b as usize >> 6] |= 1 << (b & 63);
+    }
+    s
+}
+
+/// Whether a set has a byte.
+pub fn has(s: &Set, b: u8) -> bool {
+    s[b as usize >> 6] >> (b & 63) & 1 == 1
+}
+
+fn zip(a: &Set, b: &Set, f: impl Fn(u64, u64) -> u64) -> Set {
+    [f(a[0], b[0]), f(a[1], b[1]), f(a[2], b[2]), f(a[3], b[3])]
+}
+
+impl Default for Pool {
+    fn default() -> Self {
+        Self::new()
+    }
+}
+
+impl Pool {
+    /// A pool with the three constants.
+    pub fn new() -> Pool {
+        let mut p = Pool {
+            nodes: Vec::new(),
+            nullable: Vec::new(),
+            index: HashMap::new(),
+            divisors: Vec::new(),
+            derived: HashMap::new(),
+            empty: HashMap::new(),
+            classes: HashMap::new(),
+            chars: HashMap::new(),
+            lists: HashMap::new(),
+        };
+        p.make(Node::Never);
+        p.make(Node::Empty);
+        p.make(Node::Not(NEVER));
+        p
+    }
+
+    /// The shape of an expression.
+    pub fn node(&self, r: Re) -> &Node {
+        &self.nodes[r as usize]
+    }
+
+    /// Whether the empty text belongs to it.
+    pub fn nullable(&self, r: Re) -> bool {
+        self.nullable[r as usize]
+    }
+
+    /// Whether it has become too large to go on; results are then meaningless.
+    pub fn full(&self) -> bool {
+        self.nodes.len() >= MAX_NODES
+    }
+
+    fn make(&mut self, n: Node) -> Re {
+        if let Some(&r) = self.index.get(&n) {
+            return r;
+        }
+        if self.full() {
+            return NEVER;
+        }
+        let null = match &n {
+            Node::Never | Node::Bytes(_) => false,
+            Node::Empty => true,
+            Node::Cat(a, b) => self.nullable(*a) && self.nullable(*b),
+            Node::Or(v) => v.iter().any(|&x| self.nullable(x)),
+            Node::And(v) => v.iter().all(|&x| self.nullable(x)),
+            Node::Not(a) => !self.nullable(*a),
+            Node::Rep(a, min, _) => *min == 0 || self.nullable(*a),
+            Node::Mod(d, s) => self.divisors[*d as usize].accepts(*s),
+        };
+        let r = self.nodes.len() as Re;
+        self.nodes.push(n.clone());
+        self.nullable.push(null);
+        self.index.insert(n, r);
+        r
+    }
+
+    /// One byte of a set.
+    pub fn bytes(&mut self, s: Set) -> Re {
+        if s == [0; 4] {
+            return NEVER;
+        }
+        self.make(Node::Bytes(s))
+    }
+
+    /// One byte.
+    pub fn byte(&mut self, b: u8) -> Re {
+        self.make(Node::Bytes(range(b, b)))
+    }
+
+    /// These bytes in this order.
+    pub fn literal(&mut self, text: &[u8]) -> Re {
+        text.iter().rev().fold(EMPTY, |tail, &b| {
+            let head = self.byte(b);
+            self.cat(head, tail)
+        })
+    }
+
+    /// `a`, then `b`.
+    pub fn cat(&mut self, a: Re, b: Re) -> Re {
+        if a == NEVER || b == NEVER {
+            return NEVER;
+        }
+        if a == EMPTY {
+            return b;
+        }
+        if b == EMPTY {
+            return a;
+        }
+        let (mut heads, mut last) = (Vec::new(), a);
+        while let Node::Cat(x, y) = *self.node(last) {
+            heads.push(x);
+            last = y;
+        }
+        let mut r = self.make(Node::Cat(last, b));
+        for &h in heads.iter().rev() {
+            r = self.make(Node::Cat(h, r));
+        }
+        r
+    }
+
+    /// All of these in this order.
+    pub fn seq(&mut self, parts: &[Re]) -> Re {
+        parts.iter().rev().fold(EMPTY, |tail, &p| self.cat(p, tail))
+    }
+
+    /// Either of two.
+    pub fn or2(&mut self, a: Re, b: Re) -> Re {
+        self.or(vec![a, b])
+    }
+
+    /// Any of these.
+    pub fn or(&mut self, parts: Vec<Re>) -> Re {
+        let (mut flat, mut alone) = (Vec::new(), [0u64; 4]);
+        // Alternatives that differ in their first byte only become one.
+        let mut tails: BTreeMap<Re, Set> = BTreeMap::new();
+        let mut work = parts;
+        while let Some(r) = work.pop() {
+            match self.node(r) {
+                Node::Never => {}
+                Node::Or(v) => work.extend(v),
+                Node::Bytes(s) => alone = zip(&alone, s, |x, y| x | y),
+                Node::Cat(a, b) => match self.node(*a) {
+                    Node::Bytes(s) => {
+                        let e = tails.entry(*b).or_insert([0; 4]);
+                        *e = zip(e, s, |x, y| x | y);
+                    }
+                    _ => flat.push(r),
+                },
+                _ if r == ALL => return ALL,
+                _ => flat.push(r),
+            }
+        }
+        if alone != [0; 4] {
+            flat.push(self.bytes(alone));
+        }
+        for (tail, s) in tails {
+            let head = self.bytes(s);
+            flat.push(self.cat(head, tail));
+        }
+        flat.sort_unstable();
+        flat.dedup();
+        if self.has_complement(&flat) {
+            return ALL;
+        }
+        match flat.len() {
+            0 => NEVER,
+            1 => flat[0],
+            _ => self.make(Node::Or(flat)),
+        }
+    }
+
+    fn has_complement(&self, sorted: &[Re]) -> bool {
+        sorted.iter().any(|&r| matches!(self.node(r), Node::Not(x) if sorted.binary_search(x).is_ok()))
+    }
+
+    /// Both of two.
+    pub fn and2(&mut self, a: Re, b: Re) -> Re {
+        self.and(vec![a, b])
+    }
+
+    /// All of these at once.
+    pub fn and(&mut self, parts: Vec<Re>) -> Re {
+        let (mut flat, mut set) = (Vec::new(), None::<Set>);
+        let mut work = parts;
+        while let Some(r) = work.pop() {
+            match self.node(r) {
+                Node::Never => return NEVER,
+                Node::And(v) => work.extend(v),
+                Node::Bytes(s) => set = Some(set.map_or(*s, |t| zip(&t, s, |x, y| x & y))),
+                _ if r == ALL => {}
+                _ => flat.push(r),
+            }
+        }
+        if let Some(s) = set {
+            flat.push(self.bytes(s));
+        }
+        flat.sort_unstable();
+        flat.dedup();
+        if flat.first() == Some(&NEVER) || self.has_complement(&flat) {
+            return NEVER;
+        }
+        if flat.first() == Some(&EMPTY) {
+            return if flat.iter().all(|&r| self.nullable(r)) { EMPTY } else { NEVER };
+        }
+        match flat.len() {
+            0 => ALL,
+            1 => flat[0],
+            _ => self.make(Node::And(flat)),
+        }
+    }
+
+    /// Every text that is not in `r`.
+    pub fn not(&mut self, r: Re) -> Re {
+        match *self.node(r) {
+            Node::Not(x) => x,
+            _ => self.make(Node::Not(r)),
+        }
+    }
+
+    /// `a` without `b`.
+    pub fn minus(&mut self, a: Re, b: Re) -> Re {
+        let n = self.not(b);
+        self.and2(a, n)
+    }
+
+    /// `r` at least `min` and at most `max` times.
+    pub fn rep(&mut self, r: Re, min: u32, max: u32) -> Re {
+        let min = if self.nullable(r) { 0 } else { min };
+        match *self.node(r) {
+            _ if max == 0 || min > max => return if max == 0 && min == 0 { EMPTY } else { NEVER },
+            Node::Never => return if min == 0 { EMPTY } else { NEVER },
+            Node::Empty => return EMPTY,
+            Node::Rep(_, 0, MANY) => return r,
+            _ if (min, max) == (1, 1) => return r,
+            _ => {}
+        }
+        self.make(Node::Rep(r, min, max))
+    }
+
+    /// `r` or nothing.
+    pub fn opt(&mut self, r: Re) -> Re {
+        self.or2(EMPTY, r)
+    }
+
+    /// Decimal texts whose value is divisible; to be intersected with what a
+    /// number looks like.
+    pub fn divisible(&mut self, d: Divisor) -> Re {
+        let i = match self.divisors.iter().position(|x| *x == d) {
+            Some(i) => i,
+            None => {
+                self.divisors.push(d);
+                self.divisors.len() - 1
+            }
+        };
+        self.make(Node::Mod(i as u32, 0))
+    }
+
+    /// One of these words. Common beginnings and ends are shared.
+    pub fn words<T: AsRef<[u8]>>(&mut self, words: &[T]) -> Re {
+        let mut sorted: Vec<&[u8]> = words.iter().map(|w| w.as_ref()).collect();
+        sorted.sort_unstable();
+        sorted.dedup();
+        let r = self.sorted_words(&sorted);
+        self.lists.insert(r, sorted.iter().map(|w| w.to_vec()).collect());
+        r
+    }
+
+    // Goes along the sorted words with a stack of unfinished nodes, one per byte
+    // of the current word: no recursion, however long the words are.
+    fn sorted_words(&mut self, words: &[&[u8]]) -> Re {
+        let mut open: Vec<Vec<Re>> = vec![Vec::new()];
+        let mut current: Vec<u8> = Vec::new();
+        for w in words.iter().copied().chain(std::iter::once(&[][..])) {
+            let shared = current.iter().zip(w).take_while(|(a, b)| a == b).count();
+            while current.len() > shared {
+                let (b, done) = (current.pop().unwrap_or(0), open.pop().unwrap_or_default());
+                let (tail, head) = (self.or(done), self.byte(b));
+                let r = self.cat(head, tail);
+                if let Some(top) = open.last_mut() {
+                    top.push(r);
+                }
+            }
+            for &b in &w[shared..] {
+                current.push(b);
+                open.push(Vec::new());
+            }
+            if let (Some(top), true) = (open.last_mut(), !w.is_empty()) {
+                top.push(EMPTY);
+            }
+        }
+        let mut root = open.pop().unwrap_or_default();
+        if words.first().map_or(false, |w| w.is_empty()) {
+            root.push(EMPTY);
+        }
+        self.or(root)
+    }
+
+    /// What remains of `r` after one byte.
+    pub fn derive(&mut self, r: Re, b: u8) -> Re {
+        if let Node::Never | Node::Empty = self.node(r) {
+            return NEVER;
+        }
+        if let Some(&d) = self.derived.get(&(r, b)) {
+            return d;
+        }
+        let d = match self.node(r).clone() {
+            Node::Never | Node::Empty => NEVER,
+            Node::Bytes(s) => {
+                if has(&s, b) {
+                    EMPTY
+                } else {
+                    NEVER
+                }
+            }
+            Node::Cat(x, y) => {
+                let dx = self.derive(x, b);
+                let first = self.cat(dx, y);
+                if self.nullable(x) {
+                    let second = self.derive(y, b);
+                    self.or2(first, second)
+                } else {
+                    first
+                }
+            }
+            Node::Or(v) => {
+                let parts = v.iter().map(|&x| self.derive(x, b)).collect();
+                self.or(parts)
+            }
+            Node::And(v) => {
+                let parts = v.iter().map(|&x| self.derive(x, b)).collect();
+                self.and(parts)
+            }
+            Node::Not(x) => {
+                let dx = self.derive(x, b);
+                self.not(dx)
+            }
+            Node::Rep(x, min, max) => {
+                let dx = self.derive(x, b);
+                let rest = self.rep(x, min.saturating_sub(1), if max == MANY { MANY } else { max - 1 });
+                self.cat(dx, rest)
+            }
+            Node::Mod(d, s) => match self.divisors[d as usize].next(s, b) {
+                Some(t) => self.make(Node::Mod(d, t)),
+                None => NEVER,
+            },
+        };
+        self.derived.insert((r, b), d);
+        d
+    }
+
+    /// Whether `r` matches the whole text.
+    pub fn matches(&mut self, r: Re, text: &[u8]) -> bool {
+        let end = text.iter().fold(r, |r, &b| if r == NEVER { NEVER } else { self.derive(r, b) });
+        self.nullable(end)
+    }
+}

@@ -1,0 +1,212 @@
+//! Formats of strings, as patterns of the whole text.
+
+use crate::chars::Form;
+use crate::pattern::{self, Match};
+use crate::re::{Pool, Re, MANY};
+
+const HEX: &str = "[0-9A-Fa-f]";
+// RFC 3986, appendix A.
+const UNRESERVED: &str = "A-Za-z0-9\\-._~";
+const SUB: &str = "!$&'()*+,;=";
+// RFC 3987: characters beyond ASCII that an IRI has, and those that only its query has.
+const UCS: &str = "\\u{A0}-\\u{D7FF}\\u{F900}-\\u{FDCF}\\u{FDF0}-\\u{FFEF}\\u{10000}-\\u{1FFFD}\\u{20000}-\\u{2FFFD}\\u{30000}-\\u{3FFFD}\
+\\u{40000}-\\u{4FFFD}\\u{50000}-\\u{5FFFD}\\u{60000}-\\u{6FFFD}\\u{70000}-\\u{7FFFD}\\u{80000}-\\u{8FFFD}\\u{90000}-\\u{9FFFD}\
+\\u{A0000}-\\u{AFFFD}\\u{B0000}-\\u{BFFFD}\\u{C0000}-\\u{CFFFD}\\u{D0000}-\\u{DFFFD}\\u{E1000}-\\u{EFFFD}";
+const PRIVATE: &str = "\\u{E000}-\\u{F8FF}\\u{F0000}-\\u{FFFFD}\\u{100000}-\\u{10FFFD}";
+
+/// What a format means for strings.
+pub enum Format {
+    /// A language of canonical texts.
+    Texts(Re),
+    /// Nothing: it is known and says nothing about the text.
+    Free,
+    /// Whole numbers of so many bits, signed or not.
+    Int(u32, bool),
+}
+
+/// The meaning of a format's name. None: not supported.
+pub fn find(p: &mut Pool, name: &str) -> Option<Format> {
+    let source = match name {
+        "date" => date(),
+        "time" => format!("(?:{})|(?:{})", time(), leap_seconds()),
+        "date-time" => format!("(?:{})[Tt](?:(?:{})|(?:{}))", date(), time(), leap_seconds()),
+        "duration" => duration(),
+        "email" => format!("(?:{})@(?:{}|{})", local(""), HOST_LABELS, address_literal()),
+        "idn-email" => format!("(?:{})@(?:{}|{})", local("\\u{80}-\\u{10FFFF}"), idn_labels(), address_literal()),
+        "hostname" => HOST_LABELS.into(),
+        "ipv4" => IPV4.into(),
+        "ipv6" => ipv6(),
+        "uuid" => format!("{0}{{8}}-{0}{{4}}-{0}{{4}}-{0}{{4}}-{0}{{12}}", HEX),
+        "uri" => uri("", "", true),
+        "uri-reference" => uri("", "", false),
+        "iri" => uri(UCS, PRIVATE, true),
+        "iri-reference" => uri(UCS, PRIVATE, false),
+        "uri-template" => template(),
+        "json-pointer" => "(?:/(?:[^/~]|~[01])*)*".into(),
+        "relative-json-pointer" => "(?:0|[1-9]\\d*)(?:#|(?:/(?:[^/~]|~[01])*)*)".into(),
+        // OpenAPI's registry.
+        "byte" => "(?:[A-Za-z0-9+/]{4})*(?:[A-Za-z0-9+/]{2}==|[A-Za-z0-9+/]{3}=)?".into(),
+        "password" | "binary" | "float" | "double" => return Some(Format::Free),
+        "int32" => return Some(Format::Int(32, true)),
+        "int64" => return Some(Format::Int(64, true)),
+        "uint32" => return Some(Format::Int(32, false)),
+        "uint64" => return Some(Format::Int(64, false)),
+        _ => return None,
+    };
+    let mut r = pattern::compile(p, &source, Form::Json, Match::Full).ok()?;
+    if name == "hostname" {
+        // RFC 1123 and 5890: at most 253 characters, and a label with hyphens in
+        // the third and fourth place is an encoding, which is not checked here.
+        r = cut(p, r, 253, "(?:[^.]*\\.)*..--.*")?;
+    } else if name.ends_with("email") {
+        r = cut(p, r, 254, ".{65,}@[^@]*|.*@(?:[^.]*\\.)*..--[^\"]*")?;
+    }
+    Some(Format::Texts(r))
+}
+
+fn cut(p: &mut Pool, r: Re, most: u32, without: &str) -> Option<Re> {
+    let bad = pattern::compile(p, without, Form::Json, Match::Full).ok()?;
+    let c = crate::chars::any(p, Form::Json);
+    let (short, r) = (p.rep(c, 0, most), p.minus(r, bad));
+    debug_assert!(most < MANY);
+    Some(p.and2(r, short))
+}
+
+const HOST_LABELS: &str = "[A-Za-z0-9](?:[A-Za-z0-9-]{0,61}[A-Za-z0-9])?(?:\\.[A-Za-z0-9](?:[A-Za-z0-9-]{0,61}[A-Za-z0-9])?)*";
+
+fn idn_labels() -> String {
+    let c = "A-Za-z0-9\\p{L}\\p{M}\\p{Nd}";
+    format!("[{0}](?:[{0}\\-]{{0,61}}[{0}])?(?:\\.[{0}](?:[{0}\\-]{{0,61}}[{0}])?)*", c)
+}
+
+fn date() -> String {
+    let leap = "(?:\\d\\d(?:0[48]|[2468][048]|[13579][26])|(?:[02468][048]|[13579][26])00)";
+    let days = "(?:0[13578]|1[02])-(?:0[1-9]|[12]\\d|3[01])|(?:0[469]|11)-(?:0[1-9]|[12]\\d|30)|02-(?:0[1-9]|1\\d|2[0-8])";
+    format!("\\d{{4}}-(?:{})|{}-02-29", days, leap)
+}
+
+fn time() -> String {
+    "(?:[01]\\d|2[0-3]):[0-5]\\d:[0-5]\\d(?:\\.\\d+)?(?:[zZ]|[+-](?:[01]\\d|2[0-3]):[0-5]\\d)".into()
+}
+
+// 23:59:60 UTC, in zones of full and half hours.
+fn leap_seconds() -> String {
+    let mut parts = vec!["23:59:60(?:\\.\\d+)?[zZ]".to_string()];
+    for off in (0..24 * 60).step_by(30) {
+        for (sign, local) in [('+', 1439 + off), ('-', 1439 + 1440 - off)] {
+            let local = local % 1440;
+            parts.push(format!("{:02}:{:02}:60(?:\\.\\d+)?\\{}{:02}:{:02}", local / 60, local % 60, sign, off / 60, off % 60));
+        }
+    }
+    parts.join("|")
+}
+
+fn duration() -> String {
+    let second = "\\d+S";
+    let minute = format!("\\d+M(?:{})?", second);
+    let hour = format!("\\d+H(?:{})?", minute);
+    let time = format!("T(?:{}|{}|{})", hour, minute, second);
+    let day = "\\d+D";
+    let month = format!("\\d+M(?:{})?", day);
+    let year = format!("\\d+Y(?:{})?", month);
+    format!("P(?:(?:{}|{}|{})(?:{})?|{}|\\d+W)", day, month, year, time, time)
+}
+
+// RFC 5321: Local-part, with further characters where they are given.
+fn local(more: &str) -> String {
+    let atom = format!("[A-Za-z0-9!#$%&'*+\\-/=?^_`{{|}}~{}]+", more);
+    format!("{0}(?:\\.{0})*|\"(?:[\\x20\\x21\\x23-\\x5B\\x5D-\\x7E{1}]|\\\\[\\x20-\\x7E])*\"", atom, more)
+}
+
+fn address_literal() -> String {
+    format!("\\[(?:{}|IPv6:(?:{}))\\]", IPV4, ipv6())
+}
+
+const IPV4: &str = "(?:(?:25[0-5]|2[0-4]\\d|1\\d\\d|[1-9]?\\d)\\.){3}(?:25[0-5]|2[0-4]\\d|1\\d\\d|[1-9]?\\d)";
+
+// RFC 3986, IPv6address.
+fn ipv6() -> String {
+    let h = format!("{}{{1,4}}", HEX);
+    let last = format!("(?:{0}:{0}|{1})", h, IPV4);
+    let mut parts = vec![format!("(?:{}:){{6}}{}", h, last)];
+    // Behind "::" come fewer and fewer groups, before it may be more and more.
+    for before in 0..8u32 {
+        let head = if before == 0 { String::new() } else { format!("(?:(?:{0}:){{0,{1}}}{0})?", h, before - 1) };
+        parts.push(match before {
+            0..=5 => format!("{}::(?:{}:){{{}}}{}", head, h, 5 - before, last),
+            6 => format!("{}::{}", head, h),
+            _ => format!("{}::", head),
+        });
+    }
+    parts.join("|")
+}
+
+// RFC 3986 and, with more characters, RFC 3987.
+fn uri(ucs: &str, private: &str, absolute: bool) -> String {
+    let pct = format!("%{0}{0}", HEX);
+    let unreserved = format!("{}{}", UNRESERVED, ucs);
+    let pchar = format!("(?:[{}{}:@]|{})", unreserved, SUB, pct);
+    let segments = format!("(?:/{}*)*", pchar);
+    let future = format!("v{}+\\.[{}{}:]+", HEX, UNRESERVED, SUB);
+    let host = format!("(?:\\[(?:{}|{})\\]|(?:[{}{}]|{})*)", ipv6(), future, unreserved, SUB, pct);
+    let authority = format!("(?:(?:[{}{}:]|{})*@)?{}(?::\\d*)?", unreserved, SUB, pct, host);
+    let rooted = format!("/(?:{}+{})?", pchar, segments);
+    let query = format!("(?:\\?(?:{}|[/?{}])*)?", pchar, private);
+    let fragment = format!("(?:#(?:{}|[/?])*)?", pchar);
+    let rootless = format!("{}+{}", pchar, segments);
+    let full = format!("[A-Za-z][A-Za-z0-9+\\-.]*:(?://{}{}|{}|{}|){}{}", authority, segments, rooted, rootless, query, fragment);
+    if absolute {
+        return full;
+    }
+    // The first segment of a relative path has no colon.
+    let no_scheme = format!("(?:[{}{}@]|{})+{}", unreserved, SUB, pct, segments);
+    format!("{}|(?://{}{}|{}|{}|){}{}", full, authority, segments, rooted, no_scheme, query, fragment)
+}
+
+// RFC 6570.
+fn template() -> String {
+    let pct = format!("%{0}{0}", HEX);
+    let literal = format!("[!#$&(-;=?-\\[\\]_a-z~{}{}]|{}", UCS, PRIVATE, pct);
+    let c = format!("(?:[A-Za-z0-9_]|{})", pct);
+    let name = format!("{0}+(?:\\.{0}+)*", c);
+    let spec = format!("{}(?::[1-9]\\d{{0,3}}|\\*)?", name);
+    format!("(?:{0}|\\{{[+#./;?&=,!@|]?{1}(?:,{1})*\\}})*", literal, spec)
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+
+    #[test]
+    fn every_pattern_compiles_and_has_texts() {
+        for name in "date time date-time duration email idn-email hostname ipv4 ipv6 uuid uri uri-reference iri iri-reference uri-template json-pointer relative-json-pointer byte".split(' ') {
+            let mut p = Pool::new();
+            match find(&mut p, name) {
+                Some(Format::Texts(r)) => assert_eq!(p.is_empty(r), Some(false), "{}", name),
+                _ => panic!("{} is missing", name),
+            }
+        }
+        assert!(find(&mut Pool::new(), "idn-hostname").is_none());
+    }
+
+    #[test]
+    fn samples() {
+        for (name, yes, no) in [
+            ("date", &["2024-02-29", "2000-02-29", "1999-12-31"][..], &["2023-02-29", "1900-02-29", "2024-04-31", "2024-13-01"][..]),
+            ("time", &["23:59:60Z", "01:29:60+01:30", "15:59:60-08:00", "08:30:06.28z"], &["22:59:60Z", "24:00:00Z", "08:30:06"]),
+            ("duration", &["P4DT12H30M5S", "P1Y2M", "PT36H", "P1W"], &["P", "PT", "P1W2D", "P1YT", "PT1D", "1D"]),
+            ("ipv6", &["::", "::1", "1::8", "1:2:3:4:5:6:7:8", "::ffff:1.2.3.4", "1:2::7:8", "1::1.2.3.4"], &["1:2:3:4:5:6:7", "1::2::3", "12345::", ":1", "1:2:3:4:5:6:7::8:9"]),
+            ("email", &["joe.bloggs@example.com", "\\\"a b\\\"@x.y", "te~st@[127.0.0.1]"], &["a", ".a@b.c", "a@-b", "a..b@c.d", "a@b@c"]),
+            ("uri", &["http://a.b/c?d#e", "urn:x:y", "ldap://[2001:db8::7]/c"], &["//a", "a b:c", "http:// x", "http://a/<>"]),
+            ("hostname", &["a.b-c", "1x"], &["-a", "a_", "a..b", "xn--x", ""]),
+        ] {
+            let mut p = Pool::new();
+            let r = match find(&mut p, name) {
+                Some(Format::Texts(r)) => r,
+                _ => panic!("{} is missing", name),
+            };
+            yes.iter().for_each(|t| assert!(p.matches(r, t.as_bytes()), "{} {}", name, t));
+            no.iter().for_each(|t| assert!(!p.matches(r, t.as_bytes()), "{} {}", name, t));
+        }
+    }
+}

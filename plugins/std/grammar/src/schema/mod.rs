@@ -1,0 +1,258 @@
+//! JSON Schema, draft 7 and 2020-12.
+//!
+//! A schema becomes a Boolean expression over constraints (`keywords`, `expr`),
+//! that expression a set or a few alternatives per type of value (`expand`), and
+//! those become rules (`object`, `array`, `numbers`, `strings`). Every pair of
+//! expression and rule is made once, so recursive schemas end.
+
+mod array;
+mod expand;
+mod expr;
+mod formats;
+mod keywords;
+mod load;
+mod members;
+mod numbers;
+mod object;
+mod strings;
+mod unevaluated;
+mod uri;
+
+pub use load::Draft;
+
+use crate::build::{Builder, Ex};
+use crate::chars::{self, Form};
+use crate::error::{Error, Result};
+use crate::json::Value;
+use crate::re::{Re, MANY};
+use crate::{Dropped, Options, Whitespace};
+use expand::{Case, Set};
+use expr::*;
+use load::{Location, Names};
+use std::collections::{BTreeMap, BTreeSet, HashMap, HashSet};
+use std::rc::Rc;
+
+/// Largest lower bound of a count.
+pub const MAX_COUNT: u32 = 1_000_000;
+
+/// Most expressions of one schema.
+pub const MAX_SHAPES: usize = 400_000;
+
+struct Compiler<'a> {
+    b: Builder,
+    a: Arena,
+    names: Names<'a>,
+    locations: Vec<Location<'a>>,
+    location_of: HashMap<usize, u32>,
+    lowered: HashMap<u32, Sx>,
+    lowering: HashSet<u32>,
+    // Languages of one name, and that name's canonical text.
+    singles: HashMap<Re, String>,
+    refusals: Vec<Error>,
+    dropped: BTreeSet<usize>,
+    // The same for what a whole schema was not held to.
+    loose: BTreeMap<String, String>,
+    sets: HashMap<(Sx, bool, u8), Set>,
+    expanded: HashMap<(Sx, bool, u8), Rc<Vec<Case>>>,
+    impossibles: HashMap<(Sx, u32), bool>,
+    inside: u32,
+    chain: Vec<u32>,
+    rules: HashMap<Sx, Ex>,
+    waiting: Vec<(u32, Sx, Ex)>,
+    lenient: bool,
+    formats: bool,
+    space: Ex,
+    compact: bool,
+    // Where the rules being made come from, for messages.
+    place: String,
+}
+
+/// Adds the rules for a schema to `b`; returns the expression for its values.
+/// What `lenient` leaves out is added to `dropped`.
+pub fn compile(b: Builder, schema: &Value, o: &Options, dropped: &mut Vec<Dropped>) -> Result<(Builder, Ex)> {
+    let root = Names::root(schema, o.draft);
+    let names = Names::of(&root);
+    let mut c = Compiler {
+        b,
+        a: Arena::new(),
+        names,
+        locations: Vec::new(),
+        location_of: HashMap::new(),
+        lowered: HashMap::new(),
+        lowering: HashSet::new(),
+        singles: HashMap::new(),
+        refusals: Vec::new(),
+        dropped: BTreeSet::new(),
+        loose: BTreeMap::new(),
+        sets: HashMap::new(),
+        expanded: HashMap::new(),
+        impossibles: HashMap::new(),
+        inside: 0,
+        chain: Vec::new(),
+        rules: HashMap::new(),
+        waiting: Vec::new(),
+        lenient: o.lenient,
+        formats: o.formats,
+        space: 0,
+        compact: o.whitespace == Whitespace::Compact,
+        place: String::new(),
+    };
+    c.space = whitespace(&mut c.b, o.whitespace);
+    let x = c.at(root);
+    let start = c.value(x)?;
+    c.finish()?;
+    for &i in &c.dropped {
+        let r = &c.refusals[i];
+        dropped.push(Dropped { pointer: r.place.clone(), keyword: r.keyword.clone(), reason: r.reason.clone() });
+    }
+    for (k, reason) in &c.loose {
+        let (pointer, keyword) = k.split_once(' ').unwrap_or(("#", k));
+        dropped.push(Dropped { pointer: pointer.into(), keyword: keyword.into(), reason: reason.clone() });
+    }
+    Ok((c.b, start))
+}
+
+fn whitespace(b: &mut Builder, w: Whitespace) -> Ex {
+    match w {
+        Whitespace::Compact => b.empty(),
+        Whitespace::Space => {
+            let s = b.p.byte(b' ');
+            let s = b.p.opt(s);
+            b.term(s)
+        }
+        Whitespace::Flexible { indent } => {
+            let (s, n, tab) = (b.p.byte(b' '), b.p.byte(b'\n'), b.p.byte(b'\t'));
+            let blank = b.p.or2(s, tab);
+            let deep = b.p.rep(blank, 0, indent);
+            let line = b.p.cat(n, deep);
+            let r = b.p.or2(s, line);
+            let r = b.p.opt(r);
+            b.term(r)
+        }
+    }
+}
+
+impl<'a> Compiler<'a> {
+    /// Punctuation with white space around it.
+    fn spaced(&mut self, text: &[u8]) -> Ex {
+        let x = self.b.lit(text);
+        if self.compact {
+            return x;
+        }
+        self.b.seq(&[self.space, x, self.space])
+    }
+
+    /// The values of an expression. Arrays and objects become rules whose bodies
+    /// are made later, so that depth costs no stack.
+    fn value(&mut self, x: Sx) -> Result<Ex> {
+        if let Some(&e) = self.rules.get(&x) {
+            return Ok(e);
+        }
+        // Another value: references seen on the way here do not count.
+        let chain = std::mem::take(&mut self.chain);
+        let scalars = self.scalars(x);
+        let nested = scalars.is_ok() && !(self.cases(x, false, ARR)?.is_empty() && self.cases(x, false, OBJ)?.is_empty());
+        self.chain = chain;
+        let scalars = scalars?;
+        let e = if nested {
+            let name = self.name_of(x);
+            let rule = self.b.declare(&name);
+            self.waiting.push((rule, x, scalars));
+            self.b.rule(rule)
+        } else {
+            scalars
+        };
+        self.rules.insert(x, e);
+        if self.b.full() || self.a.len() > MAX_SHAPES {
+            return Err(Error::whole("the schema takes too many rules"));
+        }
+        Ok(e)
+    }
+
+    fn name_of(&self, x: Sx) -> String {
+        match *self.a.shape(x) {
+            Shape::Loc(id) => format!("#{}", self.locations[id as usize].pointer),
+            Shape::Any => "value".into(),
+            _ => String::new(),
+        }
+    }
+
+    fn scalars(&mut self, x: Sx) -> Result<Ex> {
+        let mut parts = Vec::new();
+        if self.set(x, false, NULL)? == Set::Bits(1) {
+            parts.push(self.b.lit(b"null"));
+        }
+        if let Set::Bits(bits) = self.set(x, false, BOOL)? {
+            if bits & 1 != 0 {
+                parts.push(self.b.lit(b"false"));
+            }
+            if bits & 2 != 0 {
+                parts.push(self.b.lit(b"true"));
+            }
+        }
+        if let Set::Num(r) = self.set(x, false, NUM)? {
+            match numbers::written(&mut self.b, r) {
+                Some(e) => parts.push(e),
+                None => return Err(Error::whole("bounds and multiples of a number take too many states together")),
+            }
+        }
+        if let Set::Str(s) = self.set(x, false, STR)? {
+            parts.push(strings::written(&mut self.b, s));
+        }
+        Ok(self.b.choice(&parts))
+    }
+
+    fn finish(&mut self) -> Result<()> {
+        while let Some((rule, x, scalars)) = self.waiting.pop() {
+            self.place = self.name_of(x);
+            let mut parts = vec![scalars];
+            for case in self.cases(x, false, OBJ)?.iter() {
+                parts.push(self.object(case).map_err(|e| self.placed(e))?);
+            }
+            for case in self.cases(x, false, ARR)?.iter() {
+                parts.push(self.array(case).map_err(|e| self.placed(e))?);
+            }
+            let body = self.b.choice(&parts);
+            self.b.define(rule, body);
+        }
+        Ok(())
+    }
+
+    fn placed(&self, mut e: Error) -> Error {
+        if e.place.is_empty() && self.place.starts_with('#') {
+            e.place = self.place.clone();
+        }
+        e
+    }
+
+    /// A keyword that a rule is not held to: refused, or dropped if lenient.
+    fn drop_or_fail(&mut self, keyword: &str, reason: &str) -> Result<()> {
+        let place = if self.place.starts_with('#') { self.place.clone() } else { "#".into() };
+        if !self.lenient {
+            return Err(Error { place, keyword: keyword.into(), reason: reason.into() });
+        }
+        self.loose.insert(format!("{} {}", place, keyword), reason.into());
+        Ok(())
+    }
+
+    fn many_free(&mut self) -> Result<()> {
+        self.drop_or_fail("minProperties", "two or more members without names of their own are needed, and their names are not kept apart")
+    }
+}
+
+/// JSON values of any kind, or objects of any kind, nothing else asked for.
+pub fn anything(b: Builder, object: bool, o: &Options) -> Result<(Builder, Ex)> {
+    let schema = if object { Value::Obj(vec![("type".into(), Value::Str("object".into()))]) } else { Value::Bool(true) };
+    compile(b, &schema, o, &mut Vec::new())
+}
+
+/// The canonical text of a string, for those who compare.
+pub fn quoted(s: &str) -> String {
+    format!("\"{}\"", chars::escape(s))
+}
+
+/// Any number of characters of a JSON string.
+pub fn inside(b: &mut Builder) -> Re {
+    let c = chars::any(&mut b.p, Form::Json);
+    b.p.rep(c, 0, MANY)
+}
