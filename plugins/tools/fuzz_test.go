@@ -1,6 +1,7 @@
 package tools
 
 import (
+	"encoding/binary"
 	"testing"
 	"unicode/utf8"
 
@@ -13,7 +14,21 @@ func FuzzRead(f *testing.F) {
 		{content("a"), reasoning("é")}, {call(0, "f"), args(0, "{}"), end(0), content("x")}, {failed(NoCall, 1), call(0, "g"), failed(0, 4)},
 	} {
 		memory, packed := memoryOf(list)
-		f.Add(memory[eventsAt:], uint32(packed[0]>>32)-eventsAt, uint32(packed[0]))
+		const shift = textsAt - eventsAt - 0x400 // texts come closer to the events, and both to the start
+		memory = append(memory[eventsAt:eventsAt+0x400], memory[textsAt:]...)
+		for i := range list {
+			for _, field := range []int{abi.EventText, abi.EventName, abi.EventID} {
+				if b := memory[i*abi.EventSize+field:]; binary.LittleEndian.Uint32(b) != 0 {
+					binary.LittleEndian.PutUint32(b, binary.LittleEndian.Uint32(b)-eventsAt-shift)
+				}
+			}
+		}
+		if o := newOrder(); len(list) > 2 {
+			if events, err := o.read(memory, abi.Pack(0, uint32(packed[0])), "x", nil); err != nil || len(events) != len(list) {
+				f.Fatalf("a seed is no good: %v, %v", events, err)
+			}
+		}
+		f.Add(memory, uint32(0), uint32(packed[0]))
 	}
 	f.Fuzz(func(t *testing.T, memory []byte, at, count uint32) {
 		o := newOrder()
