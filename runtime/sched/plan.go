@@ -25,6 +25,8 @@ type Plan struct {
 
 // Row is one sequence's part of a step.
 type Row struct {
+	// Seq is the sequence, or one row of a group; all rows of a group that pick in
+	// the step stand together, in the order of Seq.Rows.
 	Seq *Seq
 	// Start and Len say which tokens of the sequence are computed.
 	Start, Len int
@@ -61,29 +63,41 @@ func (s *Scheduler) Plan() *Plan {
 func (s *Scheduler) decode(p *Plan) {
 	for i := 0; i < len(s.running); i++ {
 		q := s.running[i]
-		if q.left() != 1 {
-			continue
+		if q.rows != nil {
+			s.decodeGroup(p, q)
+		} else if q.left() == 1 && s.room(p, q, q) {
+			p.DecodeRows++
+			p.Rows = append(p.Rows, Row{Seq: q, Start: q.row.Len(), Len: 1})
 		}
-		for !s.pool.CanTake(q.row, len(q.tokens)) {
-			s.stepBack(p, s.running[len(s.running)-1])
-			if q.state != running {
-				return
-			}
+		if q.state != running { // it was the youngest
+			return
 		}
-		p.Copies, _ = s.pool.Take(q.row, len(q.tokens), p.Copies)
-		p.DecodeRows++
-		p.Rows = append(p.Rows, Row{Seq: q, Start: q.row.Len(), Len: 1})
 	}
+}
+
+// room takes blocks for all tokens of m, a row of q or q itself. It reports false
+// when q had to step back for want of them.
+func (s *Scheduler) room(p *Plan, q, m *Seq) bool {
+	for !s.pool.CanTake(m.row, len(m.tokens)) {
+		s.stepBack(p, s.running[len(s.running)-1])
+		if q.state != running {
+			return false
+		}
+	}
+	p.Copies, _ = s.pool.Take(m.row, len(m.tokens), p.Copies)
+	return true
 }
 
 // stepBack moves a running sequence to the queue, where its age puts it before
 // all that never ran.
 func (s *Scheduler) stepBack(p *Plan, q *Seq) {
 	s.running.remove(q)
-	s.pool.Give(q.row)
+	for _, m := range q.parts() {
+		s.pool.Give(m.row)
+		p.Preempted++
+	}
 	q.state = waiting
 	s.waiting.insert(q)
-	p.Preempted++
 }
 
 // budget is what is left of a step for prompts.
@@ -99,19 +113,28 @@ func (s *Scheduler) prefill(p *Plan, b *budget) {
 		if b.tokens == 0 {
 			return
 		}
-		if q.left() > 1 {
-			if n := s.find(q); q.stints == 1 { // what others computed since
+		if len(q.rows) > 1 {
+			s.chunks(p, q, b)
+			continue
+		}
+		if m := q.parts()[0]; m.left() > 1 {
+			if n := s.find(m); q.stints == 1 { // what others computed since
 				q.cached += n
 				p.CachedTokens += n
 			}
-			s.chunk(p, q, b)
+			s.chunk(p, m, b)
 		}
 	}
 }
 
-// chunk plans as many of the sequence's tokens as the budget allows.
+// chunk plans as many of the sequence's tokens as the budget allows. The rows of a
+// group leave one over, which they compute together.
 func (s *Scheduler) chunk(p *Plan, q *Seq, b *budget) {
-	start, n := q.row.Len(), min(q.left(), b.tokens)
+	start, n := q.row.Len(), q.left()
+	if len(q.Handle().rows) > 1 {
+		n--
+	}
+	n = min(n, b.tokens)
 	if q.scoring() {
 		if b.logits == 0 {
 			return
@@ -139,19 +162,18 @@ func (s *Scheduler) admit(p *Plan, b *budget) {
 	open, admitted := s.open(), false
 	for len(s.waiting) > 0 && b.tokens > 0 {
 		q := s.waiting[0]
+		first := q.parts()[0]
 		fresh := q.stints == 0
-		if fresh && !open || q.scoring() && b.logits == 0 {
+		if fresh && !open || first.scoring() && b.logits == 0 {
 			break
 		}
-		if n := len(s.running); n > 0 && s.Running()+1+len(q.followers) > s.set.MaxBatchSize {
+		if n := len(s.running); n > 0 && s.Running()+q.places() > s.set.MaxBatchSize {
 			break
 		}
-		cached := s.find(q)
-		if s.pool.Needs(q.row, len(q.tokens))+len(s.running) > s.pool.Available() {
-			s.pool.Give(q.row)
+		cached, fits := s.fit(p, q, first)
+		if !fits {
 			break
 		}
-		p.Copies, _ = s.pool.Take(q.row, len(q.tokens), p.Copies)
 		s.waiting.remove(q)
 		q.state = running
 		q.stints++
@@ -159,17 +181,41 @@ func (s *Scheduler) admit(p *Plan, b *budget) {
 		if fresh {
 			admitted = true
 			q.cached = cached
-			p.Admitted += 1 + len(q.followers)
+			p.Admitted += q.places()
 			p.PromptTokens += q.prompt
 			p.CachedTokens += cached
 		}
-		s.chunk(p, q, b)
+		if len(q.rows) > 1 {
+			s.admitGroup(p, q, b)
+		} else {
+			s.chunk(p, first, b)
+		}
 	}
 	if admitted {
 		s.sinceAdmit = 0
 	} else {
 		s.sinceAdmit++
 	}
+}
+
+// fit reports whether there is room for a sequence that waits. Unless it is a group
+// of several rows, which take their blocks one after the other, it has them then,
+// and cached tokens were found in the cache.
+func (s *Scheduler) fit(p *Plan, q, first *Seq) (cached int, ok bool) {
+	spare := 0
+	for _, r := range s.running {
+		spare += len(r.parts())
+	}
+	if len(q.rows) > 1 {
+		return 0, s.needs(q)+spare <= s.pool.Available()
+	}
+	cached = s.find(first)
+	if s.pool.Needs(first.row, len(first.tokens))+spare > s.pool.Available() {
+		s.pool.Give(first.row)
+		return 0, false
+	}
+	p.Copies, _ = s.pool.Take(first.row, len(first.tokens), p.Copies)
+	return cached, true
 }
 
 // open reports whether new prompts may join: see WaitingServedRatio.

@@ -65,6 +65,8 @@ type Job struct {
 	MaxNew int
 	// N sequences start from the prompt; >= 1.
 	N int
+	// Beams, when more than 1, makes it one group of up to so many rows; N is 1 then.
+	Beams int
 	// Score asks for the logits of all prompt positions. Nothing is skipped in the
 	// cache then.
 	Score bool
@@ -73,8 +75,13 @@ type Job struct {
 }
 
 // Add puts the job's sequences at the end of the queue. The first leads: the
-// others fork from it once its prompt is computed. The error is Settings.Check's.
+// others fork from it once its prompt is computed. The error is Settings.Check's or,
+// with Beams, CheckBeams's.
 func (s *Scheduler) Add(j Job) ([]*Seq, error) {
+	if j.Beams > 1 {
+		g, err := s.addGroup(j)
+		return []*Seq{g}, err
+	}
 	if err := s.set.Check(len(j.Prompt), j.MaxNew, j.N); err != nil {
 		return nil, err
 	}
@@ -110,7 +117,9 @@ func (s *Scheduler) Abort(q *Seq) {
 		s.waiting.remove(q)
 	case running:
 		s.running.remove(q)
-		s.pool.Give(q.row)
+		for _, m := range q.parts() {
+			s.pool.Give(m.row)
+		}
 	case following:
 		l := q.leader
 		for i, f := range l.followers {
@@ -132,8 +141,12 @@ func (s *Scheduler) Drop(p *Plan) []*Seq {
 	s.planned = false
 	var out []*Seq
 	for _, r := range p.Rows {
-		out = append(append(out, r.Seq), r.Seq.followers...)
-		s.Abort(r.Seq)
+		q := r.Seq.Handle()
+		if q.state == ended { // another row of the same group
+			continue
+		}
+		out = append(append(out, q), q.followers...)
+		s.Abort(q)
 	}
 	return out
 }
@@ -144,18 +157,30 @@ type Result struct {
 	Token llm.Token
 	// End ends the sequence and frees its blocks.
 	End bool
+	// Beams, in the result of a group's first sample, are the rows with which the
+	// group goes on; none end it. The fields above and the results of its other
+	// samples are not looked at.
+	Beams []Branch
 }
 
 // Commit records that the plan was computed. results are in the order of the
 // plan's samples: row by row, each row's Samples.
 func (s *Scheduler) Commit(p *Plan, results []Result) {
 	s.planned = false
-	k := 0
 	for i := range p.Rows {
 		r := &p.Rows[i]
+		s.pool.Commit(r.Seq.row, r.Seq.tokens[:r.Start+r.Len])
+		r.Seq.scored = max(r.Seq.scored, r.FirstScore+r.Scores)
+	}
+	k := 0
+	for i := 0; i < len(p.Rows); i++ {
+		r := &p.Rows[i]
 		q := r.Seq
-		s.pool.Commit(q.row, q.tokens[:r.Start+r.Len])
-		q.scored = max(q.scored, r.FirstScore+r.Scores)
+		if n := len(q.Handle().rows); n > 0 && len(r.Samples) > 0 { // the group's rows stand together
+			s.regroup(q.group, results[k].Beams)
+			k, i = k+n, i+n-1
+			continue
+		}
 		for _, f := range q.followers[:max(len(r.Samples)-1, 0)] {
 			f.row, f.leader, f.cached = s.pool.Fork(q.row), nil, q.cached
 		}
@@ -196,16 +221,16 @@ func (s *Scheduler) settle(q *Seq, r Result) {
 	}
 }
 
-// Waiting returns how many sequences wait: those in the queue and their followers.
-func (s *Scheduler) Waiting() int { return rows(s.waiting) }
+// Waiting returns how many sequences wait: those in the queue, their followers, and
+// as many for each group as it can have rows.
+func (s *Scheduler) Waiting() int { return places(s.waiting) }
 
-// Running returns how many sequences run, followers included.
-func (s *Scheduler) Running() int { return rows(s.running) }
+// Running returns how many sequences run, counted as those that wait are.
+func (s *Scheduler) Running() int { return places(s.running) }
 
-func rows(l queue) int {
-	n := len(l)
+func places(l queue) (n int) {
 	for _, q := range l {
-		n += len(q.followers)
+		n += q.places()
 	}
 	return n
 }
@@ -227,13 +252,13 @@ func (s *Scheduler) Check() error {
 			want := waiting
 			if name == "running" {
 				want = running
-				held = append(held, q.row)
-			} else if n := len(q.row.Blocks()); n != 0 {
-				return fmt.Errorf("BUG: sched: sequence %d waits and holds %d blocks", q.id, n)
 			}
-			if q.state != want || len(q.tokens) > q.prompt+q.max || q.left() < 1 {
-				return fmt.Errorf("BUG: sched: %s sequence %d has state %d, %d of %d+%d tokens, %d left",
-					name, q.id, q.state, len(q.tokens), q.prompt, q.max, q.left())
+			if q.state != want {
+				return fmt.Errorf("BUG: sched: %s sequence %d has state %d", name, q.id, q.state)
+			}
+			var err error
+			if held, err = q.check(held); err != nil {
+				return err
 			}
 			for _, f := range q.followers {
 				if f.state != following || f.leader != q {
@@ -243,4 +268,19 @@ func (s *Scheduler) Check() error {
 		}
 	}
 	return s.pool.Check(held)
+}
+
+// check verifies the books of one sequence or group, and appends what it may hold
+// of the cache to held.
+func (q *Seq) check(held []*kv.Row) ([]*kv.Row, error) {
+	if q.rows != nil {
+		return checkGroup(q, held)
+	}
+	if n := len(q.row.Blocks()); q.state == waiting && n != 0 {
+		return held, fmt.Errorf("BUG: sched: sequence %d waits and holds %d blocks", q.id, n)
+	}
+	if len(q.tokens) > q.prompt+q.max || q.left() < 1 {
+		return held, fmt.Errorf("BUG: sched: sequence %d has %d of %d+%d tokens, %d left", q.id, len(q.tokens), q.prompt, q.max, q.left())
+	}
+	return append(held, q.row), nil
 }

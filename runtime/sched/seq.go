@@ -25,6 +25,10 @@ type Seq struct {
 	followers []*Seq
 	leader    *Seq    // whose follower it is, until then
 	self      [1]*Seq // the sequence, as the usual Samples of its row
+
+	width int    // of a group: the most rows it can have; otherwise 0
+	rows  []*Seq // of a group, which has no row of its own
+	group *Seq   // of which it is a row
 }
 
 type state uint8
@@ -34,6 +38,7 @@ const (
 	running
 	following // waits for its leader's prompt
 	ended
+	inGroup // its group has the state
 )
 
 // Prompt returns the prompt's tokens: a view, not to be changed.
@@ -42,8 +47,8 @@ func (q *Seq) Prompt() []llm.Token { return q.tokens[:q.prompt:q.prompt] }
 // Output returns the tokens generated so far: a view that stays valid but does not grow.
 func (q *Seq) Output() []llm.Token { return q.tokens[q.prompt:len(q.tokens):len(q.tokens)] }
 
-// Cached returns how many prompt tokens the sequence found computed when it was
-// first admitted.
+// Cached returns how many prompt tokens the sequence, or group, found computed when
+// it was first admitted.
 func (q *Seq) Cached() int { return q.cached }
 
 // left returns how many known tokens are not computed yet; >= 1 while it lives.
