@@ -22,7 +22,7 @@ type Grammar struct {
 func (p *Vocab) Compile(ctx context.Context, g *ir.Grammar, l Limits) (*Grammar, error) {
 	longest := min(p.all.deep, maxToken)
 	m := newMachine(l.withDefaults(), longest)
-	w := m.work(p)
+	w := m.work(p, m.limits.CompileWork)
 	w.ctx = ctx
 	c := &compiler{w: w, g: g}
 	if err := c.compile(); err != nil {

@@ -8,10 +8,14 @@ type Limits struct {
 	// limit they are forgotten and built again as texts reach them: a grammar that
 	// needs more gets slower, not wrong.
 	Memory int64
-	// Work is how many units, of about a nanosecond on a fast machine, one call
-	// may take: default 300,000,000. Compile, Mask and Accept are such calls.
-	Work int64
-	// Threads is in how many ways at once the text so far may be read: default 20,000.
+	// CompileWork is how many units, of about a nanosecond on a fast machine,
+	// Compile may take: default 300,000,000.
+	CompileWork int64
+	// StepWork is how many such units a call of a State may take: default
+	// 50,000,000. What is known already costs nothing, so a call that failed may
+	// succeed later.
+	StepWork int64
+	// Threads is in how many ways at once the text so far may be read: default 5,000.
 	Threads int
 	// Search is how many states are looked at to find whether an intersection or a
 	// complement still has a text: default 100,000.
@@ -22,11 +26,14 @@ func (l Limits) withDefaults() Limits {
 	if l.Memory == 0 {
 		l.Memory = 32 << 20
 	}
-	if l.Work == 0 {
-		l.Work = 300_000_000
+	if l.CompileWork == 0 {
+		l.CompileWork = 300_000_000
+	}
+	if l.StepWork == 0 {
+		l.StepWork = 50_000_000
 	}
 	if l.Threads == 0 {
-		l.Threads = 20_000
+		l.Threads = 5_000
 	}
 	if l.Search == 0 {
 		l.Search = 100_000

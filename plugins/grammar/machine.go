@@ -86,14 +86,16 @@ func (m *machine) linkSet(from *set, on byteSet, to *set) {
 type work struct {
 	m     *machine
 	v     *Vocab
+	most  int64
 	left  int64
 	check int64           // left at the last look at ctx
 	ctx   context.Context // nil: not to be cancelled
 	err   error
 }
 
-func (m *machine) work(v *Vocab) *work {
-	return &work{m: m, v: v, left: m.limits.Work, check: m.limits.Work}
+// work begins a call that may take so many units.
+func (m *machine) work(v *Vocab, units int64) *work {
+	return &work{m: m, v: v, most: units, left: units, check: units}
 }
 
 // Prices in units of about a nanosecond.
@@ -105,7 +107,7 @@ const (
 // spend charges n units and reports whether the call may go on.
 func (w *work) spend(n int64) bool {
 	if w.left -= n; w.left < 0 && w.err == nil {
-		w.err = fmt.Errorf("%w: work of one step: at most %d units, of about 1 ns each", ErrLimit, w.m.limits.Work)
+		w.err = fmt.Errorf("%w: work of one call: at most %d units, of about 1 ns each", ErrLimit, w.most)
 	}
 	if w.ctx != nil && w.check-w.left > 1_000_000 {
 		if w.check = w.left; w.err == nil {

@@ -1,7 +1,10 @@
 package grammar
 
 import (
+	"errors"
 	"fmt"
+	"slices"
+	"sync/atomic"
 )
 
 // Key names a state: two states with the same key, of one process, have the same
@@ -12,21 +15,27 @@ type Key [16]byte
 // State is a place in a text of a grammar. It is one pointer and a persistent list
 // of what was accepted, so that a clone costs the same wherever it is made.
 //
-// A State is used by one goroutine at a time; clones are independent. An error that
-// wraps ErrLimit leaves the state as it was: whoever calls should give the text up.
+// A State is used by one goroutine at a time; clones are independent. An error
+// leaves it as it was. After one that wraps ErrLimit or ErrStuck the text can't be
+// finished under the grammar: give it up.
 type State struct {
 	g    *Grammar
 	at   *set
 	past *past
 }
 
-// past is what was accepted last, and where the state was before.
+// past is what was accepted last, and where the state was before. Clones share it.
 type past struct {
 	before *past
-	from   *set
-	token  uint32 // noToken: bytes
-	n      int    // how many there are
+	from   atomic.Pointer[set] // nil: forgotten, to be found again from the start
+	token  uint32              // noToken: text
+	text   string
+	n      int // how many there are
 }
+
+// remembered is how many steps back the way is kept as states; further back as
+// tokens, for states may be large.
+const remembered = 128
 
 // ended is behind the token that ends a text.
 var ended = &set{h: hashOf([]byte{tagSet, 0xFF})}
@@ -64,7 +73,7 @@ func (s *State) Ended() bool { return s.at == ended }
 // Mask sets bits [Words] to the tokens that may come next: bit t%32 of word t/32
 // for token t. Tokens that end a text are among them exactly when it may end here;
 // special ones only where the grammar names them. All words are overwritten. The
-// error wraps ErrStuck or ErrLimit.
+// error wraps ErrStuck or ErrLimit; then bits hold nothing.
 func (s *State) Mask(bits []uint32) error {
 	v := s.g.v
 	if len(bits) != v.words {
@@ -75,9 +84,10 @@ func (s *State) Mask(bits []uint32) error {
 		v.addEnds(bits)
 		return nil
 	}
-	w := s.g.m.work(v)
+	w := s.work()
 	m := w.mask(s.at)
 	if w.err != nil {
+		clear(bits)
 		return w.err
 	}
 	if m.words != nil {
@@ -96,18 +106,14 @@ func (s *State) Mask(bits []uint32) error {
 	return nil
 }
 
-func (p *Vocab) addEnds(bits []uint32) {
-	for _, id := range p.ends {
-		setBit(bits, id)
-	}
-}
+func (s *State) work() *work { return s.g.m.work(s.g.v, s.g.m.limits.StepWork) }
 
-// Accept moves on by a token. Where it may not come here the state stays and the
-// error wraps ErrRejected.
+// Accept moves on by a token. Where it may not come here the error wraps
+// ErrRejected; it may wrap ErrLimit.
 func (s *State) Accept(token uint32) error {
 	to, err := s.after(token)
 	if err == nil {
-		s.move(to, token)
+		s.move(to, token, "")
 	}
 	return err
 }
@@ -124,7 +130,7 @@ func (s *State) after(token uint32) (*set, error) {
 		return nil, fmt.Errorf("%w: there is no token %d", ErrRejected, token)
 	}
 	if s.at != ended {
-		w := s.g.m.work(v)
+		w := s.work()
 		to := w.take(s.at, token, v.spell[token])
 		if w.err != nil {
 			return nil, w.err
@@ -133,65 +139,115 @@ func (s *State) after(token uint32) (*set, error) {
 			return to, nil
 		}
 	}
-	if s.CanEnd() && v.isEnd(token) {
+	if s.CanEnd() && slices.Contains(v.ends, token) {
 		return ended, nil
 	}
 	return nil, fmt.Errorf("%w: token %d, %q", ErrRejected, token, v.spell[token])
 }
 
-func (p *Vocab) isEnd(token uint32) bool {
-	for _, e := range p.ends {
-		if e == token {
-			return true
-		}
-	}
-	return false
-}
-
 // AcceptBytes moves on by text that is not cut into tokens: all of it or, with an
-// error, none.
+// error, none. Errors are as of Accept.
 func (s *State) AcceptBytes(text []byte) error {
-	w := s.g.m.work(s.g.v)
-	to := s.at
-	for i, b := range text {
-		to = w.step(to, b)
-		if w.err != nil {
-			return w.err
+	to, err := s.read(s.at, string(text))
+	if err == nil {
+		s.move(to, noToken, string(text))
+	}
+	return err
+}
+
+// read is where text leads from a set.
+func (s *State) read(at *set, text string) (*set, error) {
+	for i := range len(text) {
+		w := s.work()
+		if at = w.step(at, text[i]); w.err != nil {
+			return nil, w.err
 		}
-		if to == dead {
-			return fmt.Errorf("%w: byte %d of %d, 0x%02x", ErrRejected, i, len(text), b)
+		if at == dead {
+			return nil, fmt.Errorf("%w: byte %d of %d, 0x%02x", ErrRejected, i, len(text), text[i])
 		}
 	}
-	s.move(to, noToken)
-	return nil
+	return at, nil
 }
 
-func (s *State) move(to *set, token uint32) {
-	s.past = &past{before: s.past, from: s.at, token: token, n: s.Len() + 1}
-	s.at = to
+func (s *State) move(to *set, token uint32, text string) {
+	p := &past{before: s.past, token: token, text: text, n: s.Len() + 1}
+	p.from.Store(s.at)
+	s.at, s.past = to, p
+	if p.n%remembered != 0 {
+		return
+	}
+	for range remembered {
+		p = p.before
+		if p == nil {
+			return
+		}
+	}
+	for ; p != nil && p.from.Load() != nil; p = p.before {
+		p.from.Store(nil)
+	}
 }
 
-// Rollback takes back the last n tokens or calls of AcceptBytes.
+// Rollback takes back the last n tokens or calls of AcceptBytes. More than 128
+// takes the way from the start again; only then there may be an error that wraps
+// ErrLimit.
 func (s *State) Rollback(n int) error {
 	if n < 0 || n > s.Len() {
 		return fmt.Errorf("rollback: want 0 to %d, got %d", s.Len(), n)
 	}
-	for range n {
-		s.at, s.past = s.past.from, s.past.before
+	if n == 0 {
+		return nil
 	}
+	p := s.past
+	for range n - 1 {
+		p = p.before
+	}
+	from := p.from.Load()
+	if from == nil {
+		again, err := s.replay(p.before)
+		if err != nil {
+			return fmt.Errorf("rollback: %w", err)
+		}
+		from = again
+	}
+	s.at, s.past = from, p.before
 	return nil
+}
+
+// replay is where the state was behind p.
+func (s *State) replay(p *past) (*set, error) {
+	var way []*past
+	for ; p != nil; p = p.before {
+		way = append(way, p)
+	}
+	again := s.g.Start()
+	for _, p := range slices.Backward(way) {
+		to, err := again.read(again.at, p.text)
+		if p.token != noToken {
+			to, err = again.after(p.token)
+		}
+		if err != nil {
+			return nil, err
+		}
+		again.at = to
+	}
+	return again.at, nil
 }
 
 // Admits reports whether text, as a whole, belongs to the grammar. Single tokens
 // that the grammar names are never part of such a text. The error wraps ErrLimit.
 func (g *Grammar) Admits(text []byte) (bool, error) {
-	w := g.m.work(g.v)
-	at := g.start
-	for _, b := range text {
-		w.left = w.m.limits.Work
-		if at = w.step(at, b); w.err != nil || at == dead {
-			return false, w.err
-		}
+	s := g.Start()
+	switch err := s.AcceptBytes(text); {
+	case errors.Is(err, ErrRejected):
+		return false, nil
+	case err != nil:
+		return false, err
 	}
-	return at.accept, nil
+	return s.CanEnd(), nil
+}
+
+func (p *Vocab) addEnds(bits []uint32) {
+	for _, id := range p.ends {
+		setBit(bits, id)
+	}
 }
