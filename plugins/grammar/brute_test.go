@@ -140,7 +140,7 @@ func (w words) toks(x ir.Expr) func(id int) bool {
 
 // TestMaskEqualsTryingEveryToken: for random grammars and walks, the mask is what the definition says.
 func TestMaskEqualsTryingEveryToken(t *testing.T) {
-	const grammars = 1500
+	const grammars = 2200
 	var states, allowed, checked, empties, none int
 	for seed := range uint64(grammars) {
 		r := rand.New(rand.NewPCG(seed, 1))
