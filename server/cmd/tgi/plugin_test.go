@@ -12,6 +12,7 @@ import (
 	"testing"
 
 	"tgi/sdk"
+	"tgi/sdk/abi"
 )
 
 // runTgi runs a command line and returns what it printed.
@@ -44,11 +45,19 @@ func needsProgram(t *testing.T, names ...string) {
 	}
 }
 
+// tries are what new projects are checked with, by kind.
+var tries = map[string][]string{
+	abi.KindLogits:   {"--params", `{"ban":[1,2]}`, "--refuse", `{"ban":[100000]}`, "--refuse", `{"bar":1}`},
+	abi.KindSampler:  {"--params", `{"epsilon":0.5}`, "--params", `{"epsilon":1}`, "--refuse", `{"epsilon":2}`},
+	abi.KindTemplate: {"--params", `{}`, "--refuse", `{"bar":1}`, "--refuse", `{"baz":{}}`},
+	abi.KindTools:    {"--params", `{}`, "--refuse", `{"bar":1}`, "--refuse", `{"baz":{}}`},
+}
+
 // tryProject goes the way of an author: new, test, build, check.
-func tryProject(t *testing.T, language string) (dir string) {
+func tryProject(t *testing.T, language, kind string) (dir string) {
 	t.Helper()
-	dir = filepath.Join(t.TempDir(), "ban-tokens")
-	out, _ := runTgi(t, 0, "plugin", "new", "--lang", language, "ban-tokens", "--dir", dir)
+	dir = filepath.Join(t.TempDir(), "first-one")
+	out, _ := runTgi(t, 0, "plugin", "new", "--lang", language, "first-one", "--kind", kind, "--dir", dir)
 	contains(t, out, "tgi plugin build", "cd "+dir)
 	if language == "as" {
 		asc, err := filepath.Abs(filepath.Join("..", "..", "..", "sdk", "assemblyscript", "node_modules"))
@@ -70,20 +79,30 @@ func tryProject(t *testing.T, language string) (dir string) {
 		t.Skip(err)
 	}
 	runTgi(t, 0, "plugin", "test", dir)
-	out, _ = runTgi(t, 0, "plugin", "build", dir, "--params", `{"ban":[1,2]}`, "--refuse", `{"ban":[100000]}`, "--refuse", `{"bar":1}`)
-	file := filepath.Join(dir, "ban-tokens.wasm")
-	contains(t, out, file+": sound", "ban-tokens 0.1.0", "sha256", "3 sets of parameters")
-	runTgi(t, 1, "plugin", "check", file, "--params", `{"ban":[100000]}`)
+	out, _ = runTgi(t, 0, append([]string{"plugin", "build", dir}, tries[kind]...)...)
+	file := filepath.Join(dir, "first-one.wasm")
+	contains(t, out, file+": sound", "first-one 0.1.0", "kinds     "+kind, "sha256", "3 sets of parameters")
+	runTgi(t, 1, "plugin", "check", file, "--params", tries[kind][len(tries[kind])-1])
 	return dir
+}
+
+// tryKinds tries the kinds beside logits, whose projects the tests of the languages look at more closely.
+func tryKinds(t *testing.T, language string) {
+	for _, kind := range sdk.Kinds {
+		if kind != abi.KindLogits {
+			t.Run(kind, func(t *testing.T) { tryProject(t, language, kind) })
+		}
+	}
 }
 
 func TestPluginGo(t *testing.T) {
 	needsProgram(t, "go", "make")
 	t.Setenv("GOFLAGS", "-mod=mod")
 	t.Setenv("GOPROXY", "off")
-	file := filepath.Join(tryProject(t, "go"), "ban-tokens.wasm")
+	file := filepath.Join(tryProject(t, "go", abi.KindLogits), "first-one.wasm")
 	out, _ := runTgi(t, 0, "plugin", "bench", file, "--vocab", "600", "--steps", "20", "--params", `{}`, "--params", `{"ban":[1,2]}`)
 	contains(t, out, "a vocabulary of 600 tokens", "parameters {}\n", "process, pass", `parameters {"ban":[1,2]}`, "process, deny", "tgi_init", "copying a row of 2400 bytes")
+	tryKinds(t, "go")
 }
 
 func TestPluginRust(t *testing.T) {
@@ -91,7 +110,7 @@ func TestPluginRust(t *testing.T) {
 		t.Skip("compiles crates")
 	}
 	needsProgram(t, "make", "cargo")
-	dir := tryProject(t, "rust")
+	dir := tryProject(t, "rust", abi.KindLogits)
 	// What a panic leaves is the line that it happened at.
 	lib := filepath.Join(dir, "src", "lib.rs")
 	source, err := os.ReadFile(lib)
@@ -104,16 +123,19 @@ func TestPluginRust(t *testing.T) {
 	}
 	out, _ := runTgi(t, 1, "plugin", "build", dir, "--params", `{"ban":[1]}`)
 	contains(t, out, fmt.Sprintf("panicked at src/lib.rs:%d\"", 1+strings.Count(before, "\n")))
+	tryKinds(t, "rust")
 }
 
 func TestPluginC(t *testing.T) {
 	needsProgram(t, "make", "cc", "clang")
-	tryProject(t, "c")
+	tryProject(t, "c", abi.KindLogits)
+	tryKinds(t, "c")
 }
 
 func TestPluginAssemblyScript(t *testing.T) {
 	needsProgram(t, "npm", "node")
-	tryProject(t, "as")
+	tryProject(t, "as", abi.KindLogits)
+	tryKinds(t, "as")
 }
 
 // TestPluginNewKeeps: what is in a folder stays.
@@ -147,6 +169,7 @@ func TestPluginFaults(t *testing.T) {
 		{2, "new", "plugin new needs --lang (go, rust, c, as) and a name"},
 		{1, "new --lang perl x", `language "perl": want one of go, rust, c, as`},
 		{1, "new --lang go Ban", `plugin name "Ban"`},
+		{1, "new --lang go --kind grammar x", `kind "grammar": want one of logits, sampler, template, tools`},
 		{2, "new --lan go x", "unknown flag --lan; did you mean --lang?"},
 		{2, "new --lang go x y", `unexpected argument "y"`},
 		{2, "check", "plugin check needs a .wasm file"},
