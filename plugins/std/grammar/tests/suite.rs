@@ -6,6 +6,9 @@
 //! that JSON asks for. The grammar decides on an order of members, so an
 //! instance counts as admitted when it is in some order of its members.
 //!
+//! In the files `format` the keyword is an annotation, as the drafts have it by
+//! default; they are compiled with `formats` off. Everywhere else it is on.
+//!
 //! The suite is looked for in JSON_SCHEMA_TEST_SUITE and beside the repository;
 //! without it only the file's own sums are checked. `UPDATE=1` rewrites the file.
 
@@ -105,8 +108,12 @@ fn run(root: &Path, draft: &str, results: &mut BTreeMap<String, &'static str>) {
             Err(e) => panic!("{}: {}", path.display(), e),
         };
         let name = path.strip_prefix(&base).unwrap().with_extension("").display().to_string();
+        let o = Options { formats: name != "format", ..o.clone() };
         for g in &groups {
             let schema = write_plain(g.get("schema").unwrap());
+            if std::env::var("SHOW").is_ok() {
+                println!("{} {}: {}", draft, name, text(g, "description"));
+            }
             let compiled = compile("json_schema", &schema, &o);
             // Nothing is admitted by a grammar that has no text.
             let nothing = matches!(&compiled, Err(e) if e.reason == "nothing satisfies the grammar");

@@ -95,8 +95,8 @@ impl<'a> Compiler<'a> {
     // Items of certain kinds are counted: a rule per index (up to where items
     // are alike) and counts so far.
     fn counted(&mut self, case: &Case, wanted: &[Wanted], min: u32, max: u32, fixed: u32) -> Result<Ex> {
-        let last = wanted.iter().map(|w| w.from).chain([fixed, min]).max().unwrap_or(0);
-        let last = if max == MANY { last } else { max };
+        let last = wanted.iter().map(|w| w.from).chain([fixed, min, 1]).max().unwrap_or(1);
+        let last = if max == MANY { last } else { max.max(1) };
         let caps: Vec<u32> = wanted.iter().map(|w| if w.max == MANY { w.min } else { w.max + 1 }).collect();
         let start = (0u32, vec![0u32; wanted.len()]);
         let mut rules: HashMap<(u32, Vec<u32>), u32> = HashMap::new();

@@ -95,7 +95,7 @@ impl Arena {
         match s {
             Shape::Len(0, MANY) | Shape::Count(0, MANY) | Shape::Props(0, MANY) => return ANY,
             // All(_, ANY) stays: it says where the member comes.
-            Shape::Item(_, ANY) | Shape::Items(_, ANY) => return ANY,
+            Shape::Item(_, ANY) | Shape::Items(_, ANY) | Shape::Items(MANY, _) => return ANY,
             Shape::Contains(_, _, 0, MANY) => return ANY,
             _ => {}
         }

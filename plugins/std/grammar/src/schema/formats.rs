@@ -147,7 +147,7 @@ fn uri(ucs: &str, private: &str, absolute: bool) -> String {
     let unreserved = format!("{}{}", UNRESERVED, ucs);
     let pchar = format!("(?:[{}{}:@]|{})", unreserved, SUB, pct);
     let segments = format!("(?:/{}*)*", pchar);
-    let future = format!("v{}+\\.[{}{}:]+", HEX, UNRESERVED, SUB);
+    let future = format!("[vV]{}+\\.[{}{}:]+", HEX, UNRESERVED, SUB);
     let host = format!("(?:\\[(?:{}|{})\\]|(?:[{}{}]|{})*)", ipv6(), future, unreserved, SUB, pct);
     let authority = format!("(?:(?:[{}{}:]|{})*@)?{}(?::\\d*)?", unreserved, SUB, pct, host);
     let rooted = format!("/(?:{}+{})?", pchar, segments);
@@ -166,7 +166,7 @@ fn uri(ucs: &str, private: &str, absolute: bool) -> String {
 // RFC 6570.
 fn template() -> String {
     let pct = format!("%{0}{0}", HEX);
-    let literal = format!("[!#$&(-;=?-\\[\\]_a-z~{}{}]|{}", UCS, PRIVATE, pct);
+    let literal = format!("[!#$&-;=?-\\[\\]_a-z~{}{}]|{}", UCS, PRIVATE, pct);
     let c = format!("(?:[A-Za-z0-9_]|{})", pct);
     let name = format!("{0}+(?:\\.{0}+)*", c);
     let spec = format!("{}(?::[1-9]\\d{{0,3}}|\\*)?", name);

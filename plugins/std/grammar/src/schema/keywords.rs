@@ -73,6 +73,8 @@ impl<'a> Compiler<'a> {
                 })
             }
             "format" => self.format(l, v),
+            // Assertions up to draft 7, annotations since.
+            "contentEncoding" | "contentMediaType" if l.draft == Draft::Seven && self.formats => self.content(l, k, v),
             "items" | "prefixItems" | "additionalItems" | "contains" | "uniqueItems" => self.array_keyword(l, k, v),
             "properties" | "patternProperties" | "additionalProperties" | "required" | "propertyNames" | "dependentRequired"
             | "dependentSchemas" | "dependencies" => self.object_keyword(l, k, v),
@@ -358,6 +360,14 @@ impl<'a> Compiler<'a> {
             "Items" => Shape::Count(min, max),
             _ => Shape::Props(min, max),
         }))
+    }
+
+    fn content(&mut self, l: &Location, k: &str, v: &Value) -> Result<Sx> {
+        let name = self.text(l, k, v)?;
+        if let ("contentEncoding", "base64", Some(Format::Texts(r))) = (k, name, formats::find(&mut self.b.p, "byte")) {
+            return Ok(self.a.make(Shape::Str(r)));
+        }
+        Ok(self.refuse(l, k, &format!("{:?} is not supported", name), STR))
     }
 
     fn format(&mut self, l: &Location, v: &Value) -> Result<Sx> {
