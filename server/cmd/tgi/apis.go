@@ -1,17 +1,24 @@
 package main
 
 import (
+	"log/slog"
+	"time"
+
+	"tgi/runtime/llm"
 	"tgi/server"
 	"tgi/server/admin"
 	"tgi/server/config"
 	"tgi/server/dialect"
 	"tgi/server/generate"
+	"tgi/server/generateapi"
+	"tgi/server/generateapi/store"
 	"tgi/server/openai"
 	"tgi/server/tgi"
 )
 
 // apisOf returns all APIs of a server for the model and its plugins.
-func apisOf(cfg config.Config, in *instance, c *control, f *front) []server.API {
+// kept is what the generate API keeps its states in.
+func apisOf(cfg config.Config, in *instance, c *control, f *front, kept store.Store, log *slog.Logger) []server.API {
 	svc := serviceOf(cfg, in, c, f)
 	spoken, ok := dialect.Of(cfg.Server.Dialect)
 	if !ok {
@@ -36,7 +43,33 @@ func apisOf(cfg config.Config, in *instance, c *control, f *front) []server.API 
 		Ready:  f.server.Ready,
 		Beside: []server.API{openAI, operate},
 	})
-	return []server.API{native, openAI, operate}
+	return []server.API{native, openAI, operate, generateAPIOf(cfg, in, f, svc, kept, log)}
+}
+
+// maxBeams is the largest num_beams of the generate API: the engine has no beam
+// search.
+const maxBeams = 1
+
+// generateAPIOf returns the API of the routes below /api.
+func generateAPIOf(cfg config.Config, in *instance, f *front, svc *generate.Service, kept store.Store, log *slog.Logger) server.API {
+	return generateapi.New(generateapi.Options{
+		Service: svc, Store: kept, Config: cfg.GenerateAPI,
+		Model: in.built.Name, Vocab: in.built.Vocab, EOS: in.eos,
+		MaxInput: in.limits.MaxInputTokens, MaxTotal: in.limits.MaxTotalTokens, MaxBeams: maxBeams,
+		Speak:   func(context []llm.Token) generateapi.Speech { return in.tokenizer.Stream(context) },
+		Ready:   f.server.Ready,
+		Origins: cfg.Server.CORSAllowOrigin, MessageLimit: int64(cfg.Server.PayloadLimit), WriteTimeout: time.Duration(cfg.Server.WriteTimeout),
+		Log: log,
+	})
+}
+
+// openKept returns the store of the generate API.
+func openKept(c config.GenerateStore) (store.Store, error) {
+	limits := store.Limits{TTL: time.Duration(c.TTL), MaxState: int(c.MaxState), MaxEntries: c.MaxEntries, MaxMemory: int64(c.MaxMemory)}
+	if c.RedisURL != "" {
+		return store.OpenRedis(c.RedisURL, limits)
+	}
+	return store.NewMemory(limits), nil
 }
 
 // serviceOf returns what runs requests of every API.

@@ -17,6 +17,7 @@ import (
 	"tgi/runtime/ort"
 	"tgi/server"
 	"tgi/server/config"
+	"tgi/server/generateapi/store"
 	"tgi/server/tgi"
 )
 
@@ -109,13 +110,14 @@ type house struct {
 	*instance
 	*front
 	control *control
+	kept    store.Store // of the generate API
 }
 
 // Close stops the engine, frees plugins and model and sends the last traces.
 func (h *house) Close() error {
 	err := h.instance.Close()
 	h.control.set.Close()
-	return errors.Join(err, h.front.Close())
+	return errors.Join(err, h.kept.Close(), h.front.Close())
 }
 
 // newHouse opens the model and builds the server, ready to listen. The
@@ -152,8 +154,13 @@ func (f *front) open(ctx context.Context, cfg config.Config, log *slog.Logger, o
 	if cfg.Metrics.VLLMNames {
 		f.metrics.WatchVLLM(in.engine.Stats, ort.BlockSize)
 	}
-	f.server.Open(apisOf(cfg, in, control, f), in.engine.Healthy)
-	return &house{in, f, control}, nil
+	kept, err := openKept(cfg.GenerateAPI.Store)
+	if err != nil {
+		control.set.Close()
+		return nil, errors.Join(err, in.Close())
+	}
+	f.server.Open(apisOf(cfg, in, control, f, kept, log), in.engine.Healthy)
+	return &house{in, f, control, kept}, nil
 }
 
 // observers are told one after the other.

@@ -1,0 +1,65 @@
+package generateapi
+
+import (
+	"net/http"
+	"slices"
+	"strconv"
+)
+
+// batch is POST /api/generate-batch: 200 when the model ended all texts, 206 when
+// it did not.
+func (a *API) batch(w http.ResponseWriter, r *http.Request) error {
+	body, err := readBody(r)
+	if err != nil {
+		return refuse(w, r, err)
+	}
+	q, err := readBatch(body, a.options.Config.MaxPrompts)
+	if err != nil {
+		return refuse(w, r, err)
+	}
+	j, err := a.begin(r.Context(), scopeOf(r), q)
+	if err != nil {
+		return refuse(w, r, err)
+	}
+	defer j.close()
+	list, err := j.collect(r, !q.onlyNew)
+	if err != nil {
+		return refuse(w, r, err)
+	}
+	status := http.StatusOK
+	if slices.ContainsFunc(j.texts, func(t *text) bool { return !t.done }) {
+		status = http.StatusPartialContent
+	}
+	h := w.Header()
+	h.Set("Content-Type", "application/json; charset=utf-8")
+	h.Set("Content-Length", strconv.Itoa(len(list)))
+	j.setContinued(h)
+	j.setOutcome(h)
+	w.WriteHeader(status)
+	_, _ = w.Write(list)
+	return nil
+}
+
+// collect reads all texts to their end and returns the reply's array.
+func (j *job) collect(r *http.Request, prompts bool) ([]byte, error) {
+	var list pythonList
+	for i, t := range j.texts {
+		fresh := ""
+		if t.run != nil {
+			var err error
+			if fresh, err = t.rest(r.Context()); err != nil {
+				return nil, err
+			}
+		}
+		list.object()
+		list.text("request_id", j.ids[i])
+		if prompts {
+			list.text("prompt", t.before)
+		}
+		list.text("response", fresh)
+	}
+	if err := j.settle(r.Context()); err != nil {
+		return nil, err
+	}
+	return list.end(), nil
+}

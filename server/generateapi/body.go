@@ -1,0 +1,192 @@
+package generateapi
+
+import (
+	"encoding/json"
+	"errors"
+	"fmt"
+	"io"
+	"math"
+	"net/http"
+	"slices"
+	"strconv"
+	"strings"
+
+	"tgi/server"
+	"tgi/server/generateapi/store"
+	"tgi/server/wire"
+)
+
+// request is a body of any of the routes.
+type request struct {
+	// ids and prompts belong together.
+	ids, prompts []string
+	// settings are the generation_config; given says that there was one with
+	// anything in it.
+	settings store.Settings
+	given    bool
+	// onlyNew leaves out what was known before; stream sends the text as it grows.
+	onlyNew, stream bool
+}
+
+// object is a JSON object. As in Python, the last of equal keys counts.
+type object map[string]json.RawMessage
+
+// readBody returns the body of r, of any media type: the original looks at none.
+// Errors are server.ErrTooLarge and server.ErrBody.
+func readBody(r *http.Request) ([]byte, error) {
+	body, err := io.ReadAll(r.Body)
+	var large *http.MaxBytesError
+	switch {
+	case errors.As(err, &large):
+		return nil, server.ErrTooLarge
+	case err != nil:
+		return nil, fmt.Errorf("%w: %w", server.ErrBody, err)
+	}
+	return body, nil
+}
+
+// parse reads a body that must hold an object.
+func parse(body []byte) (object, error) {
+	if err := wire.Decode(body, (*wire.Reader).Skip); err != nil {
+		return nil, errJSON
+	}
+	var o object
+	if err := json.Unmarshal(body, &o); err != nil || o == nil {
+		return nil, errShape
+	}
+	return o, nil
+}
+
+// readOne reads a body of generate-one.
+func readOne(body []byte) (*request, error) {
+	o, err := parse(body)
+	if err != nil {
+		return nil, err
+	}
+	q, err := o.common()
+	if err != nil {
+		return nil, err
+	}
+	if err := q.add(o); err != nil || q.prompts[0] == "" {
+		return nil, errShape
+	}
+	return q, nil
+}
+
+// readBatch reads a body of generate-batch, or a message of a socket.
+func readBatch(body []byte, most int) (*request, error) {
+	o, err := parse(body)
+	if err != nil {
+		return nil, err
+	}
+	q, err := o.common()
+	if err != nil {
+		return nil, err
+	}
+	var prompts []object
+	if o["prompts"] == nil || json.Unmarshal(o["prompts"], &prompts) != nil || len(prompts) == 0 {
+		return nil, errShape
+	}
+	for _, one := range prompts {
+		if err := q.add(one); err != nil {
+			return nil, err
+		}
+	}
+	sorted := slices.Sorted(slices.Values(q.ids))
+	if len(slices.Compact(sorted)) != len(q.ids) {
+		return nil, errDuplicate
+	}
+	if len(q.ids) > most {
+		return nil, refused("`prompts` must hold at most %d prompts (generate_api.max_prompts), given %d", most, len(q.ids))
+	}
+	return q, nil
+}
+
+// common reads what all bodies have.
+func (o object) common() (*request, error) {
+	q := &request{onlyNew: o.truth("only_new_tokens"), stream: o.truth("stream_response")}
+	switch raw := string(o["generation_config"]); raw {
+	case "", "null", "false", "0", `""`, "[]", "{}": // what Python takes for nothing
+	default:
+		var config object
+		if raw[0] != '{' || json.Unmarshal([]byte(raw), &config) != nil {
+			return nil, errShape
+		}
+		if !config.settings(&q.settings) {
+			return nil, errShape
+		}
+		q.given = len(config) > 0
+	}
+	return q, nil
+}
+
+// add reads a prompt with its id. One that is absent is a space, by which clients
+// continue.
+func (q *request) add(o object) error {
+	id, ok := o.text("request_id", "")
+	if !ok || id == "" {
+		return errShape
+	}
+	prompt, ok := o.text("prompt", " ")
+	if !ok {
+		return errShape
+	}
+	q.ids, q.prompts = append(q.ids, id), append(q.prompts, prompt)
+	return nil
+}
+
+// text returns a string; ok is false for a value of another type.
+func (o object) text(name, absent string) (s string, ok bool) {
+	raw := o[name]
+	switch {
+	case raw == nil:
+		return absent, true
+	case raw[0] != '"':
+		return "", false
+	}
+	return s, json.Unmarshal(raw, &s) == nil
+}
+
+// truth returns a boolean that is true when it is absent or of another type.
+func (o object) truth(name string) bool { return string(o[name]) != "false" }
+
+// settings reads a generation_config, and says whether every value has its type.
+func (o object) settings(s *store.Settings) bool {
+	ok := true
+	for name, into := range map[string]**int64{"num_beams": &s.NumBeams, "top_k": &s.TopK, "max_new_tokens": &s.MaxNewTokens} {
+		if raw := string(o[name]); raw != "" {
+			n, whole := integer(raw)
+			*into, ok = &n, ok && whole
+		}
+	}
+	for name, into := range map[string]**float64{
+		"temperature": &s.Temperature, "top_p": &s.TopP, "repetition_penalty": &s.RepetitionPenalty, "length_penalty": &s.LengthPenalty,
+	} {
+		if raw := string(o[name]); raw != "" {
+			f, err := strconv.ParseFloat(raw, 64)
+			*into, ok = &f, ok && numeric(raw) && (err == nil || math.IsInf(f, 0))
+		}
+	}
+	for name, into := range map[string]**bool{"do_sample": &s.DoSample, "stream": nil} {
+		raw := string(o[name])
+		on := raw == "true"
+		ok = ok && (raw == "" || on || raw == "false")
+		if raw != "" && into != nil {
+			*into = &on
+		}
+	}
+	return ok
+}
+
+// numeric says whether a JSON value is a number.
+func numeric(raw string) bool { return raw[0] == '-' || '0' <= raw[0] && raw[0] <= '9' }
+
+// integer reads a number that is written as an integer. One past 64 bits becomes
+// the last of them, which is past every bound too.
+func integer(raw string) (n int64, ok bool) {
+	if !numeric(raw) || strings.ContainsAny(raw, ".eE") {
+		return 0, false
+	}
+	n, _ = strconv.ParseInt(raw, 10, 64)
+	return n, true
+}

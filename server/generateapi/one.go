@@ -1,0 +1,119 @@
+package generateapi
+
+import (
+	"context"
+	"errors"
+	"net/http"
+	"strings"
+
+	"tgi/runtime/llm"
+	"tgi/server"
+)
+
+// scopeOf returns whose states r may use: those of its bearer token. Requests
+// without one share theirs.
+func scopeOf(r *http.Request) string {
+	scheme, token, _ := strings.Cut(r.Header.Get("Authorization"), " ")
+	if !strings.EqualFold(scheme, "Bearer") {
+		return ""
+	}
+	return token
+}
+
+// one is POST /api/generate-one.
+func (a *API) one(w http.ResponseWriter, r *http.Request) error {
+	body, err := readBody(r)
+	if err != nil {
+		return refuse(w, r, err)
+	}
+	q, err := readOne(body)
+	if err != nil {
+		return refuse(w, r, err)
+	}
+	j, err := a.begin(r.Context(), scopeOf(r), q)
+	if err != nil {
+		return refuse(w, r, err)
+	}
+	defer j.close()
+	if q.stream && j.settings.beams == 1 {
+		return j.stream(w, r)
+	}
+	return j.whole(w, r)
+}
+
+// begun writes the header of a text with trailers.
+func (j *job) begun(w http.ResponseWriter) {
+	h := w.Header()
+	h.Set("Content-Type", plain)
+	h.Set("Cache-Control", "no-cache")
+	h.Set("X-Accel-Buffering", "no")
+	h.Set("Trailer", finishReason+", "+generatedTokens)
+	j.setContinued(h)
+	w.WriteHeader(http.StatusOK)
+}
+
+// whole replies with the text in one piece.
+func (j *job) whole(w http.ResponseWriter, r *http.Request) error {
+	t := j.texts[0]
+	fresh, err := t.rest(r.Context())
+	if err == nil {
+		err = j.settle(r.Context())
+	}
+	if err != nil {
+		return refuse(w, r, err)
+	}
+	j.begun(w)
+	_, _ = w.Write([]byte(t.before + fresh))
+	j.setOutcome(w.Header())
+	return nil
+}
+
+// stream replies with the text as it grows, without any framing. What was known
+// before is the first piece.
+func (j *job) stream(w http.ResponseWriter, r *http.Request) error {
+	ctx := r.Context()
+	control := http.NewResponseController(w)
+	t := j.texts[0]
+	j.begun(w)
+	piece, last := t.before, false
+	for {
+		if _, err := w.Write([]byte(piece)); err != nil {
+			return nil // the client left
+		}
+		if last {
+			break
+		}
+		if err := control.Flush(); err != nil {
+			return nil
+		}
+		var err error
+		for piece = ""; piece == "" && !last; { // no empty writes
+			if piece, last, err = t.next(ctx); err != nil {
+				j.breakOff(w, r, err)
+				return nil
+			}
+		}
+	}
+	if err := j.settle(ctx); err != nil {
+		j.breakOff(w, r, err)
+		return nil
+	}
+	j.setOutcome(w.Header())
+	return nil
+}
+
+// breakOff ends a reply that has begun as the original does: the error's text is
+// the last piece, and the connection breaks off behind it, so that nobody takes
+// the text for complete. It does not return unless the client has left.
+func (j *job) breakOff(w http.ResponseWriter, r *http.Request, err error) {
+	server.Note(r.Context(), err)
+	if errors.Is(err, context.Canceled) && !errors.Is(err, llm.ErrDraining) {
+		return
+	}
+	j.api.options.Log.Error("a text broke off", "path", r.URL.Path, "error", err)
+	_, text := public(err)
+	_, _ = w.Write([]byte(text))
+	_ = http.NewResponseController(w).Flush()
+	j.close() // the panic's way does it too, but who reads the reply may ask again at once
+	panic(http.ErrAbortHandler)
+}

@@ -1,0 +1,176 @@
+package generateapi
+
+import (
+	"context"
+	"errors"
+	"net/http"
+	"slices"
+	"sync"
+	"time"
+
+	"github.com/coder/websocket"
+
+	"tgi/server"
+)
+
+// maxJobs bounds the requests that run on one socket at the same time.
+const maxJobs = 16
+
+// Texts of the original that are about no request in particular.
+const (
+	textBadJSON  = "Invalid JSON received"
+	textBadShape = "Invalid prompts or generation_config"
+	textNoThrift = "Thrift is not supported: send JSON in text messages"
+	textManyJobs = "Too many requests on this socket: 16 have not ended"
+)
+
+// socket is GET /api/ws: each message is a request, and any number of answers
+// refer to it by request_id. Closing the socket ends what runs on it.
+func (a *API) socket(w http.ResponseWriter, r *http.Request) error {
+	if origin := r.Header.Get("Origin"); origin != "" && len(a.options.Origins) > 0 && !slices.Contains(a.options.Origins, origin) {
+		err := &refusal{status: http.StatusForbidden, text: "Pages of this origin may not open a socket (server.cors_allow_origin)"}
+		return refuse(w, r, err)
+	}
+	conn, err := websocket.Accept(w, r, &websocket.AcceptOptions{InsecureSkipVerify: true}) // the origin was looked at
+	if err != nil {
+		server.Note(r.Context(), err)
+		return nil // Accept has replied
+	}
+	conn.SetReadLimit(a.options.MessageLimit)
+	ctx, cancel := context.WithCancelCause(r.Context())
+	defer cancel(nil)
+	s := &socket{api: a, conn: conn, scope: scopeOf(r)}
+	var watching sync.WaitGroup
+	watching.Go(func() { s.watch(ctx) })
+	err = s.read(ctx)
+	server.Note(ctx, err)
+	cancel(err)
+	s.jobs.Wait()
+	watching.Wait()
+	_ = conn.CloseNow()
+	return nil
+}
+
+// socket is one connection.
+type socket struct {
+	api   *API
+	conn  *websocket.Conn
+	scope string
+	jobs  sync.WaitGroup
+
+	mu      sync.Mutex
+	running int
+	closing bool
+}
+
+// read takes messages until the socket ends, and returns why, nil when it was
+// closed in an orderly way.
+func (s *socket) read(ctx context.Context) error {
+	for {
+		kind, message, err := s.conn.Read(ctx)
+		switch websocket.CloseStatus(err) {
+		case websocket.StatusNormalClosure, websocket.StatusGoingAway, websocket.StatusNoStatusRcvd:
+			return nil
+		}
+		if err != nil {
+			return err
+		}
+		if text := s.take(ctx, kind, message); text != "" {
+			s.complain(ctx, text)
+		}
+	}
+}
+
+// take starts what a message asks for, or returns what is wrong with it.
+func (s *socket) take(ctx context.Context, kind websocket.MessageType, message []byte) string {
+	if kind != websocket.MessageText {
+		return textNoThrift
+	}
+	q, err := readBatch(message, s.api.options.Config.MaxPrompts)
+	switch {
+	case errors.Is(err, errJSON):
+		return textBadJSON
+	case errors.Is(err, errShape):
+		return textBadShape
+	case err != nil:
+		_, text := public(err)
+		return text
+	}
+	s.mu.Lock()
+	defer s.mu.Unlock()
+	switch {
+	case s.closing:
+		return textDraining
+	case s.running == maxJobs:
+		return textManyJobs
+	}
+	s.running++
+	s.jobs.Go(func() {
+		s.serve(ctx, q)
+		s.mu.Lock()
+		defer s.mu.Unlock()
+		s.running--
+	})
+	return ""
+}
+
+// watch closes the socket when the server is about to end and nothing runs on it,
+// and looks from time to time whether somebody is there.
+func (s *socket) watch(ctx context.Context) {
+	tick := time.NewTicker(s.api.look)
+	defer tick.Stop()
+	for looks := 1; ; looks++ {
+		select {
+		case <-ctx.Done():
+			return
+		case <-tick.C:
+		}
+		if s.api.draining() && s.leave() {
+			s.complain(ctx, textDraining)
+			_ = s.conn.Close(websocket.StatusGoingAway, textDraining)
+			return
+		}
+		if looks%s.api.quiet == 0 {
+			if err := s.alive(ctx); err != nil {
+				_ = s.conn.CloseNow()
+				return
+			}
+		}
+	}
+}
+
+// alive waits for an answer to a ping.
+func (s *socket) alive(ctx context.Context) error {
+	ctx, cancel := context.WithTimeout(ctx, s.api.options.WriteTimeout)
+	defer cancel()
+	return s.conn.Ping(ctx)
+}
+
+// leave lets no more requests in, and says whether none runs.
+func (s *socket) leave() bool {
+	s.mu.Lock()
+	defer s.mu.Unlock()
+	s.closing = true
+	return s.running == 0
+}
+
+// draining says whether the server is about to end: it takes no requests though
+// the engine works.
+func (a *API) draining() bool {
+	return a.options.Ready() != nil && a.options.Service.Healthy() == nil
+}
+
+// send sends one message. A client that does not take it loses its connection:
+// that ends the reading, and what runs.
+func (s *socket) send(ctx context.Context, message []byte) {
+	ctx, cancel := context.WithTimeout(ctx, s.api.options.WriteTimeout)
+	defer cancel()
+	if err := s.conn.Write(ctx, websocket.MessageText, message); err != nil {
+		_ = s.conn.CloseNow()
+	}
+}
+
+// complain sends an error that is about no request.
+func (s *socket) complain(ctx context.Context, text string) {
+	s.send(ctx, append(appendASCII([]byte(`[{"error": `), text), "}]"...))
+}

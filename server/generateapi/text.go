@@ -1,0 +1,89 @@
+package generateapi
+
+import (
+	"context"
+	"slices"
+	"strings"
+
+	"tgi/runtime/llm"
+	"tgi/server/generate"
+)
+
+// speechContext is how many of the last tokens a Speech is shown when the text
+// before it is not wanted: a character has at most four bytes, and so many tokens.
+const speechContext = 8
+
+// text is the one of a request_id: what was known of it, and what is generated
+// behind that. It belongs to one goroutine.
+type text struct {
+	api *API
+	// known are the tokens of the prompt and of earlier requests, before what
+	// they read, where that is wanted.
+	known  []llm.Token
+	before string
+	// fresh are the tokens of this request.
+	fresh  []llm.Token
+	speech Speech
+	run    *generate.Run // nil for one that was done before
+	// done says that the model ended it.
+	done bool
+	end  llm.Reason
+}
+
+func (a *API) newText(known []llm.Token, done, onlyNew bool) *text {
+	t := &text{api: a, known: known, done: done}
+	if onlyNew {
+		t.speech = a.options.Speak(known[max(0, len(known)-speechContext):])
+		return t
+	}
+	var b strings.Builder
+	t.speech = a.options.Speak(nil)
+	for _, token := range known {
+		b.WriteString(t.speech.Next(token))
+	}
+	t.before = b.String()
+	return t
+}
+
+// next returns what the next token adds, and whether it was the last. What a
+// text that the model did not end holds back of a character comes with the
+// request that continues it.
+func (t *text) next(ctx context.Context) (piece string, last bool, err error) {
+	e, err := t.run.Next(ctx)
+	if err != nil {
+		return "", false, err
+	}
+	t.fresh = append(t.fresh, e.Token)
+	t.done = e.Finish != nil && slices.Contains(t.api.options.EOS, e.Token)
+	if !t.done || t.api.options.Config.EOSText {
+		piece = t.speech.Next(e.Token)
+	}
+	if t.done {
+		piece += t.speech.Flush()
+	}
+	if e.Finish != nil {
+		t.end = e.Finish.Reason
+	}
+	return piece, e.Finish != nil, nil
+}
+
+// rest reads the text to its end.
+func (t *text) rest(ctx context.Context) (string, error) {
+	var b strings.Builder
+	for {
+		piece, last, err := t.next(ctx)
+		b.WriteString(piece)
+		if err != nil || last {
+			return b.String(), err
+		}
+	}
+}
+
+// reason says how the text ended, in TGI's words. The length limit may fall
+// together with the model's own end, which counts.
+func (t *text) reason() string {
+	if t.done {
+		return llm.FinishEOS.String()
+	}
+	return t.end.String()
+}
