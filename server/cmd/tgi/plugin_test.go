@@ -86,12 +86,10 @@ func tryProject(t *testing.T, language, kind string) (dir string) {
 	return dir
 }
 
-// tryKinds tries the kinds beside logits, whose projects the tests of the languages look at more closely.
-func tryKinds(t *testing.T, language string) {
-	for _, kind := range sdk.Kinds {
-		if kind != abi.KindLogits {
-			t.Run(kind, func(t *testing.T) { tryProject(t, language, kind) })
-		}
+// tryKinds tries further kinds. Where building takes long they are not all: the tests of package sdk run every project.
+func tryKinds(t *testing.T, language string, kinds ...string) {
+	for _, kind := range kinds {
+		t.Run(kind, func(t *testing.T) { tryProject(t, language, kind) })
 	}
 }
 
@@ -102,7 +100,7 @@ func TestPluginGo(t *testing.T) {
 	file := filepath.Join(tryProject(t, "go", abi.KindLogits), "first-one.wasm")
 	out, _ := runTgi(t, 0, "plugin", "bench", file, "--vocab", "600", "--steps", "20", "--params", `{}`, "--params", `{"ban":[1,2]}`)
 	contains(t, out, "a vocabulary of 600 tokens", "parameters {}\n", "process, pass", `parameters {"ban":[1,2]}`, "process, deny", "tgi_init", "copying a row of 2400 bytes")
-	tryKinds(t, "go")
+	tryKinds(t, "go", abi.KindTemplate, abi.KindTools)
 }
 
 func TestPluginRust(t *testing.T) {
@@ -123,19 +121,19 @@ func TestPluginRust(t *testing.T) {
 	}
 	out, _ := runTgi(t, 1, "plugin", "build", dir, "--params", `{"ban":[1]}`)
 	contains(t, out, fmt.Sprintf("panicked at src/lib.rs:%d\"", 1+strings.Count(before, "\n")))
-	tryKinds(t, "rust")
+	tryKinds(t, "rust", sdk.Kinds[1:]...)
 }
 
 func TestPluginC(t *testing.T) {
 	needsProgram(t, "make", "cc", "clang")
 	tryProject(t, "c", abi.KindLogits)
-	tryKinds(t, "c")
+	tryKinds(t, "c", sdk.Kinds[1:]...)
 }
 
 func TestPluginAssemblyScript(t *testing.T) {
 	needsProgram(t, "npm", "node")
 	tryProject(t, "as", abi.KindLogits)
-	tryKinds(t, "as")
+	tryKinds(t, "as", abi.KindTools)
 }
 
 // TestPluginNewKeeps: what is in a folder stays.
