@@ -10,13 +10,27 @@ import (
 	"tgi/runtime/sched"
 )
 
-// pickTask is one sequence that picks its next token in this step.
+// pickTask is one sequence, or one beam of a search, that picks in this step.
 type pickTask struct {
 	q      *sequence
+	seq    *sched.Seq
 	logits []float32
 	pick   sample.Pick
 	err    error // ends the sequence
 	event  Event
+
+	beam     *beam // nil without a search
+	rank     int   // of the beam
+	branches []sample.Branch
+	top      []TopToken
+	last     []item // what the reader of a search that ended gets
+}
+
+func (t *pickTask) chain() *sample.Chain {
+	if t.beam != nil {
+		return t.beam.chain
+	}
+	return t.q.chain
 }
 
 // prepare starts what the step's sequences can do before their logits are known
@@ -24,13 +38,13 @@ type pickTask struct {
 func (e *Engine) prepare() (wait func()) {
 	var early []*pickTask
 	for i := range e.samples {
-		if e.samples[i].q.chain.Prepares() {
+		if e.samples[i].chain().Prepares() {
 			early = append(early, &e.samples[i])
 		}
 	}
 	return e.parallel(len(early), func(i int) {
 		t := early[i]
-		t.err = guard(func() error { return t.q.chain.Prepare(t.q.history()) })
+		t.err = guard(func() error { return t.chain().Prepare(t.history()) })
 	})
 }
 
@@ -62,10 +76,10 @@ func (e *Engine) pick(plan *sched.Plan, logits []float32) {
 	run := func(i int) {
 		if i < n {
 			r := e.scores[i]
-			e.lives[r.Seq].rate(r, logits[r.Logit*v:], v)
+			e.lives[r.Seq.Handle()].rate(r, logits[r.Logit*v:], v)
 			return
 		}
-		e.samples[i-n].draw()
+		e.samples[i-n].draw(e)
 	}
 	if total := n + len(e.samples); total == 1 { // the usual single stream pays for no goroutine
 		run(0)
@@ -74,20 +88,24 @@ func (e *Engine) pick(plan *sched.Plan, logits []float32) {
 	}
 }
 
-// draw picks the token of one sequence.
-func (t *pickTask) draw() {
+// draw picks the token of one sequence, or finds those of one beam.
+func (t *pickTask) draw(e *Engine) {
 	if t.err != nil { // its preparations failed
 		return
 	}
-	h := t.q.history()
+	h := t.history()
+	if t.beam != nil {
+		t.err = guard(func() error { return t.branch(e, h) })
+		return
+	}
 	t.err = guard(func() (err error) {
 		t.pick, err = t.q.chain.Pick(h, t.logits)
 		return err
 	})
 }
 
-func (q *sequence) history() sample.History {
-	return sample.History{Prompt: q.seq.Prompt(), Output: q.seq.Output()}
+func (t *pickTask) history() sample.History {
+	return sample.History{Prompt: t.seq.Prompt(), Output: t.seq.Output()}
 }
 
 // rate sets the log-probabilities of the prompt tokens that follow the row's

@@ -18,12 +18,14 @@ type Request struct {
 	Prompt []llm.Token
 	Params llm.Params
 	// N sequences are generated from the prompt, which is computed once; 0 is 1.
-	// Sequence i draws with the seed llm.SeedFor(Params.Seed, i).
+	// Sequence i draws with the seed llm.SeedFor(Params.Seed, i). With a beam search
+	// it is 1: Params.NumReturn says there how many sequences come back.
 	N int
 	// Plugins returns the user code of sequence i; nil for none. Submit calls it
 	// once for each i, or not at all when it refuses the request. What it returned
 	// is the engine's until the sequence ended and its Close was called, which is
-	// so for refused requests too.
+	// so for refused requests too. A beam search asks for sequence 0 and gets the
+	// user code of all its beams by Fork.
 	Plugins func(i int) sample.Plugins
 	// Salt keeps requests apart that must not share cached prefixes, for example
 	// because another adapter runs.
@@ -39,6 +41,7 @@ type sequence struct {
 	done   func() // the plugins' Close until it was called
 	text   *transcript
 	seq    *sched.Seq // nil until the inbox was drained
+	search *search    // of a beam search, whose beams have the chains; otherwise nil
 
 	generated int
 	first     time.Duration
@@ -66,15 +69,16 @@ func (e *Engine) Submit(ctx context.Context, r Request) (*Stream, error) {
 	if ctx.Err() != nil {
 		return nil, context.Cause(ctx)
 	}
-	if err := e.reserve(r.N); err != nil {
+	places := max(r.N, r.Params.NumBeams)
+	if err := e.reserve(places); err != nil {
 		return nil, err
 	}
-	st := &Stream{engine: e, ready: make(chan struct{}, 1), live: r.N, submitted: time.Now()}
+	st := &Stream{engine: e, ready: make(chan struct{}, 1), live: places, submitted: time.Now()}
 	accepted := false
 	defer func() { // also when foreign code panics while the request is prepared
 		if !accepted {
 			st.release()
-			e.release(r.N)
+			e.release(places)
 		}
 	}()
 	j, err := e.newJob(st, r)
@@ -92,6 +96,9 @@ func (e *Engine) Submit(ctx context.Context, r Request) (*Stream, error) {
 // check refuses what can never run.
 func (e *Engine) check(r Request) error {
 	if err := e.settings.Check(len(r.Prompt), r.Params.MaxNewTokens, r.N); err != nil {
+		return err
+	}
+	if err := e.checkBeams(r); err != nil {
 		return err
 	}
 	for i, t := range r.Prompt {
@@ -124,6 +131,13 @@ func (e *Engine) newJob(st *Stream, r Request) (*job, error) {
 		if q.chain, err = sample.New(p, e.shape.Vocab, e.ends, plug); err != nil {
 			return nil, err
 		}
+		if p.BeamSearch() {
+			if err := q.chain.CanFork(); err != nil {
+				return nil, err
+			}
+			q.search = newSearch(q, len(e.ends))
+			continue
+		}
 		q.text = newTranscript(e.codec, prompt, p.Stop)
 	}
 	return &job{stream: st, prompt: prompt, salt: r.Salt}, nil
@@ -131,9 +145,17 @@ func (e *Engine) newJob(st *Stream, r Request) (*job, error) {
 
 // release closes the user code of the sequence, once.
 func (q *sequence) release() {
-	if done := q.done; done != nil {
-		q.done = nil
-		_ = guard(func() error { done(); return nil })
+	closeOnce(&q.done)
+	if q.search != nil {
+		q.search.release()
+	}
+}
+
+// closeOnce calls done unless that was done before.
+func closeOnce(done *func()) {
+	if f := *done; f != nil {
+		*done = nil
+		_ = guard(func() error { f(); return nil })
 	}
 }
 

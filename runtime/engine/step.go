@@ -61,7 +61,7 @@ func (e *Engine) add(j *job) {
 	st := j.stream
 	p := st.seqs[0].params
 	seqs, err := e.sched.Add(sched.Job{
-		Prompt: j.prompt, MaxNew: p.MaxNewTokens, N: len(st.seqs), Score: p.PromptLogprobs, Salt: j.salt,
+		Prompt: j.prompt, MaxNew: p.MaxNewTokens, N: len(st.seqs), Beams: p.NumBeams, Score: p.PromptLogprobs, Salt: j.salt,
 	})
 	if err != nil { // Submit's check is the same
 		e.abort(st, fmt.Errorf("BUG: engine: accepted request: %w", err))
@@ -99,7 +99,7 @@ func (e *Engine) end(st *Stream, n int, final error) {
 // start notes for which requests the waiting is over.
 func (e *Engine) start(plan *sched.Plan, at time.Time) {
 	for i := range plan.Rows {
-		if st := e.lives[plan.Rows[i].Seq].stream; st.started.IsZero() {
+		if st := e.lives[plan.Rows[i].Seq.Handle()].stream; st.started.IsZero() {
 			st.started = at
 		}
 	}
@@ -110,8 +110,13 @@ func (e *Engine) start(plan *sched.Plan, at time.Time) {
 func (e *Engine) forward(plan *sched.Plan) (logits []float32, err error) {
 	e.samples = e.samples[:0]
 	for i := range plan.Rows {
-		for _, q := range plan.Rows[i].Samples {
-			e.samples = append(e.samples, pickTask{q: e.lives[q]})
+		for _, s := range plan.Rows[i].Samples {
+			e.samples = append(e.samples, pickTask{q: e.lives[s.Handle()], seq: s})
+		}
+	}
+	for i := 0; i < len(e.samples); i++ {
+		if g := e.samples[i].q.search; g != nil {
+			i += g.enlist(e.samples[i:]) - 1
 		}
 	}
 	wait := e.prepare()
@@ -152,8 +157,15 @@ func (e *Engine) dropPlan(plan *sched.Plan, err error) {
 func (e *Engine) commit(plan *sched.Plan) {
 	e.results = e.results[:0]
 	at := time.Now()
-	for i := range e.samples {
+	for i := 0; i < len(e.samples); i++ {
 		t := &e.samples[i]
+		if t.beam != nil {
+			n := len(t.q.search.beams)
+			e.results = append(e.results, e.turn(e.samples[i:i+n], at))
+			e.results = append(e.results, make([]sched.Result, n-1)...)
+			i += n - 1
+			continue
+		}
 		end := t.err != nil
 		if !end {
 			t.event = t.q.accept(e, t.pick, at)
@@ -172,6 +184,13 @@ func (e *Engine) commit(plan *sched.Plan) {
 func (e *Engine) emit() {
 	for i := range e.samples {
 		t := &e.samples[i]
+		if t.q == nil { // a beam of a search that goes on
+			continue
+		}
+		if t.q.search != nil {
+			e.emitSearch(t)
+			continue
+		}
 		st := t.q.stream
 		if t.err == nil && t.event.Finish == nil {
 			st.push(item{event: t.event})
@@ -217,8 +236,12 @@ func (e *Engine) note(plan *sched.Plan) Stats {
 
 // checkBooks verifies the scheduler's books and that both sides know the same sequences.
 func (e *Engine) checkBooks() error {
-	if n := e.sched.Waiting() + e.sched.Running(); n != len(e.lives) {
-		return errors.Join(fmt.Errorf("BUG: engine: %d sequences, %d in the scheduler", len(e.lives), n), e.sched.Check())
+	lives := 0
+	for _, q := range e.lives {
+		lives += q.places()
+	}
+	if n := e.sched.Waiting() + e.sched.Running(); n != lives {
+		return errors.Join(fmt.Errorf("BUG: engine: %d sequences, %d in the scheduler", lives, n), e.sched.Check())
 	}
 	return e.sched.Check()
 }

@@ -56,6 +56,8 @@ type Chain struct {
 	preparers  []Preparer
 	masker     Masker
 	sampler    Sampler
+	fork       func() (Plugins, error)
+	seen       *tally // of the built-in penalties
 	ends       []llm.Token
 	warp       warper
 	mask       []uint32
@@ -99,26 +101,32 @@ func New(p llm.Params, vocab int, ends []llm.Token, plug Plugins) (*Chain, error
 		raw:     p.RawLogprobs,
 		masker:  plug.Masker,
 		sampler: plug.Sampler,
+		fork:    plug.Fork,
+		seen:    new(tally),
 		ends:    ends,
 		warp:    newWarper(p, vocab),
 	}
-	c.processors = builtins(p)
+	c.processors = builtins(p, c.seen)
 	c.builtin = len(c.processors)
-	c.processors = append(c.processors, plug.Processors...)
-	for _, x := range plug.Processors {
-		if x, ok := x.(Preparer); ok {
-			c.preparers = append(c.preparers, x)
-		}
-	}
+	c.attach(plug.Processors)
 	if c.masker != nil {
 		c.mask = make([]uint32, (vocab+31)/32)
 	}
 	return c, nil
 }
 
-// builtins returns the processors that p switches on.
-func builtins(p llm.Params) (list []Processor) {
-	seen := new(tally)
+// attach adds the user's processors.
+func (c *Chain) attach(list []Processor) {
+	c.processors = append(c.processors, list...)
+	for _, x := range list {
+		if x, ok := x.(Preparer); ok {
+			c.preparers = append(c.preparers, x)
+		}
+	}
+}
+
+// builtins returns the processors that p switches on; they count with seen.
+func builtins(p llm.Params, seen *tally) (list []Processor) {
 	if len(p.LogitBias) > 0 {
 		list = append(list, bias(p.LogitBias))
 	}

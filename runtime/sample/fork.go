@@ -1,0 +1,80 @@
+package sample
+
+import (
+	"fmt"
+	"maps"
+	"slices"
+
+	"tgi/runtime/llm"
+)
+
+// ForkingMasker is a Masker that a beam search can use.
+type ForkingMasker interface {
+	Masker
+	// Fork returns a Masker that has accepted the same tokens and from here on goes
+	// its own way. It is called where Accept is, and should be cheap.
+	Fork() Masker
+}
+
+// CanFork returns nil, or an error that wraps llm.ErrInvalid and says what of the
+// sequence's user code stands in the way.
+func (c *Chain) CanFork() error {
+	if c.sampler != nil {
+		return fmt.Errorf("%w: beam search picks the tokens itself and cannot run beside a plugin that does", llm.ErrInvalid)
+	}
+	if len(c.processors) > c.builtin && c.fork == nil {
+		return fmt.Errorf("%w: beam search needs plugins whose state can be cloned, and a processor's cannot", llm.ErrInvalid)
+	}
+	if _, ok := c.masker.(ForkingMasker); c.masker != nil && !ok {
+		return fmt.Errorf("%w: beam search needs a grammar whose state can be cloned", llm.ErrInvalid)
+	}
+	return nil
+}
+
+// Fork returns a chain that is where c is and from here on shares nothing with it;
+// CanFork must have allowed it. close, when not nil, is called once after the last
+// use of the new chain. Errors wrap llm.ErrPlugin.
+func (c *Chain) Fork() (twin *Chain, close func(), err error) {
+	t := *c
+	t.top, t.step, t.prepared = nil, Step{}, false
+	t.processors, t.preparers = nil, nil
+	seen := c.seen.clone()
+	for _, p := range c.processors[:c.builtin] {
+		t.processors = append(t.processors, withTally(p, seen))
+	}
+	t.seen = seen
+	if c.fork != nil {
+		plug, err := c.fork()
+		if err != nil {
+			return nil, nil, fmt.Errorf("%w: clone: %w", llm.ErrPlugin, err)
+		}
+		close, t.fork = plug.Close, plug.Fork
+		t.attach(plug.Processors)
+	}
+	if m, ok := c.masker.(ForkingMasker); ok {
+		t.masker, t.mask = m.Fork(), make([]uint32, len(c.mask))
+	}
+	return &t, close, nil
+}
+
+// withTally returns the built-in processor with another tally.
+func withTally(p Processor, seen *tally) Processor {
+	switch p := p.(type) {
+	case repetition:
+		p.seen = seen
+		return p
+	case frequency:
+		p.seen = seen
+		return p
+	case presence:
+		p.seen = seen
+		return p
+	}
+	return p // it keeps nothing between steps
+}
+
+func (t *tally) clone() *tally {
+	c := *t
+	c.index, c.counts = maps.Clone(t.index), slices.Clone(t.counts)
+	return &c
+}
