@@ -44,24 +44,33 @@ func validate(params unsafe.Pointer, n uint32) uint64 {
 }
 
 // reserve leaves the heap as it is after many sequences, so that an instance
-// allocates within the snapshot's memory and can be used again. Each round
-// allocates objects of many sizes, as many bytes as Headroom says and never
-// less than the 4 MiB at which the collector starts its first cycle, and
-// collects them. The second round lets the collector allocate what it keeps
-// about them.
+// allocates within the snapshot's memory and can be used again: with what
+// Headroom says free, and with the runtime's books about it made. Each round
+// allocates objects of every size class, with pointers and without, and then the
+// room in pieces of which each has an entry in the books; the collector runs
+// while all is in use and once more when nothing is. The second round lets it
+// allocate what it needs to do so.
 func reserve() {
 	for range 2 {
-		room := max(headroom, 2<<20)
-		for size := 16; size <= 32<<10; size *= 2 {
-			for n := 0; n < room/12; n += size {
-				sink = make([]byte, size)
-			}
-		}
-		sink = make([]byte, room)
-		sink = nil
+		fill()
 		runtime.GC()
 	}
 }
 
-// sink makes the compiler keep the allocations.
-var sink []byte
+func fill() {
+	const each, piece = 32 << 10, 8 << 10
+	var pieces [][]byte
+	var pointers [][]*byte
+	for size := 16; size <= 32<<10; size += max(16, size/8&^15) {
+		for n := 0; n < each; n += size {
+			pieces = append(pieces, make([]byte, size))
+			pointers = append(pointers, make([]*byte, size/8))
+		}
+	}
+	for n := 0; n < headroom; n += piece {
+		pieces = append(pieces, make([]byte, piece))
+	}
+	runtime.GC()
+	runtime.KeepAlive(pieces)
+	runtime.KeepAlive(pointers)
+}
