@@ -9,19 +9,6 @@ import (
 	"tgi/server/wire"
 )
 
-// Present returns a Field.Read that notes whether a value other than null was
-// given, and forgets the value.
-func Present(dst *bool) func(*wire.Reader) error {
-	return func(r *wire.Reader) error {
-		none, err := r.Null()
-		if none || err != nil {
-			return err
-		}
-		*dst = true
-		return r.Skip()
-	}
-}
-
 // LogitBias returns a Field.Read of an object from token ids to addends, or null.
 func LogitBias(dst *map[uint32]float32) func(*wire.Reader) error {
 	return func(r *wire.Reader) error {

@@ -10,24 +10,19 @@ import (
 
 // TestNull: null is the same as a field that is not there.
 func TestNull(t *testing.T) {
-	present := false
 	var bias map[uint32]float32
 	var plugins []generate.PluginCall
-	for name, read := range map[string]func(*wire.Reader) error{"present": Present(&present), "bias": LogitBias(&bias), "plugins": Plugins(&plugins)} {
+	for name, read := range map[string]func(*wire.Reader) error{"bias": LogitBias(&bias), "plugins": Plugins(&plugins)} {
 		if err := wire.Decode([]byte(" null "), read); err != nil {
 			t.Errorf("%s: %v", name, err)
 		}
 	}
-	if present || bias != nil || plugins != nil {
-		t.Errorf("got %v, %v, %v", present, bias, plugins)
+	if bias != nil || plugins != nil {
+		t.Errorf("got %v, %v", bias, plugins)
 	}
 }
 
 func TestValues(t *testing.T) {
-	present := false
-	if err := wire.Decode([]byte(`{"a":[1]}`), Present(&present)); err != nil || !present {
-		t.Errorf("got %v, %v", present, err)
-	}
 	var bias map[uint32]float32
 	if err := wire.Decode([]byte(`{"7":-1.5,"4294967295":2}`), LogitBias(&bias)); err != nil || !reflect.DeepEqual(bias, map[uint32]float32{7: -1.5, 1<<32 - 1: 2}) {
 		t.Errorf("got %v, %v", bias, err)

@@ -176,12 +176,6 @@ func (l Limits) checkLength(d *Draft, prompt []llm.Token, p *llm.Params) ([]llm.
 			return nil, invalid("inputs", "`inputs` must hold token ids < %d. Given: %d in place %d", l.Vocab, t, i)
 		}
 	}
-	if d.Grammar {
-		return nil, invalid("grammar", "grammar is not supported")
-	}
-	if d.Adapter != nil {
-		return nil, invalid("adapter_id", "adapter `%.64s` is not loaded", *d.Adapter)
-	}
 	return prompt, nil
 }
 

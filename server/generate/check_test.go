@@ -45,7 +45,7 @@ var refusals = []struct {
 		d.Inputs, d.MaxNewTokens, d.Truncate = words(11), ptr(uint32(10)), nil
 	}},
 	{"`inputs` must have less than 10 tokens. Given: 11", func(d *generate.Draft) { d.Inputs, d.MaxNewTokens = words(11), ptr(uint32(9)) }},
-	{"grammar is not supported", func(d *generate.Draft) { d.Grammar = true }},
+	{"grammar is not supported", func(d *generate.Draft) { d.Grammar = &generate.Grammar{Field: "grammar"} }},
 	{"adapter `x` is not loaded", func(d *generate.Draft) { d.Adapter = ptr("x") }},
 }
 

@@ -74,8 +74,8 @@ type Draft struct {
 	TopNTokens *uint32
 	// PromptLogprobs asks for the log-probabilities of the prompt's tokens.
 	PromptLogprobs bool
-	// Grammar says that a grammar was given.
-	Grammar bool
+	// Grammar, when not nil, holds every text to it.
+	Grammar *Grammar
 	// Plugins are the user code that the request asks for, in order.
 	Plugins []PluginCall
 	// Adapter names a fine-tuned variant of the model.

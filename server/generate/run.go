@@ -40,6 +40,8 @@ type Result struct {
 	Prefill []PromptToken
 	// Skipped are the plugins that failed and were passed over since.
 	Skipped []Skip
+	// Dropped is what the grammar is not held to.
+	Dropped []Dropped
 	Timings Timings
 }
 
@@ -51,6 +53,7 @@ type Run struct {
 	service *Service
 	stream  Stream
 	plugins BoundPlugins // nil for none
+	grammar BoundGrammar // nil for none
 	// The conversation and what it was bound to; nil for a text. parsers has one
 	// for each sequence, or none at all.
 	conversation *Conversation
@@ -129,6 +132,9 @@ func (r *Run) release() {
 	if r.chat != nil {
 		r.chat.Close()
 	}
+	if r.grammar != nil {
+		r.grammar.Close()
+	}
 	if r.plugins != nil {
 		r.plugins.Close()
 	}
@@ -190,7 +196,7 @@ func (r *Run) Collect(ctx context.Context) (Result, error) {
 			s.Finish = *e.Finish
 		}
 	}
-	res.Timings, res.Skipped = r.Timings(), r.Skipped()
+	res.Timings, res.Skipped, res.Dropped = r.Timings(), r.Skipped(), r.Dropped()
 	best := 0
 	for i := range seqs {
 		if meanLogprob(seqs[i].Tokens) > meanLogprob(seqs[best].Tokens) {

@@ -27,14 +27,15 @@ type Observer interface {
 
 // Service runs requests. It is safe for concurrent use.
 type Service struct {
-	engine  Engine
-	tok     Tokenizer
-	limits  Limits
-	observe Observer
-	plugins Plugins // nil for none
-	chat    Chat    // nil for none
-	permits *permits
-	workers chan struct{}
+	engine   Engine
+	tok      Tokenizer
+	limits   Limits
+	observe  Observer
+	plugins  Plugins  // nil for none
+	chat     Chat     // nil for none
+	grammars Grammars // nil for none
+	permits  *permits
+	workers  chan struct{}
 }
 
 // New returns a Service; o may be nil.
@@ -121,6 +122,9 @@ func (s *Service) launch(ctx context.Context, run *Run, d *Draft, n int) (err er
 	if run.plugins, err = s.bind(ctx, d); err != nil {
 		return err
 	}
+	if err = run.constrain(ctx, d, n); err != nil {
+		return err
+	}
 	if err = run.parse(ctx, n); err != nil {
 		return err
 	}
@@ -135,6 +139,9 @@ func (s *Service) launch(ctx context.Context, run *Run, d *Draft, n int) (err er
 	}
 	if penalty := run.Request.CountPenalty; penalty != 0 {
 		req.Plugins = penalized(req.Plugins, penalty)
+	}
+	if run.grammar != nil {
+		req.Plugins = masked(req.Plugins, run.grammar)
 	}
 	if run.stream, err = s.engine.Submit(ctx, req); err != nil {
 		return err
@@ -170,6 +177,12 @@ func (s *Service) check(ctx context.Context, d *Draft, n int) (Request, error) {
 	}
 	if prompt, err = s.limits.checkLength(d, prompt, &p); err != nil {
 		return Request{}, err
+	}
+	if err := s.checkGrammar(d); err != nil {
+		return Request{}, err
+	}
+	if d.Adapter != nil {
+		return Request{}, invalid("adapter_id", "adapter `%.64s` is not loaded", *d.Adapter)
 	}
 	r := Request{Prompt: prompt, Inputs: d.Inputs, Params: p, Sequences: n}
 	if d.Rules == OpenAI {

@@ -32,6 +32,9 @@ func (a *API) decodeChat(text []byte, d *dialect.Dialect) (*call, error) {
 	if err := b.checkTools(); err != nil {
 		return nil, err
 	}
+	if g := b.draft.Grammar; g != nil && len(b.conversation.ToolNames) > 0 && b.conversation.ToolChoice.Mode != generate.ChooseNone {
+		return nil, toolFault("Grammar and tools are mutually exclusive")
+	}
 	if err := b.finish(); err != nil {
 		return nil, err
 	}

@@ -47,7 +47,7 @@ func unsupported(field string) error {
 }
 
 // names are those that OpenAI's requests have for fields of a Draft.
-var names = map[string]string{"max_new_tokens": "max_tokens", "top_n_tokens": "top_logprobs", "grammar": "response_format"}
+var names = map[string]string{"max_new_tokens": "max_tokens", "top_n_tokens": "top_logprobs"}
 
 // failure is an error as clients see it.
 type failure struct {

@@ -78,11 +78,9 @@ func (s *settings) fields() []wire.Field {
 		{Name: "ignore_eos", Read: boolean(&d.IgnoreEOS)},
 		{Name: "include_stop_str_in_output", Read: boolean(&s.keepStop)},
 		{Name: "plugins", Read: fields.Plugins(&d.Plugins)},
-		{Name: "response_format", Read: responseFormat(&d.Grammar)},
+		{Name: "response_format", Read: fields.Grammar(&d.Grammar, "response_format")},
 	}
-	for _, name := range []string{"guided_json", "guided_regex", "guided_choice", "guided_grammar", "structured_outputs", "grammar"} {
-		list = append(list, wire.Field{Name: name, Read: fields.Present(&d.Grammar)})
-	}
+	list = append(list, guided(&d.Grammar)...)
 	for _, name := range []string{"audio", "bad_words", "min_tokens", "stop_token_ids", "use_beam_search", "web_search_options"} {
 		list = append(list, wire.Field{Name: name, Read: unset(name)})
 	}
@@ -156,19 +154,6 @@ func bias(dst *map[uint32]float32) func(*wire.Reader) error {
 				return r.Refuse("invalid type: sequence, expected a map from token ids to numbers")
 			})
 		})
-	}
-}
-
-// responseFormat reads a format and notes one that is more than text.
-func responseFormat(grammar *bool) func(*wire.Reader) error {
-	return func(r *wire.Reader) error {
-		if none, err := r.Null(); none || err != nil {
-			return err
-		}
-		kind := ""
-		err := r.Object("struct ResponseFormat", []wire.Field{{Name: "type", Required: true, Read: wire.Into(&kind, (*wire.Reader).String)}})
-		*grammar = *grammar || err == nil && kind != "text"
-		return err
 	}
 }
 

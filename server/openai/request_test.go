@@ -169,7 +169,7 @@ func TestRefusals(t *testing.T) {
 		{chatPath, `{` + hi + `,"min_tokens":3}`, 422, rule + "`min_tokens` is not supported", "min_tokens", "validation"},
 		{chatPath, `{` + hi + `,"use_beam_search":true}`, 422, rule + "`use_beam_search` is not supported", "use_beam_search", "validation"},
 		{chatPath, `{` + hi + `,"response_format":{"type":"json_object"}}`, 422, rule + "grammar is not supported", "response_format", "validation"},
-		{chatPath, `{` + hi + `,"guided_regex":"a"}`, 422, rule + "grammar is not supported", "response_format", "validation"},
+		{chatPath, `{` + hi + `,"guided_regex":"a"}`, 422, rule + "grammar is not supported", "guided_regex", "validation"},
 		{chatPath, `{` + hi + `,"temperature":-1}`, 422, rule + "`temperature` must be >= 0.0", "temperature", "validation"},
 		{chatPath, `{` + hi + `,"presence_penalty":3}`, 422, rule + "`presence_penalty` must be >= -2.0 and <= 2.0", "presence_penalty", "validation"},
 		{chatPath, `{` + hi + `,"top_logprobs":21,"logprobs":true}`, 422, rule + "`top_logprobs` must be >= 0 and <= 20. Given: 21", "top_logprobs", "validation"},

@@ -116,6 +116,9 @@ func (r *runs) skipped() []generate.Skip {
 	return all
 }
 
+// dropped is what the grammar of the runs, which is the same in all, is not held to.
+func (r *runs) dropped() []generate.Dropped { return r.list[0].Dropped() }
+
 // setCompute sets the headers that every generation has.
 func (a *API) setCompute(h http.Header, r *runs) {
 	chars := 0
@@ -124,6 +127,7 @@ func (a *API) setCompute(h http.Header, r *runs) {
 	}
 	h.Set("X-Compute-Type", a.options.ComputeType)
 	h.Set("X-Compute-Characters", strconv.Itoa(chars))
+	generate.SetDropped(h, r.dropped())
 }
 
 // setTimings sets the headers of finished runs, summed over the prompts:

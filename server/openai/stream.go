@@ -180,7 +180,7 @@ func (s *streaming) send(b []byte, last bool) error {
 		b = append(b, `,"usage":null`...)
 	}
 	if last && s.open == 0 {
-		b = appendSkips(b, s.runs.skipped())
+		b = generate.AppendDropped(appendSkips(b, s.runs.skipped()), s.runs.dropped())
 	}
 	s.line = append(b, '}')
 	return s.events.Data(s.line)

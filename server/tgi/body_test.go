@@ -38,13 +38,13 @@ func TestDecodeBody(t *testing.T) {
 		t.Errorf("got\n%+v\nwant\n%+v", *b, want)
 	}
 	b, err = decodeBody([]byte(`{"inputs":"x","stream":true,"parameters":{"min_p":0.5,"presence_penalty":1,"logit_bias":{"7":-1.5},"ignore_eos":true,`+
-		`"seed":18446744073709551615,"adapter_id":"a","grammar":{"type":"json"},"truncate":3,"top_n_tokens":2,"frequency_penalty":0.25}}`), dialect.Default(), true)
+		`"seed":18446744073709551615,"adapter_id":"a","grammar":{"type":"json","value":{"a":[1]}},"truncate":3,"top_n_tokens":2,"frequency_penalty":0.25}}`), dialect.Default(), true)
 	if err != nil {
 		t.Fatal(err)
 	}
 	want = body{dialect: dialect.Default(), stream: true, draft: generate.Draft{
 		Inputs: "x", MinP: ptr(float32(0.5)), PresencePenalty: ptr(float32(1)), LogitBias: map[uint32]float32{7: -1.5}, IgnoreEOS: true,
-		Seed: ptr(uint64(1<<64 - 1)), Adapter: ptr("a"), Grammar: true, Truncate: ptr(uint64(3)), TopNTokens: ptr(uint32(2)), FrequencyPenalty: ptr(float32(0.25)),
+		Seed: ptr(uint64(1<<64 - 1)), Adapter: ptr("a"), Grammar: &generate.Grammar{Field: "grammar", Language: generate.JSONSchema, Source: []byte(`{"a":[1]}`)}, Truncate: ptr(uint64(3)), TopNTokens: ptr(uint32(2)), FrequencyPenalty: ptr(float32(0.25)),
 	}}
 	if !reflect.DeepEqual(*b, want) {
 		t.Errorf("got\n%+v\nwant\n%+v", *b, want)

@@ -79,7 +79,7 @@ func (b *body) parameterFields() []wire.Field {
 		{Name: "decoder_input_details", Read: wire.Into(&d.PromptLogprobs, (*wire.Reader).Bool)},
 		{Name: "seed", Read: wire.Optional(&d.Seed, (*wire.Reader).Uint64)},
 		{Name: "top_n_tokens", Read: wire.Optional(&d.TopNTokens, (*wire.Reader).Uint32)},
-		{Name: "grammar", Read: fields.Present(&d.Grammar)},
+		{Name: "grammar", Read: fields.Grammar(&d.Grammar, "grammar")},
 		{Name: "adapter_id", Read: wire.Optional(&d.Adapter, (*wire.Reader).String)},
 		{Name: "min_p", Read: wire.Optional(&d.MinP, (*wire.Reader).Float32)},
 		{Name: "presence_penalty", Read: wire.Optional(&d.PresencePenalty, (*wire.Reader).Float32)},

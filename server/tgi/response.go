@@ -84,7 +84,8 @@ func (a *answer) append(b []byte) []byte {
 		if len(a.result.Others) > 0 {
 			b = appendList(append(b, `,"best_of_sequences":`...), a.result.Others, a.appendOther)
 		}
-		b = append(appendSkips(appendTops(b, best.Top), a.result.Skipped), '}')
+		b = appendSkips(appendTops(b, best.Top), a.result.Skipped)
+		b = append(generate.AppendDropped(b, a.result.Dropped), '}')
 	}
 	return append(b, '}')
 }
@@ -132,6 +133,8 @@ type delta struct {
 	prompt  string
 	// skipped is what the last event tells of plugins.
 	skipped []generate.Skip
+	// dropped is what it tells of the grammar.
+	dropped []generate.Dropped
 }
 
 // append writes StreamResponse.
@@ -157,5 +160,5 @@ func (d *delta) append(b []byte) []byte {
 	if d.dialect.StreamInputLength {
 		b = strconv.AppendInt(append(b, `,"input_length":`...), int64(e.Finish.Prompt), 10)
 	}
-	return append(appendSkips(b, d.skipped), `}}`...)
+	return append(generate.AppendDropped(appendSkips(b, d.skipped), d.dropped), `}}`...)
 }

@@ -18,6 +18,7 @@ func (a *API) stream(w http.ResponseWriter, r *http.Request, b *body) error {
 	run, refused := a.options.Service.Start(ctx, b.draft)
 	if refused == nil {
 		defer run.Close()
+		generate.SetDropped(w.Header(), run.Dropped())
 	}
 	a.setCompute(w, b)
 	events, err := server.StartEvents(b.dialect.Writer(w))
@@ -53,7 +54,7 @@ func pump(ctx context.Context, events *server.Events, run *generate.Run, b *body
 		}
 		d.index++
 		if e.Finish != nil {
-			d.skipped = run.Skipped()
+			d.skipped, d.dropped = run.Skipped(), run.Dropped()
 		}
 		line = d.append(line[:0])
 		if err := events.Data(line); err != nil {

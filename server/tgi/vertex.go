@@ -135,7 +135,8 @@ func (v *instances) chat(b *body, raw []byte) error {
 }
 
 // instance reads an instance that is a prompt. Of its parameters TGI takes the
-// length and the seed, and always draws; plugins are ours.
+// length and the seed, and always draws; plugins are ours, and a grammar that is
+// given counts.
 func (b *body) instance(r *wire.Reader, want string) error {
 	b.draft.MaxNewTokens = nil
 	err := r.Object(want, []wire.Field{
@@ -149,6 +150,6 @@ func (b *body) instance(r *wire.Reader, want string) error {
 	})
 	d := &b.draft
 	b.fullText = nil
-	b.draft = generate.Draft{Inputs: d.Inputs, DoSample: true, MaxNewTokens: d.MaxNewTokens, Seed: d.Seed, Plugins: d.Plugins}
+	b.draft = generate.Draft{Inputs: d.Inputs, DoSample: true, MaxNewTokens: d.MaxNewTokens, Seed: d.Seed, Grammar: d.Grammar, Plugins: d.Plugins}
 	return err
 }

@@ -1,6 +1,7 @@
 package wire
 
 import (
+	"errors"
 	"math"
 	"strings"
 	"testing"
@@ -167,6 +168,13 @@ func TestRawObject(t *testing.T) {
 		if err == nil != (c.err == "") || err != nil && err.Error() != c.err || err == nil && string(got) != c.want {
 			t.Errorf("%s\n got %s, %v\nwant %s%s", c.body, got, err, c.want, c.err)
 		}
+	}
+	var any []byte
+	if err := Decode([]byte(` [1, "x"] `), Into(&any, (*Reader).Raw)); err != nil || string(any) != `[1, "x"]` {
+		t.Errorf("got %q, %v", any, err)
+	}
+	if err := Decode([]byte(` [1, `), Into(&any, (*Reader).Raw)); !errors.Is(err, ErrSyntax) {
+		t.Errorf("half an array: %v", err)
 	}
 	body := []byte(`[{"a":1},{}]`)
 	var all [][]byte

@@ -49,6 +49,14 @@ func (r *Reader) RawObject() ([]byte, error) {
 	return r.buf[start:r.at:r.at], err
 }
 
+// Raw reads any value and returns it as it was written, a view of the text.
+func (r *Reader) Raw() ([]byte, error) {
+	r.space()
+	start := r.at
+	err := r.Skip()
+	return r.buf[start:r.at:r.at], err
+}
+
 // Strings reads an array of strings, never nil.
 func (r *Reader) Strings() ([]string, error) {
 	out := []string{}

@@ -12,15 +12,19 @@ func native(l *config.Limits) map[string]*Schema {
 		"GenerateParameters": parameters(l),
 		"PluginCall": object("A plugin to run in the token loop.",
 			need("name", text("As GET /info lists it.")), may("params", orNull(anyObject("In the plugin's own terms.")))),
-		"GrammarType": oneOf("Refused until a grammar plugin is there.",
-			object("", need("type", words("", "json", "json_object")), need("value", anything("A JSON Schema, or one in a string."))),
-			object("", need("type", words("", "json_schema")), need("value", anyObject("An object whose schema is the JSON Schema."))),
-			object("", need("type", words("", "regex")), need("value", text("")))),
+		"GrammarType": oneOf("Every text is held to it. What the installed plugins cannot enforce is refused, with its JSON pointer.",
+			grammar(words("", "json", "json_object"), need("value", anything("A JSON Schema, or one in a string."))),
+			grammar(words("", "json_schema"), need("value", anyObject("An object whose schema is the JSON Schema; strict: false leaves out what cannot be enforced."))),
+			grammar(words("", "regex"), need("value", text("The whole text matches it."))),
+			grammar(words("", "choice"), need("value", list(text("")))),
+			grammar(words("", "grammar"), need("value", anything("A grammar in the language.")),
+				may("language", orNull(text("gbnf, lark or another that a plugin knows; without it, what the grammar looks like.")))),
+			grammar(words("", "structural_tag"), need("value", anyObject("XGrammar's structural tag.")))),
 		"GenerateResponse": object("", need("generated_text", example(text("With the prompt before it when return_full_text is set."), "test")),
 			may("details", orNull(ref("Details")))),
 		"Details": object("", sequence(
 			may("best_of_sequences", orNull(list(ref("BestOfSequence")))),
-			may("plugins", list(ref("SkippedPlugin"))))...),
+			may("plugins", list(ref("SkippedPlugin"))), dropped())...),
 		"BestOfSequence": object("", sequence(need("generated_text", example(text(""), "test")))...),
 		"SkippedPlugin":  object("A plugin that failed and without which the request went on.", need("name", text("")), need("error", text(""))),
 		"FinishReason":   words("", "length", "eos_token", "stop_sequence"),
@@ -33,12 +37,23 @@ func native(l *config.Limits) map[string]*Schema {
 		"StreamResponse": object("", may("index", whole("int32", "From 1. Not in tgi-0.6.")), need("token", ref("Token")), may("top_tokens", list(ref("Token"))),
 			may("generated_text", orNull(text("Null but in the last event."))), may("details", orNull(ref("StreamDetails")))),
 		"StreamDetails": object("", need("finish_reason", ref("FinishReason")), need("generated_tokens", whole("int32", "")),
-			may("seed", seed()), may("input_length", whole("int32", "Tokens of the prompt. tgi-3 only.")), may("plugins", list(ref("SkippedPlugin")))),
+			may("seed", seed()), may("input_length", whole("int32", "Tokens of the prompt. tgi-3 only.")), may("plugins", list(ref("SkippedPlugin"))), dropped()),
+		"DroppedKeyword": object("Something that the grammar asks for and that the text is not held to.",
+			need("pointer", text("To its place in the grammar.")), need("keyword", text("")), need("reason", text(""))),
 		"ErrorResponse": object("", need("error", text("")), need("error_type", text(""))),
 		"Info":          info(),
 		"InfoPlugin": object("", need("name", text("")), need("version", text("")), need("sha256", text("")), need("state", words("", "ready", "off", "failed")),
 			need("kinds", list(text(""))), need("apply", words("", "request", "always"))),
 	}
+}
+
+func dropped() property { return may("grammar_dropped", list(ref("DroppedKeyword"))) }
+
+// grammar is one form of GrammarType.
+func grammar(kind *Schema, more ...property) *Schema {
+	return object("", append(append([]property{need("type", kind)}, more...),
+		may("plugin", orNull(text("The installed plugin that compiles it; without it, the first that knows the language."))),
+		may("params", orNull(anyObject("For that plugin, in its own terms."))))...)
 }
 
 // sequence are the members that every form of details has, and more.

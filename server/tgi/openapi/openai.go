@@ -34,6 +34,13 @@ func drawn(more ...property) []property {
 		may("ignore_eos", orNull(flag("Not OpenAI's. Go on after the model's own end."))),
 		may("plugins", orNull(list(ref("PluginCall")))),
 		may("response_format", orNull(ref("ResponseFormat"))),
+		may("grammar", orNull(ref("GrammarType"))),
+		may("guided_json", anything("vLLM's. A JSON Schema, or one in a string.")),
+		may("guided_regex", orNull(text("vLLM's."))),
+		may("guided_choice", orNull(list(text("")))),
+		may("guided_grammar", orNull(text("vLLM's. In the notation of llama.cpp, or Lark's where it has no ::=."))),
+		may("guided_json_object", orNull(flag("vLLM's."))),
+		may("structured_outputs", orNull(anyObject("vLLM's. One of json, regex, choice, grammar, json_object and structural_tag."))),
 	}, more...)
 }
 
@@ -64,8 +71,11 @@ func openaiRequests() map[string]*Schema {
 			may("echo", orNull(flag("Put the prompt before the text."))),
 			may("suffix", orNull(text("Refused unless it is empty."))),
 		)...),
-		"ResponseFormat": anyOf("All but text are refused until a grammar plugin is there.",
-			object("", need("type", words("", "text"))), object("", need("type", words("", "json_object", "json_schema"))), ref("GrammarType")),
+		"ResponseFormat": anyOf("What the text is held to. A request has one of response_format, grammar and those of vLLM.",
+			object("", need("type", words("", "text"))), object("", need("type", words("", "json_object"))),
+			object("", need("type", words("", "json_schema")), need("json_schema", object("", need("schema", anyObject("A JSON Schema.")), may("name", text("")),
+				may("strict", orNull(flag("true refuses what cannot be enforced, false leaves it out and lists it in grammar_dropped; without it the plugin's configuration says.")))))),
+			ref("GrammarType")),
 		"Prompt":        anyOf("A text, several, the tokens of one, or of several.", text(""), list(text("")), ids(), list(ids())),
 		"StreamOptions": object("", may("include_usage", flag("Send a last chunk without choices that has usage."))),
 		"Message": object("Other members are the template's.", need("role", example(text(""), "user")), may("content", orNull(ref("MessageContent"))), may("name", orNull(text(""))), may("tool_calls", orNull(list(ref("ToolCall")))), may("tool_call_id", orNull(text("The call that a tool's message answers."))),
@@ -87,7 +97,7 @@ func openaiReplies() map[string]*Schema {
 	head := func(object string, more ...property) []property {
 		return append([]property{
 			may("object", words("", object)), need("id", text("Empty in tgi-2.2 and tgi-0.6.")), need("created", whole("int64", "Seconds since 1970.")),
-			need("model", text("")), need("system_fingerprint", text("")), may("plugins", list(ref("SkippedPlugin"))),
+			need("model", text("")), need("system_fingerprint", text("")), may("plugins", list(ref("SkippedPlugin"))), dropped(),
 		}, more...)
 	}
 	logprob := func(more ...property) []property {

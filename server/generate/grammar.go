@@ -1,0 +1,162 @@
+package generate
+
+import (
+	"context"
+	"net/http"
+	"strconv"
+
+	"tgi/runtime/sample"
+	"tgi/server/wire"
+)
+
+// Languages of grammars that routes know by name. Which of them can be compiled,
+// and which others, is for the installed plugins to say.
+const (
+	// JSONSchema is a JSON Schema, as JSON.
+	JSONSchema = "json_schema"
+	// JSONObject is any JSON object; its source is empty.
+	JSONObject = "json_object"
+	// Regex is a regular expression that the whole text matches.
+	Regex = "regex"
+	// Choice is a JSON array of texts, one of which is the whole text.
+	Choice = "choice"
+	// GBNF and Lark are grammars in the notations of llama.cpp and of Lark.
+	GBNF = "gbnf"
+	Lark = "lark"
+	// StructuralTag is XGrammar's description of free text with parts that are held
+	// to a grammar, as JSON.
+	StructuralTag = "structural_tag"
+)
+
+// Grammar is what every text of a reply is held to.
+type Grammar struct {
+	// Field is where the client wrote it, for messages.
+	Field string
+	// Plugin is the one that compiles it; empty for the first that knows Language.
+	Plugin string
+	// Language of Source; empty for Plugin's own.
+	Language string
+	// Source is the grammar, UTF-8.
+	Source []byte
+	// Params is a JSON object in the plugin's terms; nil is {}.
+	Params []byte
+}
+
+// Dropped is something that a grammar asks for and that the reply is not held to.
+type Dropped struct {
+	// Pointer leads to it in the source.
+	Pointer string
+	// Keyword is its name, Reason why it is left out.
+	Keyword, Reason string
+}
+
+// Grammars compile grammars. They are safe for concurrent use.
+type Grammars interface {
+	// Compile prepares g, or finds it prepared; it may take a second, in which
+	// other requests go on. A grammar that can't be compiled is refused with an
+	// *Invalid that names the field; a plugin that is out of order fails with an
+	// error that wraps llm.ErrPlugin, and one without a free instance with
+	// llm.ErrOverloaded. The result must be closed. When ctx ends, so does the
+	// waiting, and the guest's code unless another request waits for the same.
+	Compile(ctx context.Context, g *Grammar) (BoundGrammar, error)
+}
+
+// BoundGrammar is the compiled grammar of one request.
+type BoundGrammar interface {
+	// Begin prepares n sequences; that of sequence i is llm.SeedFor(seed, i). It
+	// is called once, before Sequence. Errors are as those of Compile.
+	Begin(ctx context.Context, seed uint64, n int) error
+	// Sequence returns what holds sequence i < n to the grammar, and what to call
+	// once after its last use.
+	Sequence(i int) (m sample.Masker, release func())
+	// Dropped returns what the grammar is not held to.
+	Dropped() []Dropped
+	// Close gives back what Compile and Begin took; sequences that the engine still
+	// runs keep theirs until it is through with them.
+	Close()
+}
+
+// WithGrammars lets requests have grammars. It is called before the first
+// request.
+func (s *Service) WithGrammars(g Grammars) *Service {
+	s.grammars = g
+	return s
+}
+
+// checkGrammar says what no grammar goes together with. It comes last of all
+// checks, as clients expect.
+func (s *Service) checkGrammar(d *Draft) error {
+	switch {
+	case d.Grammar == nil:
+		return nil
+	case s.grammars == nil:
+		return invalid(d.Grammar.Field, "grammar is not supported")
+	case d.IgnoreEOS:
+		return invalid("ignore_eos", "`ignore_eos` and `%s` exclude each other: a grammar says where its text ends", d.Grammar.Field)
+	}
+	return nil
+}
+
+// constrain compiles the grammar of d for n sequences, if it has one.
+func (r *Run) constrain(ctx context.Context, d *Draft, n int) (err error) {
+	if d.Grammar == nil {
+		return nil
+	}
+	if r.grammar, err = r.service.grammars.Compile(ctx, d.Grammar); err != nil {
+		return err
+	}
+	return r.grammar.Begin(ctx, r.Request.Params.Seed, n)
+}
+
+// Dropped returns what the grammar of the request is not held to.
+func (r *Run) Dropped() []Dropped {
+	if r.grammar == nil {
+		return nil
+	}
+	return r.grammar.Dropped()
+}
+
+// AppendDropped writes the member of a reply that tells of dropped, if there is
+// anything: ,"grammar_dropped":[{"pointer":…,"keyword":…,"reason":…}].
+func AppendDropped(b []byte, dropped []Dropped) []byte {
+	for i, d := range dropped {
+		if i == 0 {
+			b = append(b, `,"grammar_dropped":[`...)
+		} else {
+			b = append(b, ',')
+		}
+		b = wire.AppendString(append(b, `{"pointer":`...), d.Pointer)
+		b = wire.AppendString(append(b, `,"keyword":`...), d.Keyword)
+		b = append(wire.AppendString(append(b, `,"reason":`...), d.Reason), '}')
+	}
+	if len(dropped) > 0 {
+		b = append(b, ']')
+	}
+	return b
+}
+
+// SetDropped sets the header that tells clients who do not look for the member
+// how many things the grammar is not held to; none where there are none.
+func SetDropped(h http.Header, dropped []Dropped) {
+	if len(dropped) > 0 {
+		h.Set("X-Grammar-Dropped", strconv.Itoa(len(dropped)))
+	}
+}
+
+// masked adds the grammar to the user code of each sequence.
+func masked(plugins func(int) sample.Plugins, g BoundGrammar) func(int) sample.Plugins {
+	return func(i int) sample.Plugins {
+		var s sample.Plugins
+		if plugins != nil {
+			s = plugins(i)
+		}
+		var release func()
+		s.Masker, release = g.Sequence(i)
+		if others := s.Close; others != nil {
+			s.Close = func() { others(); release() }
+		} else {
+			s.Close = release
+		}
+		return s
+	}
+}
