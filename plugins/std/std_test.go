@@ -123,7 +123,7 @@ func (w words) Flags(id uint32) uint32   { f, _ := w.TokenFlags(id); return f }
 func (w words) Encode(s string) []uint32 { ids, _ := w.World.Encode(s); return ids }
 
 // tryLoad loads a module as the server does, with the default limits.
-func tryLoad(t *testing.T, wasm []byte, config string) (*guest.Guest, error) {
+func tryLoad(t testing.TB, wasm []byte, config string) (*guest.Guest, error) {
 	t.Helper()
 	e, err := sandbox.New(sandbox.Config{CacheDir: filepath.Join(os.TempDir(), "tgi-test-modules")})
 	if err != nil {

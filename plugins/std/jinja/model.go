@@ -74,10 +74,24 @@ func sorted[V any](m map[string]V) []string {
 // sets: messages, tools, documents, add_generation_prompt, the special tokens,
 // and the members of "kwargs", which win over special tokens of their name.
 //
+// Arguments of calls are objects, as templates expect them. Older templates put
+// them together with strings, which ends with a TypeError in Python: they are
+// rendered again with the arguments as JSON text, unless parts are to be kept.
+//
 // Of several templates it takes the one that the request names; else that of
 // name "tool_use", if tools are offered; else "default". Errors are those of
 // RenderChat.
 func (m *Model) Render(request []byte, l Limits) ([]Segment, error) {
+	out, err := m.render(request, l, false)
+	if m.parts != PartsKeep && isClass(err, "TypeError") {
+		if again, err := m.render(request, l, true); err == nil {
+			return again, nil
+		}
+	}
+	return out, err
+}
+
+func (m *Model) render(request []byte, l Limits, textArguments bool) ([]Segment, error) {
 	r, err := decodeObject(request, func(string) origin { return fromData })
 	if err != nil {
 		return nil, err
@@ -95,6 +109,9 @@ func (m *Model) Render(request []byte, l Limits) ([]Segment, error) {
 		err = eachMessage(r, joinContent)
 	case m.parts == PartsAuto && t.onlyParts:
 		err = eachMessage(r, splitContent)
+	}
+	if err == nil && textArguments {
+		err = eachMessage(r, writeArguments)
 	}
 	if err != nil {
 		return nil, err
@@ -215,6 +232,40 @@ func splitContent(_ int, message *Dict) error {
 	}
 	part := newDict([]entry{{text("type"), text("text")}, {text("text"), s}})
 	return message.set(text("content"), &List{[]Value{part}})
+}
+
+// writeArguments makes JSON text of the arguments of a message's calls.
+func writeArguments(_ int, message *Dict) error {
+	calls, _ := message.getStr("tool_calls")
+	list, ok := calls.(*List)
+	if !ok {
+		return nil
+	}
+	for _, v := range list.items {
+		call, _ := v.(*Dict)
+		if call == nil {
+			continue
+		}
+		if inner, _ := call.getStr("function"); inner != nil {
+			if call, ok = inner.(*Dict); !ok {
+				continue
+			}
+		}
+		if arguments, _ := call.getStr("arguments"); arguments != nil {
+			if _, ok := arguments.(*Dict); !ok {
+				continue
+			}
+			st := &state{limits: Limits{}.filled()}
+			s, err := filterToJSON(st, []Value{arguments, nil, nil, nil, nil})
+			if err != nil {
+				return err
+			}
+			if err := call.set(text("arguments"), s); err != nil {
+				return err
+			}
+		}
+	}
+	return nil
 }
 
 // partText is the text of a part that is one; else its type.

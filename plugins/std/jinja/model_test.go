@@ -205,3 +205,23 @@ func TestContentReadingOfTemplates(t *testing.T) {
 	}
 	t.Logf("%d templates read parts, %d do not", reading, others)
 }
+
+// TestTextArguments: a template that joins the arguments of calls to strings gets them as text.
+func TestTextArguments(t *testing.T) {
+	const source = "{% for m in messages %}{% for c in m.tool_calls %}<{{ c.function.name + ' ' + c.function.arguments }}>{% endfor %}{% endfor %}"
+	const request = `{"messages": [{"role": "assistant", "tool_calls": [{"function": {"name": "f", "arguments": {"a": ["é", 1]}}}, {"function": {"name": "g", "arguments": "x"}}]}, {"tool_calls": 1}, {"tool_calls": [1]}]}`
+	for parts, want := range map[Parts]string{PartsAuto: `<«f» {"«a»": ["«é»", 1]}><«g» «x»>`, PartsKeep: "TypeError"} {
+		short := strings.Replace(request, `, {"tool_calls": 1}, {"tool_calls": [1]}`, "", 1)
+		got, err := mustModel(t, parts, "default", source).Render([]byte(short), Limits{})
+		if parts == PartsKeep {
+			if !isClass(err, want) {
+				t.Errorf("%s: %v, want a %s", parts, err, want)
+			}
+		} else if err != nil || marks(got) != want {
+			t.Errorf("%s: %s, %v; want %s", parts, marks(got), err, want)
+		}
+	}
+	if _, err := mustModel(t, PartsAuto, "default", source).Render([]byte(request), Limits{}); !isClass(err, "TypeError") {
+		t.Errorf("messages that are wrong otherwise: %v, want the first TypeError", err)
+	}
+}

@@ -154,6 +154,7 @@ func TestSpecial(t *testing.T) {
 		{"hermes", "<tool_call>", true}, {"hermes", "<think>", true}, {"hermes", "<|im_end|>", false}, {"hermes", "[TOOL_CALLS]", false},
 		{"deepseek-v3", "<｜tool▁sep｜>", true}, {"deepseek-v3", "<｜end▁of▁sentence｜>", false}, {"gpt-oss", "<|channel|>", true},
 		{"gpt-oss", "<|endoftext|>", false}, {"mistral", "[TOOL_CALLS]", true}, {"mistral", "</s>", false},
+		{"mistral-v11", "[CALL_ID]", true},
 	} {
 		f, _ := Preset(c.preset)
 		p := New(f, Options{Tools: testTools(t), Seed: 1})

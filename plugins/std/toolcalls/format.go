@@ -190,6 +190,9 @@ func (f *Format) lists() map[string][]string {
 	}
 	if n := f.Named; n != nil {
 		all["named.separators"], all["named.after"] = n.Separators, n.After
+		if n.ID != "" {
+			all["named.id"] = []string{n.ID}
+		}
 	}
 	if t := f.Tagged; t != nil {
 		all["tagged.name_end"], all["tagged.open"], all["tagged.open_end"] = t.NameEnd, t.Open, t.OpenEnd
