@@ -56,7 +56,7 @@ func TestRoundTrip(t *testing.T) {
 		for at < min(len(prompt), len(full)) && prompt[at] == full[at] {
 			at++
 		}
-		for at > 0 && !strings.ContainsRune("\n>]", rune(full[at-1])) { // inside a marker
+		for at < len(prompt) && at > 0 && !strings.ContainsRune("\n>]", rune(full[at-1])) { // inside a marker
 			at--
 		}
 		turn := full[at:]
