@@ -97,15 +97,18 @@ func (e *Engine) checkBeams(r Request) error {
 func (g *search) rank(tasks []pickTask) {
 	g.choices = g.choices[:0]
 	for i := range tasks {
-		t := &tasks[i]
-		for _, b := range t.branches {
-			link := &link{prev: t.beam.path, pick: sample.Pick{Token: b.Token, Logprob: b.Logprob, Stop: b.Stop}, top: t.top}
-			g.choices = append(g.choices, choice{from: i, branch: b, path: link})
+		for _, b := range tasks[i].branches {
+			g.choices = append(g.choices, choice{from: i, branch: b})
 		}
 	}
 	// Equals stay in the order of the beams and, in each, of the tokens.
 	slices.SortStableFunc(g.choices, func(a, b choice) int { return descend(a.branch.Key, b.branch.Key) })
 	g.choices = g.choices[:min(g.keep, len(g.choices))]
+	for i := range g.choices {
+		c := &g.choices[i]
+		t, b := &tasks[c.from], c.branch
+		c.path = &link{prev: t.beam.path, pick: sample.Pick{Token: b.Token, Logprob: b.Logprob, Stop: b.Stop}, top: t.top}
+	}
 }
 
 // choose returns the next beams, best first; none when the search is over. ends

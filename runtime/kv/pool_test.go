@@ -264,9 +264,17 @@ func TestRandom(t *testing.T) {
 			case r.IntN(8) == 0:
 				i := r.IntN(len(live))
 				p.Give(live[i].row)
-				if r.IntN(2) == 0 { // steps back and returns
+				switch other := live[r.IntN(len(live))]; r.IntN(3) {
+				case 0: // steps back and returns
 					p.Find(live[i].row, live[i].tokens)
-				} else {
+				case 1: // and shares what another has of the same tokens
+					n := 0
+					for n < min(other.row.Len(), len(live[i].tokens)-1) && other.tokens[n] == live[i].tokens[n] {
+						n++
+					}
+					p.Adopt(live[i].row, other.row, n/p.BlockSize()*p.BlockSize())
+					p.Find(live[i].row, live[i].tokens)
+				default:
 					live = slices.Delete(live, i, i+1)
 				}
 			case r.IntN(8) == 0:

@@ -57,11 +57,11 @@ func (s Settings) CheckBeams(prompt, maxNew, beams, blockSize int) error {
 		return fmt.Errorf("%w: num_beams must be at most %d, got %d", llm.ErrInvalid, most, beams)
 	}
 	// The last token of a sequence is never fed back and needs no place. At worst
-	// all beams part right behind the prompt.
+	// all beams part right behind the prompt; with one token each none is fed back.
 	shared := prompt / blockSize
 	each := (prompt+maxNew-1+blockSize-1)/blockSize - shared
 	total := s.MaxBatchTotalTokens / blockSize
-	if each > 0 && beams > (total-shared)/each {
+	if maxNew > 1 && each > 0 && beams > (total-shared)/each {
 		return fmt.Errorf("%w: %d beams of %d prompt tokens and %d new ones need %d cache blocks of %d tokens, there are %d",
 			llm.ErrTooLong, beams, prompt, maxNew, shared+beams*each, blockSize, total)
 	}
@@ -108,14 +108,23 @@ func (s *Scheduler) decodeGroup(p *Plan, g *Seq) {
 // back, where what they share with others is computed. It reports whether all rows
 // have computed their tokens but one.
 func (s *Scheduler) seatAll(p *Plan, g *Seq) (even bool) {
-	even = true
+	var ready []*Seq
 	for i, m := range g.rows {
-		if len(m.row.Blocks()) == 0 && s.seat(g, i) && !s.room(p, g, m) {
+		if len(m.row.Blocks()) == 0 && s.seat(g, i) {
+			ready = append(ready, m)
+		}
+	}
+	for _, m := range ready { // after all have found theirs, which could be taken otherwise
+		if !s.room(p, g, m) {
 			return false
 		}
-		even = even && m.left() == 1
 	}
-	return even
+	for _, m := range g.rows {
+		if m.left() != 1 {
+			return false
+		}
+	}
+	return true
 }
 
 // seat has row i share what is computed of its tokens. It reports false when it
