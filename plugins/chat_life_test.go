@@ -15,9 +15,19 @@ func TestChatBreaker(t *testing.T) {
 	for _, name := range []string{"t", "p"} {
 		s := chatSet(t, Options{Breaker: Breaker{Faults: 2, Pause: time.Hour}})
 		bad, no := Call{name, []byte(doTrap)}, Call{name, []byte(doRefuse)}
-		for _, c := range []Call{bad, no, {Name: name}, bad, bad} { // what works between begins the row anew
-			_, _, _ = converse(s, chatDefaults, c)
+		run := func(calls ...Call) {
+			for _, c := range calls {
+				_, _, _ = converse(s, chatDefaults, c)
+			}
 		}
+		run(bad, Call{Name: name}, bad) // what works between begins the row anew
+		if name == "t" {
+			run(no, bad) // so does a conversation that the template refuses
+		}
+		if st, _ := s.Get(name); st.State != StateActive {
+			t.Errorf("%s: %s, %s", name, st.State, st.Error)
+		}
+		run(bad)
 		if st, _ := s.Get(name); st.State != StateOff {
 			t.Errorf("%s: %s", name, st.State)
 		}
