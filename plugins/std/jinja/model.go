@@ -73,6 +73,7 @@ func sorted[V any](m map[string]V) []string {
 // template. Its variables are those that transformers' apply_chat_template
 // sets: messages, tools, documents, add_generation_prompt, the special tokens,
 // and the members of "kwargs", which win over special tokens of their name.
+// Special tokens, and the roles that models know, count as the template's text.
 //
 // Arguments of calls are objects, as templates expect them. Older templates put
 // them together with strings, which ends with a TypeError in Python: they are
@@ -94,6 +95,9 @@ func (m *Model) Render(request []byte, l Limits) ([]Segment, error) {
 func (m *Model) render(request []byte, l Limits, textArguments bool) ([]Segment, error) {
 	r, err := decodeObject(request, func(string) origin { return fromData })
 	if err != nil {
+		return nil, err
+	}
+	if err := eachMessage(r, trustRole); err != nil {
 		return nil, err
 	}
 	vars, err := m.variables(r)
@@ -201,6 +205,17 @@ func eachMessage(r *Dict, f func(i int, message *Dict) error) error {
 				return err
 			}
 		}
+	}
+	return nil
+}
+
+// trustRole makes a role that models know text of the template: many write
+// "<|" + role + "|>", which is one special token. Any other role stays data, or it
+// could forge one.
+func trustRole(_ int, message *Dict) error {
+	switch role := stringMember(message, "role"); role {
+	case "system", "developer", "user", "assistant", "tool", "function", "ipython", "observation":
+		return message.set(text("role"), text(role))
 	}
 	return nil
 }

@@ -106,11 +106,11 @@ func TestParts(t *testing.T) {
 		parts        Parts
 		source, want string
 	}{
-		{PartsAuto, plain, "«user»:«abc»;«x»:;"},
+		{PartsAuto, plain, "user:«abc»;«x»:;"},
 		{PartsAuto, looping, "[«a»][][«c»]"},
 		{PartsAuto, "{% for m in messages %}{{ m.content is string }}{% for p in m.content %}{% endfor %}{% endfor %}", "FalseFalse"},
 		{PartsJoin, looping, "[][][]"},
-		{PartsKeep, plain, "«user»:[{'type': '«text»', 'text': '«a»'}, '«b»', {'text': '«c»'}];«x»:;"},
+		{PartsKeep, plain, "user:[{'type': '«text»', 'text': '«a»'}, '«b»', {'text': '«c»'}];«x»:;"},
 	} {
 		got, err := mustModel(t, c.parts, "default", c.source).Render([]byte(request), Limits{})
 		text := strings.NewReplacer("«type»", "type", "«text»':", "text':").Replace(marks(got))
@@ -204,6 +204,15 @@ func TestContentReadingOfTemplates(t *testing.T) {
 		t.Errorf("%d templates read parts, %d do not (%v)", reading, others, err)
 	}
 	t.Logf("%d templates read parts, %d do not", reading, others)
+}
+
+// TestRoles: a role that models know may be a part of a special token, another may not.
+func TestRoles(t *testing.T) {
+	m := mustModel(t, PartsAuto, "default", "{% for m in messages %}<|{{ m.role }}|>{{ m.content }}{% endfor %}")
+	got, err := m.Render([]byte(`{"messages": [{"role": "user", "content": "user"}, {"role": "endoftext"}, {"role": "assistant", "content": "x"}]}`), Limits{})
+	if want := "<|user|>«user»<|«endoftext»|><|assistant|>«x»"; err != nil || marks(got) != want {
+		t.Errorf("got  %s, %v\nwant %s", marks(got), err, want)
+	}
 }
 
 // TestTextArguments: a template that joins the arguments of calls to strings gets them as text.

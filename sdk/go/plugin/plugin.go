@@ -45,10 +45,7 @@ func Describe(i Info) {
 // several times the size of the conversations that are common. It takes effect
 // when the configuration has been read; call it from an init function. The
 // price is address space, not memory.
-func Headroom(bytes int) { headroom = bytes }
-
-// headroom is what reserve leaves free.
-var headroom = 2 << 20
+func Headroom(bytes int) { registry.Headroom = bytes }
 
 // Debug writes to the server's log. Text beyond 4 KiB is cut.
 func Debug(text string) { host.Current.Log(abi.LevelDebug, text) }

@@ -67,7 +67,7 @@ func fill() {
 			pointers = append(pointers, make([]*byte, size/8))
 		}
 	}
-	for n := 0; n < headroom; n += piece {
+	for n := 0; n < registry.Headroom; n += piece {
 		pieces = append(pieces, make([]byte, piece))
 	}
 	runtime.GC()

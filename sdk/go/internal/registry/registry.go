@@ -32,6 +32,9 @@ var (
 	kinds []Kind
 )
 
+// Headroom is how many bytes of the heap are left free before the snapshot.
+var Headroom = 2 << 20
+
 // Describe sets the description.
 func Describe(i Info) { info = i }
 
