@@ -1,7 +1,8 @@
 //! Context-free rules over regular expressions, each expression stored once.
 //!
-//! What has no rule in it and no reason to stay apart becomes one terminal:
-//! `seq`, `choice` and `times` join terminals that were made with `join`.
+//! Grammars that are written character by character have their terminals joined
+//! (`join`): what has no rule in it becomes one. What a JSON Schema is made to
+//! stays apart, because the host shares equal terminals such as the inside of a string.
 
 use crate::re::{Pool, Re, EMPTY, MANY, NEVER};
 use std::collections::HashMap;
@@ -41,11 +42,22 @@ pub struct Builder {
     index: HashMap<Expr, Ex>,
     pub(crate) rules: Vec<(String, Option<Ex>)>,
     literals: HashMap<Ex, Vec<u8>>,
+    /// Whether expressions that are made now keep their terminals apart, whatever `join` does.
+    pub apart: bool,
+    fixed: Vec<bool>,
 }
 
 impl Default for Builder {
     fn default() -> Self {
-        Builder { p: Pool::new(), exprs: Vec::new(), index: HashMap::new(), rules: Vec::new(), literals: HashMap::new() }
+        Builder {
+            p: Pool::new(),
+            exprs: Vec::new(),
+            index: HashMap::new(),
+            rules: Vec::new(),
+            literals: HashMap::new(),
+            apart: false,
+            fixed: Vec::new(),
+        }
     }
 }
 
@@ -56,6 +68,7 @@ impl Builder {
         }
         let x = self.exprs.len() as Ex;
         self.exprs.push(e.clone());
+        self.fixed.push(self.apart);
         self.index.insert(e, x);
         x
     }
@@ -221,6 +234,7 @@ impl Builder {
                 .collect::<Option<Vec<Re>>>()
         };
         match self.exprs[x].clone() {
+            Expr::Seq(_) | Expr::Choice(_) | Expr::Times(..) if self.fixed[x] => x as Ex,
             Expr::Rule(r) => match self.rules[r as usize].1 {
                 Some(b) if matches!(self.expr(b), Expr::Term(_)) => b,
                 _ => x as Ex,

@@ -55,6 +55,25 @@ pub fn intersect(a: Ranges, b: Ranges) -> Ranges {
     complement(not)
 }
 
+/// The set with both cases of its letters, by mappings of one character to one.
+/// Ranges of more than 1,000 characters take part with their ASCII letters only.
+pub fn any_case(set: &[(u32, u32)]) -> Ranges {
+    let mut out = set.to_vec();
+    for &(lo, hi) in set {
+        let hi = if hi - lo > 1000 { hi.min(0x7F) } else { hi };
+        for c in (lo..=hi).filter_map(char::from_u32) {
+            let (mut l, mut u) = (c.to_lowercase(), c.to_uppercase());
+            if let (Some(l), None) = (l.next(), l.next()) {
+                out.push((l as u32, l as u32));
+            }
+            if let (Some(u), None) = (u.next(), u.next()) {
+                out.push((u as u32, u as u32));
+            }
+        }
+    }
+    union(out)
+}
+
 /// `\s` of ECMA-262: white space and line ends.
 pub fn space() -> Ranges {
     let s = [(9, 13), (32, 32), (160, 160), (0x1680, 0x1680), (0x2000, 0x200A), (0x2028, 0x2029), (0x202F, 0x202F), (0x205F, 0x205F), (0x3000, 0x3000), (0xFEFF, 0xFEFF)];

@@ -65,6 +65,13 @@ pub fn parse(text: &str) -> Result<Value> {
     Ok(v)
 }
 
+/// Reads one JSON value at byte `at` of a larger text; also gives where it ends.
+pub fn parse_at(text: &str, at: usize) -> Result<(Value, usize)> {
+    let mut r = Reader { text, at, depth: 0 };
+    let v = r.value()?;
+    Ok((v, r.at))
+}
+
 struct Reader<'a> {
     text: &'a str,
     at: usize,

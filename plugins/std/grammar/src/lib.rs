@@ -10,12 +10,16 @@ pub mod chars;
 pub mod decimal;
 pub mod error;
 pub mod explore;
+pub mod gbnf;
 pub mod ir;
 pub mod json;
+pub mod lark;
 pub mod pattern;
 pub mod re;
+pub mod scan;
 #[allow(missing_docs)]
 pub mod schema;
+pub mod tags;
 
 pub use error::{Error, Result};
 
@@ -79,7 +83,7 @@ pub struct Compiled {
 pub const MAX_SOURCE: usize = 4 << 20;
 
 /// The languages that `compile` knows.
-pub const LANGUAGES: &[&str] = &["json", "json_object", "json_schema", "regex", "choice"];
+pub const LANGUAGES: &[&str] = &["json", "json_object", "json_schema", "regex", "choice", "gbnf", "lark", "structural_tag"];
 
 /// Compiles a source. Time and memory are bounded by limits on what is made of
 /// it; recursion is bounded everywhere.
@@ -105,9 +109,15 @@ pub fn compile(language: &str, source: &str, o: &Options) -> Result<Compiled> {
             let x = b.term(r);
             (b, x)
         }
+        "gbnf" => gbnf::compile(b, source)?,
+        "lark" => lark::compile(b, source, o, &mut dropped)?,
+        "structural_tag" => tags::compile(b, source, o, &mut dropped)?,
         other => return Err(Error::whole(format!("the language {:?} is not known; {} are", other, LANGUAGES.join(", ")))),
     };
     b.define(start, x);
+    if matches!(language, "gbnf" | "lark") {
+        b.join();
+    }
     Ok(Compiled { ir: ir::write(&mut b, start)?, dropped })
 }
 

@@ -24,18 +24,35 @@ pub enum Match {
     Search,
     /// Be a match.
     Full,
+    /// Be a match, and stand in a larger grammar: nothing may look around.
+    Part,
+}
+
+/// What letters behind a pattern change.
+#[derive(Clone, Copy, Debug, Default, PartialEq, Eq)]
+pub struct Flags {
+    /// Letters match in both cases (simple mappings).
+    pub any_case: bool,
+    /// A dot matches line ends too.
+    pub dot_all: bool,
 }
 
 /// The texts that a pattern means. Errors name the place in the pattern.
 pub fn compile(p: &mut Pool, source: &str, form: Form, how: Match) -> Result<Re> {
-    let mut parser = Parser { text: source, at: 0, depth: 0 };
+    compile_with(p, source, form, how, Flags::default())
+}
+
+/// The same with flags.
+pub fn compile_with(p: &mut Pool, source: &str, form: Form, how: Match, flags: Flags) -> Result<Re> {
+    let mut parser = Parser { text: source, at: 0, depth: 0, flags };
     let tree = parser.alternatives()?;
     if parser.at < source.len() {
         return Err(parser.fail("unmatched ')'"));
     }
     let mut l = Lower { p, form, source, work: 0 };
     let r = match how {
-        Match::Full => l.at(&tree, true, EMPTY, EMPTY)?,
+        Match::Part if tree.looks() => return Err(Error::whole("anchors and look-ahead are not supported in a part of a grammar")),
+        Match::Full | Match::Part => l.at(&tree, true, EMPTY, EMPTY)?,
         Match::Search => l.search(&tree)?,
     };
     if p.full() {
@@ -182,6 +199,7 @@ struct Parser<'a> {
     text: &'a str,
     at: usize,
     depth: usize,
+    flags: Flags,
 }
 
 impl Parser<'_> {
@@ -292,16 +310,17 @@ impl Parser<'_> {
     fn atom(&mut self, c: char) -> Result<Tree> {
         match c {
             '(' => self.group(),
-            '[' => self.set().map(Tree::Class),
+            '[' => self.set(),
             '\\' => self.escape(),
             '*' | '+' | '?' => Err(self.fail("nothing to repeat")),
             _ => {
                 self.next();
                 Ok(match c {
+                    '.' if self.flags.dot_all => Tree::Class(vec![(0, chars::LAST)]),
                     '.' => Tree::Class(complement(vec![(10, 10), (13, 13), (0x2028, 0x2029)])),
                     '^' => Tree::Start,
                     '$' => Tree::End,
-                    _ => Tree::Class(vec![(c as u32, c as u32)]),
+                    _ => self.class(vec![(c as u32, c as u32)]),
                 })
             }
         }
@@ -355,8 +374,15 @@ impl Parser<'_> {
         };
         match refused {
             Some(reason) => Err(self.fail(reason)),
-            None => self.class_escape().map(Tree::Class),
+            None => {
+                let set = self.class_escape()?;
+                Ok(self.class(set))
+            }
         }
+    }
+
+    fn class(&self, set: Ranges) -> Tree {
+        Tree::Class(if self.flags.any_case { chars::any_case(&set) } else { set })
     }
 
     // An escape that stands for one character out of a set.
@@ -442,7 +468,7 @@ impl Parser<'_> {
         Ok(if negated { complement(set) } else { set })
     }
 
-    fn set(&mut self) -> Result<Ranges> {
+    fn set(&mut self) -> Result<Tree> {
         let start = self.at;
         self.at += 1;
         let negated = self.eat("^");
@@ -453,7 +479,8 @@ impl Parser<'_> {
                 None => return Err(Error::at(self.text, start, "the set is not closed")),
                 Some(']') => {
                     self.at += 1;
-                    return Ok(if negated { complement(out) } else { union(out) });
+                    let set = if self.flags.any_case { chars::any_case(&out) } else { out };
+                    return Ok(Tree::Class(if negated { complement(set) } else { union(set) }));
                 }
                 Some(_) => {}
             }

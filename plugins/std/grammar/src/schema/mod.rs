@@ -97,6 +97,7 @@ pub fn compile(b: Builder, schema: &Value, o: &Options, dropped: &mut Vec<Droppe
         compact: o.whitespace == Whitespace::Compact,
         place: String::new(),
     };
+    let apart = std::mem::replace(&mut c.b.apart, true);
     c.space = whitespace(&mut c.b, o.whitespace);
     let x = c.at(root);
     let start = c.value(x)?;
@@ -109,6 +110,7 @@ pub fn compile(b: Builder, schema: &Value, o: &Options, dropped: &mut Vec<Droppe
         let (pointer, keyword) = k.split_once(' ').unwrap_or(("#", k));
         dropped.push(Dropped { pointer: pointer.into(), keyword: keyword.into(), reason: reason.clone() });
     }
+    c.b.apart = apart;
     Ok((c.b, start))
 }
 
