@@ -1,6 +1,7 @@
 package engine
 
 import (
+	"cmp"
 	"fmt"
 	"math"
 	"slices"
@@ -102,7 +103,7 @@ func (g *search) rank(tasks []pickTask) {
 		}
 	}
 	// Equals stay in the order of the beams and, in each, of the tokens.
-	slices.SortStableFunc(g.choices, func(a, b choice) int { return descend(a.branch.Key, b.branch.Key) })
+	slices.SortStableFunc(g.choices, func(a, b choice) int { return cmp.Compare(b.branch.Key, a.branch.Key) })
 	g.choices = g.choices[:min(g.keep, len(g.choices))]
 	for i := range g.choices {
 		c := &g.choices[i]
@@ -128,7 +129,7 @@ func (g *search) choose(ends func(c choice) bool) (next []choice) {
 		}
 	}
 	if g.params.Sample { // drawn in the order of the keys
-		slices.SortStableFunc(next, func(a, b choice) int { return descend(a.branch.Score, b.branch.Score) })
+		slices.SortStableFunc(next, func(a, b choice) int { return cmp.Compare(b.branch.Score, a.branch.Score) })
 	}
 	next = next[:min(n, len(next))]
 	if len(next) == 0 || g.over(next[0].branch.Score) {
@@ -177,15 +178,4 @@ func (l *link) picks() []*link {
 	}
 	slices.Reverse(out)
 	return out
-}
-
-// descend compares for a descending order.
-func descend(a, b float64) int {
-	switch {
-	case a > b:
-		return -1
-	case a < b:
-		return 1
-	}
-	return 0
 }

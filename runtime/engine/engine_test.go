@@ -59,7 +59,7 @@ func generate(e *Engine, r Request) (outcome, error) {
 	if err != nil {
 		return outcome{}, err
 	}
-	return collect(st, max(r.N, 1))
+	return collect(st, max(r.N, r.Params.NumReturn, 1))
 }
 
 func collect(st *Stream, n int) (outcome, error) {
