@@ -113,8 +113,8 @@ func (s *Server) Prompt(t testing.TB, members string) string {
 	return r.Text
 }
 
-// Metric returns the value of a metric of which there is one line.
-func (s *Server) Metric(t testing.TB, name string) float64 {
+// PluginMetric returns the value of a metric of a plugin of which there is one line.
+func (s *Server) PluginMetric(t testing.TB, name, plugin string) float64 {
 	t.Helper()
 	res, err := client.Get(s.URL + "/metrics")
 	if err != nil {
@@ -122,13 +122,14 @@ func (s *Server) Metric(t testing.TB, name string) float64 {
 	}
 	defer res.Body.Close()
 	for lines := bufio.NewScanner(res.Body); lines.Scan(); {
-		if rest, ok := strings.CutPrefix(lines.Text(), name+"{"); ok {
-			if v, err := strconv.ParseFloat(rest[strings.LastIndexByte(rest, ' ')+1:], 64); err == nil {
+		line := lines.Text()
+		if strings.HasPrefix(line, name+"{") && strings.Contains(line, `plugin="`+plugin+`"`) {
+			if v, err := strconv.ParseFloat(line[strings.LastIndexByte(line, ' ')+1:], 64); err == nil {
 				return v
 			}
 		}
 	}
-	t.Fatalf("/metrics has no %s", name)
+	t.Fatalf("/metrics has no %s of %s", name, plugin)
 	return 0
 }
 
