@@ -22,7 +22,7 @@ const MaxPerRequest = 16
 // Call names a plugin in one request.
 type Call struct {
 	Name   string
-	Params []byte // JSON object in the plugin's own terms; nil means {}. Not kept after Begin
+	Params []byte // JSON object in the plugin's own terms; nil means {}. Not kept after Begin, for a BoundChat not after Close
 }
 
 // Skip is a plugin that failed and without which a request went on.
@@ -54,7 +54,8 @@ type part struct {
 
 // Bind picks the plugins of a request: first those that apply always, in the order of the settings, with the request's
 // parameters where it names one; then the others that it names, in its order. It asks each whether it accepts its
-// parameters. nil means that there are none. Errors are a [*BindError], ErrClosed, or ctx's cause when it ended a call.
+// parameters. A plugin that only works on conversations can't be named: calls come from BindChat then. nil means that there
+// are none. Errors are a [*BindError], ErrClosed, or ctx's cause when it ended a call.
 func (s *Set) Bind(ctx context.Context, calls []Call) (*Bound, error) {
 	b := &Bound{set: s}
 	b.open.Store(1)

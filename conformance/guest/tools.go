@@ -243,8 +243,8 @@ func (s *parsing) rest(w writing, from int) ([]Event, bool) {
 	return events, ok
 }
 
-// feed hands over pieces. What the guest keeps of the room is overwritten after
-// each.
+// feed hands over pieces, each in the room of the one before: what a guest kept
+// there is lost, so that cuts matter to it.
 func (s *parsing) feed(list []piece, events []Event) (out []Event, ok bool) {
 	for _, piece := range list {
 		s.left += abi.MaxEcho * len(piece.text)
@@ -261,7 +261,6 @@ func (s *parsing) feed(list []piece, events []Event) (out []Event, ok bool) {
 		if events, ok = s.take("tgi_tools_feed", v, events); !ok {
 			return nil, false
 		}
-		copy(s.Memory()[s.room:], strings.Repeat("~", len(piece.text)))
 	}
 	return events, true
 }

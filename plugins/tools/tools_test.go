@@ -98,6 +98,14 @@ func TestPieces(t *testing.T) {
 		if all != c.piece || !slices.Equal(parts, c.parts) {
 			t.Errorf("%d bytes: parts of %d, want %d", len(c.piece), parts, c.parts)
 		}
+		if c.special && len(c.piece) > guest.PieceRoom && p.size < len(c.piece) {
+			t.Errorf("%d bytes in room of %d", len(c.piece), p.size)
+		}
+	}
+	for range abi.MaxEventText/guest.PieceRoom + 10 { // what was fed may come back, however much it is
+		if _, err := p.Feed(strings.Repeat("x", guest.PieceRoom), false); err != nil {
+			t.Fatal(err)
+		}
 	}
 }
 
