@@ -1,6 +1,10 @@
 package main
 
-import "tgi/sdk/go/params"
+import (
+	"strings"
+
+	"tgi/sdk/go/params"
+)
 
 // spaced writes JSON as Python's json.dumps does and the model was trained on:
 // {"a": [1, 2]}. Numbers stay as they are.
@@ -38,16 +42,15 @@ func separated(b []byte, open byte) []byte {
 }
 
 func appendString(b []byte, s string) []byte {
-	const hex = "0123456789abcdef"
-	short := map[byte]byte{'"': '"', '\\': '\\', '\b': 'b', '\f': 'f', '\n': 'n', '\r': 'r', '\t': 't'}
+	const hex, special, letters = "0123456789abcdef", "\"\\\b\f\n\r\t", `"\bfnrt`
 	b = append(b, '"')
 	for i := range len(s) {
-		switch c := s[i]; {
-		case short[c] != 0:
-			b = append(b, '\\', short[c])
-		case c < 0x20:
+		c := s[i]
+		if at := strings.IndexByte(special, c); at >= 0 {
+			b = append(b, '\\', letters[at])
+		} else if c < 0x20 {
 			b = append(b, '\\', 'u', '0', '0', hex[c>>4], hex[c&15])
-		default:
+		} else {
 			b = append(b, c)
 		}
 	}
