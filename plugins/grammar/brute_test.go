@@ -141,7 +141,7 @@ func (w words) toks(x ir.Expr) func(id int) bool {
 // TestMaskEqualsTryingEveryToken: for random grammars and walks, the mask is what the definition says.
 func TestMaskEqualsTryingEveryToken(t *testing.T) {
 	const grammars = 2200
-	var states, allowed, checked, empties, none int
+	var states, allowed, checked, empties, none, skipped int
 	for seed := range uint64(grammars) {
 		r := rand.New(rand.NewPCG(seed, 1))
 		w := small(r)
@@ -154,6 +154,10 @@ func TestMaskEqualsTryingEveryToken(t *testing.T) {
 			v, limits.Memory = grammar.NewVocab(w, 1), 2000
 		}
 		ref := newNaive(g, w.toks)
+		if ref == nil {
+			skipped++
+			continue
+		}
 		c, err := v.Compile(context.Background(), g, limits)
 		if !ref.live[g.Rules[g.Start].Body] {
 			none++
@@ -207,8 +211,8 @@ func TestMaskEqualsTryingEveryToken(t *testing.T) {
 			at = at.plus(w[id].text, !w.ordinary(id), id)
 		}
 	}
-	t.Logf("%d grammars (%d without a text), %d states (%d at an end), %d tokens allowed of %d", grammars, none, states, empties, allowed, checked)
-	if states < 3000 || allowed < 3000 {
+	t.Logf("%d grammars (%d without a text, %d too big for the comparison), %d states (%d at an end), %d tokens allowed of %d", grammars, none, skipped, states, empties, allowed, checked)
+	if grammars-none-skipped < 1000 || states < 3000 || allowed < 3000 {
 		t.Error("the grammars drawn are too small to show anything")
 	}
 }

@@ -170,6 +170,6 @@ func (s *State) settled(tokens []uint32, end *set) []uint32 {
 // longer reports whether a token below node may stand, the text of node behind it.
 func (s *State) longer(node uint32, at *set) bool {
 	b := blend{w: s.work()}
-	b.w.walkExits(&b, &mask{tr: s.g.v.all, exits: []uint32{node}}, at)
+	b.w.walkExits(&b, []uint32{node}, at)
 	return len(b.ids) > 0 || b.w.err != nil
 }

@@ -43,7 +43,7 @@ func (w *work) compose(s *set) *mask {
 			for _, th := range threads[from:i] {
 				kernel = append(kernel, thread{rest: th.rest, f: th.f})
 			}
-			w.walkExits(&b, m, w.set(kernel))
+			w.walkExits(&b, m.exits, w.set(kernel))
 		}
 	}
 	return b.mask()
@@ -57,19 +57,15 @@ func (h *thread) sortKey() hash {
 	return h.t.h
 }
 
-// walkExits adds the tokens that leave a term at its exits and go on in s.
-func (w *work) walkExits(b *blend, m *mask, s *set) {
+// walkExits adds the tokens that leave a term at exits and go on in s.
+func (w *work) walkExits(b *blend, exits []uint32, s *set) {
 	if s.first.empty() {
 		return
 	}
-	sc := w.v.scratch.Get().(*scratch)
+	sc := w.v.borrow()
 	defer w.v.scratch.Put(sc)
-	if need := m.tr.deep + 1; len(sc.sets) < need {
-		sc.sets = make([]*set, need)
-	}
-	visited := int64(0)
-	for _, exit := range m.exits {
-		nodes := m.tr.nodes
+	nodes, visited := w.v.all.nodes, int64(0)
+	for _, exit := range exits {
 		sc.sets[nodes[exit].depth] = s
 		end := nodes[exit].end
 		for i := exit + 1; i < end; visited++ {

@@ -107,6 +107,9 @@ func (n *nfa) determinise(start, accept int) *dfa {
 	}
 	index(close([]int{start}))
 	for i := 0; i < len(sets); i++ {
+		if len(sets) > 200 {
+			panic(tooBig{})
+		}
 		row := make([]int, len(symbols))
 		for sym := range row {
 			var to []int
@@ -269,8 +272,19 @@ func (v *naive) regex(x ir.Regex) *dfa {
 	return d.finish()
 }
 
-func newNaive(g *ir.Grammar, toks func(x ir.Expr) func(id int) bool) *naive {
-	v := &naive{g: g}
+// tooBig ends the making of an automaton that would take long.
+type tooBig struct{}
+
+// newNaive is nil where the grammar's automata are too big.
+func newNaive(g *ir.Grammar, toks func(x ir.Expr) func(id int) bool) (v *naive) {
+	defer func() {
+		if r := recover(); r == (tooBig{}) {
+			v = nil
+		} else if r != nil {
+			panic(r)
+		}
+	}()
+	v = &naive{g: g}
 	for _, x := range g.Regexes {
 		v.dfas = append(v.dfas, v.regex(x))
 	}

@@ -4,15 +4,14 @@ import "slices"
 
 // mask is a set of tokens: words, which other masks may share, and ids beside
 // them. That of a term is of the tokens that stay within it, and exits are where
-// tokens may leave it: nodes of tr at which a text of the term ends and behind
+// tokens may leave it: nodes, in order, at which a text of the term ends and behind
 // which there are tokens that do not stay. It depends on the term alone, so it is
 // good for every place and every grammar where the term is left to match.
 type mask struct {
 	words []uint32 // nil: none
 	owned bool     // words are not a slice's or another mask's
 	ids   []uint32
-	tr    *trie
-	exits []uint32
+	exits []uint32 // in the trie of all tokens
 }
 
 func (m *mask) bytes() int64 {
@@ -36,7 +35,10 @@ func (w *work) termMask(t *term) *mask {
 	if m := w.v.cache.get(k); m != nil {
 		return m
 	}
-	m := w.walkTerm(t)
+	m := w.differ(t)
+	if m == nil {
+		m = w.walkTerm(t)
+	}
 	if w.err == nil {
 		w.v.cache.put(k, m)
 	}
@@ -46,35 +48,37 @@ func (w *work) termMask(t *term) *mask {
 // walkTerm finds the mask by a walk over the trie, or over what is left of it when
 // the term takes a whole slice.
 func (w *work) walkTerm(t *term) *mask {
-	m := &mask{tr: w.v.all}
+	m, tr := &mask{}, w.v.all
 	reach := w.reach(t)
 	for i := range w.v.slices {
 		s := &w.v.slices[i]
 		if need := s.chars; reach == endless || need > 0 && reach >= need {
-			m.words, m.tr = s.words, s.rest
+			m.words, tr = s.words, s.rest
 			break
 		}
 	}
-	sc := w.v.scratch.Get().(*scratch)
+	sc := w.v.borrow()
 	defer w.v.scratch.Put(sc)
-	sc.ids, sc.open = sc.ids[:0], sc.open[:0]
-	if need := m.tr.deep + 1; len(sc.terms) < need {
-		sc.terms = make([]*term, need)
-	}
 	sc.terms[0] = t
 	for left := t.first; !left.empty() && w.err == nil; {
 		b := left.lowest()
 		left = left.minus(byteSetOf(b))
-		if at := m.tr.heads[b]; at >= 0 {
-			w.walkTermFrom(m, sc, uint32(at))
+		if at := tr.heads[b]; at >= 0 {
+			w.walkTermFrom(m, tr, sc, uint32(at))
 		}
 	}
+	if tr.full != nil {
+		for i, e := range m.exits {
+			m.exits[i] = tr.full[e]
+		}
+	}
+	slices.Sort(m.exits)
 	w.pack(m, sc.ids)
 	return m
 }
 
-func (w *work) walkTermFrom(m *mask, sc *scratch, at uint32) {
-	nodes, end := m.tr.nodes, m.tr.nodes[at].end
+func (w *work) walkTermFrom(m *mask, tr *trie, sc *scratch, at uint32) {
+	nodes, end := tr.nodes, tr.nodes[at].end
 	visited := int64(0)
 	for i := at; i < end; visited++ {
 		n := &nodes[i]
@@ -98,7 +102,7 @@ func (w *work) walkTermFrom(m *mask, sc *scratch, at uint32) {
 			continue
 		}
 		if len(sc.open) > 0 {
-			sc.settle(m, i)
+			sc.settle(m, tr, i)
 		}
 		if n.token != noToken {
 			sc.ids = append(sc.ids, n.token)
@@ -110,23 +114,33 @@ func (w *work) walkTermFrom(m *mask, sc *scratch, at uint32) {
 			}
 		}
 	}
-	sc.settle(m, end)
+	sc.settle(m, tr, end)
 	w.spend(visited * priceNode)
 }
 
 // settle decides about openings whose descendants end before node i.
-func (sc *scratch) settle(m *mask, i uint32) {
+func (sc *scratch) settle(m *mask, tr *trie, i uint32) {
 	for n := len(sc.open); n > 0; n = len(sc.open) {
 		o := sc.open[n-1]
-		end := m.tr.nodes[o.at].end
+		end := tr.nodes[o.at].end
 		if end > i {
 			return
 		}
-		if below := m.tr.rank[end] - m.tr.rank[o.at+1]; int(below) > len(sc.ids)-o.inside {
+		if below := tr.rank[end] - tr.rank[o.at+1]; int(below) > len(sc.ids)-o.inside {
 			m.exits = append(m.exits, o.at)
 		}
 		sc.open = sc.open[:n-1]
 	}
+}
+
+// borrow is room for a walk over any of the tries; give it back to scratch.
+func (p *Vocab) borrow() *scratch {
+	sc := p.scratch.Get().(*scratch)
+	sc.ids, sc.open = sc.ids[:0], sc.open[:0]
+	if need := p.all.deep + 1; len(sc.terms) < need {
+		sc.terms, sc.likes, sc.sets = make([]*term, need), make([]*term, need), make([]*set, need)
+	}
+	return sc
 }
 
 // pack gives m the tokens ids beside its words: in words of its own where that is shorter.

@@ -9,6 +9,7 @@ type trie struct {
 	rank  []uint32   // tokens in the nodes before i
 	heads [256]int32 // the node of depth 1 with this byte, -1: none
 	deep  int        // the largest depth
+	full  []uint32   // of a trie of some tokens: its nodes in the trie of all
 }
 
 type node struct {
@@ -71,6 +72,26 @@ func (t *trie) close(path []uint32) {
 	}
 }
 
+// within fills in full: t's nodes are among those of all, in the same order.
+func (t *trie) within(all *trie) {
+	t.full = make([]uint32, len(t.nodes))
+	var at uint32 // the candidate
+	for i, n := range t.nodes {
+		if n.depth == 1 {
+			at = uint32(all.heads[n.b])
+		} else {
+			for all.nodes[at].depth != n.depth || all.nodes[at].b != n.b {
+				if all.nodes[at].depth < n.depth {
+					at++
+				} else {
+					at = all.nodes[at].end
+				}
+			}
+		}
+		t.full[i] = at
+	}
+}
+
 // find is the node of a text, -1 where no token begins with it.
 func (t *trie) find(text []byte) int {
 	if len(text) == 0 {
@@ -94,4 +115,4 @@ func (t *trie) find(text []byte) int {
 }
 
 // bytes is the size of the trie.
-func (t *trie) bytes() int64 { return int64(len(t.nodes))*16 + 1024 }
+func (t *trie) bytes() int64 { return int64(len(t.nodes))*16 + int64(len(t.full))*4 + 1024 }

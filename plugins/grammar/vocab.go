@@ -138,6 +138,10 @@ func (p *Vocab) build(tokens []spelt) {
 		})
 	}
 	wg.Wait()
+	for i := range p.slices {
+		wg.Go(func() { p.slices[i].rest.within(p.all) })
+	}
+	wg.Wait()
 }
 
 // addTwins adds the tokens that are spelt like one in words.
@@ -201,6 +205,7 @@ func hasBit(words []uint32, id uint32) bool { return words[id>>5]>>(id&31)&1 != 
 // scratch is room for one walk.
 type scratch struct {
 	terms []*term
+	likes []*term
 	sets  []*set
 	ids   []uint32
 	open  []opening
