@@ -3,6 +3,7 @@ package grammar_test
 import (
 	"context"
 	"fmt"
+	"math/rand/v2"
 	"runtime"
 	"slices"
 	"testing"
@@ -36,6 +37,29 @@ func TestWorkloads(t *testing.T) {
 				}
 				if !s.CanEnd() {
 					t.Errorf("%s: %q is not whole", wl.name, text)
+				}
+			}
+		}
+	}
+}
+
+// TestLargeMasksEqualTryingEveryToken compares masks with what accepting each token
+// says, at random places of the workloads: there slices and what masks share are at work.
+func TestLargeMasksEqualTryingEveryToken(t *testing.T) {
+	r := rand.New(rand.NewPCG(5, 5))
+	v := grammar.NewVocab(large(), 0)
+	for _, wl := range append(workloads(false, "z"), workloads(true, "")...) {
+		g := compile(t, v, wl.g, grammar.Limits{})
+		text := wl.texts[0]
+		for range 3 {
+			s := g.Start()
+			if err := s.AcceptBytes([]byte(text[:r.IntN(len(text))])); err != nil {
+				t.Fatal(err)
+			}
+			mask := maskOf(t, s)
+			for id := range uint32(len(large())) {
+				if in := mask[id/32]>>(id%32)&1 != 0; in != s.Admits(id) {
+					t.Fatalf("%s: token %d, %q, is %v in the mask", wl.name, id, large()[id].text, in)
 				}
 			}
 		}

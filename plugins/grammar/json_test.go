@@ -172,5 +172,14 @@ func workloads(flexible bool, tag string) []workload {
 	pattern := s.And(s.quoted(s.Repeat(s.Bytes("az09__--"), 1, ir.Unbounded)), s.quoted(s.Repeat(s.char, 3, 24)), s.Not(s.Lits(`"admin"`, `"root"`)))
 	add("and", s, s.object(property{"user", s.Term(pattern), false}, property{"bio", s.Term(s.quoted(s.Repeat(s.char, 10, 5000))), false}),
 		`{"user":"bar-tolo_99","bio":"born in the valley of Ento, he grew up with goats, two brothers and a \"very\" small piano"}`)
+	s = newSchema(flexible)
+	var names []string
+	for _, n := range []string{"name", "names", "id", "identity", "type", "kind", "created", "creator", "value", "über"} {
+		names = append(names, fmt.Sprintf("%q", n+tag))
+	}
+	other := s.Term(s.And(s.Concat(s.Lit(`"`), s.Repeat(s.char, 0, ir.Unbounded), s.Lit(`"`)), s.Not(s.Lits(names...))))
+	more := s.Times(s.Seq(s.mark(","), other, s.mark(":"), s.Rule(s.value)), 0, ir.Unbounded)
+	add("open", s, s.Seq(s.open("{"), s.Term(s.Lits(names[0])), s.mark(":"), s.str, more, s.close("}")),
+		`{"name":"Cato","namesake":[true,false],"idle":12,"note on it":"it has \u00e9 in it","über uns":null}`)
 	return out
 }
