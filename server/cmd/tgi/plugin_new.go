@@ -43,7 +43,7 @@ func pluginNew(_ context.Context, args []string, stdout, _ io.Writer) error {
 	}
 	fmt.Fprintf(stdout, "  tgi plugin test          # its native tests\n  tgi plugin build         # %s.wasm, checked\n", name)
 	fmt.Fprintf(stdout, "  tgi plugin check %s.wasm%s\n", name, tryParams[*kind])
-	if *kind == abi.KindLogits || *kind == abi.KindSampler {
+	if *kind != abi.KindTemplate { // bench offers tools, which a new template refuses
 		fmt.Fprintf(stdout, "  tgi plugin bench %s.wasm%s\n", name, tryParams[*kind])
 	}
 	return nil
