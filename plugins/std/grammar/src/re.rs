@@ -94,6 +94,8 @@ impl Divisor {
 pub struct Pool {
     nodes: Vec<Node>,
     nullable: Vec<bool>,
+    // Whether the shape alone shows that there is a text.
+    some: Vec<bool>,
     index: HashMap<Node, Re>,
     divisors: Vec<Divisor>,
     derived: HashMap<(Re, u8), Re>,
@@ -136,6 +138,7 @@ impl Pool {
         let mut p = Pool {
             nodes: Vec::new(),
             nullable: Vec::new(),
+            some: Vec::new(),
             index: HashMap::new(),
             divisors: Vec::new(),
             derived: HashMap::new(),
@@ -160,6 +163,11 @@ impl Pool {
         self.nullable[r as usize]
     }
 
+    /// Whether it certainly has a text; false says nothing.
+    pub fn has_text(&self, r: Re) -> bool {
+        self.some[r as usize]
+    }
+
     /// Whether it has become too large to go on; results are then meaningless.
     pub fn full(&self) -> bool {
         self.nodes.len() >= MAX_NODES
@@ -182,9 +190,17 @@ impl Pool {
             Node::Rep(a, min, _) => *min == 0 || self.nullable(*a),
             Node::Mod(d, s) => self.divisors[*d as usize].accepts(*s),
         };
+        let some = match &n {
+            Node::Bytes(_) => true,
+            Node::Cat(a, b) => self.has_text(*a) && self.has_text(*b),
+            Node::Or(v) => v.iter().any(|&x| self.has_text(x)),
+            Node::Rep(a, ..) => self.has_text(*a),
+            _ => false,
+        };
         let r = self.nodes.len() as Re;
         self.nodes.push(n.clone());
         self.nullable.push(null);
+        self.some.push(null || some);
         self.index.insert(n, r);
         r
     }

@@ -2,8 +2,9 @@
 
 use crate::chars::Form;
 use crate::pattern::{self, Match};
-use crate::re::{Pool, Re, MANY};
+use crate::re::{Pool, Re};
 
+const ASCII: &str = "A-Za-z0-9";
 const HEX: &str = "[0-9A-Fa-f]";
 // RFC 3986, appendix A.
 const UNRESERVED: &str = "A-Za-z0-9\\-._~";
@@ -31,9 +32,9 @@ pub fn find(p: &mut Pool, name: &str) -> Option<Format> {
         "time" => format!("(?:{})|(?:{})", time(), leap_seconds()),
         "date-time" => format!("(?:{})[Tt](?:(?:{})|(?:{}))", date(), time(), leap_seconds()),
         "duration" => duration(),
-        "email" => format!("(?:{})@(?:{}|{})", local(""), HOST_LABELS, address_literal()),
-        "idn-email" => format!("(?:{})@(?:{}|{})", local("\\u{80}-\\u{10FFFF}"), idn_labels(), address_literal()),
-        "hostname" => HOST_LABELS.into(),
+        "email" => return email(p, "", &labels(ASCII)).map(Format::Texts),
+        "idn-email" => return email(p, "\\u{80}-\\u{10FFFF}", &labels("A-Za-z0-9\\p{L}\\p{M}\\p{Nd}")).map(Format::Texts),
+        "hostname" => labels(ASCII),
         "ipv4" => IPV4.into(),
         "ipv6" => ipv6(),
         "uuid" => format!("{0}{{8}}-{0}{{4}}-{0}{{4}}-{0}{{4}}-{0}{{12}}", HEX),
@@ -53,30 +54,36 @@ pub fn find(p: &mut Pool, name: &str) -> Option<Format> {
         "uint64" => return Some(Format::Int(64, false)),
         _ => return None,
     };
-    let mut r = pattern::compile(p, &source, Form::Json, Match::Full).ok()?;
-    if name == "hostname" {
-        // RFC 1123 and 5890: at most 253 characters, and a label with hyphens in
-        // the third and fourth place is an encoding, which is not checked here.
-        r = cut(p, r, 253, "(?:[^.]*\\.)*..--.*")?;
-    } else if name.ends_with("email") {
-        r = cut(p, r, 254, ".{65,}@[^@]*|.*@(?:[^.]*\\.)*..--[^\"]*")?;
-    }
-    Some(Format::Texts(r))
+    let r = pattern::compile(p, &source, Form::Json, Match::Full).ok()?;
+    Some(Format::Texts(if name == "hostname" { short(p, r, 253) } else { r }))
 }
 
-fn cut(p: &mut Pool, r: Re, most: u32, without: &str) -> Option<Re> {
-    let bad = pattern::compile(p, without, Form::Json, Match::Full).ok()?;
+// At most so many characters.
+fn short(p: &mut Pool, r: Re, most: u32) -> Re {
     let c = crate::chars::any(p, Form::Json);
-    let (short, r) = (p.rep(c, 0, most), p.minus(r, bad));
-    debug_assert!(most < MANY);
-    Some(p.and2(r, short))
+    let short = p.rep(c, 0, most);
+    p.and2(r, short)
 }
 
-const HOST_LABELS: &str = "[A-Za-z0-9](?:[A-Za-z0-9-]{0,61}[A-Za-z0-9])?(?:\\.[A-Za-z0-9](?:[A-Za-z0-9-]{0,61}[A-Za-z0-9])?)*";
+// RFC 5321: at most 64 characters before the @.
+fn email(p: &mut Pool, more: &str, labels: &str) -> Option<Re> {
+    let local = pattern::compile(p, &local(more), Form::Json, Match::Full).ok()?;
+    let local = short(p, local, 64);
+    let host = pattern::compile(p, labels, Form::Json, Match::Full).ok()?;
+    let host = short(p, host, 253);
+    let address = pattern::compile(p, &address_literal(), Form::Json, Match::Full).ok()?;
+    let (at, domain) = (p.byte(b'@'), p.or2(host, address));
+    Some(p.seq(&[local, at, domain]))
+}
 
-fn idn_labels() -> String {
-    let c = "A-Za-z0-9\\p{L}\\p{M}\\p{Nd}";
-    format!("[{0}](?:[{0}\\-]{{0,61}}[{0}])?(?:\\.[{0}](?:[{0}\\-]{{0,61}}[{0}])?)*", c)
+// RFC 1123 and 5890: labels of at most 63 characters. Those with hyphens in the
+// third and fourth place are encodings, whose meaning is not checked here; they
+// are left out. `a` is what a label begins and ends with.
+fn labels(a: &str) -> String {
+    let x = format!("[{}\\-]", a);
+    let a = format!("[{}]", a);
+    let label = format!("{0}(?:{0}|{1}{0}|{1}{1}{0}|{1}(?:{0}{1}|-{0}){1}{{0,58}}{0})?", a, x);
+    format!("{0}(?:\\.{0})*", label)
 }
 
 fn date() -> String {
