@@ -42,10 +42,7 @@ func (g *beamGolden) params() llm.Params {
 }
 
 // numbers is a codec whose texts say nothing.
-type numbers struct {
-	fakeCodec
-	eos []llm.Token
-}
+type numbers struct{ eos []llm.Token }
 
 func (numbers) Special(llm.Token) bool         { return false }
 func (numbers) Text(llm.Token) string          { return "x" }

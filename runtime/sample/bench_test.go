@@ -68,3 +68,33 @@ func BenchmarkPick(b *testing.B) {
 		}
 	}
 }
+
+// BenchmarkBranches is BenchmarkPick for one beam of four, with one end token.
+func BenchmarkBranches(b *testing.B) {
+	for _, c := range []struct {
+		name string
+		set  func(p *llm.Params)
+	}{
+		{"best", func(p *llm.Params) {}},
+		{"drawn", func(p *llm.Params) { p.Sample = true }},
+		{"drawn/top_k", func(p *llm.Params) { p.Sample, p.TopK = true, 50 }},
+	} {
+		b.Run(c.name, func(b *testing.B) {
+			p := off()
+			c.set(&p)
+			row := normals(rand.New(rand.NewPCG(1, 2)), 152064, 4)
+			x := make([]float32, len(row))
+			chain, err := New(p, len(row), []llm.Token{7}, Plugins{})
+			if err != nil {
+				b.Fatal(err)
+			}
+			b.ReportAllocs()
+			for b.Loop() {
+				copy(x, row)
+				if _, _, err := chain.Branches(History{}, x, Beam{N: 8}); err != nil {
+					b.Fatal(err)
+				}
+			}
+		})
+	}
+}

@@ -113,8 +113,7 @@ func (c *Chain) branches(s *scratch, h History, logits []float32, b Beam) ([]Bra
 	case c.sample && st.Temperature == 0:
 		return []Branch{c.branch(&r, raw, llm.Token(r.best), b)}, top, nil
 	case c.sample:
-		c.survive(s, &r, &w)
-		return c.drawn(s, &r, raw, h, b), top, nil
+		return c.drawn(c.lotOf(s, &r, &w), raw, h, b), top, nil
 	}
 	r.sum = 1
 	best := s.topOf(&r, b.N)
@@ -192,11 +191,19 @@ func (c *Chain) topBranches(s *scratch, raw []float32, r *row, some bool) []Cand
 	return list
 }
 
-// survive leaves in s the tokens that may be drawn.
-func (c *Chain) survive(s *scratch, r *row, w *warper) {
+// lot is what branches are drawn from: a whole row, or its survivors.
+type lot struct {
+	row       *row
+	survivors *survivors // nil for the whole row
+	unit      float64    // the logarithm of what weighs 1
+}
+
+// lotOf returns the tokens of r that w leaves.
+func (c *Chain) lotOf(s *scratch, r *row, w *warper) lot {
 	if !w.narrows() {
-		s.gatherWithin(r, math.MaxFloat32)
-		return
+		r.add(s.sums)
+		s.sums = r.sums
+		return lot{row: r, unit: float64(r.top * r.scale)}
 	}
 	least := len(c.ends) + 1 // so that a beam can go on when all ends are drawn
 	if w.topK > 0 {
@@ -206,6 +213,45 @@ func (c *Chain) survive(s *scratch, r *row, w *warper) {
 	if len(s.id) < least {
 		s.gatherTop(r, least)
 	}
+	return lot{r, &s.survivors, float64(r.x[s.id[0]]*r.scale - s.d[0])}
+}
+
+// mass returns the weight of what has not been taken.
+func (l *lot) mass() float64 {
+	if l.survivors != nil {
+		return l.survivors.sum
+	}
+	return l.row.sum
+}
+
+// take takes the token at the fraction u of the mass out of the lot, and hands it to
+// rate while it still has its logit. It reports false when nothing is left.
+func (l *lot) take(u float64, rate func(llm.Token)) bool {
+	if s := l.survivors; s != nil {
+		i := s.draw(u)
+		w := s.w[i]
+		if w == 0 {
+			return false
+		}
+		rate(s.id[i])
+		s.w[i] = 0
+		s.sum -= float64(w)
+		return true
+	}
+	r := l.row
+	t := r.draw(u)
+	if r.x[t] == negInf { // taken before: nothing that weighs anything is left
+		return false
+	}
+	rate(t)
+	r.x[t] = negInf
+	start := int(t) / blockLen * blockLen
+	r.sums[start/blockLen] = sumExp(r.x[start:min(start+blockLen, len(r.x))], r.top, r.scale)
+	r.sum = 0
+	for _, s := range r.sums {
+		r.sum += s
+	}
+	return true
 }
 
 // drawn draws branches without replacement. The keys are the scores with
@@ -214,23 +260,25 @@ func (c *Chain) survive(s *scratch, r *row, w *warper) {
 // from the greatest down: the greatest of what is left is Gumbel distributed around
 // the logarithm of its mass and not above the one before, and belongs to a token by
 // the tokens' masses. So a row needs two random numbers per branch, not one per token.
-func (c *Chain) drawn(s *scratch, r *row, raw []float32, h History, b Beam) (list []Branch) {
+func (c *Chain) drawn(l lot, raw []float32, h History, b Beam) (list []Branch) {
 	seed := scramble(c.seed + uint64(b.Rank)*0x9e3779b97f4a7c15)
-	unit := b.Score + float64(r.x[s.id[0]]*r.scale-s.d[0]) // the logarithm of weight 1
 	last := math.Inf(1)
-	for i := range min(b.N, len(s.id)) {
-		at := 2 * (len(h.Output)*b.N + i)
-		j := s.draw(uniform(seed, at))
-		if s.sum <= 0 || s.w[j] == 0 { // all that weighs anything is drawn
+	for i := range b.N {
+		mass := l.mass()
+		if mass <= 0 {
 			break
 		}
-		n := c.branch(r, raw, s.id[j], b)
-		mass := unit + math.Log(s.sum)
-		n.Key = mass - math.Log(math.Exp(mass-last)-math.Log(uniform(seed, at+1)))
-		last = n.Key
-		list = append(list, n)
-		s.sum -= float64(s.w[j])
-		s.w[j] = 0
+		at := 2 * (len(h.Output)*b.N + i)
+		mass = b.Score + l.unit + math.Log(mass)
+		last = mass - math.Log(math.Exp(mass-last)-math.Log(uniform(seed, at+1)))
+		more := l.take(uniform(seed, at), func(t llm.Token) {
+			n := c.branch(l.row, raw, t, b)
+			n.Key = last
+			list = append(list, n)
+		})
+		if !more {
+			break
+		}
 	}
 	return list
 }

@@ -95,10 +95,15 @@ func TestEqualBranches(t *testing.T) {
 // the probabilities of drawing them one after the other without putting back
 // (Plackett and Luce).
 func TestDrawsWithoutReplacement(t *testing.T) {
+	t.Run("whole rows", func(t *testing.T) { testDraws(t, 0) })
+	t.Run("survivors", func(t *testing.T) { testDraws(t, 1e-6) }) // of which there are all
+}
+
+func testDraws(t *testing.T, minP float32) {
 	rows := [][]float32{{1, 0, -1, 2}, {0.5, 0.5, -2, 1}}
 	scores := []float64{-1, -0.4}
 	p := off()
-	p.Sample, p.Temperature = true, 0.8
+	p.Sample, p.Temperature, p.MinP = true, 0.8, minP
 	weight := map[[2]int]float64{}
 	total := 0.0
 	for r, x := range rows {
@@ -108,7 +113,7 @@ func TestDrawsWithoutReplacement(t *testing.T) {
 			total += w
 		}
 	}
-	const rounds = 60000
+	const rounds = 20000
 	first, pair := map[[2]int]int{}, map[[4]int]int{}
 	triples := 0
 	type drawn struct {
@@ -160,6 +165,26 @@ func TestDrawsWithoutReplacement(t *testing.T) {
 		}
 	}
 	near("three of the first row", triples, three)
+}
+
+// TestNothingIsDrawnTwice draws more than there is.
+func TestNothingIsDrawnTwice(t *testing.T) {
+	for _, minP := range []float32{0, 1e-12} {
+		p := off()
+		p.Sample, p.MinP = true, minP
+		x := normals(rand.New(rand.NewPCG(4, 4)), 3000, 4)
+		list, _ := branches(t, chain(t, p, len(x), nil, Plugins{}), History{}, x, Beam{N: 4000})
+		seen := map[llm.Token]bool{}
+		for i, b := range list {
+			if seen[b.Token] || i > 0 && b.Key > list[i-1].Key || math.Abs(b.Score-logSoftmax(x)[b.Token]) > 1e-4 {
+				t.Fatalf("branch %d: %+v", i, b)
+			}
+			seen[b.Token] = true
+		}
+		if len(list) < 2500 { // the others are e^27 and more below the best
+			t.Errorf("%d of %d were drawn", len(list), len(x))
+		}
+	}
 }
 
 // TestDrawnBranchesAreNarrowed: what the warpers drop is not drawn, but one more
