@@ -181,5 +181,18 @@ func workloads(flexible bool, tag string) []workload {
 	more := s.Times(s.Seq(s.mark(","), other, s.mark(":"), s.Rule(s.value)), 0, ir.Unbounded)
 	add("open", s, s.Seq(s.open("{"), s.Term(s.Lits(names[0])), s.mark(":"), s.str, more, s.close("}")),
 		`{"name":"Cato","namesake":[true,false],"idle":12,"note on it":"it has \u00e9 in it","über uns":null}`)
+	s = newSchema(flexible)
+	alnum := s.Bytes("azAZ09  ")
+	end := s.Repeat(s.Lit("#"+tag), 0, 1) // so that patterns of different tags are different terminals
+	anyChar := s.Repeat(s.char, 0, ir.Unbounded)
+	letter := s.Chars(ir.Range{Lo: 'a', Hi: 'z'}, ir.Range{Lo: 'A', Hi: 'Z'}, ir.Range{Lo: 0xC0, Hi: 0x24F}, ir.Range{Lo: 0x370, Hi: 0x4FF}, ir.Range{Lo: 0x4E00, Hi: 0x9FFF})
+	mail := s.Concat(s.Repeat(s.Bytes("azAZ09..__"), 1, 64), s.Lit("@"), s.Repeat(s.Concat(s.Repeat(s.Bytes("az09--"), 1, 63), s.Lit(".")), 1, 8), s.Repeat(s.Bytes("az"), 2, 10))
+	add("patterns", s, s.object(
+		property{"title", s.Term(s.quoted(s.Concat(s.Repeat(alnum, 1, 64), end))), false},
+		property{"has", s.Term(s.quoted(s.Concat(anyChar, s.Lit("foo"), end, anyChar))), false},
+		property{"short", s.Term(s.quoted(s.Concat(s.Repeat(s.char, 1, 40), end))), false},
+		property{"words", s.Term(s.quoted(s.Concat(s.Repeat(s.Concat(s.Repeat(letter, 1, 20), s.Lit(" ")), 0, 10), s.Repeat(letter, 1, 20), end))), false},
+		property{"mail", s.Term(s.quoted(s.Concat(mail, end))), false},
+	), `{"title":"A tale of two cities 2","has":"there is foo in it","short":"not too long, I hope","words":"много разных слов here","mail":"ana.bela@mail.example"}`)
 	return out
 }
