@@ -139,9 +139,45 @@ impl Pool {
         Some(minimal(moves, accepts))
     }
 
+    // Whether the automaton comes back to a state from which a text can still end,
+    // or is too large to say. Goes depth first, so that a loop is soon found.
+    fn cycles(&mut self, r: Re, limit: usize) -> bool {
+        // States on the way to the current one are open, others closed.
+        let mut open: HashMap<Re, bool> = HashMap::new();
+        let mut stack = vec![(r, self.moves(r))];
+        open.insert(r, true);
+        while let Some((s, rest)) = stack.last_mut() {
+            let d = match rest.pop() {
+                Some((_, _, d)) => d,
+                None => {
+                    open.insert(*s, false);
+                    stack.pop();
+                    continue;
+                }
+            };
+            match open.get(&d) {
+                Some(false) => {}
+                Some(true) if self.is_empty(d) != Some(true) => return true,
+                Some(true) => {}
+                None => {
+                    if open.len() > limit {
+                        return true;
+                    }
+                    open.insert(d, true);
+                    let moves = self.moves(d);
+                    stack.push((d, moves));
+                }
+            }
+        }
+        false
+    }
+
     /// All words of a finite language, in order of their bytes; None where there
     /// are more than `limit`, or states without end.
     pub fn finite(&mut self, r: Re, limit: usize) -> Option<Vec<Vec<u8>>> {
+        if self.cycles(r, 600) {
+            return None;
+        }
         let dfa = self.dfa(r, 600)?;
         let mut out = Vec::new();
         // A word longer than the number of states would go round a cycle.
