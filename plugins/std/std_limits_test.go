@@ -8,6 +8,7 @@ import (
 	"testing"
 
 	"tgi/plugins/internal/guest"
+	"tgi/sdk/abi"
 )
 
 // hostile are templates that loop, recurse or build gigabytes.
@@ -123,5 +124,29 @@ func TestJinjaReused(t *testing.T) {
 	}
 	if s := g.Stats(); s.Instances.Discarded > 0 || s.Instances.Reset < 8 {
 		t.Errorf("%d bytes: %+v", len(request), s.Instances)
+	}
+}
+
+// TestToolcallsLong: a long message, which makes garbage for many collections, stays within the fuel of its steps and in the
+// memory of its instance.
+func TestToolcallsLong(t *testing.T) {
+	g := parses(t, object{"format": "hermes"})
+	request := marshal(t, object{"tools": []object{{"type": "function", "function": object{"name": "now"}}}, "tool_choice": "auto", "parallel_tool_calls": true, "prompt_end": ""})
+	text := strings.Repeat("Some text of the answer, 12 é. ", 400)
+	for i := range 100 {
+		text += "<tool_call>\n{\"name\": \"now\", \"arguments\": {\"text\": \"" + strings.Repeat("word ", 20*(i%10)) + "\"}}\n</tool_call>\n"
+	}
+	events := parsed(t, g, request, nil, cut(strings.Repeat(text, 3), 3))
+	calls := 0
+	for _, e := range events {
+		if e.Kind == abi.EventEnd {
+			calls++
+		}
+	}
+	if calls != 128 { // the library's limit
+		t.Errorf("%d calls, want 128", calls)
+	}
+	if s := g.Stats(); s.Instances.Discarded > 0 || s.Calls < 50_000 {
+		t.Errorf("%+v", s)
 	}
 }

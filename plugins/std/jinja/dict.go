@@ -19,14 +19,12 @@ type Dict struct {
 	others  map[string]int // index of other keys by hashKey
 }
 
-// newDict makes a dict of entries with string keys, of which the last of a key
-// counts, at the place of the first. The slice is not kept.
-func newDict(entries []entry) *Dict {
-	d := &Dict{entries: make([]entry, 0, len(entries))}
+// fill adds entries with string keys, of which the last of a key counts, at the
+// place of the first. The slice is not kept.
+func (d *Dict) fill(entries []entry) {
 	for _, e := range entries {
 		_ = d.set(e.key, e.val) // string keys hash
 	}
-	return d
 }
 
 func (*Dict) pyType() string { return "dict" }

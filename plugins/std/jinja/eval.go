@@ -99,11 +99,12 @@ func (x *unaryExpr) eval(st *state) (Value, error) {
 
 func (x *binaryExpr) eval(st *state) (Value, error) {
 	if x.op == tAdd {
-		var w sbuf
+		w := st.takeSpare()
 		v, err := x.sum(st, &w)
 		if v == nil && err == nil {
-			v = w.done()
+			v = w.copied()
 		}
+		st.giveSpare(w)
 		return v, err
 	}
 	a, err := x.left.eval(st)
@@ -145,7 +146,7 @@ func (x *binaryExpr) sum(st *state, w *sbuf) (a Value, err error) {
 			w.str(s)
 			return nil, atLine(err, x.line())
 		}
-		a = w.done()
+		a = w.copied()
 	}
 	v, err := st.binaryOp(x.op, a, b)
 	return v, atLine(err, x.line())

@@ -17,7 +17,9 @@ type decoder struct {
 	src     string // UTF-8
 	pos     int
 	from    origin
-	strs    []Str   // slab
+	strs    []Str // slabs
+	dicts   []Dict
+	rooms   []entry
 	entries []entry // of the objects that are being read, the outermost first
 	items   []Value // of the arrays that are being read
 }
@@ -71,6 +73,22 @@ func (d *decoder) take(c byte) bool {
 	return false
 }
 
+// newDict is newDict from the slabs.
+func (d *decoder) newDict(entries []entry) *Dict {
+	n := len(entries)
+	if len(d.dicts) == 0 {
+		d.dicts = make([]Dict, 32)
+	}
+	if len(d.rooms) < n {
+		d.rooms = make([]entry, max(n, 64))
+	}
+	out := &d.dicts[0]
+	out.entries = d.rooms[:0:n]
+	d.dicts, d.rooms = d.dicts[1:], d.rooms[n:]
+	out.fill(entries)
+	return out
+}
+
 func (d *decoder) object(depth int, from func(string) origin) (*Dict, error) {
 	if depth > maxDepth {
 		return nil, d.fail("nested too deep")
@@ -101,7 +119,7 @@ func (d *decoder) object(depth int, from func(string) origin) (*Dict, error) {
 		}
 		d.entries = append(d.entries, entry{key, v})
 		if d.take('}') {
-			out := newDict(d.entries[base:])
+			out := d.newDict(d.entries[base:])
 			d.entries = d.entries[:base]
 			return out, nil
 		}

@@ -245,7 +245,7 @@ func splitContent(_ int, message *Dict) error {
 	if !ok {
 		return nil
 	}
-	part := newDict([]entry{{text("type"), text("text")}, {text("text"), s}})
+	part := &Dict{entries: []entry{{text("type"), text("text")}, {text("text"), s}}}
 	return message.set(text("content"), &List{[]Value{part}})
 }
 

@@ -19,6 +19,7 @@ type state struct {
 	escape  bool // inside {% autoescape true %}
 	body    *Str // text that the filter of a block works on
 	now     time.Time
+	spare   sbuf // see takeSpare
 }
 
 // env is an activation of a fn.
@@ -182,6 +183,20 @@ func (st *state) activate(fn *fn, parent *env, f func() error) error {
 	st.env = outer
 	st.depth--
 	return err
+}
+
+// takeSpare gives an empty buffer that may have room already.
+func (st *state) takeSpare() sbuf {
+	w := st.spare
+	st.spare = sbuf{}
+	return sbuf{w.b[:0], w.marks[:0]}
+}
+
+// giveSpare keeps a buffer for the next that takes one, unless it holds much.
+func (st *state) giveSpare(w sbuf) {
+	if cap(w.b) <= 64<<10 {
+		st.spare = w
+	}
 }
 
 // str is Python's str(v), charged.

@@ -1,6 +1,7 @@
 package jinja
 
 import (
+	"slices"
 	"strings"
 	"unicode/utf8"
 )
@@ -201,6 +202,13 @@ func (w *sbuf) done() *Str {
 	default:
 		r.from, r.marks = fromBoth, w.marks
 	}
+	return r
+}
+
+// copied is done for a buffer that is used again.
+func (w *sbuf) copied() *Str {
+	r := w.done()
+	r.marks = slices.Clone(r.marks)
 	return r
 }
 

@@ -76,7 +76,7 @@ type Limits struct {
 // sandbox ends the guest, which would count as a fault: before 5e9 fuel, 256 MiB
 // of memory and 2 MiB of stack are used up. A step costs up to some 5,000 fuel
 // there. Conversations of a megabyte stay far below them.
-var InSandbox = Limits{Steps: 500_000, Output: 16 << 20, Memory: 64 << 20, Depth: 100}
+var InSandbox = Limits{Steps: 500_000, Output: 16 << 20, Memory: 32 << 20, Depth: 100}
 
 func (l Limits) filled() Limits {
 	if l.Steps == 0 {

@@ -62,18 +62,13 @@ func open(config []byte) (tools.Plugin, error) {
 }
 
 // detect finds the format that a chat template is written for. A model whose template shows none may be told to write
-// TGI's own JSON; whether it thinks is told by the template too.
+// TGI's own JSON.
 func detect(source string) *toolcalls.Format {
-	if name, ok := toolcalls.Detect(source); ok {
-		f, _ := toolcalls.Preset(name)
-		return f
+	name, ok := toolcalls.Detect(source)
+	if !ok {
+		name = "tgi"
 	}
-	f, _ := toolcalls.Preset("tgi")
-	if strings.Contains(source, "</think>") {
-		thinking := *f
-		thinking.Reasoning = &toolcalls.Span{Begin: []string{"<think>"}, End: []string{"</think>"}}
-		return &thinking
-	}
+	f, _ := toolcalls.Preset(name)
 	return f
 }
 
