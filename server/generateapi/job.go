@@ -142,7 +142,7 @@ func (a *API) check(s *store.State, ids []string) error {
 		if s.Model != a.options.Model {
 			continue
 		}
-		if len(item.Tokens) == 0 || len(item.Tokens) > a.options.MaxTotal+1 {
+		if len(item.Tokens) == 0 || len(item.Tokens) > a.options.MaxTotal {
 			return fmt.Errorf("%w: text %d has %d tokens of 1 to %d", store.ErrState, i, len(item.Tokens), a.options.MaxTotal)
 		}
 		for _, t := range item.Tokens {
@@ -169,10 +169,10 @@ func (j *job) launch(ctx context.Context, i int, t *text) error {
 	switch {
 	case n == 0:
 		return refused("%s must have at least one token, given 0", what)
-	case n > o.MaxInput:
-		return refused("%s must have at most %d tokens (limits.max_input_tokens), given %d", what, o.MaxInput, n)
 	case room < 1:
 		return refused("%s must have less than %d tokens (limits.max_total_tokens), given %d", what, o.MaxTotal, n)
+	case n > o.MaxInput:
+		return refused("%s must have at most %d tokens (limits.max_input_tokens), given %d", what, o.MaxInput, n)
 	}
 	var err error
 	t.run, err = o.Service.Start(ctx, j.settings.draft(t.known, room))

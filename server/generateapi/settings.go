@@ -35,6 +35,8 @@ func resolve(s *store.Settings, defaults *config.GenerateAPI, maxBeams int) (set
 		repetition: float32(repetition), lengthPenalty: float32(length), topK: int32(min(topK, math.MaxInt32)), maxNewTokens: int(most),
 	}
 	switch {
+	case beams > 1 && maxBeams == 1:
+		return out, refused("`num_beams` must be 1, this server has no beam search, given %d", beams)
 	case beams < 1 || beams > int64(maxBeams):
 		return out, refused("`num_beams` must be >= 1 and <= %d, given %d", maxBeams, beams)
 	case most < 1:

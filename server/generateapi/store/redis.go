@@ -52,6 +52,7 @@ return redis.call('DEL', KEYS[2])`)
 type Redis struct {
 	client *redis.Client
 	limits Limits
+	renews time.Duration
 }
 
 // OpenRedis returns the store at url (redis://, rediss:// or unix://, as
@@ -69,7 +70,7 @@ func OpenRedis(url string, l Limits) (*Redis, error) {
 	o.DisableIdentity = true
 	o.MaintNotificationsConfig = &maintnotifications.Config{Mode: maintnotifications.ModeDisabled}
 	logging.Disable() // of the library: errors are returned to whoever asked
-	return &Redis{client: redis.NewClient(o), limits: l}, nil
+	return &Redis{client: redis.NewClient(o), limits: l, renews: claimRenews}, nil
 }
 
 // Close implements Store.
@@ -115,7 +116,7 @@ func (c *redisClaim) State() []byte { return c.state }
 // renew keeps the claim until stop is closed or the claim is lost. Where Redis
 // does not answer it tries again: Save finds out whether the claim survived.
 func (c *redisClaim) renew() {
-	tick := time.NewTicker(claimRenews)
+	tick := time.NewTicker(c.store.renews)
 	defer tick.Stop()
 	for {
 		select {

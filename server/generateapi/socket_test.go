@@ -1,0 +1,248 @@
+package generateapi
+
+import (
+	"context"
+	"encoding/json"
+	"net"
+	"net/http"
+	"reflect"
+	"regexp"
+	"strings"
+	"testing"
+	"time"
+
+	"github.com/coder/websocket"
+
+	"tgi/server/config"
+	"tgi/server/generate"
+)
+
+// hosted is a kit behind a listener, told to stop by stop.
+type hosted struct {
+	stop context.CancelFunc
+	done chan error
+}
+
+// serve makes k's URL that of a server which drains.
+func serve(t *testing.T, k *kit) hosted {
+	t.Helper()
+	l, err := net.Listen("tcp", "127.0.0.1:0")
+	if err != nil {
+		t.Fatal(err)
+	}
+	ctx, stop := context.WithCancel(t.Context())
+	t.Cleanup(stop)
+	h := hosted{stop, make(chan error, 1)}
+	go func() { h.done <- k.house.Serve(ctx, l) }()
+	k.url = "http://" + l.Addr().String()
+	return h
+}
+
+// dial opens a socket.
+func (k *kit) dial(t *testing.T, header ...string) *websocket.Conn {
+	t.Helper()
+	h := http.Header{}
+	for i := 0; i < len(header); i += 2 {
+		h.Set(header[i], header[i+1])
+	}
+	c, _, err := websocket.Dial(t.Context(), k.url+"/api/ws", &websocket.DialOptions{HTTPHeader: h})
+	if err != nil {
+		t.Fatal(err)
+	}
+	t.Cleanup(func() { c.CloseNow() })
+	return c
+}
+
+func say(t *testing.T, c *websocket.Conn, message string) {
+	t.Helper()
+	if err := c.Write(t.Context(), websocket.MessageText, []byte(message)); err != nil {
+		t.Fatal(err)
+	}
+}
+
+var timing = regexp.MustCompile(`"execution_time": [0-9.e-]+`)
+
+// hear reads n messages, without their timings.
+func hear(t *testing.T, c *websocket.Conn, n int) []string {
+	t.Helper()
+	var all []string
+	for range n {
+		kind, b, err := c.Read(t.Context())
+		if err != nil || kind != websocket.MessageText || !json.Valid(b) {
+			t.Fatalf("%v %q after %q", err, b, all)
+		}
+		all = append(all, timing.ReplaceAllString(string(b), `"execution_time": T`))
+	}
+	return all
+}
+
+func expect(t *testing.T, c *websocket.Conn, want ...string) {
+	t.Helper()
+	if got := hear(t, c, len(want)); !reflect.DeepEqual(got, want) {
+		t.Errorf("got\n%s\nwant\n%s", strings.Join(got, "\n"), strings.Join(want, "\n"))
+	}
+}
+
+func TestGenerateAPISocket(t *testing.T) {
+	k := newKit(t)
+	c := k.dial(t)
+	say(t, c, `{"prompts":[{"request_id":"a","prompt":`+quote(dogs)+`},{"request_id":"b","prompt":"x"}],"only_new_tokens":false,"stream_response":true,"generation_config":{"max_new_tokens":2}}`)
+	expect(t, c,
+		`[{"request_id": "a", "type": "ACCEPTED"}, {"request_id": "b", "type": "ACCEPTED"}]`,
+		`[{"request_id": "a", "type": "STARTED"}, {"request_id": "b", "type": "STARTED"}]`,
+		`[{"request_id": "a", "text": "<s> [INST] Generate a short poem about 1000 dogs [/INST]\n\n", "type": "INITIALIZED"}, {"request_id": "b", "text": "<s> x", "type": "INITIALIZED"}]`,
+		`[{"request_id": "a", "text": "T", "type": "PROGRESS"}, {"request_id": "b", "text": ".", "type": "PROGRESS"}]`,
+		`[{"request_id": "a", "text": "a", "type": "PROGRESS"}, {"request_id": "b", "text": ".", "type": "PROGRESS"}]`,
+		`[{"request_id": "a", "text": "<s> [INST] Generate a short poem about 1000 dogs [/INST]\n\nTa", "is_eos": false, "new_tokens_count": 2, "execution_time": T, "type": "COMPLETE"}, `+
+			`{"request_id": "b", "text": "<s> x..", "is_eos": false, "new_tokens_count": 2, "execution_time": T, "type": "COMPLETE"}]`)
+	// Without streaming there are neither INITIALIZED nor PROGRESS.
+	say(t, c, `{"prompts":[{"request_id":"s","prompt":" "}],"stream_response":false}`)
+	expect(t, c,
+		`[{"request_id": "s", "type": "ACCEPTED"}]`,
+		`[{"request_id": "s", "type": "STARTED"}]`,
+		`[{"request_id": "s", "text": "Nothing was asked.</s>", "is_eos": true, "new_tokens_count": 19, "execution_time": T, "type": "COMPLETE"}]`)
+	// One that ends sooner is left out of the events, and goes on by HTTP.
+	say(t, c, `{"prompts":[{"request_id":"m","prompt":"x"},{"request_id":"n","prompt":" "}],"generation_config":{"max_new_tokens":19}}`)
+	all := hear(t, c, 23)
+	if want := `[{"request_id": "m", "text": "", "type": "INITIALIZED"}, {"request_id": "n", "text": "", "type": "INITIALIZED"}]`; all[2] != want {
+		t.Errorf("got %s, want %s", all[2], want)
+	}
+	say(t, c, `{"prompts":[{"request_id":"m"},{"request_id":"n"}],"generation_config":{"max_new_tokens":1}}`)
+	expect(t, c,
+		`[{"request_id": "m", "type": "ACCEPTED"}, {"request_id": "n", "type": "ACCEPTED"}]`,
+		`[{"request_id": "m", "type": "STARTED"}, {"request_id": "n", "type": "STARTED"}]`,
+		`[{"request_id": "m", "text": "", "type": "INITIALIZED"}, {"request_id": "n", "text": "", "type": "INITIALIZED"}]`,
+		`[{"request_id": "m", "text": ".", "type": "PROGRESS"}]`,
+		`[{"request_id": "m", "text": ".", "is_eos": false, "new_tokens_count": 1, "execution_time": T, "type": "COMPLETE"}, `+
+			`{"request_id": "n", "text": "", "is_eos": true, "new_tokens_count": 0, "execution_time": T, "type": "COMPLETE"}]`)
+	a := k.do(t, "POST", "/api/generate-batch", `{"prompts":[{"request_id":"m"},{"request_id":"n"}],"generation_config":{"max_new_tokens":2}}`)
+	if a.StatusCode != 206 || a.text != `[{"request_id": "m", "response": ".."}, {"request_id": "n", "response": ""}]` {
+		t.Errorf("%d %s", a.StatusCode, a.text)
+	}
+}
+
+func TestGenerateAPISocketErrors(t *testing.T) {
+	k := newKit(t, func(o *Options, _ *generate.Limits, _ *config.Server) { o.Origins = []string{"https://mine"} })
+	c := k.dial(t, "Origin", "https://mine")
+	shape := `[{"error": "Invalid prompts or generation_config"}]`
+	for message, want := range map[string]string{
+		`{`:                               `[{"error": "Invalid JSON received"}]`,
+		`[]`:                              shape,
+		`{}`:                              shape,
+		`{"prompts":[{"request_id":""}]}`: shape,
+		`{"prompts":[{"request_id":"a"}],"generation_config":{"top_k":"many"}}`:                                        shape,
+		`{"prompts":[{"request_id":"a"},{"request_id":"a"}]}`:                                                          `[{"error": "Duplicate request_ids"}]`,
+		`{"prompts":[{"request_id":"1"},{"request_id":"2"},{"request_id":"3"},{"request_id":"4"},{"request_id":"5"}]}`: "[{\"error\": \"`prompts` must hold at most 4 prompts (generate_api.max_prompts), given 5\"}]",
+	} {
+		say(t, c, message)
+		expect(t, c, want)
+	}
+	if err := c.Write(t.Context(), websocket.MessageBinary, []byte{0, 1}); err != nil {
+		t.Fatal(err)
+	}
+	expect(t, c, `[{"error": "Thrift is not supported: send JSON in text messages"}]`)
+	say(t, c, `{"prompts":[{"request_id":"a"},{"request_id":"b"}],"generation_config":{"top_k":-1}}`)
+	expect(t, c, `[{"request_id": "a", "type": "ACCEPTED"}, {"request_id": "b", "type": "ACCEPTED"}]`,
+		"[{\"request_id\": \"a\", \"type\": \"ERROR\", \"error\": \"`top_k` must be >= 0, given -1\"}, {\"request_id\": \"b\", \"type\": \"ERROR\", \"error\": \"`top_k` must be >= 0, given -1\"}]")
+	say(t, c, strings.Repeat(" ", 10_001))
+	if _, _, err := c.Read(t.Context()); websocket.CloseStatus(err) != websocket.StatusMessageTooBig {
+		t.Errorf("a long message: %v", err)
+	}
+	_, res, err := websocket.Dial(t.Context(), k.url+"/api/ws", &websocket.DialOptions{HTTPHeader: http.Header{"Origin": {"https://other"}}})
+	if err == nil || res == nil || res.StatusCode != http.StatusForbidden {
+		t.Errorf("another origin: %v", err)
+	}
+	if a := k.do(t, "GET", "/api/ws", ""); a.StatusCode != http.StatusUpgradeRequired {
+		t.Errorf("no socket: %d", a.StatusCode)
+	}
+}
+
+// TestGenerateAPISocketShares: requests run side by side on one socket, an id is
+// in use for all sockets, and closing a socket ends what runs on it.
+func TestGenerateAPISocketShares(t *testing.T) {
+	left := make(chan struct{}, 2)
+	k := newKit(t, func(o *Options, _ *generate.Limits, _ *config.Server) {
+		o.Store = watched{o.Store, func() { left <- struct{}{} }}
+	})
+	k.engine.Step = make(chan struct{})
+	c, other := k.dial(t), k.dial(t)
+	say(t, c, `{"prompts":[{"request_id":"a","prompt":"x"}]}`)
+	hear(t, c, 3)
+	say(t, c, `{"prompts":[{"request_id":"b","prompt":"x"}]}`)
+	hear(t, c, 3)
+	say(t, other, `{"prompts":[{"request_id":"a","prompt":"x"}]}`)
+	expect(t, other, `[{"request_id": "a", "type": "ACCEPTED"}]`,
+		"[{\"request_id\": \"a\", \"type\": \"ERROR\", \"error\": \"request_id `a` is in use: the request before has not ended\"}]")
+	if n := k.engine.Running(); n != 2 {
+		t.Errorf("%d run, want 2", n)
+	}
+	k.engine.Step <- struct{}{}
+	if got := hear(t, c, 1)[0]; !strings.HasSuffix(got, `"text": ".", "type": "PROGRESS"}]`) {
+		t.Error(got)
+	}
+	if err := c.Close(websocket.StatusNormalClosure, ""); err != nil {
+		t.Error(err)
+	}
+	<-left
+	<-left
+	if n := k.engine.Running(); n != 0 {
+		t.Errorf("%d run for a socket that was closed", n)
+	}
+}
+
+// TestGenerateAPISocketBounded: a socket has so many requests at once.
+func TestGenerateAPISocketBounded(t *testing.T) {
+	k := newKit(t, func(_ *Options, l *generate.Limits, _ *config.Server) { l.MaxConcurrent = 100 })
+	k.engine.Step = make(chan struct{})
+	c := k.dial(t)
+	for i := range maxJobs {
+		say(t, c, `{"prompts":[{"request_id":"`+string(rune('a'+i))+`","prompt":"x"}],"stream_response":false}`)
+		hear(t, c, 2)
+	}
+	say(t, c, `{"prompts":[{"request_id":"z","prompt":"x"}]}`)
+	expect(t, c, `[{"error": "Too many requests on this socket: 16 have not ended"}]`)
+}
+
+// TestGenerateAPISocketDrains: a socket on which something runs is closed behind
+// it, one on which nothing runs at once.
+func TestGenerateAPISocketDrains(t *testing.T) {
+	k := newKit(t)
+	k.api.look = time.Millisecond
+	k.engine.Step = make(chan struct{})
+	h := serve(t, k)
+	busy, idle := k.dial(t), k.dial(t)
+	say(t, busy, `{"prompts":[{"request_id":"a","prompt":"x"}],"generation_config":{"max_new_tokens":2}}`)
+	hear(t, busy, 3)
+	h.stop()
+	expect(t, idle, `[{"error": "Server is shutting down."}]`)
+	if _, _, err := idle.Read(t.Context()); websocket.CloseStatus(err) != websocket.StatusGoingAway {
+		t.Errorf("the idle one: %v", err)
+	}
+	k.engine.Step <- struct{}{}
+	k.engine.Step <- struct{}{}
+	all := hear(t, busy, 4)
+	if !strings.Contains(all[2], `"text": "..", "is_eos": false`) || all[3] != `[{"error": "Server is shutting down."}]` {
+		t.Errorf("the busy one: %s", strings.Join(all, "\n"))
+	}
+	if _, _, err := busy.Read(t.Context()); websocket.CloseStatus(err) != websocket.StatusGoingAway {
+		t.Errorf("the busy one: %v", err)
+	}
+	if err := <-h.done; err != nil {
+		t.Error(err)
+	}
+}
+
+// TestGenerateAPISocketDead: a client that does not answer loses its socket.
+func TestGenerateAPISocketDead(t *testing.T) {
+	left := make(chan struct{})
+	k := newKit(t, func(o *Options, _ *generate.Limits, _ *config.Server) {
+		o.WriteTimeout = 20 * time.Millisecond
+		o.Store = watched{o.Store, func() { close(left) }}
+	})
+	k.api.look, k.api.quiet = time.Millisecond, 1
+	k.engine.Step = make(chan struct{})
+	c := k.dial(t)
+	say(t, c, `{"prompts":[{"request_id":"a","prompt":"x"}]}`)
+	hear(t, c, 3) // and nothing more is read, so that no ping is answered
+	<-left
+}
