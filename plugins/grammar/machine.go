@@ -90,6 +90,7 @@ type work struct {
 	left  int64
 	check int64           // left at the last look at ctx
 	ctx   context.Context // nil: not to be cancelled
+	looks int             // see maxLooks
 	err   error
 }
 

@@ -42,7 +42,7 @@ type term struct {
 	tab   atomic.Pointer[table[term]]
 	alive atomic.Int32         // whether there is a text: 0 unknown, 1 yes, 2 no
 	near  atomic.Pointer[term] // the same within the length of a token, see clamp
-	safe  atomic.Int32         // 1 + the number of safe characters it takes for certain, see slices
+	cover atomic.Uint64        // its packed cover, 0: not known
 }
 
 var (

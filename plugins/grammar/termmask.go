@@ -49,10 +49,10 @@ func (w *work) termMask(t *term) *mask {
 // the term takes a whole slice.
 func (w *work) walkTerm(t *term) *mask {
 	m, tr := &mask{}, w.v.all
-	reach := w.reach(t)
+	c := w.cover(t)
 	for i := range w.v.slices {
 		s := &w.v.slices[i]
-		if need := s.chars; reach == endless || need > 0 && reach >= need {
+		if c.takes(plain, s.chars) {
 			m.words, tr = s.words, s.rest
 			break
 		}
@@ -107,7 +107,13 @@ func (w *work) walkTermFrom(m *mask, tr *trie, sc *scratch, at uint32) {
 		if n.token != noToken {
 			sc.ids = append(sc.ids, n.token)
 		}
-		if i++; i < n.end {
+		if i++; n.end-i >= minCovered && w.covers(tr, i-1, next) {
+			from, to := tr.rank[i], tr.rank[n.end]
+			sc.ids = append(sc.ids, tr.order[from:to]...)
+			i = n.end
+			continue
+		}
+		if i < n.end {
 			sc.terms[n.depth] = next
 			if next.nullable {
 				sc.open = append(sc.open, opening{i - 1, len(sc.ids)})
@@ -116,6 +122,15 @@ func (w *work) walkTermFrom(m *mask, tr *trie, sc *scratch, at uint32) {
 	}
 	sc.settle(m, tr, end)
 	w.spend(visited * priceNode)
+}
+
+// minCovered is below how many nodes the cover of a term is not asked for.
+const minCovered = 8
+
+// covers reports whether t takes all that lies below a node.
+func (w *work) covers(tr *trie, at uint32, t *term) bool {
+	e := tr.below[at]
+	return e.of&other == 0 && w.cover(t).takes(e.of, int(e.tall))
 }
 
 // settle decides about openings whose descendants end before node i.

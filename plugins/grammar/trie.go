@@ -7,6 +7,8 @@ import "slices"
 type trie struct {
 	nodes []node
 	rank  []uint32   // tokens in the nodes before i
+	order []uint32   // the tokens in the order of their nodes
+	below []extent   // by node
 	heads [256]int32 // the node of depth 1 with this byte, -1: none
 	deep  int        // the largest depth
 	full  []uint32   // of a trie of some tokens: its nodes in the trie of all
@@ -61,8 +63,10 @@ func newTrie(sorted []spelt) *trie {
 		t.rank[i+1] = t.rank[i]
 		if n.token != noToken {
 			t.rank[i+1]++
+			t.order = append(t.order, n.token)
 		}
 	}
+	t.survey()
 	return t
 }
 
@@ -115,4 +119,6 @@ func (t *trie) find(text []byte) int {
 }
 
 // bytes is the size of the trie.
-func (t *trie) bytes() int64 { return int64(len(t.nodes))*16 + int64(len(t.full))*4 + 1024 }
+func (t *trie) bytes() int64 {
+	return int64(len(t.nodes))*(12+4+2) + int64(len(t.full)+len(t.order))*4 + 1024
+}

@@ -46,9 +46,9 @@ type Vocab struct {
 }
 
 // slice is a part of the vocabulary that is allowed as a whole wherever chars
-// characters of a string may stand: see safe.
+// characters of a string may stand, of all kinds.
 type slice struct {
-	chars int // at most so many characters; 0: any number
+	chars int // at most so many characters; or endless
 	words []uint32
 	count int
 	rest  *trie // the other tokens
@@ -111,7 +111,7 @@ func NewVocab(v Vocabulary, cacheBytes int64) *Vocab {
 }
 
 func (p *Vocab) build(tokens []spelt) {
-	p.slices = []slice{{chars: 0}, {chars: 32}, {chars: 16}}
+	p.slices = []slice{{chars: endless}, {chars: 32}, {chars: 16}}
 	chars := make([]int, len(tokens)) // of safe tokens, else 0
 	for i, t := range tokens {
 		if safe(t.text) {
@@ -126,7 +126,7 @@ func (p *Vocab) build(tokens []spelt) {
 			s.words = make([]uint32, p.words)
 			var rest []spelt
 			for j, t := range tokens {
-				if chars[j] > 0 && (s.chars == 0 || chars[j] <= s.chars) {
+				if chars[j] > 0 && chars[j] <= s.chars {
 					setBit(s.words, t.id)
 					s.count++
 				} else {

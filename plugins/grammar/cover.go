@@ -1,0 +1,297 @@
+package grammar
+
+import "unicode/utf8"
+
+// endless is the reach of a cover of any number of characters.
+const endless = 1 << 30
+
+// maxReach is how far a term is looked into.
+const maxReach = 40
+
+// maxLooks is how many terms are looked into in one call. It is the price of walks
+// that are shorter for it; terms that lead to many others are not worth more.
+const maxLooks = 150
+
+// kinds is a set of kinds of characters that stand for themselves inside strings.
+type kinds uint8
+
+const (
+	lower kinds = 1 << iota
+	upper
+	digits
+	space
+	marks // other ASCII but the quote, the backslash and controls
+	wide  // not ASCII
+	other // none of these, or no whole character: never covered
+
+	plain = lower | upper | digits | space | marks | wide
+)
+
+// kindOf is the kind of an ASCII byte.
+func kindOf(b byte) kinds {
+	switch {
+	case 'a' <= b && b <= 'z':
+		return lower
+	case 'A' <= b && b <= 'Z':
+		return upper
+	case '0' <= b && b <= '9':
+		return digits
+	case b == ' ':
+		return space
+	case safeASCII.has(b):
+		return marks
+	}
+	return other
+}
+
+// category is characters of one kind in UTF-8: by their first byte, and then what
+// each byte behind it may be.
+type category struct {
+	kind  kinds
+	lead  byteSet
+	tails []byteSet
+}
+
+var categories = func() []category {
+	span := func(lo, hi byte) (s byteSet) {
+		s.addRange(lo, hi)
+		return s
+	}
+	var out []category
+	for k := lower; k <= marks; k <<= 1 {
+		var s byteSet
+		for b := range byte(utf8.RuneSelf) {
+			if kindOf(b) == k {
+				s.add(b)
+			}
+		}
+		out = append(out, category{k, s, nil})
+	}
+	c := span(0x80, 0xBF)
+	return append(out,
+		category{wide, span(0xC2, 0xDF), []byteSet{c}},
+		category{wide, span(0xE0, 0xE0), []byteSet{span(0xA0, 0xBF), c}},
+		category{wide, span(0xE1, 0xEC).or(span(0xEE, 0xEF)), []byteSet{c, c}},
+		category{wide, span(0xED, 0xED), []byteSet{span(0x80, 0x9F), c}},
+		category{wide, span(0xF0, 0xF0), []byteSet{span(0x90, 0xBF), c, c}},
+		category{wide, span(0xF1, 0xF3), []byteSet{c, c, c}},
+		category{wide, span(0xF4, 0xF4), []byteSet{span(0x80, 0x8F), c, c}},
+	)
+}()
+
+// cover says that a term takes, for certain, up to reach characters of these kinds,
+// in any order: a walk need not look at tokens of nothing else.
+type cover struct {
+	of    kinds
+	reach int
+}
+
+func (c cover) pack() uint64 { return 1<<63 | uint64(c.of)<<32 | uint64(c.reach) }
+
+// takes reports whether what is covered includes strings of these kinds, so long.
+func (c cover) takes(k kinds, chars int) bool { return k&^c.of == 0 && chars <= c.reach }
+
+// cover looks into t. A kind that t does not take from some place on is given up, if
+// others go on from there.
+func (w *work) cover(t *term) cover {
+	if n := t.cover.Load(); n != 0 {
+		return cover{kinds(n >> 32), int(uint32(n))}
+	}
+	if w.looks > maxLooks {
+		return cover{}
+	}
+	if part := w.thin(t); part != t {
+		c := w.cover(part)
+		if w.err == nil && part.cover.Load() != 0 {
+			t.cover.Store(c.pack())
+		}
+		return c
+	}
+	alive, _ := w.after([]*term{t}, plain)
+	of := alive
+	for of != 0 && w.err == nil {
+		line, reach, keep := w.advance(t, of)
+		if w.looks > maxLooks && reach < maxReach {
+			return cover{of, reach}
+		}
+		if keep != 0 {
+			of = keep
+			continue
+		}
+		for i, s := range line {
+			if reach < maxReach || i == 0 || reach == endless {
+				if taken, _ := w.after([]*term{s}, plain); taken != alive {
+					break // another cover may be better
+				}
+				left := reach
+				if reach != endless {
+					left = max(reach-i, 0)
+				}
+				s.cover.Store(cover{of, left}.pack())
+			}
+		}
+		return cover{of, reach}
+	}
+	if w.err == nil {
+		t.cover.Store(cover{}.pack())
+	}
+	return cover{}
+}
+
+// thin leaves out alternatives that begin with one certain byte, if there are others:
+// what these take t takes too, and there are fewer terms to look at.
+func (w *work) thin(t *term) *term {
+	if t.op != opAlt {
+		return t
+	}
+	var keep []*term
+	for _, k := range t.kids {
+		if k.first.count() > 1 {
+			keep = append(keep, k)
+		}
+	}
+	if len(keep) == 0 || len(keep) == len(t.kids) {
+		return t
+	}
+	return w.alt(keep)
+}
+
+// advance goes from t by characters of some kinds: how far all are taken. line is the
+// terms on the way as long as there is one at a time. keep, where it is not 0, is
+// the kinds that are taken further.
+func (w *work) advance(t *term, of kinds) (line []*term, reach int, keep kinds) {
+	level, seen := []*term{t}, map[hash]bool{t.h: true}
+	line = []*term{t}
+	for ; reach < maxReach; reach++ {
+		taken, next := w.after(level, of)
+		if taken != of {
+			return line, reach, taken
+		}
+		fresh := next[:0:0]
+		for _, s := range next {
+			if !seen[s.h] {
+				seen[s.h] = true
+				fresh = append(fresh, s)
+			}
+		}
+		if len(fresh) == 0 {
+			return line, endless, 0
+		}
+		if len(fresh) > 4 || w.looks > maxLooks {
+			return line, reach + 1, 0
+		}
+		if level = fresh; len(fresh) == 1 && len(line) == reach+1 {
+			line = append(line, fresh[0])
+			if n := fresh[0].cover.Load(); n != 0 && kinds(n>>32) == of {
+				if more := int(uint32(n)); more == endless {
+					return line, endless, 0
+				} else if more+reach+1 >= maxReach {
+					return line[:1], maxReach, 0
+				}
+			}
+		}
+	}
+	return line, reach, 0
+}
+
+// after is where any character of some kinds leads from terms, and which kinds all of
+// the terms take; only where these are all it is complete.
+func (w *work) after(level []*term, of kinds) (taken kinds, out []*term) {
+	taken = of
+	w.looks += len(level)
+	for _, t := range level {
+		for i := range categories {
+			c := &categories[i]
+			if c.kind&taken == 0 {
+				continue
+			}
+			at := w.images([]*term{t}, c.lead)
+			for _, tail := range c.tails {
+				at = w.images(at, tail)
+			}
+			if at == nil {
+				taken &^= c.kind
+			}
+			out = append(out, at...)
+		}
+	}
+	return taken, out
+}
+
+// images is where bytes of a set lead from any of ts; nil where one leads nowhere.
+func (w *work) images(ts []*term, on byteSet) []*term {
+	var out []*term
+	for _, t := range ts {
+		if on.minus(t.first) != (byteSet{}) {
+			return nil
+		}
+		for left := on; !left.empty(); {
+			b := left.lowest()
+			left = left.minus(t.alike(b))
+			n := w.next(t, b)
+			if n == nothing {
+				return nil
+			}
+			n = w.thin(n)
+			dup := false
+			for _, o := range out {
+				dup = dup || o == n
+			}
+			if !dup {
+				out = append(out, n)
+			}
+		}
+	}
+	return out
+}
+
+// extent is what lies below a node of a trie: the kinds of characters and how many.
+type extent struct {
+	of   kinds
+	tall uint8
+}
+
+// survey fills in the extents. Characters are read off the ends of tokens towards the
+// root: children come behind their parents.
+func (t *trie) survey() {
+	t.below = make([]extent, len(t.nodes))
+	parents, path := make([]int32, len(t.nodes)), make([]byte, t.deep)
+	way := make([]int32, t.deep+1)
+	way[0] = -1
+	shape := make([]uint8, len(t.nodes)) // 0: whole characters to here, 1: within one, 2: none
+	for i, n := range t.nodes {
+		path[n.depth-1] = n.b
+		way[n.depth] = int32(i)
+		parents[i] = way[n.depth-1]
+		text := path[:n.depth]
+		switch m := whole(text); {
+		case !utf8.Valid(text[:m]):
+			shape[i] = 2
+		case m < len(text):
+			shape[i] = 1
+		}
+	}
+	for i := len(t.nodes) - 1; i >= 0; i-- {
+		n, e := t.nodes[i], t.below[i]
+		switch {
+		case shape[i] == 2 || shape[i] == 1 && n.token != noToken:
+			e = extent{other, 0}
+		case shape[i] == 1:
+		case n.b < utf8.RuneSelf:
+			e = extent{e.of | kindOf(n.b), uint8(min(int(e.tall)+1, 255))}
+		default:
+			e = extent{e.of | wide, uint8(min(int(e.tall)+1, 255))}
+		}
+		if shape[i] != 0 {
+			t.below[i] = extent{other, 0}
+		}
+		if p := parents[i]; p >= 0 {
+			t.below[p] = extent{t.below[p].of | e.of, max(t.below[p].tall, e.tall)}
+		}
+	}
+	for i := range t.below {
+		if t.below[i].tall == 255 { // or more
+			t.below[i].of |= other
+		}
+	}
+}
