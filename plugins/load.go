@@ -42,7 +42,11 @@ func (j *job) run(ctx context.Context, s *Set, serving *version) {
 		j.same = true
 		return
 	}
-	j.fresh, j.err = s.load(ctx, j.wanted, wasm)
+	var like *guest.Guest
+	if serving != nil { // the set holds it while it is changed
+		like = serving.guest
+	}
+	j.fresh, j.err = s.load(ctx, j.wanted, wasm, like)
 }
 
 // matches holds a module to its pin.
@@ -54,14 +58,15 @@ func (w wanted) matches(wasm []byte) error {
 	return nil
 }
 
-// load brings a module to the point where requests may meet it. The error matches ErrLoad and names the plugin.
-func (s *Set) load(ctx context.Context, w wanted, wasm []byte) (v *version, err error) {
+// load brings a module to the point where requests may meet it. like serves under its name now, or is nil. The error
+// matches ErrLoad and names the plugin.
+func (s *Set) load(ctx context.Context, w wanted, wasm []byte, like *guest.Guest) (v *version, err error) {
 	if err := checkName(w.name); err != nil { // a file's
 		return nil, fmt.Errorf("%w: %w", ErrLoad, err)
 	}
 	g, err := guest.Load(ctx, s.engine, guest.Config{
 		Name: w.name, Wasm: wasm, Config: []byte(w.set.config), Model: s.o.Model, Limits: w.set.limits, Vocabulary: s.o.Vocabulary,
-		MaxInstances: s.o.MaxInstances, Log: s.printer(w.name),
+		MaxInstances: s.o.MaxInstances, Log: s.printer(w.name), Like: like,
 	})
 	if err != nil {
 		return nil, fmt.Errorf("%w: %w", ErrLoad, err)

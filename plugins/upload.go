@@ -31,7 +31,7 @@ func (s *Set) Put(ctx context.Context, name string, wasm []byte, u Upload) (Stat
 		return Status{}, fmt.Errorf("%w: %s is configured %s", ErrConfigured, name, e.where())
 	}
 	j := &job{wanted: w}
-	if j.fresh, err = s.load(ctx, w, wasm); err != nil {
+	if j.fresh, err = s.load(ctx, w, wasm, nil); err != nil {
 		return Status{}, cmp.Or(context.Cause(ctx), err)
 	}
 	if err := s.fit(j); err != nil {

@@ -8,10 +8,12 @@ package guest
 
 import (
 	"context"
+	"crypto/sha256"
 	"encoding/binary"
 	"errors"
 	"fmt"
 	"sync"
+	"sync/atomic"
 
 	"tgi/plugins/internal/sandbox"
 	"tgi/sdk/abi"
@@ -42,6 +44,9 @@ type Config struct {
 	// Log gets the guest's lines, rate limited. level is abi.LevelDebug to abi.LevelError; what the guest writes to
 	// its descriptors 1 and 2 comes as LevelInfo and LevelWarn. Called from any goroutine; it must not block. nil drops.
 	Log func(level int, text string)
+	// Like, where not nil, is a guest of the same name, vocabulary and log whose compiled code serves again if the module
+	// and the memory are the same too. It must not have been closed.
+	Like *Guest
 }
 
 // ErrDescription: what tgi_describe returned can't be used.
@@ -57,7 +62,7 @@ func (r *Refusal) Error() string { return r.Text }
 type Guest struct {
 	name    string
 	limits  Limits
-	module  *sandbox.Module
+	*code
 	pool    *sandbox.Pool
 	vocab   Vocabulary
 	d       Description
@@ -81,18 +86,44 @@ func Load(ctx context.Context, e *sandbox.Engine, c Config) (*Guest, error) {
 		return nil, fmt.Errorf("%s: %w", c.Name, err)
 	}
 	g := &Guest{name: c.Name, limits: limits, vocab: c.Vocabulary, drained: make(chan struct{})}
-	g.module, err = e.Compile(ctx, c.Wasm, sandbox.ModuleConfig{
-		Name: c.Name, Host: Imports(c.Vocabulary), Check: checkExports, StartFuel: limits.FuelLoad,
-		Limits: sandbox.Limits{MemoryPages: int(limits.Memory / pageBytes)}, Log: lines(c.Log),
-	})
-	if err != nil {
-		return nil, err
+	if g.code = c.Like.codeFor(c.Wasm, limits); g.code == nil {
+		g.code = &code{}
+		g.code.users.Store(1)
+		g.module, err = e.Compile(ctx, c.Wasm, sandbox.ModuleConfig{
+			Name: c.Name, Host: Imports(c.Vocabulary), Check: checkExports, StartFuel: limits.FuelLoad,
+			Limits: sandbox.Limits{MemoryPages: int(limits.Memory / pageBytes)}, Log: lines(c.Log),
+		})
+		if err != nil {
+			return nil, err
+		}
 	}
 	if err := g.start(c); err != nil {
-		g.module.Close()
+		g.code.drop()
 		return nil, err
 	}
 	return g, nil
+}
+
+// code is a compiled module. Several guests may have it, with pools of their own.
+type code struct {
+	module *sandbox.Module
+	users  atomic.Int64
+}
+
+// codeFor gives the code of g for one more guest, nil where that needs other code.
+func (g *Guest) codeFor(wasm []byte, l Limits) *code {
+	if g == nil || g.limits.Memory != l.Memory || g.limits.FuelLoad != l.FuelLoad || g.Sum() != sha256.Sum256(wasm) {
+		return nil
+	}
+	g.code.users.Add(1)
+	return g.code
+}
+
+// drop lets the code go, with the last guest that has it.
+func (c *code) drop() {
+	if c.users.Add(-1) == 0 {
+		c.module.Close()
+	}
 }
 
 // Name gives the name from Config.
@@ -117,7 +148,7 @@ func (g *Guest) Close() {
 		g.pool.Close()
 		go func() { // ends with the last instance
 			<-g.pool.Drained()
-			g.module.Close()
+			g.code.drop()
 			close(g.drained)
 		}()
 	})

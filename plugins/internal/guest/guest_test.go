@@ -343,3 +343,53 @@ func TestSequencesStartFresh(t *testing.T) {
 		}
 	}
 }
+
+// TestCodeServesAgain: a guest of the same module and memory has the code of the one before it, whichever of them ends first;
+// its pool, and so its state, is its own.
+func TestCodeServesAgain(t *testing.T) {
+	config := guest.Config{Wasm: guesttest.Fake{}.Wasm()}
+	first, err := loadWith(t, config)
+	if err != nil {
+		t.Fatal(err)
+	}
+	config.Like = first
+	second, err := loadWith(t, config)
+	if err != nil {
+		t.Fatal(err)
+	}
+	if !guest.SharesCode(first, second) {
+		t.Error("the same module was compiled twice")
+	}
+	s, err := first.Begin(guest.Start{})
+	if err != nil {
+		t.Fatal(err)
+	}
+	if n := second.Stats().Instances.Out; n != 0 {
+		t.Errorf("%d instances of the second are out", n)
+	}
+	s.Close()
+	first.Close()
+	<-first.Drained()
+	s, err = second.Begin(guest.Start{})
+	if err != nil {
+		t.Fatal("after the first ended:", err)
+	}
+	s.Close()
+
+	config.Like, config.Limits.Memory = second, 1<<20
+	smaller, err := loadWith(t, config)
+	if err != nil {
+		t.Fatal(err)
+	}
+	if guest.SharesCode(second, smaller) {
+		t.Error("another memory limit is compiled in, but the code is the same")
+	}
+	config = guest.Config{Wasm: guesttest.Fake{Description: guesttest.Ahead}.Wasm(), Like: second}
+	other, err := loadWith(t, config)
+	if err != nil {
+		t.Fatal(err)
+	}
+	if guest.SharesCode(second, other) {
+		t.Error("another module has the same code")
+	}
+}
