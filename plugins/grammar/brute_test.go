@@ -59,47 +59,49 @@ func small(r *rand.Rand) words {
 	}{"<tool>", abi.TokenSpecial})
 }
 
+// drawRegex adds a node over those there are.
+func drawRegex(r *rand.Rand, b *ir.Builder, rs []uint32) uint32 {
+	switch r.IntN(8) {
+	case 0, 1:
+		return b.Concat(pick(r, rs), pick(r, rs))
+	case 2:
+		return b.Union(pick(r, rs), pick(r, rs))
+	case 3, 4:
+		lo, hi := bounds(r)
+		return b.Repeat(pick(r, rs), lo, hi)
+	case 5:
+		return b.And(pick(r, rs), b.Not(pick(r, rs)))
+	case 6:
+		return b.And(pick(r, rs), pick(r, rs))
+	}
+	return b.Concat(pick(r, rs), pick(r, rs), pick(r, rs))
+}
+
+func pick(r *rand.Rand, from []uint32) uint32 { return from[r.IntN(len(from))] }
+
+func bounds(r *rand.Rand) (lo, hi uint32) {
+	lo = uint32(r.IntN(3))
+	if r.IntN(3) == 0 {
+		return lo, ir.Unbounded
+	}
+	return lo, lo + uint32(r.IntN(3))
+}
+
 // random draws a grammar.
 func random(r *rand.Rand) *ir.Grammar {
 	var b ir.Builder
 	rs := []uint32{b.Lit("a"), b.Bytes("bc"), b.Chars(ir.Range{Lo: 'z', Hi: 'z'}, ir.Range{Lo: 0xE9, Hi: 0xE9}), b.Lits("ab", "abc", "b", "ca"), b.Bytes("az")}
-	pick := func(from []uint32) uint32 { return from[r.IntN(len(from))] }
-	bounds := func() (uint32, uint32) {
-		lo := uint32(r.IntN(3))
-		if r.IntN(3) == 0 {
-			return lo, ir.Unbounded
-		}
-		return lo, lo + uint32(r.IntN(3))
-	}
 	for range 2 + r.IntN(5) {
-		var x uint32
-		switch r.IntN(8) {
-		case 0, 1:
-			x = b.Concat(pick(rs), pick(rs))
-		case 2:
-			x = b.Union(pick(rs), pick(rs))
-		case 3, 4:
-			lo, hi := bounds()
-			x = b.Repeat(pick(rs), lo, hi)
-		case 5:
-			x = b.And(pick(rs), b.Not(pick(rs)))
-		case 6:
-			x = b.And(pick(rs), pick(rs))
-		case 7:
-			x = b.Concat(pick(rs), pick(rs), pick(rs))
-		}
-		rs = append(rs, x)
+		rs = append(rs, drawRegex(r, &b, rs))
 	}
 	var es []uint32
 	for range 4 {
-		es = append(es, b.Term(pick(rs)))
+		es = append(es, b.Term(pick(r, rs)))
 	}
 	rules := 1 + r.IntN(4)
-	for range rules {
-		b.Declare("r")
-	}
 	for i := range rules {
 		es = append(es, b.Rule(uint32(i)))
+		b.Declare("r")
 	}
 	if r.IntN(3) == 0 {
 		es = append(es, b.TokenText("<tool>"), b.Token(r.IntN(2) == 0, ir.Range{Lo: 4, Hi: 12}))
@@ -108,14 +110,14 @@ func random(r *rand.Rand) *ir.Grammar {
 		var x uint32
 		switch r.IntN(6) {
 		case 0, 1:
-			x = b.Seq(pick(es), pick(es))
+			x = b.Seq(pick(r, es), pick(r, es))
 		case 2, 3:
-			x = b.Choice(pick(es), pick(es))
+			x = b.Choice(pick(r, es), pick(r, es))
 		case 4:
-			lo, hi := bounds()
-			x = b.Times(pick(es), lo, hi)
+			lo, hi := bounds(r)
+			x = b.Times(pick(r, es), lo, hi)
 		case 5:
-			x = b.Seq(pick(es), pick(es), pick(es))
+			x = b.Seq(pick(r, es), pick(r, es), pick(r, es))
 		}
 		es = append(es, x)
 	}
@@ -141,7 +143,7 @@ func (w words) toks(x ir.Expr) func(id int) bool {
 // TestMaskEqualsTryingEveryToken: for random grammars and walks, the mask is what the definition says.
 func TestMaskEqualsTryingEveryToken(t *testing.T) {
 	const grammars = 2200
-	var states, allowed, checked, empties, none, skipped int
+	var states, allowed, checked, ends, none, skipped int
 	for seed := range uint64(grammars) {
 		r := rand.New(rand.NewPCG(seed, 1))
 		w := small(r)
@@ -171,37 +173,10 @@ func TestMaskEqualsTryingEveryToken(t *testing.T) {
 		}
 		s, at := c.Start(), text{}
 		for range 6 {
-			got := make([]uint32, v.Words())
-			err := s.Mask(got)
-			if err != nil && !errors.Is(err, grammar.ErrStuck) {
-				t.Fatalf("grammar %d: %v", seed, err)
-			}
-			_, whole := ref.judge(at)
-			var can []int
-			for id := range w.Size() {
-				want := false
-				if id < len(w) {
-					want, _ = ref.judge(at.plus(w[id].text, !w.ordinary(id), id))
-					want = want || whole && w[id].flags&abi.TokenEnd != 0
-				}
-				checked++
-				if has := got[id/32]>>(id%32)&1 != 0; err == nil && has != want || err != nil && want {
-					t.Fatalf("grammar %d after %v: token %d is %v in the mask, want %v (%v)", seed, at.atoms, id, has, want, err)
-				}
-				if a := s.Admits(uint32(id)); a != want {
-					t.Fatalf("grammar %d after %v: Admits(%d) = %v, want %v", seed, at.atoms, id, a, want)
-				}
-				if want && id < len(w) && w[id].flags&abi.TokenEnd == 0 {
-					can = append(can, id)
-				}
-			}
-			states++
-			allowed += len(can)
-			if s.CanEnd() != whole {
-				t.Fatalf("grammar %d after %v: CanEnd is %v", seed, at.atoms, s.CanEnd())
-			}
+			can := compareMask(t, seed, s, ref, w, at)
+			states, checked, allowed = states+1, checked+w.Size(), allowed+len(can)
 			if len(can) == 0 {
-				empties++
+				ends++
 				break
 			}
 			id := can[r.IntN(len(can))]
@@ -211,10 +186,42 @@ func TestMaskEqualsTryingEveryToken(t *testing.T) {
 			at = at.plus(w[id].text, !w.ordinary(id), id)
 		}
 	}
-	t.Logf("%d grammars (%d without a text, %d too big for the comparison), %d states (%d at an end), %d tokens allowed of %d", grammars, none, skipped, states, empties, allowed, checked)
+	t.Logf("%d grammars (%d without a text, %d too big for the comparison), %d states (%d at an end), %d tokens allowed of %d", grammars, none, skipped, states, ends, allowed, checked)
 	if grammars-none-skipped < 1000 || states < 3000 || allowed < 3000 {
 		t.Error("the grammars drawn are too small to show anything")
 	}
+}
+
+// compareMask compares the mask of a state, and what Admits and CanEnd say, with the
+// definition, and gives the tokens that may come and do not end the text.
+func compareMask(t *testing.T, seed uint64, s *grammar.State, ref *naive, w words, at text) (can []int) {
+	t.Helper()
+	got := make([]uint32, (w.Size()+31)/32)
+	err := s.Mask(got)
+	if err != nil && !errors.Is(err, grammar.ErrStuck) {
+		t.Fatalf("grammar %d: %v", seed, err)
+	}
+	_, whole := ref.judge(at)
+	if s.CanEnd() != whole {
+		t.Fatalf("grammar %d after %v: CanEnd is %v", seed, at.atoms, s.CanEnd())
+	}
+	for id := range w.Size() {
+		want, end := false, id < len(w) && w[id].flags&abi.TokenEnd != 0
+		if id < len(w) {
+			want, _ = ref.judge(at.plus(w[id].text, !w.ordinary(id), id))
+			want = want || whole && end
+		}
+		if has := got[id/32]>>(id%32)&1 != 0; err == nil && has != want || err != nil && want {
+			t.Fatalf("grammar %d after %v: token %d is %v in the mask, want %v (%v)", seed, at.atoms, id, has, want, err)
+		}
+		if a := s.Admits(uint32(id)); a != want {
+			t.Fatalf("grammar %d after %v: Admits(%d) = %v, want %v", seed, at.atoms, id, a, want)
+		}
+		if want && !end {
+			can = append(can, id)
+		}
+	}
+	return can
 }
 
 func ExampleGrammar() {

@@ -50,8 +50,7 @@ func (d *dfa) finish() *dfa {
 
 // nfa has automata side by side, and moves without a symbol.
 type nfa struct {
-	next   []map[int][]int // by symbol; -1: none
-	accept int
+	next []map[int][]int // by symbol; -1: none
 }
 
 func (n *nfa) state() int {

@@ -1,8 +1,10 @@
 package grammar_test
 
 import (
+	"encoding/json"
 	"fmt"
 	"math/rand/v2"
+	"os"
 	"strings"
 	"sync"
 
@@ -14,7 +16,11 @@ import (
 // models: all bytes, words with and without a space and a capital, pieces of words,
 // numbers to 999, runs of white space, punctuation with and without quotes, other
 // scripts whole and cut within characters, and special tokens at the end.
+// TGI_BENCH_TOKENIZER names a tokenizer.json with byte-level BPE to take instead.
 var large = sync.OnceValue(func() words {
+	if path := os.Getenv("TGI_BENCH_TOKENIZER"); path != "" {
+		return fromFile(path)
+	}
 	const size = 128_256
 	r := rand.New(rand.NewPCG(7, 7))
 	seen := map[string]bool{}
@@ -65,6 +71,52 @@ var large = sync.OnceValue(func() words {
 	}
 	return w
 })
+
+// fromFile reads the vocabulary of a tokenizer.json; panics where it can't.
+func fromFile(path string) words {
+	b, err := os.ReadFile(path)
+	if err != nil {
+		panic(err)
+	}
+	var file struct {
+		Model struct {
+			Vocab map[string]uint32 `json:"vocab"`
+		} `json:"model"`
+		Added []struct {
+			ID      uint32 `json:"id"`
+			Content string `json:"content"`
+			Special bool   `json:"special"`
+		} `json:"added_tokens"`
+	}
+	if err := json.Unmarshal(b, &file); err != nil {
+		panic(err)
+	}
+	alphabet, next := map[rune]byte{}, rune(256) // GPT-2's letters for bytes
+	for b := range rune(256) {
+		if '!' <= b && b <= '~' || 0xA1 <= b && b <= 0xAC || 0xAE <= b {
+			alphabet[b] = byte(b)
+		} else {
+			alphabet[next] = byte(b)
+			next++
+		}
+	}
+	w := make(words, len(file.Model.Vocab)+len(file.Added))
+	for letters, id := range file.Model.Vocab {
+		var t []byte
+		for _, r := range letters {
+			t = append(t, alphabet[r])
+		}
+		w[id].text = string(t)
+	}
+	for _, a := range file.Added {
+		w[a.ID].text = a.Content
+		if a.Special {
+			w[a.ID].flags = abi.TokenSpecial
+		}
+	}
+	w[len(file.Model.Vocab)].flags |= abi.TokenEnd
+	return w
+}
 
 func whites(add func(string)) {
 	for n := 1; n <= 128; n++ {
