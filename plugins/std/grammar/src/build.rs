@@ -35,6 +35,7 @@ pub enum Expr {
 }
 
 /// A grammar that is being made.
+#[derive(Default)]
 pub struct Builder {
     /// The regular expressions.
     pub p: Pool,
@@ -45,20 +46,6 @@ pub struct Builder {
     /// Whether expressions that are made now keep their terminals apart, whatever `join` does.
     pub apart: bool,
     fixed: Vec<bool>,
-}
-
-impl Default for Builder {
-    fn default() -> Self {
-        Builder {
-            p: Pool::new(),
-            exprs: Vec::new(),
-            index: HashMap::new(),
-            rules: Vec::new(),
-            literals: HashMap::new(),
-            apart: false,
-            fixed: Vec::new(),
-        }
-    }
 }
 
 impl Builder {
@@ -279,7 +266,7 @@ impl Builder {
         let (mut users, mut calls) = (vec![Vec::new(); good.len()], vec![Vec::new(); rules.len()]);
         let mut missing = vec![0usize; good.len()];
         let mut work = Vec::new();
-        for x in 0..good.len() {
+        for x in 0..self.exprs.len() {
             match self.exprs[x].clone() {
                 Expr::Term(r) => {
                     if self.p.is_empty(r) != Some(true) {

@@ -76,7 +76,18 @@ pub fn any_case(set: &[(u32, u32)]) -> Ranges {
 
 /// `\s` of ECMA-262: white space and line ends.
 pub fn space() -> Ranges {
-    let s = [(9, 13), (32, 32), (160, 160), (0x1680, 0x1680), (0x2000, 0x200A), (0x2028, 0x2029), (0x202F, 0x202F), (0x205F, 0x205F), (0x3000, 0x3000), (0xFEFF, 0xFEFF)];
+    let s = [
+        (9, 13),
+        (32, 32),
+        (160, 160),
+        (0x1680, 0x1680),
+        (0x2000, 0x200A),
+        (0x2028, 0x2029),
+        (0x202F, 0x202F),
+        (0x205F, 0x205F),
+        (0x3000, 0x3000),
+        (0xFEFF, 0xFEFF),
+    ];
     s.to_vec()
 }
 
@@ -358,7 +369,8 @@ mod tests {
 
     #[test]
     fn properties() {
-        let member = |name: &str, c: char| property(name).unwrap().iter().any(|&(lo, hi)| (lo..=hi).contains(&(c as u32)));
+        let member =
+            |name: &str, c: char| property(name).unwrap().iter().any(|&(lo, hi)| (lo..=hi).contains(&(c as u32)));
         assert!(member("L", 'é') && member("Letter", 'ß') && !member("L", '1'));
         assert!(member("Nd", '৪') && member("Lu", 'É') && !member("Lu", 'é') && member("gc=Sc", '€'));
         assert!(member("Any", '\u{10FFFF}') && property("Script=Greek").is_none() && property("X").is_none());

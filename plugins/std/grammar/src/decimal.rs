@@ -25,7 +25,7 @@ impl Decimal {
             Some(r) => (true, r),
             None => (false, text),
         };
-        let (mantissa, exp) = match rest.find(|c| c == 'e' || c == 'E') {
+        let (mantissa, exp) = match rest.find(&['e', 'E'][..]) {
             Some(i) => {
                 let e = rest[i + 1..].trim_start_matches('+');
                 (&rest[..i], if e.len() > 18 { return None } else { e.parse::<i64>().ok()? })
@@ -121,7 +121,15 @@ impl Decimal {
 
     /// Compares by value.
     pub fn compare(&self, other: &Decimal) -> Ordering {
-        let sign = |d: &Decimal| if d.is_zero() { 0 } else if d.neg { -1 } else { 1 };
+        let sign = |d: &Decimal| {
+            if d.is_zero() {
+                0
+            } else if d.neg {
+                -1
+            } else {
+                1
+            }
+        };
         let (a, b) = (sign(self), sign(other));
         if a != b || a == 0 {
             return a.cmp(&b);
@@ -172,7 +180,9 @@ mod tests {
 
     #[test]
     fn counts() {
-        for (text, want) in [("3", Some(3)), ("2.0", Some(2)), ("2.5", None), ("-1", None), ("1e30", Some(u32::MAX)), ("0", Some(0))] {
+        for (text, want) in
+            [("3", Some(3)), ("2.0", Some(2)), ("2.5", None), ("-1", None), ("1e30", Some(u32::MAX)), ("0", Some(0))]
+        {
             assert_eq!(Decimal::parse(text).unwrap().count(), want);
         }
     }

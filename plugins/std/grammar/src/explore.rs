@@ -7,6 +7,9 @@ use std::collections::{HashMap, HashSet, VecDeque};
 /// Most states that a walk looks at before it gives up.
 pub const MAX_STATES: usize = 20_000;
 
+// Byte ranges and the states they lead to.
+type Row = Vec<(u8, u8, u32)>;
+
 /// A deterministic automaton. State 0 is the first.
 pub struct Dfa {
     /// Per state: byte ranges and where they lead, without those that lead nowhere.
@@ -208,7 +211,7 @@ fn minimal(moves: Vec<Vec<(u8, u8, u32)>>, accepts: Vec<bool>) -> Dfa {
     let mut class: Vec<u32> = accepts.iter().map(|&a| a as u32).collect();
     let mut count = 0;
     loop {
-        let mut ids: HashMap<(u32, Vec<(u8, u8, u32)>), u32> = HashMap::new();
+        let mut ids: HashMap<(u32, Row), u32> = HashMap::new();
         let mut next = Vec::with_capacity(class.len());
         for (s, row) in moves.iter().enumerate() {
             let n = ids.len() as u32;
@@ -277,7 +280,16 @@ mod tests {
         };
         let d = p.divisible(Divisor { modulus: 75, shift: 4 });
         let r = p.and2(number, d);
-        for (text, want) in [("0.0075", true), ("0.007", false), ("3", true), ("0.00751", false), ("0.015000", true), ("0.", false), ("1.5", true), ("12.34", false)] {
+        for (text, want) in [
+            ("0.0075", true),
+            ("0.007", false),
+            ("3", true),
+            ("0.00751", false),
+            ("0.015000", true),
+            ("0.", false),
+            ("1.5", true),
+            ("12.34", false),
+        ] {
             assert_eq!(p.matches(r, text.as_bytes()), want, "{}", text);
         }
         let seven = p.divisible(Divisor { modulus: 7, shift: 0 });

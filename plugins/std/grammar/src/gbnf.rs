@@ -22,7 +22,8 @@ struct Parser<'a> {
 
 /// Adds the rules of a grammar; returns the expression for its `root`.
 pub fn compile(b: Builder, source: &str) -> Result<(Builder, Ex)> {
-    let mut p = Parser { s: Scanner::new(source), b, rules: HashMap::new(), open: HashMap::new(), defined: HashMap::new() };
+    let mut p =
+        Parser { s: Scanner::new(source), b, rules: HashMap::new(), open: HashMap::new(), defined: HashMap::new() };
     loop {
         p.space(true);
         if p.s.peek().is_none() {
@@ -151,7 +152,11 @@ impl Parser<'_> {
         self.space(true);
         if !self.s.eat(")") {
             let e = self.s.want("an element, '|' or ')'");
-            return Err(if self.s.peek().is_none() { Error::at(self.s.text, start, "the group is not closed") } else { e });
+            return Err(if self.s.peek().is_none() {
+                Error::at(self.s.text, start, "the group is not closed")
+            } else {
+                e
+            });
         }
         self.s.depth -= 1;
         Ok(x)
@@ -191,7 +196,11 @@ impl Parser<'_> {
             return Err(self.s.want("'}'"));
         }
         if min > max {
-            return Err(Error::at(self.s.text, start, format!("want a repeat of at least and at most times, got {} and {}", min, max)));
+            return Err(Error::at(
+                self.s.text,
+                start,
+                format!("want a repeat of at least and at most times, got {} and {}", min, max),
+            ));
         }
         Ok((min, max))
     }
@@ -241,7 +250,9 @@ impl Parser<'_> {
         let inside = &self.s.text[self.s.at..end];
         self.s.at = end + 1;
         if let Some(id) = inside.strip_prefix('[').and_then(|i| i.strip_suffix(']')) {
-            let id: u32 = id.parse().map_err(|_| Error::at(self.s.text, start, format!("want the id of a token, got {:?}", id)))?;
+            let id: u32 = id
+                .parse()
+                .map_err(|_| Error::at(self.s.text, start, format!("want the id of a token, got {:?}", id)))?;
             return Ok(self.b.token(vec![(id, id)], except));
         }
         if except {

@@ -121,7 +121,9 @@ impl Regexes<'_> {
             return Vec::new();
         }
         match self.p.node(r) {
-            Node::Cat(..) => self.chain(r).into_iter().filter_map(|p| if let Part::Whole(r) = p { Some(r) } else { None }).collect(),
+            Node::Cat(..) => {
+                self.chain(r).into_iter().filter_map(|p| if let Part::Whole(r) = p { Some(r) } else { None }).collect()
+            }
             Node::Or(v) | Node::And(v) => v.clone(),
             Node::Not(a) | Node::Rep(a, ..) => vec![*a],
             _ => Vec::new(),

@@ -268,9 +268,14 @@ impl<'a> Reader<'a> {
                 if (0xD800..0xDC00).contains(&v) && self.text[self.at..].starts_with("\\u") {
                     self.at += 2;
                     let low = self.hex4()?;
-                    v = if (0xDC00..0xE000).contains(&low) { 0x10000 + ((v - 0xD800) << 10) + (low - 0xDC00) } else { v };
+                    v = if (0xDC00..0xE000).contains(&low) {
+                        0x10000 + ((v - 0xD800) << 10) + (low - 0xDC00)
+                    } else {
+                        v
+                    };
                 }
-                return char::from_u32(v).ok_or_else(|| Error::at(self.text, start, "a surrogate without its other half"));
+                return char::from_u32(v)
+                    .ok_or_else(|| Error::at(self.text, start, "a surrogate without its other half"));
             }
             _ => return Err(self.want("an escape sequence")),
         };

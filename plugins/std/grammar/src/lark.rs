@@ -317,7 +317,11 @@ impl Parser<'_, '_> {
         self.space(true);
         if !self.s.eat(close) {
             let e = self.s.want(&format!("an element, '|' or '{}'", close));
-            return Err(if self.s.peek().is_none() { Error::at(self.s.text, start, "the group is not closed") } else { e });
+            return Err(if self.s.peek().is_none() {
+                Error::at(self.s.text, start, "the group is not closed")
+            } else {
+                e
+            });
         }
         self.s.depth -= 1;
         Ok(x)
@@ -345,7 +349,9 @@ impl Parser<'_, '_> {
                 self.space(false);
                 let max = self.s.count()?;
                 if min > max {
-                    return Err(self.s.fail(format!("want a repeat of at least and at most times, got {} and {}", min, max)));
+                    return Err(self
+                        .s
+                        .fail(format!("want a repeat of at least and at most times, got {} and {}", min, max)));
                 }
                 (min, max)
             } else {
@@ -456,7 +462,11 @@ impl Parser<'_, '_> {
     fn json(&mut self) -> Result<Ex> {
         let start = self.s.at;
         if !self.s.eat("%json") {
-            return Err(Error::at(self.s.text, start, "want '%json' and a schema; other statements stand at the beginning of a line"));
+            return Err(Error::at(
+                self.s.text,
+                start,
+                "want '%json' and a schema; other statements stand at the beginning of a line",
+            ));
         }
         let (value, end) = json::parse_at(self.s.text, self.s.at)?;
         self.s.at = end;

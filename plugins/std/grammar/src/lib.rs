@@ -55,7 +55,12 @@ pub struct Options {
 
 impl Default for Options {
     fn default() -> Self {
-        Options { whitespace: Whitespace::Flexible { indent: 20 }, lenient: false, formats: true, draft: schema::Draft::Current }
+        Options {
+            whitespace: Whitespace::Flexible { indent: 20 },
+            lenient: false,
+            formats: true,
+            draft: schema::Draft::Current,
+        }
     }
 }
 
@@ -83,7 +88,8 @@ pub struct Compiled {
 pub const MAX_SOURCE: usize = 4 << 20;
 
 /// The languages that `compile` knows.
-pub const LANGUAGES: &[&str] = &["json", "json_object", "json_schema", "regex", "choice", "gbnf", "lark", "structural_tag"];
+pub const LANGUAGES: &[&str] =
+    &["json", "json_object", "json_schema", "regex", "choice", "gbnf", "lark", "structural_tag"];
 
 /// Compiles a source. Time and memory are bounded by limits on what is made of
 /// it; recursion is bounded everywhere.
@@ -112,7 +118,9 @@ pub fn compile(language: &str, source: &str, o: &Options) -> Result<Compiled> {
         "gbnf" => gbnf::compile(b, source)?,
         "lark" => lark::compile(b, source, o, &mut dropped)?,
         "structural_tag" => tags::compile(b, source, o, &mut dropped)?,
-        other => return Err(Error::whole(format!("the language {:?} is not known; {} are", other, LANGUAGES.join(", ")))),
+        other => {
+            return Err(Error::whole(format!("the language {:?} is not known; {} are", other, LANGUAGES.join(", "))))
+        }
     };
     b.define(start, x);
     if matches!(language, "gbnf" | "lark") {

@@ -51,7 +51,9 @@ pub fn compile_with(p: &mut Pool, source: &str, form: Form, how: Match, flags: F
     }
     let mut l = Lower { p, form, source, work: 0 };
     let r = match how {
-        Match::Part if tree.looks() => return Err(Error::whole("anchors and look-ahead are not supported in a part of a grammar")),
+        Match::Part if tree.looks() => {
+            return Err(Error::whole("anchors and look-ahead are not supported in a part of a grammar"))
+        }
         Match::Full | Match::Part => l.at(&tree, true, EMPTY, EMPTY)?,
         Match::Search => l.search(&tree)?,
     };
@@ -160,7 +162,13 @@ impl Lower<'_> {
         }
     }
 
-    fn repeated(&mut self, t: &Tree, (min, max, offset): (u32, u32, usize), start: bool, behind: (Re, Re)) -> Result<Re> {
+    fn repeated(
+        &mut self,
+        t: &Tree,
+        (min, max, offset): (u32, u32, usize),
+        start: bool,
+        behind: (Re, Re),
+    ) -> Result<Re> {
         if max > 8 {
             return Err(Error::at(self.source, offset, "anchors and look-ahead are not supported inside a repeat"));
         }
@@ -346,7 +354,11 @@ impl Parser<'_> {
                     None => return Err(self.fail("want '>' behind the name of the group")),
                 }
             } else if !self.eat(":") {
-                return Err(Error::at(self.text, start, "want '(?:', '(?=', '(?!' or '(?<name>'; other groups are not supported"));
+                return Err(Error::at(
+                    self.text,
+                    start,
+                    "want '(?:', '(?=', '(?!' or '(?<name>'; other groups are not supported",
+                ));
             }
         }
         self.depth += 1;
@@ -447,7 +459,9 @@ impl Parser<'_> {
         let mark = self.at;
         if (0xD800..0xDC00).contains(&high) && self.eat("\\u") {
             match self.hex(4, start) {
-                Ok(low) if (0xDC00..0xE000).contains(&low) => return Ok(0x10000 + ((high - 0xD800) << 10) + (low - 0xDC00)),
+                Ok(low) if (0xDC00..0xE000).contains(&low) => {
+                    return Ok(0x10000 + ((high - 0xD800) << 10) + (low - 0xDC00))
+                }
                 _ => self.at = mark,
             }
         }
@@ -462,7 +476,13 @@ impl Parser<'_> {
         let name = &self.text[self.at..end];
         let set = match chars::property(name) {
             Some(s) => s,
-            None => return Err(Error::at(self.text, start, format!("the property {:?} is not supported; general categories are", name))),
+            None => {
+                return Err(Error::at(
+                    self.text,
+                    start,
+                    format!("the property {:?} is not supported; general categories are", name),
+                ))
+            }
         };
         self.at = end + 1;
         Ok(if negated { complement(set) } else { set })
@@ -617,7 +637,9 @@ mod tests {
     fn json_form() {
         let mut p = Pool::new();
         let r = compile(&mut p, "^[\"a\\n]\\\\+$", Form::Json, Match::Search).unwrap();
-        for (text, want) in [("\\\"\\\\", true), ("\\n\\\\\\\\", true), ("a\\\\", true), ("\"\\\\", false), ("\\u000a\\\\", false)] {
+        for (text, want) in
+            [("\\\"\\\\", true), ("\\n\\\\\\\\", true), ("a\\\\", true), ("\"\\\\", false), ("\\u000a\\\\", false)]
+        {
             assert_eq!(p.matches(r, text.as_bytes()), want, "{}", text);
         }
     }

@@ -88,7 +88,8 @@ impl Lower<'_> {
         for (i, s) in structures.iter().enumerate() {
             let at = format!("/structures/{}", i);
             let schema = s.get("schema").cloned().unwrap_or(Value::Bool(true));
-            let content = Value::Obj(vec![("type".into(), Value::Str("json_schema".into())), ("json_schema".into(), schema)]);
+            let content =
+                Value::Obj(vec![("type".into(), Value::Str("json_schema".into())), ("json_schema".into(), schema)]);
             let tag = Value::Obj(vec![
                 ("begin".into(), Value::Str(text(s, &at, "begin")?.into())),
                 ("content".into(), content),
@@ -116,7 +117,8 @@ impl Lower<'_> {
             }
             "grammar" => {
                 let source = text(v, at, "grammar")?;
-                let (b, x) = gbnf::compile(std::mem::take(&mut self.b), source).map_err(|e| Error::pointer(at, "grammar", e.to_string()))?;
+                let (b, x) = gbnf::compile(std::mem::take(&mut self.b), source)
+                    .map_err(|e| Error::pointer(at, "grammar", e.to_string()))?;
                 self.b = b;
                 x
             }
@@ -194,7 +196,11 @@ impl Lower<'_> {
 
     fn schema(&mut self, v: &Value, at: &str) -> Result<Ex> {
         if let Some(s) = v.get("style").filter(|s| s.as_str() != Some("json")) {
-            return Err(Error::pointer(at, "style", format!("{:?} is not supported; \"json\" is", s.as_str().unwrap_or(s.kind()))));
+            return Err(Error::pointer(
+                at,
+                "style",
+                format!("{:?} is not supported; \"json\" is", s.as_str().unwrap_or(s.kind())),
+            ));
         }
         let parsed;
         let schema = match v.get("json_schema") {
@@ -206,10 +212,11 @@ impl Lower<'_> {
             None => return Err(Error::pointer(at, "json_schema", "is missing")),
         };
         let before = self.dropped.len();
-        let (b, x) = schema::compile(std::mem::take(&mut self.b), schema, self.options, self.dropped).map_err(|mut e| {
-            e.place = format!("#{}/json_schema{}", at, e.place.trim_start_matches('#'));
-            e
-        })?;
+        let (b, x) =
+            schema::compile(std::mem::take(&mut self.b), schema, self.options, self.dropped).map_err(|mut e| {
+                e.place = format!("#{}/json_schema{}", at, e.place.trim_start_matches('#'));
+                e
+            })?;
         for d in &mut self.dropped[before..] {
             d.pointer = format!("#{}/json_schema{}", at, d.pointer.trim_start_matches('#'));
         }
@@ -256,7 +263,14 @@ impl Lower<'_> {
 
     // Free text up to a trigger, then the rest of a tag that begins with it, and
     // so on.
-    fn triggered(&mut self, v: &Value, at: &str, triggers: Vec<String>, tags: Vec<Tag>, stops: &[String]) -> Result<Ex> {
+    fn triggered(
+        &mut self,
+        v: &Value,
+        at: &str,
+        triggers: Vec<String>,
+        tags: Vec<Tag>,
+        stops: &[String],
+    ) -> Result<Ex> {
         if triggers.is_empty() || triggers.iter().any(String::is_empty) {
             return Err(Error::pointer(at, "triggers", "want at least one, and none empty"));
         }

@@ -49,7 +49,12 @@ fn gbnf() {
         &["[]", "[1234]", "[1,  2]", "[1"],
     );
     check("gbnf", "root ::= root \"a\" | \"b\"", &["b", "baa"], &["a", "", "ab"]);
-    check("gbnf", "root ::= ( \"x\" |\n \"y\"\n){2} .{0,1} \"\\x41\\u00e9\\U0001F600\"", &["xyAé😀", "yy😀Aé😀"], &["xAé😀"]);
+    check(
+        "gbnf",
+        "root ::= ( \"x\" |\n \"y\"\n){2} .{0,1} \"\\x41\\u00e9\\U0001F600\"",
+        &["xyAé😀", "yy😀Aé😀"],
+        &["xAé😀"],
+    );
     check("gbnf", "root ::= [a-cx\\-] | [\\]\\\\] | [^a-z\\n]\n", &["b", "x", "-", "]", "\\", "é"], &["d", "\n"]);
     check("gbnf", "root ::= <think> \"a\" !<[7]>? <[3]>?", &["<think>a"], &["a", "think"]);
     check("gbnf", "root ::= a?\na ::= (\"(\" a \")\")*", &["", "()", "(()())()"], &["(", ")("]);
@@ -86,7 +91,12 @@ fn lark() {
         &["f();", " f ( 1 , \"a\\\"b\" ) ; # x\n", "f(g(1.5e3));h();"],
         &["f()", "f(1 2);", "", "f(\"a);"],
     );
-    check("lark", "start: A~2 B~1..3 \"x\"i \"0\"..\"9\" /[a-c]+/i\nA: \"a\" | \"é\"\nB: C \"b\"\nC: \"c\"?", &["aébX5Bca", "aacbbx0C"], &["abx0a", "aa x0a", "aabx0"]);
+    check(
+        "lark",
+        "start: A~2 B~1..3 \"x\"i \"0\"..\"9\" /[a-c]+/i\nA: \"a\" | \"é\"\nB: C \"b\"\nC: \"c\"?",
+        &["aébX5Bca", "aacbbx0C"],
+        &["abx0a", "aa x0a", "aabx0"],
+    );
     check("lark", "start: %json {\"type\":\"integer\",\"minimum\":3} \"!\"", &["3!", "10!"], &["2!", "3"]);
     check("lark", "start: <|end|> \"a\" | [\"b\"]", &["<|end|>a", "", "b"], &["a"]);
 }
@@ -101,7 +111,10 @@ fn lark_errors() {
         ("start{a}: \"x\"", "line 1, column 6: templates are not supported"),
         ("%import common.FOO\nstart: FOO", "line 1, column 1: common.FOO is not there"),
         ("%import python.NAME", "line 1, column 9: want 'common': other libraries are not there, found 'p'"),
-        ("start: /a(?=b)/", "line 1, column 8: in the pattern: anchors and look-ahead are not supported in a part of a grammar"),
+        (
+            "start: /a(?=b)/",
+            "line 1, column 8: in the pattern: anchors and look-ahead are not supported in a part of a grammar",
+        ),
         ("start: /a", "line 1, column 8: the pattern is not closed"),
         ("start: /a/x", "line 1, column 8: the flag 'x' is not supported"),
         ("start: \"ab\"..\"c\"", "line 1, column 8: want a range of one character to a later one"),
@@ -125,9 +138,24 @@ fn triggered(more: &str) -> String {
 #[test]
 fn structural_tags() {
     let a = "<f=a>{\"x\":1}</f>";
-    check("structural_tag", &triggered(""), &["", "hi <f", a, &format!("say {}{} and <f=b>any <x></g> end", a, a)], &["<f=", "<f=c>", "<f=a>{}</f>", "<f=a>{\"x\":1}"]);
-    check("structural_tag", &triggered(",\"at_least_one\":true"), &[a, &format!("{}x{}", a, a)], &["", "x", &format!("x{}", a)]);
-    check("structural_tag", &triggered(",\"stop_after_first\":true"), &["x", &format!("x{}", a)], &[&format!("{}x", a)]);
+    check(
+        "structural_tag",
+        &triggered(""),
+        &["", "hi <f", a, &format!("say {}{} and <f=b>any <x></g> end", a, a)],
+        &["<f=", "<f=c>", "<f=a>{}</f>", "<f=a>{\"x\":1}"],
+    );
+    check(
+        "structural_tag",
+        &triggered(",\"at_least_one\":true"),
+        &[a, &format!("{}x{}", a, a)],
+        &["", "x", &format!("x{}", a)],
+    );
+    check(
+        "structural_tag",
+        &triggered(",\"stop_after_first\":true"),
+        &["x", &format!("x{}", a)],
+        &[&format!("{}x", a)],
+    );
     let list = format!(r#"{{"type":"tags_with_separator","tags":[{}],"separator":", ","at_least_one":true}}"#, CALL);
     check("structural_tag", &list, &[a, &format!("{}, {}", a, a)], &["", &format!("{},{}", a, a)]);
     let rest = r#"{"format":{"type":"sequence","elements":[{"type":"const_string","value":"A"},{"type":"or","elements":[{"type":"regex","pattern":"[0-9]{2}"},{"type":"grammar","grammar":"root ::= \"g\"+"}]},
@@ -142,9 +170,18 @@ fn structural_tag_errors() {
     for (source, want) in [
         (r#"{"format":{"type":"any"}}"#, "#/format: type: \"any\" is not supported"),
         (r#"{"format":{"type":"tag","begin":"a","content":{"type":"any_text"}}}"#, "#/format: end: is missing"),
-        (r#"{"format":{"type":"regex","pattern":"("}}"#, "#/format: pattern: line 1, column 1: the group is not closed"),
-        (r#"{"format":{"type":"json_schema","json_schema":{"properties":{"a":{"type":"string","format":"x"}}}}}"#, "#/format/json_schema/properties/a: format: the format \"x\" is not supported"),
-        (r#"{"format":{"type":"triggered_tags","triggers":["<a"],"tags":[{"begin":"<b","content":{"type":"any_text"},"end":""}]}}"#, "#/format/tags/0: begin: \"<b\" begins with 0 of the triggers, want exactly one"),
+        (
+            r#"{"format":{"type":"regex","pattern":"("}}"#,
+            "#/format: pattern: line 1, column 1: the group is not closed",
+        ),
+        (
+            r#"{"format":{"type":"json_schema","json_schema":{"properties":{"a":{"type":"string","format":"x"}}}}}"#,
+            "#/format/json_schema/properties/a: format: the format \"x\" is not supported",
+        ),
+        (
+            r#"{"format":{"type":"triggered_tags","triggers":["<a"],"tags":[{"begin":"<b","content":{"type":"any_text"},"end":""}]}}"#,
+            "#/format/tags/0: begin: \"<b\" begins with 0 of the triggers, want exactly one",
+        ),
         ("[1", "line 1, column 3: want ',' or ']', found the end of the text"),
     ] {
         assert_eq!(error("structural_tag", source), want);

@@ -37,31 +37,76 @@ fn members_come_in_order_and_once() {
     check(
         s,
         &[r#"{"a":null}"#, r#"{"b":1,"a":null,"c":[]}"#, r#"{"a":null,"x":1,"y":2}"#, r#"{"b":1,"a":null,"x":{}}"#],
-        &["{}", r#"{"a":null,"b":1}"#, r#"{"a":null,"a":null}"#, r#"{"a":null,"x":1,"c":2}"#, r#"{"x":1,"a":null}"#, r#"{"a":null,"b":"x"}"#],
+        &[
+            "{}",
+            r#"{"a":null,"b":1}"#,
+            r#"{"a":null,"a":null}"#,
+            r#"{"a":null,"x":1,"c":2}"#,
+            r#"{"x":1,"a":null}"#,
+            r#"{"a":null,"b":"x"}"#,
+        ],
     );
     // No name that the schema gives comes among the others, however it is written.
-    check(r#"{"properties":{"a":{}},"type":"object"}"#, &[r#"{"a":1,"ab":2}"#, r#"{"\"":1}"#], &[r#"{"x":1,"a":2}"#, r#"{"\u0061":1}"#]);
-    check(r#"{"type":"object","properties":{"a":{"type":"null"}},"patternProperties":{"^a":{"type":["null","integer"]},"b$":{"type":"integer"}},"additionalProperties":false}"#,
-        &[r#"{"a":null}"#, r#"{"ac":null,"b":1}"#, r#"{"ab":1}"#], &[r#"{"a":1}"#, r#"{"ab":null}"#, r#"{"c":1}"#, r#"{"ac":1,"a":null}"#]);
-    check(r##"{"allOf":[{"properties":{"z":{"type":"integer"}},"required":["z"]},{"$ref":"#/$defs/y"}],"type":"object","$defs":{"y":{"properties":{"y":{"maximum":3},"z":{"minimum":2}}}},"additionalProperties":false,"properties":{"y":true,"z":true}}"##,
-        &[r#"{"z":2}"#, r#"{"z":5,"y":3}"#], &["{}", r#"{"z":1}"#, r#"{"z":5,"y":4}"#, r#"{"y":3,"z":5}"#]);
+    check(
+        r#"{"properties":{"a":{}},"type":"object"}"#,
+        &[r#"{"a":1,"ab":2}"#, r#"{"\"":1}"#],
+        &[r#"{"x":1,"a":2}"#, r#"{"\u0061":1}"#],
+    );
+    check(
+        r#"{"type":"object","properties":{"a":{"type":"null"}},"patternProperties":{"^a":{"type":["null","integer"]},"b$":{"type":"integer"}},"additionalProperties":false}"#,
+        &[r#"{"a":null}"#, r#"{"ac":null,"b":1}"#, r#"{"ab":1}"#],
+        &[r#"{"a":1}"#, r#"{"ab":null}"#, r#"{"c":1}"#, r#"{"ac":1,"a":null}"#],
+    );
+    check(
+        r##"{"allOf":[{"properties":{"z":{"type":"integer"}},"required":["z"]},{"$ref":"#/$defs/y"}],"type":"object","$defs":{"y":{"properties":{"y":{"maximum":3},"z":{"minimum":2}}}},"additionalProperties":false,"properties":{"y":true,"z":true}}"##,
+        &[r#"{"z":2}"#, r#"{"z":5,"y":3}"#],
+        &["{}", r#"{"z":1}"#, r#"{"z":5,"y":4}"#, r#"{"y":3,"z":5}"#],
+    );
 }
 
 #[test]
 fn strings() {
     check(r#"{"type":"string"}"#, &[r#""""#, r#""a\n\/é\u00e9\ud83d\ude00""#], &[r#""\ud83d""#, "\"\n\"", "\"a"]);
-    check(r#"{"type":"string","minLength":2,"maxLength":3}"#, &[r#""😀é""#, r#""\u00e9\n\ud83d\ude00""#], &[r#""😀""#, r#""\n""#, r#""abcd""#]);
-    check(r#"{"type":"string","pattern":"^\"\\s+$","maxLength":3}"#, &[r#""\" ""#, r#""\"\n\t""#], &[r#""\"""#, r#""\" \u000a""#, r#""\"    ""#]);
-    check(r#"{"enum":["a\"b","é","\u0001",null,[1,{"a":"b"}],1.50,true]}"#, &[r#""a\"b""#, r#""é""#, r#""\u0001""#, "null", r#"[1,{"a":"b"}]"#, "1.5", "true"], &[r#""\u00e9""#, "1.50", "false", "[1,{}]"]);
-    check(r#"{"type":"string","format":"date","pattern":"^2024"}"#, &[r#""2024-02-29""#], &[r#""2023-01-01""#, r#""2024-02-30""#]);
+    check(
+        r#"{"type":"string","minLength":2,"maxLength":3}"#,
+        &[r#""😀é""#, r#""\u00e9\n\ud83d\ude00""#],
+        &[r#""😀""#, r#""\n""#, r#""abcd""#],
+    );
+    check(
+        r#"{"type":"string","pattern":"^\"\\s+$","maxLength":3}"#,
+        &[r#""\" ""#, r#""\"\n\t""#],
+        &[r#""\"""#, r#""\" \u000a""#, r#""\"    ""#],
+    );
+    check(
+        r#"{"enum":["a\"b","é","\u0001",null,[1,{"a":"b"}],1.50,true]}"#,
+        &[r#""a\"b""#, r#""é""#, r#""\u0001""#, "null", r#"[1,{"a":"b"}]"#, "1.5", "true"],
+        &[r#""\u00e9""#, "1.50", "false", "[1,{}]"],
+    );
+    check(
+        r#"{"type":"string","format":"date","pattern":"^2024"}"#,
+        &[r#""2024-02-29""#],
+        &[r#""2023-01-01""#, r#""2024-02-30""#],
+    );
     check(r#"{"type":"string","not":{"enum":["a","b"]}}"#, &[r#""c""#, r#""""#, r#""ab""#], &[r#""a""#, r#""b""#]);
 }
 
 #[test]
 fn numbers() {
-    check(r#"{"type":"integer","minimum":-3,"exclusiveMaximum":12.5}"#, &["-3", "0", "12", "9"], &["-4", "13", "1.0", "-0", "1e1"]);
-    check(r#"{"type":"number","exclusiveMinimum":0.1,"maximum":1}"#, &["0.11", "1", "1.0", "0.5"], &["0.1", "0.10", "1.01", "0", "1e-1"]);
-    check(r#"{"type":"integer","multipleOf":7,"minimum":0}"#, &["0", "7", "14", "7000", "49"], &["1", "13", "70001", "07"]);
+    check(
+        r#"{"type":"integer","minimum":-3,"exclusiveMaximum":12.5}"#,
+        &["-3", "0", "12", "9"],
+        &["-4", "13", "1.0", "-0", "1e1"],
+    );
+    check(
+        r#"{"type":"number","exclusiveMinimum":0.1,"maximum":1}"#,
+        &["0.11", "1", "1.0", "0.5"],
+        &["0.1", "0.10", "1.01", "0", "1e-1"],
+    );
+    check(
+        r#"{"type":"integer","multipleOf":7,"minimum":0}"#,
+        &["0", "7", "14", "7000", "49"],
+        &["1", "13", "70001", "07"],
+    );
     check(r#"{"type":"number","multipleOf":0.01}"#, &["0.01", "1.5", "-3", "2.50"], &["0.001", "1.555"]);
     check(r#"{"type":"number"}"#, &["1E+3", "-0.5e-3", "12", "-0"], &["1.", ".5", "01", "1e"]);
     check(r#"{"type":"integer","format":"int32"}"#, &["2147483647", "-2147483648"], &["2147483648"]);
@@ -69,34 +114,85 @@ fn numbers() {
 
 #[test]
 fn arrays() {
-    check(r#"{"type":"array","items":{"type":"integer"},"minItems":2,"maxItems":3}"#, &["[1,2]", "[1,2,3]"], &["[1]", "[]", "[1,2,3,4]", "[1,null]"]);
-    check(r#"{"type":"array","prefixItems":[{"type":"integer"},{"type":"string"}],"items":{"type":"null"},"minItems":1}"#, &["[1]", "[1,\"a\"]", "[1,\"a\",null,null]"], &["[]", "[\"a\"]", "[1,\"a\",1]"]);
-    check(r#"{"type":"array","items":{"enum":[1,2,"a"]},"uniqueItems":true,"minItems":1}"#, &["[1]", "[2,1,\"a\"]"], &["[]", "[1,1]", "[1,2,\"a\",1]"]);
-    check(r#"{"type":"array","items":{"type":"integer"},"contains":{"minimum":5},"minContains":1,"maxContains":2}"#, &["[5]", "[1,7,2,9]"], &["[]", "[1,2]", "[5,6,7]", "[5,null]"]);
-    assert_eq!(refused(r#"{"properties":{"a":{"type":"array","uniqueItems":true}}}"#), "#/properties/a: uniqueItems: items have more than 24 values");
+    check(
+        r#"{"type":"array","items":{"type":"integer"},"minItems":2,"maxItems":3}"#,
+        &["[1,2]", "[1,2,3]"],
+        &["[1]", "[]", "[1,2,3,4]", "[1,null]"],
+    );
+    check(
+        r#"{"type":"array","prefixItems":[{"type":"integer"},{"type":"string"}],"items":{"type":"null"},"minItems":1}"#,
+        &["[1]", "[1,\"a\"]", "[1,\"a\",null,null]"],
+        &["[]", "[\"a\"]", "[1,\"a\",1]"],
+    );
+    check(
+        r#"{"type":"array","items":{"enum":[1,2,"a"]},"uniqueItems":true,"minItems":1}"#,
+        &["[1]", "[2,1,\"a\"]"],
+        &["[]", "[1,1]", "[1,2,\"a\",1]"],
+    );
+    check(
+        r#"{"type":"array","items":{"type":"integer"},"contains":{"minimum":5},"minContains":1,"maxContains":2}"#,
+        &["[5]", "[1,7,2,9]"],
+        &["[]", "[1,2]", "[5,6,7]", "[5,null]"],
+    );
+    assert_eq!(
+        refused(r#"{"properties":{"a":{"type":"array","uniqueItems":true}}}"#),
+        "#/properties/a: uniqueItems: items have more than 24 values"
+    );
 }
 
 #[test]
 fn combinations() {
     let tagged = r#"{"oneOf":[{"type":"object","properties":{"t":{"const":"a"},"x":{"type":"integer"}},"required":["t","x"]},{"type":"object","properties":{"t":{"const":"b"}},"required":["t"]}]}"#;
     check(tagged, &[r#"{"t":"a","x":1}"#, r#"{"t":"b"}"#, r#"{"t":"b","x":null}"#], &[r#"{"t":"a"}"#, r#"{"t":"c"}"#]);
-    check(r#"{"oneOf":[{"type":"integer","multipleOf":2},{"type":"integer","multipleOf":3}]}"#, &["2", "3", "9", "10"], &["6", "12", "1"]);
-    check(r#"{"oneOf":[{"type":"object","required":["a"]},{"type":"object","required":["b"]}]}"#, &[r#"{"a":1}"#, r#"{"b":1}"#], &[r#"{"a":1,"b":1}"#, r#"{"b":1,"a":1}"#, "{}"]);
-    check(r#"{"type":"object","if":{"properties":{"k":{"const":1}},"required":["k"]},"then":{"required":["v"]},"else":{"properties":{"v":false}}}"#,
-        &[r#"{"k":1,"v":2}"#, r#"{"k":2}"#, "{}"], &[r#"{"k":1}"#, r#"{"k":2,"v":1}"#]);
-    check(r##"{"$ref":"#/$defs/node","$defs":{"node":{"type":"object","properties":{"v":{"type":"integer"},"next":{"anyOf":[{"$ref":"#/$defs/node"},{"type":"null"}]}},"required":["v","next"],"additionalProperties":false}}}"##,
-        &[r#"{"v":1,"next":{"v":2,"next":null}}"#], &[r#"{"v":1}"#, r#"{"v":1,"next":{}}"#]);
-    assert_eq!(refused(r##"{"type":"object","properties":{"a":{"$ref":"#"}},"required":["a"]}"##), "nothing satisfies the grammar");
-    assert_eq!(refused(r##"{"$ref":"#"}"##), "#: the schema refers to itself without an end, or through too many others");
+    check(
+        r#"{"oneOf":[{"type":"integer","multipleOf":2},{"type":"integer","multipleOf":3}]}"#,
+        &["2", "3", "9", "10"],
+        &["6", "12", "1"],
+    );
+    check(
+        r#"{"oneOf":[{"type":"object","required":["a"]},{"type":"object","required":["b"]}]}"#,
+        &[r#"{"a":1}"#, r#"{"b":1}"#],
+        &[r#"{"a":1,"b":1}"#, r#"{"b":1,"a":1}"#, "{}"],
+    );
+    check(
+        r#"{"type":"object","if":{"properties":{"k":{"const":1}},"required":["k"]},"then":{"required":["v"]},"else":{"properties":{"v":false}}}"#,
+        &[r#"{"k":1,"v":2}"#, r#"{"k":2}"#, "{}"],
+        &[r#"{"k":1}"#, r#"{"k":2,"v":1}"#],
+    );
+    check(
+        r##"{"$ref":"#/$defs/node","$defs":{"node":{"type":"object","properties":{"v":{"type":"integer"},"next":{"anyOf":[{"$ref":"#/$defs/node"},{"type":"null"}]}},"required":["v","next"],"additionalProperties":false}}}"##,
+        &[r#"{"v":1,"next":{"v":2,"next":null}}"#],
+        &[r#"{"v":1}"#, r#"{"v":1,"next":{}}"#],
+    );
+    assert_eq!(
+        refused(r##"{"type":"object","properties":{"a":{"$ref":"#"}},"required":["a"]}"##),
+        "nothing satisfies the grammar"
+    );
+    assert_eq!(
+        refused(r##"{"$ref":"#"}"##),
+        "#: the schema refers to itself without an end, or through too many others"
+    );
 }
 
 #[test]
 fn counted_members() {
     let s = r#"{"type":"object","properties":{"a":{"type":"null"},"b":{"type":"null"},"c":{"type":"null"}},"additionalProperties":false,"minProperties":2,"maxProperties":2}"#;
-    check(s, &[r#"{"a":null,"b":null}"#, r#"{"a":null,"c":null}"#, r#"{"b":null,"c":null}"#], &["{}", r#"{"a":null}"#, r#"{"a":null,"b":null,"c":null}"#]);
-    check(r#"{"type":"object","minProperties":1,"maxProperties":2}"#, &[r#"{"x":1}"#, r#"{"x":1,"y":1}"#], &["{}", r#"{"x":1,"y":1,"z":1}"#]);
+    check(
+        s,
+        &[r#"{"a":null,"b":null}"#, r#"{"a":null,"c":null}"#, r#"{"b":null,"c":null}"#],
+        &["{}", r#"{"a":null}"#, r#"{"a":null,"b":null,"c":null}"#],
+    );
+    check(
+        r#"{"type":"object","minProperties":1,"maxProperties":2}"#,
+        &[r#"{"x":1}"#, r#"{"x":1,"y":1}"#],
+        &["{}", r#"{"x":1,"y":1,"z":1}"#],
+    );
     assert!(refused(r#"{"type":"object","minProperties":2}"#).starts_with("#: minProperties: two or more members"));
-    check(r#"{"type":"object","propertyNames":{"enum":["a","b","c"]},"minProperties":2}"#, &[r#"{"a":1,"b":1}"#], &[r#"{"a":1}"#, r#"{"a":1,"a":2}"#, r#"{"d":1,"a":1}"#]);
+    check(
+        r#"{"type":"object","propertyNames":{"enum":["a","b","c"]},"minProperties":2}"#,
+        &[r#"{"a":1,"b":1}"#],
+        &[r#"{"a":1}"#, r#"{"a":1,"a":2}"#, r#"{"d":1,"a":1}"#],
+    );
 }
 
 #[test]
@@ -104,15 +200,28 @@ fn white_space() {
     let s = r#"{"type":"object","properties":{"a":{"type":"array","items":{"type":"integer"}}},"required":["a"],"additionalProperties":false}"#;
     let with = |w| Options { whitespace: w, ..Options::default() };
     let pretty = "{\n  \"a\": [\n    1,\n    2\n  ]\n}";
-    check_with(&with(Whitespace::Space), s, &["{\"a\":[1,2]}", "{ \"a\" : [ 1 , 2 ] }", "{\"a\":[ ]}"], &["{  \"a\":[]}", pretty, " {\"a\":[]}", "{\"a\":[]} "]);
-    check_with(&with(Whitespace::Flexible { indent: 4 }), s, &["{\"a\":[1,2]}", "{ \"a\" : [ 1 , 2 ] }", pretty], &["{\n\n\"a\":[]}", "{\n     \"a\":[]}", "{  \"a\":[]}"]);
+    check_with(
+        &with(Whitespace::Space),
+        s,
+        &["{\"a\":[1,2]}", "{ \"a\" : [ 1 , 2 ] }", "{\"a\":[ ]}"],
+        &["{  \"a\":[]}", pretty, " {\"a\":[]}", "{\"a\":[]} "],
+    );
+    check_with(
+        &with(Whitespace::Flexible { indent: 4 }),
+        s,
+        &["{\"a\":[1,2]}", "{ \"a\" : [ 1 , 2 ] }", pretty],
+        &["{\n\n\"a\":[]}", "{\n     \"a\":[]}", "{  \"a\":[]}"],
+    );
     check_with(&with(Whitespace::Compact), s, &["{\"a\":[1,2]}"], &["{\"a\": [1,2]}"]);
 }
 
 #[test]
 fn refusals_name_pointer_keyword_and_reason() {
     for (schema, want) in [
-        (r#"{"properties":{"a/b":{"items":{"type":"string","pattern":"(?<=x)y"}}}}"#, "#/properties/a~1b/items: pattern: line 1, column 1: look-behind is not supported"),
+        (
+            r#"{"properties":{"a/b":{"items":{"type":"string","pattern":"(?<=x)y"}}}}"#,
+            "#/properties/a~1b/items: pattern: line 1, column 1: look-behind is not supported",
+        ),
         (r#"{"type":"string","format":"regex"}"#, "#: format: the format \"regex\" is not supported"),
         (r#"{"$ref":"other.json"}"#, "#: $ref: \"other.json\" is not in this document, and others are not loaded"),
         (r##"{"$ref":"#/$defs/x"}"##, "#: $ref: there is nothing at \"#/$defs/x\""),
@@ -156,15 +265,20 @@ fn large_and_hostile_schemas_stay_bounded() {
     assert!(size(&format!("{{\"type\":\"object\",\"properties\":{{{}}}}}", optional.join(","))) < 40_000);
     let deep = format!("{}true{}", "{\"items\":".repeat(190), "}".repeat(190));
     assert!(size(&deep) < 20_000);
-    let chain: Vec<String> = (0..3000).map(|i| format!("\"d{}\":{{\"properties\":{{\"x\":{{\"$ref\":\"#/$defs/d{}\"}}}}}}", i, i + 1)).collect();
+    let chain: Vec<String> = (0..3000)
+        .map(|i| format!("\"d{}\":{{\"properties\":{{\"x\":{{\"$ref\":\"#/$defs/d{}\"}}}}}}", i, i + 1))
+        .collect();
     assert!(size(&format!("{{\"$ref\":\"#/$defs/d0\",\"$defs\":{{{},\"d3000\":{{}}}}}}", chain.join(","))) < 200_000);
     let direct: Vec<String> = (0..3000).map(|i| format!("\"d{}\":{{\"$ref\":\"#/$defs/d{}\"}}", i, i + 1)).collect();
-    assert!(refused(&format!("{{\"$ref\":\"#/$defs/d0\",\"$defs\":{{{},\"d3000\":{{}}}}}}", direct.join(","))).contains("through too many others"));
+    assert!(refused(&format!("{{\"$ref\":\"#/$defs/d0\",\"$defs\":{{{},\"d3000\":{{}}}}}}", direct.join(",")))
+        .contains("through too many others"));
     let overlapping: Vec<String> = (0..40).map(|i| format!("{{\"required\":[\"r{}\"]}}", i)).collect();
     assert!(refused(&format!("{{\"type\":\"object\",\"oneOf\":[{}]}}", overlapping.join(","))).contains("oneOf"));
     let dependent: Vec<String> = (0..30).map(|i| format!("\"a{}\":[\"b{}\"]", i, i)).collect();
-    assert!(refused(&format!("{{\"type\":\"object\",\"dependentRequired\":{{{}}}}}", dependent.join(","))).contains("more than 600 alternatives"));
+    assert!(refused(&format!("{{\"type\":\"object\",\"dependentRequired\":{{{}}}}}", dependent.join(",")))
+        .contains("more than 600 alternatives"));
     assert!(size(r#"{"type":"string","pattern":"[ab]*a[ab]{13}","minLength":900000,"maxLength":1000000}"#) < 100);
     assert!(size(r#"{"type":"array","items":{"type":"integer"},"minItems":900000,"maxItems":1000000}"#) < 100);
-    assert!(refused(&format!("{{\"type\":\"string\",\"pattern\":\"{}\"}}", "(".repeat(60_000))).contains("groups nested deeper than 100"));
+    assert!(refused(&format!("{{\"type\":\"string\",\"pattern\":\"{}\"}}", "(".repeat(60_000)))
+        .contains("groups nested deeper than 100"));
 }

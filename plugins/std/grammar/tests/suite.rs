@@ -47,7 +47,10 @@ fn write(v: &Value) -> String {
         Value::Num(n) => Decimal::parse(n).and_then(|d| d.text()).unwrap_or_else(|| n.clone()),
         Value::Str(s) => grammar::schema::quoted(s),
         Value::Arr(v) => format!("[{}]", v.iter().map(write).collect::<Vec<_>>().join(",")),
-        Value::Obj(m) => format!("{{{}}}", m.iter().map(|(k, v)| format!("{}:{}", grammar::schema::quoted(k), write(v))).collect::<Vec<_>>().join(",")),
+        Value::Obj(m) => format!(
+            "{{{}}}",
+            m.iter().map(|(k, v)| format!("{}:{}", grammar::schema::quoted(k), write(v))).collect::<Vec<_>>().join(",")
+        ),
     }
 }
 
@@ -59,7 +62,11 @@ fn orders(v: &Value) -> Vec<Value> {
             let mut out = vec![Vec::new()];
             for item in items {
                 let each = orders(item);
-                out = out.iter().flat_map(|o: &Vec<Value>| each.iter().map(move |e| [o.as_slice(), &[e.clone()]].concat())).take(MOST).collect();
+                out = out
+                    .iter()
+                    .flat_map(|o: &Vec<Value>| each.iter().map(move |e| [o.as_slice(), &[e.clone()]].concat()))
+                    .take(MOST)
+                    .collect();
             }
             out.into_iter().map(Value::Arr).collect()
         }
@@ -98,7 +105,11 @@ fn list<'a>(v: &'a Value, k: &str) -> &'a [Value] {
 }
 
 fn run(root: &Path, draft: &str, results: &mut BTreeMap<String, &'static str>) {
-    let o = Options { whitespace: Whitespace::Compact, draft: if draft == "draft7" { Draft::Seven } else { Draft::Current }, ..Options::default() };
+    let o = Options {
+        whitespace: Whitespace::Compact,
+        draft: if draft == "draft7" { Draft::Seven } else { Draft::Current },
+        ..Options::default()
+    };
     let (base, mut paths) = (root.join("tests").join(draft), Vec::new());
     files(&base, &mut paths);
     for path in paths {
@@ -148,7 +159,13 @@ fn write_plain(v: &Value) -> String {
     match v {
         Value::Num(n) => n.clone(),
         Value::Arr(v) => format!("[{}]", v.iter().map(write_plain).collect::<Vec<_>>().join(",")),
-        Value::Obj(m) => format!("{{{}}}", m.iter().map(|(k, v)| format!("{}:{}", grammar::schema::quoted(k), write_plain(v))).collect::<Vec<_>>().join(",")),
+        Value::Obj(m) => format!(
+            "{{{}}}",
+            m.iter()
+                .map(|(k, v)| format!("{}:{}", grammar::schema::quoted(k), write_plain(v)))
+                .collect::<Vec<_>>()
+                .join(",")
+        ),
         v => write(v),
     }
 }
@@ -169,7 +186,10 @@ fn ratchet() {
         let (result, key) = line.split_once('\t').unwrap();
         before.insert(key.into(), result);
     }
-    assert!(committed.starts_with(&sums(&before)) || std::env::var("UPDATE").is_ok(), "the sums of suite.txt are not those of its cases");
+    assert!(
+        committed.starts_with(&sums(&before)) || std::env::var("UPDATE").is_ok(),
+        "the sums of suite.txt are not those of its cases"
+    );
     let root = match suite() {
         Some(r) => r,
         None => return,
@@ -187,5 +207,8 @@ fn ratchet() {
         return;
     }
     assert!(worse.is_empty(), "worse than before: {:#?}", worse);
-    assert!(results.iter().map(|(k, v)| (k.as_str(), *v)).eq(before.iter().map(|(k, v)| (k.as_str(), *v))), "better or other cases than in suite.txt: run with UPDATE=1");
+    assert!(
+        results.iter().map(|(k, v)| (k.as_str(), *v)).eq(before.iter().map(|(k, v)| (k.as_str(), *v))),
+        "better or other cases than in suite.txt: run with UPDATE=1"
+    );
 }

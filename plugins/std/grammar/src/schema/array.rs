@@ -130,7 +130,10 @@ impl<'a> Compiler<'a> {
                 }
             }
             if rules.len() > MAX_STATES {
-                return Err(Error::whole(format!("counting items of certain kinds takes more than {} states", MAX_STATES)));
+                return Err(Error::whole(format!(
+                    "counting items of certain kinds takes more than {} states",
+                    MAX_STATES
+                )));
             }
             let body = self.b.choice(&parts);
             self.b.define(rule, body);

@@ -86,7 +86,11 @@ impl<'a> Compiler<'a> {
     fn follow(&mut self, id: u32) -> Result<Sx> {
         if self.chain.contains(&id) || self.chain.len() >= MAX_CHAIN {
             let pointer = self.locations[id as usize].pointer.clone();
-            return Err(Error::pointer(&pointer, "", "the schema refers to itself without an end, or through too many others"));
+            return Err(Error::pointer(
+                &pointer,
+                "",
+                "the schema refers to itself without an end, or through too many others",
+            ));
         }
         let x = self.lower(id)?;
         self.chain.push(id);
@@ -121,7 +125,9 @@ impl<'a> Compiler<'a> {
             Shape::Bool(v) if kind == BOOL => Set::Bits(if v { 2 } else { 1 }),
             Shape::Num(r) if kind == NUM => Set::Num(r),
             Shape::Str(r) if kind == STR => Set::Str(Strings::Texts(r)),
-            Shape::Len(min, max) if kind == STR => Set::Str(if min > max { strings::NONE } else { Strings::Len(min, max) }),
+            Shape::Len(min, max) if kind == STR => {
+                Set::Str(if min > max { strings::NONE } else { Strings::Len(min, max) })
+            }
             Shape::Not(y) => return self.set(y, !not, kind),
             Shape::Loc(id) => {
                 let y = self.follow(id)?;
@@ -289,7 +295,9 @@ impl<'a> Compiler<'a> {
             }
             Shape::Count(min, max) | Shape::Props(min, max) => {
                 let items = matches!(s, Shape::Count(..));
-                let mut make = |min, max| vec![if items { a.make(Shape::Count(min, max)) } else { a.make(Shape::Props(min, max)) }];
+                let mut make = |min, max| {
+                    vec![if items { a.make(Shape::Count(min, max)) } else { a.make(Shape::Props(min, max)) }]
+                };
                 let mut out = Vec::new();
                 if min > 0 {
                     out.push(make(0, min - 1));
@@ -383,124 +391,6 @@ impl<'a> Compiler<'a> {
             }
         }
         Ok(true)
-    }
-
-    /// Whether certainly no array or object is as the case asks for; looks `depth`
-    /// levels into the value.
-    pub(super) fn impossible(&mut self, case: &Case, kind: u8, depth: u32) -> Result<bool> {
-        if kind == ARR {
-            self.impossible_array(case, depth)
-        } else {
-            self.impossible_object(case, depth)
-        }
-    }
-
-    fn impossible_array(&mut self, case: &Case, depth: u32) -> Result<bool> {
-        let (mut min, mut max) = (0, MANY);
-        for &x in case {
-            if let Shape::Count(a, b) = *self.a.shape(x) {
-                min = min.max(a);
-                max = max.min(b);
-            }
-        }
-        if min > max {
-            return Ok(true);
-        }
-        for &x in case {
-            if let Shape::Contains(from, x, n, _) = *self.a.shape(x) {
-                if n > 0 && (max.saturating_sub(from) < n || x == NONE) {
-                    return Ok(true);
-                }
-            }
-        }
-        for i in 0..min.min(8) {
-            let v = self.item(case, i);
-            if v == NONE || self.impossible_value(v, depth)? {
-                return Ok(true);
-            }
-        }
-        Ok(false)
-    }
-
-    fn impossible_object(&mut self, case: &Case, depth: u32) -> Result<bool> {
-        let (mut min, mut max, mut required) = (0, MANY, Vec::new());
-        for &x in case {
-            match *self.a.shape(x) {
-                Shape::Props(a, b) => {
-                    min = min.max(a);
-                    max = max.min(b);
-                }
-                Shape::Some(_, NONE) => return Ok(true),
-                Shape::Some(name, _) if self.singles.contains_key(&name) && !required.contains(&name) => required.push(name),
-                _ => {}
-            }
-        }
-        if min > max || required.len() as u64 > max as u64 {
-            return Ok(true);
-        }
-        for name in required {
-            let mut parts = Vec::new();
-            for &x in case {
-                match self.a.shape(x).clone() {
-                    Shape::All(n, v) if self.matches(n, name) => parts.push(v),
-                    Shape::Some(n, v) if n == name => parts.push(v),
-                    _ => {}
-                }
-            }
-            let v = self.a.and(parts);
-            if v == NONE || self.impossible_value(v, depth)? {
-                return Ok(true);
-            }
-        }
-        Ok(false)
-    }
-
-    fn impossible_value(&mut self, x: Sx, depth: u32) -> Result<bool> {
-        if depth == 0 || matches!(self.a.shape(x), Shape::Any) {
-            return Ok(false);
-        }
-        if let Some(&known) = self.impossibles.get(&(x, depth)) {
-            return Ok(known);
-        }
-        // What lies deeper belongs to another value: its references may lead
-        // here again.
-        let chain = std::mem::take(&mut self.chain);
-        let answer = self.looks_impossible(x, depth);
-        self.chain = chain;
-        // A keyword that cannot be enforced is reported where it is written.
-        let answer = answer.unwrap_or(false);
-        self.impossibles.insert((x, depth), answer);
-        Ok(answer)
-    }
-
-    fn looks_impossible(&mut self, x: Sx, depth: u32) -> Result<bool> {
-        self.inside += 1;
-        if self.inside > 12 {
-            self.inside -= 1;
-            return Ok(false);
-        }
-        let mut empty = true;
-        for kind in [NULL, BOOL, NUM, STR] {
-            let s = self.set(x, false, kind).map(|s| self.is_nothing(s));
-            empty = empty && s.unwrap_or(false);
-        }
-        for kind in [ARR, OBJ] {
-            if empty {
-                let c = self.cases(x, false, kind);
-                empty = match c {
-                    Ok(c) => {
-                        let mut all = c.len() <= 16;
-                        for case in c.iter().take(16) {
-                            all = all && self.impossible(case, kind, depth - 1)?;
-                        }
-                        all
-                    }
-                    Err(_) => false,
-                };
-            }
-        }
-        self.inside -= 1;
-        Ok(empty)
     }
 
     /// Whether a language of names has the name that is the only one of another.

@@ -33,7 +33,9 @@ pub fn find(p: &mut Pool, name: &str) -> Option<Format> {
         "date-time" => format!("(?:{})[Tt](?:(?:{})|(?:{}))", date(), time(), leap_seconds()),
         "duration" => duration(),
         "email" => return email(p, "", &labels(ASCII)).map(Format::Texts),
-        "idn-email" => return email(p, "\\u{80}-\\u{10FFFF}", &labels("A-Za-z0-9\\p{L}\\p{M}\\p{Nd}")).map(Format::Texts),
+        "idn-email" => {
+            return email(p, "\\u{80}-\\u{10FFFF}", &labels("A-Za-z0-9\\p{L}\\p{M}\\p{Nd}")).map(Format::Texts)
+        }
         "hostname" => labels(ASCII),
         "ipv4" => IPV4.into(),
         "ipv6" => ipv6(),
@@ -88,7 +90,8 @@ fn labels(a: &str) -> String {
 
 fn date() -> String {
     let leap = "(?:\\d\\d(?:0[48]|[2468][048]|[13579][26])|(?:[02468][048]|[13579][26])00)";
-    let days = "(?:0[13578]|1[02])-(?:0[1-9]|[12]\\d|3[01])|(?:0[469]|11)-(?:0[1-9]|[12]\\d|30)|02-(?:0[1-9]|1\\d|2[0-8])";
+    let days =
+        "(?:0[13578]|1[02])-(?:0[1-9]|[12]\\d|3[01])|(?:0[469]|11)-(?:0[1-9]|[12]\\d|30)|02-(?:0[1-9]|1\\d|2[0-8])";
     format!("\\d{{4}}-(?:{})|{}-02-29", days, leap)
 }
 
@@ -102,7 +105,14 @@ fn leap_seconds() -> String {
     for off in (0..24 * 60).step_by(30) {
         for (sign, local) in [('+', 1439 + off), ('-', 1439 + 1440 - off)] {
             let local = local % 1440;
-            parts.push(format!("{:02}:{:02}:60(?:\\.\\d+)?\\{}{:02}:{:02}", local / 60, local % 60, sign, off / 60, off % 60));
+            parts.push(format!(
+                "{:02}:{:02}:60(?:\\.\\d+)?\\{}{:02}:{:02}",
+                local / 60,
+                local % 60,
+                sign,
+                off / 60,
+                off % 60
+            ));
         }
     }
     parts.join("|")
@@ -161,7 +171,10 @@ fn uri(ucs: &str, private: &str, absolute: bool) -> String {
     let query = format!("(?:\\?(?:{}|[/?{}])*)?", pchar, private);
     let fragment = format!("(?:#(?:{}|[/?])*)?", pchar);
     let rootless = format!("{}+{}", pchar, segments);
-    let full = format!("[A-Za-z][A-Za-z0-9+\\-.]*:(?://{}{}|{}|{}|){}{}", authority, segments, rooted, rootless, query, fragment);
+    let full = format!(
+        "[A-Za-z][A-Za-z0-9+\\-.]*:(?://{}{}|{}|{}|){}{}",
+        authority, segments, rooted, rootless, query, fragment
+    );
     if absolute {
         return full;
     }
@@ -199,12 +212,32 @@ mod tests {
     #[test]
     fn samples() {
         for (name, yes, no) in [
-            ("date", &["2024-02-29", "2000-02-29", "1999-12-31"][..], &["2023-02-29", "1900-02-29", "2024-04-31", "2024-13-01"][..]),
-            ("time", &["23:59:60Z", "01:29:60+01:30", "15:59:60-08:00", "08:30:06.28z"], &["22:59:60Z", "24:00:00Z", "08:30:06"]),
+            (
+                "date",
+                &["2024-02-29", "2000-02-29", "1999-12-31"][..],
+                &["2023-02-29", "1900-02-29", "2024-04-31", "2024-13-01"][..],
+            ),
+            (
+                "time",
+                &["23:59:60Z", "01:29:60+01:30", "15:59:60-08:00", "08:30:06.28z"],
+                &["22:59:60Z", "24:00:00Z", "08:30:06"],
+            ),
             ("duration", &["P4DT12H30M5S", "P1Y2M", "PT36H", "P1W"], &["P", "PT", "P1W2D", "P1YT", "PT1D", "1D"]),
-            ("ipv6", &["::", "::1", "1::8", "1:2:3:4:5:6:7:8", "::ffff:1.2.3.4", "1:2::7:8", "1::1.2.3.4"], &["1:2:3:4:5:6:7", "1::2::3", "12345::", ":1", "1:2:3:4:5:6:7::8:9"]),
-            ("email", &["joe.bloggs@example.com", "\\\"a b\\\"@x.y", "te~st@[127.0.0.1]"], &["a", ".a@b.c", "a@-b", "a..b@c.d", "a@b@c"]),
-            ("uri", &["http://a.b/c?d#e", "urn:x:y", "ldap://[2001:db8::7]/c"], &["//a", "a b:c", "http:// x", "http://a/<>"]),
+            (
+                "ipv6",
+                &["::", "::1", "1::8", "1:2:3:4:5:6:7:8", "::ffff:1.2.3.4", "1:2::7:8", "1::1.2.3.4"],
+                &["1:2:3:4:5:6:7", "1::2::3", "12345::", ":1", "1:2:3:4:5:6:7::8:9"],
+            ),
+            (
+                "email",
+                &["joe.bloggs@example.com", "\\\"a b\\\"@x.y", "te~st@[127.0.0.1]"],
+                &["a", ".a@b.c", "a@-b", "a..b@c.d", "a@b@c"],
+            ),
+            (
+                "uri",
+                &["http://a.b/c?d#e", "urn:x:y", "ldap://[2001:db8::7]/c"],
+                &["//a", "a b:c", "http:// x", "http://a/<>"],
+            ),
             ("hostname", &["a.b-c", "1x"], &["-a", "a_", "a..b", "xn--x", ""]),
         ] {
             let mut p = Pool::new();

@@ -25,7 +25,13 @@ impl<'a> Compiler<'a> {
             Value::Bool(true) => return Ok(ANY),
             Value::Bool(false) => return Ok(NONE),
             Value::Obj(m) => m,
-            v => return Err(Error::pointer(&l.pointer, "", format!("a schema is an object or a boolean, not {}", v.kind()))),
+            v => {
+                return Err(Error::pointer(
+                    &l.pointer,
+                    "",
+                    format!("a schema is an object or a boolean, not {}", v.kind()),
+                ))
+            }
         };
         if !self.lowering.insert(id) {
             return Err(Error::pointer(&l.pointer, "", "the names of members refer to the schema itself"));
@@ -64,7 +70,9 @@ impl<'a> Compiler<'a> {
             }
             "if" => self.conditional(l, v),
             "minimum" | "maximum" | "exclusiveMinimum" | "exclusiveMaximum" | "multipleOf" => self.number(l, k, v),
-            "minLength" | "maxLength" | "minItems" | "maxItems" | "minProperties" | "maxProperties" => self.bound(l, k, v),
+            "minLength" | "maxLength" | "minItems" | "maxItems" | "minProperties" | "maxProperties" => {
+                self.bound(l, k, v)
+            }
             "pattern" => {
                 let text = self.text(l, k, v)?;
                 Ok(match pattern::compile(&mut self.b.p, text, Form::Json, Match::Search) {
@@ -76,8 +84,14 @@ impl<'a> Compiler<'a> {
             // Assertions up to draft 7, annotations since.
             "contentEncoding" | "contentMediaType" if l.draft == Draft::Seven && self.formats => self.content(l, k, v),
             "items" | "prefixItems" | "additionalItems" | "contains" | "uniqueItems" => self.array_keyword(l, k, v),
-            "properties" | "patternProperties" | "additionalProperties" | "required" | "propertyNames" | "dependentRequired"
-            | "dependentSchemas" | "dependencies" => self.object_keyword(l, k, v),
+            "properties"
+            | "patternProperties"
+            | "additionalProperties"
+            | "required"
+            | "propertyNames"
+            | "dependentRequired"
+            | "dependentSchemas"
+            | "dependencies" => self.object_keyword(l, k, v),
             // Annotations, keywords that others look at, and unknown ones: JSON
             // Schema gives them no say in what is valid.
             _ => Ok(ANY),
@@ -142,7 +156,12 @@ impl<'a> Compiler<'a> {
             // there is one only.
             let name = text.rsplit('#').next().unwrap_or("");
             if self.names.dynamic.get(name).map_or(false, |v| v.len() > 1) {
-                return Ok(self.refuse(l, k, "several schemas have this $dynamicAnchor; which is meant is not followed", TYPES));
+                return Ok(self.refuse(
+                    l,
+                    k,
+                    "several schemas have this $dynamicAnchor; which is meant is not followed",
+                    TYPES,
+                ));
             }
         }
         match self.names.find(l, k, text) {
@@ -351,7 +370,12 @@ impl<'a> Compiler<'a> {
         let n = self.count(l, k, v)?;
         let low = k.starts_with("min");
         if low && n > super::MAX_COUNT {
-            return Ok(self.refuse(l, k, &format!("more than {}", super::MAX_COUNT), if k.ends_with("Length") { STR } else { ARR | OBJ }));
+            return Ok(self.refuse(
+                l,
+                k,
+                &format!("more than {}", super::MAX_COUNT),
+                if k.ends_with("Length") { STR } else { ARR | OBJ },
+            ));
         }
         // A bound that no text reaches is none.
         let (min, max) = if low { (n, MANY) } else { (0, if n > super::MAX_COUNT { MANY } else { n }) };
@@ -383,7 +407,11 @@ impl<'a> Compiler<'a> {
                 let parse = |v: String| Decimal::parse(&v).unwrap_or_else(|| Decimal::int(0));
                 let low = parse(if signed { format!("-{}", top) } else { "0".into() });
                 let p = &mut self.b.p;
-                let (low, high, whole) = (numbers::at_least(p, &low, false), numbers::at_most(p, &parse((top - 1).to_string()), false), numbers::integers(p));
+                let (low, high, whole) = (
+                    numbers::at_least(p, &low, false),
+                    numbers::at_most(p, &parse((top - 1).to_string()), false),
+                    numbers::integers(p),
+                );
                 let parts = low.into_iter().chain(high).chain(Some(whole)).collect();
                 let r = p.and(parts);
                 self.a.make(Shape::Num(r))

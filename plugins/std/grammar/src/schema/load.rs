@@ -53,8 +53,18 @@ pub fn token(name: &str) -> String {
 }
 
 const SINGLE: &[&str] = &[
-    "additionalItems", "additionalProperties", "contains", "contentSchema", "else", "if", "items", "not", "propertyNames", "then",
-    "unevaluatedItems", "unevaluatedProperties",
+    "additionalItems",
+    "additionalProperties",
+    "contains",
+    "contentSchema",
+    "else",
+    "if",
+    "items",
+    "not",
+    "propertyNames",
+    "then",
+    "unevaluatedItems",
+    "unevaluatedProperties",
 ];
 const LIST: &[&str] = &["allOf", "anyOf", "items", "oneOf", "prefixItems"];
 const MAP: &[&str] = &["$defs", "definitions", "dependencies", "dependentSchemas", "patternProperties", "properties"];
@@ -75,7 +85,10 @@ impl<'a> Location<'a> {
     // Takes over the URI and draft that the schema gives itself.
     fn enter(&mut self) {
         let d = self.value.get("$schema").and_then(Value::as_str).and_then(draft);
-        let id = self.value.get("$id").or_else(|| self.value.get("id").filter(|_| d.or(Some(self.draft)) == Some(Draft::Seven)));
+        let id = self
+            .value
+            .get("$id")
+            .or_else(|| self.value.get("id").filter(|_| d.or(Some(self.draft)) == Some(Draft::Seven)));
         // Up to draft 7 nothing counts beside $ref, and $id as "#name" is an anchor.
         let hidden = self.draft == Draft::Seven && self.value.get("$ref").is_some();
         if let (Some(id), false) = (id.and_then(Value::as_str), hidden) {

@@ -9,6 +9,7 @@ mod array;
 mod expand;
 mod expr;
 mod formats;
+mod impossible;
 mod keywords;
 mod load;
 mod members;
@@ -153,7 +154,8 @@ impl<'a> Compiler<'a> {
         // Another value: references seen on the way here do not count.
         let chain = std::mem::take(&mut self.chain);
         let scalars = self.scalars(x);
-        let nested = scalars.is_ok() && !(self.cases(x, false, ARR)?.is_empty() && self.cases(x, false, OBJ)?.is_empty());
+        let nested =
+            scalars.is_ok() && !(self.cases(x, false, ARR)?.is_empty() && self.cases(x, false, OBJ)?.is_empty());
         self.chain = chain;
         let scalars = scalars?;
         let e = if nested {
@@ -238,13 +240,17 @@ impl<'a> Compiler<'a> {
     }
 
     fn many_free(&mut self) -> Result<()> {
-        self.drop_or_fail("minProperties", "two or more members without names of their own are needed, and their names are not kept apart")
+        self.drop_or_fail(
+            "minProperties",
+            "two or more members without names of their own are needed, and their names are not kept apart",
+        )
     }
 }
 
 /// JSON values of any kind, or objects of any kind, nothing else asked for.
 pub fn anything(b: Builder, object: bool, o: &Options) -> Result<(Builder, Ex)> {
-    let schema = if object { Value::Obj(vec![("type".into(), Value::Str("object".into()))]) } else { Value::Bool(true) };
+    let schema =
+        if object { Value::Obj(vec![("type".into(), Value::Str("object".into()))]) } else { Value::Bool(true) };
     compile(b, &schema, o, &mut Vec::new())
 }
 

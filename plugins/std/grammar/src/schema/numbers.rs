@@ -82,7 +82,8 @@ fn from(p: &mut Pool, d: &Decimal, strict: bool) -> Option<Re> {
     parts.push(p.seq(&[first, rest, any_fraction]));
     for (i, &c) in w.iter().enumerate() {
         let prefix: Vec<u8> = w[..i].iter().map(|d| b'0' + d).collect();
-        let (prefix, larger, rest) = (p.literal(&prefix), digit(p, c + 1, 9), digits(p, n - 1 - i as u32, n - 1 - i as u32));
+        let (prefix, larger, rest) =
+            (p.literal(&prefix), digit(p, c + 1, 9), digits(p, n - 1 - i as u32, n - 1 - i as u32));
         parts.push(p.seq(&[prefix, larger, rest, any_fraction]));
     }
     let same: Vec<u8> = w.iter().map(|d| b'0' + d).collect();
@@ -163,7 +164,8 @@ pub fn one(p: &mut Pool, d: &Decimal) -> Option<Re> {
 pub fn multiples(p: &mut Pool, d: &Decimal) -> Option<Re> {
     let all = all(p);
     let value = d.digits.iter().try_fold(0u64, |v, &d| v.checked_mul(10)?.checked_add(d as u64))?;
-    let (modulus, shift) = if d.exp >= 0 { (value.checked_mul(10u64.checked_pow(d.exp as u32)?)?, 0) } else { (value, -d.exp as u64) };
+    let (modulus, shift) =
+        if d.exp >= 0 { (value.checked_mul(10u64.checked_pow(d.exp as u32)?)?, 0) } else { (value, -d.exp as u64) };
     if modulus > MAX_MODULUS || shift > 400 || modulus * (shift + 2) > 10 * MAX_MODULUS {
         return None;
     }
@@ -244,8 +246,8 @@ mod tests {
     use std::cmp::Ordering;
 
     const SAMPLES: &[&str] = &[
-        "0", "-0", "0.0", "0.5", "-0.5", "0.05", "1", "1.0", "-1", "9", "9.99", "10", "10.00", "10.01", "11", "99", "100", "-9.5", "-10", "-10.5",
-        "-11", "-100", "0.4999", "12345", "1.25", "-1.25", "1.250", "1.2501", "1.2499",
+        "0", "-0", "0.0", "0.5", "-0.5", "0.05", "1", "1.0", "-1", "9", "9.99", "10", "10.00", "10.01", "11", "99",
+        "100", "-9.5", "-10", "-10.5", "-11", "-100", "0.4999", "12345", "1.25", "-1.25", "1.250", "1.2501", "1.2499",
     ];
 
     #[test]
@@ -258,8 +260,22 @@ mod tests {
                 for s in SAMPLES {
                     let order = Decimal::parse(s).unwrap().compare(&d);
                     let same = order == Ordering::Equal && !strict;
-                    assert_eq!(p.matches(low, s.as_bytes()), order == Ordering::Greater || same, "{} >= {} ({})", s, bound, strict);
-                    assert_eq!(p.matches(high, s.as_bytes()), order == Ordering::Less || same, "{} <= {} ({})", s, bound, strict);
+                    assert_eq!(
+                        p.matches(low, s.as_bytes()),
+                        order == Ordering::Greater || same,
+                        "{} >= {} ({})",
+                        s,
+                        bound,
+                        strict
+                    );
+                    assert_eq!(
+                        p.matches(high, s.as_bytes()),
+                        order == Ordering::Less || same,
+                        "{} <= {} ({})",
+                        s,
+                        bound,
+                        strict
+                    );
                 }
             }
             let only = one(&mut p, &d).unwrap();
@@ -272,7 +288,10 @@ mod tests {
     #[test]
     fn finite_sets() {
         let mut p = Pool::new();
-        let (low, high) = (at_least(&mut p, &Decimal::int(-2), false).unwrap(), at_most(&mut p, &Decimal::parse("1.5").unwrap(), false).unwrap());
+        let (low, high) = (
+            at_least(&mut p, &Decimal::int(-2), false).unwrap(),
+            at_most(&mut p, &Decimal::parse("1.5").unwrap(), false).unwrap(),
+        );
         let (whole, half) = (integers(&mut p), multiples(&mut p, &Decimal::parse("0.5").unwrap()).unwrap());
         let r = p.and(vec![low, high, whole]);
         assert_eq!(values(&mut p, r, 9).unwrap(), [&b"-1"[..], b"-2", b"0", b"1"]);

@@ -116,7 +116,10 @@ impl<'a> Compiler<'a> {
             }
             classes = next;
             if classes.len() > MAX_CLASSES {
-                return Err(Error::whole(format!("patterns of names tell more than {} kinds of names apart", MAX_CLASSES)));
+                return Err(Error::whole(format!(
+                    "patterns of names tell more than {} kinds of names apart",
+                    MAX_CLASSES
+                )));
             }
         }
         let mut free: Vec<(Re, Sx)> = Vec::new();
@@ -172,7 +175,10 @@ impl<'a> Compiler<'a> {
                 out.push(Members { witness: Some(kinds), ..m });
             }
             if out.len() > MAX_CLASSES {
-                return Err(Error::whole(format!("more than {} members may be the one that is asked for", MAX_CLASSES)));
+                return Err(Error::whole(format!(
+                    "more than {} members may be the one that is asked for",
+                    MAX_CLASSES
+                )));
             }
         }
         Ok(out)
@@ -226,12 +232,25 @@ impl<'a> Compiler<'a> {
         for n in &m.named {
             pairs.push((self.pair(n.name, n.value)?, n.required));
         }
-        let (free, witness) = (self.others(&m.free)?, match &m.witness {
-            Some(w) => Some(self.others(w)?),
-            None => None,
-        });
+        let (free, witness) = (
+            self.others(&m.free)?,
+            match &m.witness {
+                Some(w) => Some(self.others(w)?),
+                None => None,
+            },
+        );
         let comma = self.spaced(b",");
-        let mut w = Writer { c: self, pairs, free, has_free: !m.free.is_empty(), witness, comma, min: m.min, max: m.max, rest: HashMap::new() };
+        let mut w = Writer {
+            c: self,
+            pairs,
+            free,
+            has_free: !m.free.is_empty(),
+            witness,
+            comma,
+            min: m.min,
+            max: m.max,
+            rest: HashMap::new(),
+        };
         let inside = w.first()?;
         let ws = self.space;
         let (open, close) = (self.b.lit(b"{"), self.b.lit(b"}"));

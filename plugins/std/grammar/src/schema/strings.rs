@@ -49,7 +49,9 @@ impl Strings {
 
     pub fn or(self, p: &mut Pool, other: Strings) -> Strings {
         match (self, other) {
-            (Strings::Len(a, b), Strings::Len(c, d)) if a.max(c) <= b.min(d).saturating_add(1) => Strings::Len(a.min(c), b.max(d)),
+            (Strings::Len(a, b), Strings::Len(c, d)) if a.max(c) <= b.min(d).saturating_add(1) => {
+                Strings::Len(a.min(c), b.max(d))
+            }
             (x, y) if x == ALL || y == ALL => ALL,
             (x, NONE) | (NONE, x) => x,
             (x, y) => {

@@ -43,7 +43,14 @@ impl<'a> Compiler<'a> {
         }
         let branches = match self.branches(l, true, &mut Vec::new())? {
             Some(b) => b,
-            None => return Ok(self.refuse(l, "unevaluatedProperties", "what it applies to depends on too many alternatives", ARR | OBJ)),
+            None => {
+                return Ok(self.refuse(
+                    l,
+                    "unevaluatedProperties",
+                    "what it applies to depends on too many alternatives",
+                    ARR | OBJ,
+                ))
+            }
         };
         let mut out = Vec::new();
         for b in branches {
@@ -159,7 +166,13 @@ impl<'a> Compiler<'a> {
         seen
     }
 
-    fn alternatives(&mut self, l: &Location<'a>, k: &str, items: &'a [Value], way: &mut Vec<usize>) -> Result<Option<Vec<Branch>>> {
+    fn alternatives(
+        &mut self,
+        l: &Location<'a>,
+        k: &str,
+        items: &'a [Value],
+        way: &mut Vec<usize>,
+    ) -> Result<Option<Vec<Branch>>> {
         let mut lists = Vec::new();
         for (i, s) in items.iter().enumerate() {
             let t = l.child(s, &[k, &i.to_string()]);
@@ -184,7 +197,12 @@ impl<'a> Compiler<'a> {
         Ok(all)
     }
 
-    fn conditional_branches(&mut self, l: &Location<'a>, v: &'a Value, way: &mut Vec<usize>) -> Result<Option<Vec<Branch>>> {
+    fn conditional_branches(
+        &mut self,
+        l: &Location<'a>,
+        v: &'a Value,
+        way: &mut Vec<usize>,
+    ) -> Result<Option<Vec<Branch>>> {
         let t = l.child(v, &["if"]);
         let cond = self.at(t.clone());
         let yes = self.branches(&t, false, way)?;
@@ -242,4 +260,3 @@ impl<'a> Compiler<'a> {
         Some(out).filter(|o| o.len() <= MAX_BRANCHES)
     }
 }
-

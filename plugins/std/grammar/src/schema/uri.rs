@@ -23,7 +23,8 @@ fn parts(uri: &str) -> Parts<'_> {
     };
     let colon = rest.find(':').filter(|&i| {
         let s = &rest[..i];
-        s.starts_with(|c: char| c.is_ascii_alphabetic()) && s.bytes().all(|b| b.is_ascii_alphanumeric() || b"+-.".contains(&b))
+        s.starts_with(|c: char| c.is_ascii_alphabetic())
+            && s.bytes().all(|b| b.is_ascii_alphanumeric() || b"+-.".contains(&b))
     });
     let (scheme, rest) = match colon {
         Some(i) => (Some(&rest[..i]), &rest[i + 1..]),
@@ -97,7 +98,11 @@ fn dots(path: &str) -> String {
 pub fn unescape(fragment: &str) -> Option<String> {
     let (bytes, mut out, mut i) = (fragment.as_bytes(), Vec::new(), 0);
     while i < bytes.len() {
-        let hex = if bytes[i] == b'%' { fragment.get(i + 1..i + 3).and_then(|h| u8::from_str_radix(h, 16).ok()) } else { None };
+        let hex = if bytes[i] == b'%' {
+            fragment.get(i + 1..i + 3).and_then(|h| u8::from_str_radix(h, 16).ok())
+        } else {
+            None
+        };
         out.push(hex.unwrap_or(bytes[i]));
         i += if hex.is_some() { 3 } else { 1 };
     }

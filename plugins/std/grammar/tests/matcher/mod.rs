@@ -141,7 +141,14 @@ impl Grammar {
 
     /// Whether the text belongs to the grammar. Tokens are matched by their text.
     pub fn admits(&self, text: &[u8]) -> bool {
-        let m = Matcher { g: self, text, re: RefCell::default(), rules: RefCell::default(), changed: RefCell::new(false), done: RefCell::default() };
+        let m = Matcher {
+            g: self,
+            text,
+            re: RefCell::default(),
+            rules: RefCell::default(),
+            changed: RefCell::new(false),
+            done: RefCell::default(),
+        };
         loop {
             *m.changed.borrow_mut() = false;
             m.done.borrow_mut().clear();
@@ -221,7 +228,9 @@ impl Matcher<'_> {
                     _ => vec![],
                 }
             }
-            Regex::Literals(words) => join(words.iter().filter(|w| rest.starts_with(w)).map(|w| at + w.len()).collect()),
+            Regex::Literals(words) => {
+                join(words.iter().filter(|w| rest.starts_with(w)).map(|w| at + w.len()).collect())
+            }
             Regex::Concat(v) => v.iter().fold(vec![at], |ends, &j| self.each(&ends, |s| self.regex(j, s))),
             Regex::Union(v) => join(v.iter().flat_map(|&j| self.regex(j, at)).collect()),
             Regex::Repeat(j, min, max) => self.repeat(at, *min, *max, |s| self.regex(*j, s)),
