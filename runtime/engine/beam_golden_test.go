@@ -89,17 +89,37 @@ func openCheckpoint(t *testing.T, name string, blocks int) Model {
 	return paged{m}
 }
 
+type beamFile struct {
+	Cases []beamGolden
+	Drawn []drawnGolden
+}
+
+// drawnGolden is how often the searches of many seeds found a sequence.
+type drawnGolden struct {
+	beamGolden
+	Temperature float32
+	TopK        int     `json:"top_k"`
+	TopP        float32 `json:"top_p"`
+	Runs        int
+	Counts      [][2]json.RawMessage // sequence and times
+}
+
+func readBeams(t *testing.T) (f beamFile) {
+	t.Helper()
+	data, err := os.ReadFile("testdata/beams.json")
+	if err == nil {
+		err = json.Unmarshal(data, &f)
+	}
+	if err != nil || len(f.Cases) < 300 || len(f.Drawn) < 8 {
+		t.Fatalf("%d cases and %d drawn, %v", len(f.Cases), len(f.Drawn), err)
+	}
+	return f
+}
+
 // TestBeamsOfTransformers compares sequences, their scores and those of their
 // tokens with what transformers finds on the same checkpoints.
 func TestBeamsOfTransformers(t *testing.T) {
-	data, err := os.ReadFile("testdata/beams.json")
-	if err != nil {
-		t.Fatal(err)
-	}
-	var file struct{ Cases []beamGolden }
-	if err := json.Unmarshal(data, &file); err != nil || len(file.Cases) < 300 {
-		t.Fatalf("%d cases, %v", len(file.Cases), err)
-	}
+	file := readBeams(t)
 	opened := map[string]Model{}
 	for _, g := range file.Cases {
 		if opened[g.Checkpoint] == nil {
@@ -152,5 +172,67 @@ func compareBeams(t *testing.T, i int, g *beamGolden, got outcome) {
 		if k < len(got.logprobs[0]) && math.Abs(float64(got.logprobs[0][k])-want) > tolerance {
 			t.Errorf("case %d, token %d: scored %v, want %v\n%s", i, k, got.logprobs[0][k], want, what())
 		}
+	}
+}
+
+// TestDrawnBeamsOfTransformers compares how often searches that draw find what.
+func TestDrawnBeamsOfTransformers(t *testing.T) {
+	const runs = 2000
+	for i, g := range readBeams(t).Drawn {
+		e, err := New(openCheckpoint(t, g.Checkpoint, 2000), numbers{eos: g.EOS}, Config{Settings: sched.Settings{MaxConcurrentRequests: 3 * runs}})
+		if err != nil {
+			t.Fatal(err)
+		}
+		p := g.params()
+		p.Sample, p.Temperature, p.TopK, p.TopP = true, g.Temperature, g.TopK, g.TopP
+		streams := make([]*Stream, runs)
+		for seed := range streams {
+			p.Seed = uint64(seed)
+			if streams[seed], err = e.Submit(t.Context(), Request{Prompt: g.Prompt, Params: p}); err != nil {
+				t.Fatal(err)
+			}
+		}
+		got := map[string]float64{}
+		for _, st := range streams {
+			o, err := collect(st, 1)
+			if err != nil {
+				t.Fatal(err)
+			}
+			text, _ := json.Marshal(o.tokens[0])
+			got[string(text)]++
+		}
+		e.Close()
+		compareCounts(t, i, &g, got, runs)
+	}
+}
+
+// compareCounts is a chi-square test of two samples; sequences that both found
+// seldom count as one.
+func compareCounts(t *testing.T, i int, g *drawnGolden, got map[string]float64, runs float64) {
+	t.Helper()
+	chi, degrees := 0.0, -1.0
+	restGot, restWant := runs, float64(g.Runs)
+	add := func(a, b float64) {
+		share := (a + b) / (runs + float64(g.Runs))
+		if d := a/runs - b/float64(g.Runs); share > 0 {
+			chi += d * d / (share * (1/runs + 1/float64(g.Runs)))
+			degrees++
+		}
+	}
+	for _, c := range g.Counts {
+		var n float64
+		if err := json.Unmarshal(c[1], &n); err != nil {
+			t.Fatal(err)
+		}
+		if n*runs < 10*float64(g.Runs) {
+			continue
+		}
+		a := got[string(c[0])]
+		add(a, n)
+		restGot, restWant = restGot-a, restWant-n
+	}
+	add(restGot, restWant)
+	if limit := degrees + 4*math.Sqrt(2*degrees); chi > limit || degrees < 5 {
+		t.Errorf("drawn %d: chi-square %.0f with %.0f degrees of freedom, at most %.0f is likely", i, chi, degrees, limit)
 	}
 }

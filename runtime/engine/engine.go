@@ -6,6 +6,10 @@
 // and each of these is a function of its own. The goroutine owns the scheduler, the
 // cache's books and the model; requests, cancellations and events cross to it and
 // from it as values, and it never waits for a reader.
+//
+// A beam search is one sequence of the scheduler with several rows. Its beams are
+// ranked together behind each step; their chains fork where more than one token
+// follows a beam, and nothing is handed out before the best sequences are known.
 package engine
 
 import (

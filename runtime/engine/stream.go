@@ -8,9 +8,12 @@ import (
 	"tgi/runtime/llm"
 )
 
-// Event is what one step did for one sequence of a request.
+// Event is what one step did for one sequence of a request. Of a beam search there
+// are none before its end: then come those of the best sequence, one for each token,
+// and those of the next.
 type Event struct {
-	// Index says which of the request's sequences: 0 ≤ Index < N.
+	// Index says which of the request's sequences: 0 ≤ Index < N, or of a beam search
+	// 0 ≤ Index < Params.NumReturn, the best first.
 	Index int
 	// Prefill rates the prompt's tokens: in the first event of sequence 0, and only
 	// when Params.PromptLogprobs asks for it.
@@ -25,7 +28,8 @@ type Event struct {
 	// Finish.Text. One thing is only there: the replacement character (U+FFFD) for a
 	// character that the model left incomplete before a final special token.
 	Text string
-	// Logprob is the token's log-probability.
+	// Logprob is the token's log-probability; of a beam search what the token added to
+	// the sequence's score, or with RawLogprobs the model's own.
 	Logprob float32
 	// Special says that the token is not part of the generated text: it is one of the
 	// tokenizer's special tokens, or it ended the sequence.

@@ -27,3 +27,17 @@ func TestSeeds(t *testing.T) {
 		}
 	}
 }
+
+// TestEarlyStopping: the names are transformers'.
+func TestEarlyStopping(t *testing.T) {
+	for s, want := range map[EarlyStopping]string{StopUnlikely: "false", StopFull: "true", StopNever: "never"} {
+		if got := s.String(); got != want {
+			t.Errorf("%d is called %q, want %q", s, got, want)
+		}
+	}
+	for beams, want := range map[int]bool{0: false, 1: false, 2: true} {
+		if p := (Params{NumBeams: beams}); p.BeamSearch() != want {
+			t.Errorf("%d beams: %v", beams, !want)
+		}
+	}
+}

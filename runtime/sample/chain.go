@@ -25,6 +25,9 @@
 //
 // Logits that are not numbers count as -Inf. Tokens with a logit of +Inf share
 // the whole mass equally. A row in which no token is left fails with ErrNoToken.
+//
+// In a beam search Branches takes the place of stage 9, and of Pick as a whole: it
+// proposes tokens that the search compares with those of other beams.
 package sample
 
 import (

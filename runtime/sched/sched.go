@@ -14,6 +14,9 @@
 // again when there is room. The oldest sequence is never made to step back for
 // another and a request is only accepted if it fits the cache alone, hence every
 // sequence ends.
+//
+// The beams of a search are a group: one sequence of the queue with several rows,
+// which run, step back and return together.
 package sched
 
 import (
