@@ -15,7 +15,6 @@ import (
 	"slices"
 
 	kit "tgi/conformance/guest"
-	"tgi/plugins/internal/guest"
 	"tgi/plugins/internal/sandbox"
 )
 
@@ -73,7 +72,7 @@ func Run(ctx context.Context, name string, wasm []byte, o Options) (*Report, err
 	if len(o.Cases) == 0 {
 		o.Cases = []Case{{}}
 	}
-	limits, err := o.Limits.WithDefaults(guest.Kinds(wasm))
+	limits, err := LimitsOf(wasm, o.Limits)
 	if err != nil {
 		return nil, err
 	}

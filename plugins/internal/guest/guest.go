@@ -60,8 +60,8 @@ func (r *Refusal) Error() string { return r.Text }
 
 // Guest is a loaded plugin. It is safe for concurrent use. Close it.
 type Guest struct {
-	name    string
-	limits  Limits
+	name   string
+	limits Limits
 	*code
 	pool    *sandbox.Pool
 	vocab   Vocabulary

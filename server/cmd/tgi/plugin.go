@@ -15,11 +15,12 @@ import (
 )
 
 const pluginUsage = `usage:
-  tgi plugin new --lang go|rust|c|as NAME   write a project that builds as it stands, SDK included
-  tgi plugin build [DIR]                    build it with its toolchain and check the result
-  tgi plugin test [DIR]                     run its native tests
-  tgi plugin check FILE.wasm                hold a module to every rule of the contract, as the server would run it
-  tgi plugin bench FILE.wasm                measure time and fuel, call by call
+  tgi plugin new --lang go|rust|c|as [--kind logits|sampler|template|tools] NAME
+                               write a project that builds as it stands, SDK included
+  tgi plugin build [DIR]       build it with its toolchain and check the result
+  tgi plugin test [DIR]        run its native tests
+  tgi plugin check FILE.wasm   hold a module to every rule of the contract, as the server would run it
+  tgi plugin bench FILE.wasm   measure time and fuel, call by call
 tgi plugin COMMAND --help lists the flags
 `
 

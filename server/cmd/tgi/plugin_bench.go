@@ -43,7 +43,9 @@ func pluginBench(ctx context.Context, args []string, stdout, _ io.Writer) error 
 	if err != nil {
 		return err
 	}
-	c.limits.Memory = int64(c.memory)
+	if err := c.settle(wasm); err != nil {
+		return err
+	}
 	r, err := check.Bench(ctx, strings.TrimSuffix(filepath.Base(rest[0]), ".wasm"), wasm, check.BenchOptions{
 		Vocabulary: *vocab, Steps: *steps, Seed: *seed, Config: text, Params: c.params, Limits: c.limits,
 	})

@@ -35,12 +35,17 @@ func checkFlags(fl *flag.FlagSet) *checking {
 
 // limitFlags adds those of the limits, whose names are those of [plugin.limits].
 func (c *checking) limitFlags(fl *flag.FlagSet) {
-	d := check.DefaultLimits()
-	c.memory = config.Size(d.Memory)
-	fl.Func("memory", fmt.Sprintf("`size` that an instance's memory may have (default %s)", c.memory), func(s string) error { return c.memory.UnmarshalText([]byte(s)) })
-	fl.Int64Var(&c.limits.FuelPerStep, "fuel-per-step", d.FuelPerStep, "`fuel` of process and sample, on average; 1 is about 0.2 ns")
-	fl.Int64Var(&c.limits.FuelPerRequest, "fuel-per-request", d.FuelPerRequest, "`fuel` of validate and begin, each")
-	fl.Int64Var(&c.limits.FuelLoad, "fuel-load", d.FuelLoad, "`fuel` of each call at load")
+	fl.Func("memory", fmt.Sprintf("`size` that an instance's memory may have (default %s; this and the defaults below are higher for kinds template and tools)", config.Size(check.DefaultLimits().Memory)), func(s string) error { return c.memory.UnmarshalText([]byte(s)) })
+	fl.Int64Var(&c.limits.FuelPerStep, "fuel-per-step", 0, "`fuel` of process, sample and feed, on average; 1 is about 0.2 ns")
+	fl.Int64Var(&c.limits.FuelPerRequest, "fuel-per-request", 0, "`fuel` of validate, begin, render and finish, each")
+	fl.Int64Var(&c.limits.FuelLoad, "fuel-load", 0, "`fuel` of each call at load")
+}
+
+// settle gives the limits that no flag set the defaults of a module.
+func (c *checking) settle(wasm []byte) (err error) {
+	c.limits.Memory = int64(c.memory)
+	c.limits, err = check.LimitsOf(wasm, c.limits)
+	return err
 }
 
 // configText is the one configuration.
@@ -97,7 +102,9 @@ func (c *checking) check(ctx context.Context, file string, stdout io.Writer) err
 	if err != nil {
 		return err
 	}
-	c.limits.Memory = int64(c.memory)
+	if err := c.settle(wasm); err != nil {
+		return err
+	}
 	name := strings.TrimSuffix(filepath.Base(file), ".wasm")
 	r, err := check.Run(ctx, name, wasm, check.Options{Cases: cases, Limits: c.limits})
 	if err != nil {
