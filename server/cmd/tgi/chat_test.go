@@ -138,17 +138,17 @@ func TestTemplateBudget(t *testing.T) {
 	write(t, path, "x")
 	p := openPlugged(t, func(c *config.Config) { c.Model.Template = path })
 	for source, want := range map[string]string{
-		"{% for i in range(90000) %}{% for j in range(90000) %}{% endfor %}{% endfor %}":                         "steps",
-		"{% set ns = namespace(x='aaaaaaaa') %}{% for i in range(99) %}{% set ns.x = ns.x + ns.x %}{% endfor %}": "memory",
-		"{% macro f(x) %}{{ f(x + 1) }}{% endmacro %}{{ f(1) }}":                                                 "depth",
-		"{% for i in range(90000) %}{{ 'a' * 100000 }}{% endfor %}":                                              "output",
+		"{% for i in range(90000) %}{% for j in range(90000) %}{% endfor %}{% endfor %}":                         "LimitError",
+		"{% set ns = namespace(x='aaaaaaaa') %}{% for i in range(99) %}{% set ns.x = ns.x + ns.x %}{% endfor %}": "LimitError",
+		"{% macro f(x) %}{{ f(x + 1) }}{% endmacro %}{{ f(1) }}":                                                 "LimitError",
+		"{% for i in range(90000) %}{{ 'a' * 100000 }}{% endfor %}":                                              "LimitError",
 		"{{ raise_exception('only users may speak') }}":                                                          "only users may speak",
 		"{{ messages[0].content.nothing.at_all }}":                                                               "line 1: UndefinedError",
-		"{{ 'a' * 100000 * 100000 }}":                                                                            "memory",
-		"{% for i in range(90000) %}{{ ('a' * 30).replace('a', 'b' * 3000) | length }}{% endfor %}":              "memory",
-		"{{ ''.join(['a' * 1000] * 100000) }}":                                                                   "memory",
-		"{{ (((((messages | tojson) * 100) | tojson) * 100) | tojson) * 100 }}":                                  "memory",
-		"{% set x = [] %}{% for i in range(90000) %}{% set x = x + [i] %}{{ x | sort | length }}{% endfor %}":    "line 1",
+		"{{ 'a' * 100000 * 100000 }}":                                                                            "LimitError",
+		"{% for i in range(90000) %}{{ ('a' * 30).replace('a', 'b' * 3000) | length }}{% endfor %}":              "LimitError",
+		"{{ ''.join(['a' * 1000] * 100000) }}":                                                                   "LimitError",
+		"{{ (((((messages | tojson) * 100) | tojson) * 100) | tojson) * 100 }}":                                  "LimitError",
+		"{% set x = [] %}{% for i in range(90000) %}{% set x = x + [i] %}{{ x | sort | length }}{% endfor %}":    "LimitError",
 	} {
 		write(t, path, source)
 		status, body := p.call(t, http.MethodPost, "/chat_tokenize", []byte(`{"messages":[`+hi+`]}`))
