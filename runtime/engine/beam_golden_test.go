@@ -177,7 +177,7 @@ func compareBeams(t *testing.T, i int, g *beamGolden, got outcome) {
 
 // TestDrawnBeamsOfTransformers compares how often searches that draw find what.
 func TestDrawnBeamsOfTransformers(t *testing.T) {
-	const runs = 2000
+	const runs = 1500
 	for i, g := range readBeams(t).Drawn {
 		e, err := New(openCheckpoint(t, g.Checkpoint, 2000), numbers{eos: g.EOS}, Config{Settings: sched.Settings{MaxConcurrentRequests: 3 * runs}})
 		if err != nil {

@@ -120,11 +120,11 @@ func testDraws(t *testing.T, minP float32) {
 		row int
 		Branch
 	}
-	for seed := range uint64(rounds) {
-		p.Seed = seed
+	c := chain(t, p, 4, nil, Plugins{})
+	for c.seed = range uint64(rounds) {
 		var all []drawn
 		for r, x := range rows {
-			list, _ := branches(t, chain(t, p, 4, nil, Plugins{}), History{Output: []llm.Token{1}}, x, Beam{Score: scores[r], Rank: r, N: 4})
+			list, _ := branches(t, c, History{Output: []llm.Token{1}}, x, Beam{Score: scores[r], Rank: r, N: 4})
 			for i, b := range list {
 				if i > 0 && b.Key > list[i-1].Key {
 					t.Fatalf("keys grow: %+v", list)
@@ -404,12 +404,27 @@ func TestCanFork(t *testing.T) {
 		{Plugins{}, "<nil>"},
 		{Plugins{Processors: []Processor{processor}, Masker: ledger{}, Fork: fork}, "<nil>"},
 		{Plugins{Processors: []Processor{processor}}, "invalid request: beam search needs plugins whose state can be cloned, and a processor's cannot"},
-		{Plugins{Masker: &script{}, Fork: fork}, "invalid request: beam search needs a grammar whose state can be cloned"},
+		{Plugins{Masker: &script{}, Fork: fork}, "<nil>"},
+		{Plugins{Masker: &script{}}, "invalid request: beam search needs a grammar whose state can be cloned"},
 		{Plugins{Sampler: samplerFunc(nil), Fork: fork}, "invalid request: beam search picks the tokens itself and cannot run beside a plugin that does"},
 	} {
 		if got := fmt.Sprint(chain(t, off(), 4, nil, c.plug).CanFork()); got != c.want {
 			t.Errorf("got %s, want %s", got, c.want)
 		}
+	}
+	closed := false
+	forgets := chain(t, off(), 4, nil, Plugins{Masker: &script{}, Fork: func() (Plugins, error) { return Plugins{Close: func() { closed = true }}, nil }})
+	if _, close, err := forgets.Fork(); !errors.Is(err, llm.ErrPlugin) {
+		t.Errorf("a clone without the mask: %v", err)
+	} else if close(); !closed {
+		t.Error("it cannot be closed")
+	}
+	mine := &script{steps: [][]llm.Token{{2}, {3}}}
+	whole := chain(t, off(), 4, nil, Plugins{Masker: &script{}, Fork: func() (Plugins, error) { return Plugins{Masker: mine}, nil }})
+	if twin, _, err := whole.Fork(); err != nil {
+		t.Error(err)
+	} else if list, _ := branches(t, twin, History{}, make([]float32, 4), Beam{N: 4}); len(list) != 1 || list[0].Token != 2 {
+		t.Errorf("under the clone's mask: %+v", list)
 	}
 	failing := chain(t, off(), 4, nil, Plugins{Fork: func() (Plugins, error) { return Plugins{}, errGuest }})
 	if _, _, err := failing.Fork(); !errors.Is(err, errGuest) || !errors.Is(err, llm.ErrPlugin) {

@@ -93,12 +93,12 @@ type Plugins struct {
 	Sampler Sampler
 	// Close, when not nil, is called once, after the last use of the others.
 	Close func()
-	// Fork, when not nil, returns user code that is where this is: its Processors
-	// have seen the same steps and from now on share nothing with these, and its
-	// Close and Fork are its own. Beam search calls it, between two steps and on
-	// any goroutine, when several beams go on from one; without it, requests with
-	// processors are refused there. What it returns as Masker and Sampler is not
-	// looked at: a Masker forks by itself, see ForkingMasker, and beam search has
-	// no Sampler. An error ends the request.
+	// Fork, when not nil, returns user code that is where this is: it has seen the
+	// same steps and from now on shares nothing with this; its Close and Fork are its
+	// own. Beam search calls it, between two steps and on any goroutine, when
+	// several beams go on from one, and refuses requests with processors without it.
+	// The Masker that it returns takes the place of the forked one's; where it
+	// returns none, a ForkingMasker forks itself. A Sampler is not looked at: beam
+	// search has none. An error ends the request.
 	Fork func() (Plugins, error)
 }

@@ -8,7 +8,8 @@ import (
 	"tgi/runtime/llm"
 )
 
-// ForkingMasker is a Masker that a beam search can use.
+// ForkingMasker is a Masker that a beam search can use without Plugins.Fork: it has
+// nothing to close.
 type ForkingMasker interface {
 	Masker
 	// Fork returns a Masker that has accepted the same tokens and from here on goes
@@ -25,7 +26,7 @@ func (c *Chain) CanFork() error {
 	if len(c.processors) > c.builtin && c.fork == nil {
 		return fmt.Errorf("%w: beam search needs plugins whose state can be cloned, and a processor's cannot", llm.ErrInvalid)
 	}
-	if _, ok := c.masker.(ForkingMasker); c.masker != nil && !ok {
+	if _, ok := c.masker.(ForkingMasker); c.masker != nil && !ok && c.fork == nil {
 		return fmt.Errorf("%w: beam search needs a grammar whose state can be cloned", llm.ErrInvalid)
 	}
 	return nil
@@ -33,7 +34,7 @@ func (c *Chain) CanFork() error {
 
 // Fork returns a chain that is where c is and from here on shares nothing with it;
 // CanFork must have allowed it. close, when not nil, is called once after the last
-// use of the new chain. Errors wrap llm.ErrPlugin.
+// use of the new chain, and after an error too. Errors wrap llm.ErrPlugin.
 func (c *Chain) Fork() (twin *Chain, close func(), err error) {
 	t := *c
 	t.top, t.step, t.prepared = nil, Step{}, false
@@ -43,16 +44,23 @@ func (c *Chain) Fork() (twin *Chain, close func(), err error) {
 		t.processors = append(t.processors, withTally(p, seen))
 	}
 	t.seen = seen
+	var masker Masker
 	if c.fork != nil {
 		plug, err := c.fork()
 		if err != nil {
 			return nil, nil, fmt.Errorf("%w: clone: %w", llm.ErrPlugin, err)
 		}
-		close, t.fork = plug.Close, plug.Fork
+		close, masker, t.fork = plug.Close, plug.Masker, plug.Fork
 		t.attach(plug.Processors)
 	}
-	if m, ok := c.masker.(ForkingMasker); ok {
-		t.masker, t.mask = m.Fork(), make([]uint32, len(c.mask))
+	if c.masker != nil {
+		if m, ok := c.masker.(ForkingMasker); ok && masker == nil {
+			masker = m.Fork()
+		}
+		if masker == nil {
+			return nil, close, fmt.Errorf("%w: BUG: the clone of a sequence with a mask has none", llm.ErrPlugin)
+		}
+		t.masker, t.mask = masker, make([]uint32, len(c.mask))
 	}
 	return &t, close, nil
 }
@@ -77,4 +85,52 @@ func (t *tally) clone() *tally {
 	c := *t
 	c.index, c.counts = maps.Clone(t.index), slices.Clone(t.counts)
 	return &c
+}
+
+// Join returns the user code of a and behind it that of b as one. At most one of
+// them has a Masker, and one a Sampler. The whole forks where each can that has to.
+func Join(a, b Plugins) Plugins {
+	j := a
+	j.Processors = slices.Concat(a.Processors, b.Processors)
+	if b.Masker != nil {
+		j.Masker = b.Masker
+	}
+	if b.Sampler != nil {
+		j.Sampler = b.Sampler
+	}
+	if a.Close != nil && b.Close != nil {
+		j.Close = func() { a.Close(); b.Close() }
+	} else if b.Close != nil {
+		j.Close = b.Close
+	}
+	j.Fork = nil
+	if (a.Fork != nil || b.Fork != nil) && a.forks() && b.forks() {
+		j.Fork = func() (Plugins, error) { return forkBoth(a, b) }
+	}
+	return j
+}
+
+// forks reports whether all of p that has to can be cloned.
+func (p Plugins) forks() bool {
+	_, byItself := p.Masker.(ForkingMasker)
+	return p.Fork != nil || len(p.Processors) == 0 && (p.Masker == nil || byItself)
+}
+
+func forkBoth(a, b Plugins) (Plugins, error) {
+	var f, g Plugins
+	var err error
+	if a.Fork != nil {
+		if f, err = a.Fork(); err != nil {
+			return Plugins{}, err
+		}
+	}
+	if b.Fork != nil {
+		if g, err = b.Fork(); err != nil {
+			if f.Close != nil {
+				f.Close()
+			}
+			return Plugins{}, err
+		}
+	}
+	return Join(f, g), nil
 }
