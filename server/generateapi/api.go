@@ -37,8 +37,6 @@ type Options struct {
 	EOS   []llm.Token
 	// MaxInput bounds the tokens of a prompt, MaxTotal those of prompt and text.
 	MaxInput, MaxTotal int
-	// MaxBeams bounds num_beams; 1 is a server without beam search.
-	MaxBeams int
 	// Speak returns the Speech of what follows context; without one it begins a
 	// text. It must be safe for concurrent use.
 	Speak func(context []llm.Token) Speech

@@ -71,7 +71,7 @@ func (j *job) start(ctx context.Context, q *request) (err error) {
 	if err != nil {
 		return err
 	}
-	if j.settings, err = resolve(&j.given, &j.api.options.Config, j.api.options.MaxBeams); err != nil {
+	if j.settings, err = resolve(&j.given, &j.api.options.Config); err != nil {
 		return err
 	}
 	for i, t := range j.texts {

@@ -9,6 +9,10 @@ import (
 	"tgi/server/generateapi/store"
 )
 
+// maxBeams bounds num_beams: generate.Draft cannot ask for a beam search. Where it
+// can, draft passes beams and lengthPenalty on, and this is its bound.
+const maxBeams = 1
+
 // settings are a generation_config with no field left open, held against their
 // bounds.
 type settings struct {
@@ -22,7 +26,7 @@ type settings struct {
 // resolve fills what s leaves open, and holds it against the bounds. Those are
 // transformers', which the original hands them to: settings of draws do not
 // matter where nothing is drawn, 0 switches top_k off, 1 and more top_p.
-func resolve(s *store.Settings, defaults *config.GenerateAPI, maxBeams int) (settings, error) {
+func resolve(s *store.Settings, defaults *config.GenerateAPI) (settings, error) {
 	beams := or(s.NumBeams, int64(defaults.NumBeams))
 	topK := or(s.TopK, int64(defaults.TopK))
 	most := or(s.MaxNewTokens, int64(defaults.MaxNewTokens))
@@ -35,9 +39,7 @@ func resolve(s *store.Settings, defaults *config.GenerateAPI, maxBeams int) (set
 		repetition: float32(repetition), lengthPenalty: float32(length), topK: int32(min(topK, math.MaxInt32)), maxNewTokens: int(most),
 	}
 	switch {
-	case beams > 1 && maxBeams == 1:
-		return out, refused("`num_beams` must be 1, this server has no beam search, given %d", beams)
-	case beams < 1 || beams > int64(maxBeams):
+	case beams < 1 || beams > maxBeams:
 		return out, refused("`num_beams` must be >= 1 and <= %d, given %d", maxBeams, beams)
 	case most < 1:
 		return out, refused("`max_new_tokens` must be >= 1, given %d", most)

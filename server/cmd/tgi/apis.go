@@ -46,16 +46,12 @@ func apisOf(cfg config.Config, in *instance, c *control, f *front, kept store.St
 	return []server.API{native, openAI, operate, generateAPIOf(cfg, in, f, svc, kept, log)}
 }
 
-// maxBeams is the largest num_beams of the generate API: the engine has no beam
-// search.
-const maxBeams = 1
-
 // generateAPIOf returns the API of the routes below /api.
 func generateAPIOf(cfg config.Config, in *instance, f *front, svc *generate.Service, kept store.Store, log *slog.Logger) server.API {
 	return generateapi.New(generateapi.Options{
 		Service: svc, Store: kept, Config: cfg.GenerateAPI,
 		Model: in.built.Name, Vocab: in.built.Vocab, EOS: in.eos,
-		MaxInput: in.limits.MaxInputTokens, MaxTotal: in.limits.MaxTotalTokens, MaxBeams: maxBeams,
+		MaxInput: in.limits.MaxInputTokens, MaxTotal: in.limits.MaxTotalTokens,
 		Speak:   func(context []llm.Token) generateapi.Speech { return in.tokenizer.Stream(context) },
 		Ready:   f.server.Ready,
 		Origins: cfg.Server.CORSAllowOrigin, MessageLimit: int64(cfg.Server.PayloadLimit), WriteTimeout: time.Duration(cfg.Server.WriteTimeout),
