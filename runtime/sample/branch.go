@@ -74,17 +74,51 @@ func (c *Chain) Follow(t llm.Token) error {
 	return c.err
 }
 
+// rated is a row whose tokens are rated by their log-probabilities, without a pass
+// over the row where it still holds logits.
+type rated struct {
+	row
+	lead, log float32 // what to take from a logit, one after the other
+}
+
+// score returns what the token t adds to a sequence's score.
+func (r *rated) score(t llm.Token) float32 { return (r.x[t] - r.lead - r.log) * r.scale }
+
+// normalise returns the distribution of logits; false when no token has a logit.
+func (s *scratch) normalise(logits []float32) (rated, bool) {
+	r := rated{row: row{x: logits, scale: 1}}
+	if !r.find() {
+		return r, false
+	}
+	r.add(s.sums)
+	s.sums = r.sums
+	r.lead, r.log = r.top, float32(math.Log(r.sum))
+	return r, true
+}
+
+// settle replaces the logits of r by their log-probabilities.
+func (r *rated) settle() {
+	for i, v := range r.x {
+		r.x[i] = v - r.lead - r.log
+	}
+	r.lead, r.log = 0, 0
+}
+
 func (c *Chain) branches(s *scratch, h History, logits []float32, b Beam) ([]Branch, []Candidate, error) {
 	if len(logits) != c.vocab {
 		return nil, nil, fmt.Errorf("BUG: %d logits for a vocabulary of %d tokens", len(logits), c.vocab)
 	}
-	if !s.logSoftmax(logits) {
+	r, ok := s.normalise(logits)
+	if !ok {
 		return nil, nil, fmt.Errorf("%w: %w: every logit is -Inf or NaN", llm.ErrBackend, ErrNoToken)
 	}
-	raw := logits // what the model says
+	if len(c.processors) > 0 {
+		r.settle()
+	}
+	own := r // what the model says
 	if len(c.processors) > 0 || c.masked {
 		s.raw = append(s.raw[:0], logits...)
-		raw = s.raw
+		own.x = s.raw
 	}
 	st := &c.step
 	*st = Step{Logits: logits, Temperature: nan, Force: -1}
@@ -99,60 +133,45 @@ func (c *Chain) branches(s *scratch, h History, logits []float32, b Beam) ([]Bra
 	if !c.sample {
 		w = warper{scale: 1, topP: 1, typicalP: 1}
 	}
-	r := row{x: logits, scale: w.scale}
+	r.scale = w.scale
 	some := r.find()
 	if st.Stop || st.Force >= 0 {
-		list, err := c.only(st, &r, raw, some, b)
-		return list, c.topBranches(s, raw, &r, some), err
+		list, err := c.only(st, &r, &own, some, b)
+		return list, c.topBranches(s, &r, &own, some), err
 	}
 	if !some {
 		return nil, nil, nil
 	}
-	top := c.topBranches(s, raw, &r, some)
+	top := c.topBranches(s, &r, &own, some)
 	switch {
 	case c.sample && st.Temperature == 0:
-		return []Branch{c.branch(&r, raw, llm.Token(r.best), b)}, top, nil
+		return []Branch{c.branch(&r, &own, llm.Token(r.best), b)}, top, nil
 	case c.sample:
-		return c.drawn(c.lotOf(s, &r, &w), raw, h, b), top, nil
+		return c.drawn(c.lotOf(s, &r, &w), &own, h, b), top, nil
 	}
 	r.sum = 1
-	best := s.topOf(&r, b.N)
+	best := s.topOf(&r.row, b.N)
 	list := make([]Branch, min(b.N, len(best))) // of those that tie with the last, the first
 	for i := range list {
-		list[i] = c.branch(&r, raw, best[i].Token, b)
+		list[i] = c.branch(&r, &own, best[i].Token, b)
 	}
 	return list, top, nil
 }
 
-// logSoftmax turns logits into log-probabilities; false when there is none.
-func (s *scratch) logSoftmax(logits []float32) bool {
-	r := row{x: logits, scale: 1}
-	if !r.find() {
-		return false
-	}
-	r.add(s.sums)
-	s.sums = r.sums
-	log := float32(math.Log(r.sum))
-	for i, v := range logits {
-		logits[i] = (v - r.top) - log
-	}
-	return true
-}
-
 // branch rates a token by the row r that the processors left.
-func (c *Chain) branch(r *row, raw []float32, t llm.Token, b Beam) Branch {
-	p := r.x[t] * r.scale
+func (c *Chain) branch(r, own *rated, t llm.Token, b Beam) Branch {
+	p := r.score(t)
 	n := Branch{Token: t, Score: b.Score + float64(p), Logprob: p}
 	n.Key = n.Score
 	if c.raw {
-		n.Logprob = raw[t]
+		n.Logprob = own.score(t)
 	}
 	return n
 }
 
 // only returns the one branch that a processor asks for; none when the model gives
 // it no probability at all.
-func (c *Chain) only(st *Step, r *row, raw []float32, some bool, b Beam) ([]Branch, error) {
+func (c *Chain) only(st *Step, r, own *rated, some bool, b Beam) ([]Branch, error) {
 	t := llm.Token(r.best)
 	switch {
 	case st.Stop && len(c.ends) > 0:
@@ -165,8 +184,7 @@ func (c *Chain) only(st *Step, r *row, raw []float32, some bool, b Beam) ([]Bran
 			return nil, fmt.Errorf("%w: forced token %d: the grammar forbids it", llm.ErrPlugin, t)
 		}
 	}
-	own := row{x: raw, scale: 1}
-	n := c.branch(&own, raw, t, b)
+	n := c.branch(own, own, t, b)
 	n.Stop = st.Stop
 	if !(n.Logprob > negInf) {
 		return nil, nil
@@ -175,45 +193,47 @@ func (c *Chain) only(st *Step, r *row, raw []float32, some bool, b Beam) ([]Bran
 }
 
 // topBranches returns the TopN likeliest tokens of the distribution that is reported.
-func (c *Chain) topBranches(s *scratch, raw []float32, r *row, some bool) []Candidate {
+func (c *Chain) topBranches(s *scratch, r, own *rated, some bool) []Candidate {
 	if c.topN == 0 || !some {
 		return nil
 	}
 	if c.raw {
-		r = &row{x: raw, scale: 1}
-		r.find()
+		r = own
 	}
-	r.sum = 1
-	list := c.keepTop(s.topOf(r, c.topN))
+	all := r.row
+	all.find()
+	all.sum = 1
+	list := c.keepTop(s.topOf(&all, c.topN))
 	for i := range list {
-		list[i].Logprob = list[i].Logit
+		list[i].Logprob = r.score(list[i].Token)
+		list[i].Logit = list[i].Logprob
 	}
 	return list
 }
 
 // lot is what branches are drawn from: a whole row, or its survivors.
 type lot struct {
-	row       *row
+	row       *rated
 	survivors *survivors // nil for the whole row
 	unit      float64    // the logarithm of what weighs 1
 }
 
 // lotOf returns the tokens of r that w leaves.
-func (c *Chain) lotOf(s *scratch, r *row, w *warper) lot {
+func (c *Chain) lotOf(s *scratch, r *rated, w *warper) lot {
 	if !w.narrows() {
 		r.add(s.sums)
 		s.sums = r.sums
-		return lot{row: r, unit: float64(r.top * r.scale)}
+		return lot{row: r, unit: float64(r.score(llm.Token(r.best)))}
 	}
 	least := len(c.ends) + 1 // so that a beam can go on when all ends are drawn
 	if w.topK > 0 {
 		w.topK = max(w.topK, least)
 	}
-	w.apply(s, r)
+	w.apply(s, &r.row)
 	if len(s.id) < least {
-		s.gatherTop(r, least)
+		s.gatherTop(&r.row, least)
 	}
-	return lot{r, &s.survivors, float64(r.x[s.id[0]]*r.scale - s.d[0])}
+	return lot{r, &s.survivors, float64(r.score(s.id[0]) - s.d[0])}
 }
 
 // mass returns the weight of what has not been taken.
@@ -260,7 +280,7 @@ func (l *lot) take(u float64, rate func(llm.Token)) bool {
 // from the greatest down: the greatest of what is left is Gumbel distributed around
 // the logarithm of its mass and not above the one before, and belongs to a token by
 // the tokens' masses. So a row needs two random numbers per branch, not one per token.
-func (c *Chain) drawn(l lot, raw []float32, h History, b Beam) (list []Branch) {
+func (c *Chain) drawn(l lot, own *rated, h History, b Beam) (list []Branch) {
 	seed := scramble(c.seed + uint64(b.Rank)*0x9e3779b97f4a7c15)
 	last := math.Inf(1)
 	for i := range b.N {
@@ -272,7 +292,7 @@ func (c *Chain) drawn(l lot, raw []float32, h History, b Beam) (list []Branch) {
 		mass = b.Score + l.unit + math.Log(mass)
 		last = mass - math.Log(math.Exp(mass-last)-math.Log(uniform(seed, at+1)))
 		more := l.take(uniform(seed, at), func(t llm.Token) {
-			n := c.branch(l.row, raw, t, b)
+			n := c.branch(l.row, own, t, b)
 			n.Key = last
 			list = append(list, n)
 		})
