@@ -4,8 +4,8 @@
 //! (`join`): what has no rule in it becomes one. What a JSON Schema is made to
 //! stays apart, because the host shares equal terminals such as the inside of a string.
 
+use crate::hash::{Map, Seen};
 use crate::re::{Pool, Re, EMPTY, MANY, NEVER};
-use std::collections::HashMap;
 
 /// An expression of a grammar: its index in a builder.
 pub type Ex = u32;
@@ -40,9 +40,9 @@ pub struct Builder {
     /// The regular expressions.
     pub p: Pool,
     pub(crate) exprs: Vec<Expr>,
-    index: HashMap<Expr, Ex>,
+    index: Map<Expr, Ex>,
     pub(crate) rules: Vec<(String, Option<Ex>)>,
-    literals: HashMap<Ex, Vec<u8>>,
+    literals: Map<Ex, Vec<u8>>,
     /// Whether expressions that are made now keep their terminals apart, whatever `join` does.
     pub apart: bool,
     fixed: Vec<bool>,
@@ -148,7 +148,7 @@ impl Builder {
     /// Any of these.
     pub fn choice(&mut self, parts: &[Ex]) -> Ex {
         let (mut flat, mut terms) = (Vec::new(), Vec::new());
-        let mut seen = std::collections::HashSet::new();
+        let mut seen = Seen::default();
         let mut work: Vec<Ex> = parts.iter().rev().copied().collect();
         while let Some(x) = work.pop() {
             match self.expr(x) {

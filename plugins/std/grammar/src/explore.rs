@@ -1,8 +1,9 @@
 //! Questions about regular expressions that take a walk over their automaton:
 //! emptiness, the words of a finite language, the automaton itself.
 
-use crate::re::{Node, Pool, Re, NEVER};
-use std::collections::{HashMap, HashSet, VecDeque};
+use crate::hash::{Map, Seen};
+use crate::re::{has, range, Node, Pool, Re, Set, NEVER};
+use std::collections::VecDeque;
 
 /// Most states that a walk looks at before it gives up.
 pub const MAX_STATES: usize = 20_000;
@@ -19,19 +20,17 @@ pub struct Dfa {
 }
 
 impl Pool {
-    // Where the derivatives of r may differ: all bytes between two cuts lead to
-    // the same expression.
-    fn cuts(&self, r: Re, cuts: &mut [bool; 257]) {
+    // Before which bytes the derivatives of r may change: all bytes between two
+    // cuts lead to the same expression.
+    fn cuts(&self, r: Re, cuts: &mut Set) {
         match self.node(r) {
             Node::Never | Node::Empty => {}
             Node::Bytes(s) => {
-                let mut before = false;
-                for b in 0..=255u8 {
-                    let now = crate::re::has(s, b);
-                    cuts[b as usize] |= now != before;
-                    before = now;
+                let mut carry = 0;
+                for i in 0..4 {
+                    cuts[i] |= s[i] ^ (s[i] << 1 | carry);
+                    carry = s[i] >> 63;
                 }
-                cuts[256] |= before;
             }
             Node::Cat(a, b) => {
                 self.cuts(*a, cuts);
@@ -41,18 +40,18 @@ impl Pool {
             }
             Node::Or(v) | Node::And(v) => v.iter().for_each(|&x| self.cuts(x, cuts)),
             Node::Not(x) | Node::Rep(x, _, _) => self.cuts(*x, cuts),
-            Node::Mod(..) => (b'-'..=b':').for_each(|b| cuts[b as usize] = true),
+            Node::Mod(..) => range(b'-', b':').iter().zip(cuts).for_each(|(s, c)| *c |= s),
         }
     }
 
     /// Byte ranges and what remains after each, in order; ranges that lead to
     /// nothing are left out.
     pub fn moves(&mut self, r: Re) -> Vec<(u8, u8, Re)> {
-        let mut cuts = [false; 257];
+        let mut cuts = [0; 4];
         self.cuts(r, &mut cuts);
         let (mut out, mut lo) = (Vec::new(), 0usize);
         while lo < 256 {
-            let hi = (lo + 1..256).find(|&b| cuts[b]).unwrap_or(256) - 1;
+            let hi = (lo + 1..256).find(|&b| has(&cuts, b as u8)).unwrap_or(256) - 1;
             let d = self.derive(r, lo as u8);
             if d != NEVER {
                 match out.last_mut() {
@@ -73,7 +72,7 @@ impl Pool {
         if let Some(&e) = self.empty.get(&r) {
             return Some(e);
         }
-        let mut seen = HashSet::new();
+        let mut seen = Seen::default();
         let mut work = VecDeque::from([r]);
         seen.insert(r);
         // Depth first finds long texts, breadth first finds short ones beside
@@ -113,7 +112,7 @@ impl Pool {
     /// The automaton of a language without useless states, or None beyond
     /// `limit` states. An empty language has one state and no moves.
     pub fn dfa(&mut self, r: Re, limit: usize) -> Option<Dfa> {
-        let mut ids: HashMap<Re, u32> = HashMap::new();
+        let mut ids: Map<Re, u32> = Map::default();
         let mut order = vec![r];
         ids.insert(r, 0);
         let (mut moves, mut accepts) = (Vec::new(), Vec::new());
@@ -146,7 +145,7 @@ impl Pool {
     // or is too large to say. Goes depth first, so that a loop is soon found.
     fn cycles(&mut self, r: Re, limit: usize) -> bool {
         // States on the way to the current one are open, others closed.
-        let mut open: HashMap<Re, bool> = HashMap::new();
+        let mut open: Map<Re, bool> = Map::default();
         let mut stack = vec![(r, self.moves(r))];
         open.insert(r, true);
         while let Some((s, rest)) = stack.last_mut() {
@@ -211,7 +210,7 @@ fn minimal(moves: Vec<Vec<(u8, u8, u32)>>, accepts: Vec<bool>) -> Dfa {
     let mut class: Vec<u32> = accepts.iter().map(|&a| a as u32).collect();
     let mut count = 0;
     loop {
-        let mut ids: HashMap<(u32, Row), u32> = HashMap::new();
+        let mut ids: Map<(u32, Row), u32> = Map::default();
         let mut next = Vec::with_capacity(class.len());
         for (s, row) in moves.iter().enumerate() {
             let n = ids.len() as u32;
@@ -247,7 +246,7 @@ fn joined(row: &[(u8, u8, u32)], class: &[u32]) -> Vec<(u8, u8, u32)> {
 #[cfg(test)]
 mod tests {
     use super::*;
-    use crate::re::{range, Divisor, ALL, EMPTY, MANY};
+    use crate::re::{Divisor, ALL, EMPTY, MANY};
 
     #[test]
     fn words_and_emptiness() {

@@ -2,8 +2,8 @@
 
 use crate::build::{Builder, Ex, Expr};
 use crate::error::{Error, Result};
+use crate::hash::{Map, Seen};
 use crate::re::{has, Node, Pool, Re, Set, ALL, MANY};
-use std::collections::HashMap;
 
 /// Most bytes of an encoded grammar.
 pub const MAX_BYTES: usize = 16 << 20;
@@ -64,8 +64,8 @@ struct Regexes<'a> {
     p: &'a Pool,
     out: Vec<u8>,
     count: u32,
-    done: HashMap<Re, u32>,
-    literals: HashMap<Vec<u8>, u32>,
+    done: Map<Re, u32>,
+    literals: Map<Vec<u8>, u32>,
 }
 
 // What a regular expression is written as: parts first.
@@ -169,7 +169,7 @@ impl Regexes<'_> {
         if let Some(set) = p.chars.get(&r) {
             return self.add(|out| ranges(out, 1, set));
         }
-        let known = |done: &HashMap<Re, u32>, v: &[Re]| v.iter().map(|c| done[c]).collect::<Vec<u32>>();
+        let known = |done: &Map<Re, u32>, v: &[Re]| v.iter().map(|c| done[c]).collect::<Vec<u32>>();
         match p.node(r) {
             Node::Never => self.add(|out| ranges(out, 0, &[])),
             Node::Empty => self.literal(Vec::new()),
@@ -222,9 +222,9 @@ pub fn write(b: &mut Builder, start: u32) -> Result<Vec<u8>> {
         return Err(Error::whole("nothing satisfies the grammar"));
     }
     let reached = reach(b, start, &good);
-    let mut re = Regexes { p: &b.p, out: Vec::new(), count: 0, done: HashMap::new(), literals: HashMap::new() };
+    let mut re = Regexes { p: &b.p, out: Vec::new(), count: 0, done: Map::default(), literals: Map::default() };
     let (mut exprs, mut count) = (Vec::new(), 0u32);
-    let mut at: HashMap<Ex, u32> = HashMap::new();
+    let mut at: Map<Ex, u32> = Map::default();
     for x in (0..b.exprs.len() as Ex).filter(|&x| reached.exprs[x as usize]) {
         let i = |v: &[Ex]| v.iter().map(|y| at[y]).collect::<Vec<u32>>();
         match b.expr(x) {
@@ -355,7 +355,7 @@ pub fn automaton(b: &mut Builder, r: Re, name: &str, limit: usize) -> Option<Ex>
 
 /// Whether a regular expression asks for divisibility anywhere.
 pub fn divides(p: &Pool, r: Re) -> bool {
-    let (mut stack, mut seen) = (vec![r], std::collections::HashSet::new());
+    let (mut stack, mut seen) = (vec![r], Seen::default());
     while let Some(r) = stack.pop() {
         if r == ALL || !seen.insert(r) {
             continue;

@@ -11,6 +11,7 @@ pub mod decimal;
 pub mod error;
 pub mod explore;
 pub mod gbnf;
+pub mod hash;
 pub mod ir;
 pub mod json;
 pub mod lark;

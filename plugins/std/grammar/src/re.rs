@@ -6,7 +6,8 @@
 //! (1964): what remains of a language after one byte is again an expression.
 
 use crate::chars::{Form, Ranges};
-use std::collections::{BTreeMap, HashMap};
+use crate::hash::Map;
+use std::collections::BTreeMap;
 
 /// An expression: its index in a pool.
 pub type Re = u32;
@@ -96,16 +97,16 @@ pub struct Pool {
     nullable: Vec<bool>,
     // Whether the shape alone shows that there is a text.
     some: Vec<bool>,
-    index: HashMap<Node, Re>,
+    index: Map<Node, Re>,
     divisors: Vec<Divisor>,
-    derived: HashMap<(Re, u8), Re>,
+    derived: Map<(Re, u8), Re>,
     /// Answers of is_empty.
-    pub(crate) empty: HashMap<Re, bool>,
+    pub(crate) empty: Map<Re, bool>,
     /// What character sets have been made to.
-    pub(crate) classes: HashMap<(Form, Ranges), Re>,
+    pub(crate) classes: Map<(Form, Ranges), Re>,
     /// Which expressions are one character of a set, and which are word lists: they are written as such.
-    pub(crate) chars: HashMap<Re, Ranges>,
-    pub(crate) lists: HashMap<Re, Vec<Vec<u8>>>,
+    pub(crate) chars: Map<Re, Ranges>,
+    pub(crate) lists: Map<Re, Vec<Vec<u8>>>,
 }
 
 /// The set of bytes from `lo` to `hi`.
@@ -139,13 +140,13 @@ impl Pool {
             nodes: Vec::new(),
             nullable: Vec::new(),
             some: Vec::new(),
-            index: HashMap::new(),
+            index: Map::default(),
             divisors: Vec::new(),
-            derived: HashMap::new(),
-            empty: HashMap::new(),
-            classes: HashMap::new(),
-            chars: HashMap::new(),
-            lists: HashMap::new(),
+            derived: Map::default(),
+            empty: Map::default(),
+            classes: Map::default(),
+            chars: Map::default(),
+            lists: Map::default(),
         };
         p.make(Node::Never);
         p.make(Node::Empty);

@@ -7,8 +7,8 @@ use super::strings::Strings;
 use super::Compiler;
 use crate::build::Ex;
 use crate::error::{Error, Result};
+use crate::hash::Map;
 use crate::re::MANY;
-use std::collections::HashMap;
 
 /// Most states of an array whose items are counted or told apart.
 const MAX_STATES: usize = 6000;
@@ -99,7 +99,7 @@ impl<'a> Compiler<'a> {
         let last = if max == MANY { last } else { max.max(1) };
         let caps: Vec<u32> = wanted.iter().map(|w| if w.max == MANY { w.min } else { w.max + 1 }).collect();
         let start = (0u32, vec![0u32; wanted.len()]);
-        let mut rules: HashMap<(u32, Vec<u32>), u32> = HashMap::new();
+        let mut rules: Map<(u32, Vec<u32>), u32> = Map::default();
         let mut work = vec![start.clone()];
         rules.insert(start.clone(), self.b.declare("items"));
         let comma = self.spaced(b",");
@@ -200,7 +200,7 @@ impl<'a> Compiler<'a> {
             self.not_unique(&format!("items have more than {} values", MAX_VALUES))?;
             return self.plain(case, min, max, fixed.min(max));
         }
-        let mut rules: HashMap<(u32, u32), u32> = HashMap::new();
+        let mut rules: Map<(u32, u32), u32> = Map::default();
         rules.insert((0, 0), self.b.declare("unique"));
         let (mut work, comma) = (vec![(0u32, 0u32)], self.spaced(b","));
         while let Some((i, used)) = work.pop() {

@@ -337,10 +337,18 @@ impl<'a> Compiler<'a> {
         }
         lists.retain(|l| !l.1.is_empty());
         let n = lists.len();
+        let mut marks = Vec::new();
+        for l in &lists {
+            marks.push(if kind == OBJ && l.1.len() == 1 { self.marks(&l.1[0]) } else { Vec::new() });
+        }
+        let differ = |i: usize, j: usize| {
+            let pairs = marks[i].iter().flat_map(|a| marks[j].iter().map(move |b| (a, b)));
+            pairs.into_iter().any(|(a, b)| a.0 == b.0 && !a.1.iter().any(|w| b.1.contains(w)))
+        };
         let mut overlap: Vec<Vec<usize>> = vec![Vec::new(); n];
         for i in 0..n {
             for j in 0..i {
-                if !self.apart(&lists[i].1, &lists[j].1, kind)? {
+                if !differ(i, j) && !self.apart(&lists[i].1, &lists[j].1, kind)? {
                     overlap[i].push(j);
                     overlap[j].push(i);
                 }

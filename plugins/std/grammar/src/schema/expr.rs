@@ -4,8 +4,8 @@
 //! A constraint concerns values of one type and holds for all others, as in JSON
 //! Schema; so `not` of a constraint is of that type.
 
+use crate::hash::{Map, Seen};
 use crate::re::{Re, MANY};
-use std::collections::HashMap;
 
 /// An expression: its index in an arena.
 pub type Sx = u32;
@@ -70,12 +70,12 @@ pub enum Shape {
 /// All expressions of one compilation.
 pub struct Arena {
     shapes: Vec<Shape>,
-    index: HashMap<Shape, Sx>,
+    index: Map<Shape, Sx>,
 }
 
 impl Arena {
     pub fn new() -> Arena {
-        let mut a = Arena { shapes: Vec::new(), index: HashMap::new() };
+        let mut a = Arena { shapes: Vec::new(), index: Map::default() };
         a.make(Shape::Any);
         a.make(Shape::None);
         a
@@ -129,7 +129,7 @@ impl Arena {
     /// All of these. Keeps their order, which is the order of members.
     pub fn and(&mut self, parts: Vec<Sx>) -> Sx {
         let (mut flat, mut mask) = (Vec::new(), TYPES);
-        let mut seen = std::collections::HashSet::new();
+        let mut seen = Seen::default();
         let mut work: Vec<Sx> = parts.into_iter().rev().collect();
         while let Some(x) = work.pop() {
             match self.shape(x) {
@@ -157,7 +157,7 @@ impl Arena {
     /// Any of these.
     pub fn or(&mut self, parts: Vec<Sx>) -> Sx {
         let (mut flat, mut mask) = (Vec::new(), 0);
-        let mut seen = std::collections::HashSet::new();
+        let mut seen = Seen::default();
         let mut work: Vec<Sx> = parts.into_iter().rev().collect();
         while let Some(x) = work.pop() {
             match self.shape(x) {

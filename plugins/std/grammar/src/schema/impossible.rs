@@ -2,13 +2,61 @@
 //! few and shows that those of `oneOf` exclude each other. What it does not see
 //! costs rules, never correctness.
 
-use super::expand::Case;
+use super::expand::{Case, Set};
 use super::expr::*;
+use super::strings::Strings;
 use super::Compiler;
 use crate::error::Result;
-use crate::re::MANY;
+use crate::re::{Re, MANY};
 
 impl<'a> Compiler<'a> {
+    /// What the values of required members are, where they are a few words: two
+    /// alternatives that differ in one of them exclude each other at a glance.
+    pub(super) fn marks(&mut self, case: &Case) -> Vec<(Re, Vec<Vec<u8>>)> {
+        let mut out = Vec::new();
+        for &x in case {
+            let name = match *self.a.shape(x) {
+                Shape::Some(n, _) if self.singles.contains_key(&n) => n,
+                _ => continue,
+            };
+            let value = self.required(case, name);
+            let chain = std::mem::take(&mut self.chain);
+            let words = self.only_words(value);
+            self.chain = chain;
+            out.extend(words.map(|w| (name, w)));
+        }
+        out
+    }
+
+    fn only_words(&mut self, x: Sx) -> Option<Vec<Vec<u8>>> {
+        for kind in [NULL, BOOL, NUM] {
+            let s = self.set(x, false, kind).ok()?;
+            if !self.is_nothing(s) {
+                return None;
+            }
+        }
+        if !(self.cases(x, false, ARR).ok()?.is_empty() && self.cases(x, false, OBJ).ok()?.is_empty()) {
+            return None;
+        }
+        match self.set(x, false, STR).ok()? {
+            Set::Str(Strings::Texts(r)) => self.b.p.lists.get(&r).filter(|w| w.len() <= 8).cloned(),
+            _ => None,
+        }
+    }
+
+    // What a case asks of the value of a required member.
+    fn required(&mut self, case: &Case, name: Re) -> Sx {
+        let mut parts = Vec::new();
+        for &x in case {
+            match self.a.shape(x).clone() {
+                Shape::All(n, v) if self.matches(n, name) => parts.push(v),
+                Shape::Some(n, v) if n == name => parts.push(v),
+                _ => {}
+            }
+        }
+        self.a.and(parts)
+    }
+
     /// Whether certainly no array or object is as the case asks for; looks `depth`
     /// levels into the value.
     pub(super) fn impossible(&mut self, case: &Case, kind: u8, depth: u32) -> Result<bool> {
@@ -65,15 +113,7 @@ impl<'a> Compiler<'a> {
             return Ok(true);
         }
         for name in required {
-            let mut parts = Vec::new();
-            for &x in case {
-                match self.a.shape(x).clone() {
-                    Shape::All(n, v) if self.matches(n, name) => parts.push(v),
-                    Shape::Some(n, v) if n == name => parts.push(v),
-                    _ => {}
-                }
-            }
-            let v = self.a.and(parts);
+            let v = self.required(case, name);
             if v == NONE || self.impossible_value(v, depth)? {
                 return Ok(true);
             }

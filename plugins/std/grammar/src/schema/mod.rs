@@ -24,13 +24,14 @@ pub use load::Draft;
 use crate::build::{Builder, Ex};
 use crate::chars::{self, Form};
 use crate::error::{Error, Result};
+use crate::hash::{Map, Seen};
 use crate::json::Value;
 use crate::re::{Re, MANY};
 use crate::{Dropped, Options, Whitespace};
 use expand::{Case, Set};
 use expr::*;
 use load::{Location, Names};
-use std::collections::{BTreeMap, BTreeSet, HashMap, HashSet};
+use std::collections::{BTreeMap, BTreeSet};
 use std::rc::Rc;
 
 /// Largest lower bound of a count.
@@ -44,21 +45,21 @@ struct Compiler<'a> {
     a: Arena,
     names: Names<'a>,
     locations: Vec<Location<'a>>,
-    location_of: HashMap<usize, u32>,
-    lowered: HashMap<u32, Sx>,
-    lowering: HashSet<u32>,
+    location_of: Map<usize, u32>,
+    lowered: Map<u32, Sx>,
+    lowering: Seen<u32>,
     // Languages of one name, and that name's canonical text.
-    singles: HashMap<Re, String>,
+    singles: Map<Re, String>,
     refusals: Vec<Error>,
     dropped: BTreeSet<usize>,
     // The same for what a whole schema was not held to.
     loose: BTreeMap<String, String>,
-    sets: HashMap<(Sx, bool, u8), Set>,
-    expanded: HashMap<(Sx, bool, u8), Rc<Vec<Case>>>,
-    impossibles: HashMap<(Sx, u32), bool>,
+    sets: Map<(Sx, bool, u8), Set>,
+    expanded: Map<(Sx, bool, u8), Rc<Vec<Case>>>,
+    impossibles: Map<(Sx, u32), bool>,
     inside: u32,
     chain: Vec<u32>,
-    rules: HashMap<Sx, Ex>,
+    rules: Map<Sx, Ex>,
     waiting: Vec<(u32, Sx, Ex)>,
     lenient: bool,
     formats: bool,
@@ -78,19 +79,19 @@ pub fn compile(b: Builder, schema: &Value, o: &Options, dropped: &mut Vec<Droppe
         a: Arena::new(),
         names,
         locations: Vec::new(),
-        location_of: HashMap::new(),
-        lowered: HashMap::new(),
-        lowering: HashSet::new(),
-        singles: HashMap::new(),
+        location_of: Map::default(),
+        lowered: Map::default(),
+        lowering: Seen::default(),
+        singles: Map::default(),
         refusals: Vec::new(),
         dropped: BTreeSet::new(),
         loose: BTreeMap::new(),
-        sets: HashMap::new(),
-        expanded: HashMap::new(),
-        impossibles: HashMap::new(),
+        sets: Map::default(),
+        expanded: Map::default(),
+        impossibles: Map::default(),
         inside: 0,
         chain: Vec::new(),
-        rules: HashMap::new(),
+        rules: Map::default(),
         waiting: Vec::new(),
         lenient: o.lenient,
         formats: o.formats,

@@ -11,8 +11,8 @@ use super::Compiler;
 use crate::build::Ex;
 use crate::chars::{self, Form};
 use crate::error::{Error, Result};
+use crate::hash::Map;
 use crate::re::{Re, MANY, NEVER};
-use std::collections::HashMap;
 
 /// Most kinds of names that patterns tell apart.
 const MAX_CLASSES: usize = 64;
@@ -249,7 +249,7 @@ impl<'a> Compiler<'a> {
             comma,
             min: m.min,
             max: m.max,
-            rest: HashMap::new(),
+            rest: Map::default(),
         };
         let inside = w.first()?;
         let ws = self.space;
@@ -273,7 +273,7 @@ struct Writer<'c, 'a> {
     min: u32,
     max: u32,
     // What may follow: by index of the next named member and count so far.
-    rest: HashMap<(usize, u32), Ex>,
+    rest: Map<(usize, u32), Ex>,
 }
 
 impl Writer<'_, '_> {
