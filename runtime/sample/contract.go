@@ -95,8 +95,10 @@ type Plugins struct {
 	Close func()
 	// Fork, when not nil, returns user code that is where this is: it has seen the
 	// same steps and from now on shares nothing with this; its Close and Fork are its
-	// own. Beam search calls it, between two steps and on any goroutine, when
-	// several beams go on from one, and refuses requests with processors without it.
+	// own. Beam search calls it when several beams go on from one, and refuses
+	// requests with processors without it: between two steps, on any goroutine, and
+	// for different beams of a request at the same time, but never beside another
+	// call of the same user code.
 	// The Masker that it returns takes the place of the forked one's; where it
 	// returns none, a ForkingMasker forks itself. A Sampler is not looked at: beam
 	// search has none. An error ends the request.
