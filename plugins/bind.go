@@ -109,7 +109,7 @@ func (s *Set) pick(b *Bound, calls []Call) error {
 		case e.current == nil:
 			return &BindError{c.Name, "could not be loaded", ErrOff}
 		case len(e.current.steps) == 0:
-			return &BindError{c.Name, "works on conversations: only chat requests can name it", ErrParams}
+			return &BindError{c.Name, e.current.elsewhere(), ErrParams}
 		case e.current.set.apply != ApplyAlways:
 			add(e.current, c.Name, &calls[i])
 		}
@@ -122,6 +122,14 @@ func (s *Set) pick(b *Bound, calls []Call) error {
 	}
 	b.parts = parts
 	return nil
+}
+
+// elsewhere says where a plugin that has no part in the token loop can be named.
+func (v *version) elsewhere() string {
+	if slices.ContainsFunc(v.kinds, guest.Converses) {
+		return "works on conversations: only chat requests can name it"
+	}
+	return "compiles grammars: a request names it beside its grammar"
 }
 
 func checkParts(parts []*part) error {

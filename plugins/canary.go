@@ -36,12 +36,14 @@ func canary(ctx context.Context, g *guest.Guest, kinds []string) (refuses string
 			err = canaryTemplate(ctx, g)
 		case abi.KindTools:
 			err = canaryTools(ctx, g)
+		case abi.KindGrammar:
+			err = canaryGrammar(ctx, g)
 		}
 		if err != nil && !errors.As(err, &no) {
 			return "", err
 		}
 	}
-	if err := canarySequence(ctx, g, slices.DeleteFunc(slices.Clone(kinds), guest.Converses)); err != nil && !errors.As(err, &no) {
+	if err := canarySequence(ctx, g, slices.DeleteFunc(slices.Clone(kinds), func(k string) bool { return !guest.Steps(k) })); err != nil && !errors.As(err, &no) {
 		return "", err
 	}
 	return refuses, nil

@@ -68,6 +68,9 @@ func (s *Set) pickChat(b *BoundChat, calls []Call, d ChatPlugins) (rest []Call, 
 		if len(v.steps) > 0 {
 			rest = append(rest, c)
 		}
+		if len(v.steps) == 0 && !slices.ContainsFunc(v.kinds, guest.Converses) {
+			return nil, &BindError{c.Name, v.elsewhere(), ErrParams}
+		}
 		p := &part{v: v, name: c.Name, params: c.Params, named: true}
 		if err := b.take(p); err != nil {
 			return nil, err

@@ -81,7 +81,7 @@ func (s *Set) load(ctx context.Context, w wanted, wasm []byte, like *guest.Guest
 	if v.kinds, err = w.set.kinds(g.Description().Kinds); err != nil {
 		return nil, fmt.Errorf("%w: %s: %w", ErrLoad, w.name, err)
 	}
-	v.steps = slices.DeleteFunc(slices.Clone(v.kinds), guest.Converses)
+	v.steps = slices.DeleteFunc(slices.Clone(v.kinds), func(k string) bool { return !guest.Steps(k) })
 	if err := w.set.fits(v.kinds); err != nil {
 		return nil, fmt.Errorf("%w: %s: %w", ErrLoad, w.name, err)
 	}
@@ -92,6 +92,9 @@ func (s *Set) load(ctx context.Context, w wanted, wasm []byte, like *guest.Guest
 		return nil, fmt.Errorf("%w: %s: apply is %q, but the plugin refuses a request without parameters: %s", ErrLoad, w.name, ApplyAlways, v.refuses)
 	}
 	v.base = g.Stats()
+	if v.serves(abi.KindGrammar) && !g.Description().Steps() {
+		s.background.Go(func() { s.vocabulary() }) // so that the first request does not wait for it
+	}
 	return v, nil
 }
 

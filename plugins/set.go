@@ -3,13 +3,15 @@
 // It owns their life: where modules come from (settings, a folder, uploads), the checks and the canary that each must
 // pass before a request meets it, which version a request gets, how a failing plugin is kept from doing more harm, and
 // what is counted. What a guest may do is the business of package internal/sandbox, how it is loaded that of
-// internal/guest, and what a kind does that of the kind's package: logits, template and tools.
+// internal/guest, and what a kind does that of the kind's package: logits, template, tools and grammar/kind.
 //
 // The life of a plugin: a [Spec], a file or an upload is read, held to its pin, loaded, and asked for two steps of a
 // made-up sequence or for what its kind does with a made-up conversation; then it becomes the current version of its name.
 // [Set.Bind] pins the current versions for a request, [Bound.Begin] gives each sequence an instance of its own,
 // [Bound.Release] ends it. [Set.BindChat] does so for the kinds that work on conversations, before and after the token loop:
-// [BoundChat.Render] has an instance for its call alone, a [Parser] for one sequence. A newer version takes the place of
+// [BoundChat.Render] has an instance for its call alone, a [Parser] for one sequence. [Set.Compile] makes a
+// grammar of a source, which needs the guest no more, unless that computes the masks itself: then each [Constraint] has an
+// instance. A newer version takes the place of
 // the current one while requests finish on theirs, and is freed with the last of them.
 //
 // [Set.Watch], where it is called, is one goroutine that ends with its context; each version's pool has one that
@@ -26,6 +28,7 @@ import (
 	"strings"
 	"sync"
 
+	"tgi/plugins/grammar"
 	"tgi/plugins/internal/guest"
 	"tgi/plugins/internal/sandbox"
 )
@@ -64,6 +67,10 @@ type Set struct {
 	names  map[string]*entry
 	order  []*entry // specs in their order, then files, then uploads by name
 	closed bool
+
+	vocab      func() *grammar.Vocab // makes it once
+	grammars   grammarCache
+	background sync.WaitGroup
 }
 
 // entry is one name.
@@ -95,6 +102,7 @@ func Open(ctx context.Context, o Options) (*Set, error) {
 	if s.log == nil {
 		s.log = slog.New(slog.DiscardHandler)
 	}
+	s.vocab = sync.OnceValue(func() *grammar.Vocab { return grammar.NewVocab(o.Vocabulary, 0) })
 	_, err = s.Reload(ctx, o.Specs)
 	errs := []error{err}
 	for _, e := range s.order {
@@ -189,4 +197,5 @@ func (s *Set) Close() {
 	for _, v := range freed {
 		<-v.guest.Drained()
 	}
+	s.background.Wait()
 }

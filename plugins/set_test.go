@@ -66,7 +66,7 @@ func TestOpenNamesAllBadSettings(t *testing.T) {
 		{Name: "twice", Source: "a.wasm"},
 		{Name: "twice", Source: "a.wasm"},
 		{Name: "no-source"},
-		{Name: "kind", Source: "a.wasm", Kind: "grammar"},
+		{Name: "kind", Source: "a.wasm", Kind: "other"},
 		{Name: "pin", Source: "a.wasm", SHA256: "abc"},
 		{Name: "on-error", Source: "a.wasm", OnError: "ignore"},
 		{Name: "apply", Source: "a.wasm", Apply: "never"},
@@ -76,7 +76,7 @@ func TestOpenNamesAllBadSettings(t *testing.T) {
 	if !errors.Is(err, ErrSpec) {
 		t.Fatalf("error %v, want one that matches ErrSpec", err)
 	}
-	for _, want := range []string{`name "Upper"`, `plugin 2 has the name of plugin 1: "twice"`, `("no-source"): source is missing`, `kind "grammar"`,
+	for _, want := range []string{`name "Upper"`, `plugin 2 has the name of plugin 1: "twice"`, `("no-source"): source is missing`, `kind "other"`,
 		`sha256 "abc"`, `on_error "ignore"`, `apply "never"`, "config is not a JSON object", `source "builtin:x": nothing is built in`} {
 		if !strings.Contains(err.Error(), want) {
 			t.Errorf("no %q in:\n%v", want, err)

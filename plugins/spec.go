@@ -154,7 +154,7 @@ func (s *Set) checkSpec(w wanted) (errs []error) {
 // check looks at what an upload has too.
 func (s settings) check() (errs []error) {
 	if s.kind != "" && abi.Exports(s.kind) == nil {
-		errs = append(errs, fmt.Errorf("kind %q is none of %q", s.kind, []string{abi.KindLogits, abi.KindSampler, abi.KindTemplate, abi.KindTools}))
+		errs = append(errs, fmt.Errorf("kind %q is none of %q", s.kind, []string{abi.KindLogits, abi.KindSampler, abi.KindTemplate, abi.KindTools, abi.KindGrammar}))
 	} else if s.kind != "" {
 		if err := s.fits([]string{s.kind}); err != nil {
 			errs = append(errs, err)
@@ -172,11 +172,15 @@ func (s settings) check() (errs []error) {
 	return errs
 }
 
-// fits says which setting makes no sense for a plugin that only works on conversations.
+// fits says which setting makes no sense for a plugin that has no part in the token loop.
 func (s settings) fits(kinds []string) error {
 	switch {
-	case slices.ContainsFunc(kinds, func(k string) bool { return !guest.Converses(k) }):
+	case slices.ContainsFunc(kinds, guest.Steps):
 		return nil
+	case !slices.ContainsFunc(kinds, guest.Converses) && s.onError == OnErrorSkip:
+		return fmt.Errorf("on_error is %q, but no request can go on without its grammar", OnErrorSkip)
+	case !slices.ContainsFunc(kinds, guest.Converses) && s.apply == ApplyAlways:
+		return fmt.Errorf("apply is %q, but a plugin of kind %q serves requests that bring a grammar", ApplyAlways, kinds)
 	case s.onError == OnErrorSkip:
 		return fmt.Errorf("on_error is %q, but no chat request can go on without what a plugin of kind %q does", OnErrorSkip, kinds)
 	case s.apply == ApplyAlways:

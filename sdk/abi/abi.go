@@ -1,6 +1,6 @@
 // Package abi is version 1 of the contract between the server and its plugins:
 // names, signatures, layouts and limits. It imports nothing, so that host and
-// guests in Go share this one file; the SDKs of the other languages repeat its
+// guests in Go share it; the SDKs of the other languages repeat its
 // numbers, and a test compares them. README.md beside it tells the same as a
 // story, with worked examples.
 //
@@ -26,7 +26,8 @@
 //  7. For each sequence, in an instance of its own: begin of each kind, then
 //     process or sample at every step, or feed with every piece of text. When
 //     the sequence ends the memory goes back to the snapshot; nothing is called.
-//     A template renders one conversation in an instance, and that is all.
+//     A template renders one conversation in an instance, and that is all, and
+//     a grammar compiles one source.
 //
 // So a guest is written as if its sequence were the only one in the world:
 // globals are the state of one sequence. A clone (best_of) starts as a copy of
@@ -67,8 +68,7 @@ const (
 	ReservedPrefix = "tgi_"
 )
 
-// Kinds of plugins in this version. The name "grammar" is kept for a later
-// kind, which shares the exports in [Common].
+// Kinds of plugins in this version, beside [KindGrammar].
 const (
 	KindLogits   = "logits"
 	KindSampler  = "sampler"
@@ -144,7 +144,7 @@ func list(ts []Type) string {
 //	tgi_describe() -> packed JSON object: "name", "version", "doc" (strings),
 //	    "kinds" (array of [KindLogits] ...), "modes" (array of
 //	    [ModeNames] and [NameStop] ...), "needs" (array, see [NeedsTopK]),
-//	    "candidates" (number, of a sampler), "params" (JSON Schema, for people).
+//	    "candidates" (number, of a sampler), "languages" (array, see [Grammar]), "params" (JSON Schema, for people).
 //	    name and kinds must be there; unknown members are ignored.
 //	tgi_init(config pointer, config bytes) -> packed error text, 0 = accepted
 //	    config is the JSON object of [plugin.config], {} where there is none. A
@@ -260,6 +260,8 @@ func Exports(kind string) []Func {
 		return Template
 	case KindTools:
 		return Tools
+	case KindGrammar:
+		return Grammar
 	}
 	return nil
 }

@@ -124,7 +124,15 @@ func TestMaskWords(t *testing.T) {
 
 func TestNames(t *testing.T) {
 	seen := map[string]bool{}
-	for _, fs := range [][]abi.Func{abi.Common, abi.Exports(abi.KindLogits), abi.Exports(abi.KindSampler), abi.Exports(abi.KindTemplate), abi.Exports(abi.KindTools)} {
+	all := [][]abi.Func{abi.Common}
+	for _, kind := range []string{abi.KindLogits, abi.KindSampler, abi.KindTemplate, abi.KindTools, abi.KindGrammar} {
+		forms := abi.Forms(kind)
+		if len(forms) == 0 || forms[0][0].Name != abi.Exports(kind)[0].Name {
+			t.Errorf("%s has %d forms", kind, len(forms))
+		}
+		all = append(all, forms...)
+	}
+	for _, fs := range all {
 		if len(fs) == 0 {
 			t.Error("a kind without exports")
 		}
@@ -135,8 +143,8 @@ func TestNames(t *testing.T) {
 			seen[f.Name] = true
 		}
 	}
-	if abi.Exports("grammar") != nil {
-		t.Error("kind grammar is not part of this version")
+	if abi.Exports("other") != nil || abi.Forms("other") != nil {
+		t.Error("kind other is not part of this version")
 	}
 	if len(abi.ModeNames) != abi.ModeRow+1 {
 		t.Errorf("%d mode names for %d modes", len(abi.ModeNames), abi.ModeRow+1)

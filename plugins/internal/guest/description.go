@@ -19,6 +19,7 @@ type Description struct {
 	View               int      // N of "topk:N", at most the vocabulary; 0: needs no view
 	Row                bool     // needs the row
 	Candidates         int      // of a sampler: the most it wants, at most the vocabulary; 0 for others
+	Languages          []string // that a grammar's sources may be in
 	Params             json.RawMessage
 }
 
@@ -28,6 +29,9 @@ func (d Description) Serves(kind string) bool { return slices.Contains(d.Kinds, 
 // converses reports whether the guest serves a kind that works on conversations.
 func (d Description) converses() bool { return slices.ContainsFunc(d.Kinds, Converses) }
 
+// Steps reports whether the guest computes the masks of a grammar itself.
+func (d Description) Steps() bool { return d.Serves(abi.KindGrammar) && d.Declares(abi.NameSteps) }
+
 // Declares reports whether the guest declared an output.
 func (d Description) Declares(name string) bool { return slices.Contains(d.Modes, name) }
 
@@ -36,6 +40,7 @@ func parse(text []byte, vocab int) (Description, error) {
 	var j struct {
 		Name, Version, Doc  string
 		Kinds, Modes, Needs []string
+		Languages           []string
 		Candidates          int
 		Params              json.RawMessage
 	}
@@ -59,7 +64,7 @@ func parse(text []byte, vocab int) (Description, error) {
 		}
 	}
 	for _, m := range j.Modes {
-		if !slices.Contains(abi.ModeNames[:], m) && m != abi.NameStop && m != abi.NameForce && m != abi.NameTemperature {
+		if !slices.Contains(abi.ModeNames[:], m) && m != abi.NameStop && m != abi.NameForce && m != abi.NameTemperature && m != abi.NameSteps {
 			fault("mode %q is not one of version %d", m, abi.Version)
 		}
 	}
@@ -73,6 +78,19 @@ func parse(text []byte, vocab int) (Description, error) {
 	}
 	if d.Declares(abi.ModeNames[abi.ModeView]) && d.View == 0 {
 		fault("mode %q wants %q among its needs", abi.ModeNames[abi.ModeView], abi.NeedsTopK+"N")
+	}
+	if d.Serves(abi.KindGrammar) {
+		d.Languages = j.Languages
+		if n := len(d.Languages); n < 1 || n > abi.MaxLanguages {
+			fault("%d languages are not from 1 to %d", n, abi.MaxLanguages)
+		}
+		for _, l := range d.Languages {
+			if l == "" || len(l) > abi.MaxLanguage {
+				fault("language %.80q has not from 1 to %d bytes", l, abi.MaxLanguage)
+			}
+		}
+	} else if d.Declares(abi.NameSteps) {
+		fault("mode %q is for kind %q", abi.NameSteps, abi.KindGrammar)
 	}
 	if j.Candidates < 0 || j.Candidates > abi.MaxCandidates {
 		fault("candidates %d is not from 0 to %d", j.Candidates, abi.MaxCandidates)

@@ -12,12 +12,12 @@ import (
 // Limits bounds one plugin. A zero field means the default, which depends on the kinds that the module serves: the greatest
 // of theirs. A unit of fuel is about 0.2 ns.
 type Limits struct {
-	// Memory: bytes an instance may have, in units of 64 KiB; default 64 MiB, for kinds template and tools 256 MiB.
+	// Memory: bytes an instance may have, in units of 64 KiB; default 64 MiB, for kinds template, tools and grammar 256 MiB.
 	Memory int64
-	// FuelPerStep: for process, for sample and for feed, on average; default 2,000,000 (0.4 ms); see [Burst].
+	// FuelPerStep: for process, for sample, for feed, and for each of accept, mask, forced and key, on average; default 2,000,000 (0.4 ms); see [Burst].
 	FuelPerStep int64
-	// FuelPerRequest: for validate, for each begin, for render and for finish; default 50,000,000 (10 ms), for kind tools
-	// 500,000,000 (0.1 s), for kind template 5,000,000,000 (1 s). Room for what is handed over is paid from it too.
+	// FuelPerRequest: for validate, for each begin, for render, for compile and for finish; default 50,000,000 (10 ms), for kind
+	// tools 500,000,000 (0.1 s), for kinds template and grammar 5,000,000,000 (1 s). Room for what is handed over is paid from it too.
 	FuelPerRequest int64
 	// FuelLoad: for all from instantiation to init; default 10,000,000,000 (2 s): a walk over a large vocabulary.
 	FuelLoad int64
@@ -34,6 +34,7 @@ const pageBytes = 65536
 // requestFuel is the default of FuelPerRequest by kind.
 var requestFuel = map[string]int64{
 	abi.KindLogits: 50_000_000, abi.KindSampler: 50_000_000, abi.KindTemplate: 5_000_000_000, abi.KindTools: 500_000_000,
+	abi.KindGrammar: 5_000_000_000,
 }
 
 // WithDefaults gives l with its zero fields set, for a module that serves kinds. The error names a field that is out of
@@ -42,7 +43,7 @@ func (l Limits) WithDefaults(kinds []string) (Limits, error) {
 	memory, request := int64(64<<20), requestFuel[abi.KindLogits]
 	for _, k := range kinds {
 		request = max(request, requestFuel[k])
-		if Converses(k) {
+		if !Steps(k) {
 			memory = 256 << 20
 		}
 	}
@@ -71,6 +72,9 @@ const maxFuel = 1 << 50
 
 // Converses reports whether a kind works on conversations, before and after the token loop, and not in it.
 func Converses(kind string) bool { return kind == abi.KindTemplate || kind == abi.KindTools }
+
+// Steps reports whether a kind works in the token loop from a sequence's prompt on, so that Begin begins it.
+func Steps(kind string) bool { return kind == abi.KindLogits || kind == abi.KindSampler }
 
 // Kinds tells from a module's bytes of which kinds there are exports. Of what is no module it finds none; whether the
 // exports are right is Load's to say.

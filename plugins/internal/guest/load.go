@@ -16,6 +16,8 @@ type Rooms struct {
 	Row        uint32 // a logit for each id
 	Candidates uint32 // Description.Candidates entries
 	Piece      uint32 // PieceRoom bytes
+	Mask       uint32 // a bit for each id, in words of 32
+	Accept     uint32 // AcceptRoom tokens
 
 	request                uint32 // requestRoom bytes
 	config, params, tokens uint32
@@ -29,6 +31,8 @@ const (
 	requestRoom = 1 << 18 // bytes of a conversation in JSON
 	// PieceRoom is the size of Rooms.Piece, in bytes.
 	PieceRoom = 4096
+	// AcceptRoom is the size of Rooms.Accept, in tokens.
+	AcceptRoom = 1024
 )
 
 // start makes the pool, which runs what comes before the snapshot.
@@ -124,15 +128,18 @@ func (l *loader) allocate(config int) error {
 			return err
 		}
 	}
-	row, tokens, request, piece := 0, 0, 0, 0
+	row, tokens, request, piece, mask, accept := 0, 0, 0, 0, 0, 0
 	if l.d.Row {
 		row = l.g.vocab.Size()
 	}
 	if l.d.Serves(abi.KindLogits) || l.d.Serves(abi.KindSampler) {
 		tokens = tokensRoom * 4
 	}
-	if l.d.converses() {
+	if l.d.converses() || l.d.Serves(abi.KindGrammar) {
 		request = requestRoom
+	}
+	if l.d.Steps() {
+		mask, accept = int(abi.MaskWords(uint32(l.g.vocab.Size())))*4, AcceptRoom*4
 	}
 	if l.d.Serves(abi.KindTools) {
 		piece = PieceRoom
@@ -149,6 +156,8 @@ func (l *loader) allocate(config int) error {
 		{&l.rooms.tokens, tokens},
 		{&l.rooms.request, request},
 		{&l.rooms.Piece, piece},
+		{&l.rooms.Mask, mask},
+		{&l.rooms.Accept, accept},
 	} {
 		if room.size == 0 {
 			continue

@@ -53,10 +53,10 @@ func (g *Guest) Validate(cancel <-chan struct{}, params []byte) error {
 func (g *Guest) Begin(s Start) (*Session, error) {
 	kinds := s.Kinds
 	if len(kinds) == 0 {
-		kinds = slices.DeleteFunc(slices.Clone(g.d.Kinds), Converses)
+		kinds = slices.DeleteFunc(slices.Clone(g.d.Kinds), func(k string) bool { return !Steps(k) })
 	}
 	for _, k := range kinds {
-		if !g.d.Serves(k) || Converses(k) {
+		if !g.d.Serves(k) || !Steps(k) {
 			return nil, fmt.Errorf("%s: kind %q is not one of its kinds %q that begin with a prompt", g.name, k, g.d.Kinds)
 		}
 	}

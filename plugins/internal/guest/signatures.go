@@ -11,7 +11,7 @@ import (
 )
 
 // kinds are those of this version.
-var kinds = []string{abi.KindLogits, abi.KindSampler, abi.KindTemplate, abi.KindTools}
+var kinds = []string{abi.KindLogits, abi.KindSampler, abi.KindTemplate, abi.KindTools, abi.KindGrammar}
 
 // checkExports finds all that is wrong with a module's exports as far as can be told without running it: a kind of which
 // one export is there must be there as a whole, and nothing else may begin with tgi_.
@@ -22,12 +22,13 @@ func checkExports(m *sandbox.Module) error {
 		known[f.Name] = true
 	}
 	for _, k := range kinds {
-		list := abi.Exports(k)
-		for _, f := range list {
-			known[f.Name] = true
-		}
-		if slices.ContainsFunc(list, func(f abi.Func) bool { return m.Has(f.Name) }) {
-			want = append(want, wanted(list)...)
+		for _, list := range abi.Forms(k) {
+			for _, f := range list {
+				known[f.Name] = true
+			}
+			if slices.ContainsFunc(list, func(f abi.Func) bool { return m.Has(f.Name) }) {
+				want = append(want, wanted(list)...)
+			}
 		}
 	}
 	want = append(want, sandbox.Export{Name: abi.Initialize, Optional: true})
@@ -57,19 +58,36 @@ func checkExports(m *sandbox.Module) error {
 func checkKinds(m *sandbox.Module, d Description) error {
 	var errs []error
 	for _, k := range kinds {
-		list := abi.Exports(k)
-		if d.Serves(k) {
-			errs = append(errs, m.Check(wanted(list)))
-			continue
+		forms := abi.Forms(k)
+		form := 0
+		if k == abi.KindGrammar && d.Steps() {
+			form = 1
 		}
-		for _, f := range list {
-			if m.Has(f.Name) {
-				errs = append(errs, fmt.Errorf("%w: %s is exported, but kinds lacks %q", ErrDescription, f.Name, k))
-				break
+		for i, list := range forms {
+			if d.Serves(k) && i == form {
+				errs = append(errs, m.Check(wanted(list)))
+				continue
+			}
+			for _, f := range list {
+				if m.Has(f.Name) {
+					errs = append(errs, fmt.Errorf("%w: %s is exported, but %s", ErrDescription, f.Name, d.lacks(k)))
+					break
+				}
 			}
 		}
 	}
 	return errors.Join(errs...)
+}
+
+// lacks says why an export is too many.
+func (d Description) lacks(kind string) string {
+	switch {
+	case !d.Serves(kind):
+		return fmt.Sprintf("kinds lacks %q", kind)
+	case d.Steps():
+		return fmt.Sprintf("modes has %q, for which there are other exports", abi.NameSteps)
+	}
+	return fmt.Sprintf("modes lacks %q", abi.NameSteps)
 }
 
 // wanted gives functions of the contract as the sandbox checks them.

@@ -48,11 +48,17 @@ const (
 	Tools    = `{"name":"fake","version":"1","kinds":["tools"]}`
 )
 
+// Grammar and Steps are descriptions of a guest that compiles grammars, and of one that computes masks.
+const (
+	Grammar = `{"name":"fake","version":"1","kinds":["grammar"],"languages":["mine","yours"]}`
+	Steps   = `{"name":"fake","version":"1","kinds":["grammar"],"modes":["steps"],"languages":["count"]}`
+)
+
 // has reports whether the exports of a kind are there: those that the description names, and of the others those of the
 // zero value.
 func (f Fake) has(kind string) bool {
 	named := func(k string) bool { return strings.Contains(f.Description, strconv.Quote(k)) }
-	return named(kind) || kind == abi.KindLogits && !named(abi.KindTemplate) && !named(abi.KindTools)
+	return named(kind) || kind == abi.KindLogits && !named(abi.KindTemplate) && !named(abi.KindTools) && !named(abi.KindGrammar)
 }
 
 // Wasm assembles the module.
@@ -84,10 +90,13 @@ func (f Fake) Wasm() []byte {
 		"tgi_describe":    Long(abi.Pack(TextAt, uint32(len(f.Description)))),
 		"tgi_logits_step": Const(StepAt),
 	}
-	for _, kind := range []string{"", abi.KindLogits, abi.KindSampler, abi.KindTemplate, abi.KindTools} {
+	for _, kind := range []string{"", abi.KindLogits, abi.KindSampler, abi.KindTemplate, abi.KindTools, abi.KindGrammar} {
 		list := abi.Exports(kind)
-		if kind == "" {
+		switch {
+		case kind == "":
 			list = abi.Common
+		case kind == abi.KindGrammar && strings.Contains(f.Description, strconv.Quote(abi.NameSteps)):
+			list = abi.GrammarSteps
 		}
 		for _, fn := range list {
 			code, given := f.Code[fn.Name]

@@ -1,0 +1,132 @@
+package plugins
+
+import (
+	"context"
+	"fmt"
+
+	"tgi/plugins/grammar"
+	"tgi/plugins/grammar/kind"
+	"tgi/plugins/internal/guest"
+)
+
+// Constraint is one text on its way through a grammar. It is used by one goroutine at a time; clones are independent. Where a
+// guest computes the masks, an error is a [*BindError] or the context's cause, and comes again at every further call. Close it.
+type Constraint struct {
+	state *grammar.State // nil where a guest computes the masks
+
+	grammar *Grammar
+	part    *part
+	ctx     context.Context
+	seed    uint64
+	session *guest.Session // nil after Close
+	stepper *kind.Stepper
+	tokens  []uint32 // accepted
+	err     error
+	faulty  bool
+}
+
+// begin takes an instance and has it follow the tokens so far.
+func (c *Constraint) begin() error {
+	s, err := c.part.v.guest.Open(c.part.seed(c.seed), c.ctx.Done())
+	if err != nil {
+		return c.part.chatError(c.ctx, c.grammar.set, err)
+	}
+	stepper, err := kind.Begin(s, c.grammar.call, c.grammar.made.masks)
+	if err == nil {
+		err = stepper.Accept(c.tokens...)
+	}
+	if err != nil {
+		s.Close()
+		return c.part.chatError(c.ctx, c.grammar.set, err)
+	}
+	c.session, c.stepper = s, stepper
+	return nil
+}
+
+// Native reports whether the host runs the grammar: Clone is cheap then and can't fail.
+func (c *Constraint) Native() bool { return c.state != nil }
+
+// Mask sets bits, one for each id of the vocabulary, to the tokens that may come next: bit t%32 of word t/32 for token t.
+// Tokens that end the sequence are among them where the text may end. false means that all tokens may come, and the bits
+// nothing.
+func (c *Constraint) Mask(bits []uint32) (constrained bool, err error) {
+	if c.state != nil {
+		return true, c.state.Mask(bits)
+	}
+	if c.err != nil {
+		return false, c.err
+	}
+	constrained, err = c.stepper.Mask(bits)
+	return constrained, c.judge(err)
+}
+
+// Accept moves on by a token. One that may not come is an error, and leaves a grammar that the host runs as it was.
+func (c *Constraint) Accept(token uint32) error {
+	if c.state != nil {
+		return c.state.Accept(token)
+	}
+	if c.err != nil {
+		return c.err
+	}
+	c.tokens = append(c.tokens, token)
+	return c.judge(c.stepper.Accept(token))
+}
+
+// Rollback takes back the last n tokens, of which there are as many. A guest begins anew for it and is told all the others.
+func (c *Constraint) Rollback(n int) error {
+	switch {
+	case c.state != nil:
+		return c.state.Rollback(n)
+	case c.err != nil:
+		return c.err
+	case n < 0 || n > len(c.tokens):
+		return fmt.Errorf("BUG: rollback of %d tokens of %d", n, len(c.tokens))
+	case n == 0:
+		return nil
+	}
+	c.tokens = c.tokens[:len(c.tokens)-n]
+	c.session.Close()
+	c.session = nil
+	c.err = c.begin()
+	return c.err
+}
+
+// Clone is a second text that is where this one is. It is to be closed as well.
+func (c *Constraint) Clone() (*Constraint, error) {
+	if c.state != nil {
+		return &Constraint{state: c.state.Clone()}, nil
+	}
+	if c.err != nil {
+		return nil, c.err
+	}
+	twin := &Constraint{grammar: c.grammar, part: &part{v: c.part.v, name: c.part.name}, ctx: c.ctx, seed: c.seed, tokens: append([]uint32(nil), c.tokens...)}
+	if err := twin.begin(); err != nil {
+		return nil, err
+	}
+	c.grammar.open.Add(1)
+	return twin, nil
+}
+
+func (c *Constraint) judge(err error) error {
+	if err != nil {
+		c.err = c.stepError(err)
+	}
+	return c.err
+}
+
+// Close ends the text. Closing twice is fine.
+func (c *Constraint) Close() {
+	if c.grammar == nil {
+		return
+	}
+	if c.session != nil {
+		c.session.Close()
+		c.session = nil
+	}
+	if !c.faulty && c.err == nil && len(c.tokens) > 0 {
+		c.part.worked(c.grammar.set)
+	}
+	c.part.v.breaker.abandon(c.part.trial)
+	c.grammar.drop()
+	c.grammar = nil
+}

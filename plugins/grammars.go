@@ -1,0 +1,206 @@
+package plugins
+
+import (
+	"context"
+	"crypto/sha256"
+	"encoding/binary"
+	"errors"
+	"fmt"
+	"slices"
+	"sync"
+	"sync/atomic"
+	"time"
+
+	"tgi/plugins/grammar"
+	"tgi/plugins/grammar/kind"
+	"tgi/plugins/internal/sandbox"
+	"tgi/sdk/abi"
+)
+
+// GrammarCall is a grammar as a request wants it. Nothing of it is kept after Compile.
+type GrammarCall struct {
+	Plugin   string // that compiles it; "" means the first, in the order of List, that knows Language
+	Language string // of Source; "" means the first that Plugin names
+	Source   []byte // UTF-8
+	Params   []byte // JSON object in the plugin's own terms; nil means {}
+}
+
+// Dropped is something that a source asks for and that the grammar does not enforce.
+type Dropped = kind.Dropped
+
+// Grammar is a request's grammar, compiled, or a guest that follows it, at the version that was current. Its methods may be
+// called from any goroutine at the same time. Close it; its sequences outlive that.
+type Grammar struct {
+	set  *Set
+	part *part
+	call kind.Call // of a guest that computes masks
+	made *made
+	open atomic.Int64
+	once sync.Once
+}
+
+// Compile prepares a grammar. Those that were compiled before, by the same plugin from the same source, are remembered, and
+// requests that want the same at the same time wait for one compilation. It runs on a goroutine of its own, at most as many
+// at a time as there are CPUs, within the plugin's fuel per request and the limits of package grammar. Errors are those of
+// Bind: that the plugin does not take the source, or that the result is too costly, matches ErrParams. When ctx ends, so does
+// the waiting, and the compilation unless others wait for it.
+func (s *Set) Compile(ctx context.Context, c GrammarCall) (*Grammar, error) {
+	p, language, err := s.pickGrammar(c)
+	if err != nil {
+		return nil, err
+	}
+	g := &Grammar{set: s, part: p, call: kind.Call{Language: language, Source: c.Source, Params: c.Params}}
+	g.open.Store(1)
+	if len(c.Params) > 0 && !isObject(c.Params) {
+		err = &BindError{p.name, "params is not a JSON object", ErrParams}
+	} else {
+		g.made, err = s.grammars.get(ctx, p.grammarKey(g.call), func(ctx context.Context) (*made, error) { return s.build(ctx, p, g.call) })
+	}
+	if err != nil {
+		g.Close()
+		return nil, err
+	}
+	if g.made.native != nil {
+		g.call, g.part = kind.Call{}, nil
+		p.v.drop() // the guest is not needed any more
+	} else {
+		g.call.Source, g.call.Params = slices.Clone(c.Source), slices.Clone(c.Params)
+	}
+	return g, nil
+}
+
+// pickGrammar makes the part of the plugin that compiles, with a reference to its version, and tells the language.
+func (s *Set) pickGrammar(c GrammarCall) (p *part, language string, err error) {
+	s.mu.RLock()
+	defer s.mu.RUnlock()
+	if s.closed {
+		return nil, "", ErrClosed
+	}
+	v, name := (*version)(nil), c.Plugin
+	if name == "" {
+		i := slices.IndexFunc(s.order, func(e *entry) bool { return e.current != nil && e.current.knows(c.Language) })
+		if i < 0 {
+			return nil, "", &BindError{"", fmt.Sprintf("none of those installed knows grammars in the language %.64q", c.Language), ErrUnknown}
+		}
+		v, name = s.order[i].current, s.order[i].name
+	} else if v, err = s.serving(name); err != nil {
+		return nil, "", err
+	}
+	switch {
+	case !v.serves(abi.KindGrammar):
+		return nil, "", &BindError{name, fmt.Sprintf("serves %q, kind %q is wanted", v.kinds, abi.KindGrammar), ErrParams}
+	case c.Language == "":
+		language = v.guest.Description().Languages[0]
+	case !v.knows(c.Language):
+		return nil, "", &BindError{name, fmt.Sprintf("does not know grammars in the language %.64q, but in %q", c.Language, v.guest.Description().Languages), ErrParams}
+	default:
+		language = c.Language
+	}
+	v.hold()
+	return &part{v: v, name: name, params: c.Params, named: c.Plugin != ""}, language, nil
+}
+
+// knows reports whether a version reads grammars in a language.
+func (v *version) knows(language string) bool {
+	return v.serves(abi.KindGrammar) && slices.Contains(v.guest.Description().Languages, language)
+}
+
+// grammarKey names what a version makes of a call: modules with the same bytes and configuration make the same.
+func (p *part) grammarKey(c kind.Call) (key [sha256.Size]byte) {
+	h := sha256.New()
+	for _, field := range []string{p.name, p.v.sum(), fmt.Sprint(p.v.set), c.Language, string(c.Source), string(c.Params)} {
+		var n [8]byte
+		binary.LittleEndian.PutUint64(n[:], uint64(len(field)))
+		h.Write(n[:])
+		h.Write([]byte(field))
+	}
+	h.Sum(key[:0])
+	return key
+}
+
+// build asks the breaker and the guest, and prepares what the guest compiled.
+func (s *Set) build(ctx context.Context, p *part, c kind.Call) (*made, error) {
+	trial, refused := p.v.breaker.admit(time.Now())
+	if refused != "" {
+		return nil, &BindError{p.name, refused, ErrOff}
+	}
+	p = &part{v: p.v, name: p.name, params: p.params, named: p.named, trial: trial} // another request may wait for this one's trial
+	defer p.v.breaker.abandon(trial)
+	err := p.validate(func() error { return p.chatError(ctx, s, p.v.guest.Validate(ctx.Done(), p.params)) })
+	if err != nil {
+		return nil, err
+	}
+	if p.v.guest.Description().Steps() {
+		return &made{masks: &maskMemory{}, cost: maskMemoryBytes}, nil
+	}
+	session, err := p.v.guest.Open(p.seed(0), ctx.Done())
+	if err != nil {
+		return nil, p.chatError(ctx, s, err)
+	}
+	defer session.Close()
+	out, err := kind.Compile(session, c)
+	if err != nil {
+		return nil, p.chatError(ctx, s, err)
+	}
+	p.worked(s)
+	return s.prepare(ctx, p.name, out)
+}
+
+// prepare makes a grammar ready to be followed.
+func (s *Set) prepare(ctx context.Context, name string, out kind.Compiled) (*made, error) {
+	g, err := s.vocabulary().Compile(ctx, out.Grammar, grammar.Limits{Memory: grammarMemory})
+	switch {
+	case err == nil:
+		return &made{native: g, dropped: out.Dropped, cost: grammarMemory + int64(out.Size)*nodeBytes}, nil
+	case ctx.Err() != nil:
+		return nil, cause(ctx, err)
+	}
+	return nil, &BindError{name, err.Error(), ErrParams} // no text, no such token, or too costly
+}
+
+// Dropped gives what the source asks for and the grammar does not enforce. It must not be changed.
+func (g *Grammar) Dropped() []Dropped { return g.made.dropped }
+
+// Close ends the grammar's use by its request; its sequences go on. Closing twice is fine.
+func (g *Grammar) Close() { g.once.Do(g.drop) }
+
+// drop counts down what is open, and lets the version go with the last.
+func (g *Grammar) drop() {
+	if g.open.Add(-1) == 0 && g.part != nil {
+		g.part.v.drop()
+	}
+}
+
+// Sequence begins a text of the grammar. It is to be closed. seed is for a guest that follows it; when ctx ends, so does a call
+// of that guest, then or later. Errors are those of Compile. g is not closed yet.
+func (g *Grammar) Sequence(ctx context.Context, seed uint64) (*Constraint, error) {
+	if g.made.native != nil {
+		return &Constraint{state: g.made.native.Start()}, nil
+	}
+	trial, refused := g.part.v.breaker.admit(time.Now())
+	if refused != "" {
+		return nil, &BindError{g.part.name, refused, ErrOff}
+	}
+	p := &part{v: g.part.v, name: g.part.name, trial: trial}
+	c := &Constraint{grammar: g, part: p, ctx: ctx, seed: seed}
+	if err := c.begin(); err != nil {
+		p.v.breaker.abandon(trial)
+		return nil, err
+	}
+	g.open.Add(1)
+	return c, nil
+}
+
+// stepError makes a request's error of one of a guest that computes masks, and counts a fault.
+func (c *Constraint) stepError(err error) error {
+	var fault *sandbox.Fault
+	switch {
+	case errors.Is(err, sandbox.ErrCancelled):
+		return cause(c.ctx, err)
+	case errors.As(err, &fault):
+		c.faulty = true
+	case errors.Is(err, kind.ErrRejected):
+		return err
+	}
+	return c.part.chatError(c.ctx, c.grammar.set, err)
+}

@@ -1,0 +1,314 @@
+package plugins
+
+import (
+	"context"
+	"errors"
+	"log/slog"
+	"reflect"
+	"runtime"
+	"strings"
+	"sync"
+	"testing"
+	"time"
+
+	"tgi/plugins/grammar/ir"
+	"tgi/plugins/internal/guest/guesttest"
+)
+
+const end = 258 // the token that ends a text
+
+func TestCompileGrammar(t *testing.T) {
+	s := grammarSet(t, Options{})
+	g := compiled(t, s, "c", "")
+	defer g.Close()
+	if want := []Dropped{{Pointer: "#", Keyword: "format", Reason: "unknown"}}; !reflect.DeepEqual(g.Dropped(), want) {
+		t.Errorf("dropped %+v", g.Dropped())
+	}
+	c := constraint(t, g)
+	if got := allowed(t, c); !reflect.DeepEqual(got, []uint32{'a', 'b'}) {
+		t.Errorf("first: %v", got)
+	}
+	accept(t, c, 'a', 'b')
+	twin, err := c.Clone()
+	if err != nil {
+		t.Fatal(err)
+	}
+	accept(t, c, 'b')
+	if got := allowed(t, c); !reflect.DeepEqual(got, []uint32{end}) {
+		t.Errorf("after three: %v", got)
+	}
+	if err := c.Accept('a'); err == nil {
+		t.Error("a fourth letter was accepted")
+	}
+	if got := allowed(t, twin); !reflect.DeepEqual(got, []uint32{'a', 'b', end}) {
+		t.Errorf("the clone: %v", got)
+	}
+	if err := c.Rollback(3); err != nil || len(allowed(t, c)) != 2 {
+		t.Errorf("rolled back: %v, %v", err, allowed(t, c))
+	}
+	c.Close()
+	twin.Close()
+	if st, _ := s.Get("c"); !reflect.DeepEqual(st.Kinds, []string{"grammar"}) || st.Stats.InstancesOut != 0 || st.Stats.Calls != 1 {
+		t.Errorf("status %+v", st)
+	}
+}
+
+func TestCompilePicks(t *testing.T) {
+	s := grammarSet(t, Options{Specs: []Spec{spec(t, "first", compiler("xy").Wasm()), spec(t, "l", bias(1).Wasm())}})
+	for _, c := range []struct {
+		call GrammarCall
+		want uint32 // the first token that is allowed
+		text string
+		err  error
+	}{
+		{GrammarCall{Language: "mine"}, 'x', "", nil},
+		{GrammarCall{Language: "yours", Plugin: "c"}, 'a', "", nil},
+		{GrammarCall{Plugin: "c"}, 'a', "", nil},
+		{GrammarCall{Language: "count"}, 'a', "", nil},
+		{GrammarCall{Language: "klingon"}, 0, "plugins: none of those installed knows grammars in the language \"klingon\"", ErrUnknown},
+		{GrammarCall{}, 0, "plugins: none of those installed knows grammars in the language \"\"", ErrUnknown},
+		{GrammarCall{Plugin: "none"}, 0, "plugin none: there is no plugin of this name", ErrUnknown},
+		{GrammarCall{Plugin: "l"}, 0, `plugin l: serves ["logits"], kind "grammar" is wanted`, ErrParams},
+		{GrammarCall{Plugin: "c", Language: "count"}, 0, `plugin c: does not know grammars in the language "count", but in ["mine" "yours"]`, ErrParams},
+		{GrammarCall{Plugin: "c", Params: []byte("[]")}, 0, "plugin c: params is not a JSON object", ErrParams},
+		{GrammarCall{Plugin: "c", Source: []byte("\xff")}, 0, "plugin c: the source is not UTF-8", ErrParams},
+	} {
+		g, err := s.Compile(ctx, c.call)
+		if c.err != nil {
+			if !errors.Is(err, c.err) || err.Error() != c.text {
+				t.Errorf("%+v: got %v, want %s", c.call, err, c.text)
+			}
+			continue
+		}
+		if err != nil {
+			t.Errorf("%+v: %v", c.call, err)
+			continue
+		}
+		q := constraint(t, g)
+		if got := allowed(t, q); got[0] != c.want {
+			t.Errorf("%+v: allows %v", c.call, got)
+		}
+		q.Close()
+		g.Close()
+	}
+	no := refusal(t, s, Call{Name: "c"})
+	if want := "plugin c: compiles grammars: a request names it beside its grammar"; no.Error() != want || !errors.Is(no, ErrParams) {
+		t.Errorf("in the token loop: %v", no)
+	}
+	if _, _, err := s.BindChat(ctx, []Call{{Name: "c"}}, ChatPlugins{}); !errors.Is(err, ErrParams) {
+		t.Errorf("in a conversation: %v", err)
+	}
+}
+
+// TestCompileErrors: what is wrong with a grammar or a compiler is one request's alone, and is not remembered.
+func TestCompileErrors(t *testing.T) {
+	var b ir.Builder
+	none := b.Declare("start")
+	b.Define(none, b.Choice())
+	b.G.Start = none
+	s := grammarSet(t, Options{Breaker: Breaker{Faults: 4, Pause: time.Hour}, Specs: []Spec{
+		{Name: "slow", Source: file(t, "slow", compiler("ab").Wasm()), Limits: Limits{FuelPerRequest: 10_000_000}},
+		spec(t, "empty", compiles(&b.G).Wasm()),
+	}})
+	for _, c := range []struct {
+		plugin, params, text string
+		err                  error
+	}{
+		{"c", doRefuse, `plugin c: [{"pointer"`, ErrParams},
+		{"empty", "", "plugin empty: the grammar admits no text", ErrParams},
+		{"c", doTrap, "plugin c: tgi_grammar_compile: trap", ErrFault},
+		{"c", doRogue, "plugin c: tgi_grammar_compile: unusable result", ErrFault},
+		{"slow", doSpin, "plugin slow: tgi_grammar_compile: out of fuel", ErrFault},
+	} {
+		for range 2 {
+			g, err := s.Compile(ctx, GrammarCall{Plugin: c.plugin, Language: "mine", Source: []byte(theSource), Params: []byte(c.params)})
+			if g != nil || !errors.Is(err, c.err) || !strings.HasPrefix(err.Error(), c.text) {
+				t.Errorf("%s %s: got %v, want %s", c.plugin, c.params, err, c.text)
+			}
+		}
+	}
+	if _, err := s.Compile(ctx, GrammarCall{Plugin: "c"}); !errors.Is(err, ErrOff) {
+		t.Errorf("after four faults in a row: %v", err)
+	}
+	if st, _ := s.Get("c"); st.Stats.Faults["trap"] != 2 || st.Stats.Faults["result"] != 2 || st.Stats.Refusals != 2 || st.State != StateOff {
+		t.Errorf("status %+v", st)
+	}
+	if got := s.GrammarStats(); got.Compiled != 11 || got.Kept != 0 {
+		t.Errorf("counted %+v", got)
+	}
+}
+
+// TestCompileOnce: requests that want the same wait for one compilation, or find it.
+func TestCompileOnce(t *testing.T) {
+	s := grammarSet(t, Options{})
+	const requests = 50
+	var all sync.WaitGroup
+	for range requests {
+		all.Go(func() {
+			g, err := s.Compile(ctx, GrammarCall{Plugin: "c", Language: "mine", Source: []byte(theSource)})
+			if err != nil {
+				t.Error(err)
+				return
+			}
+			defer g.Close()
+			c := constraint(t, g)
+			defer c.Close()
+			accept(t, c, 'a', 'b', end)
+		})
+	}
+	all.Wait()
+	if got := s.GrammarStats(); got.Compiled != 1 || got.Found+got.Shared != requests-1 || got.Kept != 1 {
+		t.Errorf("counted %+v", got)
+	}
+	for _, other := range []GrammarCall{
+		{Plugin: "c", Language: "yours", Source: []byte(theSource)}, {Plugin: "c", Language: "mine", Source: []byte("y")},
+		{Plugin: "c", Language: "mine", Source: []byte(theSource), Params: []byte(`{ }`)},
+	} {
+		if g, err := s.Compile(ctx, other); err != nil {
+			t.Error(err)
+		} else {
+			g.Close()
+		}
+	}
+	if got := s.GrammarStats(); got.Compiled != 4 {
+		t.Errorf("counted %+v", got)
+	}
+	if v := s.names["c"].current; v.refs.Load() != 1 {
+		t.Errorf("%d references are held", v.refs.Load())
+	}
+}
+
+// signal is a log that tells when the guest prints.
+type signal struct {
+	slog.Handler
+	printed chan struct{}
+}
+
+func (h signal) WithAttrs([]slog.Attr) slog.Handler { return h }
+func (h signal) Handle(context.Context, slog.Record) error {
+	select {
+	case h.printed <- struct{}{}:
+	default:
+	}
+	return nil
+}
+
+// TestCompileCancelled: a compilation ends when the last request that waits for it does, and not before.
+func TestCompileCancelled(t *testing.T) {
+	h := signal{slog.NewTextHandler(t.Output(), nil), make(chan struct{}, 1)}
+	s := grammarSet(t, Options{Log: slog.New(h), Specs: []Spec{
+		{Name: "slow", Source: file(t, "slow", compiler("ab").Wasm()), Limits: Limits{FuelPerRequest: 1 << 49}},
+	}})
+	for len(h.printed) > 0 {
+		<-h.printed
+	}
+	why := [2]error{errors.New("the first left"), errors.New("the second left")}
+	var cancel [2]context.CancelCauseFunc
+	var got [2]chan error
+	for i := range 2 {
+		var c context.Context
+		c, cancel[i] = context.WithCancelCause(ctx)
+		got[i] = make(chan error, 1)
+		go func() {
+			_, err := s.Compile(c, GrammarCall{Plugin: "slow", Language: "mine", Source: []byte(theSource), Params: []byte(doSpin)})
+			got[i] <- err
+		}()
+		if i == 0 {
+			<-h.printed
+		}
+	}
+	for s.GrammarStats().Shared == 0 {
+		runtime.Gosched() // until the second waits too
+	}
+	cancel[0](why[0])
+	if err := <-got[0]; !errors.Is(err, why[0]) {
+		t.Errorf("first: %v", err)
+	}
+	if st, _ := s.Get("slow"); st.Stats.InstancesOut != 1 {
+		t.Error("the compilation ended with the first request")
+	}
+	cancel[1](why[1])
+	if err := <-got[1]; !errors.Is(err, why[1]) {
+		t.Errorf("second: %v", err)
+	}
+	for st, _ := s.Get("slow"); st.Stats.Cancelled != 1; st, _ = s.Get("slow") {
+		runtime.Gosched()
+	}
+	g := compiled(t, s, "slow", "") // it goes on
+	g.Close()
+	if st, _ := s.Get("slow"); st.State != StateActive {
+		t.Errorf("status %+v", st)
+	}
+}
+
+// TestGrammarsForgotten: the latest used are kept within the limit, and a grammar in use is not harmed.
+func TestGrammarsForgotten(t *testing.T) {
+	var c grammarCache
+	get := func(key byte) *made {
+		m, err := c.get(ctx, [32]byte{key}, func(context.Context) (*made, error) { return &made{cost: grammarsBytes / 2}, nil })
+		if err != nil {
+			t.Fatal(err)
+		}
+		return m
+	}
+	one := get(1)
+	get(2)
+	if get(1) != one { // the latest used now
+		t.Error("made again")
+	}
+	get(3)
+	if get(1) != one {
+		t.Error("the latest used was forgotten")
+	}
+	if got := c.stats; got.Compiled != 3 || got.Found != 2 || c.order.Len() != 2 || c.bytes != grammarsBytes {
+		t.Errorf("counted %+v, %d bytes", got, c.bytes)
+	}
+	get(2)
+	if c.stats.Compiled != 4 {
+		t.Error("what was used longest ago was kept")
+	}
+}
+
+// TestCompilerSwap: a grammar outlives the version that compiled it, and the next request gets the newer one's.
+func TestCompilerSwap(t *testing.T) {
+	sp := spec(t, "c", compiler("ab").Wasm())
+	s := open(t, Options{Specs: []Spec{sp}})
+	g := compiled(t, s, "c", "")
+	old := s.names["c"].current
+	write(t, sp.Source, compiler("xy").Wasm())
+	reload(t, s, []Spec{sp}, []string{"c"}, nil, nil, nil)
+	<-old.guest.Drained()
+	c := constraint(t, g)
+	if got := allowed(t, c); got[0] != 'a' {
+		t.Errorf("the old: %v", got)
+	}
+	fresh := compiled(t, s, "c", "")
+	if got := allowed(t, constraint(t, fresh)); got[0] != 'x' {
+		t.Errorf("the new: %v", got)
+	}
+}
+
+func TestGrammarSettings(t *testing.T) {
+	for _, c := range []struct {
+		change func(*Spec)
+		want   string
+	}{
+		{func(s *Spec) { s.OnError = OnErrorSkip }, `on_error is "skip", but no request can go on without its grammar`},
+		{func(s *Spec) { s.Apply = ApplyAlways }, `apply is "always", but a plugin of kind ["grammar"] serves requests that bring a grammar`},
+	} {
+		for _, kind := range []string{"", "grammar"} {
+			sp := spec(t, "c", compiler("ab").Wasm())
+			sp.Kind = kind
+			c.change(&sp)
+			_, err := Open(ctx, options(t, Options{Specs: []Spec{sp}}))
+			if err == nil || !strings.Contains(err.Error(), c.want) {
+				t.Errorf("got %v, want %s", err, c.want)
+			}
+		}
+	}
+	rogue := compiler("ab")
+	rogue.Code["tgi_grammar_compile"] = guesttest.Trap()
+	if _, err := Open(ctx, options(t, Options{Specs: []Spec{spec(t, "c", rogue.Wasm())}})); !errors.Is(err, ErrLoad) {
+		t.Errorf("a compiler that traps: %v", err)
+	}
+}
