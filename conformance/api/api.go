@@ -173,5 +173,5 @@ func Cases() []Case {
 	for i := range later {
 		later[i].Extra = true // none of these was in 0.6
 	}
-	return slices.Concat(transportCases, infoCases, generateCases, checkCases(), streamCases, later, togetherCases, metricsCases)
+	return slices.Concat(transportCases, infoCases, generateCases, checkCases(), streamCases, later, togetherCases, inferenceCases, metricsCases)
 }

@@ -4,6 +4,7 @@ import (
 	"encoding/json"
 	"fmt"
 	"hash/fnv"
+	"io"
 	"math"
 	"net/http"
 	"regexp"
@@ -40,6 +41,7 @@ type fake struct {
 	mu     sync.Mutex
 	counts map[string]float64
 	seen   map[string]bool
+	texts  map[string]*kept
 }
 
 const (
@@ -194,7 +196,7 @@ func (f *fake) ServeHTTP(w http.ResponseWriter, r *http.Request) {
 	if probe {
 		return
 	}
-	open := strings.Contains(" /metrics /docs ", " "+r.URL.Path+" ") ||
+	open := strings.Contains(" /metrics /docs /api/alive /api/ready ", " "+r.URL.Path+" ") ||
 		!f.ours && (r.Method == http.MethodGet || strings.Contains(" /chat_tokenize /invocations ", " "+r.URL.Path+" ") || strings.HasPrefix(r.URL.Path, "/v2"))
 	if !open && f.key != "" && r.Header.Get("Authorization") != "Bearer "+f.key {
 		w.WriteHeader(http.StatusUnauthorized)
@@ -209,6 +211,11 @@ func (f *fake) ServeHTTP(w http.ResponseWriter, r *http.Request) {
 }
 
 func (c *fakeCall) route() {
+	if strings.HasPrefix(c.r.URL.Path, "/api/") && c.ours {
+		body, _ := io.ReadAll(c.r.Body)
+		c.inference(body)
+		return
+	}
 	switch c.r.Method + " " + c.r.URL.Path {
 	case "GET /generate":
 		c.w.Header().Set("Allow", "POST")

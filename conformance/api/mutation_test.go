@@ -188,6 +188,13 @@ var mutations = map[string][]mutation{
 	"completion-logprobs":       {{completionPath, `"text_offset":\[0,`, `"text_offset":[1,`}, {completionPath, `"token_logprobs":\[[^,]*,`, `"token_logprobs":[`}, {completionPath, `"top_logprobs"`, `"tops"`}},
 	"completion-end":            {{completionPath, `"length"`, `"stop"`}},
 
+	"inference-one":      {{onePath, `text/plain`, "application/json"}, {onePath, `X-Finish-Reason: length`, "X-Finish-Reason: stop"}, {onePath, `X-Generated-Tokens: 4`, "X-Generated-Tokens: 5"}, {onePath, `\n\n(.)`, "\n\n!$1"}, {onePath, `^200`, "206"}},
+	"inference-continue": {{onePath, `\n\n(Once)`, "\n\n"}, {onePath, `\n\n (\w)`, "\n\n!$1"}},
+	"inference-end":      {{onePath, `</s>`, ""}, {onePath, `\n\n`, "\n\n "}},
+	"inference-batch":    {{batchPath, `^206`, "200"}, {batchPath, `"prompt":"[^"]*",`, ""}, {batchPath, `"response":" `, `"response":"`}, {batchPath, `"request_id":"[^"]*"`, `"request_id":"x"`}, {batchPath, `"prompt"`, `"inputs"`}},
+	"inference-refused":  {{onePath, `^400`, "422"}, {batchPath, `Duplicate`, "Equal"}, {onePath, `Invalid JSON format`, "Invalid Data Format"}, {batchPath, `Invalid Data Format`, "[]"}, {onePath, `given 0`, "given zero"}},
+	"inference-probes":   {{"/api/alive", `^200`, "401"}, {"/api/ready", `\n\nready`, "\n\nalive"}},
+
 	"metrics":         {{"/metrics", `# TYPE tgi_queue_size gauge\n`, ""}, {"/metrics", `(tgi_queue_size) \d+`, "$1"}, {"/metrics", `text/plain`, "application/json"}},
 	"metrics-names":   {{"/metrics", `tgi_request_queue_duration`, "tgi_queue_duration"}, {"/metrics", `TYPE tgi_request_count counter`, "TYPE tgi_request_count gauge"}, {"tgi-0.6 !/metrics", `tgi_batch_next_size`, "tgi_batch_size"}},
 	"metrics-counts":  {{"/metrics", `\ntgi_request_success \d+`, "\ntgi_request_success 1"}, {"/metrics", `err="validation"`, `err="invalid"`}, {"/metrics", `method="prefill"`, `method="x"`}},

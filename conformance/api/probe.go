@@ -56,6 +56,7 @@ type reply struct {
 	request request
 	status  int
 	header  http.Header
+	trailer http.Header
 	body    []byte
 }
 
@@ -118,6 +119,7 @@ func (s *session) send(ctx context.Context, q request) (*reply, error) {
 	if r.body, err = io.ReadAll(res.Body); err != nil {
 		return nil, fmt.Errorf("%s %s: status %d, and the body breaks off: %w", q.method, q.path, r.status, err)
 	}
+	r.trailer = res.Trailer
 	return r, nil
 }
 

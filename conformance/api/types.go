@@ -29,6 +29,7 @@ Inference = {id string, outputs [Output]}
 Info06 = {model_id string, model_sha string|null, model_dtype? string, model_device_type? string, model_pipeline_tag string|null, version string, sha string|null, ...}
 Info = {model_id string, model_sha string|null, model_pipeline_tag string|null, max_concurrent_requests uint, max_best_of uint, max_stop_sequences uint, max_input_tokens uint, max_total_tokens uint, validation_workers uint, max_client_batch_size uint, router string, version string, sha string|null, docker_label string|null, ...}
 Model = {id string, object "model", created uint, owned_by string}
+Batch = [{request_id string, prompt? string, response string}]
 Models = {object "list", data [Model]}
 Usage = {prompt_tokens uint, completion_tokens uint, total_tokens uint, prompt_tokens_details? {cached_tokens uint, ...}, completion_tokens_details? any}
 TopLogprob = {token string, logprob number, bytes? [uint]|null}
