@@ -33,6 +33,7 @@ type closer struct {
 	rules   []int32          // those rules, in the order of their discovery
 	done    map[int32]*frame
 	accept  bool
+	kept    int
 }
 
 type seenKey struct {
@@ -47,6 +48,7 @@ func (w *work) closure(kernel []thread) *set {
 	for _, k := range kernel {
 		if k.t != nil {
 			threads = append(threads, k)
+			c.keep()
 		} else {
 			c.add(k.rest, origin{f: k.f})
 		}
@@ -72,6 +74,16 @@ func (w *work) closure(kernel []thread) *set {
 	return s
 }
 
+// goalsPerThread is how many goals there may be for each thread that there may be.
+const goalsPerThread = 4
+
+// keep counts what is kept of a set: its threads and what waits in its frames.
+func (c *closer) keep() {
+	if c.kept++; c.kept > c.w.m.limits.Threads {
+		c.w.limit("ways to read the text so far", c.w.m.limits.Threads, c.kept)
+	}
+}
+
 func (c *closer) add(e *expr, o origin) {
 	k := seenKey{e: e.h, r: o.here}
 	if o.f != nil {
@@ -81,8 +93,8 @@ func (c *closer) add(e *expr, o origin) {
 		return
 	}
 	c.seen[k] = struct{}{}
-	if len(c.seen) > c.w.m.limits.Threads {
-		c.w.limit("ways to read the text so far", c.w.m.limits.Threads, len(c.seen))
+	if most := goalsPerThread * c.w.m.limits.Threads; len(c.seen) > most {
+		c.w.limit("steps to find the ways to read the text so far", most, len(c.seen))
 		return
 	}
 	c.todo = append(c.todo, goal{e, o})
@@ -118,6 +130,7 @@ func (c *closer) visit(g goal) {
 	switch head.op {
 	case eTerm, eToken:
 		c.leads = append(c.leads, lead{head, rest, g.o})
+		c.keep()
 	case eRule:
 		c.call(head.rule, rest, g.o)
 	case eChoice:
@@ -146,6 +159,7 @@ func (c *closer) call(rule int32, rest *expr, o origin) {
 		c.add(body, origin{here: rule + 1})
 	}
 	c.waiting[rule] = append(c.waiting[rule], goal{rest, o})
+	c.keep()
 }
 
 func (c *closer) frame(o origin) *frame {

@@ -96,3 +96,30 @@ func TestMasksOfTerms(t *testing.T) {
 		t.Error("the terms drawn are too narrow to show anything")
 	}
 }
+
+// TestExclusionThatGoesOn: behind "ba" the word may not be bar, but bart, which begins
+// with what is excluded and ends before it is like any other word.
+func TestExclusionThatGoesOn(t *testing.T) {
+	w := words{{"ba", 0}, {"r", 0}, {"rt", 0}, {`rt"`, 0}, {`rt".`, 0}, {`r"`, 0}, {`rto"`, 0}, {`"`, 0}, {".", 0}, {"rtos", 0}, {"rt", 0}, {`rtx"`, 0}}
+	for i := range 26 * 26 { // so that a walk along the exclusions alone is worth it
+		w = append(w, struct {
+			text  string
+			flags uint32
+		}{string([]byte{'a' + byte(i/26), 'a' + byte(i%26), 'q'}), 0})
+	}
+	var b ir.Builder
+	word := b.And(b.Repeat(b.Bytes("az"), 0, ir.Unbounded), b.Not(b.Lits("bar", "barto")))
+	b.Define(b.Declare("start"), b.Seq(b.Term(word), b.Text(`".`)))
+	g := compile(t, grammar.NewVocab(w, 0), &b.G, grammar.Limits{})
+	s := g.Start()
+	if err := s.Accept(0); err != nil {
+		t.Fatal(err)
+	}
+	mask := make([]uint32, g.Words())
+	if err := s.Mask(mask); err != nil {
+		t.Fatal(err)
+	}
+	if got, want := mask[0]&0xFFF, uint32(0b1110_1001_1111); got != want {
+		t.Errorf("got %012b, want %012b", got, want)
+	}
+}

@@ -97,6 +97,27 @@ var hostile = []struct {
 		}
 		return t
 	}, wrong: "c"},
+	{name: "2,000 optional members", g: func(b *ir.Builder) uint32 {
+		const n = 2000
+		for range 2*n + 2 { // rule 2i: from member i on, none so far; 2i+1: behind some
+			b.Declare("")
+		}
+		value, comma := b.Term(b.Repeat(b.Bytes("az"), 1, ir.Unbounded)), b.Text(",")
+		for i := range uint32(n) {
+			member := b.Seq(b.Text(fmt.Sprintf("m%d:", i)), value, b.Rule(2*i+3))
+			b.Define(2*i, b.Choice(member, b.Rule(2*i+2)))
+			b.Define(2*i+1, b.Choice(b.Seq(comma, member), b.Rule(2*i+3)))
+		}
+		b.Define(2*n, b.Seq())
+		b.Define(2*n+1, b.Seq())
+		return b.Seq(b.Text("{"), b.Rule(0), b.Text("}"))
+	}, text: func(r *rand.Rand) string {
+		t := "{m3:word"
+		for i := 4; i < 2000; i += 1 + r.IntN(300) {
+			t += fmt.Sprintf(",m%d:%s", i, letters(r, "abcdef", 8))
+		}
+		return t + "}"
+	}, wrong: "{m3:a,m2:"},
 	{name: "60,000 rules one in the other", g: func(b *ir.Builder) uint32 {
 		for range 60_000 {
 			b.Declare("")

@@ -314,8 +314,8 @@ func TestLimits(t *testing.T) {
 	s := newSchema(true)
 	g := s.done(s.Rule(s.value))
 	for what, l := range map[string]grammar.Limits{
-		"work of one call: at most 1000 units":         {CompileWork: 1000},
-		"ways to read the text so far: at most 2, got": {Threads: 2},
+		"work of one call: at most 1000 units":                             {CompileWork: 1000},
+		"ways to read the text so far: at most 2, got 3": {Threads: 2},
 	} {
 		if _, err := largeVocab().Compile(context.Background(), g, l); !errors.Is(err, grammar.ErrLimit) || !strings.Contains(err.Error(), what) {
 			t.Errorf("got %v, want ErrLimit with %q", err, what)
