@@ -46,7 +46,7 @@ impl<'a> Compiler<'a> {
                 }
             }
         }
-        if l.draft == Draft::Current {
+        if l.draft != Draft::Seven {
             let x = self.unevaluated(&l)?;
             parts.push(x);
         }

@@ -10,7 +10,9 @@ use std::collections::HashMap;
 pub enum Draft {
     /// Draft 7 and older: nothing counts beside `$ref`.
     Seven,
-    /// Draft 2019-09 and 2020-12.
+    /// Draft 2019-09.
+    Nineteen,
+    /// Draft 2020-12.
     Current,
 }
 
@@ -20,11 +22,9 @@ pub fn draft(uri: &str) -> Option<Draft> {
     if old.iter().any(|d| uri.contains(&format!("json-schema.org/{}/", d))) {
         return Some(Draft::Seven);
     }
-    let new = ["2019-09", "2020-12"];
-    if new.iter().any(|d| uri.contains(&format!("json-schema.org/draft/{}/", d))) {
-        return Some(Draft::Current);
-    }
-    None
+    let new = [("2019-09", Draft::Nineteen), ("2020-12", Draft::Current)];
+    let known = new.iter().find(|d| uri.contains(&format!("json-schema.org/draft/{}/", d.0)));
+    known.map(|d| d.1)
 }
 
 /// A schema in a document.

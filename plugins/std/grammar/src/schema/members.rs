@@ -35,7 +35,7 @@ impl<'a> Compiler<'a> {
             },
             ("contains", _) => {
                 let (mut min, mut max) = (1, MANY);
-                if l.draft == Draft::Current {
+                if l.draft != Draft::Seven {
                     if let Some(v) = l.value.get("minContains") {
                         min = self.count(l, "minContains", v)?;
                     }

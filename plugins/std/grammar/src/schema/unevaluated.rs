@@ -5,7 +5,7 @@
 //! each other, each with what it looks at; the rest is asked of what remains.
 
 use super::expr::*;
-use super::load::Location;
+use super::load::{Draft, Location};
 use super::Compiler;
 use crate::error::Result;
 use crate::json::Value;
@@ -160,7 +160,8 @@ impl<'a> Compiler<'a> {
         if (has("items") && !tuple) || (tuple && has("additionalItems")) || (has("unevaluatedItems") && !outer) {
             seen.items = u32::MAX;
         }
-        if let Some(c) = l.value.get("contains") {
+        // In 2019-09 contains looked at nothing.
+        if let (Some(c), Draft::Current) = (l.value.get("contains"), l.draft) {
             seen.kinds.push(self.at(l.child(c, &["contains"])));
         }
         seen
