@@ -136,9 +136,7 @@ func TestGenerateAPIInUse(t *testing.T) {
 	}
 	res.Body.Close()
 	<-left
-	if n := k.engine.Running(); n != 0 {
-		t.Errorf("%d requests run for nobody", n)
-	}
+	k.idle(t)
 	k.engine.Step = nil
 	if a := k.ask(t, "a", "", `"generation_config":{"max_new_tokens":7}`); a.text != "wagging" || a.Header.Get(continuedHeader) != "true" {
 		t.Errorf("after a client left: %q", a.text)
@@ -214,9 +212,7 @@ func TestGenerateAPIRefusals(t *testing.T) {
 	if a := k.do(t, "POST", "/api/generate-batch", two); a.StatusCode != 429 || a.text != "Model is overloaded" || a.Header.Get("Retry-After") != "1" {
 		t.Errorf("%d %q %v", a.StatusCode, a.text, a.Header)
 	}
-	if n := k.engine.Running(); n != 0 {
-		t.Errorf("%d of a refused batch run", n)
-	}
+	k.idle(t)
 	long := strings.Repeat("x", fakeInput)
 	for body, want := range map[string]string{
 		`{"prompts":[{"request_id":"a"},{"request_id":"b","prompt":"` + long + `"}]}`: "`prompt` of request_id `b` must have at most 300 tokens (limits.max_input_tokens), given 301",
@@ -226,9 +222,7 @@ func TestGenerateAPIRefusals(t *testing.T) {
 		if a := k.do(t, "POST", "/api/generate-batch", body); a.StatusCode != 400 || a.text != want {
 			t.Errorf("%d %q, want %q", a.StatusCode, a.text, want)
 		}
-		if n := k.engine.Running(); n != 0 {
-			t.Errorf("%d of a refused batch run", n)
-		}
+		k.idle(t)
 	}
 	k = newKit(t, func(_ *Options, _ *generate.Limits, c *config.Server) { c.PayloadLimit = 40 })
 	if a := k.ask(t, "a", long, ""); a.StatusCode != 413 || a.text != "The body is larger than server.payload_limit" {

@@ -7,6 +7,7 @@ import (
 	"log/slog"
 	"net/http"
 	"net/http/httptest"
+	"runtime"
 	"strings"
 	"testing"
 	"time"
@@ -217,4 +218,14 @@ func (k *kit) ask(t testing.TB, id, prompt, more string, header ...string) answe
 func quote(s string) string {
 	b, _ := json.Marshal(s)
 	return string(b)
+}
+
+// idle waits until nothing runs for nobody.
+func (k *kit) idle(t testing.TB) {
+	t.Helper()
+	for late := time.Now().Add(10 * time.Second); k.engine.Running() != 0; runtime.Gosched() {
+		if time.Now().After(late) {
+			t.Fatalf("%d requests run for nobody", k.engine.Running())
+		}
+	}
 }

@@ -185,9 +185,7 @@ func TestGenerateAPISocketShares(t *testing.T) {
 	}
 	<-left
 	<-left
-	if n := k.engine.Running(); n != 0 {
-		t.Errorf("%d run for a socket that was closed", n)
-	}
+	k.idle(t)
 }
 
 // TestGenerateAPISocketBounded: a socket has so many requests at once.
