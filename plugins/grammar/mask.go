@@ -1,8 +1,6 @@
 package grammar
 
-import (
-	"slices"
-)
+import "slices"
 
 // mask is the tokens that may follow in s, those that end a text aside.
 func (w *work) mask(s *set) *mask {
@@ -132,5 +130,6 @@ func (b *blend) mask() *mask {
 		}
 		b.ids = nil
 	}
-	return &mask{words: b.base, owned: b.own, ids: slices.Clip(b.ids)}
+	none := len(b.ids) == 0 && !slices.ContainsFunc(b.base, func(x uint32) bool { return x != 0 })
+	return &mask{words: b.base, owned: b.own, ids: slices.Clip(b.ids), none: none}
 }

@@ -100,7 +100,7 @@ func (s *State) Mask(bits []uint32) error {
 	}
 	if s.at.accept {
 		v.addEnds(bits)
-	} else if m.words == nil && len(m.ids) == 0 {
+	} else if m.none {
 		return ErrStuck
 	}
 	return nil

@@ -307,6 +307,12 @@ func TestStuck(t *testing.T) {
 	if err := s.Mask(make([]uint32, 1)); !errors.Is(err, grammar.ErrStuck) {
 		t.Errorf("no token begins with b, got %v", err)
 	}
+	var c ir.Builder // all tokens but the one that there is
+	any := c.Bytes("\x00\xff")
+	c.Define(c.Declare("start"), c.Term(c.Concat(c.And(any, c.Not(c.Lit("a"))), any)))
+	if err := compile(t, v, &c.G, grammar.Limits{}).Start().Mask(make([]uint32, 1)); !errors.Is(err, grammar.ErrStuck) {
+		t.Errorf("only the excluded token is there, got %v", err)
+	}
 }
 
 // TestLimits: each limit is an error that says which, and the state stays usable.
@@ -314,7 +320,7 @@ func TestLimits(t *testing.T) {
 	s := newSchema(true)
 	g := s.done(s.Rule(s.value))
 	for what, l := range map[string]grammar.Limits{
-		"work of one call: at most 1000 units":                             {CompileWork: 1000},
+		"work of one call: at most 1000 units":           {CompileWork: 1000},
 		"ways to read the text so far: at most 2, got 3": {Threads: 2},
 	} {
 		if _, err := largeVocab().Compile(context.Background(), g, l); !errors.Is(err, grammar.ErrLimit) || !strings.Contains(err.Error(), what) {

@@ -12,6 +12,7 @@ type mask struct {
 	owned bool     // words are not a slice's or another mask's
 	ids   []uint32
 	exits []uint32 // in the trie of all tokens
+	none  bool     // of a set: no token is in it
 }
 
 func (m *mask) bytes() int64 {
