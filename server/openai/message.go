@@ -14,7 +14,7 @@ type turn struct {
 	role     string
 	text     strings.Builder
 	said     bool // content is there, and no null
-	parts    bool // as a list
+	refused  bool // a part of it is a refusal
 	calls    int
 	reworded bool // a call's arguments are not as templates read them
 	thought  bool // reasoning is there, under its newer name
@@ -80,7 +80,6 @@ func (t *turn) content(r *wire.Reader, i int) error {
 		t.text.WriteString(s)
 		return err
 	}, func(r *wire.Reader) error {
-		t.parts = true
 		return r.Array(func(j int) error { return t.part(r, i, j) })
 	})
 }
@@ -95,7 +94,7 @@ func (t *turn) part(r *wire.Reader, i, j int) error {
 		{Name: "refusal", Read: wire.Optional(&refusal, (*wire.Reader).String)},
 	})
 	if kind == "refusal" { // what an assistant said instead of text
-		text = refusal
+		text, t.refused = refusal, true
 	}
 	switch {
 	case err != nil:
@@ -155,17 +154,18 @@ func (t *turn) arguments(r *wire.Reader, given *bool) error {
 	})
 }
 
-// normal returns the message as templates read it: parts of text become one text,
-// because most templates take no other; arguments of calls that are the text of an
-// object become one, and an empty object where there are none; reasoning is also
-// there under its older name.
+// normal returns the message as templates read it: parts that are refusals become
+// parts of text; arguments of calls that are the text of an object become one, and
+// an empty object where there are none; reasoning is also there under its older
+// name. Whether the template gets parts or one text is the template plugin's to
+// decide, which knows the template.
 func (t *turn) normal(raw []byte) []byte {
-	if !t.parts && !t.reworded && !t.thought {
+	if !t.refused && !t.reworded && !t.thought {
 		return raw
 	}
 	list := members(raw)
-	if m := find(list, "content"); t.parts && m != nil {
-		m.value = wire.AppendString(nil, t.text.String())
+	if m := find(list, "content"); t.refused && m != nil {
+		m.value = normalParts(m.value)
 	}
 	if m := find(list, "tool_calls"); t.reworded && m != nil {
 		calls := elements(m.value)
@@ -183,6 +183,21 @@ func (t *turn) normal(raw []byte) []byte {
 		list = append(list, member{"reasoning_content", m.value})
 	}
 	return appendMembers(nil, list)
+}
+
+// normalParts makes parts of text of those that are refusals.
+func normalParts(raw json.RawMessage) json.RawMessage {
+	b := []byte{'['}
+	for i, part := range elements(raw) {
+		b = comma(b, i)
+		list := members(part)
+		kind, said := find(list, "type"), find(list, "refusal")
+		if kind != nil && said != nil && string(kind.value) == `"refusal"` {
+			part = appendMembers(nil, []member{{"type", json.RawMessage(`"text"`)}, {"text", said.value}})
+		}
+		b = append(b, part...)
+	}
+	return append(b, ']')
 }
 
 // normalFunction makes the arguments of a call an object where they are the text

@@ -1,6 +1,7 @@
 package openai
 
 import (
+	"encoding/json"
 	"errors"
 	"fmt"
 	"net/http"
@@ -166,23 +167,52 @@ func (b *chatBody) checkTools() error {
 	return nil
 }
 
-// prompt puts TGI's tool_prompt behind the last message, as TGI does. It has no
-// default here: the model's template says how tools are called.
+// prompt puts TGI's tool_prompt behind the last message that is no assistant's, as
+// TGI does. It has no default here: the model's template says how tools are called,
+// and a template plugin has words of its own for a template that says nothing. It
+// finds those of the request beside the text, as the message's tool_prompt.
 func (b *chatBody) prompt(words string) {
 	list := b.conversation.Messages
 	if len(list) == 0 {
 		return
 	}
 	m := &list[len(list)-1]
-	m.Text += "\n---\n" + words
-	said := member{"content", wire.AppendString(nil, m.Text)}
+	for i := len(list) - 1; i >= 0; i-- {
+		if list[i].Role != "assistant" {
+			m = &list[i]
+			break
+		}
+	}
+	more := "\n---\n" + words
+	m.Text += more
 	inner := members(m.JSON)
-	if old := find(inner, "content"); old != nil {
-		*old = said
+	old := find(inner, "content")
+	switch {
+	case old == nil:
+		inner = append(inner, member{"content", wire.AppendString(nil, m.Text)})
+	case len(old.value) > 0 && old.value[0] == '[':
+		old.value = withText(old.value, more)
+	default:
+		old.value = wire.AppendString(nil, m.Text)
+	}
+	if old = find(inner, "tool_prompt"); old != nil {
+		old.value = wire.AppendString(nil, words)
 	} else {
-		inner = append(inner, said)
+		inner = append(inner, member{"tool_prompt", wire.AppendString(nil, words)})
 	}
 	m.JSON = appendMembers(nil, inner)
+}
+
+// withText adds a part of text to parts.
+func withText(parts json.RawMessage, text string) json.RawMessage {
+	b := []byte{'['}
+	list := elements(parts)
+	for i, part := range list {
+		b = append(comma(b, i), part...)
+	}
+	b = comma(b, len(list))
+	b = append(b, `{"type":"text","text":`...)
+	return append(append(wire.AppendString(b, text), '}'), ']')
 }
 
 // gone reads a field of OpenAI's older API, which another one replaced.

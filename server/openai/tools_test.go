@@ -114,10 +114,10 @@ func TestToolRefusals(t *testing.T) {
 func TestMessages(t *testing.T) {
 	for message, want := range map[string]string{
 		`{"role":"user","content":"a","x":{"y": [1]}}`: ``,
-		`{"role":"user","content":[]}`:                 `{"role":"user","content":""}`,
-		`{"content":[{"type":"text","text":"a"},{"type":"text","text":"\n\"b"}],"role":"user","name":"n"}`:                                                  `{"content":"a\n\"b","role":"user","name":"n"}`,
-		`{"role":"assistant","content":[{"type":"refusal","refusal":"no"}]}`:                                                                                `{"role":"assistant","content":"no"}`,
-		`{"role":"tool","tool_call_id":"c","content":[{"type":"text","text":"5"}]}`:                                                                         `{"role":"tool","tool_call_id":"c","content":"5"}`,
+		`{"role":"user","content":[]}`:                 ``,
+		`{"content":[{"type":"text","text":"a"},{"type":"text","text":"\n\"b"}],"role":"user","name":"n"}`:                                                  ``,
+		`{"role":"assistant","content":[{"type":"text","text":"a","x":1},{"type":"refusal","refusal":"no"}]}`:                                               `{"role":"assistant","content":[{"type":"text","text":"a","x":1},{"type":"text","text":"no"}]}`,
+		`{"role":"tool","tool_call_id":"c","content":[{"type":"text","text":"5"}]}`:                                                                         ``,
 		`{"role":"assistant","content":"a","reasoning_content":"r"}`:                                                                                        ``,
 		`{"role":"assistant","content":"a","reasoning":"r"}`:                                                                                                `{"role":"assistant","content":"a","reasoning":"r","reasoning_content":"r"}`,
 		`{"role":"assistant","content":"a","reasoning":"r","reasoning_content":"s"}`:                                                                        `{"role":"assistant","content":"a","reasoning":"r","reasoning_content":"s"}`,
@@ -167,15 +167,20 @@ func TestVariables(t *testing.T) {
 	}
 }
 
-// TestToolPrompt: TGI's tool_prompt stands behind the last message, where tools are
-// offered.
+// TestToolPrompt: TGI's tool_prompt stands behind the last message that is no
+// assistant's, where tools are offered.
 func TestToolPrompt(t *testing.T) {
 	const f = `,"tools":[{"type":"function","function":{"name":"f"}}],"tool_prompt":"Use\n\"tools\""`
+	const told = `"tool_prompt":"Use\n\"tools\""`
+	const calls = `{"role":"assistant","tool_calls":[{"function":{"name":"f","arguments":"{}"}}]}`
 	for body, want := range map[string]string{
-		`{` + hi + f + `}`:                      `{"role":"user","content":"Hi\n---\nUse\n\"tools\""}`,
+		`{` + hi + f + `}`:                      `{"role":"user","content":"Hi\n---\nUse\n\"tools\"",` + told + `}`,
 		`{` + hi + f + `,"tool_choice":"none"}`: `{"role":"user","content":"Hi"}`,
 		`{` + hi + `,"tool_prompt":"x"}`:        `{"role":"user","content":"Hi"}`,
-		`{"messages":[{"role":"assistant","tool_calls":[{"function":{"name":"f","arguments":"{}"}}]}]` + f + `}`: `{"role":"assistant","tool_calls":[{"function":{"name":"f","arguments":{}}}],"content":"\n---\nUse\n\"tools\""}`,
+		`{"messages":[` + calls + `]` + f + `}`: `{"role":"assistant","tool_calls":[{"function":{"name":"f","arguments":{}}}],"content":"\n---\nUse\n\"tools\"",` + told + `}`,
+		`{"messages":[{"role":"user","content":"Hi","tool_prompt":1},` + calls + `]` + f + `}`: `{"role":"user","content":"Hi\n---\nUse\n\"tools\"",` + told + `}`,
+		`{"messages":[{"role":"user","content":[{"type":"text","text":"Hi"}]}]` + f + `}`:      `{"role":"user","content":[{"type":"text","text":"Hi"},{"type":"text","text":"\n---\nUse\n\"tools\""}],` + told + `}`,
+		`{"messages":[{"role":"user","content":[]}]` + f + `}`:                                 `{"role":"user","content":[{"type":"text","text":"\n---\nUse\n\"tools\""}],` + told + `}`,
 	} {
 		if got := string(conversation(t, body).Messages[0].JSON); got != want {
 			t.Errorf("%s:\n got %s\nwant %s", body, got, want)

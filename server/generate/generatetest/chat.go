@@ -77,8 +77,9 @@ func (b bound) Render(ctx context.Context, c *generate.Conversation, now time.Ti
 	b.chat.note(0, 0, request)
 	var in struct {
 		Messages []struct {
-			Role, Content string
-			Calls         json.RawMessage `json:"tool_calls"`
+			Role    string
+			Content content
+			Calls   json.RawMessage `json:"tool_calls"`
 		}
 		Tools    json.RawMessage
 		Ask      bool `json:"add_generation_prompt"`
@@ -96,7 +97,7 @@ func (b bound) Render(ctx context.Context, c *generate.Conversation, now time.Ti
 		if m.Role == "hermit" {
 			return out, &generate.TemplateError{Msg: "no role hermit"}
 		}
-		said := m.Content
+		said := string(m.Content)
 		if said == "" {
 			said = string(m.Calls)
 		}
@@ -114,6 +115,22 @@ func (b bound) Render(ctx context.Context, c *generate.Conversation, now time.Ti
 	}
 	out.Text = text.String()
 	return out, context.Cause(ctx)
+}
+
+// content is a message's text: where it is in parts, one behind the other.
+type content string
+
+// UnmarshalJSON implements json.Unmarshaler.
+func (c *content) UnmarshalJSON(b []byte) error {
+	var parts []struct{ Text string }
+	if len(b) == 0 || b[0] != '[' {
+		return json.Unmarshal(b, (*string)(c))
+	}
+	err := json.Unmarshal(b, &parts)
+	for _, p := range parts {
+		*c += content(p.Text)
+	}
+	return err
 }
 
 // Parser implements generate.BoundChat.
