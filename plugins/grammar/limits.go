@@ -4,7 +4,7 @@ import "errors"
 
 // Limits bounds what one grammar may cost. A zero field means the default.
 type Limits struct {
-	// Memory is how many bytes of states are kept, about: default 32 MiB. At the
+	// Memory is how many bytes of states are kept, about: default 16 MiB. At the
 	// limit they are forgotten and built again as texts reach them: a grammar that
 	// needs more gets slower, not wrong.
 	Memory int64
@@ -24,7 +24,7 @@ type Limits struct {
 
 func (l Limits) withDefaults() Limits {
 	if l.Memory == 0 {
-		l.Memory = 32 << 20
+		l.Memory = 16 << 20
 	}
 	if l.CompileWork == 0 {
 		l.CompileWork = 300_000_000

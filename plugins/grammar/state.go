@@ -35,7 +35,7 @@ type past struct {
 
 // remembered is how many steps back the way is kept as states; further back as
 // tokens, for states may be large.
-const remembered = 128
+const remembered = 32
 
 // ended is behind the token that ends a text.
 var ended = &set{h: hashOf([]byte{tagSet, 0xFF})}
@@ -187,7 +187,7 @@ func (s *State) move(to *set, token uint32, text string) {
 	}
 }
 
-// Rollback takes back the last n tokens or calls of AcceptBytes. More than 128
+// Rollback takes back the last n tokens or calls of AcceptBytes. More than 32
 // takes the way from the start again; only then there may be an error that wraps
 // ErrLimit.
 func (s *State) Rollback(n int) error {
@@ -250,4 +250,12 @@ func (p *Vocab) addEnds(bits []uint32) {
 	for _, id := range p.ends {
 		setBit(bits, id)
 	}
+}
+
+// Bytes is about how much memory the states found so far take; it goes back to
+// nearly nothing when it reaches the limit.
+func (g *Grammar) Bytes() int64 {
+	g.m.mu.Lock()
+	defer g.m.mu.Unlock()
+	return g.m.bytes
 }
