@@ -143,6 +143,29 @@ func TestGenerateAPIInUse(t *testing.T) {
 	}
 }
 
+// TestGenerateAPILeavesLate: a client that leaves before it can have got all leaves
+// the state as it was, though all was generated.
+func TestGenerateAPILeavesLate(t *testing.T) {
+	k := newKit(t)
+	k.ask(t, "a", dogs, `"generation_config":{"max_new_tokens":6}`)
+	ctx, leave := context.WithCancel(t.Context())
+	j, err := k.api.begin(ctx, "", &request{ids: []string{"a"}, prompts: []string{" "}})
+	if err != nil {
+		t.Fatal(err)
+	}
+	if text, err := j.texts[0].rest(ctx); err != nil || text != "waggin" {
+		t.Fatalf("%q, %v", text, err)
+	}
+	leave()
+	if err := j.settle(ctx); !errors.Is(err, context.Canceled) {
+		t.Errorf("settle: %v", err)
+	}
+	j.close()
+	if a := k.ask(t, "a", "", ""); a.text != "waggin" {
+		t.Errorf("then %q", a.text)
+	}
+}
+
 func must(n int, err error) int {
 	if err != nil {
 		panic(err)

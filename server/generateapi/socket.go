@@ -60,7 +60,6 @@ type socket struct {
 
 	mu      sync.Mutex
 	running int
-	closing bool
 }
 
 // read takes messages until the socket ends, and returns why, nil when it was
@@ -99,7 +98,7 @@ func (s *socket) take(ctx context.Context, kind websocket.MessageType, message [
 	s.mu.Lock()
 	defer s.mu.Unlock()
 	switch {
-	case s.closing:
+	case s.api.draining(): // so that nothing begins behind idle
 		return textDraining
 	case s.running == maxJobs:
 		return textManyJobs
@@ -125,7 +124,7 @@ func (s *socket) watch(ctx context.Context) {
 			return
 		case <-tick.C:
 		}
-		if s.api.draining() && s.leave() {
+		if s.api.draining() && s.idle() {
 			s.complain(ctx, textDraining)
 			_ = s.conn.Close(websocket.StatusGoingAway, textDraining)
 			return
@@ -146,11 +145,10 @@ func (s *socket) alive(ctx context.Context) error {
 	return s.conn.Ping(ctx)
 }
 
-// leave lets no more requests in, and says whether none runs.
-func (s *socket) leave() bool {
+// idle says whether nothing runs on the socket.
+func (s *socket) idle() bool {
 	s.mu.Lock()
 	defer s.mu.Unlock()
-	s.closing = true
 	return s.running == 0
 }
 

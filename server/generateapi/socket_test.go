@@ -216,6 +216,8 @@ func TestGenerateAPISocketDrains(t *testing.T) {
 	if _, _, err := idle.Read(t.Context()); websocket.CloseStatus(err) != websocket.StatusGoingAway {
 		t.Errorf("the idle one: %v", err)
 	}
+	say(t, busy, `{"prompts":[{"request_id":"b","prompt":"x"}]}`)
+	expect(t, busy, `[{"error": "Server is shutting down."}]`)
 	k.engine.Step <- struct{}{}
 	k.engine.Step <- struct{}{}
 	all := hear(t, busy, 4)
