@@ -255,7 +255,7 @@ func (b *Bound) Close() {
 	b.once.Do(func() {
 		for i := range b.seqs {
 			if b.seqs[i].state.CompareAndSwap(begun, released) {
-				b.end(i)
+				b.end(&b.seqs[i])
 			}
 		}
 		b.drop()

@@ -16,6 +16,9 @@ import (
 type Sequence struct {
 	Processors []*Processor // in the order of the chain
 	Sampler    *Sampler     // nil when none picks the token
+
+	bound *Bound
+	of    *sequence
 }
 
 // States of a sequence.
@@ -104,14 +107,14 @@ func (p *part) seed(of uint64) uint64 {
 	return of ^ h.Sum64()
 }
 
-// Sequence hands out the plugins of sequence i; who takes them calls Release. It is called once for each sequence,
+// Sequence hands out the plugins of sequence i; who takes them calls its Release. It is called once for each sequence,
 // after Begin and before Close.
 func (b *Bound) Sequence(i int) Sequence {
 	seq := &b.seqs[i]
 	if !seq.state.CompareAndSwap(begun, handed) {
 		panic("BUG: sequence handed out twice, or after Close")
 	}
-	var out Sequence
+	out := Sequence{bound: b, of: seq}
 	for _, r := range seq.runs {
 		if r.part.v.serves(abi.KindLogits) {
 			out.Processors = append(out.Processors, &Processor{r, logits.NewProcessor(r.session)})
@@ -123,16 +126,20 @@ func (b *Bound) Sequence(i int) Sequence {
 	return out
 }
 
-// Release ends sequence i after the last use of its plugins: their instances go back. Releasing twice is fine.
-func (b *Bound) Release(i int) {
-	if b.seqs[i].state.Swap(released) != released {
-		b.end(i)
+// Release ends sequence i; see [Sequence.Release].
+func (b *Bound) Release(i int) { b.release(&b.seqs[i]) }
+
+// Release ends the sequence after the last use of its plugins: their instances go back. Releasing twice is fine.
+func (s Sequence) Release() { s.bound.release(s.of) }
+
+func (b *Bound) release(seq *sequence) {
+	if seq.state.Swap(released) != released {
+		b.end(seq)
 	}
 }
 
-// end gives back what sequence i took, once.
-func (b *Bound) end(i int) {
-	seq := &b.seqs[i]
+// end gives back what a sequence took, once.
+func (b *Bound) end(seq *sequence) {
 	seq.close()
 	for _, r := range seq.runs {
 		if r.worked && !r.faulty {
@@ -144,7 +151,9 @@ func (b *Bound) end(i int) {
 
 func (s *sequence) close() {
 	for _, r := range s.runs {
-		r.session.Close()
+		if r.session != nil {
+			r.session.Close()
+		}
 	}
 }
 

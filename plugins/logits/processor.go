@@ -4,6 +4,7 @@ import (
 	"encoding/binary"
 	"fmt"
 	"math"
+	"slices"
 
 	"tgi/plugins/internal/guest"
 	"tgi/sdk/abi"
@@ -42,6 +43,15 @@ func NewProcessor(s *guest.Session) *Processor {
 		view: d.View, row: d.Row, outputs: declared(d, s.Guest().Vocabulary().Size()), last: -1,
 	}
 	return p
+}
+
+// Clone gives a processor that is where p is, between two steps, over a session that was cloned from p's.
+func (p *Processor) Clone(s *guest.Session) *Processor {
+	twin := *p
+	twin.s, twin.entry = s, p.entry.Clone(s)
+	twin.prepared, twin.answer = false, answer{}
+	twin.queue, twin.forces = slices.Clone(p.queue), nil
+	return &twin
 }
 
 // Ahead reports whether the guest looks at neither view nor row, so that Prepare can ask it before the logits are known.

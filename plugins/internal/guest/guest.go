@@ -135,6 +135,9 @@ func (g *Guest) Description() Description { return g.d }
 // Sum gives the SHA-256 of the module.
 func (g *Guest) Sum() [32]byte { return g.module.Sum() }
 
+// CanClone reports whether a sequence's state can be copied: whether the guest keeps none where a snapshot can't hold it.
+func (g *Guest) CanClone() bool { return g.module.HiddenState() == "" }
+
 // Limits gives the limits with their defaults.
 func (g *Guest) Limits() Limits { return g.limits }
 

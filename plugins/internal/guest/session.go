@@ -243,6 +243,13 @@ func (s *Session) Entry(export string) *Entry {
 	return &Entry{s: s, f: s.in.Func(export), name: export, saved: s.g.limits.FuelPerStep}
 }
 
+// Clone gives the same export of a session that was cloned from this one's, with as much fuel saved.
+func (e *Entry) Clone(s *Session) *Entry {
+	twin := s.Entry(e.name)
+	twin.saved = e.saved
+	return twin
+}
+
 // Next counts a step: the sequence has one more step's fuel, up to Burst of them.
 func (e *Entry) Next() {
 	per := e.s.g.limits.FuelPerStep

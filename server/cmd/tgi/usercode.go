@@ -88,7 +88,8 @@ func bindError(err error) error {
 // boundCode is the plugins of one request.
 type boundCode struct {
 	*plugins.Bound
-	ctx context.Context // the request's
+	ctx   context.Context // the request's
+	seeds []uint64        // of its sequences
 }
 
 // Begin implements generate.BoundPlugins.
@@ -97,6 +98,7 @@ func (b *boundCode) Begin(prompt []llm.Token, maxNew int, seed uint64, n int) er
 	for i := range seeds {
 		seeds[i] = llm.SeedFor(seed, i)
 	}
+	b.seeds = seeds
 	if err := b.Bound.Begin(b.ctx, prompt, maxNew, seeds); err != nil {
 		return bindError(err)
 	}
@@ -105,9 +107,26 @@ func (b *boundCode) Begin(prompt []llm.Token, maxNew int, seed uint64, n int) er
 
 // Sequence implements generate.BoundPlugins.
 func (b *boundCode) Sequence(i int) sample.Plugins {
-	s := b.Bound.Sequence(i)
+	return codeOf(b.Bound.Sequence(i), b.seeds[i])
+}
+
+// codeOf is a sequence of plugins as the engine wants it. seed is the sequence's: forks draw by seeds that follow from it and
+// from how many were made before.
+func codeOf(s plugins.Sequence, seed uint64) sample.Plugins {
 	// Closing an instance that failed unmaps its memory: not on the engine's goroutine.
-	p := sample.Plugins{Close: func() { go b.Bound.Release(i) }}
+	p := sample.Plugins{Close: func() { go s.Release() }}
+	if s.CanFork() {
+		forks := 0
+		p.Fork = func() (sample.Plugins, error) {
+			forks++
+			own := llm.SeedFor(seed, forks)
+			twin, err := s.Fork(own)
+			if err != nil {
+				return sample.Plugins{}, err
+			}
+			return codeOf(twin, own), nil
+		}
+	}
 	for _, x := range s.Processors {
 		if x.Ahead() {
 			p.Processors = append(p.Processors, early{processor{x}})
