@@ -32,11 +32,16 @@ impl Pool {
                     carry = s[i] >> 63;
                 }
             }
-            Node::Cat(a, b) => {
-                self.cuts(*a, cuts);
-                if self.nullable(*a) {
-                    self.cuts(*b, cuts);
+            Node::Cat(..) => {
+                let mut rest = r;
+                while let Node::Cat(a, b) = *self.node(rest) {
+                    self.cuts(a, cuts);
+                    if !self.nullable(a) {
+                        return;
+                    }
+                    rest = b;
                 }
+                self.cuts(rest, cuts);
             }
             Node::Or(v) | Node::And(v) => v.iter().for_each(|&x| self.cuts(x, cuts)),
             Node::Not(x) | Node::Rep(x, _, _) => self.cuts(*x, cuts),

@@ -15,6 +15,7 @@ pub mod hash;
 pub mod ir;
 pub mod json;
 pub mod lark;
+pub mod options;
 pub mod pattern;
 pub mod re;
 pub mod scan;
@@ -23,47 +24,10 @@ pub mod schema;
 pub mod tags;
 
 pub use error::{Error, Result};
+pub use options::{Options, Whitespace};
 
 use build::Builder;
 use chars::Form;
-
-/// White space in JSON.
-#[derive(Clone, Copy, Debug, PartialEq, Eq)]
-pub enum Whitespace {
-    /// None.
-    Compact,
-    /// At most one space around punctuation, as TGI.
-    Space,
-    /// At most one space, or a line end and at most so many spaces or tabs, around punctuation.
-    Flexible {
-        /// Most spaces or tabs behind a line end.
-        indent: u32,
-    },
-}
-
-/// How sources are compiled.
-#[derive(Clone, Debug, PartialEq, Eq)]
-pub struct Options {
-    /// White space in JSON.
-    pub whitespace: Whitespace,
-    /// Leave out what cannot be enforced instead of refusing it.
-    pub lenient: bool,
-    /// Whether `format` is enforced.
-    pub formats: bool,
-    /// The draft of schemas that do not name theirs.
-    pub draft: schema::Draft,
-}
-
-impl Default for Options {
-    fn default() -> Self {
-        Options {
-            whitespace: Whitespace::Flexible { indent: 20 },
-            lenient: false,
-            formats: true,
-            draft: schema::Draft::Current,
-        }
-    }
-}
 
 /// Something that a grammar is not held to.
 #[derive(Clone, Debug, PartialEq, Eq)]

@@ -94,6 +94,8 @@ impl Divisor {
 /// All expressions of one compilation.
 pub struct Pool {
     nodes: Vec<Node>,
+    // Of all unions and intersections.
+    members: usize,
     nullable: Vec<bool>,
     // Whether the shape alone shows that there is a text.
     some: Vec<bool>,
@@ -138,6 +140,7 @@ impl Pool {
     pub fn new() -> Pool {
         let mut p = Pool {
             nodes: Vec::new(),
+            members: 0,
             nullable: Vec::new(),
             some: Vec::new(),
             index: Map::default(),
@@ -171,7 +174,7 @@ impl Pool {
 
     /// Whether it has become too large to go on; results are then meaningless.
     pub fn full(&self) -> bool {
-        self.nodes.len() >= MAX_NODES
+        self.nodes.len() >= MAX_NODES || self.members >= 4 * MAX_NODES
     }
 
     fn make(&mut self, n: Node) -> Re {
@@ -191,6 +194,9 @@ impl Pool {
             Node::Rep(a, min, _) => *min == 0 || self.nullable(*a),
             Node::Mod(d, s) => self.divisors[*d as usize].accepts(*s),
         };
+        if let Node::Or(v) | Node::And(v) = &n {
+            self.members += v.len();
+        }
         let some = match &n {
             Node::Bytes(_) => true,
             Node::Cat(a, b) => self.has_text(*a) && self.has_text(*b),
@@ -444,15 +450,19 @@ impl Pool {
                     NEVER
                 }
             }
-            Node::Cat(x, y) => {
-                let dx = self.derive(x, b);
-                let first = self.cat(dx, y);
-                if self.nullable(x) {
-                    let second = self.derive(y, b);
-                    self.or2(first, second)
-                } else {
-                    first
+            Node::Cat(..) => {
+                // Along the chain, not down it: it may be as long as the pattern.
+                let (mut parts, mut rest) = (Vec::new(), r);
+                while let Node::Cat(x, y) = *self.node(rest) {
+                    let dx = self.derive(x, b);
+                    parts.push(self.cat(dx, y));
+                    rest = y;
+                    if !self.nullable(x) {
+                        rest = NEVER;
+                    }
                 }
+                parts.push(self.derive(rest, b));
+                self.or(parts)
             }
             Node::Or(v) => {
                 let parts = v.iter().map(|&x| self.derive(x, b)).collect();

@@ -79,7 +79,12 @@ fn schemas() {
         for (v, &want) in values.iter().zip(&bits(&case[1])) {
             let got = g.as_ref().map_or(false, |g| instance::admits(g, v));
             if got != want {
-                wrong.push(format!("{}\n  {} is {}", source, instance::write(v), if want { "rejected" } else { "accepted" }));
+                wrong.push(format!(
+                    "{}\n  {} is {}",
+                    source,
+                    instance::write(v),
+                    if want { "rejected" } else { "accepted" }
+                ));
             }
         }
     }

@@ -16,7 +16,7 @@ pub type Case = Vec<Sx>;
 pub const MAX_CASES: usize = 600;
 
 /// Longest chain of schemas that refer to each other for the same value.
-pub const MAX_CHAIN: usize = 150;
+pub const MAX_CHAIN: usize = 64;
 
 /// A set of scalars of one type.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]

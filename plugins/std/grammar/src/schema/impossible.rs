@@ -141,7 +141,7 @@ impl<'a> Compiler<'a> {
 
     fn looks_impossible(&mut self, x: Sx, depth: u32) -> Result<bool> {
         self.inside += 1;
-        if self.inside > 12 {
+        if self.inside > 6 {
             self.inside -= 1;
             return Ok(false);
         }

@@ -80,4 +80,3 @@ pub fn as_written(v: &Value) -> String {
         v => write(v),
     }
 }
-
