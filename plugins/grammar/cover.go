@@ -88,54 +88,69 @@ type cover struct {
 
 func (c cover) pack() uint64 { return 1<<63 | uint64(c.of)<<32 | uint64(c.reach) }
 
+// passing marks a packed cover that was found on the way to that of another term:
+// there may be a better one.
+const passing = 1 << 62
+
+func unpack(n uint64) cover { return cover{kinds(n >> 32), int(uint32(n))} }
+
+// coverOnWay is a cover of a term that a walk comes through, perhaps not the best.
+func (w *work) coverOnWay(t *term) cover {
+	if n := t.cover.Load(); n != 0 {
+		return unpack(n)
+	}
+	return w.cover(t)
+}
+
 // takes reports whether what is covered includes strings of these kinds, so long.
 func (c cover) takes(k kinds, chars int) bool { return k&^c.of == 0 && chars <= c.reach }
 
 // cover looks into t. A kind that t does not take from some place on is given up, if
 // others go on from there.
 func (w *work) cover(t *term) cover {
-	if n := t.cover.Load(); n != 0 {
-		return cover{kinds(n >> 32), int(uint32(n))}
+	if n := t.cover.Load(); n != 0 && n&passing == 0 {
+		return unpack(n)
 	}
 	if w.looks > maxLooks {
 		return cover{}
 	}
 	if part := w.thin(t); part != t {
 		c := w.cover(part)
-		if w.err == nil && part.cover.Load() != 0 {
-			t.cover.Store(c.pack())
+		if n := part.cover.Load(); w.err == nil && n != 0 {
+			t.cover.Store(n)
 		}
 		return c
 	}
-	alive, _ := w.after([]*term{t}, plain)
-	of := alive
+	of, _ := w.after([]*term{t}, plain)
+	c := cover{}
 	for of != 0 && w.err == nil {
-		line, reach, keep := w.advance(t, of)
-		if w.looks > maxLooks && reach < maxReach {
-			return cover{of, reach}
-		}
+		way, reach, keep := w.advance(t, of)
 		if keep != 0 {
 			of = keep
 			continue
 		}
-		for i, s := range line {
-			if reach < maxReach || i == 0 || reach == endless {
-				if taken, _ := w.after([]*term{s}, plain); taken != alive {
-					break // another cover may be better
-				}
-				left := reach
-				if reach != endless {
-					left = max(reach-i, 0)
-				}
-				s.cover.Store(cover{of, left}.pack())
+		for _, s := range way {
+			left := cover{of, endless}
+			if reach != endless {
+				left.reach = reach - s.level
+			}
+			if left.reach > 0 {
+				s.t.cover.CompareAndSwap(0, left.pack()|passing)
 			}
 		}
-		return cover{of, reach}
+		c = cover{of, reach}
+		break
 	}
-	if w.err == nil {
-		t.cover.Store(cover{}.pack())
+	if w.err == nil && w.looks <= maxLooks {
+		t.cover.Store(c.pack())
 	}
-	return cover{}
+	return c
+}
+
+// visit is a term that was come by, so many characters on.
+type visit struct {
+	t     *term
+	level int
 }
 
 // thin leaves out alternatives that begin with one certain byte, if there are others:
@@ -156,42 +171,41 @@ func (w *work) thin(t *term) *term {
 	return w.alt(keep)
 }
 
-// advance goes from t by characters of some kinds: how far all are taken. line is the
-// terms on the way as long as there is one at a time. keep, where it is not 0, is
-// the kinds that are taken further.
-func (w *work) advance(t *term, of kinds) (line []*term, reach int, keep kinds) {
+// advance goes from t by characters of some kinds: how far all are taken, and by which
+// terms. keep, where it is not 0, is the kinds that are taken further.
+func (w *work) advance(t *term, of kinds) (way []visit, reach int, keep kinds) {
 	level, seen := []*term{t}, map[hash]bool{t.h: true}
-	line = []*term{t}
 	for ; reach < maxReach; reach++ {
 		taken, next := w.after(level, of)
 		if taken != of {
-			return line, reach, taken
+			return way, reach, taken
 		}
-		fresh := next[:0:0]
+		level = level[:0:0]
 		for _, s := range next {
 			if !seen[s.h] {
 				seen[s.h] = true
-				fresh = append(fresh, s)
+				level = append(level, s)
+				way = append(way, visit{s, reach + 1})
 			}
 		}
-		if len(fresh) == 0 {
-			return line, endless, 0
+		if len(level) == 0 {
+			return way, endless, 0
 		}
-		if len(fresh) > 4 || w.looks > maxLooks {
-			return line, reach + 1, 0
+		if len(level) > 4 || w.looks > maxLooks {
+			return way, reach + 1, 0
 		}
-		if level = fresh; len(fresh) == 1 && len(line) == reach+1 {
-			line = append(line, fresh[0])
-			if n := fresh[0].cover.Load(); n != 0 && kinds(n>>32) == of {
-				if more := int(uint32(n)); more == endless {
-					return line, endless, 0
-				} else if more+reach+1 >= maxReach {
-					return line[:1], maxReach, 0
-				}
+		if len(level) != 1 {
+			continue
+		}
+		if n := level[0].cover.Load(); n != 0 && unpack(n).of == of {
+			if more := unpack(n).reach; more == endless && n&passing == 0 {
+				return way, endless, 0
+			} else if more+reach+1 >= maxReach {
+				return way, maxReach, 0
 			}
 		}
 	}
-	return line, reach, 0
+	return way, reach, 0
 }
 
 // after is where any character of some kinds leads from terms, and which kinds all of

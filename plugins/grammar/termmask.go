@@ -131,7 +131,7 @@ const minCovered = 8
 // covers reports whether t takes all that lies below a node.
 func (w *work) covers(tr *trie, at uint32, t *term) bool {
 	e := tr.below[at]
-	return e.of&other == 0 && w.cover(t).takes(e.of, int(e.tall))
+	return e.of&other == 0 && w.coverOnWay(t).takes(e.of, int(e.tall))
 }
 
 // settle decides about openings whose descendants end before node i.
