@@ -1,33 +1,78 @@
 package generateapi
 
 import (
+	"encoding/hex"
 	"encoding/json"
 	"errors"
 	"math"
+	"os"
+	"regexp"
 	"slices"
+	"strings"
 	"testing"
 	"unicode/utf8"
 
 	"tgi/server/config"
 )
 
-// TestGenerateAPIASCII: strings are written as Python's json.dumps writes them.
-func TestGenerateAPIASCII(t *testing.T) {
-	for s, want := range map[string]string{
-		"":               `""`,
-		"a\"\\/\n\t\x01": `"a\"\\/\n\t\u0001"`,
-		"é\x7f…":         `"\u00e9\u007f\u2026"`,
-		"😀":              `"\ud83d\ude00"`,
-		"\xff":           `"\ufffd"`,
-	} {
-		if got := string(appendASCII([]byte("x"), s)); got != "x"+want {
-			t.Errorf("%q: %s, want %s", s, got, want)
+// TestGenerateAPIStrings: strings are written as Python's json.dumps writes them,
+// which wrote testdata/strings.tsv by make_strings.py.
+func TestGenerateAPIStrings(t *testing.T) {
+	golden, err := os.ReadFile("testdata/strings.tsv")
+	if err != nil {
+		t.Fatal(err)
+	}
+	for line := range strings.Lines(string(golden)) {
+		digits, want, _ := strings.Cut(strings.TrimSuffix(line, "\n"), "\t")
+		text, err := hex.DecodeString(digits)
+		if err != nil {
+			t.Fatal(err)
 		}
+		if got := string(appendASCII([]byte("x"), string(text))); got != "x"+want {
+			t.Errorf("%q: %s, want %s", text, got, want)
+		}
+	}
+	if got := string(appendASCII(nil, "a\xffb")); got != `"a\ufffdb"` {
+		t.Errorf("a text that is not UTF-8 is %s", got)
 	}
 	if got := string((&pythonList{}).end()); got != "[]" {
 		t.Errorf("an empty list is %s", got)
 	}
 }
+
+// TestGenerateAPIBodies: bodies are taken and refused as llm-inference does, whose
+// validators wrote testdata/bodies.tsv by make_bodies.py. Where they crash, and
+// where Python takes true and false for integers, the format is invalid.
+func TestGenerateAPIBodies(t *testing.T) {
+	golden, err := os.ReadFile("testdata/bodies.tsv")
+	if err != nil {
+		t.Fatal(err)
+	}
+	for line := range strings.Lines(string(golden)) {
+		parts := strings.Split(strings.TrimSuffix(line, "\n"), "\t")
+		var body string
+		if err := json.Unmarshal([]byte(parts[1]), &body); err != nil || len(parts) != 3 {
+			t.Fatal(line, err)
+		}
+		read := func() (*request, error) { return readOne([]byte(body)) }
+		if parts[0] == "batch" {
+			read = func() (*request, error) { return readBatch([]byte(body), 10) }
+		}
+		want := parts[2]
+		if want == "crash" || truthsForNumbers.MatchString(body) {
+			want = errShape.text
+		}
+		got := "ok"
+		if _, err := read(); err != nil {
+			_, got = public(err)
+		}
+		if got != want {
+			t.Errorf("%s %s: %s, want %s", parts[0], body, got, want)
+		}
+	}
+}
+
+var truthsForNumbers = regexp.MustCompile(`"(num_beams|max_new_tokens|top_k|temperature|top_p|repetition_penalty|length_penalty)":(true|false)`)
 
 // FuzzGenerateAPIBody: every body is a request within its bounds or one of the
 // texts of the original.
