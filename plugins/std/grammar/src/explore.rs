@@ -92,7 +92,7 @@ impl Pool {
             if self.empty.get(&s) == Some(&true) {
                 continue;
             }
-            if seen.len() > MAX_STATES || self.full() {
+            if seen.len() > MAX_STATES || self.tired() {
                 return None;
             }
             for (_, _, d) in self.moves(s) {
@@ -139,7 +139,7 @@ impl Pool {
                 row.push((lo, hi, id));
             }
             moves.push(row);
-            if order.len() > limit || self.full() {
+            if order.len() > limit || self.tired() {
                 return None;
             }
         }

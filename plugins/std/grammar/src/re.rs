@@ -24,6 +24,10 @@ pub const MANY: u32 = u32::MAX;
 /// Most expressions that one compilation makes.
 pub const MAX_NODES: usize = 1_500_000;
 
+/// Most derivatives of one compilation that questions about automata are worth:
+/// about half a second.
+pub const MAX_DERIVED: usize = 300_000;
+
 /// A set of bytes, one bit each.
 pub type Set = [u64; 4];
 
@@ -210,6 +214,11 @@ impl Pool {
         self.some.push(null || some);
         self.index.insert(n, r);
         r
+    }
+
+    /// Whether so many derivatives have been taken that no more automata are walked.
+    pub fn tired(&self) -> bool {
+        self.derived.len() >= MAX_DERIVED || self.full()
     }
 
     /// One byte of a set.

@@ -155,10 +155,13 @@ impl<'a> Compiler<'a> {
         // Another value: references seen on the way here do not count.
         let chain = std::mem::take(&mut self.chain);
         let scalars = self.scalars(x);
-        let nested =
-            scalars.is_ok() && !(self.cases(x, false, ARR)?.is_empty() && self.cases(x, false, OBJ)?.is_empty());
+        let scalars = scalars.and_then(|s| Ok((s, self.cases(x, false, ARR)?, self.cases(x, false, OBJ)?)));
         self.chain = chain;
-        let scalars = scalars?;
+        let (scalars, arrays, objects) = scalars.map_err(|e| {
+            let name = self.name_of(x);
+            placed(e, if name.starts_with('#') { &name } else { &self.place })
+        })?;
+        let nested = !(arrays.is_empty() && objects.is_empty());
         let e = if nested {
             let name = self.name_of(x);
             let rule = self.b.declare(&name);
@@ -212,22 +215,15 @@ impl<'a> Compiler<'a> {
             self.place = self.name_of(x);
             let mut parts = vec![scalars];
             for case in self.cases(x, false, OBJ)?.iter() {
-                parts.push(self.object(case).map_err(|e| self.placed(e))?);
+                parts.push(self.object(case).map_err(|e| placed(e, &self.place))?);
             }
             for case in self.cases(x, false, ARR)?.iter() {
-                parts.push(self.array(case).map_err(|e| self.placed(e))?);
+                parts.push(self.array(case).map_err(|e| placed(e, &self.place))?);
             }
             let body = self.b.choice(&parts);
             self.b.define(rule, body);
         }
         Ok(())
-    }
-
-    fn placed(&self, mut e: Error) -> Error {
-        if e.place.is_empty() && self.place.starts_with('#') {
-            e.place = self.place.clone();
-        }
-        e
     }
 
     /// A keyword that a rule is not held to: refused, or dropped if lenient.
@@ -246,6 +242,14 @@ impl<'a> Compiler<'a> {
             "two or more members without names of their own are needed, and their names are not kept apart",
         )
     }
+}
+
+// An error that has no place yet happened where the rules are made for.
+fn placed(mut e: Error, place: &str) -> Error {
+    if e.place.is_empty() && place.starts_with('#') {
+        e.place = place.into();
+    }
+    e
 }
 
 /// JSON values of any kind, or objects of any kind, nothing else asked for.
