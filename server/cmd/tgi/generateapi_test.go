@@ -220,6 +220,8 @@ func awaitLine(t *testing.T, cmd *exec.Cmd, stderr bool, what string) string {
 		_ = cmd.Process.Kill()
 		_ = cmd.Wait()
 	})
+	late := time.AfterFunc(time.Minute, func() { _ = cmd.Process.Kill() })
+	defer late.Stop()
 	lines := bufio.NewScanner(out)
 	for lines.Scan() {
 		if strings.Contains(lines.Text(), what) {

@@ -37,6 +37,8 @@ func startRedis(t *testing.T, dir string) (url string, stop func()) {
 		}
 	}
 	t.Cleanup(stop)
+	late := time.AfterFunc(30*time.Second, func() { _ = cmd.Process.Kill() })
+	defer late.Stop()
 	for sc := bufio.NewScanner(out); ; {
 		if !sc.Scan() {
 			t.Fatal("redis-server ended")
