@@ -13,23 +13,34 @@ const maxReach = 40
 const maxLooks = 150
 
 // kinds is a set of kinds of characters that stand for themselves inside strings.
-type kinds uint8
+type kinds uint16
 
 const (
 	lower kinds = 1 << iota
 	upper
 	digits
 	space
-	marks // other ASCII but the quote, the backslash and controls
-	wide  // not ASCII
-	other // none of these, or no whole character: never covered
+	marks    // other ASCII but the quote, the backslash and controls
+	cyrillic // U+0400 to U+047F: leading bytes of which all characters are letters
+	han      // U+5000 to U+8FFF
+	hangul   // U+B000 to U+CFFF
+	wide     // what else is not ASCII
+	other    // none of these, or no whole character: never covered
 
-	plain = lower | upper | digits | space | marks | wide
+	plain = lower | upper | digits | space | marks | cyrillic | han | hangul | wide
 )
 
-// kindOf is the kind of an ASCII byte.
+// kindOf is the kind of a character by its first byte.
 func kindOf(b byte) kinds {
 	switch {
+	case b == 0xD0 || b == 0xD1:
+		return cyrillic
+	case 0xE5 <= b && b <= 0xE8:
+		return han
+	case b == 0xEB || b == 0xEC:
+		return hangul
+	case b >= utf8.RuneSelf:
+		return wide
 	case 'a' <= b && b <= 'z':
 		return lower
 	case 'A' <= b && b <= 'Z':
@@ -69,9 +80,12 @@ var categories = func() []category {
 	}
 	c := span(0x80, 0xBF)
 	return append(out,
-		category{wide, span(0xC2, 0xDF), []byteSet{c}},
+		category{cyrillic, span(0xD0, 0xD1), []byteSet{c}},
+		category{han, span(0xE5, 0xE8), []byteSet{c, c}},
+		category{hangul, span(0xEB, 0xEC), []byteSet{c, c}},
+		category{wide, span(0xC2, 0xCF).or(span(0xD2, 0xDF)), []byteSet{c}},
 		category{wide, span(0xE0, 0xE0), []byteSet{span(0xA0, 0xBF), c}},
-		category{wide, span(0xE1, 0xEC).or(span(0xEE, 0xEF)), []byteSet{c, c}},
+		category{wide, span(0xE1, 0xE4).or(span(0xE9, 0xEA)).or(span(0xEE, 0xEF)), []byteSet{c, c}},
 		category{wide, span(0xED, 0xED), []byteSet{span(0x80, 0x9F), c}},
 		category{wide, span(0xF0, 0xF0), []byteSet{span(0x90, 0xBF), c, c}},
 		category{wide, span(0xF1, 0xF3), []byteSet{c, c, c}},
@@ -273,6 +287,7 @@ func (t *trie) survey() {
 	way := make([]int32, t.deep+1)
 	way[0] = -1
 	shape := make([]uint8, len(t.nodes)) // 0: whole characters to here, 1: within one, 2: none
+	last := make([]kinds, len(t.nodes))  // of the last of whole characters
 	for i, n := range t.nodes {
 		path[n.depth-1] = n.b
 		way[n.depth] = int32(i)
@@ -283,6 +298,9 @@ func (t *trie) survey() {
 			shape[i] = 2
 		case m < len(text):
 			shape[i] = 1
+		default:
+			_, size := utf8.DecodeLastRune(text)
+			last[i] = kindOf(text[len(text)-size])
 		}
 	}
 	for i := len(t.nodes) - 1; i >= 0; i-- {
@@ -291,10 +309,8 @@ func (t *trie) survey() {
 		case shape[i] == 2 || shape[i] == 1 && n.token != noToken:
 			e = extent{other, 0}
 		case shape[i] == 1:
-		case n.b < utf8.RuneSelf:
-			e = extent{e.of | kindOf(n.b), uint8(min(int(e.tall)+1, 255))}
 		default:
-			e = extent{e.of | wide, uint8(min(int(e.tall)+1, 255))}
+			e = extent{e.of | last[i], uint8(min(int(e.tall)+1, 255))}
 		}
 		if shape[i] != 0 {
 			t.below[i] = extent{other, 0}

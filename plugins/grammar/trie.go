@@ -120,5 +120,5 @@ func (t *trie) find(text []byte) int {
 
 // bytes is the size of the trie.
 func (t *trie) bytes() int64 {
-	return int64(len(t.nodes))*(12+4+2) + int64(len(t.full)+len(t.order))*4 + 1024
+	return int64(len(t.nodes))*(12+4+4) + int64(len(t.full)+len(t.order))*4 + 1024
 }
