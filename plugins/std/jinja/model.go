@@ -18,6 +18,7 @@ type Model struct {
 type modelTemplate struct {
 	*Template
 	parts, onlyParts bool // see contentReading
+	toolReading
 }
 
 // Parts says what becomes of content that is a list of parts, and of content
@@ -34,7 +35,8 @@ const (
 	PartsAuto Parts = "auto"
 	// PartsJoin joins them always.
 	PartsJoin Parts = "join"
-	// PartsKeep gives the template the list, as transformers does.
+	// PartsKeep gives the template the list, as transformers does. The
+	// conversation stays as it is in other respects too: see Render.
 	PartsKeep Parts = "keep"
 )
 
@@ -52,7 +54,7 @@ func NewModel(sources, tokens map[string]string, parts Parts) (*Model, error) {
 			return nil, err
 		}
 		parts, onlyParts := contentReading(t.body)
-		m.templates[name] = &modelTemplate{t, parts, onlyParts}
+		m.templates[name] = &modelTemplate{t, parts, onlyParts, readsTools(t.body)}
 	}
 	for _, name := range sorted(tokens) {
 		m.tokens = append(m.tokens, entry{text(name), text(tokens[name])})
@@ -78,6 +80,13 @@ func sorted[V any](m map[string]V) []string {
 // Arguments of calls are objects, as templates expect them. Older templates put
 // them together with strings, which ends with a TypeError in Python: they are
 // rendered again with the arguments as JSON text, unless parts are to be kept.
+//
+// A template that nowhere reads the variable tools would keep them from the model.
+// Unless parts are to be kept, the tools are then added to the last message that
+// is no assistant's, as TGI does: a rule, the tools as JSON, and the words that the
+// message has as "tool_prompt" and at its end, or else TGI's default ones. Calls of
+// earlier turns become text where the template shows none, and tools' turns become
+// the user's where it tells roles apart and knows no role tool.
 //
 // Of several templates it takes the one that the request names; else that of
 // name "tool_use", if tools are offered; else "default". Errors are those of
@@ -106,6 +115,14 @@ func (m *Model) render(request []byte, l Limits, textArguments bool) ([]Segment,
 	}
 	t, err := m.choose(r)
 	if err != nil {
+		return nil, err
+	}
+	if m.parts != PartsKeep {
+		if err := t.explainTools(r); err != nil {
+			return nil, err
+		}
+	}
+	if err := eachMessage(r, dropToolPrompt); err != nil {
 		return nil, err
 	}
 	switch {
@@ -245,8 +262,7 @@ func splitContent(_ int, message *Dict) error {
 	if !ok {
 		return nil
 	}
-	part := &Dict{entries: []entry{{text("type"), text("text")}, {text("text"), s}}}
-	return message.set(text("content"), &List{[]Value{part}})
+	return message.set(text("content"), &List{[]Value{textPart(s)}})
 }
 
 // writeArguments makes JSON text of the arguments of a message's calls.
@@ -270,8 +286,7 @@ func writeArguments(_ int, message *Dict) error {
 			if _, ok := arguments.(*Dict); !ok {
 				continue
 			}
-			st := &state{limits: Limits{}.filled()}
-			s, err := filterToJSON(st, []Value{arguments, nil, nil, nil, nil})
+			s, err := toolJSON(arguments)
 			if err != nil {
 				return err
 			}

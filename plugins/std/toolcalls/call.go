@@ -71,7 +71,7 @@ func (p *Parser) body() bool {
 		p.startPython(v[0])
 	case f.JSON != nil && (v[0] == '{' || v[0] == '[' && f.Bare != "[" && !p.bare):
 		p.startJSON(v[0])
-	case f.Named != nil:
+	case f.Named != nil && !p.bare:
 		p.step = (*Parser).named
 	default:
 		p.refuse(Malformed)
@@ -111,7 +111,7 @@ func isSpace(c byte) bool { return c == ' ' || c == '\n' || c == '\r' || c == '\
 
 // begin tells the call when its name is known. False: the call was refused, and the state is another one.
 func (p *Parser) begin(name, id string) bool {
-	if j := p.f.JSON; j != nil && j.Answers[name] != "" && p.o.Choice.Mode == Auto {
+	if j := p.f.JSON; j != nil && j.Answers[name] != "" && !p.object.plain && p.o.Choice.Mode == Auto {
 		p.name, p.answer = name, j.Answers[name]
 		p.settle()
 		p.recording = false // it can't be refused any more: its content is told as it comes

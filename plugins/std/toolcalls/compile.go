@@ -34,7 +34,7 @@ func compile(f *Format) *format {
 	}
 	text := slices.Concat(f.Section.Begin, f.Call.Begin, f.Section.End, f.Call.End, f.Drop)
 	c.thinkBegin = newMarkers(think.Begin)
-	c.atStart = newMarkers(think.Begin, think.End, text)
+	c.atStart = newMarkers(think.Begin, think.End, text, f.Fence.Begin)
 	c.inText = newMarkers(text)
 	c.inReasoning = newMarkers(think.End)
 	if f.Implicit {
@@ -45,7 +45,7 @@ func compile(f *Format) *format {
 	if len(c.ends.list) == 0 {
 		c.ends = newMarkers(f.Call.Begin)
 	}
-	after := f.Call.End
+	after := slices.Concat(f.Call.End, f.Fence.End)
 	if n := f.Named; n != nil {
 		after = slices.Concat(after, n.After)
 		c.nameEnd = newMarkers(n.Separators, []string{"{"}, f.Call.End)

@@ -39,6 +39,88 @@ func Detect(template string) (preset string, ok bool) {
 	return "", false
 }
 
+// ForTemplate is the format to read what a model writes whose conversations that chat template renders: the one that
+// Detect finds, or TGI's own JSON. A model whose template never reads the variable tools is told of them in TGI's words,
+// which ask for TGI's JSON: it is read beside the calls that the template shows of earlier turns.
+func ForTemplate(template string) *Format {
+	own, _ := Preset("tgi")
+	name, ok := Detect(template)
+	if !ok {
+		return own
+	}
+	f, _ := Preset(name)
+	if readsTools(template) {
+		return f
+	}
+	told := *own
+	if f.Reasoning != nil {
+		told.Reasoning = f.Reasoning
+	}
+	if f.JSON == nil && f.Named != nil || f.JSON == nameAndArguments {
+		told = *f
+		told.Bare, told.Fence, told.JSON = own.Bare, own.Fence, own.JSON
+	}
+	return &told
+}
+
+// readsTools says whether the name tools occurs in a Jinja template's tags other than as an attribute, a text, or what is
+// set.
+func readsTools(template string) bool {
+	for {
+		at := strings.IndexByte(template, '{')
+		if at < 0 || at+1 == len(template) {
+			return false
+		}
+		kind := template[at+1]
+		template = template[at+1:]
+		end, ok := map[byte]string{'{': "}}", '%': "%}", '#': "#}"}[kind]
+		if !ok {
+			continue
+		}
+		template = template[1:]
+		if kind == '#' {
+			_, template, _ = strings.Cut(template, end)
+			continue
+		}
+		found := false
+		if found, template = tagReadsTools(template, end); found {
+			return true
+		}
+	}
+}
+
+// tagReadsTools looks through one tag. rest is what follows it.
+func tagReadsTools(s, end string) (found bool, rest string) {
+	before := byte(0) // the last byte that is no white space
+	for s != "" && !strings.HasPrefix(s, end) {
+		c, n := s[0], 1
+		switch {
+		case c == '"' || c == '\'':
+			for n < len(s) && s[n] != c {
+				if s[n] == '\\' {
+					n++
+				}
+				n++
+			}
+			n = min(n+1, len(s))
+		case isWord(c):
+			for n < len(s) && isWord(s[n]) {
+				n++
+			}
+			after := strings.TrimLeft(s[n:], whiteSpace)
+			set := strings.HasPrefix(after, "=") && !strings.HasPrefix(after, "==")
+			if s[:n] == "tools" && before != '.' && !set {
+				return true, ""
+			}
+		}
+		if !isSpace(c) {
+			before = c
+		}
+		s = s[n:]
+	}
+	return false, s
+}
+
 func (e Evidence) in(template string) bool {
 	for _, s := range e.All {
 		if !strings.Contains(template, s) {

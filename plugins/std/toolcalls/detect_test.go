@@ -108,6 +108,49 @@ var detections = map[string]string{
 	"hf.js zai-org/GLM-5.1":                                    "glm-4.5",
 }
 
+// TestForTemplate: where the template reads no tools, what TGI's prompt asks for is read too.
+func TestForTemplate(t *testing.T) {
+	const (
+		hermes   = "{{ '<tool_call>' }}"
+		deepseek = "{{ '<｜tool▁calls▁begin｜>' }}"
+		cohere   = "{{ '<|START_ACTION|>' }}"
+		reads    = "{% for t in tools %}{% endfor %}"
+		prompted = "call 0 now call_C3dszQ60t4KTqt3yVuyo09bb\narguments 0 {}\nend 0"
+	)
+	for _, c := range []struct{ template, text, want string }{
+		{"", `{"name": "now", "parameters": {}}`, prompted},
+		{hermes, `{"name": "now", "parameters": {}}`, prompted},
+		{hermes, `<tool_call>{"name": "now", "arguments": {}}</tool_call>`, prompted},
+		{hermes + reads, `<tool_call>{"name": "now", "arguments": {}}</tool_call>`, prompted},
+		{hermes + reads, `{"name": "now", "parameters": {}}`, `content "{\"name\": \"now\", \"parameters\": {}}"`},
+		{deepseek, `{"function": {"_name": "now"}}`, prompted},
+		{deepseek, "<｜tool▁calls▁begin｜><｜tool▁call▁begin｜>now<｜tool▁sep｜>{}<｜tool▁call▁end｜><｜tool▁calls▁end｜>", prompted},
+		{deepseek, "```go\nfoo\n```", "content \"```go\\nfoo\\n```\""},
+		{cohere, "<|START_THINKING|>a<|END_THINKING|>" + `{"name": "now", "parameters": {}}`, "reasoning \"a\"\n" + prompted},
+	} {
+		f := ForTemplate(c.template)
+		if err := f.Check(); err != nil {
+			t.Errorf("%s: %v", c.template, err)
+		}
+		if got := strings.Trim(written(feed(New(f, Options{Tools: testTools(t), Seed: 1}), c.text)), "\n"); got != c.want {
+			t.Errorf("%s: %s:\ngot\n%s\nwant\n%s", c.template, c.text, got, c.want)
+		}
+	}
+}
+
+func TestReadsTools(t *testing.T) {
+	for template, want := range map[string]bool{
+		"": false, "tools": false, "{{ tools }}": true, "{%- for t in tools -%}": true, "{{ x.tools }}{{ 'tools' }}{{ x['tools'] }}": false,
+		"{# {{ tools }} #}": false, "{{ mytools or tools_of }}": false, "{% set tools = x %}": false, "{{ f(tools=tools) }}": true,
+		"{{ f(tools = x) }}": false, "{{ tools == x }}": true, `{{ "\"" ~ tools }}`: true, "{{ '{{' }} tools {{ a": false, "{": false, "{{ 'x": false,
+		"{ tools }": false, `{{ "a \`: false,
+	} {
+		if got := readsTools(template); got != want {
+			t.Errorf("%s: %v, want %v", template, got, want)
+		}
+	}
+}
+
 // TestPreset: presets are found by other servers' names too.
 func TestPreset(t *testing.T) {
 	for name, want := range map[string]string{

@@ -3,6 +3,7 @@ package toolcalls
 import (
 	"errors"
 	"strconv"
+	"strings"
 )
 
 // ErrFormat is wrapped by every error about a Format.
@@ -12,12 +13,15 @@ var ErrFormat = errors.New("tool call format")
 // Exactly one of JSON, Named, Tagged, Python and Channels says what a call's body is; JSON and Named may come together,
 // told apart by the first byte: [ or { is JSON.
 type Format struct {
-	Name      string     `json:"name"`
-	Reasoning *Span      `json:"reasoning,omitempty"` // around what the model thinks; only at the start, and after a call
-	Implicit  bool       `json:"implicit,omitempty"`  // a call's Begin inside reasoning ends the reasoning
-	Section   Span       `json:"section,omitzero"`    // around all calls; may be left out by the model
-	Call      Span       `json:"call,omitzero"`       // around one call, or one array of calls
-	Bare      string     `json:"bare,omitempty"`      // bytes that begin a call without a marker, at the message's start
+	Name      string `json:"name"`
+	Reasoning *Span  `json:"reasoning,omitempty"` // around what the model thinks; only at the start, and after a call
+	Implicit  bool   `json:"implicit,omitempty"`  // a call's Begin inside reasoning ends the reasoning
+	Section   Span   `json:"section,omitzero"`    // around all calls; may be left out by the model
+	Call      Span   `json:"call,omitzero"`       // around one call, or one array of calls
+	Bare      string `json:"bare,omitempty"`      // bytes that begin a call without a marker, at the message's start
+	// Fence is what may stand around a call without a marker, at the message's start: "```json" and "```". It goes with
+	// JSON.
+	Fence     Span       `json:"fence,omitzero"`
 	JSON      *JSON      `json:"json,omitempty"`
 	Named     *Named     `json:"named,omitempty"`
 	Tagged    *Tagged    `json:"tagged,omitempty"`
@@ -45,6 +49,9 @@ type JSON struct {
 	Wrap         []string `json:"wrap,omitempty"`          // keys whose object is looked into, as in {"function": {...}}
 	// Flat: the arguments are the name's neighbours inside the wrapped object, as in {"function": {"_name": ..., ...}}.
 	Flat bool `json:"flat,omitempty"`
+	// PlainKeys, with Flat, are keys of a name whose arguments are under ArgumentKeys all the same, whether wrapped or not,
+	// as in {"name": ..., "parameters": {...}}.
+	PlainKeys []string `json:"plain_keys,omitempty"`
 	// Separators are bytes that may stand between objects without a Call.Begin.
 	Separators string `json:"separators,omitempty"`
 	// Answers are names that are no tools: the string under the key is content.
@@ -125,6 +132,12 @@ func (f *Format) fault() string {
 	if f.Channels == nil && len(f.Call.Begin) == 0 && f.Bare == "" {
 		return "call.begin and bare are both empty: no call would ever be seen"
 	}
+	if len(f.Fence.Begin) > 0 && (f.JSON == nil || !strings.Contains(f.Bare, "{")) {
+		return `fence needs json, and bare with "{"`
+	}
+	if f.JSON != nil && len(f.JSON.PlainKeys) > 0 && (!f.JSON.Flat || len(f.JSON.ArgumentKeys) == 0) {
+		return "json.plain_keys needs json.flat and json.argument_keys"
+	}
 	if f.IDs != IDCall && f.IDs != IDShort {
 		return "ids is " + strconv.Quote(string(f.IDs)) + `; want "" or ` + strconv.Quote(string(IDShort))
 	}
@@ -184,6 +197,7 @@ func (f *Format) lists() map[string][]string {
 	all := map[string][]string{
 		"section.begin": f.Section.Begin, "section.end": f.Section.End,
 		"call.begin": f.Call.Begin, "call.end": f.Call.End, "drop": f.Drop,
+		"fence.begin": f.Fence.Begin, "fence.end": f.Fence.End,
 	}
 	if r := f.Reasoning; r != nil {
 		all["reasoning.begin"], all["reasoning.end"] = r.Begin, r.End

@@ -19,6 +19,7 @@ type object struct {
 	held    []byte // arguments that came before the name
 	id      string
 	named   bool
+	plain   bool // of a Flat body: the arguments are not the name's neighbours
 	args    bool // the arguments were read
 	members int  // of a Flat body
 }
@@ -136,7 +137,10 @@ func (p *Parser) inObject() bool {
 func (p *Parser) startValue(c byte) {
 	o, j := &p.object, p.f.JSON
 	o.what = passed
-	flat := j.Flat && o.level == 2
+	flat := j.Flat && o.level == 2 && !o.plain
+	if flat && !o.named && o.members == 0 && p.startsPlain(c) {
+		flat, o.plain = false, true
+	}
 	switch {
 	case o.level == 1 && c == '{' && slices.Contains(j.Wrap, o.key):
 		p.take(1)
@@ -144,6 +148,8 @@ func (p *Parser) startValue(c byte) {
 		return
 	case slices.Contains(j.NameKeys, o.key) && (flat || !j.Flat) && !o.named:
 		o.what = isName
+	case j.Flat && !flat && !o.named && slices.Contains(j.PlainKeys, o.key):
+		o.what, o.plain = isName, true
 	case flat && p.answer == o.key && p.answer != "":
 		o.what = isAnswer
 	case flat:
@@ -171,6 +177,12 @@ func (p *Parser) startValue(c byte) {
 	o.at = objectInside
 	o.text, o.read = o.text[:0], 0
 	p.value = newScan(p.o.Limits.Depth, p.value.stack)
+}
+
+// startsPlain says whether the first key of a wrapped object, whose value begins with c, is one of a body that is not Flat.
+func (p *Parser) startsPlain(c byte) bool {
+	j, key := p.f.JSON, p.object.key
+	return slices.Contains(j.PlainKeys, key) || len(j.PlainKeys) > 0 && c == '{' && slices.Contains(j.ArgumentKeys, key)
 }
 
 // member begins an argument of a Flat body.
@@ -282,7 +294,7 @@ func (p *Parser) endKey() {
 	o.key, o.rawKey = key, string(o.text)
 	o.at = objectColon
 	known := slices.Contains(j.NameKeys, key) || slices.Contains(j.ArgumentKeys, key) || slices.Contains(j.IDKeys, key) ||
-		slices.Contains(j.Wrap, key) || key == "type"
+		slices.Contains(j.Wrap, key) || slices.Contains(j.PlainKeys, key) || key == "type"
 	// An answer may itself be a JSON object. It is told at once when its first key can't be a call's.
 	if !ok || p.bare && !known && o.level == 1 && !o.named && !o.args {
 		p.refuse(Malformed)
@@ -355,7 +367,7 @@ func (p *Parser) closeObject() {
 	o, j := &p.object, p.f.JSON
 	if o.level == 2 {
 		o.level, o.at = 1, objectComma
-		if j.Flat {
+		if j.Flat && !o.plain {
 			o.args = true
 			if o.members == 0 {
 				p.sink("{")

@@ -194,12 +194,21 @@ var presets = []*Format{
 		Name:      "tgi",
 		Reasoning: think,
 		Bare:      "{",
-		JSON: &JSON{
-			NameKeys: []string{"_name"}, Wrap: []string{"function"}, Flat: true,
-			Answers: map[string]string{"no_tool": "content", "notify_error": "error"},
-		},
+		Fence:     fence,
+		JSON:      promptedJSON,
 	},
 }
+
+// promptedJSON is what TGI's prompts ask for: with a grammar {"function": {"_name": ..., arguments}}, without one
+// {"name": ..., "parameters": {...}}.
+var promptedJSON = &JSON{
+	NameKeys: []string{"_name"}, Wrap: []string{"function"}, Flat: true,
+	PlainKeys: []string{"name"}, ArgumentKeys: []string{"parameters", "arguments"}, IDKeys: []string{"id"},
+	Answers: map[string]string{"no_tool": "content", "notify_error": "error"},
+}
+
+// fence is how models mark code.
+var fence = Span{Begin: []string{"```json", "```"}, End: []string{"```"}}
 
 var deepseekSection = Span{Begin: []string{"<｜tool▁calls▁begin｜>"}, End: []string{"<｜tool▁calls▁end｜>"}}
 

@@ -52,6 +52,7 @@ func (f *Format) read(r *params.Reader) {
 		"drop":    textsOf(r, &f.Drop),
 		"section": func() { f.Section.read(r, "section") },
 		"call":    func() { f.Call.read(r, "call") },
+		"fence":   func() { f.Fence.read(r, "fence") },
 		"reasoning": func() {
 			f.Reasoning = new(Span)
 			f.Reasoning.read(r, "reasoning")
@@ -82,7 +83,7 @@ func readJSON(r *params.Reader) *JSON {
 	j := new(JSON)
 	fields(r, "json", map[string]func(){
 		"name_keys": textsOf(r, &j.NameKeys), "argument_keys": textsOf(r, &j.ArgumentKeys), "id_keys": textsOf(r, &j.IDKeys),
-		"wrap": textsOf(r, &j.Wrap), "flat": boolOf(r, &j.Flat), "separators": textOf(r, &j.Separators),
+		"wrap": textsOf(r, &j.Wrap), "flat": boolOf(r, &j.Flat), "plain_keys": textsOf(r, &j.PlainKeys), "separators": textOf(r, &j.Separators),
 		"answers": func() {
 			j.Answers = map[string]string{}
 			for key := range r.Object() {

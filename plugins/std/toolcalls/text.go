@@ -110,6 +110,9 @@ func (p *Parser) meet(m string) bool {
 		p.take(len(m))
 	case (slices.Contains(f.Section.Begin, m) || slices.Contains(f.Call.Begin, m)) && p.looks():
 		p.openMarker(m, Content)
+	case slices.Contains(f.Fence.Begin, m) && !p.started && p.looks():
+		p.openMarker(m, Content)
+		p.bare = true
 	default:
 		p.started = true
 		p.owedText()

@@ -55,21 +55,10 @@ func open(config []byte) (tools.Plugin, error) {
 	if source == "" {
 		source = model.Templates["tool_use"] + model.Templates["default"]
 	}
-	p := reader{auto: detect(source)}
+	p := reader{auto: toolcalls.ForTemplate(source)}
 	var err error
 	p.format, err = p.choose(chosen)
 	return p, err
-}
-
-// detect finds the format that a chat template is written for. A model whose template shows none may be told to write
-// TGI's own JSON.
-func detect(source string) *toolcalls.Format {
-	name, ok := toolcalls.Detect(source)
-	if !ok {
-		name = "tgi"
-	}
-	f, _ := toolcalls.Preset(name)
-	return f
 }
 
 // choose reads "auto", a name, or a format.
