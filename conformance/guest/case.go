@@ -198,7 +198,8 @@ type Answer struct {
 	Kind string
 	// Fault is the text of a step or render that failed; the rest is then zero.
 	Fault string
-	// Mode and Flags are those of the contract, Out is the array in bytes.
+	// Mode and Flags are those of the contract, Out is the array in bytes, or a
+	// grammar's form or mask, nil where all tokens may come.
 	Mode, Flags uint32
 	Out         []byte
 	// Temperature is NaN when the request's stays.
@@ -206,7 +207,8 @@ type Answer struct {
 	Force       []uint32
 	// Index is the sampler's choice.
 	Index int
-	// Text and Spans are what a template rendered, Spans as pairs of offsets.
+	// Text and Spans are what a template rendered, Spans as pairs of offsets. Text
+	// also is what a grammar leaves out.
 	Text  string
 	Spans [][2]uint32
 	// Events are what a text came to, those that go on from one another joined.
@@ -225,6 +227,8 @@ func (a Answer) String() string {
 		return fmt.Sprintf("%s %q data %d", a.Kind, a.Text, a.Spans)
 	case abi.KindTools:
 		return fmt.Sprintf("%s %v", a.Kind, a.Events)
+	case abi.KindGrammar:
+		return fmt.Sprintf("%s force %d out % x notes %s", a.Kind, a.Force, a.Out, a.Text)
 	}
 	return fmt.Sprintf("%s %s flags %d temperature %v force %d out % x", a.Kind, abi.ModeNames[a.Mode], a.Flags, a.Temperature, a.Force, a.Out)
 }
@@ -277,6 +281,8 @@ func (p *prepared) play(prompt []uint32) (answers []Answer, ok bool) {
 			a, ok = p.renders()
 		case abi.KindTools:
 			a, ok = p.parses()
+		case abi.KindGrammar:
+			a, ok = p.grammars()
 		default:
 			a, ok = p.playSteps(kind, prompt)
 		}

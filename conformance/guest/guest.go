@@ -72,6 +72,8 @@ type Case struct {
 	// Texts are what a model may write, beside the kit's own, for a guest of
 	// kind tools.
 	Texts []string
+	// Sources are grammars beside the kit's own, for a guest of kind grammar.
+	Sources []Source
 }
 
 // Violation is one broken rule.

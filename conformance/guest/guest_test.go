@@ -174,9 +174,9 @@ func remembering() *fake {
 
 func TestBrokenGuests(t *testing.T) {
 	cases := []guest.Case{{}, {Params: `{"bad":1}`, Refused: true}}
-	guests, chats := broken(), brokenChats()
+	guests, chats, grammars := broken(), brokenChats(), brokenGrammars()
 	for _, rule := range guest.Rules {
-		if len(guests[rule.ID]) == 0 && len(chats[rule.ID]) == 0 {
+		if len(guests[rule.ID]) == 0 && len(chats[rule.ID]) == 0 && len(grammars[rule.ID]) == 0 {
 			t.Errorf("no guest breaks rule %s", rule.ID)
 		}
 		for i, f := range guests[rule.ID] {
@@ -187,6 +187,9 @@ func TestBrokenGuests(t *testing.T) {
 		}
 	}
 	for id := range chats {
+		guests[id] = nil
+	}
+	for id := range grammars {
 		guests[id] = nil
 	}
 	for id := range guests {
@@ -217,6 +220,35 @@ func TestSoundChat(t *testing.T) {
 
 func TestBrokenChats(t *testing.T) {
 	for id, guests := range brokenChats() {
+		for i, f := range guests {
+			found := guest.Run(f)
+			if !slices.ContainsFunc(found, func(v guest.Violation) bool { return v.ID == id }) {
+				t.Errorf("%s, guest %d: reported %v", id, i, found)
+			}
+		}
+	}
+}
+
+func TestSoundGrammar(t *testing.T) {
+	extra := guest.Case{Sources: []guest.Source{{Language: "mine", Text: "x"}, {Language: "letters"}, {Language: "other"}}}
+	for name, f := range map[string]*fake{
+		"compiles": compiling(nil), "refuses": compiling(func(m *machine) uint64 { return m.compiled(abi.StatusFailed, "no", "") }),
+		"steps":   stepping(),
+		"all":     stepping().with("tgi_grammar_mask", func(*machine, []uint64) uint64 { return abi.MaskAll }),
+		"keyless": stepping().with("tgi_grammar_key", func(*machine, []uint64) uint64 { return 0 }),
+		"no":      stepping().with("tgi_grammar_begin", func(m *machine, _ []uint64) uint64 { return m.text("no") }),
+	} {
+		if name == "all" { // it forces nothing and takes anything
+			f = f.with("tgi_grammar_accept", func(*machine, []uint64) uint64 { return 0 }).with("tgi_grammar_forced", func(*machine, []uint64) uint64 { return 0 })
+		}
+		for _, v := range guest.Run(f, guest.Case{}, extra, guest.Case{Params: `{"bad":1}`, Refused: true}) {
+			t.Errorf("%s: %v", name, v)
+		}
+	}
+}
+
+func TestBrokenGrammars(t *testing.T) {
+	for id, guests := range brokenGrammars() {
 		for i, f := range guests {
 			found := guest.Run(f)
 			if !slices.ContainsFunc(found, func(v guest.Violation) bool { return v.ID == id }) {

@@ -19,7 +19,7 @@ func (r *run) signatures() {
 		r.report("marker", "export %s is missing", abi.Common[0])
 	}
 	r.wanted(exports, abi.Common[1:])
-	known := slices.Concat(abi.Common, abi.Logits, abi.Sampler, abi.Template, abi.Tools)
+	known := slices.Concat(abi.Common, abi.Logits, abi.Sampler, abi.Template, abi.Tools, abi.Grammar, abi.GrammarSteps)
 	for name := range exports {
 		if strings.HasPrefix(name, abi.ReservedPrefix) && !slices.ContainsFunc(known, func(f abi.Func) bool { return f.Name == name }) {
 			r.report("export-unknown", "export %s is not part of version %d", exports[name], abi.Version)
@@ -63,6 +63,7 @@ type Description struct {
 	Name, Version, Doc  string
 	Kinds, Modes, Needs []string
 	Candidates          int
+	Languages           []string
 	Params              json.RawMessage
 
 	// TopK is the number in "topk:N", 0 without; Row says whether "row" is needed.
@@ -71,7 +72,7 @@ type Description struct {
 }
 
 // Kinds are the kinds of this version, in the order in which the kit runs them.
-var Kinds = []string{abi.KindLogits, abi.KindSampler, abi.KindTemplate, abi.KindTools}
+var Kinds = []string{abi.KindLogits, abi.KindSampler, abi.KindTemplate, abi.KindTools, abi.KindGrammar}
 
 func (d *Description) serves(kind string) bool { return slices.Contains(d.Kinds, kind) }
 
@@ -109,7 +110,7 @@ func (r *run) values(d *Description) {
 		}
 	}
 	for _, m := range d.Modes {
-		if !slices.Contains(abi.ModeNames[:], m) && m != abi.NameStop && m != abi.NameForce && m != abi.NameTemperature {
+		if !slices.Contains(abi.ModeNames[:], m) && m != abi.NameStop && m != abi.NameForce && m != abi.NameTemperature && m != abi.NameSteps {
 			r.report("describe-values", "mode %q", m)
 		}
 	}
@@ -130,6 +131,17 @@ func (r *run) values(d *Description) {
 	if slices.Contains(d.Modes, abi.ModeNames[abi.ModeView]) && d.TopK == 0 {
 		r.report("describe-values", "mode topk without needs topk:N")
 	}
+	if n := len(d.Languages); d.serves(abi.KindGrammar) && (n < 1 || n > abi.MaxLanguages) {
+		r.report("describe-values", "%d languages, want 1 to %d", n, abi.MaxLanguages)
+	}
+	for _, l := range d.Languages {
+		if d.serves(abi.KindGrammar) && (l == "" || len(l) > abi.MaxLanguage) {
+			r.report("describe-values", "language %.80q", l)
+		}
+	}
+	if slices.Contains(d.Modes, abi.NameSteps) && !d.serves(abi.KindGrammar) {
+		r.report("describe-values", "mode %s without kind %s", abi.NameSteps, abi.KindGrammar)
+	}
 	if d.Candidates < 0 || d.Candidates > abi.MaxCandidates {
 		r.report("describe-values", "candidates %d, want at most %d", d.Candidates, abi.MaxCandidates)
 	}
@@ -142,12 +154,17 @@ func (r *run) kinds(d *Description) {
 		exports[f.Name] = f
 	}
 	for _, kind := range Kinds {
+		form := d.form(kind)
 		if d.serves(kind) {
-			r.wanted(exports, abi.Exports(kind))
-			continue
+			r.wanted(exports, form)
 		}
-		for _, f := range abi.Exports(kind) {
-			if _, ok := exports[f.Name]; ok {
+		for _, f := range slices.Concat(abi.Forms(kind)...) {
+			if _, ok := exports[f.Name]; !ok || d.serves(kind) && slices.ContainsFunc(form, func(g abi.Func) bool { return g.Name == f.Name }) {
+				continue
+			}
+			if d.serves(kind) {
+				r.report("export-unknown", "%s, but modes is %q", f, d.Modes)
+			} else {
 				r.report("export-unknown", "%s, but kinds lacks %q", f, kind)
 			}
 		}

@@ -100,7 +100,11 @@ func (m *module) unseen() (list []Violation) {
 		if !slices.ContainsFunc(m.exports, of) {
 			continue
 		}
-		for _, want := range abi.Exports(kind) {
+		form := abi.Exports(kind)
+		if kind == abi.KindGrammar && !slices.ContainsFunc(m.exports, func(f abi.Func) bool { return f.Name == form[0].Name }) {
+			form = abi.GrammarSteps
+		}
+		for _, want := range form {
 			i := slices.IndexFunc(m.exports, func(f abi.Func) bool { return f.Name == want.Name })
 			if i < 0 {
 				add("export", "%s is missing", want)

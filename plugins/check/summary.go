@@ -62,7 +62,7 @@ func (m *module) summary(ctx context.Context, e *sandbox.Engine, wasm []byte, ca
 		return s, nil
 	}
 	begin := func() (*guest.Session, error) { return g.Begin(guest.Start{Params: []byte(cases[i].Params)}) }
-	if !slices.ContainsFunc(d.Kinds, func(k string) bool { return !guest.Converses(k) }) {
+	if !slices.ContainsFunc(d.Kinds, guest.Steps) {
 		begin = func() (*guest.Session, error) { return g.Open(0, nil) }
 	}
 	began, err := begin()

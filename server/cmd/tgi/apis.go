@@ -77,5 +77,5 @@ func serviceOf(cfg config.Config, in *instance, c *control, f *front) *generate.
 		Workers:        in.limits.ValidationWorkers,
 		Vocab:          in.built.Vocab,
 		WatermarkGamma: float32(in.limits.WatermarkGamma), WatermarkDelta: float32(in.limits.WatermarkDelta),
-	}, f.metrics).WithPlugins(userCode{c.set}).WithChat(conversations{c})
+	}, f.metrics).WithPlugins(userCode{c.set}).WithChat(conversations{c}).WithGrammars(grammars{c.set})
 }

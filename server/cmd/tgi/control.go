@@ -92,7 +92,7 @@ func (c *control) specs(cfg config.Config) ([]plugins.Spec, *chatState, error) {
 	}
 	state.chatSetup, err = chatSetupOf(cfg, filepath.Base(c.source.name), own)
 	state.files = files
-	return append(specs, state.specs...), state, err
+	return append(specs, append(state.specs, grammarSpecs(cfg)...)...), state, err
 }
 
 // freshen takes a chat template over that was edited since the last request, and

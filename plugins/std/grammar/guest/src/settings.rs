@@ -6,7 +6,14 @@ use compiler::schema::Draft;
 use compiler::{Options, Whitespace};
 
 /// The JSON Schema of the settings, for people.
-pub const SCHEMA: &str = r#"{"type":"object","additionalProperties":false,"properties":{"whitespace":{"enum":["compact","space","flexible"],"default":"flexible"},"indent":{"type":"integer","minimum":0,"maximum":100,"default":20},"lenient":{"type":"boolean","default":false},"formats":{"type":"boolean","default":true},"draft":{"enum":["7","2019-09","2020-12"],"default":"2020-12"}}}"#;
+pub const SCHEMA: &str = concat!(
+    r#"{"type":"object","additionalProperties":false,"properties":{"#,
+    r#""whitespace":{"description":"White space in JSON: none, at most one space around punctuation, or also line ends with indentation.","enum":["compact","space","flexible"],"default":"flexible"},"#,
+    r#""indent":{"description":"Most spaces or tabs behind a line end, where whitespace is flexible.","type":"integer","minimum":0,"maximum":100,"default":20},"#,
+    r#""lenient":{"description":"Leave out what cannot be enforced, and list it, instead of refusing it.","type":"boolean","default":false},"#,
+    r#""formats":{"description":"Enforce format.","type":"boolean","default":true},"#,
+    r#""draft":{"description":"Draft of schemas that do not name theirs.","enum":["7","2019-09","2020-12"],"default":"2020-12"}}}"#
+);
 
 /// Most spaces behind a line end that can be asked for.
 const MAX_INDENT: u32 = 100;

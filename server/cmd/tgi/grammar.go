@@ -1,0 +1,132 @@
+package main
+
+import (
+	"context"
+	"errors"
+	"fmt"
+	"slices"
+	"sync"
+
+	"tgi/plugins"
+	"tgi/runtime/llm"
+	"tgi/runtime/sample"
+	"tgi/sdk/abi"
+	"tgi/server/config"
+	"tgi/server/generate"
+)
+
+// grammarPlugin is the name of the built-in plugin of kind grammar, unless the
+// settings declare a plugin of that name.
+const grammarPlugin = "grammar"
+
+// grammarSpecs returns the built-in plugin, which comes behind those of the
+// settings: they are asked first for the languages that they know.
+func grammarSpecs(cfg config.Config) []plugins.Spec {
+	if slices.ContainsFunc(cfg.Plugin, func(p config.Plugin) bool { return p.Name == grammarPlugin }) {
+		return nil
+	}
+	return []plugins.Spec{{Name: grammarPlugin, Kind: abi.KindGrammar, Source: plugins.Builtin + grammarPlugin}}
+}
+
+// grammars is the installed plugins of kind grammar as requests want them. It
+// implements generate.Grammars.
+type grammars struct{ set *plugins.Set }
+
+// Compile implements generate.Grammars.
+func (g grammars) Compile(ctx context.Context, in *generate.Grammar) (generate.BoundGrammar, error) {
+	b, err := g.set.Compile(ctx, plugins.GrammarCall{Plugin: in.Plugin, Language: in.Language, Source: in.Source, Params: in.Params})
+	if err != nil {
+		return nil, grammarError(err, in.Field)
+	}
+	return &boundGrammar{grammar: b, field: in.Field}, nil
+}
+
+// grammarError says what an error of a grammar means to a request.
+func grammarError(err error, field string) error {
+	var no *plugins.BindError
+	if errors.As(err, &no) && (errors.Is(err, plugins.ErrUnknown) || errors.Is(err, plugins.ErrParams)) {
+		return &generate.Invalid{Msg: "grammar is not valid: " + no.Text, Field: field}
+	}
+	return bindError(err)
+}
+
+// boundGrammar is the grammar of one request.
+type boundGrammar struct {
+	grammar *plugins.Grammar
+	field   string
+
+	mu    sync.Mutex
+	texts []*plugins.Constraint // nil where the engine has it
+}
+
+// Begin implements generate.BoundGrammar.
+func (b *boundGrammar) Begin(ctx context.Context, seed uint64, n int) error {
+	for i := range n {
+		c, err := b.grammar.Sequence(ctx, llm.SeedFor(seed, i))
+		if err != nil {
+			return grammarError(err, b.field)
+		}
+		b.texts = append(b.texts, c)
+	}
+	return nil
+}
+
+// Sequence implements generate.BoundGrammar.
+func (b *boundGrammar) Sequence(i int) (sample.Masker, func()) {
+	b.mu.Lock()
+	defer b.mu.Unlock()
+	c := b.texts[i]
+	if c == nil {
+		panic(fmt.Sprintf("BUG: the grammar of sequence %d is handed out twice, or after Close", i))
+	}
+	b.texts[i] = nil
+	if c.Native() {
+		return forkingMasker{masker{c}}, c.Close
+	}
+	// Closing an instance that failed unmaps its memory: not on the engine's goroutine.
+	return masker{c}, func() { go c.Close() }
+}
+
+// Dropped implements generate.BoundGrammar.
+func (b *boundGrammar) Dropped() []generate.Dropped {
+	var out []generate.Dropped
+	for _, d := range b.grammar.Dropped() {
+		out = append(out, generate.Dropped{Pointer: d.Pointer, Keyword: d.Keyword, Reason: d.Reason})
+	}
+	return out
+}
+
+// Close implements generate.BoundGrammar.
+func (b *boundGrammar) Close() {
+	b.mu.Lock()
+	defer b.mu.Unlock()
+	for i, c := range b.texts {
+		if c != nil {
+			c.Close()
+			b.texts[i] = nil
+		}
+	}
+	b.grammar.Close()
+}
+
+// masker is a text on its way through a grammar, as the engine wants it.
+type masker struct{ text *plugins.Constraint }
+
+// Mask implements sample.Masker.
+func (m masker) Mask(bits []uint32) (bool, error) { return m.text.Mask(bits) }
+
+// Accept implements sample.Masker.
+func (m masker) Accept(t llm.Token) error { return m.text.Accept(t) }
+
+// forkingMasker is a masker that beam search can use: the host runs its grammar,
+// so that a clone costs nothing and needs no Close.
+type forkingMasker struct{ masker }
+
+// Fork implements sample.ForkingMasker.
+func (m forkingMasker) Fork() sample.Masker {
+	twin, err := m.text.Clone()
+	if err != nil {
+		panic("BUG: a grammar that the host runs cannot be cloned: " + err.Error())
+	}
+	return forkingMasker{masker{twin}}
+}
