@@ -113,6 +113,8 @@ pub struct Pool {
     /// Which expressions are one character of a set, and which are word lists: they are written as such.
     pub(crate) chars: Map<Re, Ranges>,
     pub(crate) lists: Map<Re, Vec<Vec<u8>>>,
+    /// Sets of numbers that are lists, by what holds all their texts; the shortest text of each.
+    pub(crate) numbers: Map<Re, Vec<Vec<u8>>>,
 }
 
 /// The set of bytes from `lo` to `hi`.
@@ -154,6 +156,7 @@ impl Pool {
             classes: Map::default(),
             chars: Map::default(),
             lists: Map::default(),
+            numbers: Map::default(),
         };
         p.make(Node::Never);
         p.make(Node::Empty);

@@ -260,7 +260,7 @@ fn large_and_hostile_schemas_stay_bounded() {
     let words: Vec<String> = (0..10_000).map(|i| format!("\"entry number {}\"", i * 7919)).collect();
     assert!(size(&format!("{{\"enum\":[{}]}}", words.join(","))) < 20);
     let numbers: Vec<String> = (0..10_000).map(|i| (i * 37).to_string()).collect();
-    assert!(size(&format!("{{\"enum\":[{}]}}", numbers.join(","))) < 100_000);
+    assert!(size(&format!("{{\"enum\":[{}]}}", numbers.join(","))) < 20);
     let optional: Vec<String> = (0..2000).map(|i| format!("\"p{}\":{{\"type\":\"integer\"}}", i)).collect();
     assert!(size(&format!("{{\"type\":\"object\",\"properties\":{{{}}}}}", optional.join(","))) < 40_000);
     let deep = format!("{}true{}", "{\"items\":".repeat(190), "}".repeat(190));

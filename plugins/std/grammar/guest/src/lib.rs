@@ -58,14 +58,13 @@ extern "C" fn tgi_init(config: u32, len: u32) -> u64 {
     // Or the compiler leaves out both calls.
     unsafe { (headroom.as_ptr() as *mut u8).write_volatile(0) };
     drop(headroom);
-    let read = json::parse(text(config, len)).map_err(|e| e.to_string()).and_then(|v| settings::read(Options::default(), &v));
-    failure(read.map(|o| unsafe { *addr_of_mut!(OPTIONS) = Some(o) }))
+    let read = Options::default().with(text(config, len));
+    failure(read.map(|o| unsafe { *addr_of_mut!(OPTIONS) = Some(o) }).map_err(|e| e.to_string()))
 }
 
 #[no_mangle]
 extern "C" fn tgi_validate(params: u32, len: u32) -> u64 {
-    let read = json::parse(text(params, len)).map_err(|e| e.to_string());
-    failure(read.and_then(|v| settings::read(options(), &v)).map(|_| ()))
+    failure(options().with(text(params, len)).map(|_| ()).map_err(|e| e.to_string()))
 }
 
 #[no_mangle]
@@ -95,7 +94,7 @@ fn compile(request: &str) -> std::result::Result<Compiled, String> {
     let v = json::parse(request).map_err(|e| e.to_string())?;
     let member = |name| v.get(name).and_then(Value::as_str).unwrap_or("");
     let o = match v.get("params") {
-        Some(p) => settings::read(options(), p)?,
+        Some(p) => options().with(&settings::text(p)).map_err(|e| e.to_string())?,
         None => options(),
     };
     compiler::compile(member("language"), member("source"), &o).map_err(|e| e.to_string())

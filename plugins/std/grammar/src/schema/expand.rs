@@ -49,7 +49,12 @@ impl<'a> Compiler<'a> {
     fn both(&mut self, a: Set, b: Set) -> Set {
         match (a, b) {
             (Set::Bits(a), Set::Bits(b)) => Set::Bits(a & b),
-            (Set::Num(a), Set::Num(b)) => Set::Num(self.b.p.and2(a, b)),
+            // Every set of numbers is a part of all of them.
+            (Set::Num(a), Set::Num(b)) => Set::Num(match numbers::all(&mut self.b.p) {
+                all if a == all => b,
+                all if b == all => a,
+                _ => self.b.p.and2(a, b),
+            }),
             (Set::Str(a), Set::Str(b)) => Set::Str(a.and(&mut self.b.p, b)),
             (a, _) => a,
         }
@@ -58,7 +63,10 @@ impl<'a> Compiler<'a> {
     fn either(&mut self, a: Set, b: Set) -> Set {
         match (a, b) {
             (Set::Bits(a), Set::Bits(b)) => Set::Bits(a | b),
-            (Set::Num(a), Set::Num(b)) => Set::Num(self.b.p.or2(a, b)),
+            (Set::Num(a), Set::Num(b)) => Set::Num(match numbers::all(&mut self.b.p) {
+                all if a == all || b == all => all,
+                _ => self.b.p.or2(a, b),
+            }),
             (Set::Str(a), Set::Str(b)) => Set::Str(a.or(&mut self.b.p, b)),
             (a, _) => a,
         }

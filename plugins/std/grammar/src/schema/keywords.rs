@@ -279,9 +279,9 @@ impl<'a> Compiler<'a> {
         for v in values {
             match v {
                 Value::Str(s) => words.push(chars::escape(s)),
-                Value::Num(n) => match Decimal::parse(n).and_then(|d| numbers::one(&mut self.b.p, &d)) {
-                    Some(r) => numbers.push(r),
-                    None => return Ok(self.refuse(l, "enum", "a number has too many digits", TYPES)),
+                Value::Num(n) => match Decimal::parse(n) {
+                    Some(d) => numbers.push(d),
+                    None => return Ok(self.refuse(l, "enum", "the exponent of a number is too large", TYPES)),
                 },
                 v => parts.push(self.constant(l, v)?),
             }
@@ -291,8 +291,10 @@ impl<'a> Compiler<'a> {
             parts.push(self.typed(STR, Shape::Str(r)));
         }
         if !numbers.is_empty() {
-            let r = self.b.p.or(numbers);
-            parts.push(self.typed(NUM, Shape::Num(r)));
+            match numbers::several(&mut self.b.p, &numbers) {
+                Some(r) => parts.push(self.typed(NUM, Shape::Num(r))),
+                None => return Ok(self.refuse(l, "enum", "a number has too many digits", TYPES)),
+            }
         }
         Ok(self.a.or(parts))
     }

@@ -160,6 +160,28 @@ pub fn one(p: &mut Pool, d: &Decimal) -> Option<Re> {
     })
 }
 
+/// The texts of several numbers. None: too many digits.
+pub fn several(p: &mut Pool, values: &[Decimal]) -> Option<Re> {
+    let (mut whole, mut broken, mut parts, mut texts) = (Vec::new(), Vec::new(), Vec::new(), Vec::new());
+    for d in values {
+        let text = d.text()?;
+        texts.push(text.clone().into_bytes());
+        match (d.is_zero(), d.is_int()) {
+            (true, _) => parts.push(one(p, d)?),
+            (false, true) => whole.push(text),
+            (false, false) => broken.push(text),
+        }
+    }
+    let (zero, whole, broken) = (p.byte(b'0'), p.words(&whole), p.words(&broken));
+    let (some, any) = (p.rep(zero, 1, MANY), p.rep(zero, 0, MANY));
+    let nothing = fraction(p, some, true);
+    parts.push(p.cat(whole, nothing));
+    parts.push(p.cat(broken, any));
+    let r = p.or(parts);
+    p.numbers.insert(r, texts);
+    Some(r)
+}
+
 /// Multiples of `d`, which is above 0. None: the automaton is too large.
 pub fn multiples(p: &mut Pool, d: &Decimal) -> Option<Re> {
     let all = all(p);
@@ -215,7 +237,8 @@ pub fn written(b: &mut Builder, set: Re) -> Option<Ex> {
         let r = signed(p, w);
         return Some(b.term(r));
     }
-    if let Some(words) = values(p, set, 64) {
+    let listed = p.numbers.get(&set).cloned();
+    if let Some(words) = listed.or_else(|| values(p, set, 64)) {
         let r = p.words(&words);
         return Some(b.term(r));
     }
