@@ -12,6 +12,9 @@ const maxReach = 40
 // that are shorter for it; terms that lead to many others are not worth more.
 const maxLooks = 150
 
+// enough is the reach that is not worth a second look: few tokens have more characters.
+const enough = 20
+
 // kinds is a set of kinds of characters that stand for themselves inside strings.
 type kinds uint16
 
@@ -136,6 +139,9 @@ func (w *work) cover(t *term) cover {
 		return c
 	}
 	of, _ := w.after([]*term{t}, plain)
+	if c := unpack(t.cover.Load()); c.of == of && c.reach >= enough {
+		return c // from the way to another's, and as good as its own
+	}
 	c := cover{}
 	for of != 0 && w.err == nil {
 		way, reach, keep := w.advance(t, of)
@@ -273,7 +279,8 @@ func (w *work) images(ts []*term, on byteSet) []*term {
 	return out
 }
 
-// extent is what lies below a node of a trie: the kinds of characters and how many.
+// extent is what a node of a trie and those below it add to their parent: the kinds of
+// characters and how many.
 type extent struct {
 	of   kinds
 	tall uint8
@@ -282,46 +289,55 @@ type extent struct {
 // survey fills in the extents. Characters are read off the ends of tokens towards the
 // root: children come behind their parents.
 func (t *trie) survey() {
-	t.below = make([]extent, len(t.nodes))
-	parents, path := make([]int32, len(t.nodes)), make([]byte, t.deep)
-	way := make([]int32, t.deep+1)
+	t.adds = make([]extent, len(t.nodes))
+	below := make([]extent, len(t.nodes))
+	parents, shape, last := t.shapes()
+	for i := len(t.nodes) - 1; i >= 0; i-- {
+		n, e := t.nodes[i], below[i]
+		switch {
+		case shape[i] == broken || shape[i] == within && n.token != noToken:
+			e = extent{of: other}
+		case shape[i] == whole:
+			e = extent{e.of | last[i], uint8(min(int(e.tall)+1, 255))}
+		}
+		p := parents[i]
+		if p >= 0 {
+			below[p] = extent{below[p].of | e.of, max(below[p].tall, e.tall)}
+		}
+		if p >= 0 && shape[p] != whole || e.tall == 255 { // 255 or more
+			e.of |= other
+		}
+		t.adds[i] = e
+	}
+}
+
+// What the bytes down to a node are.
+const (
+	whole  = iota // whole characters
+	within        // the last one is not complete
+	broken        // no UTF-8
+)
+
+// shapes gives the parents of nodes, what the bytes down to them are, and of whole
+// characters the kind of the last.
+func (t *trie) shapes() (parents []int32, shape []uint8, last []kinds) {
+	parents, shape, last = make([]int32, len(t.nodes)), make([]uint8, len(t.nodes)), make([]kinds, len(t.nodes))
+	path, way := make([]byte, t.deep), make([]int32, t.deep+1)
 	way[0] = -1
-	shape := make([]uint8, len(t.nodes)) // 0: whole characters to here, 1: within one, 2: none
-	last := make([]kinds, len(t.nodes))  // of the last of whole characters
 	for i, n := range t.nodes {
 		path[n.depth-1] = n.b
 		way[n.depth] = int32(i)
 		parents[i] = way[n.depth-1]
 		text := path[:n.depth]
-		switch m := whole(text); {
+		switch m := complete(text); {
 		case !utf8.Valid(text[:m]):
-			shape[i] = 2
+			shape[i] = broken
 		case m < len(text):
-			shape[i] = 1
+			shape[i] = within
 		default:
 			_, size := utf8.DecodeLastRune(text)
 			last[i] = kindOf(text[len(text)-size])
 		}
 	}
-	for i := len(t.nodes) - 1; i >= 0; i-- {
-		n, e := t.nodes[i], t.below[i]
-		switch {
-		case shape[i] == 2 || shape[i] == 1 && n.token != noToken:
-			e = extent{other, 0}
-		case shape[i] == 1:
-		default:
-			e = extent{e.of | last[i], uint8(min(int(e.tall)+1, 255))}
-		}
-		if shape[i] != 0 {
-			t.below[i] = extent{other, 0}
-		}
-		if p := parents[i]; p >= 0 {
-			t.below[p] = extent{t.below[p].of | e.of, max(t.below[p].tall, e.tall)}
-		}
-	}
-	for i := range t.below {
-		if t.below[i].tall == 255 { // or more
-			t.below[i].of |= other
-		}
-	}
+	return parents, shape, last
 }

@@ -67,7 +67,7 @@ func (s *State) Forced(tail []uint32, encode func(text string) []uint32) ([]uint
 	if err != nil || len(text) == 0 {
 		return nil, err
 	}
-	if n := whole(text); n < len(text) {
+	if n := complete(text); n < len(text) {
 		text, end = text[:n], nil // behind half a character there is no choice of tokens to look at
 	}
 	before := s.tail(tail)
@@ -81,8 +81,8 @@ func (s *State) Forced(tail []uint32, encode func(text string) []uint32) ([]uint
 	}
 }
 
-// whole is the length of text without a character at its end that is cut off.
-func whole(text []byte) int {
+// complete is the length of text without a character at its end that is cut off.
+func complete(text []byte) int {
 	for n := 1; n < utf8.UTFMax && n <= len(text); n++ {
 		if at := len(text) - n; utf8.RuneStart(text[at]) {
 			if !utf8.FullRune(text[at:]) {

@@ -60,7 +60,7 @@ func (w *work) walkTerm(t *term) *mask {
 	}
 	sc := w.v.borrow()
 	defer w.v.scratch.Put(sc)
-	sc.terms[0] = t
+	sc.terms[0], sc.covers[0] = t, c
 	for left := t.first; !left.empty() && w.err == nil; {
 		b := left.lowest()
 		left = left.minus(byteSetOf(b))
@@ -83,6 +83,12 @@ func (w *work) walkTermFrom(m *mask, tr *trie, sc *scratch, at uint32) {
 	visited := int64(0)
 	for i := at; i < end; visited++ {
 		n := &nodes[i]
+		if e := tr.adds[i]; sc.covers[n.depth-1].takes(e.of, int(e.tall)) {
+			sc.settle(m, tr, i)
+			sc.ids = append(sc.ids, tr.order[tr.rank[i]:tr.rank[n.end]]...)
+			i = n.end
+			continue
+		}
 		t := sc.terms[n.depth-1]
 		next := nothing
 		if t.first.has(n.b) {
@@ -108,14 +114,11 @@ func (w *work) walkTermFrom(m *mask, tr *trie, sc *scratch, at uint32) {
 		if n.token != noToken {
 			sc.ids = append(sc.ids, n.token)
 		}
-		if i++; n.end-i >= minCovered && w.covers(tr, i-1, next) {
-			from, to := tr.rank[i], tr.rank[n.end]
-			sc.ids = append(sc.ids, tr.order[from:to]...)
-			i = n.end
-			continue
-		}
-		if i < n.end {
-			sc.terms[n.depth] = next
+		if i++; i < n.end {
+			sc.terms[n.depth], sc.covers[n.depth] = next, cover{}
+			if n.end-i >= minCovered {
+				sc.covers[n.depth] = w.coverOnWay(next)
+			}
 			if next.nullable {
 				sc.open = append(sc.open, opening{i - 1, len(sc.ids)})
 			}
@@ -127,12 +130,6 @@ func (w *work) walkTermFrom(m *mask, tr *trie, sc *scratch, at uint32) {
 
 // minCovered is below how many nodes the cover of a term is not asked for.
 const minCovered = 8
-
-// covers reports whether t takes all that lies below a node.
-func (w *work) covers(tr *trie, at uint32, t *term) bool {
-	e := tr.below[at]
-	return e.of&other == 0 && w.coverOnWay(t).takes(e.of, int(e.tall))
-}
 
 // settle decides about openings whose descendants end before node i.
 func (sc *scratch) settle(m *mask, tr *trie, i uint32) {
@@ -155,6 +152,7 @@ func (p *Vocab) borrow() *scratch {
 	sc.ids, sc.open = sc.ids[:0], sc.open[:0]
 	if need := p.all.deep + 1; len(sc.terms) < need {
 		sc.terms, sc.likes, sc.sets = make([]*term, need), make([]*term, need), make([]*set, need)
+		sc.covers = make([]cover, need)
 	}
 	return sc
 }

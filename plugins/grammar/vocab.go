@@ -204,9 +204,10 @@ func hasBit(words []uint32, id uint32) bool { return words[id>>5]>>(id&31)&1 != 
 
 // scratch is room for one walk.
 type scratch struct {
-	terms []*term
-	likes []*term
-	sets  []*set
-	ids   []uint32
-	open  []opening
+	terms  []*term
+	covers []cover
+	likes  []*term
+	sets   []*set
+	ids    []uint32
+	open   []opening
 }
