@@ -127,7 +127,8 @@ impl<'a> Compiler<'a> {
             Value::Bool(false) => return NONE,
             _ => {}
         }
-        let key = l.value as *const Value as usize;
+        let l = self.names.scoped(l);
+        let key = (l.value as *const Value as usize, l.scope.clone());
         let id = match self.location_of.get(&key) {
             Some(&id) => id,
             None => {
@@ -142,7 +143,7 @@ impl<'a> Compiler<'a> {
 
     pub(super) fn target(&mut self, l: &Location<'a>, k: &str, v: &Value) -> Result<Option<Location<'a>>> {
         let text = self.text(l, k, v)?;
-        match self.names.find(l, k, text) {
+        match self.names.follow(l, k, text) {
             Ok(t) => Ok(Some(t)),
             Err(_) if self.lenient => Ok(None),
             Err(e) => Err(e),
@@ -151,20 +152,7 @@ impl<'a> Compiler<'a> {
 
     fn reference(&mut self, l: &Location<'a>, k: &str, v: &'a Value) -> Result<Sx> {
         let text = self.text(l, k, v)?;
-        if k == "$dynamicRef" {
-            // Which schema a dynamic anchor means depends on the way there, unless
-            // there is one only.
-            let name = text.rsplit('#').next().unwrap_or("");
-            if self.names.dynamic.get(name).map_or(false, |v| v.len() > 1) {
-                return Ok(self.refuse(
-                    l,
-                    k,
-                    "several schemas have this $dynamicAnchor; which is meant is not followed",
-                    TYPES,
-                ));
-            }
-        }
-        match self.names.find(l, k, text) {
+        match self.names.follow(l, k, text) {
             Ok(t) => Ok(self.at(t)),
             Err(e) => Ok(self.refuse(l, k, &e.reason, TYPES)),
         }

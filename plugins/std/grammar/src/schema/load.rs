@@ -4,6 +4,7 @@ use super::uri;
 use crate::error::{Error, Result};
 use crate::json::Value;
 use std::collections::HashMap;
+use std::rc::Rc;
 
 /// Which keywords there are.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
@@ -36,6 +37,8 @@ pub struct Location<'a> {
     /// The URI that references are resolved against.
     pub base: String,
     pub draft: Draft,
+    /// The resources on the way here that have dynamic anchors, outermost first.
+    pub scope: Rc<Vec<String>>,
 }
 
 /// What a document's schemas are called.
@@ -43,8 +46,8 @@ pub struct Names<'a> {
     resources: HashMap<String, Location<'a>>,
     // By URI and name.
     anchors: HashMap<(String, String), Location<'a>>,
-    /// Of all resources: names of `$dynamicAnchor` and how many have them.
-    pub dynamic: HashMap<String, Vec<String>>,
+    // The resources that have a dynamic anchor, by URI and name.
+    dynamic: HashMap<String, Vec<String>>,
 }
 
 /// A member's name in a JSON pointer.
@@ -77,7 +80,7 @@ impl<'a> Location<'a> {
             pointer.push('/');
             pointer += &token(s);
         }
-        let mut l = Location { value, pointer, base: self.base.clone(), draft: self.draft };
+        let mut l = Location { value, pointer, base: self.base.clone(), draft: self.draft, scope: self.scope.clone() };
         l.enter();
         l
     }
@@ -114,7 +117,8 @@ impl<'a> Names<'a> {
 
     /// Location of a document's root.
     pub fn root(value: &'a Value, default: Draft) -> Location<'a> {
-        let mut l = Location { value, pointer: String::new(), base: String::new(), draft: default };
+        let mut l =
+            Location { value, pointer: String::new(), base: String::new(), draft: default, scope: Rc::default() };
         l.enter();
         l
     }
@@ -136,7 +140,7 @@ impl<'a> Names<'a> {
                 }
                 ("$dynamicAnchor", Some(a)) => {
                     self.anchors.insert((l.base.clone(), a.into()), l.clone());
-                    self.dynamic.entry(a.into()).or_default().push(l.base.clone());
+                    self.dynamic.entry(l.base.clone()).or_default().push(a.into());
                 }
                 ("$id" | "id", Some(id)) if l.draft == Draft::Seven => {
                     if let (_, Some(a)) = uri::split(id) {
@@ -164,8 +168,32 @@ impl<'a> Names<'a> {
         }
     }
 
-    /// The schema that a reference at `from` means.
-    pub fn find(&self, from: &Location<'a>, keyword: &str, reference: &str) -> Result<Location<'a>> {
+    /// A location with its own resource in its scope.
+    pub fn scoped(&self, mut l: Location<'a>) -> Location<'a> {
+        if self.dynamic.contains_key(&l.base) && !l.scope.contains(&l.base) {
+            let mut scope = (*l.scope).clone();
+            scope.push(l.base.clone());
+            l.scope = Rc::new(scope);
+        }
+        l
+    }
+
+    /// The schema that a `$ref` or `$dynamicRef` at `from` means.
+    pub fn follow(&self, from: &Location<'a>, keyword: &str, reference: &str) -> Result<Location<'a>> {
+        let mut target = self.find(from, keyword, reference)?;
+        let name = uri::split(reference).1.unwrap_or("");
+        // A dynamic anchor is that of the outermost resource on the way that has it.
+        if keyword == "$dynamicRef" && target.value.get("$dynamicAnchor").and_then(Value::as_str) == Some(name) {
+            let has = |base: &&String| self.dynamic.get(*base).map_or(false, |v| v.iter().any(|n| n == name));
+            let outer = from.scope.iter().find(has).and_then(|b| self.anchors.get(&(b.clone(), name.into())));
+            target = outer.cloned().unwrap_or(target);
+        }
+        target.scope = from.scope.clone();
+        Ok(target)
+    }
+
+    // The schema that a reference names.
+    fn find(&self, from: &Location<'a>, keyword: &str, reference: &str) -> Result<Location<'a>> {
         let fail = |reason: String| Error::pointer(&from.pointer, keyword, reason);
         let (uri, fragment) = uri::split(reference);
         let target = if uri.is_empty() { from.base.clone() } else { uri::resolve(&from.base, uri) };

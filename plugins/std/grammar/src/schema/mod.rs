@@ -45,7 +45,8 @@ struct Compiler<'a> {
     a: Arena,
     names: Names<'a>,
     locations: Vec<Location<'a>>,
-    location_of: Map<usize, u32>,
+    // By value and scope.
+    location_of: Map<(usize, Rc<Vec<String>>), u32>,
     lowered: Map<u32, Sx>,
     lowering: Seen<u32>,
     // Languages of one name, and that name's canonical text.

@@ -82,6 +82,7 @@ impl<'a> Compiler<'a> {
             return Ok(None);
         }
         way.push(key);
+        let l = &self.names.scoped(l.clone());
         let r = self.branches_of(l, outer, way);
         way.pop();
         r
