@@ -20,7 +20,7 @@ func init() {
 		{Params: `{"whitespace":"none"}`, Refused: true},
 		{Params: `{"whitespace":"compact","indent":2}`, Refused: true},
 		{Params: `{"lenient":"yes"}`, Refused: true},
-		{Params: `{"indent":101}`, Refused: true},
+		{Params: `{"indent":201}`, Refused: true},
 		{Params: `{"strict":true}`, Refused: true},
 		{Params: `{"draft":"4"}`, Refused: true},
 	}
