@@ -44,7 +44,10 @@ pub fn compile(p: &mut Pool, source: &str, form: Form, how: Match) -> Result<Re>
 
 /// The same with flags.
 pub fn compile_with(p: &mut Pool, source: &str, form: Form, how: Match, flags: Flags) -> Result<Re> {
-    let mut parser = Parser { text: source, at: 0, depth: 0, flags };
+    let mut parser = Parser { text: source, at: 0, depth: 0, flags, python: how == Match::Full };
+    if parser.python {
+        parser.flags_in_front();
+    }
     let tree = parser.alternatives()?;
     if parser.at < source.len() {
         return Err(parser.fail("unmatched ')'"));
@@ -208,6 +211,8 @@ struct Parser<'a> {
     at: usize,
     depth: usize,
     flags: Flags,
+    // Whether what Python alone knows is understood: flags in front, \A, \z and \Z.
+    python: bool,
 }
 
 impl Parser<'_> {
@@ -227,6 +232,16 @@ impl Parser<'_> {
             self.at += what.len();
         }
         found
+    }
+
+    // (?i), (?s) or both at the very beginning.
+    fn flags_in_front(&mut self) {
+        let letters = self.text.strip_prefix("(?").and_then(|t| t.find(')').map(|i| &t[..i])).unwrap_or("");
+        if !letters.is_empty() && letters.bytes().all(|b| b == b'i' || b == b's') {
+            self.flags.any_case |= letters.contains('i');
+            self.flags.dot_all |= letters.contains('s');
+            self.at = letters.len() + 3;
+        }
     }
 
     fn fail(&self, reason: &str) -> Error {
@@ -381,6 +396,14 @@ impl Parser<'_> {
             None => Some("a backslash at the end"),
             Some('b' | 'B') => Some("word boundaries are not supported"),
             Some('1'..='9' | 'k') => Some("back references are not supported"),
+            Some('A') if self.python => {
+                self.at += 2;
+                return Ok(Tree::Start);
+            }
+            Some('z' | 'Z') if self.python => {
+                self.at += 2;
+                return Ok(Tree::End);
+            }
             Some('A' | 'z' | 'Z' | 'G') => Some("\\A, \\z and \\Z are no escapes of ECMA-262; use ^ and $"),
             _ => None,
         };
@@ -601,6 +624,7 @@ mod tests {
             ("[]", &[], &["", "a"]),
             ("(){3}a()", &["a"], &[""]),
             ("[\\b]\\/\\.", &["\u{8}/."], &["b/x"]),
+            ("(?is)\\Aa[b-c].\\Z", &["aB\n", "ACx"], &["ad\n", "ab"]),
         ] {
             check(Match::Full, pattern, yes, no);
         }

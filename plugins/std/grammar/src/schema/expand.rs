@@ -170,17 +170,19 @@ impl<'a> Compiler<'a> {
     // before them are only joined.
     fn one_set(&mut self, v: &[Sx], kind: u8) -> Result<Set> {
         let (mut once, mut seen) = (self.nothing(kind), self.nothing(kind));
+        let mut not_seen = self.all(kind);
         for &y in v {
-            let t = self.set(y, false, kind)?;
+            // Both are asked for: what cannot be enforced admits all either way.
+            let (t, not_t) = (self.set(y, false, kind)?, self.set(y, true, kind)?);
             let shared = self.both(seen, t);
             if self.is_nothing(shared) {
                 once = self.either(once, t);
             } else {
-                let (not_t, not_seen) = (self.inverse(kind, t), self.inverse(kind, seen));
                 let (a, b) = (self.both(once, not_t), self.both(t, not_seen));
                 once = self.either(a, b);
             }
             seen = self.either(seen, t);
+            not_seen = self.both(not_seen, not_t);
         }
         Ok(once)
     }
