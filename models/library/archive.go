@@ -1,0 +1,265 @@
+package library
+
+import (
+	"archive/tar"
+	"archive/zip"
+	"bufio"
+	"bytes"
+	"compress/gzip"
+	"context"
+	"errors"
+	"fmt"
+	"io"
+	"os"
+	"path"
+	"strings"
+
+	"tgi/models/hf"
+)
+
+// Bounds of an archive beside Limits.
+const (
+	// maxEntries bounds what an archive lists, folders and files that are not read included.
+	maxEntries = 10_000
+	// maxDirectory bounds the central directory of a zip file, which is read whole.
+	maxDirectory = 16 << 20
+)
+
+// unpacker writes the files of an archive that may belong to a checkpoint.
+type unpacker struct {
+	ctx     context.Context
+	into    *os.Root
+	limits  Limits
+	entries int
+	names   []string
+	left    int64 // bytes that may still be written
+	// report is told after each piece; it may be nil.
+	report func()
+}
+
+// unpack writes the relevant files of an archive (tar, gzipped tar, or zip, told
+// by their first bytes) and returns their names. An archive that holds a link,
+// a device or a name that leads elsewhere is refused as a whole.
+func (u *unpacker) unpack(f io.ReaderAt, size int64) ([]string, error) {
+	head := make([]byte, 512)
+	n, err := f.ReadAt(head, 0)
+	if err != nil && !errors.Is(err, io.EOF) {
+		return nil, err
+	}
+	head = head[:n]
+	whole := io.NewSectionReader(f, 0, size)
+	switch {
+	case bytes.HasPrefix(head, []byte("PK\x03\x04")):
+		err = u.unzip(f, size)
+	case bytes.HasPrefix(head, []byte{0x1f, 0x8b}):
+		var z *gzip.Reader
+		if z, err = gzip.NewReader(bufio.NewReaderSize(whole, 1<<20)); err == nil {
+			err = u.untar(z)
+		}
+	case len(head) > 262 && bytes.Equal(head[257:262], []byte("ustar")):
+		err = u.untar(bufio.NewReaderSize(whole, 1<<20))
+	default:
+		return nil, fmt.Errorf("%w: neither a tar file, nor a gzipped one, nor a zip file", ErrUnusable)
+	}
+	return u.names, err
+}
+
+func (u *unpacker) untar(r io.Reader) error {
+	t := tar.NewReader(r)
+	for {
+		h, err := t.Next()
+		if errors.Is(err, io.EOF) {
+			return nil
+		}
+		if err != nil {
+			return broken(err)
+		}
+		switch h.Typeflag {
+		case tar.TypeXGlobalHeader:
+			continue
+		case tar.TypeReg, tar.TypeDir:
+		default:
+			return fmt.Errorf("%w %s: is a link or no ordinary file (type %q)", ErrPath, quoted(h.Name), h.Typeflag)
+		}
+		name, err := u.entry(h.Name, h.Typeflag == tar.TypeDir)
+		if err != nil {
+			return err
+		}
+		if name == "" {
+			continue
+		}
+		if err := u.write(name, h.Size, t); err != nil {
+			return err
+		}
+	}
+}
+
+func (u *unpacker) unzip(f io.ReaderAt, size int64) error {
+	guarded := &directoryReader{r: f, left: maxDirectory}
+	z, err := zip.NewReader(guarded, size)
+	if err != nil {
+		return broken(err)
+	}
+	guarded.open = true
+	for _, e := range z.File {
+		mode := e.Mode()
+		if !mode.IsRegular() && !mode.IsDir() {
+			return fmt.Errorf("%w %s: is a link or no ordinary file (%s)", ErrPath, quoted(e.Name), mode)
+		}
+		name, err := u.entry(e.Name, mode.IsDir())
+		if err != nil {
+			return err
+		}
+		if name == "" {
+			continue
+		}
+		r, err := e.Open()
+		if err != nil {
+			return broken(err)
+		}
+		err = u.write(name, int64(min(e.UncompressedSize64, 1<<62)), r)
+		r.Close()
+		if err != nil {
+			return err
+		}
+	}
+	return nil
+}
+
+// entry checks a name and returns it, or "" when the entry is not to be written.
+func (u *unpacker) entry(name string, dir bool) (string, error) {
+	if u.entries++; u.entries > maxEntries {
+		return "", fmt.Errorf("%w: the archive has more than %d entries", ErrLimit, maxEntries)
+	}
+	for strings.HasPrefix(name, "./") {
+		name = name[2:]
+	}
+	if dir {
+		name = strings.TrimSuffix(name, "/")
+		if name == "" || name == "." {
+			return "", nil
+		}
+	}
+	if err := CheckPath(name); err != nil {
+		return "", err
+	}
+	if dir || !relevant(name) {
+		return "", nil
+	}
+	if len(u.names) >= u.limits.MaxFiles {
+		return "", fmt.Errorf("%w: the archive has more than %d files", ErrLimit, u.limits.MaxFiles)
+	}
+	u.names = append(u.names, name)
+	return name, nil
+}
+
+// write copies one file of the announced size, which is not believed.
+func (u *unpacker) write(name string, size int64, r io.Reader) error {
+	if size > u.left {
+		return u.tooLarge(name)
+	}
+	if err := u.into.MkdirAll(path.Dir(name), 0o755); err != nil {
+		return fmt.Errorf("%w %s: %v", ErrPath, quoted(name), err)
+	}
+	f, err := u.into.OpenFile(name, os.O_CREATE|os.O_EXCL|os.O_WRONLY, 0o644)
+	if errors.Is(err, os.ErrExist) {
+		return fmt.Errorf("%w %s: is in the archive twice", ErrPath, quoted(name))
+	}
+	if err != nil {
+		return full(err)
+	}
+	defer f.Close()
+	n, err := copyUpTo(u.ctx, f, r, u.left, u.report)
+	u.left -= n
+	switch {
+	case errors.Is(err, errMore):
+		return u.tooLarge(name)
+	case err != nil:
+		return fmt.Errorf("%s: %w", quoted(name), err)
+	case n != size:
+		return fmt.Errorf("%w: %s has %d bytes, the archive says %d", ErrUnusable, quoted(name), n, size)
+	}
+	return full(errors.Join(f.Sync(), f.Close()))
+}
+
+func (u *unpacker) tooLarge(name string) error {
+	return fmt.Errorf("%w: with %s the archive holds more than %d bytes", ErrLimit, quoted(name), u.limits.MaxBytes)
+}
+
+// errMore says that a reader had more than it may.
+var errMore = errors.New("more bytes than allowed")
+
+// copyUpTo copies at most limit bytes and fails with errMore when there are
+// more. What a reader fails with is wrapped in ErrUnusable, unless ctx ended.
+func copyUpTo(ctx context.Context, w io.Writer, r io.Reader, limit int64, report func()) (int64, error) {
+	buf := make([]byte, 1<<20)
+	var sum int64
+	for {
+		if err := ctx.Err(); err != nil {
+			return sum, context.Cause(ctx)
+		}
+		n, err := r.Read(buf)
+		if int64(n) > limit-sum {
+			return sum, errMore
+		}
+		if _, err := w.Write(buf[:n]); err != nil {
+			return sum, full(err)
+		}
+		sum += int64(n)
+		if report != nil {
+			report()
+		}
+		if errors.Is(err, io.EOF) {
+			return sum, nil
+		}
+		if err != nil {
+			return sum, broken(err)
+		}
+	}
+}
+
+func broken(err error) error { return fmt.Errorf("%w: broken archive or file: %v", ErrUnusable, err) }
+
+// directoryReader ends the reading of a zip file's directory that is too large
+// to be kept. Once open it passes everything.
+type directoryReader struct {
+	r    io.ReaderAt
+	left int64
+	open bool
+}
+
+func (d *directoryReader) ReadAt(p []byte, off int64) (int, error) {
+	if !d.open {
+		if d.left -= int64(len(p)); d.left < 0 {
+			return 0, fmt.Errorf("the directory of the zip file takes more than %d bytes", maxDirectory)
+		}
+	}
+	return d.r.ReadAt(p, off)
+}
+
+// rootOf finds the folder of an archive that holds the checkpoint: that of the
+// configuration which lies highest. It ends with a slash, or is empty.
+func rootOf(names []string) (string, error) {
+	var best []string
+	for _, n := range names {
+		dir, file := path.Split(n)
+		if file != hf.ConfigFile {
+			continue
+		}
+		depth := strings.Count(dir, "/")
+		if len(best) > 0 && depth > strings.Count(best[0], "/") {
+			continue
+		}
+		if len(best) > 0 && depth < strings.Count(best[0], "/") {
+			best = nil
+		}
+		best = append(best, dir)
+	}
+	switch len(best) {
+	case 0:
+		return "", fmt.Errorf("%w: %s is missing", ErrUnusable, hf.ConfigFile)
+	case 1:
+		return best[0], nil
+	}
+	return "", fmt.Errorf("%w: the archive holds several models: %s and %s", ErrUnusable, best[0], best[1])
+}

@@ -1,0 +1,255 @@
+package library
+
+import (
+	"errors"
+	"fmt"
+	"io/fs"
+	"maps"
+	"os"
+	"path/filepath"
+	"slices"
+	"strings"
+	"sync"
+
+	"tgi/models/hf"
+	"tgi/models/safetensors"
+)
+
+// Names in the models folder.
+const (
+	privateDir = ".tgi"
+	partialDir = privateDir + "/partial"
+	tempDir    = privateDir + "/temp"
+	locksDir   = privateDir + "/locks"
+	originFile = ".origin.json"
+)
+
+// Limits bound what one model may be. They hold for imports and for what is
+// fetched, not for folders that someone made by hand.
+type Limits struct {
+	// MaxBytes is the size of all files together, unpacked.
+	MaxBytes int64
+	// MaxFiles is their number.
+	MaxFiles int
+}
+
+// DefaultLimits are 1 TiB and 2000 files: the largest public checkpoints have
+// about that.
+func DefaultLimits() Limits { return Limits{MaxBytes: 1 << 40, MaxFiles: 2000} }
+
+// Declared is a model that the configuration names. It is listed with the
+// others and never deleted.
+type Declared struct {
+	ID ID
+	// Dir is the checkpoint's folder. Empty is one that FS holds.
+	Dir string
+	// FS is an embedded checkpoint; nil where Dir is set.
+	FS fs.FS
+}
+
+// Options of Open.
+type Options struct {
+	// Dir is the models folder. It need not exist: it is made when the first model comes in.
+	Dir string
+	// Limits of imports and downloads; the zero value is DefaultLimits.
+	Limits Limits
+	// Declared are the models of the configuration. One that has the id of a
+	// folder hides it.
+	Declared []Declared
+}
+
+// Library is an open models folder. Its methods may be called at the same time.
+type Library struct {
+	dir      string
+	limits   Limits
+	declared map[ID]Declared
+	// space tells how many bytes may be written; a test's own may say less.
+	space func(dir string) (int64, bool)
+
+	mu     sync.Mutex
+	held   map[ID]int  // holders in this process
+	staged map[ID]bool // stages that are open in this process
+	infos  map[ID]described
+}
+
+// Model is one model of a library.
+type Model struct {
+	ID ID
+	// Dir is the checkpoint's folder, absolute; empty for an embedded one.
+	Dir string
+	// FS is the checkpoint's files; a view of Dir where that is set.
+	FS fs.FS
+	// Declared says that the configuration names the model.
+	Declared bool
+}
+
+// Open opens a models folder. It neither writes nor reads anything yet.
+func Open(opt Options) (*Library, error) {
+	if opt.Dir == "" {
+		return nil, errors.New("library: no models folder")
+	}
+	dir, err := filepath.Abs(opt.Dir)
+	if err != nil {
+		return nil, err
+	}
+	l := &Library{dir: dir, limits: opt.Limits, space: freeSpace, declared: map[ID]Declared{},
+		held: map[ID]int{}, staged: map[ID]bool{}, infos: map[ID]described{}}
+	if l.limits == (Limits{}) {
+		l.limits = DefaultLimits()
+	}
+	if l.limits.MaxBytes < 1 || l.limits.MaxFiles < 1 {
+		return nil, fmt.Errorf("library: limits of %d bytes and %d files: want at least 1 of each", l.limits.MaxBytes, l.limits.MaxFiles)
+	}
+	for _, d := range opt.Declared {
+		if (d.Dir == "") == (d.FS == nil) {
+			return nil, fmt.Errorf("library: model %s: want either a folder or an embedded checkpoint", d.ID)
+		}
+		if _, twice := l.declared[d.ID]; twice {
+			return nil, fmt.Errorf("model %s: %w twice", d.ID, ErrDeclared)
+		}
+		if d.Dir != "" {
+			if d.Dir, err = filepath.Abs(d.Dir); err != nil {
+				return nil, err
+			}
+			d.FS = os.DirFS(d.Dir)
+		}
+		l.declared[d.ID] = d
+	}
+	return l, nil
+}
+
+// Dir is the models folder, absolute.
+func (l *Library) Dir() string { return l.dir }
+
+// Limits are those that the library was opened with.
+func (l *Library) Limits() Limits { return l.limits }
+
+// List returns all models in order of their ids: those declared, and the
+// folders that hold a configuration and weights. Folders whose path is no id
+// are left out. It reads folders and no files.
+func (l *Library) List() ([]Model, error) {
+	found := map[ID]Model{}
+	for id, d := range l.declared {
+		found[id] = d.model()
+	}
+	if err := l.walk("", 1, found); err != nil {
+		return nil, err
+	}
+	ids := slices.Sorted(maps.Keys(found))
+	out := make([]Model, len(ids))
+	for i, id := range ids {
+		out[i] = found[id]
+	}
+	return out, nil
+}
+
+// walk looks for models below a slash-separated path of the folder. A model's own folder is
+// not searched for others, and links are followed to models only, so the walk ends.
+func (l *Library) walk(at string, depth int, found map[ID]Model) error {
+	entries, err := os.ReadDir(filepath.Join(l.dir, filepath.FromSlash(at)))
+	if errors.Is(err, fs.ErrNotExist) {
+		return nil
+	}
+	if err != nil {
+		return fmt.Errorf("models folder: %w", err)
+	}
+	for _, e := range entries {
+		link := e.Type()&fs.ModeSymlink != 0
+		if !e.IsDir() && !link {
+			continue
+		}
+		name := e.Name()
+		if at != "" {
+			name = at + "/" + name
+		}
+		id, err := ParseID(name)
+		if err != nil {
+			continue
+		}
+		m := l.model(id)
+		switch {
+		case isCheckpoint(m.FS):
+			if _, hidden := found[id]; !hidden {
+				found[id] = m
+			}
+		case !link && depth < maxIDParts:
+			if err := l.walk(name, depth+1, found); err != nil {
+				return err
+			}
+		}
+	}
+	return nil
+}
+
+func (l *Library) model(id ID) Model {
+	dir := filepath.Join(l.dir, id.path())
+	return Model{ID: id, Dir: dir, FS: os.DirFS(dir)}
+}
+
+func (d Declared) model() Model { return Model{ID: d.ID, Dir: d.Dir, FS: d.FS, Declared: true} }
+
+// Find returns one model. Its error wraps ErrNotFound.
+func (l *Library) Find(id ID) (Model, error) {
+	if d, ok := l.declared[id]; ok {
+		return d.model(), nil
+	}
+	if m := l.model(id); isCheckpoint(m.FS) {
+		return m, nil
+	}
+	return Model{}, fmt.Errorf("model %s: %w in %s", id, ErrNotFound, l.dir)
+}
+
+// Has tells whether Find would return the model.
+func (l *Library) Has(id ID) bool { _, err := l.Find(id); return err == nil }
+
+// isCheckpoint tells whether a folder looks like a model: a configuration and weights
+// of a known kind. Whether they can be served is found out by reading them.
+func isCheckpoint(fsys fs.FS) bool {
+	is := func(name string) bool {
+		st, err := fs.Stat(fsys, name)
+		return err == nil && st.Mode().IsRegular()
+	}
+	if !is(hf.ConfigFile) {
+		return false
+	}
+	return is(safetensors.SingleFile) || is(safetensors.IndexFile) || slices.ContainsFunc(onnxGraphs, is)
+}
+
+// taken returns an error when a new model cannot get the id: it is there
+// already, or one lies above or below it, which would make them one folder.
+func (l *Library) taken(id ID) error {
+	if _, ok := l.declared[id]; ok {
+		return fmt.Errorf("model %s: %w", id, ErrDeclared)
+	}
+	parts := strings.Split(string(id), "/")
+	for i := range parts {
+		above := ID(strings.Join(parts[:i+1], "/"))
+		if isCheckpoint(l.model(above).FS) {
+			if above == id {
+				return fmt.Errorf("model %s: %w", id, ErrExists)
+			}
+			return fmt.Errorf("model %s: %w: %s is a model, and no other lies inside it", id, ErrExists, above)
+		}
+	}
+	entries, err := os.ReadDir(l.model(id).Dir)
+	if err == nil && len(entries) > 0 {
+		return fmt.Errorf("model %s: %w: the folder %s holds %d entries that are no model", id, ErrExists, id, len(entries))
+	}
+	if err != nil && !errors.Is(err, fs.ErrNotExist) {
+		return fmt.Errorf("model %s: %w: %v", id, ErrExists, err)
+	}
+	return nil
+}
+
+// open returns the folder for writing. Nothing that is done through it leaves the
+// folder, links included. The caller closes it.
+func (l *Library) open() (*os.Root, error) {
+	if err := os.MkdirAll(l.dir, 0o755); err != nil {
+		return nil, fmt.Errorf("models folder: %w", err)
+	}
+	root, err := os.OpenRoot(l.dir)
+	if err != nil {
+		return nil, fmt.Errorf("models folder: %w", err)
+	}
+	return root, nil
+}

@@ -1,0 +1,273 @@
+package library
+
+import (
+	"crypto/rand"
+	"encoding/json"
+	"errors"
+	"fmt"
+	"io/fs"
+	"os"
+	"path"
+	"path/filepath"
+	"time"
+
+	"tgi/models/hf"
+	"tgi/models/safetensors"
+)
+
+// Origin says where a model came from. It is kept beside the model's files.
+type Origin struct {
+	// Source is a URL without secrets, or a path.
+	Source string `json:"source"`
+	// Revision is the commit of a hub's repository; empty elsewhere.
+	Revision string `json:"revision,omitempty"`
+	// Time is when the model was complete.
+	Time time.Time `json:"time"`
+	// SHA256 are the files' checksums as they came, in hex, by path; those
+	// that were not computed are left out.
+	SHA256 map[string]string `json:"sha256,omitempty"`
+}
+
+// Stage is a model that is being put together. One stage of an id is open at a
+// time, in all processes. What lies in it outlives the process until Commit or
+// Discard. A stage belongs to one goroutine.
+type Stage struct {
+	lib  *Library
+	id   ID
+	at   string // slash-separated, from the models folder
+	lock *os.File
+}
+
+const (
+	stageFiles = "files"
+	stageWork  = "work"
+)
+
+// Stage opens the place where a model is put together, with what an earlier
+// stage of the id has left there. It fails with ErrExists when the id is
+// taken and with ErrInUse while another stage of it is open.
+func (l *Library) Stage(id ID) (*Stage, error) {
+	if err := l.taken(id); err != nil {
+		return nil, err
+	}
+	return l.openStage(id)
+}
+
+func (l *Library) openStage(id ID) (*Stage, error) {
+	l.mu.Lock()
+	defer l.mu.Unlock()
+	if l.staged[id] {
+		return nil, fmt.Errorf("model %s: %w: it is being fetched already", id, ErrInUse)
+	}
+	lock, err := l.lock(id, "fetch", true)
+	if err != nil {
+		return nil, err
+	}
+	s := &Stage{lib: l, id: id, at: path.Join(partialDir, id.flat()), lock: lock}
+	root, err := l.open()
+	if err != nil {
+		closeLock(lock)
+		return nil, err
+	}
+	defer root.Close()
+	l.sweep(root)
+	for _, dir := range []string{stageFiles, stageWork} {
+		if err := root.MkdirAll(path.Join(s.at, dir), 0o755); err != nil {
+			closeLock(lock)
+			return nil, fmt.Errorf("models folder: %w", err)
+		}
+	}
+	l.staged[id] = true
+	return s, nil
+}
+
+// ID is the id that the stage will have.
+func (s *Stage) ID() ID { return s.id }
+
+// Limits are the library's.
+func (s *Stage) Limits() Limits { return s.lib.limits }
+
+// Files is the folder, absolute, that becomes the model's.
+func (s *Stage) Files() string { return filepath.Join(s.lib.dir, filepath.FromSlash(s.at), stageFiles) }
+
+// Work is a folder, absolute, for everything that does not become a part of the model.
+func (s *Stage) Work() string { return filepath.Join(s.lib.dir, filepath.FromSlash(s.at), stageWork) }
+
+// NeedSpace fails with ErrSpace when the disk has less than n bytes free and a
+// reserve of a hundredth. Where the system does not say, it never fails.
+func (s *Stage) NeedSpace(n int64) error { return s.lib.needSpace(n) }
+
+func (l *Library) needSpace(n int64) error {
+	free, ok := l.space(l.dir)
+	if ok && n+n/100 > free {
+		return fmt.Errorf("%w: %d bytes are to be written to %s, %d are free", ErrSpace, n, l.dir, free)
+	}
+	return nil
+}
+
+// Commit checks that Files holds a checkpoint that can be served and makes it
+// the model. The stage is closed then. After an error it is still open and
+// what lies in it is as it was.
+func (s *Stage) Commit(o Origin) (Model, error) {
+	m, err := s.lib.place(s.id, path.Join(s.at, stageFiles), o)
+	if err != nil {
+		return Model{}, err
+	}
+	return m, s.Discard()
+}
+
+// Close leaves what lies in the stage for a later one.
+func (s *Stage) Close() error {
+	s.lib.mu.Lock()
+	defer s.lib.mu.Unlock()
+	if s.lock == nil && !s.lib.staged[s.id] {
+		return nil
+	}
+	delete(s.lib.staged, s.id)
+	closeLock(s.lock)
+	s.lock = nil
+	return nil
+}
+
+// Discard removes what lies in the stage and closes it.
+func (s *Stage) Discard() error {
+	root, err := s.lib.open()
+	if err == nil {
+		err = root.RemoveAll(s.at)
+		root.Close()
+	}
+	return errors.Join(err, s.Close())
+}
+
+// Partial returns how many bytes of a model lie here that was not fetched to
+// its end; 0 when there is none.
+func (l *Library) Partial(id ID) int64 {
+	var sum int64
+	// What cannot be read is not counted; a fetch that goes on says why.
+	_ = filepath.WalkDir(filepath.Join(l.dir, filepath.FromSlash(partialDir), id.flat()), func(_ string, d fs.DirEntry, err error) error {
+		if err == nil && d.Type().IsRegular() {
+			if st, err := d.Info(); err == nil {
+				sum += st.Size()
+			}
+		}
+		return nil
+	})
+	return sum
+}
+
+// discardPartial removes what a fetch that was broken off has left.
+func (l *Library) discardPartial(id ID) (had bool, err error) {
+	if _, err := os.Stat(filepath.Join(l.dir, filepath.FromSlash(partialDir), id.flat())); missing(err) {
+		return false, nil
+	}
+	s, err := l.openStage(id)
+	if err != nil {
+		return false, err
+	}
+	return true, s.Discard()
+}
+
+// place checks the files at a slash-separated path of the models folder and
+// moves them to where the model belongs.
+func (l *Library) place(id ID, files string, o Origin) (Model, error) {
+	if err := Check(filepath.Join(l.dir, filepath.FromSlash(files))); err != nil {
+		return Model{}, err
+	}
+	l.mu.Lock()
+	defer l.mu.Unlock()
+	if err := l.taken(id); err != nil {
+		return Model{}, err
+	}
+	root, err := l.open()
+	if err != nil {
+		return Model{}, err
+	}
+	defer root.Close()
+	o.Time = time.Now().UTC().Truncate(time.Second)
+	data, err := json.Marshal(o)
+	if err != nil {
+		return Model{}, err
+	}
+	if err := writeFile(root, path.Join(files, originFile), append(data, '\n')); err != nil {
+		return Model{}, err
+	}
+	syncDir(root, files)
+	if up := path.Dir(string(id)); up != "." {
+		if err := root.MkdirAll(up, 0o755); err != nil {
+			return Model{}, fmt.Errorf("model %s: %w", id, err)
+		}
+	}
+	if st, err := root.Lstat(id.path()); err == nil && st.IsDir() {
+		if err := root.Remove(id.path()); err != nil { // an empty folder, or taken would have failed
+			return Model{}, fmt.Errorf("model %s: %w: %v", id, ErrExists, err)
+		}
+	}
+	if err := root.Rename(files, id.path()); err != nil {
+		return Model{}, fmt.Errorf("model %s: %w", id, err)
+	}
+	syncDir(root, path.Dir(string(id)))
+	delete(l.infos, id)
+	return l.model(id), nil
+}
+
+// Check reads a folder as serving would: its JSON files and the headers of all
+// its weights. Its errors wrap ErrUnusable and name file and reason.
+func Check(dir string) error {
+	if _, err := hf.Describe(dir); err != nil {
+		return fmt.Errorf("%w: %w", ErrUnusable, err)
+	}
+	for _, graph := range onnxGraphs {
+		st, err := os.Stat(filepath.Join(dir, filepath.FromSlash(graph)))
+		if err == nil && st.Mode().IsRegular() && st.Size() > 0 {
+			return nil
+		}
+	}
+	set, err := safetensors.OpenDir(dir)
+	if err != nil {
+		return fmt.Errorf("%w: %w", ErrUnusable, err)
+	}
+	return set.Close()
+}
+
+// abandoned is the age at which something temporary counts as cut off.
+const abandoned = 24 * time.Hour
+
+// sweep removes what imports and deletions that were cut off have left.
+func (l *Library) sweep(root *os.Root) {
+	entries, err := fs.ReadDir(root.FS(), tempDir)
+	if err != nil {
+		return
+	}
+	for _, e := range entries {
+		if st, err := e.Info(); err == nil && time.Since(st.ModTime()) > abandoned {
+			// What cannot be removed now is tried again next time.
+			_ = root.RemoveAll(path.Join(tempDir, e.Name()))
+		}
+	}
+}
+
+// makeTemp makes a new folder under tempDir and returns its path.
+func makeTemp(root *os.Root, what string) (string, error) {
+	at := path.Join(tempDir, what+"-"+rand.Text())
+	if err := root.MkdirAll(at, 0o755); err != nil {
+		return "", fmt.Errorf("models folder: %w", err)
+	}
+	return at, nil
+}
+
+func writeFile(root *os.Root, name string, data []byte) error {
+	f, err := root.Create(name)
+	if err != nil {
+		return fmt.Errorf("models folder: %w", err)
+	}
+	_, err = f.Write(data)
+	return errors.Join(err, f.Sync(), f.Close())
+}
+
+// syncDir makes names durable where the system can.
+func syncDir(root *os.Root, dir string) {
+	if f, err := root.Open(dir); err == nil {
+		f.Sync()
+		f.Close()
+	}
+}
