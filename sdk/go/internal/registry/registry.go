@@ -14,6 +14,7 @@ type Kind struct {
 	Modes      []string
 	Needs      []string
 	Candidates int
+	Languages  []string
 	// Init gets the configuration, once.
 	Init func(config []byte) error
 	// Begin starts the sequence.
@@ -72,17 +73,18 @@ func Begin(params []byte, prompt []uint32) error {
 // Description is the JSON that tgi_describe returns.
 func Description() []byte {
 	b := append([]byte(nil), `{"name":`...)
-	b = appendString(b, info.Name)
+	b = AppendString(b, info.Name)
 	b = append(b, `,"version":`...)
-	b = appendString(b, info.Version)
+	b = AppendString(b, info.Version)
 	b = append(b, `,"doc":`...)
-	b = appendString(b, info.Doc)
-	var names, modes, needs []string
+	b = AppendString(b, info.Doc)
+	var names, modes, needs, languages []string
 	candidates := 0
 	for _, k := range kinds {
 		names = append(names, k.Name)
 		modes = append(modes, k.Modes...)
 		needs = append(needs, k.Needs...)
+		languages = append(languages, k.Languages...)
 		candidates = max(candidates, k.Candidates)
 	}
 	b = appendStrings(append(b, `,"kinds":`...), names)
@@ -90,6 +92,9 @@ func Description() []byte {
 	b = appendStrings(append(b, `,"needs":`...), needs)
 	if candidates > 0 {
 		b = strconv.AppendInt(append(b, `,"candidates":`...), int64(candidates), 10)
+	}
+	if len(languages) > 0 {
+		b = appendStrings(append(b, `,"languages":`...), languages)
 	}
 	if info.Params != "" {
 		b = append(append(b, `,"params":`...), info.Params...)
@@ -103,14 +108,14 @@ func appendStrings(b []byte, list []string) []byte {
 		if i > 0 {
 			b = append(b, ',')
 		}
-		b = appendString(b, s)
+		b = AppendString(b, s)
 	}
 	return append(b, ']')
 }
 
-// appendString quotes s as JSON does. It stands here because encoding/json
+// AppendString quotes s as JSON does. It stands here because encoding/json
 // would make every guest half as large again.
-func appendString(b []byte, s string) []byte {
+func AppendString(b []byte, s string) []byte {
 	const hex = "0123456789abcdef"
 	b = append(b, '"')
 	for _, r := range s {
