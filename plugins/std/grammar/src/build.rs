@@ -10,8 +10,9 @@ use crate::re::{Pool, Re, EMPTY, MANY, NEVER};
 /// An expression of a grammar: its index in a builder.
 pub type Ex = u32;
 
-/// Most expressions of one grammar, and most rules.
-pub const MAX_EXPRS: usize = 400_000;
+/// Most expressions of one grammar. With the limits on regular expressions and
+/// rules it keeps a compilation within about 60 MiB on a 32-bit machine.
+pub const MAX_EXPRS: usize = 110_000;
 /// Most rules of one grammar.
 pub const MAX_RULES: usize = 60_000;
 

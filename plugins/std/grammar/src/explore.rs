@@ -45,6 +45,13 @@ impl Pool {
             }
             Node::Or(v) | Node::And(v) => v.iter().for_each(|&x| self.cuts(x, cuts)),
             Node::Not(x) | Node::Rep(x, _, _) => self.cuts(*x, cuts),
+            Node::Words(list, lo, hi, depth) => {
+                for b in self.part((*list, *lo, *hi, *depth)).filter_map(|w| w.first()) {
+                    for c in [Some(*b), b.checked_add(1)].into_iter().flatten() {
+                        cuts[c as usize >> 6] |= 1 << (c & 63);
+                    }
+                }
+            }
             Node::Mod(..) => range(b'-', b':').iter().zip(cuts).for_each(|(s, c)| *c |= s),
         }
     }

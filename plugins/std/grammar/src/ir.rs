@@ -205,6 +205,11 @@ impl Regexes<'_> {
                 let a = self.done[a];
                 self.add(|out| counts(out, 5, a, *min, *max))
             }
+            Node::Words(list, lo, hi, depth) => self.add(|out| {
+                out.push(8);
+                number(out, hi - lo);
+                p.part((*list, *lo, *hi, *depth)).for_each(|w| text(out, w));
+            }),
             // Written as rules by those who make them.
             Node::Bytes(_) | Node::Mod(..) => self.add(|out| ranges(out, 0, &[])),
         }

@@ -8,6 +8,7 @@
 use crate::chars::{Form, Ranges};
 use crate::hash::Map;
 use std::collections::BTreeMap;
+use std::rc::Rc;
 
 /// An expression: its index in a pool.
 pub type Re = u32;
@@ -22,7 +23,7 @@ pub const ALL: Re = 2;
 pub const MANY: u32 = u32::MAX;
 
 /// Most expressions that one compilation makes.
-pub const MAX_NODES: usize = 1_500_000;
+pub const MAX_NODES: usize = 220_000;
 
 /// Most derivatives of one compilation that questions about automata are worth:
 /// about half a second.
@@ -50,6 +51,9 @@ pub enum Node {
     Not(Re),
     /// At least, at most so many times; MANY: no bound.
     Rep(Re, u32, u32),
+    /// The words of a list from one index to another, behind their first so many
+    /// bytes, which are the same in all of them.
+    Words(u32, u32, u32, u32),
     /// A decimal text whose value is divisible, from a state of its automaton on.
     Mod(u32, u32),
 }
@@ -95,6 +99,9 @@ impl Divisor {
     }
 }
 
+/// Words, sorted, each once.
+pub type List = Rc<Vec<Vec<u8>>>;
+
 /// All expressions of one compilation.
 pub struct Pool {
     nodes: Vec<Node>,
@@ -105,6 +112,8 @@ pub struct Pool {
     some: Vec<bool>,
     index: Map<Node, Re>,
     divisors: Vec<Divisor>,
+    word_lists: Vec<List>,
+    word_index: Map<List, u32>,
     derived: Map<(Re, u8), Re>,
     /// Answers of is_empty.
     pub(crate) empty: Map<Re, bool>,
@@ -112,7 +121,7 @@ pub struct Pool {
     pub(crate) classes: Map<(Form, Ranges), Re>,
     /// Which expressions are one character of a set, and which are word lists: they are written as such.
     pub(crate) chars: Map<Re, Ranges>,
-    pub(crate) lists: Map<Re, Vec<Vec<u8>>>,
+    pub(crate) lists: Map<Re, List>,
     /// Sets of numbers that are lists, by what holds all their texts; the shortest text of each.
     pub(crate) numbers: Map<Re, Vec<Vec<u8>>>,
 }
@@ -151,6 +160,8 @@ impl Pool {
             some: Vec::new(),
             index: Map::default(),
             divisors: Vec::new(),
+            word_lists: Vec::new(),
+            word_index: Map::default(),
             derived: Map::default(),
             empty: Map::default(),
             classes: Map::default(),
@@ -200,12 +211,13 @@ impl Pool {
             Node::Not(a) => !self.nullable(*a),
             Node::Rep(a, min, _) => *min == 0 || self.nullable(*a),
             Node::Mod(d, s) => self.divisors[*d as usize].accepts(*s),
+            Node::Words(l, lo, _, depth) => self.word_lists[*l as usize][*lo as usize].len() == *depth as usize,
         };
         if let Node::Or(v) | Node::And(v) = &n {
             self.members += v.len();
         }
         let some = match &n {
-            Node::Bytes(_) => true,
+            Node::Bytes(_) | Node::Words(..) => true,
             Node::Cat(a, b) => self.has_text(*a) && self.has_text(*b),
             Node::Or(v) => v.iter().any(|&x| self.has_text(x)),
             Node::Rep(a, ..) => self.has_text(*a),
@@ -405,44 +417,45 @@ impl Pool {
         self.make(Node::Mod(i as u32, 0))
     }
 
-    /// One of these words. Common beginnings and ends are shared.
+    /// One of these words.
     pub fn words<T: AsRef<[u8]>>(&mut self, words: &[T]) -> Re {
-        let mut sorted: Vec<&[u8]> = words.iter().map(|w| w.as_ref()).collect();
+        let mut sorted: Vec<Vec<u8>> = words.iter().map(|w| w.as_ref().to_vec()).collect();
         sorted.sort_unstable();
         sorted.dedup();
-        let r = self.sorted_words(&sorted);
-        self.lists.insert(r, sorted.iter().map(|w| w.to_vec()).collect());
+        let n = sorted.len() as u32;
+        let list = Rc::new(sorted);
+        let r = match &list[..] {
+            [] => return NEVER,
+            [word] => self.literal(word),
+            _ => {
+                let next = self.word_lists.len() as u32;
+                let id = *self.word_index.entry(list.clone()).or_insert(next);
+                if id == next {
+                    self.word_lists.push(list.clone());
+                }
+                self.make(Node::Words(id, 0, n, 0))
+            }
+        };
+        self.lists.insert(r, list);
         r
     }
 
-    // Goes along the sorted words with a stack of unfinished nodes, one per byte
-    // of the current word: no recursion, however long the words are.
-    fn sorted_words(&mut self, words: &[&[u8]]) -> Re {
-        let mut open: Vec<Vec<Re>> = vec![Vec::new()];
-        let mut current: Vec<u8> = Vec::new();
-        for w in words.iter().copied().chain(std::iter::once(&[][..])) {
-            let shared = current.iter().zip(w).take_while(|(a, b)| a == b).count();
-            while current.len() > shared {
-                let (b, done) = (current.pop().unwrap_or(0), open.pop().unwrap_or_default());
-                let (tail, head) = (self.or(done), self.byte(b));
-                let r = self.cat(head, tail);
-                if let Some(top) = open.last_mut() {
-                    top.push(r);
-                }
-            }
-            for &b in &w[shared..] {
-                current.push(b);
-                open.push(Vec::new());
-            }
-            if let (Some(top), true) = (open.last_mut(), !w.is_empty()) {
-                top.push(EMPTY);
-            }
+    /// The words of a part of a list, behind their common beginning.
+    pub fn part(&self, (list, lo, hi, depth): (u32, u32, u32, u32)) -> impl Iterator<Item = &[u8]> {
+        let words = &self.word_lists[list as usize][lo as usize..hi as usize];
+        words.iter().map(move |w| &w[depth as usize..])
+    }
+
+    fn derive_words(&mut self, (list, lo, hi, depth): (u32, u32, u32, u32), b: u8) -> Re {
+        let (words, at) = (&self.word_lists[list as usize][lo as usize..hi as usize], depth as usize);
+        // A word that ends here comes first.
+        let from = words.partition_point(|w| w.get(at).map_or(true, |&c| c < b)) as u32;
+        let to = words.partition_point(|w| w.get(at).map_or(true, |&c| c <= b)) as u32;
+        match to - from {
+            0 => NEVER,
+            1 if words[from as usize].len() == at + 1 => EMPTY,
+            _ => self.make(Node::Words(list, lo + from, lo + to, depth + 1)),
         }
-        let mut root = open.pop().unwrap_or_default();
-        if words.first().map_or(false, |w| w.is_empty()) {
-            root.push(EMPTY);
-        }
-        self.or(root)
     }
 
     /// What remains of `r` after one byte.
@@ -493,6 +506,7 @@ impl Pool {
                 let rest = self.rep(x, min.saturating_sub(1), if max == MANY { MANY } else { max - 1 });
                 self.cat(dx, rest)
             }
+            Node::Words(l, lo, hi, depth) => self.derive_words((l, lo, hi, depth), b),
             Node::Mod(d, s) => match self.divisors[d as usize].next(s, b) {
                 Some(t) => self.make(Node::Mod(d, t)),
                 None => NEVER,

@@ -39,7 +39,7 @@ impl<'a> Compiler<'a> {
             return None;
         }
         match self.set(x, false, STR).ok()? {
-            Set::Str(Strings::Texts(r)) => self.b.p.lists.get(&r).filter(|w| w.len() <= 8).cloned(),
+            Set::Str(Strings::Texts(r)) => self.b.p.lists.get(&r).filter(|w| w.len() <= 8).map(|w| w.to_vec()),
             _ => None,
         }
     }

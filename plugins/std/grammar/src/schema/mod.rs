@@ -38,7 +38,7 @@ use std::rc::Rc;
 pub const MAX_COUNT: u32 = 1_000_000;
 
 /// Most expressions of one schema.
-pub const MAX_SHAPES: usize = 400_000;
+pub const MAX_SHAPES: usize = 100_000;
 
 struct Compiler<'a> {
     b: Builder,
