@@ -45,7 +45,8 @@ var Grammar = []Func{
 //	tgi_grammar_begin(request, request bytes) -> packed error text, 0 = accepted
 //	    the request of [Grammar]
 //	tgi_grammar_accept(tokens, count) -> status: [StatusOK], [StatusFailed] when
-//	    they may not come here; then the instance is not used again
+//	    they may not come here; then the instance is not used again. One token at
+//	    a time, but where a text is taken up again.
 //	tgi_grammar_mask(words) -> status: [StatusOK] when all [MaskWords] words at
 //	    that address are written, bit t%32 of word t/32 being 1 where token t may
 //	    come next, [MaskAll] when every token may, [StatusFailed] when the guest
