@@ -157,7 +157,7 @@ func (a *API) download(w http.ResponseWriter, r *http.Request) error {
 		return nil
 	}
 	id := r.PathValue("id")
-	if err := CheckID("id", id); err != nil {
+	if err := checkSource("id", id); err != nil {
 		return err
 	}
 	q := request{} // Jan's clients have settings in the query

@@ -7,16 +7,17 @@ import (
 	"slices"
 	"strings"
 	"unicode"
-	"unicode/utf8"
 
 	"tgi/server"
 	"tgi/server/generate"
 	"tgi/server/wire"
 )
 
-// Bounds of what bodies hold, in bytes.
+// Bounds of what bodies hold, in bytes. Those of ids are the models folder's.
 const (
-	maxID     = 256
+	maxID     = 200
+	maxPart   = 96
+	maxParts  = 4
 	maxSource = 2048
 	maxPath   = 4096
 	maxName   = 256
@@ -31,31 +32,49 @@ func invalid(field, format string, args ...any) error {
 	return &generate.Invalid{Field: field, Msg: fmt.Sprintf(format, args...)}
 }
 
-// CheckID returns why id cannot be a model's, or nil: it has 1 to 256 bytes in
-// parts between slashes, each of letters, digits and -_.:@+ that begins with a
-// letter or a digit, so that it means the same in an address and as a folder
-// and leads out of none. The ids that routes would hide are refused: pull, and
-// what begins with download/. The error is *generate.Invalid with the given
-// field.
+// CheckID returns why id cannot be a model's, or nil: it has 1 to 200 bytes in
+// at most four parts between slashes, each of at most 96 letters, digits, dots,
+// dashes and underscores that begins with neither a dot nor a dash and does not
+// end with a dot, so that it means the same in an address and as a folder and
+// leads out of none. The ids that routes would hide are refused: pull, and what
+// begins with download/. The error is *generate.Invalid with the given field.
 func CheckID(field, id string) error {
 	if id == "" || len(id) > maxID {
 		return invalid(field, "`%s` must have 1 to %d bytes, given %d", field, maxID, len(id))
 	}
-	for part := range strings.SplitSeq(id, "/") {
-		if part == "" || !alphanumeric(part[0]) || strings.ContainsFunc(part, func(r rune) bool {
-			return r >= utf8.RuneSelf || !alphanumeric(byte(r)) && !strings.ContainsRune("-_.:@+", r)
-		}) {
-			return invalid(field, "`%s` must be parts of letters, digits and any of -_.:@+ between slashes, each beginning with a letter or a digit, given %.64q", field, id)
+	parts := strings.Split(id, "/")
+	if len(parts) > maxParts {
+		return invalid(field, "`%s` must have at most %d parts between slashes, given %d", field, maxParts, len(parts))
+	}
+	for _, part := range parts {
+		switch {
+		case len(part) > maxPart:
+			return invalid(field, "`%s` must have parts of at most %d bytes, given %d", field, maxPart, len(part))
+		case !sound(part, "-_.") || part[len(part)-1] == '.':
+			return invalid(field, "`%s` must be parts of letters, digits and any of -_. between slashes, none of which begins with a dot or a dash or ends with a dot, given %.64q", field, id)
 		}
 	}
+	return checkHidden(field, id)
+}
+
+// checkHidden refuses what routes would hide.
+func checkHidden(field, id string) error {
 	if id == "pull" || strings.HasPrefix(id, "download/") {
 		return invalid(field, "`%s` must not be pull or begin with download/, which are routes, given %.64q", field, id)
 	}
 	return nil
 }
 
-func alphanumeric(c byte) bool {
-	return '0' <= c && c <= '9' || 'a' <= c && c <= 'z' || 'A' <= c && c <= 'Z'
+// sound says whether part is letters, digits and any of more, and begins with a
+// letter, a digit or an underscore.
+func sound(part, more string) bool {
+	for i := range len(part) {
+		c := part[i]
+		if !('0' <= c && c <= '9' || 'a' <= c && c <= 'z' || 'A' <= c && c <= 'Z') && strings.IndexByte(more, c) < 0 || i == 0 && c != '_' && strings.IndexByte(more, c) >= 0 {
+			return false
+		}
+	}
+	return part != ""
 }
 
 // checkText holds a text from a body against its bounds.
@@ -75,6 +94,8 @@ type request struct {
 	path, name, option *string
 	// ignored are members that no route here knows, at most maxIgnored.
 	ignored []string
+	// notes say what is done in another way than the body asks.
+	notes []string
 }
 
 // readRequest reads a body.
@@ -141,7 +162,7 @@ func (q *request) pull() (Pull, error) {
 		return Pull{}, missing("model")
 	}
 	p := Pull{Source: *q.model}
-	if err := checkSource(p.Source); err != nil {
+	if err := checkSource("model", p.Source); err != nil {
 		return Pull{}, err
 	}
 	if q.id != nil {
@@ -156,19 +177,25 @@ func (q *request) pull() (Pull, error) {
 	return p, checkText("name", p.Name, 0, maxName)
 }
 
-// checkSource holds a Pull's Source against its rules.
-func checkSource(source string) error {
-	if !strings.Contains(source, "://") {
-		return CheckID("model", source)
-	}
-	if err := checkText("model", source, 1, maxSource); err != nil {
+// checkSource holds a Pull's Source against its rules. A repository may have a
+// tag or a revision behind it.
+func checkSource(field, source string) error {
+	if err := checkText(field, source, 1, maxSource); err != nil {
 		return err
 	}
-	u, err := url.Parse(source)
-	if err != nil || u.Scheme != "http" && u.Scheme != "https" || u.Host == "" || u.User != nil {
-		return invalid("model", "`model` must be an http or https URL without a user, or the name of a repository")
+	if strings.Contains(source, "://") {
+		u, err := url.Parse(source)
+		if err != nil || u.Scheme != "http" && u.Scheme != "https" || u.Host == "" || u.User != nil {
+			return invalid(field, "`%s` must be an http or https URL without a user, or the name of a repository", field)
+		}
+		return nil
 	}
-	return nil
+	for part := range strings.SplitSeq(source, "/") {
+		if !sound(part, "-_.:@+") {
+			return invalid(field, "`%s` must be parts of letters, digits and any of -_.:@+ between slashes, each beginning with a letter, a digit or an underscore, given %.64q", field, source)
+		}
+	}
+	return checkHidden(field, source)
 }
 
 // importing returns what a body of the import route asks for.
@@ -186,14 +213,12 @@ func (q *request) importing() (Import, error) {
 	if err := checkText("modelPath", i.Path, 1, maxPath); err != nil {
 		return Import{}, err
 	}
-	if q.option != nil {
-		switch *q.option {
-		case "symlink":
-		case "copy":
-			i.Copy = true
-		default:
-			return Import{}, invalid("option", "`option` must be symlink or copy, given %.64q", *q.option)
-		}
+	switch {
+	case q.option == nil || *q.option == "copy":
+	case *q.option == "symlink":
+		q.notes = append(q.notes, "the files are copied, this server makes no links")
+	default:
+		return Import{}, invalid("option", "`option` must be symlink or copy, given %.64q", *q.option)
 	}
 	if q.name != nil {
 		i.Name = *q.name
@@ -208,10 +233,12 @@ func (q *request) ignore(name string) {
 	}
 }
 
-// warning says which members were ignored; empty for none.
+// warning says which members were ignored and what is done in another way;
+// empty for nothing.
 func (q *request) warning() string {
-	if len(q.ignored) == 0 {
-		return ""
+	notes := q.notes
+	if len(q.ignored) > 0 {
+		notes = append(notes, "ignored: "+strings.Join(q.ignored, ", "))
 	}
-	return "ignored: " + strings.Join(q.ignored, ", ")
+	return strings.Join(notes, "; ")
 }

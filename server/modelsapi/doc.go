@@ -44,5 +44,6 @@
 //
 // Members of bodies that these routes do not know are no error: clients send
 // settings of other engines. A reply names them in warning, so that nobody
-// takes them for applied.
+// takes them for applied. Imports copy, whatever option says: a link would lead
+// out of the models folder, and the reply warns who asked for one.
 package modelsapi

@@ -136,7 +136,7 @@ func (f *fake) Pull(_ context.Context, p Pull) (Model, error) {
 	case errors.Is(err, ErrUnknown) && strings.Contains(p.Source, "/"):
 		id := p.ID
 		if id == "" {
-			id = p.Source
+			id, _, _ = strings.Cut(p.Source, "@")
 		}
 		return Model{ID: id, Name: p.Name, Created: born, State: Downloading}, nil
 	case err != nil:
@@ -167,10 +167,10 @@ func (f *fake) Import(_ context.Context, i Import) (Model, error) {
 		return Model{}, &generate.Invalid{Field: "modelPath", Msg: "`modelPath` must lie in the models folder"}
 	case i.ID == "zephyr-7b":
 		return Model{}, fmt.Errorf("%w: %s is there", ErrConflict, i.ID)
-	case i.Copy:
-		return Model{ID: i.ID, State: Downloading, Progress: &Progress{Total: 12}}, nil
+	case i.Path == "small":
+		return Model{ID: i.ID, State: Downloaded, Local: true}, nil
 	}
-	return Model{ID: i.ID, State: Downloaded, Local: true}, nil
+	return Model{ID: i.ID, State: Downloading, Progress: &Progress{Total: 12}}, nil
 }
 
 func (f *fake) Delete(_ context.Context, id string) error {

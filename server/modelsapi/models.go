@@ -83,17 +83,20 @@ type Progress struct {
 // Pull asks for a download.
 type Pull struct {
 	// Source is the id of a model that is known, the name of a repository such
-	// as org/name, or an http or https URL. It has 1 to 2048 bytes without
-	// control characters; unless it is a URL it passed CheckID.
+	// as org/name, org/name:tag or org/name@revision, or an http or https URL
+	// without a user. It has 1 to 2048 bytes without control characters; unless
+	// it is a URL it is parts of letters, digits and any of -_.:@+ between
+	// slashes.
 	Source string
-	// ID is the id that the model gets; empty to derive it from Source. It
-	// passed CheckID.
+	// ID is the id that the model gets, which passed CheckID. Empty leaves it to
+	// Models, which must hold what it makes of Source against CheckID.
 	ID string
 	// Name is what people call it; may be empty.
 	Name string
 }
 
-// Import asks for a checkpoint on the server's own disk to become a model.
+// Import asks for a checkpoint on the server's own disk to be copied into the
+// models folder.
 type Import struct {
 	// ID is the id that the model gets. It passed CheckID.
 	ID string
@@ -102,8 +105,6 @@ type Import struct {
 	Path string
 	// Name is what people call it; may be empty.
 	Name string
-	// Copy takes the files into the models folder; else they are linked to.
-	Copy bool
 }
 
 // Models are what the routes act on. It is safe for concurrent use.
@@ -141,7 +142,7 @@ type Models interface {
 	// Import adds a model: the state is Downloading while files are copied, then
 	// Downloaded. An id that is taken is ErrConflict.
 	Import(ctx context.Context, i Import) (Model, error)
-	// Delete removes a model's files, or the link to them. A model that is
+	// Delete removes a model's files. A model that is
 	// Starting, Running or Stopping is ErrConflict; Downloading is ErrBusy.
 	Delete(ctx context.Context, id string) error
 }

@@ -30,6 +30,9 @@ func TestTranscripts(t *testing.T) {
 				t.Fatal(err)
 			}
 			got := play(t, schemas, string(text))
+			if !strings.Contains(got, "\n< ") {
+				t.Error("there is no reply in it")
+			}
 			if *update {
 				if err := os.WriteFile(file, []byte(got), 0o644); err != nil {
 					t.Fatal(err)
