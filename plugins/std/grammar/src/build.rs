@@ -267,8 +267,8 @@ impl Builder {
         let (mut users, mut calls) = (vec![Vec::new(); good.len()], vec![Vec::new(); rules.len()]);
         let mut missing = vec![0usize; good.len()];
         let mut work = Vec::new();
-        for x in 0..self.exprs.len() {
-            match self.exprs[x].clone() {
+        for (x, e) in self.exprs.clone().into_iter().enumerate() {
+            match e {
                 Expr::Term(r) => {
                     if self.p.is_empty(r) != Some(true) {
                         work.push(x);

@@ -22,11 +22,11 @@ mod uri;
 pub use load::Draft;
 
 use crate::build::{Builder, Ex};
-use crate::chars::{self, Form};
+use crate::chars;
 use crate::error::{Error, Result};
 use crate::hash::{Map, Seen};
 use crate::json::Value;
-use crate::re::{Re, MANY};
+use crate::re::Re;
 use crate::{Dropped, Options, Whitespace};
 use expand::{Case, Set};
 use expr::*;
@@ -263,10 +263,4 @@ pub fn anything(b: Builder, object: bool, o: &Options) -> Result<(Builder, Ex)> 
 /// The canonical text of a string, for those who compare.
 pub fn quoted(s: &str) -> String {
     format!("\"{}\"", chars::escape(s))
-}
-
-/// Any number of characters of a JSON string.
-pub fn inside(b: &mut Builder) -> Re {
-    let c = chars::any(&mut b.p, Form::Json);
-    b.p.rep(c, 0, MANY)
 }

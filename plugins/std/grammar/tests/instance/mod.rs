@@ -35,7 +35,7 @@ fn orders(v: &Value) -> Vec<Value> {
                 let each = orders(item);
                 out = out
                     .iter()
-                    .flat_map(|o: &Vec<Value>| each.iter().map(move |e| [o.as_slice(), &[e.clone()]].concat()))
+                    .flat_map(|o: &Vec<Value>| each.iter().map(move |e| o.iter().chain([e]).cloned().collect()))
                     .take(MOST)
                     .collect();
             }
