@@ -81,6 +81,8 @@ type Server struct {
 	GracefulTerminationTimeout Duration `toml:"graceful_termination_timeout"`
 	// ComputeType is the value of the header x-compute-type.
 	ComputeType string `toml:"compute_type"`
+	// DisableGrammar refuses requests that bring a grammar.
+	DisableGrammar bool `toml:"disable_grammar_support"`
 	// MessagesAPI makes /invocations of the dialect tgi-2.2 a chat.
 	MessagesAPI bool `toml:"messages_api_enabled"`
 	// PredictRoute and HealthRoute are further paths of Vertex' requests and of

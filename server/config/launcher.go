@@ -74,7 +74,6 @@ var effectless = []effect{
 	{flag: "ngrok", bare: true, same: no, why: whyNgrok},
 	{flag: "ngrok-authtoken", why: whyNgrok},
 	{flag: "ngrok-edge", why: whyNgrok},
-	{flag: "disable-grammar-support", bare: true, same: no, why: "grammars are refused in any case"},
 	{flag: "env", env: []string{}, bare: true, same: no, why: "`tgi version` and `tgi check` print what this is about"},
 	{flag: "lora-adapters", why: "adapters are not supported: requests get the model itself"},
 	{flag: "usage-stats", same: append([]string{"no-stack"}, no...), why: whyNoCall},

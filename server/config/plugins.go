@@ -75,6 +75,7 @@ const (
 	KindSampler  = "sampler"
 	KindTemplate = "template"
 	KindTools    = "tools"
+	KindGrammar  = "grammar"
 )
 
 // Names of the plugins that [model] template and tools stand for where they
@@ -204,7 +205,7 @@ func (c *Config) validatePlugins(v *verdict) {
 			first[p.Name] = i
 		}
 		v.check(p.Name != TemplatePlugin && p.Name != ToolsPlugin, "%sname must not be %s: that is what [model] stands for", at, p.Name)
-		kinds := []string{KindLogits, KindSampler, KindTemplate, KindTools}
+		kinds := []string{KindLogits, KindSampler, KindTemplate, KindTools, KindGrammar}
 		v.check(p.Kind == "" || slices.Contains(kinds, p.Kind), "%skind must be one of %s, given %q", at, strings.Join(kinds, ", "), trim(p.Kind))
 		v.check(p.Source != "" && p.Source != Builtin, "%ssource must name a file or %sNAME, given %q", at, Builtin, p.Source)
 		sum, err := hex.DecodeString(p.SHA256)

@@ -49,6 +49,7 @@ var settings = append([]setting{
 	{"admin-port", "server.admin_port", "port for the routes below /admin alone; 0 serves them beside the others", func(c *Config) any { return &c.Server.AdminPort }, nil},
 	{"tls-cert", "server.tls_cert", "PEM file of the certificate", func(c *Config) any { return &c.Server.TLSCert }, nil},
 	{"tls-key", "server.tls_key", "PEM file of the certificate's key", func(c *Config) any { return &c.Server.TLSKey }, nil},
+	{"disable-grammar-support", "server.disable_grammar_support", "refuse requests that bring a grammar", func(c *Config) any { return &c.Server.DisableGrammar }, nil},
 	{"messages-api-enabled", "server.messages_api_enabled", "/invocations of tgi-2.2 is a chat", func(c *Config) any { return &c.Server.MessagesAPI }, nil},
 	{"predict-route", "server.predict_route", "further path of Vertex' requests", func(c *Config) any { return &c.Server.PredictRoute }, []string{"AIP_PREDICT_ROUTE"}},
 	{"health-route", "server.health_route", "further path of the health probe", func(c *Config) any { return &c.Server.HealthRoute }, []string{"AIP_HEALTH_ROUTE"}},

@@ -70,12 +70,16 @@ func openKept(c config.GenerateStore) (store.Store, error) {
 
 // serviceOf returns what runs requests of every API.
 func serviceOf(cfg config.Config, in *instance, c *control, f *front) *generate.Service {
-	return generate.New(f.tracer.Engine(generate.On(in.engine)), encoder{in.tokenizer}, generate.Limits{
+	svc := generate.New(f.tracer.Engine(generate.On(in.engine)), encoder{in.tokenizer}, generate.Limits{
 		MaxConcurrent: in.limits.MaxConcurrentRequests,
 		MaxBestOf:     in.limits.MaxBestOf, MaxStop: in.limits.MaxStopSequences, MaxTopN: in.limits.MaxTopNTokens,
 		MaxInput: in.limits.MaxInputTokens, MaxTotal: in.limits.MaxTotalTokens,
 		Workers:        in.limits.ValidationWorkers,
 		Vocab:          in.built.Vocab,
 		WatermarkGamma: float32(in.limits.WatermarkGamma), WatermarkDelta: float32(in.limits.WatermarkDelta),
-	}, f.metrics).WithPlugins(userCode{c.set}).WithChat(conversations{c}).WithGrammars(grammars{c.set})
+	}, f.metrics).WithPlugins(userCode{c.set}).WithChat(conversations{c})
+	if !cfg.Server.DisableGrammar {
+		svc.WithGrammars(grammars{c.set})
+	}
+	return svc
 }

@@ -219,6 +219,14 @@ func TestBadGrammars(t *testing.T) {
 	}
 }
 
+// TestGrammarSwitchedOff: the operator can refuse grammars, with TGI's text.
+func TestGrammarSwitchedOff(t *testing.T) {
+	p := openPlugged(t, func(c *config.Config) { c.Server.DisableGrammar = true })
+	if r := p.held(t, http.StatusUnprocessableEntity, 1, `{"type":"regex","value":"a"}`, ""); r.Error != "Input validation error: grammar is not supported" {
+		t.Errorf("got %s", r.Error)
+	}
+}
+
 // TestLenientGrammar: what is left out is told, with OpenAI's strict as the switch.
 func TestLenientGrammar(t *testing.T) {
 	p := openPlugged(t, nil)
