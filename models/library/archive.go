@@ -53,9 +53,10 @@ func (u *unpacker) unpack(f io.ReaderAt, size int64) ([]string, error) {
 		err = u.unzip(f, size)
 	case bytes.HasPrefix(head, []byte{0x1f, 0x8b}):
 		var z *gzip.Reader
-		if z, err = gzip.NewReader(bufio.NewReaderSize(whole, 1<<20)); err == nil {
-			err = u.untar(z)
+		if z, err = gzip.NewReader(bufio.NewReaderSize(whole, 1<<20)); err != nil {
+			return nil, broken(err)
 		}
+		err = u.untar(z)
 	case len(head) > 262 && bytes.Equal(head[257:262], []byte("ustar")):
 		err = u.untar(bufio.NewReaderSize(whole, 1<<20))
 	default:
