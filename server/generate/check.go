@@ -31,6 +31,9 @@ const maxBias = 100
 // checkShape holds d against what its route can answer. It comes before the
 // request takes a permit.
 func (l Limits) checkShape(d *Draft) error {
+	if err := l.checkBeams(d); err != nil {
+		return err
+	}
 	if d.Rules == OpenAI {
 		return l.checkCounts(d)
 	}
@@ -75,6 +78,9 @@ func (l Limits) checkSettings(d *Draft) (llm.Params, error) {
 		sampling = checkOpenAI
 	}
 	if err := sampling(d, &p); err != nil {
+		return p, err
+	}
+	if err := search(d, &p); err != nil {
 		return p, err
 	}
 	if d.MaxNewTokens != nil && *d.MaxNewTokens == 0 {

@@ -41,6 +41,15 @@ type Draft struct {
 	// N is how many sequences are wanted, all of them: none competes. Where BestOf
 	// is larger, the caller picks. Only OpenAI's rules know it.
 	N *uint64
+	// NumBeams is how many sequences a beam search follows at once; nil and 1 do not
+	// search. N of them are wanted, the best first, and none streams before the
+	// search is over.
+	NumBeams *uint64
+	// LengthPenalty is the exponent on the length by which a beam search divides
+	// scores; nil is 1.
+	LengthPenalty *float32
+	// EarlyStopping says when a beam search is content with what it has.
+	EarlyStopping llm.EarlyStopping
 	// DoSample draws instead of taking the best token.
 	DoSample bool
 	// Temperature, TopK, TopP, TypicalP and MinP shape the distribution.

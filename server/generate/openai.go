@@ -1,6 +1,9 @@
 package generate
 
 import (
+	"maps"
+	"slices"
+
 	"tgi/runtime/llm"
 	"tgi/runtime/sample"
 )
@@ -75,8 +78,7 @@ func penalized(plugins func(int) sample.Plugins, penalty float32) func(int) samp
 			s = plugins(i)
 		}
 		first := &countPenalty{penalty: penalty, at: map[llm.Token]int{}}
-		s.Processors = append([]sample.Processor{first}, s.Processors...)
-		return s
+		return sample.Join(first.code(), s)
 	}
 }
 
@@ -92,6 +94,14 @@ type countPenalty struct {
 type tokenCount struct {
 	token llm.Token
 	count int
+}
+
+// code is the penalty as user code, which forks.
+func (c *countPenalty) code() sample.Plugins {
+	return sample.Plugins{Processors: []sample.Processor{c}, Fork: func() (sample.Plugins, error) {
+		twin := &countPenalty{penalty: c.penalty, seen: c.seen, counts: slices.Clone(c.counts), at: maps.Clone(c.at)}
+		return twin.code(), nil
+	}}
 }
 
 // Process implements sample.Processor.

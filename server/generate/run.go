@@ -61,6 +61,7 @@ type Run struct {
 	parsers      []Parser
 
 	cancel    context.CancelFunc
+	permits   int // that it holds
 	began     time.Time
 	submitted time.Time
 	last      []time.Time  // of each sequence's latest token
@@ -113,7 +114,7 @@ func (r *Run) Close() {
 	r.closed = true
 	r.cancel()
 	r.release()
-	r.service.permits.give(r.Request.Sequences, time.Now())
+	r.service.permits.give(r.permits, time.Now())
 	switch {
 	case len(r.finishes) == r.Request.Sequences:
 		r.service.observe.Finished(r.Timings(), r.finishes)

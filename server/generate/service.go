@@ -82,7 +82,7 @@ func (s *Service) start(ctx context.Context, d *Draft) (*Run, error) {
 	if err := s.limits.checkShape(d); err != nil {
 		return nil, err
 	}
-	n := sequences(d)
+	n := rows(d)
 	if !s.permits.take(n, began) {
 		return nil, &Overloaded{RetryAfter: s.permits.wait(n, began)}
 	}
@@ -94,9 +94,10 @@ func (s *Service) start(ctx context.Context, d *Draft) (*Run, error) {
 }
 
 // submit brings d, whose permits are taken, to the engine.
-func (s *Service) submit(ctx context.Context, d *Draft, n int, began time.Time) (*Run, error) {
+func (s *Service) submit(ctx context.Context, d *Draft, permits int, began time.Time) (*Run, error) {
 	ctx, cancel := context.WithCancel(ctx)
-	run := &Run{service: s, cancel: cancel, began: began, last: make([]time.Time, n)}
+	n := wanted(d)
+	run := &Run{service: s, cancel: cancel, began: began, permits: permits, last: make([]time.Time, n)}
 	if err := s.launch(ctx, run, d, n); err != nil {
 		cancel()
 		run.release()
@@ -122,7 +123,11 @@ func (s *Service) launch(ctx context.Context, run *Run, d *Draft, n int) (err er
 	if run.plugins, err = s.bind(ctx, d); err != nil {
 		return err
 	}
-	if err = run.constrain(ctx, d, n); err != nil {
+	begun := n
+	if run.Request.Params.BeamSearch() { // the engine forks the one that it begins with
+		begun = 1
+	}
+	if err = run.constrain(ctx, d, begun); err != nil {
 		return err
 	}
 	if err = run.parse(ctx, n); err != nil {
@@ -130,9 +135,9 @@ func (s *Service) launch(ctx context.Context, run *Run, d *Draft, n int) (err er
 	}
 	run.Request.Checked = time.Since(run.began)
 	s.observe.Checked(run.Request)
-	req := engine.Request{Prompt: run.Request.Prompt, Params: run.Request.Params, N: n}
+	req := engine.Request{Prompt: run.Request.Prompt, Params: run.Request.Params, N: begun}
 	if p := run.plugins; p != nil {
-		if err := p.Begin(req.Prompt, req.Params.MaxNewTokens, req.Params.Seed, n); err != nil {
+		if err := p.Begin(req.Prompt, req.Params.MaxNewTokens, req.Params.Seed, begun); err != nil {
 			return err
 		}
 		req.Plugins = p.Sequence

@@ -13,6 +13,7 @@ import (
 	"unicode/utf8"
 
 	"tgi/server/config"
+	"tgi/server/generate"
 )
 
 // TestGenerateAPIStrings: strings are written as Python's json.dumps writes them,
@@ -110,7 +111,7 @@ func FuzzGenerateAPIBody(f *testing.F) {
 				continue
 			}
 			d := s.draft([]uint32{1}, 100)
-			if s.beams < 1 || s.beams > maxBeams || *d.MaxNewTokens < 1 || *d.MaxNewTokens > 100 || s.maxNewTokens < 1 {
+			if s.beams < 1 || s.beams > generate.MaxBeams || *d.MaxNewTokens < 1 || *d.MaxNewTokens > 100 || s.maxNewTokens < 1 {
 				t.Fatalf("%q: %+v", body, s)
 			}
 			if d.Temperature != nil && !(*d.Temperature > 0 && *d.Temperature <= math.MaxFloat32) || d.TopK != nil && *d.TopK < 1 || d.TopP != nil && !(*d.TopP > 0 && *d.TopP < 1) {

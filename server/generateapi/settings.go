@@ -9,10 +9,6 @@ import (
 	"tgi/server/generateapi/store"
 )
 
-// maxBeams bounds num_beams: generate.Draft cannot ask for a beam search. Where it
-// can, draft passes beams and lengthPenalty on, and this is its bound.
-const maxBeams = 1
-
 // settings are a generation_config with no field left open, held against their
 // bounds.
 type settings struct {
@@ -39,8 +35,8 @@ func resolve(s *store.Settings, defaults *config.GenerateAPI) (settings, error) 
 		repetition: float32(repetition), lengthPenalty: float32(length), topK: int32(min(topK, math.MaxInt32)), maxNewTokens: int(most),
 	}
 	switch {
-	case beams < 1 || beams > maxBeams:
-		return out, refused("`num_beams` must be >= 1 and <= %d, given %d", maxBeams, beams)
+	case beams < 1 || beams > generate.MaxBeams:
+		return out, refused("`num_beams` must be >= 1 and <= %d, given %d", generate.MaxBeams, beams)
 	case most < 1:
 		return out, refused("`max_new_tokens` must be >= 1, given %d", most)
 	case !positive(out.repetition):
@@ -71,6 +67,10 @@ func or[T any](v *T, otherwise T) T {
 func (s *settings) draft(tokens []llm.Token, room int) generate.Draft {
 	most := uint32(min(s.maxNewTokens, room))
 	d := generate.Draft{Tokens: tokens, MaxNewTokens: &most}
+	if s.beams > 1 {
+		n := uint64(s.beams)
+		d.NumBeams, d.LengthPenalty = &n, &s.lengthPenalty
+	}
 	if s.repetition != 1 {
 		d.RepetitionPenalty = &s.repetition
 	}

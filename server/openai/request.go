@@ -47,12 +47,13 @@ type call struct {
 
 // settings are the fields that both forms of request have, but for the prompt.
 type settings struct {
-	draft     generate.Draft
-	model     *string
-	stream    bool
-	usage     bool
-	keepStop  bool
-	maxTokens *uint32
+	draft      generate.Draft
+	model      *string
+	stream     bool
+	usage      bool
+	keepStop   bool
+	maxTokens  *uint32
+	beamSearch bool
 }
 
 // fields of a request, OpenAI's and those that other servers of its API added.
@@ -80,8 +81,9 @@ func (s *settings) fields() []wire.Field {
 		{Name: "plugins", Read: fields.Plugins(&d.Plugins)},
 		{Name: "response_format", Read: fields.Grammar(&d.Grammar, "response_format")},
 	}
-	list = append(list, guided(&d.Grammar)...)
-	for _, name := range []string{"audio", "bad_words", "min_tokens", "stop_token_ids", "use_beam_search", "web_search_options"} {
+	list = append(append(list, guided(&d.Grammar)...), fields.Beams(d)...)
+	list = append(list, wire.Field{Name: "use_beam_search", Read: boolean(&s.beamSearch)})
+	for _, name := range []string{"audio", "bad_words", "min_tokens", "stop_token_ids", "web_search_options"} {
 		list = append(list, wire.Field{Name: name, Read: unset(name)})
 	}
 	return list
@@ -94,6 +96,9 @@ func (a *API) call(s *settings, f *form, d *dialect.Dialect) (*call, error) {
 		c.n = int(min(*s.draft.N, 1<<20)) // generate refuses far less
 	}
 	s.draft.Rules, s.draft.Stream = generate.OpenAI, s.stream
+	if err := s.searchBeams(); err != nil {
+		return nil, err
+	}
 	if s.maxTokens == nil && d.ChatMaxTokens > 0 {
 		s.maxTokens = &d.ChatMaxTokens
 	}
@@ -101,6 +106,26 @@ func (a *API) call(s *settings, f *form, d *dialect.Dialect) (*call, error) {
 	var err error
 	c.model, err = a.named(s.model, f, d)
 	return c, err
+}
+
+// searchBeams reads use_beam_search as vLLM does: as many beams as sequences are
+// asked for, unless num_beams says more.
+func (s *settings) searchBeams() error {
+	d := &s.draft
+	if !s.beamSearch || d.NumBeams != nil {
+		return nil
+	}
+	width := uint64(1)
+	for _, n := range []*uint64{d.N, d.BestOf} {
+		if n != nil {
+			width = max(width, *n)
+		}
+	}
+	if width == 1 {
+		return &generate.Invalid{Msg: "`use_beam_search` needs `num_beams`, `best_of` or `n` > 1", Field: "use_beam_search"}
+	}
+	d.NumBeams, d.BestOf = &width, nil
+	return nil
 }
 
 func (s *settings) streamOptions(r *wire.Reader) error {

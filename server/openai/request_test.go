@@ -167,7 +167,7 @@ func TestRefusals(t *testing.T) {
 		{chatPath, `{"messages":[{"role":"user","content":[{"type":"image_url","image_url":{"url":"x"}}]}]}`, 422, rule + "`messages[0].content[0]`: parts of type `image_url` are not supported, the model reads text only", "messages", "validation"},
 		{chatPath, `{` + hi + `,"modalities":["text","audio"]}`, 422, rule + "`modalities` is not supported", "modalities", "validation"},
 		{chatPath, `{` + hi + `,"min_tokens":3}`, 422, rule + "`min_tokens` is not supported", "min_tokens", "validation"},
-		{chatPath, `{` + hi + `,"use_beam_search":true}`, 422, rule + "`use_beam_search` is not supported", "use_beam_search", "validation"},
+		{chatPath, `{` + hi + `,"use_beam_search":true}`, 422, rule + "`use_beam_search` needs `num_beams`, `best_of` or `n` > 1", "use_beam_search", "validation"},
 		{chatPath, `{` + hi + `,"response_format":{"type":"json_object"}}`, 422, rule + "grammar is not supported", "response_format", "validation"},
 		{chatPath, `{` + hi + `,"guided_regex":"a"}`, 422, rule + "grammar is not supported", "guided_regex", "validation"},
 		{chatPath, `{` + hi + `,"temperature":-1}`, 422, rule + "`temperature` must be >= 0.0", "temperature", "validation"},

@@ -58,10 +58,10 @@ func (b *body) parameters(r *wire.Reader) error {
 }
 
 // parameterFields are TGI's, then min_p, presence_penalty, logit_bias,
-// ignore_eos and plugins, which TGI does not know.
+// ignore_eos, plugins and the settings of a beam search, which TGI does not know.
 func (b *body) parameterFields() []wire.Field {
 	d := &b.draft
-	return []wire.Field{
+	return append([]wire.Field{
 		{Name: "best_of", Read: wire.Optional(&d.BestOf, (*wire.Reader).Usize)},
 		{Name: "temperature", Read: wire.Optional(&d.Temperature, (*wire.Reader).Float32)},
 		{Name: "repetition_penalty", Read: wire.Optional(&d.RepetitionPenalty, (*wire.Reader).Float32)},
@@ -86,7 +86,7 @@ func (b *body) parameterFields() []wire.Field {
 		{Name: "logit_bias", Read: fields.LogitBias(&d.LogitBias)},
 		{Name: "ignore_eos", Read: wire.Into(&d.IgnoreEOS, (*wire.Reader).Bool)},
 		{Name: "plugins", Read: fields.Plugins(&d.Plugins)},
-	}
+	}, fields.Beams(d)...)
 }
 
 // maxNewTokens reads a length. Where null is allowed it is the rest of the

@@ -1,6 +1,9 @@
 package openapi
 
-import "tgi/server/config"
+import (
+	"tgi/server/config"
+	"tgi/server/generate"
+)
 
 // native are the schemas of TGI's own routes.
 func native(l *config.Limits) map[string]*Schema {
@@ -79,7 +82,7 @@ func parameters(l *config.Limits) *Schema {
 	stops.Description, stops.MaxItems = "Strings that end the text; they stay in it.", l.MaxStopSequences
 	bias := &Schema{Type: "object", Description: "From token ids to addends for their logits.", Additional: number("")}
 	unit := func(about string) *Schema { return orNull(below(above(number(about), 0), 1)) }
-	return object("",
+	return object("", append(beams(),
 		may("best_of", orNull(upTo(whole("", "Generate so many and return the one with the highest mean log-probability."), float64(l.MaxBestOf)))),
 		may("temperature", orNull(above(number("Divides the logits."), 0))),
 		may("repetition_penalty", orNull(above(number("1 is none."), 0))),
@@ -104,7 +107,17 @@ func parameters(l *config.Limits) *Schema {
 		may("logit_bias", orNull(bias)),
 		may("ignore_eos", flag("Go on after the model's own end.")),
 		may("plugins", orNull(list(ref("PluginCall")))),
-	)
+	)...)
+}
+
+// beams are the fields of a beam search, on all routes that generate.
+func beams() []property {
+	return []property{
+		may("num_beams", orNull(upTo(from(whole("", "Search with so many beams at once; what is found streams when the search is over."), 1), generate.MaxBeams))),
+		may("length_penalty", orNull(number("Exponent on the length by which a beam search divides scores. 1 without it."))),
+		may("early_stopping", orNull(anyOf("When a beam search is content: false, the default, when no better one is likely; true when it has num_beams; or never before nothing can be better.",
+			flag(""), &Schema{Type: "string", Enum: []string{"never"}}))),
+	}
 }
 
 func info() *Schema {

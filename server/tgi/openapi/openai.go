@@ -13,7 +13,8 @@ func openai() map[string]*Schema {
 func drawn(more ...property) []property {
 	stop := oneOf("The text ends before any of them. In tgi-2.2 and tgi-0.6 they stay in it.", text(""), list(text("")))
 	bias := &Schema{Type: "object", Description: "From token ids to addends for their logits.", Additional: number("")}
-	return append([]property{
+	more = append(more, may("use_beam_search", orNull(flag("vLLM's. A beam search with best_of or n beams, unless num_beams says how many."))))
+	return append(append([]property{
 		may("model", orNull(text("Every name means the served model, unless the server is told to be strict."))),
 		may("frequency_penalty", orNull(upTo(from(number("Counts the output alone. 0 is none."), -2), 2))),
 		may("presence_penalty", orNull(upTo(from(number("0 is none."), -2), 2))),
@@ -41,7 +42,7 @@ func drawn(more ...property) []property {
 		may("guided_grammar", orNull(text("vLLM's. In the notation of llama.cpp, or Lark's where it has no ::=."))),
 		may("guided_json_object", orNull(flag("vLLM's."))),
 		may("structured_outputs", orNull(anyObject("vLLM's. One of json, regex, choice, grammar, json_object and structural_tag."))),
-	}, more...)
+	}, beams()...), more...)
 }
 
 func openaiRequests() map[string]*Schema {
