@@ -233,9 +233,14 @@ func (c *Chain) pick(s *scratch, h History, logits []float32) (Pick, error) {
 	return p, nil
 }
 
-// process runs everything that edits the row in place.
+// process runs everything that edits the row in place: what is built in, the
+// mask, then user code, which sees what the mask forbids as forbidden. It can't
+// allow it again.
 func (c *Chain) process(h History, st *Step) error {
 	for i, p := range c.processors {
+		if i == c.builtin && c.masked {
+			forbid(c.mask, st.Logits)
+		}
 		if err := p.Process(h, st); err != nil {
 			return fmt.Errorf("%w: %w", llm.ErrPlugin, err)
 		}

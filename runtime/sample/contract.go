@@ -85,7 +85,7 @@ type Sampler interface {
 
 // Plugins is the user code of one sequence. The zero value has none.
 type Plugins struct {
-	// Processors run in order after the built-in penalties and before the mask.
+	// Processors run in order after the built-in penalties and the mask.
 	Processors []Processor
 	// Masker, when not nil, constrains every token.
 	Masker Masker

@@ -70,6 +70,7 @@ func TestOrder(t *testing.T) {
 			processorFunc(func(h History, x []float32) error {
 				log = append(log, fmt.Sprint("first ", x))
 				x[0] += 10
+				x[1] = 50 // what the mask forbids stays forbidden
 				return nil
 			}),
 			processorFunc(func(h History, x []float32) error {
@@ -91,8 +92,8 @@ func TestOrder(t *testing.T) {
 		t.Fatal(err)
 	}
 	want := []string{
-		"first [1 3 1.5]", // (2+4+2)/2 - 3*2/3 - 1, 1+2, (3+2)/2 - 3*1/3
-		"second [11 3 1.5]",
+		"first [1 -Inf 1.5]", // (2+4+2)/2 - 3*2/3 - 1, by the mask, (3+2)/2 - 3*1/3
+		"second [11 50 1.5]",
 		"sampler 0:22 2:3",
 	}
 	if !slices.Equal(log, want) {
