@@ -33,6 +33,7 @@ func (c *fakeCall) settings(prompt []spot) *ask {
 			a.banned[n] = true
 		}
 	}
+	a.held, _ = held(c.body)
 	if c.restless {
 		a.shift = int(c.ids.Add(1))
 	}

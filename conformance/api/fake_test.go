@@ -92,6 +92,7 @@ type ask struct {
 	banned  map[int]bool
 	shift   int
 	endless bool
+	held    string // what a grammar has it write
 }
 
 // said is what it answered.
@@ -104,6 +105,9 @@ type said struct {
 func logprob(i int) float64 { return -0.25 * float64(i+1) }
 
 func (a *ask) run() (s said) {
+	if a.held != "" {
+		return a.write()
+	}
 	text := ""
 	for _, p := range a.prompt {
 		text += p.text

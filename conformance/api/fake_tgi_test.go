@@ -129,6 +129,9 @@ func (c *fakeCall) typed(p map[string]any) bool {
 			return c.shape("parameters.%s: invalid type: null, expected a boolean", name)
 		}
 	}
+	if text := misfit(p); text != "" {
+		return c.shape("%s", text)
+	}
 	for name, want := range map[string]string{"max_new_tokens": "u32", "seed": "u64", "best_of": "usize"} {
 		if n, ok := number(p, name); ok && n < 0 {
 			return c.shape("parameters.%s: invalid value: integer `%v`, expected %s", name, n, want)
@@ -235,6 +238,7 @@ func (c *fakeCall) asked(inputs string, p map[string]any) *ask {
 			a.sample = true
 		}
 	}
+	a.held, _ = held(c.body)
 	if n, ok := p["seed"].(json.Number); ok {
 		a.seed, _ = strconv.ParseUint(string(n), 10, 64)
 	} else if a.sample {
@@ -314,6 +318,10 @@ func (c *fakeCall) generate(compat bool) {
 		c.refuse(422, "validation", validation+text)
 		return
 	}
+	if _, text := held(c.body); text != "" {
+		c.refuse(422, "validation", text)
+		return
+	}
 	a := c.asked(inputs, p)
 	s := a.run()
 	v := map[string]any{"generated_text": full + s.text}
@@ -347,7 +355,7 @@ func (c *fakeCall) generateStream(inputs string, p map[string]any, full string) 
 		return
 	}
 	a := c.asked(inputs, p)
-	long := a.most >= 60 && p["truncate"] == nil
+	long := a.most >= 60 && p["truncate"] == nil && a.held == ""
 	if long { // it takes until its client leaves
 		c.fake.inside.Add(1)
 		defer func() {

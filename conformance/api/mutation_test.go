@@ -175,6 +175,14 @@ var mutations = map[string][]mutation{
 	"tools-refused":  {{chatPath, `tools\[1\]`, "tools[0]"}, {chatPath, `tools\[0\]\.type`, "type"}, {chatPath, "`functions`", "`function`"}, {chatPath, `^422`, "200"}},
 	"tools-results":  {{chatPath, `^200`, "422"}},
 
+	"grammar-regex":   {{"/generate", `"generated_text":"`, `"generated_text":" `}, {"/generate", `eos_token`, "length"}, {"/generate", `-42`, "-4x"}},
+	"grammar-json":    {{"/generate", `\\"cat\\"`, `\"cow\"`}, {"/generate", `true\}`, "1}"}, {"/generate", `"generated_text":"\{`, `"generated_text":"`}},
+	"grammar-stream":  {{"/generate_stream", `"generated_text":"red`, `"generated_text":"green`}},
+	"grammar-shape":   {{"/generate", `^422`, "200"}, {"/generate", `parameters\.grammar: missing`, "missing"}},
+	"grammar-invalid": {{"/generate", `^422`, "424"}, {"/generate", `grammar is not valid`, "no"}, {"/generate", `line 1, column 1: `, ""}, {"/generate", `#/properties/a`, "#"}, {"/generate", `"validation"`, `"grammar"`}},
+	"grammar-chat":    {{chatPath, `\\"cat\\"`, `7`}, {chatPath, `^200`, "422"}},
+	"grammar-guided":  {{completionPath, `"text":"yes`, `"text":"maybe`}, {completionPath, `"text":"blue`, `"text":"`}},
+
 	"completion":                {{completionPath, `"text":" `, `"text":"`}, {completionPath, `"prompt_tokens":4`, `"prompt_tokens":3`}, {completionPath, `cmpl-`, "x-"}, {completionPath, `"usage":`, `"use":`}, {completionPath, `"logprobs":null`, `"logprobs":[]`}},
 	"completion-prompts":        {{completionPath, `"index":1`, `"index":2`}, {completionPath, `("index":0,.*"text":"[^"]*)`, "${1}!"}},
 	"completion-prompts-most":   {{completionPath, `batch size exceeded`, "validation"}, {completionPath, `size of 4`, "size of 5"}},
