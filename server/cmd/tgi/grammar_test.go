@@ -182,6 +182,17 @@ func TestGrammarsOfRoutes(t *testing.T) {
 			fits(c.path, x.Text+x.Message.Content, c.pattern)
 		}
 	}
+	beams := `{"prompt":"Once","guided_regex":"` + pattern + `","num_beams":4,"n":3,"max_tokens":60}`
+	var found struct{ Choices []struct{ Text string } }
+	if status, text := p.call(t, http.MethodPost, "/v1/completions", []byte(beams)); status != http.StatusOK || json.Unmarshal([]byte(text), &found) != nil || len(found.Choices) != 3 {
+		t.Fatalf("beams: %d %s", status, text)
+	}
+	for i, x := range found.Choices {
+		fits("beams", x.Text, pattern)
+		if i > 0 && x.Text == found.Choices[i-1].Text {
+			t.Errorf("two beams came to %q", x.Text)
+		}
+	}
 	if r := p.held(t, http.StatusOK, 1, `{"type":"regex","value":"a{500}"}`, ``); r.Details.Reason != "length" {
 		t.Errorf("a text that was cut ended by %s", r.Details.Reason)
 	}
