@@ -35,7 +35,32 @@ func (c *compiler) template(body []stmt) *frame {
 	c.findBlocks(body)
 	top.sym.analyze(body)
 	c.stmts(body, top)
+	c.refuseLipsum(body)
 	return top.sym.frame()
+}
+
+// leftOut are filters that jinja2 has and why they are left out.
+var leftOut = map[string]string{
+	"random": "a rendering depends on nothing but its input",
+	"urlize": "prompts have no links",
+}
+
+// refuseLipsum refuses calls of jinja2's global lipsum, which makes texts up.
+func (c *compiler) refuseLipsum(body []stmt) {
+	own := !undeclared(body, "lipsum")["lipsum"]
+	walk(body, func(n stmt) {
+		m, ok := n.(*macroStmt)
+		own = own || ok && m.name == "lipsum"
+	}, func(expr) {})
+	walk(body, func(stmt) {}, func(x expr) {
+		call, ok := x.(*callExpr)
+		if !ok || own {
+			return
+		}
+		if fn, ok := call.fn.(*nameExpr); ok && fn.name == "lipsum" {
+			c.fail(fn.pos, "The function 'lipsum' is not supported: a rendering depends on nothing but its input.")
+		}
+	})
 }
 
 // findBlocks collects the blocks, which all share one table of names.
@@ -361,7 +386,9 @@ func (c *compiler) expr(e expr, x ctx) {
 			e.left, e.negated = neg.x, true
 		}
 	case *filterExpr:
-		if e.f == nil && !x.soft {
+		if why := leftOut[e.name]; why != "" {
+			c.fail(e.pos, "The filter %s is not supported: %s.", reprText(text(e.name)), why)
+		} else if e.f == nil && !x.soft {
 			c.fail(e.pos, "No filter named %s.", reprText(text(e.name)))
 		}
 	case *testExpr:

@@ -5,9 +5,7 @@ import (
 	"unicode/utf8"
 )
 
-// filters are those of jinja2, with the tojson of transformers. pprint, urlize and
-// wordwrap are left out, as no chat template uses them, and so is random:
-// a rendering is a function of its input.
+// filters are those of jinja2, with the tojson of transformers, but for leftOut.
 var filters map[string]*function
 
 func init() {
@@ -40,6 +38,7 @@ func init() {
 		"map":            def("sync_do_map", 1, "value *args **kwargs", filterMap),
 		"max":            def("do_max", 1, "value case_sensitive= attribute=", filterExtreme(cmpGt)),
 		"min":            def("do_min", 1, "value case_sensitive= attribute=", filterExtreme(cmpLt)),
+		"pprint":         def("do_pprint", 0, "value", filterPprint),
 		"reject":         def("sync_do_reject", 1, "value *args **kwargs", filterSelect(false, false)),
 		"rejectattr":     def("sync_do_rejectattr", 1, "value *args **kwargs", filterSelect(false, true)),
 		"replace":        def("do_replace", 1, "s old new count=", filterReplace),
@@ -61,6 +60,7 @@ func init() {
 		"upper":          def("do_upper", 0, "s", textFilter(func(s *Str) *Str { return s.mapRuns(upper) })),
 		"urlencode":      def("do_urlencode", 0, "value", filterURLEncode),
 		"wordcount":      def("do_wordcount", 0, "s", filterWordCount),
+		"wordwrap":       def("do_wordwrap", 1, "s width= break_long_words= wrapstring= break_on_hyphens=", filterWordwrap),
 		"xmlattr":        def("do_xmlattr", 1, "d autospace=", filterXMLAttr),
 	}
 	for name, f := range filters {

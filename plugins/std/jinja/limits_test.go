@@ -29,6 +29,8 @@ func TestLimits(t *testing.T) {
 		"{{ [1]|tojson(indent=100000000) }}", "{{ [1]|batch(10000000000, 1)|list }}", "{{ [1]|slice(10000000000)|list }}", "{{ ('x' * 1000000)|list }}", "{{ (('x\n' * 100000)|indent(100000))|length }}",
 		"{{ (['x' * 100000] * 10000)|join }}", "{% for i in range(99999) %}{{ 'xxxxxxxxxxxxxxxxxxxxxxxxxxxxxxxxxxxx' }}{% endfor %}", "{% set x %}{% for i in range(99999) %}{{ 'xxxxxxxxxxxxxxxxxxxxxxxxx' }}{% endfor %}{% endset %}",
 		"{{ range(99999)|map('string')|map('center', 100000)|list }}", "{{ 'x'.zfill(10000000000) }}", "{{ ('x' * 100000).join('y' * 100000) }}",
+		"{{ {'x' * 100000: [1] * 10000}|pprint }}", "{% set ns = namespace(s=['x' * 90]) %}{% for i in range(190) %}{% set ns.s = [ns.s, ns.s] %}{% endfor %}{{ ns.s|pprint }}",
+		"{{ ('x ' * 100000)|wordwrap(1, true, 'y' * 1000) }}", "{% for i in range(90000) %}{{ ('x ' * 10000)|wordwrap(2)|length }}{{ ('x ' * 10000)|pprint|length }}{% endfor %}",
 	} {
 		_, err := mustParse(t, source).Render(Input{JSON: []byte(`{}`)}, small)
 		if !errors.Is(err, ErrLimit) || !errors.Is(err, ErrRender) {
