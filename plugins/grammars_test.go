@@ -224,7 +224,10 @@ func TestCompileCancelled(t *testing.T) {
 	if err := <-got[0]; !errors.Is(err, why[0]) {
 		t.Errorf("first: %v", err)
 	}
-	if st, _ := s.Get("slow"); st.Stats.InstancesOut != 1 {
+	s.grammars.mu.Lock()
+	flights := len(s.grammars.flights)
+	s.grammars.mu.Unlock()
+	if st, _ := s.Get("slow"); st.Stats.InstancesOut != 1 || flights != 1 {
 		t.Error("the compilation ended with the first request")
 	}
 	cancel[1](why[1])

@@ -1,6 +1,7 @@
 package generate_test
 
 import (
+	"context"
 	"errors"
 	"reflect"
 	"testing"
@@ -27,13 +28,25 @@ func user(t *testing.T, e *generatetest.Engine) []sample.Plugins {
 	return out
 }
 
+// closed are plugins that count the sequences which were closed.
+type closed struct{ n *int }
+
+func (c closed) Bind(context.Context, []generate.PluginCall) (generate.BoundPlugins, error) {
+	return c, nil
+}
+func (closed) Begin([]llm.Token, int, uint64, int) error { return nil }
+func (c closed) Sequence(int) sample.Plugins             { return sample.Plugins{Close: func() { *c.n++ }} }
+func (closed) Skipped() []generate.Skip                  { return nil }
+func (closed) Close()                                    {}
+
 // TestGrammar: every sequence has a masker of its own beside its other user code, and
 // all that was taken is given back.
 func TestGrammar(t *testing.T) {
 	e := &generatetest.Engine{Script: func(engine.Request) []engine.Event { return nil }}
+	ends := 0
 	dropped := []generate.Dropped{{Pointer: "#/a", Keyword: "format", Reason: "unknown"}}
 	g := &generatetest.Grammars{Drops: dropped}
-	s := generate.New(e, generatetest.Words{}, generatetest.Limits(), nil).WithGrammars(g)
+	s := generate.New(e, generatetest.Words{}, generatetest.Limits(), nil).WithGrammars(g).WithPlugins(closed{&ends})
 	want := generate.Grammar{Field: "response_format", Language: generate.Regex, Source: []byte("a+")}
 	run, err := s.Start(t.Context(), generate.Draft{
 		Rules: generate.OpenAI, Inputs: "x", N: ptr(uint64(2)), Seed: ptr(uint64(7)), FrequencyPenalty: ptr(float32(1)), Grammar: &want,
@@ -63,8 +76,8 @@ func TestGrammar(t *testing.T) {
 	for _, p := range seqs {
 		p.Close()
 	}
-	if _, maskers := g.Open(); maskers != 0 {
-		t.Errorf("%d maskers were not released", maskers)
+	if _, maskers := g.Open(); maskers != 0 || ends != 2 {
+		t.Errorf("%d maskers were not released, the plugins of %d sequences closed", maskers, ends)
 	}
 }
 
