@@ -13,7 +13,7 @@ FUZZTIME ?= 30s
 # `make` alone lists the targets.
 .DEFAULT_GOAL := help
 
-.PHONY: help run build test test-long check fmt bench fuzz ort clean clients plugins-all
+.PHONY: help run build test test-long check fmt bench bench-grammar fuzz ort clean clients plugins-all
 
 help: ## list the targets
 	@awk -F':.*## ' '/^[a-z-]+:.*## /{printf "  make %-14s %s\n", $$1, $$2}' $(MAKEFILE_LIST)
@@ -51,6 +51,9 @@ fmt: ## format the Go files
 bench: build ort ## measure the 135M and 0.5B shapes through the server
 	$(BIN) bench --shape smollm2-135m --weights int4
 	$(BIN) bench --shape qwen2.5-0.5b --weights int4
+
+bench-grammar: ## measure grammars beside llguidance and xgrammar, where python3 is
+	@if command -v python3 >/dev/null; then python3 conformance/grammar/bench.py; else echo "python3 is not there: skipped"; fi
 
 fuzz: ort ## run each fuzz target for FUZZTIME (30s)
 	@for pkg in $$($(GO) list ./...); do \
