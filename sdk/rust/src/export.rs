@@ -1,6 +1,7 @@
 //! What [`crate::plugin!`] calls: the contract's exports, free of the plugin's types.
 
 use alloc::string::String;
+use alloc::vec::Vec;
 use core::alloc::Layout;
 use core::slice;
 
@@ -8,7 +9,7 @@ use crate::json::Value;
 use crate::step::{mode, Answer, Candidate, Step};
 use crate::template::Output;
 use crate::tools::{Events, Finish, FINISH_CUT, PIECE_SPECIAL};
-use crate::{host, template, tools, Logits, Result, Sampler, Template, Tools};
+use crate::{grammar, host, template, tools, Grammar, Logits, Result, Sampler, Steps, Template, Tools};
 
 /// Room that init leaves before the snapshot, in bytes.
 const RESERVE: usize = 1 << 20;
@@ -266,4 +267,108 @@ unsafe fn told<T: Tools>(plugin: *mut Option<T>, each: impl FnOnce(&mut T, &mut 
         return 0;
     }
     (events.list.as_ptr() as u64) << 32 | events.list.len() as u64
+}
+
+/// The result of a compilation.
+#[repr(C)]
+struct Compiled {
+    status: u32,
+    text: u32,
+    text_bytes: u32,
+    notes: u32,
+    note_bytes: u32,
+}
+
+static mut COMPILED: Compiled = Compiled { status: 0, text: 0, text_bytes: 0, notes: 0, note_bytes: 0 };
+static mut FORM: Vec<u8> = Vec::new();
+static mut FORCED: Vec<u32> = Vec::new();
+
+/// # Safety
+/// As for `logits_begin`.
+pub unsafe fn grammar_compile<G: Grammar>(plugin: *mut Option<G>, request: u32, len: u32) -> u32 {
+    let compiled = &mut *core::ptr::addr_of_mut!(COMPILED);
+    let result = match &mut *plugin {
+        Some(g) => grammar::Request::parse(slice(request, len)).and_then(|r| g.compile(&r)),
+        None => Err(String::from("compile before init")),
+    };
+    *compiled = match result {
+        Ok(c) => {
+            let form = &mut *core::ptr::addr_of_mut!(FORM);
+            let notes = &mut *core::ptr::addr_of_mut!(TEXT);
+            *form = c.form;
+            *notes = grammar::notes(&c.dropped);
+            Compiled {
+                status: 0,
+                text: form.as_ptr() as u32,
+                text_bytes: form.len() as u32,
+                notes: notes.as_ptr() as u32,
+                note_bytes: notes.len() as u32,
+            }
+        }
+        Err(text) => {
+            let packed = failure(Err(text));
+            Compiled { status: 1, text: (packed >> 32) as u32, text_bytes: packed as u32, notes: 0, note_bytes: 0 }
+        }
+    };
+    compiled as *const Compiled as u32
+}
+
+/// # Safety
+/// As for `logits_begin`.
+pub unsafe fn steps_begin<S: Steps>(plugin: *mut Option<S>, request: u32, len: u32) -> u64 {
+    failure(match &mut *plugin {
+        Some(s) => grammar::Request::parse(slice(request, len)).and_then(|r| s.begin(&r)),
+        None => Err(String::from("begin before init")),
+    })
+}
+
+/// # Safety
+/// As for `logits_begin`.
+pub unsafe fn steps_accept<S: Steps>(plugin: *mut Option<S>, tokens: u32, count: u32) -> u32 {
+    if let Some(s) = &mut *plugin {
+        for &t in slice::<u32>(tokens, count) {
+            if let Err(text) = s.accept(t) {
+                host::log(host::ERROR, &text);
+                return 1;
+            }
+        }
+    }
+    0
+}
+
+/// # Safety
+/// As for `logits_begin`; `words` is room for a bit of each token.
+pub unsafe fn steps_mask<S: Steps>(plugin: *mut Option<S>, words: u32) -> u32 {
+    let mut mask = grammar::Mask::new(slice_mut(words, (host::vocab_size() + 31) / 32));
+    if let Some(s) = &mut *plugin {
+        s.mask(&mut mask);
+    }
+    if mask.all {
+        2
+    } else {
+        0
+    }
+}
+
+/// # Safety
+/// As for `logits_begin`.
+pub unsafe fn steps_forced<S: Steps>(plugin: *mut Option<S>) -> u64 {
+    let forced = &mut *core::ptr::addr_of_mut!(FORCED);
+    *forced = match &mut *plugin {
+        Some(s) => s.forced(),
+        None => Vec::new(),
+    };
+    if forced.is_empty() {
+        return 0;
+    }
+    (forced.as_ptr() as u64) << 32 | forced.len() as u64
+}
+
+/// # Safety
+/// As for `logits_begin`.
+pub unsafe fn steps_key<S: Steps>(plugin: *mut Option<S>) -> u64 {
+    match &mut *plugin {
+        Some(s) => s.key(),
+        None => 0,
+    }
 }

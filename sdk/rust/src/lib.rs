@@ -2,7 +2,8 @@
 //! before and after it in a conversation.
 //!
 //! A plugin is a `cdylib` that implements one or several of [`Logits`],
-//! [`Sampler`], [`Template`] and [`Tools`] and names them in [`plugin!`]:
+//! [`Sampler`], [`Template`], [`Tools`] and one of [`Grammar`] and [`Steps`], and
+//! names them in [`plugin!`]:
 //!
 //! ```ignore
 //! #![cfg_attr(target_arch = "wasm32", no_std)]
@@ -31,6 +32,7 @@
 
 extern crate alloc;
 
+pub mod grammar;
 pub mod host;
 pub mod json;
 pub mod math;
@@ -51,6 +53,7 @@ pub mod testing;
 
 use alloc::string::String;
 
+pub use grammar::{Grammar, Steps};
 pub use step::{flag, mode, Answer, Candidate, Entry, Step, MAX_FORCED};
 pub use template::Template;
 pub use tools::Tools;
@@ -79,12 +82,13 @@ pub trait Sampler: Sized {
 }
 
 /// Exports a plugin. `description` is JSON; `init`, `logits`, `sampler`,
-/// `template` and `tools` may be left out, in this order. `init` is a
+/// `template`, `tools`, `grammar` and `steps` may be left out, in this order; a plugin has
+/// one of the last two. `init` is a
 /// `fn(config: &[u8]) -> Result<()>` that runs once, before the server's
 /// snapshot and before the other kinds' `open`.
 #[macro_export]
 macro_rules! plugin {
-    (description: $d:expr, $(init: $i:path,)? $(logits: $l:ty,)? $(sampler: $s:ty,)? $(template: $m:ty,)? $(tools: $t:ty,)?) => {
+    (description: $d:expr, $(init: $i:path,)? $(logits: $l:ty,)? $(sampler: $s:ty,)? $(template: $m:ty,)? $(tools: $t:ty,)? $(grammar: $g:ty,)? $(steps: $p:ty,)?) => {
         #[cfg(target_arch = "wasm32")]
         const _: () = {
             #[no_mangle]
@@ -100,6 +104,8 @@ macro_rules! plugin {
                 $(let result = result.and_then(|_| $i(_config));)?
                 $(let result = result.and_then(|_| unsafe { $crate::export::open(core::ptr::addr_of_mut!(TEMPLATE), _config, <$m as $crate::Template>::open) });)?
                 $(let result = result.and_then(|_| unsafe { $crate::export::open(core::ptr::addr_of_mut!(TOOLS), _config, <$t as $crate::Tools>::open) });)?
+                $(let result = result.and_then(|_| unsafe { $crate::export::open(core::ptr::addr_of_mut!(GRAMMAR), _config, <$g as $crate::Grammar>::open) });)?
+                $(let result = result.and_then(|_| unsafe { $crate::export::open(core::ptr::addr_of_mut!(STEPS), _config, <$p as $crate::Steps>::open) });)?
                 $crate::export::reserve();
                 $crate::export::failure(result)
             }
@@ -111,6 +117,8 @@ macro_rules! plugin {
                 $(let result = result.and_then(|_| <$s as $crate::Sampler>::begin(_params, &[]).map(|_| ()));)?
                 $(let result = result.and_then(|_| unsafe { $crate::export::validate(core::ptr::addr_of_mut!(TEMPLATE), _params, <$m as $crate::Template>::validate) });)?
                 $(let result = result.and_then(|_| unsafe { $crate::export::validate(core::ptr::addr_of_mut!(TOOLS), _params, <$t as $crate::Tools>::validate) });)?
+                $(let result = result.and_then(|_| unsafe { $crate::export::validate(core::ptr::addr_of_mut!(GRAMMAR), _params, <$g as $crate::Grammar>::validate) });)?
+                $(let result = result.and_then(|_| unsafe { $crate::export::validate(core::ptr::addr_of_mut!(STEPS), _params, <$p as $crate::Steps>::validate) });)?
                 $crate::export::failure(result)
             }
             $(
@@ -157,6 +165,36 @@ macro_rules! plugin {
                 #[no_mangle]
                 extern "C" fn tgi_tools_finish(reason: u32) -> u64 {
                     unsafe { $crate::export::tools_finish(core::ptr::addr_of_mut!(TOOLS), reason) }
+                }
+            )?
+            $(
+                static mut GRAMMAR: Option<$g> = None;
+                #[no_mangle]
+                extern "C" fn tgi_grammar_compile(request: u32, len: u32) -> u32 {
+                    unsafe { $crate::export::grammar_compile(core::ptr::addr_of_mut!(GRAMMAR), request, len) }
+                }
+            )?
+            $(
+                static mut STEPS: Option<$p> = None;
+                #[no_mangle]
+                extern "C" fn tgi_grammar_begin(request: u32, len: u32) -> u64 {
+                    unsafe { $crate::export::steps_begin(core::ptr::addr_of_mut!(STEPS), request, len) }
+                }
+                #[no_mangle]
+                extern "C" fn tgi_grammar_accept(tokens: u32, count: u32) -> u32 {
+                    unsafe { $crate::export::steps_accept(core::ptr::addr_of_mut!(STEPS), tokens, count) }
+                }
+                #[no_mangle]
+                extern "C" fn tgi_grammar_mask(words: u32) -> u32 {
+                    unsafe { $crate::export::steps_mask(core::ptr::addr_of_mut!(STEPS), words) }
+                }
+                #[no_mangle]
+                extern "C" fn tgi_grammar_forced() -> u64 {
+                    unsafe { $crate::export::steps_forced(core::ptr::addr_of_mut!(STEPS)) }
+                }
+                #[no_mangle]
+                extern "C" fn tgi_grammar_key() -> u64 {
+                    unsafe { $crate::export::steps_key(core::ptr::addr_of_mut!(STEPS)) }
                 }
             )?
         };
