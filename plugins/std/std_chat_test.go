@@ -14,6 +14,7 @@ func init() {
 		{Config: `{"source":"{% for m in messages %}{{ m.role ~ ': ' ~ m.content }}\n{% endfor %}"}`},
 		{Config: `{"parts":"join"}`},
 		{Config: `{"parts":"keep"}`},
+		{Config: `{"tools":"keep"}`},
 		{Params: `{"template":7}`, Refused: true},
 		{Params: `{"name":"default"}`, Refused: true},
 	}

@@ -38,6 +38,10 @@ var hostile = []string{
 	"{% for i in range(99999) %}{% for j in range(99999) %}{% set x = (9 ** 9999) * (7 ** 9999) // 3 %}{% endfor %}{% endfor %}",
 	"{% for i in range(99999) %}{% set x = ('é' * 99999)|upper|title|trim %}{% endfor %}",
 	"{% for i in range(99999) %}{% set x = ('word ' * 9999)|wordcount + ('word ' * 9999)|replace('w', 'v')|length %}{% endfor %}",
+	"{% for i in range(99999) %}{{ ('word ' * 9999)|wordwrap(5)|length }}{{ ('a--b-c' * 9999)|wordwrap(1)|length }}{% endfor %}",
+	"{% for i in range(99999) %}{{ ('word ' * 9999)|pprint|length }}{% endfor %}", "{% for i in range(99999) %}{{ ('word' * 9999)|pprint|length }}{% endfor %}",
+	"{% set ns = namespace(s=['x' * 90]) %}{% for i in range(190) %}{% set ns.s = [ns.s] %}{% endfor %}{% for i in range(99999) %}{{ ns.s|pprint }}{% endfor %}",
+	"{% set ns = namespace(s={}) %}{% for i in range(900) %}{% set ns.s = dict(ns.s, **{i|string: ['x' * 80]}) %}{% endfor %}{% for i in range(9999) %}{{ ns.s|pprint }}{% endfor %}",
 }
 
 // TestJinjaHostile: they end with a refusal that says which limit they ran into, before the sandbox ends them.

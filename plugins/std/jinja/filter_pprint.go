@@ -230,7 +230,7 @@ func (p *prettyPrinter) string(s, rep *Str, indent, allowance, level int) error 
 			if end == len(line.s) {
 				room -= last
 			}
-			if err := p.st.work(1 + (end-from)>>3); err != nil {
+			if err := p.st.work(4 + (end-from)>>2); err != nil {
 				return err
 			}
 			if literal(line.sub(from, end)).count() > room {

@@ -57,77 +57,81 @@ type wrapper struct {
 	long, hyphens bool
 }
 
-// wrap makes lines of at most width characters, as TextWrapper._wrap_chunks.
+// piece is a part of a text that wrapping does not divide: its bytes, and how many
+// characters they are.
+type piece struct{ lo, hi, n int }
+
+// wrap makes lines of at most width characters, as TextWrapper._wrap_chunks. A
+// line is a stretch of the text, without white space at its ends.
 func (w wrapper) wrap(st *state, s *Str) (lines []Value, err error) {
-	if err := st.grow(4 * int64(len(s.s))); err != nil {
+	if err := st.grow(8 * int64(len(s.s))); err != nil {
 		return nil, err
 	}
-	chunks := w.split(s)
+	rest := w.split(s.s)
+	if err := st.work(2*len(rest) + len(s.s)>>3); err != nil {
+		return nil, err
+	}
 	if w.width <= 0 {
 		return nil, valueError("invalid width %d (must be > 0)", w.width)
 	}
-	for len(chunks) > 0 {
-		if isBlank(chunks[0]) && len(lines) > 0 {
-			chunks = chunks[1:]
+	blank := func(p piece) bool { return strings.TrimFunc(s.s[p.lo:p.hi], isSpace) == "" }
+	for len(rest) > 0 {
+		if blank(rest[0]) && len(lines) > 0 {
+			rest = rest[1:]
 		}
-		var line []*Str
+		var line []piece
 		n := 0
-		for len(chunks) > 0 && n+chunks[0].count() <= w.width {
-			n += chunks[0].count()
-			line = append(line, chunks[0])
-			chunks = chunks[1:]
+		for len(rest) > 0 && n+rest[0].n <= w.width {
+			n += rest[0].n
+			line = append(line, rest[0])
+			rest = rest[1:]
 		}
-		if len(chunks) > 0 && chunks[0].count() > w.width {
-			head, rest := w.divide(chunks[0], w.width-n, len(line) == 0)
-			if head != nil {
+		if len(rest) > 0 && rest[0].n > w.width {
+			switch {
+			case w.long:
+				var head piece
+				head, rest[0] = w.divide(s.s, rest[0], w.width-n)
 				line = append(line, head)
-			}
-			if chunks[0] = rest; rest == nil {
-				chunks = chunks[1:]
+			case len(line) == 0:
+				line = append(line, rest[0])
+				rest = rest[1:]
 			}
 		}
-		if len(line) > 0 && isBlank(line[len(line)-1]) {
+		if len(line) > 0 && blank(line[len(line)-1]) {
 			line = line[:len(line)-1]
 		}
 		if len(line) == 0 {
 			continue
 		}
-		var b sbuf
-		for _, c := range line {
-			b.str(c)
-		}
-		if err := st.growItems(len(line)); err != nil {
+		if err := st.work(8 + len(line) + len(s.marks)>>3); err != nil {
 			return nil, err
 		}
-		lines = append(lines, b.done())
+		lines = append(lines, s.sub(line[0].lo, line[len(line)-1].hi))
 	}
 	return lines, nil
 }
 
-// divide takes what fits of a chunk that is longer than a line; head is nil where
-// the line ends before it, and rest where all was taken.
-func (w wrapper) divide(chunk *Str, room int, first bool) (head, rest *Str) {
-	switch {
-	case !w.long && first:
-		return chunk, nil
-	case !w.long:
-		return nil, chunk
+// divide takes room characters of a piece that is longer than a line, or fewer up
+// to a hyphen.
+func (w wrapper) divide(s string, p piece, room int) (head, rest piece) {
+	end := p.lo
+	for range room {
+		_, n := utf8.DecodeRuneInString(s[end:])
+		end += n
 	}
-	end := chunk.byteAt(room)
 	if w.hyphens {
-		if i := strings.LastIndexByte(chunk.s[:end], '-'); i > 0 && strings.Trim(chunk.s[:i], "-") != "" {
-			end = i + 1
+		if i := strings.LastIndexByte(s[p.lo:end], '-'); i > 0 && strings.Trim(s[p.lo:p.lo+i], "-") != "" {
+			end = p.lo + i + 1
 		}
 	}
-	return chunk.sub(0, end), chunk.sub(end, len(chunk.s))
+	taken := utf8.RuneCountInString(s[p.lo:end])
+	return piece{p.lo, end, taken}, piece{end, p.hi, p.n - taken}
 }
-
-func isBlank(s *Str) bool { return strings.TrimFunc(s.s, isSpace) == "" }
 
 // split is TextWrapper._split: words with their punctuation, white space, dashes
 // between words, and words divided at hyphens.
-func (w wrapper) split(s *Str) (chunks []*Str) {
-	runes := []rune(s.s)
+func (w wrapper) split(s string) (pieces []piece) {
+	runes := []rune(s)
 	at := 0
 	for i := 0; i < len(runes); {
 		j := w.chunk(runes, i)
@@ -135,10 +139,10 @@ func (w wrapper) split(s *Str) (chunks []*Str) {
 		for _, r := range runes[i:j] {
 			n += utf8.RuneLen(r)
 		}
-		chunks = append(chunks, s.sub(at, at+n))
+		pieces = append(pieces, piece{at, at + n, j - i})
 		i, at = j, at+n
 	}
-	return chunks
+	return pieces
 }
 
 // chunk is the end of the chunk that begins at i, as TextWrapper.wordsep_re finds

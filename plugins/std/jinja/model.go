@@ -13,6 +13,7 @@ type Model struct {
 	templates map[string]*modelTemplate
 	tokens    []entry
 	parts     Parts
+	keepTools bool
 }
 
 type modelTemplate struct {
@@ -62,6 +63,11 @@ func NewModel(sources, tokens map[string]string, parts Parts) (*Model, error) {
 	return m, nil
 }
 
+// KeepTools leaves tools to the templates: one that does not read them shows
+// none. For models whose calls are read in another format than the one that
+// Render's words ask for. Call it before the first Render.
+func (m *Model) KeepTools() { m.keepTools = true }
+
 func sorted[V any](m map[string]V) []string {
 	names := make([]string, 0, len(m))
 	for name := range m {
@@ -82,7 +88,7 @@ func sorted[V any](m map[string]V) []string {
 // rendered again with the arguments as JSON text, unless parts are to be kept.
 //
 // A template that nowhere reads the variable tools would keep them from the model.
-// Unless parts are to be kept, the tools are then added to the last message that
+// Unless parts or tools are to be kept, the tools are then added to the last message that
 // is no assistant's, as TGI does: a rule, the tools as JSON, and the words that the
 // message has as "tool_prompt" and at its end, or else TGI's default ones. Calls of
 // earlier turns become text where the template shows none, and tools' turns become
@@ -117,7 +123,7 @@ func (m *Model) render(request []byte, l Limits, textArguments bool) ([]Segment,
 	if err != nil {
 		return nil, err
 	}
-	if m.parts != PartsKeep {
+	if m.parts != PartsKeep && !m.keepTools {
 		if err := t.explainTools(r); err != nil {
 			return nil, err
 		}

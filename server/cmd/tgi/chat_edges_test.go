@@ -366,3 +366,33 @@ func TestLeavingInsideACall(t *testing.T) {
 		t.Errorf("%+v", st)
 	}
 }
+
+// TestPartsReachPlugins: template plugins of every language read content in parts as its text.
+func TestPartsReachPlugins(t *testing.T) {
+	const parts = `{"role":"user","content":[{"type":"text","text":"Who are "},{"type":"text","text":"you?"}]},{"role":"assistant","content":[{"type":"refusal","refusal":"No."}]}`
+	want := ""
+	for _, language := range []string{"rust", "c", "assemblyscript"} {
+		p := openPlugged(t, nil)
+		p.upload(t, "plain", sdkGuest(t, language, "plain-chat"))
+		whole, _ := p.prompt(t, `{"role":"user","content":"Who are you?"},{"role":"assistant","content":"No."}],"plugins":[{"name":"plain"}],"stop":[`)
+		got, _ := p.prompt(t, parts+`],"plugins":[{"name":"plain"}],"stop":[`)
+		if want == "" {
+			want = got
+		}
+		if got != whole || got != want || !strings.Contains(got, "Who are you?") || !strings.Contains(got, "No.") {
+			t.Errorf("%s: %q, as strings %q, the first language %q", language, got, whole, want)
+		}
+	}
+}
+
+// TestToolsOfNamedFormat: where the operator says how the model calls tools, no other way is asked for.
+func TestToolsOfNamedFormat(t *testing.T) {
+	path := filepath.Join(t.TempDir(), "x.jinja")
+	write(t, path, plainTemplate)
+	for tools, told := range map[string]bool{config.Auto: true, "tgi": true, "hermes": false, config.None: false} {
+		p := openPlugged(t, func(c *config.Config) { c.Model.Template, c.Model.Tools = path, tools })
+		if got, _ := p.prompt(t, hi+`]`+offeredTool+`,"stop":[`); strings.Contains(got, promptedTail) != told {
+			t.Errorf("tools = %q: %q", tools, got)
+		}
+	}
+}

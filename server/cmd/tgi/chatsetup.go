@@ -61,6 +61,9 @@ func chatSetupOf(cfg config.Config, name string, own hf.TokenizerConfig) (chatSe
 // template settles model.template. source is that of a file.
 func (c *chatSetup) template(cfg config.Config, model map[string]any, own hf.TokenizerConfig) (source string, err error) {
 	settings := map[string]any{"model": model}
+	if !readsPrompted(cfg) {
+		settings["tools"] = "keep"
+	}
 	switch t := cfg.Model.Template; {
 	case t == config.None, t == config.Auto && len(own.ChatTemplates) == 0:
 		return "", nil
@@ -78,6 +81,14 @@ func (c *chatSetup) template(cfg config.Config, model map[string]any, own hf.Tok
 	}
 	c.use.Template = config.TemplatePlugin
 	return source, c.add(config.TemplatePlugin, config.KindTemplate, "builtin:jinja", settings)
+}
+
+// readsPrompted says whether calls are read in the format that a template's plugin
+// asks for in words of its own, where the template says nothing of tools.
+func readsPrompted(cfg config.Config) bool {
+	t := cfg.Model.Tools
+	f, ok := toolcalls.Preset(t)
+	return t == config.Auto || ok && f.Name == "tgi"
 }
 
 // tools settles model.tools, once model.template is settled.

@@ -31,6 +31,7 @@ const headroom = 16 << 20
 type settings struct {
 	source string
 	parts  jinja.Parts
+	keep   bool // tools
 	model  chat.Model
 }
 
@@ -43,6 +44,14 @@ func readSettings(config []byte) (s settings, err error) {
 			s.source = r.String()
 		case "parts":
 			s.parts = jinja.Parts(r.String())
+		case "tools":
+			switch r.String() {
+			case "auto":
+			case "keep":
+				s.keep = true
+			default:
+				r.Fail("tools: want auto or keep")
+			}
 		case "model":
 			s.model = chat.ReadModel(r)
 		default:
@@ -66,6 +75,9 @@ func open(config []byte) (template.Plugin, error) {
 	m, err := jinja.NewModel(s.model.Templates, s.model.Tokens, s.parts)
 	if err != nil {
 		return nil, err
+	}
+	if s.keep {
+		m.KeepTools()
 	}
 	return renderer{m}, nil
 }

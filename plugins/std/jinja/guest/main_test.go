@@ -27,6 +27,20 @@ func TestRender(t *testing.T) {
 	}
 }
 
+// TestTools: a template that reads none shows them, unless the operator keeps it from that.
+func TestTools(t *testing.T) {
+	for config, want := range map[string]bool{`"tools": "auto"`: true, `"tools": "keep"`: false, `"parts": "auto"`: true} {
+		p, err := open([]byte(`{"source": "{{ messages[0].content }}", ` + config + `}`))
+		if err != nil {
+			t.Fatal(err)
+		}
+		got, err := plugintest.Render(p, `{"messages": [{"role": "user", "content": "a"}], "tools": [{"name": "f"}]}`)
+		if err != nil || strings.Contains(got, "---") != want {
+			t.Errorf("%s: %s, %v", config, got, err)
+		}
+	}
+}
+
 // TestRefusals: what the client is told.
 func TestRefusals(t *testing.T) {
 	p, err := open([]byte(`{"source": "` + source + `"}`))
@@ -48,7 +62,7 @@ func TestConfig(t *testing.T) {
 	for config, want := range map[string]string{
 		`{"source": "a\n{% if %}"}`:                      "default:2:7: ",
 		`{"model": {"templates": {"rag": "{{ a b }}"}}}`: "rag:1:6: ",
-		`{"sourc": "a"}`:                                 "unknown setting: sourc", `{"parts": "some"}`: "parts: want auto, join or keep", `[]`: "want a JSON object",
+		`{"sourc": "a"}`:                                 "unknown setting: sourc", `{"parts": "some"}`: "parts: want auto, join or keep", `{"tools": "x"}`: "tools: want auto or keep", `[]`: "want a JSON object",
 	} {
 		if _, err := open([]byte(config)); err == nil || !strings.HasPrefix(err.Error(), want) {
 			t.Errorf("%s: %v, want %s", config, err, want)
