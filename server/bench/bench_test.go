@@ -10,6 +10,8 @@ import (
 	"testing"
 	"testing/synctest"
 	"time"
+
+	"tgi/server/sse"
 )
 
 func options(f *fake) Options {
@@ -171,7 +173,7 @@ func TestStreamFailures(t *testing.T) {
 		{"only comments", ":\n\n:\n\n", failIncomplete, 0},
 		{"cut in an event", data(token(0)) + "data: " + final(2, 5), failIncomplete, 0},
 		{"no JSON", data("[DONE]"), failMalformed, 0},
-		{"endless event", "data: " + strings.Repeat("x", maxEvent+1), failMalformed, 0},
+		{"endless event", "data: " + strings.Repeat("x", sse.MaxEvent+1), failMalformed, 0},
 	} {
 		t.Run(c.name, func(t *testing.T) {
 			input := 0

@@ -11,6 +11,8 @@ import (
 	"strconv"
 	"strings"
 	"time"
+
+	"tgi/server/sse"
 )
 
 // Kinds of failure that have neither a status nor an error type of the server's.
@@ -154,16 +156,16 @@ func (c *client) stream(ctx context.Context, prompt string, maxNew int, out *out
 	defer resp.Body.Close()
 	if resp.StatusCode != http.StatusOK {
 		// Read so that the connection can be used again.
-		_, _ = io.Copy(io.Discard, io.LimitReader(resp.Body, maxEvent))
+		_, _ = io.Copy(io.Discard, io.LimitReader(resp.Body, sse.MaxEvent))
 		return strconv.Itoa(resp.StatusCode)
 	}
-	stream := newEvents(resp.Body)
+	stream := sse.New(resp.Body)
 	for {
-		data, err := stream.next()
+		data, err := stream.Next()
 		if errors.Is(err, io.EOF) {
 			return failIncomplete
 		}
-		if errors.Is(err, errEventTooLong) {
+		if errors.Is(err, sse.ErrTooLong) {
 			return failMalformed
 		}
 		if err != nil {
@@ -190,7 +192,7 @@ func (c *client) stream(ctx context.Context, prompt string, maxNew int, out *out
 			out.outputTokens = max(out.outputTokens, e.Details.GeneratedTokens)
 		}
 		// The end of the body follows; reading it frees the connection.
-		_, _ = io.Copy(io.Discard, io.LimitReader(resp.Body, maxEvent))
+		_, _ = io.Copy(io.Discard, io.LimitReader(resp.Body, sse.MaxEvent))
 		return ""
 	}
 }

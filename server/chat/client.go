@@ -10,6 +10,8 @@ import (
 	"net/http"
 	"net/url"
 	"strings"
+
+	"tgi/server/sse"
 )
 
 // Client asks one server that speaks OpenAI's chat API. It may be used from
@@ -57,7 +59,7 @@ func (c *Client) FindModel(ctx context.Context) error {
 		return err
 	}
 	defer resp.Body.Close()
-	data, err := io.ReadAll(io.LimitReader(resp.Body, maxEvent))
+	data, err := io.ReadAll(io.LimitReader(resp.Body, sse.MaxEvent))
 	if err != nil {
 		return err
 	}
@@ -122,7 +124,7 @@ func (c *Client) Ask(ctx context.Context, q Question, see func(Delta) error) (An
 		return Answer{}, fmt.Errorf("%w: it answered with the type %q", ErrMalformed, kind)
 	}
 	r := reading{see: see}
-	err = r.all(newEvents(resp.Body))
+	err = r.all(sse.New(resp.Body))
 	return r.result(), ended(ctx, err)
 }
 
@@ -167,7 +169,7 @@ func (c *Client) send(ctx context.Context, method, path string, body []byte) (*h
 	}
 	defer resp.Body.Close()
 	// A body that cannot be read leaves the status to tell of.
-	data, _ := io.ReadAll(io.LimitReader(resp.Body, maxEvent))
+	data, _ := io.ReadAll(io.LimitReader(resp.Body, sse.MaxEvent))
 	r := &Refusal{Status: resp.StatusCode, Text: reason(data), RetryAfter: resp.Header.Get("Retry-After")}
 	if to := resp.Header.Get("Location"); r.Text == "" && to != "" {
 		r.Text = "the server is at " + to

@@ -13,6 +13,8 @@ import (
 	"testing"
 	"testing/iotest"
 	"time"
+
+	"tgi/server/sse"
 )
 
 func nothing(Delta) error { return nil }
@@ -45,7 +47,7 @@ func TestChatSplits(t *testing.T) {
 			saw = append(saw, d)
 			return nil
 		}}
-		if err := in.all(newEvents(r)); err != nil {
+		if err := in.all(sse.New(r)); err != nil {
 			t.Errorf("%s: %v", name, err)
 		}
 		if got := in.result(); !reflect.DeepEqual(got, want) || !reflect.DeepEqual(saw, shown) {
@@ -76,12 +78,12 @@ func TestChatBrokenStreams(t *testing.T) {
 		"a connection cut":        {io.MultiReader(strings.NewReader(begin), iotest.ErrReader(cut)), cut},
 		"no JSON":                 {strings.NewReader(begin + "data: hello\n\n"), ErrMalformed},
 		"another shape":           {strings.NewReader(begin + "data: {\"choices\":[{\"delta\":\"x\"}]}\n\n"), ErrMalformed},
-		"a long line":             {strings.NewReader("data: " + strings.Repeat("x", maxEvent+1)), ErrMalformed},
-		"a long event":            {strings.NewReader(strings.Repeat("data: "+strings.Repeat("x", maxEvent/4)+"\n", 5) + "\n"), ErrMalformed},
+		"a long line":             {strings.NewReader("data: " + strings.Repeat("x", sse.MaxEvent+1)), ErrMalformed},
+		"a long event":            {strings.NewReader(strings.Repeat("data: "+strings.Repeat("x", sse.MaxEvent/4)+"\n", 5) + "\n"), ErrMalformed},
 		"many calls":              {strings.NewReader(calls.String()), ErrMalformed},
 	} {
 		r := reading{see: nothing}
-		if err := r.all(newEvents(c.stream)); !errors.Is(err, c.want) {
+		if err := r.all(sse.New(c.stream)); !errors.Is(err, c.want) {
 			t.Errorf("%s: got %v, want %v", name, err, c.want)
 		}
 	}
@@ -313,7 +315,7 @@ func FuzzChatStream(f *testing.F) {
 				text += len(d.Text)
 				return nil
 			}}
-			err := in.all(newEvents(r))
+			err := in.all(sse.New(r))
 			a := in.result()
 			if len(a.Text) != text || err == nil && a.Finish == "" {
 				t.Errorf("shown %d bytes of %+v, %v", text, a, err)

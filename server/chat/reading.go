@@ -8,6 +8,8 @@ import (
 	"io"
 	"slices"
 	"strings"
+
+	"tgi/server/sse"
 )
 
 // chunk is an event of a chat stream, as OpenAI publishes it. reasoning_content
@@ -56,17 +58,17 @@ type partCall struct {
 }
 
 // all reads a stream to its end.
-func (r *reading) all(stream *events) error {
+func (r *reading) all(stream *sse.Reader) error {
 	for {
-		data, err := stream.next()
+		data, err := stream.Next()
 		switch {
 		case errors.Is(err, io.EOF), err == nil && bytes.Equal(data, []byte("[DONE]")):
 			if r.answer.Finish == "" {
 				return fmt.Errorf("%w: it has no finish_reason", ErrIncomplete)
 			}
 			return nil
-		case errors.Is(err, ErrMalformed):
-			return err
+		case errors.Is(err, sse.ErrTooLong):
+			return fmt.Errorf("%w: %w", ErrMalformed, err)
 		case err != nil:
 			return fmt.Errorf("%w: %w", ErrIncomplete, err)
 		}

@@ -12,6 +12,7 @@ import (
 	"testing"
 
 	"tgi/server/config"
+	"tgi/server/sse"
 )
 
 // These tests make the demo model write what a test needs: a plugin forces it.
@@ -103,8 +104,8 @@ func (p *plugged) streamed(t testing.TB, messages, more string, n int) []string 
 		t.Fatalf("%s: %d %s", body, status, text)
 	}
 	got, ends := make([]written, n), make([]string, n)
-	for e := newEvents(strings.NewReader(text)); ; {
-		data, err := e.next()
+	for e := sse.New(strings.NewReader(text)); ; {
+		data, err := e.Next()
 		if err != nil || string(data) == "[DONE]" {
 			break
 		}

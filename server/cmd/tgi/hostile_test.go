@@ -22,6 +22,7 @@ import (
 
 	"tgi/server"
 	"tgi/server/config"
+	"tgi/server/sse"
 )
 
 // These tests load plugins that mean harm into a server that serves others
@@ -203,8 +204,8 @@ func (nb *neighbours) stream(t testing.TB, url, body, want string) {
 	defer res.Body.Close()
 	var gaps []time.Duration
 	text, last := "", time.Time{}
-	for d := newEvents(res.Body); ; {
-		data, err := d.next()
+	for d := sse.New(res.Body); ; {
+		data, err := d.Next()
 		if err != nil {
 			break
 		}

@@ -1,4 +1,4 @@
-package bench
+package sse
 
 import (
 	"errors"
@@ -10,9 +10,9 @@ import (
 )
 
 func readAll(r io.Reader) (list []string, err error) {
-	events := newEvents(r)
+	events := New(r)
 	for {
-		data, err := events.next()
+		data, err := events.Next()
 		if err != nil {
 			return list, err
 		}
@@ -57,8 +57,8 @@ func TestEventsFail(t *testing.T) {
 		want error
 	}{
 		{"reader", io.MultiReader(strings.NewReader("data: a\n"), iotest.ErrReader(broken)), broken},
-		{"long line", strings.NewReader("data: " + strings.Repeat("x", maxEvent)), errEventTooLong},
-		{"many lines", strings.NewReader(strings.Repeat("data: "+strings.Repeat("x", 1000)+"\n", 1100)), errEventTooLong},
+		{"long line", strings.NewReader("data: " + strings.Repeat("x", MaxEvent)), ErrTooLong},
+		{"many lines", strings.NewReader(strings.Repeat("data: "+strings.Repeat("x", 100_000)+"\n", 50)), ErrTooLong},
 	} {
 		if got, err := readAll(c.r); !errors.Is(err, c.want) || len(got) > 0 {
 			t.Errorf("%s: %d events and error %v, want none and %v", c.name, len(got), err, c.want)
