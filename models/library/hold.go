@@ -59,22 +59,6 @@ func (l *Library) Delete(id ID) error {
 	if err != nil {
 		return err
 	}
-	l.mu.Lock()
-	defer l.mu.Unlock()
-	if !l.Has(id) {
-		if partial {
-			return nil
-		}
-		return fmt.Errorf("model %s: %w in %s", id, ErrNotFound, l.dir)
-	}
-	if n := l.held[id]; n > 0 {
-		return fmt.Errorf("model %s: %w by %d of this process", id, ErrInUse, n)
-	}
-	lock, err := l.lock(id, "use", true)
-	if err != nil {
-		return err
-	}
-	defer closeLock(lock)
 	root, err := l.open()
 	if err != nil {
 		return err
@@ -85,8 +69,30 @@ func (l *Library) Delete(id ID) error {
 	if err != nil {
 		return err
 	}
-	defer root.RemoveAll(aside)
-	if err := root.Rename(id.path(), path.Join(aside, "model")); err != nil {
+	defer root.RemoveAll(aside) // without locks: it may take its time
+	err = l.moveAside(root, id, path.Join(aside, "model"))
+	if partial && errors.Is(err, ErrNotFound) {
+		return nil
+	}
+	return err
+}
+
+// moveAside takes a model that nobody holds out of the folder.
+func (l *Library) moveAside(root *os.Root, id ID, to string) error {
+	l.mu.Lock()
+	defer l.mu.Unlock()
+	if !l.Has(id) {
+		return fmt.Errorf("model %s: %w in %s", id, ErrNotFound, l.dir)
+	}
+	if n := l.held[id]; n > 0 {
+		return fmt.Errorf("model %s: %w by %d of this process", id, ErrInUse, n)
+	}
+	lock, err := l.lock(id, "use", true)
+	if err != nil {
+		return err
+	}
+	defer closeLock(lock)
+	if err := root.Rename(id.path(), to); err != nil {
 		return fmt.Errorf("model %s: %w", id, err)
 	}
 	delete(l.infos, id)

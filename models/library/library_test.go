@@ -307,6 +307,15 @@ func TestStage(t *testing.T) {
 	if err != nil {
 		t.Fatal(err)
 	}
+	first := s
+	first.Close()
+	if s, err = l.Stage("org/new"); err != nil {
+		t.Fatal(err)
+	}
+	first.Close() // once more: the other stage stays open
+	if !l.staged["org/new"] {
+		t.Error("closing a closed stage closed another")
+	}
 	if err := os.CopyFS(s.Files(), os.DirFS(filepath.Join(goldenDir, "qwen2"))); err != nil {
 		t.Fatal(err)
 	}

@@ -36,6 +36,7 @@ type Stage struct {
 	id   ID
 	at   string // slash-separated, from the models folder
 	lock *os.File
+	done bool
 }
 
 const (
@@ -116,16 +117,17 @@ func (s *Stage) Commit(o Origin) (Model, error) {
 	return m, s.Discard()
 }
 
-// Close leaves what lies in the stage for a later one.
+// Close leaves what lies in the stage for a later one. It may be called again,
+// and after Commit and Discard, and does nothing then.
 func (s *Stage) Close() error {
 	s.lib.mu.Lock()
 	defer s.lib.mu.Unlock()
-	if s.lock == nil && !s.lib.staged[s.id] {
+	if s.done { // another stage of the id may be open by now
 		return nil
 	}
+	s.done = true
 	delete(s.lib.staged, s.id)
 	closeLock(s.lock)
-	s.lock = nil
 	return nil
 }
 

@@ -264,6 +264,7 @@ func TestChangedBetweenResumes(t *testing.T) {
 		source func(h *hub) Source
 	}{
 		{"hub", false, (*hub).source},
+		{"hub without etag", true, (*hub).source},
 		{"files with etag", false, func(h *hub) Source { return listSource(h, false) }},
 		{"files without", true, func(h *hub) Source { return listSource(h, false) }},
 	} {
@@ -287,12 +288,17 @@ func TestChangedBetweenResumes(t *testing.T) {
 			wantError(t, fetch(l, quick(Options{Attempts: 1, Parallel: 8}), c.source(h), nil), ErrUnavailable)
 			h.set(func() {
 				h.files[shard], h.files["generation_config.json"], h.cut = good, checkpoint(t)["generation_config.json"], nil
-				h.sha = strings.Repeat("b2", 20)
+				h.sha, h.hits = strings.Repeat("b2", 20), nil
 			})
 			if err := fetch(l, quick(Options{}), c.source(h), nil); err != nil {
 				t.Fatal(err)
 			}
 			complete(t, l)
+			for _, hit := range h.hits {
+				if strings.HasPrefix(c.name, "hub") && strings.Contains(hit, "bytes=") {
+					t.Errorf("%s: the list says that the part is of another version", hit)
+				}
+			}
 		})
 	}
 }
@@ -453,14 +459,21 @@ func (b *hanging) Read(p []byte) (int, error) {
 }
 
 // drip gives one byte every 50 seconds.
-type drip struct{ left int }
+type drip struct {
+	ctx  context.Context
+	left int
+}
 
 func (b *drip) Read(p []byte) (int, error) {
 	if b.left == 0 {
 		return 0, io.EOF
 	}
 	b.left--
-	time.Sleep(50 * time.Second)
+	select {
+	case <-time.After(50 * time.Second):
+	case <-b.ctx.Done():
+		return 0, b.ctx.Err()
+	}
 	p[0] = 'x'
 	return 1, nil
 }
@@ -480,7 +493,7 @@ func TestSlowServers(t *testing.T) {
 		}
 		// Slow is not stalled.
 		c = New(Options{Transport: round(func(r *http.Request) (*http.Response, error) {
-			return reply(r, http.StatusOK, &drip{left: 10}), nil
+			return reply(r, http.StatusOK, &drip{r.Context(), 10}), nil
 		})})
 		start = time.Now()
 		wantError(t, fetch(l, c, Source{URL: "http://h/b.tar"}, nil), library.ErrUnusable)
@@ -718,7 +731,7 @@ func TestServersOutOfTheOrdinary(t *testing.T) {
 		{"compressed", File{}, func(r *http.Request, _ int) *http.Response {
 			return reply(r, 200, bytes.NewReader(data), "Content-Encoding", "gzip")
 		}, ErrSource},
-		{"more than announced", File{Size: 5, SHA256: strings.Repeat("0", 64)}, func(r *http.Request, _ int) *http.Response {
+		{"more than announced", File{Size: 5}, func(r *http.Request, _ int) *http.Response {
 			return reply(r, 200, bytes.NewReader(data))
 		}, ErrChecksum},
 		{"304 to no condition", File{}, func(r *http.Request, _ int) *http.Response { return reply(r, 304, bytes.NewReader(nil)) }, ErrSource},
@@ -735,6 +748,22 @@ func TestServersOutOfTheOrdinary(t *testing.T) {
 		{"416 for ever", File{}, func(r *http.Request, n int) *http.Response {
 			if r.Header.Get("Range") != "" {
 				return reply(r, 416, bytes.NewReader(nil))
+			}
+			res := reply(r, 200, bytes.NewReader(data[:7]), "ETag", `"x"`)
+			res.ContentLength = 10
+			return res
+		}, ErrUnavailable},
+		{"416 once", File{}, func(r *http.Request, n int) *http.Response {
+			if r.Header.Get("Range") != "" {
+				return reply(r, 416, bytes.NewReader(nil))
+			}
+			res := reply(r, 200, bytes.NewReader(data[:min(10, 6+n)]), "ETag", `"x"`)
+			res.ContentLength = 10
+			return res
+		}, library.ErrUnusable}, // whole, and no config.json
+		{"if-range ignored", File{}, func(r *http.Request, n int) *http.Response {
+			if r.Header.Get("Range") != "" {
+				return reply(r, 206, bytes.NewReader(data[7:]), "Content-Range", "bytes 7-9/10", "ETag", `"y"`)
 			}
 			res := reply(r, 200, bytes.NewReader(data[:7]), "ETag", `"x"`)
 			res.ContentLength = 10

@@ -87,8 +87,7 @@ func (c *Client) openPart(work string, f *File) (*part, error) {
 		p.file.Close()
 		return nil, disk(err)
 	}
-	if p.note.Size >= 0 && p.n > p.note.Size || p.n > 0 && !p.versioned() {
-		// More than the file has, or bytes that nothing tells the version of.
+	if p.note.Size >= 0 && p.n > p.note.Size { // more than the file has
 		if err := p.reset(); err != nil {
 			p.file.Close()
 			return nil, err

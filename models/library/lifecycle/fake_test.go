@@ -30,6 +30,7 @@ type world struct {
 	load, stop func(library.ID) time.Duration
 	loadErr    func(library.ID) error
 	stopErr    error
+	pause      func() time.Duration // before an estimate and before a deletion
 }
 
 type instance struct {
@@ -48,9 +49,11 @@ func newWorld(t *testing.T, cfg Config, needs map[library.ID]int64) *world {
 	}
 	w.load = func(library.ID) time.Duration { return time.Second }
 	w.stop = w.load
+	w.pause = func() time.Duration { return 0 }
 	w.loadErr = func(library.ID) error { return nil }
 	cfg.Runner = w
 	cfg.Estimate = func(id library.ID) (int64, error) {
+		time.Sleep(w.pause())
 		if n, ok := w.need[id]; ok {
 			return n, nil
 		}
@@ -62,6 +65,7 @@ func newWorld(t *testing.T, cfg Config, needs map[library.ID]int64) *world {
 		return w.present[id]
 	}
 	cfg.Remove = func(id library.ID) error {
+		time.Sleep(w.pause())
 		w.mu.Lock()
 		defer w.mu.Unlock()
 		if w.alive[id] != nil {

@@ -291,6 +291,14 @@ func TestKeepAliveAndPreload(t *testing.T) {
 			t.Fatal(err)
 		}
 		release()
+		w.must(w.roster.Stop("b"))
+		w.must(w.roster.Start("b"))
+		if _, release, _, err = w.roster.Use("b"); err != nil { // from its first moment on
+			t.Fatal(err)
+		}
+		time.Sleep(10 * time.Minute)
+		w.wantState("b", Running)
+		release()
 		w.roster.Add("b", Options{KeepAlive: time.Second})
 		time.Sleep(3 * time.Second)
 		w.wantState("b", Stopped)
@@ -315,7 +323,7 @@ func TestPull(t *testing.T) {
 			w.present["a"] = true
 			return nil
 		}
-		p := w.begun(r.Pull("a", fetch))
+		w.begun(r.Pull("a", fetch))
 		synctest.Wait()
 		if s := w.wantState("a", Downloading); s.Done != 1 || s.Total != 10 {
 			t.Errorf("status %+v", s)
@@ -328,7 +336,7 @@ func TestPull(t *testing.T) {
 		if _, ok := r.Get("c"); ok {
 			t.Error("a refused fetch left a row")
 		}
-		p = w.begun(r.CancelPull("a"))
+		p := w.begun(r.CancelPull("a"))
 		wantErr(t, p.Wait(ctx), ErrStopped)
 		w.wantState("a", NotDownloaded)
 		wantErr(t, second(r.CancelPull("a")), ErrState)

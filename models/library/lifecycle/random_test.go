@@ -47,6 +47,7 @@ func interleave(t *testing.T, policy Policy, seed uint64, done map[string]int) {
 	}
 	some := func(library.ID) time.Duration { return time.Duration(n(2000)) * time.Millisecond }
 	w.load, w.stop = some, some
+	w.pause = func() time.Duration { return time.Duration(n(400)) * time.Millisecond }
 	boom := errors.New("boom")
 	w.loadErr = func(library.ID) error {
 		if n(8) == 0 {
