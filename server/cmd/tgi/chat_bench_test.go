@@ -4,6 +4,7 @@ import (
 	"encoding/json"
 	"fmt"
 	"io"
+	"maps"
 	"net/http"
 	"os"
 	"path/filepath"
@@ -95,6 +96,34 @@ func BenchmarkChatStream(b *testing.B) {
 	}
 }
 
+// realTemplates are chat templates of models, by name.
+func realTemplates(b *testing.B) map[string]string {
+	all := map[string]string{}
+	folder := filepath.Join("..", "..", "..", "plugins", "std", "jinja", "testdata")
+	for _, name := range []string{"trl/qwen3", "llama.cpp/Qwen3-Coder", "llama.cpp/GLM-4.6", "llama.cpp/openai-gpt-oss-120b", "axolotl/mistral_v3_tekken",
+		"llama.cpp/Kimi-K2-Instruct", "llama.cpp/deepseek-ai-DeepSeek-V3.1"} {
+		source, err := os.ReadFile(filepath.Join(folder, "templates", name+".jinja"))
+		if err != nil {
+			b.Fatal(err)
+		}
+		all[name] = string(source)
+	}
+	var rendered []struct{ Name, Template string }
+	text, err := os.ReadFile(filepath.Join(folder, "rendered.json"))
+	if err == nil {
+		err = json.Unmarshal(text, &rendered)
+	}
+	if err != nil {
+		b.Fatal(err)
+	}
+	for _, r := range rendered {
+		if strings.Contains(r.Name, "Llama-3.1") || strings.Contains(r.Name, "Hermes-2") {
+			all[r.Name] = r.Template
+		}
+	}
+	return all
+}
+
 // BenchmarkChatRender renders 50 messages with 10 tools as a request does:
 // the server's plugins, a warm pool, real templates.
 func BenchmarkChatRender(b *testing.B) {
@@ -107,14 +136,10 @@ func BenchmarkChatRender(b *testing.B) {
 			Role: []string{"user", "assistant"}[i%2], Text: fmt.Sprintf("Message %d: %s", i, strings.Repeat("some words of text, ", 12)),
 		})
 	}
-	for _, name := range []string{"trl/qwen3", "llama.cpp/Qwen3-Coder", "llama.cpp/Qwen-Qwen2.5-7B-Instruct", "llama.cpp/GLM-4.6", "llama.cpp/openai-gpt-oss-120b",
-		"axolotl/mistral_v3_tekken", "llama.cpp/Kimi-K2-Instruct", "llama.cpp/deepseek-ai-DeepSeek-V3.1"} {
+	sources := realTemplates(b)
+	for _, name := range slices.Sorted(maps.Keys(sources)) {
 		b.Run(name, func(b *testing.B) {
-			source, err := os.ReadFile(filepath.Join("..", "..", "..", "plugins", "std", "jinja", "testdata", "templates", name+".jinja"))
-			if err != nil {
-				b.Fatal(err)
-			}
-			write(b, path, string(source))
+			write(b, path, sources[name])
 			render := func() time.Duration {
 				began := time.Now()
 				chat, _, err := conversations{p.control}.Bind(b.Context(), nil)
