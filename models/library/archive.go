@@ -180,7 +180,7 @@ func (u *unpacker) write(name string, size int64, r io.Reader) error {
 	case n != size:
 		return fmt.Errorf("%w: %s has %d bytes, the archive says %d", ErrUnusable, quoted(name), n, size)
 	}
-	return full(errors.Join(f.Sync(), f.Close()))
+	return full(f.Close())
 }
 
 func (u *unpacker) tooLarge(name string) error {

@@ -47,10 +47,10 @@ func (l *Library) Hold(id ID) (release func(), err error) {
 // ErrDeclared for a model of the configuration and with ErrNotFound when there
 // is nothing to remove. Readers of the folder see it whole or not at all.
 func (l *Library) Delete(id ID) error {
-	if _, ok := l.declared[id]; ok {
+	if _, ok := (*l.declared.Load())[id]; ok {
 		return fmt.Errorf("model %s: %w: take it out there", id, ErrDeclared)
 	}
-	for other, d := range l.declared {
+	for other, d := range *l.declared.Load() {
 		if d.Dir != "" && within(l.model(id).Dir, d.Dir) {
 			return fmt.Errorf("model %s: %w as %s: take it out there", id, ErrDeclared, other)
 		}

@@ -176,7 +176,7 @@ func copyFile(ctx context.Context, root *os.Root, to string, source fs.FS, name 
 	if err != nil {
 		return n, err
 	}
-	return n, full(errors.Join(out.Sync(), out.Close()))
+	return n, full(out.Close())
 }
 
 func readUpTo(source fs.FS, name string, limit int64) ([]byte, error) {

@@ -10,6 +10,7 @@ import (
 	"slices"
 	"strings"
 	"sync"
+	"sync/atomic"
 
 	"tgi/models/hf"
 	"tgi/models/safetensors"
@@ -60,9 +61,10 @@ type Options struct {
 
 // Library is an open models folder. Its methods may be called at the same time.
 type Library struct {
-	dir      string
-	limits   Limits
-	declared map[ID]Declared
+	dir    string
+	limits Limits
+	// declared is replaced as a whole.
+	declared atomic.Pointer[map[ID]Declared]
 	// space tells how many bytes may be written; a test's own may say less.
 	space func(dir string) (int64, bool)
 
@@ -92,7 +94,7 @@ func Open(opt Options) (*Library, error) {
 	if err != nil {
 		return nil, err
 	}
-	l := &Library{dir: dir, limits: opt.Limits, space: freeSpace, declared: map[ID]Declared{},
+	l := &Library{dir: dir, limits: opt.Limits, space: freeSpace,
 		held: map[ID]int{}, staged: map[ID]bool{}, infos: map[ID]described{}}
 	if l.limits == (Limits{}) {
 		l.limits = DefaultLimits()
@@ -100,22 +102,30 @@ func Open(opt Options) (*Library, error) {
 	if l.limits.MaxBytes < 1 || l.limits.MaxFiles < 1 {
 		return nil, fmt.Errorf("library: limits of %d bytes and %d files: want at least 1 of each", l.limits.MaxBytes, l.limits.MaxFiles)
 	}
-	for _, d := range opt.Declared {
+	return l, l.Declare(opt.Declared)
+}
+
+// Declare replaces the models of the configuration, as when that was read
+// again. After an error they are as before.
+func (l *Library) Declare(models []Declared) (err error) {
+	declared := make(map[ID]Declared, len(models))
+	for _, d := range models {
 		if (d.Dir == "") == (d.FS == nil) {
-			return nil, fmt.Errorf("library: model %s: want either a folder or an embedded checkpoint", d.ID)
+			return fmt.Errorf("library: model %s: want either a folder or an embedded checkpoint", d.ID)
 		}
-		if _, twice := l.declared[d.ID]; twice {
-			return nil, fmt.Errorf("model %s: %w twice", d.ID, ErrDeclared)
+		if _, twice := declared[d.ID]; twice {
+			return fmt.Errorf("model %s: %w twice", d.ID, ErrDeclared)
 		}
 		if d.Dir != "" {
 			if d.Dir, err = filepath.Abs(d.Dir); err != nil {
-				return nil, err
+				return err
 			}
 			d.FS = os.DirFS(d.Dir)
 		}
-		l.declared[d.ID] = d
+		declared[d.ID] = d
 	}
-	return l, nil
+	l.declared.Store(&declared)
+	return nil
 }
 
 // Dir is the models folder, absolute.
@@ -129,7 +139,7 @@ func (l *Library) Limits() Limits { return l.limits }
 // are left out. It reads folders and no files.
 func (l *Library) List() ([]Model, error) {
 	found := map[ID]Model{}
-	for id, d := range l.declared {
+	for id, d := range *l.declared.Load() {
 		found[id] = d.model()
 	}
 	if err := l.walk("", 1, found); err != nil {
@@ -190,7 +200,7 @@ func (d Declared) model() Model { return Model{ID: d.ID, Dir: d.Dir, FS: d.FS, D
 
 // Find returns one model. Its error wraps ErrNotFound.
 func (l *Library) Find(id ID) (Model, error) {
-	if d, ok := l.declared[id]; ok {
+	if d, ok := (*l.declared.Load())[id]; ok {
 		return d.model(), nil
 	}
 	if m := l.model(id); isCheckpoint(m.FS) {
@@ -218,7 +228,7 @@ func isCheckpoint(fsys fs.FS) bool {
 // taken returns an error when a new model cannot get the id: it is there
 // already, or one lies above or below it, which would make them one folder.
 func (l *Library) taken(id ID) error {
-	if _, ok := l.declared[id]; ok {
+	if _, ok := (*l.declared.Load())[id]; ok {
 		return fmt.Errorf("model %s: %w", id, ErrDeclared)
 	}
 	parts := strings.Split(string(id), "/")

@@ -129,6 +129,12 @@ func TestListFindsFoldersAndDeclared(t *testing.T) {
 			t.Errorf("Find(%s) = %+v, %v", id, m, err)
 		}
 	}
+	if err := l.Declare([]Declared{{ID: "b", FS: demo.Checkpoint()}, {ID: "b", FS: demo.Checkpoint()}}); !errors.Is(err, ErrDeclared) || !l.Has("tgi-demo") {
+		t.Errorf("two of one id: %v", err)
+	}
+	if err := l.Declare([]Declared{{ID: "only", FS: demo.Checkpoint()}}); err != nil || l.Has("tgi-demo") || !l.Has("only") {
+		t.Errorf("declared anew: %v", err)
+	}
 	if _, err := l.Find("org"); !errors.Is(err, ErrNotFound) {
 		t.Errorf("Find(org) = %v, want ErrNotFound", err)
 	}

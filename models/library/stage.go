@@ -175,11 +175,6 @@ func (l *Library) place(id ID, files string, o Origin) (Model, error) {
 	if err := Check(filepath.Join(l.dir, filepath.FromSlash(files))); err != nil {
 		return Model{}, err
 	}
-	l.mu.Lock()
-	defer l.mu.Unlock()
-	if err := l.taken(id); err != nil {
-		return Model{}, err
-	}
 	root, err := l.open()
 	if err != nil {
 		return Model{}, err
@@ -193,7 +188,14 @@ func (l *Library) place(id ID, files string, o Origin) (Model, error) {
 	if err := writeFile(root, path.Join(files, originFile), append(data, '\n')); err != nil {
 		return Model{}, err
 	}
-	syncDir(root, files)
+	if err := syncAll(root, files); err != nil {
+		return Model{}, err
+	}
+	l.mu.Lock()
+	defer l.mu.Unlock()
+	if err := l.taken(id); err != nil {
+		return Model{}, err
+	}
 	if up := path.Dir(string(id)); up != "." {
 		if err := root.MkdirAll(up, 0o755); err != nil {
 			return Model{}, fmt.Errorf("model %s: %w", id, err)
@@ -263,7 +265,25 @@ func writeFile(root *os.Root, name string, data []byte) error {
 		return fmt.Errorf("models folder: %w", err)
 	}
 	_, err = f.Write(data)
-	return errors.Join(err, f.Sync(), f.Close())
+	return full(errors.Join(err, f.Close()))
+}
+
+// syncAll waits until a folder's files and names have reached the disk.
+func syncAll(root *os.Root, dir string) error {
+	return fs.WalkDir(root.FS(), dir, func(name string, d fs.DirEntry, err error) error {
+		if err != nil {
+			return err
+		}
+		if d.IsDir() {
+			syncDir(root, name)
+			return nil
+		}
+		f, err := root.OpenFile(name, os.O_RDWR, 0)
+		if err != nil {
+			return err
+		}
+		return full(errors.Join(f.Sync(), f.Close()))
+	})
 }
 
 // syncDir makes names durable where the system can.
