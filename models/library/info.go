@@ -97,7 +97,7 @@ func (l *Library) Describe(id ID) (Info, error) {
 	l.mu.Lock()
 	known, ok := l.infos[id]
 	l.mu.Unlock()
-	if ok && known.signature == signature {
+	if ok && known.signature == signature && known.info.Dir == m.Dir {
 		return known.info, nil
 	}
 	info, err := describe(m)

@@ -102,7 +102,10 @@ func Open(opt Options) (*Library, error) {
 	if l.limits.MaxBytes < 1 || l.limits.MaxFiles < 1 {
 		return nil, fmt.Errorf("library: limits of %d bytes and %d files: want at least 1 of each", l.limits.MaxBytes, l.limits.MaxFiles)
 	}
-	return l, l.Declare(opt.Declared)
+	if err := l.Declare(opt.Declared); err != nil {
+		return nil, err
+	}
+	return l, nil
 }
 
 // Declare replaces the models of the configuration, as when that was read

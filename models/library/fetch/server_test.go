@@ -15,6 +15,7 @@ import (
 	"path/filepath"
 	"strings"
 	"sync"
+	"sync/atomic"
 	"testing"
 	"time"
 
@@ -36,6 +37,8 @@ type hub struct {
 	hook func(w http.ResponseWriter, r *http.Request) bool
 	// cut is how many bytes of a file's body pass before the connection breaks; 0 is all.
 	cut func(name string) int
+	// broken counts the connections that were broken.
+	broken atomic.Int32
 	// hits are the requests as "path range".
 	hits []string
 }
@@ -108,7 +111,7 @@ func (h *hub) ServeHTTP(w http.ResponseWriter, r *http.Request) {
 	}
 	if cut != nil {
 		if n := cut(name); n > 0 {
-			w = &breaking{w, n}
+			w = &breaking{w, n, &h.broken}
 		}
 	}
 	http.ServeContent(w, r, name, time.Time{}, bytes.NewReader(data))
@@ -117,7 +120,8 @@ func (h *hub) ServeHTTP(w http.ResponseWriter, r *http.Request) {
 // breaking ends the connection after n bytes of the body.
 type breaking struct {
 	http.ResponseWriter
-	n int
+	n      int
+	broken *atomic.Int32
 }
 
 func (b *breaking) Write(p []byte) (int, error) {
@@ -125,6 +129,7 @@ func (b *breaking) Write(p []byte) (int, error) {
 		b.n -= len(p)
 		return b.ResponseWriter.Write(p)
 	}
+	b.broken.Add(1)
 	b.ResponseWriter.Write(p[:b.n])
 	b.ResponseWriter.(http.Flusher).Flush()
 	panic(http.ErrAbortHandler)
