@@ -151,29 +151,38 @@ func (r *Reader) String() string {
 		r.Fail("want a JSON string")
 		return ""
 	}
-	var s []byte
+	var s []byte // what came before the last escape
 	for r.at++; ; {
+		run := r.at
+		r.plain()
 		if r.at >= len(r.b) {
 			r.Fail("a JSON string has no end")
 			return ""
 		}
 		c := r.b[r.at]
+		part := r.b[run:r.at]
 		r.at++
 		switch {
+		case c == '"' && s == nil:
+			return string(part)
 		case c == '"':
-			return string(s)
-		case c < 32:
+			return string(append(s, part...))
+		case c != '\\':
 			r.Fail("a control character in a JSON string")
 			return ""
-		case c != '\\':
-			s = append(s, c)
-		default:
-			v, ok := r.escape()
-			if !ok {
-				return ""
-			}
-			s = utf8.AppendRune(s, v)
 		}
+		v, ok := r.escape()
+		if !ok {
+			return ""
+		}
+		s = utf8.AppendRune(append(s, part...), v)
+	}
+}
+
+// plain passes over characters that stand for themselves.
+func (r *Reader) plain() {
+	for r.at < len(r.b) && r.b[r.at] != '"' && r.b[r.at] != '\\' && r.b[r.at] >= 32 {
+		r.at++
 	}
 }
 
