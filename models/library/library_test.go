@@ -227,7 +227,7 @@ func TestDeleteAndHold(t *testing.T) {
 	}
 	release()
 	release()
-	if err := l.Delete("org/a"); !errors.Is(err, ErrInUse) {
+	if err := l.Delete("org/a"); !errors.Is(err, ErrInUse) || !strings.Contains(err.Error(), "by 1 of this process") {
 		t.Fatalf("held model: %v", err)
 	}
 	// Another process is another Library, whose books know nothing of this one's.
