@@ -32,7 +32,7 @@ type Reply struct {
 	shown int   // bytes of the sequence's text that were let go
 	open  *call // nil between calls
 	calls []Call
-	// cut: the length limit ended the text; broken: inside a call.
+	// cut: the length limit ended the text; broken: it did so inside a call, or a call failed that had begun.
 	cut, broken bool
 }
 
@@ -105,7 +105,7 @@ func (r *Reply) Stopped() bool { return r.hold.Stopped() }
 func (r *Reply) Calls() []Call { return r.calls }
 
 // Called says whether the reply ended with calls to execute: there are complete
-// ones, and the length limit cut none.
+// ones, and none that had begun is broken.
 func (r *Reply) Called() bool { return len(r.calls) > 0 && !r.broken }
 
 // feed brings a piece of text to the parser.
@@ -249,6 +249,8 @@ func (r *Reply) end() error {
 func (r *Reply) fail(d *Delta) error {
 	begun := r.open != nil
 	r.open = nil
+	// What a stream has shown of the call can't be taken back, so the reply must not ask for calls to be executed.
+	r.broken = r.broken || begun
 	if d.Failed == FailedIncomplete && r.cut {
 		r.broken = true
 	} else if r.choice.Demands() && d.Failed != FailedTooMany {

@@ -254,7 +254,7 @@ func TestStopInCalls(t *testing.T) {
 	// What is streamed of a call before the stop string came is no JSON object, and the reason is not that of the cut call.
 	for _, c := range []struct{ text, stop, whole, streamed string }{
 		{parisCall, "Par", `says ""; stop`, `calls get_weather({"city": "); stop`},
-		{parisCall + "\n" + strings.Replace(parisCall, "Paris", "Rome", 1), "Rome", parisSaid, `calls get_weather({"city": "Paris"}) calls get_weather({"city": "); tool_calls`},
+		{parisCall + "\n" + strings.Replace(parisCall, "Paris", "Rome", 1), "Rome", strings.Replace(parisSaid, "tool_calls", "stop", 1), `calls get_weather({"city": "Paris"}) calls get_weather({"city": "); stop`},
 	} {
 		more := offeredTool + fmt.Sprintf(`,"stop":[%q]`, c.stop) + p.forced(t, c.text)
 		if got := p.whole(t, hi, more); got[0] != c.whole {
