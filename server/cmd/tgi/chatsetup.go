@@ -25,6 +25,16 @@ type chatSetup struct {
 	specs []plugins.Spec      // of the plugins that [model] stands for
 	use   plugins.ChatPlugins // the names of those that conversations get
 	files []string            // what specs were made of
+
+	rendered, parsed string // by what, in words
+}
+
+// String says what conversations go through.
+func (c *chatSetup) String() string {
+	if c.use.Template == "" {
+		return "no template: conversations are refused"
+	}
+	return c.rendered + ", tool calls: " + c.parsed
 }
 
 // chatFiles are the files that a chatSetup is made of; dir is the model's folder,
@@ -55,7 +65,7 @@ func chatSetupOf(cfg config.Config, name string, own hf.TokenizerConfig) (chatSe
 	if err != nil {
 		return c, err
 	}
-	return c, c.tools(cfg, model, source)
+	return c, c.tools(cfg, model, source, own)
 }
 
 // template settles model.template. source is that of a file.
@@ -68,6 +78,7 @@ func (c *chatSetup) template(cfg config.Config, model map[string]any, own hf.Tok
 	case t == config.None, t == config.Auto && len(own.ChatTemplates) == 0:
 		return "", nil
 	case t == config.Auto:
+		c.rendered = "the model's template"
 	case config.IsTemplateFile(t):
 		text, err := os.ReadFile(t)
 		if err != nil {
@@ -75,8 +86,10 @@ func (c *chatSetup) template(cfg config.Config, model map[string]any, own hf.Tok
 		}
 		source = string(text)
 		settings["source"] = source
+		c.rendered = "template " + t
 	default:
 		c.use.Template = t
+		c.rendered = "template plugin " + t
 		return "", nil
 	}
 	c.use.Template = config.TemplatePlugin
@@ -91,8 +104,9 @@ func readsPrompted(cfg config.Config) bool {
 	return t == config.Auto || ok && f.Name == "tgi"
 }
 
-// tools settles model.tools, once model.template is settled.
-func (c *chatSetup) tools(cfg config.Config, model map[string]any, source string) error {
+// tools settles model.tools, once model.template is settled. source is that of a
+// file.
+func (c *chatSetup) tools(cfg config.Config, model map[string]any, source string, own hf.TokenizerConfig) error {
 	settings := map[string]any{"model": model}
 	if source != "" {
 		settings["template"] = source
@@ -102,9 +116,14 @@ func (c *chatSetup) tools(cfg config.Config, model map[string]any, source string
 	declared := slices.ContainsFunc(cfg.Plugin, func(p config.Plugin) bool { return p.Name == t })
 	switch {
 	case t == config.None, c.use.Template == "":
+		c.parsed = config.None
 		return nil
 	case t == config.Auto:
 		settings["format"] = t
+		if source == "" { // as the plugin does
+			source = own.ChatTemplates["tool_use"] + own.ChatTemplates[hf.DefaultTemplate]
+		}
+		c.parsed = "format " + toolcalls.ForTemplate(source).Name
 	case config.IsFormatFile(t):
 		text, err := os.ReadFile(t)
 		if err != nil {
@@ -114,10 +133,13 @@ func (c *chatSetup) tools(cfg config.Config, model map[string]any, source string
 			return fmt.Errorf("model.tools: %s: %w", t, err)
 		}
 		settings["format"] = json.RawMessage(text)
+		c.parsed = "format of " + t
 	case preset && !declared:
 		settings["format"] = t
+		c.parsed = "format " + t
 	default:
 		c.use.Tools = t
+		c.parsed = "plugin " + t
 		return nil
 	}
 	c.use.Tools = config.ToolsPlugin

@@ -36,6 +36,7 @@ func runCheck(args []string, stdout, stderr io.Writer) int {
 	l := h.limits
 	fmt.Fprintf(stdout, "model    %s, %s, %s weights\n", h.built.Name, h.built.Architecture, h.built.Weights)
 	fmt.Fprintf(stdout, "runtime  ONNX Runtime %s, %d threads, %s attention\n", ort.Version(), h.backend.ThreadCount(), ort.Attention())
+	fmt.Fprintf(stdout, "chat     %s\n", &h.control.chat.Load().chatSetup)
 	fmt.Fprintf(stdout, "cache    %d blocks of %d tokens, %d bytes\n", h.backend.Blocks(), ort.BlockSize, h.kvBytes)
 	fmt.Fprintf(stdout, "limits   max_input_tokens=%d max_total_tokens=%d max_batch_prefill_tokens=%d max_batch_total_tokens=%d max_batch_size=%d max_concurrent_requests=%d\n",
 		l.MaxInputTokens, l.MaxTotalTokens, l.MaxBatchPrefillTokens, l.MaxBatchTotalTokens, l.MaxBatchSize, l.MaxConcurrentRequests)

@@ -181,13 +181,14 @@ func (h *house) banner(terminal *os.File, log *slog.Logger, cfg config.Config, a
 	if !server.IsTerminal(terminal) {
 		log.Info("serving", "url", url, "model", b.Name, "weights", b.Weights, "backend", "onnxruntime "+ort.Version()+" cpu",
 			"attention", ort.Attention(), "threads", h.backend.ThreadCount(), "kv_tokens", h.backend.Blocks()*ort.BlockSize,
-			"kv_bytes", h.kvBytes, "max_total_tokens", h.limits.MaxTotalTokens, "plugins", h.control.names(), "open", open)
+			"kv_bytes", h.kvBytes, "max_total_tokens", h.limits.MaxTotalTokens, "chat", h.control.chat.Load().String(), "plugins", h.control.names(), "open", open)
 		return
 	}
 	fmt.Fprintf(terminal, "tgi %s\n", version)
 	fmt.Fprintf(terminal, "  model    %s, %s, %.1fM parameters, %s (%d MiB)\n", b.Name, b.Architecture, float64(b.Params)/1e6, b.Weights, b.WeightBytes>>20)
 	fmt.Fprintf(terminal, "  backend  ONNX Runtime %s on the CPU, %d threads, %s attention\n", ort.Version(), h.backend.ThreadCount(), ort.Attention())
 	fmt.Fprintf(terminal, "  cache    %d tokens (%d MiB), up to %d per request\n", h.backend.Blocks()*ort.BlockSize, h.kvBytes>>20, h.limits.MaxTotalTokens)
+	fmt.Fprintf(terminal, "  chat     %s\n", &h.control.chat.Load().chatSetup)
 	fmt.Fprintf(terminal, "  serving  %s\n", url)
 	if names := h.control.names(); len(names) > 0 {
 		fmt.Fprintf(terminal, "  plugins  %s\n", strings.Join(names, ", "))
