@@ -19,6 +19,11 @@ type conversations struct{ control *control }
 func (c conversations) Bind(ctx context.Context, calls []generate.PluginCall) (generate.BoundChat, []generate.PluginCall, error) {
 	use := c.control.freshen(ctx)
 	b, rest, err := c.control.set.BindChat(ctx, callsOf(calls), use)
+	if errors.Is(err, plugins.ErrUnknown) { // a reload may just have put others in their place
+		if now := c.control.settled(); now != use {
+			b, rest, err = c.control.set.BindChat(ctx, callsOf(calls), now)
+		}
+	}
 	if err != nil {
 		return nil, nil, bindError(err)
 	}

@@ -8,6 +8,7 @@ import (
 	"os"
 	"path/filepath"
 	"strings"
+	"sync"
 	"testing"
 
 	"tgi/models/demo"
@@ -238,4 +239,64 @@ func TestToolCall(t *testing.T) {
 	if one := p.chat(t, http.StatusOK, ask, weatherTool+`,"tool_choice":"none"`).Choices[0]; one.FinishReason == "tool_calls" || len(one.Message.ToolCalls) != 0 {
 		t.Errorf("none: %+v", one)
 	}
+}
+
+// TestReloadChat: other settings of [model] serve the next conversation, those that can't be leave the ones before, and no
+// conversation fails meanwhile.
+func TestReloadChat(t *testing.T) {
+	dir := t.TempDir()
+	file, args := filepath.Join(dir, "tgi.toml"), []string{"--config", filepath.Join(dir, "tgi.toml")}
+	unset := func(string) (string, bool) { return "", false }
+	write(t, filepath.Join(dir, "one.jinja"), "one {{ messages[0].content }}")
+	settings := func(template string) {
+		write(t, file, fmt.Sprintf("[model]\ntemplate = %q\n[server]\nadmin_keys = [%q]\n[plugins]\nfolder = \"none\"\n"+
+			"[[plugin]]\nname = \"two\"\nsource = \"builtin:jinja\"\nkind = \"template\"\n[plugin.config]\nsource = \"two {{ messages[0].content }}\"\n", template, adminKey))
+	}
+	settings("one.jinja")
+	c, _, err := config.Load(args, unset)
+	if err != nil {
+		t.Fatal(err)
+	}
+	p := openPlugged(t, func(have *config.Config) { *have = c })
+	p.control.reread = func(running config.Config) (config.Config, []string, error) {
+		return config.Reload(running, args, unset)
+	}
+	for _, s := range []struct{ template, want, says string }{
+		{"two", "two Hi", `"removed":["chat-template"]`},
+		{"nobody", "two Hi", `model.template: there is no plugin \"nobody\"`},
+		{"one.jinja", "one Hi", `"loaded":["chat-template"`},
+		{"none.jinja", "one Hi", "none.jinja"},
+	} {
+		settings(s.template)
+		if _, report := p.call(t, http.MethodPost, "/admin/reload", nil); !strings.Contains(report, s.says) {
+			t.Errorf("%s: %s", s.template, report)
+		}
+		if got, _ := p.prompt(t, hi); got != s.want {
+			t.Errorf("%s: %q, want %q", s.template, got, s.want)
+		}
+	}
+
+	stop := make(chan struct{})
+	var talking sync.WaitGroup
+	for range 3 {
+		talking.Go(func() {
+			for n := 0; ; n++ {
+				select {
+				case <-stop:
+					return
+				default:
+				}
+				if status, body := p.call(t, http.MethodPost, "/chat_tokenize", []byte(`{"messages":[`+hi+`]}`)); status != http.StatusOK {
+					t.Errorf("during a reload: %d %s", status, body)
+					return
+				}
+			}
+		})
+	}
+	for _, template := range []string{"two", "one.jinja", "two", "auto", "two", "one.jinja"} {
+		settings(template)
+		p.call(t, http.MethodPost, "/admin/reload", nil)
+	}
+	close(stop)
+	talking.Wait()
 }

@@ -192,22 +192,34 @@ func (c *control) Reload(ctx context.Context) (admin.Report, error) {
 	if err != nil {
 		return admin.Report{}, adminError(err)
 	}
-	if err := state.check(c.set); err != nil {
-		c.log.Error("chat settings not taken over", "error", err)
-		next.Model.Template, next.Model.Tools = c.running.Model.Template, c.running.Model.Tools
-		done.Failed[config.TemplatePlugin] = err
-	} else {
-		c.chat.Store(state)
-	}
-	c.running = next
 	report := admin.Report{Loaded: done.Loaded, Removed: done.Removed, Restart: restart}
 	for _, name := range slices.Sorted(maps.Keys(done.Failed)) {
 		report.Failed = append(report.Failed, admin.Failure{Name: name, Error: done.Failed[name].Error()})
 	}
+	if err := state.check(c.set); err != nil {
+		c.log.Error("chat settings not taken over", "error", err)
+		report.Failed = append(report.Failed, admin.Failure{Name: "model", Error: err.Error()})
+		next.Model.Template, next.Model.Tools = c.running.Model.Template, c.running.Model.Tools
+		if specs, state, err = c.specs(next); err == nil {
+			_, err = c.set.Reload(ctx, specs)
+		}
+		if err != nil {
+			return admin.Report{}, adminError(err)
+		}
+	}
+	c.chat.Store(state)
+	c.running = next
 	if len(restart) > 0 {
 		c.log.Warn("settings that changed and take effect at a restart", "keys", restart)
 	}
 	return report, nil
+}
+
+// settled is what conversations get once a reload that runs is over.
+func (c *control) settled() plugins.ChatPlugins {
+	c.mu.Lock()
+	defer c.mu.Unlock()
+	return c.chat.Load().use
 }
 
 // watch reloads at SIGHUP and when a file changed, until ctx ends.
