@@ -85,14 +85,18 @@ func TestEvents(t *testing.T) {
 	if !reflect.DeepEqual(got, want) {
 		t.Errorf("got  %+v\nwant %+v", got, want)
 	}
-	for name, f := range map[string]func(){"Arguments": func() { e.Arguments("x") }, "End": e.End, "Begin": func() { e.Begin("a", "b"); e.Begin("c", "d") }} {
+	for name, f := range map[string]func(*Events){
+		"Arguments": func(e *Events) { e.Arguments("x") },
+		"End":       (*Events).End,
+		"Begin":     func(e *Events) { e.Begin("a", "b"); e.Begin("c", "d") },
+	} {
 		func() {
 			defer func() {
 				if recover() == nil {
 					t.Errorf("%s out of order is accepted", name)
 				}
 			}()
-			f()
+			f(&Events{})
 		}()
 	}
 }
