@@ -30,8 +30,11 @@ EXAMPLES_CFLAGS    := --target=wasm32 -std=c11 -O2 -Wall -Wextra -ffreestanding 
   -mbulk-memory -msimd128 -msign-ext -mmutable-globals -mnontrapping-fptoint \
   -Wl,--no-entry -Wl,--strip-all -Wl,--stack-first -Wl,-z,stack-size=65536
 EXAMPLES_RUSTFLAGS := --locked --offline --release --target wasm32-unknown-unknown --target-dir $(CURDIR)/bin/rust-examples \
-  --config 'target.wasm32-unknown-unknown.rustflags=["--remap-path-prefix=$(CURDIR)=/tgi"]'
-
+  --config 'target.wasm32-unknown-unknown.rustflags=["--remap-path-prefix=$(EXAMPLES_TREE)=/tgi"]'
+# Cargo puts the path of a package outside the workspace, here the SDK's, into
+# the names of symbols, and so into the order of functions: the tree is built by
+# a path that is the same everywhere.
+EXAMPLES_TREE      := /tmp/tgi-examples-tree
 
 # Languages whose toolchain is here.
 EXAMPLES_HERE := go $(if $(shell command -v $(CARGO)),rust) $(if $(shell command -v $(CLANG)),c) $(if $(shell command -v $(NPM)),as)
@@ -54,8 +57,9 @@ examples-go:
 	  mkdir -p $(EXAMPLES_OUT)/$$p && GOOS=wasip1 GOARCH=wasm $(GO) build $(EXAMPLES_GOFLAGS) -o $(EXAMPLES_OUT)/$$p.wasm ./examples/$$p || exit 1; done
 
 examples-rust:
+	@ln -sfn "$(CURDIR)" $(EXAMPLES_TREE)
 	for p in $(EXAMPLES_RUST); do \
-	  mkdir -p $(EXAMPLES_OUT)/$$(dirname $$p) && (cd examples/$$(dirname $$p) && $(CARGO) build $(EXAMPLES_RUSTFLAGS)) \
+	  mkdir -p $(EXAMPLES_OUT)/$$(dirname $$p) && $(CARGO) build --manifest-path $(EXAMPLES_TREE)/examples/$$(dirname $$p)/Cargo.toml $(EXAMPLES_RUSTFLAGS) \
 	  && cp bin/rust-examples/wasm32-unknown-unknown/release/$$(basename $$p | tr - _).wasm $(EXAMPLES_OUT)/$$p.wasm || exit 1; done
 
 examples-c:
