@@ -82,6 +82,10 @@ func bindError(err error) error {
 	case errors.Is(err, plugins.ErrBusy):
 		return fmt.Errorf("%w: %w", llm.ErrOverloaded, err)
 	}
+	var fault *plugins.BindError
+	if !errors.As(err, &fault) && !errors.Is(err, plugins.ErrClosed) {
+		return err // why the request's context ended
+	}
 	return fmt.Errorf("%w: %w", llm.ErrPlugin, err)
 }
 

@@ -12,6 +12,7 @@ import (
 	"strings"
 	"testing"
 
+	"tgi/plugins"
 	"tgi/runtime/engine"
 	"tgi/runtime/llm"
 	"tgi/server/config"
@@ -146,5 +147,19 @@ func TestRefusalsBeforeTheQueue(t *testing.T) {
 	}
 	if st := p.engine.Stats(); st.Steps != 0 {
 		t.Errorf("%d steps were computed", st.Steps)
+	}
+}
+
+// TestBindErrors: only what a plugin did counts as its failure; a client that left does not.
+func TestBindErrors(t *testing.T) {
+	for _, err := range []error{context.Canceled, llm.ErrDraining} {
+		if got := bindError(err); errors.Is(got, llm.ErrPlugin) || !errors.Is(got, err) {
+			t.Errorf("%v became %v", err, got)
+		}
+	}
+	for _, err := range []error{plugins.ErrClosed, &plugins.BindError{Plugin: "p", Text: "trap", Err: plugins.ErrFault}, &plugins.BindError{Plugin: "p", Text: "off", Err: plugins.ErrOff}} {
+		if got := bindError(err); !errors.Is(got, llm.ErrPlugin) {
+			t.Errorf("%v became %v", err, got)
+		}
 	}
 }
