@@ -11,12 +11,13 @@
 //  3. repetition penalty
 //  4. frequency penalty
 //  5. presence penalty
-//  6. the sequence's own processors
-//  7. the mask of a grammar: after everything that could lift a forbidden token
+//  6. the mask of a grammar
+//  7. the sequence's own processors, behind which the mask is laid once more: none
+//     of them can lift a forbidden token
 //  8. temperature, top_k, top_p, typical_p, min_p
 //  9. the sequence's own sampler, or the best token, or a draw
 //
-// Stages 1 to 6 are Processors, built-in and user code alike. A processor may set
+// Stages 1 to 5 and 7 are Processors, built-in and user code alike. A processor may set
 // the temperature of stage 8, pick the token itself, or end the sequence.
 //
 // Temperature and the narrowing stages apply to greedy sequences too: the token

@@ -1,6 +1,7 @@
 package main
 
 import (
+	"context"
 	"encoding/json"
 	"fmt"
 	"log/slog"
@@ -94,6 +95,20 @@ func TestTemplateEdited(t *testing.T) {
 	}
 	if got, _ := p.prompt(t, hi); got != "three user" {
 		t.Errorf("without the file: %q", got)
+	}
+}
+
+// TestTemplateEditedForOthers: the client whose request finds an edit may leave meanwhile.
+func TestTemplateEditedForOthers(t *testing.T) {
+	path := filepath.Join(t.TempDir(), "x.jinja")
+	write(t, path, "one")
+	p := openPlugged(t, func(c *config.Config) { c.Model.Template = path })
+	write(t, path, "another")
+	gone, leave := context.WithCancel(t.Context())
+	leave()
+	p.control.freshen(gone)
+	if got, _ := p.prompt(t, hi); got != "another" {
+		t.Errorf("the next client gets %q", got)
 	}
 }
 

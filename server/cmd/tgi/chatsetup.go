@@ -24,7 +24,6 @@ var templateFiles = []string{
 type chatSetup struct {
 	specs []plugins.Spec      // of the plugins that [model] stands for
 	use   plugins.ChatPlugins // the names of those that conversations get
-	files []string            // what specs were made of
 
 	rendered, parsed string // by what, in words
 }

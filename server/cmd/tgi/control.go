@@ -40,9 +40,11 @@ type control struct {
 	chat atomic.Pointer[chatState] // what conversations get; never nil
 }
 
-// chatState is a chatSetup with what its files looked like before they were read.
+// chatState is a chatSetup with the files that it was made of, and what they
+// looked like before they were read.
 type chatState struct {
 	chatSetup
+	files  []string
 	sights []sight
 }
 
@@ -85,13 +87,12 @@ func (c *control) specs(cfg config.Config) ([]plugins.Spec, *chatState, error) {
 		return nil, nil, err
 	}
 	files := chatFiles(cfg, c.source.dir())
-	state := &chatState{sights: lookAll(files)} // before they are read: a change meanwhile is seen later
+	state := &chatState{files: files, sights: lookAll(files)}
 	own, err := c.source.templates()
 	if err != nil {
 		return nil, nil, err
 	}
 	state.chatSetup, err = chatSetupOf(cfg, filepath.Base(c.source.name), own)
-	state.files = files
 	return append(specs, append(state.specs, grammarSpecs(cfg)...)...), state, err
 }
 
@@ -111,11 +112,12 @@ func (c *control) freshen(ctx context.Context) plugins.ChatPlugins {
 	}
 	specs, next, err := c.specs(c.running)
 	if err == nil {
-		_, err = c.set.Reload(ctx, specs) // it logs what fails and what is loaded
+		// It logs what fails and what is loaded. A client that leaves must not lose the edit for the others.
+		_, err = c.set.Reload(context.WithoutCancel(ctx), specs)
 	}
 	if err != nil {
 		c.log.Error("chat template not taken over", "error", err)
-		next = &chatState{chatSetup: s.chatSetup, sights: now}
+		next = &chatState{chatSetup: s.chatSetup, files: s.files, sights: now}
 	}
 	c.chat.Store(next)
 	return next.use
