@@ -3,6 +3,7 @@ package server
 import (
 	"context"
 	"errors"
+	"fmt"
 	"net/http"
 	"strconv"
 	"time"
@@ -33,7 +34,9 @@ var (
 // Errors of keys and of the admin routes, whose texts clients see as they are.
 var (
 	// ErrAdminOff: there is no key for the admin routes.
-	ErrAdminOff = errors.New("the routes below /admin are switched off: server.admin_keys is empty")
+	ErrAdminOff = errors.New("routes of administrators are switched off: server.admin_keys is empty")
+	// ErrOrigin: a page of another origin called an admin route.
+	ErrOrigin = errors.New("routes of administrators are not for pages of other origins: server.cors_allow_origin does not name this one")
 	// ErrScope: the key opens other routes.
 	ErrScope = errors.New("this route needs a key with the scope")
 	// ErrNotFound: no plugin has the name.
@@ -49,6 +52,53 @@ var (
 	// ErrModuleSize: the module passed plugins.upload_limit.
 	ErrModuleSize = errors.New("the module is too large")
 )
+
+// ErrModel: there is no such model; see NoModel.
+var ErrModel = errors.New("no such model")
+
+// ErrModelKey: the key's list of models lacks the one that was asked for.
+var ErrModelKey = errors.New("the key given is not for this model")
+
+// NoModel is a request for a model that is none. It wraps ErrModel.
+type NoModel struct {
+	// ID is what the client asked for.
+	ID string
+}
+
+// Error returns the text that OpenAI's API has.
+func (e *NoModel) Error() string { return fmt.Sprintf("The model `%.64s` does not exist", e.ID) }
+
+// Unwrap returns ErrModel.
+func (e *NoModel) Unwrap() error { return ErrModel }
+
+// NotServing is a request for a model that does not run now.
+type NotServing struct {
+	// ID is the model's.
+	ID string
+	// Loading says that it is about to run; otherwise somebody must start it.
+	Loading bool
+	// RetryAfter is when to ask again; clients see whole seconds, at least one.
+	RetryAfter time.Duration
+}
+
+// Error says which it is.
+func (e *NotServing) Error() string {
+	if e.Loading {
+		return fmt.Sprintf("Model `%.64s` is loading", e.ID)
+	}
+	return fmt.Sprintf("Model `%.64s` is stopped", e.ID)
+}
+
+// Unwrap returns ErrLoading or errStopped.
+func (e *NotServing) Unwrap() error {
+	if e.Loading {
+		return errLoadingModel
+	}
+	return errStopped
+}
+
+// The two rows of NotServing.
+var errLoadingModel, errStopped = errors.New("model is loading"), errors.New("model is stopped")
 
 // row says what clients and metrics see of an error.
 type row struct {
@@ -90,8 +140,13 @@ var table = []row{
 	{llm.ErrClosed, http.StatusFailedDependency, "generation", "Request failed during generation: ", true, "generation"},
 	{ErrUnhealthy, http.StatusServiceUnavailable, "healthcheck", "unhealthy", false, "generation"},
 	{ErrLoading, http.StatusServiceUnavailable, "loading", "Model is loading", false, "dropped"},
+	{errLoadingModel, http.StatusServiceUnavailable, "loading", "", true, "dropped"},
+	{errStopped, http.StatusServiceUnavailable, "model_stopped", "", true, "dropped"},
+	{ErrModel, http.StatusNotFound, "model_not_found", "", true, "validation"},
+	{ErrModelKey, http.StatusForbidden, "forbidden", "", true, "validation"},
 	{ErrAdminOff, http.StatusForbidden, "forbidden", "", true, "validation"},
 	{ErrScope, http.StatusForbidden, "forbidden", "", true, "validation"},
+	{ErrOrigin, http.StatusForbidden, "forbidden", "", true, "validation"},
 	{ErrNotFound, http.StatusNotFound, "not_found", "", true, "validation"},
 	{ErrConfigured, http.StatusConflict, "conflict", "", true, "validation"},
 	{ErrRefused, http.StatusUnprocessableEntity, "plugin", "", true, "validation"},
@@ -135,7 +190,11 @@ func WriteError(w http.ResponseWriter, err error) {
 	if r.err == ErrLoading {
 		w.Header().Set("Retry-After", loadingRetry)
 	}
-	if r.status == http.StatusServiceUnavailable {
+	var idle *NotServing
+	if errors.As(err, &idle) {
+		seconds := max(1, (idle.RetryAfter+time.Second-1)/time.Second)
+		w.Header().Set("Retry-After", strconv.Itoa(int(seconds)))
+	} else if r.status == http.StatusServiceUnavailable { // another replica may be better off
 		w.Header().Set("Connection", "close")
 	}
 	writeJSON(w, r.status, AppendError(nil, err))

@@ -1,10 +1,12 @@
 package server
 
 import (
+	"context"
 	"crypto/sha256"
 	"crypto/subtle"
 	"fmt"
 	"net/http"
+	"net/url"
 	"slices"
 	"strings"
 
@@ -25,7 +27,8 @@ const (
 	// Open routes need no key and work while the server shuts down.
 	Open
 	// Admin routes need a key with config.ScopeAdmin, and are refused while
-	// there is none. Their paths begin with AdminPath.
+	// there is none. Pages of other origins may not call them, unless
+	// server.cors_allow_origin names their origin.
 	Admin
 	// anyKey is /metrics when it is protected: a key of any scope opens it, and
 	// it works while the server shuts down.
@@ -46,6 +49,16 @@ type key struct {
 	name   string
 	hash   [sha256.Size]byte
 	scopes []string
+	models []string // that it may use; nil for all
+}
+
+type keyKey struct{}
+
+// MayUse says whether the key of the request of ctx, if it has one, may use the
+// model of an id.
+func MayUse(ctx context.Context, id string) bool {
+	k, ok := ctx.Value(keyKey{}).(*key)
+	return !ok || k.models == nil || slices.Contains(k.models, id)
 }
 
 // keys are all that are known.
@@ -59,7 +72,7 @@ type keys struct {
 func newKeys(list []config.Key) keys {
 	var k keys
 	for _, one := range list {
-		k.all = append(k.all, key{one.Name, sha256.Sum256([]byte(one.Key)), one.Scopes})
+		k.all = append(k.all, key{name: one.Name, hash: sha256.Sum256([]byte(one.Key)), scopes: one.Scopes})
 		for _, s := range one.Scopes {
 			k.users = k.users || s != config.ScopeAdmin
 			k.admins = k.admins || s == config.ScopeAdmin
@@ -84,14 +97,16 @@ func (k *keys) of(r *http.Request) *key {
 }
 
 // admit says whether r may use routes of the scope, and replies when it may not.
-func (s *Server) admit(w http.ResponseWriter, r *http.Request, scope Scope) bool {
+// The request that it returns carries its key.
+func (s *Server) admit(w http.ResponseWriter, r *http.Request, scope Scope) (*http.Request, bool) {
 	if scope == Open || (scope == Generate || scope == Models) && !s.keys.users {
-		return true
+		return r, true
 	}
 	refused := error(nil)
 	given := s.keys.of(r)
 	if given != nil {
 		name(r.Context(), given.name)
+		r = r.WithContext(context.WithValue(r.Context(), keyKey{}, given))
 	}
 	switch {
 	case scope == Admin && !s.keys.admins:
@@ -99,13 +114,27 @@ func (s *Server) admit(w http.ResponseWriter, r *http.Request, scope Scope) bool
 	case given == nil:
 		w.Header().Set("WWW-Authenticate", "Bearer")
 		w.WriteHeader(http.StatusUnauthorized)
-		return false
+		return r, false
+	case scope == Admin && s.foreign(r):
+		refused = ErrOrigin
 	case scope == anyKey || slices.Contains(given.scopes, scope.String()):
-		return true
+		return r, true
 	default:
 		refused = fmt.Errorf("%w `%s`, the key given has %s", ErrScope, scope, strings.Join(given.scopes, ", "))
 	}
 	Note(r.Context(), refused)
 	WriteError(w, refused)
-	return false
+	return r, false
+}
+
+// foreign says whether r comes from a page of another origin than this server's,
+// and none that was configured. (A page needs the key all the same; this keeps one
+// that got hold of it by a leak from being of use.)
+func (s *Server) foreign(r *http.Request) bool {
+	origin := r.Header.Get("Origin")
+	if origin == "" || slices.Contains(s.options.Config.CORSAllowOrigin, origin) {
+		return false
+	}
+	u, err := url.Parse(origin)
+	return err != nil || u.Host != r.Host
 }

@@ -177,9 +177,14 @@ func (s *Server) rescue(next http.Handler) http.Handler {
 const allowedHeaders = "authorization,content-type,*"
 
 // crossOrigin lets browsers of the configured origins in; none configured is
-// all of them. Admin routes are for no page.
+// all of them. What is below AdminPath is for no page; other Admin routes are for
+// pages of configured origins, see foreign.
 func (s *Server) crossOrigin(next http.Handler) http.Handler {
 	origins := s.options.Config.CORSAllowOrigin
+	methods := "GET,POST"
+	if len(origins) > 0 {
+		methods = "GET,POST,PUT,DELETE"
+	}
 	return http.HandlerFunc(func(w http.ResponseWriter, r *http.Request) {
 		if strings.HasPrefix(r.URL.Path, AdminPath) {
 			next.ServeHTTP(w, r)
@@ -197,7 +202,7 @@ func (s *Server) crossOrigin(next http.Handler) http.Handler {
 		}
 		h.Set("Access-Control-Expose-Headers", "*")
 		if r.Method == http.MethodOptions && r.Header.Get("Access-Control-Request-Method") != "" {
-			h.Set("Access-Control-Allow-Methods", "GET,POST")
+			h.Set("Access-Control-Allow-Methods", methods)
 			h.Set("Access-Control-Allow-Headers", allowedHeaders)
 			h.Set("Access-Control-Max-Age", "600")
 			w.WriteHeader(http.StatusOK)

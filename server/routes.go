@@ -16,8 +16,8 @@ import (
 // API is one dialect's routes.
 type API interface{ Routes() []Route }
 
-// AdminPath is what the paths of Admin routes begin with, and no others. Pages
-// of other origins may not call them.
+// AdminPath is where nothing but Admin routes is. Some of those are elsewhere,
+// beside what they administrate.
 const AdminPath = "/admin/"
 
 // Route is one method of one path.
@@ -31,6 +31,10 @@ type Route struct {
 	BodyLimit int64
 	// Handle replies, or returns an error before it wrote anything.
 	Handle func(w http.ResponseWriter, r *http.Request) error
+	// Refuse replies with an error that was found before Handle was called or
+	// that Handle returned, in the shape that the route's clients read; nil is
+	// WriteError.
+	Refuse func(w http.ResponseWriter, r *http.Request, err error)
 }
 
 // Options of a Server.
@@ -71,7 +75,7 @@ type house struct {
 }
 
 // New returns a Server that serves o. Two routes with the same method and path,
-// and an Admin route anywhere but below AdminPath, are mistakes of the caller
+// and a route below AdminPath that is no Admin route, are mistakes of the caller
 // and panic.
 func New(o Options) *Server {
 	s := NewLoading(o)
@@ -151,6 +155,7 @@ func (s *Server) mux(routes []Route, loading bool) http.Handler {
 		}
 	}
 	allowed := map[string][]string{}
+	var paths []string // in the order of routes: of two that match, the first counts
 	for _, r := range routes {
 		methods := []string{r.Method}
 		if r.Method == http.MethodGet {
@@ -159,14 +164,17 @@ func (s *Server) mux(routes []Route, loading bool) http.Handler {
 		if slices.Contains(allowed[r.Path], r.Method) {
 			panic("BUG: " + r.Method + " " + r.Path + " is served twice")
 		}
-		if strings.HasPrefix(r.Path, AdminPath) != (r.Scope == Admin) {
+		if strings.HasPrefix(r.Path, AdminPath) && r.Scope != Admin {
 			panic("BUG: " + r.Method + " " + r.Path + " has the wrong scope")
+		}
+		if allowed[r.Path] == nil {
+			paths = append(paths, r.Path)
 		}
 		allowed[r.Path] = append(allowed[r.Path], methods...)
 		m.Handle(r.Path, s.handle(r)).Methods(methods...)
 	}
-	for path, methods := range allowed {
-		allow := strings.Join(methods, ",")
+	for _, path := range paths {
+		allow := strings.Join(allowed[path], ",")
 		m.HandleFunc(path, func(w http.ResponseWriter, r *http.Request) {
 			if loading { // POST / will be there
 				absent(w, r)
@@ -180,6 +188,15 @@ func (s *Server) mux(routes []Route, loading bool) http.Handler {
 	return m
 }
 
+// refuse replies with err as the route's clients read it.
+func (route *Route) refuse(w http.ResponseWriter, r *http.Request, err error) {
+	if route.Refuse != nil {
+		route.Refuse(w, r, err)
+		return
+	}
+	WriteError(w, err)
+}
+
 // handle puts the key, the gate and the limit of the body before a route.
 func (s *Server) handle(route Route) http.Handler {
 	limit := route.BodyLimit
@@ -187,7 +204,8 @@ func (s *Server) handle(route Route) http.Handler {
 		limit = int64(s.options.Config.PayloadLimit)
 	}
 	return http.HandlerFunc(func(w http.ResponseWriter, r *http.Request) {
-		if !s.admit(w, r, route.Scope) {
+		r, ok := s.admit(w, r, route.Scope)
+		if !ok {
 			return
 		}
 		if !route.Scope.open() {
@@ -205,7 +223,7 @@ func (s *Server) handle(route Route) http.Handler {
 		r.Body = http.MaxBytesReader(w, r.Body, limit)
 		if err := route.Handle(w, r); err != nil {
 			Note(r.Context(), err)
-			WriteError(w, err)
+			route.refuse(w, r, err)
 		}
 	})
 }

@@ -176,7 +176,7 @@ func (scoped) Routes() []server.Route {
 }
 
 func TestScopes(t *testing.T) {
-	const off = `{"error":"the routes below /admin are switched off: server.admin_keys is empty","error_type":"forbidden"}`
+	const off = `{"error":"routes of administrators are switched off: server.admin_keys is empty","error_type":"forbidden"}`
 	needs := func(scope, has string) string {
 		return fmt.Sprintf("{\"error\":\"this route needs a key with the scope `%s`, the key given has %s\",\"error_type\":\"forbidden\"}", scope, has)
 	}
@@ -245,7 +245,7 @@ func TestBodyLimits(t *testing.T) {
 // TestMisplacedScope: a route below /admin that is not an admin's would be open
 // to pages of other origins and to every key.
 func TestMisplacedScope(t *testing.T) {
-	for _, r := range []server.Route{{Path: "/admin/x", Scope: server.Generate}, {Path: "/admin/x", Scope: server.Open}, {Path: "/x", Scope: server.Admin}} {
+	for _, r := range []server.Route{{Path: "/admin/x", Scope: server.Generate}, {Path: "/admin/x", Scope: server.Open}} {
 		func() {
 			defer func() {
 				if recover() == nil {
@@ -304,6 +304,73 @@ func TestCrossOrigin(t *testing.T) {
 	}
 	if rec := ask(some, "OPTIONS", "/echo", ""); rec.Code != 405 {
 		t.Errorf("OPTIONS that asks nothing: %d", rec.Code)
+	}
+}
+
+// TestAdminPages: pages call routes of administrators from configured origins alone.
+func TestAdminPages(t *testing.T) {
+	route := server.Route{Method: "PUT", Path: "/v1/x", Scope: server.Admin, Handle: echo}
+	for _, c := range []struct {
+		allow  []string
+		origin string
+		want   int
+	}{
+		{nil, "", 200}, {nil, "http://example.com", 200}, {nil, "https://a", 403}, {nil, "null", 403},
+		{[]string{"https://a"}, "https://a", 200}, {[]string{"https://a"}, "https://b", 403},
+	} {
+		s := newServer(nil, func(o *server.Options) {
+			o.APIs, o.Config.AdminKeys, o.Config.CORSAllowOrigin = []server.API{list{route}}, []string{"a"}, c.allow
+		})
+		header := []string{"Authorization", "Bearer a"}
+		if c.origin != "" {
+			header = append(header, "Origin", c.origin)
+		}
+		if rec := ask(s, "PUT", "/v1/x", "1", header...); rec.Code != c.want {
+			t.Errorf("allowed %q, from %q: %d, want %d: %s", c.allow, c.origin, rec.Code, c.want, rec.Body)
+		}
+		want := "GET,POST"
+		if c.allow != nil {
+			want += ",PUT,DELETE"
+		}
+		if rec := ask(s, "OPTIONS", "/v1/x", "", "Access-Control-Request-Method", "PUT"); rec.Header().Get("Access-Control-Allow-Methods") != want {
+			t.Errorf("allowed %q: methods %q, want %q", c.allow, rec.Header().Get("Access-Control-Allow-Methods"), want)
+		}
+	}
+}
+
+// TestRefuse: a route replies to its errors in its own shape.
+func TestRefuse(t *testing.T) {
+	s := newServer(nil, func(o *server.Options) {
+		o.APIs = []server.API{list{{
+			Method: "GET", Path: "/x",
+			Handle: func(http.ResponseWriter, *http.Request) error { return &server.NoModel{ID: "m"} },
+			Refuse: func(w http.ResponseWriter, _ *http.Request, err error) {
+				w.WriteHeader(418)
+				_, _ = io.WriteString(w, err.Error())
+			},
+		}}}
+	})
+	if rec := ask(s, "GET", "/x", ""); rec.Code != 418 || rec.Body.String() != "The model `m` does not exist" {
+		t.Errorf("%d %s", rec.Code, rec.Body)
+	}
+}
+
+func TestModelErrors(t *testing.T) {
+	for _, c := range []struct {
+		err         error
+		status      int
+		retry, body string
+	}{
+		{&server.NoModel{ID: "m"}, 404, "", `{"error":"The model ` + "`m`" + ` does not exist","error_type":"model_not_found"}`},
+		{&server.NotServing{ID: "m", Loading: true, RetryAfter: 1500 * time.Millisecond}, 503, "2", `{"error":"Model ` + "`m`" + ` is loading","error_type":"loading"}`},
+		{&server.NotServing{ID: "m"}, 503, "1", `{"error":"Model ` + "`m`" + ` is stopped","error_type":"model_stopped"}`},
+		{server.ErrModelKey, 403, "", `{"error":"the key given is not for this model","error_type":"forbidden"}`},
+	} {
+		rec := httptest.NewRecorder()
+		server.WriteError(rec, c.err)
+		if rec.Code != c.status || rec.Header().Get("Retry-After") != c.retry || rec.Body.String() != c.body || rec.Header().Get("Connection") != "" {
+			t.Errorf("%v: %d %v %s", c.err, rec.Code, rec.Header(), rec.Body)
+		}
 	}
 }
 
