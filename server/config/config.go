@@ -16,8 +16,13 @@ import (
 // Config is every setting. The zero of a limit that is documented so means
 // that Limits.Size derives it from the model and the memory.
 type Config struct {
-	Server  Server  `toml:"server"`
-	Model   Model   `toml:"model"`
+	Server Server `toml:"server"`
+	// Model is [model]; ModelList are the blocks [[model]] in their order. A file
+	// has one of both, and All returns what it declares.
+	Model     Model   `toml:"model"`
+	ModelList []Model `toml:"-"`
+	// Models is about all of them.
+	Models  Models  `toml:"models"`
 	Limits  Limits  `toml:"limits"`
 	Runtime Runtime `toml:"runtime"`
 	Metrics Metrics `toml:"metrics"`
@@ -89,22 +94,6 @@ type Server struct {
 	// the health probe; empty is none.
 	PredictRoute string `toml:"predict_route"`
 	HealthRoute  string `toml:"health_route"`
-}
-
-// Model says what to serve.
-type Model struct {
-	// Path is the model's folder; empty is the embedded demo model.
-	Path string `toml:"path"`
-	// Weights is auto, fp32, int8 or int4.
-	Weights string `toml:"weights"`
-	// Template turns conversations into prompts: Auto (what the model brings),
-	// None, a file *.jinja relative to the folder of the settings' file, or the
-	// name of a plugin of the kind template.
-	Template string `toml:"template"`
-	// Tools finds tool calls and reasoning in what the model writes: Auto (in the
-	// format that the template shows), None, the name of a format, a file *.json
-	// that describes one, or the name of a plugin of the kind tools.
-	Tools string `toml:"tools"`
 }
 
 // Limits bound requests and batches, under the names of TGI's launcher.
@@ -211,7 +200,7 @@ func Default() Config {
 			PayloadLimit: 2_000_000, HeaderTimeout: 10 * second, ReadTimeout: 30 * second, WriteTimeout: 30 * second, IdleTimeout: 120 * second,
 			GracefulTerminationTimeout: 90 * second, ComputeType: "cpu+optimized",
 		},
-		Model: Model{Weights: Auto, Template: Auto, Tools: Auto},
+		Model: defaultModel(), Models: defaultModels(),
 		Limits: Limits{
 			MaxConcurrentRequests: 128, MaxBestOf: 2, MaxStopSequences: 4, MaxTopNTokens: 5, MaxClientBatchSize: 4,
 			ValidationWorkers: 2, WaitingServedRatio: 0.3, MaxWaitingTokens: 20, WatermarkGamma: 0.5, WatermarkDelta: 2,

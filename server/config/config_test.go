@@ -28,7 +28,7 @@ func TestRootFileIsTheDefault(t *testing.T) {
 		t.Errorf("tgi.toml gives\n%+v\nDefault is\n%+v", fromNothing, want)
 	}
 	section, there := "", map[string]bool{}
-	for _, line := range strings.Split(example(string(text)), "\n") {
+	for _, line := range strings.Split(string(text)+example(string(text)), "\n") {
 		if name, ok := strings.CutPrefix(line, "["); ok {
 			name, _, _ = strings.Cut(strings.TrimPrefix(name, "["), "]")
 			section = name
@@ -47,12 +47,18 @@ func TestRootFileIsTheDefault(t *testing.T) {
 	}
 }
 
-// example uncomments the examples of a key and a plugin at the end of tgi.toml.
+// example uncomments the examples of models, a key and a plugin at the end of
+// tgi.toml, and leaves [model] out, which no file has beside [[model]].
 func example(text string) string {
-	head, tail, _ := strings.Cut(text, "# [[key]]\n")
-	keys, plugins, _ := strings.Cut(tail, "\n\n")
-	_, plugins, _ = strings.Cut(plugins, "# [[plugin]]\n")
-	return head + "[[key]]" + strings.ReplaceAll("\n"+keys+"\n# [[plugin]]\n"+plugins, "\n# ", "\n")
+	head, rest, _ := strings.Cut(text, "[model]\n")
+	_, rest, _ = strings.Cut(rest, "\n\n")
+	for _, first := range []string{"# [[model]]\n", "# [[key]]\n", "# [[plugin]]\n"} {
+		before, block, _ := strings.Cut(rest, first)
+		block, after, _ := strings.Cut(block, "\n\n")
+		lines := strings.ReplaceAll("\n"+first+block, "\n# ", "\n")
+		rest = before + strings.ReplaceAll(lines, "\n#\n", "\n\n") + "\n\n" + after
+	}
+	return head + rest
 }
 
 func TestRootFileExample(t *testing.T) {
@@ -75,7 +81,14 @@ func TestRootFileExample(t *testing.T) {
 	if !reflect.DeepEqual(c.Plugin, want) {
 		t.Errorf("got\n%+v\nwant\n%+v", c.Plugin, want)
 	}
-	if want := []Key{{"dashboard", "secret", []string{"models"}}}; !reflect.DeepEqual(c.Key, want) {
+	demo, qwen := defaultModel(), defaultModel()
+	demo.Name = "tgi-demo"
+	qwen.Name, qwen.Source, qwen.Weights, qwen.Plugins = "qwen/qwen3-0.6b", "Qwen/Qwen3-0.6B", WeightsInt8, []string{"no-repeat"}
+	qwen.Preload, qwen.KeepAlive = false, 600*second
+	if want := []Model{demo, qwen}; !reflect.DeepEqual(c.ModelList, want) {
+		t.Errorf("got\n%+v\nwant\n%+v", c.ModelList, want)
+	}
+	if want := []Key{{"dashboard", "secret", []string{"models"}, []string{"tgi-demo"}}}; !reflect.DeepEqual(c.Key, want) {
 		t.Errorf("got %+v, want %+v", c.Key, want)
 	}
 }

@@ -18,14 +18,17 @@ const masked = "***"
 
 // WriteEffective writes the settings as TOML, each with a comment that says
 // where its value comes from: a line of the file, a variable of the
-// environment, a flag, or the default. Keys that let requests in are masked.
+// environment, a flag, or the default. Secrets are masked.
 func (l *Loaded) WriteEffective(w io.Writer) error {
 	out := &printer{w: w, origins: l.origins}
 	for f, v := range reflect.ValueOf(&l.Config).Elem().Fields() {
 		name := f.Tag.Get("toml")
+		if name == "model" && len(l.Config.ModelList) > 0 {
+			v = reflect.ValueOf(l.Config.ModelList)
+		}
 		switch {
 		case name == "-":
-		case f.Type.Kind() == reflect.Slice:
+		case v.Kind() == reflect.Slice:
 			for i := range v.Len() {
 				out.table("[["+name+"]]", fmt.Sprintf("%s[%d].", name, i), v.Index(i))
 				out.below(name, fmt.Sprintf("%s[%d].", name, i), v.Index(i))
@@ -61,6 +64,10 @@ func (p *printer) table(head, prefix string, s reflect.Value) {
 	for f, v := range s.Fields() {
 		name := f.Tag.Get("toml")
 		if f.Type.Kind() == reflect.Struct || f.Type == reflect.TypeFor[Table]() && v.Len() == 0 {
+			continue
+		}
+		if f.Type == reflect.TypeFor[[]string]() && v.IsNil() {
+			p.printf("# %s: all\n", name)
 			continue
 		}
 		origin, ok := p.origins[prefix+name]
@@ -102,8 +109,11 @@ func literal(name string, v reflect.Value) string {
 	case fmt.Stringer:
 		return quote(value.String())
 	case string:
-		if name == "key" || name == "redis_url" && value != "" {
+		if name == "key" || (name == "redis_url" || name == "hub_token") && value != "" {
 			value = masked
+		}
+		if name == "source" {
+			value = shown(value)
 		}
 		return quote(value)
 	case []string:

@@ -15,7 +15,7 @@ import (
 // Decode lays the TOML text over c; name is how errors call it. Keys that are
 // not in the text keep their value.
 func Decode(name string, text []byte, c *Config) error {
-	if err := decode(name, text, c); err != nil {
+	if err := decodeFile(name, text, c); err != nil {
 		return err
 	}
 	for i := range c.Plugin {
@@ -24,8 +24,18 @@ func Decode(name string, text []byte, c *Config) error {
 	return nil
 }
 
-func decode(name string, text []byte, c *Config) error {
-	err := toml.NewDecoder(bytes.NewReader(text)).DisallowUnknownFields().Decode(c)
+// decode lays text over file, a pointer to a struct, and refuses keys that it
+// does not have.
+func decode(name string, text []byte, file any) error {
+	err := toml.NewDecoder(bytes.NewReader(text)).DisallowUnknownFields().Decode(file)
+	if err == nil {
+		return nil
+	}
+	return placed(name, err)
+}
+
+// placed turns an error of the decoder into ones that begin with the line.
+func placed(name string, err error) error {
 	var unknown *toml.StrictMissingError
 	if errors.As(err, &unknown) {
 		var all []error
@@ -46,10 +56,7 @@ func decode(name string, text []byte, c *Config) error {
 		}
 		return fmt.Errorf("%s: %s", where, strings.TrimPrefix(bad.Error(), "toml: "))
 	}
-	if err != nil {
-		return fmt.Errorf("%s: %w", name, err)
-	}
-	return nil
+	return fmt.Errorf("%s: %w", name, err)
 }
 
 // ReadFile lays the file at path over c. Paths of files in c, those that the
@@ -74,7 +81,8 @@ func (c *Config) take(path string, text []byte) error {
 }
 
 // Keys returns the dotted key of every setting, in the order of Config; those
-// of [[plugin]] begin with "plugin.".
+// of [[plugin]] begin with "plugin.", those of [model] and [[model]] both with
+// "model.".
 func Keys() []string { return keysOf(nil, "", reflect.TypeFor[Config]()) }
 
 // keysOf appends the keys of the leaves of section, a struct.

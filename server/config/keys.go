@@ -24,6 +24,8 @@ type Key struct {
 	Key string `toml:"key"`
 	// Scopes are one or more of ScopeGenerate, ScopeModels and ScopeAdmin.
 	Scopes []string `toml:"scopes"`
+	// Models are the ids of those that it may use; nil is all.
+	Models []string `toml:"models"`
 }
 
 // AllKeys returns every key with its scopes: those of [[key]] and, under the
@@ -31,10 +33,10 @@ type Key struct {
 func (c *Config) AllKeys() []Key {
 	keys := slices.Clone(c.Key)
 	for i, k := range c.Server.APIKeys {
-		keys = append(keys, Key{fmt.Sprintf("api_keys[%d]", i), k, []string{ScopeGenerate, ScopeModels}})
+		keys = append(keys, Key{Name: fmt.Sprintf("api_keys[%d]", i), Key: k, Scopes: []string{ScopeGenerate, ScopeModels}})
 	}
 	for i, k := range c.Server.AdminKeys {
-		keys = append(keys, Key{fmt.Sprintf("admin_keys[%d]", i), k, []string{ScopeAdmin}})
+		keys = append(keys, Key{Name: fmt.Sprintf("admin_keys[%d]", i), Key: k, Scopes: []string{ScopeAdmin}})
 	}
 	return keys
 }
@@ -66,6 +68,12 @@ func (c *Config) validateKeys(v *verdict) {
 		v.check(len(k.Scopes) > 0, "%sscopes must name at least one of %s, %s, %s", at, ScopeGenerate, ScopeModels, ScopeAdmin)
 		for j, s := range k.Scopes {
 			v.oneOf(fmt.Sprintf("%sscopes[%d]", at, j), s, ScopeGenerate, ScopeModels, ScopeAdmin)
+		}
+		v.check(k.Models == nil || len(k.Models) > 0, "%smodels must name at least one model; without it the key may use all", at)
+		for j, id := range k.Models {
+			if err := CheckModelID(id); err != nil {
+				v.check(false, "%smodels[%d] %w", at, j, err)
+			}
 		}
 		// The same key twice would have two sets of scopes.
 		v.check(!slices.Contains(c.Server.APIKeys, k.Key) && !slices.Contains(c.Server.AdminKeys, k.Key),

@@ -38,7 +38,9 @@ const (
 	whyOneProcess = "one process serves the model on one device"
 	whyWeights    = "--weights (fp32, int8 or int4) says how the model is computed"
 	whyModelFiles = "it is read from the files of the model"
-	whyFolder     = "the model is read from the folder that --model-id names, nothing is downloaded"
+	whyFolder     = "models lie in --models-folder, or in the folder that --model-id names"
+	whyRevision   = "a source in the settings names its revision, as in namespace/name@revision"
+	whyFetch      = "it is about another program that fetches"
 	whyNoGPU      = "it is about kernels for GPUs that this server does not have"
 	whyNoCall     = "this server reports to nobody"
 	whyNgrok      = "the server opens no tunnels"
@@ -49,7 +51,7 @@ const (
 )
 
 var effectless = []effect{
-	{flag: "revision", env: []string{"REVISION", "HF_MODEL_REVISION"}, why: whyFolder},
+	{flag: "revision", env: []string{"REVISION", "HF_MODEL_REVISION"}, why: whyRevision},
 	{flag: "sharded", same: no, why: whyOneProcess},
 	{flag: "num-shard", env: []string{"NUM_SHARD", "SM_NUM_GPUS"}, same: []string{"1"}, why: whyOneProcess},
 	{flag: "quantize", env: []string{"QUANTIZE", "HF_MODEL_QUANTIZE"}, why: whyWeights},
@@ -84,8 +86,8 @@ var effectless = []effect{
 	{flag: "n-gpu-layers", same: []string{"0"}, why: whyLlamaCpp},
 	{flag: "type-k", why: whyLlamaCpp},
 	{flag: "type-v", why: whyLlamaCpp},
-	{env: []string{"HF_TOKEN", "HUGGING_FACE_HUB_TOKEN", "HF_API_TOKEN", "HF_HUB_ENABLE_HF_TRANSFER", "HF_HUB_USER_AGENT_ORIGIN"}, why: whyFolder},
-	{env: []string{"HF_HUB_OFFLINE"}, same: []string{"1", "true"}, why: whyFolder},
+	{env: []string{"HF_HUB_ENABLE_HF_TRANSFER", "HF_HUB_USER_AGENT_ORIGIN"}, why: whyFetch},
+	{env: []string{"HF_HUB_OFFLINE"}, same: no, why: "models are fetched where a source in the settings or a pull asks for it, and never else"},
 	{env: []string{"LOG_COLORIZE"}, same: no, why: "the log has no colours"},
 	{env: []string{"ATTENTION"}, same: []string{"paged"}, why: "attention is always paged"},
 	{env: []string{"USE_FLASH_ATTENTION"}, same: no, why: whyNoGPU},

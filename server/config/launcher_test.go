@@ -29,7 +29,7 @@ var launcherFlags = map[string]string{
 
 // launcherVariables are what TGI reads besides the variables of its flags.
 var launcherVariables = map[string]string{
-	"HF_TOKEN": "x", "HUGGING_FACE_HUB_TOKEN": "x", "HF_API_TOKEN": "x", "HF_HUB_OFFLINE": "0", "HUGGINGFACE_HUB_CACHE": "/data",
+	"HF_TOKEN": "x", "HUGGING_FACE_HUB_TOKEN": "x", "HF_API_TOKEN": "x", "HF_HUB_OFFLINE": "1", "HUGGINGFACE_HUB_CACHE": "/data",
 	"HF_HUB_ENABLE_HF_TRANSFER": "1", "HF_HUB_USER_AGENT_ORIGIN": "x", "COMPUTE_TYPE": "cpu", "LOG_LEVEL": "debug", "LOG_COLORIZE": "true",
 	"ATTENTION": "flashinfer", "PREFIX_CACHING": "0", "PREFILL_CHUNKING": "0", "REQUEST_LOGPROBS": "0", "TGI_WIGGLE_ROOM": "0.9",
 	"CUDA_GRAPHS": "1", "USE_FLASH_ATTENTION": "true", "DOCKER_LABEL": "x", "GIT_SHA": "x", "AIP_HTTP_PORT": "8081",

@@ -86,6 +86,9 @@ func (l *Loaded) set(s *setting, given map[string]string, present func(string) (
 	if name == "" {
 		return nil
 	}
+	if n := len(l.Config.ModelList); n > 0 && strings.HasPrefix(s.key, "model.") {
+		return fmt.Errorf("%s sets %s, which is about one model: %s declares %d by [[model]], set it there", name, s.key, l.Config.File, n)
+	}
 	if err := assign(s.at(&l.Config), value); err != nil {
 		return fmt.Errorf("%s: %w", name, err)
 	}
@@ -156,7 +159,7 @@ func (l *Loaded) readFile(given map[string]string, present func(string) (string,
 		return err
 	}
 	for key, line := range lines(text) {
-		l.origins[key] = fmt.Sprintf("%s:%d", path, line)
+		l.origins[canonical(key)] = fmt.Sprintf("%s:%d", path, line)
 	}
 	return nil
 }

@@ -4,13 +4,14 @@ import "strings"
 
 // Suggest returns `; did you mean "x"?` for the candidate nearest to name, or
 // nothing when none is near. A key may be near by its last part alone, as when
-// it stands in the wrong section.
+// it stands in the wrong section; of those, the one nearest in all.
 func Suggest(name string, candidates []string) string {
-	best, least := "", len(name)/3+2
+	best, least, leastWhole := "", len(name)/3+2, 0
 	for _, c := range candidates {
-		d := min(distance(name, c), 1+distance(lastPart(name), lastPart(c)))
-		if d < least {
-			best, least = c, d
+		whole := distance(name, c)
+		d := min(whole, 1+distance(lastPart(name), lastPart(c)))
+		if d < least || d == least && best != "" && whole < leastWhole {
+			best, least, leastWhole = c, d, whole
 		}
 	}
 	if best == "" {

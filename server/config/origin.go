@@ -35,16 +35,28 @@ func lines(text []byte) map[string]int {
 	return at
 }
 
-// mark notes the line of a key and of those in an inline table below it.
+// mark notes the line of a key and of those in inline tables below it.
 func mark(p *unstable.Parser, e *unstable.Node, prefix string, at map[string]int) {
 	key := e.Key()
 	name := prefix + keyOf(e.Key())
 	if key.Next() {
 		at[name] = p.Shape(key.Node().Raw).Start.Line
 	}
-	if v := e.Value(); v.Kind == unstable.InlineTable {
+	markTables(p, e.Value(), name, at)
+}
+
+// markTables notes the lines of the keys in the inline tables of a value, which
+// is called name.
+func markTables(p *unstable.Parser, v *unstable.Node, name string, at map[string]int) {
+	switch v.Kind {
+	case unstable.InlineTable:
 		for inner := v.Children(); inner.Next(); {
 			mark(p, inner.Node(), name+".", at)
+		}
+	case unstable.Array:
+		i := 0
+		for inner := v.Children(); inner.Next(); i++ {
+			markTables(p, inner.Node(), fmt.Sprintf("%s[%d]", name, i), at)
 		}
 	}
 }

@@ -144,11 +144,10 @@ func (c *Config) locate(dir string) {
 	at(&c.Plugins.Folder)
 	at(&c.Server.TLSCert)
 	at(&c.Server.TLSKey)
-	if IsTemplateFile(c.Model.Template) {
-		at(&c.Model.Template)
-	}
-	if IsFormatFile(c.Model.Tools) {
-		at(&c.Model.Tools)
+	at(&c.Models.Folder)
+	c.Model.locate(at)
+	for i := range c.ModelList {
+		c.ModelList[i].locate(at)
 	}
 	for i := range c.Plugin {
 		if p := &c.Plugin[i]; !strings.HasPrefix(p.Source, Builtin) {

@@ -4,11 +4,13 @@ import (
 	"fmt"
 	"os"
 	"reflect"
+	"slices"
 )
 
 // Reload reads the settings again, from the places that running came from: args
 // and lookup are those that Load was given. It returns running with the
-// [[plugin]] and model.template and model.tools of now, and the keys of all other settings that are not what
+// [[plugin]] and the template and tools of now of [model], or of each [[model]]
+// that running has, and the keys of all other settings that are not what
 // running has, in the order of Keys: they take effect at a restart. An error
 // names what is wrong as Load's does; a file that was there and no longer is
 // is one too, so that one that an editor is about to replace does not unload
@@ -23,6 +25,13 @@ func Reload(running Config, args []string, lookup func(string) (string, bool)) (
 	}
 	next = running
 	next.Plugin, next.Model.Template, next.Model.Tools = now.Plugin, now.Model.Template, now.Model.Tools
+	next.ModelList = slices.Clone(running.ModelList)
+	for i := range next.ModelList {
+		m := &next.ModelList[i]
+		if at := slices.IndexFunc(now.ModelList, func(other Model) bool { return other.Name == m.Name }); at >= 0 {
+			m.Template, m.Tools = now.ModelList[at].Template, now.ModelList[at].Tools
+		}
+	}
 	return next, differing(nil, "", reflect.ValueOf(&next).Elem(), reflect.ValueOf(&now).Elem()), nil
 }
 
@@ -33,12 +42,26 @@ func differing(keys []string, prefix string, a, b reflect.Value) []string {
 		f := a.Type().Field(i)
 		key := prefix + f.Tag.Get("toml")
 		switch {
+		case f.Name == "ModelList":
+			keys = differingModels(keys, a.Field(i).Interface().([]Model), b.Field(i).Interface().([]Model))
 		case f.Tag.Get("toml") == "-", f.Type == reflect.TypeFor[[]Plugin]():
 		case f.Type.Kind() == reflect.Struct:
 			keys = differing(keys, key+".", a.Field(i), b.Field(i))
 		case !reflect.DeepEqual(a.Field(i).Interface(), b.Field(i).Interface()):
 			keys = append(keys, key)
 		}
+	}
+	return keys
+}
+
+// differingModels appends the keys whose values differ between two lists of
+// [[model]], or that of all when they are not of the same models.
+func differingModels(keys []string, a, b []Model) []string {
+	if !slices.EqualFunc(a, b, func(x, y Model) bool { return x.Name == y.Name }) {
+		return append(keys, "model")
+	}
+	for i := range a {
+		keys = differing(keys, fmt.Sprintf("model[%d].", i), reflect.ValueOf(&a[i]).Elem(), reflect.ValueOf(&b[i]).Elem())
 	}
 	return keys
 }

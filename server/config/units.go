@@ -74,7 +74,7 @@ func (z Size) String() string {
 	for _, u := range []struct {
 		suffix string
 		shift  int
-	}{{"GiB", 30}, {"MiB", 20}, {"KiB", 10}} {
+	}{{"TiB", 40}, {"GiB", 30}, {"MiB", 20}, {"KiB", 10}} {
 		if z&(1<<u.shift-1) == 0 {
 			return strconv.FormatInt(int64(z)>>u.shift, 10) + u.suffix
 		}

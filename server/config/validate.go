@@ -31,9 +31,7 @@ func (c *Config) Validate() error {
 	v.positive("server.idle_timeout", s.IdleTimeout)
 	v.check(s.GracefulTerminationTimeout >= 0, "server.graceful_termination_timeout must not be negative, given %s", s.GracefulTerminationTimeout)
 
-	v.oneOf("model.weights", c.Model.Weights, Auto, WeightsFP32, WeightsInt8, WeightsInt4)
-	v.check(c.Model.Template != "", "model.template must be %s, %s, a file *.jinja or the name of a plugin, given %q", Auto, None, "")
-	v.check(c.Model.Tools != "", "model.tools must be %s, %s, the name of a format, a file *.json or the name of a plugin, given %q", Auto, None, "")
+	c.validateModels(v)
 
 	v.atLeast("limits.max_concurrent_requests", l.MaxConcurrentRequests, 1)
 	v.atLeast("limits.max_best_of", l.MaxBestOf, 1)
@@ -63,6 +61,57 @@ func (c *Config) Validate() error {
 	return errors.Join(v.errs...)
 }
 
+// validateModels adds what is out of bounds in [model], [[model]] and [models].
+func (c *Config) validateModels(v *verdict) {
+	if len(c.ModelList) == 0 {
+		c.Model.validate(v, "model.")
+	}
+	for i := range c.ModelList {
+		m, at := &c.ModelList[i], fmt.Sprintf("model[%d].", i)
+		m.validate(v, at)
+		v.check(m.Name != "", "%sname is needed: it is what requests call the model", at)
+		for j := range c.ModelList[:i] {
+			v.check(m.Name == "" || c.ModelList[j].Name != m.Name, "%sname must differ from model[%d].name, given %q twice", at, j, trim(m.Name))
+		}
+	}
+	m := &c.Models
+	v.id("models.default", m.Default)
+	v.oneOf("models.unknown", m.Unknown, Auto, UnknownRefuse, UnknownDefault)
+	v.oneOf("models.policy", m.Policy, PolicyRefuse, PolicyEvict)
+	hub, err := url.Parse(m.Hub)
+	v.check(err == nil && (hub.Scheme == "http" || hub.Scheme == "https") && hub.Host != "" && hub.User == nil && hub.RawQuery == "" && hub.Fragment == "",
+		"models.hub must be an http or https URL without user and query, given %q", shown(m.Hub))
+	v.check(!strings.ContainsFunc(m.HubToken, func(r rune) bool { return r <= ' ' || r > '~' }), "models.hub_token must hold neither white space nor what no header may hold")
+	for i, host := range m.AllowHosts {
+		v.check(host != "" && !strings.ContainsAny(host, "/@? \t"), "models.allow_hosts[%d] must be a host, host:port or %s, given %q", i, EveryHost, trim(host))
+	}
+	v.between("models.pulls", m.Pulls, 1, maxPulls)
+	v.check(m.MaxSize > 0, "models.max_size must be >= 1B, given %s", m.MaxSize)
+}
+
+// maxPulls bounds models.pulls: each has several connections.
+const maxPulls = 64
+
+func (m *Model) validate(v *verdict, at string) {
+	v.id(at+"name", m.Name)
+	v.check(m.Path == "" || m.Source == "", "%spath and %ssource must not both be given: a folder is served as it is, a source is fetched into the models folder", at, at)
+	if m.Source != "" {
+		if _, err := ParseSource(m.Source); err != nil {
+			v.check(false, "%ssource %w", at, err)
+		}
+	}
+	v.oneOf(at+"weights", m.Weights, Auto, WeightsFP32, WeightsInt8, WeightsInt4)
+	v.check(m.Context == 0 || m.Context >= 2, "%scontext must be 0 or >= 2, given %d", at, m.Context)
+	v.check(m.Template != "", "%stemplate must be %s, %s, a file *.jinja or the name of a plugin, given %q", at, Auto, None, "")
+	v.check(m.Tools != "", "%stools must be %s, %s, the name of a format, a file *.json or the name of a plugin, given %q", at, Auto, None, "")
+	for i, name := range m.Plugins {
+		if err := CheckName(name); err != nil {
+			v.check(false, "%splugins[%d] %w", at, i, err)
+		}
+		v.check(!slices.Contains(m.Plugins[:i], name), "%splugins[%d] must not be there twice, given %q", at, i, trim(name))
+	}
+}
+
 func (t *Trace) validate(v *verdict) {
 	u, err := url.Parse(t.OTLPEndpoint)
 	v.check(t.OTLPEndpoint == "" || err == nil && (u.Scheme == "http" || u.Scheme == "https") && u.Host != "",
@@ -83,6 +132,16 @@ func (v *verdict) add(err error) {
 func (v *verdict) check(ok bool, format string, args ...any) {
 	if !ok {
 		v.errs = append(v.errs, fmt.Errorf(format, args...))
+	}
+}
+
+// id checks the id of a model; it may be empty.
+func (v *verdict) id(key, id string) {
+	if id == "" {
+		return
+	}
+	if err := CheckModelID(id); err != nil {
+		v.check(false, "%s %w", key, err)
 	}
 }
 

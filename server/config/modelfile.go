@@ -1,0 +1,127 @@
+package config
+
+import (
+	"fmt"
+	"reflect"
+	"strings"
+
+	"github.com/pelletier/go-toml/v2"
+)
+
+// The key model of a file is a table or a list of tables; go-toml has one type
+// for a key, so there are two for a file. Their Model hides that of Config.
+type (
+	oneModel struct {
+		*Config
+		Model modelText `toml:"model"`
+	}
+	manyModels struct {
+		*Config
+		Model []modelText `toml:"model"`
+	}
+)
+
+// modelText is a model as a file has it.
+type modelText struct {
+	Model
+	// Other names of Weights.
+	Quantization string `toml:"quantization"`
+	Quantisation string `toml:"quantisation"`
+}
+
+// weightsAliases are the keys of modelText beside those of Model.
+var weightsAliases = []string{"quantization", "quantisation"}
+
+// decodeFile lays text over c, with what it has of models. What c has of
+// [[model]] is replaced by that of the text, and kept when that has none.
+func decodeFile(name string, text []byte, c *Config) error {
+	var given struct {
+		Model any `toml:"model"`
+	}
+	if err := toml.Unmarshal(text, &given); err != nil {
+		return placed(name, err)
+	}
+	blocks, several := given.Model.([]any)
+	if !several {
+		file := oneModel{Config: c, Model: modelText{Model: c.Model}}
+		if err := decode(name, text, &file); err != nil {
+			return err
+		}
+		if twice := file.Model.settle(given.Model); twice != "" {
+			return twiceError(name, text, "model."+twice)
+		}
+		c.Model = file.Model.Model
+		return nil
+	}
+	file := manyModels{Config: c}
+	if err := decode(name, text, &file); err != nil {
+		return err
+	}
+	c.ModelList = nil
+	for i := range file.Model {
+		m := &file.Model[i]
+		fill(&m.Model, blocks[i])
+		if twice := m.settle(blocks[i]); twice != "" {
+			return twiceError(name, text, fmt.Sprintf("model[%d].%s", i, twice))
+		}
+		c.ModelList = append(c.ModelList, m.Model)
+	}
+	return nil
+}
+
+// fill gives the settings that the table given lacks their default.
+func fill(m *Model, given any) {
+	d := defaultModel()
+	from := reflect.ValueOf(&d).Elem()
+	for f, v := range reflect.ValueOf(m).Elem().Fields() {
+		if !has(given, f.Tag.Get("toml")) {
+			v.Set(from.FieldByIndex(f.Index))
+		}
+	}
+}
+
+// settle takes weights from the other names of it. It returns the second of two
+// that are given.
+func (m *modelText) settle(given any) (twice string) {
+	taken := has(given, "weights")
+	for i, text := range []string{m.Quantization, m.Quantisation} {
+		key := weightsAliases[i]
+		if !has(given, key) {
+			continue
+		}
+		if taken {
+			return key
+		}
+		m.Weights, taken = text, true
+	}
+	return ""
+}
+
+// has reports whether a table of TOML, as decoded into an any, has the key;
+// go-toml takes keys in any case.
+func has(table any, key string) bool {
+	t, _ := table.(map[string]any)
+	for k := range t {
+		if strings.EqualFold(k, key) {
+			return true
+		}
+	}
+	return false
+}
+
+// twiceError says that weights was given once more as key; text is the file.
+func twiceError(name string, text []byte, key string) error {
+	return fmt.Errorf("%s:%d: %s is another name of weights, which is given too: give one of them", name, lines(text)[key], key)
+}
+
+// canonical returns the key of the setting that key, as lines returns it, is
+// another name of; otherwise key.
+func canonical(key string) string {
+	for _, alias := range weightsAliases {
+		table, ok := strings.CutSuffix(key, "."+alias)
+		if ok && (table == "model" || strings.HasPrefix(table, "model[")) {
+			return table + ".weights"
+		}
+	}
+	return key
+}

@@ -1,0 +1,249 @@
+package config
+
+import (
+	"errors"
+	"fmt"
+	"net/url"
+	"os"
+	"path/filepath"
+	"slices"
+	"strings"
+	"unicode"
+)
+
+// Model says what to serve: the one of [model], or one of the [[model]].
+type Model struct {
+	// Name is the model's id, see CheckModelID. [[model]] needs one; Config.All
+	// gives [model] one that has none.
+	Name string `toml:"name"`
+	// Path is the model's folder, relative to the working folder. Empty is what
+	// Source names, or else the model of the models folder that has the name, or
+	// else, for DemoModel and a [model] without a name, the embedded demo model.
+	Path string `toml:"path"`
+	// Source is where the model is fetched from when the models folder does not
+	// have it; see ParseSource.
+	Source string `toml:"source"`
+	// Weights is auto, fp32, int8 or int4. Files may call it quantization.
+	Weights string `toml:"weights"`
+	// Context bounds prompt and output together, in tokens; 0 is
+	// Limits.MaxTotalTokens.
+	Context int `toml:"context"`
+	// KVMemory is the size of the key/value cache; 0 is Runtime.KVMemory.
+	KVMemory Size `toml:"kv_memory"`
+	// Template turns conversations into prompts: Auto (what the model brings),
+	// None, a file *.jinja relative to the folder of the settings' file, or the
+	// name of a plugin of the kind template.
+	Template string `toml:"template"`
+	// Tools finds tool calls and reasoning in what the model writes: Auto (in the
+	// format that the template shows), None, the name of a format, a file *.json
+	// that describes one, or the name of a plugin of the kind tools.
+	Tools string `toml:"tools"`
+	// Plugins are the names of those that the model has; nil is all.
+	Plugins []string `toml:"plugins"`
+	// Preload loads the model when the server starts.
+	Preload bool `toml:"preload"`
+	// KeepAlive unloads the model after so long without a request; 0 never does.
+	KeepAlive Duration `toml:"keep_alive"`
+}
+
+// DemoModel is the name of the embedded demo model.
+const DemoModel = "tgi-demo"
+
+// Demo reports whether m, as Config.All returns it, is the embedded model.
+func (m *Model) Demo() bool { return m.Name == DemoModel && m.Path == "" && m.Source == "" }
+
+func defaultModel() Model { return Model{Weights: Auto, Template: Auto, Tools: Auto, Preload: true} }
+
+// locate hands the paths of m that are relative to the settings' file to at.
+func (m *Model) locate(at func(*string)) {
+	if IsTemplateFile(m.Template) {
+		at(&m.Template)
+	}
+	if IsFormatFile(m.Tools) {
+		at(&m.Tools)
+	}
+}
+
+// Models says where models lie and come from, and how several share the memory.
+type Models struct {
+	// Folder holds the models, each in a folder named after its id. It is
+	// relative to the folder of the settings' file; Dir resolves empty.
+	Folder string `toml:"folder"`
+	// Default is the id that requests without a model mean; empty is the first
+	// that is declared. See Config.DefaultModel.
+	Default string `toml:"default"`
+	// Unknown is what a request gets whose model is none: UnknownRefuse,
+	// UnknownDefault, or Auto. See Config.RefuseUnknown.
+	Unknown string `toml:"unknown"`
+	// Memory bounds all loaded models together; 0 is what was available at the
+	// start.
+	Memory Size `toml:"memory"`
+	// Policy is what happens when a model does not fit beside those that are
+	// loaded: PolicyRefuse or PolicyEvict.
+	Policy string `toml:"policy"`
+	// Autoload lets a request load a model that is not loaded, unless it was
+	// stopped on request.
+	Autoload bool `toml:"autoload"`
+	// LoadWait is how long a request waits for that.
+	LoadWait Duration `toml:"load_wait"`
+	// Drain is what running requests get to finish when their model is stopped.
+	Drain Duration `toml:"drain"`
+	// Hub is the URL of the hub that sources without a URL are fetched from.
+	Hub string `toml:"hub"`
+	// HubToken is sent to the hub, and to no other host. It is a secret.
+	HubToken string `toml:"hub_token"`
+	// AllowHosts are hosts, or host:port, that models may be fetched from beside
+	// the hub and where that redirects to; "*" is every host.
+	AllowHosts []string `toml:"allow_hosts"`
+	// Pulls bounds the models that are fetched at the same time.
+	Pulls int `toml:"pulls"`
+	// MaxSize bounds the files of one model that is fetched.
+	MaxSize Size `toml:"max_size"`
+}
+
+// Values of settings of Models that are one of a few words.
+const (
+	UnknownRefuse  = "refuse"
+	UnknownDefault = "default"
+
+	PolicyRefuse = "refuse"
+	PolicyEvict  = "evict"
+)
+
+// EveryHost among Models.AllowHosts allows all of them.
+const EveryHost = "*"
+
+func defaultModels() Models {
+	return Models{
+		Unknown: Auto, Policy: PolicyRefuse, Autoload: true, LoadWait: 30 * second, Drain: 30 * second,
+		Hub: "https://huggingface.co", AllowHosts: []string{}, Pulls: 2, MaxSize: 1 << 40,
+	}
+}
+
+// Dir returns the models folder: Folder, or else tgi/models in the user's data
+// folder, which is $XDG_DATA_HOME or ~/.local/share. It makes nothing.
+func (m *Models) Dir() (string, error) {
+	if m.Folder != "" {
+		return m.Folder, nil
+	}
+	// The specification of XDG's folders wants relative ones ignored.
+	data := os.Getenv("XDG_DATA_HOME")
+	if !filepath.IsAbs(data) {
+		home, err := os.UserHomeDir()
+		if err != nil {
+			return "", fmt.Errorf("models.folder is not set and there is no home folder to put it in: %w", err)
+		}
+		data = filepath.Join(home, ".local", "share")
+	}
+	return filepath.Join(data, "tgi", "models"), nil
+}
+
+// All returns the models that are declared, at least one: those of [[model]], or
+// else that of [model]. Each has a name.
+func (c *Config) All() []Model {
+	if len(c.ModelList) > 0 {
+		return slices.Clone(c.ModelList)
+	}
+	m := c.Model
+	switch {
+	case m.Name != "":
+	case m.Path != "":
+		m.Name = idOf(m.Path)
+	case m.Source != "":
+		m.Name = DefaultID(m.Source)
+	default:
+		m.Name = DemoModel
+	}
+	return []Model{m}
+}
+
+// DefaultModel returns the id that requests without a model mean.
+func (c *Config) DefaultModel() string {
+	if c.Models.Default != "" {
+		return c.Models.Default
+	}
+	return c.All()[0].Name
+}
+
+// RefuseUnknown says whether a request for a model that is none is refused;
+// otherwise it gets the default model. Auto refuses once there are [[model]]:
+// a server of one model serves it under any name, as TGI does.
+func (c *Config) RefuseUnknown() bool {
+	return c.Models.Unknown == UnknownRefuse || c.Models.Unknown == Auto && len(c.ModelList) > 0
+}
+
+// Source is where a model is fetched from: URL alone, or a repository of the hub.
+type Source struct {
+	// URL is that of an archive.
+	URL string
+	// Repo is name or namespace/name.
+	Repo string
+	// Revision is a branch, tag or commit of Repo; empty is the hub's default.
+	Revision string
+}
+
+// errSource is the form of a source.
+var errSource = errors.New("want namespace/name or namespace/name@revision of the hub, or an http or https URL")
+
+// ParseSource reads a source: name, namespace/name or namespace/name@revision,
+// or the http or https URL of an archive. Errors show neither names and
+// passwords nor the query of a URL.
+func ParseSource(s string) (Source, error) {
+	if strings.Contains(s, "://") {
+		u, err := url.Parse(s)
+		switch {
+		case err != nil:
+			return Source{}, fmt.Errorf("is no URL: %w", errSource)
+		case u.Scheme != "http" && u.Scheme != "https" || u.Host == "":
+			return Source{}, fmt.Errorf("%q: %w", shown(s), errSource)
+		case u.User != nil:
+			return Source{}, fmt.Errorf("%q holds a user name: it would end up in logs", shown(s))
+		}
+		return Source{URL: s}, nil
+	}
+	repo, revision, pinned := strings.Cut(s, "@")
+	if CheckModelID(repo) != nil || strings.Count(repo, "/") > 1 {
+		return Source{}, fmt.Errorf("%q: %w", trim(s), errSource)
+	}
+	if pinned && revision == "" || len(revision) > maxModelID || strings.Contains(revision, "..") ||
+		strings.ContainsFunc(revision, func(r rune) bool { return r == unicode.ReplacementChar || !unicode.IsPrint(r) }) {
+		return Source{}, fmt.Errorf("revision %q: want a branch, tag or commit", trim(revision))
+	}
+	return Source{Repo: repo, Revision: revision}, nil
+}
+
+// DefaultID returns the id of a model that is fetched from source under no
+// other: that of the repository, or the name of the file.
+func DefaultID(source string) string {
+	s, err := ParseSource(source)
+	switch {
+	case err != nil:
+		return idOf(source)
+	case s.Repo != "":
+		return s.Repo
+	}
+	u, err := url.Parse(s.URL)
+	if err != nil {
+		return idOf(source)
+	}
+	name := u.Path
+	for _, suffix := range []string{".gz", ".tgz", ".tar", ".zip"} {
+		name = strings.TrimSuffix(name, suffix)
+	}
+	return idOf(name)
+}
+
+// shown returns a source without what may be secret in it.
+func shown(source string) string {
+	u, err := url.Parse(source)
+	if err != nil || u.Scheme != "http" && u.Scheme != "https" || u.User == nil && u.RawQuery == "" {
+		return trim(source)
+	}
+	if u.User != nil {
+		u.User = url.User(masked)
+	}
+	if u.RawQuery != "" {
+		u.RawQuery = masked
+	}
+	return u.String()
+}
