@@ -54,6 +54,8 @@ type Tool struct {
 	Name, Description string
 	// Parameters is a JSON schema, nil where there is none.
 	Parameters []byte
+	// Strict: the client wants arguments that validate, whatever it takes.
+	Strict bool
 	// Raw is the tool's JSON object.
 	Raw []byte
 }
@@ -149,6 +151,10 @@ func (t *Tool) read(r *params.Reader) {
 			t.Description = text(r)
 		case "parameters":
 			t.Parameters = r.Raw()
+		case "strict":
+			if !r.Null() {
+				t.Strict = r.Bool()
+			}
 		default:
 			r.Skip()
 		}

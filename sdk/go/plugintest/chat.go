@@ -35,6 +35,15 @@ func Parse(p tools.Plugin, request string, pieces ...string) ([]tools.Event, err
 	return parse(p, request, func(s string) bool { return len(s) > 2 && s[0] == '<' && s[len(s)-1] == '>' }, pieces)
 }
 
+// Constraint asks a plugin what the text of a request, the JSON object of
+// abi.Tools, is held to; the zero value is that of one that says nothing.
+func Constraint(p tools.Plugin, request string) (tools.Constraint, error) {
+	if c, ok := p.(tools.Constrainer); ok {
+		return c.Constraint(tools.Request(request))
+	}
+	return tools.Constraint{}, nil
+}
+
 func parse(p tools.Plugin, request string, special func(string) bool, pieces []string) ([]tools.Event, error) {
 	parser, err := p.Begin(tools.Request(request))
 	if err != nil {

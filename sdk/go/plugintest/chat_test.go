@@ -64,6 +64,26 @@ func TestParse(t *testing.T) {
 	}
 }
 
+// held is a parser that wants text that is x.
+type held struct{ words }
+
+func (held) Constraint(r tools.Request) (tools.Constraint, error) {
+	_, err := r.Read()
+	return tools.Constraint{Source: "x"}, err
+}
+
+func TestConstraint(t *testing.T) {
+	if c, err := Constraint(words{}, `{}`); err != nil || c.Source != "" {
+		t.Errorf("got %+v, %v", c, err)
+	}
+	if c, err := Constraint(held{}, `{}`); err != nil || c.Source != "x" {
+		t.Errorf("got %+v, %v", c, err)
+	}
+	if _, err := Constraint(held{}, `[]`); err == nil {
+		t.Error("a refusal is lost")
+	}
+}
+
 // failures counts what a test reports, instead of failing.
 type failures struct {
 	testing.TB

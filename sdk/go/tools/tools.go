@@ -22,7 +22,8 @@ import (
 // Plugin is what the function given to [Register] makes. One that takes
 // parameters of requests has a method Validate(params []byte) error too, which
 // refuses bad ones when the request is admitted; they come again in the
-// request. Without it a request that has any is refused.
+// request. Without it a request that has any is refused. One that can say what
+// right calls look like is a [Constrainer] too.
 type Plugin interface {
 	// Begin starts a message. It may not keep r. An error ends the request.
 	Begin(r Request) (Parser, error)

@@ -115,3 +115,41 @@ func TestRead(t *testing.T) {
 		}
 	}
 }
+
+// holds is an upper that wants right calls.
+type holds struct{ upper }
+
+func (holds) Constraint(r Request) (Constraint, error) {
+	m, err := r.Read()
+	if err != nil || len(m.Tools) == 0 {
+		return Constraint{}, err
+	}
+	return Constraint{Language: "regex", Source: "a\"", Params: []byte(`{"x":1}`), Optional: !m.Tools[0].Strict,
+		Places:  []Place{{At: "#/a", Pointer: "#/tools/0", Tool: "f"}, {At: "#/b", Pointer: "#/tools/1", Tool: "g"}},
+		Dropped: []Dropped{{"#/tools/0/x", "x", "why"}, {"#/tools", "", ""}}}, nil
+}
+
+func TestConstraint(t *testing.T) {
+	defer func(p Plugin) { current = p }(current)
+	current = upper{}
+	if c, err := constrain([]byte(`{}`)); err != nil || c.text() != nil || c.notes() != nil {
+		t.Errorf("a plugin that says nothing: %+v, %v", c, err)
+	}
+	current = holds{}
+	if _, err := constrain([]byte(`[]`)); err == nil {
+		t.Error("a refusal is lost")
+	}
+	c, err := constrain([]byte(`{"tools": [{"function": {"name": "f", "strict": true}}]}`))
+	want := `{"language":"regex","source":"a\"","params":{"x":1},"optional":false,"places":[{"at":"#/a","pointer":"#/tools/0","tool":"f"},{"at":"#/b","pointer":"#/tools/1","tool":"g"}]}`
+	if got := string(c.text()); err != nil || got != want {
+		t.Errorf("%v\ngot  %s\nwant %s", err, got, want)
+	}
+	want = `[{"pointer":"#/tools/0/x","keyword":"x","reason":"why"},{"pointer":"#/tools","keyword":"","reason":""}]`
+	if got := string(c.notes()); got != want {
+		t.Errorf("got  %s\nwant %s", got, want)
+	}
+	c = Constraint{Source: "s"}
+	if got := string(c.text()); got != `{"language":"","source":"s","optional":false}` {
+		t.Error(got)
+	}
+}

@@ -60,3 +60,28 @@ func place(l *layout, offset int, s string) {
 		l[offset/4], l[offset/4+1] = uint32(uintptr(unsafe.Pointer(unsafe.StringData(s)))), uint32(len(s))
 	}
 }
+
+// held, source, left and fail are the result of the one call of constraint.
+var (
+	held         [abi.CompiledSize / 4]uint32
+	source, left []byte
+	fail         string
+)
+
+//go:wasmexport tgi_tools_constraint
+func exportConstraint(request unsafe.Pointer, n uint32) uint32 {
+	c, err := constrain(unsafe.Slice((*byte)(request), n))
+	if err != nil {
+		fail = result.Text(err)
+		held = [abi.CompiledSize / 4]uint32{abi.StatusFailed, address(unsafe.Pointer(unsafe.StringData(fail))), uint32(len(fail))}
+		return address(unsafe.Pointer(&held))
+	}
+	source, left = c.text(), c.notes()
+	held = [abi.CompiledSize / 4]uint32{
+		abi.StatusOK, address(unsafe.Pointer(unsafe.SliceData(source))), uint32(len(source)),
+		address(unsafe.Pointer(unsafe.SliceData(left))), uint32(len(left)),
+	}
+	return address(unsafe.Pointer(&held))
+}
+
+func address(p unsafe.Pointer) uint32 { return uint32(uintptr(p)) }

@@ -1,0 +1,102 @@
+package tools
+
+import (
+	"strconv"
+
+	"tgi/sdk/go/internal/registry"
+)
+
+// Constrainer is what a [Plugin] may be beside: it says what the text that a
+// model writes is held to, so that calls are right as they are written.
+type Constrainer interface {
+	// Constraint is asked before the first token of a request that offers tools,
+	// unless the choice is [None], in an instance in which nothing else is called.
+	// It may not keep r. An error refuses the request: its text, for the client,
+	// says which of the calls that are demanded can't be held to, and why.
+	Constraint(r Request) (Constraint, error)
+}
+
+// Constraint is a grammar of all that a model writes: free text, reasoning, and
+// calls. The zero value holds the text to nothing.
+type Constraint struct {
+	// Language of Source, one that an installed plugin of kind "grammar" knows,
+	// mostly "structural_tag".
+	Language string
+	// Source is the grammar; empty means that there is nothing to hold to.
+	Source string
+	// Params is a JSON object for that plugin, or nil.
+	Params []byte
+	// Optional: the request goes on without the grammar where none can be made
+	// of Source.
+	Optional bool
+	// Places say what places of Source come from.
+	Places []Place
+	// Dropped is what the request asks for and the grammar does not enforce: the
+	// client is told. Pointers lead into the request.
+	Dropped []Dropped
+}
+
+// Place says what a place of a source comes from.
+type Place struct {
+	// At is a JSON pointer into the source, as "#/content/json_schema", Pointer
+	// one into the request, as "#/tools/0/function/parameters".
+	At, Pointer string
+	// Tool is the name of the tool that it belongs to.
+	Tool string
+}
+
+// Dropped is something that a request asks for and that is not enforced.
+type Dropped struct{ Pointer, Keyword, Reason string }
+
+// constrain is one call.
+func constrain(request []byte) (Constraint, error) {
+	if c, ok := current.(Constrainer); ok {
+		return c.Constraint(request)
+	}
+	return Constraint{}, nil
+}
+
+// text writes the constraint as the contract has it, nothing where there is none.
+func (c *Constraint) text() []byte {
+	if c.Source == "" {
+		return nil
+	}
+	b := registry.AppendString([]byte(`{"language":`), c.Language)
+	b = registry.AppendString(append(b, `,"source":`...), c.Source)
+	if len(c.Params) > 0 {
+		b = append(append(b, `,"params":`...), c.Params...)
+	}
+	b = strconv.AppendBool(append(b, `,"optional":`...), c.Optional)
+	for i, p := range c.Places {
+		if i == 0 {
+			b = append(b, `,"places":[`...)
+		} else {
+			b = append(b, ',')
+		}
+		b = registry.AppendString(append(b, `{"at":`...), p.At)
+		b = registry.AppendString(append(b, `,"pointer":`...), p.Pointer)
+		b = append(registry.AppendString(append(b, `,"tool":`...), p.Tool), '}')
+	}
+	if len(c.Places) > 0 {
+		b = append(b, ']')
+	}
+	return append(b, '}')
+}
+
+// notes writes what was dropped as the contract has it, nothing for none.
+func (c *Constraint) notes() (b []byte) {
+	for i, d := range c.Dropped {
+		if i == 0 {
+			b = append(b, '[')
+		} else {
+			b = append(b, ',')
+		}
+		b = registry.AppendString(append(b, `{"pointer":`...), d.Pointer)
+		b = registry.AppendString(append(b, `,"keyword":`...), d.Keyword)
+		b = append(registry.AppendString(append(b, `,"reason":`...), d.Reason), '}')
+	}
+	if len(c.Dropped) > 0 {
+		b = append(b, ']')
+	}
+	return b
+}
