@@ -269,6 +269,18 @@ unsafe fn told<T: Tools>(plugin: *mut Option<T>, each: impl FnOnce(&mut T, &mut 
     (events.list.as_ptr() as u64) << 32 | events.list.len() as u64
 }
 
+/// # Safety
+/// As for `logits_begin`.
+pub unsafe fn tools_constraint<T: Tools>(plugin: *mut Option<T>, request: u32, len: u32) -> u32 {
+    let compiled = &mut *core::ptr::addr_of_mut!(COMPILED);
+    let result = match &mut *plugin {
+        Some(t) => tools::Request::parse(slice(request, len)).and_then(|r| t.constraint(&r)),
+        None => Err(String::from("constraint before init")),
+    };
+    *compiled = done(result.map(|c| (c.json().into_bytes(), grammar::notes(&c.dropped))));
+    compiled as *const Compiled as u32
+}
+
 /// The result of a compilation.
 #[repr(C)]
 struct Compiled {
@@ -283,20 +295,14 @@ static mut COMPILED: Compiled = Compiled { status: 0, text: 0, text_bytes: 0, no
 static mut FORM: Vec<u8> = Vec::new();
 static mut FORCED: Vec<u32> = Vec::new();
 
-/// # Safety
-/// As for `logits_begin`.
-pub unsafe fn grammar_compile<G: Grammar>(plugin: *mut Option<G>, request: u32, len: u32) -> u32 {
-    let compiled = &mut *core::ptr::addr_of_mut!(COMPILED);
-    let result = match &mut *plugin {
-        Some(g) => grammar::Request::parse(slice(request, len)).and_then(|r| g.compile(&r)),
-        None => Err(String::from("compile before init")),
-    };
-    *compiled = match result {
-        Ok(c) => {
+/// Keeps a form and its notes until the next call.
+unsafe fn done(result: Result<(Vec<u8>, String)>) -> Compiled {
+    match result {
+        Ok((text, left)) => {
             let form = &mut *core::ptr::addr_of_mut!(FORM);
             let notes = &mut *core::ptr::addr_of_mut!(TEXT);
-            *form = c.form;
-            *notes = grammar::notes(&c.dropped);
+            *form = text;
+            *notes = left;
             Compiled {
                 status: 0,
                 text: form.as_ptr() as u32,
@@ -309,7 +315,18 @@ pub unsafe fn grammar_compile<G: Grammar>(plugin: *mut Option<G>, request: u32, 
             let packed = failure(Err(text));
             Compiled { status: 1, text: (packed >> 32) as u32, text_bytes: packed as u32, notes: 0, note_bytes: 0 }
         }
+    }
+}
+
+/// # Safety
+/// As for `logits_begin`.
+pub unsafe fn grammar_compile<G: Grammar>(plugin: *mut Option<G>, request: u32, len: u32) -> u32 {
+    let compiled = &mut *core::ptr::addr_of_mut!(COMPILED);
+    let result = match &mut *plugin {
+        Some(g) => grammar::Request::parse(slice(request, len)).and_then(|r| g.compile(&r)),
+        None => Err(String::from("compile before init")),
     };
+    *compiled = done(result.map(|c| (c.form, grammar::notes(&c.dropped))));
     compiled as *const Compiled as u32
 }
 

@@ -166,6 +166,10 @@ macro_rules! plugin {
                 extern "C" fn tgi_tools_finish(reason: u32) -> u64 {
                     unsafe { $crate::export::tools_finish(core::ptr::addr_of_mut!(TOOLS), reason) }
                 }
+                #[no_mangle]
+                extern "C" fn tgi_tools_constraint(request: u32, len: u32) -> u32 {
+                    unsafe { $crate::export::tools_constraint(core::ptr::addr_of_mut!(TOOLS), request, len) }
+                }
             )?
             $(
                 static mut GRAMMAR: Option<$g> = None;

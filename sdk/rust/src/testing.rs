@@ -134,6 +134,16 @@ pub fn parse<T: Tools>(config: &str, request: &str, pieces: &[(&str, bool)], end
     Ok(all)
 }
 
+/// What the text that answers a request is held to.
+pub fn constraint<T: Tools>(config: &str, request: &str) -> Result<tools::Constraint> {
+    let mut plugin = T::open(&Value::parse(config.as_bytes())?)?;
+    let request = tools::Request::parse(request.as_bytes())?;
+    if !request.params.is_null() {
+        plugin.validate(&request.params)?;
+    }
+    plugin.constraint(&request)
+}
+
 fn take(events: &mut Events, all: &mut Vec<Event>) {
     let of = |at: u32, bytes: u32| events.room[at as usize..(at + bytes) as usize].to_string();
     for &Raw { kind, index, text, text_bytes, name, name_bytes, id, id_bytes, reason } in &events.list {

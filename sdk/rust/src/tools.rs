@@ -4,6 +4,7 @@
 use alloc::string::String;
 use alloc::vec::Vec;
 
+use crate::grammar::Dropped;
 use crate::json::Value;
 use crate::template::no_parameters;
 use crate::{host, Result};
@@ -30,6 +31,70 @@ pub trait Tools: Sized {
 
     /// Takes the end of the text; a call that is still open has failed.
     fn finish(&mut self, end: Finish, events: &mut Events);
+
+    /// Says what the text is held to, so that calls are right as they are
+    /// written: asked before the first token of a request that offers tools, in
+    /// an instance in which nothing else is called. An error refuses the request.
+    /// A plugin without this method says nothing.
+    fn constraint(&mut self, _request: &Request) -> Result<Constraint> {
+        Ok(Constraint::default())
+    }
+}
+
+/// A grammar of all that a model writes: free text, reasoning, and calls. The
+/// default holds the text to nothing.
+#[derive(Clone, Debug, Default)]
+pub struct Constraint {
+    /// Of the source: one that an installed plugin of kind grammar knows, mostly
+    /// `structural_tag`.
+    pub language: String,
+    /// The grammar; empty means that there is nothing to hold to.
+    pub source: String,
+    /// A JSON object for that plugin, or null.
+    pub params: Value,
+    /// The request goes on without the grammar where none can be made of the source.
+    pub optional: bool,
+    /// What places of the source come from.
+    pub places: Vec<Place>,
+    /// What the request asks for and the grammar does not enforce, with pointers
+    /// into the request: the client is told.
+    pub dropped: Vec<Dropped>,
+}
+
+/// What a place of a source comes from.
+#[derive(Clone, Debug, Default)]
+pub struct Place {
+    /// A JSON pointer into the source, as `#/content/json_schema`.
+    pub at: String,
+    /// One into the request, as `#/tools/0/function/parameters`.
+    pub pointer: String,
+    /// The name of the tool that it belongs to.
+    pub tool: String,
+}
+
+impl Constraint {
+    /// What the contract hands to the server, empty where there is nothing.
+    #[cfg_attr(not(target_arch = "wasm32"), allow(dead_code))]
+    pub(crate) fn json(&self) -> String {
+        let text = |s: &str| Value::Text(String::from(s));
+        let member = |name: &str, v: Value| (String::from(name), v);
+        if self.source.is_empty() {
+            return String::new();
+        }
+        let mut all = Vec::from([
+            member("language", text(&self.language)),
+            member("source", text(&self.source)),
+            member("optional", Value::Bool(self.optional)),
+        ]);
+        if !self.params.is_null() {
+            all.push(member("params", self.params.clone()));
+        }
+        let place = |p: &Place| {
+            Value::Object(Vec::from([member("at", text(&p.at)), member("pointer", text(&p.pointer)), member("tool", text(&p.tool))]))
+        };
+        all.push(member("places", Value::Array(self.places.iter().map(place).collect())));
+        Value::Object(all).json()
+    }
 }
 
 /// Why the text ends.
@@ -245,4 +310,25 @@ pub fn call_id() -> String {
         id.push(ALPHABET[((host::rand() >> 32) * 62 >> 32) as usize] as char);
     }
     id
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+
+    #[test]
+    fn constraints() {
+        assert_eq!(Constraint::default().json(), "");
+        let c = Constraint {
+            language: "regex".into(),
+            source: "a\"".into(),
+            params: Value::parse(br#"{"x": 1}"#).unwrap(),
+            places: [Place { at: "#/a".into(), pointer: "#/tools/0".into(), tool: "f".into() }].into(),
+            ..Constraint::default()
+        };
+        let v = Value::parse(c.json().as_bytes()).unwrap();
+        assert_eq!((v.get("language").text(), v.get("source").text()), (Some("regex"), Some("a\"")));
+        assert_eq!((v.get("params").get("x").number(), v.get("optional").is_true()), (Some(1.0), false));
+        assert_eq!(v.get("places").items()[0].get("pointer").text(), Some("#/tools/0"));
+    }
 }

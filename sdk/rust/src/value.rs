@@ -21,6 +21,13 @@ pub enum Value {
     Object(Vec<(String, Value)>),
 }
 
+#[allow(clippy::derivable_impls)] // deriving it needs Rust 1.62
+impl Default for Value {
+    fn default() -> Value {
+        Value::Null
+    }
+}
+
 static NULL: Value = Value::Null;
 
 impl Value {
