@@ -20,7 +20,7 @@ const (
 	kserveRoot    = "/v2"
 	kserveLive    = "/v2/health/live"
 	kserveReady   = "/v2/health/ready"
-	kserveVersion = "/v2/models/{model_name}/versions/{model_version}"
+	kserveVersion = "/v2/models/{model_name:.+}/versions/{model_version}"
 )
 
 func (a *API) kserveRoutes() []server.Route {
