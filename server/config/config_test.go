@@ -316,6 +316,8 @@ func FuzzDecode(f *testing.F) {
 	f.Add("[[plugin]]\nname = \"a\"\nsource = \"b\"\nlimits.memory = \"1MiB\"\n[plugin.config]\na = [1, {b = nan}]\nc = 0001-01-01\n")
 	f.Add("[[plugin]]\nname = \"a\"\nsource = \"\\u0001\\t\"\nlimits = {memory = \"1MiB\"}\nconfig = {\"a b\" = {c = \"\\u007f\"}}\n[[key]]\nname = \"k\"\nkey = \"x\"\nscopes = [\"models\"]\n")
 	f.Add("[server]\ncompute_type = \"\\u0007\\u007f\\u2028<\"\n")
+	f.Add("[[model]]\nname = \"a/b\"\nsource = \"http://h/?x\"\nquantization = \"int8\"\n[[model]]\nname = \"c\"\nkeep_alive = 5\nplugins = []\n[models]\nhub_token = \"t\"\n")
+	f.Add("model = [{name = \"a\", preload = false}, {NAME = \"b\"}]\n")
 	f.Fuzz(func(t *testing.T, text string) {
 		l := Loaded{Config: Default(), origins: map[string]string{}}
 		c := &l.Config
@@ -347,6 +349,22 @@ func FuzzDecode(f *testing.F) {
 		hide(c.Server.AdminKeys)
 		for i := range c.Key {
 			c.Key[i].Key = masked
+		}
+		for i := range c.ModelList {
+			c.ModelList[i].Source = shown(c.ModelList[i].Source)
+		}
+		for i := range c.Plugin {
+			c.Plugin[i].Source = shown(c.Plugin[i].Source)
+		}
+		c.Model.Source = shown(c.Model.Source)
+		if c.Models.HubToken != "" {
+			c.Models.HubToken = masked
+		}
+		if c.GenerateAPI.Store.RedisURL != "" {
+			c.GenerateAPI.Store.RedisURL = masked
+		}
+		if len(c.ModelList) > 0 {
+			c.Model = Model{}
 		}
 		if got, want := fmt.Sprintf("%+v", again), fmt.Sprintf("%+v", *c); got != want {
 			t.Errorf("printed\n%s\nwant\n%s", got, want)

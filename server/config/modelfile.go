@@ -35,24 +35,31 @@ var weightsAliases = []string{"quantization", "quantisation"}
 // decodeFile lays text over c, with what it has of models. What c has of
 // [[model]] is replaced by that of the text, and kept when that has none.
 func decodeFile(name string, text []byte, c *Config) error {
-	var given struct {
-		Model any `toml:"model"`
-	}
+	var given map[string]any
 	if err := toml.Unmarshal(text, &given); err != nil {
 		return placed(name, err)
 	}
-	blocks, several := given.Model.([]any)
-	if !several {
+	model, _ := find(given, "model")
+	blocks, several := model.([]any)
+	if several {
+		if err := c.decodeMany(name, text, blocks); err != nil {
+			return err
+		}
+	} else {
 		file := oneModel{Config: c, Model: modelText{Model: c.Model}}
 		if err := decode(name, text, &file); err != nil {
 			return err
 		}
-		if twice := file.Model.settle(given.Model); twice != "" {
+		if twice := file.Model.settle(model); twice != "" {
 			return twiceError(name, text, "model."+twice)
 		}
 		c.Model = file.Model.Model
-		return nil
 	}
+	return c.units(name, text, given)
+}
+
+// decodeMany lays text with its blocks [[model]] over c.
+func (c *Config) decodeMany(name string, text []byte, blocks []any) error {
 	file := manyModels{Config: c}
 	if err := decode(name, text, &file); err != nil {
 		return err
@@ -97,16 +104,22 @@ func (m *modelText) settle(given any) (twice string) {
 	return ""
 }
 
-// has reports whether a table of TOML, as decoded into an any, has the key;
-// go-toml takes keys in any case.
+// has reports whether a table of TOML, as decoded into an any, has the key.
 func has(table any, key string) bool {
+	_, ok := find(table, key)
+	return ok
+}
+
+// find returns the value of a key of a table of TOML, as decoded into an any;
+// go-toml takes keys in any case.
+func find(table any, key string) (value any, ok bool) {
 	t, _ := table.(map[string]any)
-	for k := range t {
+	for k, value := range t {
 		if strings.EqualFold(k, key) {
-			return true
+			return value, true
 		}
 	}
-	return false
+	return nil, false
 }
 
 // twiceError says that weights was given once more as key; text is the file.

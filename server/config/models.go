@@ -195,9 +195,9 @@ func ParseSource(s string) (Source, error) {
 		case err != nil:
 			return Source{}, fmt.Errorf("is no URL: %w", errSource)
 		case u.Scheme != "http" && u.Scheme != "https" || u.Host == "":
-			return Source{}, fmt.Errorf("%q: %w", shown(s), errSource)
+			return Source{}, fmt.Errorf("%q: %w", trim(shown(s)), errSource)
 		case u.User != nil:
-			return Source{}, fmt.Errorf("%q holds a user name: it would end up in logs", shown(s))
+			return Source{}, fmt.Errorf("%q holds a user name: it would end up in logs", trim(shown(s)))
 		}
 		return Source{URL: s}, nil
 	}
@@ -233,15 +233,20 @@ func DefaultID(source string) string {
 	return idOf(name)
 }
 
-// shown returns a source without what may be secret in it.
+// shown returns a source without what may be secret in it: a URL's user and
+// query. Nothing is left of what looks like a URL and is none.
 func shown(source string) string {
+	if !strings.Contains(source, "://") {
+		return source
+	}
 	u, err := url.Parse(source)
-	if err != nil || u.Scheme != "http" && u.Scheme != "https" || u.User == nil && u.RawQuery == "" {
-		return trim(source)
+	if err != nil {
+		return masked
 	}
-	if u.User != nil {
-		u.User = url.User(masked)
+	if u.User == nil && u.RawQuery == "" {
+		return source
 	}
+	u.User = nil
 	if u.RawQuery != "" {
 		u.RawQuery = masked
 	}
