@@ -12,10 +12,11 @@ import (
 
 // Models are what requests are sent to. It is safe for concurrent use.
 type Models interface {
-	// Use returns the routes of the model that name means, "" being the default
-	// one: as many as the dispatcher was made with, in that order. They may be
-	// used until release, which is called exactly once. ctx ends with the request
-	// and carries its key; waiting for a model to load ends with it.
+	// Use returns the routes of the model that name means: as many as the
+	// dispatcher was made with, in that order. They may be used until release,
+	// which is called exactly once. "" is the default model, and so is a
+	// Placeholder that no model is called. ctx ends with the request and carries
+	// its key; waiting for a model to load ends with it.
 	//
 	// Errors are replied to the client in the shape of the route. One that wraps
 	// server.ErrModel says that there is no model of that name; others are
@@ -78,7 +79,7 @@ func (d *dispatcher) handle(i int, w http.ResponseWriter, r *http.Request) error
 func (d *dispatcher) use(r *http.Request) ([]server.Route, func(), *http.Request, error) {
 	ctx := r.Context()
 	if name := queried(r); name != "" {
-		routes, release, err := d.named(ctx, name)
+		routes, release, err := d.models.Use(ctx, name)
 		return routes, release, r, err
 	}
 	if name := r.PathValue(pathName); name != "" {
@@ -91,17 +92,8 @@ func (d *dispatcher) use(r *http.Request) ([]server.Route, func(), *http.Request
 	if r.Method != http.MethodGet && r.Method != http.MethodHead {
 		r, name = named(r)
 	}
-	routes, release, err := d.named(ctx, name)
-	return routes, release, r, err
-}
-
-// named returns the routes of the model that a client calls name.
-func (d *dispatcher) named(ctx context.Context, name string) ([]server.Route, func(), error) {
 	routes, release, err := d.models.Use(ctx, name)
-	if name != "" && Placeholder(name) && errors.Is(err, server.ErrModel) {
-		return d.models.Use(ctx, "")
-	}
-	return routes, release, err
+	return routes, release, r, err
 }
 
 // queried returns the query parameter model, "" for none.

@@ -192,7 +192,7 @@ func ask(s http.Handler, method, target, body string) *httptest.ResponseRecorder
 
 // TestNames: where the name of a model comes from, and what is asked of Models.
 func TestNames(t *testing.T) {
-	m := shelf(t, "a", "org/b", "dummy")
+	m := shelf(t, "a", "org/b")
 	s := serve(m)
 	const infer = "/v2/models/org%2Fb/versions/1/infer"
 	for _, c := range []struct{ method, target, body, asked, answer string }{
@@ -209,12 +209,6 @@ func TestNames(t *testing.T) {
 		{"GET", "/info?x=1", `{"model":"org/b"}`, `[""]`, "a  {"},
 		{"HEAD", "/info?model=org%2Fb", ``, `["org/b"]`, "org/b  "},
 		{"GET", "/docs?model=org/b", ``, `[]`, `docs of ""`},
-		// Placeholders, one of which a model is called.
-		{"POST", "/generate", `{"model":"tgi"}`, `["tgi" ""]`, "a  {"},
-		{"POST", "/generate", `{"model":"<MODEL_NAME>"}`, `["<MODEL_NAME>" ""]`, "a  {"},
-		{"POST", "/generate", `{"model":"http://127.0.0.1:3000"}`, `["http://127.0.0.1:3000" ""]`, "a  {"},
-		{"POST", "/generate", `{"model":"dummy"}`, `["dummy"]`, "dummy  {"},
-		{"GET", "/info?model=tgi", ``, `["tgi" ""]`, "a  "},
 		// The path names a model, or anything.
 		{"POST", infer, `{}`, `["org/b"]`, "org/b org/b {"},
 		{"POST", infer, `{"model":"a"}`, `["org/b"]`, "org/b org/b {"},
@@ -233,6 +227,17 @@ func TestNames(t *testing.T) {
 	for model, n := range m.uses {
 		if n != 0 {
 			t.Errorf("%s is used %d times at the end", model, n)
+		}
+	}
+}
+
+func TestPlaceholder(t *testing.T) {
+	for name, want := range map[string]bool{
+		"": true, "tgi": true, "dummy": true, "<MODEL_NAME>": true, "http://127.0.0.1:3000": true, "https://x.example/v1": true,
+		"tgi-demo": false, "TGI": false, "http": false, "org/dummy": false, "gpt-4": false,
+	} {
+		if got := Placeholder(name); got != want {
+			t.Errorf("%q: %v", name, got)
 		}
 	}
 }

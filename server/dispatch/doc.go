@@ -13,7 +13,6 @@
 //     KServe's clients must name something, and TGI takes anything;
 //   - the member model at the top of a body that is a JSON object.
 //
-// A name that is missing, empty, null or no text means the default model, and so
-// does what clients send that know of no name (Placeholder). What is wrong with a
-// body is for the handler to say, in the words of its API.
+// A name that is missing, empty, null or no text means the default model. What is
+// wrong with a body is for the handler to say, in the words of its API.
 package dispatch

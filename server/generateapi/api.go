@@ -67,9 +67,9 @@ func New(o Options) *API { return &API{options: o, look: time.Second, quiet: 30}
 // Routes implements server.API.
 func (a *API) Routes() []server.Route {
 	routes := []server.Route{
-		{Method: http.MethodPost, Path: "/api/generate-one", Handle: a.one},
-		{Method: http.MethodPost, Path: "/api/generate-batch", Handle: a.batch},
-		{Method: http.MethodGet, Path: "/api/ws", Handle: a.socket},
+		{Method: http.MethodPost, Path: "/api/generate-one", Handle: a.one, Refuse: refuseRoute},
+		{Method: http.MethodPost, Path: "/api/generate-batch", Handle: a.batch, Refuse: refuseRoute},
+		{Method: http.MethodGet, Path: "/api/ws", Handle: a.socket, Refuse: refuseRoute},
 	}
 	for _, method := range []string{http.MethodPost, http.MethodGet} {
 		routes = append(routes,

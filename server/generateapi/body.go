@@ -26,6 +26,9 @@ type request struct {
 	given    bool
 	// onlyNew leaves out what was known before; stream sends the text as it grows.
 	onlyNew, stream bool
+	// model is what the body names, "" for none. Who was asked by HTTP has been chosen
+	// by it already.
+	model string
 }
 
 // object is a JSON object. As in Python, the last of equal keys counts.
@@ -116,6 +119,12 @@ func (o object) common() (*request, error) {
 			return nil, errShape
 		}
 		q.given = len(config) > 0
+	}
+	if string(o["model"]) != "null" {
+		var ok bool
+		if q.model, ok = o.text("model", ""); !ok {
+			return nil, errShape
+		}
 	}
 	return q, nil
 }

@@ -69,6 +69,7 @@ var table = []struct {
 	{store.ErrUnavailable, http.StatusServiceUnavailable, "The store of texts to continue does not answer", false},
 	{store.ErrLost, http.StatusServiceUnavailable, "The text cannot be continued: the store of texts to continue did not answer for a while", false},
 	{store.ErrTooLarge, http.StatusInsufficientStorage, "The text cannot be continued: it is larger than generate_api.store.max_state", false},
+	{server.ErrModelKey, http.StatusForbidden, "", true},
 	{llm.ErrOverloaded, http.StatusTooManyRequests, "Model is overloaded", false},
 	{llm.ErrDraining, http.StatusServiceUnavailable, textDraining, false},
 	{llm.ErrTooLong, http.StatusBadRequest, "", true},
@@ -83,8 +84,15 @@ var table = []struct {
 // public returns the status and the text of err.
 func public(err error) (status int, text string) {
 	var r *refusal
-	if errors.As(err, &r) {
+	var none *server.NoModel
+	var idle *server.NotServing
+	switch {
+	case errors.As(err, &r):
 		return r.status, r.text
+	case errors.As(err, &none):
+		return http.StatusNotFound, none.Error()
+	case errors.As(err, &idle):
+		return http.StatusServiceUnavailable, idle.Error()
 	}
 	for _, row := range table {
 		if !errors.Is(err, row.err) {
@@ -98,14 +106,20 @@ func public(err error) (status int, text string) {
 	return http.StatusInternalServerError, "Internal server error"
 }
 
+// refuseRoute is refuse for errors that are found before a handler is called.
+func refuseRoute(w http.ResponseWriter, r *http.Request, err error) { _ = refuse(w, r, err) }
+
 // refuse replies with err; no byte of the reply may have been written.
 func refuse(w http.ResponseWriter, r *http.Request, err error) error {
 	server.Note(r.Context(), err)
 	status, text := public(err)
 	var full *generate.Overloaded
+	var idle *server.NotServing
 	switch {
 	case errors.As(err, &full):
 		w.Header().Set("Retry-After", strconv.Itoa(int(full.RetryAfter/time.Second)))
+	case errors.As(err, &idle):
+		w.Header().Set("Retry-After", strconv.Itoa(int(max(1, (idle.RetryAfter+time.Second-1)/time.Second))))
 	case status == http.StatusServiceUnavailable || errors.Is(err, store.ErrBusy):
 		w.Header().Set("Retry-After", "1")
 	}

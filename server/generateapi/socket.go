@@ -3,6 +3,7 @@ package generateapi
 import (
 	"context"
 	"errors"
+	"fmt"
 	"net/http"
 	"slices"
 	"sync"
@@ -11,6 +12,7 @@ import (
 	"github.com/coder/websocket"
 
 	"tgi/server"
+	"tgi/server/dispatch"
 )
 
 // maxJobs bounds the requests that run on one socket at the same time.
@@ -25,7 +27,8 @@ const (
 )
 
 // socket is GET /api/ws: each message is a request, and any number of answers
-// refer to it by request_id. Closing the socket ends what runs on it.
+// refer to it by request_id. Closing the socket ends what runs on it. All messages
+// are for the model that was named when the socket was opened.
 func (a *API) socket(w http.ResponseWriter, r *http.Request) error {
 	if origin := r.Header.Get("Origin"); origin != "" && len(a.options.Origins) > 0 && !slices.Contains(a.options.Origins, origin) {
 		err := &refusal{status: http.StatusForbidden, text: "Pages of this origin may not open a socket (server.cors_allow_origin)"}
@@ -94,6 +97,8 @@ func (s *socket) take(ctx context.Context, kind websocket.MessageType, message [
 	case err != nil:
 		_, text := public(err)
 		return text
+	case q.model != s.api.options.Model && !dispatch.Placeholder(q.model):
+		return fmt.Sprintf("This socket is for the model `%.64s`: open /api/ws?model=NAME for another, given `%.64s`", s.api.options.Model, q.model)
 	}
 	s.mu.Lock()
 	defer s.mu.Unlock()

@@ -137,6 +137,14 @@ func TestGenerateAPISocketErrors(t *testing.T) {
 		say(t, c, message)
 		expect(t, c, want)
 	}
+	say(t, c, `{"model":"other","prompts":[{"request_id":"a"}]}`)
+	expect(t, c, "[{\"error\": \"This socket is for the model `fake`: open /api/ws?model=NAME for another, given `other`\"}]")
+	for _, mine := range []string{`"fake"`, `"tgi"`, `""`, `null`} {
+		say(t, c, `{"model":`+mine+`,"prompts":[{"request_id":"m"}],"stream_response":false}`)
+		if got := hear(t, c, 3)[2]; !strings.Contains(got, "Nothing was asked.") {
+			t.Errorf("model %s: %s", mine, got)
+		}
+	}
 	if err := c.Write(t.Context(), websocket.MessageBinary, []byte{0, 1}); err != nil {
 		t.Fatal(err)
 	}
