@@ -2,6 +2,7 @@ package plugins
 
 import (
 	"context"
+	"errors"
 
 	"tgi/plugins/internal/guest"
 	"tgi/plugins/template"
@@ -37,6 +38,9 @@ func canaryTools(ctx context.Context, g *guest.Guest) error {
 		return err
 	}
 	defer s.Close()
+	if err := canaryConstraint(ctx, g); err != nil {
+		return err
+	}
 	p, err := tools.Begin(s, []byte(canaryRequest), nil)
 	if err != nil {
 		return err
@@ -47,5 +51,19 @@ func canaryTools(ctx context.Context, g *guest.Guest) error {
 		}
 	}
 	_, err = p.Finish(false)
+	return err
+}
+
+// canaryConstraint asks a guest that can say so what the text is held to. That it is held to nothing is fine.
+func canaryConstraint(ctx context.Context, g *guest.Guest) error {
+	s, err := g.Open(canarySeed, ctx.Done())
+	if err != nil {
+		return err
+	}
+	defer s.Close()
+	var no *guest.Refusal
+	if _, err = tools.Constrain(s, []byte(canaryRequest), nil); errors.As(err, &no) {
+		return nil
+	}
 	return err
 }

@@ -208,7 +208,7 @@ type Answer struct {
 	// Index is the sampler's choice.
 	Index int
 	// Text and Spans are what a template rendered, Spans as pairs of offsets. Text
-	// also is what a grammar leaves out.
+	// also is what a grammar leaves out, and what a text is held to.
 	Text  string
 	Spans [][2]uint32
 	// Events are what a text came to, those that go on from one another joined.
@@ -226,7 +226,7 @@ func (a Answer) String() string {
 	case abi.KindTemplate:
 		return fmt.Sprintf("%s %q data %d", a.Kind, a.Text, a.Spans)
 	case abi.KindTools:
-		return fmt.Sprintf("%s %v", a.Kind, a.Events)
+		return fmt.Sprintf("%s %v%s", a.Kind, a.Events, a.Text)
 	case abi.KindGrammar:
 		return fmt.Sprintf("%s force %d out % x notes %s", a.Kind, a.Force, a.Out, a.Text)
 	}

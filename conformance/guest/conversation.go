@@ -73,6 +73,15 @@ var offers = []string{
 	`{"tool_choice":"none","parallel_tool_calls":true,"prompt_end":"<think>\n"}`,
 }
 
+// constrained are the requests that a guest is asked about that says what texts
+// are held to.
+var constrained = []string{
+	offers[0], offers[1],
+	`{"tools":[` + strings.Replace(tool, `"name"`, `"strict":true,"name"`, 1) + `],"tool_choice":"auto","parallel_tool_calls":false,"prompt_end":"<think>\n"}`,
+	`{"tools":[` + tool + `,{"type":"function","function":{"name":"stop","strict":true}}],"tool_choice":"required","parallel_tool_calls":true,"prompt_end":""}`,
+	`{"tools":[{"type":"function","function":{"name":"odd","strict":true,"parameters":{"anyOf":[{"$ref":"#/nowhere"},false]}}}],"tool_choice":"required","parallel_tool_calls":true,"prompt_end":""}`,
+}
+
 // texts are what a model may write, in the formats of many models, well and
 // not so well.
 var texts = []string{

@@ -107,6 +107,29 @@ func edited(e guest.Event, field int, v uint32) *fake {
 	})
 }
 
+// holding makes a guest that says what texts are held to.
+func holding(set func(*machine) uint64) *fake {
+	f := chatting()
+	f.exports = append(f.exports, abi.ToolsOptional...)
+	return f.with("tgi_tools_constraint", func(m *machine, args []uint64) uint64 { m.params(args); return set(m) })
+}
+
+// held makes a result of constraint.
+func (m *machine) held(status uint32, text, notes string) uint64 {
+	copy(m.mem[saysAt:], text)
+	copy(m.mem[wordsAt:], notes)
+	m.words(resultAt, status, saysAt, uint32(len(text)), wordsAt, uint32(len(notes)))
+	return resultAt
+}
+
+// heldTo is a constraint without a fault.
+const heldTo = `{"language":"regex","source":"x","params":{},"optional":true,"places":[{"at":"#","pointer":"#/tools/0","tool":"f"}]}`
+
+// holds makes every answer to constraint the same.
+func holds(status uint32, text, notes string) *fake {
+	return holding(func(m *machine) uint64 { return m.held(status, text, notes) })
+}
+
 // brokenChats lists guests for conversations with one fault each, by the rule that must name it.
 func brokenChats() map[string][]*fake {
 	trapping := func(name string) *fake {
@@ -119,16 +142,32 @@ func brokenChats() map[string][]*fake {
 	}
 	lacking := chatting()
 	lacking.description = `{"name":"chat","kinds":["tools"]}`
+	untold := holds(0, "", "")
+	untold.description = `{"name":"chat","kinds":["template"]}`
+	untold.exports = slices.Concat(abi.Common, abi.Template, abi.ToolsOptional)
+	other := holds(0, "", "")
+	other.exports = slices.Concat(abi.Common, abi.Template, abi.Tools, []abi.Func{{Name: "tgi_tools_constraint", Params: []abi.Type{abi.I32, abi.I32}, Results: []abi.Type{abi.I64}}})
 	failed := func(index, reason uint32) guest.Event {
 		return guest.Event{Kind: abi.EventFailed, Index: index, Reason: reason, Text: "x"}
 	}
 	long := string(make([]byte, abi.MaxName+1))
 	return map[string][]*fake{
-		"export":         {missing("tgi_template_render"), missing("tgi_tools_feed"), missing("tgi_tools_finish")},
-		"export-unknown": {lacking},
-		"trap":           {trapping("tgi_template_render"), trapping("tgi_tools_begin"), trapping("tgi_tools_feed"), trapping("tgi_tools_finish")},
-		"text":           {chatting().with("tgi_tools_begin", func(*machine, []uint64) uint64 { return abi.Pack(0xffffff00, 5) })},
-		"begin":          {chatting().with("tgi_tools_begin", func(m *machine, _ []uint64) uint64 { return m.text("no") })},
+		"export":         {other, missing("tgi_template_render"), missing("tgi_tools_feed"), missing("tgi_tools_finish")},
+		"export-unknown": {lacking, untold},
+		"constraint": {
+			holding(func(m *machine) uint64 { return uint64(len(m.mem) - 16) }), holding(func(*machine) uint64 { return resultAt + 2 }),
+			holds(2, "", ""), holds(abi.StatusFailed, "", ""), holds(0, "\xff", ""), holds(0, "[]", ""), holds(0, `{"source":"x"}`, ""),
+			holds(0, `{"language":"regex"}`, ""), holds(0, `{"language":"regex","source":"x","params":1}`, ""),
+			holds(0, strings.Replace(heldTo, `"#/tools/0"`, `"tools"`, 1), ""),
+			holding(func(m *machine) uint64 { m.words(resultAt, 0, 0x7fffffff, 1, 0, 0); return resultAt }),
+		},
+		"notes": {
+			holds(0, "", "{}"), holds(0, heldTo, "\xff"),
+			holding(func(m *machine) uint64 { m.words(resultAt, 0, 0, 0, 0x7fffffff, 1); return resultAt }),
+		},
+		"trap":  {trapping("tgi_template_render"), trapping("tgi_tools_begin"), trapping("tgi_tools_feed"), trapping("tgi_tools_finish")},
+		"text":  {chatting().with("tgi_tools_begin", func(*machine, []uint64) uint64 { return abi.Pack(0xffffff00, 5) })},
+		"begin": {chatting().with("tgi_tools_begin", func(m *machine, _ []uint64) uint64 { return m.text("no") })},
 		"overrun": {chatting().with("tgi_tools_feed", func(m *machine, args []uint64) uint64 {
 			m.mem[args[0]+4096+3] = 0
 			return 0

@@ -210,6 +210,9 @@ func TestSoundChat(t *testing.T) {
 		"failed call":   says(begins(0), arguments(0, "{"), guest.Event{Kind: abi.EventFailed, Reason: abi.FailedMalformed, Text: "x"}),
 		"failed before": says(guest.Event{Kind: abi.EventFailed, Index: ^uint32(0), Reason: abi.FailedTooMany}, content("x")),
 		"two calls":     says(begins(0), arguments(0, "{}"), ends(0), begins(1), arguments(1, "{}"), ends(1), content("x")),
+		"holds":         holds(abi.StatusOK, heldTo, `[{"pointer":"#/tools/0","keyword":"strict","reason":"é"}]`),
+		"holds nothing": holds(abi.StatusOK, "", ""),
+		"holds not":     holds(abi.StatusFailed, "can't", ""),
 		"silent":        chatting().with("tgi_tools_feed", func(*machine, []uint64) uint64 { return abi.Pack(5, 0) }),
 	} {
 		for _, v := range guest.Run(f) {

@@ -48,6 +48,7 @@ var Rules = []Rule{
 	{"event-order", "calls are numbered as they begin, one is open at a time, nothing but its arguments comes in between, and none is left open", "abi.EventSize"},
 	{"arguments", "the arguments of a call that ended are a JSON object", "abi.EventSize"},
 	{"split", "the same text gives the same events however it is cut into pieces", "abi.Tools, tgi_tools_feed"},
+	{"constraint", "the result of constraint and its texts lie in memory, the result is aligned to 4, and the text is nothing or a JSON object of a language, a source and what comes with them; one that failed says why", "abi.ToolsOptional"},
 	{"compiled", "the result of compile and its texts lie in memory, the result is aligned to 4, the grammar has the form of plugins/grammar/ir, and a compile that failed says why", "abi.CompiledSize"},
 	{"notes", "what was left out is a JSON array of objects of strings", "abi.CompiledSize"},
 	{"accept", "a token that the mask allows is accepted", "abi.GrammarSteps"},

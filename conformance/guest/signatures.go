@@ -19,7 +19,7 @@ func (r *run) signatures() {
 		r.report("marker", "export %s is missing", abi.Common[0])
 	}
 	r.wanted(exports, abi.Common[1:])
-	known := slices.Concat(abi.Common, abi.Logits, abi.Sampler, abi.Template, abi.Tools, abi.Grammar, abi.GrammarSteps)
+	known := slices.Concat(abi.Common, abi.Logits, abi.Sampler, abi.Template, abi.Tools, abi.ToolsOptional, abi.Grammar, abi.GrammarSteps)
 	for name := range exports {
 		if strings.HasPrefix(name, abi.ReservedPrefix) && !slices.ContainsFunc(known, func(f abi.Func) bool { return f.Name == name }) {
 			r.report("export-unknown", "export %s is not part of version %d", exports[name], abi.Version)
@@ -165,6 +165,13 @@ func (r *run) kinds(d *Description) {
 			if d.serves(kind) {
 				r.report("export-unknown", "%s, but modes is %q", f, d.Modes)
 			} else {
+				r.report("export-unknown", "%s, but kinds lacks %q", f, kind)
+			}
+		}
+		for _, f := range abi.Optional(kind) {
+			if _, ok := exports[f.Name]; ok && d.serves(kind) {
+				r.wanted(exports, []abi.Func{f})
+			} else if ok {
 				r.report("export-unknown", "%s, but kinds lacks %q", f, kind)
 			}
 		}

@@ -120,6 +120,16 @@ func (p *prepared) parses() (answers []Answer, ok bool) {
 		}
 		answers = append(answers, Answer{Kind: abi.KindTools, Events: merge(events)})
 	}
+	if !p.run.has("tgi_tools_constraint") {
+		return answers, true
+	}
+	for _, offer := range constrained {
+		a, ok := p.constraint(withMember(offer, "params", p.run.now.Params))
+		if !ok {
+			return nil, false
+		}
+		answers = append(answers, a)
+	}
 	return answers, true
 }
 

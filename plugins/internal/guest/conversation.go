@@ -48,6 +48,9 @@ func (s *Session) Call(export string, args ...uint64) (uint64, error) {
 	return stack[0], err
 }
 
+// Has reports whether the guest has an export that it may do without.
+func (s *Session) Has(export string) bool { return s.g.module.Has(export) }
+
 // Room has the guest make room of n bytes, paid from the fuel of a request.
 func (s *Session) Room(n int) (uint32, error) {
 	if s.in == nil {

@@ -30,6 +30,10 @@ func checkExports(m *sandbox.Module) error {
 				want = append(want, wanted(list)...)
 			}
 		}
+		for _, f := range abi.Optional(k) {
+			known[f.Name] = true
+			want = append(want, sandbox.Export{Name: f.Name, Sig: Signature(f), Optional: true})
+		}
 	}
 	want = append(want, sandbox.Export{Name: abi.Initialize, Optional: true})
 	errs := []error{m.Check(want)}
@@ -73,6 +77,11 @@ func checkKinds(m *sandbox.Module, d Description) error {
 					errs = append(errs, fmt.Errorf("%w: %s is exported, but %s", ErrDescription, f.Name, d.lacks(k)))
 					break
 				}
+			}
+		}
+		for _, f := range abi.Optional(k) {
+			if m.Has(f.Name) && !d.Serves(k) {
+				errs = append(errs, fmt.Errorf("%w: %s is exported, but %s", ErrDescription, f.Name, d.lacks(k)))
 			}
 		}
 	}

@@ -108,6 +108,11 @@ func (f Fake) Wasm() []byte {
 			m.add(fn, code, usual[fn.Name], f.Drop)
 		}
 	}
+	for _, fn := range abi.Optional(abi.KindTools) {
+		if code, given := f.Code[fn.Name]; given && !slices.ContainsFunc(f.Extra, func(x abi.Func) bool { return x.Name == fn.Name }) {
+			m.add(fn, code, nil, f.Drop)
+		}
+	}
 	for _, x := range f.Extra {
 		if !slices.ContainsFunc(m.funcs, func(g function) bool { return g.Name == x.Name }) {
 			m.add(x, f.Code[x.Name], nil, f.Drop)

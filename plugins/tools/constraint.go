@@ -1,0 +1,141 @@
+package tools
+
+import (
+	"encoding/binary"
+	"encoding/json"
+	"fmt"
+	"strings"
+
+	"tgi/plugins/internal/guest"
+	"tgi/sdk/abi"
+)
+
+// Constraint is a grammar of all that a model writes, still to be compiled. Without a Source the text is held to nothing.
+type Constraint struct {
+	Language string
+	Source   string
+	Params   []byte // JSON object, or nil
+	Optional bool   // the request goes on without it where it can't be compiled
+	Places   []Place
+	Dropped  []Dropped
+}
+
+// Place says what a place of a source comes from: JSON pointers into source and request, and the name of a tool.
+type Place struct{ At, Pointer, Tool string }
+
+// Dropped is something that a request asks for and that its text is not held to. Pointer leads into the request.
+type Dropped struct{ Pointer, Keyword, Reason string }
+
+// constraint is the export that a guest may do without.
+const constraint = "tgi_tools_constraint"
+
+// Constrain asks a guest what the text of a request is held to, in a session of its own that guest.Open gave. request and
+// params are those of Begin. A guest that says nothing gives the zero value. That what is demanded can't be held to is a
+// *guest.Refusal with the guest's words; other errors are a *sandbox.Fault or the pool's.
+func Constrain(s *guest.Session, request, params []byte) (Constraint, error) {
+	if !s.Has(constraint) {
+		return Constraint{}, nil
+	}
+	at, n, err := s.Request(guest.WithMember(request, "params", params))
+	if err != nil {
+		return Constraint{}, err
+	}
+	result, err := s.Call(constraint, at, n)
+	if err != nil {
+		return Constraint{}, err
+	}
+	out, refused, err := readConstraint(s.Memory(), uint32(result))
+	switch {
+	case err != nil:
+		return Constraint{}, s.Break(constraint, err.Error())
+	case refused != nil:
+		return Constraint{}, s.Refuse(refused)
+	}
+	return out, nil
+}
+
+// readConstraint copies a result out of a guest's memory, or gives the text of a guest that refused, in its memory. The error
+// says which rule is broken by what.
+func readConstraint(memory []byte, at uint32) (out Constraint, refused []byte, err error) {
+	if at%4 != 0 || uint64(at)+abi.CompiledSize > uint64(len(memory)) {
+		return out, nil, fmt.Errorf("result of %d bytes at 0x%x: it is to be aligned to 4, the memory has %d", abi.CompiledSize, at, len(memory))
+	}
+	field := func(i uint32) uint32 { return binary.LittleEndian.Uint32(memory[at+i:]) }
+	status := field(abi.CompiledStatus)
+	text, err := view(memory, "text", field(abi.CompiledText), field(abi.CompiledTextBytes), abi.MaxConstraint)
+	switch {
+	case err != nil:
+		return out, nil, err
+	case status != abi.StatusOK && status != abi.StatusFailed:
+		return out, nil, fmt.Errorf("status %d is neither %d nor %d", status, abi.StatusOK, abi.StatusFailed)
+	case status == abi.StatusFailed && len(text) == 0:
+		return out, nil, fmt.Errorf("status %d without a text that says why", status)
+	case status == abi.StatusFailed:
+		return out, text, nil
+	}
+	notes, err := view(memory, "notes", field(abi.CompiledNotes), field(abi.CompiledNoteBytes), abi.MaxNotes)
+	if err != nil {
+		return out, nil, err
+	}
+	if len(text) > 0 {
+		if out, err = parseConstraint(text); err != nil {
+			return out, nil, err
+		}
+	}
+	if len(notes) > 0 {
+		if err := json.Unmarshal(notes, &out.Dropped); err != nil {
+			return out, nil, fmt.Errorf("notes of %d bytes are not a JSON array of objects of strings", len(notes))
+		}
+	}
+	return out, nil, nil
+}
+
+// parseConstraint reads the JSON object of abi.ToolsOptional.
+func parseConstraint(text []byte) (out Constraint, err error) {
+	var j struct {
+		Language, Source string
+		Params           json.RawMessage
+		Optional         bool
+		Places           []Place
+	}
+	if err := json.Unmarshal(text, &j); err != nil {
+		return out, fmt.Errorf("text of %d bytes: %w", len(text), err)
+	}
+	switch {
+	case j.Language == "" || len(j.Language) > abi.MaxLanguage:
+		return out, fmt.Errorf("language %.80q has not from 1 to %d bytes", j.Language, abi.MaxLanguage)
+	case j.Source == "" || len(j.Source) > abi.MaxSource:
+		return out, fmt.Errorf("source of %d bytes, want from 1 to %d", len(j.Source), abi.MaxSource)
+	case len(j.Places) > abi.MaxPlaces:
+		return out, fmt.Errorf("%d places, the limit is %d", len(j.Places), abi.MaxPlaces)
+	}
+	for _, p := range j.Places {
+		if !strings.HasPrefix(p.At, "#") || !strings.HasPrefix(p.Pointer, "#") {
+			return out, fmt.Errorf("place %.80q is %.80q, both are to begin with #", p.At, p.Pointer)
+		}
+	}
+	if string(j.Params) == "null" {
+		j.Params = nil
+	}
+	if len(j.Params) > 0 && j.Params[0] != '{' {
+		return out, fmt.Errorf("params of %d bytes are not a JSON object", len(j.Params))
+	}
+	return Constraint{Language: j.Language, Source: j.Source, Params: j.Params, Optional: j.Optional, Places: j.Places}, nil
+}
+
+// Client says a text that begins with a place of the source, or is one, in the terms of the request. tool is the one that it
+// is about, "" where none is known.
+func (c *Constraint) Client(text string) (said, tool string) {
+	best := -1
+	for i, p := range c.Places {
+		rest, ok := strings.CutPrefix(text, p.At)
+		if ok && (rest == "" || rest[0] == '/' || rest[0] == ':') && (best < 0 || len(p.At) > len(c.Places[best].At)) {
+			best = i
+		}
+	}
+	if best < 0 {
+		return text, ""
+	}
+	p := c.Places[best]
+	return p.Pointer + text[len(p.At):], p.Tool
+}
