@@ -37,7 +37,6 @@ type Options struct {
 // API is OpenAI's routes.
 type API struct {
 	options Options
-	started time.Time
 	// now and name are the clock and the last part of ids; tests fix them.
 	now  func() time.Time
 	name func() string
@@ -48,7 +47,7 @@ func New(o Options) *API {
 	if o.TokenBytes == nil {
 		o.TokenBytes = func(llm.Token) ([]byte, bool) { return nil, false }
 	}
-	return &API{options: o, started: time.Now(), now: time.Now, name: rand.Text}
+	return &API{options: o, now: time.Now, name: rand.Text}
 }
 
 // Routes implements server.API.
@@ -56,8 +55,6 @@ func (a *API) Routes() []server.Route {
 	return []server.Route{
 		{Method: http.MethodPost, Path: "/v1/chat/completions", Handle: a.Chat},
 		{Method: http.MethodPost, Path: "/v1/completions", Handle: a.Complete},
-		{Method: http.MethodGet, Path: "/v1/models", Scope: server.Models, Handle: a.models},
-		{Method: http.MethodGet, Path: "/v1/models/{id:.+}", Scope: server.Models, Handle: a.model},
 	}
 }
 

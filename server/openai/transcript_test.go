@@ -34,7 +34,6 @@ func newServer(e *generatetest.Engine, change ...func(*generate.Limits, *Options
 		o.Service = generate.New(e, generatetest.Words{}, l, nil).WithChat(&generatetest.Chat{})
 	}
 	api := New(o)
-	api.started = time.Unix(1_700_000_000, 0)
 	api.now = func() time.Time { return time.Unix(1_741_265_133, 0) }
 	api.name = func() string { return "A1" }
 	return server.New(server.Options{
