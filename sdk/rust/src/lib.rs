@@ -32,6 +32,7 @@
 
 extern crate alloc;
 
+pub mod form;
 pub mod grammar;
 pub mod host;
 pub mod json;
