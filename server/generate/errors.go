@@ -14,18 +14,26 @@ var ErrIncomplete = errors.New("incomplete generation")
 // ErrTool: a call of a tool that was demanded was not made, or not right.
 var ErrTool = errors.New("tool error")
 
-// ToolError says what is wrong with the calls of a reply. It wraps ErrTool and
-// llm.ErrInvalid.
+// ToolError says what is wrong with the tools of a request, or the calls of a
+// reply. It wraps ErrTool and llm.ErrInvalid.
 type ToolError struct {
 	// Msg is for the client.
 	Msg string
+	// Err is what it wraps beside these; nil for nothing.
+	Err error
 }
 
 // Error returns Msg.
 func (e *ToolError) Error() string { return e.Msg }
 
-// Unwrap returns ErrTool and llm.ErrInvalid.
-func (e *ToolError) Unwrap() []error { return []error{ErrTool, llm.ErrInvalid} }
+// Unwrap returns ErrTool, llm.ErrInvalid and Err.
+func (e *ToolError) Unwrap() []error {
+	all := []error{ErrTool, llm.ErrInvalid}
+	if e.Err != nil {
+		all = append(all, e.Err)
+	}
+	return all
+}
 
 // Invalid is a request that broke a rule. It wraps llm.ErrInvalid.
 type Invalid struct {

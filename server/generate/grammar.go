@@ -2,6 +2,7 @@ package generate
 
 import (
 	"context"
+	"errors"
 	"net/http"
 	"strconv"
 
@@ -40,7 +41,14 @@ type Grammar struct {
 	Source []byte
 	// Params is a JSON object in the plugin's terms; nil is {}.
 	Params []byte
+	// Client, where Source is not the client's own, says a text that begins with
+	// a place in it in the client's terms, and which tool it is about. A grammar
+	// that can't be compiled is then refused with a *ToolError.
+	Client func(text string) (said, tool string)
 }
+
+// ErrLanguage: no plugin knows the language of a grammar.
+var ErrLanguage = errors.New("unknown language of a grammar")
 
 // Dropped is something that a grammar asks for and that the reply is not held to.
 type Dropped struct {
@@ -54,7 +62,8 @@ type Dropped struct {
 type Grammars interface {
 	// Compile prepares g, or finds it prepared; it may take a second, in which
 	// other requests go on. A grammar that can't be compiled is refused with an
-	// *Invalid that names the field; a plugin that is out of order fails with an
+	// *Invalid that names the field, or one with a Client with a *ToolError, which
+	// wraps ErrLanguage where no plugin knows the language; a plugin that is out of order fails with an
 	// error that wraps llm.ErrPlugin, and one without a free instance with
 	// llm.ErrOverloaded. The result must be closed. When ctx ends, so does the
 	// waiting, and the guest's code unless another request waits for the same.
@@ -97,23 +106,28 @@ func (s *Service) checkGrammar(d *Draft) error {
 	return nil
 }
 
-// constrain compiles the grammar of d for n sequences, if it has one.
+// constrain compiles the grammar of d for n sequences, if it has one, or that of
+// its tools.
 func (r *Run) constrain(ctx context.Context, d *Draft, n int) (err error) {
-	if d.Grammar == nil {
-		return nil
+	switch {
+	case d.Grammar != nil:
+		r.grammar, err = r.service.grammars.Compile(ctx, d.Grammar)
+	default:
+		err = r.holdCalls(ctx, d)
 	}
-	if r.grammar, err = r.service.grammars.Compile(ctx, d.Grammar); err != nil {
+	if err != nil || r.grammar == nil {
 		return err
 	}
 	return r.grammar.Begin(ctx, r.Request.Params.Seed, n)
 }
 
-// Dropped returns what the grammar of the request is not held to.
+// Dropped returns what the grammar of the request, or of its tools, is not held
+// to.
 func (r *Run) Dropped() []Dropped {
 	if r.grammar == nil {
-		return nil
+		return r.dropped
 	}
-	return r.grammar.Dropped()
+	return append(r.dropped[:len(r.dropped):len(r.dropped)], r.grammar.Dropped()...)
 }
 
 // AppendDropped writes the member of a reply that tells of dropped, if there is

@@ -194,6 +194,11 @@ func (c badChat) Parser(context.Context, *generate.Conversation, string, uint64)
 	return badParser(c), nil
 }
 
+// Constraint implements generate.BoundChat.
+func (badChat) Constraint(context.Context, *generate.Conversation, string) (*generate.ToolGrammar, error) {
+	return nil, nil
+}
+
 // Close implements generate.BoundChat.
 func (badChat) Close() {}
 

@@ -54,6 +54,7 @@ type Run struct {
 	stream  Stream
 	plugins BoundPlugins // nil for none
 	grammar BoundGrammar // nil for none
+	dropped []Dropped    // of what the tools ask for, beside those of grammar
 	// The conversation and what it was bound to; nil for a text. parsers has one
 	// for each sequence, or none at all.
 	conversation *Conversation

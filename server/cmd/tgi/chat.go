@@ -68,6 +68,28 @@ func (b boundChat) Parser(ctx context.Context, c *generate.Conversation, promptE
 	return &parser{plugin: p}, nil
 }
 
+// Constraint implements generate.BoundChat.
+func (b boundChat) Constraint(ctx context.Context, c *generate.Conversation, promptEnd string) (*generate.ToolGrammar, error) {
+	g, err := b.BoundChat.Constraint(ctx, c.ToolsRequest(promptEnd))
+	var no *plugins.BindError
+	switch {
+	case errors.Is(err, plugins.ErrParams) && errors.As(err, &no):
+		return nil, &generate.ToolError{Msg: no.Text}
+	case err != nil:
+		return nil, bindError(err)
+	case g == nil:
+		return nil, nil
+	}
+	out := &generate.ToolGrammar{Optional: g.Optional}
+	for _, d := range g.Dropped {
+		out.Dropped = append(out.Dropped, generate.Dropped{Pointer: d.Pointer, Keyword: d.Keyword, Reason: d.Reason})
+	}
+	if g.Source != "" {
+		out.Grammar = &generate.Grammar{Field: "tools", Language: g.Language, Source: []byte(g.Source), Params: g.Params, Client: g.Client}
+	}
+	return out, nil
+}
+
 // parser is a plugin's parser as requests want it.
 type parser struct {
 	plugin *plugins.Parser

@@ -36,24 +36,36 @@ type grammars struct{ set *plugins.Set }
 func (g grammars) Compile(ctx context.Context, in *generate.Grammar) (generate.BoundGrammar, error) {
 	b, err := g.set.Compile(ctx, plugins.GrammarCall{Plugin: in.Plugin, Language: in.Language, Source: in.Source, Params: in.Params})
 	if err != nil {
-		return nil, grammarError(err, in.Field)
+		return nil, grammarError(err, in)
 	}
-	return &boundGrammar{grammar: b, field: in.Field}, nil
+	return &boundGrammar{grammar: b, of: generate.Grammar{Field: in.Field, Client: in.Client}}, nil
 }
 
 // grammarError says what an error of a grammar means to a request.
-func grammarError(err error, field string) error {
+func grammarError(err error, g *generate.Grammar) error {
 	var no *plugins.BindError
-	if errors.As(err, &no) && (errors.Is(err, plugins.ErrUnknown) || errors.Is(err, plugins.ErrParams)) {
-		return &generate.Invalid{Msg: "grammar is not valid: " + no.Text, Field: field}
+	unknown := errors.Is(err, plugins.ErrUnknown)
+	if !errors.As(err, &no) || !unknown && !errors.Is(err, plugins.ErrParams) {
+		return bindError(err)
 	}
-	return bindError(err)
+	if g.Client == nil {
+		return &generate.Invalid{Msg: "grammar is not valid: " + no.Text, Field: g.Field}
+	}
+	said, tool := g.Client(no.Text)
+	if tool != "" {
+		said = "tool `" + tool + "`: " + said
+	}
+	refused := &generate.ToolError{Msg: said}
+	if unknown {
+		refused.Err = generate.ErrLanguage
+	}
+	return refused
 }
 
 // boundGrammar is the grammar of one request.
 type boundGrammar struct {
 	grammar *plugins.Grammar
-	field   string
+	of      generate.Grammar // what errors need of it
 
 	mu    sync.Mutex
 	texts []*plugins.Constraint // nil where the engine has it
@@ -64,7 +76,7 @@ func (b *boundGrammar) Begin(ctx context.Context, seed uint64, n int) error {
 	for i := range n {
 		c, err := b.grammar.Sequence(ctx, llm.SeedFor(seed, i))
 		if err != nil {
-			return grammarError(err, b.field)
+			return grammarError(err, &b.of)
 		}
 		b.texts = append(b.texts, c)
 	}
@@ -91,6 +103,9 @@ func (b *boundGrammar) Sequence(i int) (sample.Masker, func()) {
 func (b *boundGrammar) Dropped() []generate.Dropped {
 	var out []generate.Dropped
 	for _, d := range b.grammar.Dropped() {
+		if b.of.Client != nil {
+			d.Pointer, _ = b.of.Client(d.Pointer)
+		}
 		out = append(out, generate.Dropped{Pointer: d.Pointer, Keyword: d.Keyword, Reason: d.Reason})
 	}
 	return out

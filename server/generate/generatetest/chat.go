@@ -20,6 +20,9 @@ type Chat struct {
 	Parse bool
 	// Refuse, when set, is what Bind returns; RefuseParser what Parser does.
 	Refuse, RefuseParser error
+	// Holds, when set, is what Constraint returns, or RefuseHold.
+	Holds      *generate.ToolGrammar
+	RefuseHold error
 	// Takes are the names of plugins whose calls Bind keeps.
 	Takes []string
 
@@ -131,6 +134,14 @@ func (c *content) UnmarshalJSON(b []byte) error {
 		*c += content(p.Text)
 	}
 	return err
+}
+
+// Constraint implements generate.BoundChat.
+func (b bound) Constraint(_ context.Context, c *generate.Conversation, promptEnd string) (*generate.ToolGrammar, error) {
+	if b.chat.Holds != nil || b.chat.RefuseHold != nil {
+		b.chat.note(0, 0, c.ToolsRequest(promptEnd))
+	}
+	return b.chat.Holds, b.chat.RefuseHold
 }
 
 // Parser implements generate.BoundChat.

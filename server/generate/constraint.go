@@ -1,0 +1,43 @@
+package generate
+
+import (
+	"context"
+	"errors"
+)
+
+// ToolGrammar is what the texts of a reply are held to so that its calls are right
+// as they are written.
+type ToolGrammar struct {
+	// Grammar of all that the model writes; nil for none.
+	Grammar *Grammar
+	// Optional: the request goes on without the grammar where it can't be compiled.
+	Optional bool
+	// Dropped is what the request asks for and the grammar does not enforce.
+	Dropped []Dropped
+}
+
+// holdCalls compiles what the calls of d's conversation are held to, if that is
+// anything. Without grammars, and where no plugin knows the language, calls are
+// checked when they are complete, as those of a plugin that says nothing.
+func (r *Run) holdCalls(ctx context.Context, d *Draft) error {
+	c := r.conversation
+	if c == nil || !c.offers() || r.service.grammars == nil || d.IgnoreEOS {
+		return nil
+	}
+	g, err := r.chat.Constraint(ctx, c, r.Request.Inputs)
+	if err != nil || g == nil {
+		return err
+	}
+	r.dropped = g.Dropped
+	if g.Grammar == nil {
+		return nil
+	}
+	r.grammar, err = r.service.grammars.Compile(ctx, g.Grammar)
+	var no *ToolError
+	if err != nil && (errors.Is(err, ErrLanguage) || g.Optional && errors.As(err, &no)) {
+		r.grammar = nil
+		r.dropped = append(r.dropped[:len(r.dropped):len(r.dropped)], Dropped{Pointer: "#/tools", Keyword: "function", Reason: err.Error()})
+		return nil
+	}
+	return err
+}
