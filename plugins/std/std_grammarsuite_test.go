@@ -88,11 +88,13 @@ func TestSchemaSuiteSums(t *testing.T) {
 	}
 }
 
-func openGrammar(t *testing.T) *plugins.Set {
+func openGrammar(t *testing.T) *plugins.Set { return openGrammarOver(t, kit.NewWorld()) }
+
+func openGrammarOver(t *testing.T, world *kit.World) *plugins.Set {
 	t.Helper()
 	set, err := plugins.Open(context.Background(), plugins.Options{
 		Specs: []plugins.Spec{{Name: "grammar", Source: "builtin:grammar"}}, Builtin: std.FS(),
-		Vocabulary: words{kit.NewWorld()}, CacheDir: filepath.Join(os.TempDir(), "tgi-test-modules"),
+		Vocabulary: words{world}, CacheDir: filepath.Join(os.TempDir(), "tgi-test-modules"),
 	})
 	if err != nil {
 		t.Fatal(err)

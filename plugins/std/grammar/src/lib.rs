@@ -49,6 +49,21 @@ pub struct Compiled {
     pub dropped: Vec<Dropped>,
 }
 
+/// What a source may ask about the tokens that it is compiled for.
+pub trait Vocabulary {
+    /// The one token that is spelt so, and whether it is an ordinary one: neither special nor an end. None where there is none.
+    fn token(&self, text: &str) -> Option<(u32, bool)>;
+}
+
+/// No vocabulary: no token is known by its text.
+pub struct NoVocabulary;
+
+impl Vocabulary for NoVocabulary {
+    fn token(&self, _: &str) -> Option<(u32, bool)> {
+        None
+    }
+}
+
 /// Most bytes of a source.
 pub const MAX_SOURCE: usize = 4 << 20;
 
@@ -59,6 +74,11 @@ pub const LANGUAGES: &[&str] =
 /// Compiles a source. Time and memory are bounded by limits on what is made of
 /// it; recursion is bounded everywhere.
 pub fn compile(language: &str, source: &str, o: &Options) -> Result<Compiled> {
+    compile_for(language, source, o, &NoVocabulary)
+}
+
+/// Compiles a source for a vocabulary. Few sources ask for it: structural tags that exclude tokens by their texts.
+pub fn compile_for(language: &str, source: &str, o: &Options, vocabulary: &dyn Vocabulary) -> Result<Compiled> {
     if source.len() > MAX_SOURCE {
         return Err(Error::whole(format!("the source has {} bytes, at most {} are read", source.len(), MAX_SOURCE)));
     }
@@ -82,7 +102,7 @@ pub fn compile(language: &str, source: &str, o: &Options) -> Result<Compiled> {
         }
         "gbnf" => gbnf::compile(b, source)?,
         "lark" => lark::compile(b, source, o, &mut dropped)?,
-        "structural_tag" => tags::compile(b, source, o, &mut dropped)?,
+        "structural_tag" => tags::compile(b, source, o, vocabulary, &mut dropped)?,
         other => {
             return Err(Error::whole(format!("the language {:?} is not known; {} are", other, LANGUAGES.join(", "))))
         }

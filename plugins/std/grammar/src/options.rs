@@ -50,13 +50,17 @@ impl Options {
     /// "space", "flexible"), `indent` (0 to 200, of flexible), `lenient`, `formats`
     /// (booleans), `draft` ("7", "2019-09", "2020-12"). Other members are an error.
     pub fn with(&self, text: &str) -> Result<Options> {
+        match json::parse(text)? {
+            Value::Obj(m) => self.with_members(&m),
+            v => Err(Error::whole(format!("want an object, got {}", v.kind()))),
+        }
+    }
+
+    /// The same with the members of an object.
+    pub fn with_members(&self, members: &[(String, Value)]) -> Result<Options> {
         let mut o = self.clone();
-        let members = match json::parse(text)? {
-            Value::Obj(m) => m,
-            v => return Err(Error::whole(format!("want an object, got {}", v.kind()))),
-        };
         let mut indent = None;
-        for (k, v) in &members {
+        for (k, v) in members {
             let wrong = |want: &str| Error::whole(format!("{}: want {}, got {}", k, want, shown(v)));
             match (k.as_str(), v) {
                 ("whitespace", Value::Str(s)) if s == "compact" => o.whitespace = Whitespace::Compact,
@@ -91,7 +95,8 @@ impl Options {
     }
 }
 
-fn shown(v: &Value) -> String {
+/// A value in an error text.
+pub(crate) fn shown(v: &Value) -> String {
     match v {
         Value::Str(s) => format!("{:?}", s),
         Value::Num(n) => n.clone(),

@@ -1,84 +1,53 @@
 //! Structural tags: XGrammar's JSON form for free text with structured parts,
 //! the older form with `structures` and `triggers` included.
+//!
+//! Where XGrammar has a text that a tag begins or ends with, a token may stand as
+//! well; texts and tokens may be mixed in one list.
+
+mod free;
+mod read;
 
 use crate::build::{Builder, Ex};
-use crate::chars::{self, Form};
+use crate::chars::Form;
 use crate::error::{Error, Result};
 use crate::json::{self, Value};
 use crate::pattern::{self, Match};
-use crate::re::{Re, ALL, MANY};
-use crate::{gbnf, schema, Dropped, Options};
+use crate::re::MANY;
+use crate::{gbnf, schema, Dropped, Options, Vocabulary, Whitespace};
+use free::{Rule, Turns};
+use read::{count, flag, items, mark, marks, member, text, token, tokens, words, Mark, Stops, Token};
 
 struct Lower<'o> {
     b: Builder,
     options: &'o Options,
+    vocabulary: &'o dyn Vocabulary,
     dropped: &'o mut Vec<Dropped>,
 }
 
-/// Adds the rules of a structural tag.
-pub fn compile(b: Builder, source: &str, options: &Options, dropped: &mut Vec<Dropped>) -> Result<(Builder, Ex)> {
+/// Adds the rules of a structural tag. Texts of excluded tokens are looked up in
+/// the vocabulary; others are left to who runs the grammar.
+pub fn compile(
+    b: Builder,
+    source: &str,
+    options: &Options,
+    vocabulary: &dyn Vocabulary,
+    dropped: &mut Vec<Dropped>,
+) -> Result<(Builder, Ex)> {
     let v = json::parse(source)?;
-    let mut l = Lower { b, options, dropped };
+    let mut l = Lower { b, options, vocabulary, dropped };
+    let none = Stops::default();
     let x = match (v.get("format"), v.get("structures")) {
-        (Some(f), _) => l.format(f, "/format", &[])?,
+        (Some(f), _) => l.format(f, "/format", &none)?,
         (None, Some(Value::Arr(items))) => l.older(&v, items)?,
         // A format alone.
-        _ => l.format(&v, "", &[])?,
+        _ => l.format(&v, "", &none)?,
     };
     Ok((l.b, x))
 }
 
-fn text<'v>(v: &'v Value, at: &str, k: &str) -> Result<&'v str> {
-    match v.get(k) {
-        Some(Value::Str(s)) => Ok(s),
-        Some(other) => Err(Error::pointer(at, k, format!("want a string, got {}", other.kind()))),
-        None => Err(Error::pointer(at, k, "is missing")),
-    }
-}
-
-// One string or several.
-fn texts(v: &Value, at: &str, k: &str) -> Result<Vec<String>> {
-    let wrong = |v: &Value| Error::pointer(at, k, format!("want strings, got {}", v.kind()));
-    match v.get(k) {
-        None => Ok(Vec::new()),
-        Some(Value::Str(s)) => Ok(vec![s.clone()]),
-        Some(Value::Arr(items)) => items.iter().map(|i| i.as_str().map(String::from).ok_or_else(|| wrong(i))).collect(),
-        Some(v) => Err(wrong(v)),
-    }
-}
-
-fn items<'v>(v: &'v Value, at: &str, k: &str) -> Result<&'v [Value]> {
-    match v.get(k) {
-        Some(Value::Arr(items)) => Ok(items),
-        Some(other) => Err(Error::pointer(at, k, format!("want an array, got {}", other.kind()))),
-        None => Err(Error::pointer(at, k, "is missing")),
-    }
-}
-
-fn flag(v: &Value, at: &str, k: &str) -> Result<bool> {
-    match v.get(k) {
-        None | Some(Value::Null) => Ok(false),
-        Some(Value::Bool(b)) => Ok(*b),
-        Some(other) => Err(Error::pointer(at, k, format!("want a boolean, got {}", other.kind()))),
-    }
-}
-
-fn count(v: &Value, at: &str, k: &str, default: u32) -> Result<u32> {
-    match v.get(k) {
-        None | Some(Value::Null) => Ok(default),
-        // XGrammar's sign for no bound.
-        Some(Value::Num(n)) if n == "-1" => Ok(MANY),
-        Some(Value::Num(n)) => match n.parse::<u32>() {
-            Ok(n) if n <= crate::scan::MAX_COUNT => Ok(n),
-            _ => Err(Error::pointer(at, k, format!("want a whole number up to {}, got {}", crate::scan::MAX_COUNT, n))),
-        },
-        Some(other) => Err(Error::pointer(at, k, format!("want a number, got {}", other.kind()))),
-    }
-}
-
 /// A tag: how it begins, and what comes behind that.
 struct Tag {
-    begin: String,
+    begin: Mark,
     rest: Ex,
 }
 
@@ -97,12 +66,11 @@ impl Lower<'_> {
             ]);
             tags.push(self.tag(&tag, &at)?);
         }
-        let triggers = texts(v, "", "triggers")?;
-        self.triggered(v, "", triggers, tags, &[])
+        self.triggered(v, "", tags, &Stops::default())
     }
 
     // Free text in a format ends before any of the stops.
-    fn format(&mut self, v: &Value, at: &str, stops: &[String]) -> Result<Ex> {
+    fn format(&mut self, v: &Value, at: &str, stops: &Stops) -> Result<Ex> {
         let kind = text(v, at, "type")?;
         let x = match kind {
             "const_string" => {
@@ -123,23 +91,19 @@ impl Lower<'_> {
                 x
             }
             "any_text" => {
-                for k in ["max_tokens", "max_chars"] {
-                    if v.get(k).map_or(false, |v| *v != Value::Null) {
-                        return Err(Error::pointer(at, k, "is not supported"));
-                    }
+                if count(v, at, "max_tokens")?.map_or(false, |n| n < MANY) {
+                    let reason = "is not supported: a text is not counted in tokens; max_chars is, and any_tokens";
+                    return Err(Error::pointer(at, "max_tokens", reason));
                 }
-                let mut without = texts(v, at, "excludes")?;
-                without.extend_from_slice(stops);
-                let r = self.without(&without);
-                self.b.term(r)
+                let mut without = words(v, at, "excludes")?;
+                without.extend_from_slice(&stops.texts);
+                let most = count(v, at, "max_chars")?.unwrap_or(MANY);
+                self.free_text(&without, most)
             }
             "sequence" | "or" => {
-                let list = items(v, at, "elements")?;
                 let mut parts = Vec::new();
-                for (i, e) in list.iter().enumerate() {
-                    // Only the last of a sequence stands before what comes behind it.
-                    let last = kind == "or" || i + 1 == list.len();
-                    parts.push(self.format(e, &format!("{}/elements/{}", at, i), if last { stops } else { &[] })?);
+                for (i, e) in items(v, at, "elements")?.iter().enumerate() {
+                    parts.push(self.format(e, &format!("{}/elements/{}", at, i), stops)?);
                 }
                 if kind == "or" {
                     self.b.choice(&parts)
@@ -147,73 +111,92 @@ impl Lower<'_> {
                     self.b.seq(&parts)
                 }
             }
-            "optional" | "star" | "plus" | "repeat" => {
-                let content = self.member(v, at, "content", stops)?;
-                let (min, max) = match kind {
-                    "optional" => (0, 1),
-                    "star" => (0, MANY),
-                    "plus" => (1, MANY),
-                    _ => (count(v, at, "min", 0)?, count(v, at, "max", MANY)?),
-                };
-                if min > max {
-                    return Err(Error::pointer(at, "min", format!("{} is above max, {}", min, max)));
-                }
-                self.b.times(content, min, max)
-            }
+            "optional" | "star" | "plus" | "repeat" => self.repeated(v, at, kind, stops)?,
             "tag" => {
                 let tag = self.tag(v, at)?;
                 self.whole(&tag)
             }
             "triggered_tags" => {
                 let tags = self.tags(v, at)?;
-                let triggers = texts(v, at, "triggers")?;
-                self.triggered(v, at, triggers, tags, stops)?
+                self.triggered(v, at, tags, stops)?
             }
             "tags_with_separator" => {
                 let tags = self.tags(v, at)?;
                 let parts: Vec<Ex> = tags.iter().map(|t| self.whole(t)).collect();
-                let (tag, between) = (self.b.choice(&parts), self.b.lit(text(v, at, "separator")?.as_bytes()));
-                let min = flag(v, at, "at_least_one")? as u32;
-                let max = if flag(v, at, "stop_after_first")? { 1 } else { MANY };
+                let between = mark(member(v, at, "separator")?, at, "separator")?;
+                let (tag, between) = (self.b.choice(&parts), self.mark(&between));
+                let min = flag(v, at, "at_least_one", false)? as u32;
+                let max = if flag(v, at, "stop_after_first", false)? { 1 } else { MANY };
                 self.b.list(tag, between, min, max)
             }
-            "token" => self.b.token_text(text(v, at, "token")?),
+            "dispatch" => self.dispatch(v, at, stops, false)?,
+            "token" => {
+                let t = token(member(v, at, "token")?, at, "token")?;
+                self.token(&t)
+            }
+            "exclude_token" | "any_tokens" => {
+                let mut without = tokens(v, at, "exclude_tokens")?;
+                without.extend_from_slice(&stops.tokens);
+                let one = self.free_token(&without, at, "exclude_tokens")?;
+                if kind == "exclude_token" {
+                    one
+                } else {
+                    let most = count(v, at, "max_tokens")?.unwrap_or(MANY);
+                    self.b.times(one, 0, most)
+                }
+            }
+            "token_triggered_tags" => {
+                let tags = self.tags(v, at)?;
+                self.token_triggered(v, at, tags, stops)?
+            }
+            "token_dispatch" => self.dispatch(v, at, stops, true)?,
             other => return Err(Error::pointer(at, "type", format!("{:?} is not supported", other))),
         };
         if self.b.full() {
             return Err(Error::pointer(at, "", "the grammar is too large"));
         }
-        // A rule of its own: what is written once is shared.
         Ok(x)
     }
 
-    fn member(&mut self, v: &Value, at: &str, k: &str, stops: &[String]) -> Result<Ex> {
-        match v.get(k) {
-            Some(m) => self.format(m, &format!("{}/{}", at, k), stops),
-            None => Err(Error::pointer(at, k, "is missing")),
+    fn repeated(&mut self, v: &Value, at: &str, kind: &str, stops: &Stops) -> Result<Ex> {
+        let content = self.format(member(v, at, "content")?, &format!("{}/content", at), stops)?;
+        let (min, max) = match kind {
+            "optional" => (0, 1),
+            "star" => (0, MANY),
+            "plus" => (1, MANY),
+            _ => (count(v, at, "min")?.unwrap_or(0), count(v, at, "max")?.unwrap_or(MANY)),
+        };
+        if min > max {
+            return Err(Error::pointer(at, "min", format!("{} is above max, {}", min, max)));
         }
+        Ok(self.b.times(content, min, max))
     }
 
     fn schema(&mut self, v: &Value, at: &str) -> Result<Ex> {
-        if let Some(s) = v.get("style").filter(|s| s.as_str() != Some("json")) {
-            return Err(Error::pointer(
-                at,
-                "style",
-                format!("{:?} is not supported; \"json\" is", s.as_str().unwrap_or(s.kind())),
-            ));
+        let refused = |k: &str, reason: String| Err(Error::pointer(at, k, reason));
+        match v.get("style") {
+            None => {}
+            Some(Value::Str(s)) if s == "json" => {}
+            Some(s) => return refused("style", format!("{} is not supported; \"json\" is", crate::options::shown(s))),
+        }
+        if flag(v, at, "any_order", false)? {
+            return refused("any_order", "is not supported: members come in the order of the schema".into());
+        }
+        if !words(v, at, "excludes")?.is_empty() {
+            return refused("excludes", "is not supported in a schema".into());
         }
         let parsed;
-        let schema = match v.get("json_schema") {
-            Some(Value::Str(s)) => {
+        let schema = match member(v, at, "json_schema")? {
+            Value::Str(s) => {
                 parsed = json::parse(s).map_err(|e| Error::pointer(at, "json_schema", e.to_string()))?;
                 &parsed
             }
-            Some(s) => s,
-            None => return Err(Error::pointer(at, "json_schema", "is missing")),
+            s => s,
         };
+        let options = self.options_of(v, at)?;
         let before = self.dropped.len();
         let (b, x) =
-            schema::compile(std::mem::take(&mut self.b), schema, self.options, self.dropped).map_err(|mut e| {
+            schema::compile(std::mem::take(&mut self.b), schema, &options, self.dropped).map_err(|mut e| {
                 e.place = format!("#{}/json_schema{}", at, e.place.trim_start_matches('#'));
                 e
             })?;
@@ -224,16 +207,26 @@ impl Lower<'_> {
         Ok(x)
     }
 
-    // All texts in which none of these comes.
-    fn without(&mut self, words: &[String]) -> Re {
-        let p = &mut self.b.p;
-        let all = chars::text(p, Form::Raw);
-        if words.is_empty() {
-            return all;
+    // The options, with what one schema has of its own.
+    fn options_of(&self, v: &Value, at: &str) -> Result<Options> {
+        let mut o = self.options.clone();
+        for k in ["whitespace", "indent", "lenient", "formats", "draft"] {
+            if let Some(own) = v.get(k) {
+                let own = [(k.to_string(), own.clone())];
+                o = o.with_members(&own).map_err(|e| Error::pointer(at, "", e.reason))?;
+            }
         }
-        let found = p.words(words);
-        let found = p.seq(&[ALL, found, ALL]);
-        p.minus(all, found)
+        match count(v, at, "max_whitespace_cnt")? {
+            None | Some(MANY) => {}
+            Some(0) => o.whitespace = Whitespace::Compact,
+            Some(n) => {
+                if let Whitespace::Flexible { indent } = &mut o.whitespace {
+                    // A line end is one of them.
+                    *indent = (*indent).min(n - 1);
+                }
+            }
+        }
+        Ok(o)
     }
 
     fn tags(&mut self, v: &Value, at: &str) -> Result<Vec<Tag>> {
@@ -245,93 +238,96 @@ impl Lower<'_> {
     }
 
     fn tag(&mut self, v: &Value, at: &str) -> Result<Tag> {
-        let ends = texts(v, at, "end")?;
-        if v.get("end").is_none() {
-            return Err(Error::pointer(at, "end", "is missing"));
-        }
-        let stops: Vec<String> = ends.iter().filter(|e| !e.is_empty()).cloned().collect();
-        let content = self.member(v, at, "content", &stops)?;
-        let parts: Vec<Ex> = ends.iter().map(|e| self.b.lit(e.as_bytes())).collect();
+        let begin = mark(member(v, at, "begin")?, at, "begin")?;
+        let ends = marks(v, at, "end")?;
+        let content = self.format(member(v, at, "content")?, &format!("{}/content", at), &Stops::of(&ends))?;
+        let parts: Vec<Ex> = ends.iter().map(|e| self.mark(e)).collect();
         let end = self.b.choice(&parts);
-        Ok(Tag { begin: text(v, at, "begin")?.into(), rest: self.b.seq(&[content, end]) })
+        Ok(Tag { begin, rest: self.b.seq(&[content, end]) })
+    }
+
+    fn mark(&mut self, m: &Mark) -> Ex {
+        match m {
+            Mark::Text(t) => self.b.lit(t.as_bytes()),
+            Mark::Token(t) => self.token(t),
+        }
+    }
+
+    fn token(&mut self, t: &Token) -> Ex {
+        match t {
+            Token::Text(t) => self.b.token_text(t),
+            Token::Id(id) => self.b.token(vec![(*id, *id)], false),
+        }
     }
 
     fn whole(&mut self, t: &Tag) -> Ex {
-        let begin = self.b.lit(t.begin.as_bytes());
+        let begin = self.mark(&t.begin);
         self.b.seq(&[begin, t.rest])
+    }
+
+    // What may stand at the beginning where a tag has to.
+    fn first(&mut self, v: &Value, at: &str, tags: &[Tag]) -> Result<Turns> {
+        let first = if flag(v, at, "at_least_one", false)? {
+            let whole: Vec<Ex> = tags.iter().map(|t| self.whole(t)).collect();
+            Some(self.b.choice(&whole))
+        } else {
+            None
+        };
+        Ok(Turns { first, once: flag(v, at, "stop_after_first", false)? })
     }
 
     // Free text up to a trigger, then the rest of a tag that begins with it, and
     // so on.
-    fn triggered(
-        &mut self,
-        v: &Value,
-        at: &str,
-        triggers: Vec<String>,
-        tags: Vec<Tag>,
-        stops: &[String],
-    ) -> Result<Ex> {
-        if triggers.is_empty() || triggers.iter().any(String::is_empty) {
-            return Err(Error::pointer(at, "triggers", "want at least one, and none empty"));
+    fn triggered(&mut self, v: &Value, at: &str, tags: Vec<Tag>, stops: &Stops) -> Result<Ex> {
+        let triggers = marks(v, at, "triggers")?;
+        if triggers.iter().any(|t| *t == Mark::Text(String::new())) {
+            return Err(Error::pointer(at, "triggers", "want none empty"));
         }
-        let mut behind: Vec<Vec<Ex>> = vec![Vec::new(); triggers.len()];
+        let mut rules: Vec<Rule> = triggers.into_iter().map(|mark| Rule { mark, behind: Vec::new() }).collect();
         for (i, t) in tags.iter().enumerate() {
-            let fits: Vec<usize> = (0..triggers.len()).filter(|&j| t.begin.starts_with(&triggers[j])).collect();
-            if fits.len() != 1 {
-                let reason = format!("{:?} begins with {} of the triggers, want exactly one", t.begin, fits.len());
-                return Err(Error::pointer(&format!("{}/tags/{}", at, i), "begin", reason));
-            }
-            let more = self.b.lit(&t.begin.as_bytes()[triggers[fits[0]].len()..]);
-            behind[fits[0]].push(self.b.seq(&[more, t.rest]));
+            let begins = |trigger: &Mark| match (&t.begin, trigger) {
+                (Mark::Text(b), Mark::Text(t)) => b.strip_prefix(t.as_str()),
+                (b, t) if b == t => Some(""),
+                _ => None,
+            };
+            let fits: Vec<(usize, &str)> =
+                rules.iter().enumerate().filter_map(|(j, r)| Some((j, begins(&r.mark)?))).collect();
+            let (rule, more) = only(at, i, t, &fits)?;
+            let more = self.b.lit(more.as_bytes());
+            rules[rule].behind.push(self.b.seq(&[more, t.rest]));
         }
-        let mut excluded = texts(v, at, "excludes")?;
-        excluded.extend_from_slice(stops);
-        let mut parts = Vec::new();
-        for (j, rests) in behind.iter().enumerate().filter(|(_, r)| !r.is_empty()) {
-            let up_to = self.up_to(&triggers, j, &excluded);
-            let (up_to, rest) = (self.b.term(up_to), self.b.choice(rests));
-            parts.push(self.b.seq(&[up_to, rest]));
-        }
-        let part = self.b.choice(&parts);
-        let mut words = triggers;
-        words.extend(excluded);
-        let free = self.without(&words);
-        let free = self.b.term(free);
-        let once = flag(v, at, "stop_after_first")?;
-        if !flag(v, at, "at_least_one")? {
-            return Ok(if once {
-                self.b.choice(&[part, free])
-            } else {
-                let calls = self.b.times(part, 0, MANY);
-                self.b.seq(&[calls, free])
-            });
-        }
-        // The first tag comes at once.
-        let first: Vec<Ex> = tags.iter().map(|t| self.whole(t)).collect();
-        let first = self.b.choice(&first);
-        if once {
-            return Ok(first);
-        }
-        let calls = self.b.times(part, 0, MANY);
-        Ok(self.b.seq(&[first, calls, free]))
+        let turns = self.first(v, at, &tags)?;
+        let mut excluded = words(v, at, "excludes")?;
+        excluded.extend_from_slice(&stops.texts);
+        Ok(self.interrupted(&rules, turns, excluded))
     }
 
-    // Text up to and with trigger j, in which no trigger ends before and nothing
-    // excluded comes.
-    fn up_to(&mut self, triggers: &[String], j: usize, excluded: &[String]) -> Re {
-        let p = &mut self.b.p;
-        let (all, this) = (chars::text(p, Form::Raw), p.literal(triggers[j].as_bytes()));
-        let with = p.cat(all, this);
-        let any = p.bytes([u64::MAX; 4]);
-        let some = p.rep(any, 1, MANY);
-        let found = p.words(triggers);
-        let early = p.seq(&[ALL, found, some]);
-        let r = p.minus(with, early);
-        if excluded.is_empty() {
-            return r;
+    fn token_triggered(&mut self, v: &Value, at: &str, tags: Vec<Tag>, stops: &Stops) -> Result<Ex> {
+        let triggers = tokens(v, at, "trigger_tokens")?;
+        if triggers.is_empty() {
+            return Err(Error::pointer(at, "trigger_tokens", "want at least one"));
         }
-        let words = p.words(excluded);
-        let bad = p.seq(&[ALL, words, ALL]);
-        p.minus(r, bad)
+        let mut rules: Vec<(Token, Vec<Ex>)> = triggers.into_iter().map(|t| (t, Vec::new())).collect();
+        for (i, t) in tags.iter().enumerate() {
+            let fits: Vec<(usize, &str)> =
+                (0..rules.len()).filter(|&j| t.begin == Mark::Token(rules[j].0.clone())).map(|j| (j, "")).collect();
+            let (rule, _) = only(at, i, t, &fits)?;
+            rules[rule].1.push(t.rest);
+        }
+        let turns = self.first(v, at, &tags)?;
+        let mut excluded = tokens(v, at, "exclude_tokens")?;
+        excluded.extend_from_slice(&stops.tokens);
+        self.interrupted_tokens(&rules, turns, excluded, at)
+    }
+}
+
+// The one trigger that a tag begins with, and what of its beginning is left.
+fn only<'t>(at: &str, i: usize, t: &Tag, fits: &[(usize, &'t str)]) -> Result<(usize, &'t str)> {
+    match fits {
+        [one] => Ok(*one),
+        _ => {
+            let reason = format!("{} begins with {} of the triggers, want exactly one", t.begin.shown(), fits.len());
+            Err(Error::pointer(&format!("{}/tags/{}", at, i), "begin", reason))
+        }
     }
 }

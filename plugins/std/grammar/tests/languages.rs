@@ -2,16 +2,39 @@
 
 mod matcher;
 
-use grammar::{compile, Options, Whitespace};
+use grammar::{compile, compile_for, Options, Vocabulary, Whitespace};
 
+/// Knows two tokens.
+struct Two;
+
+impl Vocabulary for Two {
+    fn token(&self, text: &str) -> Option<(u32, bool)> {
+        match text {
+            "plain" => Some((5, true)),
+            "<eos>" => Some((6, false)),
+            _ => None,
+        }
+    }
+}
+
+// In the texts, «x» is the single token x, «#5» the one with the id 5.
 fn check(language: &str, source: &str, yes: &[&str], no: &[&str]) {
     let o = Options { whitespace: Whitespace::Compact, ..Options::default() };
-    let c = compile(language, source, &o).unwrap_or_else(|e| panic!("{}: {}", source, e));
+    let c = compile_for(language, source, &o, &Two).unwrap_or_else(|e| panic!("{}: {}", source, e));
     let g = matcher::Grammar::read(&c.ir);
     for (texts, want) in [(yes, true), (no, false)] {
         for t in texts {
-            assert_eq!(g.admits(t.as_bytes()), want, "{}\non {:?}", source, t);
+            let bytes: Vec<u8> = t.chars().flat_map(marked).collect();
+            assert_eq!(g.admits(&bytes), want, "{}\non {:?}", source, t);
         }
+    }
+}
+
+fn marked(c: char) -> Vec<u8> {
+    match c {
+        '«' => vec![255],
+        '»' => vec![254],
+        c => c.to_string().into_bytes(),
     }
 }
 
@@ -56,7 +79,12 @@ fn gbnf() {
         &["xAé😀"],
     );
     check("gbnf", "root ::= [a-cx\\-] | [\\]\\\\] | [^a-z\\n]\n", &["b", "x", "-", "]", "\\", "é"], &["d", "\n"]);
-    check("gbnf", "root ::= <think> \"a\" !<[7]>? <[3]>?", &["<think>a"], &["a", "think"]);
+    check(
+        "gbnf",
+        "root ::= <think> \"a\" !<[7]>? <[3]>?",
+        &["«<think>»a", "«<think>»a«#3»", "«<think>»a«#8»«#3»"],
+        &["a", "<think>a", "«<think>»a«#7»"],
+    );
     check("gbnf", "root ::= a?\na ::= (\"(\" a \")\")*", &["", "()", "(()())()"], &["(", ")("]);
 }
 
@@ -98,7 +126,7 @@ fn lark() {
         &["abx0a", "aa x0a", "aabx0"],
     );
     check("lark", "start: %json {\"type\":\"integer\",\"minimum\":3} \"!\"", &["3!", "10!"], &["2!", "3"]);
-    check("lark", "start: <|end|> \"a\" | [\"b\"]", &["<|end|>a", "", "b"], &["a"]);
+    check("lark", "start: <|end|> \"a\" | [\"b\"]", &["«<|end|>»a", "", "b"], &["a", "<|end|>a"]);
 }
 
 #[test]
@@ -165,6 +193,177 @@ fn structural_tags() {
     check("structural_tag", older, &["a<t>null</t>b", ""], &["<t>1</t>", "<t"]);
 }
 
+// A tag with marks of both kinds; its content is the integer x.
+fn tag(begin: &str, end: &str) -> String {
+    format!(
+        r#"{{"begin":{},"content":{{"type":"json_schema","json_schema":{{"type":"integer"}}}},"end":{}}}"#,
+        begin, end
+    )
+}
+
+fn one(token: &str) -> String {
+    format!(r#"{{"type":"token","token":{}}}"#, token)
+}
+
+#[test]
+fn structural_tags_with_tokens() {
+    let (open, close) = (one("\"<c>\""), one("\"</c>\""));
+    let t = format!(
+        r##"{{"type":"tag","begin":{},"content":{{"type":"any_text"}},"end":[{},"#end",{}]}}"##,
+        open,
+        close,
+        one("7")
+    );
+    check(
+        "structural_tag",
+        &t,
+        &["«<c>»hi«</c>»", "«<c>»#en#end", "«<c>»«#7»", "«<c>»</b>«</c>»"],
+        &["<c>hi«</c>»", "«<c>»hi</c>", "«<c>»</c>«</c>»", "«<c>»#end«</c>»", "«<c>»a«<c>»«</c>»"],
+    );
+    // Triggers of both kinds.
+    let mixed = |more: &str| {
+        format!(
+            r#"{{"type":"triggered_tags","triggers":["<f=",{}],"tags":[{},{},{}]{}}}"#,
+            open,
+            tag("\"<f=a>\"", "\"</f>\""),
+            tag(&open, &close),
+            tag("\"<f=b>\"", &close),
+            more
+        )
+    };
+    check(
+        "structural_tag",
+        &mixed(""),
+        &["", "a <f", "a<f=a>1</f>b«<c>»2«</c>»<f=b>3«</c>»<", "«<c>»-4«</c>»«<c>»5«</c>»"],
+        &["<c>", "«<c>»", "x<c>1", "«<c>»1</f>", "<f=a>1«</c>»", "<f=c>", "«</c>»", "a«<d>»"],
+    );
+    check("structural_tag", &mixed(",\"at_least_one\":true"), &["«<c>»1«</c>»", "<f=a>1</f>x"], &["", "x«<c>»1«</c>»"]);
+    let once = mixed(",\"at_least_one\":true,\"stop_after_first\":true");
+    check("structural_tag", &once, &["«<c>»1«</c>»", "<f=a>1</f>"], &["«<c>»1«</c>»x", "«<c>»1«</c>»«<c>»1«</c>»"]);
+    // A text trigger that holds the text of a token trigger.
+    let both = format!(
+        r#"{{"type":"triggered_tags","triggers":["<c>x",{}],"tags":[{},{}]}}"#,
+        open,
+        tag("\"<c>x\"", "\"</f>\""),
+        tag(&open, &close),
+    );
+    check("structural_tag", &both, &["<c>x1</f>", "«<c>»1«</c>»", "a<c>"], &["<c>x", "«<c>»1</f>"]);
+    // The end of a tag around free text.
+    let outer = format!(r#"{{"type":"tag","begin":"[","content":{},"end":"]"}}"#, mixed(""));
+    check("structural_tag", &outer, &["[a«<c>»1«</c>»b]", "[]"], &["[a]b]", "[«<c>»1]"]);
+    let list = format!(
+        r#"{{"type":"tags_with_separator","tags":[{}],"separator":{},"at_least_one":true}}"#,
+        tag(&open, &close),
+        one("9")
+    );
+    check(
+        "structural_tag",
+        &list,
+        &["«<c>»1«</c>»", "«<c>»1«</c>»«#9»«<c>»2«</c>»"],
+        &["", "«<c>»1«</c>»«<c>»2«</c>»"],
+    );
+}
+
+#[test]
+fn token_formats() {
+    check("structural_tag", r#"{"type":"token","token":12}"#, &["«#12»"], &["", "«#13»", "12"]);
+    check(
+        "structural_tag",
+        r#"{"type":"exclude_token","exclude_tokens":[3,"plain","<eos>"]}"#,
+        &["«#4»"],
+        &["«#3»", "«#5»", "", "a"],
+    );
+    let any = r#"{"type":"tag","begin":"(","content":{"type":"any_tokens","exclude_tokens":["plain"],"max_tokens":2},"end":{"type":"token","token":8}}"#;
+    check(
+        "structural_tag",
+        any,
+        &["(«#1»«#2»«#8»", "(«#8»"],
+        &["(«#1»", "(«#8»«#8»", "(«#5»«#8»", "(«#1»«#1»«#1»«#8»"],
+    );
+    let dispatched = |more: &str| {
+        format!(
+            r#"{{"type":"token_triggered_tags","trigger_tokens":["<c>",4],"tags":[{},{}],"exclude_tokens":["<eos>",2]{}}}"#,
+            tag(&one("\"<c>\""), &one("\"</c>\"")),
+            tag(&one("4"), "\"$\""),
+            more
+        )
+    };
+    // The text of the trigger has to be known too.
+    assert_eq!(error("structural_tag", &dispatched("")), "#: exclude_tokens: \"<eos>\" is not one token here");
+    let ids = dispatched("").replace("\"<c>\"", "\"<eos>\"");
+    check(
+        "structural_tag",
+        &ids,
+        &["", "«#1»«#9»", "«#1»«#4»7$«#1»«<eos>»1«</c>»"],
+        &["a", "«#2»", "«#4»", "«#4»7«</c>»", "«<eos>»"],
+    );
+    check(
+        "structural_tag",
+        &ids.replace("exclude_tokens\":[\"<eos>\",2]", "at_least_one\":true,\"stop_after_first\":true"),
+        &["«#4»7$"],
+        &["«#1»«#4»7$", "«#4»7$«#1»"],
+    );
+}
+
+#[test]
+fn dispatches() {
+    let text = r#"{"type":"tag","begin":"[","content":{"type":"dispatch","rules":[["<f>",{"type":"const_string","value":"1"}],["<f>",{"type":"const_string","value":"2"}],["g:",{"type":"regex","pattern":"[a-z]"}]],"excludes":["bad"]},"end":"]"}"#;
+    check(
+        "structural_tag",
+        text,
+        &["[]", "[x<f>1 <f>2g:q]", "[ba<f>1d]"],
+        &["[<f>]", "[<f>3]", "[a bad x]", "[g:]", "[a]]"],
+    );
+    let once = r#"{"type":"dispatch","rules":[["<f>",{"type":"const_string","value":"1"}]],"loop":false}"#;
+    check("structural_tag", once, &["x", "x<f>1"], &["x<f>1x", "<f>"]);
+    let tokens = r#"{"type":"token_dispatch","rules":[[5,{"type":"const_string","value":"1"}],["plain",{"type":"const_string","value":"2"}]],"exclude_tokens":[7]}"#;
+    check("structural_tag", tokens, &["", "«#4»«#5»1«#4»«plain»2"], &["«#5»", "«#7»", "«#5»2", "a"]);
+}
+
+#[test]
+fn schemas_with_options_of_their_own() {
+    let o = Options::default();
+    let schema = r#""json_schema":{"type":"object","properties":{"a":{"type":"string","format":"made-up"}}}"#;
+    let source = |first: &str, second: &str| {
+        format!(
+            r#"{{"type":"sequence","elements":[{{"type":"json_schema",{}{}}},{{"type":"json_schema",{}{}}}]}}"#,
+            schema, first, schema, second
+        )
+    };
+    let lenient = ",\"lenient\":true";
+    assert_eq!(
+        error("structural_tag", &source(lenient, "")),
+        "#/elements/1/json_schema/properties/a: format: the format \"made-up\" is not supported"
+    );
+    let c = compile("structural_tag", &source(lenient, lenient), &o).unwrap();
+    let pointers: Vec<&str> = c.dropped.iter().map(|d| d.pointer.as_str()).collect();
+    assert_eq!(pointers, ["#/elements/0/json_schema/properties/a", "#/elements/1/json_schema/properties/a"]);
+    let strict = Options { lenient: true, ..o.clone() };
+    assert!(compile("structural_tag", &source("", ",\"lenient\":false"), &strict).is_err());
+    let list = |more: &str| format!(r#"{{"type":"json_schema","json_schema":{{"const":[1,2]}}{}}}"#, more);
+    let admits = |more: &str, text: &str| {
+        matcher::Grammar::read(&compile("structural_tag", &list(more), &o).unwrap().ir).admits(text.as_bytes())
+    };
+    for (more, spaces, want) in [
+        ("", "[1,\n   2]", true),
+        (",\"whitespace\":\"compact\"", "[1, 2]", false),
+        (",\"whitespace\":\"space\"", "[1, 2]", true),
+        (",\"whitespace\":\"space\"", "[1,\n2]", false),
+        (",\"indent\":2", "[1,\n   2]", false),
+        (",\"max_whitespace_cnt\":3", "[1,\n  2]", true),
+        (",\"max_whitespace_cnt\":3", "[1,\n   2]", false),
+        (",\"max_whitespace_cnt\":0", "[1, 2]", false),
+    ] {
+        assert_eq!(admits(more, spaces), want, "{} {:?}", more, spaces);
+    }
+}
+
+#[test]
+fn any_text_counts_characters() {
+    let t = r#"{"type":"tag","begin":"","content":{"type":"any_text","max_chars":3,"excludes":["b"]},"end":";"}"#;
+    check("structural_tag", t, &[";", "éé\u{1F600};"], &["aaaa;", "ab;", "a;;"]);
+}
+
 #[test]
 fn structural_tag_errors() {
     for (source, want) in [
@@ -182,6 +381,42 @@ fn structural_tag_errors() {
             r#"{"format":{"type":"triggered_tags","triggers":["<a"],"tags":[{"begin":"<b","content":{"type":"any_text"},"end":""}]}}"#,
             "#/format/tags/0: begin: \"<b\" begins with 0 of the triggers, want exactly one",
         ),
+        (
+            r#"{"type":"tag","begin":{"type":"token","token":""},"content":{"type":"any_text"},"end":""}"#,
+            "#/begin: token: the text of a token is not empty",
+        ),
+        (
+            r#"{"type":"tag","begin":{"type":"regex","pattern":"a"},"content":{"type":"any_text"},"end":""}"#,
+            "#: begin: want a string or a format of type \"token\", got an object",
+        ),
+        (r#"{"type":"tag","begin":"","content":{"type":"any_text"},"end":[]}"#, "#: end: want at least one"),
+        (
+            r#"{"type":"tag","begin":"","content":{"type":"any_text"},"end":["a",{"token":-1}]}"#,
+            "#/end/1: token: want the id of a token, 0 to 2147483647, got -1",
+        ),
+        (
+            r#"{"type":"triggered_tags","triggers":["a"],"tags":[{"begin":{"type":"token","token":"a"},"content":{"type":"any_text"},"end":""}]}"#,
+            "#/tags/0: begin: the token \"a\" begins with 0 of the triggers, want exactly one",
+        ),
+        (
+            r#"{"type":"any_text","max_tokens":3}"#,
+            "#: max_tokens: is not supported: a text is not counted in tokens; max_chars is, and any_tokens",
+        ),
+        (r#"{"type":"any_text","excludes":["a",""]}"#, "#: excludes: an empty string is in every text"),
+        (
+            r#"{"type":"json_schema","json_schema":true,"style":"toml"}"#,
+            "#: style: \"toml\" is not supported; \"json\" is",
+        ),
+        (
+            r#"{"type":"json_schema","json_schema":true,"any_order":true}"#,
+            "#: any_order: is not supported: members come in the order of the schema",
+        ),
+        (r#"{"type":"json_schema","json_schema":true,"lenient":1}"#, "#: lenient: want true or false, got 1"),
+        (
+            r#"{"type":"exclude_token","exclude_tokens":["plain"]}"#,
+            "#: exclude_tokens: \"plain\" is not one token here",
+        ),
+        (r#"{"type":"dispatch","rules":[["",{"type":"any_text"}]]}"#, "#/rules/0: 0: want a string that is not empty"),
         ("[1", "line 1, column 3: want ',' or ']', found the end of the text"),
     ] {
         assert_eq!(error("structural_tag", source), want);

@@ -24,6 +24,7 @@ const SOURCES: &[(&str, &str)] = &[
     ("gbnf", "root ::= \"[\" (item (\",\" ws item)*)? \"]\" # c\nitem ::= [0-9]{1,3} | \"\\\"\" [^\"\\\\]* \"\\\"\" | root | !<[5]> | <t>\nws ::= [ \\t\\n]{0,2}"),
     ("lark", "start: (call \";\")+\ncall: NAME \"(\" [arg (\",\" arg)*] \")\" -> call\n?arg: NUMBER | /[a-z]+/i | \"0\"..\"9\" ~ 2..3 | %json {\"type\":\"null\"}\n%import common (NUMBER, CNAME)\nNAME: CNAME\n%ignore \" \"\n"),
     ("structural_tag", r#"{"format":{"type":"triggered_tags","triggers":["<f="],"tags":[{"begin":"<f=a>","content":{"type":"json_schema","json_schema":{"type":"integer"}},"end":["</f>"]}],"at_least_one":true,"excludes":["x"]}}"#),
+    ("structural_tag", r#"{"type":"triggered_tags","triggers":["<f=",{"type":"token","token":"<c>"},{"token":7}],"tags":[{"begin":{"type":"token","token":"<c>"},"content":{"type":"any_tokens","exclude_tokens":[1],"max_tokens":3},"end":["</f>",{"type":"token","token":9}]},{"begin":"<f=a>","content":{"type":"dispatch","rules":[["a",{"type":"any_text","max_chars":4}]],"loop":false},"end":"b"}]}"#),
     ("choice", r#"["a","b\n","é"]"#),
 ];
 

@@ -4,6 +4,7 @@
 #![cfg(target_arch = "wasm32")]
 
 mod settings;
+mod vocabulary;
 
 use compiler::json::{self, Value};
 use compiler::{Compiled, Options};
@@ -94,10 +95,11 @@ fn compile(request: &str) -> std::result::Result<Compiled, String> {
     let v = json::parse(request).map_err(|e| e.to_string())?;
     let member = |name| v.get(name).and_then(Value::as_str).unwrap_or("");
     let o = match v.get("params") {
-        Some(p) => options().with(&settings::text(p)).map_err(|e| e.to_string())?,
+        Some(Value::Obj(p)) => options().with_members(p).map_err(|e| e.to_string())?,
+        Some(other) => return Err(format!("params: want an object, got {}", other.kind())),
         None => options(),
     };
-    compiler::compile(member("language"), member("source"), &o).map_err(|e| e.to_string())
+    compiler::compile_for(member("language"), member("source"), &o, &vocabulary::Host).map_err(|e| e.to_string())
 }
 
 /// The JSON array of what was left out; no text for nothing.

@@ -1,9 +1,6 @@
 //! The settings of the plugin: the configuration sets them for all requests, a
 //! request's parameters for itself.
 
-use crate::quote;
-use compiler::json::Value;
-
 /// The JSON Schema of the settings, for people.
 pub const SCHEMA: &str = concat!(
     r#"{"type":"object","additionalProperties":false,"properties":{"#,
@@ -13,18 +10,3 @@ pub const SCHEMA: &str = concat!(
     r#""formats":{"description":"Enforce format.","type":"boolean","default":true},"#,
     r#""draft":{"description":"Draft of schemas that do not name theirs.","enum":["7","2019-09","2020-12"],"default":"2020-12"}}}"#
 );
-
-/// A value as JSON.
-pub fn text(v: &Value) -> String {
-    match v {
-        Value::Null => "null".into(),
-        Value::Bool(b) => b.to_string(),
-        Value::Num(n) => n.clone(),
-        Value::Str(s) => quote(s),
-        Value::Arr(list) => format!("[{}]", list.iter().map(text).collect::<Vec<_>>().join(",")),
-        Value::Obj(members) => {
-            let list: Vec<String> = members.iter().map(|(name, v)| format!("{}:{}", quote(name), text(v))).collect();
-            format!("{{{}}}", list.join(","))
-        }
-    }
-}

@@ -22,6 +22,7 @@ enum Expr {
     Choice(Vec<usize>),
     Times(usize, usize, usize),
     Token(String),
+    Ids(bool, Vec<(usize, usize)>),
 }
 
 /// A grammar.
@@ -112,11 +113,7 @@ impl Grammar {
                 2 => Expr::Seq(r.list(|r| r.below(i))),
                 3 => Expr::Choice(r.list(|r| r.below(i))),
                 4 => Expr::Times(r.below(i), r.number(), r.max()),
-                5 => {
-                    r.byte();
-                    r.list(|r| (r.number(), r.number()));
-                    Expr::Token("<any>".into())
-                }
+                5 => Expr::Ids(r.byte() == 1, r.list(|r| (r.number(), r.number()))),
                 6 => Expr::Token(String::from_utf8(r.text()).unwrap()),
                 kind => panic!("kind {}", kind),
             });
@@ -139,7 +136,8 @@ impl Grammar {
         self.regexes.len() + self.exprs.len() + self.rules.len()
     }
 
-    /// Whether the text belongs to the grammar. Tokens are matched by their text.
+    /// Whether the text belongs to the grammar. A single token stands in it as the byte 255, its text or `#` and its
+    /// id, and the byte 254: no other text is like that, as no text matches a special token.
     pub fn admits(&self, text: &[u8]) -> bool {
         let m = Matcher {
             g: self,
@@ -251,6 +249,11 @@ impl Matcher<'_> {
         e
     }
 
+    fn token(&self, at: usize) -> Option<&[u8]> {
+        let rest = self.text[at..].strip_prefix(&[255])?;
+        Some(&rest[..rest.iter().position(|&b| b == 254)?])
+    }
+
     fn expr(&self, i: usize, at: usize) -> Ends {
         match &self.g.exprs[i] {
             Expr::Terminal(r) => self.regex(*r, at),
@@ -258,11 +261,17 @@ impl Matcher<'_> {
             Expr::Seq(v) => v.iter().fold(vec![at], |ends, &j| self.each(&ends, |s| self.expr(j, s))),
             Expr::Choice(v) => join(v.iter().flat_map(|&j| self.expr(j, at)).collect()),
             Expr::Times(j, min, max) => self.repeat(at, *min, *max, |s| self.expr(*j, s)),
-            Expr::Token(t) => {
-                if self.text[at..].starts_with(t.as_bytes()) {
-                    vec![at + t.len()]
-                } else {
-                    vec![]
+            Expr::Token(t) => match self.token(at) {
+                Some(name) if name == t.as_bytes() => vec![at + name.len() + 2],
+                _ => vec![],
+            },
+            Expr::Ids(except, ranges) => {
+                let name = self.token(at).and_then(|n| std::str::from_utf8(n).ok());
+                match name.and_then(|n| Some((n.len(), n.strip_prefix('#')?.parse::<usize>().ok()?))) {
+                    Some((n, id)) if ranges.iter().any(|&(lo, hi)| (lo..=hi).contains(&id)) != *except => {
+                        vec![at + n + 2]
+                    }
+                    _ => vec![],
                 }
             }
         }
