@@ -3,6 +3,7 @@ package openai
 import (
 	"context"
 	"crypto/rand"
+	"errors"
 	"net/http"
 	"time"
 
@@ -16,11 +17,9 @@ import (
 type Options struct {
 	// Service runs the requests; conversations need its chat.
 	Service *generate.Service
-	// Model is the id of the model that is served.
+	// Model is the id of the model that is served. Every name means it: who handed a
+	// request over has looked at that (package dispatch).
 	Model string
-	// StrictModel refuses requests for models of other names, with a 404. Without
-	// it every name means the one that is served.
-	StrictModel bool
 	// Version is the server's.
 	Version string
 	// ComputeType is the value of the header x-compute-type.
@@ -53,8 +52,24 @@ func New(o Options) *API {
 // Routes implements server.API.
 func (a *API) Routes() []server.Route {
 	return []server.Route{
-		{Method: http.MethodPost, Path: "/v1/chat/completions", Handle: a.Chat},
-		{Method: http.MethodPost, Path: "/v1/completions", Handle: a.Complete},
+		{Method: http.MethodPost, Path: "/v1/chat/completions", Handle: a.Chat, Refuse: a.refuser(&chatForm)},
+		{Method: http.MethodPost, Path: "/v1/completions", Handle: a.Complete, Refuse: a.refuser(&completionForm)},
+	}
+}
+
+// refuser returns what replies with errors that are found before a call of form f is
+// read: there is no such model, or it does not run.
+func (a *API) refuser(f *form) func(http.ResponseWriter, *http.Request, error) {
+	return func(w http.ResponseWriter, r *http.Request, err error) {
+		d, unknown := dialect.From(r, a.options.Dialect)
+		if unknown != nil {
+			d = dialect.Default()
+		}
+		var none *server.NoModel
+		if errors.As(err, &none) {
+			err = noModel(none.ID)
+		}
+		refuse(w, r, f, d, err)
 	}
 }
 

@@ -103,9 +103,8 @@ func (a *API) call(s *settings, f *form, d *dialect.Dialect) (*call, error) {
 		s.maxTokens = &d.ChatMaxTokens
 	}
 	s.draft.MaxNewTokens = s.maxTokens
-	var err error
-	c.model, err = a.named(s.model, f, d)
-	return c, err
+	c.model = a.named(s.model, f, d)
+	return c, nil
 }
 
 // searchBeams reads use_beam_search as vLLM does: as many beams as sequences are

@@ -3,11 +3,13 @@ package openai
 import (
 	"encoding/json"
 	"errors"
+	"fmt"
 	"net/http"
 	"net/http/httptest"
 	"reflect"
 	"strings"
 	"testing"
+	"time"
 	"unicode/utf8"
 
 	"tgi/runtime/llm"
@@ -233,28 +235,53 @@ func TestMediaType(t *testing.T) {
 	}
 }
 
-// TestModels: names that clients send for want of a better one mean the model
-// that is served; others do too unless the server is strict.
+// TestModels: a reply names the model that is served, or what was asked for in
+// dialects where TGI does, but for names that clients send for want of a better one.
 func TestModels(t *testing.T) {
-	for _, c := range []struct {
-		name, dialect string
-		strict        bool
-		chat, text    string // model of the replies; empty is a 404
-	}{
-		{`"demo"`, "tgi-3", true, "demo", "demo"}, {`"tgi"`, "tgi-3", true, "demo", "demo"}, {`"dummy"`, "tgi-3", true, "demo", "demo"},
-		{`""`, "tgi-3", true, "demo", "demo"}, {`null`, "tgi-3", true, "demo", "demo"},
-		{`"org/other"`, "tgi-3", false, "org/other", "demo"}, {`"org/other"`, "tgi-2.2", false, "demo", "demo"}, {`"org/other"`, "tgi-3", true, "", ""},
+	for _, c := range []struct{ name, dialect, chat string }{
+		{`"demo"`, "tgi-3", "demo"}, {`"tgi"`, "tgi-3", "demo"}, {`"dummy"`, "tgi-3", "demo"}, {`""`, "tgi-3", "demo"}, {`null`, "tgi-3", "demo"},
+		{`"<MODEL_NAME>"`, "tgi-3", "demo"}, {`"http://127.0.0.1:3000"`, "tgi-3", "demo"},
+		{`"org/other"`, "tgi-3", "org/other"}, {`"org/other"`, "tgi-2.2", "demo"},
 	} {
-		s := newServer(&generatetest.Engine{}, func(_ *generate.Limits, o *Options) {
-			o.StrictModel = c.strict
-			o.Dialect, _ = dialect.Of(c.dialect)
-		})
-		for path, want := range map[string]string{chatPath: c.chat, completionPath: c.text} {
+		s := newServer(&generatetest.Engine{}, func(_ *generate.Limits, o *Options) { o.Dialect, _ = dialect.Of(c.dialect) })
+		for path, want := range map[string]string{chatPath: c.chat, completionPath: "demo"} {
 			rec := ask(s, path, `{"model":`+c.name+`,"max_tokens":1,"prompt":"a",`+hi+`}`)
 			var reply struct{ Model string }
 			_ = json.Unmarshal(rec.Body.Bytes(), &reply)
-			if reply.Model != want || (rec.Code == 404) != (want == "") {
+			if reply.Model != want {
 				t.Errorf("%s in %s: %d %s, want model %q", c.name, path, rec.Code, rec.Body, want)
+			}
+		}
+	}
+}
+
+// TestRefuse: what is wrong with a request before its call is read has the shape of
+// the route and of the dialect.
+func TestRefuse(t *testing.T) {
+	const text = "The model `x` does not exist"
+	object := func(text, class, param, code string) string {
+		return `{"error":{"message":"` + text + `","type":"` + class + `","param":` + param + `,"code":"` + code + `"},"error_type":"` + code + `"}`
+	}
+	for _, c := range []struct {
+		err     error
+		dialect string
+		status  int
+		body    string
+		retry   string
+	}{
+		{&server.NoModel{ID: "x"}, "tgi-3", 404, object(text, "invalid_request_error", `"model"`, "model_not_found"), ""},
+		{fmt.Errorf("%w: secret", &server.NoModel{ID: "x"}), "tgi-3", 404, object(text, "invalid_request_error", `"model"`, "model_not_found"), ""},
+		{&server.NoModel{ID: "x"}, "tgi-2.2", 404, `{"error":"` + text + `","error_type":"model_not_found"}`, ""},
+		{server.ErrModelKey, "tgi-3", 403, object("the key given is not for this model", "invalid_request_error", "null", "forbidden"), ""},
+		{&server.NotServing{ID: "x", Loading: true, RetryAfter: 2 * time.Second}, "none", 503, object("Model `x` is loading", "server_error", "null", "loading"), "2"},
+	} {
+		for _, route := range api().Routes() {
+			r := httptest.NewRequest(route.Method, route.Path, nil)
+			r.Header.Set(dialect.Header, c.dialect)
+			rec := httptest.NewRecorder()
+			route.Refuse(rec, r, c.err)
+			if rec.Code != c.status || rec.Body.String() != c.body || rec.Header().Get("Retry-After") != c.retry {
+				t.Errorf("%s: %v in %s: %d %v %s", route.Path, c.err, c.dialect, rec.Code, rec.Header(), rec.Body)
 			}
 		}
 	}
