@@ -61,12 +61,18 @@ func New(o Options) *API {
 	return a
 }
 
+// sharedPath is where hosts that serve many models have the two routes that generate
+// (DataCrunch's, later Verda's).
+const sharedPath = "/v1/completions"
+
 // Routes implements server.API.
 func (a *API) Routes() []server.Route {
 	routes := []server.Route{
 		{Method: http.MethodPost, Path: "/", Handle: a.in(a.compat)},
 		{Method: http.MethodPost, Path: "/generate", Handle: a.in(a.generate)},
 		{Method: http.MethodPost, Path: "/generate_stream", Handle: a.in(a.generateStream)},
+		{Method: http.MethodPost, Path: sharedPath + "/generate", Handle: a.in(a.generate)},
+		{Method: http.MethodPost, Path: sharedPath + "/generate_stream", Handle: a.in(a.generateStream)},
 		{Method: http.MethodPost, Path: "/tokenize", Handle: a.in(a.tokenize)},
 		{Method: http.MethodPost, Path: "/invocations", Handle: a.in(a.invocations)},
 		{Method: http.MethodPost, Path: "/vertex", Handle: a.in(a.vertex)},

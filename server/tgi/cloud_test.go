@@ -306,7 +306,7 @@ func TestBodiesOfEveryRoute(t *testing.T) {
 			}
 		}
 	}
-	if posts != 9 {
+	if posts != 11 {
 		t.Errorf("%d routes read a body", posts)
 	}
 }

@@ -14,8 +14,8 @@ import (
 	"tgi/server/wire"
 )
 
-// Routes of KServe's protocol, version 2. Any model name and version is the
-// one model.
+// Routes of KServe's protocol, version 2. A name that is no model's means the default
+// one (package dispatch), and versions say nothing: a model has one.
 const (
 	kserveRoot    = "/v2"
 	kserveLive    = "/v2/health/live"
@@ -114,6 +114,7 @@ func (q *inference) read(r *wire.Reader) error {
 	return r.Object("struct InferenceRequest", []wire.Field{
 		{Name: "id", Required: true, Read: wire.Into(&q.id, (*wire.Reader).String)},
 		{Name: "parameters", Read: q.shared.parameters},
+		modelField(),
 		{Name: "inputs", Required: true, Read: func(r *wire.Reader) error {
 			return r.Array(func(int) error { return q.input(r) })
 		}},

@@ -40,6 +40,7 @@ func decodeBody(text []byte, d *dialect.Dialect, compat bool) (*body, error) {
 	list := []wire.Field{
 		{Name: "inputs", Required: true, Read: wire.Into(&b.draft.Inputs, (*wire.Reader).String)},
 		{Name: "parameters", Read: b.parameters},
+		modelField(),
 	}
 	if compat {
 		want = "struct CompatGenerateRequest"
@@ -47,6 +48,14 @@ func decodeBody(text []byte, d *dialect.Dialect, compat bool) (*body, error) {
 	}
 	err := wire.Decode(text, func(r *wire.Reader) error { return r.Object(want, list) })
 	return b, err
+}
+
+// modelField is the member model of every body: a text, or null. Whoever handed the
+// request over has chosen the model by it (package dispatch), so that it says nothing
+// here; one that is no text would have chosen none, and is refused.
+func modelField() wire.Field {
+	var name *string
+	return wire.Field{Name: "model", Read: wire.Optional(&name, (*wire.Reader).String)}
 }
 
 // parameters reads GenerateParameters. Clients depend on two quirks: absent

@@ -29,7 +29,7 @@ func (a *API) vertex(w http.ResponseWriter, r *http.Request, d *dialect.Dialect)
 	}
 	v := instances{api: a, ctx: r.Context(), dialect: d}
 	err = wire.Decode(text, func(r *wire.Reader) error {
-		return r.Object("struct VertexRequest", []wire.Field{{Name: "instances", Required: true, Read: v.read}})
+		return r.Object("struct VertexRequest", []wire.Field{{Name: "instances", Required: true, Read: v.read}, modelField()})
 	})
 	switch {
 	case err != nil:

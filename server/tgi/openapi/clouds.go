@@ -10,7 +10,7 @@ func clouds() map[string]*Schema {
 	return map[string]*Schema{
 		"SagemakerRequest": anyOf("The first that fits counts. In tgi-2.2 and tgi-0.6 the first alone, or the second alone where the server is told so.",
 			ref("CompatGenerateRequest"), ref("ChatRequest"), ref("CompletionRequest")),
-		"VertexRequest": object("", need("instances", list(ref("VertexInstance")))),
+		"VertexRequest": object("", need("instances", list(ref("VertexInstance"))), named()),
 		"VertexInstance": anyOf("The first that fits counts. In tgi-2.2 and tgi-0.6 the first alone.",
 			ref("GenerateVertexInstance"), ref("ChatRequest")),
 		"GenerateVertexInstance": object("Of the parameters max_new_tokens, seed and plugins count; tokens are always drawn.",
@@ -18,7 +18,7 @@ func clouds() map[string]*Schema {
 		"VertexResponse":       object("", need("predictions", list(text("")))),
 		"ChatTokenizeResponse": object("", need("tokenize_response", ref("TokenizeResponse")), need("templated_text", text("The prompt that the conversation becomes."))),
 		"InferenceRequest": object("", need("id", text("")), may("parameters", ref("GenerateParameters")),
-			need("inputs", list(ref("Input"))), need("outputs", list(ref("Output")))),
+			need("inputs", list(ref("Input"))), need("outputs", list(ref("Output"))), named()),
 		"Input":           object("", need("name", text("")), need("shape", list(whole("", ""))), need("datatype", text("")), need("data", octets())),
 		"Output":          object("", need("name", text(""))),
 		"InferenceOutput": object("", need("id", text("")), need("outputs", list(ref("OutputChunk")))),

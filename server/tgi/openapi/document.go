@@ -59,7 +59,7 @@ type Served struct {
 	Version string
 	// Limits bound the request's fields.
 	Limits config.Limits
-	// Routes are all that it answers. Those of administrators are left out, one
+	// Routes are all that it answers. Those below server.AdminPath are left out, one
 	// without a description of its own is listed by its path alone.
 	Routes []server.Route
 	// Alias maps the paths of further routes to those that they answer like.
@@ -82,9 +82,11 @@ func New(s Served) *Document {
 	}
 	maps.Copy(d.Components.Schemas, clouds())
 	maps.Copy(d.Components.Schemas, openai())
+	maps.Copy(d.Components.Schemas, models())
+	maps.Copy(d.Components.Schemas, plain())
 	known := calls()
 	for _, r := range s.Routes {
-		if r.Scope == server.Admin {
+		if strings.HasPrefix(r.Path, server.AdminPath) {
 			continue
 		}
 		at := bare(r.Path)

@@ -9,9 +9,9 @@ import (
 func native(l *config.Limits) map[string]*Schema {
 	return map[string]*Schema{
 		"GenerateRequest": object("", need("inputs", example(text("The prompt."), "My name is Olivier and I")),
-			may("parameters", ref("GenerateParameters"))),
+			may("parameters", ref("GenerateParameters")), named()),
 		"CompatGenerateRequest": object("", need("inputs", example(text("The prompt."), "My name is Olivier and I")),
-			may("parameters", ref("GenerateParameters")), may("stream", flag("Reply with an event per token."))),
+			may("parameters", ref("GenerateParameters")), may("stream", flag("Reply with an event per token.")), named()),
 		"GenerateParameters": parameters(l),
 		"PluginCall": object("A plugin to run in the token loop.",
 			need("name", text("As GET /info lists it.")), may("params", orNull(anyObject("In the plugin's own terms.")))),
@@ -48,6 +48,11 @@ func native(l *config.Limits) map[string]*Schema {
 		"InfoPlugin": object("", need("name", text("")), need("version", text("")), need("sha256", text("")), need("state", words("", "ready", "off", "failed")),
 			need("kinds", list(text(""))), need("apply", words("", "request", "always"))),
 	}
+}
+
+// named is the member by which a body chooses a model.
+func named() property {
+	return may("model", orNull(text("The model that is meant; without it the default one.")))
 }
 
 func dropped() property { return may("grammar_dropped", list(ref("DroppedKeyword"))) }

@@ -15,7 +15,7 @@ func drawn(more ...property) []property {
 	bias := &Schema{Type: "object", Description: "From token ids to addends for their logits.", Additional: number("")}
 	more = append(more, may("use_beam_search", orNull(flag("vLLM's. A beam search with best_of or n beams, unless num_beams says how many."))))
 	return append(append([]property{
-		may("model", orNull(text("Every name means the served model, unless the server is told to be strict."))),
+		may("model", orNull(text("The model that is meant; without it the default one. A name that is no model's is refused, or means the default, as the server is set."))),
 		may("frequency_penalty", orNull(upTo(from(number("Counts the output alone. 0 is none."), -2), 2))),
 		may("presence_penalty", orNull(upTo(from(number("0 is none."), -2), 2))),
 		may("repetition_penalty", orNull(above(number("Not OpenAI's. 1 is none."), 0))),
@@ -128,8 +128,6 @@ func openaiReplies() map[string]*Schema {
 			may("prompt_tokens_details", object("", need("cached_tokens", whole("int32", ""))))),
 		"CompletionLogprobs": object("A list per property.", need("tokens", list(text(""))), need("token_logprobs", list(orNull(number("")))),
 			need("top_logprobs", orNull(list(orNull(&Schema{Type: "object", Additional: number("")})))), need("text_offset", list(whole("int32", "")))),
-		"ModelsInfo":  object("", need("object", words("", "list")), need("data", list(ref("ModelInfo")))),
-		"ModelInfo":   object("", need("id", text("")), need("object", words("", "model")), need("created", whole("int64", "")), need("owned_by", text(""))),
 		"OpenAIError": object("", need("error", object("", need("message", text("")), may("http_status_code", whole("int32", "")), may("type", text("")), may("param", orNull(text(""))), may("code", orNull(text(""))))), may("error_type", text("As in ErrorResponse."))),
 	}
 }
