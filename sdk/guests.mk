@@ -18,9 +18,9 @@ NPM    ?= npm
 
 GUESTS_OUT  := $(CURDIR)/bin/guests
 GUESTS_KEPT := sdk/testdata/guests
-GUEST_NAMES := banned-and-boost epsilon-greedy every-mode plain-chat call-lines
+GUEST_NAMES := banned-and-boost epsilon-greedy every-mode plain-chat call-lines picture
 # Guests in Go are 2 MB each: some of them are built and not kept.
-GUESTS_NOT_KEPT := go/epsilon-greedy go/plain-chat go/call-lines
+GUESTS_NOT_KEPT := go/epsilon-greedy go/plain-chat go/call-lines go/picture
 
 GUEST_GOFLAGS := -buildmode=c-shared -trimpath -ldflags='-s -w -buildid=' -buildvcs=false
 GUEST_CFLAGS  := --target=wasm32 -std=c11 -O2 -Wall -Wextra -ffreestanding -nostdlib -fno-builtin-strlen \

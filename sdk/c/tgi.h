@@ -1,5 +1,5 @@
 /* tgi.h: plugins in C, ABI version 1: logits processors, samplers, chat
- * templates and parsers of tool calls. Header only.
+ * templates, parsers of tool calls and grammars. Header only.
  *
  * A plugin is one C file:
  *
@@ -12,7 +12,7 @@
  *     static tgi_error process(tgi_step *s) { tgi_deny(s, banned, 1); return TGI_OK; }
  *     TGI_LOGITS(begin, process)
  *
- * TGI_SAMPLER, TGI_TEMPLATE and TGI_TOOLS, below, are the other kinds.
+ * TGI_SAMPLER, TGI_TEMPLATE, TGI_TOOLS and TGI_STEPS, below, are the other kinds.
  *
  * Build: see README.md. Test natively: include it
  * in a program together with tgi_test.h, built by the machine's own compiler.
@@ -40,6 +40,7 @@ enum { TGI_CONTENT, TGI_REASONING, TGI_BEGIN, TGI_ARGUMENTS, TGI_END, TGI_FAILED
 enum { TGI_INCOMPLETE, TGI_UNKNOWN, TGI_MALFORMED, TGI_TOO_LONG, TGI_TOO_MANY };
 enum { TGI_PIECE_SPECIAL = 1, TGI_FINISH_END = 0, TGI_FINISH_CUT = 1 };
 #define TGI_NO_CALL 0xffffffffu
+enum { TGI_MASK_ALL = 2 };
 
 /* Pointers in the step struct are 4 bytes in a guest; natively they are the
  * machine's, and the struct is then longer than TGI_STEP_SIZE. */
@@ -303,6 +304,18 @@ static inline tgi_text tgi_call_id(void) {
   return tgi_keep((tgi_text){id, 29});
 }
 
+/* ---- which tokens a grammar lets come ---- */
+
+/* One bit for each token; all: every one, whatever the words say. */
+typedef struct { uint32_t *words; uint32_t tokens; int all; } tgi_mask_bits;
+
+/* Lets a token come. One that the vocabulary does not have is passed over. */
+static inline void tgi_may(tgi_mask_bits *m, uint32_t id) {
+  if (id < m->tokens) m->words[id / 32] |= 1u << id % 32;
+}
+/* Lets every token come, special ones among them. */
+static inline void tgi_may_all(tgi_mask_bits *m) { m->all = 1; }
+
 /* ---- exports ---- */
 
 #if defined(__wasm__)
@@ -322,9 +335,9 @@ typedef tgi_error (*tgi_begin_func)(tgi_text params, tgi_tokens prompt);
 static tgi_begin_func tgi__begin_logits, tgi__begin_sampler;
 /* What the other kinds look at parameters with; 0: they take none. */
 typedef tgi_error (*tgi_validate_func)(tgi_text params);
-static tgi_validate_func tgi__validate_template, tgi__validate_tools;
+static tgi_validate_func tgi__validate_template, tgi__validate_tools, tgi__validate_steps;
 
-/* For TGI_TEMPLATE and TGI_TOOLS, when there are no parameters. */
+/* For TGI_TEMPLATE, TGI_TOOLS and TGI_STEPS, when there are no parameters. */
 static inline tgi_error tgi__no_params(tgi_text params) {
   for (uint32_t i = 0; i < params.len; i++)
     if (params.ptr[i] == '"') return tgi_fail("the plugin takes no parameters");
@@ -357,6 +370,7 @@ static inline tgi_error tgi__no_params(tgi_text params) {
     if (!e.len && tgi__begin_sampler) e = tgi__begin_sampler((tgi_text){params, len}, (tgi_tokens){0, 0});  \
     if (!e.len && tgi__validate_template) e = tgi__validate_template((tgi_text){params, len});              \
     if (!e.len && tgi__validate_tools) e = tgi__validate_tools((tgi_text){params, len});                    \
+    if (!e.len && tgi__validate_steps) e = tgi__validate_steps((tgi_text){params, len});                    \
     return tgi__pack(e);                                                                                    \
   }
 
@@ -432,6 +446,51 @@ static inline uint64_t tgi__told(tgi_events *e) { tgi__events = e; return tgi_ev
     finish(reason == TGI_FINISH_CUT, &tgi__told_now);                                                       \
     return tgi__told(&tgi__told_now);                                                                       \
   }
+
+#if defined(__wasm__)
+static inline uint64_t tgi__ids(tgi_tokens t) { return t.count ? (uint64_t)(uintptr_t)t.ids << 32 | t.count : 0; }
+#else
+/* Natively the ids are kept aside and the result is their number. */
+static tgi_tokens tgi__forced;
+static inline uint64_t tgi__ids(tgi_tokens t) { tgi__forced = t; return t.count; }
+#endif
+/* For TGI_STEPS, when states have no names and nothing is forced. */
+static inline uint64_t tgi__no_key(void) { return 0; }
+static inline tgi_tokens tgi__no_forced(void) { return (tgi_tokens){0, 0}; }
+#define TGI_NO_KEY tgi__no_key
+#define TGI_NO_FORCED tgi__no_forced
+
+/* TGI_STEPS: a grammar whose plugin says at each step which tokens may come;
+ * the description has "modes": ["steps"] and "languages".
+ *
+ *   tgi_error validate(tgi_text params)
+ *   tgi_error begin(tgi_text request)     JSON, see ../abi; it does not stay
+ *   int accept(uint32_t token)            moves on; 0: it may not come here, which ends the sequence
+ *   void mask(tgi_mask_bits *)            tgi_may for each token that may come next, those that end the
+ *                                         text among them where it may end; asking changes nothing
+ *   uint64_t key(void)                    names the state, 0 for none: states of one request with the same
+ *                                         key have the same mask, and the server asks once; or TGI_NO_KEY
+ *   tgi_tokens forced(void)               at most TGI_MAX_FORCED that come next whatever the model says;
+ *                                         the ids must stay until the next call; or TGI_NO_FORCED
+ */
+#define TGI_STEPS(validate, begin, accept, mask, key, forced)                                               \
+  static tgi_validate_func tgi__validate_steps = validate;                                                  \
+  TGI_EXPORT("tgi_grammar_begin") uint64_t tgi_grammar_begin(const char *request, uint32_t len) {           \
+    return tgi__pack(begin((tgi_text){request, len}));                                                      \
+  }                                                                                                         \
+  TGI_EXPORT("tgi_grammar_accept") uint32_t tgi_grammar_accept(const uint32_t *tokens, uint32_t count) {    \
+    for (uint32_t i = 0; i < count; i++)                                                                    \
+      if (!accept(tokens[i])) return 1;                                                                     \
+    return 0;                                                                                               \
+  }                                                                                                         \
+  TGI_EXPORT("tgi_grammar_mask") uint32_t tgi_grammar_mask(uint32_t *words) {                               \
+    tgi_mask_bits m = {words, tgi_vocab_size(), 0};                                                         \
+    for (uint32_t i = 0; i < (m.tokens + 31) / 32; i++) words[i] = 0;                                       \
+    mask(&m);                                                                                               \
+    return m.all ? TGI_MASK_ALL : 0;                                                                        \
+  }                                                                                                         \
+  TGI_EXPORT("tgi_grammar_forced") uint64_t tgi_grammar_forced(void) { return tgi__ids(forced()); }         \
+  TGI_EXPORT("tgi_grammar_key") uint64_t tgi_grammar_key(void) { return key(); }
 
 #if defined(__wasm__)
 _Static_assert(sizeof(tgi_rendered) == TGI_RENDERED_SIZE, "the result of a template has no padding");

@@ -17,6 +17,7 @@
  *
  * A template is tested by tgi_test_render, a parser of tool calls by
  * tgi_tools_begin, tgi_test_feed and tgi_test_finish, both after tgi_test_params.
+ * A grammar is tested by tgi_test_grammar, tgi_test_allowed and tgi_grammar_accept.
  *
  * encode takes the longest token that fits, from left to right. What the guest
  * logs goes to standard error.
@@ -143,6 +144,41 @@ static inline const tgi_events *tgi_test_feed(tgi_text piece, int special) {
 static inline const tgi_events *tgi_test_finish(int cut) {
   tgi_tools_finish(cut ? TGI_FINISH_CUT : TGI_FINISH_END);
   return tgi__events;
+}
+
+uint64_t tgi_grammar_begin(const char *request, uint32_t len);
+uint32_t tgi_grammar_accept(const uint32_t *tokens, uint32_t count);
+uint32_t tgi_grammar_mask(uint32_t *words);
+uint64_t tgi_grammar_forced(void);
+uint64_t tgi_grammar_key(void);
+
+/* Begins a text that is held to a grammar, the request as JSON; returns what the
+ * plugin says against it, empty for nothing. */
+static inline tgi_text tgi_test_grammar(tgi_text request) {
+  return tgi_grammar_begin(request.ptr, request.len) ? tgi__text : (tgi_text){"", 0};
+}
+
+/* The words of the vocabulary that may come next, with a space between them, or
+ * "*" for all; good until the next call. */
+static inline tgi_text tgi_test_allowed(void) {
+  static char text[1 << 16];
+  static uint32_t words[2048];
+  uint32_t n = 0;
+  if (tgi_grammar_mask(words) == TGI_MASK_ALL) return tgi_str("*");
+  for (uint32_t id = 0; id < tgi_test__count && id < 32 * 2048; id++) {
+    size_t l = strlen(tgi_test__words[id]);
+    if (!(words[id / 32] >> id % 32 & 1) || n + l + 1 > sizeof text) continue;
+    if (n) text[n++] = ' ';
+    memcpy(text + n, tgi_test__words[id], l);
+    n += (uint32_t)l;
+  }
+  return (tgi_text){text, n};
+}
+
+/* The tokens that come next whatever the model says. */
+static inline tgi_tokens tgi_test_forced(void) {
+  tgi_grammar_forced();
+  return tgi__forced;
 }
 
 #endif

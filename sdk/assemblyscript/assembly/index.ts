@@ -1,4 +1,4 @@
-// Plugins in AssemblyScript, ABI version 1: logits processors, samplers, chat templates and parsers of tool calls.
+// Plugins in AssemblyScript, ABI version 1: logits processors, samplers, chat templates, parsers of tool calls and grammars.
 //
 // A plugin is a file that registers itself and passes the exports on:
 //
@@ -13,15 +13,16 @@
 //   describe('{"name":"ban-zero","version":"1.0.0","kinds":["logits"],"modes":["deny"]}');
 //   logits((r: Reader, prompt: Tokens): Processor => { r.skip(); return new BanZero(); });
 //
-// Samplers, templates and parsers do the same with ./exports/sampler, template and tools.
+// Samplers, templates, parsers and grammars do the same with ./exports/sampler, template, tools and steps.
 //
 // An instance serves one sequence: globals are the state of that sequence.
 // Names, layouts and limits are those of ../abi, where they are described.
 
 export { log, vocabSize, tokenBytes, isSpecial, isEnd, encode, rand, randFloat, DEBUG, INFO, WARN, ERROR } from "./host";
+export { Mask, Source, Steps } from "./grammar";
 export { Reader } from "./json";
 export { Step, Tokens, Candidates, Entries, u32s } from "./step";
-export { describe, onInit, logits, sampler, template, tools, Processor, Sampler } from "./registry";
+export { describe, onInit, logits, sampler, steps, template, tools, Processor, Sampler } from "./registry";
 export { Content, Conversation, Output, Template } from "./template";
 export { callId, Events, Failure, Offer, Tools } from "./tools";
 export { Kind, Value } from "./value";

@@ -1,5 +1,6 @@
 // What a plugin has registered, and the texts on their way out.
 
+import { Mask, Source, Steps } from "./grammar";
 import { Reader } from "./json";
 import { Candidates, Step, Tokens } from "./step";
 import { Conversation, Output, Template } from "./template";
@@ -28,6 +29,7 @@ let beginLogits: BeginLogits | null = null;
 let beginSampler: BeginSampler | null = null;
 let templater: Template | null = null;
 let parser: Tools | null = null;
+let follower: Steps | null = null;
 let processor: Processor | null = null;
 let picker: Sampler | null = null;
 
@@ -62,6 +64,11 @@ export function tools(t: Tools): void {
   parser = t;
 }
 
+/** Makes the guest a grammar that follows texts itself. */
+export function steps(s: Steps): void {
+  follower = s;
+}
+
 // The rest is for ./exports alone.
 
 let kept: ArrayBuffer = new ArrayBuffer(0);
@@ -85,12 +92,13 @@ export function runInit(ptr: usize, len: u32): u64 {
     f(r);
     fault = r.close();
   }
-  if (!fault && (templater || parser)) {
+  if (!fault && (templater || parser || follower)) {
     const r = new Reader(ptr, len);
     const config = Value.parse(r);
     fault = r.close();
     if (!fault && templater) fault = templater!.open(config);
     if (!fault && parser) fault = parser!.open(config);
+    if (!fault && follower) fault = follower!.open(config);
   }
   return pack(fault);
 }
@@ -111,12 +119,13 @@ export function runValidate(ptr: usize, len: u32): u64 {
   let fault: string | null = null;
   if (beginLogits) fault = runLogits(ptr, len, new Tokens(0, 0));
   if (!fault && beginSampler) fault = runSampler(ptr, len, new Tokens(0, 0));
-  if (!fault && (templater || parser)) {
+  if (!fault && (templater || parser || follower)) {
     const r = new Reader(ptr, len);
     const params = Value.parse(r);
     fault = r.close();
     if (!fault && templater) fault = templater!.validate(params);
     if (!fault && parser) fault = parser!.validate(params);
+    if (!fault && follower) fault = follower!.validate(params);
   }
   return pack(fault);
 }
@@ -141,6 +150,29 @@ export function runFeed(piece: string, special: bool, events: Events): void {
 
 export function runFinish(cut: bool, events: Events): void {
   parser!.finish(cut, events);
+}
+
+export function runFollow(ptr: usize, len: u32): string | null {
+  const r = new Reader(ptr, len);
+  const request = Value.parse(r);
+  const fault = r.close();
+  return fault ? fault : follower!.begin(new Source(request));
+}
+
+export function runAccept(token: u32): bool {
+  return follower!.accept(token);
+}
+
+export function runMask(m: Mask): void {
+  follower!.mask(m);
+}
+
+export function runForced(): StaticArray<u32> {
+  return follower!.forced();
+}
+
+export function runKey(): u64 {
+  return follower!.key();
 }
 
 export function runProcess(s: Step): string | null {

@@ -149,6 +149,37 @@ export class Guest {
     });
   }
 
+  /** Begins a text that is held to a grammar, in the mode "steps"; returns the fault or "". */
+  follow(request) {
+    this.masks = this.exports.tgi_alloc(4 * Math.ceil(this.words.length / 32)) >>> 0;
+    this.chosen = this.exports.tgi_alloc(4) >>> 0;
+    return this.handed("tgi_grammar_begin", JSON.stringify(request));
+  }
+
+  /** Moves on by a token; false where it may not come. */
+  accept(id) {
+    this.memory.setUint32(this.chosen, id, true);
+    return this.exports.tgi_grammar_accept(this.chosen, 1) === 0;
+  }
+
+  /** The words that may come next. */
+  allowed() {
+    const all = this.exports.tgi_grammar_mask(this.masks) === 2;
+    const bits = this.u32s(this.masks, Math.ceil(this.words.length / 32));
+    return this.words.filter((_, id) => all || (bits[id >> 5] >>> (id & 31)) & 1).map((w) => text.decode(w));
+  }
+
+  /** The tokens that come next whatever the model says. */
+  forced() {
+    const u = BigInt.asUintN(64, this.exports.tgi_grammar_forced());
+    return this.u32s(Number(u >> 32n), Number(u & 0xffffffffn));
+  }
+
+  /** The name of the state, 0n for none. */
+  key() {
+    return BigInt.asUintN(64, this.exports.tgi_grammar_key());
+  }
+
   imports() {
     return {
       log: (level, at, n) => this.lines.push(text.decode(this.read(at, n))),

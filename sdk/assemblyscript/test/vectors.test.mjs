@@ -65,3 +65,23 @@ test("call-lines", () => {
     }
   }
 });
+
+test("picture", () => {
+  for (const c of vectors("picture")) {
+    const g = new Guest(`${built}/picture.wasm`, c.words);
+    assert.equal(g.follow(c.request), c.error ?? "", c.about);
+    if (c.error) continue;
+    const masks = new Map(); // by key: of equal keys they are equal
+    [null, ...c.tokens].forEach((id, i) => {
+      if (id !== null) assert.ok(g.accept(id), c.about);
+      assert.equal(g.allowed().join(" "), c.allowed[i], c.about);
+      assert.deepEqual(g.forced(), c.forced[i], c.about);
+      assert.equal(masks.get(g.key()) ?? c.allowed[i], c.allowed[i], c.about);
+      masks.set(g.key(), c.allowed[i]);
+    });
+    assert.ok(!masks.has(0n), c.about);
+    if (c.bad !== undefined) assert.ok(!g.accept(c.bad), c.about);
+  }
+  const g = new Guest(`${built}/picture.wasm`, ["a"]);
+  assert.equal(g.validate('{"n":1}'), "the plugin takes no parameters");
+});

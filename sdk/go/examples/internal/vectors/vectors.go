@@ -23,6 +23,15 @@ type Case struct {
 	Cut  bool
 	// Events are what a parser tells of it, one line each.
 	Events []string
+	// Words are the vocabulary under a grammar, Tokens those that are chosen.
+	// Before the first and behind each, Allowed are the words that may come next,
+	// with a space between them, and Forced the tokens that must. Bad may not come
+	// at the end.
+	Words   []string
+	Tokens  []uint32
+	Allowed []string
+	Forced  [][]uint32
+	Bad     *uint32
 	// Error is what the plugin says against it.
 	Error string
 }
