@@ -161,6 +161,7 @@ func TestRequests(t *testing.T) {
 	r := httptest.NewRequest("PUT", "/v1/models/up/start", struct{ *strings.Reader }{strings.NewReader("")})
 	r.ContentLength = -1
 	r.Header.Set("Content-Type", "application/json")
+	r.Header.Set("Authorization", "Bearer "+adminKey)
 	rec := httptest.NewRecorder()
 	if s.ServeHTTP(rec, r); rec.Code != 200 {
 		t.Errorf("no bytes: %d %s", rec.Code, rec.Body)

@@ -193,25 +193,19 @@ func (f *fake) Delete(_ context.Context, id string) error {
 	return nil
 }
 
-// open is the API for whoever asks: TestScopes has the scopes, and here every
-// route is served, with the paths and the order that it has.
-type open struct{ *API }
-
-func (o open) Routes() []server.Route {
-	routes := o.API.Routes()
-	for i := range routes {
-		routes[i].Scope = server.Models
-	}
-	return routes
-}
+// adminKey opens the routes of administrators. Those that read are open, because
+// there is no other key.
+const adminKey = "operator"
 
 func serve(m Models) *server.Server {
+	c := config.Default().Server
+	c.AdminKeys = []string{adminKey}
 	return server.New(server.Options{
-		Config: config.Default().Server, APIs: []server.API{open{New(m)}}, Healthy: func() error { return nil }, Log: slog.New(slog.DiscardHandler),
+		Config: c, APIs: []server.API{New(m)}, Healthy: func() error { return nil }, Log: slog.New(slog.DiscardHandler),
 	})
 }
 
-// ask sends a request; a body is JSON.
+// ask sends a request of an administrator; a body is JSON.
 func ask(s *server.Server, method, target, body string, header ...string) *httptest.ResponseRecorder {
 	r := httptest.NewRequest(method, target, strings.NewReader(body))
 	if body == "" {
@@ -219,6 +213,7 @@ func ask(s *server.Server, method, target, body string, header ...string) *httpt
 	} else {
 		r.Header.Set("Content-Type", "application/json")
 	}
+	r.Header.Set("Authorization", "Bearer "+adminKey)
 	for i := 0; i+1 < len(header); i += 2 {
 		r.Header.Set(header[i], header[i+1])
 	}
@@ -254,5 +249,14 @@ func TestScopes(t *testing.T) {
 	}
 	if len(seen) > 0 {
 		t.Errorf("more routes: %v", seen)
+	}
+	s := serve(shelf())
+	for method, want := range map[string]int{http.MethodGet: 200, http.MethodDelete: 401, http.MethodPut: 405} {
+		if rec := ask(s, method, "/v1/models/meta/llama", "", "Authorization", "none"); rec.Code != want {
+			t.Errorf("%s without a key: %d, want %d", method, rec.Code, want)
+		}
+	}
+	if rec := ask(s, http.MethodPut, "/v1/models/meta/llama/start", "", "Authorization", "Bearer wrong"); rec.Code != 401 {
+		t.Errorf("a start with a wrong key: %d", rec.Code)
 	}
 }

@@ -19,7 +19,7 @@ func modelsCalls() []call {
 
 	list := get(all, "All models, the default first", "ModelsInfo", 422)
 	list.query = []Parameter{{Name: "filter", In: "query", Schema: words("", "all", "running", "downloaded", "downloading"), Description: "Which of them; without it all."}}
-	download := act(http.MethodGet, all+"/download/{id}", "Download a model by its id.", "", 409, 422, 507)
+	download := act(http.MethodGet, all+"/download/{id}", "Download a model by its id.", "", 404, 409, 422, 507)
 	cancel := act(http.MethodDelete, all+"/pull", "End a download, with which a pull can go on.", "ModelTask", with(404, 409)...)
 	cancel.also = nil
 	remove := call{

@@ -35,7 +35,6 @@ func plainCalls() []call {
 
 // plain are the schemas of the generate API.
 func plain() map[string]*Schema {
-	const config = "server's own without it"
 	item := []property{need("request_id", example(text("Whose text it is: while the model has not ended it, the next request with the id goes on with it."), "YmFzZTY0")),
 		may("prompt", text("Ignored where a text goes on."))}
 	shared := []property{
