@@ -77,16 +77,24 @@ type NotServing struct {
 	ID string
 	// Loading says that it is about to run; otherwise somebody must start it.
 	Loading bool
+	// Reason says why it does not run, behind its name; empty for "is loading" and
+	// "is stopped".
+	Reason string
 	// RetryAfter is when to ask again; clients see whole seconds, at least one.
 	RetryAfter time.Duration
 }
 
 // Error says which it is.
 func (e *NotServing) Error() string {
-	if e.Loading {
-		return fmt.Sprintf("Model `%.64s` is loading", e.ID)
+	reason := e.Reason
+	switch {
+	case reason != "":
+	case e.Loading:
+		reason = "is loading"
+	default:
+		reason = "is stopped"
 	}
-	return fmt.Sprintf("Model `%.64s` is stopped", e.ID)
+	return fmt.Sprintf("Model `%.64s` %s", e.ID, reason)
 }
 
 // Unwrap returns ErrLoading or errStopped.

@@ -1,7 +1,7 @@
 package main
 
 import (
-	"log/slog"
+	"fmt"
 	"time"
 
 	"tgi/runtime/llm"
@@ -9,77 +9,91 @@ import (
 	"tgi/server/admin"
 	"tgi/server/config"
 	"tgi/server/dialect"
+	"tgi/server/dispatch"
 	"tgi/server/generate"
 	"tgi/server/generateapi"
 	"tgi/server/generateapi/store"
+	"tgi/server/modelsapi"
 	"tgi/server/openai"
 	"tgi/server/tgi"
 )
 
-// apisOf returns all APIs of a server for the model and its plugins.
-// kept is what the generate API keeps its states in.
-func apisOf(cfg config.Config, in *instance, c *control, f *front, kept store.Store, log *slog.Logger) []server.API {
-	svc := serviceOf(cfg, in, c, f)
+// serverAPIs returns the APIs of the server: those that answer from a model, behind
+// what finds it, and those about the server itself.
+func (f *fleet) serverAPIs() []server.API {
+	return append([]server.API{dispatch.New(f.apis(f.cfg, nil), f)}, f.ownAPIs()...)
+}
+
+// ownAPIs are about plugins and models.
+func (f *fleet) ownAPIs() []server.API {
+	return []server.API{
+		admin.New(admin.Options{Plugins: f, UploadLimit: int64(f.cfg.Plugins.UploadLimit)}),
+		modelsapi.New(shelf{f}),
+	}
+}
+
+// apis returns the APIs of a model. Those of none, nil, say which routes there are
+// and answer what needs no model.
+func (f *fleet) apis(cfg config.Config, s *served) []server.API {
 	spoken, ok := dialect.Of(cfg.Server.Dialect)
 	if !ok {
 		panic("BUG: the settings name the dialect " + cfg.Server.Dialect)
 	}
-	openAI := openai.New(openai.Options{
-		Service: svc, Model: in.built.Name, Version: version, ComputeType: cfg.Server.ComputeType,
-		MaxPrompts: in.limits.MaxClientBatchSize, TokenBytes: in.tokenizer.Bytes, Dialect: spoken,
-	})
-	operate := admin.New(admin.Options{Plugins: c, UploadLimit: int64(cfg.Plugins.UploadLimit)})
-	native := tgi.New(tgi.Options{
-		Service: svc,
-		Dialect: spoken,
-		Info: tgi.Info{
-			ModelID: in.built.Name, ModelDType: string(in.built.Weights), DeviceType: "cpu",
-			Limits: in.limits, Version: version,
-		},
-		Plugins:     c.List,
+	o := openai.Options{Version: version, ComputeType: cfg.Server.ComputeType, Dialect: spoken, Model: cfg.DefaultModel()}
+	n := tgi.Options{
+		Dialect:     spoken,
+		Info:        tgi.Info{ModelID: cfg.DefaultModel(), DeviceType: "cpu", Limits: cfg.Limits, Version: version},
 		ComputeType: cfg.Server.ComputeType,
-		ChatDraft:   openAI.ChatDraft, Chat: openAI.Chat, Completion: openAI.Complete,
 		MessagesAPI: cfg.Server.MessagesAPI, PredictRoute: cfg.Server.PredictRoute, HealthRoute: cfg.Server.HealthRoute,
-		Ready:  f.server.Ready,
-		Beside: []server.API{openAI, operate},
-	})
-	return []server.API{native, openAI, operate, generateAPIOf(cfg, in, f, svc, kept, log)}
-}
-
-// generateAPIOf returns the API of the routes below /api.
-func generateAPIOf(cfg config.Config, in *instance, f *front, svc *generate.Service, kept store.Store, log *slog.Logger) server.API {
-	return generateapi.New(generateapi.Options{
-		Service: svc, Store: kept, Config: cfg.GenerateAPI,
-		Model: in.built.Name, Vocab: in.built.Vocab, EOS: in.eos,
-		MaxInput: in.limits.MaxInputTokens, MaxTotal: in.limits.MaxTotalTokens,
-		Speak:   func(context []llm.Token) generateapi.Speech { return in.tokenizer.Stream(context) },
-		Ready:   f.server.Ready,
+		Ready: f.front.server.Ready,
+	}
+	g := generateapi.Options{
+		Store: f.kept, Config: cfg.GenerateAPI, Ready: f.front.server.Ready,
 		Origins: cfg.Server.CORSAllowOrigin, MessageLimit: int64(cfg.Server.PayloadLimit), WriteTimeout: time.Duration(cfg.Server.WriteTimeout),
-		Log: log,
-	})
+		Log: f.log,
+	}
+	if s != nil {
+		svc := s.service(cfg, f.front)
+		o.Service, o.Model, o.MaxPrompts, o.TokenBytes = svc, string(s.id), s.limits.MaxClientBatchSize, s.tokenizer.Bytes
+		n.Service, n.Info.ModelID, n.Info.ModelDType, n.Info.Limits = svc, string(s.id), string(s.built.Weights), s.limits
+		n.Plugins = s.control.List
+		g.Service, g.Model, g.Vocab, g.EOS = svc, string(s.id), s.built.Vocab, s.eos
+		g.MaxInput, g.MaxTotal = s.limits.MaxInputTokens, s.limits.MaxTotalTokens
+		g.Speak = func(context []llm.Token) generateapi.Speech { return s.tokenizer.Stream(context) }
+	}
+	openAI := openai.New(o)
+	generating := generateapi.New(g)
+	n.ChatDraft, n.Chat, n.Completion = openAI.ChatDraft, openAI.Chat, openAI.Complete
+	n.Beside = append([]server.API{openAI, generating}, f.ownAPIs()...)
+	return []server.API{tgi.New(n), openAI, generating}
 }
 
 // openKept returns the store of the generate API.
 func openKept(c config.GenerateStore) (store.Store, error) {
 	limits := store.Limits{TTL: time.Duration(c.TTL), MaxState: int(c.MaxState), MaxEntries: c.MaxEntries, MaxMemory: int64(c.MaxMemory)}
 	if c.RedisURL != "" {
-		return store.OpenRedis(c.RedisURL, limits)
+		s, err := store.OpenRedis(c.RedisURL, limits)
+		if err != nil {
+			return nil, fmt.Errorf("generate_api.store: %w", err)
+		}
+		return s, nil
 	}
 	return store.NewMemory(limits), nil
 }
 
-// serviceOf returns what runs requests of every API.
-func serviceOf(cfg config.Config, in *instance, c *control, f *front) *generate.Service {
-	svc := generate.New(f.tracer.Engine(generate.On(in.engine)), encoder{in.tokenizer}, generate.Limits{
-		MaxConcurrent: in.limits.MaxConcurrentRequests,
-		MaxBestOf:     in.limits.MaxBestOf, MaxStop: in.limits.MaxStopSequences, MaxTopN: in.limits.MaxTopNTokens,
-		MaxInput: in.limits.MaxInputTokens, MaxTotal: in.limits.MaxTotalTokens,
-		Workers:        in.limits.ValidationWorkers,
-		Vocab:          in.built.Vocab,
-		WatermarkGamma: float32(in.limits.WatermarkGamma), WatermarkDelta: float32(in.limits.WatermarkDelta),
-	}, f.metrics).WithPlugins(userCode{c.set}).WithChat(conversations{c})
+// service returns what runs a model's requests of every API.
+func (s *served) service(cfg config.Config, f *front) *generate.Service {
+	l := s.limits
+	svc := generate.New(f.tracer.Engine(generate.On(s.engine)), encoder{s.tokenizer}, generate.Limits{
+		MaxConcurrent: l.MaxConcurrentRequests,
+		MaxBestOf:     l.MaxBestOf, MaxStop: l.MaxStopSequences, MaxTopN: l.MaxTopNTokens,
+		MaxInput: l.MaxInputTokens, MaxTotal: l.MaxTotalTokens,
+		Workers:        l.ValidationWorkers,
+		Vocab:          s.built.Vocab,
+		WatermarkGamma: float32(l.WatermarkGamma), WatermarkDelta: float32(l.WatermarkDelta),
+	}, f.metrics).WithPlugins(userCode{s.control.set}).WithChat(conversations{s.control})
 	if !cfg.Server.DisableGrammar {
-		svc.WithGrammars(grammars{c.set})
+		svc.WithGrammars(grammars{s.control.set})
 	}
 	return svc
 }

@@ -273,7 +273,7 @@ func TestReloadChat(t *testing.T) {
 		t.Fatal(err)
 	}
 	p := openPlugged(t, func(have *config.Config) { *have = c })
-	p.control.reread = func(running config.Config) (config.Config, []string, error) {
+	p.fleet.reread = func(running config.Config) (config.Config, []string, error) {
 		return config.Reload(running, args, unset)
 	}
 	for _, s := range []struct{ template, want, says string }{

@@ -7,12 +7,10 @@ import (
 	"log/slog"
 	"maps"
 	"os"
-	"os/signal"
 	"path/filepath"
 	"slices"
 	"sync"
 	"sync/atomic"
-	"syscall"
 	"time"
 
 	"tgi/models/store"
@@ -27,13 +25,12 @@ import (
 // changed and are not taken over.
 type rereader func(running config.Config) (next config.Config, restart []string, err error)
 
-// control changes the plugins of a running server. It implements admin.Plugins.
+// control is the plugins of one model, and what its conversations get.
 type control struct {
-	set    *plugins.Set
-	reread rereader // set before the first reload
-	log    *slog.Logger
+	set *plugins.Set
+	log *slog.Logger
 
-	mu      sync.Mutex // held while settings are read and taken over
+	mu      sync.Mutex // held while settings are taken over
 	running config.Config
 	source  source // of the model, whose templates are read again when they change
 
@@ -50,8 +47,7 @@ type chatState struct {
 
 // openPlugins loads the plugins that the settings name, and those of the folder.
 func openPlugins(ctx context.Context, cfg config.Config, in *instance, log *slog.Logger) (*control, error) {
-	unchanged := func(running config.Config) (config.Config, []string, error) { return running, nil, nil }
-	c := &control{reread: unchanged, running: cfg, source: in.source, log: log}
+	c := &control{running: cfg, source: in.source, log: log}
 	specs, state, err := c.specs(cfg)
 	if err != nil {
 		return nil, err
@@ -134,7 +130,7 @@ func (c *control) names() []string {
 	return names
 }
 
-// List implements admin.Plugins.
+// List returns the plugins as clients and metrics see them.
 func (c *control) List() []server.Plugin {
 	list := c.set.List()
 	out := make([]server.Plugin, len(list))
@@ -144,25 +140,11 @@ func (c *control) List() []server.Plugin {
 	return out
 }
 
-// Get implements admin.Plugins.
+// Get is List for one of them.
 func (c *control) Get(name string) (server.Plugin, bool) {
 	s, ok := c.set.Get(name)
 	return shownPlugin(s), ok
 }
-
-// Put implements admin.Plugins.
-func (c *control) Put(ctx context.Context, name string, wasm []byte, s admin.Settings) (server.Plugin, error) {
-	status, err := c.set.Put(ctx, name, wasm, plugins.Upload{
-		OnError: plugins.OnError(s.OnError), Apply: plugins.Apply(s.Apply), Limits: limitsOf(s.Limits), Config: s.Config,
-	})
-	if err != nil {
-		return server.Plugin{}, adminError(err)
-	}
-	return shownPlugin(status), nil
-}
-
-// Delete implements admin.Plugins.
-func (c *control) Delete(_ context.Context, name string) error { return adminError(c.set.Delete(name)) }
 
 // adminError says what an error of the plugins means to who administrates them.
 func adminError(err error) error {
@@ -177,24 +159,20 @@ func adminError(err error) error {
 	return fmt.Errorf("%w: %w", server.ErrRefused, err)
 }
 
-// Reload implements admin.Plugins.
-func (c *control) Reload(ctx context.Context) (admin.Report, error) {
+// reload takes over what next says of plugins and conversations, and returns the
+// settings that run then: those of conversations may be the ones before.
+func (c *control) reload(ctx context.Context, next config.Config) (admin.Report, config.Config, error) {
 	c.mu.Lock()
 	defer c.mu.Unlock()
-	next, restart, err := c.reread(c.running)
-	if err != nil {
-		c.log.Error("settings not taken over", "error", err)
-		return admin.Report{}, fmt.Errorf("%w: %w", server.ErrRefused, err)
-	}
 	specs, state, err := c.specs(next)
 	if err != nil {
-		return admin.Report{}, fmt.Errorf("%w: %w", server.ErrRefused, err)
+		return admin.Report{}, c.running, fmt.Errorf("%w: %w", server.ErrRefused, err)
 	}
 	done, err := c.set.Reload(ctx, specs)
 	if err != nil {
-		return admin.Report{}, adminError(err)
+		return admin.Report{}, c.running, adminError(err)
 	}
-	report := admin.Report{Loaded: done.Loaded, Removed: done.Removed, Restart: restart}
+	report := admin.Report{Loaded: done.Loaded, Removed: done.Removed}
 	for _, name := range slices.Sorted(maps.Keys(done.Failed)) {
 		report.Failed = append(report.Failed, admin.Failure{Name: name, Error: done.Failed[name].Error()})
 	}
@@ -206,15 +184,19 @@ func (c *control) Reload(ctx context.Context) (admin.Report, error) {
 			_, err = c.set.Reload(ctx, specs)
 		}
 		if err != nil {
-			return admin.Report{}, adminError(err)
+			return admin.Report{}, c.running, adminError(err)
 		}
 	}
 	c.chat.Store(state)
 	c.running = next
-	if len(restart) > 0 {
-		c.log.Warn("settings that changed and take effect at a restart", "keys", restart)
-	}
-	return report, nil
+	return report, next, nil
+}
+
+// settings are those that run.
+func (c *control) settings() config.Config {
+	c.mu.Lock()
+	defer c.mu.Unlock()
+	return c.running
 }
 
 // settled is what conversations get once a reload that runs is over.
@@ -224,40 +206,10 @@ func (c *control) settled() plugins.ChatPlugins {
 	return c.chat.Load().use
 }
 
-// watch reloads at SIGHUP and when a file changed, until ctx ends.
-func (c *control) watch(ctx context.Context) {
-	c.mu.Lock()
-	path, every := c.running.File, time.Duration(c.running.Plugins.Watch)
-	c.mu.Unlock()
-	hup := make(chan os.Signal, 1)
-	signal.Notify(hup, syscall.SIGHUP)
-	defer signal.Stop(hup)
-	var tick <-chan time.Time
-	if every > 0 {
-		t := time.NewTicker(every)
-		defer t.Stop()
-		tick = t.C
-		var modules sync.WaitGroup
-		modules.Go(func() { c.set.Watch(ctx, every) })
-		defer modules.Wait()
-	}
-	// Nothing is settled at first: the file may have changed since it was read at the start.
-	var file, settled sight
-	for {
-		select {
-		case <-ctx.Done():
-			return
-		case <-hup:
-			_, _ = c.Reload(ctx) // it logs what came of it
-		case <-tick:
-			// A file is read when it looks as it did one tick ago: whoever writes it is through.
-			now := look(path)
-			if now != settled && now == file {
-				settled = now
-				_, _ = c.Reload(ctx)
-			}
-			file = now
-		}
+// watchModules loads modules whose files change, until ctx ends.
+func (c *control) watchModules(ctx context.Context) {
+	if every := time.Duration(c.settings().Plugins.Watch); every > 0 {
+		c.set.Watch(ctx, every)
 	}
 }
 

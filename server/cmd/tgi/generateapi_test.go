@@ -133,7 +133,7 @@ func TestGenerateAPIBatch(t *testing.T) {
 		for i := range key {
 			key[i] = fmt.Sprint(i)
 		}
-		claim := sure(h.kept.Claim(t.Context(), store.KeyOf("", key)))
+		claim := sure(h.fleet.kept.Claim(t.Context(), store.KeyOf("", key)))
 		if (claim.State() != nil) != (status == 206) {
 			t.Errorf("%d tokens: what is kept: %d bytes", n, len(claim.State()))
 		}
@@ -288,7 +288,7 @@ func TestGenerateAPIContinuationElsewhere(t *testing.T) {
 	}
 
 	// What one replica generates, another does not begin.
-	claim := sure(h.kept.Claim(t.Context(), store.KeyOf("", []string{"pieces"})))
+	claim := sure(h.fleet.kept.Claim(t.Context(), store.KeyOf("", []string{"pieces"})))
 	second, _ := replica()
 	res := post(t, t.Context(), second+"/api/generate-one", one("pieces", " ", 5, ""))
 	if b := sure(io.ReadAll(res.Body)); res.StatusCode != http.StatusConflict {

@@ -29,6 +29,7 @@ import (
 func testConfig() config.Config {
 	c := config.Default()
 	c.Runtime.Verify = true
+	c.Models.Folder = "no-models" // not those of whoever tests
 	return c
 }
 

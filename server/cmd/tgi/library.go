@@ -61,18 +61,16 @@ func newFetcher(m config.Models) (*fetch.Client, error) {
 // their own domain: files of huggingface.co lie on hosts below hf.co, too.
 func allowed(u, hub *url.URL, hosts []string) error {
 	host := u.Hostname()
-	if u.Host == hub.Host || under(host, hub.Hostname()) || under(hub.Hostname(), "huggingface.co") && under(host, "hf.co") {
-		return nil
-	}
-	if slices.Contains(hosts, u.Host) || slices.Contains(hosts, host) {
+	ofHub := hub.Hostname() == "huggingface.co" && (host == "hf.co" || under(host, "hf.co"))
+	if u.Host == hub.Host || under(host, hub.Hostname()) || ofHub || slices.Contains(hosts, u.Host) || slices.Contains(hosts, host) {
 		return nil
 	}
 	return fmt.Errorf("%w: host %s is neither that of models.hub nor among models.allow_hosts", fetch.ErrSource, u.Host)
 }
 
-// under says whether host is domain or below it.
+// under says whether host is below domain.
 func under(host, domain string) bool {
-	return strings.EqualFold(host, domain) || len(host) > len(domain)+1 && strings.EqualFold(host[len(host)-len(domain)-1:], "."+domain)
+	return len(host) > len(domain)+1 && strings.EqualFold(host[len(host)-len(domain)-1:], "."+domain)
 }
 
 // sourceOf returns where a source of the settings, of a client or of the command

@@ -32,6 +32,7 @@ func TestAllowedHosts(t *testing.T) {
 		{"https://huggingface.co", "https://example.com:8443/a", []string{"example.com:8443"}, true},
 		{"https://huggingface.co", "https://example.com:8444/a", []string{"example.com:8443"}, false},
 		{"http://127.0.0.1:9", "http://127.0.0.1:9/x", nil, true},
+		{"http://127.0.0.1:9", "http://127.0.0.1:10/x", nil, false},
 		{"https://hub.example", "https://x.hf.co/a", nil, false},
 	} {
 		err := allowed(parse(c.url), parse(c.hub), c.hosts)

@@ -20,17 +20,30 @@ func availableMemory() int64 {
 			avail = v
 		}
 	}
-	for _, g := range []struct{ limit, used string }{
-		{"/sys/fs/cgroup/memory.max", "/sys/fs/cgroup/memory.current"},
-		{"/sys/fs/cgroup/memory/memory.limit_in_bytes", "/sys/fs/cgroup/memory/memory.usage_in_bytes"},
+	for _, g := range []struct{ limit, used, stat, idle string }{
+		{"/sys/fs/cgroup/memory.max", "/sys/fs/cgroup/memory.current", "/sys/fs/cgroup/memory.stat", "inactive_file"},
+		{"/sys/fs/cgroup/memory/memory.limit_in_bytes", "/sys/fs/cgroup/memory/memory.usage_in_bytes", "/sys/fs/cgroup/memory/memory.stat", "total_inactive_file"},
 	} {
 		limit, ok1 := readInt(g.limit)
 		used, ok2 := readInt(g.used)
 		if ok1 && ok2 {
-			avail = min(avail, max(0, limit-used))
+			stat, _ := os.ReadFile(g.stat)
+			avail = min(avail, max(0, limit-used+idleFiles(stat, g.idle)))
 		}
 	}
 	return avail
+}
+
+// idleFiles reads from a control group's statistics the bytes of files that are
+// kept for nobody: they count as used, and go when memory is wanted.
+func idleFiles(stat []byte, name string) int64 {
+	for line := range strings.Lines(string(stat)) {
+		if key, value, _ := strings.Cut(strings.TrimSpace(line), " "); key == name {
+			n, _ := strconv.ParseInt(value, 10, 64)
+			return max(0, n)
+		}
+	}
+	return 0
 }
 
 // memAvailable reads the MemAvailable line of /proc/meminfo, in bytes.

@@ -31,3 +31,12 @@ func TestKVBlocks(t *testing.T) {
 		}
 	}
 }
+
+func TestIdleFiles(t *testing.T) {
+	const stat = "anon 100\ninactive_file 4096\nactive_file 7\n"
+	for name, want := range map[string]int64{"inactive_file": 4096, "active_file": 7, "total_inactive_file": 0} {
+		if got := idleFiles([]byte(stat), name); got != want {
+			t.Errorf("%s: %d, want %d", name, got, want)
+		}
+	}
+}

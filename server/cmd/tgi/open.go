@@ -43,16 +43,9 @@ type instance struct {
 	eos       []uint32 // tokens that end a sequence
 }
 
-// open does everything between the settings and a running engine. say is told
-// what takes long. After an error nothing stays open.
+// open does everything between the settings and a running engine. ONNX Runtime is
+// loaded. say is told what takes long. After an error nothing stays open.
 func open(ctx context.Context, cfg config.Config, obs engine.Observer, say func(string, ...any)) (*instance, error) {
-	lib, err := ort.Locate(cfg.Runtime.ORTLib)
-	if err != nil {
-		return nil, err
-	}
-	if err := ort.Init(lib); err != nil {
-		return nil, err
-	}
 	in := &instance{}
 	src, err := describe(cfg.Model.Path)
 	if err != nil {
@@ -209,15 +202,8 @@ func (in *instance) start(cfg config.Config, obs engine.Observer) error {
 	arch := in.built.Arch
 	opt := backendOptions(in.built)
 	blockBytes := int64(opt.BlockBytes())
-	maxLen := arch.MaxPositions
-	if cfg.Limits.MaxTotalTokens > 0 {
-		maxLen = min(maxLen, cfg.Limits.MaxTotalTokens)
-	}
-	rows := cfg.Limits.MaxConcurrentRequests
-	if cfg.Limits.MaxBatchSize > 0 {
-		rows = min(rows, cfg.Limits.MaxBatchSize)
-	}
-	blocks := kvBlocks(blockBytes, int64(cfg.Runtime.KVMemory), availableMemory(), rows, (maxLen+ort.BlockSize-1)/ort.BlockSize)
+	rows, perSequence := shapeOfCache(cfg.Limits, arch.MaxPositions)
+	blocks := kvBlocks(blockBytes, int64(cfg.Runtime.KVMemory), availableMemory(), rows, perSequence)
 	if blocks < 1 {
 		return fmt.Errorf("runtime.kv_memory %s holds no cache block: this model needs at least %d bytes for %d tokens",
 			cfg.Runtime.KVMemory, blockBytes, ort.BlockSize)

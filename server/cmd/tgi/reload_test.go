@@ -54,7 +54,7 @@ func TestReload(t *testing.T) {
 		t.Fatal(err)
 	}
 	p = openPlugged(t, func(have *config.Config) { *have = c })
-	p.control.reread = func(running config.Config) (config.Config, []string, error) {
+	p.fleet.reread = func(running config.Config) (config.Config, []string, error) {
 		return config.Reload(running, args, unset)
 	}
 
@@ -107,7 +107,7 @@ func TestReload(t *testing.T) {
 	defer watching.Wait()
 	ctx, cancel := context.WithCancel(t.Context())
 	defer cancel()
-	watching.Go(func() { p.control.watch(ctx) })
+	watching.Go(func() { p.fleet.watch(ctx) })
 	until := func(what, absent string) {
 		t.Helper()
 		for deadline := time.Now().Add(20 * time.Second); strings.Contains(say(), absent); {
@@ -120,10 +120,10 @@ func TestReload(t *testing.T) {
 	until("the watch", " lived")
 	cancel()
 	watching.Wait()
-	p.control.running.Plugins.Watch = 0 // from here on by signal alone
+	p.fleet.cfg.Plugins.Watch = 0 // from here on by signal alone
 	ctx, cancel = context.WithCancel(t.Context())
 	defer cancel()
-	watching.Go(func() { p.control.watch(ctx) })
+	watching.Go(func() { p.fleet.watch(ctx) })
 	settingsFile(t, file, "school", "")
 	for deadline := time.Now().Add(20 * time.Second); strings.Contains(say(), " school"); {
 		if err := syscall.Kill(os.Getpid(), syscall.SIGHUP); err != nil { // again, for the watch may not have begun

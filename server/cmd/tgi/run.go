@@ -201,7 +201,7 @@ func (c console) client(ctx context.Context, own runFlags, cfg config.Config) (*
 	if err != nil {
 		return nil, nil, err
 	}
-	client, err := chat.NewClient("http://in.process", "", h.built.Name, chat.Inside(h.server))
+	client, err := chat.NewClient("http://in.process", "", string(h.id), chat.Inside(h.server))
 	if err != nil {
 		return nil, nil, errors.Join(err, h.Close())
 	}

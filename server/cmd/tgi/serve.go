@@ -1,6 +1,7 @@
 package main
 
 import (
+	"cmp"
 	"context"
 	"errors"
 	"fmt"
@@ -17,7 +18,6 @@ import (
 	"tgi/runtime/ort"
 	"tgi/server"
 	"tgi/server/config"
-	"tgi/server/generateapi/store"
 	"tgi/server/tgi"
 )
 
@@ -87,14 +87,14 @@ func serve(ctx context.Context, cfg config.Config, reread rereader, log *slog.Lo
 	defer stop()
 	served := make(chan error, 1)
 	go func() { served <- f.server.ServeBoth(serving, public, private) }()
-	h, err := f.open(ctx, cfg, log)
+	h, err := f.open(serving, cfg, log)
 	if err != nil {
 		stop()
 		return errors.Join(err, <-served, f.Close())
 	}
 	defer h.Close()
 	var watchers sync.WaitGroup
-	watchers.Go(func() { h.control.watch(serving) })
+	watchers.Go(func() { h.fleet.watch(serving) })
 	defer watchers.Wait()
 	defer stop()
 	h.banner(terminal, log, cfg, public.Addr())
@@ -105,22 +105,20 @@ func serve(ctx context.Context, cfg config.Config, reread rereader, log *slog.Lo
 	return err
 }
 
-// house is a model with its plugins and the server in front of it.
+// house is a server with its models.
 type house struct {
-	*instance
+	*served // the default model; nil where it was not to be loaded at the start
 	*front
-	control *control
-	kept    store.Store // of the generate API
+	fleet   *fleet
+	loading func() // waits for the models that are loaded at the start beside the default one
 }
 
-// Close stops the engine, frees plugins and model and sends the last traces.
+// Close unloads the models and sends the last traces. Requests are over.
 func (h *house) Close() error {
-	err := h.instance.Close()
-	h.control.set.Close()
-	return errors.Join(err, h.kept.Close(), h.front.Close())
+	return errors.Join(h.fleet.Close(), h.front.Close())
 }
 
-// newHouse opens the model and builds the server, ready to listen. The
+// newHouse opens the default model and builds the server, ready to listen. The
 // observers are told of every step besides the metrics.
 func newHouse(ctx context.Context, cfg config.Config, log *slog.Logger, obs ...engine.Observer) (*house, error) {
 	f, err := newFront(cfg, log)
@@ -134,33 +132,46 @@ func newHouse(ctx context.Context, cfg config.Config, log *slog.Logger, obs ...e
 	return h, nil
 }
 
-// open is newHouse behind a server that is there already.
+// open is newHouse behind a server that is there already. Models beside the default
+// one are still loading when it returns, until ctx ends.
 func (f *front) open(ctx context.Context, cfg config.Config, log *slog.Logger, obs ...engine.Observer) (*house, error) {
-	say := func(format string, args ...any) { log.Info(fmt.Sprintf(format, args...)) }
-	in, err := open(ctx, cfg, append(observers{f.metrics}, obs...), say)
+	lib, err := ort.Locate(cfg.Runtime.ORTLib)
 	if err != nil {
 		return nil, err
 	}
-	control, err := openPlugins(ctx, cfg, in, log)
-	if err != nil {
-		in.Close()
+	if err := ort.Init(lib); err != nil {
 		return nil, err
 	}
-	if f.reread != nil {
-		control.reread = f.reread
+	models, err := newFleet(cfg, f, log, append(observers{f.metrics}, obs...))
+	if err != nil {
+		return nil, err
 	}
-	f.metrics.Watch(in.limits, in.engine.Stats, ort.BlockSize)
-	f.metrics.WatchPlugins(control.List)
+	wait, err := models.preload(ctx)
+	if err != nil {
+		return nil, errors.Join(err, models.Close())
+	}
+	h := &house{served: models.main(), front: f, fleet: models, loading: wait}
+	limits := cfg.Limits
+	if h.served != nil {
+		limits = h.limits
+	}
+	f.metrics.Watch(sized(limits), models.stats, ort.BlockSize)
+	f.metrics.WatchPlugins(models.List)
 	if cfg.Metrics.VLLMNames {
-		f.metrics.WatchVLLM(in.engine.Stats, ort.BlockSize)
+		f.metrics.WatchVLLM(models.stats, ort.BlockSize)
 	}
-	kept, err := openKept(cfg.GenerateAPI.Store)
-	if err != nil {
-		control.set.Close()
-		return nil, errors.Join(err, in.Close())
-	}
-	f.server.Open(apisOf(cfg, in, control, f, kept, log), in.engine.Healthy)
-	return &house{in, f, control, kept}, nil
+	f.server.Open(models.serverAPIs(), models.healthy)
+	return h, nil
+}
+
+// bucketTokens is how far the buckets of token counts go where no model says it.
+const bucketTokens = 4096
+
+// sized are limits that the metrics' buckets can be made from.
+func sized(l config.Limits) config.Limits {
+	l.MaxTotalTokens = cmp.Or(l.MaxTotalTokens, bucketTokens)
+	l.MaxInputTokens = cmp.Or(l.MaxInputTokens, l.MaxTotalTokens-1)
+	return l
 }
 
 // observers are told one after the other.
@@ -175,28 +186,41 @@ func (o observers) Step(r engine.Report) {
 
 // banner says what is served and where: lines on a terminal, one record in a log.
 func (h *house) banner(terminal *os.File, log *slog.Logger, cfg config.Config, addr net.Addr) {
-	b := h.built
 	url := urlOf(addr, cfg.Server.TLSCert != "")
 	open := !cfg.Keyed()
+	names := h.fleet.names()
 	if !server.IsTerminal(terminal) {
-		log.Info("serving", "url", url, "model", b.Name, "weights", b.Weights, "backend", "onnxruntime "+ort.Version()+" cpu",
-			"attention", ort.Attention(), "threads", h.backend.ThreadCount(), "kv_tokens", h.backend.Blocks()*ort.BlockSize,
-			"kv_bytes", h.kvBytes, "max_total_tokens", h.limits.MaxTotalTokens, "chat", h.control.chat.Load().String(), "plugins", h.control.names(), "open", open)
+		attrs := []any{"url", url, "backend", "onnxruntime " + ort.Version() + " cpu", "attention", ort.Attention(), "open", open, "models", names}
+		if h.served != nil {
+			attrs = append(attrs, "model", string(h.id), "weights", h.built.Weights, "threads", h.backend.ThreadCount(),
+				"kv_tokens", h.backend.Blocks()*ort.BlockSize, "kv_bytes", h.kvBytes, "max_total_tokens", h.limits.MaxTotalTokens,
+				"chat", h.control.chat.Load().String(), "plugins", h.control.names())
+		}
+		log.Info("serving", attrs...)
 		return
 	}
+	say := func(name, format string, args ...any) {
+		fmt.Fprintf(terminal, "  %-8s %s\n", name, fmt.Sprintf(format, args...))
+	}
 	fmt.Fprintf(terminal, "tgi %s\n", version)
-	fmt.Fprintf(terminal, "  model    %s, %s, %.1fM parameters, %s (%d MiB)\n", b.Name, b.Architecture, float64(b.Params)/1e6, b.Weights, b.WeightBytes>>20)
-	fmt.Fprintf(terminal, "  backend  ONNX Runtime %s on the CPU, %d threads, %s attention\n", ort.Version(), h.backend.ThreadCount(), ort.Attention())
-	fmt.Fprintf(terminal, "  cache    %d tokens (%d MiB), up to %d per request\n", h.backend.Blocks()*ort.BlockSize, h.kvBytes>>20, h.limits.MaxTotalTokens)
-	fmt.Fprintf(terminal, "  chat     %s\n", &h.control.chat.Load().chatSetup)
-	fmt.Fprintf(terminal, "  serving  %s\n", url)
-	if names := h.control.names(); len(names) > 0 {
-		fmt.Fprintf(terminal, "  plugins  %s\n", strings.Join(names, ", "))
+	if h.served != nil {
+		b := h.built
+		say("model", "%s, %s, %.1fM parameters, %s (%d MiB)", h.id, b.Architecture, float64(b.Params)/1e6, b.Weights, b.WeightBytes>>20)
+		say("backend", "ONNX Runtime %s on the CPU, %d threads, %s attention", ort.Version(), h.backend.ThreadCount(), ort.Attention())
+		say("cache", "%d tokens (%d MiB), up to %d per request", h.backend.Blocks()*ort.BlockSize, h.kvBytes>>20, h.limits.MaxTotalTokens)
+		say("chat", "%s", &h.control.chat.Load().chatSetup)
+	}
+	if len(names) > 1 || h.served == nil {
+		say("models", "%s", strings.Join(names, ", "))
+	}
+	say("serving", "%s", url)
+	if h.served != nil && len(h.control.names()) > 0 {
+		say("plugins", "%s", strings.Join(h.control.names(), ", "))
 	}
 	if open {
-		fmt.Fprintln(terminal, "  keys     none: whoever reaches this address may use it (set server.api_keys)")
+		say("keys", "none: whoever reaches this address may use it (set server.api_keys)")
 	} else {
-		fmt.Fprintf(terminal, "  keys     %d\n", len(cfg.AllKeys()))
+		say("keys", "%d", len(cfg.AllKeys()))
 	}
 }
 

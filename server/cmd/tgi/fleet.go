@@ -1,0 +1,312 @@
+package main
+
+import (
+	"context"
+	"errors"
+	"fmt"
+	"log/slog"
+	"maps"
+	"slices"
+	"sync"
+	"time"
+
+	"tgi/models/library"
+	"tgi/models/library/fetch"
+	"tgi/models/library/lifecycle"
+	"tgi/runtime/engine"
+	"tgi/server"
+	"tgi/server/config"
+	"tgi/server/generateapi/store"
+)
+
+// fleet is all models of a server: those of the settings and those of the models
+// folder, loaded or not. It loads them, hands them out to requests by name, and is
+// what the models API and the admin routes act on.
+type fleet struct {
+	front   *front
+	log     *slog.Logger
+	library *library.Library
+	roster  *lifecycle.Roster
+	fetcher *fetch.Client
+	kept    store.Store // of the generate API
+	obs     engine.Observer
+	opened  time.Time
+	// alone says that the settings name one model: the log need not say which.
+	alone bool
+
+	reloading sync.Mutex // held while settings are read and taken over
+	reread    rereader   // set before the first reload
+
+	mu      sync.Mutex
+	cfg     config.Config // as it runs
+	running map[library.ID]*served
+	plans   map[library.ID]plan
+	uploads map[string]upload
+	past    map[string]server.Plugin // figures of the plugins of models that were unloaded
+	titles  map[library.ID]string    // what people call models, as they said when they brought them
+	sources map[library.ID]string    // where models were fetched from, by requests
+}
+
+// newFleet finds the models of cfg. It loads none.
+func newFleet(cfg config.Config, f *front, log *slog.Logger, obs engine.Observer) (*fleet, error) {
+	fl := &fleet{
+		front: f, log: log, obs: obs, opened: time.Now(), cfg: cfg, alone: len(cfg.ModelList) == 0, reread: f.reread,
+		running: map[library.ID]*served{}, plans: map[library.ID]plan{}, uploads: map[string]upload{},
+		past: map[string]server.Plugin{}, titles: map[library.ID]string{}, sources: map[library.ID]string{},
+	}
+	if fl.reread == nil {
+		fl.reread = func(running config.Config) (config.Config, []string, error) { return running, nil, nil }
+	}
+	var err error
+	if fl.library, err = openLibrary(cfg); err != nil {
+		return nil, err
+	}
+	if fl.fetcher, err = newFetcher(cfg.Models); err != nil {
+		return nil, err
+	}
+	if fl.kept, err = openKept(cfg.GenerateAPI.Store); err != nil {
+		return nil, err
+	}
+	fl.roster, err = lifecycle.New(lifecycle.Config{
+		Runner:   fl,
+		Estimate: fl.estimate,
+		Present:  fl.library.Has,
+		Remove:   fl.library.Delete,
+		Budget:   fl.budget(),
+		Policy:   lifecycle.Policy(cfg.Models.Policy),
+		Drain:    time.Duration(cfg.Models.Drain),
+		Pulls:    cfg.Models.Pulls,
+		Observe:  fl.observe,
+	})
+	if err != nil {
+		return nil, errors.Join(err, fl.kept.Close())
+	}
+	for _, m := range cfg.All() {
+		fl.roster.Add(library.ID(m.Name), lifecycle.Options{
+			KeepAlive: time.Duration(m.KeepAlive), Preload: m.Preload, Declared: true,
+		})
+	}
+	return fl, fl.look()
+}
+
+// look brings what is known of the models folder up to date.
+func (f *fleet) look() error {
+	models, err := f.library.List()
+	if err != nil {
+		return err
+	}
+	ids := make([]library.ID, len(models))
+	for i, m := range models {
+		ids[i] = m.ID
+	}
+	f.roster.Sync(ids)
+	return nil
+}
+
+// Start implements lifecycle.Runner.
+func (f *fleet) Start(ctx context.Context, id library.ID) (lifecycle.Instance, error) {
+	cfg, err := f.settingsFor(id)
+	if err != nil {
+		return nil, err
+	}
+	f.mu.Lock()
+	if p, ok := f.plans[id]; ok && p.cache > 0 { // none is an error that open tells
+		cfg.Runtime.KVMemory = config.Size(p.cache)
+	}
+	f.mu.Unlock()
+	s, err := f.start(ctx, id, cfg, f.obs)
+	if err != nil {
+		return nil, err
+	}
+	f.mu.Lock()
+	defer f.mu.Unlock()
+	f.running[id] = s
+	return &leaving{s, f}, nil
+}
+
+// leaving is a model that the fleet forgets when it stops.
+type leaving struct {
+	*served
+	fleet *fleet
+}
+
+// Stop implements lifecycle.Instance.
+func (l *leaving) Stop(ctx context.Context) error {
+	l.fleet.mu.Lock()
+	delete(l.fleet.running, l.id)
+	l.fleet.remember(l.served)
+	l.fleet.mu.Unlock()
+	return l.served.Stop(ctx)
+}
+
+// settingsFor returns the settings of a model, whether they name it or not.
+func (f *fleet) settingsFor(id library.ID) (config.Config, error) {
+	f.mu.Lock()
+	cfg := f.cfg
+	f.mu.Unlock()
+	m := declared(cfg, id)
+	if m.Path == "" && !m.Demo() {
+		found, err := f.library.Find(id)
+		if err != nil {
+			return cfg, err
+		}
+		m.Path = found.Dir
+	}
+	return settingsOfModel(cfg, m), nil
+}
+
+// declared returns the settings' model of an id, or what a model has that they do
+// not name.
+func declared(cfg config.Config, id library.ID) config.Model {
+	for _, m := range cfg.All() {
+		if m.Name == string(id) {
+			return m
+		}
+	}
+	m := config.Default().Model
+	m.Name = string(id)
+	return m
+}
+
+// defaultID is the model that requests without one mean.
+func (f *fleet) defaultID() library.ID {
+	f.mu.Lock()
+	defer f.mu.Unlock()
+	return library.ID(f.cfg.DefaultModel())
+}
+
+// all returns the models that run, by id.
+func (f *fleet) all() []*served {
+	f.mu.Lock()
+	defer f.mu.Unlock()
+	list := make([]*served, 0, len(f.running))
+	for _, id := range slices.Sorted(maps.Keys(f.running)) {
+		list = append(list, f.running[id])
+	}
+	return list
+}
+
+// main returns the default model, or nil where it does not run.
+func (f *fleet) main() *served {
+	id := f.defaultID()
+	f.mu.Lock()
+	defer f.mu.Unlock()
+	return f.running[id]
+}
+
+// preload loads the models that are to be there from the beginning: the default
+// one now, whose failure is the server's, and the others in the background, having
+// fetched what is not there yet. The result waits for these.
+func (f *fleet) preload(ctx context.Context) (wait func(), err error) {
+	first := f.defaultID()
+	f.mu.Lock()
+	all := f.cfg.All()
+	f.mu.Unlock()
+	var rest []config.Model
+	for _, m := range all {
+		switch {
+		case !m.Preload:
+		case m.Name == string(first):
+			if err := f.bring(ctx, m); err != nil {
+				return nil, err
+			}
+		default:
+			rest = append(rest, m)
+		}
+	}
+	var loading sync.WaitGroup
+	loading.Go(func() {
+		for _, m := range rest {
+			if err := f.bring(ctx, m); err != nil && ctx.Err() == nil {
+				f.log.Error("a model is not served", "model", m.Name, "error", err)
+			}
+		}
+	})
+	return loading.Wait, nil
+}
+
+// bring loads a model, having fetched it if it is not there.
+func (f *fleet) bring(ctx context.Context, m config.Model) error {
+	id := library.ID(m.Name)
+	if m.Source != "" && !f.library.Has(id) {
+		p, err := f.pull(id, m.Source)
+		if err == nil {
+			err = p.Wait(ctx)
+		}
+		if err != nil {
+			return err
+		}
+	}
+	if m.Path != "" {
+		if _, err := describe(m.Path); err != nil { // which says what is missing
+			return err
+		}
+	}
+	p, err := f.roster.Start(id)
+	if s, _ := f.roster.Get(id); s.State == lifecycle.Running { // a request was quicker
+		return nil
+	}
+	if err != nil {
+		return err
+	}
+	return p.Wait(ctx)
+}
+
+// observe logs what becomes of models.
+func (f *fleet) observe(c lifecycle.Change) {
+	attrs := []any{"model", c.ID, "from", c.From, "to", c.To}
+	switch {
+	case c.Err != nil:
+		f.log.Error("model", append(attrs, "error", c.Err)...)
+	case f.alone:
+		f.log.Debug("model", attrs...)
+	default:
+		f.log.Info("model", attrs...)
+	}
+}
+
+// healthy returns nil while the engines that run make progress.
+func (f *fleet) healthy() error {
+	var errs []error
+	for _, s := range f.all() {
+		if err := s.engine.Healthy(); err != nil {
+			errs = append(errs, fmt.Errorf("model %s: %w", s.id, err))
+		}
+	}
+	return errors.Join(errs...)
+}
+
+// names are the ids of the models, the default first.
+func (f *fleet) names() []string {
+	first := f.defaultID()
+	list := []string{string(first)}
+	for _, s := range f.roster.All() {
+		if s.ID != first {
+			list = append(list, string(s.ID))
+		}
+	}
+	return list
+}
+
+// stats are those of all engines together.
+func (f *fleet) stats() (sum engine.Stats) {
+	for _, s := range f.all() {
+		st := s.engine.Stats()
+		sum.Waiting += st.Waiting
+		sum.Running += st.Running
+		sum.KVTotal += st.KVTotal
+		sum.KVUsed += st.KVUsed
+		sum.KVCached += st.KVCached
+	}
+	return sum
+}
+
+// Close unloads all models. Requests are over.
+func (f *fleet) Close() error {
+	ctx, cancel := context.WithTimeout(context.Background(), closingPatience)
+	defer cancel()
+	return errors.Join(f.roster.Close(ctx), f.kept.Close())
+}
+
+// closingPatience bounds how long unloading all models may take.
+const closingPatience = time.Minute

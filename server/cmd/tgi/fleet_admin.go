@@ -1,0 +1,275 @@
+package main
+
+import (
+	"context"
+	"errors"
+	"fmt"
+	"log/slog"
+	"maps"
+	"os"
+	"os/signal"
+	"slices"
+	"strings"
+	"syscall"
+	"time"
+
+	"tgi/plugins"
+	"tgi/server"
+	"tgi/server/admin"
+	"tgi/server/config"
+)
+
+// List implements admin.Plugins: a plugin that several models have is one, with
+// their figures added up.
+func (f *fleet) List() []server.Plugin {
+	sum := map[string]server.Plugin{}
+	for _, s := range f.all() {
+		for _, p := range s.control.List() {
+			if before, ok := sum[p.Name]; ok {
+				p = together(before, p, string(s.id))
+			}
+			sum[p.Name] = p
+		}
+	}
+	f.mu.Lock()
+	defer f.mu.Unlock()
+	out := make([]server.Plugin, 0, len(sum))
+	for _, name := range slices.Sorted(maps.Keys(sum)) {
+		p := sum[name]
+		if before, ok := f.past[name]; ok {
+			p = counted(p, before)
+		}
+		out = append(out, p)
+	}
+	return out
+}
+
+// together is what p of the model id adds to before. What is wrong with it there is
+// told.
+func together(before, p server.Plugin, id string) server.Plugin {
+	sum := counted(before, p)
+	sum.InstancesOut += p.InstancesOut
+	sum.InstancesWaiting += p.InstancesWaiting
+	if before.State == server.PluginReady && p.State != server.PluginReady {
+		sum.State = p.State
+	}
+	if p.Error != "" && p.Error != before.Error {
+		sum.Error = strings.TrimPrefix(fmt.Sprintf("%s; model %s: %s", before.Error, id, p.Error), "; ")
+	}
+	if p.Loaded.After(sum.Loaded) {
+		sum.Loaded = p.Loaded
+	}
+	return sum
+}
+
+// counted is p with the counters of q added.
+func counted(p, q server.Plugin) server.Plugin {
+	p.Calls += q.Calls
+	p.Seconds += q.Seconds
+	p.Fuel += q.Fuel
+	p.Skips += q.Skips
+	p.Resets += q.Resets
+	p.Loads += q.Loads
+	faults := maps.Clone(p.Faults)
+	for kind, n := range q.Faults {
+		if faults == nil {
+			faults = map[string]uint64{}
+		}
+		faults[kind] += n
+	}
+	p.Faults = faults
+	return p
+}
+
+// remember keeps the counters of a model's plugins, which never go down. f.mu is
+// held.
+func (f *fleet) remember(s *served) {
+	for _, p := range s.control.List() {
+		f.past[p.Name] = counted(p, f.past[p.Name])
+	}
+}
+
+// Get implements admin.Plugins.
+func (f *fleet) Get(name string) (server.Plugin, bool) {
+	list := f.List()
+	i := slices.IndexFunc(list, func(p server.Plugin) bool { return p.Name == name })
+	if i < 0 {
+		return server.Plugin{}, false
+	}
+	return list[i], true
+}
+
+// Put implements admin.Plugins: all models that run get the module, or none, and
+// those that are loaded later do.
+func (f *fleet) Put(ctx context.Context, name string, wasm []byte, s admin.Settings) (server.Plugin, error) {
+	f.reloading.Lock()
+	defer f.reloading.Unlock()
+	u := upload{wasm, plugins.Upload{
+		OnError: plugins.OnError(s.OnError), Apply: plugins.Apply(s.Apply), Limits: limitsOf(s.Limits), Config: s.Config,
+	}}
+	f.mu.Lock()
+	before, replaces := f.uploads[name]
+	f.mu.Unlock()
+	var done []*served
+	for _, m := range f.all() {
+		if !has(m.control.settings().Model, name) {
+			continue
+		}
+		if _, err := m.control.set.Put(ctx, name, wasm, u.settings); err != nil {
+			if len(done) > 0 {
+				err = fmt.Errorf("model %s: %w", m.id, err)
+			}
+			return server.Plugin{}, errors.Join(adminError(err), f.undo(ctx, done, name, before, replaces))
+		}
+		done = append(done, m)
+	}
+	f.mu.Lock()
+	f.uploads[name] = u
+	f.mu.Unlock()
+	p, _ := f.Get(name)
+	return p, nil
+}
+
+// undo gives models what they had under name before.
+func (f *fleet) undo(ctx context.Context, done []*served, name string, before upload, replaces bool) error {
+	var errs []error
+	for _, m := range done {
+		if replaces {
+			_, err := m.control.set.Put(context.WithoutCancel(ctx), name, before.wasm, before.settings)
+			errs = append(errs, err)
+			continue
+		}
+		errs = append(errs, m.control.set.Delete(name))
+	}
+	return errors.Join(errs...)
+}
+
+// Delete implements admin.Plugins.
+func (f *fleet) Delete(_ context.Context, name string) error {
+	f.reloading.Lock()
+	defer f.reloading.Unlock()
+	_, there := f.Get(name)
+	for _, m := range f.all() {
+		if err := m.control.set.Delete(name); err != nil && !(there && errors.Is(err, plugins.ErrUnknown)) {
+			return adminError(err)
+		}
+	}
+	f.mu.Lock()
+	defer f.mu.Unlock()
+	if _, kept := f.uploads[name]; !there && !kept {
+		return adminError(fmt.Errorf("%w: %q", plugins.ErrUnknown, name))
+	}
+	delete(f.uploads, name)
+	return nil
+}
+
+// Reload implements admin.Plugins.
+func (f *fleet) Reload(ctx context.Context) (admin.Report, error) {
+	f.reloading.Lock()
+	defer f.reloading.Unlock()
+	f.mu.Lock()
+	cfg := f.cfg
+	f.mu.Unlock()
+	next, restart, err := f.reread(cfg)
+	if err != nil {
+		f.log.Error("settings not taken over", "error", err)
+		return admin.Report{}, fmt.Errorf("%w: %w", server.ErrRefused, err)
+	}
+	sum := admin.Report{Restart: restart}
+	for i, m := range f.all() {
+		report, took, err := m.control.reload(ctx, settingsOfModel(next, declared(next, m.id)))
+		switch {
+		case err != nil && i == 0:
+			return admin.Report{}, err
+		case err != nil: // the models before it have what is new
+			report.Failed = append(report.Failed, admin.Failure{Name: string(m.id), Error: err.Error()})
+		case took.Model.Template != declared(next, m.id).Template || took.Model.Tools != declared(next, m.id).Tools:
+			next = withModel(next, took.Model)
+		}
+		sum = joined(sum, report, f.alone, string(m.id))
+	}
+	f.mu.Lock()
+	f.cfg = next
+	f.mu.Unlock()
+	if len(restart) > 0 {
+		f.log.Warn("settings that changed and take effect at a restart", "keys", restart)
+	}
+	return sum, nil
+}
+
+// withModel returns cfg with m in the place of its model of that name.
+func withModel(cfg config.Config, m config.Model) config.Config {
+	if len(cfg.ModelList) == 0 {
+		cfg.Model.Template, cfg.Model.Tools = m.Template, m.Tools
+		return cfg
+	}
+	cfg.ModelList = slices.Clone(cfg.ModelList)
+	for i := range cfg.ModelList {
+		if cfg.ModelList[i].Name == m.Name {
+			cfg.ModelList[i].Template, cfg.ModelList[i].Tools = m.Template, m.Tools
+		}
+	}
+	return cfg
+}
+
+// joined adds the report of a model to that of the server.
+func joined(sum, r admin.Report, alone bool, id string) admin.Report {
+	merge := func(a, b []string) []string {
+		a = append(a, b...)
+		slices.Sort(a)
+		return slices.Compact(a)
+	}
+	sum.Loaded, sum.Removed = merge(sum.Loaded, r.Loaded), merge(sum.Removed, r.Removed)
+	for _, failed := range r.Failed {
+		same := slices.Contains(sum.Failed, failed)
+		if !same && !alone && failed.Name != id {
+			failed.Error = fmt.Sprintf("model %s: %s", id, failed.Error)
+		}
+		if !same {
+			sum.Failed = append(sum.Failed, failed)
+		}
+	}
+	return sum
+}
+
+// watch reloads at SIGHUP and when the settings' file changed, until ctx ends.
+func (f *fleet) watch(ctx context.Context) {
+	f.mu.Lock()
+	path, every := f.cfg.File, time.Duration(f.cfg.Plugins.Watch)
+	f.mu.Unlock()
+	hup := make(chan os.Signal, 1)
+	signal.Notify(hup, syscall.SIGHUP)
+	defer signal.Stop(hup)
+	var tick <-chan time.Time
+	if every > 0 {
+		t := time.NewTicker(every)
+		defer t.Stop()
+		tick = t.C
+	}
+	// Nothing is settled at first: the file may have changed since it was read at the start.
+	var file, settled sight
+	for {
+		select {
+		case <-ctx.Done():
+			return
+		case <-hup:
+			f.reloadLogged(ctx)
+		case <-tick:
+			// A file is read when it looks as it did one tick ago: whoever writes it is through.
+			now := look(path)
+			if now != settled && now == file {
+				settled = now
+				f.reloadLogged(ctx)
+			}
+			file = now
+		}
+	}
+}
+
+// reloadLogged is Reload for nobody who waits for what comes of it: the models and
+// their plugins log that.
+func (f *fleet) reloadLogged(ctx context.Context) {
+	if _, err := f.Reload(ctx); err != nil && !errors.Is(err, server.ErrRefused) {
+		f.log.Error("settings not taken over", slog.Any("error", err))
+	}
+}

@@ -1,0 +1,109 @@
+package main
+
+import (
+	"context"
+	"errors"
+	"fmt"
+	"time"
+
+	"tgi/models/library"
+	"tgi/models/library/lifecycle"
+	"tgi/server"
+	"tgi/server/dispatch"
+)
+
+// When clients whose model cannot answer should ask again: of a model that loads
+// and has never been loaded here, and of one that somebody must start first.
+const (
+	firstLoad  = 5 * time.Second
+	untilStart = 30 * time.Second
+)
+
+// Use implements dispatch.Models.
+func (f *fleet) Use(ctx context.Context, name string) ([]server.Route, func(), error) {
+	id, err := f.resolve(name)
+	if err != nil {
+		return nil, nil, err
+	}
+	if !server.MayUse(ctx, string(id)) {
+		return nil, nil, fmt.Errorf("%w: `%s`", server.ErrModelKey, id)
+	}
+	f.mu.Lock()
+	settings := f.cfg.Models
+	f.mu.Unlock()
+	instance, release, status, err := f.roster.Use(id)
+	if err != nil && settings.Autoload && !f.gone(id) {
+		patience, cancel := context.WithTimeout(ctx, time.Duration(settings.LoadWait))
+		defer cancel()
+		instance, release, status, err = f.roster.UseOrStart(patience, id)
+	}
+	if err != nil {
+		if ctx.Err() != nil {
+			return nil, nil, context.Cause(ctx)
+		}
+		return nil, nil, f.notServing(id, status, err)
+	}
+	return instance.(*leaving).routes, release, nil
+}
+
+// resolve returns the model that a client calls name.
+func (f *fleet) resolve(name string) (library.ID, error) {
+	if name == "" {
+		return f.defaultID(), nil
+	}
+	if id, ok := f.known(name); ok {
+		return id, nil
+	}
+	f.mu.Lock()
+	refuse := f.cfg.RefuseUnknown()
+	f.mu.Unlock()
+	if !refuse || dispatch.Placeholder(name) {
+		return f.defaultID(), nil
+	}
+	return "", &server.NoModel{ID: name}
+}
+
+// known returns the id that name is, and whether there is such a model: one whose
+// folder was made by hand a moment ago is found, too.
+func (f *fleet) known(name string) (library.ID, bool) {
+	id, err := library.ParseID(name)
+	if err != nil {
+		return "", false
+	}
+	if _, ok := f.roster.Get(id); ok {
+		return id, true
+	}
+	if !f.library.Has(id) || f.look() != nil {
+		return "", false
+	}
+	_, ok := f.roster.Get(id)
+	return id, ok
+}
+
+// gone says whether a model that was there is not any more, as when somebody
+// removed its folder: then it cannot be loaded.
+func (f *fleet) gone(id library.ID) bool {
+	return !f.library.Has(id) && f.look() == nil && !f.library.Has(id)
+}
+
+// notServing says what it means to a request that its model is not to be had.
+func (f *fleet) notServing(id library.ID, s lifecycle.Status, err error) error {
+	now, ok := f.roster.Get(id)
+	if ok {
+		s = now
+	}
+	e := &server.NotServing{ID: string(id), RetryAfter: untilStart}
+	switch {
+	case errors.Is(err, lifecycle.ErrUnknown), s.State == lifecycle.NotDownloaded:
+		return fmt.Errorf("%w: %w", &server.NoModel{ID: string(id)}, err)
+	case errors.Is(err, lifecycle.ErrMemory):
+		_, _, _ = f.noRoom(id, err) // logs the numbers
+		e.Reason = "cannot be loaded: the memory of the models that run is needed for it"
+	case s.State == lifecycle.Starting, s.State == lifecycle.Running, s.State == lifecycle.Downloading,
+		s.State == lifecycle.Downloaded, s.State == lifecycle.Stopping && s.Cause != lifecycle.Requested:
+		e.Loading, e.RetryAfter = true, max(s.LoadTook, firstLoad)
+	case s.State == lifecycle.Error:
+		e.Reason = "could not be loaded"
+	}
+	return fmt.Errorf("%w: %w", e, err)
+}

@@ -1,0 +1,129 @@
+package main
+
+import (
+	"context"
+	"errors"
+	"fmt"
+	"maps"
+	"runtime/debug"
+	"slices"
+	"sync"
+
+	"tgi/models/library"
+	"tgi/plugins"
+	"tgi/runtime/engine"
+	"tgi/server"
+	"tgi/server/config"
+)
+
+// served is a model that runs: the engine, the plugins over its vocabulary, and
+// the routes that lead to it. It implements lifecycle.Instance.
+type served struct {
+	*instance
+	id      library.ID
+	control *control
+	routes  []server.Route
+	end     func() // ends what watches its files
+	watches sync.WaitGroup
+	free    func() // lets others delete its files
+}
+
+// start loads the model of cfg, whose [model] is the only one. obs is told of the
+// engine's steps.
+func (f *fleet) start(ctx context.Context, id library.ID, cfg config.Config, obs engine.Observer) (_ *served, err error) {
+	free, err := f.library.Hold(id)
+	if err != nil {
+		return nil, err
+	}
+	s := &served{id: id, free: free, end: func() {}}
+	defer func() {
+		if err != nil {
+			err = errors.Join(err, s.Stop(ctx))
+		}
+	}()
+	say := func(format string, args ...any) { f.log.Info(fmt.Sprintf(format, args...), "model", id) }
+	if f.alone {
+		say = func(format string, args ...any) { f.log.Info(fmt.Sprintf(format, args...)) }
+	}
+	if s.instance, err = open(ctx, cfg, obs, say); err != nil {
+		return nil, err
+	}
+	if s.control, err = openPlugins(ctx, cfg, s.instance, f.log); err != nil {
+		return nil, err
+	}
+	f.putUploads(ctx, s)
+	for _, api := range f.apis(cfg, s) {
+		s.routes = append(s.routes, api.Routes()...)
+	}
+	watching, end := context.WithCancel(context.Background())
+	s.end = end
+	s.watches.Go(func() { s.control.watchModules(watching) })
+	return s, nil
+}
+
+// Stop implements lifecycle.Instance: whoever used the model is gone, or cut off
+// here. It may be called on what is half open.
+func (s *served) Stop(context.Context) error {
+	s.end()
+	s.watches.Wait()
+	var err error
+	if s.instance != nil {
+		err = s.instance.Close()
+	}
+	if s.control != nil {
+		s.control.set.Close()
+	}
+	s.free()
+	// What a model held is a large part of the heap; the collector would let go of
+	// it only after as much again was allocated.
+	debug.FreeOSMemory()
+	return err
+}
+
+// settingsOfModel returns the settings of a model that is one of several: those of the
+// server, with the model's own in their place.
+func settingsOfModel(cfg config.Config, m config.Model) config.Config {
+	cfg.Model, cfg.ModelList = m, nil
+	if m.Context > 0 {
+		cfg.Limits.MaxTotalTokens = m.Context
+	}
+	if m.KVMemory > 0 {
+		cfg.Runtime.KVMemory = m.KVMemory
+	}
+	if m.Plugins != nil {
+		var own []config.Plugin
+		for _, p := range cfg.Plugin {
+			if has(m, p.Name) {
+				own = append(own, p)
+			}
+		}
+		cfg.Plugin, cfg.Plugins.Folder = own, "" // who lists plugins means these
+	}
+	return cfg
+}
+
+// has says whether a model has the plugin of a name.
+func has(m config.Model, plugin string) bool {
+	return m.Plugins == nil || slices.Contains(m.Plugins, plugin)
+}
+
+// upload is a module that came by the admin routes.
+type upload struct {
+	wasm     []byte
+	settings plugins.Upload
+}
+
+// putUploads gives a model the modules that were uploaded before it was loaded.
+func (f *fleet) putUploads(ctx context.Context, s *served) {
+	f.mu.Lock()
+	list := maps.Clone(f.uploads)
+	f.mu.Unlock()
+	for name, u := range list {
+		if !has(s.control.running.Model, name) {
+			continue
+		}
+		if _, err := s.control.set.Put(ctx, name, u.wasm, u.settings); err != nil {
+			f.log.Error("an uploaded plugin cannot be used with the model", "plugin", name, "model", s.id, "error", err)
+		}
+	}
+}
