@@ -229,6 +229,22 @@ func TestPluginMetrics(t *testing.T) {
 	}
 }
 
+func TestModelMetrics(t *testing.T) {
+	models := []server.ModelFigures{{ID: "a/b", State: "running", Memory: 4096, Uses: 3, LoadSeconds: 1.5}, {ID: "c", State: "stopped"}}
+	m := server.NewMetrics()
+	m.WatchModels(func() []server.ModelFigures { return models })
+	s := newServer(nil, func(o *server.Options) { o.Metrics = m })
+	text := "\n" + ask(s, "GET", "/metrics", "").Body.String()
+	for _, line := range []string{
+		`tgi_model_info{model="a/b",state="running"} 1`, `tgi_model_info{model="c",state="stopped"} 1`,
+		`tgi_model_memory_bytes{model="a/b"} 4096`, `tgi_model_uses{model="a/b"} 3`, `tgi_model_load_seconds{model="a/b"} 1.5`, `tgi_model_uses{model="c"} 0`,
+	} {
+		if !strings.Contains(text, "\n"+line+"\n") {
+			t.Errorf("no line %s in%s", line, text)
+		}
+	}
+}
+
 func TestMetricsCanBeOff(t *testing.T) {
 	if rec := ask(newServer(nil, nil), "GET", "/metrics", ""); rec.Code != 404 {
 		t.Errorf("got %d", rec.Code)

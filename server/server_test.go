@@ -226,6 +226,32 @@ func TestScopes(t *testing.T) {
 	}
 }
 
+// TestMayUse: what a key may use besides its scopes.
+func TestMayUse(t *testing.T) {
+	s := newServer(routes{"/which": func(w http.ResponseWriter, r *http.Request) error {
+		for _, id := range []string{"a", "b/c"} {
+			if server.MayUse(r.Context(), id) {
+				_, _ = io.WriteString(w, id+" ")
+			}
+		}
+		return nil
+	}}, func(o *server.Options) {
+		o.Keys = []config.Key{
+			{Name: "all", Key: "all", Scopes: []string{"generate"}},
+			{Name: "one", Key: "one", Scopes: []string{"generate"}, Models: []string{"b/c"}},
+			{Name: "none", Key: "none", Scopes: []string{"generate"}, Models: []string{}},
+		}
+	})
+	for key, want := range map[string]string{"all": "a b/c ", "one": "b/c ", "none": ""} {
+		if got := ask(s, "POST", "/which", "1", "Authorization", "Bearer "+key).Body.String(); got != want {
+			t.Errorf("key %s: %q, want %q", key, got, want)
+		}
+	}
+	if !server.MayUse(t.Context(), "a") {
+		t.Error("without a key there is a bound")
+	}
+}
+
 // TestBodyLimits: a route may have a limit of its own, on both sides of the
 // server's.
 func TestBodyLimits(t *testing.T) {

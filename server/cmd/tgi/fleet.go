@@ -301,6 +301,18 @@ func (f *fleet) stats() (sum engine.Stats) {
 	return sum
 }
 
+// figures are what the metrics show of models.
+func (f *fleet) figures() []server.ModelFigures {
+	all := f.roster.All()
+	out := make([]server.ModelFigures, len(all))
+	for i, s := range all {
+		out[i] = server.ModelFigures{
+			ID: string(s.ID), State: string(s.State), Memory: s.Memory, Uses: s.Uses, LoadSeconds: s.LoadTook.Seconds(),
+		}
+	}
+	return out
+}
+
 // Close unloads all models. Requests are over.
 func (f *fleet) Close() error {
 	ctx, cancel := context.WithTimeout(context.Background(), closingPatience)
