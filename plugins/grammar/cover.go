@@ -114,9 +114,37 @@ func unpack(n uint64) cover { return cover{kinds(n >> 32), int(uint32(n))} }
 // coverOnWay is a cover of a term that a walk comes through, perhaps not the best.
 func (w *work) coverOnWay(t *term) cover {
 	if n := t.cover.Load(); n != 0 {
+		w.slack = max(w.slack, t.slack.Load())
 		return unpack(n)
 	}
 	return w.cover(t)
+}
+
+// note books, of a term that tokens lead to, how long its texts are: see mask.slack.
+func (w *work) note(t *term) {
+	if t.pure || t.nullable {
+		return
+	}
+	n := t.alive.Load()
+	if n <= 0 {
+		n = 1 + longText
+		if e := w.essence(t); e.known && e.yes {
+			n = int32(1 + e.more)
+			t.alive.Store(n)
+		}
+	}
+	w.slack = max(w.slack, uint32(n-1))
+}
+
+// keepCover remembers a cover of t, found when the terms on its way had so much slack.
+func (w *work) keepCover(t *term, old, packed uint64) {
+	for {
+		was := t.slack.Load()
+		if was >= w.slack || t.slack.CompareAndSwap(was, w.slack) {
+			break
+		}
+	}
+	t.cover.CompareAndSwap(old, packed)
 }
 
 // takes reports whether what is covered includes strings of these kinds, so long.
@@ -125,8 +153,10 @@ func (c cover) takes(k kinds, chars int) bool { return k&^c.of == 0 && chars <= 
 // cover looks into t. A kind that t does not take from some place on is given up, if
 // others go on from there.
 func (w *work) cover(t *term) cover {
-	if n := t.cover.Load(); n != 0 && n&passing == 0 {
-		return unpack(n)
+	known := t.cover.Load()
+	if known != 0 && known&passing == 0 {
+		w.slack = max(w.slack, t.slack.Load())
+		return unpack(known)
 	}
 	if w.looks > maxLooks {
 		return cover{}
@@ -134,12 +164,13 @@ func (w *work) cover(t *term) cover {
 	if part := w.thin(t); part != t {
 		c := w.cover(part)
 		if n := part.cover.Load(); w.err == nil && n != 0 {
-			t.cover.Store(n)
+			w.keepCover(t, known, n)
 		}
 		return c
 	}
 	of, _ := w.after([]*term{t}, plain)
-	if c := unpack(t.cover.Load()); c.of == of && c.reach >= enough {
+	if c := unpack(known); c.of == of && c.reach >= enough {
+		w.slack = max(w.slack, t.slack.Load())
 		return c // from the way to another's, and as good as its own
 	}
 	c := cover{}
@@ -155,14 +186,14 @@ func (w *work) cover(t *term) cover {
 				left.reach = reach - s.level
 			}
 			if left.reach > 0 {
-				s.t.cover.CompareAndSwap(0, left.pack()|passing)
+				w.keepCover(s.t, 0, left.pack()|passing)
 			}
 		}
 		c = cover{of, reach}
 		break
 	}
 	if w.err == nil && w.looks <= maxLooks {
-		t.cover.Store(c.pack())
+		w.keepCover(t, known, c.pack())
 	}
 	return c
 }
@@ -218,6 +249,7 @@ func (w *work) advance(t *term, of kinds) (way []visit, reach int, keep kinds) {
 			continue
 		}
 		if n := level[0].cover.Load(); n != 0 && unpack(n).of == of {
+			w.slack = max(w.slack, level[0].slack.Load())
 			if more := unpack(n).reach; more == endless && n&passing == 0 {
 				return way, endless, 0
 			} else if more+reach+1 >= maxReach {
@@ -266,6 +298,7 @@ func (w *work) images(ts []*term, on byteSet) []*term {
 			if n == nothing {
 				return nil
 			}
+			w.note(n)
 			n = w.thin(n)
 			dup := false
 			for _, o := range out {

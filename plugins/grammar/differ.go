@@ -25,6 +25,7 @@ func (w *work) differ(t *term) *mask {
 		m = &mask{words: d.words, owned: true}
 	}
 	m.exits = d.merge(base.exits)
+	m.slack = max(base.slack, w.slack)
 	return m
 }
 
@@ -83,6 +84,7 @@ func (d *difference) walk() bool {
 			i = n.end
 			continue
 		}
+		w.note(t)
 		d.put(n.token, true)
 		d.gone = append(d.gone, [2]uint32{i, i + 1})
 		if t.nullable && i+1 < n.end {

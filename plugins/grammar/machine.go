@@ -91,6 +91,7 @@ type work struct {
 	check int64           // left at the last look at ctx
 	ctx   context.Context // nil: not to be cancelled
 	looks int             // see maxLooks
+	slack uint32          // see note
 	err   error
 }
 

@@ -34,15 +34,18 @@ type term struct {
 	nullable bool
 	pure     bool   // no opAnd or opNot in it: then it has a text unless it is opNothing
 	counts   uint32 // the largest finite bound of a repeat in it
+	least    uint32 // the length of the shortest text, where pure; at most longText
 	lo, hi   uint32
 	first    byteSet // bytes that texts begin with; where not pure perhaps more
+	split    uint16  // the classes of which it tells bytes apart, perhaps more
 	lit      string
 	kids     []*term
 
 	tab   atomic.Pointer[table[term]]
-	alive atomic.Int32         // whether there is a text: 0 unknown, 1 yes, 2 no
+	alive atomic.Int32         // of one that is not pure: whether there is a text, see dies
 	near  atomic.Pointer[term] // the same within the length of a token, see clamp
 	cover atomic.Uint64        // its packed cover, 0: not known
+	slack atomic.Uint32        // that of the terms on the way of its cover, see note
 }
 
 var (
@@ -68,23 +71,30 @@ func finish(t *term) *term {
 	case opEmpty:
 		t.nullable = true
 	case opClass:
+		t.least, t.split = 1, splitBy(t.first)
 		for _, w := range t.first {
 			b = binary.LittleEndian.AppendUint64(b, w)
 		}
 	case opLit:
 		b = append(b, t.lit...)
+		t.least = uint32(min(len(t.lit), longText))
 		t.first.add(t.lit[0])
+		t.split = splitBy(t.first)
 	case opCat:
 		t.first, t.nullable = t.kids[0].first, t.kids[0].nullable && t.kids[1].nullable
+		t.least, t.split = min(t.kids[0].least+t.kids[1].least, longText), t.kids[0].split
 		if t.kids[0].nullable {
-			t.first = t.first.or(t.kids[1].first)
+			t.first, t.split = t.first.or(t.kids[1].first), t.split|t.kids[1].split
 		}
 	case opAlt:
+		t.least = longText
 		for _, k := range t.kids {
+			t.least, t.split = min(t.least, k.least), t.split|k.split
 			t.first, t.nullable = t.first.or(k.first), t.nullable || k.nullable
 		}
 	case opRep:
-		t.first, t.nullable = t.kids[0].first, t.lo == 0
+		t.first, t.nullable, t.split = t.kids[0].first, t.lo == 0, t.kids[0].split
+		t.least = min(t.kids[0].least*min(t.lo, longText/max(t.kids[0].least, 1)+1), longText)
 		t.counts = max(t.counts, t.lo)
 		if t.hi != unbounded {
 			t.counts = max(t.counts, t.hi)
@@ -92,10 +102,10 @@ func finish(t *term) *term {
 	case opAnd:
 		t.first, t.nullable = allBytes, true
 		for _, k := range t.kids {
-			t.first, t.nullable = t.first.and(k.first), t.nullable && k.nullable
+			t.first, t.nullable, t.split = t.first.and(k.first), t.nullable && k.nullable, t.split|k.split
 		}
 	case opNot:
-		t.first, t.nullable = allBytes, !t.kids[0].nullable
+		t.first, t.nullable, t.split = allBytes, !t.kids[0].nullable, t.kids[0].split
 	}
 	t.h = hashOf(b)
 	return t

@@ -13,6 +13,7 @@ type mask struct {
 	ids   []uint32
 	exits []uint32 // in the trie of all tokens
 	none  bool     // of a set: no token is in it
+	slack uint32   // of a term: each term that tokens lead to has a text of at most so many bytes, pure ones aside
 }
 
 func (m *mask) bytes() int64 {
@@ -36,10 +37,16 @@ func (w *work) termMask(t *term) *mask {
 	if m := w.v.cache.get(k); m != nil {
 		return m
 	}
-	m := w.differ(t)
+	before := w.slack
+	w.slack = 0
+	m := w.rung(t)
+	if m == nil {
+		m = w.differ(t)
+	}
 	if m == nil {
 		m = w.walkTerm(t)
 	}
+	w.slack = before
 	if w.err == nil {
 		w.v.cache.put(k, m)
 	}
@@ -50,16 +57,29 @@ func (w *work) termMask(t *term) *mask {
 // the term takes a whole slice.
 func (w *work) walkTerm(t *term) *mask {
 	m, tr := &mask{}, w.v.all
-	c := w.cover(t)
-	for i := range w.v.slices {
-		s := &w.v.slices[i]
-		if c.takes(plain, s.chars) {
-			m.words, tr = s.words, s.rest
-			break
-		}
-	}
 	sc := w.v.borrow()
 	defer w.v.scratch.Put(sc)
+	if t.split == 0 {
+		w.walkShapes(m, sc, t)
+	} else {
+		c := w.cover(t)
+		for i := range w.v.slices {
+			s := &w.v.slices[i]
+			if c.takes(plain, s.chars) {
+				m.words, tr = s.words, s.rest
+				break
+			}
+		}
+		w.walkBytes(m, tr, sc, t, c)
+	}
+	slices.Sort(m.exits)
+	w.pack(m, sc.ids)
+	m.slack = w.slack
+	return m
+}
+
+// walkBytes walks all of a trie byte by byte.
+func (w *work) walkBytes(m *mask, tr *trie, sc *scratch, t *term, c cover) {
 	sc.terms[0], sc.covers[0] = t, c
 	for left := t.first; !left.empty() && w.err == nil; {
 		b := left.lowest()
@@ -73,9 +93,6 @@ func (w *work) walkTerm(t *term) *mask {
 			m.exits[i] = tr.full[e]
 		}
 	}
-	slices.Sort(m.exits)
-	w.pack(m, sc.ids)
-	return m
 }
 
 func (w *work) walkTermFrom(m *mask, tr *trie, sc *scratch, at uint32) {
@@ -83,7 +100,7 @@ func (w *work) walkTermFrom(m *mask, tr *trie, sc *scratch, at uint32) {
 	visited := int64(0)
 	for i := at; i < end; visited++ {
 		n := &nodes[i]
-		if e := tr.adds[i]; sc.covers[n.depth-1].takes(e.of, int(e.tall)) {
+		if c := sc.covers[n.depth-1]; c.of != 0 && c.takes(tr.adds[i].of, int(tr.adds[i].tall)) {
 			sc.settle(m, tr, i)
 			sc.ids = append(sc.ids, tr.order[tr.rank[i]:tr.rank[n.end]]...)
 			i = n.end
@@ -111,12 +128,15 @@ func (w *work) walkTermFrom(m *mask, tr *trie, sc *scratch, at uint32) {
 		if len(sc.open) > 0 {
 			sc.settle(m, tr, i)
 		}
+		if !next.pure && !next.nullable {
+			w.note(next)
+		}
 		if n.token != noToken {
 			sc.ids = append(sc.ids, n.token)
 		}
 		if i++; i < n.end {
 			sc.terms[n.depth], sc.covers[n.depth] = next, cover{}
-			if n.end-i >= minCovered {
+			if n.end-i >= minCovered && tr.adds != nil {
 				sc.covers[n.depth] = w.coverOnWay(next)
 			}
 			if next.nullable {
@@ -149,7 +169,7 @@ func (sc *scratch) settle(m *mask, tr *trie, i uint32) {
 // borrow is room for a walk over any of the tries; give it back to scratch.
 func (p *Vocab) borrow() *scratch {
 	sc := p.scratch.Get().(*scratch)
-	sc.ids, sc.open = sc.ids[:0], sc.open[:0]
+	sc.ids, sc.open, sc.wide = sc.ids[:0], sc.open[:0], sc.wide[:0]
 	if need := p.all.deep + 1; len(sc.terms) < need {
 		sc.terms, sc.likes, sc.sets = make([]*term, need), make([]*term, need), make([]*set, need)
 		sc.covers = make([]cover, need)

@@ -8,7 +8,7 @@ type trie struct {
 	nodes []node
 	rank  []uint32   // tokens in the nodes before i
 	order []uint32   // the tokens in the order of their nodes
-	adds  []extent   // by node
+	adds  []extent   // by node; nil: covers are not worth it
 	heads [256]int32 // the node of depth 1 with this byte, -1: none
 	deep  int        // the largest depth
 	full  []uint32   // of a trie of some tokens: its nodes in the trie of all
@@ -66,7 +66,6 @@ func newTrie(sorted []spelt) *trie {
 			t.order = append(t.order, n.token)
 		}
 	}
-	t.survey()
 	return t
 }
 

@@ -40,6 +40,8 @@ type Vocab struct {
 	normal  []uint32 // the tokens matched by their bytes, as a mask
 	known   []uint32 // the ids that there are
 	all     *trie
+	shapes  *shapes
+	long    []long // by length
 	slices  []slice
 	cache   *cache
 	scratch sync.Pool // *scratch
@@ -119,7 +121,10 @@ func (p *Vocab) build(tokens []spelt) {
 		}
 	}
 	var wg sync.WaitGroup
-	wg.Go(func() { p.all = newTrie(tokens) })
+	wg.Go(func() {
+		p.all = newTrie(tokens)
+		p.all.survey()
+	})
 	for i := range p.slices {
 		s := &p.slices[i]
 		wg.Go(func() {
@@ -135,9 +140,12 @@ func (p *Vocab) build(tokens []spelt) {
 			}
 			p.addTwins(s.words)
 			s.rest = newTrie(rest)
+			s.rest.survey()
 		})
 	}
 	wg.Wait()
+	wg.Go(func() { p.shapes = newShapes(p.all) })
+	wg.Go(func() { p.longer(tokens) })
 	for i := range p.slices {
 		wg.Go(func() { p.slices[i].rest.within(p.all) })
 	}
@@ -175,12 +183,15 @@ func (p *Vocab) Words() int { return p.words }
 
 // Bytes is about how much memory the vocabulary takes, without its cache.
 func (p *Vocab) Bytes() int64 {
-	n := p.all.bytes() + int64(p.size)*16 + int64(p.words)*4
+	n := p.all.bytes() + p.shapes.bytes() + int64(p.size)*16 + int64(p.words)*4
 	for _, s := range p.spell {
 		n += int64(len(s))
 	}
 	for _, s := range p.slices {
 		n += s.rest.bytes() + int64(p.words)*4
+	}
+	for _, l := range p.long {
+		n += l.trie.bytes() + int64(p.words)*4
 	}
 	return n
 }
@@ -210,4 +221,5 @@ type scratch struct {
 	sets   []*set
 	ids    []uint32
 	open   []opening
+	wide   []opening // as open, of shapes
 }

@@ -1,0 +1,160 @@
+package grammar
+
+import "slices"
+
+// rungs are lengths, in bytes, that tokens are told apart by. Few tokens are longer
+// than the first one, and next to none longer than the last.
+var rungs = [...]int{12, 16, 20, 24, 32, 48, 64, 80, 96, 112}
+
+// long is the tokens of more than so many bytes.
+type long struct {
+	over  int
+	short []uint32 // all other tokens that are matched by their bytes
+	trie  *trie
+}
+
+// longer makes the parts of the vocabulary by length, the last of which has no token.
+func (p *Vocab) longer(tokens []spelt) {
+	for _, n := range append(slices.Clone(rungs[:]), p.all.deep) {
+		if n > p.all.deep || len(p.long) > 0 && p.long[len(p.long)-1].over == n {
+			continue
+		}
+		l := long{over: n, short: slices.Clone(p.normal)}
+		var rest []spelt
+		for _, t := range tokens {
+			if len(t.text) > n {
+				rest = append(rest, t)
+				l.short[t.id>>5] &^= 1 << (t.id & 31)
+				for _, id := range p.twinned[t.id] {
+					l.short[id>>5] &^= 1 << (id & 31)
+				}
+			}
+		}
+		l.trie = newTrie(rest)
+		l.trie.within(p.all)
+		p.long = append(p.long, l)
+	}
+}
+
+// rung finds the mask of a term with counts, as a string of at most 200 characters,
+// from that of the same term with the largest counts left out: to tokens that are short
+// enough they make no difference, and the others are few. So the strings of all
+// lengths share a mask, and the same string does from one character to the next. It is
+// nil where that is not so.
+//
+// In a pure term x{0,n} admits as beginnings, of at most n bytes, what x* does, for each
+// x takes a byte. With intersections it is needed as well that each state of the looser
+// term that tokens reach has a text of at most slack bytes: then a text with that
+// ending, of at most n bytes together, is one of both terms.
+func (w *work) rung(t *term) *mask {
+	for i := len(w.v.long) - 1; i >= 0; i-- {
+		l := &w.v.long[i]
+		if int(t.counts) <= l.over {
+			continue
+		}
+		k := loosening{w: w, over: uint32(l.over), lowest: unbounded}
+		like := k.loosen(t, false)
+		if w.err != nil {
+			return nil
+		}
+		if like.h == t.h {
+			continue
+		}
+		base := w.termMask(like)
+		if w.err != nil {
+			return nil
+		}
+		if !t.pure && k.lowest != unbounded && int(k.lowest) < l.over+int(base.slack) {
+			continue
+		}
+		return w.lengthen(t, base, l)
+	}
+	return nil
+}
+
+// lengthen makes the mask of t from that of a term which is equal to tokens that are not long.
+func (w *work) lengthen(t *term, base *mask, l *long) *mask {
+	m := &mask{words: base.words, ids: base.ids, exits: base.exits, slack: base.slack}
+	if len(l.trie.nodes) == 0 {
+		return m
+	}
+	sc := w.v.borrow()
+	defer w.v.scratch.Put(sc)
+	var rest mask
+	w.walkBytes(&rest, l.trie, sc, t, cover{})
+	m.slack = max(m.slack, w.slack)
+	words := make([]uint32, w.v.words)
+	copy(words, base.words)
+	for _, id := range base.ids {
+		setBit(words, id)
+	}
+	for i, s := range l.short {
+		words[i] &= s
+	}
+	for _, id := range sc.ids {
+		setBit(words, id)
+		for _, twin := range w.v.twinned[id] {
+			setBit(words, twin)
+		}
+	}
+	if len(base.ids) > 0 || !slices.Equal(words, base.words) {
+		m.words, m.owned, m.ids = words, true, nil
+	}
+	for _, e := range base.exits {
+		if int(w.v.all.nodes[e].depth) <= l.over {
+			rest.exits = append(rest.exits, e)
+		}
+	}
+	slices.Sort(rest.exits)
+	m.exits = slices.Compact(rest.exits)
+	return m
+}
+
+// loosening leaves out the bounds of repeats that are over one.
+type loosening struct {
+	w      *work
+	over   uint32
+	lowest uint32 // of the upper bounds left out; unbounded: none
+	done   map[*term]*term
+}
+
+// loosen is t without those bounds. In complements all stays as it is, and so do lower
+// bounds in intersections.
+func (k *loosening) loosen(t *term, within bool) *term {
+	if t.counts <= k.over || t.op == opNot {
+		return t
+	}
+	if n := k.done[t]; n != nil {
+		return n
+	}
+	w, n := k.w, t
+	within = within || t.op == opAnd
+	switch t.op {
+	case opCat:
+		n = w.cat(k.loosen(t.kids[0], within), k.loosen(t.kids[1], within))
+	case opAlt, opAnd:
+		ks := make([]*term, len(t.kids))
+		for i, x := range t.kids {
+			ks[i] = k.loosen(x, within)
+		}
+		if t.op == opAnd {
+			n = w.intersect(ks)
+		} else {
+			n = w.alt(ks)
+		}
+	case opRep:
+		lo, hi := t.lo, t.hi
+		if hi != unbounded && hi > k.over {
+			k.lowest, hi = min(k.lowest, hi), unbounded
+		}
+		if !within {
+			lo = min(lo, k.over+1)
+		}
+		n = w.repeat(k.loosen(t.kids[0], within), lo, hi)
+	}
+	if k.done == nil {
+		k.done = map[*term]*term{}
+	}
+	k.done[t] = n
+	return n
+}
