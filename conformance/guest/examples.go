@@ -47,6 +47,10 @@ var Examples = map[string][]Case{
 		{Texts: callLines},
 		{Config: `{"word":"TOOL"}`, Texts: callLines},
 	},
+	"picture": {
+		{Sources: []Source{{"picture", "A-## @@@"}, {"picture", "é#"}, {"picture", "</s>"}}},
+		{Params: `{"x":1}`, Refused: true},
+	},
 }
 
 // callLines are texts in the format of call-lines.

@@ -73,6 +73,7 @@ class Picture extends Steps {
   /** What stands for itself, up to the next # or @, unless special tokens spell it. */
   forced(): StaticArray<u32> {
     let end = this.at;
+    if (end < this.picture.length && (this.picture[end] & 0xc0) == 0x80) return new StaticArray<u32>(0); // inside a character
     while (end < this.picture.length && this.picture[end] != DIGIT && this.picture[end] != LETTER) end++;
     const ids = encode(String.UTF8.decodeUnsafe(this.picture.dataStart + this.at, end - this.at));
     for (let i = 0; i < ids.length; i++) if (isSpecial(ids[i])) return new StaticArray<u32>(0);

@@ -83,7 +83,7 @@ impl Steps for Picture {
 
     /// What stands for itself, up to the next # or @, unless special tokens spell it.
     fn forced(&mut self) -> Vec<u32> {
-        let rest = &self.picture[self.at..];
+        let rest = self.picture.get(self.at..).unwrap_or(""); // nothing inside a character
         let fixed = &rest[..rest.find(|c| c == '#' || c == '@').unwrap_or(rest.len())];
         let ids = host::encode(fixed).unwrap_or_default();
         if ids.iter().any(|&id| host::is_special(id)) {
