@@ -52,7 +52,8 @@ def whole(_, value):
 
 def format_checks():
     """The formats of the latest draft: it has those of draft 7, and uuid and duration. rfc3987-syntax 1.1.0 leaves out the
-    characters beyond U+FFFF that RFC 3987, section 2.2, lists as ucschar: they are shown to it as one that it knows."""
+    characters beyond U+FFFF that RFC 3987, section 2.2, lists as ucschar: they are shown to it as one that it knows.
+    jsonschema 4.26.0 takes no relative JSON pointer that begins with a number like 101, and is shown 1."""
     checks = copy.deepcopy(Draft202012Validator.FORMAT_CHECKER)
     for name in ("iri", "iri-reference"):
         inner, raises = checks.checkers[name]
@@ -61,6 +62,8 @@ def format_checks():
             return inner("".join("\u00e4" if ucschar(ord(c)) else c for c in value) if isinstance(value, str) else value)
 
         checks.checkers[name] = (check, raises)
+    relative, raises = checks.checkers["relative-json-pointer"]
+    checks.checkers["relative-json-pointer"] = (lambda v: relative(re.sub("^[1-9][0-9]*", "1", v) if isinstance(v, str) else v), raises)
     return checks
 
 
