@@ -52,6 +52,9 @@ const DemoModel = "tgi-demo"
 // Demo reports whether m, as Config.All returns it, is the embedded model.
 func (m *Model) Demo() bool { return m.Name == DemoModel && m.Path == "" && m.Source == "" }
 
+// ShownSource returns Source without what may be secret in it: a URL's query.
+func (m *Model) ShownSource() string { return shown(m.Source) }
+
 func defaultModel() Model { return Model{Weights: Auto, Template: Auto, Tools: Auto, Preload: true} }
 
 // locate hands the paths of m that are relative to the settings' file to at.

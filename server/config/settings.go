@@ -38,6 +38,7 @@ var settings = append([]setting{
 	{"models-folder", "models.folder", "folder that holds the models", func(c *Config) any { return &c.Models.Folder }, nil},
 	{"hub-url", "models.hub", "URL of the hub that models are fetched from", func(c *Config) any { return &c.Models.Hub }, []string{"HF_ENDPOINT"}},
 	{"hub-token", "models.hub_token", "token for the hub", func(c *Config) any { return &c.Models.HubToken }, []string{"HF_API_TOKEN", "HUGGING_FACE_HUB_TOKEN", "HF_TOKEN"}},
+	{"models-allow-hosts", "models.allow_hosts", "hosts that models may be fetched from beside the hub, separated by commas", func(c *Config) any { return &c.Models.AllowHosts }, nil},
 	{"hostname", "server.hostname", "address to listen on", func(c *Config) any { return &c.Server.Hostname }, nil},
 	{"port", "server.port", "port to listen on", func(c *Config) any { return &c.Server.Port }, []string{"SAGEMAKER_BIND_TO_PORT", "AIP_HTTP_PORT"}},
 	{"api-key", "server.api_keys", "keys that let requests in, separated by commas", func(c *Config) any { return &c.Server.APIKeys }, nil},

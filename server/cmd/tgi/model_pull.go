@@ -1,0 +1,125 @@
+package main
+
+import (
+	"context"
+	"errors"
+	"fmt"
+	"io"
+	"strings"
+	"time"
+
+	"tgi/models/library"
+	"tgi/models/library/fetch"
+	"tgi/server/config"
+)
+
+// pullCall is what a pull was asked for.
+type pullCall struct {
+	cfg    config.Config
+	id     library.ID
+	source fetch.Source
+}
+
+// readPull reads the command line of a pull.
+func readPull(args []string) (c pullCall, err error) {
+	id, revision := "", ""
+	cfg, words, err := modelSettings(args, map[string]*string{"id": &id, "revision": &revision}, nil)
+	if err != nil {
+		return c, err
+	}
+	if len(words) != 1 {
+		return c, misused("model pull takes one source, got %d", len(words))
+	}
+	source := words[0]
+	for _, m := range cfg.All() { // the name of one that is declared means its source
+		if m.Name == source && m.Source != "" && id == "" && revision == "" {
+			id, source = m.Name, m.Source
+		}
+	}
+	asked, err := config.ParseSource(source)
+	switch {
+	case err != nil:
+		return c, misused("source %v", err)
+	case revision != "" && asked.URL != "":
+		return c, misused("--revision is for repositories of the hub, a URL has none")
+	case revision != "" && asked.Revision != "":
+		return c, misused("the revision is given twice, as %s and as %s", asked.Revision, revision)
+	case revision != "":
+		source += "@" + revision
+	}
+	if id == "" {
+		id = config.DefaultID(source)
+	}
+	c.cfg = cfg
+	if c.id, err = library.ParseID(id); err != nil {
+		return c, usageError(err.Error())
+	}
+	if c.source, err = sourceOf(cfg.Models, source); err != nil {
+		err = usageError(err.Error())
+	}
+	return c, err
+}
+
+// modelPull fetches a model into the folder. It tells how far it is on stderr.
+func modelPull(ctx context.Context, args []string, stdout, stderr io.Writer) error {
+	call, err := readPull(args)
+	if err != nil {
+		return err
+	}
+	lib, err := openLibrary(call.cfg)
+	if err != nil {
+		return err
+	}
+	client, err := newFetcher(call.cfg.Models)
+	if err != nil {
+		return err
+	}
+	before := lib.Partial(call.id)
+	if before > 0 {
+		fmt.Fprintf(stderr, "%s of %s are here already, going on from there\n", bytesText(before), call.id)
+	}
+	started := time.Now()
+	p := &fetch.Progress{}
+	stop := showPull(stderr, string(call.id), before, p)
+	_, err = client.Fetch(ctx, lib, call.id, call.source, p)
+	stop()
+	if err != nil {
+		return call.failed(ctx, stderr, lib, err)
+	}
+	info, err := lib.Describe(call.id)
+	if err != nil {
+		return err
+	}
+	_, err = fmt.Fprintf(stdout, "%s: %s, %s parameters, context of %d tokens, %s in %d files, in %s\n%s\n",
+		call.id, info.Architecture, countText(info.Parameters), info.Context, bytesText(info.Bytes), info.Files,
+		time.Since(started).Round(time.Second/10), info.Dir)
+	return err
+}
+
+// failed completes the error of a pull by what can be done about it.
+func (call *pullCall) failed(ctx context.Context, stderr io.Writer, lib *library.Library, err error) error {
+	id, left := call.id, ""
+	if n := lib.Partial(id); n > 0 {
+		left = fmt.Sprintf("%s are here: the same command goes on from there, `tgi model rm %s` removes them", bytesText(n), id)
+	}
+	if ctx.Err() != nil {
+		fmt.Fprintln(stderr, strings.TrimSuffix("interrupted; "+left, "; "))
+		return errInterrupted
+	}
+	switch {
+	case errors.Is(err, library.ErrExists):
+		return fmt.Errorf("%w: `tgi model rm %s` removes it, --id gives the new one another id", err, id)
+	case errors.Is(err, library.ErrDeclared):
+		return fmt.Errorf("%w: --id gives the new one another id", err)
+	case errors.Is(err, library.ErrInUse):
+		return err
+	case call.source.Repo != "" && (errors.Is(err, fetch.ErrUnauthorized) || errors.Is(err, fetch.ErrNotFound)):
+		err = fmt.Errorf("%w; if it is private, its token is given by HF_TOKEN, --hub-token or models.hub_token", err)
+	case errors.Is(err, fetch.ErrNotFound):
+		err = fmt.Errorf("%w: %w", err, fetch.ErrNotFound)
+	}
+	if left != "" {
+		return fmt.Errorf("%w; %s", err, left)
+	}
+	return err
+}
