@@ -40,6 +40,9 @@ type Target struct {
 	// Key is its bearer key; empty where none is needed, then the cases about keys
 	// are left out.
 	Key string
+	// AdminKey opens the routes of administrators. With one, a model that is not the
+	// default is stopped and started; without, the cases that do so are left out.
+	AdminKey string
 	// Client sends the requests; nil is one with the default transport.
 	Client *http.Client
 	// Timeout bounds one case; 0 is a minute.
@@ -173,5 +176,5 @@ func Cases() []Case {
 	for i := range later {
 		later[i].Extra = true // none of these was in 0.6
 	}
-	return slices.Concat(transportCases, infoCases, generateCases, checkCases(), streamCases, later, togetherCases, inferenceCases, metricsCases)
+	return slices.Concat(transportCases, infoCases, generateCases, checkCases(), streamCases, later, togetherCases, inferenceCases, sharedCases, modelsCases, metricsCases)
 }

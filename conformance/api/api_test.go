@@ -3,6 +3,7 @@ package api
 import (
 	"net/http"
 	"net/http/httptest"
+	"strings"
 	"testing"
 )
 
@@ -11,7 +12,7 @@ func serve(t *testing.T, h http.Handler, dialect, key string) Target {
 	t.Helper()
 	ts := httptest.NewServer(h)
 	t.Cleanup(ts.Close)
-	return Target{URL: ts.URL, Dialect: dialect, Key: key, Client: ts.Client()}
+	return Target{URL: ts.URL, Dialect: dialect, Key: key, AdminKey: fakeAdmin, Client: ts.Client()}
 }
 
 func run(t *testing.T, target Target, only func(string) bool) Report {
@@ -23,14 +24,21 @@ func run(t *testing.T, target Target, only func(string) bool) Report {
 	return report
 }
 
-// TestSoundServers: a server that keeps the rules has no violation, this one and
-// TGI itself, in every dialect.
+// TestSoundServers: a server that keeps the rules has no violation, this one with one
+// model and with two, and TGI itself, in every dialect.
 func TestSoundServers(t *testing.T) {
 	for _, dialect := range []string{TGI06, TGI22, TGI3} {
-		for _, this := range []bool{true, false} {
-			report := run(t, serve(t, &fake{ours: this, name: dialect, key: "k"}, dialect, "k"), nil)
+		for kind, f := range map[string]*fake{"one model": {ours: true}, "two models": {ours: true, plural: true}, "TGI": {}} {
+			this := f.ours
+			f.name, f.key = dialect, "k"
+			report := run(t, serve(t, f, dialect, "k"), nil)
 			if report.This != this {
 				t.Errorf("%s: this server: %v, want %v", dialect, report.This, this)
+			}
+			for _, r := range report.Results {
+				if c := r.Case; kind == "two models" && r.Skipped != "" && c.Dialects == nil && (strings.HasPrefix(c.ID, "shared") || strings.HasPrefix(c.ID, "models")) {
+					t.Errorf("%s, two models: left out %s: %s", dialect, c.ID, r.Skipped)
+				}
 			}
 			for _, v := range report.Violations() {
 				t.Errorf("%s, this server %v: %v\n%s", dialect, this, v, v.Transcript)

@@ -90,7 +90,7 @@ var transportCases = []Case{
 			"typical_p":null,"return_full_text":null,"truncate":null,"seed":null,"top_n_tokens":null,"grammar":null,"adapter_id":null`), "GenerateResponse")
 	}},
 	{ID: "unknown-fields", Rule: "fields that nobody knows are passed over", Source: ofRequest, run: func(p *probe) {
-		p.ask("/generate", `{"model":"some/model","inputs":"a","options":{"wait_for_model":true},"parameters":{"max_new_tokens":1,"guidance_scale":[1]}}`, "GenerateResponse")
+		p.ask("/generate", `{"inputs":"a","request":{"id":7},"options":{"wait_for_model":true},"parameters":{"max_new_tokens":1,"guidance_scale":[1]}}`, "GenerateResponse")
 	}},
 	{ID: "payload-limit", Rule: "a body of more than --payload-limit (2,000,000 bytes) is a 413", Source: ofBodies, run: func(p *probe) {
 		r := p.post("/generate", `{"inputs":"`+strings.Repeat("x ", 1_050_000)+`","parameters":{"max_new_tokens":1}}`)

@@ -46,7 +46,7 @@ func (p *probe) events(r *reply) []string {
 // prefixOf returns what begins the lines of events on a path. OpenAI's routes
 // are younger than the form without a space, and their clients look for it.
 func (f *form) prefixOf(path string) string {
-	if strings.HasPrefix(path, "/v1/") {
+	if openAI(path) {
 		return "data: "
 	}
 	return f.eventPrefix
@@ -60,7 +60,7 @@ func (p *probe) stream(path, body string) []value {
 
 func (p *probe) read(r *reply) []value {
 	texts := p.events(r)
-	if strings.HasPrefix(r.request.path, "/v1/") {
+	if openAI(r.request.path) {
 		if len(texts) == 0 || texts[len(texts)-1] != done {
 			p.fail("the last event is not %s", done)
 		} else {

@@ -34,6 +34,9 @@ func (c *fakeCall) settings(prompt []spot) *ask {
 		}
 	}
 	a.held, _ = held(c.body)
+	if c.model != fakeFirst {
+		a.shift = 5
+	}
 	if c.restless {
 		a.shift = int(c.ids.Add(1))
 	}
@@ -67,7 +70,7 @@ func (c *fakeCall) head(object, prefix string) map[string]any {
 	if c.uniqueIDs {
 		id = fmt.Sprintf("%s%08d", prefix, c.ids.Add(1))
 	}
-	return map[string]any{"object": object, "id": id, "created": now(), "model": "fake", "system_fingerprint": c.finger()}
+	return map[string]any{"object": object, "id": id, "created": now(), "model": c.model, "system_fingerprint": c.finger()}
 }
 
 func with(m map[string]any, name string, v any) map[string]any {

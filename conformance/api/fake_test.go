@@ -23,6 +23,8 @@ type fake struct {
 	key  string
 	// name is the dialect of a server that does not look at the header.
 	name string
+	// plural has a second model and refuses names of none.
+	plural bool
 
 	// What follows is broken on purpose.
 	mixed     bool // the same body again says other things
@@ -42,6 +44,7 @@ type fake struct {
 	counts map[string]float64
 	seen   map[string]bool
 	texts  map[string]*kept
+	second string // the state of the second model
 }
 
 const (
@@ -168,6 +171,8 @@ type fakeCall struct {
 	w    http.ResponseWriter
 	r    *http.Request
 	body map[string]any
+	// model is the one that was asked.
+	model string
 }
 
 // ServeHTTP implements http.Handler.
@@ -202,7 +207,8 @@ func (f *fake) ServeHTTP(w http.ResponseWriter, r *http.Request) {
 	}
 	open := strings.Contains(" /metrics /docs /api/alive /api/ready ", " "+r.URL.Path+" ") ||
 		!f.ours && (r.Method == http.MethodGet || strings.Contains(" /chat_tokenize /invocations ", " "+r.URL.Path+" ") || strings.HasPrefix(r.URL.Path, "/v2"))
-	if !open && f.key != "" && r.Header.Get("Authorization") != "Bearer "+f.key {
+	given := r.Header.Get("Authorization")
+	if !open && f.key != "" && given != "Bearer "+f.key && !(given == "Bearer "+fakeAdmin && strings.HasPrefix(r.URL.Path, modelsPath)) {
 		w.WriteHeader(http.StatusUnauthorized)
 		return
 	}
@@ -215,9 +221,18 @@ func (f *fake) ServeHTTP(w http.ResponseWriter, r *http.Request) {
 }
 
 func (c *fakeCall) route() {
+	if c.model = fakeFirst; c.ours && (c.r.URL.Path == modelsPath || strings.HasPrefix(c.r.URL.Path, modelsPath+"/")) {
+		c.models()
+		return
+	}
 	if strings.HasPrefix(c.r.URL.Path, "/api/") && c.ours {
 		body, _ := io.ReadAll(c.r.Body)
-		c.inference(body)
+		if v, err := parse(body); err == nil {
+			c.body, _ = v.any.(map[string]any)
+		}
+		if _, refused := c.chosen(); !refused {
+			c.inference(body)
+		}
 		return
 	}
 	switch c.r.Method + " " + c.r.URL.Path {
@@ -225,7 +240,10 @@ func (c *fakeCall) route() {
 		c.w.Header().Set("Allow", "POST")
 		c.w.WriteHeader(http.StatusMethodNotAllowed)
 	case "GET /info":
-		c.info()
+		var refused bool
+		if c.model, refused = c.chosen(); !refused {
+			c.info()
+		}
 	case "GET /metrics":
 		c.metrics()
 	case "GET /docs":
@@ -234,17 +252,13 @@ func (c *fakeCall) route() {
 	case "GET " + documentPath:
 		c.json(200, json.RawMessage(fakeDocument))
 	case "GET /v1/models":
-		c.json(200, map[string]any{"object": "list", "data": []any{model()}})
-	case "GET /v1/models/fake":
-		c.json(200, model())
+		c.json(200, map[string]any{"object": "list", "data": []any{c.described(fakeFirst, false)}})
 	case "GET /v2":
 		c.json(200, map[string]any{"name": "text-generation-inference", "version": "3.3.3", "extensions": []string{"health", "models", "metrics"}})
 	case "GET /v2/health/live", "GET /v2/health/ready", "GET /v2/models/m/versions/1/ready":
 		c.json(200, map[string]any{"live": true})
 	case "GET /v2/models/some-model/versions/7":
 		c.json(200, map[string]any{"name": "some-model", "version": "7", "extensions": []string{"infer", "ready"}})
-	case "GET /v1/models/no-such/model":
-		c.refuse(404, "model_not_found", "The model `no-such/model` does not exist")
 	default:
 		if c.r.Method == http.MethodPost && c.read() {
 			c.post()
@@ -254,17 +268,13 @@ func (c *fakeCall) route() {
 	}
 }
 
-func model() map[string]any {
-	return map[string]any{"id": "fake", "object": "model", "created": 0, "owned_by": "fake"}
-}
-
 // fakeDocument describes one route, so that the kit has something to hold.
 const fakeDocument = `{"openapi":"3.0.3","info":{"title":"fake","version":"1"},"paths":{"/":{},"/generate":{"post":{"responses":{"200":{"content":{"application/json":{"schema":
 	{"type":"object","required":["generated_text"],"properties":{"generated_text":{"type":"string"}}}}}}}}},"/generate_stream":{},"/info":{},"/metrics":{},"/health":{},
 	"/tokenize":{},"/v1/chat/completions":{},"/v1/completions":{}},"components":{"schemas":{}}}`
 
 func (c *fakeCall) info() {
-	v := map[string]any{"model_id": "fake", "model_sha": nil, "model_pipeline_tag": "text-generation", "version": "3.3.3", "sha": nil}
+	v := map[string]any{"model_id": c.model, "model_sha": nil, "model_pipeline_tag": "text-generation", "version": "3.3.3", "sha": nil}
 	if c.infoLimits || !c.fake.ours {
 		for name, n := range map[string]int{"max_concurrent_requests": 8, "max_best_of": 2, "max_stop_sequences": 4, "max_input_tokens": fakeInput, "max_total_tokens": fakeTotal, "validation_workers": 2, "max_client_batch_size": 4} {
 			v[name] = n
@@ -420,6 +430,7 @@ func broken() map[string]map[string]*fake {
 		"generate-seed":        {"draws do not follow the seed": {restless: true}},
 		"chat-parts":           {"the parts of a message are lost": {deaf: true}},
 		"chat-greedy":          {"temperature 0 draws": {restless: true}},
+		"shared-models":        {"later texts": {mixed: true, seen: map[string]bool{}, plural: true}},
 		"completion-bias":      {"logit_bias is not applied": {unbiased: true}},
 	}
 }

@@ -43,6 +43,12 @@ func (c *fakeCall) post() {
 		c.refuse(500, "stuck", "stuck")
 		return
 	}
+	if c.ours {
+		var refused bool
+		if c.model, refused = c.chosen(); refused {
+			return
+		}
+	}
 	switch path {
 	case chatPath:
 		c.chat()
@@ -73,7 +79,7 @@ func (c *fakeCall) post() {
 		if text, ok := c.inputs(); ok {
 			c.json(200, spots(split(text)))
 		}
-	case "/", "/generate", "/generate_stream":
+	case "/", "/generate", "/generate_stream", sharedPath + "/generate", sharedPath + "/generate_stream":
 		c.generate(path == "/")
 	default:
 		c.w.WriteHeader(http.StatusNotFound)
@@ -248,6 +254,9 @@ func (c *fakeCall) asked(inputs string, p map[string]any) *ask {
 	for _, s := range stop {
 		a.stop = append(a.stop, s.(string))
 	}
+	if c.model != fakeFirst {
+		a.shift = 5
+	}
 	if c.restless {
 		a.shift = int(c.ids.Add(1))
 	}
@@ -303,7 +312,7 @@ func (c *fakeCall) generate(compat bool) {
 	if p["return_full_text"] == true || compat && p["return_full_text"] == nil {
 		full = inputs
 	}
-	if stream := c.r.URL.Path == "/generate_stream"; stream || compat && c.body["stream"] == true {
+	if stream := strings.HasSuffix(c.r.URL.Path, "/generate_stream"); stream || compat && c.body["stream"] == true {
 		c.generateStream(inputs, p, full)
 		return
 	}

@@ -17,6 +17,8 @@ const (
 	ofClouds   = "TGI 3.3, router/src/{vertex,sagemaker,kserve}.rs"
 	ofOpenAI   = "OpenAI's API reference"
 	ofClients  = "huggingface_hub, openai-python: what their parsers need"
+	ofShared   = "DataCrunch (Verda), shared inference endpoint: POST /v1/completions/generate"
+	ofJan      = "Jan, docs/openapi/specs/models.yaml, and cortex.cpp's routes"
 	ofServer   = "this server's README and OpenAPI document"
 )
 

@@ -196,6 +196,18 @@ var mutations = map[string][]mutation{
 	"completion-logprobs":       {{completionPath, `"text_offset":\[0,`, `"text_offset":[1,`}, {completionPath, `"token_logprobs":\[[^,]*,`, `"token_logprobs":[`}, {completionPath, `"top_logprobs"`, `"tops"`}},
 	"completion-end":            {{completionPath, `"length"`, `"stop"`}},
 
+	"shared":         {{sharedPath + "/generate", `"generated_tokens":5`, `"generated_tokens":4`}, {sharedPath + "/generate_stream", `"index":2`, `"index":7`}, {sharedPath + "/generate", `^422`, "400"}, {sharedPath + "/generate", `X-Queue-Time: .*\n`, ""}},
+	"shared-example": {{sharedPath + "/generate", `^200`, "422"}, {"/generate", `"seed":\d+`, `"seed":null`}, {sharedPath + "/generate_stream", `"error_type":"validation"`, `"error_type":"x"`}, {"/generate", `"prefill":\[[^\]]*\]`, `"prefill":[]`}},
+	"shared-default": {{"/info", `"model_id":"fake"`, `"model_id":"other"`}, {"/", `Once upon`, "Twice upon"}, {sharedPath + "/generate", `"generated_text":" `, `"generated_text":"`}, {"/generate", `expected a string`, "expected text"}},
+	"shared-unknown": {{"/generate", `^404`, "422"}, {chatPath, `"code":"model_not_found","message"`, `"message"`}, {chatPath, `model_not_found"\}$`, `not_found"}`}, {"/info", `^404`, "400"}, {onePath, `text/plain`, "application/json"}, {"/tokenize", `"model_not_found"`, `"not_found"`}, {"/invocations", `does not exist`, "is none"}},
+	"shared-models":  {{"/info", `"model_id":"org/second"`, `"model_id":"fake"`}, {chatPath, `"model":"org/second"`, `"model":"fake"`}, {completionPath, `"model":"fake"`, `"model":"org/second"`}},
+
+	"models-list":       {{modelsPath, `"source_url":"urn`, `"source_url":"/urn`}, {modelsPath, `"status":"running"`, `"status":"on"`}, {modelsPath, `"id":"org/second"`, `"id":"fake"`}, {modelsPath, `^422`, "200"}, {modelsPath, `"version":"1"`, `"version":1`}, {modelsPath, `"error_type":"validation",?`, ""}},
+	"models-get":        {{modelsPath + "/fake", `"parameters":\{[^}]*\},`, ""}, {modelsPath + "/org/second", `"id":"org/second"`, `"id":"fake"`}, {modelsPath + "/fake", `"n_parallel":8`, `"n_parallel":16`}, {modelsPath + "/tgi", `"id":"fake"`, `"id":"tgi"`}, {modelsPath + "/no-such/model", `^404`, "400"}, {modelsPath + "/fake", `"status":"running"`, `"status":"stopped"`}, {modelsPath + "/fake", `"temperature":1,`, `"temperature":3,`}},
+	"models-keys":       {{modelsPath + "/start", `^403`, "202"}, {modelsPath + "/no-such/model", `^403`, "200"}, {modelsPath + "/pull", `^403`, "500"}},
+	"models-refused":    {{modelsPath + "/stop", `^404`, "200"}, {modelsPath + "/fake", `^409`, "200"}, {modelsPath + "/pull", `^422`, "202"}, {modelsPath + "/import", `"message":"no"\}`, `"message":"yes"}`}, {modelsPath + "/start", `"bad_request"`, `"validation"`}},
+	"models-stop-start": {{modelsPath + "/org/second/stop", `^202`, "204"}, {modelsPath + "/org/second/start", `^200`, "202"}, {"/generate", `Retry-After: .*\n`, ""}, {chatPath, `"model_stopped"\}$`, `"loading"}`}, {modelsPath + "/start", `ignored: ngl`, ""}, {modelsPath + "/org/second", `"state":"stopped"`, `"state":"running"`}},
+
 	"inference-one":      {{onePath, `text/plain`, "application/json"}, {onePath, `X-Finish-Reason: length`, "X-Finish-Reason: stop"}, {onePath, `X-Generated-Tokens: 4`, "X-Generated-Tokens: 5"}, {onePath, `\n\n(.)`, "\n\n!$1"}, {onePath, `^200`, "206"}},
 	"inference-continue": {{onePath, `\n\n(Once)`, "\n\n"}, {onePath, `\n\n (\w)`, "\n\n!$1"}},
 	"inference-end":      {{onePath, `</s>`, ""}, {onePath, `\n\n`, "\n\n "}},
@@ -237,7 +249,7 @@ func TestMutants(t *testing.T) {
 		}
 		for _, m := range table[c.ID] {
 			dialect, this, path := m.target()
-			server := &mutant{sound: &fake{ours: this, name: dialect, key: "k"}, path: path, old: regexp.MustCompile(m.old), new: m.new}
+			server := &mutant{sound: &fake{ours: this, name: dialect, key: "k", plural: several(c.ID)}, path: path, old: regexp.MustCompile(m.old), new: m.new}
 			expect(t, fmt.Sprintf("%+v", m), server, dialect, c.ID)
 			if server.hits.Load() == 0 {
 				t.Errorf("%s: %+v changes nothing", c.ID, m)
@@ -257,6 +269,11 @@ func TestMutants(t *testing.T) {
 	for id := range table {
 		t.Errorf("no case %s", id)
 	}
+}
+
+// several says whether a case is about servers with several models.
+func several(id string) bool {
+	return strings.HasPrefix(id, "shared") || strings.HasPrefix(id, "models-") && id != "models-one"
 }
 
 // expect runs one case against a server that breaks its rule.

@@ -14,7 +14,9 @@ const (
 )
 
 // openAI says that the path's errors are OpenAI's where the dialect has them.
-func openAI(path string) bool { return strings.HasPrefix(path, "/v1/") }
+func openAI(path string) bool {
+	return strings.HasPrefix(path, "/v1/") && !strings.HasPrefix(path, sharedPath+"/generate")
+}
 
 // refusedAs expects the status and an error in the shape of the route, and
 // returns its text and type.
