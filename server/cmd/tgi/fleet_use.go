@@ -86,7 +86,8 @@ func (f *fleet) gone(id library.ID) bool {
 	return !f.library.Has(id) && f.look() == nil && !f.library.Has(id)
 }
 
-// notServing says what it means to a request that its model is not to be had.
+// notServing says what it means to a request that its model is not to be had. What
+// went wrong when it was loaded is in the log, and the models API tells it.
 func (f *fleet) notServing(id library.ID, s lifecycle.Status, err error) error {
 	now, ok := f.roster.Get(id)
 	if ok {
@@ -95,7 +96,7 @@ func (f *fleet) notServing(id library.ID, s lifecycle.Status, err error) error {
 	e := &server.NotServing{ID: string(id), RetryAfter: untilStart}
 	switch {
 	case errors.Is(err, lifecycle.ErrUnknown), s.State == lifecycle.NotDownloaded:
-		return fmt.Errorf("%w: %w", &server.NoModel{ID: string(id)}, err)
+		return &server.NoModel{ID: string(id)}
 	case errors.Is(err, lifecycle.ErrMemory):
 		_, _, _ = f.noRoom(id, err) // logs the numbers
 		e.Reason = "cannot be loaded: the memory of the models that run is needed for it"
@@ -105,5 +106,5 @@ func (f *fleet) notServing(id library.ID, s lifecycle.Status, err error) error {
 	case s.State == lifecycle.Error:
 		e.Reason = "could not be loaded"
 	}
-	return fmt.Errorf("%w: %w", e, err)
+	return e
 }

@@ -115,7 +115,9 @@ type house struct {
 
 // Close unloads the models and sends the last traces. Requests are over.
 func (h *house) Close() error {
-	return errors.Join(h.fleet.Close(), h.front.Close())
+	err := h.fleet.Close()
+	h.loading() // which ends with the fleet
+	return errors.Join(err, h.front.Close())
 }
 
 // newHouse opens the default model and builds the server, ready to listen. The

@@ -41,14 +41,15 @@ func (f *fleet) start(ctx context.Context, id library.ID, cfg config.Config, obs
 			err = errors.Join(err, s.Stop(ctx))
 		}
 	}()
-	say := func(format string, args ...any) { f.log.Info(fmt.Sprintf(format, args...), "model", id) }
-	if f.alone {
-		say = func(format string, args ...any) { f.log.Info(fmt.Sprintf(format, args...)) }
+	log := f.log
+	if !f.alone {
+		log = log.With("model", id)
 	}
+	say := func(format string, args ...any) { log.Info(fmt.Sprintf(format, args...)) }
 	if s.instance, err = open(ctx, cfg, obs, say); err != nil {
 		return nil, err
 	}
-	if s.control, err = openPlugins(ctx, cfg, s.instance, f.log); err != nil {
+	if s.control, err = openPlugins(ctx, cfg, s.instance, log); err != nil {
 		return nil, err
 	}
 	f.putUploads(ctx, s)

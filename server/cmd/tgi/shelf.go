@@ -9,6 +9,7 @@ import (
 	"path/filepath"
 	"slices"
 	"strings"
+	"time"
 
 	"tgi/models/library"
 	"tgi/models/library/fetch"
@@ -172,7 +173,14 @@ func (f *fleet) pull(id library.ID, source string) (*lifecycle.Pending, error) {
 		return nil, err
 	}
 	p, err := f.roster.Pull(id, func(ctx context.Context, report func(done, total int64)) error {
-		_, err := f.fetcher.Fetch(ctx, f.library, id, from, &fetch.Progress{On: report})
+		last := time.Now()
+		_, err := f.fetcher.Fetch(ctx, f.library, id, from, &fetch.Progress{On: func(done, total int64) {
+			report(done, total)
+			if time.Since(last) >= progressEvery {
+				last = time.Now()
+				f.log.Info("downloading", "model", id, "bytes", done, "of", total)
+			}
+		}})
 		return err
 	})
 	if err == nil {
@@ -311,6 +319,9 @@ func (s shelf) describe(status lifecycle.Status) modelsapi.Model {
 	if info, err := s.library.Describe(status.ID); err == nil {
 		m.Format, m.Params, m.DiskBytes, m.Context = string(info.Format), info.Parameters, info.Bytes, info.Context
 		m.Quantization = string(formOf(cfg.Model.Weights, info))
+		if !info.Modified.IsZero() { // those embedded have no time
+			m.Created = info.Modified
+		}
 		if info.Origin != nil && !info.Origin.Time.IsZero() {
 			m.Created = info.Origin.Time
 		}
