@@ -35,7 +35,7 @@ type File struct {
 var Languages = []string{"go", "rust", "c", "as"}
 
 // Kinds are the kinds of plugins that [Project] knows, in every language.
-var Kinds = []string{abi.KindLogits, abi.KindSampler, abi.KindTemplate, abi.KindTools}
+var Kinds = []string{abi.KindLogits, abi.KindSampler, abi.KindTemplate, abi.KindTools, abi.KindGrammar}
 
 // Name is what a plugin's name must match.
 var Name = regexp.MustCompile(`^[a-z][a-z0-9]*(-[a-z0-9]+)*$`)

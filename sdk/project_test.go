@@ -89,7 +89,7 @@ func TestASProject(t *testing.T) {
 
 func TestProjectFaults(t *testing.T) {
 	for _, c := range [][3]string{{"go", "logits", ""}, {"go", "logits", "Ban"}, {"go", "logits", "a--b"}, {"go", "logits", "../x"},
-		{"go", "logits", "1a"}, {"rust", "logits", "tgi"}, {"perl", "logits", "ban"}, {"go", "", "ban"}, {"go", "grammar", "ban"}} {
+		{"go", "logits", "1a"}, {"rust", "logits", "tgi"}, {"perl", "logits", "ban"}, {"go", "", "ban"}, {"go", "gramar", "ban"}} {
 		if _, err := sdk.Project(c[0], c[1], c[2]); err == nil {
 			t.Errorf("%q of kind %q in %q is accepted", c[2], c[1], c[0])
 		}

@@ -32,7 +32,8 @@ type Dropped struct{ Pointer, Keyword, Reason string }
 
 // Compiled is what becomes of a source.
 type Compiled struct {
-	// Form is the grammar, in the form that plugins/grammar/ir/README.md describes.
+	// Form is the grammar, in the form that plugins/grammar/ir/README.md describes;
+	// package form below this one puts it together.
 	Form []byte
 	// Dropped is what the grammar does not enforce.
 	Dropped []Dropped

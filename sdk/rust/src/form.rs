@@ -28,6 +28,9 @@ use alloc::vec::Vec;
 
 use crate::Result;
 
+mod matching;
+pub use matching::matches;
+
 /// As the upper bound of a repeat: none.
 pub const UNBOUNDED: u32 = u32::MAX;
 /// The most bytes of a name.

@@ -43,7 +43,8 @@ pub struct Dropped {
 /// What becomes of a source.
 #[derive(Clone, Debug, Default)]
 pub struct Compiled {
-    /// The grammar, in the form that plugins/grammar/ir/README.md describes.
+    /// The grammar, in the form that plugins/grammar/ir/README.md describes;
+    /// [`crate::form::Builder`] puts it together.
     pub form: Vec<u8>,
     /// What it does not enforce: the client is told.
     pub dropped: Vec<Dropped>,

@@ -15,9 +15,10 @@
 use std::cell::RefCell;
 
 use crate::json::Value;
+use crate::grammar;
 use crate::template::{self, Output};
 use crate::tools::{self, kind, Events, Finish, Raw};
-use crate::{Answer, Entry, Logits, Result, Step, Template, Tools};
+use crate::{Answer, Entry, Grammar, Logits, Result, Step, Template, Tools};
 
 #[derive(Default)]
 struct State {
@@ -132,6 +133,17 @@ pub fn parse<T: Tools>(config: &str, request: &str, pieces: &[(&str, bool)], end
     plugin.finish(end, &mut events);
     take(&mut events, &mut all);
     Ok(all)
+}
+
+/// Compiles a source, as the server has it done: config and request are JSON. What
+/// it gives is held to texts by [`crate::form::matches`].
+pub fn compile<G: Grammar>(config: &str, request: &str) -> Result<grammar::Compiled> {
+    let mut plugin = G::open(&Value::parse(config.as_bytes())?)?;
+    let request = grammar::Request::parse(request.as_bytes())?;
+    if !request.params.is_null() {
+        plugin.validate(&request.params)?;
+    }
+    plugin.compile(&request)
 }
 
 /// What the text that answers a request is held to.
