@@ -172,7 +172,7 @@ func measureSelf(ctx context.Context, cfg config.Config, stderr io.Writer) (*sel
 	cfg.Server.Hostname, cfg.Server.Port = "127.0.0.1", 0
 	share := &shareOutside{}
 	log := slog.New(slog.NewTextHandler(stderr, &slog.HandlerOptions{Level: slog.LevelWarn}))
-	h, err := newHouse(ctx, cfg, log, share)
+	h, err := newHouse(ctx, only(cfg, cfg.DefaultModel()), log, share)
 	if err != nil {
 		return nil, err
 	}

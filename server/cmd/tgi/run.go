@@ -195,7 +195,7 @@ func (c console) client(ctx context.Context, own runFlags, cfg config.Config) (*
 	}
 	log := &quietLog{Handler: slog.NewTextHandler(c.errors, &slog.HandlerOptions{Level: slog.LevelWarn}), progress: c.errors}
 	late := time.AfterFunc(loadingSilence, func() { log.say(stillOpening) })
-	h, err := newHouse(ctx, unlocked(cfg), slog.New(log))
+	h, err := newHouse(ctx, only(unlocked(cfg), cfg.DefaultModel()), slog.New(log))
 	late.Stop()
 	log.open()
 	if err != nil {
