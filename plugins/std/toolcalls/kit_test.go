@@ -104,7 +104,7 @@ func testTools(t testing.TB) []Tool {
 	}
 	tools := make([]Tool, len(list))
 	for i, x := range list {
-		tools[i] = Tool{x.Function.Name, x.Function.Parameters}
+		tools[i] = Tool{Name: x.Function.Name, Parameters: x.Function.Parameters}
 	}
 	return tools
 }

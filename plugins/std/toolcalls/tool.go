@@ -9,7 +9,8 @@ import (
 // Tool is one that the model may call.
 type Tool struct {
 	Name       string
-	Parameters []byte // a JSON schema of an object; read for the types of values
+	Parameters []byte // a JSON schema of an object; a Parser reads it for the types of values
+	Strict     bool   // arguments are to fit the schema, whatever it takes: see Format.Constraint
 }
 
 // convert writes text as a value of one of the types, the narrowest that fits: null, boolean, number, object or array,

@@ -1,0 +1,65 @@
+package toolcalls
+
+import "slices"
+
+// callChannel is where OpenAI's harmony format has calls of functions, and callType what stands before the arguments.
+const (
+	callChannel = "commentary"
+	callType    = "json"
+	constrain   = "<|constrain|>"
+)
+
+// channels is a message of a format with channels, from behind the role that the prompt ends with: reasoning and other texts, and
+// calls, which end it.
+func (h *holder) channels() structure {
+	c := h.f.Channels
+	next := seq(h.marks(c.End[:1]), h.mark(c.Start), constant("assistant"))
+	text := func(channels []string) structure {
+		return seq(h.mark(c.Channel), pattern(alternatives(channels)), h.mark(c.Message), free(h.channelMarks()...))
+	}
+	call := h.each(func(t *offered) structure {
+		head := seq(h.mark(c.Channel), constant(callChannel+" "+c.Recipient+c.Prefix+t.Name))
+		if h.isToken(constrain) {
+			head = seq(head, optional(seq(constant(" "), h.mark(constrain), constant(callType))))
+		}
+		return seq(head, h.mark(c.Message), h.arguments(t))
+	})
+	calls := seq(call, h.callEnd())
+	if more := h.goesOn(); more.kind != "" && !h.d.Choice.Single {
+		calls = seq(call, star(seq(more, call)), h.callEnd())
+	}
+	if !h.auto {
+		return seq(star(seq(text(c.Reasoning), next)), calls)
+	}
+	all := append(slices.Clone(c.Reasoning), callChannel, "final")
+	said := text(all)
+	return seq(star(seq(said, next)), either(calls, said))
+}
+
+// channelMarks are the markers that free text of a channel never spells.
+func (h *holder) channelMarks() []string {
+	c := h.f.Channels
+	return slices.Concat(c.End, []string{c.Start, c.Channel})
+}
+
+// callEnd is what ends a call: nothing where that ends the message.
+func (h *holder) callEnd() structure {
+	for _, m := range h.f.Channels.End {
+		if h.d.Split == nil {
+			continue
+		}
+		if p := h.d.Split(m); len(p) == 1 && p[0].End {
+			return seq()
+		}
+	}
+	return optional(h.marks(h.f.Channels.End))
+}
+
+// goesOn is what stands between two calls of a message; of no kind where a call ends it.
+func (h *holder) goesOn() structure {
+	if s := h.callEnd(); len(s.parts) == 0 {
+		return structure{}
+	}
+	c := h.f.Channels
+	return seq(h.marks(c.End), h.mark(c.Start), constant("assistant"))
+}

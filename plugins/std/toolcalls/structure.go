@@ -1,0 +1,123 @@
+package toolcalls
+
+import (
+	"strconv"
+	"strings"
+)
+
+// structure is a part of a structural tag, XGrammar's form of a grammar for text with structured parts. The zero value of
+// what a kind does not use is left out.
+type structure struct {
+	kind   string // as the form has it: const_string, regex, any_text, json_schema, token, sequence, or, star, optional
+	text   string // of const_string, regex, token; the schema's JSON
+	parts  []structure
+	not    []string // what any_text never spells
+	most   int      // characters of any_text, -1 for no bound
+	loose  bool     // of json_schema: leave out what can't be enforced
+	origin Place    // of json_schema: where in the request it comes from
+}
+
+// Place says what a place of a Constraint's source comes from: JSON pointers into source and request, and a tool's name.
+type Place struct{ At, Pointer, Tool string }
+
+func constant(text string) structure  { return structure{kind: "const_string", text: text} }
+func pattern(regex string) structure  { return structure{kind: "regex", text: regex} }
+func free(not ...string) structure    { return structure{kind: "any_text", not: not, most: -1} }
+func star(s structure) structure      { return structure{kind: "star", parts: []structure{s}} }
+func optional(s structure) structure  { return structure{kind: "optional", parts: []structure{s}} }
+func either(l ...structure) structure { return several("or", l) }
+func seq(l ...structure) structure    { return several("sequence", l) }
+
+// several makes one structure of several. One alone stands for itself, and the parts of a part of the same kind for that.
+func several(kind string, list []structure) structure {
+	if len(list) == 1 {
+		return list[0]
+	}
+	var flat []structure
+	for _, s := range list {
+		if s.kind == kind {
+			flat = append(flat, s.parts...)
+		} else {
+			flat = append(flat, s)
+		}
+	}
+	return structure{kind: kind, parts: flat}
+}
+
+// fixed is a regular expression for a text.
+func fixed(text string) string {
+	var b strings.Builder
+	for _, r := range text {
+		if strings.ContainsRune(`\.^$|()[]{}*+?/-`, r) {
+			b.WriteByte('\\')
+		}
+		b.WriteRune(r)
+	}
+	return b.String()
+}
+
+// writer writes a structure as JSON and notes where the schemas stand.
+type writer struct {
+	b      []byte
+	places []Place
+}
+
+func (w *writer) text(s string) { w.b = quoted(append(w.b, '"'), s); w.b = append(w.b, '"') }
+
+func (w *writer) member(name string) {
+	w.b = append(w.b, ',')
+	w.text(name)
+	w.b = append(w.b, ':')
+}
+
+// write appends s, which stands at a JSON pointer of the source.
+func (w *writer) write(s *structure, at string) {
+	w.b = append(w.b, `{"type":`...)
+	w.text(s.kind)
+	switch s.kind {
+	case "const_string":
+		w.member("value")
+		w.text(s.text)
+	case "regex":
+		w.member("pattern")
+		w.text(s.text)
+	case "token":
+		w.member("token")
+		w.text(s.text)
+	case "json_schema":
+		w.member("json_schema")
+		w.b = append(w.b, s.text...)
+		if s.loose {
+			w.b = append(w.b, `,"lenient":true`...)
+		}
+		p := s.origin
+		p.At = at + "/json_schema"
+		w.places = append(w.places, p)
+	case "any_text":
+		if s.most >= 0 {
+			w.b = strconv.AppendInt(append(w.b, `,"max_chars":`...), int64(s.most), 10)
+		}
+		if len(s.not) > 0 {
+			w.member("excludes")
+			for i, t := range s.not {
+				w.b = append(w.b, "[,"[min(i, 1)])
+				w.text(t)
+			}
+			w.b = append(w.b, ']')
+		}
+	case "star", "optional":
+		w.member("content")
+		w.write(&s.parts[0], at+"/content")
+	default:
+		w.member("elements")
+		w.b = append(w.b, '[')
+		for i := range s.parts {
+			if i > 0 {
+				w.b = append(w.b, ',')
+			}
+			w.write(&s.parts[i], at+"/elements/"+strconv.Itoa(i))
+		}
+		w.b = append(w.b, ']')
+	}
+	w.b = append(w.b, '}')
+}
