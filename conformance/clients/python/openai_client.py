@@ -224,12 +224,14 @@ def _():
 @check("models")
 def _():
     r = client.models.list()
-    same([m.object for m in r.data], ["model"])
+    same({m.object for m in r.data}, {"model"})
+    same(r.data[0].id, client.models.retrieve("tgi").id)  # the default one is first
 
 
 @check("models: one of them")
 def _():
-    same(client.models.retrieve(model).id, model)
+    for m in client.models.list().data:
+        same(client.models.retrieve(m.id).id, m.id)
     raises(openai.NotFoundError, lambda: client.models.retrieve("no-such-model"))
 
 
