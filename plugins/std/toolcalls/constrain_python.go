@@ -11,20 +11,19 @@ func (h *holder) pythonCalls() structure {
 	if h.f.Bare == "[" {
 		return h.pythonList()
 	}
-	lines := one
-	if !h.d.Choice.Single {
-		lines = seq(one, star(seq(constant("\n"), one)))
+	if h.d.Choice.Single {
+		return either(h.pythonList(), one)
 	}
-	return either(h.pythonList(), lines)
+	return either(h.pythonList(), plus(seq(one, pattern("\n?"))))
 }
 
 // pythonList is a list of calls.
 func (h *holder) pythonList() structure {
-	one := h.each(h.pythonCall)
-	if h.d.Choice.Single {
-		return seq(constant("["), one, constant("]"))
+	all := h.each(h.pythonCall)
+	if !h.d.Choice.Single {
+		all = list(seq(pattern("[ \n]?"), all))
 	}
-	return seq(constant("["), one, star(seq(pattern(",[ \n]?"), one)), constant("]"))
+	return seq(constant("["), all, constant("]"))
 }
 
 // pythonCall is a call with keyword arguments, those that it has in the schema's order.

@@ -189,14 +189,14 @@ func (h *holder) message() (structure, bool) {
 			first = either(bare, unit)
 		}
 	}
-	if h.d.Choice.Single {
+	if h.d.Choice.Single || f.KeepSpace { // where white space is content, a section has all the calls
 		return h.thinkingFirst(first), true
 	}
 	more := between
 	if f.Bare != "" && f.JSON != nil && f.JSON.Separators != "" {
 		more = gap + "[" + fixed(f.JSON.Separators) + "]?" + gap
 	}
-	return h.thinkingFirst(seq(first, star(seq(pattern(more), first)))), true
+	return h.thinkingFirst(plus(seq(first, pattern(more)))), true
 }
 
 // begins are the markers that begin calls.
@@ -210,7 +210,7 @@ func (h *holder) lazily(unit structure) structure {
 	case h.f.Bare != "" && h.d.Choice.Single: // text behind a call may begin another one, which nothing marks
 		return either(call, text)
 	case h.f.Bare != "":
-		return either(seq(call, star(seq(pattern(between), unit))), text)
+		return either(seq(text, plus(seq(unit, pattern(between)))), text)
 	case h.d.Choice.Single:
 		return seq(text, optional(seq(unit, text)))
 	}
@@ -289,11 +289,11 @@ func (h *holder) unit() (structure, bool) {
 	if len(f.Section.Begin) == 0 {
 		return call, true
 	}
-	calls := seq(call, star(seq(pattern(gap), call)))
-	if h.d.Choice.Single {
-		calls = call
+	calls := seq(call, pattern(gap))
+	if !h.d.Choice.Single {
+		calls = plus(calls)
 	}
-	section := seq(h.marks(f.Section.Begin), pattern(gap), calls, pattern(gap), h.marks(f.Section.End))
+	section := seq(h.marks(f.Section.Begin), pattern(gap), calls, h.marks(f.Section.End))
 	if h.auto { // a model may leave the section out, and its calls are held all the same
 		return either(section, call), true
 	}
@@ -332,11 +332,11 @@ func (h *holder) body() structure {
 	if h.f.Bare == "[" {
 		return one
 	}
-	list := []structure{pattern(`\[` + spaces), one, pattern(spaces + `\]`)}
+	all := seq(pattern(spaces), one, pattern(spaces))
 	if !h.d.Choice.Single {
-		list = slices.Insert(list, 2, star(seq(pattern(spaces+`,`+spaces), one)))
+		all = list(all)
 	}
-	return either(one, seq(list...))
+	return either(one, seq(constant("["), all, constant("]")))
 }
 
 // bare is a call without a marker.

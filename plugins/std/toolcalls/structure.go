@@ -8,7 +8,7 @@ import (
 // structure is a part of a structural tag, XGrammar's form of a grammar for text with structured parts. The zero value of
 // what a kind does not use is left out.
 type structure struct {
-	kind   string // as the form has it: const_string, regex, any_text, json_schema, token, sequence, or, star, optional
+	kind   string // as the form has it: const_string, regex, any_text, json_schema, token, sequence, or, star, plus, optional, tags_with_separator
 	text   string // of const_string, regex, token; the schema's JSON
 	parts  []structure
 	not    []string // what any_text never spells
@@ -20,26 +20,37 @@ type structure struct {
 // Place says what a place of a Constraint's source comes from: JSON pointers into source and request, and a tool's name.
 type Place struct{ At, Pointer, Tool string }
 
-func constant(text string) structure  { return structure{kind: "const_string", text: text} }
-func pattern(regex string) structure  { return structure{kind: "regex", text: regex} }
-func free(not ...string) structure    { return structure{kind: "any_text", not: not, most: -1} }
-func star(s structure) structure      { return structure{kind: "star", parts: []structure{s}} }
+func constant(text string) structure { return structure{kind: "const_string", text: text} }
+func pattern(regex string) structure { return structure{kind: "regex", text: regex} }
+func free(not ...string) structure   { return structure{kind: "any_text", not: not, most: -1} }
+func star(s structure) structure     { return structure{kind: "star", parts: []structure{s}} }
+func plus(s structure) structure     { return structure{kind: "plus", parts: []structure{s}} }
+func list(s structure) structure {
+	return structure{kind: "tags_with_separator", parts: []structure{s}}
+}                                     // with commas
 func optional(s structure) structure  { return structure{kind: "optional", parts: []structure{s}} }
 func either(l ...structure) structure { return several("or", l) }
 func seq(l ...structure) structure    { return several("sequence", l) }
 
-// several makes one structure of several. One alone stands for itself, and the parts of a part of the same kind for that.
+// several makes one structure of several. One alone stands for itself, the parts of a part of the same kind for that, and
+// texts in a row are one.
 func several(kind string, list []structure) structure {
-	if len(list) == 1 {
-		return list[0]
-	}
 	var flat []structure
 	for _, s := range list {
+		parts := []structure{s}
 		if s.kind == kind {
-			flat = append(flat, s.parts...)
-		} else {
-			flat = append(flat, s)
+			parts = s.parts
 		}
+		for _, p := range parts {
+			if n := len(flat); kind == "sequence" && p.kind == "const_string" && n > 0 && flat[n-1].kind == p.kind {
+				flat[n-1].text += p.text
+				continue
+			}
+			flat = append(flat, p)
+		}
+	}
+	if len(flat) == 1 {
+		return flat[0]
 	}
 	return structure{kind: kind, parts: flat}
 }
@@ -105,9 +116,13 @@ func (w *writer) write(s *structure, at string) {
 			}
 			w.b = append(w.b, ']')
 		}
-	case "star", "optional":
+	case "star", "plus", "optional":
 		w.member("content")
 		w.write(&s.parts[0], at+"/content")
+	case "tags_with_separator":
+		w.b = append(w.b, `,"separator":",","at_least_one":true,"tags":[{"type":"tag","begin":"","end":"","content":`...)
+		w.write(&s.parts[0], at+"/tags/0/content")
+		w.b = append(w.b, "}]"...)
 	default:
 		w.member("elements")
 		w.b = append(w.b, '[')

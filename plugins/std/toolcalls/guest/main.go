@@ -109,31 +109,87 @@ func (p reader) of(raw []byte) (*toolcalls.Format, error) {
 
 // Begin implements tools.Plugin.
 func (p reader) Begin(request tools.Request) (tools.Parser, error) {
+	f, d, err := p.demand(request)
+	if err != nil {
+		return nil, err
+	}
+	return parser{toolcalls.New(f, toolcalls.Options{Tools: d.Tools, Choice: d.Choice, Thinking: d.Thinking, Seed: plugin.Rand()})}, nil
+}
+
+// demand reads a request, and the format that it is for.
+func (p reader) demand(request tools.Request) (f *toolcalls.Format, d toolcalls.Demand, err error) {
 	m, err := request.Read()
 	if err != nil {
-		return nil, err
+		return nil, d, err
 	}
-	f, err := p.of(m.Params)
-	if err != nil {
-		return nil, err
+	if f, err = p.of(m.Params); err != nil {
+		return nil, d, err
 	}
-	o := toolcalls.Options{Thinking: f.Thinking(m.PromptEnd), Seed: plugin.Rand()}
+	d.Thinking = f.Thinking(m.PromptEnd)
 	switch m.Choice.Mode {
 	case tools.None:
-		o.Choice.Mode = toolcalls.None
+		d.Choice.Mode = toolcalls.None
 	case tools.Required:
-		o.Choice.Mode = toolcalls.Required
+		d.Choice.Mode = toolcalls.Required
 	case tools.Named:
-		o.Choice.Mode, o.Choice.Name = toolcalls.Exact, m.Choice.Name
+		d.Choice.Mode, d.Choice.Name = toolcalls.Exact, m.Choice.Name
 	}
-	o.Choice.Single = !m.Parallel
+	d.Choice.Single = !m.Parallel
 	for _, t := range m.Tools {
 		if len(t.Name) > abi.MaxName {
-			return nil, errors.New("a tool's name has " + strconv.Itoa(len(t.Name)) + " bytes, more than " + strconv.Itoa(abi.MaxName))
+			return nil, d, errors.New("a tool's name has " + strconv.Itoa(len(t.Name)) + " bytes, more than " + strconv.Itoa(abi.MaxName))
 		}
-		o.Tools = append(o.Tools, toolcalls.Tool{Name: t.Name, Parameters: append([]byte(nil), t.Parameters...)})
+		d.Tools = append(d.Tools, toolcalls.Tool{Name: t.Name, Parameters: append([]byte(nil), t.Parameters...), Strict: t.Strict})
 	}
-	return parser{toolcalls.New(f, o)}, nil
+	return f, d, nil
+}
+
+// Constraint implements tools.Constrainer.
+func (p reader) Constraint(request tools.Request) (out tools.Constraint, err error) {
+	f, d, err := p.demand(request)
+	if err != nil {
+		return out, err
+	}
+	d.Split = split
+	c, err := f.Constraint(d)
+	if err != nil {
+		return out, err
+	}
+	out = tools.Constraint{Language: "structural_tag", Source: c.Source, Optional: c.Optional}
+	for _, l := range c.Places {
+		out.Places = append(out.Places, tools.Place(l))
+	}
+	for _, x := range c.Dropped {
+		out.Dropped = append(out.Dropped, tools.Dropped(x))
+	}
+	return out, nil
+}
+
+// split cuts a marker into the model's special tokens and the text between them.
+func split(marker string) (all []toolcalls.Piece) {
+	ids, ok := plugin.Encode(marker)
+	if !ok {
+		return []toolcalls.Piece{{Text: marker}}
+	}
+	for _, id := range ids {
+		if !plugin.IsSpecial(id) {
+			continue
+		}
+		b, _ := plugin.TokenBytes(id)
+		before, behind, found := strings.Cut(marker, string(b))
+		if !found || len(b) == 0 {
+			continue
+		}
+		if before != "" {
+			all = append(all, toolcalls.Piece{Text: before})
+		}
+		all = append(all, toolcalls.Piece{Text: string(b), Special: true, End: plugin.IsEnd(id)})
+		marker = behind
+	}
+	if marker != "" {
+		all = append(all, toolcalls.Piece{Text: marker})
+	}
+	return all
 }
 
 // parser is one message.
