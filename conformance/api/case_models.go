@@ -127,9 +127,9 @@ var modelsCases = []Case{
 		p.changed(p.admin(http.MethodPut, modelPath(id)+"/stop", ""), id, "stopping", http.StatusAccepted, http.StatusOK)
 		p.becomes(id, "stopped")
 		for _, path := range []string{"/generate", "/generate_stream", "/tokenize"} {
-			p.away(p.post(path, naming(encode(id))), "model_stopped")
+			p.stopped(p.post(path, naming(encode(id))), id)
 		}
-		p.away(p.post(chatPath, chat(1, `,"model":`+encode(id))), "model_stopped")
+		p.stopped(p.post(chatPath, chat(1, `,"model":`+encode(id))), id)
 		p.ask("/generate", naming(encode(first)), "GenerateResponse")
 		p.changed(p.admin(http.MethodPost, modelsPath+"/stop", `{"model":`+encode(id)+`}`), id, "stopped", http.StatusOK)
 		p.changed(p.admin(http.MethodPost, modelsPath+"/start", `{"model":`+encode(id)+`,"ngl":100}`), id, "starting", http.StatusAccepted, http.StatusOK)
@@ -184,10 +184,9 @@ func (p *probe) becomes(id, want string) {
 	}
 }
 
-// away expects that a model does not answer for now.
-func (p *probe) away(r *reply, kind string) {
-	_, got := p.refusedAs(r, http.StatusServiceUnavailable)
-	p.equal("error_type", got, kind)
+// stopped expects that a model does not answer because somebody stopped it.
+func (p *probe) stopped(r *reply, id string) {
+	p.refused(r, http.StatusServiceUnavailable, "model_stopped", "Model `"+id+"` is stopped")
 	p.matches("retry-after", r.header.Get("Retry-After"), `[1-9]\d*`)
 }
 

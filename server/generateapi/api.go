@@ -42,6 +42,9 @@ type Options struct {
 	Speak func(context []llm.Token) Speech
 	// Ready returns nil while requests are accepted.
 	Ready func() error
+	// Stopping says that the model is about to be taken away, so that sockets, which
+	// hold on to it, must end; nil is never.
+	Stopping func() bool
 	// Origins are those whose pages may open a socket; none is all.
 	Origins []string
 	// MessageLimit bounds a message of a socket, in bytes.
@@ -62,7 +65,12 @@ type API struct {
 }
 
 // New returns the API.
-func New(o Options) *API { return &API{options: o, look: time.Second, quiet: 30} }
+func New(o Options) *API {
+	if o.Stopping == nil {
+		o.Stopping = func() bool { return false }
+	}
+	return &API{options: o, look: time.Second, quiet: 30}
+}
 
 // Routes implements server.API.
 func (a *API) Routes() []server.Route {

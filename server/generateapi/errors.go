@@ -46,6 +46,9 @@ var (
 
 const textDraining = "Server is shutting down."
 
+// textStopping is our own: the original has one model for ever.
+const textStopping = "The model is being stopped."
+
 // refused is a request that broke a rule.
 func refused(format string, args ...any) error {
 	return &refusal{status: http.StatusBadRequest, text: fmt.Sprintf(format, args...)}

@@ -103,8 +103,8 @@ func (s *socket) take(ctx context.Context, kind websocket.MessageType, message [
 	s.mu.Lock()
 	defer s.mu.Unlock()
 	switch {
-	case s.api.draining(): // so that nothing begins behind idle
-		return textDraining
+	case s.api.ending() != "": // so that nothing begins behind idle
+		return s.api.ending()
 	case s.running == maxJobs:
 		return textManyJobs
 	}
@@ -118,8 +118,8 @@ func (s *socket) take(ctx context.Context, kind websocket.MessageType, message [
 	return ""
 }
 
-// watch closes the socket when the server is about to end and nothing runs on it,
-// and looks from time to time whether somebody is there.
+// watch closes the socket when the server or its model is about to end and nothing
+// runs on it, and looks from time to time whether somebody is there.
 func (s *socket) watch(ctx context.Context) {
 	tick := time.NewTicker(s.api.look)
 	defer tick.Stop()
@@ -129,9 +129,9 @@ func (s *socket) watch(ctx context.Context) {
 			return
 		case <-tick.C:
 		}
-		if s.api.draining() && s.idle() {
-			s.complain(ctx, textDraining)
-			_ = s.conn.Close(websocket.StatusGoingAway, textDraining)
+		if why := s.api.ending(); why != "" && s.idle() {
+			s.complain(ctx, why)
+			_ = s.conn.Close(websocket.StatusGoingAway, why)
 			return
 		}
 		if looks%s.api.quiet == 0 {
@@ -157,10 +157,16 @@ func (s *socket) idle() bool {
 	return s.running == 0
 }
 
-// draining says whether the server is about to end: it takes no requests though
-// the engine works.
-func (a *API) draining() bool {
-	return a.options.Ready() != nil && a.options.Service.Healthy() == nil
+// ending says why no more requests are taken of sockets, "" while they are: the server
+// is about to end, though the engine works, or the model is.
+func (a *API) ending() string {
+	switch {
+	case a.options.Stopping():
+		return textStopping
+	case a.options.Ready() != nil && a.options.Service.Healthy() == nil:
+		return textDraining
+	}
+	return ""
 }
 
 // send sends one message. A client that does not take it loses its connection:

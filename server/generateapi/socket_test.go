@@ -8,6 +8,7 @@ import (
 	"reflect"
 	"regexp"
 	"strings"
+	"sync/atomic"
 	"testing"
 	"time"
 
@@ -237,6 +238,37 @@ func TestGenerateAPISocketDrains(t *testing.T) {
 	}
 	if err := <-h.done; err != nil {
 		t.Error(err)
+	}
+}
+
+// TestGenerateAPISocketStopping: the sockets of a model that is about to be stopped are
+// closed in the same way, while the server goes on.
+func TestGenerateAPISocketStopping(t *testing.T) {
+	var stopping atomic.Bool
+	k := newKit(t, func(o *Options, _ *generate.Limits, _ *config.Server) { o.Stopping = stopping.Load })
+	k.api.look = time.Millisecond
+	k.engine.Step = make(chan struct{})
+	busy, idle := k.dial(t), k.dial(t)
+	say(t, busy, `{"prompts":[{"request_id":"a","prompt":"x"}],"generation_config":{"max_new_tokens":1}}`)
+	hear(t, busy, 3)
+	stopping.Store(true)
+	const told = `[{"error": "The model is being stopped."}]`
+	expect(t, idle, told)
+	if _, _, err := idle.Read(t.Context()); websocket.CloseStatus(err) != websocket.StatusGoingAway {
+		t.Errorf("the idle one: %v", err)
+	}
+	say(t, busy, `{"prompts":[{"request_id":"b","prompt":"x"}]}`)
+	expect(t, busy, told)
+	k.engine.Step <- struct{}{}
+	all := hear(t, busy, 3)
+	if !strings.Contains(all[1], `"text": ".", "is_eos": false`) || all[2] != told {
+		t.Errorf("the busy one: %s", strings.Join(all, "\n"))
+	}
+	if _, _, err := busy.Read(t.Context()); websocket.CloseStatus(err) != websocket.StatusGoingAway {
+		t.Errorf("the busy one: %v", err)
+	}
+	if a := k.do(t, "GET", "/api/ready", ""); a.StatusCode != 200 {
+		t.Errorf("the server is not ready: %d", a.StatusCode)
 	}
 }
 
