@@ -70,3 +70,6 @@ func (p *pages) give() {
 		*p = pages{}
 	}
 }
+
+// trimHeap returns what C's heap holds free to the system.
+func trimHeap() { C.tgi_heap_trim() }

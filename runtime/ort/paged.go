@@ -248,8 +248,9 @@ func (p *Paged) CopyBlocks(pairs []llm.BlockCopy) error {
 	return nil
 }
 
-// Close frees the model and its cache. It must not run beside a Forward, ends
-// the life of the last logits, and may be called twice.
+// Close frees the model and its cache, and gives their memory back to the
+// system. It must not run beside a Forward of the same model, ends the life of
+// the last logits, and may be called twice.
 func (p *Paged) Close() {
 	if p.session != nil {
 		p.session.close()
@@ -261,4 +262,5 @@ func (p *Paged) Close() {
 	p.inputs = nil
 	p.logits.free()
 	p.cache.give()
+	trimHeap()
 }

@@ -4,8 +4,31 @@
 #include <stdlib.h>
 #include <string.h>
 #include <sys/mman.h>
+#ifdef __GLIBC__
+#include <malloc.h>
+#endif
 
 struct tgi_ort_api tgi_ort;
+
+// own_pages is the size from which a piece of memory has pages of its own: most of a model's weights do.
+enum { own_pages = 1 << 20, keep_free = 32 << 20 };
+
+void tgi_heap_settle(void) {
+#ifdef __GLIBC__
+	// Left alone, glibc raises the first of these to the size of the largest piece that was ever given back, up to
+	// 32 MiB. The weights of every model after the first then lie between small pieces in the heap, and stay resident
+	// when the model is closed. Setting it also ends the adjustment of the second, without which the heap's end would
+	// be given back and taken again in the steps of a model that runs.
+	mallopt(M_MMAP_THRESHOLD, own_pages);
+	mallopt(M_TRIM_THRESHOLD, keep_free);
+#endif
+}
+
+void tgi_heap_trim(void) {
+#ifdef __GLIBC__
+	malloc_trim(0);
+#endif
+}
 
 // message takes a status over and returns its text, null for success.
 static char *message(OrtStatus *status) {

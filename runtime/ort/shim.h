@@ -54,6 +54,13 @@ char *tgi_session_run(struct tgi_session *s);
 void *tgi_pages_take(size_t bytes);
 void tgi_pages_give(void *pages, size_t bytes);
 
+// tgi_heap_settle makes glibc's malloc hand large pieces back to the system when they are freed, whatever came before.
+// Other C libraries are left as they are.
+void tgi_heap_settle(void);
+
+// tgi_heap_trim gives back what lies free between the pieces that are in use.
+void tgi_heap_trim(void);
+
 // tgi_operators returns the null-terminated list of our operators.
 const struct tgi_custom_op *const *tgi_operators(void);
 

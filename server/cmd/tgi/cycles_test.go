@@ -7,7 +7,6 @@ import (
 	"fmt"
 	"io/fs"
 	"math"
-	"log/slog"
 	"math/rand/v2"
 	"net/http"
 	"net/http/httptest"
@@ -20,36 +19,59 @@ import (
 	"strings"
 	"sync"
 	"testing"
+	"time"
 
 	"tgi/models/demo"
+	"tgi/models/library/lifecycle"
 	"tgi/models/safetensors"
 	"tgi/models/store"
+	"tgi/runtime/ort"
 	"tgi/server/config"
 )
 
-// beside opens a model next to those that the process serves already. stop frees it.
-func beside(t testing.TB, c config.Config) (serve http.Handler, stop func()) {
+// largeID is a second model of some weight.
+const largeID = "large"
+
+// openBeside serves the demo model, with large next to it, which is not loaded yet.
+func openBeside(t testing.TB, weights string) *plugged {
 	t.Helper()
-	h, err := newHouse(t.Context(), c, slog.New(slog.DiscardHandler))
-	if err != nil {
-		t.Fatal(err)
-	}
-	return h.server, func() {
-		if err := h.Close(); err != nil {
-			t.Error(err)
-		}
-	}
+	folder := t.TempDir()
+	writeLarge(t, filepath.Join(folder, largeID))
+	p := openFleet(t, folder, func(c *config.Config) {
+		large := blockOf(largeID)
+		large.Preload, large.Weights, large.KVMemory = false, weights, 32<<20
+		c.ModelList = []config.Model{blockOf(config.DemoModel), large}
+		c.Plugin = []config.Plugin{{Name: "dry", Source: config.Builtin + "dry", OnError: config.OnErrorFail, Apply: config.ApplyRequest}}
+	})
+	p.loading()
+	return p
 }
 
-// large is a checkpoint of random weights that speaks as the demo model does: its tokenizer and template, a wider and
-// deeper network of 25 million parameters.
-func large(t testing.TB) (dir string) {
+// cycle loads large, uses it and unloads it. loaded is called while it is there.
+func (p *plugged) cycle(t testing.TB, loaded func()) {
 	t.Helper()
-	dir = t.TempDir()
+	wait := func(pending *lifecycle.Pending, err error) {
+		t.Helper()
+		if err == nil {
+			err = pending.Wait(t.Context())
+		}
+		if err != nil {
+			t.Fatal(err)
+		}
+	}
+	wait(p.fleet.roster.Start(largeID))
+	loaded()
+	wait(p.fleet.roster.Stop(largeID))
+}
+
+// writeLarge writes a checkpoint of random weights that speaks as the demo model does: its tokenizer and template, a wider
+// network of 16 million parameters.
+func writeLarge(t testing.TB, dir string) {
+	t.Helper()
 	if err := os.CopyFS(dir, demo.Checkpoint()); err != nil {
 		t.Fatal(err)
 	}
-	const hidden, wide, layers, heads, kv, head = 512, 1408, 8, 8, 4, 64
+	const hidden, wide, layers, heads, kv, head = 512, 1408, 5, 8, 4, 64
 	text, err := fs.ReadFile(demo.Checkpoint(), "config.json")
 	if err != nil {
 		t.Fatal(err)
@@ -110,29 +132,44 @@ func large(t testing.TB) (dir string) {
 	if err := w.Flush(); err != nil {
 		t.Fatal(err)
 	}
-	return dir
 }
 
-// say sends a request to a model and returns the body of its reply, which must be a success.
-func say(t testing.TB, serve http.Handler, path, body string) string {
+// ask sends a request, without a connection, and returns the body of its reply, which must be a success.
+func (p *plugged) ask(t testing.TB, path, body string) string {
 	t.Helper()
 	req := httptest.NewRequest(http.MethodPost, path, strings.NewReader(body))
 	req.Header.Set("Content-Type", "application/json")
 	w := httptest.NewRecorder()
-	serve.ServeHTTP(w, req)
+	p.server.ServeHTTP(w, req)
 	if w.Code != http.StatusOK {
 		t.Errorf("%s %s: %d %s", path, body, w.Code, w.Body)
 	}
 	return w.Body.String()
 }
 
-// footprint is what the process holds, memory in KiB.
-type footprint struct {
+// useLarge has large talk, call tools, follow a grammar and run a plugin.
+func (p *plugged) useLarge(t testing.TB) {
+	t.Helper()
+	var talk sync.WaitGroup
+	for seed := range 3 {
+		talk.Go(func() {
+			p.ask(t, "/v1/chat/completions", `{"model":"large","messages":[`+hi+`],"max_tokens":16`+weatherTool+`}`)
+			p.ask(t, "/generate", fmt.Sprintf(`{"model":"large","inputs":"a","parameters":{"max_new_tokens":16,"temperature":1.5,"seed":%d,"grammar":{"type":"json",`+
+				`"value":{"type":"object","properties":{"a":{"type":"integer"},"b":{"type":"string"}},"required":["a","b"]}}}}`, seed))
+			p.ask(t, "/generate", `{"model":"large","inputs":"`+strings.Repeat("a long story ", 40)+
+				`","parameters":{"max_new_tokens":16,"plugins":[{"name":"dry","params":{"multiplier":1}}]}}`)
+		})
+	}
+	talk.Wait()
+}
+
+// burden is what the process holds, memory in KiB.
+type burden struct {
 	rss, anon, goroutines, files, maps int
 }
 
 // measure returns what is left once everything that can go is gone.
-func measure(t testing.TB) (f footprint) {
+func measure(t testing.TB) (f burden) {
 	t.Helper()
 	runtime.GC() // a second collection frees what finalizers let go
 	debug.FreeOSMemory()
@@ -165,6 +202,11 @@ func measure(t testing.TB) (f footprint) {
 // plugins.
 func ownCache(t testing.TB) {
 	t.Helper()
+	lib, err := ort.Locate("")
+	if err != nil {
+		t.Fatal(err)
+	}
+	t.Setenv("TGI_ORT_LIB", lib)
 	usual, err := store.Dir()
 	if err != nil {
 		t.Fatal(err)
@@ -198,18 +240,13 @@ func TestCycles(t *testing.T) {
 		return
 	}
 	ownCache(t)
-	other := testConfig()
-	other.Model.Path = large(t)
-	other.Plugin = []config.Plugin{{Name: "dry", Source: config.Builtin + "dry", OnError: config.OnErrorFail, Apply: config.ApplyRequest}}
-
-	serveA, stopA := beside(t, testConfig())
-	defer stopA()
+	p := openBeside(t, config.Auto)
 	const story = `{"inputs":"Once upon a time","parameters":{"max_new_tokens":64,"details":true,"do_sample":true,"seed":3,"ignore_eos":true}}`
-	quiet := say(t, serveA, "/generate", story)
+	quiet := p.ask(t, "/generate", story)
 
-	var between sync.Mutex // held by A's requests, and while the process is measured
+	var between sync.Mutex // held by each request to the demo model, and while the process is measured
 	stop, stopped := make(chan struct{}), make(chan struct{})
-	served := 0
+	replies := 0
 	go func() {
 		defer close(stopped)
 		for {
@@ -219,35 +256,97 @@ func TestCycles(t *testing.T) {
 			default:
 			}
 			between.Lock()
-			got := say(t, serveA, "/generate", story)
+			got := p.ask(t, "/generate", story)
 			between.Unlock()
-			if served++; got != quiet {
-				t.Errorf("reply %d differs:\n%s\nalone:\n%s", served, got, quiet)
+			if replies++; got != quiet {
+				t.Errorf("reply %d is %s, alone it was %s", replies, got, quiet)
 			}
 		}
 	}()
-	var after []footprint
-	for n := range 11 {
-		serve, stop := beside(t, other)
-		var talk sync.WaitGroup
-		for i := range 3 {
-			talk.Go(func() {
-				say(t, serve, "/v1/chat/completions", `{"messages":[`+hi+`],"max_tokens":24`+weatherTool+`}`)
-				say(t, serve, "/generate", fmt.Sprintf(`{"inputs":"a","parameters":{"max_new_tokens":24,"temperature":1.5,"seed":%d,"grammar":{"type":"json","value":`+
-					`{"type":"object","properties":{"a":{"type":"integer"},"b":{"type":"string"}},"required":["a","b"]}}}}`, i))
-				say(t, serve, "/generate", `{"inputs":"`+strings.Repeat("a long story ", 40)+`","parameters":{"max_new_tokens":24,"plugins":[{"name":"dry","params":{"multiplier":1}}]}}`)
-			})
-		}
-		talk.Wait()
-		full := measure(t)
-		stop()
+	level := func() burden {
 		between.Lock()
-		after = append(after, measure(t))
-		between.Unlock()
-		t.Logf("cycle %d: with both %+v, after %+v", n, full, after[n])
+		defer between.Unlock()
+		return measure(t)
+	}
+	t.Logf("before %+v", level())
+	var levels []burden
+	for range 11 {
+		p.cycle(t, func() {
+			p.useLarge(t)
+			t.Logf("loaded %+v", level())
+		})
+		levels = append(levels, level())
+		t.Logf("%d: after %+v", len(levels), levels[len(levels)-1])
 	}
 	close(stop)
 	<-stopped
-	t.Logf("%d replies of the other model", served)
-	_ = slices.Max[[]int]
+	t.Logf("%d replies of the demo model", replies)
+	if replies < len(levels) {
+		t.Error("the demo model hardly served meanwhile: nothing was shown")
+	}
+	first, last := levels[0], levels[len(levels)-1]
+	if last.rss > first.rss*105/100 || last.anon > first.anon*105/100 {
+		t.Errorf("%d KiB (%d of no file) after one cycle, %d (%d) after ten more: more than 5 %% above", first.rss, first.anon, last.rss, last.anon)
+	}
+	// Threads of the library and arenas of the collector come and go.
+	if last.goroutines > first.goroutines+2 || last.files > first.files+2 || last.maps > first.maps+40 {
+		t.Errorf("held %+v after one cycle and %+v after ten more", first, last)
+	}
+}
+
+// BenchmarkBesideLoad reports the gaps between the tokens of a stream of the demo model, in turn undisturbed and while
+// large is loaded and unloaded without pause; ratios are with over without in the same round. new converts the
+// checkpoint each time, known finds it converted, and busy also uses it.
+func BenchmarkBesideLoad(b *testing.B) {
+	for _, weights := range []string{config.WeightsFP32, config.WeightsInt4} {
+		for _, kind := range []string{"new", "known", "busy"} {
+			b.Run(weights+"/"+kind, func(b *testing.B) {
+				ownCache(b)
+				p := openBeside(b, weights)
+				cache, err := store.Dir()
+				if err != nil {
+					b.Fatal(err)
+				}
+				p.cycle(b, func() {})
+				gaps := func(during func()) (p50, p99, most float64) {
+					nb := p.watchNeighbours(b, 1)
+					for began := time.Now(); time.Since(began) < 4*time.Second; {
+						during()
+					}
+					half, tail, _ := nb.end()
+					return half.Seconds() * 1e3, tail.Seconds() * 1e3, slices.Max(nb.gaps).Seconds() * 1e3
+				}
+				var alone, beside [3][]float64
+				var ratios [2][]float64
+				for b.Loop() {
+					var a, c [3]float64
+					a[0], a[1], a[2] = gaps(func() { time.Sleep(50 * time.Millisecond) })
+					c[0], c[1], c[2] = gaps(func() {
+						if kind == "new" {
+							built, _ := filepath.Glob(filepath.Join(cache, "m-"+largeID+"-*")) // the pattern is well-formed
+							for _, dir := range built {
+								os.RemoveAll(dir)
+							}
+						}
+						p.cycle(b, func() {
+							if kind == "busy" {
+								p.useLarge(b)
+							}
+						})
+					})
+					for i := range a {
+						alone[i], beside[i] = append(alone[i], a[i]), append(beside[i], c[i])
+					}
+					ratios[0], ratios[1] = append(ratios[0], c[0]/a[0]), append(ratios[1], c[1]/a[1])
+				}
+				for i, name := range []string{"p50", "p99", "max"} {
+					b.ReportMetric(median(alone[i]), "ms-alone-"+name)
+					b.ReportMetric(median(beside[i]), "ms-beside-"+name)
+				}
+				b.ReportMetric(median(ratios[0]), "ratio-p50")
+				b.ReportMetric(median(ratios[1]), "ratio-p99")
+				b.ReportMetric(0, "ns/op")
+			})
+		}
+	}
 }
