@@ -230,7 +230,8 @@ func (c *fakeCall) route() {
 		if v, err := parse(body); err == nil {
 			c.body, _ = v.any.(map[string]any)
 		}
-		if _, refused := c.chosen(); !refused {
+		var refused bool
+		if c.model, refused = c.chosen(); !refused {
 			c.inference(body)
 		}
 		return

@@ -102,9 +102,9 @@ func (s *socket) take(ctx context.Context, kind websocket.MessageType, message [
 	}
 	s.mu.Lock()
 	defer s.mu.Unlock()
-	switch {
-	case s.api.ending() != "": // so that nothing begins behind idle
-		return s.api.ending()
+	switch why := s.api.ending(); { // now, so that nothing begins behind idle
+	case why != "":
+		return why
 	case s.running == maxJobs:
 		return textManyJobs
 	}
