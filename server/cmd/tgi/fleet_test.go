@@ -450,3 +450,42 @@ func TestSettledWithoutDefault(t *testing.T) {
 		t.Errorf("%d %s", r.status, r.text)
 	}
 }
+
+// TestReloadSeveral: what a block says of its template and its plugins is taken over
+// by its model, and a template that cannot be leaves the one before, of that model
+// alone.
+func TestReloadSeveral(t *testing.T) {
+	dir := folderOf(t, "models/other")
+	file, args := filepath.Join(dir, "tgi.toml"), []string{"--config", filepath.Join(dir, "tgi.toml")}
+	unset := func(string) (string, bool) { return "", false }
+	write(t, filepath.Join(dir, "one.jinja"), "one {{ messages[0].content }}")
+	write(t, filepath.Join(dir, "two.jinja"), "two {{ messages[0].content }}")
+	settings := func(first, second, more string) {
+		write(t, file, fmt.Sprintf("[server]\nadmin_keys = [%q]\n[models]\nfolder = \"models\"\n[plugins]\nfolder = \"none\"\n"+
+			"[[model]]\nname = \"tgi-demo\"\ntemplate = %q\n[[model]]\nname = \"other\"\ntemplate = %q\n%s", adminKey, first, second, more))
+	}
+	settings("one.jinja", "two.jinja", "")
+	c, _, err := config.Load(args, unset)
+	if err != nil {
+		t.Fatal(err)
+	}
+	p := openPlugged(t, func(have *config.Config) { *have = c })
+	p.fleet.reread = func(running config.Config) (config.Config, []string, error) { return config.Reload(running, args, unset) }
+	p.loading()
+	for _, s := range []struct{ first, second, more, demo, other, says string }{
+		{"one.jinja", "two.jinja", "", "one Hi", "two Hi", ""},
+		{"two.jinja", "one.jinja", "", "two Hi", "one Hi", `"loaded":["chat-template"`},
+		{"one.jinja", "nobody", "", "one Hi", "one Hi", `model other: model.template: there is no plugin \"nobody\"`},
+		{"one.jinja", "two.jinja", "context = 64\n", "one Hi", "two Hi", `"restart":["model[1].context"]`},
+	} {
+		settings(s.first, s.second, s.more)
+		if _, report := p.call(t, http.MethodPost, "/admin/reload", nil); !strings.Contains(report, s.says) {
+			t.Errorf("%+v: %s", s, report)
+		}
+		for id, want := range map[string]string{"tgi-demo": s.demo, "other": s.other} {
+			if r := p.as(t, "", "POST", "/chat_tokenize", `{"model":"`+id+`","messages":[`+hi+`]}`); !strings.Contains(r.text, `"templated_text":"`+want+`"`) {
+				t.Errorf("%+v: %s: %s", s, id, r.text)
+			}
+		}
+	}
+}
