@@ -99,8 +99,10 @@ func (s *bytesSpeech) Flush() string {
 var stories = map[string]string{
 	"[INST] Generate a very long poem about 1000 cats [/INST]\n\n": "In the land of feline delight,\nWhere cats…",
 	"[INST] Generate a short poem about 1000 dogs [/INST]\n\n":     "Tails wagging, eyes bright,\n“Wow”\x7f",
-	"[INST] Break [/INST]": "Then the",
-	" ":                    "Nothing was asked.",
+	"[INST] ... [/INST]\n\n":                                       "Words.",
+	"...":                                                          "And so on.",
+	"[INST] Break [/INST]":                                         "Then the",
+	" ":                                                            "Nothing was asked.",
 }
 
 // tell is the script of the tests' model.
