@@ -24,31 +24,26 @@ func named(r *http.Request) (*http.Request, string) {
 		name = Name(b.Bytes())
 	}
 	again := r.WithContext(r.Context())
-	again.Body = &restored{Reader: bytes.NewReader(b.Bytes()), err: err, was: r.Body}
+	again.Body = &restored{text: bytes.NewReader(b.Bytes()), err: err, was: r.Body}
 	return again, name
 }
 
 // restored is a body that was read once already.
 type restored struct {
-	*bytes.Reader
-	err error // why there is no more; nil for its end
-	was io.Closer
+	text *bytes.Reader
+	err  error // why there is no more; nil for its end
+	was  io.Closer
 }
 
-// Read implements io.Reader.
+// Read implements io.Reader. The text is let go at its end: the request, and this with
+// it, lives as long as a stream does.
 func (b *restored) Read(p []byte) (int, error) {
-	n, err := b.Reader.Read(p)
-	if err == io.EOF && b.err != nil {
-		err = b.err
-	}
-	return n, err
-}
-
-// WriteTo implements io.WriterTo, which bytes.Reader has too.
-func (b *restored) WriteTo(w io.Writer) (int64, error) {
-	n, err := b.Reader.WriteTo(w)
-	if err == nil {
-		err = b.err
+	n, err := b.text.Read(p)
+	if err == io.EOF {
+		b.text.Reset(nil)
+		if b.err != nil {
+			err = b.err
+		}
 	}
 	return n, err
 }
