@@ -15,15 +15,15 @@ import (
 	"time"
 )
 
-// fakeHub serves the repository org/model as the Hugging Face Hub does. What it
-// serves is set before it is asked.
+// fakeHub serves the repository org/model as the Hugging Face Hub does. Its
+// files stay as they are.
 type fakeHub struct {
 	*httptest.Server
 	files map[string][]byte
-	// sums are the checksums that the list promises; those that are not there are right.
-	sums map[string]string
 
 	mu sync.Mutex
+	// sums are the checksums that the list promises; those that are not there are right.
+	sums map[string]string
 	// stop holds replies up, once for each name: after so many bytes of the file's
 	// body they wait until the client is gone.
 	stop   map[string]int
@@ -93,7 +93,16 @@ func (h *fakeHub) note(r *http.Request, name string, isFile bool) (stop int) {
 	return stop
 }
 
+// set changes what the hub does from now on.
+func (h *fakeHub) set(change func()) {
+	h.mu.Lock()
+	defer h.mu.Unlock()
+	change()
+}
+
 func (h *fakeHub) list(w http.ResponseWriter) {
+	h.mu.Lock()
+	defer h.mu.Unlock()
 	type object map[string]any
 	var siblings []object
 	for name, data := range h.files {

@@ -117,7 +117,7 @@ func TestModelPull(t *testing.T) {
 
 func TestModelPullFails(t *testing.T) {
 	h := newFakeHub(t)
-	h.sums[hubWeights] = strings.Repeat("00", 32)
+	h.set(func() { h.sums[hubWeights] = strings.Repeat("00", 32) })
 	lib, flags := modelFolder(t, h)
 	_, errs := tgiModel(t, 1, flags, "pull", "org/model")
 	contains(t, errs, hubWeights+": checksum mismatch", "the same command goes on from there, `tgi model rm org/model` removes them")
@@ -278,7 +278,7 @@ func TestModelPullGoesOn(t *testing.T) {
 		}
 	}
 
-	h.stop[hubWeights] = first
+	h.set(func() { h.stop[hubWeights] = first })
 	cmd, _ := startPull(t, flags)
 	arrived(first)
 	if err := cmd.Process.Kill(); err != nil {
@@ -290,9 +290,7 @@ func TestModelPullGoesOn(t *testing.T) {
 		t.Fatal("half a model is one")
 	}
 
-	h.mu.Lock()
-	h.stop[hubWeights] = second
-	h.mu.Unlock()
+	h.set(func() { h.stop[hubWeights] = second })
 	cmd, stderr := startPull(t, flags)
 	arrived(first + second)
 	// A pull of the same id meanwhile, in this process, is refused.

@@ -77,7 +77,7 @@ func TestModelDeclared(t *testing.T) {
 	writeSettings(t, `[[model]]
 name = "here"
 path = "elsewhere"
-template = "none"
+template = "a-plugin"
 [[model]]
 name = "small"
 source = "org/model@v1"
@@ -94,7 +94,7 @@ path = "broken"
 		t.Errorf("the URL's query is shown:\n%s", out)
 	}
 	out, _ = tgiModel(t, 0, flags, "info", "here")
-	contains(t, out, "here: Qwen2ForCausalLM", "elsewhere\n", "no template: conversations are refused")
+	contains(t, out, "here: Qwen2ForCausalLM", "elsewhere\n", "chat       template plugin a-plugin, tool calls: ")
 
 	tgiModel(t, 0, flags, "pull", "small")
 	isWhole(t, lib, h, "small")
