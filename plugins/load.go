@@ -14,6 +14,7 @@ import (
 	"strings"
 	"time"
 
+	"tgi/plugins/grammar/ir"
 	"tgi/plugins/internal/guest"
 	"tgi/plugins/internal/sandbox"
 	"tgi/sdk/abi"
@@ -91,10 +92,14 @@ func (s *Set) load(ctx context.Context, w wanted, wasm []byte, like *guest.Guest
 	if w.set.apply == ApplyAlways && v.refuses != "" {
 		return nil, fmt.Errorf("%w: %s: apply is %q, but the plugin refuses a request without parameters: %s", ErrLoad, w.name, ApplyAlways, v.refuses)
 	}
-	v.base = g.Stats()
 	if v.serves(abi.KindGrammar) && !g.Description().Steps() {
-		s.background.Go(func() { s.vocabulary() }) // so that the first request does not wait for it
+		var shared *ir.Grammar
+		if v.knows(commonLanguage) {
+			shared = common(ctx, g)
+		}
+		s.background.Go(func() { s.warm(shared) }) // so that the first request does not wait for it
 	}
+	v.base = g.Stats()
 	return v, nil
 }
 

@@ -29,12 +29,14 @@ func drawText(r *rand.Rand, b *ir.Builder) uint32 {
 			lo, hi := uint32(r.IntN(3)), ir.Unbounded
 			if r.IntN(2) == 0 {
 				hi = lo + 1 + uint32(r.IntN(45))
+			} else if r.IntN(3) == 0 { // around the lengths that tokens are told apart by
+				lo, hi = uint32(r.IntN(2)*r.IntN(130)), uint32(130+r.IntN(20))
 			}
 			x = b.Repeat(pick(r, rs), lo, hi)
 		case 6:
 			x = b.And(b.Repeat(plain, 0, ir.Unbounded), b.Not(pick(r, rs)))
 		case 7:
-			x = b.And(pick(r, rs), b.Repeat(plain, uint32(r.IntN(6)), 40))
+			x = b.And(pick(r, rs), b.Repeat(plain, uint32(r.IntN(6)), uint32(10+r.IntN(120))))
 		case 8:
 			x = b.Concat(b.Repeat(pick(r, rs), 0, 1), pick(r, rs), b.Repeat(pick(r, rs), 0, ir.Unbounded))
 		}

@@ -6,12 +6,18 @@ func (w *work) next(t *term, b byte) *term {
 	if !t.first.has(b) {
 		return nothing
 	}
-	if tab := t.tab.Load(); tab != nil {
-		if n := tab.get(b); n != nil {
-			return n
-		}
+	if n := t.known(b); n != nil {
+		return n
 	}
 	return w.find(t, b)
+}
+
+// known is where byte b leads from t, nil where that was not asked yet.
+func (t *term) known(b byte) *term {
+	if tab := t.tab.Load(); tab != nil {
+		return tab.get(b)
+	}
+	return nil
 }
 
 // find computes a transition and remembers it for all bytes that lead alike.

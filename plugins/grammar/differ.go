@@ -71,7 +71,7 @@ func (d *difference) walk() bool {
 		n := &nodes[i]
 		t, like := w.next(d.sc.terms[n.depth-1], n.b), w.next(d.sc.likes[n.depth-1], n.b)
 		switch {
-		case w.err != nil || visited > len(nodes)/8:
+		case w.err != nil || visited > len(nodes)/32:
 			return false
 		case t.h == like.h:
 			i = n.end
@@ -86,6 +86,11 @@ func (d *difference) walk() bool {
 		}
 		w.note(t)
 		d.put(n.token, true)
+		if before, was := d.sc.terms[n.depth-1], d.sc.likes[n.depth-1]; was == like && w.takesBelow(w.v.all, i, before, t) && w.takesBelow(w.v.all, i, was, like) {
+			d.gone = append(d.gone, [2]uint32{i, i + 1})
+			i = n.end
+			continue
+		}
 		d.gone = append(d.gone, [2]uint32{i, i + 1})
 		if t.nullable && i+1 < n.end {
 			d.fresh = append(d.fresh, i)

@@ -9,7 +9,8 @@ import "math/bits"
 
 // classes are sets of bytes that most terms treat alike: letters, digits and the parts
 // of UTF-8. Any other byte is a class of its own.
-var classes, classOf = func() (sets []byteSet, of [256]uint8) {
+// sample has a byte of each.
+var classes, classOf, sample = func() (sets []byteSet, of [256]uint8, sample [256]byte) {
 	for b := range 256 {
 		of[b] = 255
 	}
@@ -23,6 +24,7 @@ var classes, classOf = func() (sets []byteSet, of [256]uint8) {
 				of[b] = uint8(len(sets))
 			}
 		}
+		sample[len(sets)] = bounds[0]
 		sets = append(sets, s)
 	}
 	add('a', 'z')
@@ -42,7 +44,7 @@ var classes, classOf = func() (sets []byteSet, of [256]uint8) {
 			add(byte(b), byte(b))
 		}
 	}
-	return sets, of
+	return sets, of, sample
 }()
 
 // shared is how many classes have several bytes; they come first.
@@ -137,8 +139,9 @@ func (s *shapes) addOne(t *trie, nodes []uint32, depth uint16, class uint8) {
 func (s *shapes) bytes() int64 { return int64(len(s.nodes))*16 + int64(len(s.order)+len(s.at))*4 }
 
 // walkShapes finds the tokens that stay within t and where they may leave it. Where
-// a state tells bytes of a class apart, the walk goes on byte by byte.
-func (w *work) walkShapes(m *mask, sc *scratch, t *term) {
+// a state tells bytes of a class apart, the walk goes on byte by byte; false: there are
+// more than so many nodes to be walked in that way.
+func (w *work) walkShapes(m *mask, sc *scratch, t *term, most int) bool {
 	sh, all := w.v.shapes, w.v.all
 	nodes := sh.nodes
 	end, visited := uint32(len(nodes)-1), int64(0)
@@ -150,18 +153,26 @@ func (w *work) walkShapes(m *mask, sc *scratch, t *term) {
 			sc.covers[n.depth-1] = cover{}
 			for _, at := range sh.at[n.at:nodes[i+1].at] {
 				if t.first.has(all.nodes[at].b) {
+					if most -= int(all.nodes[at].end - at); most < 0 {
+						return false
+					}
 					w.walkTermFrom(m, all, sc, at)
 				}
 			}
 			if i = n.end; w.err != nil {
-				return
+				return true
 			}
 			continue
 		}
-		next := w.next(t, classes[n.class].lowest())
+		next, b := nothing, sample[n.class]
+		if t.first.has(b) {
+			if next = t.known(b); next == nil {
+				next = w.find(t, b)
+			}
+		}
 		if next == nothing {
 			if i = n.end; w.err != nil {
-				return
+				return true
 			}
 			continue
 		}
@@ -182,6 +193,7 @@ func (w *work) walkShapes(m *mask, sc *scratch, t *term) {
 	}
 	sc.settleShapes(m, w.v, end)
 	w.spend(visited * priceNode)
+	return true
 }
 
 // settleShapes decides about openings whose shapes end before shape i.

@@ -42,10 +42,11 @@ type term struct {
 	kids     []*term
 
 	tab   atomic.Pointer[table[term]]
-	alive atomic.Int32         // of one that is not pure: whether there is a text, see dies
-	near  atomic.Pointer[term] // the same within the length of a token, see clamp
-	cover atomic.Uint64        // its packed cover, 0: not known
-	slack atomic.Uint32        // that of the terms on the way of its cover, see note
+	alive atomic.Int32             // of one that is not pure: whether there is a text, see dies
+	near  atomic.Pointer[term]     // the same within the length of a token, see clamp
+	cover atomic.Uint64            // its packed cover, 0: not known
+	loop  atomic.Pointer[asciiSet] // see loops
+	slack atomic.Uint32            // that of the terms on the way of its cover, see note
 }
 
 var (

@@ -1,6 +1,9 @@
 package grammar
 
-import "slices"
+import (
+	"math"
+	"slices"
+)
 
 // mask is a set of tokens: words, which other masks may share, and ids beside
 // them. That of a term is of the tokens that stay within it, and exits are where
@@ -41,9 +44,6 @@ func (w *work) termMask(t *term) *mask {
 	w.slack = 0
 	m := w.rung(t)
 	if m == nil {
-		m = w.differ(t)
-	}
-	if m == nil {
 		m = w.walkTerm(t)
 	}
 	w.slack = before
@@ -53,25 +53,43 @@ func (w *work) termMask(t *term) *mask {
 	return m
 }
 
-// walkTerm finds the mask by a walk over the trie, or over what is left of it when
-// the term takes a whole slice.
+// walkTerm finds the mask by a walk: over shapes, along what the term excludes, or over
+// the trie, or what is left of it when the term takes a whole slice.
 func (w *work) walkTerm(t *term) *mask {
-	m, tr := &mask{}, w.v.all
 	sc := w.v.borrow()
 	defer w.v.scratch.Put(sc)
 	if t.split == 0 {
-		w.walkShapes(m, sc, t)
-	} else {
-		c := w.cover(t)
-		for i := range w.v.slices {
-			s := &w.v.slices[i]
-			if c.takes(plain, s.chars) {
-				m.words, tr = s.words, s.rest
-				break
-			}
+		most := unlimited
+		if !t.pure {
+			most = len(w.v.all.nodes) / 8
 		}
-		w.walkBytes(m, tr, sc, t, c)
+		m := &mask{}
+		if w.walkShapes(m, sc, t, most) {
+			return w.finish(m, sc)
+		}
+		sc.clear()
 	}
+	if m := w.differ(t); m != nil {
+		return m
+	}
+	m, tr := &mask{}, w.v.all
+	c := w.cover(t)
+	for i := range w.v.slices {
+		s := &w.v.slices[i]
+		if c.takes(plain, s.chars) {
+			m.words, tr = s.words, s.rest
+			break
+		}
+	}
+	w.walkBytes(m, tr, sc, t, c)
+	return w.finish(m, sc)
+}
+
+// unlimited is more nodes than there are.
+const unlimited = math.MaxInt
+
+// finish makes a mask of what a walk found.
+func (w *work) finish(m *mask, sc *scratch) *mask {
 	slices.Sort(m.exits)
 	w.pack(m, sc.ids)
 	m.slack = w.slack
@@ -109,13 +127,7 @@ func (w *work) walkTermFrom(m *mask, tr *trie, sc *scratch, at uint32) {
 		t := sc.terms[n.depth-1]
 		next := nothing
 		if t.first.has(n.b) {
-			if tab := t.tab.Load(); tab != nil {
-				if to := tab.get(n.b); to != nil {
-					next = to
-				} else {
-					next = w.find(t, n.b)
-				}
-			} else {
+			if next = t.known(n.b); next == nil {
 				next = w.find(t, n.b)
 			}
 		}
@@ -130,6 +142,11 @@ func (w *work) walkTermFrom(m *mask, tr *trie, sc *scratch, at uint32) {
 		}
 		if !next.pure && !next.nullable {
 			w.note(next)
+		}
+		if w.takesBelow(tr, i, t, next) {
+			sc.ids = append(sc.ids, tr.order[tr.rank[i]:tr.rank[n.end]]...)
+			i = n.end
+			continue
 		}
 		if n.token != noToken {
 			sc.ids = append(sc.ids, n.token)
@@ -169,13 +186,15 @@ func (sc *scratch) settle(m *mask, tr *trie, i uint32) {
 // borrow is room for a walk over any of the tries; give it back to scratch.
 func (p *Vocab) borrow() *scratch {
 	sc := p.scratch.Get().(*scratch)
-	sc.ids, sc.open, sc.wide = sc.ids[:0], sc.open[:0], sc.wide[:0]
+	sc.clear()
 	if need := p.all.deep + 1; len(sc.terms) < need {
 		sc.terms, sc.likes, sc.sets = make([]*term, need), make([]*term, need), make([]*set, need)
 		sc.covers = make([]cover, need)
 	}
 	return sc
 }
+
+func (sc *scratch) clear() { sc.ids, sc.open, sc.wide = sc.ids[:0], sc.open[:0], sc.wide[:0] }
 
 // pack gives m the tokens ids beside its words: in words of its own where that is shorter.
 func (w *work) pack(m *mask, ids []uint32) {

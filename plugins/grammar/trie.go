@@ -9,6 +9,7 @@ type trie struct {
 	rank  []uint32   // tokens in the nodes before i
 	order []uint32   // the tokens in the order of their nodes
 	adds  []extent   // by node; nil: covers are not worth it
+	below []asciiSet // by node: the bytes below it; nil: not known
 	heads [256]int32 // the node of depth 1 with this byte, -1: none
 	deep  int        // the largest depth
 	full  []uint32   // of a trie of some tokens: its nodes in the trie of all
@@ -119,5 +120,5 @@ func (t *trie) find(text []byte) int {
 
 // bytes is the size of the trie.
 func (t *trie) bytes() int64 {
-	return int64(len(t.nodes))*(12+4+4) + int64(len(t.full)+len(t.order))*4 + 1024
+	return int64(len(t.nodes))*(12+4+4) + int64(len(t.full)+len(t.order))*4 + int64(len(t.below))*16 + 1024
 }

@@ -124,6 +124,7 @@ func (p *Vocab) build(tokens []spelt) {
 	wg.Go(func() {
 		p.all = newTrie(tokens)
 		p.all.survey()
+		p.all.surveyBytes()
 	})
 	for i := range p.slices {
 		s := &p.slices[i]

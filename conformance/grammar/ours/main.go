@@ -114,6 +114,7 @@ func open(v vocabulary, cache string, params []byte) (*plugins.Set, error) {
 	if err != nil {
 		return nil, err
 	}
+	set.Prepared()
 	g, err := compile(set, `{"type":"null"}`, params)
 	if err != nil {
 		set.Close()
