@@ -86,11 +86,11 @@ func openaiRequests() map[string]*Schema {
 			object("Refused: no model here sees images.", need("type", words("", "image_url")), need("image_url", ref("Url")))),
 		"Url":                object("", need("url", text(""))),
 		"Tool":               object("", need("type", words("", "function")), need("function", ref("FunctionOffered"))),
-		"FunctionOffered":    object("", need("name", text("1 to 64 letters, digits, _, - and ., unlike that of any other tool.")), may("description", orNull(text(""))), may("parameters", orNull(anyObject("A JSON Schema."))), may("arguments", orNull(anyObject("TGI's name of parameters."))), may("strict", orNull(flag("Without effect: nothing holds the model to the schema.")))),
+		"FunctionOffered":    object("", need("name", text("1 to 64 letters, digits, _, - and ., unlike that of any other tool.")), may("description", orNull(text(""))), may("parameters", orNull(anyObject("A JSON Schema."))), may("arguments", orNull(anyObject("TGI's name of parameters."))), may("strict", orNull(flag("Hold the arguments to the schema; what cannot be enforced is refused, with its JSON pointer. Where no installed plugin can hold them, grammar_dropped says so.")))),
 		"FunctionDefinition": object("", need("name", text("")), may("description", orNull(text("Null in replies of tgi-2.2 and tgi-0.6."))), may("arguments", anything("JSON in a string; in replies of tgi-2.2 and tgi-0.6 an object. Requests may have either.")), may("parameters", anything("TGI's name of arguments in requests."))),
 		"FunctionName":       object("", need("name", text(""))),
 		"ToolChoice":         orNull(ref("ToolType")),
-		"ToolType":           oneOf("auto, none, required or the name of a function. A reply to required or to a name that has no such call is an error, tool_error.", text(""), object("", need("function", ref("FunctionName")), may("type", words("", "function")))),
+		"ToolType":           oneOf("auto, none, required or the name of a function. What a reply to required or to a name says is held to such a call; one that has none, because nothing can hold it or its length ends it, is an error, tool_error.", text(""), object("", need("function", ref("FunctionName")), may("type", words("", "function")))),
 	}
 }
 
