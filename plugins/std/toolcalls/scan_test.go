@@ -88,3 +88,15 @@ func TestConvert(t *testing.T) {
 		t.Error("a schema that can't be read says something")
 	}
 }
+
+// TestSpecialTokens: markup of which a format knows nothing is left out, whatever its markers look like.
+func TestSpecialTokens(t *testing.T) {
+	for _, name := range Presets() {
+		f, _ := Preset(name)
+		p := New(f, Options{Tools: testTools(t), Seed: 1})
+		events := append(p.Feed("Hello."), p.Special("<|im_end|>")...)
+		if got := written(joined(append(events, p.Finish()...))); got != `content "Hello."` {
+			t.Errorf("%s: %s", name, got)
+		}
+	}
+}

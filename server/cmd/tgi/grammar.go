@@ -106,7 +106,10 @@ func (b *boundGrammar) Dropped() []generate.Dropped {
 		if b.of.Client != nil {
 			d.Pointer, _ = b.of.Client(d.Pointer)
 		}
-		out = append(out, generate.Dropped{Pointer: d.Pointer, Keyword: d.Keyword, Reason: d.Reason})
+		said := generate.Dropped{Pointer: d.Pointer, Keyword: d.Keyword, Reason: d.Reason}
+		if !slices.Contains(out, said) { // the grammar of tools has a tool in several places
+			out = append(out, said)
+		}
 	}
 	return out
 }
