@@ -313,6 +313,10 @@ typedef struct { uint32_t *words; uint32_t tokens; int all; } tgi_mask_bits;
 static inline void tgi_may(tgi_mask_bits *m, uint32_t id) {
   if (id < m->tokens) m->words[id / 32] |= 1u << id % 32;
 }
+/* Lets the tokens come whose bits are set: (tokens + 31) / 32 words of a mask made before. */
+static inline void tgi_may_words(tgi_mask_bits *m, const uint32_t *words) {
+  for (uint32_t i = 0; i < (m->tokens + 31) / 32; i++) m->words[i] |= words[i];
+}
 /* Lets every token come, special ones among them. */
 static inline void tgi_may_all(tgi_mask_bits *m) { m->all = 1; }
 

@@ -71,6 +71,14 @@ export class Mask {
     store<u32>(at, load<u32>(at) | (1 << (token & 31)));
   }
 
+  /** Lets the tokens come whose bits are set, in a mask made before. */
+  allowWords(words: StaticArray<u32>): void {
+    for (let i = 0; i < min(words.length, (this.tokens + 31) / 32); i++) {
+      const at = this.words + (i << 2);
+      store<u32>(at, load<u32>(at) | unchecked(words[i]));
+    }
+  }
+
   /** Lets every token come. */
   allowAll(): void {
     this.all = true;

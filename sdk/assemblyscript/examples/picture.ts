@@ -20,50 +20,42 @@ class Picture extends Steps {
   private picture: Uint8Array = new Uint8Array(0);
   /** How much of it is written. */
   private at: i32 = 0;
-  /** Tokens that fit somewhere, and how they are spelt. */
-  private ids: u32[] = [];
-  private spelt: StaticArray<u8>[] = [];
-  private ends: u32[] = [];
+  /** For each place, and for the end, the tokens that may come. */
+  private masks: StaticArray<u32>[] = [];
 
   begin(r: Source): string | null {
     this.picture = Uint8Array.wrap(String.UTF8.encode(r.text));
     const n = this.picture.length;
     if (n < 1 || n > LONGEST) return "the picture has " + n.toString() + " bytes, want 1 to 64";
+    for (let i = 0; i <= n; i++) this.masks.push(new StaticArray<u32>((vocabSize() + 31) / 32));
     for (let id: u32 = 0; id < vocabSize(); id++) {
-      if (isEnd(id)) this.ends.push(id);
-      if (isSpecial(id) || isEnd(id)) continue;
-      const b = tokenBytes(id)!;
-      for (let place = 0; place < n; place++) {
-        if (!this.fits(b, place)) continue;
-        this.ids.push(id);
-        this.spelt.push(b);
-        break;
-      }
+      if (isEnd(id)) this.set(n, id);
+      else if (!isSpecial(id)) this.place(id, tokenBytes(id)!);
     }
     return null;
   }
 
-  /** Whether bytes can stand in a place of the picture. */
-  private fits(b: StaticArray<u8>, place: i32): bool {
-    if (!b.length || b.length > this.picture.length - place) return false;
-    for (let i = 0; i < b.length; i++) if (!looks(b[i], this.picture[place + i])) return false;
-    return true;
+  private set(place: i32, id: u32): void {
+    this.masks[place][id >> 5] |= 1 << (id & 31);
+  }
+
+  /** Puts a token into the masks of all places in which its bytes can stand. */
+  private place(id: u32, b: StaticArray<u8>): void {
+    for (let from = 0; b.length && from + b.length <= this.picture.length; from++) {
+      let i = 0;
+      while (i < b.length && looks(b[i], this.picture[from + i])) i++;
+      if (i == b.length) this.set(from, id);
+    }
   }
 
   accept(token: u32): bool {
-    if (isEnd(token)) return this.at == this.picture.length;
-    const i = this.ids.indexOf(token);
-    if (i < 0 || !this.fits(this.spelt[i], this.at)) return false;
-    this.at += this.spelt[i].length;
+    if (token >= vocabSize() || !((this.masks[this.at][token >> 5] >> (token & 31)) & 1)) return false;
+    if (this.at < this.picture.length) this.at += tokenBytes(token)!.length;
     return true;
   }
 
   mask(m: Mask): void {
-    if (this.at == this.picture.length) {
-      for (let i = 0; i < this.ends.length; i++) m.allow(this.ends[i]);
-      return;
-    }
-    for (let i = 0; i < this.ids.length; i++) if (this.fits(this.spelt[i], this.at)) m.allow(this.ids[i]);
+    m.allowWords(this.masks[this.at]);
   }
 
   key(): u64 {

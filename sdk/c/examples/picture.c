@@ -6,11 +6,9 @@
 
 enum { LONGEST = 64 };
 
-typedef struct { uint32_t id; tgi_text bytes; } spelt;
-
-static tgi_text picture;          /* the source */
-static uint32_t at;               /* how much of it is written */
-static tgi_string spelling, ends; /* tokens that fit somewhere, spelt; ids of those that end the text */
+static tgi_text picture;              /* the source */
+static uint32_t at;                   /* how much of it is written */
+static uint32_t *masks[LONGEST + 1];  /* for each place, and for the end, the tokens that may come */
 
 static int looks(char c, char p) {
   if (p == '#') return c >= '0' && c <= '9';
@@ -18,60 +16,44 @@ static int looks(char c, char p) {
   return c == p;
 }
 
-/* Whether bytes can stand in a place of the picture. */
-static int fits(tgi_text b, uint32_t place) {
-  if (!b.len || b.len > picture.len - place) return 0;
-  for (uint32_t i = 0; i < b.len; i++)
-    if (!looks(b.ptr[i], picture.ptr[place + i])) return 0;
-  return 1;
+static void set(uint32_t *mask, uint32_t id) { mask[id / 32] |= 1u << id % 32; }
+
+/* Puts a token into the masks of all places in which its bytes can stand. */
+static void place(uint32_t id, const char *b, uint32_t len) {
+  for (uint32_t from = 0; len && from + len <= picture.len; from++) {
+    uint32_t i = 0;
+    while (i < len && looks(b[i], picture.ptr[from + i])) i++;
+    if (i == len) set(masks[from], id);
+  }
 }
 
 static tgi_error begin(tgi_text request) {
   char bytes[LONGEST];
-  at = 0, spelling = ends = (tgi_string){0};
+  at = 0;
   picture = tgi_keep(tgi_json_text(tgi_json_find(request, "source"))); /* the request does not stay */
   if (picture.len < 1 || picture.len > LONGEST) {
     tgi_buf b = {0};
     return tgi_fail_buf(tgi_puts(tgi_putu(tgi_puts(&b, "the picture has "), picture.len), " bytes, want 1 to 64"));
   }
+  for (uint32_t i = 0; i <= picture.len; i++) {
+    masks[i] = tgi_new((tgi_vocab_size() + 31) / 32 * sizeof(uint32_t));
+    if (!masks[i]) return tgi_fail("the vocabulary does not fit the plugin's memory");
+  }
   for (uint32_t id = 0; id < tgi_vocab_size(); id++) {
     int32_t flags = tgi_token_flags(id), n = flags ? 0 : tgi_token_bytes(id, bytes, LONGEST);
-    spelt s = {id, {bytes, (uint32_t)n}};
-    int full = 0;
-    if (flags & TGI_TOKEN_END) full = !tgi_append(&ends, (tgi_text){(const char *)&id, sizeof id});
-    for (uint32_t place = 0; n <= LONGEST && place < picture.len; place++) {
-      if (!fits(s.bytes, place)) continue;
-      s.bytes = tgi_keep(s.bytes);
-      full = !tgi_append(&spelling, (tgi_text){(const char *)&s, sizeof s});
-      break;
-    }
-    if (full) return tgi_fail("the vocabulary does not fit the plugin's memory");
+    if (flags & TGI_TOKEN_END) set(masks[picture.len], id);
+    if (n > 0 && n <= LONGEST) place(id, bytes, (uint32_t)n);
   }
   return TGI_OK;
 }
 
-static const spelt *spelt_at(uint32_t i) { return (const spelt *)(const void *)spelling.ptr + i; }
-static uint32_t spelt_count(void) { return spelling.len / (uint32_t)sizeof(spelt); }
-
 static int accept(uint32_t token) {
-  int32_t flags = tgi_token_flags(token);
-  if (flags > 0 && flags & TGI_TOKEN_END) return at == picture.len;
-  for (uint32_t i = 0; i < spelt_count(); i++) {
-    const spelt *s = spelt_at(i);
-    if (s->id != token) continue;
-    if (!fits(s->bytes, at)) return 0;
-    at += s->bytes.len;
-    return 1;
-  }
-  return 0;
+  if (token >= tgi_vocab_size() || !(masks[at][token / 32] >> token % 32 & 1)) return 0;
+  if (at < picture.len) at += (uint32_t)tgi_token_bytes(token, 0, 0);
+  return 1;
 }
 
-static void mask(tgi_mask_bits *m) {
-  for (uint32_t i = 0; at < picture.len && i < spelt_count(); i++)
-    if (fits(spelt_at(i)->bytes, at)) tgi_may(m, spelt_at(i)->id);
-  for (uint32_t i = 0; at == picture.len && i < ends.len / sizeof(uint32_t); i++)
-    tgi_may(m, ((const uint32_t *)(const void *)ends.ptr)[i]);
-}
+static void mask(tgi_mask_bits *m) { tgi_may_words(m, masks[at]); }
 
 static uint64_t key(void) { return 1 + at; }
 

@@ -72,6 +72,14 @@ func (m *Mask) Allow(token uint32) {
 	}
 }
 
+// AllowWords lets the tokens come whose bits are set, in a mask made before: bit
+// t%32 of word t/32 is token t.
+func (m *Mask) AllowWords(words []uint32) {
+	for i := range min(len(words), len(m.words)) {
+		m.words[i] |= words[i]
+	}
+}
+
 // AllowAll lets every token come, special ones among them.
 func (m *Mask) AllowAll() { m.all = true }
 

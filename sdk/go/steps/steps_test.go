@@ -103,6 +103,9 @@ func TestMask(t *testing.T) {
 	if m.Allow(32); !m.Allowed(32) || m.Allowed(0) || m.Allowed(64) {
 		t.Errorf("allowed %x", m.words)
 	}
+	if m.AllowWords([]uint32{1 << 5, 0, 9}); !m.Allowed(5) || !m.Allowed(32) || m.Allowed(0) {
+		t.Errorf("allowed %x", m.words)
+	}
 	if m.AllowAll(); !m.Allowed(0) {
 		t.Error("not all are allowed")
 	}

@@ -124,6 +124,12 @@ impl<'a> Mask<'a> {
         }
     }
 
+    /// Lets the tokens come whose bits are set, in a mask made before: bit t%32 of
+    /// word t/32 is token t.
+    pub fn allow_words(&mut self, words: &[u32]) {
+        self.words.iter_mut().zip(words).for_each(|(to, w)| *to |= w);
+    }
+
     /// Lets every token come, special ones among them.
     pub fn allow_all(&mut self) {
         self.all = true;
@@ -162,5 +168,7 @@ mod tests {
         let mut words = vec![7, 7];
         assert!(!Mask::new(&mut words).all);
         assert_eq!(words, [0, 0]);
+        Mask::new(&mut words).allow_words(&[4, 0, 1]);
+        assert_eq!(words, [4, 0]);
     }
 }

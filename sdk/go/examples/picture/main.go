@@ -7,6 +7,7 @@ import (
 	"errors"
 	"strconv"
 
+	"tgi/sdk/abi"
 	"tgi/sdk/go/plugin"
 	"tgi/sdk/go/steps"
 )
@@ -27,17 +28,15 @@ func (opened) Begin(r steps.Request) (steps.Sequence, error) {
 	if n := len(r.Source); n < 1 || n > longest {
 		return nil, errors.New("the picture has " + strconv.Itoa(n) + " bytes, want 1 to 64")
 	}
-	t := &text{picture: r.Source}
+	t := &text{picture: r.Source, masks: make([][]uint32, len(r.Source)+1)}
+	for i := range t.masks {
+		t.masks[i] = make([]uint32, abi.MaskWords(plugin.VocabSize()))
+	}
 	for id := range plugin.VocabSize() {
 		if plugin.IsEnd(id) {
-			t.ends = append(t.ends, id)
-		}
-		b, _ := plugin.TokenBytes(id)
-		for place := 0; !plugin.IsSpecial(id) && place < len(t.picture); place++ {
-			if t.fits(string(b), place) {
-				t.tokens = append(t.tokens, spelt{id, string(b)})
-				break
-			}
+			t.set(len(r.Source), id)
+		} else if b, ok := plugin.TokenBytes(id); ok && !plugin.IsSpecial(id) {
+			t.place(id, b)
 		}
 	}
 	return t, nil
@@ -47,26 +46,22 @@ func (opened) Begin(r steps.Request) (steps.Sequence, error) {
 type text struct {
 	picture string
 	at      int
-	tokens  []spelt // those that fit somewhere
-	ends    []uint32
+	masks   [][]uint32 // for each place, and for the end, the tokens that may come
 }
 
-type spelt struct {
-	id    uint32
-	bytes string
-}
+func (t *text) set(place int, id uint32) { t.masks[place][id/32] |= 1 << (id % 32) }
 
-// fits says whether bytes can stand in a place of the picture.
-func (t *text) fits(b string, place int) bool {
-	if b == "" || len(b) > len(t.picture)-place {
-		return false
-	}
-	for i := range len(b) {
-		if !looks(b[i], t.picture[place+i]) {
-			return false
+// place puts a token into the masks of all places in which its bytes can stand.
+func (t *text) place(id uint32, b []byte) {
+	for from := 0; len(b) > 0 && from+len(b) <= len(t.picture); from++ {
+		i := 0
+		for i < len(b) && looks(b[i], t.picture[from+i]) {
+			i++
+		}
+		if i == len(b) {
+			t.set(from, id)
 		}
 	}
-	return true
 }
 
 func looks(c, p byte) bool {
@@ -81,32 +76,17 @@ func looks(c, p byte) bool {
 
 // Accept implements steps.Sequence.
 func (t *text) Accept(token uint32) error {
-	if plugin.IsEnd(token) && t.at == len(t.picture) {
-		return nil
+	if token >= plugin.VocabSize() || t.masks[t.at][token/32]>>(token%32)&1 == 0 {
+		return errors.New("the token may not come here")
 	}
-	for _, s := range t.tokens {
-		if s.id == token && t.fits(s.bytes, t.at) {
-			t.at += len(s.bytes)
-			return nil
-		}
+	if b, _ := plugin.TokenBytes(token); t.at < len(t.picture) {
+		t.at += len(b)
 	}
-	return errors.New("the token may not come here")
+	return nil
 }
 
 // Mask implements steps.Sequence.
-func (t *text) Mask(m *steps.Mask) {
-	if t.at == len(t.picture) {
-		for _, id := range t.ends {
-			m.Allow(id)
-		}
-		return
-	}
-	for _, s := range t.tokens {
-		if t.fits(s.bytes, t.at) {
-			m.Allow(s.id)
-		}
-	}
-}
+func (t *text) Mask(m *steps.Mask) { m.AllowWords(t.masks[t.at]) }
 
 // Key implements steps.Keyed.
 func (t *text) Key() uint64 { return 1 + uint64(t.at) }

@@ -7,6 +7,7 @@ extern crate alloc;
 
 use alloc::format;
 use alloc::string::{String, ToString};
+use alloc::vec;
 use alloc::vec::Vec;
 use tgi_plugin::grammar::{Mask, Request};
 use tgi_plugin::json::Value;
@@ -19,27 +20,34 @@ pub struct Picture {
     picture: String,
     /// How much of it is written.
     at: usize,
-    /// Tokens that fit somewhere, with their bytes.
-    tokens: Vec<(u32, Vec<u8>)>,
-    ends: Vec<u32>,
+    /// For each place, and for the end, the tokens that may come.
+    masks: Vec<Vec<u32>>,
 }
 
 impl Picture {
-    /// Whether bytes can stand in a place of the picture.
-    fn fits(&self, bytes: &[u8], place: usize) -> bool {
+    fn set(&mut self, place: usize, id: u32) {
+        self.masks[place][id as usize / 32] |= 1 << (id % 32);
+    }
+
+    /// Puts a token into the masks of all places in which its bytes can stand.
+    fn place(&mut self, id: u32, bytes: &[u8]) {
         let looks = |(&c, &p): (&u8, &u8)| match p {
             b'#' => c.is_ascii_digit(),
             b'@' => c.is_ascii_lowercase(),
             _ => c == p,
         };
-        let rest = &self.picture.as_bytes()[place..];
-        !bytes.is_empty() && bytes.len() <= rest.len() && bytes.iter().zip(rest).all(looks)
+        for from in 0..self.picture.len() {
+            let rest = &self.picture.as_bytes()[from..];
+            if !bytes.is_empty() && bytes.len() <= rest.len() && bytes.iter().zip(rest).all(looks) {
+                self.set(from, id);
+            }
+        }
     }
 }
 
 impl Steps for Picture {
     fn open(_config: &Value) -> Result<Self> {
-        Ok(Picture { picture: String::new(), at: 0, tokens: Vec::new(), ends: Vec::new() })
+        Ok(Picture { picture: String::new(), at: 0, masks: Vec::new() })
     }
 
     fn begin(&mut self, r: &Request) -> Result<()> {
@@ -47,34 +55,29 @@ impl Steps for Picture {
             return Err(format!("the picture has {} bytes, want 1 to 64", r.source.len()));
         }
         self.picture = r.source.clone();
+        self.masks = vec![vec![0; (host::vocab_size() as usize + 31) / 32]; self.picture.len() + 1];
         for id in 0..host::vocab_size() {
             if host::is_end(id) {
-                self.ends.push(id);
-            }
-            let bytes = host::token_bytes(id).unwrap_or_default();
-            if !host::is_special(id) && (0..self.picture.len()).any(|place| self.fits(&bytes, place)) {
-                self.tokens.push((id, bytes));
+                self.set(self.picture.len(), id);
+            } else if !host::is_special(id) {
+                self.place(id, &host::token_bytes(id).unwrap_or_default());
             }
         }
         Ok(())
     }
 
     fn accept(&mut self, token: u32) -> Result<()> {
-        if host::is_end(token) && self.at == self.picture.len() {
-            return Ok(());
+        if token >= host::vocab_size() || self.masks[self.at][token as usize / 32] >> (token % 32) & 1 == 0 {
+            return Err("the token may not come here".to_string());
         }
-        match self.tokens.iter().find(|t| t.0 == token) {
-            Some((_, bytes)) if self.fits(bytes, self.at) => self.at += bytes.len(),
-            _ => return Err("the token may not come here".to_string()),
+        if self.at < self.picture.len() {
+            self.at += host::token_bytes(token).unwrap_or_default().len();
         }
         Ok(())
     }
 
     fn mask(&mut self, mask: &mut Mask) {
-        if self.at == self.picture.len() {
-            return self.ends.iter().for_each(|&id| mask.allow(id));
-        }
-        self.tokens.iter().filter(|t| self.fits(&t.1, self.at)).for_each(|t| mask.allow(t.0));
+        mask.allow_words(&self.masks[self.at]);
     }
 
     fn key(&mut self) -> u64 {
