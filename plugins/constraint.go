@@ -12,7 +12,8 @@ import (
 // Constraint is one text on its way through a grammar. It is used by one goroutine at a time; clones are independent. Where a
 // guest computes the masks, an error is a [*BindError] or the context's cause, and comes again at every further call. Close it.
 type Constraint struct {
-	state *grammar.State // nil where a guest computes the masks
+	state  *grammar.State // nil where a guest computes the masks
+	counts *maskCounts    // of the state
 
 	grammar *Grammar
 	part    *part
@@ -51,7 +52,7 @@ func (c *Constraint) Native() bool { return c.state != nil }
 // nothing.
 func (c *Constraint) Mask(bits []uint32) (constrained bool, err error) {
 	if c.state != nil {
-		return true, c.state.Mask(bits)
+		return true, c.counts.mask(c.state, bits)
 	}
 	if c.err != nil {
 		return false, c.err
@@ -94,7 +95,7 @@ func (c *Constraint) Rollback(n int) error {
 // Clone is a second text that is where this one is. It is to be closed as well.
 func (c *Constraint) Clone() (*Constraint, error) {
 	if c.state != nil {
-		return &Constraint{state: c.state.Clone()}, nil
+		return &Constraint{state: c.state.Clone(), counts: c.counts}, nil
 	}
 	if c.err != nil {
 		return nil, c.err

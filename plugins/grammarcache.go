@@ -4,8 +4,11 @@ import (
 	"container/list"
 	"context"
 	"crypto/sha256"
+	"errors"
 	"runtime"
 	"sync"
+	"sync/atomic"
+	"time"
 
 	"tgi/plugins/grammar"
 )
@@ -16,7 +19,7 @@ const (
 	grammarMemory = 8 << 20
 	// nodeBytes is about what a byte of the encoded form becomes.
 	nodeBytes = 24
-	// grammarsBytes bounds the grammars that are remembered, counted as if each had all its memory.
+	// grammarsBytes bounds the grammars that are remembered, with what texts found of them so far.
 	grammarsBytes = 512 << 20
 	// maskMemoryBytes bounds the masks of a guest that are remembered for one source.
 	maskMemoryBytes = 4 << 20
@@ -27,7 +30,19 @@ type made struct {
 	native  *grammar.Grammar // nil where a guest computes the masks
 	masks   *maskMemory      // of such a guest
 	dropped []Dropped
-	cost    int64 // bytes
+	cost    int64 // bytes, without what texts find
+}
+
+// bytes is about what the grammar takes now.
+func (m *made) bytes() int64 {
+	n := m.cost
+	if m.native != nil {
+		n += m.native.Bytes()
+	}
+	if m.masks != nil {
+		n += m.masks.size()
+	}
+	return n
 }
 
 // GrammarStats counts what became of grammars so far.
@@ -35,8 +50,29 @@ type GrammarStats struct {
 	Compiled uint64 // by plugins, failures among them
 	Shared   uint64 // requests that waited for another's compilation
 	Found    uint64 // requests whose grammar was there
-	Kept     int    // now
+	Seconds  float64
+	Kept     int   // now
+	Bytes    int64 // of those that are kept, about
 	Masks    grammar.CacheStats
+
+	Asked       uint64  // masks that sequences asked for, of grammars that are run natively
+	MaskSeconds float64 // that they took
+	DeadEnds    uint64  // of them, those where no token goes on or a limit was reached
+}
+
+// maskCounts counts the masks of all sequences.
+type maskCounts struct{ asked, nanoseconds, deadEnds atomic.Uint64 }
+
+// mask is a state's mask, counted.
+func (c *maskCounts) mask(s *grammar.State, bits []uint32) error {
+	start := time.Now()
+	err := s.Mask(bits)
+	c.asked.Add(1)
+	c.nanoseconds.Add(uint64(time.Since(start)))
+	if errors.Is(err, grammar.ErrStuck) || errors.Is(err, grammar.ErrLimit) {
+		c.deadEnds.Add(1)
+	}
+	return err
 }
 
 // GrammarStats reads the counters.
@@ -45,7 +81,9 @@ func (s *Set) GrammarStats() GrammarStats {
 	c.mu.Lock()
 	defer c.mu.Unlock()
 	out := c.stats
-	out.Kept = c.order.Len()
+	out.Kept, out.Bytes = c.order.Len(), c.size()
+	out.Asked, out.DeadEnds = c.masks.asked.Load(), c.masks.deadEnds.Load()
+	out.MaskSeconds = time.Duration(c.masks.nanoseconds.Load()).Seconds()
 	if c.vocab != nil {
 		out.Masks = c.vocab.CacheStats()
 	}
@@ -58,10 +96,10 @@ type grammarCache struct {
 	mu      sync.Mutex
 	ready   map[[sha256.Size]byte]*list.Element // of *keptGrammar
 	order   list.List                           // the latest used first
-	bytes   int64
 	flights map[[sha256.Size]byte]*flight
 	slots   chan struct{}
-	stats   GrammarStats
+	stats   GrammarStats // the counters
+	masks   maskCounts
 	vocab   *grammar.Vocab // nil until it is made
 }
 
@@ -86,8 +124,10 @@ func (c *grammarCache) get(ctx context.Context, key [sha256.Size]byte, build fun
 	if e := c.ready[key]; e != nil {
 		c.order.MoveToFront(e)
 		c.stats.Found++
+		m := e.Value.(*keptGrammar).made
+		c.trim()
 		c.mu.Unlock()
-		return e.Value.(*keptGrammar).made, nil
+		return m, nil
 	}
 	f := c.flights[key]
 	if f == nil {
@@ -146,20 +186,40 @@ func (c *grammarCache) compile(ctx context.Context, build func(context.Context) 
 		return nil, ctx.Err()
 	}
 	defer func() { <-c.slots }()
+	start := time.Now()
+	m, err := build(ctx)
 	c.mu.Lock()
+	defer c.mu.Unlock()
 	c.stats.Compiled++
-	c.mu.Unlock()
-	return build(ctx)
+	c.stats.Seconds += time.Since(start).Seconds()
+	return m, err
 }
 
-// keep remembers a grammar and forgets those that were used longest ago. The lock is held.
+// keep remembers a grammar. The lock is held.
 func (c *grammarCache) keep(key [sha256.Size]byte, m *made) {
 	c.ready[key] = c.order.PushFront(&keptGrammar{key, m})
-	for c.bytes += m.cost; c.bytes > grammarsBytes && c.order.Len() > 1; {
+	c.trim()
+}
+
+// grammarsKept is how many grammars are remembered at most: all are looked at for each request.
+const grammarsKept = 2000
+
+// trim forgets the grammars that were used longest ago. They grow while they are used, so the limit is looked at with each
+// request. The lock is held.
+func (c *grammarCache) trim() {
+	for size := c.size(); (size > grammarsBytes || c.order.Len() > grammarsKept) && c.order.Len() > 1; {
 		last := c.order.Remove(c.order.Back()).(*keptGrammar)
 		delete(c.ready, last.key)
-		c.bytes -= last.cost
+		size -= last.bytes()
 	}
+}
+
+// size is that of the grammars that are kept. The lock is held.
+func (c *grammarCache) size() (n int64) {
+	for e := c.order.Front(); e != nil; e = e.Next() {
+		n += e.Value.(*keptGrammar).bytes()
+	}
+	return n
 }
 
 // vocabulary gives the tokens prepared for masks. The first call prepares them.
@@ -195,4 +255,11 @@ func (m *maskMemory) Put(key uint64, words []uint32) {
 		m.bytes += size
 	}
 	m.masks[key] = words
+}
+
+// size is the bytes of the masks.
+func (m *maskMemory) size() int64 {
+	m.mu.Lock()
+	defer m.mu.Unlock()
+	return m.bytes
 }

@@ -131,7 +131,7 @@ func (s *Set) build(ctx context.Context, p *part, c kind.Call) (*made, error) {
 		return nil, err
 	}
 	if p.v.guest.Description().Steps() {
-		return &made{masks: &maskMemory{}, cost: maskMemoryBytes}, nil
+		return &made{masks: &maskMemory{}}, nil
 	}
 	session, err := p.v.guest.Open(p.seed(0), ctx.Done())
 	if err != nil {
@@ -151,7 +151,7 @@ func (s *Set) prepare(ctx context.Context, name string, out kind.Compiled) (*mad
 	g, err := s.vocabulary().Compile(ctx, out.Grammar, grammar.Limits{Memory: grammarMemory})
 	switch {
 	case err == nil:
-		return &made{native: g, dropped: out.Dropped, cost: grammarMemory + int64(out.Size)*nodeBytes}, nil
+		return &made{native: g, dropped: out.Dropped, cost: int64(out.Size) * nodeBytes}, nil
 	case ctx.Err() != nil:
 		return nil, cause(ctx, err)
 	}
@@ -175,7 +175,7 @@ func (g *Grammar) drop() {
 // of that guest, then or later. Errors are those of Compile. g is not closed yet.
 func (g *Grammar) Sequence(ctx context.Context, seed uint64) (*Constraint, error) {
 	if g.made.native != nil {
-		return &Constraint{state: g.made.native.Start()}, nil
+		return &Constraint{state: g.made.native.Start(), counts: &g.set.grammars.masks}, nil
 	}
 	trial, refused := g.part.v.breaker.admit(time.Now())
 	if refused != "" {

@@ -11,6 +11,7 @@ import (
 	"testing"
 	"time"
 
+	"tgi/plugins/grammar"
 	"tgi/plugins/grammar/ir"
 	"tgi/plugins/internal/guest/guesttest"
 )
@@ -263,12 +264,45 @@ func TestGrammarsForgotten(t *testing.T) {
 	if get(1) != one {
 		t.Error("the latest used was forgotten")
 	}
-	if got := c.stats; got.Compiled != 3 || got.Found != 2 || c.order.Len() != 2 || c.bytes != grammarsBytes {
-		t.Errorf("counted %+v, %d bytes", got, c.bytes)
+	if got := c.stats; got.Compiled != 3 || got.Found != 2 || c.order.Len() != 2 || c.size() != grammarsBytes {
+		t.Errorf("counted %+v, %d bytes", got, c.size())
 	}
 	get(2)
 	if c.stats.Compiled != 4 {
 		t.Error("what was used longest ago was kept")
+	}
+	two := get(2)
+	two.masks = &maskMemory{bytes: 1} // it has grown
+	if get(2) != two || c.order.Len() != 1 {
+		t.Errorf("%d grammars of %d bytes are kept", c.order.Len(), c.size())
+	}
+}
+
+// TestMasksCounted: those of all sequences, clones among them, and where no token goes on.
+func TestMasksCounted(t *testing.T) {
+	s := open(t, Options{Specs: []Spec{spec(t, "c", compiler("ab").Wasm())}})
+	s.Prepared()
+	c := constraint(t, compiled(t, s, "c", ""))
+	allowed(t, c)
+	twin, err := c.Clone()
+	if err != nil {
+		t.Fatal(err)
+	}
+	allowed(t, twin)
+	var b ir.Builder // a word that no token of a vocabulary without letters begins
+	b.Define(b.Declare("start"), b.Text("no"))
+	g, err := grammar.NewVocab(digits{}, 0).Compile(ctx, &b.G, grammar.Limits{})
+	if err != nil {
+		t.Fatal(err)
+	}
+	if err := s.grammars.masks.mask(g.Start(), make([]uint32, 1)); !errors.Is(err, grammar.ErrStuck) {
+		t.Errorf("got %v", err)
+	}
+	if err := s.grammars.masks.mask(g.Start(), nil); errors.Is(err, grammar.ErrStuck) || err == nil {
+		t.Errorf("without room: %v", err)
+	}
+	if got := s.GrammarStats(); got.Asked != 4 || got.DeadEnds != 1 || got.MaskSeconds <= 0 || got.Seconds <= 0 || got.Bytes <= 0 {
+		t.Errorf("counted %+v", got)
 	}
 }
 
@@ -315,3 +349,10 @@ func TestGrammarSettings(t *testing.T) {
 		t.Errorf("a compiler that traps: %v", err)
 	}
 }
+
+// digits is a vocabulary of the ten digits.
+type digits struct{}
+
+func (digits) Size() int              { return 10 }
+func (digits) Bytes(id uint32) []byte { return []byte{'0' + byte(id)} }
+func (digits) Flags(uint32) uint32    { return 0 }
