@@ -87,7 +87,7 @@ func (c *Client) fill(ctx context.Context, stage *library.Stage, src Source, bas
 		}
 	default:
 		archive, origin.Source = true, show(base)
-		j.files, err = resolve([]File{{Path: archiveName, URL: base.String(), SHA256: src.SHA256}}, nil)
+		j.files, err = resolve([]File{{Path: archiveName, URL: base.String(), Size: -1, SHA256: src.SHA256}}, nil)
 	}
 	if err != nil {
 		return origin, err

@@ -23,6 +23,7 @@ const modelUsage = `tgi model looks after the models folder. It may be used whil
                                       or the name of a [[model]] in tgi.toml that has a source
       --id ID                           what to call it; default: the source's name
       --revision REV                    branch, tag or commit of the hub's repository; also as namespace/name@REV
+      --sha256 HEX                      checksum of the archive
   tgi model info [ID|DIR]             describe a model of the folder, or one that lies elsewhere (without either: the embedded demo model)
   tgi model rm ID                     delete a model, or what is left of a pull that was broken off
   tgi model synth --shape S --out DIR write a checkpoint of a public model's shape with random weights, for measurements

@@ -22,8 +22,8 @@ type pullCall struct {
 
 // readPull reads the command line of a pull.
 func readPull(args []string) (c pullCall, err error) {
-	id, revision := "", ""
-	cfg, words, err := modelSettings(args, map[string]*string{"id": &id, "revision": &revision}, nil)
+	id, revision, sum := "", "", ""
+	cfg, words, err := modelSettings(args, map[string]*string{"id": &id, "revision": &revision, "sha256": &sum}, nil)
 	if err != nil {
 		return c, err
 	}
@@ -44,6 +44,8 @@ func readPull(args []string) (c pullCall, err error) {
 		return c, misused("--revision is for repositories of the hub, a URL has none")
 	case revision != "" && asked.Revision != "":
 		return c, misused("the revision is given twice, as %s and as %s", asked.Revision, revision)
+	case sum != "" && asked.URL == "":
+		return c, misused("--sha256 is for archives: the hub knows the checksums of its files")
 	case revision != "":
 		source += "@" + revision
 	}
@@ -57,6 +59,7 @@ func readPull(args []string) (c pullCall, err error) {
 	if c.source, err = sourceOf(cfg.Models, source); err != nil {
 		err = usageError(err.Error())
 	}
+	c.source.SHA256 = sum
 	return c, err
 }
 

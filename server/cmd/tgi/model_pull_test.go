@@ -148,6 +148,7 @@ func TestModelPullUsage(t *testing.T) {
 		{[]string{"pull", "ftp://h/x"}, "source \"ftp://h/x\": want namespace/name"},
 		{[]string{"pull", "a@v", "--revision", "w"}, "the revision is given twice, as v and as w"},
 		{[]string{"pull", "https://h/x.tar", "--revision", "w"}, "--revision is for repositories of the hub"},
+		{[]string{"pull", "a", "--sha256", "00"}, "--sha256 is for archives"},
 		{[]string{"pull", "a", "--revision", "a..b"}, "bad source: revision \"a..b\": want a branch, tag or commit"},
 		{[]string{"pull", "a", "--id", "../b"}, "bad model id \"../b\""},
 		{[]string{"pull", "a", "--idd", "b"}, "unknown flag --idd"},
@@ -191,7 +192,9 @@ func TestModelPullArchive(t *testing.T) {
 	lib, flags := modelFolder(t, nil)
 	host := strings.TrimPrefix(server.URL, "http://")
 	flags = append(flags, "--models-allow-hosts", "other.example,"+host)
-	out, errs := tgiModel(t, 0, flags, "pull", server.URL+"/small.tar?key=secret")
+	_, wrong := tgiModel(t, 1, flags, "pull", server.URL+"/small.tar?key=secret", "--sha256", strings.Repeat("00", 32))
+	contains(t, wrong, "checksum mismatch: sha256 is "+sumOf(archive))
+	out, errs := tgiModel(t, 0, flags, "pull", server.URL+"/small.tar?key=secret", "--sha256", sumOf(archive))
 	contains(t, out, "small: Qwen2ForCausalLM")
 	shown, _ := tgiModel(t, 0, flags, "list")
 	contains(t, shown, server.URL+"/small.tar\n")
