@@ -5,6 +5,7 @@ import (
 	"errors"
 	"fmt"
 	"net/http"
+	"slices"
 	"strings"
 
 	"tgi/server"
@@ -28,20 +29,36 @@ type Models interface {
 // pathName is the variable of paths that may name a model.
 const pathName = "model_name"
 
+// Shared is an API some of whose routes are about the server though they need a key.
+type Shared interface {
+	server.API
+	// Shared returns the paths of those routes, as Routes has them.
+	Shared() []string
+}
+
 // dispatcher is the routes of every model.
 type dispatcher struct {
 	shape  []server.Route
+	own    []bool // routes that shape answers
 	models Models
 }
 
 // New returns the routes of shape, answered by the model that each request names.
 // Of shape, which are the APIs of a model that is none, everything but Handle is
-// taken over; only Open and Admin routes are answered by shape itself, because they
-// are about the server, whichever model there is.
+// taken over. Routes that are about the server, whichever model there is, are answered
+// by shape itself: Open and Admin ones, and those that a Shared API names.
 func New(shape []server.API, m Models) server.API {
 	d := &dispatcher{models: m}
 	for _, api := range shape {
-		d.shape = append(d.shape, api.Routes()...)
+		var paths []string
+		if s, ok := api.(Shared); ok {
+			paths = s.Shared()
+		}
+		for _, route := range api.Routes() {
+			computes := route.Scope == server.Generate || route.Scope == server.Models
+			d.shape = append(d.shape, route)
+			d.own = append(d.own, !computes || slices.Contains(paths, route.Path))
+		}
 	}
 	return d
 }
@@ -51,7 +68,7 @@ func (d *dispatcher) Routes() []server.Route {
 	routes := make([]server.Route, len(d.shape))
 	for i, route := range d.shape {
 		routes[i] = route
-		if route.Scope == server.Generate || route.Scope == server.Models {
+		if !d.own[i] {
 			routes[i].Handle = func(w http.ResponseWriter, r *http.Request) error { return d.handle(i, w, r) }
 		}
 	}

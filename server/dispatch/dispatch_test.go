@@ -33,6 +33,8 @@ type routesOf struct {
 
 var errOwn = errors.New("the handler's own")
 
+func (a *routesOf) Shared() []string { return []string{"/document"} }
+
 func (a *routesOf) Routes() []server.Route {
 	return []server.Route{
 		{Method: http.MethodPost, Path: "/generate", Handle: a.say},
@@ -41,6 +43,10 @@ func (a *routesOf) Routes() []server.Route {
 		{Method: http.MethodPost, Path: "/v2/models/{model_name:.+}/versions/{v}/infer", Handle: a.say},
 		{Method: http.MethodGet, Path: "/docs", Scope: server.Open, Handle: func(w http.ResponseWriter, _ *http.Request) error {
 			_, err := fmt.Fprintf(w, "docs of %q", a.model)
+			return err
+		}},
+		{Method: http.MethodGet, Path: "/document", Scope: server.Models, Handle: func(w http.ResponseWriter, _ *http.Request) error {
+			_, err := fmt.Fprintf(w, "document of %q", a.model)
 			return err
 		}},
 		{Method: http.MethodPost, Path: "/stream", Handle: a.stream},
@@ -209,6 +215,7 @@ func TestNames(t *testing.T) {
 		{"GET", "/info?x=1", `{"model":"org/b"}`, `[""]`, "a  {"},
 		{"HEAD", "/info?model=org%2Fb", ``, `["org/b"]`, "org/b  "},
 		{"GET", "/docs?model=org/b", ``, `[]`, `docs of ""`},
+		{"GET", "/document?model=org/b", ``, `[]`, `document of ""`},
 		// The path names a model, or anything.
 		{"POST", infer, `{}`, `["org/b"]`, "org/b org/b {"},
 		{"POST", infer, `{"model":"a"}`, `["org/b"]`, "org/b org/b {"},

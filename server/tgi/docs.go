@@ -19,6 +19,10 @@ const (
 	documentPath = "/api-doc/openapi.json"
 )
 
+// Shared implements dispatch.Shared: the document, and what KServe's protocol says of
+// the server, are the same whichever model is asked.
+func (a *API) Shared() []string { return []string{documentPath, kserveRoot} }
+
 // page shows the document. It is one file and asks this server for the document
 // and nobody for anything else.
 //

@@ -19,6 +19,7 @@ import (
 	"tgi/server/admin"
 	"tgi/server/config"
 	"tgi/server/dialect"
+	"tgi/server/dispatch"
 	"tgi/server/generate"
 	"tgi/server/generate/generatetest"
 	"tgi/server/generateapi"
@@ -53,6 +54,18 @@ func servedBy(e *generatetest.Engine, set func(*Options)) (*server.Server, *API)
 
 // adminKey opens the routes of administrators.
 const adminKey = "admin"
+
+// TestShared: the routes that no model answers are routes, and need none.
+func TestShared(t *testing.T) {
+	var a dispatch.Shared = New(Options{Info: Info{Version: "1.2.3"}})
+	s := server.New(server.Options{Config: config.Default().Server, APIs: []server.API{a}, Log: slog.New(slog.DiscardHandler)})
+	for _, path := range a.Shared() {
+		rec := httptest.NewRecorder()
+		if s.ServeHTTP(rec, httptest.NewRequest(http.MethodGet, path, nil)); rec.Code != 200 || !strings.Contains(rec.Body.String(), `"version":"1.2.3"`) {
+			t.Errorf("%s without a model: %d %s", path, rec.Code, rec.Body)
+		}
+	}
+}
 
 // TestDocumentIsValid holds the document against the rules of OpenAPI 3.0.3 that
 // its types do not hold already.
@@ -210,6 +223,11 @@ func TestDocumentListsEveryRoute(t *testing.T) {
 		t.Errorf("routes without a description: %s, %v", b[:min(len(b), 500)], err)
 	}
 	plain := document(t, New(Options{Info: Info{Version: "x"}}))
+	for _, name := range []string{"truncate", "best_of", "top_n_tokens"} {
+		if p, q := plain.Components.Schemas["GenerateParameters"].Properties[name], d.Components.Schemas["GenerateParameters"].Properties[name]; p.Maximum != nil || q.Maximum == nil {
+			t.Errorf("%s: at most %v of a model that is none, and %v of one", name, p.Maximum, q.Maximum)
+		}
+	}
 	if plain.Paths["/v1/models"] != nil || plain.Paths["/generate"] == nil {
 		t.Error("a server without OpenAI's routes lists them, or lacks its own")
 	}

@@ -57,7 +57,8 @@ type Tag struct {
 type Served struct {
 	// Version is the server's.
 	Version string
-	// Limits bound the request's fields.
+	// Limits bound the request's fields; those that are 0 bound nothing, because they
+	// are each model's.
 	Limits config.Limits
 	// Routes are all that it answers. Those below server.AdminPath are left out, one
 	// without a description of its own is listed by its path alone.

@@ -87,8 +87,14 @@ func parameters(l *config.Limits) *Schema {
 	stops.Description, stops.MaxItems = "Strings that end the text; they stay in it.", l.MaxStopSequences
 	bias := &Schema{Type: "object", Description: "From token ids to addends for their logits.", Additional: number("")}
 	unit := func(about string) *Schema { return orNull(below(above(number(about), 0), 1)) }
+	most := func(s *Schema, n int) *Schema {
+		if n == 0 {
+			return s
+		}
+		return upTo(s, float64(n))
+	}
 	return object("", append(beams(),
-		may("best_of", orNull(upTo(whole("", "Generate so many and return the one with the highest mean log-probability."), float64(l.MaxBestOf)))),
+		may("best_of", orNull(most(whole("", "Generate so many and return the one with the highest mean log-probability."), l.MaxBestOf))),
 		may("temperature", orNull(above(number("Divides the logits."), 0))),
 		may("repetition_penalty", orNull(above(number("1 is none."), 0))),
 		may("frequency_penalty", orNull(upTo(from(number("0 is none."), -2), 2))),
@@ -101,12 +107,12 @@ func parameters(l *config.Limits) *Schema {
 		may("max_new_tokens", orNull(above(whole("int32", "Without it: the rest of the context; 100 in tgi-2.2, 20 in tgi-0.6, where it may not be null."), 0))),
 		may("return_full_text", orNull(flag("Put the prompt before the text."))),
 		may("stop", stops),
-		may("truncate", orNull(upTo(above(whole("", "Keep so many of the prompt's last tokens."), 0), float64(l.MaxInputTokens)))),
+		may("truncate", orNull(most(above(whole("", "Keep so many of the prompt's last tokens."), 0), l.MaxInputTokens))),
 		may("watermark", flag("")),
 		may("details", flag("Add details to the reply.")),
 		may("decoder_input_details", flag("Add the prompt's tokens to details. In tgi-0.6 they always are.")),
 		may("seed", orNull(whole("int64", "Of the draws, 64 bits; random without it."))),
-		may("top_n_tokens", orNull(upTo(whole("int32", "Add the likeliest tokens of each step to details."), float64(l.MaxTopNTokens)))),
+		may("top_n_tokens", orNull(most(whole("int32", "Add the likeliest tokens of each step to details."), l.MaxTopNTokens))),
 		may("grammar", orNull(ref("GrammarType"))),
 		may("adapter_id", orNull(text("No adapters can be loaded yet."))),
 		may("logit_bias", orNull(bias)),

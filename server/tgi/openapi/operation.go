@@ -87,7 +87,7 @@ type call struct {
 // op is a call of TGI's or OpenAI's routes.
 func op(method, path, tag, summary, reads string, replies map[string]*Schema, fails []int, timed bool) call {
 	c := call{method: method, path: path, tag: tag, summary: summary, reads: reads, replies: replies, fails: fails, timed: timed}
-	if tag != tagServer && method == http.MethodGet {
+	if slices.Equal(fails, choosing) {
 		c.query = []Parameter{whichModel()}
 	}
 	return c
@@ -137,7 +137,7 @@ func calls() []call {
 		op(http.MethodPost, "/invocations", tagCloud, "Generate tokens from a SageMaker request", "SagemakerRequest",
 			both(anyOf("", list(ref("GenerateResponse")), ref("ChatCompletion"), ref("CompletionFinal")), anyOf("", ref("StreamResponse"), ref("ChatCompletionChunk"), ref("Chunk"))), generating, true),
 		op(http.MethodPost, "/vertex", tagCloud, "Generate tokens from a Vertex request", "VertexRequest", body(ref("VertexResponse")), generating, false),
-		op(http.MethodGet, "/v2", tagCloud, "The server", "", body(ref("MetadataServerResponse")), choosing, false),
+		op(http.MethodGet, "/v2", tagCloud, "The server", "", body(ref("MetadataServerResponse")), nil, false),
 		op(http.MethodGet, "/v2/health/live", tagCloud, "Whether the process answers", "", body(ref("LiveResponse")), nil, false),
 		op(http.MethodGet, "/v2/health/ready", tagCloud, "Whether requests are accepted", "", body(ref("ReadyResponse")), []int{503}, false),
 		op(http.MethodGet, version, tagCloud, "A version of a model", "", body(ref("MetadataServerResponse")), choosing, false),
@@ -151,7 +151,7 @@ func calls() []call {
 		op(http.MethodGet, "/startupz", tagServer, "Whether the model is loaded", "", nil, []int{503}, false),
 		op(http.MethodGet, "/metrics", tagServer, "Prometheus metrics", "", map[string]*Schema{mediaText: {Type: "string"}}, nil, false),
 		op(http.MethodGet, "/docs", tagServer, "This document as a page", "", map[string]*Schema{"text/html": {Type: "string"}}, nil, false),
-		op(http.MethodGet, "/api-doc/openapi.json", tagServer, "This document", "", body(anyObject("")), choosing, false),
+		op(http.MethodGet, "/api-doc/openapi.json", tagServer, "This document", "", body(anyObject("")), nil, false),
 	}, modelsCalls(), plainCalls())
 }
 
