@@ -50,6 +50,11 @@ pub struct Builder {
 }
 
 impl Builder {
+    /// A grammar over expressions that are there already.
+    pub fn over(p: Pool) -> Builder {
+        Builder { p, ..Builder::default() }
+    }
+
     fn make(&mut self, e: Expr) -> Ex {
         if let Some(&x) = self.index.get(&e) {
             return x;

@@ -17,6 +17,7 @@ pub mod json;
 pub mod lark;
 pub mod options;
 pub mod pattern;
+pub mod prepare;
 pub mod re;
 pub mod scan;
 #[allow(missing_docs)]
@@ -28,6 +29,7 @@ pub use options::{Options, Whitespace};
 
 use build::Builder;
 use chars::Form;
+use re::Pool;
 
 /// Something that a grammar is not held to.
 #[derive(Clone, Debug, PartialEq, Eq)]
@@ -79,11 +81,24 @@ pub fn compile(language: &str, source: &str, o: &Options) -> Result<Compiled> {
 
 /// Compiles a source for a vocabulary. Few sources ask for it: structural tags that exclude tokens by their texts.
 pub fn compile_for(language: &str, source: &str, o: &Options, vocabulary: &dyn Vocabulary) -> Result<Compiled> {
+    compile_with(&mut Pool::new(), language, source, o, vocabulary)
+}
+
+/// The same with a pool in which common expressions are already (`prepare::pool`),
+/// which stays the caller's, with more in it; after an error it may be a new one.
+/// The grammar means the same; its parts may be written in another order.
+pub fn compile_with(
+    pool: &mut Pool,
+    language: &str,
+    source: &str,
+    o: &Options,
+    vocabulary: &dyn Vocabulary,
+) -> Result<Compiled> {
     if source.len() > MAX_SOURCE {
         return Err(Error::whole(format!("the source has {} bytes, at most {} are read", source.len(), MAX_SOURCE)));
     }
     let mut dropped = Vec::new();
-    let mut b = Builder::default();
+    let mut b = Builder::over(std::mem::take(pool));
     let start = b.declare("start");
     let (mut b, x) = match language {
         "json" => schema::anything(b, false, o)?,
@@ -111,7 +126,9 @@ pub fn compile_for(language: &str, source: &str, o: &Options, vocabulary: &dyn V
     if matches!(language, "gbnf" | "lark") {
         b.join();
     }
-    Ok(Compiled { ir: ir::write(&mut b, start)?, dropped })
+    let ir = ir::write(&mut b, start);
+    *pool = b.p;
+    Ok(Compiled { ir: ir?, dropped })
 }
 
 // A choice is a JSON array of strings.

@@ -6,8 +6,8 @@
 //! (1964): what remains of a language after one byte is again an expression.
 
 use crate::chars::{Form, Ranges};
-use crate::hash::Map;
-use std::collections::BTreeMap;
+use crate::hash::{Index, Map, Mix};
+use std::hash::{Hash, Hasher};
 use std::rc::Rc;
 
 /// An expression: its index in a pool.
@@ -99,6 +99,15 @@ impl Divisor {
     }
 }
 
+// What the shape of an expression shows. All but the first say nothing where they are not set.
+const NULLABLE: u8 = 1;
+// There is a text; there is one that is not empty.
+const SOME: u8 = 2;
+const LONG: u8 = 4;
+// There are finitely, infinitely many texts.
+const FEW: u8 = 8;
+const MORE: u8 = 16;
+
 /// Words, sorted, each once.
 pub type List = Rc<Vec<Vec<u8>>>;
 
@@ -107,14 +116,15 @@ pub struct Pool {
     nodes: Vec<Node>,
     // Of all unions and intersections.
     members: usize,
-    nullable: Vec<bool>,
-    // Whether the shape alone shows that there is a text.
-    some: Vec<bool>,
-    index: Map<Node, Re>,
+    // What the shape of each shows, see the flags.
+    shows: Vec<u8>,
+    index: Index,
     divisors: Vec<Divisor>,
     word_lists: Vec<List>,
     word_index: Map<List, u32>,
     derived: Map<(Re, u8), Re>,
+    // Those that were taken before it was frozen.
+    derived_before: Map<(Re, u8), Re>,
     /// Answers of is_empty.
     pub(crate) empty: Map<Re, bool>,
     /// What character sets have been made to.
@@ -122,6 +132,8 @@ pub struct Pool {
     /// Which expressions are one character of a set, and which are word lists: they are written as such.
     pub(crate) chars: Map<Re, Ranges>,
     pub(crate) lists: Map<Re, List>,
+    /// Strings of formats, by their names.
+    pub(crate) formats: Map<String, Re>,
     /// Sets of numbers that are lists, by what holds all their texts; the shortest text of each.
     pub(crate) numbers: Map<Re, Vec<Vec<u8>>>,
 }
@@ -156,17 +168,18 @@ impl Pool {
         let mut p = Pool {
             nodes: Vec::new(),
             members: 0,
-            nullable: Vec::new(),
-            some: Vec::new(),
-            index: Map::default(),
+            shows: Vec::new(),
+            index: Index::default(),
             divisors: Vec::new(),
             word_lists: Vec::new(),
             word_index: Map::default(),
             derived: Map::default(),
+            derived_before: Map::default(),
             empty: Map::default(),
             classes: Map::default(),
             chars: Map::default(),
             lists: Map::default(),
+            formats: Map::default(),
             numbers: Map::default(),
         };
         p.make(Node::Never);
@@ -182,12 +195,12 @@ impl Pool {
 
     /// Whether the empty text belongs to it.
     pub fn nullable(&self, r: Re) -> bool {
-        self.nullable[r as usize]
+        self.shows[r as usize] & NULLABLE != 0
     }
 
     /// Whether it certainly has a text; false says nothing.
     pub fn has_text(&self, r: Re) -> bool {
-        self.some[r as usize]
+        self.shows[r as usize] & SOME != 0
     }
 
     /// Whether it has become too large to go on; results are then meaningless.
@@ -196,39 +209,88 @@ impl Pool {
     }
 
     fn make(&mut self, n: Node) -> Re {
-        if let Some(&r) = self.index.get(&n) {
+        let mut hasher = Mix::default();
+        n.hash(&mut hasher);
+        let hash = hasher.finish();
+        if let Some(r) = self.index.find(hash, |r| self.nodes[r as usize] == n) {
             return r;
         }
         if self.full() {
             return NEVER;
         }
-        let null = match &n {
-            Node::Never | Node::Bytes(_) => false,
-            Node::Empty => true,
-            Node::Cat(a, b) => self.nullable(*a) && self.nullable(*b),
-            Node::Or(v) => v.iter().any(|&x| self.nullable(x)),
-            Node::And(v) => v.iter().all(|&x| self.nullable(x)),
-            Node::Not(a) => !self.nullable(*a),
-            Node::Rep(a, min, _) => *min == 0 || self.nullable(*a),
-            Node::Mod(d, s) => self.divisors[*d as usize].accepts(*s),
-            Node::Words(l, lo, _, depth) => self.word_lists[*l as usize][*lo as usize].len() == *depth as usize,
-        };
         if let Node::Or(v) | Node::And(v) = &n {
             self.members += v.len();
         }
-        let some = match &n {
-            Node::Bytes(_) | Node::Words(..) => true,
-            Node::Cat(a, b) => self.has_text(*a) && self.has_text(*b),
-            Node::Or(v) => v.iter().any(|&x| self.has_text(x)),
-            Node::Rep(a, ..) => self.has_text(*a),
-            _ => false,
-        };
         let r = self.nodes.len() as Re;
-        self.nodes.push(n.clone());
-        self.nullable.push(null);
-        self.some.push(null || some);
-        self.index.insert(n, r);
+        let shows = self.shown(&n);
+        self.nodes.push(n);
+        self.shows.push(shows);
+        self.index.add(hash, r);
         r
+    }
+
+    fn shown(&self, n: &Node) -> u8 {
+        let of = |r: Re| self.shows[r as usize];
+        let (all, any) =
+            (|v: &[Re], f: u8| v.iter().all(|&x| of(x) & f != 0), |v: &[Re], f: u8| v.iter().any(|&x| of(x) & f != 0));
+        let flag = |f: u8, yes: bool| if yes { f } else { 0 };
+        let shows = match n {
+            Node::Never => FEW,
+            Node::Bytes(_) => SOME | LONG | FEW,
+            Node::Empty => NULLABLE | FEW,
+            Node::Cat(a, b) => {
+                let (a, b) = (of(*a), of(*b));
+                let some = a & b & SOME;
+                let either = if some != 0 { (a | b) & (LONG | MORE) } else { 0 };
+                (a & b & (NULLABLE | FEW)) | some | either
+            }
+            Node::Or(v) => {
+                let either = v.iter().fold(0, |s, &x| s | of(x));
+                (either & !FEW) | flag(FEW, all(v, FEW))
+            }
+            Node::And(v) => {
+                // Finitely many texts taken away from infinitely many leave some.
+                let mut rest = v.iter().filter(|&&x| !matches!(self.node(x), Node::Not(y) if of(*y) & FEW != 0));
+                let more = match (rest.next(), rest.next()) {
+                    (Some(&x), None) => of(x) & MORE,
+                    (None, _) => MORE,
+                    _ => 0,
+                };
+                flag(NULLABLE, all(v, NULLABLE)) | flag(FEW, any(v, FEW)) | more
+            }
+            Node::Not(a) => flag(NULLABLE, of(*a) & NULLABLE == 0) | flag(MORE, of(*a) & FEW != 0),
+            Node::Rep(a, min, max) => {
+                let a = of(*a);
+                let null = flag(NULLABLE, *min == 0) | (a & NULLABLE);
+                null | (a & (SOME | LONG))
+                    | flag(FEW, a & FEW != 0 && *max < MANY)
+                    | flag(MORE, a & LONG != 0 && *max == MANY)
+                    | (a & MORE)
+            }
+            Node::Mod(d, s) => flag(NULLABLE, self.divisors[*d as usize].accepts(*s)),
+            Node::Words(l, lo, _, depth) => {
+                let ends = self.word_lists[*l as usize][*lo as usize].len() == *depth as usize;
+                // Of two different words one is not empty.
+                SOME | LONG | FEW | flag(NULLABLE, ends)
+            }
+        };
+        let shows = shows | flag(LONG, shows & MORE != 0);
+        shows | flag(SOME, shows & (NULLABLE | LONG) != 0)
+    }
+
+    /// How many expressions there are.
+    #[allow(clippy::len_without_is_empty)]
+    pub fn len(&self) -> usize {
+        self.nodes.len()
+    }
+
+    /// Keeps what is there apart from what comes, so that a compilation touches
+    /// little memory that is there already, and makes room for what a usual one adds.
+    pub fn freeze(&mut self) {
+        self.nodes.reserve(1000);
+        self.shows.reserve(1000);
+        self.index.freeze();
+        self.derived_before = std::mem::take(&mut self.derived);
     }
 
     /// Whether so many derivatives have been taken that no more automata are walked.
@@ -294,7 +356,7 @@ impl Pool {
     pub fn or(&mut self, parts: Vec<Re>) -> Re {
         let (mut flat, mut alone) = (Vec::new(), [0u64; 4]);
         // Alternatives that differ in their first byte only become one.
-        let mut tails: BTreeMap<Re, Set> = BTreeMap::new();
+        let mut tails: Vec<(Re, Set)> = Vec::new();
         let mut work = parts;
         while let Some(r) = work.pop() {
             match self.node(r) {
@@ -302,10 +364,7 @@ impl Pool {
                 Node::Or(v) => work.extend(v),
                 Node::Bytes(s) => alone = zip(&alone, s, |x, y| x | y),
                 Node::Cat(a, b) => match self.node(*a) {
-                    Node::Bytes(s) => {
-                        let e = tails.entry(*b).or_insert([0; 4]);
-                        *e = zip(e, s, |x, y| x | y);
-                    }
+                    Node::Bytes(s) => tails.push((*b, *s)),
                     _ => flat.push(r),
                 },
                 _ if r == ALL => return ALL,
@@ -315,7 +374,15 @@ impl Pool {
         if alone != [0; 4] {
             flat.push(self.bytes(alone));
         }
-        for (tail, s) in tails {
+        tails.sort_unstable();
+        let mut i = 0;
+        while i < tails.len() {
+            let (tail, mut s) = tails[i];
+            i += 1;
+            while i < tails.len() && tails[i].0 == tail {
+                s = zip(&s, &tails[i].1, |x, y| x | y);
+                i += 1;
+            }
             let head = self.bytes(s);
             flat.push(self.cat(head, tail));
         }
@@ -333,6 +400,17 @@ impl Pool {
 
     fn has_complement(&self, sorted: &[Re]) -> bool {
         sorted.iter().any(|&r| matches!(self.node(r), Node::Not(x) if sorted.binary_search(x).is_ok()))
+    }
+
+    // Whether something outside of an intersection is asked for beside all its members.
+    fn outside_itself(&self, sorted: &[Re]) -> bool {
+        sorted.iter().any(|&r| match *self.node(r) {
+            Node::Not(x) => match self.node(x) {
+                Node::And(v) => v.iter().all(|m| sorted.binary_search(m).is_ok()),
+                _ => false,
+            },
+            _ => false,
+        })
     }
 
     /// Both of two.
@@ -358,7 +436,7 @@ impl Pool {
         }
         flat.sort_unstable();
         flat.dedup();
-        if flat.first() == Some(&NEVER) || self.has_complement(&flat) {
+        if flat.first() == Some(&NEVER) || self.has_complement(&flat) || self.outside_itself(&flat) {
             return NEVER;
         }
         if flat.first() == Some(&EMPTY) {
@@ -460,21 +538,16 @@ impl Pool {
 
     /// What remains of `r` after one byte.
     pub fn derive(&mut self, r: Re, b: u8) -> Re {
-        if let Node::Never | Node::Empty = self.node(r) {
-            return NEVER;
+        match *self.node(r) {
+            Node::Never | Node::Empty => return NEVER,
+            Node::Bytes(ref s) => return if has(s, b) { EMPTY } else { NEVER },
+            Node::Words(l, lo, hi, depth) => return self.derive_words((l, lo, hi, depth), b),
+            _ => {}
         }
-        if let Some(&d) = self.derived.get(&(r, b)) {
+        if let Some(&d) = self.derived.get(&(r, b)).or_else(|| self.derived_before.get(&(r, b))) {
             return d;
         }
-        let d = match self.node(r).clone() {
-            Node::Never | Node::Empty => NEVER,
-            Node::Bytes(s) => {
-                if has(&s, b) {
-                    EMPTY
-                } else {
-                    NEVER
-                }
-            }
+        let d = match *self.node(r) {
             Node::Cat(..) => {
                 // Along the chain, not down it: it may be as long as the pattern.
                 let (mut parts, mut rest) = (Vec::new(), r);
@@ -489,12 +562,21 @@ impl Pool {
                 parts.push(self.derive(rest, b));
                 self.or(parts)
             }
-            Node::Or(v) => {
-                let parts = v.iter().map(|&x| self.derive(x, b)).collect();
+            Node::Or(ref v) => {
+                let mut parts = v.clone();
+                for x in &mut parts {
+                    *x = self.derive(*x, b);
+                }
                 self.or(parts)
             }
-            Node::And(v) => {
-                let parts = v.iter().map(|&x| self.derive(x, b)).collect();
+            Node::And(ref v) => {
+                let mut parts = v.clone();
+                for x in &mut parts {
+                    *x = self.derive(*x, b);
+                    if *x == NEVER {
+                        break;
+                    }
+                }
                 self.and(parts)
             }
             Node::Not(x) => {
@@ -506,11 +588,12 @@ impl Pool {
                 let rest = self.rep(x, min.saturating_sub(1), if max == MANY { MANY } else { max - 1 });
                 self.cat(dx, rest)
             }
-            Node::Words(l, lo, hi, depth) => self.derive_words((l, lo, hi, depth), b),
             Node::Mod(d, s) => match self.divisors[d as usize].next(s, b) {
                 Some(t) => self.make(Node::Mod(d, t)),
                 None => NEVER,
             },
+            // Answered above.
+            Node::Never | Node::Empty | Node::Bytes(_) | Node::Words(..) => NEVER,
         };
         self.derived.insert((r, b), d);
         d
@@ -520,5 +603,22 @@ impl Pool {
     pub fn matches(&mut self, r: Re, text: &[u8]) -> bool {
         let end = text.iter().fold(r, |r, &b| if r == NEVER { NEVER } else { self.derive(r, b) });
         self.nullable(end)
+    }
+
+    /// The same for a text of which is known that `sure` matches it. Looks at the
+    /// parts of intersections and complements without making what remains of them.
+    pub fn holds(&mut self, r: Re, text: &[u8], sure: Re) -> bool {
+        if r == sure {
+            return true;
+        }
+        match *self.node(r) {
+            Node::And(ref v) => v.clone().into_iter().all(|x| self.holds(x, text, sure)),
+            Node::Or(ref v) => v.clone().into_iter().any(|x| self.holds(x, text, sure)),
+            Node::Not(x) => !self.holds(x, text, sure),
+            Node::Words(list, lo, hi, 0) => self.word_lists[list as usize][lo as usize..hi as usize]
+                .binary_search_by(|w| w.as_slice().cmp(text))
+                .is_ok(),
+            _ => self.matches(r, text),
+        }
     }
 }

@@ -3,18 +3,24 @@
 //! freed: compiling a large source takes and gives back much more than it keeps.
 #![cfg(target_arch = "wasm32")]
 
+mod memory;
 mod settings;
 mod vocabulary;
 
 use compiler::json::{self, Value};
-use compiler::{Compiled, Options};
+use compiler::re::Pool;
+use compiler::{prepare, Compiled, Options};
 use std::ptr::{addr_of, addr_of_mut};
 
 /// What init leaves free before the snapshot, so that instances need not grow.
 const HEADROOM: usize = 24 << 20;
 
+#[global_allocator]
+static MEMORY: memory::Lists = memory::Lists::new();
+
 static mut DESCRIPTION: String = String::new();
 static mut OPTIONS: Option<Options> = None;
+static mut POOL: Option<Pool> = None;
 static mut TEXT: String = String::new();
 static mut IR: Vec<u8> = Vec::new();
 
@@ -59,8 +65,11 @@ extern "C" fn tgi_init(config: u32, len: u32) -> u64 {
     // Or the compiler leaves out both calls.
     unsafe { (headroom.as_ptr() as *mut u8).write_volatile(0) };
     drop(headroom);
+    unsafe { *addr_of_mut!(POOL) = Some(prepare::pool()) };
     let read = Options::default().with(text(config, len));
-    failure(read.map(|o| unsafe { *addr_of_mut!(OPTIONS) = Some(o) }).map_err(|e| e.to_string()))
+    let answer = failure(read.map(|o| unsafe { *addr_of_mut!(OPTIONS) = Some(o) }).map_err(|e| e.to_string()));
+    MEMORY.forget();
+    answer
 }
 
 #[no_mangle]
@@ -77,7 +86,13 @@ extern "C" fn tgi_grammar_compile(request: u32, len: u32) -> u32 {
                 *addr_of_mut!(IR) = c.ir;
                 let kept = &*addr_of!(IR);
                 let packed = keep(addr_of_mut!(TEXT), notes);
-                Result { status: 0, text: kept.as_ptr() as u32, text_bytes: kept.len() as u32, notes: (packed >> 32) as u32, note_bytes: packed as u32 }
+                Result {
+                    status: 0,
+                    text: kept.as_ptr() as u32,
+                    text_bytes: kept.len() as u32,
+                    notes: (packed >> 32) as u32,
+                    note_bytes: packed as u32,
+                }
             }
         }
         Err(why) => {
@@ -99,7 +114,9 @@ fn compile(request: &str) -> std::result::Result<Compiled, String> {
         Some(other) => return Err(format!("params: want an object, got {}", other.kind())),
         None => options(),
     };
-    compiler::compile_for(member("language"), member("source"), &o, &vocabulary::Host).map_err(|e| e.to_string())
+    // It stays where it is: giving it back would take longer than most compilations.
+    let pool = unsafe { &mut *addr_of_mut!(POOL) }.get_or_insert_with(Pool::new);
+    compiler::compile_with(pool, member("language"), member("source"), &o, &vocabulary::Host).map_err(|e| e.to_string())
 }
 
 /// The JSON array of what was left out; no text for nothing.
@@ -110,7 +127,14 @@ fn notes(c: &Compiled) -> String {
     let list: Vec<String> = c
         .dropped
         .iter()
-        .map(|d| format!(r#"{{"pointer":{},"keyword":{},"reason":{}}}"#, quote(&d.pointer), quote(&d.keyword), quote(&d.reason)))
+        .map(|d| {
+            format!(
+                r#"{{"pointer":{},"keyword":{},"reason":{}}}"#,
+                quote(&d.pointer),
+                quote(&d.keyword),
+                quote(&d.reason)
+            )
+        })
         .collect();
     format!("[{}]", list.join(","))
 }

@@ -5,6 +5,7 @@
 use super::expr::*;
 use super::strings::{self, Strings};
 use super::{numbers, Compiler};
+use crate::chars::{self, Form};
 use crate::error::{Error, Result};
 use crate::re::{Re, MANY, NEVER};
 use std::rc::Rc;
@@ -420,7 +421,8 @@ impl<'a> Compiler<'a> {
             Some(_) if self.singles.contains_key(&names) => false,
             Some(text) => {
                 let text = text.clone();
-                self.b.p.matches(names, text.as_bytes())
+                let every = chars::text(&mut self.b.p, Form::Json);
+                self.b.p.holds(names, text.as_bytes(), every)
             }
             None => false,
         }

@@ -27,6 +27,17 @@ pub enum Format {
 
 /// The meaning of a format's name. None: not supported.
 pub fn find(p: &mut Pool, name: &str) -> Option<Format> {
+    if let Some(&r) = p.formats.get(name) {
+        return Some(Format::Texts(r));
+    }
+    let found = fresh(p, name)?;
+    if let Format::Texts(r) = found {
+        p.formats.insert(name.into(), r);
+    }
+    Some(found)
+}
+
+fn fresh(p: &mut Pool, name: &str) -> Option<Format> {
     let source = match name {
         "date" => date(),
         "time" => format!("(?:{})|(?:{})", time(), leap_seconds()),

@@ -147,8 +147,7 @@ impl<'a> Compiler<'a> {
         }
         let mut empty = true;
         for kind in [NULL, BOOL, NUM, STR] {
-            let s = self.set(x, false, kind).map(|s| self.is_nothing(s));
-            empty = empty && s.unwrap_or(false);
+            empty = empty && self.set(x, false, kind).map_or(false, |s| self.is_nothing(s));
         }
         for kind in [ARR, OBJ] {
             if empty {
