@@ -14,10 +14,11 @@ import (
 
 // BenchOptions say what is measured. The zero value measures a request without parameters.
 type BenchOptions struct {
-	Vocabulary int      // tokens; 0: 128256
-	Steps      int      // and pieces of text, for each set of parameters; 0: 1000
-	Config     string   // JSON object; "" is {}
-	Params     []string // sets of parameters, each measured alone; none: {}
+	Vocabulary int       // tokens; 0: 128256
+	Steps      int       // and pieces of text, for each set of parameters; 0: 1000
+	Config     string    // JSON object; "" is {}
+	Params     []string  // sets of parameters, each measured alone; none: {}
+	Grammars   []Grammar // sources of a guest of kind grammar; none: some in the languages that everybody knows
 	Limits     Limits
 	Seed       uint64 // of logits and tokens
 }
@@ -44,15 +45,22 @@ type Series struct {
 
 // BenchRun is what one set of parameters came to.
 type BenchRun struct {
-	Params string   `json:"params"`
-	Calls  []Series `json:"calls"`
-	Forced int      `json:"forced"` // steps at which the token was known already, and the guest was not called
+	Params string     `json:"params"`
+	Calls  []Series   `json:"calls"`
+	Masks  []MaskRate `json:"masks,omitempty"` // of kind grammar
+	Forced int        `json:"forced"`          // steps at which the token was known already, and the guest was not called
 	// Memory is that of an instance when its sequence begins, Grown by how much the longest sequence made it grow. One
 	// that grew is not reused.
 	Memory int `json:"memory_bytes"`
 	Grown  int `json:"grown_bytes"`
 	// Fault is what ended the run, as a server would have told it; "" where nothing did.
 	Fault string `json:"fault,omitempty"`
+}
+
+// MaskRate is how many steps a second texts of one language make: a mask, and the token that was chosen accepted.
+type MaskRate struct {
+	Language  string  `json:"language"`
+	PerSecond float64 `json:"per_second"`
 }
 
 // BenchReport is what [Bench] measured.

@@ -99,6 +99,9 @@ func (r *running) texts(ctx context.Context, steps int) error {
 		if ctx.Err() != nil {
 			return ctx.Err()
 		}
+		if err := r.constraint(); err != nil {
+			return err
+		}
 		s, err := r.g.Open(r.o.Seed, nil)
 		if err != nil {
 			return err
@@ -110,6 +113,23 @@ func (r *running) texts(ctx context.Context, steps int) error {
 		}
 	}
 	return nil
+}
+
+// constraint measures what a parser that says what texts are held to does for a request that demands a call.
+func (r *running) constraint() error {
+	s, err := r.g.Open(r.o.Seed, nil)
+	if err != nil {
+		return err
+	}
+	defer r.end(s)
+	if !s.Has("tgi_tools_constraint") {
+		return nil
+	}
+	request := []byte("{" + benchToolList() + `,"tool_choice":"required","parallel_tool_calls":true,"prompt_end":""}`)
+	return r.measure(func() error {
+		_, err := tools.Constrain(s, request, r.params)
+		return err
+	}, always("constraint"))
 }
 
 // text measures one text.

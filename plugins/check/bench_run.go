@@ -45,7 +45,7 @@ type running struct {
 func (b *bench) run(ctx context.Context, g *guest.Guest, params string, steps int) BenchRun {
 	r := &running{bench: b, g: g, params: []byte(params), row: make([]float32, b.o.Vocabulary), run: BenchRun{Params: params}}
 	d, err := g.Description(), error(nil)
-	if slices.ContainsFunc(d.Kinds, func(k string) bool { return !guest.Converses(k) }) {
+	if slices.ContainsFunc(d.Kinds, guest.Steps) {
 		err = r.requests(ctx)
 		for r.step = -benchWarm; err == nil && r.step < steps; {
 			err = r.sequence(ctx, steps)
@@ -56,6 +56,9 @@ func (b *bench) run(ctx context.Context, g *guest.Guest, params string, steps in
 	}
 	if err == nil && d.Serves(abi.KindTools) {
 		err = r.texts(ctx, steps)
+	}
+	if err == nil && d.Serves(abi.KindGrammar) {
+		err = r.grammars(ctx, steps)
 	}
 	var no *guest.Refusal
 	if errors.As(err, &no) {
@@ -98,10 +101,13 @@ func always(name string) func(bool) string { return func(bool) string { return n
 
 // budget is the fuel that the limits give a call of a series.
 func (r *running) budget(name string) int64 {
+	if language, call, ok := strings.Cut(name, ": "); ok && language != "" {
+		name = call
+	}
 	switch {
-	case name == "validate" || name == "begin" || name == renderName || name == "begin of a text" || name == "finish":
+	case name == "compile" || name == "validate" || name == "begin" || name == renderName || name == "begin of a text" || name == "finish":
 		return r.g.Limits().FuelPerRequest
-	case name == sampleName || name == feedName || strings.HasPrefix(name, processName):
+	case name == sampleName || name == feedName || name == "mask" || name == "accept" || strings.HasPrefix(name, processName):
 		return r.g.Limits().FuelPerStep
 	}
 	return 0

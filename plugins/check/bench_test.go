@@ -20,6 +20,15 @@ func committed(t *testing.T, name string) []byte {
 	return b
 }
 
+func builtin(t *testing.T, name string) []byte {
+	t.Helper()
+	b, err := os.ReadFile(filepath.Join("..", "std", "wasm", name+".wasm"))
+	if err != nil {
+		t.Fatal(err)
+	}
+	return b
+}
+
 // find gives the series of a name, of which there must be one.
 func find(t *testing.T, list []Series, name string) Series {
 	t.Helper()
@@ -97,6 +106,55 @@ func TestBenchSampler(t *testing.T) {
 	}
 	if s := find(t, r.Runs[0].Calls, "sample"); s.Count != 30 || s.FuelP50 == 0 || r.Runs[0].Fault != "" {
 		t.Errorf("%+v", r.Runs[0])
+	}
+}
+
+// TestBenchGrammar: a guest that compiles is measured apart from what the host does, one that follows texts itself call by
+// call.
+func TestBenchGrammar(t *testing.T) {
+	picture := []Grammar{{"picture", "A#-@@"}}
+	o := BenchOptions{Vocabulary: 600, Steps: 40, Grammars: picture}
+	r, err := Bench(t.Context(), "picture", committed(t, "c/picture"), o)
+	if err != nil || r.Runs[0].Fault != "" {
+		t.Fatalf("%+v, %v", r, err)
+	}
+	run := r.Runs[0]
+	if s := find(t, run.Calls, "picture: mask"); s.Count != 40 || s.Budget != DefaultLimits().FuelPerStep {
+		t.Errorf("%+v", s)
+	}
+	// A text is five letters long, and has a mask for its end.
+	if s := find(t, run.Calls, "picture: accept"); s.Count < 20 || s.Count > 36 || s.FuelP50 == 0 || s.GuestP50 == 0 {
+		t.Errorf("%+v", s)
+	}
+	if s := find(t, run.Calls, "picture: begin of a text"); s.Count < 40/6 || s.Budget == 0 {
+		t.Errorf("%+v", s)
+	}
+	if len(run.Masks) != 1 || run.Masks[0].Language != "picture" || run.Masks[0].PerSecond <= 0 || run.Memory == 0 {
+		t.Errorf("%+v", run)
+	}
+
+	compiles := BenchOptions{Vocabulary: 600, Steps: 40, Grammars: []Grammar{{"regex", "[a-c]{3}"}, {"choice", `["a","b"]`}}}
+	r, err = Bench(t.Context(), "grammar", builtin(t, "grammar"), compiles)
+	if err != nil || r.Runs[0].Fault != "" {
+		t.Fatalf("%+v, %v", r, err)
+	}
+	for _, g := range compiles.Grammars {
+		if s := find(t, r.Runs[0].Calls, g.Language+": compile"); s.Count != benchCompiles || s.FuelP50 == 0 || s.Budget == 0 {
+			t.Errorf("%+v", s)
+		}
+		find(t, r.Runs[0].Calls, g.Language+": prepare by the host")
+		if s := find(t, r.Runs[0].Calls, g.Language+": mask by the host"); s.Count != 40 || s.FuelP50 != 0 {
+			t.Errorf("%+v", s)
+		}
+	}
+	for want, x := range map[string]BenchOptions{
+		`no source is known in its languages ["picture"]`:         {Vocabulary: 600, Steps: 5},
+		"picture: it refuses the source: the picture has 0 bytes": {Vocabulary: 600, Steps: 5, Grammars: []Grammar{{"picture", ""}}},
+	} {
+		r, err := Bench(t.Context(), "picture", committed(t, "c/picture"), x)
+		if err != nil || !strings.HasPrefix(r.Runs[0].Fault, want) {
+			t.Errorf("%+v, %v; want %s", r.Runs[0], err, want)
+		}
 	}
 }
 

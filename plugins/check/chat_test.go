@@ -53,6 +53,10 @@ func TestChatBroken(t *testing.T) {
 		{spinning("tgi_tools_feed"), "trap", "tgi_tools_feed: out of fuel: budget 2000000"},
 		{spinning("tgi_tools_finish"), "trap", "tgi_tools_finish: out of fuel: budget 4000000"},
 		{func(a *assembly) { a.export("tgi_template_render").code = []byte{0x41, 2} }, "rendered", "result at 0x2"},
+		{func(a *assembly) {
+			a.funcs = append(a.funcs, exported{abi.ToolsOptional[0], []byte{0x41, 2}})
+		}, "constraint", "result at 0x2"},
+		{func(a *assembly) { a.funcs = append(a.funcs, exported{abi.ToolsOptional[0], forever}) }, "trap", "tgi_tools_constraint: out of fuel: budget 4000000"},
 		{packed("tgi_tools_feed", abi.Pack(0x7ffffff0, 3)), "events", "tgi_tools_feed: 3 at 0x7ffffff0"},
 		{packed("tgi_tools_finish", abi.Pack(1, 1)), "events", "tgi_tools_finish: 1 at 0x1"},
 	} {

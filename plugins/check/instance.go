@@ -61,7 +61,7 @@ func (i *instance) Call(export string, args ...uint64) (uint64, error) {
 		i.saved = min(i.saved+l.FuelPerStep, guest.Burst*l.FuelPerStep)
 		i.used, err = i.in.Call(i.in.Func(export), stack, i.saved)
 		i.saved -= i.used
-	case "tgi_validate", "tgi_logits_begin", "tgi_sampler_begin", "tgi_template_render", "tgi_tools_begin", "tgi_tools_finish":
+	case "tgi_validate", "tgi_logits_begin", "tgi_sampler_begin", "tgi_template_render", "tgi_tools_begin", "tgi_tools_finish", "tgi_tools_constraint":
 		i.used, err = i.in.Call(i.in.Func(export), stack, l.FuelPerRequest)
 	default:
 		i.used, err = i.in.Call(i.in.Func(export), stack, i.load)
