@@ -54,7 +54,9 @@ func (s *Set) refresh(ctx context.Context) (Report, error) {
 // apply does Reload's work; the caller holds change.
 func (s *Set) apply(ctx context.Context, specs []Spec) (Report, error) {
 	jobs, folderErr := s.jobs(specs)
-	slots := make(chan struct{}, runtime.GOMAXPROCS(0))
+	// One processor is left to those who serve: an engine that comes back from its model would otherwise wait for
+	// one for as long as the compilers may run without a pause.
+	slots := make(chan struct{}, max(1, runtime.GOMAXPROCS(0)-1))
 	var wait sync.WaitGroup
 	for _, j := range jobs {
 		var serving *version

@@ -56,9 +56,10 @@ func (f Format) Rows(codes []byte, scales, src []float32, k int) WeightError {
 	return all
 }
 
-// parallel calls do for every row, in contiguous shares.
+// parallel calls do for every row, in contiguous shares. It leaves one processor
+// free: models may be served meanwhile, and their steps would wait for it.
 func parallel(rows int, do func(row int)) {
-	workers := min(runtime.GOMAXPROCS(0), rows)
+	workers := min(max(1, runtime.GOMAXPROCS(0)-1), rows)
 	var wg sync.WaitGroup
 	for w := range workers {
 		wg.Go(func() {
