@@ -15,7 +15,7 @@ import (
 )
 
 const pluginUsage = `usage:
-  tgi plugin new --lang go|rust|c|as [--kind logits|sampler|template|tools] NAME
+  tgi plugin new --lang go|rust|c|as [--kind logits|sampler|template|tools|grammar] NAME
                                write a project that builds as it stands, SDK included
   tgi plugin build [DIR]       build it with its toolchain and check the result
   tgi plugin test [DIR]        run its native tests

@@ -24,6 +24,8 @@ func pluginBench(ctx context.Context, args []string, stdout, _ io.Writer) error 
 	fl.BoolVar(&c.json, "json", false, "print JSON, with times in nanoseconds")
 	vocab := fl.Int("vocab", check.DefaultVocabulary, "`tokens` in the made-up vocabulary")
 	steps := fl.Int("steps", check.DefaultSteps, "`steps` for each set of parameters")
+	language := fl.String("language", "", "kind grammar: `language` of --source")
+	source := fl.String("source", "", "kind grammar: `source` to measure; default: some, in the languages that everybody knows")
 	seed := fl.Uint64("seed", 1, "seed of logits and tokens")
 	rest, err := parseMixed(fl, args, 1, stdout)
 	if err != nil {
@@ -34,6 +36,12 @@ func pluginBench(ctx context.Context, args []string, stdout, _ io.Writer) error 
 	}
 	if *vocab < check.MinVocabulary || *steps < 1 {
 		return misused("--vocab %d, --steps %d: want at least %d and 1", *vocab, *steps, check.MinVocabulary)
+	}
+	var grammars []check.Grammar
+	if *language != "" {
+		grammars = []check.Grammar{{Language: *language, Source: *source}}
+	} else if *source != "" {
+		return misused("--source needs its --language")
 	}
 	text, err := c.configText()
 	if err != nil {
@@ -47,7 +55,7 @@ func pluginBench(ctx context.Context, args []string, stdout, _ io.Writer) error 
 		return err
 	}
 	r, err := check.Bench(ctx, strings.TrimSuffix(filepath.Base(rest[0]), ".wasm"), wasm, check.BenchOptions{
-		Vocabulary: *vocab, Steps: *steps, Seed: *seed, Config: text, Params: c.params, Limits: c.limits,
+		Vocabulary: *vocab, Steps: *steps, Seed: *seed, Config: text, Params: c.params, Grammars: grammars, Limits: c.limits,
 	})
 	if err != nil {
 		return err
@@ -77,6 +85,9 @@ func printBench(w io.Writer, r *check.BenchReport) error {
 			if err := printSeries(w, run.Calls); err != nil {
 				return err
 			}
+		}
+		for _, m := range run.Masks {
+			fmt.Fprintf(w, "%s: %.4g steps a second, a mask and an accepted token each\n", m.Language, m.PerSecond)
 		}
 		if run.Forced > 0 {
 			fmt.Fprintf(w, "%d steps took a forced token without a call\n", run.Forced)

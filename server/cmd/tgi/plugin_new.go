@@ -15,7 +15,7 @@ import (
 
 // pluginNew writes a new project.
 func pluginNew(_ context.Context, args []string, stdout, _ io.Writer) error {
-	fl := newFlags("new", "new --lang go|rust|c|as [--kind logits|sampler|template|tools] NAME [--dir DIR]")
+	fl := newFlags("new", "new --lang go|rust|c|as [--kind logits|sampler|template|tools|grammar] NAME [--dir DIR]")
 	lang := fl.String("lang", "", "language: "+strings.Join(sdk.Languages, ", "))
 	kind := fl.String("kind", abi.KindLogits, "kind: "+strings.Join(sdk.Kinds, ", "))
 	dir := fl.String("dir", "", "folder to write, empty or absent; default: NAME")
@@ -43,7 +43,11 @@ func pluginNew(_ context.Context, args []string, stdout, _ io.Writer) error {
 	}
 	fmt.Fprintf(stdout, "  tgi plugin test          # its native tests\n  tgi plugin build         # %s.wasm, checked\n", name)
 	fmt.Fprintf(stdout, "  tgi plugin check %s.wasm%s\n", name, tryParams[*kind])
-	if *kind != abi.KindTemplate { // bench offers tools, which a new template refuses
+	switch *kind {
+	case abi.KindTemplate: // bench offers tools, which a new template refuses
+	case abi.KindGrammar:
+		fmt.Fprintf(stdout, "  tgi plugin bench %s.wasm --language %s --source 'AB-##'\n", name, name)
+	default:
 		fmt.Fprintf(stdout, "  tgi plugin bench %s.wasm%s\n", name, tryParams[*kind])
 	}
 	return nil

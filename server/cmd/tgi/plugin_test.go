@@ -51,6 +51,7 @@ var tries = map[string][]string{
 	abi.KindSampler:  {"--params", `{"epsilon":0.5}`, "--params", `{"epsilon":1}`, "--refuse", `{"epsilon":2}`},
 	abi.KindTemplate: {"--params", `{}`, "--refuse", `{"bar":1}`, "--refuse", `{"baz":{}}`},
 	abi.KindTools:    {"--params", `{}`, "--refuse", `{"bar":1}`, "--refuse", `{"baz":{}}`},
+	abi.KindGrammar:  {"--params", `{}`, "--refuse", `{"bar":1}`, "--refuse", `{"baz":{}}`},
 }
 
 // tryProject goes the way of an author: new, test, build, check.
@@ -101,6 +102,13 @@ func TestPluginGo(t *testing.T) {
 	out, _ := runTgi(t, 0, "plugin", "bench", file, "--vocab", "600", "--steps", "20", "--params", `{}`, "--params", `{"ban":[1,2]}`)
 	contains(t, out, "a vocabulary of 600 tokens", "parameters {}\n", "process, pass", `parameters {"ban":[1,2]}`, "process, deny", "tgi_init", "copying a row of 2400 bytes")
 	tryKinds(t, "go", abi.KindTemplate, abi.KindTools)
+	t.Run(abi.KindGrammar, func(t *testing.T) {
+		file := filepath.Join(tryProject(t, "go", abi.KindGrammar), "first-one.wasm")
+		_, errs := runTgi(t, 2, "plugin", "bench", file, "--source", "A-##")
+		contains(t, errs, "--source needs its --language")
+		out, _ := runTgi(t, 0, "plugin", "bench", file, "--vocab", "600", "--steps", "20", "--language", "first-one", "--source", "A-##")
+		contains(t, out, "first-one: compile", "first-one: mask by the host", " steps a second")
+	})
 }
 
 func TestPluginRust(t *testing.T) {
@@ -133,7 +141,7 @@ func TestPluginC(t *testing.T) {
 func TestPluginAssemblyScript(t *testing.T) {
 	needsProgram(t, "npm", "node")
 	tryProject(t, "as", abi.KindLogits)
-	tryKinds(t, "as", abi.KindTools)
+	tryKinds(t, "as", abi.KindTools, abi.KindGrammar)
 }
 
 // TestPluginNewKeeps: what is in a folder stays.
@@ -167,7 +175,7 @@ func TestPluginFaults(t *testing.T) {
 		{2, "new", "plugin new needs --lang (go, rust, c, as) and a name"},
 		{1, "new --lang perl x", `language "perl": want one of go, rust, c, as`},
 		{1, "new --lang go Ban", `plugin name "Ban"`},
-		{1, "new --lang go --kind grammar x", `kind "grammar": want one of logits, sampler, template, tools`},
+		{1, "new --lang go --kind gramar x", `kind "gramar": want one of logits, sampler, template, tools, grammar`},
 		{2, "new --lan go x", "unknown flag --lan; did you mean --lang?"},
 		{2, "new --lang go x y", `unexpected argument "y"`},
 		{2, "check", "plugin check needs a .wasm file"},
