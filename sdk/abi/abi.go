@@ -257,8 +257,8 @@ var Tools = []Func{
 //	tgi_tools_constraint(request, request bytes) -> pointer to [CompiledSize]
 //	    bytes, aligned to 4, that stay readable until the next call. The request
 //	    is that of tgi_tools_begin. Called once in an instance, in which nothing
-//	    else is called, before the first token of a request that offers tools,
-//	    unless the choice is "none".
+//	    else is called, before the first token of a request that demands a call or
+//	    offers a tool whose function is strict.
 //
 // The result is laid out as that of tgi_grammar_compile. After [StatusFailed]
 // text is why the calls that are demanded can't be held to; it goes to the

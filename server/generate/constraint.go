@@ -16,12 +16,12 @@ type ToolGrammar struct {
 	Dropped []Dropped
 }
 
-// holdCalls compiles what the calls of d's conversation are held to, if that is
-// anything. Without grammars, and where no plugin knows the language, calls are
+// holdCalls compiles what the calls of d's conversation are held to, if calls are
+// demanded or a tool is strict. Without grammars, and where no plugin knows the language, calls are
 // checked when they are complete, as those of a plugin that says nothing.
 func (r *Run) holdCalls(ctx context.Context, d *Draft) error {
 	c := r.conversation
-	if c == nil || !c.offers() || r.service.grammars == nil || d.IgnoreEOS {
+	if c == nil || !c.offers() || !c.Strict && !c.ToolChoice.Demands() || r.service.grammars == nil || d.IgnoreEOS {
 		return nil
 	}
 	g, err := r.chat.Constraint(ctx, c, r.Request.Inputs)

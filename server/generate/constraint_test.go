@@ -16,7 +16,7 @@ import (
 func offer(choice generate.ToolChoice) *generate.Conversation {
 	c := talk(say("user", "a"))
 	c.Tools, c.ToolNames = []byte(`[{"type":"function","function":{"name":"f","strict":true}}]`), []string{"f"}
-	c.ToolChoice, c.Parallel = choice, true
+	c.ToolChoice, c.Parallel, c.Strict = choice, true, true
 	return c
 }
 
@@ -68,18 +68,20 @@ func TestConstraint(t *testing.T) {
 // TestConstraintNotAsked: where there is nothing to hold to, or nothing to hold it with, the request is as it was.
 func TestConstraintNotAsked(t *testing.T) {
 	holds := &generate.ToolGrammar{Grammar: &generate.Grammar{}}
-	none := offer(generate.ToolChoice{Mode: generate.ChooseNone})
+	none, loose := offer(generate.ToolChoice{Mode: generate.ChooseNone}), offer(generate.ToolChoice{})
+	loose.Strict = false
 	for name, c := range map[string]struct {
 		draft    generate.Draft
 		grammars *generatetest.Grammars
 		holds    *generate.ToolGrammar
 	}{
-		"no grammars": {generate.Draft{Conversation: offer(generate.ToolChoice{Mode: generate.ChooseRequired})}, nil, holds},
-		"no tools":    {generate.Draft{Conversation: talk(say("user", "a"))}, &generatetest.Grammars{}, holds},
-		"no calls":    {generate.Draft{Conversation: none}, &generatetest.Grammars{}, holds},
-		"ignore_eos":  {generate.Draft{Conversation: offer(generate.ToolChoice{}), IgnoreEOS: true}, &generatetest.Grammars{}, holds},
-		"nothing":     {generate.Draft{Conversation: offer(generate.ToolChoice{})}, &generatetest.Grammars{}, nil},
-		"only notes":  {generate.Draft{Conversation: offer(generate.ToolChoice{})}, &generatetest.Grammars{}, &generate.ToolGrammar{Dropped: []generate.Dropped{{Pointer: "#/tools"}}}},
+		"no grammars":   {generate.Draft{Conversation: offer(generate.ToolChoice{Mode: generate.ChooseRequired})}, nil, holds},
+		"no tools":      {generate.Draft{Conversation: talk(say("user", "a"))}, &generatetest.Grammars{}, holds},
+		"no insistence": {generate.Draft{Conversation: loose}, &generatetest.Grammars{}, holds},
+		"no calls":      {generate.Draft{Conversation: none}, &generatetest.Grammars{}, holds},
+		"ignore_eos":    {generate.Draft{Conversation: offer(generate.ToolChoice{}), IgnoreEOS: true}, &generatetest.Grammars{}, holds},
+		"nothing":       {generate.Draft{Conversation: offer(generate.ToolChoice{})}, &generatetest.Grammars{}, nil},
+		"only notes":    {generate.Draft{Conversation: offer(generate.ToolChoice{})}, &generatetest.Grammars{}, &generate.ToolGrammar{Dropped: []generate.Dropped{{Pointer: "#/tools"}}}},
 	} {
 		s, e := holding(&generatetest.Chat{Holds: c.holds}, c.grammars)
 		run, err := s.Start(t.Context(), c.draft)

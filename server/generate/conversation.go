@@ -64,6 +64,8 @@ type Conversation struct {
 	Tools []byte
 	// ToolNames are the names in Tools.
 	ToolNames []string
+	// Strict: the arguments of some of Tools must fit its schema.
+	Strict bool
 	// ToolChoice is what is demanded of Tools.
 	ToolChoice ToolChoice
 	// Parallel lets a turn have more than one call.

@@ -66,7 +66,12 @@ func (b *chatBody) tool(r *wire.Reader) ([]byte, error) {
 					older = true
 					return parameters(r)
 				}},
-				{Name: "strict", Read: boolean(new(bool))},
+				{Name: "strict", Read: func(r *wire.Reader) error {
+					strict := false
+					err := boolean(&strict)(r)
+					b.conversation.Strict = b.conversation.Strict || strict
+					return err
+				}},
 			})
 		}},
 	})

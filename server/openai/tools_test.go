@@ -8,6 +8,7 @@ import (
 	"time"
 
 	"tgi/runtime/llm"
+	"tgi/server"
 	"tgi/server/dialect"
 	"tgi/server/generate"
 	"tgi/server/generate/generatetest"
@@ -213,5 +214,41 @@ func TestToolFlow(t *testing.T) {
 	}
 	if p := e.Requests()[0]; p.N != 2 || p.Params.Seed != 1 || llm.SeedFor(1, 0) != 1 {
 		t.Errorf("got %+v", p)
+	}
+}
+
+// TestStrict: whether some tool is strict.
+func TestStrict(t *testing.T) {
+	for strict, want := range map[string]bool{"true": true, "false": false, "null": false} {
+		body := `{` + hi + `,"tools":[{"type":"function","function":{"name":"f","strict":` + strict + `}},{"type":"function","function":{"name":"g","strict":false}}]}`
+		if c := conversation(t, body); c.Strict != want {
+			t.Errorf("strict %s: got %v", strict, c.Strict)
+		}
+	}
+	if _, err := api().decodeChat([]byte(`{`+hi+`,"tools":[{"type":"function","function":{"name":"f","strict":"yes"}}]}`), dialect.Default()); err == nil {
+		t.Error("strict that is no boolean is accepted")
+	}
+}
+
+// TestHeldCalls: what the tools are not held to is told as that of a grammar is, and what can't be held to is a tool error.
+func TestHeldCalls(t *testing.T) {
+	const strict = `,"max_tokens":1,"tools":[{"type":"function","function":{"name":"f","strict":true}}]`
+	chat := &generatetest.Chat{Parse: true, Holds: &generate.ToolGrammar{Dropped: []generate.Dropped{{Pointer: "#/tools", Keyword: "k", Reason: "r"}}}}
+	serve := func(chat *generatetest.Chat) *server.Server {
+		return newServer(nil, func(l *generate.Limits, o *Options) {
+			o.Service = generate.New(&generatetest.Engine{}, generatetest.Words{}, *l, nil).WithGrammars(&generatetest.Grammars{}).WithChat(chat)
+		})
+	}
+	s := serve(chat)
+	const told = `,"grammar_dropped":[{"pointer":"#/tools","keyword":"k","reason":"r"}]}`
+	if rec := ask(s, chatPath, `{`+hi+strict+`}`); !strings.HasSuffix(rec.Body.String(), told) || rec.Header().Get("X-Grammar-Dropped") != "1" {
+		t.Errorf("got %s", rec.Body)
+	}
+	if rec := ask(s, chatPath, `{`+hi+strict+`,"stream":true}`); !strings.Contains(rec.Body.String(), told+"\n\ndata: [DONE]") {
+		t.Errorf("got %s", rec.Body)
+	}
+	s = serve(&generatetest.Chat{Parse: true, RefuseHold: &generate.ToolError{Msg: "tool `f`: no"}})
+	if rec := ask(s, chatPath, `{`+hi+strict+`}`); rec.Code != 422 || !strings.Contains(rec.Body.String(), "Tool error: tool `f`: no") {
+		t.Errorf("got %d %s", rec.Code, rec.Body)
 	}
 }

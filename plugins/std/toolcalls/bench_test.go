@@ -1,6 +1,7 @@
 package toolcalls
 
 import (
+	"fmt"
 	"strings"
 	"testing"
 )
@@ -56,5 +57,20 @@ func BenchmarkNew(b *testing.B) {
 	b.ReportAllocs()
 	for b.Loop() {
 		New(f, o)
+	}
+}
+
+// BenchmarkConstraint makes the grammar of a request that demands a call of one of ten tools.
+func BenchmarkConstraint(b *testing.B) {
+	f, _ := Preset("hermes")
+	d := Demand{Choice: Choice{Mode: Required}}
+	for i := range 10 {
+		d.Tools = append(d.Tools, Tool{Name: fmt.Sprintf("tool_%d", i), Strict: true, Parameters: []byte(`{"type":"object","properties":{"name":{"type":"string","description":"The name."},` +
+			`"place":{"type":"string","enum":["here","there"]},"count":{"type":"integer"}},"required":["name"]}`)})
+	}
+	for b.Loop() {
+		if c, err := f.Constraint(d); err != nil || c.Source == "" {
+			b.Fatal(err)
+		}
 	}
 }

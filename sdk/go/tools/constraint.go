@@ -9,8 +9,8 @@ import (
 // Constrainer is what a [Plugin] may be beside: it says what the text that a
 // model writes is held to, so that calls are right as they are written.
 type Constrainer interface {
-	// Constraint is asked before the first token of a request that offers tools,
-	// unless the choice is [None], in an instance in which nothing else is called.
+	// Constraint is asked before the first token of a request that demands a call
+	// or offers a strict tool, in an instance in which nothing else is called.
 	// It may not keep r. An error refuses the request: its text, for the client,
 	// says which of the calls that are demanded can't be held to, and why.
 	Constraint(r Request) (Constraint, error)

@@ -33,8 +33,8 @@ pub trait Tools: Sized {
     fn finish(&mut self, end: Finish, events: &mut Events);
 
     /// Says what the text is held to, so that calls are right as they are
-    /// written: asked before the first token of a request that offers tools, in
-    /// an instance in which nothing else is called. An error refuses the request.
+    /// written: asked before the first token of a request that demands a call or
+    /// offers a strict tool, in an instance in which nothing else is called. An error refuses the request.
     /// A plugin without this method says nothing.
     fn constraint(&mut self, _request: &Request) -> Result<Constraint> {
         Ok(Constraint::default())
