@@ -19,7 +19,7 @@ NPM   ?= npm
 EXAMPLES_OUT := $(CURDIR)/bin/examples
 
 # Plugins by language, each named by its file without the ending.
-EXAMPLES_GO   := custom-sampler/go per-request chat-template/go equal-runs
+EXAMPLES_GO   := custom-sampler/go per-request chat-template/go equal-runs custom-grammar
 EXAMPLES_RUST := custom-sampler/rust/top-n-sigma chat-template/rust/house-chat tool-parser/short-calls
 EXAMPLES_C    := custom-sampler/c/top-n-sigma hot-swap/marker/marker-1 hot-swap/marker/marker-2
 EXAMPLES_AS   := custom-sampler/assemblyscript/top-n-sigma always-on/no-long-numbers
