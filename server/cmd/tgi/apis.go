@@ -57,6 +57,7 @@ func (f *fleet) apis(cfg config.Config, s *served) []server.API {
 		o.Service, o.Model, o.MaxPrompts, o.TokenBytes = svc, string(s.id), s.limits.MaxClientBatchSize, s.tokenizer.Bytes
 		n.Service, n.Info.ModelID, n.Info.ModelDType, n.Info.Limits = svc, string(s.id), string(s.built.Weights), s.limits
 		n.Plugins = s.control.List
+		g.Stopping = s.stopping.Load
 		g.Service, g.Model, g.Vocab, g.EOS = svc, string(s.id), s.built.Vocab, s.eos
 		g.MaxInput, g.MaxTotal = s.limits.MaxInputTokens, s.limits.MaxTotalTokens
 		g.Speak = func(context []llm.Token) generateapi.Speech { return s.tokenizer.Stream(context) }

@@ -34,6 +34,7 @@ func conformanceFlags() (*flag.FlagSet, *conforming) {
 	fl.StringVar(&c.target.URL, "url", "", "the server's `address`, such as http://127.0.0.1:3000")
 	fl.StringVar(&c.target.Dialect, "dialect", api.TGI3, fmt.Sprintf("what it must speak: %s, %s or %s", api.TGI06, api.TGI22, api.TGI3))
 	fl.StringVar(&c.target.Key, "key", "", "its bearer `key`; without one the cases about keys are left out")
+	fl.StringVar(&c.target.AdminKey, "admin-key", "", "its administrators' bearer `key`; with one a model that is not the default is stopped and started")
 	fl.DurationVar(&c.target.Timeout, "timeout", time.Minute, "how long one case may take")
 	fl.Func("only", "cases to check, as `patterns` with * and commas between them, such as 'chat-*,info'", func(s string) error {
 		for one := range strings.SplitSeq(s, ",") {

@@ -12,20 +12,24 @@ import (
 	"testing"
 
 	"tgi/conformance/api"
+	"tgi/server/config"
 )
 
-// TestConformance holds the demo model's server, in each dialect and with a key,
-// to every rule of the kit.
+// TestConformance holds a server of two models, in each dialect and with keys, to
+// every rule of the kit.
 func TestConformance(t *testing.T) {
 	const key = "conformance-key"
 	c := testConfig()
-	c.Server.APIKeys = []string{key}
+	c.Server.APIKeys, c.Server.AdminKeys = []string{key}, []string{adminKey}
+	c.Models.Folder = folderOf(t, "org/second")
+	c.ModelList = []config.Model{blockOf(config.DemoModel), blockOf("org/second")}
 	h := openHouse(t, c)
+	h.loading()
 	ts := httptest.NewServer(h.server)
 	defer ts.Close()
 	for _, dialect := range []string{api.TGI06, api.TGI22, api.TGI3} {
 		t.Run(dialect, func(t *testing.T) {
-			report, err := api.Run(t.Context(), api.Target{URL: ts.URL, Dialect: dialect, Key: key, Documents: documents(t)}, nil)
+			report, err := api.Run(t.Context(), api.Target{URL: ts.URL, Dialect: dialect, Key: key, AdminKey: adminKey, Documents: documents(t)}, nil)
 			if err != nil {
 				t.Fatal(err)
 			}

@@ -252,8 +252,14 @@ func (f *fleet) bring(ctx context.Context, m config.Model) error {
 	return p.Wait(ctx)
 }
 
-// observe logs what becomes of models.
+// observe logs what becomes of models, and lets one know that it is to stop. The
+// roster's lock is held.
 func (f *fleet) observe(c lifecycle.Change) {
+	f.mu.Lock()
+	if s, ok := f.running[c.ID]; ok && c.To == lifecycle.Stopping {
+		s.stopping.Store(true)
+	}
+	f.mu.Unlock()
 	attrs := []any{"model", c.ID, "from", c.From, "to", c.To}
 	switch {
 	case c.Err != nil:

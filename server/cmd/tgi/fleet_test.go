@@ -16,6 +16,8 @@ import (
 	"testing"
 	"time"
 
+	"github.com/coder/websocket"
+
 	"tgi/models/demo"
 	"tgi/plugins/std"
 	"tgi/server/config"
@@ -470,7 +472,9 @@ func TestReloadSeveral(t *testing.T) {
 		t.Fatal(err)
 	}
 	p := openPlugged(t, func(have *config.Config) { *have = c })
-	p.fleet.reread = func(running config.Config) (config.Config, []string, error) { return config.Reload(running, args, unset) }
+	p.fleet.reread = func(running config.Config) (config.Config, []string, error) {
+		return config.Reload(running, args, unset)
+	}
 	p.loading()
 	for _, s := range []struct{ first, second, more, demo, other, says string }{
 		{"one.jinja", "two.jinja", "", "one Hi", "two Hi", ""},
@@ -487,5 +491,31 @@ func TestReloadSeveral(t *testing.T) {
 				t.Errorf("%+v: %s: %s", s, id, r.text)
 			}
 		}
+	}
+}
+
+// TestStopWithSocket: a socket that nobody speaks on does not keep a model from being
+// stopped.
+func TestStopWithSocket(t *testing.T) {
+	p := openFleet(t, folderOf(t, "other"), func(c *config.Config) {
+		c.ModelList = []config.Model{blockOf(config.DemoModel), blockOf("other")}
+	})
+	p.loading()
+	socket, _, err := websocket.Dial(t.Context(), "ws"+strings.TrimPrefix(p.url, "http")+"/api/ws?model=other", nil)
+	if err != nil {
+		t.Fatal(err)
+	}
+	defer socket.CloseNow()
+	began := time.Now()
+	p.as(t, adminKey, "PUT", "/v1/models/other/stop", "")
+	p.until(t, "other", modelsapi.Stopped)
+	if took := time.Since(began); took > time.Duration(p.fleet.cfg.Models.Drain)/2 {
+		t.Errorf("the stop took %v", took)
+	}
+	for err == nil { // what it says before it goes
+		_, _, err = socket.Read(t.Context())
+	}
+	if websocket.CloseStatus(err) == -1 {
+		t.Errorf("the socket was not closed: %v", err)
 	}
 }

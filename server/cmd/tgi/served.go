@@ -8,6 +8,7 @@ import (
 	"runtime/debug"
 	"slices"
 	"sync"
+	"sync/atomic"
 
 	"tgi/models/library"
 	"tgi/plugins"
@@ -26,6 +27,9 @@ type served struct {
 	end     func() // ends what watches its files
 	watches sync.WaitGroup
 	free    func() // lets others delete its files
+	// stopping says that it takes no new requests: sockets, which would hold it for
+	// ever, are closed.
+	stopping atomic.Bool
 }
 
 // start loads the model of cfg, whose [model] is the only one. obs is told of the
