@@ -31,6 +31,7 @@ import (
 	"tgi/plugins/grammar"
 	"tgi/plugins/internal/guest"
 	"tgi/plugins/internal/sandbox"
+	"tgi/sdk/abi"
 )
 
 // Vocabulary is the tokenizer as guests see it.
@@ -168,6 +169,9 @@ func (e *entry) status() Status {
 	d := v.guest.Description()
 	st.Version, st.Doc, st.Params = d.Version, d.Doc, slices.Clone(d.Params)
 	st.SHA256, st.Kinds, st.Loaded = v.sum(), slices.Clone(v.kinds), v.loaded
+	if v.serves(abi.KindGrammar) {
+		st.Languages = slices.Clone(d.Languages)
+	}
 	st.State, st.Apply, st.OnError = StateActive, v.set.apply, v.set.onError
 	if why := v.breaker.state(); why != "" {
 		st.State = StateOff

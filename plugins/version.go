@@ -148,10 +148,12 @@ type Status struct {
 	SHA256  string          // of the module, hexadecimal
 	Source  string          // the file, "builtin:NAME" or "upload"
 	Kinds   []string        // used of the module
-	State   State
-	Error   string // why it is off or failed, and why a newer version was rejected
-	Apply   Apply
-	OnError OnError
-	Loaded  time.Time // when the version that serves was loaded
-	Stats   Stats
+	// Languages that it reads grammars in, where it is used as one.
+	Languages []string
+	State     State
+	Error     string // why it is off or failed, and why a newer version was rejected
+	Apply     Apply
+	OnError   OnError
+	Loaded    time.Time // when the version that serves was loaded
+	Stats     Stats
 }

@@ -30,6 +30,8 @@ type Plugin struct {
 	Source string `json:"source"`
 	// Kinds are those that are used of it.
 	Kinds []string `json:"kinds"`
+	// Languages are those that it reads grammars in; empty for other kinds.
+	Languages []string `json:"languages,omitempty"`
 	// State is PluginReady, PluginOff or PluginFailed.
 	State string `json:"state"`
 	// Error is what went wrong last; empty for nothing.

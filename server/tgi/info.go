@@ -60,10 +60,15 @@ func appendPlugin(b []byte, p *server.Plugin) []byte {
 	b = wire.AppendString(append(b, `,"version":`...), p.Version)
 	b = wire.AppendString(append(b, `,"sha256":`...), p.SHA256)
 	b = wire.AppendString(append(b, `,"state":`...), p.State)
-	b = appendList(append(b, `,"kinds":`...), p.Kinds, func(b []byte, kind *string) []byte { return wire.AppendString(b, *kind) })
+	b = appendList(append(b, `,"kinds":`...), p.Kinds, appendName)
+	if len(p.Languages) > 0 {
+		b = appendList(append(b, `,"languages":`...), p.Languages, appendName)
+	}
 	b = wire.AppendString(append(b, `,"apply":`...), p.Apply)
 	return append(b, '}')
 }
+
+func appendName(b []byte, name *string) []byte { return wire.AppendString(b, *name) }
 
 func appendInt(b []byte, name string, n int) []byte {
 	b = append(append(append(b, `,"`...), name...), `":`...)

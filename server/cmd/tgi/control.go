@@ -264,7 +264,7 @@ func shownPlugin(s plugins.Status) server.Plugin {
 		plugins.StateActive: server.PluginReady, plugins.StateOff: server.PluginOff, plugins.StateFailed: server.PluginFailed,
 	}
 	return server.Plugin{
-		Name: s.Name, Version: s.Version, Doc: s.Doc, SHA256: s.SHA256, Source: s.Source, Kinds: s.Kinds,
+		Name: s.Name, Version: s.Version, Doc: s.Doc, SHA256: s.SHA256, Source: s.Source, Kinds: s.Kinds, Languages: s.Languages,
 		State: states[s.State], Error: s.Error, Apply: string(s.Apply), OnError: string(s.OnError),
 		Params: s.Params, Loaded: s.Loaded,
 		Calls: s.Stats.Calls, Seconds: s.Stats.Seconds, Fuel: s.Stats.Fuel, Faults: s.Stats.Faults,

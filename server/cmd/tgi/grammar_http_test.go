@@ -2,14 +2,56 @@ package main
 
 import (
 	"encoding/hex"
+	"encoding/json"
+	"net/http"
 	"os"
 	"path/filepath"
 	"reflect"
+	"regexp"
+	"slices"
 	"strings"
 	"testing"
 
 	"tgi/plugins/grammar/ir"
 )
+
+// TestInfoLanguages: everybody may know which grammars can be asked for, and one is asked for by what is known.
+func TestInfoLanguages(t *testing.T) {
+	p := openPlugged(t, nil)
+	for _, name := range []string{"picture", "banned-and-boost"} {
+		wasm, err := os.ReadFile(filepath.Join("..", "..", "..", "sdk", "testdata", "guests", "c", name+".wasm"))
+		if err != nil {
+			t.Fatal(err)
+		}
+		p.upload(t, name, wasm)
+	}
+	var info struct {
+		Plugins []struct {
+			Name      string
+			Languages []string
+		}
+	}
+	status, text := p.call(t, http.MethodGet, "/info", nil)
+	if err := json.Unmarshal([]byte(text), &info); err != nil || status != http.StatusOK {
+		t.Fatalf("%d %s", status, text)
+	}
+	languages := map[string][]string{}
+	for _, x := range info.Plugins {
+		languages[x.Name] = x.Languages
+	}
+	if !slices.Equal(languages["picture"], []string{"picture"}) || languages["banned-and-boost"] != nil || !slices.Contains(languages[grammarPlugin], "json_schema") {
+		t.Errorf("languages %v", languages)
+	}
+	if strings.Count(text, `"languages"`) != 2 {
+		t.Errorf("languages of other kinds: %s", text)
+	}
+	for seed := range 3 {
+		r := p.held(t, http.StatusOK, seed+1, `{"type":"grammar","language":"`+languages["picture"][0]+`","value":"@@-##"}`, "")
+		if !regexp.MustCompile(`^[a-z]{2}-[0-9]{2}$`).MatchString(r.Text) || r.Details.Reason == "length" {
+			t.Errorf("%+v", r)
+		}
+	}
+}
 
 // everything is the grammar that the builders of the SDKs are tested with, each node once, made by the host's own.
 func everything() *ir.Grammar {

@@ -46,7 +46,7 @@ func native(l *config.Limits) map[string]*Schema {
 		"ErrorResponse": object("", need("error", text("")), need("error_type", text(""))),
 		"Info":          info(),
 		"InfoPlugin": object("", need("name", text("")), need("version", text("")), need("sha256", text("")), need("state", words("", "ready", "off", "failed")),
-			need("kinds", list(text(""))), need("apply", words("", "request", "always"))),
+			need("kinds", list(text(""))), may("languages", list(text("Of kind grammar: that it reads."))), need("apply", words("", "request", "always"))),
 	}
 }
 
