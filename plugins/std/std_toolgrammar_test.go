@@ -96,6 +96,8 @@ const heldTools = `[
  "maybe":{"anyOf":[{"type":"string"},{"type":"null"}]},"flags":{"type":"array","items":{"type":"boolean"},"maxItems":3},"at":{"$ref":"#/$defs/p"},
  "code":{"type":"string","pattern":"^[A-Z]{2}-\\d{3}$"},"note":{"type":"string","minLength":2,"maxLength":6},"on":{"type":"boolean"},
  "either":{"enum":["a",1,null]},"none":{"type":"null"}}}},
+{"name":"opt","parameters":{"additionalProperties":false,"properties":{"a":{"enum":[1,2.5]},"b":{"type":"string","maxLength":3},
+ "c":{"type":["string","null"]},"d":{"type":["integer","null"],"minimum":0,"maximum":9},"e":{"const":"it's \"so\"\n"},"f":{"type":"string","minLength":1}}}},
 {"name":"now"}]`
 
 type heldTool struct {
@@ -105,10 +107,11 @@ type heldTool struct {
 
 // schema is what a validator needs to know of the schemas of these tests.
 type schema struct {
-	Type       string
+	Type       any
 	Properties map[string]*schema
 	Required   []string
 	Enum       []any
+	Const      any
 	AnyOf      []*schema
 	Items      *schema
 	Pattern    string
@@ -139,7 +142,7 @@ func (s *schema) fault(v any, root *schema) string {
 		}
 	case float64:
 		kind = "number"
-		if s.Type == "integer" && x == math.Trunc(x) {
+		if s.is("integer") && x == math.Trunc(x) {
 			kind = "integer"
 		}
 		if s.Minimum != nil && x < *s.Minimum || s.Maximum != nil && x > *s.Maximum {
@@ -174,10 +177,21 @@ func (s *schema) fault(v any, root *schema) string {
 	if s.Enum != nil && !slices.Contains(s.Enum, v) {
 		bad += " not in enum"
 	}
-	if s.Type != "" && s.Type != kind {
+	if s.Const != nil && v != s.Const {
+		bad += " not the constant"
+	}
+	if s.Type != nil && !s.is(kind) {
 		bad += fmt.Sprintf(" %s, not %s", kind, s.Type)
 	}
 	return bad
+}
+
+// is says whether a type is one that the schema allows.
+func (s *schema) is(kind string) bool {
+	if list, ok := s.Type.([]any); ok {
+		return slices.Contains(list, any(kind))
+	}
+	return s.Type == kind
 }
 
 // writer writes random texts of a grammar.

@@ -133,8 +133,9 @@ func (h *holder) parameters(t *offered) string {
 			kind = v
 		}
 	}
-	switch {
-	case r.Close() != nil:
+	switch err := r.Close(); {
+	case err != nil:
+		h.cannot(t, t.pointer(), "parameters", err.Error())
 		return `{"type":"object"}`
 	case kind == `"object"`:
 		return raw

@@ -26,17 +26,13 @@ func (h *holder) pythonList() structure {
 	return seq(constant("["), all, constant("]"))
 }
 
-// pythonCall is a call with keyword arguments, those that it has in the schema's order.
+// pythonCall is a call with keyword arguments: those that must come, then some of the others, in the schema's order.
 func (h *holder) pythonCall(t *offered) structure {
-	s := readSignature(t)
-	for _, k := range s.odd {
-		h.cannot(t, t.pointer()+"/"+k, k, "the format "+h.f.Name+" writes parameters one by one")
-	}
+	s := h.signature(t)
 	if !madeOf(t.Name, nameByte) {
 		h.cannot(t, t.pointer(), "name", "no function of Python is called so, as the format "+h.f.Name+" wants it")
 	}
-	var list []structure
-	var must []bool
+	var must, may []structure
 	for i := range s.properties {
 		p := &s.properties[i]
 		if strings.Trim(p.schema, whiteSpace) == "false" || !madeOf(p.name, isWord) {
@@ -45,11 +41,39 @@ func (h *holder) pythonCall(t *offered) structure {
 			}
 			continue
 		}
-		list = append(list, seq(constant(p.name+"="), h.pythonValue(t, &s, p)))
-		must = append(must, p.required)
+		argument := seq(constant(p.name+"="), h.pythonValue(t, &s, p))
+		if p.required {
+			must = append(must, argument)
+		} else {
+			may = append(may, argument)
+		}
 	}
-	return seq(constant(t.Name+"("), commas(list, must), constant(")"))
+	parts := []structure{constant(t.Name + "(")}
+	for i, x := range must {
+		if i > 0 {
+			parts = append(parts, pattern(comma))
+		}
+		parts = append(parts, x)
+	}
+	first := 0 // of may that come without a comma in front
+	if len(must) == 0 {
+		first = min(len(may), maxFirst)
+	}
+	var rest []structure
+	for _, x := range may[first:] {
+		rest = append(rest, optional(seq(pattern(comma), x)))
+	}
+	if first > 0 {
+		rest = []structure{optional(seq(some(may[:first]), seq(rest...)))}
+	}
+	return seq(append(append(parts, rest...), constant(")"))...)
 }
+
+// maxFirst bounds the arguments that a call without an obligatory one may begin with: the grammar has each of them several times.
+const maxFirst = 32
+
+// comma is between arguments.
+const comma = ", ?"
 
 // madeOf says whether a name is made of some bytes alone.
 func madeOf(s string, of func(byte) bool) bool {
@@ -61,27 +85,15 @@ func madeOf(s string, of func(byte) bool) bool {
 	return s != "" && len(s) <= maxText
 }
 
-// commas is a list with a comma between its members, of which some must come.
-func commas(list []structure, must []bool) structure {
-	// rest[i] is what may follow a member before i: members from i on, each with its comma.
-	rest := seq()
-	var firsts []structure // the list may begin with member i where none before it must come
-	for i := len(list) - 1; i >= 0; i-- {
-		firsts = append(firsts, seq(list[i], rest))
-		with := seq(pattern(", ?"), list[i])
-		if must[i] {
-			firsts = firsts[len(firsts)-1:]
-			rest = seq(with, rest)
-		} else {
-			rest = seq(optional(with), rest)
-		}
+// some is at least one of a list, in its order, with a comma between two. Halving the list keeps the grammar small: of its first
+// half some and perhaps of the second, or of the second alone.
+func some(list []structure) structure {
+	if len(list) < 2 {
+		return seq(list...)
 	}
-	for _, m := range must {
-		if m {
-			return either(firsts...)
-		}
-	}
-	return either(append(firsts, seq())...)
+	half := len(list) / 2
+	first, second := some(list[:half]), some(list[half:])
+	return either(seq(first, optional(seq(pattern(comma), second))), second)
 }
 
 // pythonValue is a literal. JSON is nearly Python: only the words for booleans and none differ.

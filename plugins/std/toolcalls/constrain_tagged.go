@@ -10,10 +10,7 @@ import (
 // taggedCall is a call as its name and its parameters between markers, those that it has in the schema's order.
 func (h *holder) taggedCall(t *offered) structure {
 	x := h.f.Tagged
-	s := readSignature(t)
-	for _, k := range s.odd {
-		h.cannot(t, t.pointer()+"/"+k, k, "the format "+h.f.Name+" writes parameters one by one")
-	}
+	s := h.signature(t)
 	parts := []structure{constant(t.Name)}
 	if len(x.NameEnd) > 0 {
 		parts = append(parts, h.marks(x.NameEnd))
@@ -43,19 +40,27 @@ func (h *holder) parameter(t *offered, s *signature, p *property) (structure, bo
 	if !p.known && !x.GuessTypes {
 		p.types = typeString
 	}
-	end, value, ok := x.OpenEnd, structure{}, false
+	head := []structure{pattern(gap), h.marks(x.Open), constant(p.name)}
 	switch {
 	case len(x.OpenEnd) == 0 || len(x.StringEnd) > 0 && len(x.JSONEnd) > 0: // the marker says what the value is
-		end, value, ok = h.told(t, s, p)
-	case p.types&typeString == 0 && (p.types != 0 || p.known || x.GuessTypes):
-		value, ok = h.json(t, s, p), true
-	default:
-		value, ok = h.raw(t, p)
+		return seq(append(head, h.told(t, s, p))...), true
+	case p.types&typeString == 0 && p.types != 0:
+		return seq(append(head, h.valued(x.OpenEnd, h.json(t, p, s.whole(p))))...), true
+	case p.types == 0 && (p.known || x.GuessTypes): // it may be a string
+		return seq(append(head, h.valued(x.OpenEnd, h.json(t, p, but(s.whole(p), h.spells()))))...), true
 	}
-	if !ok {
-		return structure{}, false
+	value, why := h.raw(p)
+	if why != "" {
+		h.cannot(t, p.pointer, "type", "the format "+h.f.Name+" writes strings as they are, "+why)
+		value = free(x.Close...)
 	}
-	parts := []structure{pattern(gap), h.marks(x.Open), constant(p.name), h.marks(end)}
+	return seq(append(head, h.valued(x.OpenEnd, value))...), value.kind != "or" || len(value.parts) > 0
+}
+
+// valued is a value from the marker behind its name to the one behind itself.
+func (h *holder) valued(end []string, value structure) structure {
+	x := h.f.Tagged
+	parts := []structure{h.marks(end)}
 	if len(x.ValueOpen) > 0 {
 		parts = append(parts, pattern(gap), h.marks(x.ValueOpen))
 	}
@@ -64,7 +69,7 @@ func (h *holder) parameter(t *offered, s *signature, p *property) (structure, bo
 	} else {
 		parts = append(parts, value)
 	}
-	return seq(append(parts, h.marks(x.Close))...), true
+	return seq(append(parts, h.marks(x.Close))...)
 }
 
 // taggable says whether a parameter's name can stand between its markers.
@@ -76,56 +81,77 @@ func (h *holder) taggable(name string) bool {
 	return !slices.ContainsFunc(slices.Concat(x.OpenEnd, x.StringEnd, x.JSONEnd), func(m string) bool { return strings.Contains(name, m) })
 }
 
-// told is the value of a parameter whose marker says whether it is a string.
-func (h *holder) told(t *offered, s *signature, p *property) (end []string, value structure, ok bool) {
+// told is the value of a parameter whose marker says whether it is a string. A string is written as one, so that it does not
+// spell the marker behind it, or else in JSON without that marker in it.
+func (h *holder) told(t *offered, s *signature, p *property) structure {
 	x := h.f.Tagged
-	f := facets(p.schema)
-	if p.types == typeString && f.simple && f.plain && len(x.StringEnd) > 0 {
-		return x.StringEnd, free(x.Close...), true
+	if p.types&typeString == 0 && p.types != 0 {
+		return h.valued(x.JSONEnd, h.json(t, p, s.whole(p)))
 	}
-	if len(x.JSONEnd) > 0 {
-		return x.JSONEnd, h.json(t, s, p), true
+	text := *p
+	text.types = typeString
+	value, why := h.raw(&text)
+	if f := facets(p.schema); p.types == typeString && why == "" && (value.kind != "or" || len(value.parts) > 0) {
+		return h.valued(x.StringEnd, value)
+	} else if p.types != typeString && f.plain && f.simple {
+		return either(h.valued(x.StringEnd, free(x.Close...)), h.valued(x.JSONEnd, h.json(t, p, but(s.whole(p), `{"type":"string"}`))))
 	}
-	value, ok = h.raw(t, p)
-	return x.StringEnd, value, ok
+	return h.valued(x.JSONEnd, h.json(t, p, but(s.whole(p), h.spells())))
+}
+
+// spells is a schema of the strings that spell the marker behind a value.
+func (h *holder) spells() string {
+	var all []string
+	for _, m := range h.f.Tagged.Close {
+		all = append(all, fixed(m))
+	}
+	return `{"type":"string","pattern":` + quote(strings.Join(all, "|")) + `}`
+}
+
+// but is a schema without the values of another.
+func but(schema, other string) string {
+	if raw := strings.Trim(schema, whiteSpace); raw[0] == '{' && !strings.Contains(raw, `"not"`) {
+		rest := strings.TrimLeft(raw[1:], whiteSpace)
+		if rest == "}" {
+			return `{"not":` + other + `}`
+		}
+		return `{"not":` + other + "," + rest
+	}
+	return schema
 }
 
 // json is a value in JSON.
-func (h *holder) json(t *offered, s *signature, p *property) structure {
-	return structure{kind: "json_schema", text: s.whole(p), loose: !t.Strict, origin: Place{Pointer: p.pointer, Tool: t.Name}}
+func (h *holder) json(t *offered, p *property, schema string) structure {
+	return structure{kind: "json_schema", text: schema, loose: !t.Strict, origin: Place{Pointer: p.pointer, Tool: t.Name}}
 }
 
-// raw is a value that may be a string, which stands there as it is. Not ok: there is none.
-func (h *holder) raw(t *offered, p *property) (structure, bool) {
+// raw is a value that may be a string, which stands there as it is; an alternative of nothing where no text is one. why says why
+// the format can't hold to it.
+func (h *holder) raw(p *property) (value structure, why string) {
 	f := facets(p.schema)
-	any := free(h.f.Tagged.Close...)
-	cannot := func(why string) (structure, bool) {
-		h.cannot(t, p.pointer, "type", "the format "+h.f.Name+" writes strings as they are, "+why)
-		return any, true
-	}
 	switch {
 	case !f.plain:
-		return cannot("and what else the schema says of them can't be enforced there")
+		return value, "and what else the schema says of them can't be enforced there"
 	case f.values != nil:
-		return h.listed(f.values, p.types)
+		return h.listed(f.values, p.types), ""
 	case f.simple:
-		return any, true
+		return free(h.f.Tagged.Close...), ""
 	case p.types != typeString:
-		return cannot("and the schema allows other values beside them")
+		return value, "and the schema allows other values beside them"
 	case f.pattern != "" && (f.min > 0 || f.max >= 0):
-		return cannot("and a pattern and a length can't be enforced together there")
+		return value, "and a pattern and a length can't be enforced together there"
 	case f.pattern != "":
 		inner, ok := h.safePattern(f.pattern)
 		if !ok {
-			return cannot("and the pattern could spell what ends them")
+			return value, "and the pattern could spell what ends them"
 		}
-		return pattern(inner), true
+		return pattern(inner), ""
 	}
-	return h.sized(f.min, f.max), true
+	return h.sized(f.min, f.max), ""
 }
 
 // listed is any of some values in JSON. One that would be read as another value is left out.
-func (h *holder) listed(values []string, allowed types) (structure, bool) {
+func (h *holder) listed(values []string, allowed types) structure {
 	var all []structure
 	for _, v := range values {
 		text := strings.Trim(v, whiteSpace)
@@ -138,7 +164,7 @@ func (h *holder) listed(values []string, allowed types) (structure, bool) {
 			all = append(all, constant(text))
 		}
 	}
-	return either(all...), len(all) > 0
+	return either(all...)
 }
 
 // sized is text of a number of characters. What begins the marker behind it comes only behind the fewest that there may be.

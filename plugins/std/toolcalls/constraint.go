@@ -72,9 +72,24 @@ func (f *Format) Constraint(d Demand) (Constraint, error) {
 	}
 	w := writer{}
 	w.write(&s, "#")
+	if len(w.b) > maxConstraint || len(w.places) > maxPlaces {
+		why := "the grammar of the tools has " + strconv.Itoa(len(w.b)) + " bytes with " + strconv.Itoa(len(w.places)) + " schemas, at most " +
+			strconv.Itoa(maxConstraint) + " and " + strconv.Itoa(maxPlaces) + " are held to"
+		if strict && !h.auto {
+			return Constraint{}, demandError(why)
+		}
+		out.Dropped = append(out.Dropped, Dropped{"#/tools", "function", why})
+		return out, nil
+	}
 	out.Source, out.Places = string(w.b), w.places
 	return out, nil
 }
+
+// What a grammar may have at most. The contract takes twice as many bytes, quoted, and as many places.
+const (
+	maxConstraint = 2 << 20
+	maxPlaces     = 4096
+)
 
 // offered is a tool with its number in the request.
 type offered struct {

@@ -2,6 +2,7 @@ package toolcalls
 
 import (
 	"slices"
+	"strconv"
 	"strings"
 
 	"tgi/sdk/go/params"
@@ -30,26 +31,44 @@ var together = []string{
 	"propertyNames", "dependentRequired", "dependentSchemas", "dependencies", "unevaluatedProperties",
 }
 
+// signature reads a tool's schema and notes what no list of parameters can say.
+func (h *holder) signature(t *offered) signature {
+	s, err := readSignature(t)
+	if err != nil {
+		h.cannot(t, t.pointer(), "parameters", err.Error())
+		return signature{}
+	}
+	if len(s.properties) > maxParameters {
+		h.cannot(t, t.pointer()+"/properties", "properties", "the format "+h.f.Name+" has at most "+strconv.Itoa(maxParameters)+" parameters")
+		s.properties = slices.DeleteFunc(s.properties, func(p property) bool { return !p.required })
+		s.properties = s.properties[:min(len(s.properties), maxParameters)]
+	}
+	for _, k := range s.odd {
+		h.cannot(t, t.pointer()+"/"+k, k, "the format "+h.f.Name+" writes parameters one by one")
+	}
+	return s
+}
+
 // readSignature reads a tool's schema. The parameters come in its order, those that it only requires behind them.
-func readSignature(t *offered) signature {
-	var s signature
-	if len(t.Parameters) == 0 {
-		return s
+func readSignature(t *offered) (s signature, err error) {
+	if raw := strings.Trim(string(t.Parameters), whiteSpace); raw == "" || raw == "null" || raw == "true" {
+		return s, nil
 	}
 	types := t.Tool.parameters()
 	var required []string
 	others := "true"
 	r := params.Read(t.Parameters)
-	if r.Peek() != '{' {
-		return s
-	}
 	for key := range r.Object() {
 		switch next := r.Peek(); {
 		case key == "properties" && next == '{':
 			for name := range r.Object() {
 				p := property{name: name, schema: string(r.Raw()), pointer: t.pointer() + "/properties/" + escapePointer(name)}
 				p.types, p.known = types.typesOf(name)
-				s.properties = append(s.properties, p)
+				if i := s.find(name); i >= 0 { // the last of a name counts
+					s.properties[i] = p
+				} else {
+					s.properties = append(s.properties, p)
+				}
 			}
 		case key == "required" && next == '[':
 			for range r.Array() {
@@ -71,14 +90,19 @@ func readSignature(t *offered) signature {
 		}
 	}
 	for _, name := range required {
-		i := slices.IndexFunc(s.properties, func(p property) bool { return p.name == name })
+		i := s.find(name)
 		if i < 0 {
 			i = len(s.properties)
 			s.properties = append(s.properties, property{name: name, schema: others, pointer: t.pointer() + "/additionalProperties"})
 		}
 		s.properties[i].required = true
 	}
-	return s
+	return s, r.Close()
+}
+
+// find is the place of a parameter, negative for none.
+func (s *signature) find(name string) int {
+	return slices.IndexFunc(s.properties, func(p property) bool { return p.name == name })
 }
 
 // whole is the schema of one parameter with what it refers to.
@@ -136,9 +160,9 @@ func facets(schema string) facet {
 		case key == "pattern" && next == '"':
 			f.pattern = r.String()
 		case key == "minLength" && next == '0':
-			f.min = int(r.Float())
+			f.min = length(r.Float())
 		case key == "maxLength" && next == '0':
-			f.max = int(r.Float())
+			f.max = length(r.Float())
 		case key == "const":
 			f.values = append(f.values, string(r.Raw()))
 		case key == "enum" && next == '[':
@@ -155,3 +179,6 @@ func facets(schema string) facet {
 	f.plain = f.plain && r.Close() == nil
 	return f
 }
+
+// length is a number of characters, at most more than any text has.
+func length(f float64) int { return int(max(0, min(f, 1<<24))) }
