@@ -8,23 +8,24 @@ import (
 	"slices"
 	"time"
 
+	kit "tgi/conformance/guest"
 	"tgi/plugins/grammar"
 	"tgi/plugins/grammar/kind"
 	"tgi/plugins/internal/guest"
 	"tgi/sdk/abi"
 )
 
-// Grammar is a source that a guest of kind grammar is measured with.
-type Grammar struct{ Language, Source string }
+// Grammar is a source that a guest of kind grammar is measured or checked with.
+type Grammar = kit.Source
 
 // benchGrammars are what a guest is measured with that was given nothing, in the languages that have a meaning for all.
 var benchGrammars = []Grammar{
-	{"json_schema", `{"type":"object","properties":{"name":{"type":"string"},"place":{"enum":["here","there"]},"count":{"type":"integer"},"tags":{"type":"array","items":{"type":"string"}}},"required":["name","place"],"additionalProperties":false}`},
-	{"json_object", ""},
-	{"regex", `[A-Z][a-z]+( [A-Z][a-z]+)*, [0-9]{1,3}`},
-	{"choice", `["yes","no","perhaps"]`},
-	{"gbnf", "root ::= \"(\" root \")\" | [a-z]+\n"},
-	{"lark", "start: \"(\" start \")\" | /[a-z]+/\n"},
+	{Language: "json_schema", Text: `{"type":"object","properties":{"name":{"type":"string"},"place":{"enum":["here","there"]},"count":{"type":"integer"},"tags":{"type":"array","items":{"type":"string"}}},"required":["name","place"],"additionalProperties":false}`},
+	{Language: "json_object", Text: ""},
+	{Language: "regex", Text: `[A-Z][a-z]+( [A-Z][a-z]+)*, [0-9]{1,3}`},
+	{Language: "choice", Text: `["yes","no","perhaps"]`},
+	{Language: "gbnf", Text: "root ::= \"(\" root \")\" | [a-z]+\n"},
+	{Language: "lark", Text: "start: \"(\" start \")\" | /[a-z]+/\n"},
 }
 
 // benchCompiles is how often a source is compiled.
@@ -53,7 +54,7 @@ func (r *running) grammars(ctx context.Context, steps int) error {
 		return err
 	}
 	for _, g := range list {
-		call := kind.Call{Language: g.Language, Source: []byte(g.Source), Params: r.params}
+		call := kind.Call{Language: g.Language, Source: []byte(g.Text), Params: r.params}
 		if r.g.Description().Steps() {
 			err = r.followed(ctx, call, steps)
 		} else {

@@ -112,7 +112,7 @@ func TestBenchSampler(t *testing.T) {
 // TestBenchGrammar: a guest that compiles is measured apart from what the host does, one that follows texts itself call by
 // call.
 func TestBenchGrammar(t *testing.T) {
-	picture := []Grammar{{"picture", "A#-@@"}}
+	picture := []Grammar{{Language: "picture", Text: "A#-@@"}}
 	o := BenchOptions{Vocabulary: 600, Steps: 40, Grammars: picture}
 	r, err := Bench(t.Context(), "picture", committed(t, "c/picture"), o)
 	if err != nil || r.Runs[0].Fault != "" {
@@ -133,7 +133,7 @@ func TestBenchGrammar(t *testing.T) {
 		t.Errorf("%+v", run)
 	}
 
-	compiles := BenchOptions{Vocabulary: 600, Steps: 40, Grammars: []Grammar{{"regex", "[a-c]{3}"}, {"choice", `["a","b"]`}}}
+	compiles := BenchOptions{Vocabulary: 600, Steps: 40, Grammars: []Grammar{{Language: "regex", Text: "[a-c]{3}"}, {Language: "choice", Text: `["a","b"]`}}}
 	r, err = Bench(t.Context(), "grammar", builtin(t, "grammar"), compiles)
 	if err != nil || r.Runs[0].Fault != "" {
 		t.Fatalf("%+v, %v", r, err)
@@ -149,7 +149,7 @@ func TestBenchGrammar(t *testing.T) {
 	}
 	for want, x := range map[string]BenchOptions{
 		`no source is known in its languages ["picture"]`:         {Vocabulary: 600, Steps: 5},
-		"picture: it refuses the source: the picture has 0 bytes": {Vocabulary: 600, Steps: 5, Grammars: []Grammar{{"picture", ""}}},
+		"picture: it refuses the source: the picture has 0 bytes": {Vocabulary: 600, Steps: 5, Grammars: []Grammar{{Language: "picture", Text: ""}}},
 	} {
 		r, err := Bench(t.Context(), "picture", committed(t, "c/picture"), x)
 		if err != nil || !strings.HasPrefix(r.Runs[0].Fault, want) {

@@ -19,13 +19,12 @@ func pluginBench(ctx context.Context, args []string, stdout, _ io.Writer) error 
 	fl := newFlags("bench", "bench FILE.wasm [flags]")
 	c := &checking{}
 	c.limitFlags(fl)
+	c.grammarFlags(fl)
 	fl.Var(&c.config, "config", "the operator's configuration, a JSON `object`; default: {}")
 	fl.Var(&c.params, "params", "a request's parameters, a JSON `object`; given several times, each is measured alone; default: {}")
 	fl.BoolVar(&c.json, "json", false, "print JSON, with times in nanoseconds")
 	vocab := fl.Int("vocab", check.DefaultVocabulary, "`tokens` in the made-up vocabulary")
 	steps := fl.Int("steps", check.DefaultSteps, "`steps` for each set of parameters")
-	language := fl.String("language", "", "kind grammar: `language` of --source")
-	source := fl.String("source", "", "kind grammar: `source` to measure; default: some, in the languages that everybody knows")
 	seed := fl.Uint64("seed", 1, "seed of logits and tokens")
 	rest, err := parseMixed(fl, args, 1, stdout)
 	if err != nil {
@@ -37,11 +36,9 @@ func pluginBench(ctx context.Context, args []string, stdout, _ io.Writer) error 
 	if *vocab < check.MinVocabulary || *steps < 1 {
 		return misused("--vocab %d, --steps %d: want at least %d and 1", *vocab, *steps, check.MinVocabulary)
 	}
-	var grammars []check.Grammar
-	if *language != "" {
-		grammars = []check.Grammar{{Language: *language, Source: *source}}
-	} else if *source != "" {
-		return misused("--source needs its --language")
+	grammars, err := c.grammars()
+	if err != nil {
+		return err
 	}
 	text, err := c.configText()
 	if err != nil {

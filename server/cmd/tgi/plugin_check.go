@@ -18,6 +18,7 @@ import (
 // checking is what the flags of check say.
 type checking struct {
 	config, params, refuse objects
+	language, source       string // of kind grammar
 	limits                 check.Limits
 	memory                 config.Size
 	json                   bool
@@ -26,6 +27,7 @@ type checking struct {
 func checkFlags(fl *flag.FlagSet) *checking {
 	c := &checking{}
 	c.limitFlags(fl)
+	c.grammarFlags(fl)
 	fl.Var(&c.config, "config", "the operator's configuration, a JSON `object`; default: {}")
 	fl.Var(&c.params, "params", "a request's parameters, a JSON `object`; may be given several times; default: {}")
 	fl.Var(&c.refuse, "refuse", "parameters that it must refuse, a JSON `object`; may be given several times")
@@ -39,6 +41,23 @@ func (c *checking) limitFlags(fl *flag.FlagSet) {
 	fl.Int64Var(&c.limits.FuelPerStep, "fuel-per-step", 0, "`fuel` of process, sample and feed, on average; 1 is about 0.2 ns")
 	fl.Int64Var(&c.limits.FuelPerRequest, "fuel-per-request", 0, "`fuel` of validate, begin, render and finish, each")
 	fl.Int64Var(&c.limits.FuelLoad, "fuel-load", 0, "`fuel` of each call at load")
+}
+
+// grammarFlags adds those of what a plugin of kind grammar is asked for beside what everybody knows.
+func (c *checking) grammarFlags(fl *flag.FlagSet) {
+	fl.StringVar(&c.language, "language", "", "kind grammar: `language` of --source")
+	fl.StringVar(&c.source, "source", "", "kind grammar: a `source` in that language; default: some, in the languages that everybody knows")
+}
+
+// grammars is the one grammar that the flags give, if any.
+func (c *checking) grammars() ([]check.Grammar, error) {
+	switch {
+	case c.language != "":
+		return []check.Grammar{{Language: c.language, Text: c.source}}, nil
+	case c.source != "":
+		return nil, misused("--source needs its --language")
+	}
+	return nil, nil
 }
 
 // settle gives the limits that no flag set the defaults of a module.
@@ -65,12 +84,18 @@ func (c *checking) cases() ([]check.Case, error) {
 	if err != nil {
 		return nil, err
 	}
+	grammars, err := c.grammars()
+	if err != nil {
+		return nil, err
+	}
+	accepted := check.Case{Config: text, Params: "{}", Sources: grammars}
 	var cases []check.Case
 	for _, p := range c.params {
-		cases = append(cases, check.Case{Config: text, Params: p})
+		accepted.Params = p
+		cases = append(cases, accepted)
 	}
 	if len(cases) == 0 {
-		cases = append(cases, check.Case{Config: text, Params: "{}"})
+		cases = append(cases, accepted)
 	}
 	for _, p := range c.refuse {
 		cases = append(cases, check.Case{Config: text, Params: p, Refused: true})

@@ -42,19 +42,18 @@ func pluginNew(_ context.Context, args []string, stdout, _ io.Writer) error {
 		fmt.Fprintln(stdout, "  npm ci                   # once: asc, the compiler")
 	}
 	fmt.Fprintf(stdout, "  tgi plugin test          # its native tests\n  tgi plugin build         # %s.wasm, checked\n", name)
-	fmt.Fprintf(stdout, "  tgi plugin check %s.wasm%s\n", name, tryParams[*kind])
-	switch *kind {
-	case abi.KindTemplate: // bench offers tools, which a new template refuses
-	case abi.KindGrammar:
-		fmt.Fprintf(stdout, "  tgi plugin bench %s.wasm --language %s --source 'AB-##'\n", name, name)
-	default:
-		fmt.Fprintf(stdout, "  tgi plugin bench %s.wasm%s\n", name, tryParams[*kind])
+	try := strings.Replace(tryParams[*kind], "NAME", name, 1)
+	fmt.Fprintf(stdout, "  tgi plugin check %s.wasm%s\n", name, try)
+	if *kind != abi.KindTemplate { // bench offers tools, which a new template refuses
+		fmt.Fprintf(stdout, "  tgi plugin bench %s.wasm%s\n", name, try)
 	}
 	return nil
 }
 
-// tryParams are parameters that new plugins take, by kind, as flags.
-var tryParams = map[string]string{abi.KindLogits: ` --params '{"ban": [17, 99]}'`, abi.KindSampler: ` --params '{"epsilon": 0.5}'`}
+// tryParams are what new plugins take, by kind, as flags; NAME is the plugin.
+var tryParams = map[string]string{
+	abi.KindLogits: ` --params '{"ban": [17, 99]}'`, abi.KindSampler: ` --params '{"epsilon": 0.5}'`, abi.KindGrammar: " --language NAME --source 'AB-##'",
+}
 
 // writeProject writes files below dir, which must be empty or absent.
 func writeProject(dir string, files []sdk.File) error {

@@ -104,8 +104,12 @@ func TestPluginGo(t *testing.T) {
 	tryKinds(t, "go", abi.KindTemplate, abi.KindTools)
 	t.Run(abi.KindGrammar, func(t *testing.T) {
 		file := filepath.Join(tryProject(t, "go", abi.KindGrammar), "first-one.wasm")
-		_, errs := runTgi(t, 2, "plugin", "bench", file, "--source", "A-##")
-		contains(t, errs, "--source needs its --language")
+		for _, command := range []string{"bench", "check"} {
+			_, errs := runTgi(t, 2, "plugin", command, file, "--source", "A-##")
+			contains(t, errs, "--source needs its --language")
+		}
+		checked, _ := runTgi(t, 0, "plugin", "check", file, "--language", "first-one", "--source", "A-##")
+		contains(t, checked, "sound")
 		out, _ := runTgi(t, 0, "plugin", "bench", file, "--vocab", "600", "--steps", "20", "--language", "first-one", "--source", "A-##")
 		contains(t, out, "first-one: compile", "first-one: mask by the host", " steps a second")
 	})
