@@ -132,6 +132,12 @@ func (w *work) essence(t *term) essence {
 		case t.op == opRep:
 			e.times = min(e.times*int(min(t.lo, longText)), longText)
 			t = t.kids[0]
+		case t.op == opAnd:
+			if n, ok := w.capped(t); ok {
+				e.known, e.yes = true, true
+				add(n)
+			}
+			return e
 		case t.op == opAlt:
 			shortest := -1
 			for _, k := range t.kids {

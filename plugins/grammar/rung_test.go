@@ -91,3 +91,22 @@ func TestLoopsAreASCII(t *testing.T) {
 	s := compile(t, grammar.NewVocab(w, 0), &b.G, grammar.Limits{}).Start()
 	checkMask(t, w, s, func(text string) bool { return !strings.ContainsAny(text, "éa") })
 }
+
+// TestLengthOfOtherCharacters: a pattern whose texts go on with what the characters that
+// are counted do not have, behind one that they have.
+func TestLengthOfOtherCharacters(t *testing.T) {
+	var w words
+	for _, text := range []string{"a", "\xc3", "\xa9", "é", "!", "éa", "aé", "ab"} {
+		w = append(w, struct {
+			text  string
+			flags uint32
+		}{text, 0})
+	}
+	var b ir.Builder
+	accented := ir.Range{Lo: 'é', Hi: 'ê'}
+	counted := b.Repeat(b.Chars(accented, ir.Range{Lo: 'a', Hi: 'z'}), 0, 20)
+	pattern := b.Union(b.Concat(b.Chars(accented), b.Bytes("!!")), b.Concat(b.Bytes("az"), b.Repeat(b.Bytes("az"), 0, 1)))
+	b.Define(b.Declare("start"), b.Term(b.And(pattern, counted)))
+	s := compile(t, grammar.NewVocab(w, 0), &b.G, grammar.Limits{}).Start()
+	checkMask(t, w, s, func(text string) bool { return text == "a" || text == "ab" })
+}

@@ -45,6 +45,7 @@ type term struct {
 	alive atomic.Int32             // of one that is not pure: whether there is a text, see dies
 	near  atomic.Pointer[term]     // the same within the length of a token, see clamp
 	cover atomic.Uint64            // its packed cover, 0: not known
+	fits  atomic.Pointer[term]     // the term that it is known to be repeats of, nothing: none; see fits
 	loop  atomic.Pointer[asciiSet] // see loops
 	slack atomic.Uint32            // that of the terms on the way of its cover, see note
 }
