@@ -274,7 +274,7 @@ func TestMemoryOfModels(t *testing.T) {
 	room := func(policy string) func(*config.Config) {
 		return func(c *config.Config) {
 			c.Models.Policy = policy
-			c.Models.Memory = 65 << 20 // two models of 20 MiB and 8 MiB of cache, not three
+			c.Models.Memory = 2*(20+8)<<20 + 2*besides + besides/2 // two models of 20 MiB and 8 MiB of cache, not three
 			c.ModelList = []config.Model{blockOf("a"), blockOf("b"), blockOf(config.DemoModel)}
 			c.ModelList[1].Preload, c.ModelList[2].Preload = false, false
 		}
