@@ -96,7 +96,7 @@ func TestLoopsAreASCII(t *testing.T) {
 // are counted do not have, behind one that they have.
 func TestLengthOfOtherCharacters(t *testing.T) {
 	var w words
-	for _, text := range []string{"a", "\xc3", "\xa9", "é", "!", "éa", "aé", "ab"} {
+	for _, text := range []string{"a", "\xc3", "\xa9", "é", "!", "b", "aé", "aé!"} {
 		w = append(w, struct {
 			text  string
 			flags uint32
@@ -105,8 +105,8 @@ func TestLengthOfOtherCharacters(t *testing.T) {
 	var b ir.Builder
 	accented := ir.Range{Lo: 'é', Hi: 'ê'}
 	counted := b.Repeat(b.Chars(accented, ir.Range{Lo: 'a', Hi: 'z'}), 0, 20)
-	pattern := b.Union(b.Concat(b.Chars(accented), b.Bytes("!!")), b.Concat(b.Bytes("az"), b.Repeat(b.Bytes("az"), 0, 1)))
+	pattern := b.Union(b.Concat(b.Lit("a"), b.Chars(accented), b.Bytes("!!")), b.Lit("b"))
 	b.Define(b.Declare("start"), b.Term(b.And(pattern, counted)))
 	s := compile(t, grammar.NewVocab(w, 0), &b.G, grammar.Limits{}).Start()
-	checkMask(t, w, s, func(text string) bool { return text == "a" || text == "ab" })
+	checkMask(t, w, s, func(text string) bool { return text == "b" })
 }
