@@ -1,7 +1,7 @@
 //! Sets of characters: as ranges of code points, by Unicode category, and as
 //! regular expressions over the bytes that stand for them.
 
-use crate::re::{range, Pool, Re, EMPTY, MANY, NEVER};
+use crate::re::{range, Kept, Pool, Re, EMPTY, MANY, NEVER};
 
 /// Ranges of code points, sorted, not touching.
 pub type Ranges = Vec<(u32, u32)>;
@@ -295,13 +295,23 @@ pub fn any(p: &mut Pool, form: Form) -> Re {
 
 /// Any text.
 pub fn text(p: &mut Pool, form: Form) -> Re {
-    let c = any(p, form);
-    p.rep(c, 0, MANY)
+    let make = |p: &mut Pool| {
+        let c = any(p, form);
+        p.rep(c, 0, MANY)
+    };
+    match form {
+        Form::Json => p.keep(Kept::Text, make),
+        Form::Raw => make(p),
+    }
 }
 
 /// One character inside a JSON string in any way that JSON allows, escapes of
 /// characters that need none included. Halves of surrogate pairs do not come alone.
 pub fn free(p: &mut Pool) -> Re {
+    p.keep(Kept::Free, escaped_or_not)
+}
+
+fn escaped_or_not(p: &mut Pool) -> Re {
     let plain = class(p, &[(0x20, 0x21), (0x23, 0x5B), (0x5D, LAST)], Form::Raw);
     let mut short = range(b'"', b'"');
     for b in *b"\\/bfnrt" {

@@ -3,7 +3,7 @@
 use crate::build::{Builder, Ex, Expr};
 use crate::error::{Error, Result};
 use crate::hash::{Map, Seen};
-use crate::re::{has, Node, Pool, Re, Set, ALL, MANY};
+use crate::re::{Node, Pool, Re, Set, ALL, MANY};
 
 /// Most bytes of an encoded grammar.
 pub const MAX_BYTES: usize = 16 << 20;
@@ -43,13 +43,25 @@ fn counts(out: &mut Vec<u8>, op: u8, index: u32, min: u32, max: u32) {
     }
 }
 
-fn set_ranges(s: &Set) -> Vec<(u32, u32)> {
-    let mut v: Vec<(u32, u32)> = Vec::new();
-    for b in (0..=255u8).filter(|&b| has(s, b)) {
-        match v.last_mut() {
-            Some((_, hi)) if *hi + 1 == b as u32 => *hi += 1,
-            _ => v.push((b as u32, b as u32)),
+// The first byte from `at` on that is in the set, or outside where `inside` is not set; 256 where there is none.
+fn next(s: &Set, at: u32, inside: bool) -> u32 {
+    let mut at = at;
+    while at < 256 {
+        let word = if inside { s[at as usize >> 6] } else { !s[at as usize >> 6] } >> (at & 63);
+        if word != 0 {
+            return at + word.trailing_zeros();
         }
+        at = (at | 63) + 1;
+    }
+    256
+}
+
+fn set_ranges(s: &Set) -> Vec<(u32, u32)> {
+    let (mut v, mut lo) = (Vec::new(), next(s, 0, true));
+    while lo < 256 {
+        let end = next(s, lo, false);
+        v.push((lo, end - 1));
+        lo = next(s, end, true);
     }
     v
 }
@@ -57,7 +69,11 @@ fn set_ranges(s: &Set) -> Vec<(u32, u32)> {
 // The one byte of a set of one.
 fn only(s: &Set) -> Option<u8> {
     let bits: u32 = s.iter().map(|w| w.count_ones()).sum();
-    (0..=255u8).find(|&b| has(s, b)).filter(|_| bits == 1)
+    if bits == 1 {
+        Some(next(s, 0, true) as u8)
+    } else {
+        None
+    }
 }
 
 struct Regexes<'a> {
@@ -93,19 +109,27 @@ impl Regexes<'_> {
         i
     }
 
+    // Head and tail of what is written as a concatenation.
+    fn split(&self, r: Re) -> (Re, Option<Re>) {
+        match *self.p.node(r) {
+            Node::Cat(a, b) if !self.p.lists.contains_key(&r) && !self.p.chars.contains_key(&r) => (a, Some(b)),
+            _ => (r, None),
+        }
+    }
+
+    fn byte(&self, r: Re) -> Option<u8> {
+        match self.p.node(r) {
+            Node::Bytes(s) => only(s),
+            _ => None,
+        }
+    }
+
     // The parts of a concatenation, fixed texts as such.
     fn chain(&self, r: Re) -> Vec<Part> {
         let (mut parts, mut at) = (Vec::new(), Some(r));
         while let Some(r) = at {
-            let (head, tail) = match *self.p.node(r) {
-                Node::Cat(a, b) if !self.p.lists.contains_key(&r) && !self.p.chars.contains_key(&r) => (a, Some(b)),
-                _ => (r, None),
-            };
-            let byte = match self.p.node(head) {
-                Node::Bytes(s) => only(s),
-                _ => None,
-            };
-            match (byte, parts.last_mut()) {
+            let (head, tail) = self.split(r);
+            match (self.byte(head), parts.last_mut()) {
                 (Some(b), Some(Part::Text(t))) => t.push(b),
                 (Some(b), _) => parts.push(Part::Text(vec![b])),
                 (None, _) => parts.push(Part::Whole(head)),
@@ -115,18 +139,25 @@ impl Regexes<'_> {
         parts
     }
 
-    // Children of an expression as it is written.
-    fn children(&self, r: Re) -> Vec<Re> {
+    // Puts the parts of an expression, as it is written, on a stack.
+    fn parts(&self, r: Re, stack: &mut Vec<(Re, bool)>) {
         if self.p.lists.contains_key(&r) || self.p.chars.contains_key(&r) {
-            return Vec::new();
+            return;
         }
         match self.p.node(r) {
             Node::Cat(..) => {
-                self.chain(r).into_iter().filter_map(|p| if let Part::Whole(r) = p { Some(r) } else { None }).collect()
+                let mut at = Some(r);
+                while let Some(r) = at {
+                    let (head, tail) = self.split(r);
+                    if self.byte(head).is_none() {
+                        stack.push((head, false));
+                    }
+                    at = tail;
+                }
             }
-            Node::Or(v) | Node::And(v) => v.clone(),
-            Node::Not(a) | Node::Rep(a, ..) => vec![*a],
-            _ => Vec::new(),
+            Node::Or(v) | Node::And(v) => stack.extend(v.iter().map(|&c| (c, false))),
+            Node::Not(a) | Node::Rep(a, ..) => stack.push((*a, false)),
+            _ => {}
         }
     }
 
@@ -143,7 +174,7 @@ impl Regexes<'_> {
                 continue;
             }
             stack.push((r, true));
-            stack.extend(self.children(r).into_iter().map(|c| (c, false)));
+            self.parts(r, &mut stack);
         }
         self.done[&r]
     }

@@ -108,6 +108,23 @@ const LONG: u8 = 4;
 const FEW: u8 = 8;
 const MORE: u8 = 16;
 
+/// Expressions that are asked for again and again.
+#[derive(Clone, Copy, Debug)]
+pub enum Kept {
+    /// Any text inside a JSON string, canonical.
+    Text,
+    /// One character inside a JSON string, in any way.
+    Free,
+    /// Digits with a fraction.
+    Magnitude,
+    /// All numbers.
+    Numbers,
+    /// Whole numbers.
+    Integers,
+    /// The shortest text of each number.
+    Shortest,
+}
+
 /// Words, sorted, each once.
 pub type List = Rc<Vec<Vec<u8>>>;
 
@@ -120,6 +137,7 @@ pub struct Pool {
     shows: Vec<u8>,
     index: Index,
     divisors: Vec<Divisor>,
+    kept: [Option<Re>; 6],
     word_lists: Vec<List>,
     word_index: Map<List, u32>,
     derived: Map<(Re, u8), Re>,
@@ -171,6 +189,7 @@ impl Pool {
             shows: Vec::new(),
             index: Index::default(),
             divisors: Vec::new(),
+            kept: [None; 6],
             word_lists: Vec::new(),
             word_index: Map::default(),
             derived: Map::default(),
@@ -186,6 +205,19 @@ impl Pool {
         p.make(Node::Empty);
         p.make(Node::Not(NEVER));
         p
+    }
+
+    /// Makes an expression the first time only.
+    pub fn keep(&mut self, k: Kept, make: impl FnOnce(&mut Pool) -> Re) -> Re {
+        if let Some(r) = self.kept[k as usize] {
+            return r;
+        }
+        let r = make(self);
+        // What a full pool gives is not what was asked for.
+        if !self.full() {
+            self.kept[k as usize] = Some(r);
+        }
+        r
     }
 
     /// The shape of an expression.

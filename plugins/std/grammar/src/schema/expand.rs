@@ -417,13 +417,13 @@ impl<'a> Compiler<'a> {
         if names == name {
             return true;
         }
+        // Most languages that are asked about are those of another one name.
+        if self.singles.contains_key(&names) {
+            return false;
+        }
+        let every = chars::text(&mut self.b.p, Form::Json);
         match self.singles.get(&name) {
-            Some(_) if self.singles.contains_key(&names) => false,
-            Some(text) => {
-                let text = text.clone();
-                let every = chars::text(&mut self.b.p, Form::Json);
-                self.b.p.holds(names, text.as_bytes(), every)
-            }
+            Some(text) => self.b.p.holds(names, text.as_bytes(), every),
             None => false,
         }
     }

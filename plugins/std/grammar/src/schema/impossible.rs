@@ -48,10 +48,13 @@ impl<'a> Compiler<'a> {
     fn required(&mut self, case: &Case, name: Re) -> Sx {
         let mut parts = Vec::new();
         for &x in case {
-            match self.a.shape(x).clone() {
-                Shape::All(n, v) if self.matches(n, name) => parts.push(v),
-                Shape::Some(n, v) if n == name => parts.push(v),
-                _ => {}
+            let (names, v, all) = match *self.a.shape(x) {
+                Shape::All(n, v) => (n, v, true),
+                Shape::Some(n, v) => (n, v, false),
+                _ => continue,
+            };
+            if names == name || all && self.matches(names, name) {
+                parts.push(v);
             }
         }
         self.a.and(parts)

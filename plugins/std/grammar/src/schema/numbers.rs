@@ -8,7 +8,7 @@
 use crate::build::{Builder, Ex};
 use crate::decimal::Decimal;
 use crate::ir;
-use crate::re::{range, Divisor, Pool, Re, EMPTY, MANY, NEVER};
+use crate::re::{range, Divisor, Kept, Pool, Re, EMPTY, MANY, NEVER};
 
 /// Largest modulus of a divisibility automaton.
 pub const MAX_MODULUS: u64 = 4000;
@@ -50,24 +50,30 @@ fn fraction(p: &mut Pool, digits: Re, optional: bool) -> Re {
 }
 
 fn magnitude(p: &mut Pool) -> Re {
-    let (w, d) = (whole(p), digits(p, 1, MANY));
-    let f = fraction(p, d, true);
-    p.cat(w, f)
+    p.keep(Kept::Magnitude, |p| {
+        let (w, d) = (whole(p), digits(p, 1, MANY));
+        let f = fraction(p, d, true);
+        p.cat(w, f)
+    })
 }
 
 /// All numbers.
 pub fn all(p: &mut Pool) -> Re {
-    let m = magnitude(p);
-    signed(p, m)
+    p.keep(Kept::Numbers, |p| {
+        let m = magnitude(p);
+        signed(p, m)
+    })
 }
 
 /// Whole numbers.
 pub fn integers(p: &mut Pool) -> Re {
-    let (w, zero) = (whole(p), p.byte(b'0'));
-    let zeros = p.rep(zero, 1, MANY);
-    let f = fraction(p, zeros, true);
-    let w = p.cat(w, f);
-    signed(p, w)
+    p.keep(Kept::Integers, |p| {
+        let (w, zero) = (whole(p), p.byte(b'0'));
+        let zeros = p.rep(zero, 1, MANY);
+        let f = fraction(p, zeros, true);
+        let w = p.cat(w, f);
+        signed(p, w)
+    })
 }
 
 // Magnitudes from |d| on; above |d| where strict.
@@ -198,14 +204,16 @@ pub fn multiples(p: &mut Pool, d: &Decimal) -> Option<Re> {
 /// The shortest text of each number: no zeros at the end of a fraction, no
 /// negative zero.
 fn shortest(p: &mut Pool) -> Re {
-    let (w, any, last) = (whole(p), digits(p, 0, MANY), digit(p, 1, 9));
-    let f = p.cat(any, last);
-    let f = fraction(p, f, false);
-    let tail = p.opt(f);
-    let r = p.cat(w, tail);
-    let r = signed(p, r);
-    let zero = p.literal(b"-0");
-    p.minus(r, zero)
+    p.keep(Kept::Shortest, |p| {
+        let (w, any, last) = (whole(p), digits(p, 0, MANY), digit(p, 1, 9));
+        let f = p.cat(any, last);
+        let f = fraction(p, f, false);
+        let tail = p.opt(f);
+        let r = p.cat(w, tail);
+        let r = signed(p, r);
+        let zero = p.literal(b"-0");
+        p.minus(r, zero)
+    })
 }
 
 /// The shortest texts of a finite set; None where there are more than `limit`.
