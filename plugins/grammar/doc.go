@@ -35,9 +35,19 @@
 // The mask of a set is put together from masks of its terms (mask.go). That of a
 // term (termmask.go) has the tokens that stay within it, and the nodes of the token
 // trie where tokens leave it; only behind those the parser is asked. It depends on
-// the term alone, so all strings of all grammars share one. To make it the trie is
-// walked, but not where a whole slice of the vocabulary is known to be allowed, as
-// inside a string (the slicer is llguidance's idea), not below nodes whose
-// characters the term takes for certain (cover.go), and of a term with exclusions
-// only where something excluded may still come (differ.go).
+// the term alone, so all strings of all grammars share one. It is made without looking
+// at each token by itself:
+//
+//   - Counts make no difference to tokens that are shorter, so the mask of a term with
+//     counts is that of the term without them, but for the long tokens (rung.go).
+//   - Most terms treat all small letters alike, all capitals and so on. For these the
+//     shapes of tokens are walked, a tenth as many as there are nodes (shape.go).
+//   - Other terms walk the trie, but not where a whole slice of the vocabulary is known
+//     to be allowed, as inside a string (the slicer is llguidance's idea), not below
+//     nodes whose characters the term takes for certain (cover.go) or goes round with
+//     (loop.go), and of a term with exclusions only where something excluded may still
+//     come (differ.go).
+//
+// Intersections and complements may have no text at all, and whoever follows one must
+// know. That is searched for (alive.go), unless it shows (fits.go).
 package grammar

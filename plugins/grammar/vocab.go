@@ -28,7 +28,7 @@ const maxToken = 4096
 // Vocab is a vocabulary prepared for masks: its tokens as tries, and the slices of
 // those that stand inside any string. One is made per tokenizer, at load, and
 // shared by all grammars; it is safe for concurrent use. At 128k tokens it takes
-// about 15 MiB, and its cache of masks up to what was given.
+// about 20 MiB, and its cache of masks up to what was given.
 type Vocab struct {
 	size    int
 	words   int

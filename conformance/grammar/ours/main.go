@@ -44,7 +44,7 @@ type walked struct {
 }
 
 func main() {
-	alone := flag.Bool("alone", false, "begin each case with a vocabulary that has served no other")
+	alone := flag.Bool("alone", false, "begin each case with a set of plugins that has served no other")
 	cache := flag.String("cache", "", "folder for compiled modules")
 	from := flag.Int("from", 0, "first case")
 	flag.Parse()

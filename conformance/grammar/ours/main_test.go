@@ -85,3 +85,43 @@ func TestReadVocabulary(t *testing.T) {
 		t.Error("a letter that stands for no byte is read")
 	}
 }
+
+// TestPrepared: when the set is prepared, the strings, numbers and formats of a schema that nobody asked for yet are known:
+// only what names the place is new.
+func TestPrepared(t *testing.T) {
+	v, _ := bytewise()
+	set, err := open(v, filepath.Join(os.TempDir(), "tgi-test-modules"), nil)
+	if err != nil {
+		t.Fatal(err)
+	}
+	defer set.Close()
+	for kind, text := range map[string]string{
+		`"type":"string"`: `{"qq": "a`, `"type":"string","maxLength":500`: `{"qq": "a`, `"type":"number"`: `{"qq": -1`, `"format":"email","type":"string"`: `{"qq": "a`,
+		`"format":"date-time","type":"string"`: `{"qq": "2`, `"pattern":"^[x-z]*$","type":"string"`: `{"qq": "`,
+	} {
+		g, err := compile(set, `{"type":"object","additionalProperties":false,"required":["qq"],"properties":{"qq":{`+kind+`}}}`, nil)
+		if err != nil {
+			t.Fatal(err)
+		}
+		s, err := g.Sequence(t.Context(), 1)
+		if err != nil {
+			t.Fatal(err)
+		}
+		for _, b := range []byte(text) {
+			if err := s.Accept(uint32(b)); err != nil {
+				t.Fatalf("%s: %v", kind, err)
+			}
+		}
+		before := set.GrammarStats().Masks
+		if _, err := s.Mask(make([]uint32, (len(v)+31)/32)); err != nil {
+			t.Fatal(err)
+		}
+		after := set.GrammarStats().Masks
+		known := kind[1] != 'p' // a pattern is nobody else's
+		if got := after.Misses-before.Misses == 1 && after.Hits > before.Hits; got != known {
+			t.Errorf("%s: known is %v, from %+v to %+v", kind, got, before, after)
+		}
+		s.Close()
+		g.Close()
+	}
+}
