@@ -101,11 +101,25 @@ func (c *Constraint) Clone() (*Constraint, error) {
 		return nil, c.err
 	}
 	twin := &Constraint{grammar: c.grammar, part: &part{v: c.part.v, name: c.part.name}, ctx: c.ctx, seed: c.seed, tokens: append([]uint32(nil), c.tokens...)}
-	if err := twin.begin(); err != nil {
+	if err := twin.beginAt(c); err != nil {
 		return nil, err
 	}
 	c.grammar.open.Add(1)
 	return twin, nil
+}
+
+// beginAt takes an instance that is where another text's is: a copy, or a fresh one that is told the tokens where the guest
+// keeps state that can't be copied.
+func (c *Constraint) beginAt(other *Constraint) error {
+	if !c.part.v.guest.CanClone() {
+		return c.begin()
+	}
+	s, err := other.session.Clone(c.part.seed(c.seed), c.ctx.Done())
+	if err != nil {
+		return c.part.chatError(c.ctx, c.grammar.set, err)
+	}
+	c.session, c.stepper = s, other.stepper.Clone(s)
+	return nil
 }
 
 func (c *Constraint) judge(err error) error {

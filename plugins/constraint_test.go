@@ -22,9 +22,16 @@ func TestSteppingGuest(t *testing.T) {
 		t.Errorf("got %v", got)
 	}
 	accept(t, c, 'a', 'b')
+	counted, _ := s.Get("s")
 	twin, err := c.Clone()
 	if err != nil {
 		t.Fatal(err)
+	}
+	if st, _ := s.Get("s"); st.Stats.Calls != counted.Stats.Calls {
+		t.Errorf("the guest was called %d times for a clone", st.Stats.Calls-counted.Stats.Calls)
+	}
+	if got := allowed(t, twin); !reflect.DeepEqual(got, want) {
+		t.Errorf("the clone: got %v", got)
 	}
 	accept(t, twin, 'a')
 	if got, other := c.stepper, twin.stepper; got == other {

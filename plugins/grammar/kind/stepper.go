@@ -55,6 +55,14 @@ func Begin(s *guest.Session, c Call, masks Masks) (*Stepper, error) {
 	return &Stepper{s: s, masks: masks, accept: s.Entry(accept), mask: s.Entry(mask), forced: s.Entry(forced), key: s.Entry(key)}, nil
 }
 
+// Clone is a stepper of a clone of this one's session, where this one is now.
+func (p *Stepper) Clone(s *guest.Session) *Stepper {
+	return &Stepper{
+		s: s, masks: p.masks, accept: p.accept.Clone(s), mask: p.mask.Clone(s), forced: p.forced.Clone(s), key: p.key.Clone(s),
+		ahead: slices.Clone(p.ahead), asked: p.asked,
+	}
+}
+
 // Mask sets bits [abi.MaskWords] to the tokens that may come next; false means that all may, and the bits nothing.
 func (p *Stepper) Mask(bits []uint32) (constrained bool, err error) {
 	if !p.asked {
