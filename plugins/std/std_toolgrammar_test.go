@@ -100,6 +100,9 @@ const heldTools = `[
  "c":{"type":["string","null"]},"d":{"type":["integer","null"],"minimum":0,"maximum":9},"e":{"const":"it's \"so\"\n"},"f":{"type":"string","minLength":1}}}},
 {"name":"now"}]`
 
+// heldAnswer is what an answer is to be where it is no call.
+const heldAnswer = `{"type":"object","properties":{"ok":{"type":"boolean"}},"required":["ok"],"additionalProperties":false}`
+
 type heldTool struct {
 	Name       string
 	Parameters json.RawMessage
@@ -274,7 +277,7 @@ func (w *writer) text(ids []uint32) string {
 }
 
 // parseHeld reads a text, or its beginning, as the format does.
-func parseHeld(f *toolcalls.Format, o toolcalls.Options, v marked, ids []uint32, whole bool) (calls []toolcalls.Event, failed string) {
+func parseHeld(f *toolcalls.Format, o toolcalls.Options, v marked, ids []uint32, whole bool) (calls []toolcalls.Event, said, failed string) {
 	p := toolcalls.New(f, o)
 	var events []toolcalls.Event
 	for _, id := range ids {
@@ -289,6 +292,8 @@ func parseHeld(f *toolcalls.Format, o toolcalls.Options, v marked, ids []uint32,
 	}
 	for _, e := range events {
 		switch e.Kind {
+		case toolcalls.Content:
+			said += strings.Join(strings.Fields(e.Text), "")
 		case toolcalls.CallBegin:
 			calls = append(calls, e)
 		case toolcalls.Arguments:
@@ -299,7 +304,7 @@ func parseHeld(f *toolcalls.Format, o toolcalls.Options, v marked, ids []uint32,
 			failed += fmt.Sprintf(" %s %s %q", e.Name, e.Reason, e.Text)
 		}
 	}
-	return calls, failed
+	return calls, said, failed
 }
 
 // TestConstrainedCalls writes random texts that the grammars of the formats admit and reads them back: every text is complete
@@ -332,18 +337,21 @@ func TestConstrainedCalls(t *testing.T) {
 				for i, mode := range []toolcalls.Choice{
 					{Mode: toolcalls.Required}, {Mode: toolcalls.Required, Single: true}, {Mode: toolcalls.Exact, Name: "set-all.v2"}, {}, {Single: true},
 				} {
-					checkHeld(t, set, v, name, mode, i%2 == 1, tools, schemas)
+					checkHeld(t, set, v, name, mode, i%2 == 1, nil, tools, schemas)
+				}
+				for _, thinking := range []bool{false, true} {
+					checkHeld(t, set, v, name, toolcalls.Choice{}, thinking, []byte(heldAnswer), tools, schemas)
 				}
 			})
 		}
 	}
 }
 
-func checkHeld(t *testing.T, set *plugins.Set, v marked, preset string, choice toolcalls.Choice, thinking bool, tools []heldTool, schemas map[string]*schema) {
+func checkHeld(t *testing.T, set *plugins.Set, v marked, preset string, choice toolcalls.Choice, thinking bool, answer []byte, tools []heldTool, schemas map[string]*schema) {
 	t.Helper()
 	f, _ := toolcalls.Preset(preset)
 	thinking = thinking && f.Reasoning != nil
-	d := toolcalls.Demand{Choice: choice, Thinking: thinking, Split: v.split}
+	d := toolcalls.Demand{Choice: choice, Thinking: thinking, Answer: answer, Split: v.split}
 	o := toolcalls.Options{Choice: choice, Thinking: thinking, Seed: 1}
 	for _, x := range tools {
 		tool := toolcalls.Tool{Name: x.Name, Parameters: x.Parameters, Strict: true}
@@ -355,7 +363,7 @@ func checkHeld(t *testing.T, set *plugins.Set, v marked, preset string, choice t
 		return
 	}
 	if c.Source == "" {
-		if len(c.Dropped) == 0 || choice.Mode != toolcalls.Auto {
+		if answer == nil && len(c.Dropped) == 0 || answer != nil && f.Bare == "" || choice.Mode != toolcalls.Auto {
 			t.Errorf("%+v: held to nothing, and nothing is said of it", choice)
 		}
 		return
@@ -395,7 +403,7 @@ func checkHeld(t *testing.T, set *plugins.Set, v marked, preset string, choice t
 	for range 8 {
 		ids, whole := w.write(t, g)
 		text := w.text(ids)
-		calls, failed := parseHeld(f, o, v, ids, whole)
+		calls, said, failed := parseHeld(f, o, v, ids, whole)
 		if !whole && len(calls) > 0 && calls[len(calls)-1].Kind != toolcalls.CallEnd {
 			calls = calls[:len(calls)-1]
 		}
@@ -405,6 +413,8 @@ func checkHeld(t *testing.T, set *plugins.Set, v marked, preset string, choice t
 			t.Errorf("%+v: a call failed:%s\nof %q", choice, failed, text)
 		case whole && choice.Mode != toolcalls.Auto && len(calls) == 0, choice.Single && len(calls) > 1:
 			t.Errorf("%+v: %d calls in %q", choice, len(calls), text)
+		case answer != nil && whole && len(calls) == 0 && said != `{"ok":true}` && said != `{"ok":false}`, answer != nil && len(calls) > 0 && said != "":
+			t.Errorf("%+v: %d calls, and it says %q: %q", choice, len(calls), said, text)
 		}
 		for _, e := range calls {
 			var value any

@@ -16,6 +16,7 @@ type Constraint struct {
 	Source   string
 	Params   []byte // JSON object, or nil
 	Optional bool   // the request goes on without it where it can't be compiled
+	Answer   bool   // a text that is no call is held to the request's answer
 	Places   []Place
 	Dropped  []Dropped
 }
@@ -95,7 +96,7 @@ func parseConstraint(text []byte) (out Constraint, err error) {
 	var j struct {
 		Language, Source string
 		Params           json.RawMessage
-		Optional         bool
+		Optional, Answer bool
 		Places           []Place
 	}
 	if err := json.Unmarshal(text, &j); err != nil {
@@ -120,7 +121,7 @@ func parseConstraint(text []byte) (out Constraint, err error) {
 	if len(j.Params) > 0 && j.Params[0] != '{' {
 		return out, fmt.Errorf("params of %d bytes are not a JSON object", len(j.Params))
 	}
-	return Constraint{Language: j.Language, Source: j.Source, Params: j.Params, Optional: j.Optional, Places: j.Places}, nil
+	return Constraint{Language: j.Language, Source: j.Source, Params: j.Params, Optional: j.Optional, Answer: j.Answer, Places: j.Places}, nil
 }
 
 // Client says a text that begins with a place of the source, or is one, in the terms of the request. tool is the one that it

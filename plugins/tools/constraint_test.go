@@ -47,7 +47,7 @@ func TestConstrain(t *testing.T) {
 		{answers(abi.StatusOK, "", ""), Constraint{}},
 		{answers(abi.StatusOK, "", `[{"pointer":"#/tools/0","keyword":"strict","reason":"why"}]`), Constraint{Dropped: []Dropped{{"#/tools/0", "strict", "why"}}}},
 		{answers(abi.StatusOK, heldTo, "[]"), Constraint{Language: "regex", Source: "é", Params: []byte(`{"a":1}`), Optional: true, Places: place, Dropped: []Dropped{}}},
-		{answers(abi.StatusOK, `{"language":"regex","source":"x","params":null,"new":1}`, ""), Constraint{Language: "regex", Source: "x"}},
+		{answers(abi.StatusOK, `{"language":"regex","source":"x","params":null,"answer":true,"new":1}`, ""), Constraint{Language: "regex", Source: "x", Answer: true}},
 	} {
 		if got, err := constrain(t, c.fake); err != nil || !reflect.DeepEqual(got, c.want) {
 			t.Errorf("got %+v, %v; want %+v", got, err, c.want)

@@ -243,6 +243,9 @@ var Template = []Func{
 //	"tool_choice"          "auto", "none", "required", or {"name": NAME}
 //	"parallel_tool_calls"  boolean: more than one call is allowed
 //	"prompt_end"           the last 1024 bytes, or fewer, of the prompt's text
+//	"answer"               of tgi_tools_constraint: what a text that is no call is
+//	                       to be, an object of "language", "source" and "params" as
+//	                       in [Grammar]; absent where it may be anything
 //	"params"               the request's parameters for this plugin, or {}
 var Tools = []Func{
 	{Name: "tgi_tools_begin", Params: []Type{I32, I32}, Results: []Type{I64}},
@@ -257,8 +260,8 @@ var Tools = []Func{
 //	tgi_tools_constraint(request, request bytes) -> pointer to [CompiledSize]
 //	    bytes, aligned to 4, that stay readable until the next call. The request
 //	    is that of tgi_tools_begin. Called once in an instance, in which nothing
-//	    else is called, before the first token of a request that demands a call or
-//	    offers a tool whose function is strict.
+//	    else is called, before the first token of a request that demands a call,
+//	    offers a tool whose function is strict, or has an "answer".
 //
 // The result is laid out as that of tgi_grammar_compile. After [StatusFailed]
 // text is why the calls that are demanded can't be held to; it goes to the
@@ -272,6 +275,9 @@ var Tools = []Func{
 //	"params"    object for the grammar's plugin; absent is {}
 //	"optional"  boolean: the request goes on without the grammar, and with a
 //	            note, where none can be made of it; absent is false
+//	"answer"    boolean: the grammar holds a text that is no call to the request's
+//	            "answer", whose place is "#/answer"; absent is false, and such a
+//	            request is refused
 //	"places"    array of objects that say what a place of the source comes from,
 //	            for the client: "at" and "pointer", JSON pointers that begin with
 //	            "#/" into source and request, and "tool", the name of the tool.

@@ -89,6 +89,9 @@ type Dialect struct {
 	// ToolDeltaArray makes delta.tool_calls an array of what is new; before, one
 	// object with all members and an empty id. 3.2.0.
 	ToolDeltaArray bool `of:"openai"`
+	// AnswerOrCalls lets a request have tools and a response_format: its reply is
+	// of one of them; before, such requests were refused. As FinishStop.
+	AnswerOrCalls bool `of:"openai"`
 	// ToolArgumentsText makes a tool call's arguments JSON in a string, beside a
 	// content that may be null; before, they were an object beside a description,
 	// null, and there was no content where nothing was said. 3.2.0, where the
@@ -115,6 +118,6 @@ var All = []*Dialect{
 		TokenHeaders: true, ComputeSeconds: true, InfoLimits: true, InvocationsAny: true, VertexChat: true,
 		FinishEOS: "stop", FinishStop: "stop", FinishTools: "tool_calls", UniqueIDs: true, RoleFirst: true,
 		EchoModel: true, ChunkUsage: true, CompletionEnd: true, StreamErrorObject: true, ReplyErrorObject: true,
-		ToolDeltaArray: true, ToolArgumentsText: true,
+		ToolDeltaArray: true, AnswerOrCalls: true, ToolArgumentsText: true,
 	},
 }

@@ -72,6 +72,21 @@ func (c *Conversation) ToolsRequest(promptEnd string) []byte {
 	return append(b, '}')
 }
 
+// ConstraintRequest returns what the plugins' contract hands to a parser that is
+// asked what a reply is held to: ToolsRequest, and Answer.
+func (c *Conversation) ConstraintRequest(promptEnd string) []byte {
+	b := c.ToolsRequest(promptEnd)
+	if c.Answer == nil {
+		return b
+	}
+	b = wire.AppendString(append(b[:len(b)-1], `,"answer":{"language":`...), c.Answer.Language)
+	b = wire.AppendString(append(b, `,"source":`...), string(c.Answer.Source))
+	if c.Answer.Params != nil {
+		b = append(append(b, `,"params":`...), c.Answer.Params...)
+	}
+	return append(b, "}}"...)
+}
+
 // offers says whether the model is told of tools. One that may call none is not:
 // a tool that it reads of is one that it calls.
 func (c *Conversation) offers() bool { return c.Tools != nil && c.ToolChoice.Mode != ChooseNone }

@@ -12,21 +12,32 @@ type ToolGrammar struct {
 	Grammar *Grammar
 	// Optional: the request goes on without the grammar where it can't be compiled.
 	Optional bool
+	// Answer: a text that is no call is held to Conversation.Answer.
+	Answer bool
 	// Dropped is what the request asks for and the grammar does not enforce.
 	Dropped []Dropped
 }
+
+// errBoth is TGI's answer to a request with both, where the model's format of calls
+// can't be told from an answer, or its parser's plugin knows no more than calls.
+var errBoth = &ToolError{Msg: "Grammar and tools are mutually exclusive"}
 
 // holdCalls compiles what the calls of d's conversation are held to, if calls are
 // demanded or a tool is strict. Without grammars, and where no plugin knows the language, calls are
 // checked when they are complete, as those of a plugin that says nothing.
 func (r *Run) holdCalls(ctx context.Context, d *Draft) error {
 	c := r.conversation
-	if c == nil || !c.offers() || !c.Strict && !c.ToolChoice.Demands() || r.service.grammars == nil || d.IgnoreEOS {
+	if c == nil || !c.offers() || !c.Strict && !c.ToolChoice.Demands() && c.Answer == nil || r.service.grammars == nil || d.IgnoreEOS {
 		return nil
 	}
 	g, err := r.chat.Constraint(ctx, c, r.Request.Inputs)
-	if err != nil || g == nil {
+	switch {
+	case err != nil:
 		return err
+	case c.Answer != nil && (g == nil || g.Grammar == nil || !g.Answer):
+		return errBoth
+	case g == nil:
+		return nil
 	}
 	r.dropped = g.Dropped
 	if g.Grammar == nil {
@@ -34,7 +45,7 @@ func (r *Run) holdCalls(ctx context.Context, d *Draft) error {
 	}
 	r.grammar, err = r.service.grammars.Compile(ctx, g.Grammar)
 	var no *ToolError
-	if err != nil && (errors.Is(err, ErrLanguage) || g.Optional && errors.As(err, &no)) {
+	if err != nil && c.Answer == nil && (errors.Is(err, ErrLanguage) || g.Optional && errors.As(err, &no)) {
 		r.grammar = nil
 		r.dropped = append(r.dropped[:len(r.dropped):len(r.dropped)], Dropped{Pointer: "#/tools", Keyword: "function", Reason: err.Error()})
 		return nil

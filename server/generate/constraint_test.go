@@ -99,6 +99,52 @@ func TestConstraintNotAsked(t *testing.T) {
 	}
 }
 
+// TestAnswerOrCalls: an answer's grammar is the parser's to put beside calls, or the request is refused as TGI does.
+func TestAnswerOrCalls(t *testing.T) {
+	answer := &generate.Grammar{Field: "response_format", Language: generate.JSONSchema, Source: []byte(`{"a": "\""}`), Params: []byte(`{"lenient":true}`)}
+	holds := func(answer bool) *generate.ToolGrammar {
+		return &generate.ToolGrammar{Grammar: &generate.Grammar{Source: []byte("both")}, Answer: answer}
+	}
+	refused := &generate.ToolError{Msg: "#/response_format: no"}
+	for name, c := range map[string]struct {
+		holds    *generate.ToolGrammar
+		grammars *generatetest.Grammars
+		mode     generate.Choosing
+		compiled string
+		err      string
+	}{
+		"both":       {holds(true), &generatetest.Grammars{}, generate.ChooseAuto, "both", ""},
+		"calls":      {holds(false), &generatetest.Grammars{}, generate.ChooseAuto, "", "Grammar and tools are mutually exclusive"},
+		"nothing":    {nil, &generatetest.Grammars{}, generate.ChooseAuto, "", "Grammar and tools are mutually exclusive"},
+		"no grammar": {&generate.ToolGrammar{Answer: true}, &generatetest.Grammars{}, generate.ChooseAuto, "", "Grammar and tools are mutually exclusive"},
+		"no calls":   {nil, &generatetest.Grammars{}, generate.ChooseNone, string(answer.Source), ""},
+		"refused":    {holds(true), &generatetest.Grammars{Refuse: refused}, generate.ChooseAuto, "both", refused.Msg},
+		"off":        {holds(true), nil, generate.ChooseAuto, "", "grammar is not supported"},
+	} {
+		chat := &generatetest.Chat{Holds: c.holds}
+		s, _ := holding(chat, c.grammars)
+		talk := offer(generate.ToolChoice{Mode: c.mode})
+		talk.Strict, talk.Answer = false, answer
+		run, err := s.Start(t.Context(), generate.Draft{Conversation: talk, Grammar: answer})
+		if err == nil {
+			run.Close()
+		}
+		if (err == nil) != (c.err == "") || err != nil && err.Error() != c.err {
+			t.Errorf("%s: got %v, want %q", name, err, c.err)
+		}
+		if c.grammars == nil {
+			continue
+		}
+		if got := c.grammars.Compiled(); c.compiled == "" && len(got) > 0 || c.compiled != "" && (len(got) != 1 || string(got[0].Source) != c.compiled) {
+			t.Errorf("%s: compiled %+v", name, got)
+		}
+		want := `,"answer":{"language":"json_schema","source":"{\"a\": \"\\\"\"}","params":{"lenient":true}}}`
+		if c.holds != nil && !strings.HasSuffix(chat.Requests()[1], want) {
+			t.Errorf("%s: the parser was asked %s", name, chat.Requests()[1])
+		}
+	}
+}
+
 // TestConstraintRefused: what can't be held to fails its request, unless nobody insists on it, and leaves nothing behind.
 func TestConstraintRefused(t *testing.T) {
 	holds := func(optional bool) *generate.ToolGrammar {

@@ -70,6 +70,8 @@ type Conversation struct {
 	ToolChoice ToolChoice
 	// Parallel lets a turn have more than one call.
 	Parallel bool
+	// Answer is what the reply is held to where it is no call; nil for nothing.
+	Answer *Grammar
 	// Documents is a JSON array of texts to answer from; nil for none.
 	Documents []byte
 	// Kwargs is a JSON object of variables for the template; nil for none.

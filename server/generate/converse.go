@@ -40,9 +40,9 @@ type BoundChat interface {
 	// the text is the answer as it is. promptEnd is the end of the prompt's text,
 	// or all of it. Errors are as those of Plugins.Bind.
 	Parser(ctx context.Context, c *Conversation, promptEnd string, seed uint64) (Parser, error)
-	// Constraint says what the texts of a reply to c, which demands a call or offers
-	// a strict tool, are held to, so that its calls are right as they are written;
-	// nil for nothing.
+	// Constraint says what the texts of a reply to c, which demands a call, offers a
+	// strict tool or has an Answer, are held to, so that its calls are right as they
+	// are written; nil for nothing.
 	// promptEnd is as for Parser. Calls that c demands and that can't be held to
 	// fail with a *ToolError; other errors are as those of Plugins.Bind.
 	Constraint(ctx context.Context, c *Conversation, promptEnd string) (*ToolGrammar, error)

@@ -109,10 +109,9 @@ func (s *Service) checkGrammar(d *Draft) error {
 // constrain compiles the grammar of d for n sequences, if it has one, or that of
 // its tools.
 func (r *Run) constrain(ctx context.Context, d *Draft, n int) (err error) {
-	switch {
-	case d.Grammar != nil:
+	if c := r.conversation; d.Grammar != nil && (c == nil || c.Answer == nil || !c.offers()) {
 		r.grammar, err = r.service.grammars.Compile(ctx, d.Grammar)
-	default:
+	} else {
 		err = r.holdCalls(ctx, d)
 	}
 	if err != nil || r.grammar == nil {

@@ -33,7 +33,10 @@ func (a *API) decodeChat(text []byte, d *dialect.Dialect) (*call, error) {
 		return nil, err
 	}
 	if g := b.draft.Grammar; g != nil && len(b.conversation.ToolNames) > 0 && b.conversation.ToolChoice.Mode != generate.ChooseNone {
-		return nil, toolFault("Grammar and tools are mutually exclusive")
+		if !d.AnswerOrCalls || g.Field != "response_format" || g.Plugin != "" {
+			return nil, toolFault("Grammar and tools are mutually exclusive")
+		}
+		b.conversation.Answer = g
 	}
 	if err := b.finish(); err != nil {
 		return nil, err

@@ -230,6 +230,30 @@ func TestStrict(t *testing.T) {
 	}
 }
 
+// TestAnswerOrCalls: OpenAI's format of an answer may stand beside tools, in the dialect that is OpenAI's; other grammars, and
+// older dialects, keep TGI's refusal.
+func TestAnswerOrCalls(t *testing.T) {
+	const tools = `,"tools":[{"type":"function","function":{"name":"f"}}]`
+	const format = `,"response_format":{"type":"json_object"}`
+	if c := conversation(t, `{`+hi+tools+format+`}`); c.Answer == nil || c.Answer.Language != generate.JSONObject {
+		t.Errorf("got %+v", c.Answer)
+	}
+	if c := conversation(t, `{`+hi+tools+format+`,"tool_choice":"none"}`); c.Answer != nil {
+		t.Errorf("no tool may be called, and the answer is %+v", c.Answer)
+	}
+	older, _ := dialect.Of(dialect.TGI22)
+	for body, d := range map[string]*dialect.Dialect{
+		tools + format:                                                   older,
+		tools + `,"guided_json":{}`:                                      dialect.Default(),
+		tools + `,"grammar":{"type":"json","value":{}}`:                  dialect.Default(),
+		tools + `,"response_format":{"type":"json_object","plugin":"p"}`: dialect.Default(),
+	} {
+		if _, err := api().decodeChat([]byte(`{`+hi+body+`}`), d); err == nil || !strings.Contains(err.Error(), "Grammar and tools are mutually exclusive") {
+			t.Errorf("%s, %s: %v", d.Name(), body, err)
+		}
+	}
+}
+
 // TestHeldCalls: what the tools are not held to is told as that of a grammar is, and what can't be held to is a tool error.
 func TestHeldCalls(t *testing.T) {
 	const strict = `,"max_tokens":1,"tools":[{"type":"function","function":{"name":"f","strict":true}}]`

@@ -31,6 +31,10 @@ func (h *holder) channels() structure {
 	if !h.auto {
 		return seq(star(seq(text(c.Reasoning), next)), calls)
 	}
+	if h.d.Answer != nil {
+		final := seq(h.mark(c.Channel), constant("final"), h.mark(c.Message), h.answer())
+		return seq(star(seq(text(c.Reasoning), next)), either(calls, final))
+	}
 	all := append(slices.Clone(c.Reasoning), callChannel, "final")
 	said := text(all)
 	return seq(star(seq(said, next)), either(calls, said))

@@ -10,6 +10,11 @@ type Demand struct {
 	Tools    []Tool
 	Choice   Choice
 	Thinking bool // the prompt ended inside reasoning
+	// Answer is the JSON schema of an answer that is no call; nil for any text. In Auto the message is then such an answer or
+	// calls, and nothing else. It does not matter where a call is demanded.
+	Answer []byte
+	// LooseAnswer leaves out what of Answer can't be enforced.
+	LooseAnswer bool
 	// Split cuts a marker into the special tokens of the model's vocabulary and the text between them. Nil takes every marker
 	// for text.
 	Split func(marker string) []Piece
@@ -27,6 +32,7 @@ type Piece struct {
 type Constraint struct {
 	Source   string
 	Optional bool // nobody insists: a message may do without it where it can't be compiled
+	Answer   bool // an answer is held to the demand's
 	Places   []Place
 	Dropped  []Dropped
 }
@@ -49,7 +55,8 @@ func (e demandError) Error() string { return string(e) }
 //
 // Some formats can't say all that a schema can: values between markers and Python's literals. What they can't say of a strict
 // tool is an error where a call is demanded. In Auto it is left out and noted, as it always is of tools that are not strict. A
-// call that begins without a marker can't be told from an answer before it is complete: in Auto it is held to nothing.
+// call that begins without a marker can't be told from an answer before it is complete: in Auto it is held to nothing, and an
+// Answer neither.
 //
 // Every text of the grammar is read by a Parser as calls whose arguments fit, with two exceptions: a string inside an object or
 // an array that stands between markers may spell the marker behind it; and a string in a Python literal may have an escape that
@@ -58,10 +65,11 @@ func (f *Format) Constraint(d Demand) (Constraint, error) {
 	h := &holder{f: f, d: d, auto: d.Choice.Mode == Auto}
 	h.tools = h.allowed()
 	strict := slices.ContainsFunc(h.tools, func(t offered) bool { return t.Strict })
-	if d.Choice.Mode == None || len(h.tools) == 0 || h.auto && !strict {
+	answers := h.auto && d.Answer != nil
+	if d.Choice.Mode == None || len(h.tools) == 0 || h.auto && !strict && !answers || answers && f.Bare != "" {
 		return Constraint{}, nil
 	}
-	out := Constraint{Optional: !strict}
+	out := Constraint{Optional: !strict && !answers, Answer: d.Answer != nil}
 	s, ok := h.message()
 	if h.err != "" {
 		return Constraint{}, demandError(h.err)
@@ -192,8 +200,11 @@ func (h *holder) message() (structure, bool) {
 		if f.Bare != "" {
 			h.unheld("in the format " + f.Name + " a call may begin without a marker, and is told from an answer when it is complete")
 		}
-		if !ok {
+		switch {
+		case !ok:
 			return structure{}, false
+		case h.d.Answer != nil:
+			return either(h.thinkingFirst(h.units(unit)), seq(h.thoughts(), h.answer())), true
 		}
 		return h.thinking(h.lazily(unit)), true
 	}
@@ -204,14 +215,38 @@ func (h *holder) message() (structure, bool) {
 			first = either(bare, unit)
 		}
 	}
+	return h.thinkingFirst(h.units(first)), true
+}
+
+// units is one unit, or more where they are allowed.
+func (h *holder) units(unit structure) structure {
+	f := h.f
 	if h.d.Choice.Single || f.KeepSpace { // where white space is content, a section has all the calls
-		return h.thinkingFirst(first), true
+		return unit
 	}
 	more := between
 	if f.Bare != "" && f.JSON != nil && f.JSON.Separators != "" {
 		more = gap + "[" + fixed(f.JSON.Separators) + "]?" + gap
 	}
-	return h.thinkingFirst(plus(seq(first, pattern(more)))), true
+	return plus(seq(unit, pattern(more)))
+}
+
+// answer is what a message is that is no call.
+func (h *holder) answer() structure {
+	return structure{kind: "json_schema", text: string(h.d.Answer), loose: h.d.LooseAnswer, origin: Place{Pointer: "#/answer"}}
+}
+
+// thoughts are reasoning before an answer, complete.
+func (h *holder) thoughts() structure {
+	r := h.f.Reasoning
+	if r == nil {
+		return seq()
+	}
+	inside := seq(h.thought(), h.marks(r.End), pattern(between))
+	if h.d.Thinking {
+		return inside
+	}
+	return optional(seq(h.marks(r.Begin), inside))
 }
 
 // begins are the markers that begin calls.

@@ -9,8 +9,9 @@ import (
 // Constrainer is what a [Plugin] may be beside: it says what the text that a
 // model writes is held to, so that calls are right as they are written.
 type Constrainer interface {
-	// Constraint is asked before the first token of a request that demands a call
-	// or offers a strict tool, in an instance in which nothing else is called.
+	// Constraint is asked before the first token of a request that demands a call,
+	// offers a strict tool, or has an answer, in an instance in which nothing else
+	// is called.
 	// It may not keep r. An error refuses the request: its text, for the client,
 	// says which of the calls that are demanded can't be held to, and why.
 	Constraint(r Request) (Constraint, error)
@@ -29,6 +30,9 @@ type Constraint struct {
 	// Optional: the request goes on without the grammar where none can be made
 	// of Source.
 	Optional bool
+	// Answer: a message that is no call is held to the request's Answer. Without it a
+	// request that has one is refused.
+	Answer bool
 	// Places say what places of Source come from.
 	Places []Place
 	// Dropped is what the request asks for and the grammar does not enforce: the
@@ -67,6 +71,9 @@ func (c *Constraint) text() []byte {
 		b = append(append(b, `,"params":`...), c.Params...)
 	}
 	b = strconv.AppendBool(append(b, `,"optional":`...), c.Optional)
+	if c.Answer {
+		b = append(b, `,"answer":true`...)
+	}
 	for i, p := range c.Places {
 		if i == 0 {
 			b = append(b, `,"places":[`...)

@@ -54,7 +54,18 @@ type Message struct {
 	// PromptEnd is the last 1024 bytes, or fewer, of the prompt's text: by it
 	// one tells whether the message begins inside reasoning.
 	PromptEnd string
+	// Answer is what a message that is no call is to be; nil for anything. Only a
+	// [Constrainer] has to look at it.
+	Answer *Answer
 	// Params are the request's parameters for this plugin, a JSON object or nil.
+	Params []byte
+}
+
+// Answer is a grammar, as requests for plugins of kind "grammar" have it.
+type Answer struct {
+	// Language of Source: "json_schema", "json_object" with an empty source, or others.
+	Language, Source string
+	// Params is a JSON object for the grammar's plugin, or nil.
 	Params []byte
 }
 
@@ -89,6 +100,8 @@ func (r Request) Read() (m Message, err error) {
 			m.Parallel = in.Bool()
 		case "prompt_end":
 			m.PromptEnd = in.String()
+		case "answer":
+			m.Answer = readAnswer(in)
 		case "params":
 			m.Params = in.Raw()
 		default:
@@ -96,6 +109,23 @@ func (r Request) Read() (m Message, err error) {
 		}
 	}
 	return m, in.Close()
+}
+
+func readAnswer(r *params.Reader) *Answer {
+	a := new(Answer)
+	for key := range r.Object() {
+		switch key {
+		case "language":
+			a.Language = r.String()
+		case "source":
+			a.Source = r.String()
+		case "params":
+			a.Params = r.Raw()
+		default:
+			r.Skip()
+		}
+	}
+	return a
 }
 
 func readChoice(r *params.Reader) (c Choice) {

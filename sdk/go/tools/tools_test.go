@@ -106,6 +106,10 @@ func TestRead(t *testing.T) {
 	if err != nil || len(m.Tools) != 1 || m.Choice != (Choice{Named, "f"}) || m.Parallel || m.PromptEnd != "<think>\n" || string(m.Params) != "{}" {
 		t.Errorf("%+v, %v", m, err)
 	}
+	m, err = Request(`{"answer": {"language": "regex", "source": "a", "params": {"x": 1}, "new": []}}`).Read()
+	if err != nil || m.Answer == nil || m.Answer.Language != "regex" || m.Answer.Source != "a" || string(m.Answer.Params) != `{"x": 1}` {
+		t.Errorf("answer: %+v, %v", m.Answer, err)
+	}
 	if m, err := Request(`{"tools": null}`).Read(); err != nil || m.Choice.Mode != Auto || !m.Parallel {
 		t.Errorf("defaults: %+v, %v", m, err)
 	}
@@ -148,8 +152,8 @@ func TestConstraint(t *testing.T) {
 	if got := string(c.notes()); got != want {
 		t.Errorf("got  %s\nwant %s", got, want)
 	}
-	c = Constraint{Source: "s"}
-	if got := string(c.text()); got != `{"language":"","source":"s","optional":false}` {
+	c = Constraint{Source: "s", Answer: true}
+	if got := string(c.text()); got != `{"language":"","source":"s","optional":false,"answer":true}` {
 		t.Error(got)
 	}
 }

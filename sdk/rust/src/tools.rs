@@ -33,8 +33,9 @@ pub trait Tools: Sized {
     fn finish(&mut self, end: Finish, events: &mut Events);
 
     /// Says what the text is held to, so that calls are right as they are
-    /// written: asked before the first token of a request that demands a call or
-    /// offers a strict tool, in an instance in which nothing else is called. An error refuses the request.
+    /// written: asked before the first token of a request that demands a call,
+    /// offers a strict tool, or has an answer, in an instance in which nothing else
+    /// is called. An error refuses the request.
     /// A plugin without this method says nothing.
     fn constraint(&mut self, _request: &Request) -> Result<Constraint> {
         Ok(Constraint::default())
@@ -54,6 +55,9 @@ pub struct Constraint {
     pub params: Value,
     /// The request goes on without the grammar where none can be made of the source.
     pub optional: bool,
+    /// A text that is no call is held to the request's answer. Without it a request
+    /// that has one is refused.
+    pub answer: bool,
     /// What places of the source come from.
     pub places: Vec<Place>,
     /// What the request asks for and the grammar does not enforce, with pointers
@@ -85,6 +89,7 @@ impl Constraint {
             member("language", text(&self.language)),
             member("source", text(&self.source)),
             member("optional", Value::Bool(self.optional)),
+            member("answer", Value::Bool(self.answer)),
         ]);
         if !self.params.is_null() {
             all.push(member("params", self.params.clone()));
@@ -130,6 +135,9 @@ pub struct Request {
     pub parallel: bool,
     /// The end of the prompt's text, at most 1024 bytes.
     pub prompt_end: String,
+    /// What a text that is no call is to be, an object of `language`, `source` and
+    /// `params`; null for anything. Only [`Tools::constraint`] has to look at it.
+    pub answer: Value,
     /// The request's parameters for this plugin.
     pub params: Value,
 }
@@ -149,6 +157,7 @@ impl Request {
             },
             parallel: *v.get("parallel_tool_calls") != Value::Bool(false),
             prompt_end: v.get("prompt_end").text().map(String::from).unwrap_or_default(),
+            answer: v.get("answer").clone(),
             params: v.get("params").clone(),
         })
     }

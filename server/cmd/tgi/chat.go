@@ -3,6 +3,7 @@ package main
 import (
 	"context"
 	"errors"
+	"strings"
 	"time"
 
 	"tgi/plugins"
@@ -70,7 +71,7 @@ func (b boundChat) Parser(ctx context.Context, c *generate.Conversation, promptE
 
 // Constraint implements generate.BoundChat.
 func (b boundChat) Constraint(ctx context.Context, c *generate.Conversation, promptEnd string) (*generate.ToolGrammar, error) {
-	g, err := b.BoundChat.Constraint(ctx, c.ToolsRequest(promptEnd))
+	g, err := b.BoundChat.Constraint(ctx, c.ConstraintRequest(promptEnd))
 	var no *plugins.BindError
 	switch {
 	case errors.Is(err, plugins.ErrParams) && errors.As(err, &no):
@@ -80,14 +81,28 @@ func (b boundChat) Constraint(ctx context.Context, c *generate.Conversation, pro
 	case g == nil:
 		return nil, nil
 	}
-	out := &generate.ToolGrammar{Optional: g.Optional}
+	out := &generate.ToolGrammar{Optional: g.Optional, Answer: g.Answer}
 	for _, d := range g.Dropped {
 		out.Dropped = append(out.Dropped, generate.Dropped{Pointer: d.Pointer, Keyword: d.Keyword, Reason: d.Reason})
 	}
 	if g.Source != "" {
 		out.Grammar = &generate.Grammar{Field: "tools", Language: g.Language, Source: []byte(g.Source), Params: g.Params, Client: g.Client}
+		if c.Answer != nil {
+			out.Grammar.Client = withField(g.Client, c.Answer.Field)
+		}
 	}
 	return out, nil
+}
+
+// withField says what is about the answer in the client's terms: field is where the client wrote what it is held to.
+func withField(client func(string) (string, string), field string) func(string) (string, string) {
+	return func(text string) (said, tool string) {
+		said, tool = client(text)
+		if rest, ok := strings.CutPrefix(said, "#/answer"); ok && tool == "" {
+			said = "#/" + field + rest
+		}
+		return said, tool
+	}
 }
 
 // parser is a plugin's parser as requests want it.

@@ -193,6 +193,40 @@ func TestCallsOfTheModelsOwnAccord(t *testing.T) {
 	}
 }
 
+// TestAnswerOrCalls: a reply is an answer in the response_format, or calls.
+func TestAnswerOrCalls(t *testing.T) {
+	p := openForced(t, nil)
+	const format = `,"response_format":{"type":"json_schema","json_schema":{"name":"x","strict":true,"schema":{"type":"object","properties":{"sure":{"type":"boolean"}},"required":["sure"],"additionalProperties":false}}}`
+	ids, err := json.Marshal(p.tokenizer.Encode("<tool_call>", false))
+	if err != nil {
+		t.Fatal(err)
+	}
+	for _, force := range []string{"", fmt.Sprintf(`,"plugins":[{"name":"force","params":{"force_at":0,"force":%s}}]`, ids)} {
+		for seed := range 4 {
+			r := p.tools(t, http.StatusOK, fmt.Sprintf(`,"seed":%d,"n":4%s%s%s`, seed, force, format, heldTools))
+			for i := range r.Choices {
+				c := &r.Choices[i]
+				if said := c.Message.Content; len(c.Message.ToolCalls) == 0 && c.FinishReason == "stop" {
+					var v any
+					if force != "" || said == nil || json.Unmarshal([]byte(*said), &v) != nil || object(v, []string{"sure"}, nil) == nil {
+						t.Errorf("after %q: %s", force, c.Message)
+					}
+					c.FinishReason = "length" // no calls to look at
+				}
+			}
+			r.right(t, 100)
+		}
+	}
+	r := p.tools(t, http.StatusUnprocessableEntity, strings.Replace(format, `"boolean"`, `"string","format":"made-up"`, 1)+heldTools)
+	if want := "Tool error: #/response_format/properties/sure: format: "; !strings.HasPrefix(r.Error.Message, want) {
+		t.Errorf("got %s, want %s", r.Error.Message, want)
+	}
+	other := openPlugged(t, func(c *config.Config) { c.Model.Tools = "tgi" })
+	if r := other.tools(t, http.StatusUnprocessableEntity, format+heldTools); r.Error.Message != "Tool error: Grammar and tools are mutually exclusive" {
+		t.Errorf("a format whose calls can't be told from an answer: %s", r.Error.Message)
+	}
+}
+
 // unheld is a tool whose schema can't be enforced.
 func unheld(strict string) string {
 	return `,"tools":[{"type":"function","function":{"name":"odd"` + strict + `,"parameters":{"type":"object","properties":{"when":{"type":"string","format":"made-up","maxLength":4}},"required":["when"],"additionalProperties":false}}}]`

@@ -139,7 +139,7 @@ func (c *content) UnmarshalJSON(b []byte) error {
 // Constraint implements generate.BoundChat.
 func (b bound) Constraint(_ context.Context, c *generate.Conversation, promptEnd string) (*generate.ToolGrammar, error) {
 	if b.chat.Holds != nil || b.chat.RefuseHold != nil {
-		b.chat.note(0, 0, c.ToolsRequest(promptEnd))
+		b.chat.note(0, 0, c.ConstraintRequest(promptEnd))
 	}
 	return b.chat.Holds, b.chat.RefuseHold
 }

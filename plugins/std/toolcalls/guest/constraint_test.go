@@ -55,6 +55,40 @@ func TestConstraint(t *testing.T) {
 	}
 }
 
+// TestAnswer: an answer of a JSON schema stands beside calls, unless calls begin without a marker.
+func TestAnswer(t *testing.T) {
+	plugintest.New(t)
+	p, err := open([]byte(`{}`))
+	if err != nil {
+		t.Fatal(err)
+	}
+	for _, c := range []struct {
+		format, answer string
+		held           bool
+	}{
+		{"hermes", `{"language": "json_schema", "source": "{\"type\": \"null\"}"}`, true},
+		{"hermes", `{"language": "json_schema", "source": "{\"type\": \"null\"}", "params": {"lenient": true}}`, true},
+		{"gpt-oss", `{"language": "json_object", "source": ""}`, true},
+		{"hermes", `{"language": "regex", "source": "a"}`, false},
+		{"hermes", `{"language": "json_schema", "source": "{"}`, false},
+		{"hermes", `{"language": "json_schema", "source": "{}", "params": {"whitespace": "compact"}}`, false},
+		{"tgi", `{"language": "json_schema", "source": "{}"}`, false},
+	} {
+		got, err := plugintest.Constraint(p, `{"params": {"format": "`+c.format+`"}, "answer": `+c.answer+`, `+offered+`}`)
+		n := len(got.Places)
+		if err != nil || got.Answer != c.held || c.held && (got.Optional || got.Places[n-1].Pointer != "#/answer" || got.Places[n-1].Tool != "") {
+			t.Errorf("%s, %s: %+v, %v", c.format, c.answer, got, err)
+		}
+		if loose := strings.Contains(got.Source, `{"type": "null"},"lenient":true`); loose != strings.Contains(c.answer, "lenient") {
+			t.Errorf("%s: %s", c.answer, got.Source)
+		}
+	}
+	got, err := plugintest.Constraint(p, `{"params": {"format": "hermes"}, "tool_choice": "required", "answer": {"language": "json_schema", "source": "{}"}, `+offered+`}`)
+	if err != nil || !got.Answer || strings.Contains(got.Source, `"json_schema":{}`) {
+		t.Errorf("a call is demanded: %+v, %v", got, err)
+	}
+}
+
 func TestSplit(t *testing.T) {
 	plugintest.New(t, "<a>", "</s>", "t", "e", "x", "<", ">")
 	special := func(s string) toolcalls.Piece { return toolcalls.Piece{Text: s, Special: true} }

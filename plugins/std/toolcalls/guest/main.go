@@ -135,6 +135,7 @@ func (p reader) demand(request tools.Request) (f *toolcalls.Format, d toolcalls.
 		d.Choice.Mode, d.Choice.Name = toolcalls.Exact, m.Choice.Name
 	}
 	d.Choice.Single = !m.Parallel
+	d.Answer, d.LooseAnswer = answer(m.Answer)
 	for _, t := range m.Tools {
 		if len(t.Name) > abi.MaxName {
 			return nil, d, errors.New("a tool's name has " + strconv.Itoa(len(t.Name)) + " bytes, more than " + strconv.Itoa(abi.MaxName))
@@ -142,6 +143,36 @@ func (p reader) demand(request tools.Request) (f *toolcalls.Format, d toolcalls.
 		d.Tools = append(d.Tools, toolcalls.Tool{Name: t.Name, Parameters: append([]byte(nil), t.Parameters...), Strict: t.Strict})
 	}
 	return f, d, nil
+}
+
+// answer is the JSON schema of an answer, and whether what can't be enforced of it is left out. One in another language, or with
+// parameters of its own, is none that can stand beside calls.
+func answer(a *tools.Answer) (schema []byte, loose bool) {
+	switch {
+	case a == nil:
+		return nil, false
+	case a.Language == "json_object":
+		return []byte(`{"type":"object"}`), false
+	case a.Language != "json_schema":
+		return nil, false
+	}
+	r := params.Read(a.Params)
+	if len(a.Params) == 0 {
+		r = params.Read([]byte("{}"))
+	}
+	for key := range r.Object() {
+		if key == "lenient" {
+			loose = r.Bool()
+		} else {
+			r.Fail("another parameter")
+		}
+	}
+	source := params.Read([]byte(a.Source))
+	source.Skip()
+	if r.Close() != nil || source.Close() != nil {
+		return nil, false
+	}
+	return []byte(a.Source), loose
 }
 
 // Constraint implements tools.Constrainer.
@@ -155,7 +186,7 @@ func (p reader) Constraint(request tools.Request) (out tools.Constraint, err err
 	if err != nil {
 		return out, err
 	}
-	out = tools.Constraint{Language: "structural_tag", Source: c.Source, Optional: c.Optional}
+	out = tools.Constraint{Language: "structural_tag", Source: c.Source, Optional: c.Optional, Answer: c.Answer}
 	for _, l := range c.Places {
 		out.Places = append(out.Places, tools.Place(l))
 	}
