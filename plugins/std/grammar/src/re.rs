@@ -5,8 +5,12 @@
 //! divisibility, which have no short expression. Derivatives after Brzozowski
 //! (1964): what remains of a language after one byte is again an expression.
 
+mod derive;
+mod shape;
+
 use crate::chars::{Form, Ranges};
 use crate::hash::{Index, Map, Mix};
+use shape::{NULLABLE, SOME};
 use std::hash::{Hash, Hasher};
 use std::rc::Rc;
 
@@ -98,15 +102,6 @@ impl Divisor {
         r == 0
     }
 }
-
-// What the shape of an expression shows. All but the first say nothing where they are not set.
-const NULLABLE: u8 = 1;
-// There is a text; there is one that is not empty.
-const SOME: u8 = 2;
-const LONG: u8 = 4;
-// There are finitely, infinitely many texts.
-const FEW: u8 = 8;
-const MORE: u8 = 16;
 
 /// Expressions that are asked for again and again.
 #[derive(Clone, Copy, Debug)]
@@ -259,55 +254,6 @@ impl Pool {
         self.shows.push(shows);
         self.index.add(hash, r);
         r
-    }
-
-    fn shown(&self, n: &Node) -> u8 {
-        let of = |r: Re| self.shows[r as usize];
-        let (all, any) =
-            (|v: &[Re], f: u8| v.iter().all(|&x| of(x) & f != 0), |v: &[Re], f: u8| v.iter().any(|&x| of(x) & f != 0));
-        let flag = |f: u8, yes: bool| if yes { f } else { 0 };
-        let shows = match n {
-            Node::Never => FEW,
-            Node::Bytes(_) => SOME | LONG | FEW,
-            Node::Empty => NULLABLE | FEW,
-            Node::Cat(a, b) => {
-                let (a, b) = (of(*a), of(*b));
-                let some = a & b & SOME;
-                let either = if some != 0 { (a | b) & (LONG | MORE) } else { 0 };
-                (a & b & (NULLABLE | FEW)) | some | either
-            }
-            Node::Or(v) => {
-                let either = v.iter().fold(0, |s, &x| s | of(x));
-                (either & !FEW) | flag(FEW, all(v, FEW))
-            }
-            Node::And(v) => {
-                // Finitely many texts taken away from infinitely many leave some.
-                let mut rest = v.iter().filter(|&&x| !matches!(self.node(x), Node::Not(y) if of(*y) & FEW != 0));
-                let more = match (rest.next(), rest.next()) {
-                    (Some(&x), None) => of(x) & MORE,
-                    (None, _) => MORE,
-                    _ => 0,
-                };
-                flag(NULLABLE, all(v, NULLABLE)) | flag(FEW, any(v, FEW)) | more
-            }
-            Node::Not(a) => flag(NULLABLE, of(*a) & NULLABLE == 0) | flag(MORE, of(*a) & FEW != 0),
-            Node::Rep(a, min, max) => {
-                let a = of(*a);
-                let null = flag(NULLABLE, *min == 0) | (a & NULLABLE);
-                null | (a & (SOME | LONG))
-                    | flag(FEW, a & FEW != 0 && *max < MANY)
-                    | flag(MORE, a & LONG != 0 && *max == MANY)
-                    | (a & MORE)
-            }
-            Node::Mod(d, s) => flag(NULLABLE, self.divisors[*d as usize].accepts(*s)),
-            Node::Words(l, lo, _, depth) => {
-                let ends = self.word_lists[*l as usize][*lo as usize].len() == *depth as usize;
-                // Of two different words one is not empty.
-                SOME | LONG | FEW | flag(NULLABLE, ends)
-            }
-        };
-        let shows = shows | flag(LONG, shows & MORE != 0);
-        shows | flag(SOME, shows & (NULLABLE | LONG) != 0)
     }
 
     /// How many expressions there are.
@@ -554,103 +500,5 @@ impl Pool {
     pub fn part(&self, (list, lo, hi, depth): (u32, u32, u32, u32)) -> impl Iterator<Item = &[u8]> {
         let words = &self.word_lists[list as usize][lo as usize..hi as usize];
         words.iter().map(move |w| &w[depth as usize..])
-    }
-
-    fn derive_words(&mut self, (list, lo, hi, depth): (u32, u32, u32, u32), b: u8) -> Re {
-        let (words, at) = (&self.word_lists[list as usize][lo as usize..hi as usize], depth as usize);
-        // A word that ends here comes first.
-        let from = words.partition_point(|w| w.get(at).map_or(true, |&c| c < b)) as u32;
-        let to = words.partition_point(|w| w.get(at).map_or(true, |&c| c <= b)) as u32;
-        match to - from {
-            0 => NEVER,
-            1 if words[from as usize].len() == at + 1 => EMPTY,
-            _ => self.make(Node::Words(list, lo + from, lo + to, depth + 1)),
-        }
-    }
-
-    /// What remains of `r` after one byte.
-    pub fn derive(&mut self, r: Re, b: u8) -> Re {
-        match *self.node(r) {
-            Node::Never | Node::Empty => return NEVER,
-            Node::Bytes(ref s) => return if has(s, b) { EMPTY } else { NEVER },
-            Node::Words(l, lo, hi, depth) => return self.derive_words((l, lo, hi, depth), b),
-            _ => {}
-        }
-        if let Some(&d) = self.derived.get(&(r, b)).or_else(|| self.derived_before.get(&(r, b))) {
-            return d;
-        }
-        let d = match *self.node(r) {
-            Node::Cat(..) => {
-                // Along the chain, not down it: it may be as long as the pattern.
-                let (mut parts, mut rest) = (Vec::new(), r);
-                while let Node::Cat(x, y) = *self.node(rest) {
-                    let dx = self.derive(x, b);
-                    parts.push(self.cat(dx, y));
-                    rest = y;
-                    if !self.nullable(x) {
-                        rest = NEVER;
-                    }
-                }
-                parts.push(self.derive(rest, b));
-                self.or(parts)
-            }
-            Node::Or(ref v) => {
-                let mut parts = v.clone();
-                for x in &mut parts {
-                    *x = self.derive(*x, b);
-                }
-                self.or(parts)
-            }
-            Node::And(ref v) => {
-                let mut parts = v.clone();
-                for x in &mut parts {
-                    *x = self.derive(*x, b);
-                    if *x == NEVER {
-                        break;
-                    }
-                }
-                self.and(parts)
-            }
-            Node::Not(x) => {
-                let dx = self.derive(x, b);
-                self.not(dx)
-            }
-            Node::Rep(x, min, max) => {
-                let dx = self.derive(x, b);
-                let rest = self.rep(x, min.saturating_sub(1), if max == MANY { MANY } else { max - 1 });
-                self.cat(dx, rest)
-            }
-            Node::Mod(d, s) => match self.divisors[d as usize].next(s, b) {
-                Some(t) => self.make(Node::Mod(d, t)),
-                None => NEVER,
-            },
-            // Answered above.
-            Node::Never | Node::Empty | Node::Bytes(_) | Node::Words(..) => NEVER,
-        };
-        self.derived.insert((r, b), d);
-        d
-    }
-
-    /// Whether `r` matches the whole text.
-    pub fn matches(&mut self, r: Re, text: &[u8]) -> bool {
-        let end = text.iter().fold(r, |r, &b| if r == NEVER { NEVER } else { self.derive(r, b) });
-        self.nullable(end)
-    }
-
-    /// The same for a text of which is known that `sure` matches it. Looks at the
-    /// parts of intersections and complements without making what remains of them.
-    pub fn holds(&mut self, r: Re, text: &[u8], sure: Re) -> bool {
-        if r == sure {
-            return true;
-        }
-        match *self.node(r) {
-            Node::And(ref v) => v.clone().into_iter().all(|x| self.holds(x, text, sure)),
-            Node::Or(ref v) => v.clone().into_iter().any(|x| self.holds(x, text, sure)),
-            Node::Not(x) => !self.holds(x, text, sure),
-            Node::Words(list, lo, hi, 0) => self.word_lists[list as usize][lo as usize..hi as usize]
-                .binary_search_by(|w| w.as_slice().cmp(text))
-                .is_ok(),
-            _ => self.matches(r, text),
-        }
     }
 }

@@ -13,6 +13,7 @@ use crate::error::{Error, Result};
 use crate::json::{self, Value};
 use crate::pattern::{self, Match};
 use crate::re::MANY;
+use crate::schema::Style;
 use crate::{gbnf, schema, Dropped, Options, Vocabulary, Whitespace};
 use free::{Rule, Turns};
 use read::{count, flag, items, mark, marks, member, text, token, tokens, words, Mark, Stops, Token};
@@ -77,7 +78,11 @@ impl Lower<'_> {
                 let t = text(v, at, "value")?;
                 self.b.lit(t.as_bytes())
             }
-            "json_schema" => self.schema(v, at)?,
+            "json_schema" => {
+                let style = self.style(v, at)?;
+                self.schema(v, at, style)?
+            }
+            "qwen_xml_parameter" => self.schema(v, at, Some(Style::Qwen))?,
             "regex" => {
                 let r = pattern::compile(&mut self.b.p, text(v, at, "pattern")?, Form::Raw, Match::Part);
                 let r = r.map_err(|e| Error::pointer(at, "pattern", e.to_string()))?;
@@ -172,13 +177,20 @@ impl Lower<'_> {
         Ok(self.b.times(content, min, max))
     }
 
-    fn schema(&mut self, v: &Value, at: &str) -> Result<Ex> {
-        let refused = |k: &str, reason: String| Err(Error::pointer(at, k, reason));
+    // How a schema's values are written; None: as JSON.
+    fn style(&self, v: &Value, at: &str) -> Result<Option<Style>> {
+        let known = "\"json\", \"qwen_xml\", \"minimax_xml\" and \"glm_xml\" are";
+        let refused = |s| Err(Error::pointer(at, "style", format!("{} is not supported; {}", s, known)));
         match v.get("style") {
-            None => {}
-            Some(Value::Str(s)) if s == "json" => {}
-            Some(s) => return refused("style", format!("{} is not supported; \"json\" is", crate::options::shown(s))),
+            None => Ok(None),
+            Some(Value::Str(s)) if s == "json" => Ok(None),
+            Some(Value::Str(s)) if Style::named(s).is_some() => Ok(Style::named(s)),
+            Some(s) => refused(crate::options::shown(s)),
         }
+    }
+
+    fn schema(&mut self, v: &Value, at: &str, style: Option<Style>) -> Result<Ex> {
+        let refused = |k: &str, reason: String| Err(Error::pointer(at, k, reason));
         if flag(v, at, "any_order", false)? {
             return refused("any_order", "is not supported: members come in the order of the schema".into());
         }
@@ -195,11 +207,11 @@ impl Lower<'_> {
         };
         let options = self.options_of(v, at)?;
         let before = self.dropped.len();
-        let (b, x) =
-            schema::compile(std::mem::take(&mut self.b), schema, &options, self.dropped).map_err(|mut e| {
-                e.place = format!("#{}/json_schema{}", at, e.place.trim_start_matches('#'));
-                e
-            })?;
+        let made = schema::compile_as(std::mem::take(&mut self.b), schema, &options, style, self.dropped);
+        let (b, x) = made.map_err(|mut e| {
+            e.place = format!("#{}/json_schema{}", at, e.place.trim_start_matches('#'));
+            e
+        })?;
         for d in &mut self.dropped[before..] {
             d.pointer = format!("#{}/json_schema{}", at, d.pointer.trim_start_matches('#'));
         }

@@ -405,7 +405,7 @@ fn structural_tag_errors() {
         (r#"{"type":"any_text","excludes":["a",""]}"#, "#: excludes: an empty string is in every text"),
         (
             r#"{"type":"json_schema","json_schema":true,"style":"toml"}"#,
-            "#: style: \"toml\" is not supported; \"json\" is",
+            "#: style: \"toml\" is not supported; \"json\", \"qwen_xml\", \"minimax_xml\" and \"glm_xml\" are",
         ),
         (
             r#"{"type":"json_schema","json_schema":true,"any_order":true}"#,
@@ -421,4 +421,78 @@ fn structural_tag_errors() {
     ] {
         assert_eq!(error("structural_tag", source), want);
     }
+}
+
+#[test]
+fn parameters_in_tags() {
+    let schema = r#"{"type":"object","properties":{"city":{"type":"string"},"days":{"type":"integer","minimum":1},"unit":{"enum":["C","F","\n"]},"code":{"type":"string","pattern":"^[A-Z].$"},"short":{"type":"string","minLength":2,"maxLength":3},"where":{"type":["object","null"],"properties":{"x":{"type":"number"}},"additionalProperties":false}},"required":["city"],"additionalProperties":false}"#;
+    let styled = |style: &str| {
+        format!(
+            r#"{{"type":"tag","begin":"<f>","content":{{"type":"json_schema","json_schema":{},"style":"{}"}},"end":"</f>"}}"#,
+            schema, style
+        )
+    };
+    check(
+        "structural_tag",
+        &styled("qwen_xml"),
+        &[
+            "<f><parameter=city>Aix \"en\" <Provence>\\</parameter></f>",
+            "<f>\n<parameter=city>\nOslo\n</parameter>\n<parameter=days>\n3\n</parameter>\n</f>",
+            "<f><parameter=city></parameter><parameter=unit>C</parameter><parameter=code>\nA:\n</parameter></f>",
+            "<f><parameter=city>a</parameter><parameter=unit>\n\n\n</parameter></f>",
+            "<f><parameter=city>a</parameter><parameter=short>\nab\n</parameter><parameter=where>{\"x\":1}</parameter></f>",
+            "<f><parameter=city>a</parameter><parameter=short>a\nb</parameter><parameter=where>\nnull</parameter></f>",
+        ],
+        &[
+            "<f></f>",
+            "<f><parameter=days>3</parameter></f>",
+            "<f><parameter=city>a</parameter>b</parameter></f>",
+            "<f><parameter=city>a</parameter><parameter=days>0</parameter></f>",
+            "<f><parameter=city>a</parameter><parameter=days>\"3\"</parameter></f>",
+            "<f><parameter=city>a</parameter><parameter=unit>K</parameter></f>",
+            "<f><parameter=city>a</parameter><parameter=unit>\"C\"</parameter></f>",
+            "<f><parameter=city>a</parameter><parameter=unit>\n</parameter></f>",
+            "<f><parameter=city>a</parameter><parameter=code>A\"</parameter></f>",
+            "<f><parameter=city>a</parameter><parameter=code>AB:</parameter></f>",
+            "<f><parameter=city>a</parameter><parameter=short>\na\n</parameter></f>",
+            "<f><parameter=city>a</parameter><parameter=short>abcd</parameter></f>",
+            "<f><parameter=city>a</parameter><parameter=where>{\"y\":1}</parameter></f>",
+            "<f><parameter=city>a</parameter><parameter=other>b</parameter></f>",
+            "<f>{\"city\":\"a\"}</f>",
+        ],
+    );
+    check(
+        "structural_tag",
+        &styled("minimax_xml"),
+        &["<f><parameter name=\"city\">a</parameter></f>"],
+        &["<f><parameter=city>a</parameter></f>"],
+    );
+    check(
+        "structural_tag",
+        &styled("glm_xml"),
+        &["<f><arg_key>city</arg_key>\n<arg_value>a</arg_value>\n<arg_key>days</arg_key><arg_value>2</arg_value></f>"],
+        &[
+            "<f><arg_key>city</arg_key><arg_value>a</arg_key></f>",
+            "<f><arg_key>days</arg_key><arg_value>2</arg_value></f>",
+        ],
+    );
+    let free = r#"{"type":"qwen_xml_parameter","json_schema":{"type":"object","properties":{"a":{"type":"integer"}},"additionalProperties":{"type":["boolean","string"]},"minProperties":1}}"#;
+    check(
+        "structural_tag",
+        free,
+        &[
+            "<parameter=a>1</parameter>",
+            "<parameter=b_2>x</parameter>",
+            "<parameter=a>1</parameter><parameter=b>true</parameter>",
+        ],
+        &["", "<parameter=a>x</parameter>", "<parameter=2b>x</parameter>", "<parameter=b>x"],
+    );
+    assert_eq!(
+        error("structural_tag", r#"{"type":"qwen_xml_parameter","json_schema":{"properties":{"a>":true}}}"#),
+        "#/json_schema: \"a>\" can't be the name of a parameter"
+    );
+    assert_eq!(
+        error("structural_tag", r#"{"type":"qwen_xml_parameter","json_schema":{"type":"string"}}"#),
+        "nothing satisfies the grammar"
+    );
 }

@@ -15,11 +15,13 @@ mod load;
 mod members;
 mod numbers;
 mod object;
+mod parameters;
 mod strings;
 mod unevaluated;
 mod uri;
 
 pub use load::Draft;
+pub use parameters::Style;
 
 use crate::build::{Builder, Ex};
 use crate::chars;
@@ -68,11 +70,24 @@ struct Compiler<'a> {
     compact: bool,
     // Where the rules being made come from, for messages.
     place: String,
+    // While the members of an object are written as parameters.
+    style: Option<Style>,
 }
 
 /// Adds the rules for a schema to `b`; returns the expression for its values.
 /// What `lenient` leaves out is added to `dropped`.
 pub fn compile(b: Builder, schema: &Value, o: &Options, dropped: &mut Vec<Dropped>) -> Result<(Builder, Ex)> {
+    compile_as(b, schema, o, None, dropped)
+}
+
+/// The same; with a style only for objects, whose members are written as parameters.
+pub fn compile_as(
+    b: Builder,
+    schema: &Value,
+    o: &Options,
+    style: Option<Style>,
+    dropped: &mut Vec<Dropped>,
+) -> Result<(Builder, Ex)> {
     let root = Names::root(schema, o.draft);
     let names = Names::of(&root);
     let mut c = Compiler {
@@ -99,11 +114,15 @@ pub fn compile(b: Builder, schema: &Value, o: &Options, dropped: &mut Vec<Droppe
         space: 0,
         compact: o.whitespace == Whitespace::Compact,
         place: String::new(),
+        style: None,
     };
     let apart = std::mem::replace(&mut c.b.apart, true);
     c.space = whitespace(&mut c.b, o.whitespace);
     let x = c.at(root);
-    let start = c.value(x)?;
+    let start = match style {
+        None => c.value(x)?,
+        Some(style) => c.parameters(x, style).map_err(|e| placed(e, "#"))?,
+    };
     c.finish()?;
     for &i in &c.dropped {
         let r = &c.refusals[i];

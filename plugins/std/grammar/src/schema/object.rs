@@ -185,6 +185,9 @@ impl<'a> Compiler<'a> {
     }
 
     fn pair(&mut self, name: Re, value: Sx) -> Result<Ex> {
+        if let Some(style) = self.style {
+            return self.parameter(style, name, value);
+        }
         let key = match self.singles.get(&name) {
             Some(text) => {
                 let text = format!("\"{}\"", text);
@@ -239,7 +242,13 @@ impl<'a> Compiler<'a> {
                 None => None,
             },
         );
-        let comma = self.spaced(b",");
+        let parameters = self.style.is_some();
+        let (comma, ws) = if parameters {
+            let line = self.line();
+            (line, line)
+        } else {
+            (self.spaced(b","), self.space)
+        };
         let mut w = Writer {
             c: self,
             pairs,
@@ -252,8 +261,8 @@ impl<'a> Compiler<'a> {
             rest: Map::default(),
         };
         let inside = w.first()?;
-        let ws = self.space;
-        let (open, close) = (self.b.lit(b"{"), self.b.lit(b"}"));
+        let (open, close) =
+            if parameters { (self.b.empty(), self.b.empty()) } else { (self.b.lit(b"{"), self.b.lit(b"}")) };
         // An empty object has one place for white space, not two.
         let (filled, empty) = inside;
         let filled = self.b.seq(&[open, ws, filled, ws, close]);
