@@ -136,6 +136,39 @@ func TestDemandedCalls(t *testing.T) {
 	r.right(t, 1)
 }
 
+// TestCallsOfOlderDialects: TGI's own shapes of a reply have the same calls.
+func TestCallsOfOlderDialects(t *testing.T) {
+	p := openPlugged(t, func(c *config.Config) { c.Server.Dialect = "tgi-2.2" })
+	for seed := range 4 {
+		status, text := p.call(t, http.MethodPost, "/v1/chat/completions", fmt.Appendf(nil, `{"messages":[%s],"temperature":1.5,"max_tokens":150,"seed":%d,"tool_choice":"required"%s}`, askWeather, seed, heldTools))
+		var r struct {
+			Choices []struct {
+				Message struct {
+					Calls []struct {
+						Function struct {
+							Name      string
+							Arguments any
+						}
+					} `json:"tool_calls"`
+				}
+				FinishReason string `json:"finish_reason"`
+			}
+		}
+		if err := json.Unmarshal([]byte(text), &r); err != nil || status != http.StatusOK || len(r.Choices) != 1 {
+			t.Fatalf("%d %s", status, text)
+		}
+		c := r.Choices[0]
+		if c.FinishReason != "length" && len(c.Message.Calls) == 0 {
+			t.Errorf("no call: %s", text)
+		}
+		for _, call := range c.Message.Calls {
+			if valid := heldCalls[call.Function.Name]; valid == nil || !valid(call.Function.Arguments) {
+				t.Errorf("%+v", call)
+			}
+		}
+	}
+}
+
 // TestFormatsOfCalls: other formats hold their calls too.
 func TestFormatsOfCalls(t *testing.T) {
 	for _, format := range []string{"mistral", "qwen3-coder", "llama3-json", "pythonic", "deepseek-v3.1"} {
@@ -181,6 +214,11 @@ func TestCallsOfTheModelsOwnAccord(t *testing.T) {
 	}
 	if calls == 0 {
 		t.Error("all replies were cut")
+	}
+	for _, s := range p.says(t, askWeather, `,"temperature":1.5,"n":3`+begun+heldTools) {
+		if !strings.Contains(s, "calls ") && !strings.HasSuffix(s, "length") {
+			t.Errorf("streamed: %s", s)
+		}
 	}
 	free := p.tools(t, http.StatusOK, `,"seed":1,"n":4`+heldTools)
 	if !slices.ContainsFunc(free.Choices, func(c struct {
