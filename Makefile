@@ -13,7 +13,7 @@ FUZZTIME ?= 30s
 # `make` alone lists the targets.
 .DEFAULT_GOAL := help
 
-.PHONY: help run build test test-long check fmt bench bench-grammar fuzz ort clean clients plugins-all
+.PHONY: help run build test test-long check fmt bench bench-grammar fuzz ort clean clients generated plugins-all
 
 help: ## list the targets
 	@awk -F':.*## ' '/^[a-z-]+:.*## /{printf "  make %-14s %s\n", $$1, $$2}' $(MAKEFILE_LIST)
@@ -36,6 +36,9 @@ test-long: ort ## run what takes too long for every run: 10,000 faults, two minu
 
 clients: ort ## install real clients and run them against the server
 	TGI_CLIENTS=1 $(GO) test -timeout 15m -count=1 -v ./conformance/clients
+
+generated: ort ## hold 1,000 generated texts to their schemas, by Python's jsonschema
+	TGI_CLIENTS=1 $(GO) test -timeout 15m -count=1 -v ./conformance/generated
 
 check: ## formatting, vet, static analysis, module files, tree rules
 	@out=$$(gofmt -l $$(git ls-files '*.go')); if [ -n "$$out" ]; then echo "not formatted (make fmt):"; echo "$$out"; exit 1; fi
