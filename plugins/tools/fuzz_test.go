@@ -2,9 +2,11 @@ package tools
 
 import (
 	"encoding/binary"
+	"encoding/json"
 	"testing"
 	"unicode/utf8"
 
+	"tgi/plugins/internal/guest/guesttest"
 	"tgi/sdk/abi"
 )
 
@@ -64,6 +66,30 @@ func FuzzRead(f *testing.F) {
 		}
 		if sum > before {
 			t.Errorf("texts of %d bytes", sum)
+		}
+	})
+}
+
+// FuzzConstraint: whatever a guest's memory holds, what is read of it keeps to the rules.
+func FuzzConstraint(f *testing.F) {
+	put := func(status uint32, text, notes string) []byte {
+		return []byte(guesttest.Bytes(status, abi.CompiledSize, uint32(len(text)), abi.CompiledSize+uint32(len(text)), uint32(len(notes))) + text + notes)
+	}
+	f.Add(put(abi.StatusOK, heldTo, `[{"pointer":"#/tools","keyword":"k","reason":"r"}]`), uint32(0))
+	f.Add(put(abi.StatusOK, "", ""), uint32(4))
+	f.Add(put(abi.StatusFailed, "no", ""), uint32(0))
+	f.Add(put(7, "{", "["), uint32(0xffffffff))
+	f.Fuzz(func(t *testing.T, memory []byte, at uint32) {
+		c, refused, err := readConstraint(memory, at)
+		switch {
+		case err != nil || refused != nil:
+			return
+		case c.Source == "" && (c.Language != "" || c.Places != nil):
+			t.Errorf("nothing to hold to, and %+v", c)
+		case len(c.Source) > abi.MaxSource || len(c.Language) > abi.MaxLanguage || len(c.Places) > abi.MaxPlaces:
+			t.Errorf("a source of %d bytes in %q, %d places", len(c.Source), c.Language, len(c.Places))
+		case c.Source != "" && c.Params != nil && !json.Valid(c.Params):
+			t.Errorf("params %q", c.Params)
 		}
 	})
 }

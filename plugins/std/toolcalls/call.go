@@ -16,6 +16,7 @@ type call struct {
 	array     bool   // inside an array of calls
 	index     int    // of the last call told; -1 before the first
 	calls     int    // calls that ended
+	ids       []string
 	name      string
 	tool      *Tool
 	answer    string // the key whose value is content, for a name that is no tool
@@ -132,10 +133,11 @@ func (p *Parser) begin(name, id string) bool {
 	p.settle()
 	p.index++
 	p.name, p.tool, p.open, p.owed = name, tool, true, false
-	p.origin = Content // text after a call is no reasoning any more
-	if id == "" {
+	p.origin = Content                          // text after a call is no reasoning any more
+	if id == "" || slices.Contains(p.ids, id) { // a model may write the same one twice, and results refer to it
 		id = p.f.id(p.o.Seed, p.index)
 	}
+	p.ids = append(p.ids, id)
 	p.tell(Event{Kind: CallBegin, Index: p.index, Name: name, ID: id})
 	return true
 }

@@ -221,8 +221,11 @@ func (h *holder) message() (structure, bool) {
 // units is one unit, or more where they are allowed.
 func (h *holder) units(unit structure) structure {
 	f := h.f
-	if h.d.Choice.Single || f.KeepSpace { // where white space is content, a section has all the calls
+	switch {
+	case h.d.Choice.Single, f.KeepSpace && len(f.Section.Begin) > 0: // a section has all the calls
 		return unit
+	case f.KeepSpace: // white space between them would be content
+		return plus(unit)
 	}
 	more := between
 	if f.Bare != "" && f.JSON != nil && f.JSON.Separators != "" {

@@ -100,3 +100,19 @@ func TestSpecialTokens(t *testing.T) {
 		}
 	}
 }
+
+// TestIDsOnce: an id that the model writes twice is another call's the second time.
+func TestIDsOnce(t *testing.T) {
+	f, _ := Preset("hermes")
+	p := New(f, Options{Tools: testTools(t), Seed: 1})
+	call := `<tool_call>{"id": "a", "name": "get_weather", "arguments": {}}</tool_call>`
+	var ids []string
+	for _, e := range append(p.Feed(call+call), p.Finish()...) {
+		if e.Kind == CallBegin {
+			ids = append(ids, e.ID)
+		}
+	}
+	if len(ids) != 2 || ids[0] != "a" || ids[1] == "a" || ids[1] == "" {
+		t.Errorf("ids %q", ids)
+	}
+}
