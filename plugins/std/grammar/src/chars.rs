@@ -194,24 +194,27 @@ pub fn property(name: &str) -> Option<Ranges> {
     Some(union(out))
 }
 
-/// The canonical text of a character inside a JSON string.
-pub fn escaped(c: char) -> String {
-    match c {
-        '"' => "\\\"".into(),
-        '\\' => "\\\\".into(),
-        '\u{8}' => "\\b".into(),
-        '\t' => "\\t".into(),
-        '\n' => "\\n".into(),
-        '\u{c}' => "\\f".into(),
-        '\r' => "\\r".into(),
-        c if c < ' ' => format!("\\u{:04x}", c as u32),
-        c => c.to_string(),
-    }
+// Puts the canonical text of a character inside a JSON string behind others.
+fn push_escaped(out: &mut String, c: char) {
+    let short = match c {
+        '"' => "\\\"",
+        '\\' => "\\\\",
+        '\u{8}' => "\\b",
+        '\t' => "\\t",
+        '\n' => "\\n",
+        '\u{c}' => "\\f",
+        '\r' => "\\r",
+        c if c < ' ' => return out.push_str(&format!("\\u{:04x}", c as u32)),
+        c => return out.push(c),
+    };
+    out.push_str(short);
 }
 
 /// The canonical text of a string between its quotes.
 pub fn escape(s: &str) -> String {
-    s.chars().map(escaped).collect()
+    let mut out = String::with_capacity(s.len());
+    s.chars().for_each(|c| push_escaped(&mut out, c));
+    out
 }
 
 /// One character of a set. Surrogates are left out: no text holds them.
@@ -226,7 +229,7 @@ pub fn class(p: &mut Pool, set: &[(u32, u32)], form: Form) -> Re {
             let mut parts = Vec::new();
             for c in (0..=0x1F).chain([0x22, 0x5C]) {
                 if set.iter().any(|&(lo, hi)| lo <= c && c <= hi) {
-                    let text = escaped(char::from(c as u8));
+                    let text = escape(&char::from(c as u8).to_string());
                     parts.push(p.literal(text.as_bytes()));
                 }
             }

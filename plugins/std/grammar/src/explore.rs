@@ -2,14 +2,15 @@
 //! emptiness, the words of a finite language, the automaton itself.
 
 use crate::hash::{Map, Seen};
-use crate::re::{has, range, Node, Pool, Re, Set, NEVER};
+use crate::re::{next, range, Node, Pool, Re, Set, NEVER};
 use std::collections::VecDeque;
+use std::rc::Rc;
 
 /// Most states that a walk looks at before it gives up.
 pub const MAX_STATES: usize = 20_000;
 
-// Byte ranges and the states they lead to.
-type Row = Vec<(u8, u8, u32)>;
+/// Byte ranges and the states they lead to.
+pub type Row = Vec<(u8, u8, u32)>;
 
 /// A deterministic automaton. State 0 is the first.
 pub struct Dfa {
@@ -58,16 +59,25 @@ impl Pool {
 
     /// Byte ranges and what remains after each, in order; ranges that lead to
     /// nothing are left out.
-    pub fn moves(&mut self, r: Re) -> Vec<(u8, u8, Re)> {
+    pub fn moves(&mut self, r: Re) -> Rc<Row> {
+        if let Some(row) = self.rows.get(&r) {
+            return row.clone();
+        }
+        let row = Rc::new(self.fresh_moves(r));
+        self.rows.insert(r, row.clone());
+        row
+    }
+
+    fn fresh_moves(&mut self, r: Re) -> Row {
         let mut cuts = [0; 4];
         self.cuts(r, &mut cuts);
-        let (mut out, mut lo) = (Vec::new(), 0usize);
+        let (mut out, mut lo) = (Row::new(), 0);
         while lo < 256 {
-            let hi = (lo + 1..256).find(|&b| has(&cuts, b as u8)).unwrap_or(256) - 1;
+            let hi = next(&cuts, lo + 1, true) - 1;
             let d = self.derive(r, lo as u8);
             if d != NEVER {
                 match out.last_mut() {
-                    Some((_, h, t)) if *t == d && *h as usize + 1 == lo => *h = hi as u8,
+                    Some((_, h, t)) if *t == d && *h as u32 + 1 == lo => *h = hi as u8,
                     _ => out.push((lo as u8, hi as u8, d)),
                 }
             }
@@ -83,6 +93,17 @@ impl Pool {
         }
         if let Some(&e) = self.empty.get(&r) {
             return Some(e);
+        }
+        if let Node::Cat(..) = self.node(r) {
+            // Its parts are known from elsewhere more often than all of it.
+            let (mut rest, mut empty) = (r, false);
+            while let Node::Cat(a, b) = *self.node(rest) {
+                empty = empty || self.is_empty(a)?;
+                rest = b;
+            }
+            empty = empty || self.is_empty(rest)?;
+            self.empty.insert(r, empty);
+            return Some(empty);
         }
         let mut seen = Seen::default();
         let mut work = VecDeque::from([r]);
@@ -102,7 +123,7 @@ impl Pool {
             if seen.len() > MAX_STATES || self.tired() {
                 return None;
             }
-            for (_, _, d) in self.moves(s) {
+            for &(_, _, d) in self.moves(s).iter() {
                 if seen.insert(d) {
                     work.push_back(d);
                 }
@@ -134,7 +155,7 @@ impl Pool {
             at += 1;
             accepts.push(self.nullable(s));
             let mut row = Vec::new();
-            for (lo, hi, d) in self.moves(s) {
+            for &(lo, hi, d) in self.moves(s).iter() {
                 if self.is_empty(d)? {
                     continue;
                 }
@@ -158,17 +179,18 @@ impl Pool {
     fn cycles(&mut self, r: Re, limit: usize) -> bool {
         // States on the way to the current one are open, others closed.
         let mut open: Map<Re, bool> = Map::default();
-        let mut stack = vec![(r, self.moves(r))];
+        let row = self.moves(r);
+        // States on the way, and how many of their moves are still to be looked at.
+        let mut stack = vec![(r, row.len(), row)];
         open.insert(r, true);
-        while let Some((s, rest)) = stack.last_mut() {
-            let d = match rest.pop() {
-                Some((_, _, d)) => d,
-                None => {
-                    open.insert(*s, false);
-                    stack.pop();
-                    continue;
-                }
-            };
+        while let Some((s, left, row)) = stack.last_mut() {
+            if *left == 0 {
+                open.insert(*s, false);
+                stack.pop();
+                continue;
+            }
+            *left -= 1;
+            let d = row[*left].2;
             match open.get(&d) {
                 Some(false) => {}
                 Some(true) if self.is_empty(d) != Some(true) => return true,
@@ -178,8 +200,8 @@ impl Pool {
                         return true;
                     }
                     open.insert(d, true);
-                    let moves = self.moves(d);
-                    stack.push((d, moves));
+                    let row = self.moves(d);
+                    stack.push((d, row.len(), row));
                 }
             }
         }
@@ -189,7 +211,18 @@ impl Pool {
     /// All words of a finite language, in order of their bytes; None where there
     /// are more than `limit`, or states without end.
     pub fn finite(&mut self, r: Re, limit: usize) -> Option<Vec<Vec<u8>>> {
-        if self.cycles(r, 600) {
+        if self.has_many(r) {
+            return None;
+        }
+        let endless = match self.endless.get(&r) {
+            Some(&e) => e,
+            None => {
+                let e = self.cycles(r, 600);
+                self.endless.insert(r, e);
+                e
+            }
+        };
+        if endless {
             return None;
         }
         let dfa = self.dfa(r, 600)?;

@@ -46,6 +46,48 @@ impl Hasher for Mix {
     }
 }
 
+/// A map of which what was in it when it was frozen is not written any more.
+#[derive(Clone, Debug)]
+pub struct Layered<K, V> {
+    now: Map<K, V>,
+    before: Map<K, V>,
+}
+
+impl<K, V> Default for Layered<K, V> {
+    fn default() -> Self {
+        Layered { now: Map::default(), before: Map::default() }
+    }
+}
+
+impl<K: Eq + std::hash::Hash, V> Layered<K, V> {
+    /// The value of a key.
+    pub fn get(&self, k: &K) -> Option<&V> {
+        self.now.get(k).or_else(|| self.before.get(k))
+    }
+
+    /// Whether a key has a value.
+    pub fn contains_key(&self, k: &K) -> bool {
+        self.get(k).is_some()
+    }
+
+    /// Gives a key a value.
+    pub fn insert(&mut self, k: K, v: V) {
+        self.now.insert(k, v);
+    }
+
+    /// How many have been inserted since it was frozen.
+    pub fn recent(&self) -> usize {
+        self.now.len()
+    }
+
+    /// Leaves what is in it as it is: what comes later is kept apart. Once.
+    pub fn freeze(&mut self) {
+        if self.before.is_empty() {
+            std::mem::swap(&mut self.before, &mut self.now);
+        }
+    }
+}
+
 /// A table of things that are numbered from 0 on and kept elsewhere: finds the
 /// number of one by its hash. Small: a page of memory that a compilation does
 /// not touch is one that need not be copied for it.

@@ -3,7 +3,7 @@
 use crate::build::{Builder, Ex, Expr};
 use crate::error::{Error, Result};
 use crate::hash::{Map, Seen};
-use crate::re::{Node, Pool, Re, Set, ALL, MANY};
+use crate::re::{next, Node, Pool, Re, Set, ALL, MANY};
 
 /// Most bytes of an encoded grammar.
 pub const MAX_BYTES: usize = 16 << 20;
@@ -41,19 +41,6 @@ fn counts(out: &mut Vec<u8>, op: u8, index: u32, min: u32, max: u32) {
     for v in [index, min, if max == MANY { 0 } else { max + 1 }] {
         number(out, v);
     }
-}
-
-// The first byte from `at` on that is in the set, or outside where `inside` is not set; 256 where there is none.
-fn next(s: &Set, at: u32, inside: bool) -> u32 {
-    let mut at = at;
-    while at < 256 {
-        let word = if inside { s[at as usize >> 6] } else { !s[at as usize >> 6] } >> (at & 63);
-        if word != 0 {
-            return at + word.trailing_zeros();
-        }
-        at = (at | 63) + 1;
-    }
-    256
 }
 
 fn set_ranges(s: &Set) -> Vec<(u32, u32)> {

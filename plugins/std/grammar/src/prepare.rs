@@ -36,7 +36,9 @@ pub fn pool() -> Pool {
         // Expressions of grammars are numbered anew by each compilation.
         b = Builder::over(b.p);
         let made = json::parse(text).and_then(|v| schema::compile(std::mem::take(&mut b), &v, &o, &mut Vec::new()));
-        if let Ok((made, _)) = made {
+        if let Ok((mut made, _)) = made {
+            // Writing asks which terminals have texts.
+            made.productive();
             b = made;
         }
     }

@@ -9,8 +9,9 @@ mod derive;
 mod shape;
 
 use crate::chars::{Form, Ranges};
-use crate::hash::{Index, Map, Mix};
-use shape::{NULLABLE, SOME};
+use crate::explore::Row;
+use crate::hash::{Index, Layered, Map, Mix};
+use shape::{MORE, NULLABLE, SOME};
 use std::hash::{Hash, Hasher};
 use std::rc::Rc;
 
@@ -135,16 +136,18 @@ pub struct Pool {
     kept: [Option<Re>; 6],
     word_lists: Vec<List>,
     word_index: Map<List, u32>,
-    derived: Map<(Re, u8), Re>,
-    // Those that were taken before it was frozen.
-    derived_before: Map<(Re, u8), Re>,
+    derived: Layered<(Re, u8), Re>,
+    /// Moves of states that walks have been at.
+    pub(crate) rows: Layered<Re, Rc<Row>>,
+    /// Which languages' automata come back to themselves, where that has been asked.
+    pub(crate) endless: Layered<Re, bool>,
     /// Answers of is_empty.
-    pub(crate) empty: Map<Re, bool>,
+    pub(crate) empty: Layered<Re, bool>,
     /// What character sets have been made to.
-    pub(crate) classes: Map<(Form, Ranges), Re>,
+    pub(crate) classes: Layered<(Form, Ranges), Re>,
     /// Which expressions are one character of a set, and which are word lists: they are written as such.
-    pub(crate) chars: Map<Re, Ranges>,
-    pub(crate) lists: Map<Re, List>,
+    pub(crate) chars: Layered<Re, Ranges>,
+    pub(crate) lists: Layered<Re, List>,
     /// Strings of formats, by their names.
     pub(crate) formats: Map<String, Re>,
     /// Sets of numbers that are lists, by what holds all their texts; the shortest text of each.
@@ -163,6 +166,19 @@ pub fn range(lo: u8, hi: u8) -> Set {
 /// Whether a set has a byte.
 pub fn has(s: &Set, b: u8) -> bool {
     s[b as usize >> 6] >> (b & 63) & 1 == 1
+}
+
+/// The first byte from `at` on that is in the set, or outside where `inside` is not set; 256 where there is none.
+pub fn next(s: &Set, at: u32, inside: bool) -> u32 {
+    let mut at = at;
+    while at < 256 {
+        let word = if inside { s[at as usize >> 6] } else { !s[at as usize >> 6] } >> (at & 63);
+        if word != 0 {
+            return at + word.trailing_zeros();
+        }
+        at = (at | 63) + 1;
+    }
+    256
 }
 
 fn zip(a: &Set, b: &Set, f: impl Fn(u64, u64) -> u64) -> Set {
@@ -187,12 +203,13 @@ impl Pool {
             kept: [None; 6],
             word_lists: Vec::new(),
             word_index: Map::default(),
-            derived: Map::default(),
-            derived_before: Map::default(),
-            empty: Map::default(),
-            classes: Map::default(),
-            chars: Map::default(),
-            lists: Map::default(),
+            derived: Layered::default(),
+            rows: Layered::default(),
+            endless: Layered::default(),
+            empty: Layered::default(),
+            classes: Layered::default(),
+            chars: Layered::default(),
+            lists: Layered::default(),
             formats: Map::default(),
             numbers: Map::default(),
         };
@@ -228,6 +245,11 @@ impl Pool {
     /// Whether it certainly has a text; false says nothing.
     pub fn has_text(&self, r: Re) -> bool {
         self.shows[r as usize] & SOME != 0
+    }
+
+    /// Whether it certainly has infinitely many texts; false says nothing.
+    pub fn has_many(&self, r: Re) -> bool {
+        self.shows[r as usize] & MORE != 0
     }
 
     /// Whether it has become too large to go on; results are then meaningless.
@@ -268,12 +290,18 @@ impl Pool {
         self.nodes.reserve(1000);
         self.shows.reserve(1000);
         self.index.freeze();
-        self.derived_before = std::mem::take(&mut self.derived);
+        self.derived.freeze();
+        self.rows.freeze();
+        self.endless.freeze();
+        self.empty.freeze();
+        self.classes.freeze();
+        self.chars.freeze();
+        self.lists.freeze();
     }
 
     /// Whether so many derivatives have been taken that no more automata are walked.
     pub fn tired(&self) -> bool {
-        self.derived.len() >= MAX_DERIVED || self.full()
+        self.derived.recent() >= MAX_DERIVED || self.full()
     }
 
     /// One byte of a set.

@@ -23,7 +23,7 @@ impl Pool {
             Node::Words(l, lo, hi, depth) => return self.derive_words((l, lo, hi, depth), b),
             _ => {}
         }
-        if let Some(&d) = self.derived.get(&(r, b)).or_else(|| self.derived_before.get(&(r, b))) {
+        if let Some(&d) = self.derived.get(&(r, b)) {
             return d;
         }
         let d = match *self.node(r) {
