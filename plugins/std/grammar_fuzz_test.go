@@ -84,6 +84,7 @@ func FuzzSchema(f *testing.F) {
 		`{"type":"array","prefixItems":[{"type":"integer","minimum":-3,"exclusiveMaximum":1e2}],"items":{"multipleOf":0.5},"contains":{"const":2},"minContains":1,"maxContains":3,"uniqueItems":true,"unevaluatedItems":false}`,
 		`{"$id":"http://a/b","allOf":[{"$ref":"c#d"},{"$dynamicRef":"#e"}],"$defs":{"c":{"$id":"c","$anchor":"d","type":"number"},"e":{"$dynamicAnchor":"e"}}}`,
 		`{"definitions":{"a":{"type":["integer","null"]}},"items":[{"$ref":"#/definitions/a"},true],"additionalItems":{"format":"email"},"dependencies":{"a":["b"],"c":{"minLength":2}}}`,
+		`{"oneOf":[{},{"properties":{"k":{"$ref":"#"}},"required":["k"]}]}`,
 		`{"type":"string","format":"uri-template","pattern":"(?!a)\\p{L}{2,}","maxLength":9}`, `true`, `{"type":"strin"}`, "\xff", ``)
 }
 

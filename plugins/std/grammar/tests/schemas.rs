@@ -140,6 +140,27 @@ fn arrays() {
     );
 }
 
+// Alternatives are told apart by their members, whose values may be the alternatives again.
+#[test]
+fn alternatives_of_themselves() {
+    check(
+        r##"{"oneOf":[{"const":"leaf"},{"type":"object","properties":{"k":{"$ref":"#"}},"required":["k"],"additionalProperties":false}]}"##,
+        &["\"leaf\"", r#"{"k":"leaf"}"#, r#"{"k":{"k":"leaf"}}"#],
+        &["{}", r#"{"k":"tree"}"#, r#"{"k":{"k":1}}"#],
+    );
+    check(
+        r##"{"oneOf":[{"type":"integer"},{"type":"object","properties":{"op":{"const":"+"},"l":{"$ref":"#"},"r":{"$ref":"#"}},"required":["op","l","r"]},{"type":"object","properties":{"op":{"const":"neg"},"l":{"$ref":"#"}},"required":["op","l"]}]}"##,
+        &["1", r#"{"op":"+","l":1,"r":{"op":"neg","l":2}}"#],
+        &[r#"{"op":"+","l":1}"#, r#"{"op":"neg","l":"x"}"#, r#"{"op":"*","l":1,"r":2}"#],
+    );
+    // What is no object is of both, and so is every object with k that is of the second.
+    check(
+        r##"{"oneOf":[{},{"properties":{"k":{"$ref":"#"}},"required":["k"]}]}"##,
+        &["{}", r#"{"a":1}"#, r#"{"k":1}"#, r#"{"k":{"k":{}}}"#],
+        &["1", r#"{"k":{}}"#, r#"{"k":{"a":1}}"#],
+    );
+}
+
 #[test]
 fn combinations() {
     let tagged = r#"{"oneOf":[{"type":"object","properties":{"t":{"const":"a"},"x":{"type":"integer"}},"required":["t","x"]},{"type":"object","properties":{"t":{"const":"b"}},"required":["t"]}]}"#;

@@ -202,7 +202,15 @@ impl<'a> Compiler<'a> {
         if let Some(c) = self.expanded.get(&(x, not, kind)) {
             return Ok(c.clone());
         }
-        let mut c = self.fresh_cases(x, not, kind)?;
+        let first = self.expanding.insert((x, not, kind));
+        if !first && self.marking {
+            return Err(Error::whole("the value of a member is looked at to find out what it is"));
+        }
+        let c = self.fresh_cases(x, not, kind);
+        if first {
+            self.expanding.remove(&(x, not, kind));
+        }
+        let mut c = c?;
         c.dedup();
         let c = Rc::new(c);
         self.expanded.insert((x, not, kind), c.clone());

@@ -20,15 +20,23 @@ impl<'a> Compiler<'a> {
                 _ => continue,
             };
             let value = self.required(case, name);
+            // Another value: references seen on the way here do not count. It may be
+            // of the very schema whose alternatives are told apart here.
             let chain = std::mem::take(&mut self.chain);
+            let marking = std::mem::replace(&mut self.marking, true);
             let words = self.only_words(value);
             self.chain = chain;
+            self.marking = marking;
             out.extend(words.map(|w| (name, w)));
         }
         out
     }
 
     fn only_words(&mut self, x: Sx) -> Option<Vec<Vec<u8>>> {
+        let words = match self.set(x, false, STR).ok()? {
+            Set::Str(Strings::Texts(r)) => self.b.p.lists.get(&r).filter(|w| w.len() <= 8).map(|w| w.to_vec())?,
+            _ => return None,
+        };
         for kind in [NULL, BOOL, NUM] {
             let s = self.set(x, false, kind).ok()?;
             if !self.is_nothing(s) {
@@ -38,10 +46,7 @@ impl<'a> Compiler<'a> {
         if !(self.cases(x, false, ARR).ok()?.is_empty() && self.cases(x, false, OBJ).ok()?.is_empty()) {
             return None;
         }
-        match self.set(x, false, STR).ok()? {
-            Set::Str(Strings::Texts(r)) => self.b.p.lists.get(&r).filter(|w| w.len() <= 8).map(|w| w.to_vec()),
-            _ => None,
-        }
+        Some(words)
     }
 
     // What a case asks of the value of a required member.

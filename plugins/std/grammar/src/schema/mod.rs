@@ -61,6 +61,9 @@ struct Compiler<'a> {
     expanded: Map<(Sx, bool, u8), Rc<Vec<Case>>>,
     impossibles: Map<(Sx, u32), bool>,
     inside: u32,
+    // What cases are being found of, and whether a look ahead asks for them.
+    expanding: Seen<(Sx, bool, u8)>,
+    marking: bool,
     chain: Vec<u32>,
     rules: Map<Sx, Ex>,
     waiting: Vec<(u32, Sx, Ex)>,
@@ -106,6 +109,8 @@ pub fn compile_as(
         expanded: Map::default(),
         impossibles: Map::default(),
         inside: 0,
+        expanding: Seen::default(),
+        marking: false,
         chain: Vec::new(),
         rules: Map::default(),
         waiting: Vec::new(),
