@@ -160,6 +160,7 @@ func (f *front) open(ctx context.Context, cfg config.Config, log *slog.Logger, o
 	f.metrics.Watch(sized(limits), models.stats, ort.BlockSize)
 	f.metrics.WatchPlugins(models.List)
 	f.metrics.WatchModels(models.figures)
+	f.metrics.WatchGrammars(models.grammarFigures)
 	if cfg.Metrics.VLLMNames {
 		f.metrics.WatchVLLM(models.stats, ort.BlockSize)
 	}
