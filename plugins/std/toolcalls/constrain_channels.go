@@ -11,13 +11,13 @@ const (
 
 // channels is a message of a format with channels, from behind the role that the prompt ends with: reasoning and other texts, and
 // calls, which end it.
-func (h *holder) channels() structure {
+func (h *holder) channels() *structure {
 	c := h.f.Channels
 	next := seq(h.marks(c.End[:1]), h.mark(c.Start), constant("assistant"))
-	text := func(channels []string) structure {
+	text := func(channels []string) *structure {
 		return seq(h.mark(c.Channel), pattern(alternatives(channels)), h.mark(c.Message), free(h.channelMarks()...))
 	}
-	call := h.each(func(t *offered) structure {
+	call := h.each(func(t *offered) *structure {
 		head := seq(h.mark(c.Channel), constant(callChannel+" "+c.Recipient+c.Prefix+t.Name))
 		if h.isToken(constrain) {
 			head = seq(head, optional(seq(constant(" "), h.mark(constrain), constant(callType))))
@@ -25,7 +25,7 @@ func (h *holder) channels() structure {
 		return seq(head, h.mark(c.Message), h.arguments(t))
 	})
 	calls := seq(call, h.callEnd())
-	if more := h.goesOn(); more.kind != "" && !h.d.Choice.Single {
+	if more := h.goesOn(); more != nil && !h.d.Choice.Single {
 		calls = seq(call, star(seq(more, call)), h.callEnd())
 	}
 	if !h.auto {
@@ -47,7 +47,7 @@ func (h *holder) channelMarks() []string {
 }
 
 // callEnd is what ends a call: nothing where that ends the message.
-func (h *holder) callEnd() structure {
+func (h *holder) callEnd() *structure {
 	for _, m := range h.f.Channels.End {
 		if h.d.Split == nil {
 			continue
@@ -59,10 +59,10 @@ func (h *holder) callEnd() structure {
 	return optional(h.marks(h.f.Channels.End))
 }
 
-// goesOn is what stands between two calls of a message; of no kind where a call ends it.
-func (h *holder) goesOn() structure {
+// goesOn is what stands between two calls of a message; nil where a call ends it.
+func (h *holder) goesOn() *structure {
 	if s := h.callEnd(); len(s.parts) == 0 {
-		return structure{}
+		return nil
 	}
 	c := h.f.Channels
 	return seq(h.marks(c.End), h.mark(c.Start), constant("assistant"))

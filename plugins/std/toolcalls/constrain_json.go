@@ -11,7 +11,7 @@ import (
 const id = `[0-9A-Za-z_\-]{1,64}`
 
 // object is a call as a JSON object: the name first, then the arguments.
-func (h *holder) object(t *offered) structure {
+func (h *holder) object(t *offered) *structure {
 	j := h.f.JSON
 	names, args := j.NameKeys, j.ArgumentKeys
 	if j.Flat {
@@ -39,7 +39,7 @@ func (h *holder) object(t *offered) structure {
 
 // flat is a call whose arguments are the name's neighbours, as in {"function": {"_name": ..., ...}}: an object that has the name
 // as its first member.
-func (h *holder) flat(t *offered) structure {
+func (h *holder) flat(t *offered) *structure {
 	j := h.f.JSON
 	key := j.NameKeys[0]
 	schema, ok := withName(h.parameters(t), key, t.Name)
@@ -47,7 +47,7 @@ func (h *holder) flat(t *offered) structure {
 		h.cannot(t, t.pointer()+"/properties", "properties", "the format "+h.f.Name+" has the tool's name at "+strconv.Quote(key)+", beside the arguments")
 		schema = `{"type":"object","properties":{` + quote(key) + `:{"const":` + quote(t.Name) + `}},"required":[` + quote(key) + `]}`
 	}
-	body := structure{kind: "json_schema", text: schema, loose: !t.Strict, origin: Place{Pointer: t.pointer(), Tool: t.Name}}
+	body := &structure{kind: "json_schema", text: schema, loose: !t.Strict, origin: Place{Pointer: t.pointer(), Tool: t.Name}}
 	return seq(pattern(`\{`+spaces+`"`+alternatives(j.Wrap)+`"`+spaces+":"+spaces), body, pattern(spaces+`\}`))
 }
 
@@ -88,13 +88,13 @@ func alternatives(keys []string) string {
 }
 
 // namedCall is a call as its name and then its arguments.
-func (h *holder) namedCall(t *offered) structure {
+func (h *holder) namedCall(t *offered) *structure {
 	n := h.f.Named
 	name := fixed(n.Prefix + t.Name)
 	if n.Index != "" {
 		name += fixed(n.Index) + "[0-9]{1,3}"
 	}
-	parts := []structure{pattern(name)}
+	parts := []*structure{pattern(name)}
 	if n.ID != "" {
 		parts = append(parts, optional(seq(h.mark(n.ID), pattern(id))))
 	}
@@ -109,8 +109,8 @@ func (h *holder) namedCall(t *offered) structure {
 }
 
 // arguments are those of a tool as a JSON object.
-func (h *holder) arguments(t *offered) structure {
-	return structure{kind: "json_schema", text: h.parameters(t), loose: !t.Strict, origin: Place{Pointer: t.pointer(), Tool: t.Name}}
+func (h *holder) arguments(t *offered) *structure {
+	return &structure{kind: "json_schema", text: h.parameters(t), loose: !t.Strict, origin: Place{Pointer: t.pointer(), Tool: t.Name}}
 }
 
 // parameters is the schema of a tool's arguments, which are an object whatever it says. A function without parameters takes none.

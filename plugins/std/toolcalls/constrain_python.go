@@ -6,20 +6,27 @@ import (
 )
 
 // pythonCalls are calls between markers: a list of them, or one a line.
-func (h *holder) pythonCalls() structure {
-	one := h.each(h.pythonCall)
-	if h.f.Bare == "[" {
-		return h.pythonList()
+func (h *holder) pythonCalls() *structure {
+	one := h.python()
+	switch {
+	case h.f.Bare == "[":
+		return h.pythonList(one)
+	case h.d.Choice.Single:
+		return either(h.pythonList(one), one)
 	}
-	if h.d.Choice.Single {
-		return either(h.pythonList(), one)
+	return either(h.pythonList(one), plus(seq(one, pattern("\\n?"))))
+}
+
+// python is a call of any of the tools, made once.
+func (h *holder) python() *structure {
+	if h.pyCall == nil {
+		h.pyCall = once(h.each(h.pythonCall))
 	}
-	return either(h.pythonList(), plus(seq(one, pattern("\n?"))))
+	return h.pyCall
 }
 
 // pythonList is a list of calls.
-func (h *holder) pythonList() structure {
-	all := h.each(h.pythonCall)
+func (h *holder) pythonList(all *structure) *structure {
 	if !h.d.Choice.Single {
 		all = list(seq(pattern("[ \n]?"), all))
 	}
@@ -27,12 +34,12 @@ func (h *holder) pythonList() structure {
 }
 
 // pythonCall is a call with keyword arguments: those that must come, then some of the others, in the schema's order.
-func (h *holder) pythonCall(t *offered) structure {
+func (h *holder) pythonCall(t *offered) *structure {
 	s := h.signature(t)
 	if !madeOf(t.Name, nameByte) {
 		h.cannot(t, t.pointer(), "name", "no function of Python is called so, as the format "+h.f.Name+" wants it")
 	}
-	var must, may []structure
+	var must, may []*structure
 	for i := range s.properties {
 		p := &s.properties[i]
 		if strings.Trim(p.schema, whiteSpace) == "false" || !madeOf(p.name, isWord) {
@@ -41,14 +48,14 @@ func (h *holder) pythonCall(t *offered) structure {
 			}
 			continue
 		}
-		argument := seq(constant(p.name+"="), h.pythonValue(t, &s, p))
+		argument := once(seq(constant(p.name+"="), h.pythonValue(t, &s, p)))
 		if p.required {
 			must = append(must, argument)
 		} else {
 			may = append(may, argument)
 		}
 	}
-	parts := []structure{constant(t.Name + "(")}
+	parts := []*structure{constant(t.Name + "(")}
 	for i, x := range must {
 		if i > 0 {
 			parts = append(parts, pattern(comma))
@@ -59,18 +66,18 @@ func (h *holder) pythonCall(t *offered) structure {
 	if len(must) == 0 {
 		first = min(len(may), maxFirst)
 	}
-	var rest []structure
+	var rest []*structure
 	for _, x := range may[first:] {
 		rest = append(rest, optional(seq(pattern(comma), x)))
 	}
 	if first > 0 {
-		rest = []structure{optional(seq(some(may[:first]), seq(rest...)))}
+		rest = []*structure{optional(seq(some(may[:first]), seq(rest...)))}
 	}
 	return seq(append(append(parts, rest...), constant(")"))...)
 }
 
 // maxFirst bounds the arguments that a call without an obligatory one may begin with: the grammar has each of them several times.
-const maxFirst = 32
+const maxFirst = 8
 
 // comma is between arguments.
 const comma = ", ?"
@@ -87,17 +94,17 @@ func madeOf(s string, of func(byte) bool) bool {
 
 // some is at least one of a list, in its order, with a comma between two. Halving the list keeps the grammar small: of its first
 // half some and perhaps of the second, or of the second alone.
-func some(list []structure) structure {
+func some(list []*structure) *structure {
 	if len(list) < 2 {
 		return seq(list...)
 	}
 	half := len(list) / 2
-	first, second := some(list[:half]), some(list[half:])
+	first, second := some(list[:half]), once(some(list[half:])) // which stands in two places
 	return either(seq(first, optional(seq(pattern(comma), second))), second)
 }
 
 // pythonValue is a literal. JSON is nearly Python: only the words for booleans and none differ.
-func (h *holder) pythonValue(t *offered, s *signature, p *property) structure {
+func (h *holder) pythonValue(t *offered, s *signature, p *property) *structure {
 	f := facets(p.schema)
 	if f.plain && f.values == nil && f.pattern == "" {
 		switch {
@@ -115,5 +122,5 @@ func (h *holder) pythonValue(t *offered, s *signature, p *property) structure {
 			return pattern(`"(?:[^"\\\x00-\x1f]|\\["\\nrt]){` + strconv.Itoa(f.min) + "," + most + `}"`)
 		}
 	}
-	return structure{kind: "json_schema", text: s.whole(p), loose: !t.Strict, origin: Place{Pointer: p.pointer, Tool: t.Name}}
+	return &structure{kind: "json_schema", text: s.whole(p), loose: !t.Strict, origin: Place{Pointer: p.pointer, Tool: t.Name}}
 }

@@ -8,10 +8,10 @@ import (
 )
 
 // taggedCall is a call as its name and its parameters between markers, those that it has in the schema's order.
-func (h *holder) taggedCall(t *offered) structure {
+func (h *holder) taggedCall(t *offered) *structure {
 	x := h.f.Tagged
 	s := h.signature(t)
-	parts := []structure{constant(t.Name)}
+	parts := []*structure{constant(t.Name)}
 	if len(x.NameEnd) > 0 {
 		parts = append(parts, h.marks(x.NameEnd))
 	}
@@ -32,15 +32,15 @@ func (h *holder) taggedCall(t *offered) structure {
 }
 
 // parameter is one parameter with its markers. Not ok: no text can be one.
-func (h *holder) parameter(t *offered, s *signature, p *property) (structure, bool) {
+func (h *holder) parameter(t *offered, s *signature, p *property) (*structure, bool) {
 	x := h.f.Tagged
 	if strings.Trim(p.schema, whiteSpace) == "false" || !h.taggable(p.name) {
-		return structure{}, false
+		return nil, false
 	}
 	if !p.known && !x.GuessTypes {
 		p.types = typeString
 	}
-	head := []structure{pattern(gap), h.marks(x.Open), constant(p.name)}
+	head := []*structure{pattern(gap), h.marks(x.Open), constant(p.name)}
 	switch {
 	case len(x.OpenEnd) == 0 || len(x.StringEnd) > 0 && len(x.JSONEnd) > 0: // the marker says what the value is
 		return seq(append(head, h.told(t, s, p))...), true
@@ -58,9 +58,9 @@ func (h *holder) parameter(t *offered, s *signature, p *property) (structure, bo
 }
 
 // valued is a value from the marker behind its name to the one behind itself.
-func (h *holder) valued(end []string, value structure) structure {
+func (h *holder) valued(end []string, value *structure) *structure {
 	x := h.f.Tagged
-	parts := []structure{h.marks(end)}
+	parts := []*structure{h.marks(end)}
 	if len(x.ValueOpen) > 0 {
 		parts = append(parts, pattern(gap), h.marks(x.ValueOpen))
 	}
@@ -83,7 +83,7 @@ func (h *holder) taggable(name string) bool {
 
 // told is the value of a parameter whose marker says whether it is a string. A string is written as one, so that it does not
 // spell the marker behind it, or else in JSON without that marker in it.
-func (h *holder) told(t *offered, s *signature, p *property) structure {
+func (h *holder) told(t *offered, s *signature, p *property) *structure {
 	x := h.f.Tagged
 	if p.types&typeString == 0 && p.types != 0 {
 		return h.valued(x.JSONEnd, h.json(t, p, s.whole(p)))
@@ -121,13 +121,13 @@ func but(schema, other string) string {
 }
 
 // json is a value in JSON.
-func (h *holder) json(t *offered, p *property, schema string) structure {
-	return structure{kind: "json_schema", text: schema, loose: !t.Strict, origin: Place{Pointer: p.pointer, Tool: t.Name}}
+func (h *holder) json(t *offered, p *property, schema string) *structure {
+	return &structure{kind: "json_schema", text: schema, loose: !t.Strict, origin: Place{Pointer: p.pointer, Tool: t.Name}}
 }
 
 // raw is a value that may be a string, which stands there as it is; an alternative of nothing where no text is one. why says why
 // the format can't hold to it.
-func (h *holder) raw(p *property) (value structure, why string) {
+func (h *holder) raw(p *property) (value *structure, why string) {
 	f := facets(p.schema)
 	switch {
 	case !f.plain:
@@ -151,8 +151,8 @@ func (h *holder) raw(p *property) (value structure, why string) {
 }
 
 // listed is any of some values in JSON. One that would be read as another value is left out.
-func (h *holder) listed(values []string, allowed types) structure {
-	var all []structure
+func (h *holder) listed(values []string, allowed types) *structure {
+	var all []*structure
 	for _, v := range values {
 		text := strings.Trim(v, whiteSpace)
 		want := text
@@ -168,7 +168,7 @@ func (h *holder) listed(values []string, allowed types) structure {
 }
 
 // sized is text of a number of characters. What begins the marker behind it comes only behind the fewest that there may be.
-func (h *holder) sized(min, max int) structure {
+func (h *holder) sized(min, max int) *structure {
 	rest := free(h.f.Tagged.Close...)
 	if max >= 0 {
 		rest.most = max - min

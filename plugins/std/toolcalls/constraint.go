@@ -70,7 +70,19 @@ func (f *Format) Constraint(d Demand) (Constraint, error) {
 		return Constraint{}, nil
 	}
 	out := Constraint{Optional: !strict && !answers, Answer: d.Answer != nil}
+	tooLarge := func(why string) (Constraint, error) {
+		if strict && !h.auto || answers {
+			return Constraint{}, demandError(why)
+		}
+		return Constraint{Dropped: []Dropped{{"#/tools", "function", why}}}, nil
+	}
+	if why := h.tooLarge(); why != "" {
+		return tooLarge(why)
+	}
 	s, ok := h.message()
+	if h.count > maxAll {
+		return tooLarge("the tools have more than " + strconv.Itoa(maxAll) + " parameters, which the format " + f.Name + " writes one by one")
+	}
 	if h.err != "" {
 		return Constraint{}, demandError(h.err)
 	}
@@ -78,26 +90,39 @@ func (f *Format) Constraint(d Demand) (Constraint, error) {
 	if !ok {
 		return out, nil
 	}
-	w := writer{}
-	w.write(&s, "#")
-	if len(w.b) > maxConstraint || len(w.places) > maxPlaces {
-		why := "the grammar of the tools has " + strconv.Itoa(len(w.b)) + " bytes with " + strconv.Itoa(len(w.places)) + " schemas, at most " +
-			strconv.Itoa(maxConstraint) + " and " + strconv.Itoa(maxPlaces) + " are held to"
-		if strict && !h.auto {
-			return Constraint{}, demandError(why)
-		}
-		out.Dropped = append(out.Dropped, Dropped{"#/tools", "function", why})
-		return out, nil
+	w := writer{b: make([]byte, 0, 64<<10)}
+	w.write(s, "#")
+	if len(w.places) > maxPlaces {
+		return tooLarge("the grammar of the tools has " + strconv.Itoa(len(w.places)) + " schemas, at most " + strconv.Itoa(maxPlaces) + " are held to")
 	}
 	out.Source, out.Places = string(w.b), w.places
 	return out, nil
 }
 
-// What a grammar may have at most. The contract takes twice as many bytes, quoted, and as many places.
+// What tools may have at most so that messages are held to them. A parser that made grammars of more would run into the limits
+// of a plugin's calls, and be switched off for what a client sent.
 const (
-	maxConstraint = 2 << 20
-	maxPlaces     = 4096
+	maxSchemas = 192 << 10 // bytes of all schemas, and toolCost of each tool
+	maxListed  = 128 << 10 // the same, where arguments are written one by one
+	toolCost   = 1 << 10
+	maxAll     = 800  // parameters of all tools where they are written one by one; one whose marker says what it is counts twice
+	maxPlaces  = 4096 // of the contract
 )
+
+// tooLarge says why there are too many tools to hold a message to, or nothing.
+func (h *holder) tooLarge() string {
+	size, most := len(h.d.Answer), maxSchemas
+	if h.f.Tagged != nil || h.f.Python != nil {
+		most = maxListed
+	}
+	for _, t := range h.tools {
+		size += len(t.Parameters) + toolCost
+	}
+	if size <= most {
+		return ""
+	}
+	return "the tools and their schemas are too large to hold calls to them: they count as " + strconv.Itoa(size) + " bytes, at most " + strconv.Itoa(most) + " are held to"
+}
 
 // offered is a tool with its number in the request.
 type offered struct {
@@ -117,7 +142,11 @@ type holder struct {
 	tools   []offered // those that may be called
 	auto    bool
 	dropped []Dropped
-	err     string // the first demand that can't be met
+	err     string                // the first demand that can't be met
+	made    map[string]*structure // of markers
+	any     map[listOf]*structure
+	count   int        // parameters so far, of formats that write them one by one
+	pyCall  *structure // of a Python call
 }
 
 // allowed are the tools that the choice allows.
@@ -148,29 +177,53 @@ func (h *holder) unheld(why string) {
 }
 
 // mark is a marker: tokens where its pieces are special ones.
-func (h *holder) mark(m string) structure {
+func (h *holder) mark(m string) *structure {
 	if h.d.Split == nil {
 		return constant(m)
 	}
-	var parts []structure
+	if s, ok := h.made[m]; ok {
+		return s
+	}
+	var parts []*structure
 	for _, p := range h.d.Split(m) {
 		switch {
 		case !p.Special:
 			parts = append(parts, constant(p.Text))
 		case !p.End:
-			parts = append(parts, structure{kind: "token", text: p.Text})
+			parts = append(parts, &structure{kind: "token", text: p.Text})
 		}
 	}
-	return seq(parts...)
+	if h.made == nil {
+		h.made = map[string]*structure{}
+	}
+	h.made[m] = seq(parts...)
+	return h.made[m]
 }
 
-// marks is any of some markers.
-func (h *holder) marks(list []string) structure {
-	var all []structure
+// marks is any of some markers, which are those of a format's list.
+func (h *holder) marks(list []string) *structure {
+	if len(list) == 0 {
+		return either()
+	}
+	key := listOf{&list[0], len(list)}
+	if s, ok := h.any[key]; ok {
+		return s
+	}
+	var all []*structure
 	for _, m := range list {
 		all = append(all, h.mark(m))
 	}
-	return either(all...)
+	if h.any == nil {
+		h.any = map[listOf]*structure{}
+	}
+	h.any[key] = either(all...)
+	return h.any[key]
+}
+
+// listOf is a list of markers by where it lies.
+type listOf struct {
+	first *string
+	n     int
 }
 
 // isToken says whether a marker is one special token.
@@ -180,231 +233,4 @@ func (h *holder) isToken(m string) bool {
 	}
 	p := h.d.Split(m)
 	return len(p) == 1 && p[0].Special
-}
-
-// White space that a model may write: beside markers, between calls, and around JSON's punctuation.
-const (
-	gap     = `[ \n]{0,2}`
-	between = `[ \n]{0,3}`
-	spaces  = `(?: |\n {0,20})?`
-)
-
-// message is the whole text. Not ok: there is nothing to hold it to.
-func (h *holder) message() (structure, bool) {
-	f := h.f
-	if f.Channels != nil {
-		return h.channels(), true
-	}
-	unit, ok := h.unit()
-	if h.auto {
-		if f.Bare != "" {
-			h.unheld("in the format " + f.Name + " a call may begin without a marker, and is told from an answer when it is complete")
-		}
-		switch {
-		case !ok:
-			return structure{}, false
-		case h.d.Answer != nil:
-			return either(h.thinkingFirst(h.units(unit)), seq(h.thoughts(), h.answer())), true
-		}
-		return h.thinking(h.lazily(unit)), true
-	}
-	first := unit
-	if f.Bare != "" {
-		bare := h.bare()
-		if first = bare; ok {
-			first = either(bare, unit)
-		}
-	}
-	return h.thinkingFirst(h.units(first)), true
-}
-
-// units is one unit, or more where they are allowed.
-func (h *holder) units(unit structure) structure {
-	f := h.f
-	switch {
-	case h.d.Choice.Single, f.KeepSpace && len(f.Section.Begin) > 0: // a section has all the calls
-		return unit
-	case f.KeepSpace: // white space between them would be content
-		return plus(unit)
-	}
-	more := between
-	if f.Bare != "" && f.JSON != nil && f.JSON.Separators != "" {
-		more = gap + "[" + fixed(f.JSON.Separators) + "]?" + gap
-	}
-	return plus(seq(unit, pattern(more)))
-}
-
-// answer is what a message is that is no call.
-func (h *holder) answer() structure {
-	return structure{kind: "json_schema", text: string(h.d.Answer), loose: h.d.LooseAnswer, origin: Place{Pointer: "#/answer"}}
-}
-
-// thoughts are reasoning before an answer, complete.
-func (h *holder) thoughts() structure {
-	r := h.f.Reasoning
-	if r == nil {
-		return seq()
-	}
-	inside := seq(h.thought(), h.marks(r.End), pattern(between))
-	if h.d.Thinking {
-		return inside
-	}
-	return optional(seq(h.marks(r.Begin), inside))
-}
-
-// begins are the markers that begin calls.
-func (h *holder) begins() []string { return slices.Concat(h.f.Section.Begin, h.f.Call.Begin) }
-
-// lazily is free text with calls in it.
-func (h *holder) lazily(unit structure) structure {
-	text := h.text()
-	call := seq(text, unit)
-	switch {
-	case h.f.Bare != "" && h.d.Choice.Single: // text behind a call may begin another one, which nothing marks
-		return either(call, text)
-	case h.f.Bare != "":
-		return either(seq(text, plus(seq(unit, pattern(between)))), text)
-	case h.d.Choice.Single:
-		return seq(text, optional(seq(unit, text)))
-	}
-	return seq(star(call), text)
-}
-
-// text is free text outside of calls. No special token comes in it but those of the format that are no calls.
-func (h *holder) text() structure {
-	f, plain := h.f, free(h.begins()...)
-	marks := f.Drop
-	if f.Reasoning != nil {
-		marks = slices.Concat(marks, f.Reasoning.Begin, f.Reasoning.End)
-	}
-	var tokens []structure
-	for _, m := range marks {
-		if h.isToken(m) {
-			tokens = append(tokens, h.mark(m))
-		}
-	}
-	if len(tokens) == 0 {
-		return plain
-	}
-	return seq(star(seq(plain, either(tokens...))), plain)
-}
-
-// thought is what is inside reasoning, up to what ends it.
-func (h *holder) thought() structure {
-	ends := h.f.Reasoning.End
-	if h.f.Implicit {
-		ends = slices.Concat(ends, h.begins())
-	}
-	return free(ends...)
-}
-
-// thinking puts reasoning before what a free answer is.
-func (h *holder) thinking(answer structure) structure {
-	r := h.f.Reasoning
-	switch {
-	case r == nil, h.f.Implicit && !h.d.Thinking:
-		return answer
-	case h.f.Implicit: // a marker of a call ends it
-		return answer
-	}
-	open := seq(h.marks(r.Begin), h.thought())
-	if h.d.Thinking {
-		open = h.thought()
-		return either(seq(open, h.marks(r.End), answer), open)
-	}
-	return either(seq(optional(seq(open, h.marks(r.End))), answer), open)
-}
-
-// thinkingFirst puts reasoning before calls that are demanded.
-func (h *holder) thinkingFirst(calls structure) structure {
-	r := h.f.Reasoning
-	if r == nil {
-		return calls
-	}
-	end := h.marks(r.End)
-	if h.f.Implicit {
-		end = optional(end)
-	}
-	inside := seq(h.thought(), end, pattern(between))
-	if h.d.Thinking {
-		return seq(inside, calls)
-	}
-	return seq(optional(seq(h.marks(r.Begin), inside)), calls)
-}
-
-// unit is what a marker begins: a call, an array of calls, or a section of them. Not ok: no marker does.
-func (h *holder) unit() (structure, bool) {
-	f := h.f
-	if len(f.Call.Begin) == 0 {
-		return structure{}, false
-	}
-	call := h.call()
-	if len(f.Section.Begin) == 0 {
-		return call, true
-	}
-	calls := seq(call, pattern(gap))
-	if !h.d.Choice.Single {
-		calls = plus(calls)
-	}
-	section := seq(h.marks(f.Section.Begin), pattern(gap), calls, h.marks(f.Section.End))
-	if h.auto { // a model may leave the section out, and its calls are held all the same
-		return either(section, call), true
-	}
-	return section, true
-}
-
-// call is one marked call, or an array of calls.
-func (h *holder) call() structure {
-	f := h.f
-	parts := []structure{h.marks(f.Call.Begin)}
-	if f.Named == nil && f.Tagged == nil {
-		parts = append(parts, pattern(gap))
-	}
-	parts = append(parts, h.body())
-	if len(f.Call.End) > 0 {
-		end := seq(pattern(gap), h.marks(f.Call.End))
-		if len(f.Call.Begin) > 1 { // of several ways to begin some have no end
-			end = optional(end)
-		}
-		parts = append(parts, end)
-	}
-	return seq(parts...)
-}
-
-// body is what stands between the markers.
-func (h *holder) body() structure {
-	switch f := h.f; {
-	case f.Tagged != nil:
-		return h.each(h.taggedCall)
-	case f.Python != nil:
-		return h.pythonCalls()
-	case f.Named != nil:
-		return h.each(h.namedCall)
-	}
-	one := h.each(h.object)
-	if h.f.Bare == "[" {
-		return one
-	}
-	all := seq(pattern(spaces), one, pattern(spaces))
-	if !h.d.Choice.Single {
-		all = list(all)
-	}
-	return either(one, seq(constant("["), all, constant("]")))
-}
-
-// bare is a call without a marker.
-func (h *holder) bare() structure {
-	if h.f.Python != nil {
-		return h.pythonList()
-	}
-	return h.each(h.object)
-}
-
-// each is a call of any of the tools.
-func (h *holder) each(call func(*offered) structure) structure {
-	var all []structure
-	for i := range h.tools {
-		all = append(all, call(&h.tools[i]))
-	}
-	return either(all...)
 }

@@ -114,23 +114,30 @@ func TestConstraintBare(t *testing.T) {
 	}
 }
 
-// TestConstraintLarge: tools of which no grammar can be made are left alone, unless somebody insists.
+// TestConstraintLarge: tools of which no grammar is made are left alone, unless somebody insists.
 func TestConstraintLarge(t *testing.T) {
 	wide := func(n int) string {
-		s := `{"properties":{"p":{"description":"` + strings.Repeat("x", 1000) + `"}`
+		s := `{"properties":{"p":{}`
 		for i := range n {
-			s += fmt.Sprintf(`,"p%d":{"type":"integer","description":"%s"}`, i, strings.Repeat("x", 1000))
+			s += fmt.Sprintf(`,"p%d":{"type":"integer"}`, i)
 		}
 		return s + "}}"
 	}
-	for _, name := range []string{"hermes", "lfm2", "glm-4.5"} {
+	for name, members := range map[string]int{"hermes": 450, "lfm2": 45, "glm-4.5": 45, "deepseek-v3.2": 22} {
 		f := preset(t, name)
-		c, err := f.Constraint(demand(Choice{Mode: Required}, false, wide(900), wide(900), wide(900)))
+		many := make([]string, 20)
+		for i := range many {
+			many[i] = wide(members)
+		}
+		c, err := f.Constraint(demand(Choice{Mode: Required}, false, many...))
 		if err != nil || c.Source != "" || len(c.Dropped) != 1 || c.Dropped[0].Pointer != "#/tools" {
 			t.Errorf("%s: %d bytes, %+v, %v", name, len(c.Source), c.Dropped, err)
 		}
-		if _, err := f.Constraint(demand(Choice{Mode: Required}, true, wide(900), wide(900), wide(900))); err == nil || !strings.Contains(err.Error(), "at most 2097152 and 4096") {
+		if _, err := f.Constraint(demand(Choice{Mode: Required}, true, many...)); err == nil || !strings.Contains(err.Error(), map[bool]string{true: "at most 196608 are held to", false: "more than 800 parameters"}[name == "hermes"]) {
 			t.Errorf("%s: %v", name, err)
+		}
+		if c, err := f.Constraint(demand(Choice{Mode: Required}, true, many[:14]...)); err != nil || c.Source == "" || len(c.Places) > 4096 {
+			t.Errorf("%s: %d bytes, %d places, %v", name, len(c.Source), len(c.Places), err)
 		}
 	}
 	for _, name := range Presets() { // 200 parameters, none of which must come, are not too many
@@ -138,8 +145,9 @@ func TestConstraintLarge(t *testing.T) {
 			t.Errorf("%s: %v", name, err)
 		}
 	}
-	if _, err := preset(t, "lfm2").Constraint(demand(Choice{Mode: Required}, true, wide(1001))); err == nil || !strings.Contains(err.Error(), "at most 1000 parameters") {
-		t.Errorf("too many parameters: %v", err)
+	big := `{"description":"` + strings.Repeat("x", maxListed) + `"}`
+	if _, err := preset(t, "lfm2").Constraint(demand(Choice{Mode: Required}, true, big)); err == nil || !strings.Contains(err.Error(), "at most 131072 are held to") {
+		t.Errorf("too many bytes: %v", err)
 	}
 }
 

@@ -2,7 +2,6 @@ package toolcalls
 
 import (
 	"slices"
-	"strconv"
 	"strings"
 
 	"tgi/sdk/go/params"
@@ -11,8 +10,9 @@ import (
 // signature is a tool's schema as a list of parameters, for the formats that write them one by one.
 type signature struct {
 	properties []property
-	shared     string   // the members of the schema that the properties' own refer to, each with a comma behind it
-	odd        []string // keywords that say something of the parameters together
+	places     map[string]int // in properties, by name
+	shared     string         // the members of the schema that the properties' own refer to, each with a comma behind it
+	odd        []string       // keywords that say something of the parameters together
 }
 
 // property is one parameter.
@@ -38,10 +38,11 @@ func (h *holder) signature(t *offered) signature {
 		h.cannot(t, t.pointer(), "parameters", err.Error())
 		return signature{}
 	}
-	if len(s.properties) > maxParameters {
-		h.cannot(t, t.pointer()+"/properties", "properties", "the format "+h.f.Name+" has at most "+strconv.Itoa(maxParameters)+" parameters")
-		s.properties = slices.DeleteFunc(s.properties, func(p property) bool { return !p.required })
-		s.properties = s.properties[:min(len(s.properties), maxParameters)]
+	if h.count += len(s.properties); h.f.Tagged != nil && len(h.f.Tagged.StringEnd) > 0 {
+		h.count += len(s.properties)
+	}
+	if h.count > maxAll {
+		return signature{}
 	}
 	for _, k := range s.odd {
 		h.cannot(t, t.pointer()+"/"+k, k, "the format "+h.f.Name+" writes parameters one by one")
@@ -64,11 +65,7 @@ func readSignature(t *offered) (s signature, err error) {
 			for name := range r.Object() {
 				p := property{name: name, schema: string(r.Raw()), pointer: t.pointer() + "/properties/" + escapePointer(name)}
 				p.types, p.known = types.typesOf(name)
-				if i := s.find(name); i >= 0 { // the last of a name counts
-					s.properties[i] = p
-				} else {
-					s.properties = append(s.properties, p)
-				}
+				s.properties[s.place(name)] = p // the last of a name counts
 			}
 		case key == "required" && next == '[':
 			for range r.Array() {
@@ -90,19 +87,27 @@ func readSignature(t *offered) (s signature, err error) {
 		}
 	}
 	for _, name := range required {
-		i := s.find(name)
-		if i < 0 {
-			i = len(s.properties)
-			s.properties = append(s.properties, property{name: name, schema: others, pointer: t.pointer() + "/additionalProperties"})
+		p := &s.properties[s.place(name)]
+		if p.schema == "" {
+			*p = property{name: name, schema: others, pointer: t.pointer() + "/additionalProperties"}
 		}
-		s.properties[i].required = true
+		p.required = true
 	}
 	return s, r.Close()
 }
 
-// find is the place of a parameter, negative for none.
-func (s *signature) find(name string) int {
-	return slices.IndexFunc(s.properties, func(p property) bool { return p.name == name })
+// place is where a parameter is among the properties, a new one at the end.
+func (s *signature) place(name string) int {
+	i, ok := s.places[name]
+	if !ok {
+		if s.places == nil {
+			s.places = map[string]int{}
+		}
+		i = len(s.properties)
+		s.places[name] = i
+		s.properties = append(s.properties, property{})
+	}
+	return i
 }
 
 // whole is the schema of one parameter with what it refers to.

@@ -10,40 +10,62 @@ import (
 type structure struct {
 	kind   string // as the form has it: const_string, regex, any_text, json_schema, token, sequence, or, star, plus, optional, tags_with_separator
 	text   string // of const_string, regex, token; the schema's JSON
-	parts  []structure
-	not    []string // what any_text never spells
-	most   int      // characters of any_text, -1 for no bound
-	loose  bool     // of json_schema: leave out what can't be enforced
-	origin Place    // of json_schema: where in the request it comes from
+	parts  []*structure
+	not    []string  // what any_text never spells
+	most   int       // characters of any_text, -1 for no bound
+	loose  bool      // of json_schema: leave out what can't be enforced
+	origin Place     // of json_schema: where in the request it comes from
+	shared *fragment // of shared, a kind of our own: what stands in several places
 }
 
 // Place says what a place of a Constraint's source comes from: JSON pointers into source and request, and a tool's name.
 type Place struct{ At, Pointer, Tool string }
 
-func constant(text string) structure { return structure{kind: "const_string", text: text} }
-func pattern(regex string) structure { return structure{kind: "regex", text: regex} }
-func free(not ...string) structure   { return structure{kind: "any_text", not: not, most: -1} }
-func star(s structure) structure     { return structure{kind: "star", parts: []structure{s}} }
-func plus(s structure) structure     { return structure{kind: "plus", parts: []structure{s}} }
-func list(s structure) structure {
-	return structure{kind: "tags_with_separator", parts: []structure{s}}
-}                                     // with commas
-func optional(s structure) structure  { return structure{kind: "optional", parts: []structure{s}} }
-func either(l ...structure) structure { return several("or", l) }
-func seq(l ...structure) structure    { return several("sequence", l) }
+// fragment is the JSON of a structure, with its places from where it stands.
+type fragment struct {
+	json   []byte
+	places []Place
+}
+
+// once is a structure that may stand in several places: it is written once, and copied.
+func once(s *structure) *structure {
+	w := writer{b: make([]byte, 0, 256)}
+	w.write(s, "")
+	return &structure{kind: "shared", shared: &fragment{w.b, w.places}}
+}
+
+func constant(text string) *structure { return &structure{kind: "const_string", text: text} }
+func pattern(regex string) *structure {
+	if regex == gap {
+		return &gaps
+	}
+	return &structure{kind: "regex", text: regex}
+}
+func free(not ...string) *structure { return &structure{kind: "any_text", not: not, most: -1} }
+func star(s *structure) *structure  { return &structure{kind: "star", parts: []*structure{s}} }
+func plus(s *structure) *structure  { return &structure{kind: "plus", parts: []*structure{s}} }
+func list(s *structure) *structure {
+	return &structure{kind: "tags_with_separator", parts: []*structure{s}}
+}                                       // with commas
+func optional(s *structure) *structure  { return &structure{kind: "optional", parts: []*structure{s}} }
+func either(l ...*structure) *structure { return several("or", l) }
+func seq(l ...*structure) *structure    { return several("sequence", l) }
+
+// gaps is the pattern that stands everywhere.
+var gaps = structure{kind: "regex", text: gap}
 
 // several makes one structure of several. One alone stands for itself, the parts of a part of the same kind for that, and
 // texts in a row are one.
-func several(kind string, list []structure) structure {
-	var flat []structure
+func several(kind string, list []*structure) *structure {
+	flat := make([]*structure, 0, len(list)+4)
 	for _, s := range list {
-		parts := []structure{s}
-		if s.kind == kind {
-			parts = s.parts
+		parts := s.parts
+		if s.kind != kind {
+			parts = []*structure{s}
 		}
 		for _, p := range parts {
 			if n := len(flat); kind == "sequence" && p.kind == "const_string" && n > 0 && flat[n-1].kind == p.kind {
-				flat[n-1].text += p.text
+				flat[n-1] = constant(flat[n-1].text + p.text)
 				continue
 			}
 			flat = append(flat, p)
@@ -52,7 +74,7 @@ func several(kind string, list []structure) structure {
 	if len(flat) == 1 {
 		return flat[0]
 	}
-	return structure{kind: kind, parts: flat}
+	return &structure{kind: kind, parts: flat}
 }
 
 // fixed is a regular expression for a text.
@@ -83,6 +105,14 @@ func (w *writer) member(name string) {
 
 // write appends s, which stands at a JSON pointer of the source.
 func (w *writer) write(s *structure, at string) {
+	if s.shared != nil {
+		w.b = append(w.b, s.shared.json...)
+		for _, p := range s.shared.places {
+			p.At = at + p.At
+			w.places = append(w.places, p)
+		}
+		return
+	}
 	w.b = append(w.b, `{"type":`...)
 	w.text(s.kind)
 	switch s.kind {
@@ -118,10 +148,10 @@ func (w *writer) write(s *structure, at string) {
 		}
 	case "star", "plus", "optional":
 		w.member("content")
-		w.write(&s.parts[0], at+"/content")
+		w.write(s.parts[0], at+"/content")
 	case "tags_with_separator":
 		w.b = append(w.b, `,"separator":",","at_least_one":true,"tags":[{"type":"tag","begin":"","end":"","content":`...)
-		w.write(&s.parts[0], at+"/tags/0/content")
+		w.write(s.parts[0], at+"/tags/0/content")
 		w.b = append(w.b, "}]"...)
 	default:
 		w.member("elements")
@@ -130,7 +160,7 @@ func (w *writer) write(s *structure, at string) {
 			if i > 0 {
 				w.b = append(w.b, ',')
 			}
-			w.write(&s.parts[i], at+"/elements/"+strconv.Itoa(i))
+			w.write(s.parts[i], at+"/elements/"+strconv.Itoa(i))
 		}
 		w.b = append(w.b, ']')
 	}

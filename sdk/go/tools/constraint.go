@@ -2,6 +2,7 @@ package tools
 
 import (
 	"strconv"
+	"unicode/utf8"
 
 	"tgi/sdk/go/internal/registry"
 )
@@ -65,8 +66,9 @@ func (c *Constraint) text() []byte {
 	if c.Source == "" {
 		return nil
 	}
-	b := registry.AppendString([]byte(`{"language":`), c.Language)
-	b = registry.AppendString(append(b, `,"source":`...), c.Source)
+	b := make([]byte, 0, len(c.Source)+len(c.Source)/4+1024)
+	b = registry.AppendString(append(b, `{"language":`...), c.Language)
+	b = appendSource(append(b, `,"source":`...), c.Source)
 	if len(c.Params) > 0 {
 		b = append(append(b, `,"params":`...), c.Params...)
 	}
@@ -88,6 +90,30 @@ func (c *Constraint) text() []byte {
 		b = append(b, ']')
 	}
 	return append(b, '}')
+}
+
+// appendSource quotes a source, which is long, mostly ASCII, and full of quotes.
+func appendSource(b []byte, s string) []byte {
+	if !utf8.ValidString(s) {
+		return registry.AppendString(b, s)
+	}
+	b = append(b, '"')
+	from := 0
+	for i := 0; i < len(s); i++ {
+		c := s[i]
+		if c >= ' ' && c != '"' && c != '\\' {
+			continue
+		}
+		b = append(b, s[from:i]...)
+		from = i + 1
+		if c < ' ' {
+			quoted := registry.AppendString(nil, s[i:i+1])
+			b = append(b, quoted[1:len(quoted)-1]...)
+		} else {
+			b = append(b, '\\', c)
+		}
+	}
+	return append(append(b, s[from:]...), '"')
 }
 
 // notes writes what was dropped as the contract has it, nothing for none.

@@ -152,6 +152,11 @@ func TestConstraint(t *testing.T) {
 	if got := string(c.notes()); got != want {
 		t.Errorf("got  %s\nwant %s", got, want)
 	}
+	for _, s := range []string{"", "a\"\\b\n\x01é", "\xff\""} {
+		if got, want := string(appendSource(nil, s)), string(registry.AppendString(nil, s)); got != want {
+			t.Errorf("%q: got %s, want %s", s, got, want)
+		}
+	}
 	c = Constraint{Source: "s", Answer: true}
 	if got := string(c.text()); got != `{"language":"","source":"s","optional":false,"answer":true}` {
 		t.Error(got)

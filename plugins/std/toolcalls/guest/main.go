@@ -4,6 +4,7 @@ package main
 
 import (
 	"errors"
+	"runtime/debug"
 	"strconv"
 	"strings"
 
@@ -177,6 +178,8 @@ func answer(a *tools.Answer) (schema []byte, loose bool) {
 
 // Constraint implements tools.Constrainer.
 func (p reader) Constraint(request tools.Request) (out tools.Constraint, err error) {
+	debug.SetGCPercent(-1) // the instance is thrown away: what is garbage need not be found
+	debug.SetMemoryLimit(maxHeap)
 	f, d, err := p.demand(request)
 	if err != nil {
 		return out, err
@@ -195,6 +198,9 @@ func (p reader) Constraint(request tools.Request) (out tools.Constraint, err err
 	}
 	return out, nil
 }
+
+// maxHeap is what may be used of a plugin's memory before garbage is looked for, in bytes.
+const maxHeap = 40 << 20
 
 // split cuts a marker into the model's special tokens and the text between them.
 func split(marker string) (all []toolcalls.Piece) {
