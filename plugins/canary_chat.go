@@ -33,14 +33,14 @@ func canaryTemplate(ctx context.Context, g *guest.Guest) error {
 }
 
 func canaryTools(ctx context.Context, g *guest.Guest) error {
+	if err := canaryConstraint(ctx, g); err != nil {
+		return err
+	}
 	s, err := g.Open(canarySeed, ctx.Done())
 	if err != nil {
 		return err
 	}
 	defer s.Close()
-	if err := canaryConstraint(ctx, g); err != nil {
-		return err
-	}
 	p, err := tools.Begin(s, []byte(canaryRequest), nil)
 	if err != nil {
 		return err
