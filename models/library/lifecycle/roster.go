@@ -95,6 +95,7 @@ type model struct {
 	loaded   bool // its need is in Roster.taken
 	loads    int  // tells the uses of one load from those of the next
 	removing bool
+	awaited  int   // calls of UseOrStart that will use it as soon as it runs
 	failure  error // why a stop ends in Error
 	idle     *time.Timer
 	cancel   context.CancelCauseFunc // of a fetch or a load

@@ -76,7 +76,7 @@ func (r *Roster) makeRoom(m *model, need int64) error {
 	}
 	var idle []*model
 	for _, other := range r.models {
-		if other.State == Running && other.Uses == 0 {
+		if other.State == Running && other.Uses == 0 && other.awaited == 0 {
 			idle = append(idle, other)
 		}
 	}

@@ -105,7 +105,7 @@ func (r *Roster) watchIdle(m *model) {
 		r.mu.Lock()
 		defer r.mu.Unlock()
 		// A use that came and went while the timer fired has set a timer of its own.
-		if !r.closing && m.State == Running && m.Uses == 0 && time.Since(m.LastUse) >= m.opt.KeepAlive && m.opt.KeepAlive > 0 {
+		if !r.closing && m.State == Running && m.Uses == 0 && m.awaited == 0 && time.Since(m.LastUse) >= m.opt.KeepAlive && m.opt.KeepAlive > 0 {
 			r.beginStop(m, Idle, nil)
 		}
 	})

@@ -44,8 +44,10 @@ func (r *Roster) Use(id library.ID) (_ Instance, release func(), _ Status, _ err
 
 // UseOrStart is Use for a model that may have to be loaded first: one that was
 // not loaded yet, or was unloaded because it was idle or another needed its
-// memory. It waits for the load. A model that was stopped on request, or whose last start failed, stays as it is.
+// memory. It waits for the load, and the model does not go as an idle one before it was used. A model
+// that was stopped on request, or whose last start failed, stays as it is.
 func (r *Roster) UseOrStart(ctx context.Context, id library.ID) (_ Instance, release func(), _ Status, _ error) {
+	defer r.await(id)()
 	for {
 		instance, release, status, err := r.Use(id)
 		if err == nil || status.State == "" {
@@ -71,6 +73,26 @@ func (r *Roster) UseOrStart(ctx context.Context, id library.ID) (_ Instance, rel
 			}
 		default:
 			return nil, nil, status, err
+		}
+	}
+}
+
+// await counts somebody who is about to use a model until the returned function is called. A model that was loaded
+// for who waits would else be idle until that goroutine runs, and two models that do not fit together could evict each
+// other without end.
+func (r *Roster) await(id library.ID) (over func()) {
+	r.mu.Lock()
+	defer r.mu.Unlock()
+	m, ok := r.models[id]
+	if !ok {
+		return func() {}
+	}
+	m.awaited++
+	return func() {
+		r.mu.Lock()
+		defer r.mu.Unlock()
+		if m.awaited--; m.awaited == 0 && m.Uses == 0 && m.State == Running { // it gave up
+			r.watchIdle(m)
 		}
 	}
 }
