@@ -121,17 +121,14 @@ func (h *holder) thought() *structure {
 // thinking puts reasoning before what a free answer is.
 func (h *holder) thinking(answer *structure) *structure {
 	r := h.f.Reasoning
-	switch {
-	case r == nil, h.f.Implicit && !h.d.Thinking:
-		return answer
-	case h.f.Implicit: // a marker of a call ends it
+	if r == nil || h.f.Implicit { // calls in reasoning are calls: all of it is free text
 		return answer
 	}
-	open := seq(h.marks(r.Begin), h.thought())
 	if h.d.Thinking {
-		open = h.thought()
+		open := h.thought()
 		return either(seq(open, h.marks(r.End), answer), open)
 	}
+	open := seq(h.marks(r.Begin), h.thought())
 	return either(seq(optional(seq(open, h.marks(r.End))), answer), open)
 }
 
