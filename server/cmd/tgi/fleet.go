@@ -6,6 +6,7 @@ import (
 	"fmt"
 	"log/slog"
 	"maps"
+	"reflect"
 	"slices"
 	"sync"
 	"time"
@@ -45,6 +46,7 @@ type fleet struct {
 	past    map[string]server.Plugin // figures of the plugins of models that were unloaded
 	titles  map[library.ID]string    // what people call models, as they said when they brought them
 	sources map[library.ID]string    // where models were fetched from, by requests
+	awaited map[library.ID]bool      // to be loaded at the start, and not yet tried
 }
 
 // newFleet finds the models of cfg. It loads none.
@@ -52,7 +54,7 @@ func newFleet(cfg config.Config, f *front, log *slog.Logger, obs engine.Observer
 	fl := &fleet{
 		front: f, log: log, obs: obs, opened: time.Now(), cfg: cfg, alone: len(cfg.ModelList) == 0, reread: f.reread,
 		running: map[library.ID]*served{}, plans: map[library.ID]plan{}, uploads: map[string]upload{},
-		past: map[string]server.Plugin{}, titles: map[library.ID]string{}, sources: map[library.ID]string{},
+		past: map[string]server.Plugin{}, titles: map[library.ID]string{}, sources: map[library.ID]string{}, awaited: map[library.ID]bool{},
 	}
 	if fl.reread == nil {
 		fl.reread = func(running config.Config) (config.Config, []string, error) { return running, nil, nil }
@@ -86,7 +88,10 @@ func newFleet(cfg config.Config, f *front, log *slog.Logger, obs engine.Observer
 			KeepAlive: time.Duration(m.KeepAlive), Preload: m.Preload, Declared: true,
 		})
 	}
-	return fl, fl.look()
+	if err := fl.look(); err != nil {
+		return nil, errors.Join(err, fl.Close())
+	}
+	return fl, nil
 }
 
 // look brings what is known of the models folder up to date.
@@ -109,19 +114,42 @@ func (f *fleet) Start(ctx context.Context, id library.ID) (lifecycle.Instance, e
 	if err != nil {
 		return nil, err
 	}
-	f.mu.Lock()
-	if p, ok := f.plans[id]; ok && p.cache > 0 { // none is an error that open tells
-		cfg.Runtime.KVMemory = config.Size(p.cache)
+	if cache := f.promised(id); cache > 0 { // none is an error that open tells
+		cfg.Runtime.KVMemory = config.Size(cache)
 	}
-	f.mu.Unlock()
 	s, err := f.start(ctx, id, cfg, f.obs)
 	if err != nil {
 		return nil, err
 	}
+	// From here on no change of plugins and settings passes it by.
+	f.reloading.Lock()
+	defer f.reloading.Unlock()
+	f.catchUp(ctx, s, cfg)
 	f.mu.Lock()
 	defer f.mu.Unlock()
 	f.running[id] = s
 	return &leaving{s, f}, nil
+}
+
+// catchUp gives a model what was changed while it was loaded with the settings
+// before. f.reloading is held.
+func (f *fleet) catchUp(ctx context.Context, s *served, before config.Config) {
+	f.mu.Lock()
+	cfg := f.cfg
+	f.mu.Unlock()
+	now := settingsOfModel(cfg, declared(cfg, s.id))
+	now.Model.Path, now.Runtime.KVMemory = before.Model.Path, before.Runtime.KVMemory
+	if !reflect.DeepEqual(now, before) {
+		_, took, err := s.control.reload(ctx, now) // which logs the plugins that failed
+		if err != nil && ctx.Err() == nil {
+			f.log.Error("settings not taken over", "model", s.id, "error", err)
+		} else if err == nil {
+			f.mu.Lock()
+			f.cfg = withConversations(cfg, took.Model)
+			f.mu.Unlock()
+		}
+	}
+	f.putUploads(ctx, s)
 }
 
 // leaving is a model that the fleet forgets when it stops.
@@ -215,11 +243,22 @@ func (f *fleet) preload(ctx context.Context) (wait func(), err error) {
 		}
 	}
 	var loading sync.WaitGroup
+	f.mu.Lock()
+	for _, m := range rest {
+		f.awaited[library.ID(m.Name)] = true
+	}
+	f.mu.Unlock()
 	loading.Go(func() {
 		for _, m := range rest {
+			if ctx.Err() != nil {
+				return
+			}
 			if err := f.bring(ctx, m); err != nil && ctx.Err() == nil {
 				f.log.Error("a model is not served", "model", m.Name, "error", err)
 			}
+			f.mu.Lock()
+			delete(f.awaited, library.ID(m.Name))
+			f.mu.Unlock()
 		}
 	})
 	return loading.Wait, nil
@@ -275,11 +314,18 @@ func (f *fleet) observe(c lifecycle.Change) {
 func (f *fleet) healthy() error {
 	var errs []error
 	for _, s := range f.all() {
-		if err := s.engine.Healthy(); err != nil {
+		if err := s.engine.Healthy(); err != nil && f.runs(s) {
 			errs = append(errs, fmt.Errorf("model %s: %w", s.id, err))
 		}
 	}
 	return errors.Join(errs...)
+}
+
+// runs says whether a model that ran a moment ago was not unloaded meanwhile.
+func (f *fleet) runs(s *served) bool {
+	f.mu.Lock()
+	defer f.mu.Unlock()
+	return f.running[s.id] == s
 }
 
 // names are the ids of the models, the default first.

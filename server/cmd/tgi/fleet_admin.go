@@ -1,18 +1,18 @@
 package main
 
 import (
+	"cmp"
 	"context"
 	"errors"
 	"fmt"
 	"log/slog"
 	"maps"
 	"os"
-	"os/signal"
 	"slices"
 	"strings"
-	"syscall"
 	"time"
 
+	"tgi/models/library"
 	"tgi/plugins"
 	"tgi/server"
 	"tgi/server/admin"
@@ -22,17 +22,17 @@ import (
 // List implements admin.Plugins: a plugin that several models have is one, with
 // their figures added up.
 func (f *fleet) List() []server.Plugin {
+	f.mu.Lock() // through all of it: what a model that goes leaves in past is counted once
+	defer f.mu.Unlock()
 	sum := map[string]server.Plugin{}
-	for _, s := range f.all() {
-		for _, p := range s.control.List() {
+	for _, id := range slices.Sorted(maps.Keys(f.running)) {
+		for _, p := range f.running[id].control.List() {
 			if before, ok := sum[p.Name]; ok {
-				p = together(before, p, string(s.id))
+				p = together(before, p, string(id))
 			}
 			sum[p.Name] = p
 		}
 	}
-	f.mu.Lock()
-	defer f.mu.Unlock()
 	out := make([]server.Plugin, 0, len(sum))
 	for _, name := range slices.Sorted(maps.Keys(sum)) {
 		p := sum[name]
@@ -115,13 +115,20 @@ func (f *fleet) Put(ctx context.Context, name string, wasm []byte, s admin.Setti
 		if !has(m.control.settings().Model, name) {
 			continue
 		}
-		if _, err := m.control.set.Put(ctx, name, wasm, u.settings); err != nil {
+		_, err := m.control.set.Put(ctx, name, wasm, u.settings)
+		if errors.Is(err, plugins.ErrClosed) { // it is being unloaded
+			continue
+		}
+		if err != nil {
 			if len(done) > 0 {
 				err = fmt.Errorf("model %s: %w", m.id, err)
 			}
 			return server.Plugin{}, errors.Join(adminError(err), f.undo(ctx, done, name, before, replaces))
 		}
 		done = append(done, m)
+	}
+	if len(done) == 0 {
+		return server.Plugin{}, fmt.Errorf("%w: no model that runs may have plugin %s: nothing can check it", server.ErrRefused, name)
 	}
 	f.mu.Lock()
 	f.uploads[name] = u
@@ -148,15 +155,20 @@ func (f *fleet) undo(ctx context.Context, done []*served, name string, before up
 func (f *fleet) Delete(_ context.Context, name string) error {
 	f.reloading.Lock()
 	defer f.reloading.Unlock()
-	_, there := f.Get(name)
+	there := false
 	for _, m := range f.all() {
-		if err := m.control.set.Delete(name); err != nil && !(there && errors.Is(err, plugins.ErrUnknown)) {
+		err := m.control.set.Delete(name)
+		switch {
+		case err == nil:
+			there = true
+		case errors.Is(err, plugins.ErrUnknown), errors.Is(err, plugins.ErrClosed): // others may have it
+		default:
 			return adminError(err)
 		}
 	}
 	f.mu.Lock()
 	defer f.mu.Unlock()
-	if _, kept := f.uploads[name]; !there && !kept {
+	if _, kept := f.uploads[name]; !there && !kept { // kept for models that do not run now
 		return adminError(fmt.Errorf("%w: %q", plugins.ErrUnknown, name))
 	}
 	delete(f.uploads, name)
@@ -176,17 +188,25 @@ func (f *fleet) Reload(ctx context.Context) (admin.Report, error) {
 		return admin.Report{}, fmt.Errorf("%w: %w", server.ErrRefused, err)
 	}
 	sum := admin.Report{Restart: restart}
-	for i, m := range f.all() {
-		report, took, err := m.control.reload(ctx, settingsOfModel(next, declared(next, m.id)))
+	var first error
+	took := false
+	for _, m := range f.all() {
+		report, runs, err := m.control.reload(ctx, settingsOfModel(next, declared(next, m.id)))
 		switch {
-		case err != nil && i == 0:
-			return admin.Report{}, err
-		case err != nil: // the models before it have what is new
+		case errors.Is(err, plugins.ErrClosed): // it is being unloaded
+			continue
+		case err != nil: // others have, or get, what is new
+			first = cmp.Or(first, err)
 			report.Failed = append(report.Failed, admin.Failure{Name: string(m.id), Error: err.Error()})
-		case took.Model.Template != declared(next, m.id).Template || took.Model.Tools != declared(next, m.id).Tools:
-			next = withModel(next, took.Model)
+		default:
+			// A client that leaves must not have some models run with what is new and some not.
+			ctx, took = context.WithoutCancel(ctx), true
+			next = withConversations(next, runs.Model)
 		}
 		sum = joined(sum, report, f.alone, string(m.id))
+	}
+	if first != nil && !took {
+		return admin.Report{}, first
 	}
 	f.mu.Lock()
 	f.cfg = next
@@ -197,8 +217,12 @@ func (f *fleet) Reload(ctx context.Context) (admin.Report, error) {
 	return sum, nil
 }
 
-// withModel returns cfg with m in the place of its model of that name.
-func withModel(cfg config.Config, m config.Model) config.Config {
+// withConversations returns cfg with what m says of conversations in the place of what
+// its model of that name does: m runs, and may have had to keep what was there before.
+func withConversations(cfg config.Config, m config.Model) config.Config {
+	if own := declared(cfg, library.ID(m.Name)); own.Template == m.Template && own.Tools == m.Tools {
+		return cfg
+	}
 	if len(cfg.ModelList) == 0 {
 		cfg.Model.Template, cfg.Model.Tools = m.Template, m.Tools
 		return cfg
@@ -232,14 +256,11 @@ func joined(sum, r admin.Report, alone bool, id string) admin.Report {
 	return sum
 }
 
-// watch reloads at SIGHUP and when the settings' file changed, until ctx ends.
-func (f *fleet) watch(ctx context.Context) {
+// watch reloads when hup says so and when the settings' file changed, until ctx ends.
+func (f *fleet) watch(ctx context.Context, hup <-chan os.Signal) {
 	f.mu.Lock()
 	path, every := f.cfg.File, time.Duration(f.cfg.Plugins.Watch)
 	f.mu.Unlock()
-	hup := make(chan os.Signal, 1)
-	signal.Notify(hup, syscall.SIGHUP)
-	defer signal.Stop(hup)
 	var tick <-chan time.Time
 	if every > 0 {
 		t := time.NewTicker(every)

@@ -8,6 +8,7 @@ import (
 
 	"tgi/models/library"
 	"tgi/models/library/lifecycle"
+	"tgi/runtime/llm"
 	"tgi/server"
 	"tgi/server/dispatch"
 )
@@ -41,7 +42,7 @@ func (f *fleet) Use(ctx context.Context, name string) ([]server.Route, func(), e
 		if ctx.Err() != nil {
 			return nil, nil, context.Cause(ctx)
 		}
-		return nil, nil, f.notServing(id, status, err)
+		return nil, nil, f.notServing(id, status, settings.Autoload, err)
 	}
 	return instance.(*leaving).routes, release, nil
 }
@@ -88,22 +89,37 @@ func (f *fleet) gone(id library.ID) bool {
 
 // notServing says what it means to a request that its model is not to be had. What
 // went wrong when it was loaded is in the log, and the models API tells it.
-func (f *fleet) notServing(id library.ID, s lifecycle.Status, err error) error {
+func (f *fleet) notServing(id library.ID, s lifecycle.Status, autoload bool, err error) error {
 	now, ok := f.roster.Get(id)
 	if ok {
 		s = now
 	}
+	f.mu.Lock()
+	awaited := f.awaited[id]
+	f.mu.Unlock()
 	e := &server.NotServing{ID: string(id), RetryAfter: untilStart}
 	switch {
-	case errors.Is(err, lifecycle.ErrUnknown), s.State == lifecycle.NotDownloaded:
+	case errors.Is(err, lifecycle.ErrClosed):
+		return llm.ErrDraining
+	case !ok, errors.Is(err, lifecycle.ErrUnknown), s.State == lifecycle.NotDownloaded:
 		return &server.NoModel{ID: string(id)}
+	case errors.Is(err, lifecycle.ErrState):
+		e.Reason = "is being deleted"
 	case errors.Is(err, lifecycle.ErrMemory):
 		_, _, _ = f.noRoom(id, err) // logs the numbers
 		e.Reason = "cannot be loaded: the memory of the models that run is needed for it"
-	case s.State == lifecycle.Starting, s.State == lifecycle.Running, s.State == lifecycle.Downloading,
-		s.State == lifecycle.Downloaded, s.State == lifecycle.Stopping && s.Cause != lifecycle.Requested:
+	case s.State == lifecycle.Starting, s.State == lifecycle.Running, s.State == lifecycle.Downloading, awaited:
 		e.Loading, e.RetryAfter = true, max(s.LoadTook, firstLoad)
 	case s.State == lifecycle.Error:
+		e.Reason = "could not be loaded"
+	case s.Cause == lifecycle.Requested: // of a stop
+	case !autoload && s.State == lifecycle.Downloaded:
+		e.Reason = "is not loaded"
+	case !autoload:
+	case errors.Is(err, context.DeadlineExceeded), errors.Is(err, lifecycle.ErrNotRunning): // it comes back, or somebody else was quicker
+		e.Loading, e.RetryAfter = true, max(s.LoadTook, firstLoad)
+	default:
+		f.log.Error("a model cannot be loaded", "model", id, "error", err)
 		e.Reason = "could not be loaded"
 	}
 	return e

@@ -59,6 +59,15 @@ func (f *fleet) estimate(id library.ID) (int64, error) {
 	return p.total(), nil
 }
 
+// promised is the size of the cache that the roster counts for a model that is to be
+// loaded. The plan may be a later one, which another caller made in vain.
+func (f *fleet) promised(id library.ID) int64 {
+	status, _ := f.roster.Get(id)
+	f.mu.Lock()
+	defer f.mu.Unlock()
+	return status.Memory - plan{weights: f.plans[id].weights}.total()
+}
+
 // planFor says what the model of cfg will take where some bytes are available. It
 // reads JSON files and the headers of weights.
 func (f *fleet) planFor(cfg config.Config, id library.ID, available int64) (plan, error) {

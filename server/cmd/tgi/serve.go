@@ -83,6 +83,10 @@ func serve(ctx context.Context, cfg config.Config, reread rereader, log *slog.Lo
 		return err
 	}
 	f.reread = reread
+	// From the beginning: without a handler the signal ends a process, also one that loads.
+	hup := make(chan os.Signal, 1)
+	signal.Notify(hup, syscall.SIGHUP)
+	defer signal.Stop(hup)
 	serving, stop := context.WithCancel(ctx)
 	defer stop()
 	served := make(chan error, 1)
@@ -90,14 +94,19 @@ func serve(ctx context.Context, cfg config.Config, reread rereader, log *slog.Lo
 	h, err := f.open(serving, cfg, log)
 	if err != nil {
 		stop()
+		if ctx.Err() != nil && errors.Is(err, context.Cause(ctx)) { // whoever ends it early gets what was asked for
+			log.Info("stopping before the model was loaded")
+			err = nil
+		}
 		return errors.Join(err, <-served, f.Close())
 	}
 	defer h.Close()
 	var watchers sync.WaitGroup
-	watchers.Go(func() { h.fleet.watch(serving) })
+	watchers.Go(func() { h.fleet.watch(serving, hup) })
 	defer watchers.Wait()
 	defer stop()
 	h.banner(terminal, log, cfg, public.Addr())
+	h.served = nil // what it holds is to go when the model is stopped
 	err = <-served
 	if err == nil {
 		log.Info("drained, stopping")

@@ -56,7 +56,6 @@ func (f *fleet) start(ctx context.Context, id library.ID, cfg config.Config, obs
 	if s.control, err = openPlugins(ctx, cfg, s.instance, log); err != nil {
 		return nil, err
 	}
-	f.putUploads(ctx, s)
 	for _, api := range f.apis(cfg, s) {
 		s.routes = append(s.routes, api.Routes()...)
 	}
@@ -119,15 +118,17 @@ type upload struct {
 }
 
 // putUploads gives a model the modules that were uploaded before it was loaded.
+// f.reloading is held.
 func (f *fleet) putUploads(ctx context.Context, s *served) {
 	f.mu.Lock()
 	list := maps.Clone(f.uploads)
 	f.mu.Unlock()
-	for name, u := range list {
+	for _, name := range slices.Sorted(maps.Keys(list)) {
+		u := list[name]
 		if !has(s.control.running.Model, name) {
 			continue
 		}
-		if _, err := s.control.set.Put(ctx, name, u.wasm, u.settings); err != nil {
+		if _, err := s.control.set.Put(ctx, name, u.wasm, u.settings); err != nil && ctx.Err() == nil {
 			f.log.Error("an uploaded plugin cannot be used with the model", "plugin", name, "model", s.id, "error", err)
 		}
 	}

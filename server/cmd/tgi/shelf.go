@@ -244,9 +244,10 @@ func (s shelf) Delete(ctx context.Context, name string) error {
 	if !ok || !server.MayUse(ctx, string(id)) {
 		return modelsapi.ErrUnknown
 	}
-	if err := s.roster.Delete(id); err != nil {
+	err := s.roster.Delete(id)
+	if _, there := s.roster.Get(id); err != nil && (there || !errors.Is(err, library.ErrNotFound)) {
 		return s.why(id, err)
-	}
+	} // a model that only a failed download made known is forgotten, though it had no files
 	s.mu.Lock()
 	defer s.mu.Unlock()
 	delete(s.titles, id)
