@@ -75,9 +75,10 @@ type BoundGrammar interface {
 	// Begin prepares n sequences; that of sequence i is llm.SeedFor(seed, i). It
 	// is called once, before Sequence. Errors are as those of Compile.
 	Begin(ctx context.Context, seed uint64, n int) error
-	// Sequence returns what holds sequence i < n to the grammar, and what to call
-	// once after its last use.
-	Sequence(i int) (m sample.Masker, release func())
+	// Sequence returns what holds sequence i < n to the grammar: a Masker, Close,
+	// and Fork where the sequence can be cloned and the Masker does not do that
+	// itself. It is called once for each i.
+	Sequence(i int) sample.Plugins
 	// Dropped returns what the grammar is not held to.
 	Dropped() []Dropped
 	// Close gives back what Compile and Begin took; sequences that the engine still
@@ -159,17 +160,9 @@ func SetDropped(h http.Header, dropped []Dropped) {
 // masked adds the grammar to the user code of each sequence.
 func masked(plugins func(int) sample.Plugins, g BoundGrammar) func(int) sample.Plugins {
 	return func(i int) sample.Plugins {
-		var s sample.Plugins
-		if plugins != nil {
-			s = plugins(i)
+		if plugins == nil {
+			return g.Sequence(i)
 		}
-		var release func()
-		s.Masker, release = g.Sequence(i)
-		if others := s.Close; others != nil {
-			s.Close = func() { others(); release() }
-		} else {
-			s.Close = release
-		}
-		return s
+		return sample.Join(plugins(i), g.Sequence(i))
 	}
 }

@@ -84,7 +84,7 @@ func (b *boundGrammar) Begin(ctx context.Context, seed uint64, n int) error {
 }
 
 // Sequence implements generate.BoundGrammar.
-func (b *boundGrammar) Sequence(i int) (sample.Masker, func()) {
+func (b *boundGrammar) Sequence(i int) sample.Plugins {
 	b.mu.Lock()
 	defer b.mu.Unlock()
 	c := b.texts[i]
@@ -93,10 +93,24 @@ func (b *boundGrammar) Sequence(i int) (sample.Masker, func()) {
 	}
 	b.texts[i] = nil
 	if c.Native() {
-		return forkingMasker{masker{c}}, c.Close
+		return sample.Plugins{Masker: forkingMasker{masker{c}}, Close: c.Close}
 	}
-	// Closing an instance that failed unmaps its memory: not on the engine's goroutine.
-	return masker{c}, func() { go c.Close() }
+	return stepping(c)
+}
+
+// stepping is a text that a guest follows, as the engine wants it.
+func stepping(c *plugins.Constraint) sample.Plugins {
+	return sample.Plugins{
+		Masker: masker{c},
+		Close:  func() { go c.Close() }, // which may unmap memory: not on the engine's goroutine
+		Fork: func() (sample.Plugins, error) {
+			twin, err := c.Clone()
+			if err != nil {
+				return sample.Plugins{}, err
+			}
+			return stepping(twin), nil
+		},
+	}
 }
 
 // Dropped implements generate.BoundGrammar.

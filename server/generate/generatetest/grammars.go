@@ -71,9 +71,9 @@ func (g grammar) Begin(_ context.Context, seed uint64, n int) error {
 }
 
 // Sequence implements generate.BoundGrammar.
-func (g grammar) Sequence(int) (sample.Masker, func()) {
+func (g grammar) Sequence(int) sample.Plugins {
 	g.all.count(1)
-	return free{}, func() { g.all.count(-1) }
+	return sample.Plugins{Masker: free{}, Close: func() { g.all.count(-1) }}
 }
 
 func (g *Grammars) count(maskers int) {
