@@ -39,7 +39,7 @@ const (
 	whyWeights    = "--weights (fp32, int8 or int4) says how the model is computed"
 	whyModelFiles = "it is read from the files of the model"
 	whyFolder     = "models lie in --models-folder, or in the folder that --model-id names"
-	whyRevision   = "a source in the settings names its revision, as in namespace/name@revision"
+	whyRevision   = "--model-id and sources in the settings name their revision, as in org/name@revision"
 	whyFetch      = "it is about another program that fetches"
 	whyNoGPU      = "it is about kernels for GPUs that this server does not have"
 	whyNoCall     = "this server reports to nobody"

@@ -93,6 +93,9 @@ func TestLauncherVariables(t *testing.T) {
 
 func TestLauncherMeanings(t *testing.T) {
 	t.Chdir(t.TempDir())
+	if err := os.MkdirAll("here/name", 0o700); err != nil {
+		t.Fatal(err)
+	}
 	for _, c := range []struct {
 		args   []string
 		env    map[string]string
@@ -106,6 +109,12 @@ func TestLauncherMeanings(t *testing.T) {
 		{nil, map[string]string{"HF_MODEL_ID": "m", "MODEL_ID": "n"}, func(c *Config) { c.Model.Path, c.Server.Port = "m", 8080 }},
 		{nil, map[string]string{"HF_MODEL_ID": "m", "SAGEMAKER_BIND_TO_PORT": "9"}, func(c *Config) { c.Model.Path, c.Server.Port = "m", 9 }},
 		{[]string{"--model-id", "n"}, map[string]string{"HF_MODEL_ID": "m"}, func(c *Config) { c.Model.Path = "n" }},
+		{[]string{"--model-id", "org/name@v1"}, nil, func(c *Config) { c.Model.Source = "org/name@v1" }},
+		{[]string{"--model-id", "here/name"}, nil, func(c *Config) { c.Model.Path = "here/name" }},
+		{[]string{"--model-id", "./org/name"}, nil, func(c *Config) { c.Model.Path = "./org/name" }},
+		{[]string{"--model-id", "../name"}, nil, func(c *Config) { c.Model.Path = "../name" }},
+		{[]string{"--model-id", "/name"}, nil, func(c *Config) { c.Model.Path = "/name" }},
+		{nil, map[string]string{"MODEL_ID": "org/name"}, func(c *Config) { c.Model.Source = "org/name" }},
 		{[]string{"--cors-allow-origin", "a", "--cors-allow-origin=b"}, nil, func(c *Config) { c.Server.CORSAllowOrigin = []string{"a", "b"} }},
 		{[]string{"--max-input-length", "7"}, nil, func(c *Config) { c.Limits.MaxInputTokens = 7 }},
 		{nil, map[string]string{"ADMIN_PORT": "tcp://10.0.0.1:80", "PORT": "tcp://10.0.0.1:80", "PROMETHEUS_PORT": "tcp://10.0.0.1:80"}, func(*Config) {}},

@@ -60,6 +60,7 @@ func Read(args []string, lookup func(string) (string, bool)) (Loaded, error) {
 		}
 	}
 	l.sageMaker()
+	l.hubModel()
 	l.Notices = notices(given, present)
 	return l, l.Config.Validate()
 }
@@ -136,6 +137,26 @@ func (l *Loaded) sageMaker() {
 		l.Config.Server.Port = sageMakerPort
 		l.origins["server.port"] = named
 	}
+}
+
+// hubModel takes the model that a flag or the environment names for a repository of
+// the hub where there is no folder of that name, as TGI does.
+func (l *Loaded) hubModel() {
+	const path, source = "model.path", "model.source"
+	m := &l.Config.Model
+	repo, _, _ := strings.Cut(m.Path, "@")
+	if origin := l.origins[path]; !strings.HasPrefix(origin, "flag ") && !strings.HasPrefix(origin, "env ") || strings.Count(repo, "/") != 1 || m.Source != "" {
+		return
+	}
+	if s, err := ParseSource(m.Path); err != nil || s.Repo == "" {
+		return
+	}
+	if _, err := os.Stat(m.Path); err == nil {
+		return
+	}
+	m.Source, m.Path = m.Path, ""
+	l.origins[source] = l.origins[path]
+	delete(l.origins, path)
 }
 
 // readFile reads the file that a flag or the environment names, or else the

@@ -31,7 +31,7 @@ func (s *setting) bare() bool {
 }
 
 var settings = append([]setting{
-	{"model-id", "model.path", "folder of the model to serve; none is the embedded demo", func(c *Config) any { return &c.Model.Path }, []string{"HF_MODEL_ID"}},
+	{"model-id", "model.path", "folder of the model to serve, or org/name[@revision] of the hub; none is the embedded demo", func(c *Config) any { return &c.Model.Path }, []string{"HF_MODEL_ID"}},
 	{"chat-template", "model.template", "auto (the model's), none, a file *.jinja or the name of a plugin", func(c *Config) any { return &c.Model.Template }, nil},
 	{"tool-call-parser", "model.tools", "auto, none, the name of a format, a file *.json or the name of a plugin", func(c *Config) any { return &c.Model.Tools }, nil},
 	{"weights", "model.weights", "auto, fp32, int8 or int4", func(c *Config) any { return &c.Model.Weights }, nil},
