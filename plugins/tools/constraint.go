@@ -1,10 +1,10 @@
 package tools
 
 import (
-	"encoding/binary"
 	"encoding/json"
 	"fmt"
 	"strings"
+	"unicode/utf8"
 
 	"tgi/plugins/internal/guest"
 	"tgi/sdk/abi"
@@ -25,7 +25,7 @@ type Constraint struct {
 type Place struct{ At, Pointer, Tool string }
 
 // Dropped is something that a request asks for and that its text is not held to. Pointer leads into the request.
-type Dropped struct{ Pointer, Keyword, Reason string }
+type Dropped = guest.Dropped
 
 // constraint is the export that a guest may do without.
 const constraint = "tgi_tools_constraint"
@@ -37,61 +37,30 @@ func Constrain(s *guest.Session, request, params []byte) (Constraint, error) {
 	if !s.Has(constraint) {
 		return Constraint{}, nil
 	}
-	at, n, err := s.Request(guest.WithMember(request, "params", params))
+	var out Constraint
+	dropped, err := s.Compiled(constraint, guest.WithMember(request, "params", params), abi.MaxConstraint, func(text []byte) (err error) {
+		out, err = readConstraint(text)
+		return err
+	})
 	if err != nil {
 		return Constraint{}, err
 	}
-	result, err := s.Call(constraint, at, n)
-	if err != nil {
-		return Constraint{}, err
-	}
-	out, refused, err := readConstraint(s.Memory(), uint32(result))
-	switch {
-	case err != nil:
-		return Constraint{}, s.Break(constraint, err.Error())
-	case refused != nil:
-		return Constraint{}, s.Refuse(refused)
-	}
+	out.Dropped = dropped
 	return out, nil
 }
 
-// readConstraint copies a result out of a guest's memory, or gives the text of a guest that refused, in its memory. The error
-// says which rule is broken by what.
-func readConstraint(memory []byte, at uint32) (out Constraint, refused []byte, err error) {
-	if at%4 != 0 || uint64(at)+abi.CompiledSize > uint64(len(memory)) {
-		return out, nil, fmt.Errorf("result of %d bytes at 0x%x: it is to be aligned to 4, the memory has %d", abi.CompiledSize, at, len(memory))
-	}
-	field := func(i uint32) uint32 { return binary.LittleEndian.Uint32(memory[at+i:]) }
-	status := field(abi.CompiledStatus)
-	text, err := view(memory, "text", field(abi.CompiledText), field(abi.CompiledTextBytes), abi.MaxConstraint)
+// readConstraint reads the text of a result, the JSON object of abi.ToolsOptional or nothing.
+func readConstraint(text []byte) (Constraint, error) {
 	switch {
-	case err != nil:
-		return out, nil, err
-	case status != abi.StatusOK && status != abi.StatusFailed:
-		return out, nil, fmt.Errorf("status %d is neither %d nor %d", status, abi.StatusOK, abi.StatusFailed)
-	case status == abi.StatusFailed && len(text) == 0:
-		return out, nil, fmt.Errorf("status %d without a text that says why", status)
-	case status == abi.StatusFailed:
-		return out, text, nil
+	case len(text) == 0:
+		return Constraint{}, nil
+	case !utf8.Valid(text):
+		return Constraint{}, fmt.Errorf("text of %d bytes is not UTF-8", len(text))
 	}
-	notes, err := view(memory, "notes", field(abi.CompiledNotes), field(abi.CompiledNoteBytes), abi.MaxNotes)
-	if err != nil {
-		return out, nil, err
-	}
-	if len(text) > 0 {
-		if out, err = parseConstraint(text); err != nil {
-			return out, nil, err
-		}
-	}
-	if len(notes) > 0 {
-		if err := json.Unmarshal(notes, &out.Dropped); err != nil {
-			return out, nil, fmt.Errorf("notes of %d bytes are not a JSON array of objects of strings", len(notes))
-		}
-	}
-	return out, nil, nil
+	return parseConstraint(text)
 }
 
-// parseConstraint reads the JSON object of abi.ToolsOptional.
+// parseConstraint reads the JSON object.
 func parseConstraint(text []byte) (out Constraint, err error) {
 	var j struct {
 		Language, Source string

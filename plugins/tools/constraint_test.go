@@ -45,7 +45,7 @@ func TestConstrain(t *testing.T) {
 	}{
 		{guesttest.Fake{Description: guesttest.Tools}, Constraint{}},
 		{answers(abi.StatusOK, "", ""), Constraint{}},
-		{answers(abi.StatusOK, "", `[{"pointer":"#/tools/0","keyword":"strict","reason":"why"}]`), Constraint{Dropped: []Dropped{{"#/tools/0", "strict", "why"}}}},
+		{answers(abi.StatusOK, "", `[{"pointer":"#/tools/0","keyword":"strict","reason":"why"}]`), Constraint{Dropped: []Dropped{{Pointer: "#/tools/0", Keyword: "strict", Reason: "why"}}}},
 		{answers(abi.StatusOK, heldTo, "[]"), Constraint{Language: "regex", Source: "é", Params: []byte(`{"a":1}`), Optional: true, Places: place, Dropped: []Dropped{}}},
 		{answers(abi.StatusOK, `{"language":"regex","source":"x","params":null,"answer":true,"new":1}`, ""), Constraint{Language: "regex", Source: "x", Answer: true}},
 	} {

@@ -6,6 +6,7 @@ import (
 	"testing"
 	"unicode/utf8"
 
+	"tgi/plugins/internal/guest"
 	"tgi/plugins/internal/guest/guesttest"
 	"tgi/sdk/abi"
 )
@@ -80,7 +81,11 @@ func FuzzConstraint(f *testing.F) {
 	f.Add(put(abi.StatusFailed, "no", ""), uint32(0))
 	f.Add(put(7, "{", "["), uint32(0xffffffff))
 	f.Fuzz(func(t *testing.T, memory []byte, at uint32) {
-		c, refused, err := readConstraint(memory, at)
+		var c Constraint
+		_, refused, err := guest.ReadCompiled(memory, at, abi.MaxConstraint, func(text []byte) (err error) {
+			c, err = readConstraint(text)
+			return err
+		})
 		switch {
 		case err != nil || refused != nil:
 			return
