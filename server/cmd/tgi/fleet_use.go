@@ -33,7 +33,7 @@ func (f *fleet) Use(ctx context.Context, name string) ([]server.Route, func(), e
 	settings := f.cfg.Models
 	f.mu.Unlock()
 	instance, release, status, err := f.roster.Use(id)
-	if err != nil && settings.Autoload && !f.gone(id) {
+	if err != nil && !f.gone(id) && settings.Autoload {
 		patience, cancel := context.WithTimeout(ctx, time.Duration(settings.LoadWait))
 		defer cancel()
 		instance, release, status, err = f.roster.UseOrStart(patience, id)
