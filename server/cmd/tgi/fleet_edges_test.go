@@ -289,10 +289,10 @@ func TestNotServing(t *testing.T) {
 	}
 }
 
-// TestForgetFailedDownload: a model that a failed download made known can be deleted.
-func TestForgetFailedDownload(t *testing.T) {
+// TestForgetFailedImport: a model that a failed import made known can be deleted.
+func TestForgetFailedImport(t *testing.T) {
 	p := openFleet(t, t.TempDir(), nil)
-	p.as(t, adminKey, "POST", "/v1/models/pull", `{"model":"http://127.0.0.1:1/x.tar"}`)
+	p.as(t, adminKey, "POST", "/v1/models/import", `{"model":"x","modelPath":"/nowhere/at/all"}`)
 	p.until(t, "x", modelsapi.Failed)
 	for _, want := range []int{http.StatusOK, http.StatusNotFound} {
 		if r := p.as(t, adminKey, "DELETE", "/v1/models/x", ""); r.status != want {
