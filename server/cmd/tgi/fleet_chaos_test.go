@@ -155,6 +155,14 @@ func (d *disorder) note(what string, status int) {
 	d.seen[fmt.Sprint(what, " ", status)]++
 }
 
+// shown says whether models were started, stopped and read.
+func (d *disorder) shown() bool {
+	d.mu.Lock()
+	defer d.mu.Unlock()
+	read := d.seen["whole 200"] + d.seen["stream 200"] + d.seen["grammar 200"] + d.seen["chat 200"]
+	return read > 0 && d.seen["start 202"] > 0 && d.seen["stop 202"] > 0
+}
+
 // read asks a model for text.
 func (d *disorder) read(rng *rand.Rand) {
 	c, id := chaosReads[rng.IntN(len(chaosReads))], config.DemoModel
@@ -334,13 +342,18 @@ func (d *disorder) run(seed uint64, lasting time.Duration) {
 	d.settle()
 	before := measure(d.t)
 
-	ctx, end := context.WithTimeout(d.t.Context(), lasting)
+	ctx, end := context.WithCancel(d.t.Context())
 	defer end()
+	began := time.Now()
+	goOn := func() bool { // on a slow machine until there is something to judge by
+		took := time.Since(began)
+		return took < lasting || took < chaosPatience && !d.shown()
+	}
 	var clients, watch sync.WaitGroup
 	for i := range 6 {
 		clients.Go(func() {
 			rng := rand.New(rand.NewPCG(seed, uint64(i)))
-			for ctx.Err() == nil {
+			for goOn() {
 				switch n := rng.IntN(10); {
 				case i < 2 || n == 0:
 					d.govern(rng)
@@ -355,6 +368,7 @@ func (d *disorder) run(seed uint64, lasting time.Duration) {
 	}
 	watch.Go(func() { d.watchBooks(ctx) })
 	clients.Wait()
+	end()
 	watch.Wait()
 
 	d.settle()
@@ -367,7 +381,7 @@ func (d *disorder) run(seed uint64, lasting time.Duration) {
 		d.t.Errorf("before %+v, after %+v\n%s", before, after, buf[:runtime.Stack(buf, true)])
 	}
 	d.t.Logf("before %+v, after %+v; outcomes %v", before, after, d.seen)
-	if read := d.seen["whole 200"] + d.seen["stream 200"] + d.seen["grammar 200"] + d.seen["chat 200"]; read == 0 || d.seen["start 202"] == 0 || d.seen["stop 202"] == 0 {
+	if !d.shown() {
 		d.t.Error("no model was started, stopped or read: nothing was shown")
 	}
 	if _, err := d.fleet.roster.Start(library.ID(config.DemoModel)); err != nil {
