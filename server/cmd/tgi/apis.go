@@ -56,6 +56,9 @@ func (f *fleet) apis(cfg config.Config, s *served) []server.API {
 		svc := s.service(cfg, f.front)
 		o.Service, o.Model, o.MaxPrompts, o.TokenBytes = svc, string(s.id), s.limits.MaxClientBatchSize, s.tokenizer.Bytes
 		n.Service, n.Info.ModelID, n.Info.ModelDType, n.Info.Limits = svc, string(s.id), string(s.built.Weights), s.limits
+		if info, err := f.library.Describe(s.id); err == nil && info.Origin != nil {
+			n.Info.ModelSHA = info.Origin.Revision
+		}
 		n.Plugins = s.control.List
 		g.Stopping = s.stopping.Load
 		g.Service, g.Model, g.Vocab, g.EOS = svc, string(s.id), s.built.Vocab, s.eos

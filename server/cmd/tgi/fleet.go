@@ -1,6 +1,7 @@
 package main
 
 import (
+	"cmp"
 	"context"
 	"errors"
 	"fmt"
@@ -242,6 +243,8 @@ func (f *fleet) preload(ctx context.Context) (wait func(), err error) {
 			rest = append(rest, m)
 		}
 	}
+	// What must be fetched holds up nothing that is there.
+	slices.SortStableFunc(rest, func(a, b config.Model) int { return cmp.Compare(f.absent(a), f.absent(b)) })
 	var loading sync.WaitGroup
 	f.mu.Lock()
 	for _, m := range rest {
@@ -264,10 +267,18 @@ func (f *fleet) preload(ctx context.Context) (wait func(), err error) {
 	return loading.Wait, nil
 }
 
+// absent is 1 of a model that must be fetched before it can be loaded, else 0.
+func (f *fleet) absent(m config.Model) int {
+	if m.Source != "" && !f.library.Has(library.ID(m.Name)) {
+		return 1
+	}
+	return 0
+}
+
 // bring loads a model, having fetched it if it is not there.
 func (f *fleet) bring(ctx context.Context, m config.Model) error {
 	id := library.ID(m.Name)
-	if m.Source != "" && !f.library.Has(id) {
+	if f.absent(m) > 0 {
 		p, err := f.pull(id, m.Source)
 		if err == nil {
 			err = p.Wait(ctx)
