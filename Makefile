@@ -51,9 +51,10 @@ check: ## formatting, vet, static analysis, module files, tree rules
 fmt: ## format the Go files
 	gofmt -w $$(git ls-files '*.go')
 
-bench: build ort ## measure the 135M and 0.5B shapes through the server
+bench: build ort ## measure the 135M and 0.5B shapes through the server, and grammars
 	$(BIN) bench --shape smollm2-135m --weights int4
 	$(BIN) bench --shape qwen2.5-0.5b --weights int4
+	@$(MAKE) --no-print-directory bench-grammar
 
 bench-grammar: ## measure grammars beside llguidance and xgrammar, where python3 is
 	@if command -v python3 >/dev/null; then python3 conformance/grammar/bench.py; else echo "python3 is not there: skipped"; fi
