@@ -2,21 +2,61 @@ package sample
 
 import "math/bits"
 
-// forbid sets to -Inf each logit whose bit in mask is 0. Bits past the
-// vocabulary are ignored.
+// forbidden is a block of what the logits of forbidden tokens become.
+var forbidden = func() (b [1024]float32) {
+	for i := range b {
+		b[i] = negInf
+	}
+	return b
+}()
+
+// forbid sets to -Inf each logit whose bit in mask is 0. Bits past the vocabulary are
+// ignored. Most masks forbid nearly all or nearly nothing: runs of forbidden words are
+// copied over, and a word that allows some tokens costs as many steps as the fewer of
+// its bits.
 func forbid(mask []uint32, logits []float32) {
-	for w, m := range mask {
-		x := logits[w*32 : min(w*32+32, len(logits))]
-		if m == 0 {
-			for i := range x {
-				x[i] = negInf
+	for w := 0; w < len(mask); w++ {
+		switch m := mask[w]; {
+		case m == 0:
+			end := w + 1
+			for end < len(mask) && mask[end] == 0 {
+				end++
 			}
-			continue
+			erase(logits[w*32 : min(end*32, len(logits))])
+			w = end - 1
+		case m == ^uint32(0):
+		case bits.OnesCount32(m) < 16:
+			keep(m, logits[w*32:min(w*32+32, len(logits))])
+		default:
+			x := logits[w*32 : min(w*32+32, len(logits))]
+			for deny := ^m; deny != 0; deny &= deny - 1 {
+				if i := bits.TrailingZeros32(deny); i < len(x) {
+					x[i] = negInf
+				}
+			}
 		}
-		for deny := ^m; deny != 0; deny &= deny - 1 {
-			if i := bits.TrailingZeros32(deny); i < len(x) {
-				x[i] = negInf
-			}
+	}
+}
+
+// erase sets all of x to -Inf.
+func erase(x []float32) {
+	for len(x) > 0 {
+		x = x[copy(x, forbidden[:]):]
+	}
+}
+
+// keep sets those of at most 32 logits to -Inf whose bit is 0.
+func keep(allow uint32, x []float32) {
+	var kept [32]float32
+	for m := allow; m != 0; m &= m - 1 {
+		if i := bits.TrailingZeros32(m); i < len(x) {
+			kept[i] = x[i]
+		}
+	}
+	erase(x)
+	for m := allow; m != 0; m &= m - 1 {
+		if i := bits.TrailingZeros32(m); i < len(x) {
+			x[i] = kept[i]
 		}
 	}
 }

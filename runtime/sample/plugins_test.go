@@ -134,24 +134,6 @@ func TestMaskerCallsAlternate(t *testing.T) {
 	}
 }
 
-func TestForbid(t *testing.T) {
-	for _, n := range []int{1, 31, 32, 33, 70} {
-		for _, word := range []uint32{0, 1, 0x80000000, 0xdeadbeef, math.MaxUint32} {
-			mask := make([]uint32, (n+31)/32)
-			for i := range mask {
-				mask[i] = word // bits past the vocabulary included
-			}
-			x := make([]float32, n)
-			forbid(mask, x)
-			for i, v := range x {
-				if allowed := word>>(i%32)&1 == 1; allowed != (v == 0) {
-					t.Errorf("n=%d word %#x: token %d has logit %v", n, word, i, v)
-				}
-			}
-		}
-	}
-}
-
 func TestSamplerSeesTheSurvivors(t *testing.T) {
 	p := off()
 	p.TopK = 3
