@@ -367,14 +367,14 @@ func TestSignalsWhileLoading(t *testing.T) {
 }
 
 // TestEndBeforeLoads: a server that is told to end while it fetches a model does not
-// begin to load those behind it.
+// begin with those behind it.
 func TestEndBeforeLoads(t *testing.T) {
 	hub := newFakeHub(t)
 	hub.stop[hubWeights] = 1000
 	c := testConfig()
-	c.Models.Folder, c.Models.Hub = folderOf(t, "behind"), hub.URL
+	c.Models.Folder, c.Models.Hub = t.TempDir(), hub.URL
 	c.ModelList = []config.Model{blockOf(config.DemoModel), blockOf("fetched"), blockOf("behind")}
-	c.ModelList[1].Source = "org/model"
+	c.ModelList[1].Source, c.ModelList[2].Source = "org/model", "org/model"
 	ctx, end := context.WithCancel(t.Context())
 	defer end()
 	h, err := newHouse(ctx, c, slog.New(slog.DiscardHandler))
@@ -386,7 +386,7 @@ func TestEndBeforeLoads(t *testing.T) {
 	}
 	end()
 	h.loading()
-	if s, _ := h.fleet.roster.Get("behind"); s.State != lifecycle.Downloaded {
+	if s, _ := h.fleet.roster.Get("behind"); s.State != lifecycle.NotDownloaded {
 		t.Errorf("the model behind is %s", s.State)
 	}
 	if err := h.Close(); err != nil {
