@@ -21,13 +21,13 @@ import (
 // serverAPIs returns the APIs of the server: those that answer from a model, behind
 // what finds it, and those about the server itself.
 func (f *fleet) serverAPIs() []server.API {
-	return append([]server.API{dispatch.New(f.apis(f.cfg, nil), f)}, f.ownAPIs()...)
+	return append([]server.API{dispatch.New(f.apis(f.cfg, nil), f)}, f.ownAPIs(f.cfg)...)
 }
 
 // ownAPIs are about plugins and models.
-func (f *fleet) ownAPIs() []server.API {
+func (f *fleet) ownAPIs(cfg config.Config) []server.API {
 	return []server.API{
-		admin.New(admin.Options{Plugins: f, UploadLimit: int64(f.cfg.Plugins.UploadLimit)}),
+		admin.New(admin.Options{Plugins: f, UploadLimit: int64(cfg.Plugins.UploadLimit)}),
 		modelsapi.New(shelf{f}),
 	}
 }
@@ -68,7 +68,7 @@ func (f *fleet) apis(cfg config.Config, s *served) []server.API {
 	openAI := openai.New(o)
 	generating := generateapi.New(g)
 	n.ChatDraft, n.Chat, n.Completion = openAI.ChatDraft, openAI.Chat, openAI.Complete
-	n.Beside = append([]server.API{openAI, generating}, f.ownAPIs()...)
+	n.Beside = append([]server.API{openAI, generating}, f.ownAPIs(cfg)...)
 	return []server.API{tgi.New(n), openAI, generating}
 }
 

@@ -35,6 +35,9 @@ type fleet struct {
 	opened  time.Time
 	// alone says that the settings name one model: the log need not say which.
 	alone bool
+	// available returns the bytes of memory that are to be had; atStart is what it said then.
+	available func() int64
+	atStart   int64
 
 	reloading sync.Mutex // held while settings are read and taken over
 	reread    rereader   // set before the first reload
@@ -53,7 +56,7 @@ type fleet struct {
 // newFleet finds the models of cfg. It loads none.
 func newFleet(cfg config.Config, f *front, log *slog.Logger, obs engine.Observer) (*fleet, error) {
 	fl := &fleet{
-		front: f, log: log, obs: obs, opened: time.Now(), cfg: cfg, alone: len(cfg.ModelList) == 0, reread: f.reread,
+		front: f, log: log, obs: obs, opened: time.Now(), cfg: cfg, alone: len(cfg.ModelList) == 0, reread: f.reread, available: availableMemory,
 		running: map[library.ID]*served{}, plans: map[library.ID]plan{}, uploads: map[string]upload{},
 		past: map[string]server.Plugin{}, titles: map[library.ID]string{}, sources: map[library.ID]string{}, awaited: map[library.ID]bool{},
 	}
@@ -89,14 +92,14 @@ func newFleet(cfg config.Config, f *front, log *slog.Logger, obs engine.Observer
 			KeepAlive: time.Duration(m.KeepAlive), Preload: m.Preload, Declared: true,
 		})
 	}
-	if err := fl.look(); err != nil {
+	if err := fl.scan(); err != nil {
 		return nil, errors.Join(err, fl.Close())
 	}
 	return fl, nil
 }
 
-// look brings what is known of the models folder up to date.
-func (f *fleet) look() error {
+// scan brings what is known of the models folder up to date.
+func (f *fleet) scan() error {
 	models, err := f.library.List()
 	if err != nil {
 		return err
@@ -115,7 +118,11 @@ func (f *fleet) Start(ctx context.Context, id library.ID) (lifecycle.Instance, e
 	if err != nil {
 		return nil, err
 	}
-	if cache := f.promised(id); cache > 0 { // none is an error that open tells
+	form, cache := f.promised(id)
+	if form != "" {
+		cfg.Model.Weights = string(form)
+	}
+	if cache > 0 { // none is an error that open tells
 		cfg.Runtime.KVMemory = config.Size(cache)
 	}
 	s, err := f.start(ctx, id, cfg, f.obs)
@@ -138,8 +145,8 @@ func (f *fleet) catchUp(ctx context.Context, s *served, before config.Config) {
 	f.mu.Lock()
 	cfg := f.cfg
 	f.mu.Unlock()
-	now := settingsOfModel(cfg, declared(cfg, s.id))
-	now.Model.Path, now.Runtime.KVMemory = before.Model.Path, before.Runtime.KVMemory
+	now := ownSettings(cfg, s.id)
+	now.Model.Path, now.Model.Weights, now.Runtime.KVMemory = before.Model.Path, before.Model.Weights, before.Runtime.KVMemory
 	if !reflect.DeepEqual(now, before) {
 		_, took, err := s.control.reload(ctx, now) // which logs the plugins that failed
 		if err != nil && ctx.Err() == nil {

@@ -191,7 +191,7 @@ func (f *fleet) Reload(ctx context.Context) (admin.Report, error) {
 	var first error
 	took := false
 	for _, m := range f.all() {
-		report, runs, err := m.control.reload(ctx, settingsOfModel(next, declared(next, m.id)))
+		report, runs, err := m.control.reload(ctx, ownSettings(next, m.id))
 		switch {
 		case errors.Is(err, plugins.ErrClosed): // it is being unloaded
 			continue

@@ -331,7 +331,7 @@ func TestPromisedCache(t *testing.T) {
 	p.fleet.mu.Lock()
 	run := p.fleet.running["b"]
 	p.fleet.mu.Unlock()
-	if took := (plan{later.weights, run.kvBytes}).total(); took > status.Memory {
+	if took := (plan{weights: later.weights, cache: run.kvBytes}).total(); took > status.Memory {
 		t.Errorf("it takes %d bytes, %d are counted", took, status.Memory)
 	}
 }

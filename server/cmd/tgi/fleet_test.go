@@ -519,3 +519,16 @@ func TestStopWithSocket(t *testing.T) {
 		t.Errorf("the socket was not closed: %v", err)
 	}
 }
+
+// TestDefaultFits: a default model that takes more than was available at the start is
+// tried, whatever is available by the time that it is loaded.
+func TestDefaultFits(t *testing.T) {
+	p := openFleet(t, t.TempDir(), func(c *config.Config) { c.Model.Preload, c.Models.Memory, c.Runtime.KVMemory = false, 0, 0 })
+	f := p.fleet
+	f.available = func() int64 { return 1 << 20 }
+	budget := f.budget()
+	f.available = func() int64 { return 1 << 40 }
+	if need, err := f.estimate(config.DemoModel); err != nil || need > budget {
+		t.Errorf("the model needs %d bytes of %d: %v", need, budget, err)
+	}
+}

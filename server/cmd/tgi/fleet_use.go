@@ -74,7 +74,7 @@ func (f *fleet) known(name string) (library.ID, bool) {
 	if _, ok := f.roster.Get(id); ok {
 		return id, true
 	}
-	if !f.library.Has(id) || f.look() != nil {
+	if !f.library.Has(id) || f.scan() != nil {
 		return "", false
 	}
 	_, ok := f.roster.Get(id)
@@ -84,7 +84,7 @@ func (f *fleet) known(name string) (library.ID, bool) {
 // gone says whether a model that was there is not any more, as when somebody
 // removed its folder: then it cannot be loaded.
 func (f *fleet) gone(id library.ID) bool {
-	return !f.library.Has(id) && f.look() == nil && !f.library.Has(id)
+	return !f.library.Has(id) && f.scan() == nil && !f.library.Has(id)
 }
 
 // notServing says what it means to a request that its model is not to be had. What
@@ -106,7 +106,7 @@ func (f *fleet) notServing(id library.ID, s lifecycle.Status, autoload bool, err
 	case errors.Is(err, lifecycle.ErrState):
 		e.Reason = "is being deleted"
 	case errors.Is(err, lifecycle.ErrMemory):
-		_, _, _ = f.noRoom(id, err) // logs the numbers
+		f.log.Warn("a model does not fit", "error", err)
 		e.Reason = "cannot be loaded: the memory of the models that run is needed for it"
 	case s.State == lifecycle.Starting, s.State == lifecycle.Running, s.State == lifecycle.Downloading, awaited:
 		e.Loading, e.RetryAfter = true, max(s.LoadTook, firstLoad)

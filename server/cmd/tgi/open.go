@@ -56,7 +56,7 @@ func open(ctx context.Context, cfg config.Config, obs engine.Observer, say func(
 	if err := in.loadTokenizer(ckpt); err != nil {
 		return nil, err
 	}
-	in.built, err = src.build(ctx, weightsFor(cfg.Model.Weights, ckpt.Config), in.tokenizer, say)
+	in.built, err = src.build(ctx, weightsFor(cfg.Model.Weights, paramsOf(ckpt.Config)), in.tokenizer, say)
 	if err != nil {
 		return nil, err
 	}
@@ -152,12 +152,13 @@ func (s source) build(ctx context.Context, w models.Weights, tok *token.Tokenize
 	return b, nil
 }
 
-// weightsFor resolves the setting model.weights; config has checked its value.
-func weightsFor(setting string, c hf.Config) models.Weights {
+// weightsFor resolves the setting model.weights, which config has checked, for a model
+// of so many parameters.
+func weightsFor(setting string, parameters float64) models.Weights {
 	if setting != config.Auto {
 		return models.Weights(setting)
 	}
-	if paramsOf(c) <= autoFP32 {
+	if parameters <= autoFP32 {
 		return models.FP32
 	}
 	return models.Int8

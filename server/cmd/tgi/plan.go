@@ -1,20 +1,18 @@
 package main
 
 import (
-	"errors"
 	"fmt"
-	"log/slog"
 
 	"tgi/models"
 	"tgi/models/library"
-	"tgi/models/library/lifecycle"
 	"tgi/runtime/ort"
 	"tgi/server/config"
 )
 
 // plan is what a model will take in memory, decided before it is loaded.
 type plan struct {
-	weights, cache int64 // bytes
+	form           models.Weights // of the matrices; empty leaves it to who opens the model
+	weights, cache int64          // bytes
 }
 
 // besides is what a model takes that depends little on its size: compiled plugins and
@@ -27,16 +25,28 @@ func (p plan) total() int64 { return p.weights + p.cache + besides }
 
 // budget bounds the memory of all models: what the settings say, or what is
 // available now. A default model alone has no bound but its own failure: what the
-// system calls available is an estimate, and so is what a model takes.
+// system calls available is an estimate, and so is what a model takes. No later plan
+// reckons with more than is available now, so that the default model stays within it.
 func (f *fleet) budget() int64 {
+	f.atStart = f.available()
 	if m := int64(f.cfg.Models.Memory); m > 0 {
 		return m
 	}
-	all := availableMemory()
-	if first, err := f.planFor(f.cfg, library.ID(f.cfg.DefaultModel()), all); err == nil {
+	all := f.atStart
+	id := library.ID(f.cfg.DefaultModel())
+	if first, err := f.planFor(ownSettings(f.cfg, id), id, all); err == nil {
 		all = max(all, first.total())
 	}
 	return all
+}
+
+// room is what a model that is to be loaded may reckon with, in bytes.
+func (f *fleet) room() int64 {
+	room := min(f.available(), f.atStart)
+	if promised, budget := f.roster.Memory(); budget > 0 {
+		room = min(room, budget-promised)
+	}
+	return max(0, room)
 }
 
 // estimate is the roster's: it makes the plan that Start follows.
@@ -45,11 +55,7 @@ func (f *fleet) estimate(id library.ID) (int64, error) {
 	if err != nil {
 		return 0, err
 	}
-	available := availableMemory()
-	if promised, budget := f.roster.Memory(); budget > 0 {
-		available = min(available, budget-promised)
-	}
-	p, err := f.planFor(cfg, id, max(0, available))
+	p, err := f.planFor(cfg, id, f.room())
 	if err != nil {
 		return 0, err
 	}
@@ -59,46 +65,36 @@ func (f *fleet) estimate(id library.ID) (int64, error) {
 	return p.total(), nil
 }
 
-// promised is the size of the cache that the roster counts for a model that is to be
-// loaded. The plan may be a later one, which another caller made in vain.
-func (f *fleet) promised(id library.ID) int64 {
+// promised is the form of the weights and the size of the cache that the roster counts
+// for a model that is to be loaded. The plan may be a later one, which another caller
+// made in vain: that has another cache.
+func (f *fleet) promised(id library.ID) (form models.Weights, cache int64) {
 	status, _ := f.roster.Get(id)
 	f.mu.Lock()
 	defer f.mu.Unlock()
-	return status.Memory - plan{weights: f.plans[id].weights}.total()
+	p := f.plans[id]
+	p.cache = 0
+	return p.form, status.Memory - p.total()
 }
 
-// planFor says what the model of cfg will take where some bytes are available. It
-// reads JSON files and the headers of weights.
+// planFor says what a model will take where some bytes are available; cfg is its own.
+// It reads JSON files and the headers of weights.
 func (f *fleet) planFor(cfg config.Config, id library.ID, available int64) (plan, error) {
 	info, err := f.library.Describe(id)
 	if err != nil {
 		return plan{}, err
 	}
-	limits := settingsOfModel(cfg, declared(cfg, id))
-	weights := formOf(limits.Model.Weights, info)
 	p := plan{weights: info.Bytes}
-	if c, ok := info.Choice(weights); ok {
-		p.weights = c.Bytes
+	if c, ok := info.Choice(weightsFor(cfg.Model.Weights, float64(info.Parameters))); ok {
+		p.form, p.weights = c.Weights, c.Bytes
 	}
 	block := info.CacheBytes * ort.BlockSize
 	if block <= 0 {
 		return plan{}, fmt.Errorf("%w: its configuration names no size of the cache", library.ErrUnusable)
 	}
-	rows, perSequence := shapeOfCache(limits.Limits, info.Context)
-	p.cache = block * int64(kvBlocks(block, int64(limits.Runtime.KVMemory), available, rows, perSequence))
+	rows, perSequence := shapeOfCache(cfg.Limits, info.Context)
+	p.cache = block * int64(kvBlocks(block, int64(cfg.Runtime.KVMemory), available, rows, perSequence))
 	return p, nil
-}
-
-// formOf is weightsFor of a model that is described.
-func formOf(setting string, info library.Info) models.Weights {
-	if setting != config.Auto {
-		return models.Weights(setting)
-	}
-	if float64(info.Parameters) <= autoFP32 {
-		return models.FP32
-	}
-	return models.Int8
 }
 
 // shapeOfCache returns how many sequences may run, and how many blocks of the
@@ -115,16 +111,12 @@ func shapeOfCache(l config.Limits, positions int) (rows, perSequence int) {
 	return rows, (longest + ort.BlockSize - 1) / ort.BlockSize
 }
 
-// noRoom says whether err is that of a model that does not fit, and with which
-// numbers.
-func (f *fleet) noRoom(id library.ID, err error) (need, free int64, ok bool) {
-	if !errors.Is(err, lifecycle.ErrMemory) {
-		return 0, 0, false
-	}
+// lacking returns the bytes that a model that does not fit needs, and those that are
+// free for it.
+func (f *fleet) lacking(id library.ID) (need, free int64) {
 	f.mu.Lock()
 	need = f.plans[id].total()
 	f.mu.Unlock()
 	promised, budget := f.roster.Memory()
-	f.log.Warn("a model does not fit", "model", id, slog.Int64("needs", need), slog.Int64("promised", promised), slog.Int64("budget", budget))
-	return need, max(0, budget-promised), true
+	return need, max(0, budget-promised)
 }

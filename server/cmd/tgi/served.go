@@ -84,8 +84,13 @@ func (s *served) Stop(context.Context) error {
 	return err
 }
 
-// settingsOfModel returns the settings of a model that is one of several: those of the
+// ownSettings returns the settings of a model, whether cfg names it or not: those of the
 // server, with the model's own in their place.
+func ownSettings(cfg config.Config, id library.ID) config.Config {
+	return settingsOfModel(cfg, declared(cfg, id))
+}
+
+// settingsOfModel is ownSettings for a model that is at hand.
 func settingsOfModel(cfg config.Config, m config.Model) config.Config {
 	cfg.Model, cfg.ModelList = m, nil
 	if m.Context > 0 {

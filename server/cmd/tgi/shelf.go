@@ -1,6 +1,7 @@
 package main
 
 import (
+	"cmp"
 	"context"
 	"errors"
 	"fmt"
@@ -26,7 +27,7 @@ type shelf struct{ *fleet }
 
 // List implements modelsapi.Models.
 func (s shelf) List(ctx context.Context) ([]modelsapi.Model, error) {
-	if err := s.look(); err != nil {
+	if err := s.scan(); err != nil {
 		return nil, err
 	}
 	first := s.defaultID()
@@ -178,7 +179,7 @@ func (f *fleet) pull(id library.ID, source string) (*lifecycle.Pending, error) {
 			report(done, total)
 			if time.Since(last) >= progressEvery {
 				last = time.Now()
-				f.log.Info("downloading", "model", id, "bytes", done, "of", total)
+				f.log.Info(fmt.Sprintf("downloading %s: %d of %d MiB", id, done>>20, total>>20))
 			}
 		}})
 		return err
@@ -258,7 +259,8 @@ func (s shelf) Delete(ctx context.Context, name string) error {
 
 // why says what an error of the roster or the library means to the models API.
 func (s shelf) why(id library.ID, err error) error {
-	if need, free, ok := s.noRoom(id, err); ok {
+	if errors.Is(err, lifecycle.ErrMemory) {
+		need, free := s.lacking(id)
 		return &modelsapi.Insufficient{Of: "memory", Need: need, Free: free}
 	}
 	status, _ := s.roster.Get(id)
@@ -304,7 +306,7 @@ func (s shelf) presentable(err error) string {
 // describe is a model as the API shows it.
 func (s shelf) describe(status lifecycle.Status) modelsapi.Model {
 	s.mu.Lock()
-	cfg := settingsOfModel(s.cfg, declared(s.cfg, status.ID))
+	cfg := ownSettings(s.cfg, status.ID)
 	title, run := s.titles[status.ID], s.running[status.ID]
 	s.mu.Unlock()
 	m := modelsapi.Model{
@@ -319,7 +321,6 @@ func (s shelf) describe(status lifecycle.Status) modelsapi.Model {
 	}
 	if info, err := s.library.Describe(status.ID); err == nil {
 		m.Format, m.Params, m.DiskBytes, m.Context = string(info.Format), info.Parameters, info.Bytes, info.Context
-		m.Quantization = string(formOf(cfg.Model.Weights, info))
 		if !info.Modified.IsZero() { // those embedded have no time
 			m.Created = info.Modified
 		}
@@ -329,8 +330,8 @@ func (s shelf) describe(status lifecycle.Status) modelsapi.Model {
 		if n := cfg.Limits.MaxTotalTokens; n > 0 {
 			m.Context = min(m.Context, n)
 		}
-		if p, err := s.planFor(cfg, status.ID, 0); err == nil && m.MemoryBytes == 0 {
-			m.MemoryBytes = p.total()
+		if p, err := s.planFor(cfg, status.ID, s.room()); err == nil {
+			m.Quantization, m.MemoryBytes = string(p.form), cmp.Or(m.MemoryBytes, p.total())
 		}
 	}
 	if run != nil {
