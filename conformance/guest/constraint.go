@@ -1,9 +1,8 @@
 package guest
 
 import (
-	"bytes"
-	"encoding/binary"
 	"encoding/json"
+	"slices"
 	"strings"
 	"unicode/utf8"
 
@@ -12,12 +11,7 @@ import (
 
 // has says whether the guest has an export.
 func (r *run) has(export string) bool {
-	for _, f := range r.guest.Exports() {
-		if f.Name == export {
-			return true
-		}
-	}
-	return false
+	return slices.ContainsFunc(r.guest.Exports(), func(f abi.Func) bool { return f.Name == export })
 }
 
 // constraint asks what the text of a request is held to and reports what is wrong
@@ -45,34 +39,16 @@ func (p *prepared) constraint(request string) (a Answer, ok bool) {
 // held reads a result.
 func (p *prepared) held(at uint32) Answer {
 	a := Answer{Kind: abi.KindTools}
-	b, ok := p.read(at, abi.CompiledSize)
-	if !ok || at%4 != 0 {
-		p.run.report("constraint", "result at %#x, memory ends at %#x", at, len(p.Memory()))
-		return a
-	}
-	field := func(at int) uint32 { return binary.LittleEndian.Uint32(b[at:]) }
-	status := field(abi.CompiledStatus)
-	text, inside := p.read(field(abi.CompiledText), field(abi.CompiledTextBytes))
-	notes, noted := p.read(field(abi.CompiledNotes), field(abi.CompiledNoteBytes))
+	text, notes, fault, ok := p.compiled("constraint", at, abi.MaxConstraint)
 	switch {
-	case status > abi.StatusFailed:
-		p.run.report("constraint", "status %d", status)
-	case !inside:
-		p.run.report("constraint", "text of %d bytes at %#x, memory ends at %#x", field(abi.CompiledTextBytes), field(abi.CompiledText), len(p.Memory()))
+	case !ok:
+	case fault != "":
+		a.Fault = fault
 	case !utf8.Valid(text):
 		p.run.report("constraint", "text %q is not UTF-8", text)
-	case status == abi.StatusFailed && len(text) == 0:
-		p.run.report("constraint", "failed without a text")
-	case status == abi.StatusFailed:
-		a.Fault = string(text)
-	case len(text) > abi.MaxConstraint:
-		p.run.report("constraint", "text of %d bytes, more than %d", len(text), abi.MaxConstraint)
-	case !noted || len(notes) > abi.MaxNotes:
-		p.run.report("notes", "%d bytes at %#x, memory ends at %#x", field(abi.CompiledNoteBytes), field(abi.CompiledNotes), len(p.Memory()))
 	default:
-		a.Text = " held to " + string(bytes.Clone(text)) + " but " + string(notes)
+		a.Text = " held to " + string(text) + " but " + string(notes)
 		p.grammarOf(text)
-		p.notesOf(notes)
 	}
 	return a
 }
@@ -99,13 +75,5 @@ func (p *prepared) grammarOf(text []byte) {
 		if !strings.HasPrefix(l.At, "#") || !strings.HasPrefix(l.Pointer, "#") {
 			p.run.report("constraint", "place %q is %q, want pointers that begin with #", l.At, l.Pointer)
 		}
-	}
-}
-
-// notesOf reports what is wrong with what was left out.
-func (p *prepared) notesOf(notes []byte) {
-	var list []struct{ Pointer, Keyword, Reason string }
-	if err := json.Unmarshal(notes, &list); len(notes) > 0 && (err != nil || !utf8.Valid(notes)) {
-		p.run.report("notes", "%v in %q", err, notes)
 	}
 }

@@ -3,9 +3,7 @@ package guest
 import (
 	"bytes"
 	"encoding/binary"
-	"encoding/json"
 	"slices"
-	"unicode/utf8"
 
 	"tgi/plugins/grammar/ir"
 	"tgi/sdk/abi"
@@ -92,38 +90,16 @@ func (p *prepared) compile(request string) ([]Answer, bool) {
 	if !ok {
 		return nil, false
 	}
-	a := Answer{Kind: abi.KindGrammar}
-	b, ok := p.read(uint32(v), abi.CompiledSize)
-	if !ok || v%4 != 0 {
-		p.run.report("compiled", "result at %#x, memory ends at %#x", v, len(p.Memory()))
+	text, notes, fault, ok := p.compiled("compiled", uint32(v), abi.MaxGrammar)
+	if !ok {
 		return nil, false
 	}
-	field := func(at int) uint32 { return binary.LittleEndian.Uint32(b[at:]) }
-	status := field(abi.CompiledStatus)
-	text, inside := p.read(field(abi.CompiledText), field(abi.CompiledTextBytes))
-	notes, noted := p.read(field(abi.CompiledNotes), field(abi.CompiledNoteBytes))
-	switch {
-	case status > abi.StatusFailed:
-		p.run.report("compiled", "status %d", status)
-	case !inside:
-		p.run.report("compiled", "text of %d bytes at %#x, memory ends at %#x", field(abi.CompiledTextBytes), field(abi.CompiledText), len(p.Memory()))
-	case status == abi.StatusFailed && (len(text) == 0 || !utf8.Valid(text)):
-		p.run.report("compiled", "failed with the text %q", text)
-	case status == abi.StatusFailed:
-		a.Fault = string(text)
-	case len(text) > abi.MaxGrammar:
-		p.run.report("compiled", "grammar of %d bytes, more than %d", len(text), abi.MaxGrammar)
-	case !noted || len(notes) > abi.MaxNotes:
-		p.run.report("notes", "%d bytes at %#x, memory ends at %#x", field(abi.CompiledNoteBytes), field(abi.CompiledNotes), len(p.Memory()))
-	default:
-		a.Out, a.Text = bytes.Clone(text), string(notes)
-		if _, err := ir.Read(text); err != nil {
-			p.run.report("compiled", "%v", err)
-		}
-		var list []struct{ Pointer, Keyword, Reason string }
-		if err := json.Unmarshal(notes, &list); len(notes) > 0 && (err != nil || !utf8.Valid(notes)) {
-			p.run.report("notes", "%v in %q", err, notes)
-		}
+	a := Answer{Kind: abi.KindGrammar, Out: bytes.Clone(text), Text: string(notes), Fault: fault}
+	if fault != "" {
+		return []Answer{a}, true
+	}
+	if _, err := ir.Read(text); err != nil {
+		p.run.report("compiled", "%v", err)
 	}
 	return []Answer{a}, true
 }
