@@ -77,6 +77,8 @@ type Config struct {
 	Observer Observer
 	// Workers bounds the goroutines that pick tokens; 0 is GOMAXPROCS.
 	Workers int
+	// Demand is told how many rows are being computed; nil for a Demand of its own.
+	Demand *Demand
 	// Verify checks the books after every step, for a few microseconds per row. The
 	// environment variable TGI_VERIFY=1 does so too.
 	Verify bool
@@ -114,6 +116,7 @@ type Engine struct {
 	scores  []*sched.Row
 	results []sched.Result
 	forks   []float32 // copies of logits rows that several sequences pick from
+	demand  demand
 }
 
 type cancellation struct {
@@ -162,6 +165,10 @@ func build(m Model, c Codec, cfg Config) (*Engine, error) {
 		done:     make(chan struct{}),
 		drained:  make(chan struct{}),
 		lives:    make(map[*sched.Seq]*sequence),
+		demand:   demand{all: cfg.Demand},
+	}
+	if cfg.Demand == nil {
+		e.demand.all = new(Demand)
 	}
 	for _, t := range c.EOS() {
 		e.eos[t] = true

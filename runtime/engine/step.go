@@ -15,6 +15,7 @@ func (e *Engine) step() bool {
 	begin := time.Now()
 	e.drainInbox()
 	plan := e.sched.Plan()
+	e.demand.set(len(plan.Rows))
 	if len(plan.Rows) == 0 {
 		if len(e.lives) > 0 {
 			e.shut(fmt.Errorf("%w: BUG: engine: %d sequences and nothing to do", llm.ErrClosed, len(e.lives)))
@@ -33,6 +34,7 @@ func (e *Engine) step() bool {
 		e.pick(plan, logits)
 		e.commit(plan)
 	}
+	e.demand.set(0)
 	stats := e.note(plan)
 	e.emit()
 	if e.observer != nil {

@@ -32,6 +32,7 @@ type fleet struct {
 	fetcher *fetch.Client
 	kept    store.Store // of the generate API
 	obs     engine.Observer
+	demand  engine.Demand // of all models that run
 	opened  time.Time
 	// alone says that the settings name one model: the log need not say which.
 	alone bool

@@ -38,15 +38,17 @@ type instance struct {
 	tokenizer *token.Tokenizer
 	backend   *ort.Paged
 	engine    *engine.Engine
+	demand    *engine.Demand // of all models together
 	limits    config.Limits
 	kvBytes   int64
 	eos       []uint32 // tokens that end a sequence
 }
 
 // open does everything between the settings and a running engine. ONNX Runtime is
-// loaded. say is told what takes long. After an error nothing stays open.
-func open(ctx context.Context, cfg config.Config, obs engine.Observer, say func(string, ...any)) (*instance, error) {
-	in := &instance{}
+// loaded. demand is what all models share; say is told what takes long. After an
+// error nothing stays open.
+func open(ctx context.Context, cfg config.Config, obs engine.Observer, demand *engine.Demand, say func(string, ...any)) (*instance, error) {
+	in := &instance{demand: demand}
 	src, err := describe(cfg.Model.Path)
 	if err != nil {
 		return nil, err
@@ -223,6 +225,7 @@ func (in *instance) start(cfg config.Config, obs engine.Observer) error {
 	in.engine, err = engine.New(backend{in.backend}, codec{in.tokenizer, in.eos}, engine.Config{
 		Settings: settingsOf(limits, cfg.Runtime.PrefixSharing),
 		Observer: obs,
+		Demand:   in.demand,
 		Verify:   cfg.Runtime.Verify,
 	})
 	return err

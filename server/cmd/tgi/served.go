@@ -50,7 +50,7 @@ func (f *fleet) start(ctx context.Context, id library.ID, cfg config.Config, obs
 		log = log.With("model", id)
 	}
 	say := func(format string, args ...any) { log.Info(fmt.Sprintf(format, args...)) }
-	if s.instance, err = open(ctx, cfg, obs, say); err != nil {
+	if s.instance, err = open(ctx, cfg, obs, &f.demand, say); err != nil {
 		return nil, err
 	}
 	if s.control, err = openPlugins(ctx, cfg, s.instance, log); err != nil {
