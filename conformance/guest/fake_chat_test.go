@@ -152,7 +152,8 @@ func brokenChats() map[string][]*fake {
 	}
 	long := string(make([]byte, abi.MaxName+1))
 	return map[string][]*fake{
-		"export":         {other, missing("tgi_template_render"), missing("tgi_tools_feed"), missing("tgi_tools_finish")},
+		"registered":     {missing("tgi_template_render")},
+		"export":         {other, missing("tgi_tools_feed"), missing("tgi_tools_finish")},
 		"export-unknown": {lacking, untold},
 		"constraint": {
 			holding(func(m *machine) uint64 { return uint64(len(m.mem) - 16) }), holding(func(*machine) uint64 { return resultAt + 2 }),

@@ -126,7 +126,9 @@ func Run(g Guest, cases ...Case) []Violation {
 	if d == nil {
 		return r.found
 	}
-	r.kinds(d)
+	if r.kinds(d); len(r.found) > 0 {
+		return r.found // what the description names can't be called
+	}
 	r.room()
 	r.anyBytes(d, withDefaults(cases[0]).Config)
 	if len(r.found) > 0 {

@@ -90,8 +90,9 @@ func broken() map[string][]*fake {
 				}
 				return m.refuses(args)
 			})},
-		"text":     {returning("tgi_describe", abi.Pack(0xffffff00, 12)), describing("\xff"), describing(strings.Repeat(" ", abi.MaxDescription+1))},
-		"describe": {describing(""), describing("[]"), describing(`{"kinds":["logits"]}`), describing(`{"name":"x"}`)},
+		"text":       {returning("tgi_describe", abi.Pack(0xffffff00, 12)), describing("\xff"), describing(strings.Repeat(" ", abi.MaxDescription+1))},
+		"describe":   {describing(""), describing("[]"), describing(`{"kinds":["logits"]}`)},
+		"registered": {describing(`{"name":"x"}`), describing(`{"name":"x","kinds":["logits","template"]}`)},
 		"describe-values": {changed(`"sampler"`, `"sampler","gramar"`), changed(`"stop"`, `"halt"`), changed(`topk:4`, `topk:0`), changed(`topk:4`, `topk:4097`),
 			changed(`,"row"]`, `]`), changed(`"topk:4",`, ``), changed(`:8`, `:65537`), changed(`:8`, `:-1`)},
 		"describe-same": {sound().with("tgi_describe", func(m *machine, _ []uint64) uint64 {

@@ -20,6 +20,7 @@ var Rules = []Rule{
 	{"trap", "no export traps on what the host may hand over", "abi, Faults"},
 	{"text", "a returned text lies in memory, is UTF-8 and not too long", "abi.Pack, abi.MaxDescription"},
 	{"describe", "the description is a JSON object with name and kinds", "abi.Common, tgi_describe"},
+	{"registered", "at least one kind is registered, and so is each that the description names", "abi.Common, tgi_describe; abi.Forms"},
 	{"describe-values", "modes, needs, candidates and languages of the description are ones that exist and fit together", "abi.ModeNames, abi.NeedsTopK"},
 	{"describe-same", "the description does not change", "abi.Common, tgi_describe"},
 	{"alloc", "room lies in memory, is aligned to 16 and shared with nothing", "abi.Common, tgi_alloc"},

@@ -95,8 +95,12 @@ func (r *run) describe() *Description {
 		r.report("describe", "%v in %q", err, text)
 		return nil
 	}
-	if d.Name == "" || len(d.Kinds) == 0 {
-		r.report("describe", "name %q, kinds %q", d.Name, d.Kinds)
+	if d.Name == "" {
+		r.report("describe", "name %q", d.Name)
+		return nil
+	}
+	if len(d.Kinds) == 0 {
+		r.report("registered", "no kind is registered")
 		return nil
 	}
 	r.values(d)
@@ -155,7 +159,11 @@ func (r *run) kinds(d *Description) {
 	}
 	for _, kind := range Kinds {
 		form := d.form(kind)
-		if d.serves(kind) {
+		switch {
+		case !d.serves(kind):
+		case !slices.ContainsFunc(slices.Concat(abi.Forms(kind)...), func(f abi.Func) bool { _, ok := exports[f.Name]; return ok }):
+			r.report("registered", "kind %q is described and not registered: none of its exports is there", kind)
+		default:
 			r.wanted(exports, form)
 		}
 		for _, f := range slices.Concat(abi.Forms(kind)...) {

@@ -53,18 +53,22 @@ func (m *module) Load(h kit.Host) (kit.Instance, error) {
 
 // Call implements kit.Instance: under the budget that the server gives.
 func (i *instance) Call(export string, args ...uint64) (uint64, error) {
+	f := i.in.Func(export)
+	if f == nil {
+		return 0, errors.New("it is not exported")
+	}
 	stack := make([]uint64, max(1, len(args)))
 	copy(stack, args)
 	var err error
 	switch l := i.m.limits; export {
 	case guest.Process, guest.Sample, guest.Feed:
 		i.saved = min(i.saved+l.FuelPerStep, guest.Burst*l.FuelPerStep)
-		i.used, err = i.in.Call(i.in.Func(export), stack, i.saved)
+		i.used, err = i.in.Call(f, stack, i.saved)
 		i.saved -= i.used
 	case "tgi_validate", "tgi_logits_begin", "tgi_sampler_begin", "tgi_template_render", "tgi_tools_begin", "tgi_tools_finish", "tgi_tools_constraint":
-		i.used, err = i.in.Call(i.in.Func(export), stack, l.FuelPerRequest)
+		i.used, err = i.in.Call(f, stack, l.FuelPerRequest)
 	default:
-		i.used, err = i.in.Call(i.in.Func(export), stack, i.load)
+		i.used, err = i.in.Call(f, stack, i.load)
 		i.load -= i.used
 	}
 	if err != nil {

@@ -56,7 +56,7 @@ func parse(text []byte, vocab int) (Description, error) {
 		fault("name is missing")
 	}
 	if len(j.Kinds) == 0 {
-		fault("kinds is missing")
+		fault("no kind is registered")
 	}
 	for _, k := range j.Kinds {
 		if abi.Exports(k) == nil {

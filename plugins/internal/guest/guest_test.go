@@ -71,7 +71,7 @@ func TestLoadDescription(t *testing.T) {
 		`[]`:                            "cannot unmarshal array",
 		`{"name":7,"kinds":["logits"]}`: "cannot unmarshal number",
 		`{"kinds":["logits"]}`:          "name is missing",
-		`{"name":"x"}`:                  "kinds is missing",
+		`{"name":"x"}`:                  "no kind is registered",
 		`{"name":"x","kinds":["other","logits"]}`:                             `kind "other" is not one`,
 		`{"name":"x","kinds":["grammar","logits"]}`:                           `0 languages are not from 1 to 64`,
 		`{"name":"x","kinds":["grammar","logits"],"languages":[""]}`:          `language "" has not from 1 to 64 bytes`,

@@ -69,6 +69,10 @@ func checkKinds(m *sandbox.Module, d Description) error {
 		}
 		for i, list := range forms {
 			if d.Serves(k) && i == form {
+				if !slices.ContainsFunc(slices.Concat(forms...), func(f abi.Func) bool { return m.Has(f.Name) }) {
+					errs = append(errs, fmt.Errorf("%w: kind %q is described and not registered: none of its exports is there", ErrDescription, k))
+					continue
+				}
 				errs = append(errs, m.Check(wanted(list)))
 				continue
 			}

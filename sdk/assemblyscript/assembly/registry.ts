@@ -103,15 +103,23 @@ export function runInit(ptr: usize, len: u32): u64 {
   return pack(fault);
 }
 
+function unregistered(kind: string): string {
+  return "no " + kind + " is registered: call " + kind + "(...)";
+}
+
 export function runLogits(ptr: usize, len: u32, prompt: Tokens): string | null {
+  const begin = beginLogits;
+  if (!begin) return unregistered("logits");
   const r = new Reader(ptr, len);
-  processor = beginLogits!(r, prompt);
+  processor = begin(r, prompt);
   return r.close();
 }
 
 export function runSampler(ptr: usize, len: u32, prompt: Tokens): string | null {
+  const begin = beginSampler;
+  if (!begin) return unregistered("sampler");
   const r = new Reader(ptr, len);
-  picker = beginSampler!(r, prompt);
+  picker = begin(r, prompt);
   return r.close();
 }
 
@@ -131,17 +139,21 @@ export function runValidate(ptr: usize, len: u32): u64 {
 }
 
 export function runRender(ptr: usize, len: u32, out: Output): string | null {
+  const it = templater;
+  if (!it) return unregistered("template");
   const r = new Reader(ptr, len);
   const request = Value.parse(r);
   const fault = r.close();
-  return fault ? fault : templater!.render(new Conversation(request), out);
+  return fault ? fault : it.render(new Conversation(request), out);
 }
 
 export function runBegin(ptr: usize, len: u32): string | null {
+  const it = parser;
+  if (!it) return unregistered("tools");
   const r = new Reader(ptr, len);
   const request = Value.parse(r);
   const fault = r.close();
-  return fault ? fault : parser!.begin(new Offer(request));
+  return fault ? fault : it.begin(new Offer(request));
 }
 
 export function runFeed(piece: string, special: bool, events: Events): void {
@@ -153,10 +165,12 @@ export function runFinish(cut: bool, events: Events): void {
 }
 
 export function runFollow(ptr: usize, len: u32): string | null {
+  const it = follower;
+  if (!it) return unregistered("steps");
   const r = new Reader(ptr, len);
   const request = Value.parse(r);
   const fault = r.close();
-  return fault ? fault : follower!.begin(new Source(request));
+  return fault ? fault : it.begin(new Source(request));
 }
 
 export function runAccept(token: u32): bool {

@@ -11,6 +11,7 @@ import (
 	"strings"
 
 	"tgi/plugins/check"
+	"tgi/sdk"
 	"tgi/sdk/abi"
 	"tgi/server/config"
 )
@@ -22,6 +23,7 @@ type checking struct {
 	limits                 check.Limits
 	memory                 config.Size
 	json                   bool
+	project                string // language of the source, "" where only the module is known
 }
 
 func checkFlags(fl *flag.FlagSet) *checking {
@@ -143,7 +145,7 @@ func (c *checking) check(ctx context.Context, file string, stdout io.Writer) err
 	} else if r.Sound() {
 		printSummary(stdout, file, r, c.limits)
 	} else {
-		printViolations(stdout, file, r, len(c.params) > 0)
+		c.printViolations(stdout, file, r)
 	}
 	if err == nil && !r.Sound() {
 		return errTold
@@ -229,7 +231,7 @@ func printJSON(w io.Writer, v any) error {
 	return e.Encode(v)
 }
 
-func printViolations(w io.Writer, file string, r *check.Report, given bool) {
+func (c *checking) printViolations(w io.Writer, file string, r *check.Report) {
 	fmt.Fprintf(w, "%s: %s (%d bytes, sha256 %s)\n", file, count(len(r.Violations), "violation", "violations"), r.Bytes, r.SHA256)
 	refused := false
 	for _, v := range r.Violations {
@@ -237,9 +239,23 @@ func printViolations(w io.Writer, file string, r *check.Report, given bool) {
 		if v.Params != "" {
 			fmt.Fprintf(w, "      with config %s and parameters %s\n", v.Config, v.Params)
 		}
+		if v.Rule == "registered" {
+			c.printRegistration(w)
+		}
 		refused = refused || v.Rule == "validate" && v.Params == "{}"
 	}
-	if refused && !given {
+	if refused && len(c.params) == 0 {
 		fmt.Fprintln(w, "It refuses {}: give parameters that it accepts by --params, and {} by --refuse.")
+	}
+}
+
+// printRegistration says how a kind is registered, in the project's language or else in each.
+func (c *checking) printRegistration(w io.Writer) {
+	if c.project != "" {
+		fmt.Fprintf(w, "      %s\n", sdk.Registration(c.project))
+		return
+	}
+	for _, l := range sdk.Languages {
+		fmt.Fprintf(w, "      %-5s %s\n", l+":", sdk.Registration(l))
 	}
 }

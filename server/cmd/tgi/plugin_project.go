@@ -179,6 +179,7 @@ func pluginBuild(ctx context.Context, args []string, stdout, stderr io.Writer) e
 	if err := p.missing(ctx, false); err != nil {
 		return err
 	}
+	c.project = p.language
 	// The report alone goes to stdout.
 	if err := p.run(ctx, p.build, stderr, stderr); err != nil {
 		return err

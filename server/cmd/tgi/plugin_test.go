@@ -7,6 +7,7 @@ import (
 	"os"
 	"os/exec"
 	"path/filepath"
+	"regexp"
 	"slices"
 	"strings"
 	"testing"
@@ -54,8 +55,8 @@ var tries = map[string][]string{
 	abi.KindGrammar:  {"--params", `{}`, "--refuse", `{"bar":1}`, "--refuse", `{"baz":{}}`},
 }
 
-// tryProject goes the way of an author: new, test, build, check.
-func tryProject(t *testing.T, language, kind string) (dir string) {
+// newProject writes a new project, which can be built: where its tools are missing the test is skipped.
+func newProject(t *testing.T, language, kind string) (dir string) {
 	t.Helper()
 	dir = filepath.Join(t.TempDir(), "first-one")
 	out, _ := runTgi(t, 0, "plugin", "new", "--lang", language, "first-one", "--kind", kind, "--dir", dir)
@@ -79,8 +80,15 @@ func tryProject(t *testing.T, language, kind string) (dir string) {
 	if err := p.missing(t.Context(), false); err != nil {
 		t.Skip(err)
 	}
+	return dir
+}
+
+// tryProject goes the way of an author: new, test, build, check.
+func tryProject(t *testing.T, language, kind string) (dir string) {
+	t.Helper()
+	dir = newProject(t, language, kind)
 	runTgi(t, 0, "plugin", "test", dir)
-	out, _ = runTgi(t, 0, append([]string{"plugin", "build", dir}, tries[kind]...)...)
+	out, _ := runTgi(t, 0, append([]string{"plugin", "build", dir}, tries[kind]...)...)
 	file := filepath.Join(dir, "first-one.wasm")
 	contains(t, out, file+": sound", "first-one 0.1.0", "kinds     "+kind, "sha256", "3 sets of parameters")
 	runTgi(t, 1, "plugin", "check", file, "--params", tries[kind][len(tries[kind])-1])
@@ -91,6 +99,45 @@ func tryProject(t *testing.T, language, kind string) (dir string) {
 func tryKinds(t *testing.T, language string, kinds ...string) {
 	for _, kind := range kinds {
 		t.Run(kind, func(t *testing.T) { tryProject(t, language, kind) })
+	}
+}
+
+// TestPluginForgotten: an author who forgot to register the kind hears so, in the words of the language.
+func TestPluginForgotten(t *testing.T) {
+	t.Setenv("GOFLAGS", "-mod=mod")
+	t.Setenv("GOPROXY", "off")
+	for _, c := range []struct{ language, file, registers, instead, want string }{
+		{"go", "main.go", `(?m)^\tlogits\.Register.*$`, "_, _ = logits.Uses{}, open", "no kind is registered"},
+		{"rust", "src/lib.rs", "(?m)^    logits: Sequence,$", "", `kind "logits" is described and not registered`},
+		{"c", "first-one.c", `(?m)^TGI_LOGITS.*$`, "", `kind "logits" is described and not registered`},
+		{"as", "index.ts", `(?m)^export .* from "./tgi/exports/logits";$`, "", `kind "logits" is described and not registered`},
+		{"as", "index.ts", `(?s)\nlogits\(.*$`, "", "no logits is registered: call logits(...)"},
+	} {
+		t.Run(c.language+" "+c.want, func(t *testing.T) {
+			dir := newProject(t, c.language, abi.KindLogits)
+			file := filepath.Join(dir, filepath.FromSlash(c.file))
+			source, err := os.ReadFile(file)
+			if err != nil {
+				t.Fatal(err)
+			}
+			registers := regexp.MustCompile(c.registers)
+			if !registers.Match(source) {
+				t.Fatalf("%s lacks %s", c.file, registers)
+			}
+			if err := os.WriteFile(file, registers.ReplaceAllLiteral(source, []byte(c.instead)), 0o600); err != nil {
+				t.Fatal(err)
+			}
+			out, _ := runTgi(t, 1, "plugin", "build", dir)
+			contains(t, out, c.want)
+			if strings.HasPrefix(c.want, "no logits") {
+				return
+			}
+			contains(t, out, sdk.Registration(c.language))
+			checked, _ := runTgi(t, 1, "plugin", "check", filepath.Join(dir, "first-one.wasm"))
+			for _, l := range sdk.Languages {
+				contains(t, checked, l+": ", sdk.Registration(l))
+			}
+		})
 	}
 }
 

@@ -1,0 +1,16 @@
+package sdk
+
+// Registration says how a plugin in one of [Languages] registers a kind, for an author who forgot to.
+func Registration(language string) string {
+	switch language {
+	case "go":
+		return "in init, call Register of the kind's package, for example logits.Register(uses, open)"
+	case "rust":
+		return "in plugin!, name the type that serves the kind, for example `logits: Sequence,`"
+	case "c":
+		return "below TGI_PLUGIN, write the macro of the kind, for example TGI_LOGITS(begin, process)"
+	case "as":
+		return `call the function of the kind, for example logits(begin), and export what the server calls: export * from "./tgi/exports/logits"`
+	}
+	return ""
+}
