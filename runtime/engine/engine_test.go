@@ -1,6 +1,7 @@
 package engine
 
 import (
+	"cmp"
 	"context"
 	"fmt"
 	"io"
@@ -51,6 +52,7 @@ type outcome struct {
 	texts    []string // of the events that are not special
 	finish   []llm.Finish
 	prefill  []float32
+	tops     [][]TopToken // of the prompt
 }
 
 // generate submits a request and reads it to its end.
@@ -87,6 +89,7 @@ func collect(st *Stream, n int) (outcome, error) {
 		}
 		for _, p := range ev.Prefill {
 			o.prefill = append(o.prefill, p.Logprob)
+			o.tops = append(o.tops, p.Top)
 		}
 		if ev.Finish != nil {
 			o.finish[i] = *ev.Finish
@@ -309,7 +312,7 @@ func TestPromptLogprobs(t *testing.T) {
 	m := newFake(64, 16, 256)
 	e := start(t, m, Config{Settings: sched.Settings{MaxPromptLogits: 7}})
 	p := params(1)
-	p.PromptLogprobs = true
+	p.PromptLogprobs, p.PromptTopN = true, 3
 	prompt := randomTokens(rand.New(rand.NewPCG(4, 4)), 60)
 	for range 2 { // the second time the prompt is in the cache
 		o, err := generate(e, Request{Prompt: prompt, Params: p, N: 2})
@@ -320,10 +323,27 @@ func TestPromptLogprobs(t *testing.T) {
 			t.Fatalf("prompt log-probabilities: %v", o.prefill)
 		}
 		row := make([]float32, len(pieces))
+		if o.tops[0] != nil {
+			t.Errorf("nothing precedes the first token, and it has %v", o.tops[0])
+		}
 		for i := 1; i < len(prompt); i++ {
 			logitsOf(prompt[:i], row)
 			if want := sample.PromptLogprob(row, prompt[i]); o.prefill[i] != want {
 				t.Errorf("token %d: %v, want %v", i, o.prefill[i], want)
+			}
+			logitsOf(prompt[:i], row)
+			order := make([]llm.Token, len(row))
+			for j := range order {
+				order[j] = llm.Token(j)
+			}
+			slices.SortStableFunc(order, func(a, b llm.Token) int { return cmp.Compare(row[b], row[a]) })
+			for j, top := range o.tops[i] {
+				if want := sample.PromptLogprob(slices.Clone(row), order[j]); top.Token != order[j] || top.Logprob != want || top.Text != pieces[top.Token] {
+					t.Errorf("token %d: %+v is number %d, want token %d with %v", i, top, j, order[j], want)
+				}
+			}
+			if len(o.tops[i]) != 3 {
+				t.Errorf("token %d: %d likeliest tokens, want 3", i, len(o.tops[i]))
 			}
 		}
 	}

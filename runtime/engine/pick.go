@@ -76,7 +76,7 @@ func (e *Engine) pick(plan *sched.Plan, logits []float32) {
 	run := func(i int) {
 		if i < n {
 			r := e.scores[i]
-			e.lives[r.Seq.Handle()].rate(r, logits[r.Logit*v:], v)
+			e.rate(e.lives[r.Seq.Handle()], r, logits[r.Logit*v:])
 			return
 		}
 		e.samples[i-n].draw(e)
@@ -108,12 +108,20 @@ func (t *pickTask) history() sample.History {
 	return sample.History{Prompt: t.seq.Prompt(), Output: t.seq.Output()}
 }
 
-// rate sets the log-probabilities of the prompt tokens that follow the row's
-// scored positions.
-func (q *sequence) rate(r *sched.Row, logits []float32, vocab int) {
+// rate sets the log-probabilities of the prompt tokens of q that follow the row's
+// scored positions, and the likeliest tokens in their places.
+func (e *Engine) rate(q *sequence, r *sched.Row, logits []float32) {
+	v := e.shape.Vocab
 	for j := range r.Scores {
 		next := &q.stream.prefill[r.FirstScore+j+1]
-		next.Logprob = sample.PromptLogprob(logits[j*vocab:(j+1)*vocab], next.Token)
+		at := logits[j*v : (j+1)*v]
+		if n := q.params.PromptTopN; n > 0 {
+			var top []sample.Candidate
+			next.Logprob, top = sample.PromptTop(at, next.Token, n)
+			next.Top = e.topTokens(top)
+		} else {
+			next.Logprob = sample.PromptLogprob(at, next.Token)
+		}
 	}
 }
 

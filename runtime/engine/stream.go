@@ -48,6 +48,9 @@ type PromptToken struct {
 	Text  string
 	// Logprob is NaN for the first token: nothing precedes it.
 	Logprob float32
+	// Top are the likeliest tokens in its place, best first, when Params.PromptTopN
+	// asks for them; none for the first token.
+	Top []TopToken
 }
 
 // TopToken is one of the likeliest tokens of a step.

@@ -125,6 +125,9 @@ type Params struct {
 	TopN int
 	// PromptLogprobs asks for the log-probability of each prompt token.
 	PromptLogprobs bool
+	// PromptTopN asks, with PromptLogprobs, for the n likeliest tokens in the place of
+	// each prompt token but the first, no ties beyond them; 0 is off.
+	PromptTopN int
 	// RawLogprobs reports log-probabilities of the model's own distribution
 	// (OpenAI's meaning) instead of the processed one (TGI's).
 	RawLogprobs bool

@@ -3,6 +3,7 @@ package sample
 import (
 	"math"
 	"math/rand/v2"
+	"slices"
 	"testing"
 )
 
@@ -88,6 +89,40 @@ func TestPromptLogprob(t *testing.T) {
 		got := float64(PromptLogprob(c.logits, c.next))
 		if same := got == c.want || math.Abs(got-c.want) < 1e-6 || got != got && c.want != c.want; !same {
 			t.Errorf("%s: %v, want %v", c.name, got, c.want)
+		}
+	}
+}
+
+// TestPromptTop: no more than were asked for, whatever ties with the last, and none of probability 0.
+func TestPromptTop(t *testing.T) {
+	inf, nan := float32(math.Inf(1)), float32(math.NaN())
+	for _, c := range []struct {
+		logits []float32
+		next   uint32
+		n      int
+		want   []uint32
+	}{
+		{[]float32{1, 3, 2, 0}, 3, 2, []uint32{1, 2}},
+		{[]float32{5, 5, 5, 5, 5}, 4, 2, []uint32{0, 1}},
+		{[]float32{1, 2}, 0, 20, []uint32{1, 0}},
+		{[]float32{0, nan, 0}, 1, 3, []uint32{0, 2}},
+		{[]float32{0, inf, 1}, 0, 3, []uint32{1}},
+		{[]float32{nan, negInf}, 0, 1, nil},
+		{[]float32{0, 1}, 2, 1, nil},
+	} {
+		logprob, top := PromptTop(slices.Clone(c.logits), c.next, c.n)
+		if want := PromptLogprob(slices.Clone(c.logits), c.next); logprob != want && !(logprob != logprob && want != want) {
+			t.Errorf("%v: %v, want %v", c.logits, logprob, want)
+		}
+		var got []uint32
+		for _, k := range top {
+			got = append(got, k.Token)
+			if want := PromptLogprob(slices.Clone(c.logits), k.Token); k.Logprob != want {
+				t.Errorf("%v: token %d has %v, want %v", c.logits, k.Token, k.Logprob, want)
+			}
+		}
+		if !slices.Equal(got, c.want) {
+			t.Errorf("%v: %v, want %v", c.logits, got, c.want)
 		}
 	}
 }

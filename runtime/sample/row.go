@@ -98,6 +98,22 @@ func (r *row) logprob(t llm.Token) float32 {
 	return float32(float64((v-r.top)*r.scale) - math.Log(r.sum))
 }
 
+// PromptTop returns PromptLogprob and the n likeliest tokens in the place of next,
+// best first, ties by ascending token: no more than n, since a prompt has many
+// places. The list is the caller's; tokens of probability 0 are not in it.
+func PromptTop(logits []float32, next llm.Token, n int) (logprob float32, top []Candidate) {
+	r := row{x: logits, scale: 1}
+	if int64(next) >= int64(len(logits)) || !r.find() {
+		return float32(math.NaN()), nil
+	}
+	s := scratches.Get().(*scratch)
+	defer scratches.Put(s)
+	r.add(s.sums)
+	s.sums = r.sums
+	list := s.topOf(&r, n)
+	return r.logprob(next), slices.Clone(list[:min(n, len(list))])
+}
+
 // PromptLogprob returns the log-probability that the model's logits [vocab],
 // unprocessed, give to the token next that follows in the prompt. It is NaN
 // when no logit is a number or next is outside the vocabulary. Like Pick it may

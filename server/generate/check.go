@@ -73,6 +73,9 @@ func (l Limits) checkSettings(d *Draft) (llm.Params, error) {
 		Watermark: d.Watermark, WatermarkGamma: l.WatermarkGamma, WatermarkDelta: l.WatermarkDelta,
 		Stop: d.Stop, IgnoreEOS: d.IgnoreEOS, PromptLogprobs: d.PromptLogprobs,
 	}
+	if d.PromptLogprobs && d.PromptTop {
+		p.PromptTopN = p.TopN
+	}
 	sampling := checkSampling
 	if d.Rules == OpenAI {
 		sampling = checkOpenAI

@@ -81,8 +81,9 @@ type Draft struct {
 
 	// TopNTokens asks for the likeliest tokens of each step.
 	TopNTokens *uint32
-	// PromptLogprobs asks for the log-probabilities of the prompt's tokens.
-	PromptLogprobs bool
+	// PromptLogprobs asks for the log-probabilities of the prompt's tokens, and
+	// PromptTop for the TopNTokens likeliest in the place of each.
+	PromptLogprobs, PromptTop bool
 	// Grammar, when not nil, holds every text to it.
 	Grammar *Grammar
 	// Plugins are the user code that the request asks for, in order.

@@ -2,7 +2,6 @@ package openai
 
 import (
 	"math"
-	"slices"
 	"strconv"
 	"unicode/utf8"
 
@@ -77,12 +76,13 @@ func (a *API) appendToken(b []byte, t *generate.Token) []byte {
 	return append(b, ']')
 }
 
-// appendColumns writes the logprobs of completions: a list per property. What
-// was echoed has no top_logprobs.
+// appendColumns writes the logprobs of completions: a list per property. Nothing
+// precedes the first token of what was echoed: it has null for both.
 func (a *API) appendColumns(b []byte, c *call, echoed []generate.PromptToken, tokens []scored) []byte {
 	b = append(b, `{"tokens":[`...)
-	for i, t := range echoed {
-		b = wire.AppendString(comma(b, i), t.Text)
+	for i := range echoed {
+		t := promptToken(&echoed[i])
+		b = wire.AppendString(comma(b, i), a.text(&t))
 	}
 	for i := range tokens {
 		b = wire.AppendString(comma(b, i+len(echoed)), a.text(&tokens[i].Token))
@@ -102,32 +102,55 @@ func (a *API) appendColumns(b []byte, c *call, echoed []generate.PromptToken, to
 		b = append(b, "null"...)
 	} else {
 		b = append(b, '[')
-		for i := range echoed {
-			b = append(comma(b, i), "null"...)
+		for i, t := range echoed {
+			if b = comma(b, i); i == 0 {
+				b = append(b, "null"...)
+				continue
+			}
+			b = a.appendTop(b, t.Top, promptToken(&t))
 		}
 		for i := range tokens {
-			b = a.appendTop(comma(b, i+len(echoed)), c, &tokens[i])
+			b = a.appendTop(comma(b, i+len(echoed)), tokens[i].best(c.top), tokens[i].Token)
 		}
 		b = append(b, ']')
 	}
 	b = append(b, `,"text_offset":[`...)
-	at := 0
-	for i, t := range echoed {
-		b = strconv.AppendInt(comma(b, i), int64(at), 10)
-		at += utf8.RuneCountInString(t.Text)
-	}
+	b = a.appendOffsets(b, echoed)
 	for i := range tokens {
 		b = strconv.AppendInt(comma(b, i+len(echoed)), int64(tokens[i].offset), 10)
 	}
 	return append(b, `]}`...)
 }
 
-// appendTop writes the likeliest tokens and the one that was taken, by their
+// appendOffsets writes where the tokens of a prompt begin, in characters. A token
+// that begins inside a character begins where that does.
+func (a *API) appendOffsets(b []byte, echoed []generate.PromptToken) []byte {
+	chars := 0
+	for i := range echoed {
+		text, at := a.part(&echoed[i]), chars
+		for j := range len(text) {
+			if utf8.RuneStart(text[j]) {
+				chars++
+			} else if j == 0 && at > 0 {
+				at--
+			}
+		}
+		b = strconv.AppendInt(comma(b, i), int64(at), 10)
+	}
+	return b
+}
+
+// promptToken is a token of the prompt like one that was generated.
+func promptToken(t *generate.PromptToken) generate.Token {
+	return generate.Token{Token: t.Token, Text: t.Text, Logprob: t.Logprob}
+}
+
+// appendTop writes the likeliest tokens and the one that stands there, by their
 // texts; of several with one text the likeliest counts.
-func (a *API) appendTop(b []byte, c *call, s *scored) []byte {
+func (a *API) appendTop(b []byte, top []generate.Token, taken generate.Token) []byte {
 	b = append(b, '{')
 	seen := map[string]bool{}
-	for _, t := range slices.Concat(s.best(c.top), []generate.Token{s.Token}) {
+	for _, t := range append(top[:len(top):len(top)], taken) {
 		text := a.text(&t)
 		if seen[text] {
 			continue

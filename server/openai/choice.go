@@ -55,7 +55,9 @@ func (c *choice) next(e *generate.Event) (piece, error) {
 	if c.call.scoreOnly {
 		return piece{}, nil
 	}
-	if c.call.logprobs && !e.Special {
+	// Who has prompts scored counts on one entry for each token, also for the one
+	// that ended the text.
+	if c.call.logprobs && (!e.Special || c.call.echo) {
 		c.waiting = append(c.waiting, scored{generate.TokenOf(e), e.Top, c.seen, c.chars})
 	}
 	if !e.Special {

@@ -58,7 +58,7 @@ func (a *API) decodeCompletion(text []byte, d *dialect.Dialect) (*call, error) {
 	for _, p := range b.prompts {
 		draft := b.draft
 		draft.Inputs, draft.Tokens = p.text, p.tokens
-		draft.PromptLogprobs = c.echo && (c.logprobs || p.tokens != nil)
+		draft.PromptLogprobs, draft.PromptTop = c.echo && (c.logprobs || p.tokens != nil), c.logprobs
 		if draft.PromptLogprobs && c.stream && c.n > 1 {
 			return nil, &generate.Invalid{Msg: "`echo` with log-probabilities or token ids is not supported when streaming `n` > 1", Field: "echo"}
 		}

@@ -9,18 +9,26 @@ import (
 
 // echo returns the prompt as a reply repeats it, and how many characters before
 // the generated text that is; none unless the call asks for it. A prompt of
-// tokens is the texts of those, in which a character that is spread over several
-// is lost.
-func echo(c *call, inputs string, prefill []generate.PromptToken) (text string, chars int) {
+// tokens is the texts of those.
+func (a *API) echo(c *call, inputs string, prefill []generate.PromptToken) (text string, chars int) {
 	if !c.echo {
 		return "", 0
 	}
 	if text = inputs; text == "" {
 		var b strings.Builder
-		for _, t := range prefill {
-			b.WriteString(t.Text)
+		for i := range prefill {
+			b.WriteString(a.part(&prefill[i]))
 		}
-		text = b.String()
+		text = strings.ToValidUTF8(b.String(), "\ufffd")
 	}
 	return text, utf8.RuneCountInString(text)
+}
+
+// part is what a token of a prompt is in the prompt's text, perhaps a part of a
+// character.
+func (a *API) part(t *generate.PromptToken) string {
+	if raw, ok := a.options.TokenBytes(t.Token); ok && !utf8.Valid(raw) {
+		return string(raw)
+	}
+	return t.Text
 }

@@ -124,7 +124,7 @@ func (s *streaming) begin(one *choice, a *arrival) error {
 		}
 		return s.send(append(s.delta(one), `{"role":"assistant","content":""},"logprobs":null,"finish_reason":null`...), false)
 	}
-	text, chars := echo(c, s.runs.list[a.run].Request.Inputs, a.event.Prefill)
+	text, chars := s.api.echo(c, s.runs.list[a.run].Request.Inputs, a.event.Prefill)
 	if one.chars = chars; text == "" {
 		return nil
 	}

@@ -144,7 +144,7 @@ func (a *API) appendAnswer(b []byte, c *call, one *answer, inputs string, prefil
 	if c.form.chat {
 		b = c.appendMessage(append(b, `,"message":`...), text, one.thoughts.String(), one.reply.Calls())
 	} else {
-		echoed, chars := echo(c, inputs, prefill)
+		echoed, chars := a.echo(c, inputs, prefill)
 		for i := range one.tokens {
 			one.tokens[i].offset += chars
 		}

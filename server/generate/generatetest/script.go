@@ -3,6 +3,7 @@ package generatetest
 import (
 	"fmt"
 	"io"
+	"slices"
 	"strings"
 
 	"tgi/runtime/engine"
@@ -15,7 +16,7 @@ import (
 //	token ID "text" LOGPROB [special] [top ID "text" LOGPROB]…
 //	end REASON        ends a sequence; the next one follows
 //	stop "text"       ends it with that stop string, which its text ends with
-//	prefill ID "text" LOGPROB
+//	prefill ID "text" LOGPROB [top ID "text" LOGPROB]…
 //	cached N          of the prompt's tokens were found in the cache
 //	parse           lets a Chat read the replies with a Parser
 //	break TEXT        ends the stream with an error of the backend, or early when empty
@@ -44,8 +45,12 @@ func (s *Script) Read(line string) error {
 	verb, rest, _ := strings.Cut(line, " ")
 	switch verb {
 	case "prefill":
-		t, _, err := scanToken(rest)
-		s.prefill = append(s.prefill, generate.PromptToken{Token: t.Token, Text: t.Text, Logprob: t.Logprob})
+		t, rest, err := scanToken(rest)
+		p := generate.PromptToken{Token: t.Token, Text: t.Text, Logprob: t.Logprob}
+		if err == nil {
+			p.Top, err = scanTops(rest)
+		}
+		s.prefill = append(s.prefill, p)
 		return err
 	case "token":
 		return s.token(rest)
@@ -84,13 +89,21 @@ func (s *Script) token(rest string) error {
 		t.Special, rest = true, after
 	}
 	var tops []generate.Token
-	for err == nil && strings.HasPrefix(rest, " top ") {
-		var top generate.Token
-		top, rest, err = scanToken(rest[len(" top "):])
-		tops = append(tops, top)
+	if err == nil {
+		tops, err = scanTops(rest)
 	}
 	q.tokens, q.tops = append(q.tokens, t), append(q.tops, tops)
 	return err
+}
+
+// scanTops reads what stands behind a token: the likeliest in its place.
+func scanTops(s string) (tops []generate.Token, err error) {
+	for err == nil && strings.HasPrefix(s, " top ") {
+		var top generate.Token
+		top, s, err = scanToken(s[len(" top "):])
+		tops = append(tops, top)
+	}
+	return tops, err
 }
 
 func (s *Script) end(r llm.Reason, stop string) error {
@@ -139,7 +152,12 @@ func (s *Script) play(r engine.Request, i int) []engine.Event {
 		}
 	}
 	if i == 0 && r.Params.PromptLogprobs {
-		events[0].Prefill = s.prefill
+		events[0].Prefill = slices.Clone(s.prefill)
+		if r.Params.PromptTopN == 0 {
+			for j := range s.prefill {
+				events[0].Prefill[j].Top = nil
+			}
+		}
 	}
 	last := &events[len(events)-1]
 	last.Finish.Stop, last.Finish.Cached = q.stop, s.cached
