@@ -3,7 +3,6 @@ package guesttest
 import (
 	"os"
 	"path/filepath"
-	"runtime"
 	"testing"
 
 	"tgi/conformance/guest"
@@ -51,11 +50,28 @@ func Engine(t testing.TB) *sandbox.Engine {
 	return e
 }
 
+// root finds the tree's root above the folder of the test, which is the working one: the paths of source files that the
+// compiler notes are not those of the disk in every build.
+func root(t testing.TB) string {
+	t.Helper()
+	dir, err := os.Getwd()
+	if err != nil {
+		t.Fatal(err)
+	}
+	for ; ; dir = filepath.Dir(dir) {
+		if _, err := os.Stat(filepath.Join(dir, "go.mod")); err == nil {
+			return dir
+		}
+		if dir == filepath.Dir(dir) {
+			t.Fatal("no go.mod above the folder of the test")
+		}
+	}
+}
+
 // SDK gives the committed example guests of the SDKs that have a name, by language.
 func SDK(t testing.TB, name string) map[string][]byte {
 	t.Helper()
-	_, here, _, _ := runtime.Caller(0)
-	files, err := filepath.Glob(filepath.Join(filepath.Dir(here), "..", "..", "..", "..", "sdk", "testdata", "guests", "*", name+".wasm"))
+	files, err := filepath.Glob(filepath.Join(root(t), "sdk", "testdata", "guests", "*", name+".wasm"))
 	if err != nil || len(files) == 0 {
 		t.Fatalf("no example guests %q, %v", name, err)
 	}
