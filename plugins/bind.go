@@ -154,7 +154,7 @@ func (b *Bound) admit(ctx context.Context, p *part) error {
 	trial, refused := p.v.breaker.admit(time.Now())
 	if refused != "" {
 		if p.v.set.apply == ApplyAlways && p.v.set.onError == OnErrorSkip {
-			b.skip(p, refused)
+			b.skip(ctx, p, refused, errSwitchedOff, noStep)
 			p.out = true
 			return nil
 		}
@@ -201,7 +201,7 @@ func (b *Bound) answer(ctx context.Context, p *part, err error) error {
 			return &BindError{p.name, p.says(err), ErrFault}
 		}
 	}
-	b.skip(p, p.says(err))
+	b.skip(ctx, p, p.says(err), err, noStep)
 	p.out = true
 	return nil
 }
@@ -231,9 +231,23 @@ func (p *part) worked(s *Set) {
 	}
 }
 
-// skip notes that a sequence, or the whole request, goes on without a plugin.
-func (b *Bound) skip(p *part, reason string) {
+// errSwitchedOff is the cause of a plugin that is passed over because its breaker is open.
+var errSwitchedOff = errors.New("switched off")
+
+// noStep stands for the step of a fault before the first one.
+const noStep = -1
+
+// skip notes that a sequence, or the whole request, goes on without a plugin. The log has each cause once for a version:
+// a plugin that fails at every request would fill it.
+func (b *Bound) skip(ctx context.Context, p *part, reason string, err error, step int) {
 	p.v.ledger.skips.Add(1)
+	if p.v.firstSkip(err) {
+		attrs := []any{"plugin", p.name, "sha256", p.v.sum(), "error", reason}
+		if step != noStep {
+			attrs = append(attrs, "step", step)
+		}
+		b.set.log.WarnContext(ctx, "plugin failed and was skipped; further failures of this cause are not logged", attrs...)
+	}
 	b.mu.Lock()
 	defer b.mu.Unlock()
 	if !slices.ContainsFunc(b.skipped, func(s Skip) bool { return s.Plugin == p.name }) {

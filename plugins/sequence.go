@@ -42,6 +42,7 @@ type run struct {
 	err     error
 	worked  bool // a step succeeded
 	faulty  bool
+	step    int // the position that its plugin was last asked about, counted from the first token after the prompt
 }
 
 // Begin begins a sequence for each of the seeds: each plugin begins the first one, and the others start as copies of it
@@ -120,7 +121,7 @@ func (b *Bound) Sequence(i int) Sequence {
 			out.Processors = append(out.Processors, &Processor{r, logits.NewProcessor(r.session)})
 		}
 		if r.part.v.serves(abi.KindSampler) {
-			out.Sampler = &Sampler{r, logits.NewSampler(r.session)}
+			out.Sampler = &Sampler{r: r, inner: logits.NewSampler(r.session)}
 		}
 	}
 	return out
@@ -169,7 +170,7 @@ func (r *run) fail(err error) error {
 		r.faulty = true
 		r.part.failed(r.bound.set, err)
 		if r.part.v.set.onError == OnErrorSkip {
-			r.bound.skip(r.part, r.part.says(err))
+			r.bound.skip(r.bound.ctx, r.part, r.part.says(err), err, r.step)
 		} else {
 			r.err = err
 		}

@@ -14,6 +14,9 @@ type Processor struct {
 	inner *logits.Processor
 }
 
+// Name gives the plugin's name.
+func (p *Processor) Name() string { return p.r.part.name }
+
 // Ahead reports whether the guest looks at no logits, so that Prepare has something to do before they are known.
 func (p *Processor) Ahead() bool { return p.inner.Ahead() }
 
@@ -23,6 +26,7 @@ func (p *Processor) Prepare(prompt, output []uint32) error {
 	if p.r.stopped {
 		return p.r.err
 	}
+	p.r.step = len(output)
 	if err := p.inner.Prepare(prompt, output); err != nil {
 		return p.r.fail(err)
 	}
@@ -35,6 +39,7 @@ func (p *Processor) Process(prompt, output []uint32, row []float32) (Effect, err
 	if p.r.stopped {
 		return logits.None(), p.r.err
 	}
+	p.r.step = len(output)
 	effect, err := p.inner.Process(prompt, output, row)
 	if err != nil {
 		return logits.None(), p.r.fail(err)
@@ -48,6 +53,7 @@ func (p *Processor) Process(prompt, output []uint32, row []float32) (Effect, err
 type Sampler struct {
 	r     *run
 	inner *logits.Sampler
+	steps int // that it has picked for
 }
 
 // NoChoice is what Sample returns for a plugin that was passed over.
@@ -62,10 +68,12 @@ func (p *Sampler) Sample(ids []uint32, values, logprobs []float32) (int, error) 
 	if p.r.stopped {
 		return NoChoice, p.r.err
 	}
+	p.r.step = p.steps
 	i, err := p.inner.Sample(ids, values, logprobs)
 	if err != nil {
 		return NoChoice, p.r.fail(err)
 	}
+	p.steps++
 	p.r.worked = true
 	return i, nil
 }

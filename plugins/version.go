@@ -3,12 +3,14 @@ package plugins
 import (
 	"encoding/hex"
 	"encoding/json"
+	"errors"
 	"slices"
 	"sync"
 	"sync/atomic"
 	"time"
 
 	"tgi/plugins/internal/guest"
+	"tgi/plugins/internal/sandbox"
 	"tgi/sdk/abi"
 )
 
@@ -25,6 +27,35 @@ type version struct {
 	breaker breaker
 	ledger  *ledger
 	refs    atomic.Int64 // one of the set while it is current, one of each request
+	skips   skipCauses
+}
+
+// skipCauses are the causes for which a version was passed over so far.
+type skipCauses struct {
+	mu   sync.Mutex
+	seen map[string]bool
+}
+
+// maxSkipCauses bounds what is remembered of one version; what a guest can vary is not part of a cause.
+const maxSkipCauses = 64
+
+// firstSkip reports whether the version was not passed over for this cause before: a fault of the same kind in the same
+// export, or the same text.
+func (v *version) firstSkip(err error) bool {
+	key := err.Error()
+	if f := (*sandbox.Fault)(nil); errors.As(err, &f) {
+		key = f.Func + ": " + f.Kind.Error()
+	}
+	v.skips.mu.Lock()
+	defer v.skips.mu.Unlock()
+	if v.skips.seen[key] || len(v.skips.seen) >= maxSkipCauses {
+		return false
+	}
+	if v.skips.seen == nil {
+		v.skips.seen = map[string]bool{}
+	}
+	v.skips.seen[key] = true
+	return true
 }
 
 // hold counts a request. The caller knows that the version has a reference already.

@@ -1,6 +1,7 @@
 package server
 
 import (
+	"context"
 	"log/slog"
 	"os"
 
@@ -12,10 +13,31 @@ import (
 func NewLog(f *os.File, c config.Log) *slog.Logger {
 	o := &slog.HandlerOptions{Level: c.Level}
 	if c.Format == config.LogJSON || c.Format == config.LogAuto && !IsTerminal(f) {
-		return slog.New(slog.NewJSONHandler(f, o))
+		return slog.New(RequestLog(slog.NewJSONHandler(f, o)))
 	}
-	return slog.New(slog.NewTextHandler(f, o))
+	return slog.New(RequestLog(slog.NewTextHandler(f, o)))
 }
+
+// RequestLog adds to a line that is logged with a request's context, far from HTTP, the id of that request.
+func RequestLog(next slog.Handler) slog.Handler { return requestLog{next} }
+
+type requestLog struct{ slog.Handler }
+
+// Handle implements slog.Handler. The line of the request itself comes from outside of its context.
+func (l requestLog) Handle(ctx context.Context, r slog.Record) error {
+	if v, ok := ctx.Value(visitKey{}).(*visit); ok && v.id != "" {
+		r.AddAttrs(slog.String("request_id", v.id))
+	}
+	return l.Handler.Handle(ctx, r)
+}
+
+// WithAttrs implements slog.Handler.
+func (l requestLog) WithAttrs(attrs []slog.Attr) slog.Handler {
+	return requestLog{l.Handler.WithAttrs(attrs)}
+}
+
+// WithGroup implements slog.Handler.
+func (l requestLog) WithGroup(name string) slog.Handler { return requestLog{l.Handler.WithGroup(name)} }
 
 // IsTerminal says whether f is a terminal, as far as its mode tells.
 func IsTerminal(f *os.File) bool {

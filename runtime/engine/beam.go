@@ -108,7 +108,7 @@ func (g *search) rank(tasks []pickTask) {
 	for i := range g.choices {
 		c := &g.choices[i]
 		t, b := &tasks[c.from], c.branch
-		c.path = &link{prev: t.beam.path, pick: sample.Pick{Token: b.Token, Logprob: b.Logprob, Stop: b.Stop}, top: t.top}
+		c.path = &link{prev: t.beam.path, pick: sample.Pick{Token: b.Token, Logprob: b.Logprob, Stop: b.Stop, StoppedBy: b.StoppedBy}, top: t.top}
 	}
 }
 

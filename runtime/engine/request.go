@@ -183,7 +183,7 @@ func (q *sequence) accept(e *Engine, p sample.Pick, now time.Time) Event {
 	case q.generated >= q.params.MaxNewTokens:
 		fin.Reason = llm.FinishLength
 	case eos:
-		fin.Reason = llm.FinishEOS
+		fin.Reason, fin.StoppedBy = llm.FinishEOS, p.StoppedBy
 	}
 	if fin.Reason != llm.FinishNone {
 		ev.Text = q.text.last(p.Token, ev.Special)

@@ -43,6 +43,8 @@ type Finish struct {
 	Reason Reason
 	// Stop is the stop string that matched, empty unless Reason is FinishStop.
 	Stop string
+	// StoppedBy names the processor that ended the sequence, with Reason FinishEOS; empty where none did.
+	StoppedBy string
 	// Text is the generated text without special tokens. When a stop string
 	// matched, Text ends with it: whoever must not show it cuts StopBytes bytes.
 	Text string

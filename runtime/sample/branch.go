@@ -32,8 +32,9 @@ type Branch struct {
 	// Logprob is the token's log-probability for reports: its own part of Score,
 	// or that of the model's own distribution when RawLogprobs is set.
 	Logprob float32
-	// Stop says that a processor ended the sequence at this token.
-	Stop bool
+	// Stop says that a processor ended the sequence at this token; StoppedBy names it.
+	Stop      bool
+	StoppedBy string
 }
 
 // Branches returns up to b.N tokens that may follow h, the greatest key first, and
@@ -185,7 +186,7 @@ func (c *Chain) only(st *Step, r, own *rated, some bool, b Beam) ([]Branch, erro
 		}
 	}
 	n := c.branch(own, own, t, b)
-	n.Stop = st.Stop
+	n.Stop, n.StoppedBy = st.Stop, st.StoppedBy
 	if !(n.Logprob > negInf) {
 		return nil, nil
 	}

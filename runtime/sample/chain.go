@@ -84,8 +84,9 @@ type Pick struct {
 	// are left out, so there may be fewer. It is nil when TopN is 0. It is a view
 	// that ends with the next Pick of the chain.
 	Top []Candidate
-	// Stop says that a processor ended the sequence at this token.
-	Stop bool
+	// Stop says that a processor ended the sequence at this token; StoppedBy names it.
+	Stop      bool
+	StoppedBy string
 }
 
 // New returns the chain of one sequence over a vocabulary of vocab tokens. Every
@@ -283,7 +284,7 @@ func (c *Chain) decide(s *scratch, h History, st *Step) (Pick, error) {
 	switch {
 	case st.Stop && len(c.ends) > 0:
 		p := c.fixed(s, &r, c.likeliestEnd(st.Logits), some)
-		p.Stop = true
+		p.Stop, p.StoppedBy = true, st.StoppedBy
 		return p, nil
 	case st.Force >= 0 && !st.Stop:
 		t := llm.Token(st.Force)
@@ -295,7 +296,7 @@ func (c *Chain) decide(s *scratch, h History, st *Step) (Pick, error) {
 		return Pick{}, c.noToken()
 	}
 	p, err := c.choose(s, &r, h, &w, draw)
-	p.Stop = st.Stop
+	p.Stop, p.StoppedBy = st.Stop, st.StoppedBy
 	return p, err
 }
 

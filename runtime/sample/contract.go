@@ -24,6 +24,8 @@ type Step struct {
 	Force int64
 	// Stop ends the sequence here, whatever else is set.
 	Stop bool
+	// StoppedBy names the first processor that set Stop.
+	StoppedBy string
 }
 
 // Processor edits one row of logits before it is turned into a distribution.

@@ -4,9 +4,13 @@ import (
 	"context"
 	"errors"
 	"io"
+	"net/http"
+	"slices"
+	"strings"
 	"time"
 
 	"tgi/runtime/llm"
+	"tgi/server/wire"
 )
 
 // Timings of a request that ran to its end.
@@ -167,6 +171,43 @@ func (r *Run) Skipped() []Skip {
 		return nil
 	}
 	return r.plugins.Skipped()
+}
+
+// AppendStopReason writes the member stop_reason, which names the plugin that ended a text, and nothing where none did.
+// finish_reason keeps to the words of the API, since clients refuse others.
+func AppendStopReason(b []byte, f *llm.Finish) []byte {
+	if f.StoppedBy == "" {
+		return b
+	}
+	return wire.AppendString(append(b, `,"stop_reason":`...), "plugin:"+f.StoppedBy)
+}
+
+// SetSkipped sets the header that names the plugins that failed and were passed over; none where there are none.
+func SetSkipped(h http.Header, skips []Skip) { setSkipped(h, "", skips) }
+
+// TrailSkipped is SetSkipped for a reply whose header was sent: what was not in the header comes in the trailer.
+func TrailSkipped(h http.Header, skips []Skip) {
+	if h.Get(skippedHeader) != skippedNames(skips) {
+		setSkipped(h, http.TrailerPrefix, skips)
+	}
+}
+
+// skippedHeader names the plugins that failed and were passed over.
+const skippedHeader = "X-Plugin-Skipped"
+
+func setSkipped(h http.Header, prefix string, skips []Skip) {
+	if len(skips) > 0 {
+		h.Set(prefix+skippedHeader, skippedNames(skips))
+	}
+}
+
+func skippedNames(skips []Skip) string {
+	names := make([]string, len(skips))
+	for i, s := range skips {
+		names[i] = s.Plugin
+	}
+	slices.Sort(names)
+	return strings.Join(slices.Compact(names), ", ")
 }
 
 // TokenOf returns the token that e is about.

@@ -128,6 +128,7 @@ func (a *API) setCompute(h http.Header, r *runs) {
 	h.Set("X-Compute-Type", a.options.ComputeType)
 	h.Set("X-Compute-Characters", strconv.Itoa(chars))
 	generate.SetDropped(h, r.dropped())
+	generate.SetSkipped(h, r.skipped())
 }
 
 // setTimings sets the headers of finished runs, summed over the prompts:

@@ -32,6 +32,7 @@ func (a *API) stream(w http.ResponseWriter, r *http.Request, c *call) error {
 	if refused == nil {
 		s := &streaming{api: a, call: c, runs: rs, events: events}
 		refused = s.pump(ctx)
+		generate.TrailSkipped(w.Header(), rs.skipped())
 	}
 	if refused != nil {
 		server.Note(ctx, refused)
@@ -167,7 +168,7 @@ func (s *streaming) appendReason(b []byte, one *choice, last bool) []byte {
 	case !s.call.form.chat && !s.call.dialect.CompletionEnd:
 		return append(b, `""`...)
 	case last:
-		return wire.AppendString(b, one.reason())
+		return generate.AppendStopReason(wire.AppendString(b, one.reason()), one.finish)
 	}
 	return append(b, "null"...)
 }

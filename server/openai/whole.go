@@ -155,5 +155,5 @@ func (a *API) appendAnswer(b []byte, c *call, one *answer, inputs string, prefil
 	}
 	b = a.appendLogprobs(append(b, `,"logprobs":`...), c, prefill, one.tokens)
 	b = wire.AppendString(append(b, `,"finish_reason":`...), one.reason())
-	return append(b, '}')
+	return append(generate.AppendStopReason(b, one.finish), '}')
 }

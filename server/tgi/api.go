@@ -203,6 +203,7 @@ func (a *API) whole(w http.ResponseWriter, r *http.Request, b *body, boxed bool)
 	a.setCompute(w, b)
 	setTimings(w.Header(), b.dialect, run, &result)
 	generate.SetDropped(w.Header(), result.Dropped)
+	generate.SetSkipped(w.Header(), result.Skipped)
 	server.WriteJSON(w, out)
 	return nil
 }

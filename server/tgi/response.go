@@ -58,6 +58,7 @@ func appendTokens(b []byte, tokens *[]generate.Token) []byte {
 // is null when nothing was drawn.
 func appendEnd(b []byte, f *llm.Finish, sampled bool) []byte {
 	b = wire.AppendString(append(b, `"finish_reason":`...), f.Reason.String())
+	b = generate.AppendStopReason(b, f)
 	b = strconv.AppendInt(append(b, `,"generated_tokens":`...), int64(f.Generated), 10)
 	if b = append(b, `,"seed":`...); !sampled {
 		return append(b, "null"...)

@@ -19,6 +19,7 @@ func (a *API) stream(w http.ResponseWriter, r *http.Request, b *body) error {
 	if refused == nil {
 		defer run.Close()
 		generate.SetDropped(w.Header(), run.Dropped())
+		generate.SetSkipped(w.Header(), run.Skipped())
 	}
 	a.setCompute(w, b)
 	events, err := server.StartEvents(b.dialect.Writer(w))
@@ -27,6 +28,7 @@ func (a *API) stream(w http.ResponseWriter, r *http.Request, b *body) error {
 	}
 	if refused == nil {
 		refused = pump(ctx, events, run, b)
+		generate.TrailSkipped(w.Header(), run.Skipped())
 	}
 	if refused != nil {
 		server.Note(ctx, refused)

@@ -6,6 +6,7 @@ import (
 	"encoding/json"
 	"fmt"
 	"io"
+	"log/slog"
 	"maps"
 	"math"
 	"math/rand/v2"
@@ -45,7 +46,19 @@ func openPlugged(t testing.TB, change func(*config.Config)) *plugged {
 	if change != nil {
 		change(&c)
 	}
-	h := openHouse(t, c)
+	return plug(t, openHouse(t, c))
+}
+
+// openPluggedLogged is openPlugged with a log.
+func openPluggedLogged(t testing.TB, log *slog.Logger) *plugged {
+	t.Helper()
+	c := testConfig()
+	c.Server.AdminKeys = []string{adminKey}
+	c.Plugins.Folder = t.TempDir()
+	return plug(t, openHouseLogged(t, c, log))
+}
+
+func plug(t testing.TB, h *house) *plugged {
 	ts := httptest.NewServer(h.server)
 	t.Cleanup(ts.Close)
 	return &plugged{h, ts.URL}

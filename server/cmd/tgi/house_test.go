@@ -35,7 +35,12 @@ func testConfig() config.Config {
 
 func openHouse(t testing.TB, c config.Config) *house {
 	t.Helper()
-	h, err := newHouse(t.Context(), c, slog.New(slog.NewTextHandler(io.Discard, nil)))
+	return openHouseLogged(t, c, slog.New(slog.NewTextHandler(io.Discard, nil)))
+}
+
+func openHouseLogged(t testing.TB, c config.Config, log *slog.Logger) *house {
+	t.Helper()
+	h, err := newHouse(t.Context(), c, log)
 	if err != nil {
 		t.Fatal(err)
 	}

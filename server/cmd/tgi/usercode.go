@@ -168,7 +168,9 @@ func (p processor) Process(h sample.History, s *sample.Step) error {
 	if e.Force >= 0 {
 		s.Force = e.Force
 	}
-	s.Stop = s.Stop || e.Stop
+	if e.Stop && !s.Stop {
+		s.Stop, s.StoppedBy = true, p.plugin.Name()
+	}
 	return nil
 }
 

@@ -1,23 +1,48 @@
 package main
 
 import (
+	"bytes"
 	"context"
+	"encoding/json"
 	"errors"
 	"fmt"
 	"io"
+	"log/slog"
 	"net/http"
 	"os"
 	"path/filepath"
 	"slices"
 	"strings"
+	"sync"
 	"testing"
 
 	"tgi/plugins"
 	"tgi/runtime/engine"
 	"tgi/runtime/llm"
+	"tgi/server"
 	"tgi/server/config"
 	"tgi/server/generate"
 )
+
+// logBuffer is a log in memory that several goroutines write.
+type logBuffer struct {
+	mu sync.Mutex
+	b  bytes.Buffer
+}
+
+// Write implements io.Writer.
+func (l *logBuffer) Write(b []byte) (int, error) {
+	l.mu.Lock()
+	defer l.mu.Unlock()
+	return l.b.Write(b)
+}
+
+// String gives all that was written.
+func (l *logBuffer) String() string {
+	l.mu.Lock()
+	defer l.mu.Unlock()
+	return l.b.String()
+}
 
 var languages = []string{"go", "rust", "c", "assemblyscript"}
 
@@ -89,21 +114,82 @@ func TestSequencesOfOneRequest(t *testing.T) {
 	}
 }
 
-// TestSkippedPluginIsTold: a plugin whose failing must not matter is left out,
-// and the reply says so.
+// TestSkippedPluginIsTold: a plugin whose failing must not matter is left out, and the reply says so: in its details,
+// in a header or, once that is sent, in the trailer, on every API. The log has each cause once, with the request and
+// the step.
 func TestSkippedPluginIsTold(t *testing.T) {
-	p := openPlugged(t, nil)
-	wasm := offences()["trap"].m.wasm()
-	if status, text := p.call(t, http.MethodPut, "/admin/plugins/frail?on_error=skip", wasm); status != http.StatusCreated {
+	var log logBuffer
+	p := openPluggedLogged(t, slog.New(server.RequestLog(slog.NewJSONHandler(&log, nil))))
+	if status, text := p.call(t, http.MethodPut, "/admin/plugins/frail?on_error=skip", sdkGuest(t, "c", "every-mode")); status != http.StatusCreated {
 		t.Fatalf("%d %s", status, text)
 	}
-	status, with := p.generate(t, 12, "frail", `{"harm":1}`)
-	if status != http.StatusOK || !strings.Contains(with, `"plugins":[{"name":"frail","error":"`) || !strings.Contains(with, "unreachable") {
-		t.Errorf("%d %s", status, with)
+	const bare = `"max_new_tokens":12,"details":true,"ignore_eos":true`
+	const failing = `"plugins":[{"name":"frail","params":{"trap_at":5}}]`
+	_, without := p.call(t, http.MethodPost, "/generate", []byte(`{"inputs":"Once upon a time","parameters":{`+bare+`}}`))
+	for _, c := range []struct{ path, body string }{
+		{"/generate", `{"inputs":"Once upon a time","parameters":{` + bare + `,` + failing + `}}`},
+		{"/generate_stream", `{"inputs":"Once upon a time","parameters":{` + bare + `,` + failing + `}}`},
+		{"/v1/completions", `{"prompt":"Once upon a time","max_tokens":12,` + failing + `}`},
+		{"/v1/completions", `{"prompt":"Once upon a time","max_tokens":12,"stream":true,` + failing + `}`},
+		{"/v1/chat/completions", `{"messages":[{"role":"user","content":"Tell me a story."}],"max_tokens":12,` + failing + `}`},
+		{"/v1/chat/completions", `{"messages":[{"role":"user","content":"Tell me a story."}],"max_tokens":12,"stream":true,` + failing + `}`},
+	} {
+		res, err := http.Post(p.url+c.path, "application/json", strings.NewReader(c.body))
+		if err != nil {
+			t.Fatal(err)
+		}
+		b, err := io.ReadAll(res.Body)
+		res.Body.Close()
+		text := string(b)
+		if err != nil || res.StatusCode != http.StatusOK || !strings.Contains(text, `"plugins":[{"name":"frail","error":"`) || !strings.Contains(text, "unreachable") {
+			t.Errorf("%s: %d %s %v", c.path, res.StatusCode, text, err)
+		}
+		if h, tr := res.Header.Get("X-Plugin-Skipped"), res.Trailer.Get("X-Plugin-Skipped"); h+tr != "frail" {
+			t.Errorf("%s: header %q, trailer %q", c.path, h, tr)
+		}
+		if c.path == "/generate" {
+			if before, _, _ := strings.Cut(text, `,"plugins"`); !strings.HasPrefix(without, before) {
+				t.Errorf("the text is not that of a request without the plugin:\n%s\n%s", text, without)
+			}
+		}
 	}
-	_, without := p.call(t, http.MethodPost, "/generate", []byte(`{"inputs":"Once upon a time","parameters":{"max_new_tokens":12,"details":true,"ignore_eos":true}}`))
-	if before, _, _ := strings.Cut(with, `,"plugins"`); !strings.HasPrefix(without, before) {
-		t.Errorf("the text is not that of a request without the plugin:\n%s\n%s", with, without)
+	var line struct {
+		Plugin, Error, RequestID string
+		Step                     int
+	}
+	told := slices.DeleteFunc(strings.Split(log.String(), "\n"), func(l string) bool { return !strings.Contains(l, "skipped") })
+	if len(told) != 1 {
+		t.Fatalf("%d lines, want one: %q", len(told), told)
+	}
+	if err := json.Unmarshal([]byte(strings.Replace(told[0], "request_id", "requestid", 1)), &line); err != nil {
+		t.Fatal(err)
+	}
+	if line.Plugin != "frail" || !strings.Contains(line.Error, "unreachable") || line.Step != 5 || len(line.RequestID) != 32 {
+		t.Errorf("%s", told[0])
+	}
+}
+
+// TestPluginEndsText: where a plugin ended the text the reply names it; the reason keeps to the words of the API.
+func TestPluginEndsText(t *testing.T) {
+	p := openPlugged(t, nil)
+	p.upload(t, "brake", sdkGuest(t, "c", "every-mode"))
+	const stopping = `"plugins":[{"name":"brake","params":{"stop_at":3}}]`
+	for _, c := range []struct{ path, body, want string }{
+		{"/generate", `{"inputs":"Once upon a time","parameters":{"max_new_tokens":12,"details":true,` + stopping + `}}`,
+			`"finish_reason":"eos_token","stop_reason":"plugin:brake","generated_tokens":4`},
+		{"/generate_stream", `{"inputs":"Once upon a time","parameters":{"max_new_tokens":12,"details":true,` + stopping + `}}`,
+			`"finish_reason":"eos_token","stop_reason":"plugin:brake","generated_tokens":4`},
+		{"/v1/completions", `{"prompt":"Once upon a time","max_tokens":12,` + stopping + `}`, `"finish_reason":"stop","stop_reason":"plugin:brake"`},
+		{"/v1/completions", `{"prompt":"Once upon a time","max_tokens":12,"stream":true,` + stopping + `}`, `"finish_reason":"stop","stop_reason":"plugin:brake"`},
+		{"/v1/chat/completions", `{"messages":[{"role":"user","content":"Tell me a story."}],"max_tokens":12,"stream":true,` + stopping + `}`,
+			`"finish_reason":"stop","stop_reason":"plugin:brake"`},
+	} {
+		if status, text := p.call(t, http.MethodPost, c.path, []byte(c.body)); status != http.StatusOK || strings.Count(text, c.want) != 1 {
+			t.Errorf("%s: %d %s, want %s", c.path, status, text, c.want)
+		}
+		if _, text := p.call(t, http.MethodPost, c.path, []byte(strings.Replace(c.body, `"stop_at":3`, `"stop_at":300`, 1))); strings.Contains(text, "stop_reason") {
+			t.Errorf("%s: a text that no plugin ended has a stop_reason: %s", c.path, text)
+		}
 	}
 }
 
