@@ -108,8 +108,9 @@ func (f *finder) next(x text, data dataSpans, i int) (*addedToken, int, int) {
 // split calls emit for the parts of x in order: stretches without a token
 // (nil) and tokens, with the white space that a token takes along. As in the
 // reference, a token found inside the white space that its predecessor took
-// along is emitted all the same, so that parts may overlap.
-func (f *finder) split(x text, data dataSpans, emit func(t *addedToken, start, end int)) {
+// along is emitted all the same, so that parts may overlap. It ends early, with
+// false, when emit returns that.
+func (f *finder) split(x text, data dataSpans, emit func(t *addedToken, start, end int) bool) bool {
 	s, done := x.s, 0
 	for i := 0; ; {
 		t, start, end := f.next(x, data, i)
@@ -126,15 +127,15 @@ func (f *finder) split(x text, data dataSpans, emit func(t *addedToken, start, e
 		if t.rstrip {
 			end = trimLeft(s, end)
 		}
-		if done < start {
-			emit(nil, done, start)
+		if done < start && !emit(nil, done, start) {
+			return false
 		}
-		emit(t, min(start, end), end)
+		if !emit(t, min(start, end), end) {
+			return false
+		}
 		done = end
 	}
-	if done < len(s) {
-		emit(nil, done, len(s))
-	}
+	return done >= len(s) || emit(nil, done, len(s))
 }
 
 // standsAlone reports whether no word character touches s[start:end].

@@ -2,6 +2,7 @@ package token
 
 import (
 	"bytes"
+	"cmp"
 	"encoding/json"
 	"fmt"
 	"slices"
@@ -88,7 +89,7 @@ func Load(tokenizerJSON []byte) (*Tokenizer, error) {
 func load(b []byte) (*Tokenizer, error) {
 	var f file
 	if err := json.Unmarshal(b, &f); err != nil {
-		return nil, err
+		return nil, cmp.Or(foreign(b), err)
 	}
 	if f.Version != "" && f.Version != "1.0" {
 		return nil, fmt.Errorf("version: %q is not \"1.0\"", f.Version)
@@ -131,6 +132,31 @@ func load(b []byte) (*Tokenizer, error) {
 		}
 	}
 	return t, nil
+}
+
+// foreign returns which type the model of a file is that does not decode, nil
+// for a BPE: a vocabulary of another form is no fault of the file.
+func foreign(b []byte) error {
+	var f struct {
+		Model struct {
+			Type  *string         `json:"type"`
+			Vocab json.RawMessage `json:"vocab"`
+		} `json:"model"`
+	}
+	err := json.Unmarshal(b, &f)
+	switch kind := f.Model.Type; {
+	case err != nil:
+		return nil
+	case kind != nil && *kind != "BPE":
+		return wrongType(*kind)
+	case kind == nil && len(f.Model.Vocab) > 0 && f.Model.Vocab[0] == '[': // old files leave the type to the reader
+		return wrongType("Unigram")
+	}
+	return nil
+}
+
+func wrongType(kind string) error {
+	return fmt.Errorf("model.type: %.64q is not supported, only \"BPE\"", kind)
 }
 
 // readsBytes reports whether the model may read raw bytes, which is quick: the
@@ -245,7 +271,7 @@ func (t *Tokenizer) findAdded(tokens []*addedToken) error {
 		in, pattern := &t.early, tok.content
 		if tok.normalized {
 			in = &t.late
-			pattern = t.normalizer.normalize(text{s: tok.content}).s
+			pattern = t.normalizer.normalize(original(tok.content)).s
 			if pattern != tok.content {
 				t.spelled[tok.id] = pattern
 				if strings.HasSuffix(pattern, tok.content) {
@@ -264,7 +290,7 @@ func (t *Tokenizer) findAdded(tokens []*addedToken) error {
 func loadModel(f *modelFile, raw bool) (*bpe, error) {
 	switch {
 	case f.Type != nil && *f.Type != "BPE":
-		return nil, fmt.Errorf("model.type: %q is not supported, only \"BPE\"", *f.Type)
+		return nil, wrongType(*f.Type)
 	case f.Vocab == nil:
 		return nil, fmt.Errorf("model.vocab is missing")
 	case f.Merges == nil:

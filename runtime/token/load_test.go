@@ -27,6 +27,10 @@ func TestLoadErrors(t *testing.T) {
 	for _, c := range []struct{ key, value, want string }{
 		{"version", `"2.0"`, `version: "2.0" is not "1.0"`},
 		{"model", model("BPE", "Unigram"), `model.type: "Unigram" is not supported, only "BPE"`},
+		{"model", `{"type":"Unigram","unk_id":0,"vocab":[["<unk>",0.0],["a",-1.5]]}`, `: model.type: "Unigram" is not supported, only "BPE"`},
+		{"model", `{"type":null,"unk_id":0,"vocab":[["<unk>",0.0],["a",-1.5]]}`, `: model.type: "Unigram" is not supported, only "BPE"`},
+		{"model", `{"type":"WordPiece","unk_token":"[UNK]","continuing_subword_prefix":"##","max_input_chars_per_word":100,"vocab":{"[UNK]":0}}`, `: model.type: "WordPiece" is not supported, only "BPE"`},
+		{"model", `{"type":"WordLevel","unk_token":"[UNK]","vocab":{"[UNK]":0}}`, `: model.type: "WordLevel" is not supported, only "BPE"`},
 		{"model", `{"vocab":null}`, `model.vocab is missing`},
 		{"model", `{"merges":null}`, `model.merges is missing`},
 		{"model", model(`"type"`, `"dropout":0.1,"type"`), `model.dropout: 0.1 is not supported`},

@@ -54,7 +54,7 @@ func (n strip) normalize(x text) text {
 		return x
 	}
 	if start >= end {
-		return text{base: x.base}
+		return text{base: x.base, whole: x.whole}
 	}
 	// Not a slice: what starts the text goes on starting it.
 	y := x.aligned().slice(start, end)

@@ -20,24 +20,22 @@ type post struct {
 	template []templatePart
 }
 
-// trim takes the white space of the tokens out of their offsets, as ByteLevel
-// does: chars holds character offsets and values the tokens as the
-// vocabulary spells them.
-func trim(chars []span, values []string, addPrefixSpace bool) {
-	for i := range chars {
-		lead, trail := blanks(values[i])
-		o := &chars[i]
-		if lead > 0 {
-			// The one space that was put in front is in no one's text.
-			if (i == 0 || o.start == 0) && addPrefixSpace && lead == 1 {
-				lead = 0
-			}
-			o.start = min(o.start+lead, o.end)
+// trim takes the white space of a token out of its offsets, as ByteLevel does:
+// o counts characters, and value is the token as the vocabulary spells it. The
+// head is the first token of a text.
+func trim(o span, value string, head, addPrefixSpace bool) span {
+	lead, trail := blanks(value)
+	if lead > 0 {
+		// The one space that was put in front is in no one's text.
+		if (head || o.start == 0) && addPrefixSpace && lead == 1 {
+			lead = 0
 		}
-		if trail > 0 && o.end >= trail {
-			o.end = max(o.end-trail, o.start)
-		}
+		o.start = min(o.start+lead, o.end)
 	}
+	if trail > 0 && o.end >= trail {
+		o.end = max(o.end-trail, o.start)
+	}
+	return o
 }
 
 // blanks counts the white space characters at both ends of a token, spelled

@@ -1,9 +1,10 @@
 package token
 
 // pretoken is one stage of the pre-tokenizer: it cuts a text into words and
-// passes them on, to next. No text passed in either direction is empty.
+// passes them on, to next, until that returns false. No text passed in either
+// direction is empty.
 type pretoken interface {
-	apply(x text, next func(text))
+	apply(x text, next func(text) bool) bool
 }
 
 // behavior says what becomes of the matches of a split pattern.
@@ -68,14 +69,16 @@ type split struct {
 	invert bool
 }
 
-func (p *split) apply(x text, next func(text)) {
+func (p *split) apply(x text, next func(text) bool) bool {
 	if p.on.scan != nil && p.how == isolated {
 		for i := 0; i < len(x.s); {
 			end := p.on.scan(x.s, i)
-			next(x.slice(i, end))
+			if !next(x.slice(i, end)) {
+				return false
+			}
 			i = end
 		}
-		return
+		return true
 	}
 	ms := p.on.matches(x.s)
 	if p.invert {
@@ -84,10 +87,11 @@ func (p *split) apply(x text, next func(text)) {
 		}
 	}
 	for _, m := range p.how.cut(ms) {
-		if m.start < m.end {
-			next(x.slice(m.start, m.end))
+		if m.start < m.end && !next(x.slice(m.start, m.end)) {
+			return false
 		}
 	}
+	return true
 }
 
 // byteLevel is the ByteLevel pre-tokenizer.
@@ -99,23 +103,25 @@ type byteLevel struct {
 	raw bool
 }
 
-func (p *byteLevel) apply(x text, next func(text)) {
+func (p *byteLevel) apply(x text, next func(text) bool) bool {
 	if p.addPrefixSpace && x.s[0] != ' ' {
 		x = x.prepend(" ")
 	}
 	pass := next
 	if !p.raw {
-		pass = func(y text) { next(toByteAlphabet(y)) }
+		pass = func(y text) bool { return next(toByteAlphabet(y)) }
 	}
 	if !p.useRegex {
-		pass(x)
-		return
+		return pass(x)
 	}
 	for i := 0; i < len(x.s); {
 		end := scanGPT2(x.s, i)
-		pass(x.slice(i, end))
+		if !pass(x.slice(i, end)) {
+			return false
+		}
 		i = end
 	}
+	return true
 }
 
 // scheme says when Metaspace puts its mark in front.
@@ -136,7 +142,7 @@ type metaspace struct {
 	split       bool
 }
 
-func (p *metaspace) apply(x text, next func(text)) {
+func (p *metaspace) apply(x text, next func(text) bool) bool {
 	blank := splitter{literal: " "}
 	x = x.replace(blank.matches(x.s), p.replacement)
 	if p.prepend == always || p.prepend == first && x.base == 0 {
@@ -145,11 +151,13 @@ func (p *metaspace) apply(x text, next func(text)) {
 		}
 	}
 	if !p.split {
-		next(x)
-		return
+		return next(x)
 	}
 	marks := splitter{literal: p.replacement}
 	for _, m := range mergedWithNext.cut(marks.matches(x.s)) {
-		next(x.slice(m.start, m.end))
+		if !next(x.slice(m.start, m.end)) {
+			return false
+		}
 	}
+	return true
 }

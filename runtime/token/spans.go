@@ -1,6 +1,7 @@
 package token
 
 import (
+	"iter"
 	"slices"
 	"strings"
 	"unicode/utf8"
@@ -28,15 +29,17 @@ type Span struct{ Start, End int }
 // the text spells.
 func (t *Tokenizer) EncodeSpans(text string, data []Span) []uint32 {
 	s, own := lossyData(text, dataOf(data, len(text)))
-	e := newEncoder(t, false)
-	e.data = own
-	e.run(s)
-	return e.ids
+	return t.encode(s, own)
 }
 
 // EncodeSpanOffsets is EncodeSpans with each token's place in the input, as
 // EncodeOffsets has it.
 func (t *Tokenizer) EncodeSpanOffsets(text string, data []Span) []Piece {
+	return slices.AppendSeq(make([]Piece, 0, len(text)/4+8), t.SpanPieces(text, data))
+}
+
+// SpanPieces is EncodeSpanOffsets, one token after the other, as Pieces has it.
+func (t *Tokenizer) SpanPieces(text string, data []Span) iter.Seq[Piece] {
 	s, own := lossyData(text, dataOf(data, len(text)))
 	return t.pieces(s, own, false)
 }

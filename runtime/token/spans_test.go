@@ -355,10 +355,7 @@ func FuzzSpans(f *testing.F) {
 			ids := make([]uint32, len(pieces))
 			for i, p := range pieces {
 				ids[i] = p.ID
-				at := p.Start
-				if index.starts != nil {
-					at = index.starts[p.Start]
-				}
+				at := index.byte(p.Start)
 				// Without the white space that it took along.
 				content := strings.TrimLeftFunc(p.Text, unicode.IsSpace)
 				at += len(p.Text) - len(content)

@@ -1,6 +1,7 @@
 package token
 
 import (
+	"slices"
 	"strings"
 	"unicode/utf8"
 )
@@ -15,19 +16,45 @@ type text struct {
 	s string
 	// base is where the stretch starts in the original text.
 	base int
-	// from[i] is the original character (or characters) that byte i stands
-	// for; nil says that s is the original text from base on.
-	from []span
+	// from[i] is the original character that byte i stands for; nil says that s is
+	// the original text from base on.
+	from []source
+	// whole is the original text.
+	whole string
 }
+
+// source is a character of the original text, or none: the byte at which it
+// starts, times two, plus one for none. Large texts are the reason for a form
+// that has a quarter of a span's size.
+type source uint32
+
+func sourceAt(start int) source { return source(start) << 1 }
+func nothingAt(at int) source   { return source(at)<<1 | 1 }
+
+// span returns the bytes of the character.
+func (x text) span(p source) span {
+	start := int(p >> 1)
+	if p&1 != 0 {
+		return span{start, start}
+	}
+	_, n := runeAt(x.whole, start)
+	return span{start, start + n}
+}
+
+// original returns a whole input.
+func original(s string) text { return text{s: s, whole: s} }
 
 // slice returns the part [i, j) of x; i and j are character boundaries.
 func (x text) slice(i, j int) text {
-	if x.from == nil {
-		return text{s: x.s[i:j], base: x.base + i}
-	}
-	y := text{s: x.s[i:j], from: x.from[i:j:j], base: x.base}
-	if i < j {
-		y.base = x.from[i].start
+	y := text{s: x.s[i:j], base: x.base, whole: x.whole}
+	switch {
+	case x.from == nil:
+		y.base += i
+	default:
+		y.from = x.from[i:j:j]
+		if i < j {
+			y.base = int(x.from[i] >> 1)
+		}
 	}
 	return y
 }
@@ -38,7 +65,7 @@ func (x text) origin(i, j int) span {
 		return span{x.base, x.base}
 	}
 	if x.from != nil {
-		return span{x.from[i].start, x.from[j-1].end}
+		return span{int(x.from[i] >> 1), x.span(x.from[j-1]).end}
 	}
 	for i > 0 && !utf8.RuneStart(x.s[i]) {
 		i--
@@ -54,11 +81,11 @@ func (x text) aligned() text {
 	if x.from != nil {
 		return x
 	}
-	x.from = make([]span, len(x.s))
+	x.from = make([]source, len(x.s))
 	for i := 0; i < len(x.s); {
 		_, n := runeAt(x.s, i)
 		for k := range n {
-			x.from[i+k] = span{x.base + i, x.base + i + n}
+			x.from[i+k] = sourceAt(x.base + i)
 		}
 		i += n
 	}
@@ -89,9 +116,9 @@ func (x text) transform(edits []edit, skip int) text {
 	}
 	var b strings.Builder
 	b.Grow(len(x.s))
-	from := make([]span, 0, len(x.from)+len(x.from)/8)
+	from := make([]source, 0, len(x.from)+len(x.from)/8)
 	for _, e := range edits {
-		o := span{x.base, x.base}
+		o := nothingAt(x.base)
 		switch {
 		case e.shift <= 0 && at < len(x.from):
 			o = x.from[at]
@@ -109,7 +136,7 @@ func (x text) transform(edits []edit, skip int) text {
 			from = append(from, o)
 		}
 	}
-	return text{s: b.String(), base: x.base, from: from}
+	return text{s: b.String(), base: x.base, from: from, whole: x.whole}
 }
 
 // prepend puts p in front of x; it shares the origin of x's first character.
@@ -119,12 +146,12 @@ func (x text) prepend(p string) text {
 		return x
 	}
 	x = x.aligned()
-	from := make([]span, len(p)+len(x.from))
+	from := make([]source, len(p)+len(x.from))
 	for i := range len(p) {
 		from[i] = x.from[0]
 	}
 	copy(from[len(p):], x.from)
-	return text{s: p + x.s, base: x.base, from: from}
+	return text{s: p + x.s, base: x.base, from: from, whole: x.whole}
 }
 
 // match is a range of bytes of a text and whether a pattern matched it; the
@@ -148,14 +175,14 @@ func (x text) replace(ms []match, content string) text {
 	}
 	x = x.aligned()
 	var b strings.Builder
-	from := make([]span, 0, len(x.from)+hits*len(content))
+	from := make([]source, 0, len(x.from)+hits*len(content))
 	for _, m := range ms {
 		if !m.hit {
 			b.WriteString(x.s[m.start:m.end])
 			from = append(from, x.from[m.start:m.end]...)
 			continue
 		}
-		o := span{x.base, x.base}
+		o := nothingAt(x.base)
 		if m.end > 0 {
 			o = x.from[m.end-1]
 		}
@@ -164,49 +191,71 @@ func (x text) replace(ms []match, content string) text {
 			from = append(from, o)
 		}
 	}
-	return text{s: b.String(), base: x.base, from: from}
+	return text{s: b.String(), base: x.base, from: from, whole: x.whole}
 }
 
 // charIndex converts between bytes and characters of a valid UTF-8 string.
 type charIndex struct {
 	s string
-	// starts[c] is the byte at which character c starts, with len(s) behind
-	// the last; nil when every character is one byte.
-	starts []int
+	// counts[k] is how many characters start before byte k*charStride; nil when
+	// every character is one byte.
+	counts []uint32
 }
+
+// charStride is how many bytes are counted anew for each answer at most.
+const charStride = 64
 
 func newCharIndex(s string) charIndex {
-	n := utf8.RuneCountInString(s)
-	if n == len(s) {
+	if isASCII(s) {
 		return charIndex{s: s}
 	}
-	starts := make([]int, 0, n+1)
-	for i := range s {
-		starts = append(starts, i)
-	}
-	return charIndex{s: s, starts: append(starts, len(s))}
-}
-
-// char returns the character that starts at byte b.
-func (x charIndex) char(b int) int {
-	if x.starts == nil {
-		return b
-	}
-	lo, hi := 0, len(x.starts)
-	for lo < hi {
-		if mid := (lo + hi) / 2; x.starts[mid] < b {
-			lo = mid + 1
-		} else {
-			hi = mid
+	counts := make([]uint32, 0, len(s)/charStride+1)
+	n := uint32(0)
+	for i := range len(s) {
+		if i%charStride == 0 {
+			counts = append(counts, n)
+		}
+		if utf8.RuneStart(s[i]) {
+			n++
 		}
 	}
-	return lo
+	return charIndex{s: s, counts: counts}
+}
+
+// char returns the first character that starts at byte b or after it.
+func (x charIndex) char(b int) int {
+	if x.counts == nil {
+		return b
+	}
+	k := min(b/charStride, len(x.counts)-1)
+	n := int(x.counts[k])
+	for i := k * charStride; i < b; i++ {
+		if utf8.RuneStart(x.s[i]) {
+			n++
+		}
+	}
+	return n
+}
+
+// byte returns where character c starts, the end for one behind the last.
+func (x charIndex) byte(c int) int {
+	if x.counts == nil {
+		return c
+	}
+	k, _ := slices.BinarySearch(x.counts, uint32(c)+1) // the first with more
+	k = max(k-1, 0)
+	n := int(x.counts[k])
+	for i := k * charStride; i < len(x.s); i++ {
+		if !utf8.RuneStart(x.s[i]) {
+			continue
+		}
+		if n == c {
+			return i
+		}
+		n++
+	}
+	return len(x.s)
 }
 
 // cut returns the characters [i, j).
-func (x charIndex) cut(i, j int) string {
-	if x.starts == nil {
-		return x.s[i:j]
-	}
-	return x.s[x.starts[i]:x.starts[j]]
-}
+func (x charIndex) cut(i, j int) string { return x.s[x.byte(i):x.byte(j)] }

@@ -13,6 +13,8 @@ package token
 
 import (
 	"errors"
+	"iter"
+	"slices"
 	"strings"
 )
 
@@ -58,51 +60,74 @@ type Piece struct {
 // U+FFFD. The cost is O(n log n) in the length of the text, which must be
 // below 2 GiB.
 func (t *Tokenizer) Encode(text string, addSpecial bool) []uint32 {
-	e := newEncoder(t, false)
-	e.run(lossy(text))
+	ids := t.encode(lossy(text), nil)
 	if !addSpecial {
-		return e.ids
+		return ids
 	}
-	return t.post.apply(e.ids)
+	return t.post.apply(ids)
+}
+
+// encode returns the tokens of a text that is UTF-8.
+func (t *Tokenizer) encode(s string, data dataSpans) []uint32 {
+	ids := make([]uint32, 0, len(s)/4+4)
+	e := newEncoder(t, data, func(id uint32, _ text, _, _ int, _ string) bool {
+		ids = append(ids, id)
+		return true
+	})
+	e.run(s)
+	return ids
 }
 
 // EncodeOffsets is Encode with each token's place in the input. Where the
 // input is not UTF-8, offsets count the characters after U+FFFD took the
 // place of what is broken.
 func (t *Tokenizer) EncodeOffsets(text string, addSpecial bool) []Piece {
+	return slices.AppendSeq(make([]Piece, 0, len(text)/4+8), t.Pieces(text, addSpecial))
+}
+
+// Pieces is EncodeOffsets, one token after the other. The work goes on as they
+// are asked for, and between two of them it holds little: the text, the word
+// that is being cut, and where the normalizer changed a stretch between two
+// added tokens, or a pre-tokenizer took it as one, that stretch with four bytes
+// for each of its own.
+func (t *Tokenizer) Pieces(text string, addSpecial bool) iter.Seq[Piece] {
 	return t.pieces(lossy(text), nil, addSpecial)
 }
 
 // pieces encodes a text that is UTF-8.
-func (t *Tokenizer) pieces(text string, data dataSpans, addSpecial bool) []Piece {
-	e := newEncoder(t, true)
-	e.data = data
-	e.run(text)
-	index := newCharIndex(text)
-	for i, s := range e.spans {
-		e.spans[i] = span{index.char(s.start), index.char(s.end)}
-	}
-	for _, addPrefixSpace := range t.post.trims {
-		trim(e.spans, e.values, addPrefixSpace)
-	}
-	pieces := make([]Piece, 0, len(e.ids)+8)
+func (t *Tokenizer) pieces(text string, data dataSpans, addSpecial bool) iter.Seq[Piece] {
 	template := t.post.template
 	if !addSpecial || template == nil {
 		template = []templatePart{{sequence: true}}
 	}
-	for _, part := range template {
-		for _, id := range part.ids {
-			pieces = append(pieces, Piece{ID: id})
-		}
-		if !part.sequence {
-			continue
-		}
-		for i, id := range e.ids {
-			s := e.spans[i]
-			pieces = append(pieces, Piece{id, index.cut(s.start, s.end), s.start, s.end})
+	return func(yield func(Piece) bool) {
+		index := newCharIndex(text)
+		for _, part := range template {
+			for _, id := range part.ids {
+				if !yield(Piece{ID: id}) {
+					return
+				}
+			}
+			if part.sequence && !t.sequence(text, data, index, yield) {
+				return
+			}
 		}
 	}
-	return pieces
+}
+
+// sequence yields the tokens of the text itself. It returns false when yield
+// did.
+func (t *Tokenizer) sequence(s string, data dataSpans, index charIndex, yield func(Piece) bool) bool {
+	head := true
+	return newEncoder(t, data, func(id uint32, x text, start, end int, value string) bool {
+		o := x.origin(start, end)
+		o = span{index.char(o.start), index.char(o.end)}
+		for _, addPrefixSpace := range t.post.trims {
+			o = trim(o, value, head, addPrefixSpace)
+		}
+		head = false
+		return yield(Piece{id, index.cut(o.start, o.end), o.start, o.end})
+	}).run(s)
 }
 
 // VocabSize returns one more than the largest id.
@@ -202,72 +227,48 @@ func (s *Stream) Flush() string {
 	return s.out.String()
 }
 
-// encoder is one run of a text through the pipeline.
+// encoder is one run of a text through the pipeline. Each of its stages returns
+// false when there is no use in going on.
 type encoder struct {
-	t       *Tokenizer
-	offsets bool
-	ids     []uint32
-	// With offsets: each token's place in bytes of the original, and where the
-	// post-processor trims, which is seldom, its spelling.
-	spans  []span
-	values []string
-	room   []symbol
+	t *Tokenizer
+	// emit takes a token, which stands for the bytes [start, end) of x and which
+	// the vocabulary spells as value.
+	emit func(id uint32, x text, start, end int, value string) bool
+	room []symbol
 	// data is where withheld tokens are not recognised.
 	data dataSpans
 	// stages[n] takes text to the n-th pre-tokenizer, the last one to the model.
-	stages []func(text)
+	stages []func(text) bool
 }
 
-func newEncoder(t *Tokenizer, offsets bool) *encoder {
-	e := &encoder{t: t, offsets: offsets, stages: make([]func(text), len(t.pre)+1)}
+func newEncoder(t *Tokenizer, data dataSpans, emit func(id uint32, x text, start, end int, value string) bool) *encoder {
+	e := &encoder{t: t, emit: emit, data: data, stages: make([]func(text) bool, len(t.pre)+1)}
 	e.stages[len(t.pre)] = e.word
 	for n, p := range t.pre {
-		e.stages[n] = func(x text) { p.apply(x, e.stages[n+1]) }
+		e.stages[n] = func(x text) bool { return p.apply(x, e.stages[n+1]) }
 	}
 	return e
 }
 
 // run encodes s, which is valid UTF-8.
-func (e *encoder) run(s string) {
-	e.ids = make([]uint32, 0, len(s)/4+4)
-	if e.offsets {
-		e.spans = make([]span, 0, len(s)/4+4)
-	}
-	whole := text{s: s}
-	e.t.early.split(whole, e.data, func(t *addedToken, start, end int) {
+func (e *encoder) run(s string) bool {
+	whole := original(s)
+	return e.t.early.split(whole, e.data, func(t *addedToken, start, end int) bool {
 		if t != nil {
-			e.added(t, whole.slice(start, end))
-			return
+			return e.emit(t.id, whole, start, end, s[start:end])
 		}
 		x := e.t.normalizer.normalize(whole.slice(start, end))
-		e.t.late.split(x, e.data, func(t *addedToken, start, end int) {
-			if part := x.slice(start, end); t != nil {
-				e.added(t, part)
-			} else {
-				e.stages[0](part)
+		return e.t.late.split(x, e.data, func(t *addedToken, start, end int) bool {
+			if t != nil {
+				return e.emit(t.id, x, start, end, x.s[start:end])
 			}
+			return e.stages[0](x.slice(start, end))
 		})
 	})
 }
 
-// added emits an added token that stands for x.
-func (e *encoder) added(t *addedToken, x text) {
-	e.ids = append(e.ids, t.id)
-	if e.offsets {
-		e.place(x.origin(0, len(x.s)), x.s)
-	}
-}
-
-// place notes where the last token comes from, and its spelling.
-func (e *encoder) place(s span, value string) {
-	e.spans = append(e.spans, s)
-	if len(e.t.post.trims) > 0 {
-		e.values = append(e.values, value)
-	}
-}
-
 // word emits the tokens of a word.
-func (e *encoder) word(x text) {
+func (e *encoder) word(x text) bool {
 	m := e.t.model
 	for at := 0; at < len(x.s); {
 		end := at + m.part(x.s[at:])
@@ -276,12 +277,12 @@ func (e *encoder) word(x text) {
 			e.room = e.guarded(x, at, end, e.room)
 		}
 		for _, s := range e.room {
-			e.ids = append(e.ids, s.id)
-			if e.offsets {
-				e.place(x.origin(at, at+int(s.size)), e.t.tokens[s.id])
+			if !e.emit(s.id, x, at, at+int(s.size), e.t.tokens[s.id]) {
+				return false
 			}
 			at += int(s.size)
 		}
 		at = end
 	}
+	return true
 }
