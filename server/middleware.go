@@ -14,14 +14,19 @@ import (
 )
 
 // reply wraps a response: it counts, and gives every write its deadline, so
-// that a client which does not read is noticed, however long the reply takes.
+// that a client which does not read is noticed, however long the reply takes. The
+// waits for one that reads a little now and then add up: each patiencePart of the
+// reply may take as long as one write.
 type reply struct {
 	http.ResponseWriter
 	control  *http.ResponseController
 	patience time.Duration
+	waited   time.Duration // in writes
 	status   int
 	bytes    int64
 }
+
+const patiencePart = 1 << 20
 
 func (w *reply) WriteHeader(status int) {
 	if w.status == 0 {
@@ -34,16 +39,19 @@ func (w *reply) Write(b []byte) (int, error) {
 	if w.status == 0 {
 		w.status = http.StatusOK
 	}
-	w.hurry()
+	began := w.hurry()
 	n, err := w.ResponseWriter.Write(b)
+	w.waited += time.Since(began)
 	w.bytes += int64(n)
 	return n, err
 }
 
 // FlushError is what http.ResponseController.Flush calls.
 func (w *reply) FlushError() error {
-	w.hurry()
-	return w.control.Flush()
+	began := w.hurry()
+	err := w.control.Flush()
+	w.waited += time.Since(began)
+	return err
 }
 
 // Unwrap is for http.ResponseController.
@@ -57,9 +65,14 @@ func statusOf(w http.ResponseWriter) int {
 	return 0
 }
 
-// hurry sets the deadline of the writes to come. Where deadlines are not
-// supported there is no connection that could block.
-func (w *reply) hurry() { _ = w.control.SetWriteDeadline(time.Now().Add(w.patience)) }
+// hurry sets the deadline of the write to come, and returns the time. Where
+// deadlines are not supported there is no connection that could block.
+func (w *reply) hurry() time.Time {
+	now := time.Now()
+	left := w.patience*time.Duration(1+w.bytes/patiencePart) - w.waited
+	_ = w.control.SetWriteDeadline(now.Add(min(w.patience, left)))
+	return now
+}
 
 // visit is what the log line of a request says beyond the reply.
 type visit struct {
@@ -93,29 +106,34 @@ func (s *Server) log(next http.Handler) http.Handler {
 		began := time.Now()
 		v := &visit{}
 		out := &reply{ResponseWriter: w, control: http.NewResponseController(w), patience: time.Duration(s.options.Config.WriteTimeout)}
+		defer s.line(r, out, v, began) // of one that was broken off too
 		next.ServeHTTP(out, r.WithContext(context.WithValue(r.Context(), visitKey{}, v)))
-		level := slog.LevelInfo
-		switch {
-		case out.status >= 500 && out.status != http.StatusServiceUnavailable:
-			level = slog.LevelError
-		case r.Method == http.MethodGet && out.status < 400:
-			level = slog.LevelDebug
-		}
-		attrs := []slog.Attr{
-			slog.String("method", r.Method), slog.String("path", r.URL.Path), slog.Int("status", out.status),
-			slog.Int64("bytes", out.bytes), slog.Float64("seconds", time.Since(began).Seconds()), slog.String("request_id", v.id),
-		}
-		if v.key != "" {
-			attrs = append(attrs, slog.String("key", v.key))
-		}
-		if v.trace != "" {
-			attrs = append(attrs, slog.String("trace_id", v.trace))
-		}
-		if v.err != nil {
-			attrs = append(attrs, slog.String("error", v.err.Error()))
-		}
-		s.options.Log.LogAttrs(r.Context(), level, "request", attrs...)
 	})
+}
+
+// line writes the line of a request.
+func (s *Server) line(r *http.Request, out *reply, v *visit, began time.Time) {
+	level := slog.LevelInfo
+	switch {
+	case out.status >= 500 && out.status != http.StatusServiceUnavailable:
+		level = slog.LevelError
+	case r.Method == http.MethodGet && out.status < 400:
+		level = slog.LevelDebug
+	}
+	attrs := []slog.Attr{
+		slog.String("method", r.Method), slog.String("path", r.URL.Path), slog.Int("status", out.status),
+		slog.Int64("bytes", out.bytes), slog.Float64("seconds", time.Since(began).Seconds()), slog.String("request_id", v.id),
+	}
+	if v.key != "" {
+		attrs = append(attrs, slog.String("key", v.key))
+	}
+	if v.trace != "" {
+		attrs = append(attrs, slog.String("trace_id", v.trace))
+	}
+	if v.err != nil {
+		attrs = append(attrs, slog.String("error", v.err.Error()))
+	}
+	s.options.Log.LogAttrs(r.Context(), level, "request", attrs...)
 }
 
 // maxRequestID bounds the ids that clients may choose.

@@ -77,7 +77,8 @@ type Server struct {
 	// ReadTimeout bounds how long a client may take to send a request.
 	ReadTimeout Duration `toml:"read_timeout"`
 	// WriteTimeout bounds how long a client may take to accept one write of a
-	// reply; a stream of any length has it for each event.
+	// reply; a stream of any length has it for each event. It also bounds all the
+	// waits for a client together, for each MiB of a reply.
 	WriteTimeout Duration `toml:"write_timeout"`
 	// IdleTimeout closes connections without requests.
 	IdleTimeout Duration `toml:"idle_timeout"`

@@ -5,6 +5,7 @@ import (
 	"errors"
 	"fmt"
 	"io"
+	"iter"
 	"reflect"
 	"strings"
 	"testing"
@@ -27,11 +28,11 @@ func (s spans) EncodeSpans(text string, data []generate.Span) []llm.Token {
 	return s.Words.EncodeSpans(text, data)
 }
 
-func (s spans) EncodeSpanPieces(text string, data []generate.Span) []generate.Piece {
+func (s spans) SpanPieces(text string, data []generate.Span) iter.Seq[generate.Piece] {
 	for _, d := range data {
 		*s.seen = append(*s.seen, "piece "+text[d.Start:d.End])
 	}
-	return s.Words.EncodeSpanPieces(text, data)
+	return s.Words.SpanPieces(text, data)
 }
 
 // picky is a set of plugins that notes what it was asked for.
@@ -91,7 +92,7 @@ func TestRender(t *testing.T) {
 	if err != nil || d.Conversation != nil || !d.RawPrompt || len(d.Plugins) != 0 || !d.Watermark {
 		t.Fatalf("got %+v, %v", d, err)
 	}
-	pieces, err := s.Tokenize(t.Context(), d)
+	pieces, err := piecesOf(s.Tokenize(d))
 	if want := []string{"piece a b"}; err != nil || len(pieces) != 2 || !reflect.DeepEqual(data, want) {
 		t.Errorf("got %v, %v, data %q", pieces, err, data)
 	}

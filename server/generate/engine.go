@@ -2,6 +2,7 @@ package generate
 
 import (
 	"context"
+	"iter"
 	"math"
 
 	"tgi/runtime/engine"
@@ -60,14 +61,15 @@ type Tokenizer interface {
 	// Encode returns the tokens of text, with the special tokens that the
 	// model expects around a prompt when special is true.
 	Encode(text string, special bool) []llm.Token
-	// EncodePieces is Encode with places.
-	EncodePieces(text string, special bool) []Piece
+	// Pieces is Encode with places, one token after the other: between two it holds
+	// little beside the text.
+	Pieces(text string, special bool) iter.Seq[Piece]
 	// EncodeSpans returns the tokens of a text whose parts data came from a
 	// request, none added. A special token is recognised only where it does not
 	// touch data, so that nobody forges one.
 	EncodeSpans(text string, data []Span) []llm.Token
-	// EncodeSpanPieces is EncodeSpans with places.
-	EncodeSpanPieces(text string, data []Span) []Piece
+	// SpanPieces is EncodeSpans with places, as Pieces has it.
+	SpanPieces(text string, data []Span) iter.Seq[Piece]
 }
 
 // meanLogprob is the score by which sequences compete; a sequence without

@@ -204,20 +204,6 @@ func (s *Service) encode(d *Draft) []llm.Token {
 	return s.tok.Encode(d.Inputs, true)
 }
 
-// Tokenize returns the tokens of the text of d, which is no conversation, with
-// their places. It takes no permit.
-func (s *Service) Tokenize(ctx context.Context, d Draft) ([]Piece, error) {
-	var pieces []Piece
-	err := s.work(ctx, func() {
-		if d.RawPrompt {
-			pieces = s.tok.EncodeSpanPieces(d.Inputs, d.Data)
-			return
-		}
-		pieces = s.tok.EncodePieces(d.Inputs, true)
-	})
-	return pieces, err
-}
-
 // work calls f while fewer than Limits.Workers others do, on the goroutine of
 // the caller. It gives up waiting when ctx ends.
 func (s *Service) work(ctx context.Context, f func()) error {

@@ -255,7 +255,7 @@ func TestWorkersAreBounded(t *testing.T) {
 		s := generate.New(&generatetest.Engine{}, generatetest.Words{Hold: hold}, generatetest.Limits(), nil)
 		done := make(chan error)
 		for range 2 {
-			go func() { _, err := s.Tokenize(t.Context(), generate.Draft{Inputs: "a b"}); done <- err }()
+			go func() { _, err := s.Encode(t.Context(), "a b"); done <- err }()
 		}
 		synctest.Wait()
 		short, cancel := context.WithTimeout(t.Context(), time.Second)
@@ -268,9 +268,6 @@ func TestWorkersAreBounded(t *testing.T) {
 			if err := <-done; err != nil {
 				t.Error(err)
 			}
-		}
-		if pieces, err := s.Tokenize(t.Context(), generate.Draft{Inputs: "a bé"}); err != nil || len(pieces) != 2 || pieces[1].Start != 1 || pieces[1].End != 4 {
-			t.Errorf("got %v, %v", pieces, err)
 		}
 	})
 }

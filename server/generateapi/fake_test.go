@@ -4,6 +4,7 @@ import (
 	"bytes"
 	"encoding/json"
 	"io"
+	"iter"
 	"log/slog"
 	"net/http"
 	"net/http/httptest"
@@ -45,20 +46,22 @@ func (bytesTokenizer) Encode(text string, special bool) []llm.Token {
 	return out
 }
 
-func (b bytesTokenizer) EncodePieces(text string, special bool) []generate.Piece {
-	var out []generate.Piece
-	for _, id := range b.Encode(text, special) {
-		out = append(out, generate.Piece{ID: id})
+func (b bytesTokenizer) Pieces(text string, special bool) iter.Seq[generate.Piece] {
+	return func(yield func(generate.Piece) bool) {
+		for _, id := range b.Encode(text, special) {
+			if !yield(generate.Piece{ID: id}) {
+				return
+			}
+		}
 	}
-	return out
 }
 
 func (b bytesTokenizer) EncodeSpans(text string, _ []generate.Span) []llm.Token {
 	return b.Encode(text, false)
 }
 
-func (b bytesTokenizer) EncodeSpanPieces(text string, _ []generate.Span) []generate.Piece {
-	return b.EncodePieces(text, false)
+func (b bytesTokenizer) SpanPieces(text string, _ []generate.Span) iter.Seq[generate.Piece] {
+	return b.Pieces(text, false)
 }
 
 // bytesSpeech holds incomplete characters back.

@@ -9,8 +9,6 @@ import (
 	"strings"
 	"time"
 
-	"tgi/runtime/llm"
-	"tgi/server/generate"
 	"tgi/server/generateapi/store"
 )
 
@@ -87,13 +85,9 @@ func (j *job) start(ctx context.Context, q *request) (err error) {
 // fresh makes texts of the prompts.
 func (j *job) fresh(ctx context.Context, q *request) error {
 	for _, prompt := range q.prompts {
-		pieces, err := j.api.options.Service.Tokenize(ctx, generate.Draft{Inputs: prompt})
+		tokens, err := j.api.options.Service.Encode(ctx, prompt)
 		if err != nil {
 			return err
-		}
-		tokens := make([]llm.Token, len(pieces))
-		for i := range pieces {
-			tokens[i] = pieces[i].ID
 		}
 		j.texts = append(j.texts, j.api.newText(tokens, false, q.onlyNew))
 	}

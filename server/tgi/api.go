@@ -2,6 +2,8 @@ package tgi
 
 import (
 	"context"
+	"errors"
+	"io"
 	"net/http"
 	"strconv"
 	"sync"
@@ -148,11 +150,39 @@ func (a *API) tokenize(w http.ResponseWriter, r *http.Request, d *dialect.Dialec
 	if err != nil {
 		return err
 	}
-	pieces, err := a.options.Service.Tokenize(r.Context(), b.draft)
+	tokens, err := a.options.Service.Tokenize(b.draft)
 	if err != nil {
 		return err
 	}
-	server.WriteJSON(w, appendList(nil, pieces, appendPiece))
+	defer tokens.Close()
+	out := server.NewLong(w)
+	if err := writeTokens(r.Context(), out, tokens); err != nil {
+		return out.Fail(r, err)
+	}
+	server.Note(r.Context(), out.Close())
+	return nil
+}
+
+// writeTokens writes an array of SimpleToken, each as it is made.
+func writeTokens(ctx context.Context, out *server.Long, tokens *generate.Tokens) error {
+	between := "["
+	for out.Err() == nil {
+		batch, err := tokens.Next(ctx)
+		if errors.Is(err, io.EOF) {
+			break
+		}
+		if err != nil {
+			return err
+		}
+		for i := range batch {
+			out.Append(func(b []byte) []byte { return appendPiece(append(b, between...), &batch[i]) })
+			between = ","
+		}
+	}
+	if between == "[" {
+		out.Text(between)
+	}
+	out.Text("]")
 	return nil
 }
 

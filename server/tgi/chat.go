@@ -6,7 +6,6 @@ import (
 	"tgi/server"
 	"tgi/server/dialect"
 	"tgi/server/generate"
-	"tgi/server/wire"
 )
 
 // chatTokenize replies with the prompt that a conversation becomes, and its tokens.
@@ -22,12 +21,19 @@ func (a *API) chatTokenize(w http.ResponseWriter, r *http.Request, d *dialect.Di
 	if err != nil {
 		return err
 	}
-	pieces, err := a.options.Service.Tokenize(r.Context(), draft)
+	tokens, err := a.options.Service.Tokenize(draft)
 	if err != nil {
 		return err
 	}
-	b := appendList([]byte(`{"tokenize_response":`), pieces, appendPiece)
-	b = wire.AppendString(append(b, `,"templated_text":`...), draft.Inputs)
-	server.WriteJSON(w, append(b, '}'))
+	defer tokens.Close()
+	out := server.NewLong(w)
+	out.Text(`{"tokenize_response":`)
+	if err := writeTokens(r.Context(), out, tokens); err != nil {
+		return out.Fail(r, err)
+	}
+	out.Text(`,"templated_text":`)
+	out.String(draft.Inputs)
+	out.Text(`}`)
+	server.Note(r.Context(), out.Close())
 	return nil
 }

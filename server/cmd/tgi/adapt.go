@@ -1,6 +1,8 @@
 package main
 
 import (
+	"iter"
+
 	"tgi/runtime/engine"
 	"tgi/runtime/llm"
 	"tgi/runtime/ort"
@@ -29,14 +31,17 @@ func (c codec) EOS() []llm.Token                             { return c.eos }
 // encoder is a tokenizer as requests want it.
 type encoder struct{ *token.Tokenizer }
 
-func (e encoder) EncodePieces(text string, special bool) []generate.Piece {
-	return piecesOf(e.EncodeOffsets(text, special))
+// Pieces implements generate.Tokenizer.
+func (e encoder) Pieces(text string, special bool) iter.Seq[generate.Piece] {
+	return piecesOf(e.Tokenizer.Pieces(text, special))
 }
 
-func piecesOf(pieces []token.Piece) []generate.Piece {
-	out := make([]generate.Piece, len(pieces))
-	for i, p := range pieces {
-		out[i] = generate.Piece{ID: p.ID, Text: p.Text, Start: p.Start, End: p.End}
+func piecesOf(pieces iter.Seq[token.Piece]) iter.Seq[generate.Piece] {
+	return func(yield func(generate.Piece) bool) {
+		for p := range pieces {
+			if !yield(generate.Piece{ID: p.ID, Text: p.Text, Start: p.Start, End: p.End}) {
+				return
+			}
+		}
 	}
-	return out
 }

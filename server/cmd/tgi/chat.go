@@ -3,6 +3,7 @@ package main
 import (
 	"context"
 	"errors"
+	"iter"
 	"strings"
 	"time"
 
@@ -142,9 +143,9 @@ func (e encoder) EncodeSpans(text string, data []generate.Span) []llm.Token {
 	return e.Tokenizer.EncodeSpans(text, spansOf(data))
 }
 
-// EncodeSpanPieces implements generate.Tokenizer.
-func (e encoder) EncodeSpanPieces(text string, data []generate.Span) []generate.Piece {
-	return piecesOf(e.EncodeSpanOffsets(text, spansOf(data)))
+// SpanPieces implements generate.Tokenizer.
+func (e encoder) SpanPieces(text string, data []generate.Span) iter.Seq[generate.Piece] {
+	return piecesOf(e.Tokenizer.SpanPieces(text, spansOf(data)))
 }
 
 func spansOf(data []generate.Span) []token.Span {

@@ -5,6 +5,7 @@ package generatetest
 import (
 	"context"
 	"io"
+	"iter"
 	"strings"
 	"sync"
 	"time"
@@ -157,40 +158,41 @@ const Vocab = 1000
 
 // Encode implements generate.Tokenizer.
 func (w Words) Encode(text string, special bool) []llm.Token {
-	pieces := w.EncodePieces(text, special)
-	ids := make([]llm.Token, len(pieces))
-	for i, p := range pieces {
-		ids[i] = p.ID
+	ids := []llm.Token{}
+	for p := range w.Pieces(text, special) {
+		ids = append(ids, p.ID)
 	}
 	return ids
 }
 
-// EncodePieces implements generate.Tokenizer.
-func (w Words) EncodePieces(text string, _ bool) []generate.Piece {
-	if w.Hold != nil {
-		<-w.Hold
-	}
-	var pieces []generate.Piece
-	chars := []rune(text)
-	for start := 0; start < len(chars); {
-		end := start + 1
-		for end < len(chars) && chars[end] != ' ' {
-			end++
+// Pieces implements generate.Tokenizer.
+func (w Words) Pieces(text string, _ bool) iter.Seq[generate.Piece] {
+	return func(yield func(generate.Piece) bool) {
+		if w.Hold != nil {
+			<-w.Hold
 		}
-		word := string(chars[start:end])
-		pieces = append(pieces, generate.Piece{ID: llm.Token(min(len(word), Vocab-1)), Text: word, Start: start, End: end})
-		start = end
+		chars := []rune(text)
+		for start := 0; start < len(chars); {
+			end := start + 1
+			for end < len(chars) && chars[end] != ' ' {
+				end++
+			}
+			word := string(chars[start:end])
+			if !yield(generate.Piece{ID: llm.Token(min(len(word), Vocab-1)), Text: word, Start: start, End: end}) {
+				return
+			}
+			start = end
+		}
 	}
-	return pieces
 }
 
 // EncodeSpans implements generate.Tokenizer. Words knows no special tokens, so
 // data is text as any other.
 func (w Words) EncodeSpans(text string, _ []generate.Span) []llm.Token { return w.Encode(text, false) }
 
-// EncodeSpanPieces implements generate.Tokenizer.
-func (w Words) EncodeSpanPieces(text string, _ []generate.Span) []generate.Piece {
-	return w.EncodePieces(text, false)
+// SpanPieces implements generate.Tokenizer.
+func (w Words) SpanPieces(text string, _ []generate.Span) iter.Seq[generate.Piece] {
+	return w.Pieces(text, false)
 }
 
 // Limits are small round numbers.

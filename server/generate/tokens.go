@@ -1,0 +1,92 @@
+package generate
+
+import (
+	"context"
+	"io"
+	"iter"
+	"time"
+
+	"tgi/runtime/llm"
+)
+
+// A batch of Tokens ends with the token that passes one of these.
+const (
+	batchPieces = 512
+	batchText   = 16 << 10
+)
+
+// Tokens are the tokens of a text with their places, made as they are asked for.
+// They hold one of the places of Limits.MaxConcurrent, and while some are being
+// made one of Limits.Workers: who reads slowly keeps no worker. They belong to one
+// goroutine and must be closed.
+type Tokens struct {
+	service *Service
+	next    func() ([]Piece, bool)
+	stop    func()
+	closed  bool
+}
+
+// Tokenize returns the tokens of the text of d, which is no conversation. Errors
+// are *Overloaded.
+func (s *Service) Tokenize(d Draft) (*Tokens, error) {
+	now := time.Now()
+	if !s.permits.take(1, now) {
+		return nil, &Overloaded{RetryAfter: s.permits.wait(1, now)}
+	}
+	pieces := s.tok.Pieces(d.Inputs, true)
+	if d.RawPrompt {
+		pieces = s.tok.SpanPieces(d.Inputs, d.Data)
+	}
+	t := &Tokens{service: s}
+	t.next, t.stop = iter.Pull(batches(pieces))
+	return t, nil
+}
+
+// Next returns the next few tokens, which hold until it is called again, io.EOF
+// behind the last, and ctx's cause when that ends while all workers are busy.
+func (t *Tokens) Next(ctx context.Context) (batch []Piece, err error) {
+	more := false
+	if err := t.service.work(ctx, func() { batch, more = t.next() }); err != nil {
+		return nil, err
+	}
+	if !more {
+		return nil, io.EOF
+	}
+	return batch, nil
+}
+
+// Close gives the place back. It may be called more than once.
+func (t *Tokens) Close() {
+	if t.closed {
+		return
+	}
+	t.closed = true
+	t.stop()
+	t.service.permits.give(1, time.Now())
+}
+
+// batches yields pieces several at a time, in the same room each time.
+func batches(pieces iter.Seq[Piece]) iter.Seq[[]Piece] {
+	return func(yield func([]Piece) bool) {
+		batch, text := make([]Piece, 0, batchPieces), 0
+		for p := range pieces {
+			batch, text = append(batch, p), text+len(p.Text)
+			if len(batch) < batchPieces && text < batchText {
+				continue
+			}
+			if !yield(batch) {
+				return
+			}
+			batch, text = batch[:0], 0
+		}
+		if len(batch) > 0 {
+			yield(batch)
+		}
+	}
+}
+
+// Encode returns the tokens of a prompt. It waits for a worker, and takes no place.
+func (s *Service) Encode(ctx context.Context, text string) (ids []llm.Token, err error) {
+	err = s.work(ctx, func() { ids = s.tok.Encode(text, true) })
+	return ids, err
+}
