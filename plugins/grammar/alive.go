@@ -54,7 +54,7 @@ func (w *work) search(t *term, most int, deep bool) (alive, known bool) {
 		}
 		top := all[n].t
 		b := all[n].left.lowest()
-		all[n].left = all[n].left.minus(top.alike(b))
+		all[n].left = all[n].left.minus(w.alike(top, b))
 		e := w.essence(w.derive(top, b))
 		if e.known && e.yes {
 			book(all, n, e.length(0))

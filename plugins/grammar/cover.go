@@ -293,7 +293,7 @@ func (w *work) images(ts []*term, on byteSet) []*term {
 		}
 		for left := on; !left.empty(); {
 			b := left.lowest()
-			left = left.minus(t.alike(b))
+			left = left.minus(w.alike(t, b))
 			n := w.next(t, b)
 			if n == nothing {
 				return nil

@@ -29,36 +29,70 @@ func (w *work) find(t *term, b byte) *term {
 	if w.err != nil {
 		return nothing
 	}
-	w.m.linkTerm(t, t.alike(b), n)
+	w.m.linkTerm(t, w.alike(t, b), n)
 	return n
 }
 
-// alike are bytes, b among them, by which t has the same derivative.
-func (t *term) alike(b byte) byteSet {
+// alike are bytes, b among them, by which t has the same derivative. What lies deep is
+// remembered while it is looked at, as by derive.
+func (w *work) alike(t *term, b byte) byteSet {
 	switch t.op {
 	case opClass, opLit:
 		return t.first.side(b)
+	case opNothing, opEmpty:
+		return allBytes
+	}
+	if w.depth < memoDepth {
+		w.depth++
+		s := w.alikeBelow(t, b)
+		if w.depth--; w.depth == 0 {
+			w.sides = nil
+		}
+		return s
+	}
+	s, ok := w.sides[derivation{t, b}]
+	if !ok && w.spend(priceBuild) {
+		s = w.alikeBelow(t, b)
+		if w.sides == nil {
+			w.sides = map[derivation]byteSet{}
+		}
+		w.sides[derivation{t, b}] = s
+	}
+	return s
+}
+
+func (w *work) alikeBelow(t *term, b byte) byteSet {
+	s := allBytes
+	switch t.op {
 	case opCat:
-		s := t.kids[0].alike(b)
+		s = w.alike(t.kids[0], b)
 		for t.op == opCat && t.kids[0].nullable {
 			t = t.kids[1]
 			if t.op == opCat {
-				s = s.and(t.kids[0].alike(b))
+				s = s.and(w.alike(t.kids[0], b))
 			} else {
-				s = s.and(t.alike(b))
+				s = s.and(w.alike(t, b))
 			}
 		}
-		return s
 	case opAlt, opAnd:
-		s := allBytes
 		for _, k := range t.kids {
-			s = s.and(k.alike(b))
+			s = s.and(w.alike(k, b))
 		}
-		return s
 	case opRep, opNot:
-		return t.kids[0].alike(b)
+		s = w.alike(t.kids[0], b)
 	}
-	return allBytes
+	return s
+}
+
+// memoDepth is how deep in each other terms lie before derivatives are remembered:
+// a term that has another twice, which has another twice, and so on, has it more
+// often than anyone could look at.
+const memoDepth = 8
+
+// derivation is a question that derive has answered.
+type derivation struct {
+	of *term
+	b  byte
 }
 
 // derive is what is left of t's texts that begin with b (Brzozowski's derivative).
@@ -66,6 +100,29 @@ func (w *work) derive(t *term, b byte) *term {
 	if !t.first.has(b) || w.err != nil {
 		return nothing
 	}
+	if w.depth < memoDepth || t.op < opCat {
+		w.depth++
+		n := w.fresh(t, b)
+		if w.depth--; w.depth == 0 {
+			w.derived = nil
+		}
+		return n
+	}
+	n := w.derived[derivation{t, b}]
+	if n == nil {
+		if !w.spend(priceBuild) {
+			return nothing
+		}
+		n = w.fresh(t, b)
+		if w.derived == nil {
+			w.derived = map[derivation]*term{}
+		}
+		w.derived[derivation{t, b}] = n
+	}
+	return n
+}
+
+func (w *work) fresh(t *term, b byte) *term {
 	switch t.op {
 	case opClass:
 		return empty

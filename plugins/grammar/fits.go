@@ -72,7 +72,7 @@ func (w *work) fitsFirst(x, at, c *term, left *int) bool {
 			return false
 		}
 		b := todo.lowest()
-		todo = todo.minus(x.alike(b).and(at.alike(b)))
+		todo = todo.minus(w.alike(x, b).and(w.alike(at, b)))
 		rest, to := w.next(x, b), w.next(at, b)
 		if to.nullable {
 			if !w.fits(rest, c) {

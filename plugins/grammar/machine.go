@@ -84,15 +84,18 @@ func (m *machine) linkSet(from *set, on byteSet, to *set) {
 // work is one call's way through the machine: what it may still spend, and its
 // first error, after which results are meaningless and nothing is remembered.
 type work struct {
-	m     *machine
-	v     *Vocab
-	most  int64
-	left  int64
-	check int64           // left at the last look at ctx
-	ctx   context.Context // nil: not to be cancelled
-	looks int             // see maxLooks
-	slack uint32          // see note
-	err   error
+	m       *machine
+	v       *Vocab
+	most    int64
+	left    int64
+	check   int64           // left at the last look at ctx
+	ctx     context.Context // nil: not to be cancelled
+	looks   int             // see maxLooks
+	depth   int             // of terms in each other, see derive
+	derived map[derivation]*term
+	sides   map[derivation]byteSet
+	slack   uint32 // see note
+	err     error
 }
 
 // work begins a call that may take so many units.

@@ -46,7 +46,7 @@ func (c *compiler) longer(t *term) bool {
 	}
 	for left := t.first; !left.empty() && c.w.err == nil; {
 		b := left.lowest()
-		left = left.minus(t.alike(b))
+		left = left.minus(c.w.alike(t, b))
 		if c.w.next(t, b) != nothing {
 			return true
 		}

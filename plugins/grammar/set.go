@@ -83,7 +83,7 @@ func (w *work) stepOn(s *set, b byte) *set {
 		if th.t == nil {
 			continue
 		}
-		alike = alike.and(th.t.alike(b))
+		alike = alike.and(w.alike(th.t, b))
 		n := w.next(th.t, b)
 		if n.nullable {
 			kernel = append(kernel, thread{rest: th.rest, f: th.f})

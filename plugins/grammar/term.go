@@ -36,6 +36,7 @@ type term struct {
 	counts   uint32 // the largest finite bound of a repeat in it
 	least    uint32 // the length of the shortest text, where pure; at most longText
 	lo, hi   uint32
+	parts    uint32  // of an opCat, and of the opCats in its second kid
 	first    byteSet // bytes that texts begin with; where not pure perhaps more
 	split    uint16  // the classes of which it tells bytes apart, perhaps more
 	lit      string
@@ -83,6 +84,7 @@ func finish(t *term) *term {
 		t.first.add(t.lit[0])
 		t.split = splitBy(t.first)
 	case opCat:
+		t.parts = t.kids[1].parts + 1
 		t.first, t.nullable = t.kids[0].first, t.kids[0].nullable && t.kids[1].nullable
 		t.least, t.split = min(t.kids[0].least+t.kids[1].least, longText), t.kids[0].split
 		if t.kids[0].nullable {
@@ -147,6 +149,10 @@ func (w *work) literal(s string) *term {
 	return w.intern(&term{op: opLit, lit: s})
 }
 
+// maxParts is the longest chain that is put before another: it is made anew for that,
+// and chains of which each is the one before it twice would soon have no end.
+const maxParts = 20_000
+
 func (w *work) cat(a, b *term) *term {
 	switch {
 	case a.op == opNothing || b.op == opNothing:
@@ -157,6 +163,10 @@ func (w *work) cat(a, b *term) *term {
 		return a
 	case a.op != opCat:
 		return w.intern(&term{op: opCat, kids: []*term{a, b}})
+	}
+	if a.parts > maxParts {
+		w.limit("parts of a regular expression in a row", maxParts, int(a.parts))
+		return nothing
 	}
 	var heads []*term // of the chain a, so that chains lean to the right
 	for ; a.op == opCat; a = a.kids[1] {

@@ -10,6 +10,9 @@ import (
 // that keeps (a|aa){0,1000} from having a thousand parts.
 func (w *work) alt(ks []*term) *term {
 	ks = flatten(opAlt, ks)
+	if !w.spend(priceNode * int64(len(ks))) {
+		return nothing
+	}
 	nullable := false
 	out := ks[:0]
 	for _, k := range ks {

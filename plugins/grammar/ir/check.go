@@ -41,21 +41,37 @@ func (g *Grammar) Check() error {
 type checker struct {
 	g    *Grammar
 	args int
+	size []int // of regular expressions, as trees
 }
 
 func (k *checker) regexes() error {
 	depth := make([]uint16, len(k.g.Regexes))
+	k.size = make([]int, len(k.g.Regexes))
 	for i := range k.g.Regexes {
 		x := &k.g.Regexes[i]
 		err := k.regex(x)
 		if err == nil {
 			depth[i], err = k.children(x.Args, i, depth)
 		}
+		if err == nil {
+			k.size[i], err = k.unfolded(x.Args)
+		}
 		if err != nil {
 			return fmt.Errorf("regexes[%d]: %w", i, err)
 		}
 	}
 	return nil
+}
+
+// unfolded is how many nodes a node with these members is as a tree.
+func (k *checker) unfolded(args []uint32) (int, error) {
+	n := 1
+	for _, a := range args {
+		if n += k.size[a]; n > MaxUnfolded {
+			return 0, tooMuch("nodes, each counted as often as it is mentioned", MaxUnfolded, n)
+		}
+	}
+	return n, nil
 }
 
 func (k *checker) regex(x *Regex) error {

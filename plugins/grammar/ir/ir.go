@@ -33,6 +33,9 @@ const (
 	// root to a leaf. A list counts one, however long it is; a rule's name ends the
 	// path.
 	MaxDepth = 1000
+	// MaxUnfolded is how many nodes a regular expression is when
+	// what it shares is counted as often as it is mentioned.
+	MaxUnfolded = 1 << 22
 	// MaxCount is the largest bound of a counted repeat.
 	MaxCount = 1<<31 - 1
 	// MaxLiteral is the most bytes of one literal text.

@@ -16,6 +16,10 @@ pub const MAX_EXPRS: usize = 110_000;
 /// Most rules of one grammar.
 pub const MAX_RULES: usize = 60_000;
 
+/// Largest terminal that is put together of others, by its weight. A rule that has
+/// another twice stands for a text twice as long; what stays rules is read as it is.
+pub const MAX_JOINED: u32 = 10_000;
+
 /// The shape of an expression.
 #[derive(Clone, Debug, PartialEq, Eq, Hash)]
 pub enum Expr {
@@ -217,6 +221,10 @@ impl Builder {
         }
     }
 
+    fn light(&self, parts: &[Re]) -> bool {
+        parts.iter().fold(0u32, |sum, &r| sum.saturating_add(self.p.weight(r))) <= MAX_JOINED
+    }
+
     fn joined(&mut self, x: usize, new: &[Ex]) -> Ex {
         let terms = |b: &Builder, v: &[Ex]| {
             v.iter()
@@ -238,7 +246,7 @@ impl Builder {
                 for y in v {
                     let y = new[y as usize];
                     match (parts.last().map(|&l| self.expr(l).clone()), self.expr(y).clone()) {
-                        (Some(Expr::Term(a)), Expr::Term(b)) => {
+                        (Some(Expr::Term(a)), Expr::Term(b)) if self.light(&[a, b]) => {
                             let r = self.p.cat(a, b);
                             parts.pop();
                             parts.push(self.term(r));
@@ -253,11 +261,11 @@ impl Builder {
                 self.choice(&parts)
             }
             Expr::Times(y, min, max) => match terms(self, &[y]) {
-                Some(r) => {
+                Some(r) if self.light(&r) => {
                     let r = self.p.rep(r[0], min, max);
                     self.term(r)
                 }
-                None => self.times(new[y as usize], min, max),
+                _ => self.times(new[y as usize], min, max),
             },
             _ => x as Ex,
         }

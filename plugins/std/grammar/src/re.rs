@@ -131,6 +131,8 @@ pub struct Pool {
     members: usize,
     // What the shape of each shows, see the flags.
     shows: Vec<u8>,
+    // How many expressions each is when it is written out as a tree.
+    weights: Vec<u32>,
     index: Index,
     divisors: Vec<Divisor>,
     kept: [Option<Re>; 6],
@@ -198,6 +200,7 @@ impl Pool {
             nodes: Vec::new(),
             members: 0,
             shows: Vec::new(),
+            weights: Vec::new(),
             index: Index::default(),
             divisors: Vec::new(),
             kept: [None; 6],
@@ -252,6 +255,23 @@ impl Pool {
         self.shows[r as usize] & MORE != 0
     }
 
+    /// How many expressions it is when what it has twice is counted twice.
+    pub fn weight(&self, r: Re) -> u32 {
+        self.weights[r as usize]
+    }
+
+    fn weighed(&self, n: &Node) -> u32 {
+        let all = |v: &[Re]| v.iter().fold(0u32, |sum, &x| sum.saturating_add(self.weight(x)));
+        let inner = match n {
+            Node::Never | Node::Empty | Node::Bytes(_) | Node::Mod(..) => 0,
+            Node::Words(_, lo, hi, _) => hi - lo,
+            Node::Cat(a, b) => all(&[*a, *b]),
+            Node::Or(v) | Node::And(v) => all(v),
+            Node::Not(x) | Node::Rep(x, ..) => self.weight(*x),
+        };
+        inner.saturating_add(1)
+    }
+
     /// Whether it has become too large to go on; results are then meaningless.
     pub fn full(&self) -> bool {
         self.nodes.len() >= MAX_NODES || self.members >= 4 * MAX_NODES
@@ -271,9 +291,10 @@ impl Pool {
             self.members += v.len();
         }
         let r = self.nodes.len() as Re;
-        let shows = self.shown(&n);
+        let (shows, weight) = (self.shown(&n), self.weighed(&n));
         self.nodes.push(n);
         self.shows.push(shows);
+        self.weights.push(weight);
         self.index.add(hash, r);
         r
     }
@@ -289,6 +310,7 @@ impl Pool {
     pub fn freeze(&mut self) {
         self.nodes.reserve(1000);
         self.shows.reserve(1000);
+        self.weights.reserve(1000);
         self.index.freeze();
         self.derived.freeze();
         self.rows.freeze();

@@ -274,6 +274,27 @@ fn lenient_lists_what_it_leaves_out() {
     assert!(check_with(&options(), r#"{"type":"null"}"#, &["null"], &[]).dropped.is_empty());
 }
 
+#[test]
+fn unknown_formats_are_annotations() {
+    let s = r#"{"type":"object","properties":{"a b":{"type":"string","format":"color"},"c":{"type":"integer","format":"port"}},"required":["a b"]}"#;
+    for lenient in [false, true] {
+        let o = Options { lenient, ..options() };
+        let c = check_with(&o, s, &[r#"{"a b":"?"}"#, r#"{"a b":"","c":7}"#], &[r#"{"a b":1}"#]);
+        let dropped: Vec<String> =
+            c.dropped.iter().map(|d| format!("{} {}: {}", d.pointer, d.keyword, d.reason)).collect();
+        let want = [
+            "#/properties/a b format: the format \"color\" is not known, so it is an annotation",
+            "#/properties/c format: the format \"port\" is not known, so it is an annotation",
+        ];
+        assert_eq!(dropped, want);
+    }
+    let off = Options { formats: false, ..options() };
+    assert!(check_with(&off, s, &[r#"{"a b":"?"}"#], &[]).dropped.is_empty());
+    // In some documents it is base64, in others it is not.
+    let c = check_with(&options(), r#"{"type":"string","format":"byte"}"#, &["\"any text\"", "\"eA==\""], &["1"]);
+    assert!(c.dropped.is_empty());
+}
+
 // Sizes are counted, not timed: a grammar's size bounds what was done for it.
 #[test]
 fn large_and_hostile_schemas_stay_bounded() {

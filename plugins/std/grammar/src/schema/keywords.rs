@@ -378,7 +378,7 @@ impl<'a> Compiler<'a> {
 
     fn content(&mut self, l: &Location, k: &str, v: &Value) -> Result<Sx> {
         let name = self.text(l, k, v)?;
-        if let ("contentEncoding", "base64", Some(Format::Texts(r))) = (k, name, formats::find(&mut self.b.p, "byte")) {
+        if let ("contentEncoding", "base64", Some(Format::Texts(r))) = (k, name, formats::find(&mut self.b.p, formats::BASE64)) {
             return Ok(self.a.make(Shape::Str(r)));
         }
         Ok(self.refuse(l, k, &format!("{:?} is not supported", name), STR))
@@ -392,6 +392,11 @@ impl<'a> Compiler<'a> {
         Ok(match formats::find(&mut self.b.p, name) {
             Some(Format::Texts(r)) => self.a.make(Shape::Str(r)),
             Some(Format::Free) => ANY,
+            Some(Format::Unknown) => {
+                let reason = format!("the format {:?} is not known, so it is an annotation", name);
+                self.loose.insert((format!("#{}", l.pointer), "format".into()), reason);
+                ANY
+            }
             Some(Format::Int(bits, signed)) => {
                 let top = 1u128 << if signed { bits - 1 } else { bits };
                 let parse = |v: String| Decimal::parse(&v).unwrap_or_else(|| Decimal::int(0));

@@ -55,8 +55,8 @@ struct Compiler<'a> {
     singles: Map<Re, String>,
     refusals: Vec<Error>,
     dropped: BTreeSet<usize>,
-    // The same for what a whole schema was not held to.
-    loose: BTreeMap<String, String>,
+    // What else is left out, by pointer and keyword.
+    loose: BTreeMap<(String, String), String>,
     sets: Map<(Sx, bool, u8), Set>,
     expanded: Map<(Sx, bool, u8), Rc<Vec<Case>>>,
     impossibles: Map<(Sx, u32), bool>,
@@ -133,9 +133,8 @@ pub fn compile_as(
         let r = &c.refusals[i];
         dropped.push(Dropped { pointer: r.place.clone(), keyword: r.keyword.clone(), reason: r.reason.clone() });
     }
-    for (k, reason) in &c.loose {
-        let (pointer, keyword) = k.split_once(' ').unwrap_or(("#", k));
-        dropped.push(Dropped { pointer: pointer.into(), keyword: keyword.into(), reason: reason.clone() });
+    for ((pointer, keyword), reason) in std::mem::take(&mut c.loose) {
+        dropped.push(Dropped { pointer, keyword, reason });
     }
     c.b.apart = apart;
     Ok((c.b, start))
@@ -257,7 +256,7 @@ impl<'a> Compiler<'a> {
         if !self.lenient {
             return Err(Error { place, keyword: keyword.into(), reason: reason.into() });
         }
-        self.loose.insert(format!("{} {}", place, keyword), reason.into());
+        self.loose.insert((place, keyword.into()), reason.into());
         Ok(())
     }
 
