@@ -37,7 +37,8 @@ type Module struct {
 
 // Compile checks wasm against the limits, the imports offered and the exports wanted, rewrites and compiles it. All
 // missing or wrong imports and exports are named in one error, which matches ErrImport or ErrExport (or both); any
-// other fault of the module matches ErrModule. wasm is not kept. Cancelling ctx ends a compilation between functions.
+// other fault of the module matches ErrModule, and ErrCompile too where compiling it takes too much. wasm is not kept. Cancelling
+// ctx ends a compilation at once.
 func (e *Engine) Compile(ctx context.Context, wasm []byte, c ModuleConfig) (*Module, error) {
 	limits := c.Limits.WithDefaults()
 	out, info, err := rewrite.Rewrite(wasm, limits)
@@ -67,21 +68,23 @@ func (e *Engine) Compile(ctx context.Context, wasm []byte, c ModuleConfig) (*Mod
 	if err != nil {
 		return nil, fmt.Errorf("%s: %w", c.Name, err)
 	}
-	if err := m.build(ctx, out, host, e.cache); err != nil {
-		if e.cache == "" || ctx.Err() != nil {
-			return nil, fmt.Errorf("%s: %w: %w", c.Name, ErrModule, err)
+	allowed := e.compile
+	if c.Trusted {
+		allowed = allowed.times(trustedTimes)
+	}
+	if err := m.open(ctx, out, host, allowed); err != nil {
+		if ctx.Err() != nil {
+			return nil, fmt.Errorf("%s: %w", c.Name, context.Cause(ctx))
 		}
-		// A damaged cache file must not keep a good module out.
-		if err := m.build(ctx, out, host, ""); err != nil {
-			return nil, fmt.Errorf("%s: %w: %w", c.Name, ErrModule, err)
-		}
+		return nil, fmt.Errorf("%s: %w: %w", c.Name, ErrModule, err)
 	}
 	return m, nil
 }
 
-// build compiles the rewritten module and instantiates the host functions that it imports.
-func (m *Module) build(ctx context.Context, out []byte, host []HostFunc, cacheDir string) (err error) {
-	m.runtime, m.cache, err = m.engine.newRuntime(ctx, m.pages, cacheDir)
+// load takes the compiled module from the engine's cache in dir and instantiates the host functions that it imports. It
+// compiles nothing.
+func (m *Module) load(ctx context.Context, dir string, out []byte, host []HostFunc) (err error) {
+	m.runtime, m.cache, err = newRuntime(ctx, m.pages, dir)
 	if err != nil {
 		return err
 	}
@@ -93,7 +96,7 @@ func (m *Module) build(ctx context.Context, out []byte, host []HostFunc, cacheDi
 			m.Close()
 		}
 	}()
-	if m.code, err = m.runtime.CompileModule(ctx, out); err != nil {
+	if m.code, err = m.runtime.CompileModule(loadOnly(ctx), out); err != nil {
 		return err
 	}
 	return m.instantiateHost(ctx, host)

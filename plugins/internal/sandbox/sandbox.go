@@ -4,8 +4,8 @@
 // It owns the engine (this is the only package that imports wazero), the import table that guests see, instances, their
 // snapshots and pools. It knows nothing of plugin kinds: callers name host functions and the exports they want.
 //
-// The life of a guest: [Engine.Compile] checks the module, rewrites it (package rewrite) and compiles it, from the disk
-// cache where it can; [Module.NewPool] makes one instance, runs its start function and the caller's init, and takes a
+// The life of a guest: [Engine.Compile] checks the module, rewrites it (package rewrite) and has it compiled by a process of
+// its own, or finds it in the cache on disk; [Module.NewPool] makes one instance, runs its start function and the caller's init, and takes a
 // snapshot; [Pool.Take] gives an instance that is in the snapshot's state, [Instance.Call] runs an export under a
 // budget, [Pool.Put] resets the instance for the next taker or, after a fault, throws it away.
 //
@@ -14,14 +14,10 @@
 package sandbox
 
 import (
-	"context"
 	"fmt"
 	"os"
 	"path/filepath"
 	"time"
-
-	"github.com/tetratelabs/wazero"
-	"github.com/tetratelabs/wazero/api"
 
 	"tgi/plugins/internal/sandbox/rewrite"
 )
@@ -67,19 +63,28 @@ type Config struct {
 	CacheDir  string // folder for compiled modules, created when missing; "" keeps nothing on disk
 	Slice     int64  // fuel between two ticks; 0 means DefaultSlice
 	PlainCopy bool   // reset by copying memory where copy-on-write could be used (tests, comparison)
+	Compile   CompileLimits
+	// Warn is told what went wrong with the cache while a module was compiled, which works without; nil drops it. It may be
+	// called from any goroutine.
+	Warn func(what, module string, why error)
 }
 
 // Engine compiles modules. It is safe for concurrent use, holds nothing that needs closing, and its modules share
 // neither runtime nor compiled code, so closing one can't touch another.
 type Engine struct {
-	cache string
-	slice int64
-	plain bool
+	cache   string // "" without
+	slice   int64
+	plain   bool
+	compile CompileLimits
+	log     func(what, module string, why error)
 }
 
 // New makes an engine.
 func New(c Config) (*Engine, error) {
-	e := &Engine{slice: c.Slice, plain: c.PlainCopy}
+	e := &Engine{slice: c.Slice, plain: c.PlainCopy, compile: c.Compile.WithDefaults(), log: c.Warn}
+	if err := e.compile.check(); err != nil {
+		return nil, err
+	}
 	if e.slice < 0 {
 		return nil, fmt.Errorf("fuel slice %d: it must not be negative", c.Slice)
 	}
@@ -87,11 +92,17 @@ func New(c Config) (*Engine, error) {
 		e.slice = DefaultSlice
 	}
 	if c.CacheDir != "" {
-		// The engine adds the hash of what it compiles (the rewritten module) and its own build's version.
-		e.cache = filepath.Join(c.CacheDir, fmt.Sprintf("rewrite%d-wazero-%s", rewrite.Version, engineVersion))
-		if err := os.MkdirAll(e.cache, 0o700); err != nil {
+		dir, err := filepath.Abs(filepath.Join(c.CacheDir, fmt.Sprintf("compiled%d-wazero-%s", rewrite.Version, engineVersion)))
+		if err == nil {
+			err = os.MkdirAll(dir, 0o700)
+		}
+		if err != nil {
 			return nil, fmt.Errorf("compilation cache: %w", err)
 		}
+		e.cache = dir
+	}
+	for _, place := range e.places() {
+		sweep(place)
 	}
 	return e, nil
 }
@@ -108,27 +119,15 @@ type ModuleConfig struct {
 	Log   func(Line) // gets the guest's output, rate limited; called from any goroutine, must not block; nil drops it
 	// StartFuel is the budget of the module's start function; 0 means DefaultStartFuel.
 	StartFuel int64
+	// Trusted modules may take ten times as long to compile: they are known to end, and are needed on slow machines too.
+	Trusted bool
 }
+
+// trustedTimes is how much longer a trusted module may take to compile.
+const trustedTimes = 10
 
 // DefaultStartFuel is about a second.
 const DefaultStartFuel = 2_000_000_000
-
-// newRuntime makes a runtime for one module. Compiled code lives in the cache object, so both are closed together.
-func (e *Engine) newRuntime(ctx context.Context, pages uint32, cacheDir string) (wazero.Runtime, wazero.CompilationCache, error) {
-	cache := wazero.NewCompilationCache()
-	if cacheDir != "" {
-		var err error
-		if cache, err = wazero.NewCompilationCacheWithDir(cacheDir); err != nil {
-			return nil, nil, fmt.Errorf("compilation cache: %w", err)
-		}
-	}
-	cfg := wazero.NewRuntimeConfig().
-		WithCoreFeatures(api.CoreFeaturesV2).
-		WithMemoryLimitPages(pages).
-		WithCompilationCache(cache).
-		WithCustomSections(false)
-	return wazero.NewRuntimeWithConfig(ctx, cfg), cache, nil
-}
 
 // callContext is the context that the engine hands to host functions: it leads them to the instance without a lookup.
 type callContext struct{ in *Instance }

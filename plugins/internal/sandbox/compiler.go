@@ -1,0 +1,346 @@
+package sandbox
+
+import (
+	"bytes"
+	"cmp"
+	"context"
+	"errors"
+	"fmt"
+	"io"
+	"os"
+	"os/exec"
+	"path/filepath"
+	"runtime"
+	"strings"
+	"sync"
+	"time"
+)
+
+// CompileLimits bounds what the compiling of one module may take, whatever is in it. A zero field means the default.
+//
+// The limits hold for a process of its own, so that what passes one can be ended at once. Processor time and memory are
+// limited on Linux; elsewhere the time on the clock alone.
+type CompileLimits struct {
+	Time    time.Duration // of a processor, in whole seconds; default 10 s
+	Timeout time.Duration // on the clock, for a machine that is busy with other things; default 2 min
+	Memory  int64         // bytes; default 1 GiB
+}
+
+// The least that CompileLimits may be: what a small module needs.
+const (
+	MinCompileTime   = time.Second
+	MinCompileMemory = 256 << 20
+)
+
+// WithDefaults gives l with every zero field set to its default.
+func (l CompileLimits) WithDefaults() CompileLimits {
+	l.Time = cmp.Or(l.Time, 10*time.Second)
+	l.Timeout = cmp.Or(l.Timeout, 2*time.Minute)
+	l.Memory = cmp.Or(l.Memory, 1<<30)
+	return l
+}
+
+func (l CompileLimits) check() error {
+	if l.Time < MinCompileTime || l.Timeout < MinCompileTime || l.Memory < MinCompileMemory {
+		return fmt.Errorf("compile time %v, timeout %v and memory %d: they must be at least %v, %v and %d",
+			l.Time, l.Timeout, l.Memory, MinCompileTime, MinCompileTime, MinCompileMemory)
+	}
+	return nil
+}
+
+// times gives the limits for a module that may take n times as long.
+func (l CompileLimits) times(n int) CompileLimits {
+	l.Time, l.Timeout = l.Time*time.Duration(n), l.Timeout*time.Duration(n)
+	return l
+}
+
+// ErrCompile: compiling the module takes more than it may.
+var ErrCompile = errors.New("compile limit")
+
+// limitError says which limit was passed.
+func limitError(name string, limit any, what string) error {
+	return fmt.Errorf("%w compile_%s = %v: %s", ErrCompile, name, limit, what)
+}
+
+// storeError: the compiled module could not be written, or not be read back.
+type storeError struct{ text string }
+
+func (e *storeError) Error() string { return e.text }
+
+// compileApart has a worker compile a module into dir. A worker never outlives the call, nor this process.
+func compileApart(ctx context.Context, dir string, wasm []byte, pages uint32, l CompileLimits) error {
+	return compilations.run(ctx, laneTurn, func() (<-chan error, func(), error) {
+		w := &worker{limits: l, ended: make(chan struct{})}
+		done := make(chan error, 1)
+		started := make(chan error)
+		go func() {
+			// The system ties the worker to the thread that starts it, which must not end before.
+			runtime.LockOSThread()
+			defer runtime.UnlockOSThread()
+			err := w.start(dir, wasm, pages)
+			started <- err
+			if err == nil {
+				done <- w.wait(wasm)
+			}
+		}()
+		return done, w.end, <-started
+	})
+}
+
+// worker is a process that compiles one module.
+type worker struct {
+	limits      CompileLimits
+	cmd         *exec.Cmd
+	in          io.WriteCloser
+	out, errors head
+	once        sync.Once
+	ended       chan struct{} // closed by end
+}
+
+// What is kept of a worker's output.
+const maxWorkerText = 16 << 10
+
+// head keeps the beginning of what is written to it.
+type head struct{ b []byte }
+
+func (h *head) Write(b []byte) (int, error) {
+	h.b = append(h.b, b[:min(len(b), maxWorkerText-len(h.b))]...)
+	return len(b), nil
+}
+
+func (w *worker) start(dir string, wasm []byte, pages uint32) error {
+	path, err := program()
+	if err != nil {
+		return fmt.Errorf("start the compiler: %w", err)
+	}
+	job := workerJob{pages: pages, bytes: int64(len(wasm)), cpu: w.limits.Time.Truncate(time.Second), memory: w.limits.Memory}
+	w.cmd = &exec.Cmd{Path: path, Args: job.args(), Dir: dir, Stdout: &w.out, Stderr: &w.errors, WaitDelay: time.Second}
+	// No secrets of the server's environment; what the program itself needs to start.
+	w.cmd.Env = []string{"GOTRACEBACK=none"}
+	for _, name := range []string{"LD_LIBRARY_PATH", "SystemRoot", "GOCOVERDIR"} {
+		if v, ok := os.LookupEnv(name); ok {
+			w.cmd.Env = append(w.cmd.Env, name+"="+v)
+		}
+	}
+	prepare(w.cmd)
+	if w.in, err = w.cmd.StdinPipe(); err != nil {
+		return fmt.Errorf("start the compiler: %w", err)
+	}
+	if err := w.cmd.Start(); err != nil {
+		return fmt.Errorf("start the compiler: %w", err)
+	}
+	return nil
+}
+
+// end ends the worker at once.
+func (w *worker) end() { w.once.Do(func() { close(w.ended) }) }
+
+// wait hands the module over and gives the outcome.
+func (w *worker) wait(wasm []byte) error {
+	gone := make(chan struct{})
+	late := make(chan bool, 1)
+	go func() {
+		clock := time.NewTimer(w.limits.Timeout)
+		defer clock.Stop()
+		select {
+		case <-gone:
+			late <- false
+			return
+		case <-w.ended:
+			late <- false
+		case <-clock.C:
+			late <- true
+		}
+		killGroup(w.cmd.Process)
+	}()
+	_, writeErr := w.in.Write(wasm) // a worker that ends early says why
+	err := w.cmd.Wait()
+	close(gone)
+	if <-late {
+		return limitError("timeout", w.limits.Timeout, "compiling the module takes longer")
+	}
+	return w.outcome(errors.Join(err, writeErr))
+}
+
+// outcome reads what the worker said, or how it ended.
+func (w *worker) outcome(err error) error {
+	word, text, _ := strings.Cut(string(w.out.b), "\n")
+	switch word {
+	case workerDone:
+		return nil
+	case workerRefuse:
+		if outOfMemory(text) {
+			return w.noMemory()
+		}
+		return errors.New(text)
+	case workerStore:
+		return &storeError{text}
+	case workerSlow:
+		return limitError("time", w.limits.Time, fmt.Sprintf("loading the compiled module takes %s of a processor's time, more than a part in %d of it", text, loadShare))
+	}
+	state := w.cmd.ProcessState
+	if used := state.UserTime() + state.SystemTime(); !state.Exited() && used+time.Second/2 >= w.limits.Time.Truncate(time.Second) {
+		return limitError("time", w.limits.Time, "compiling the module takes more of a processor's time")
+	}
+	said, _, _ := strings.Cut(string(bytes.TrimSpace(w.errors.b)), "\n\n")
+	if outOfMemory(said) {
+		return w.noMemory()
+	}
+	if !state.Exited() {
+		return fmt.Errorf("the compiler was ended (%v): the machine may be out of memory", state)
+	}
+	return fmt.Errorf("the compiler failed: %w: %s", err, said)
+}
+
+func (w *worker) noMemory() error {
+	return limitError("memory", fmt.Sprintf("%dMiB", w.limits.Memory>>20), "compiling the module takes more")
+}
+
+// outOfMemory recognises what Go and the system say when a limit of memory is reached.
+func outOfMemory(text string) bool {
+	for _, sign := range []string{"out of memory", "cannot allocate memory", "cannot map pages", "failed to create new OS thread"} {
+		if strings.Contains(text, sign) {
+			return true
+		}
+	}
+	return false
+}
+
+// places are the folders that a module can be compiled into, the cache first. Without one, or where it is full, any other
+// does: the compiled module is loaded and its file removed.
+func (e *Engine) places() []string {
+	list := []string{e.cache, os.TempDir()}
+	if runtime.GOOS == "linux" {
+		list = append(list, "/dev/shm")
+	}
+	if e.cache == "" {
+		return list[1:]
+	}
+	return list
+}
+
+// open compiles a rewritten module, or finds it in the cache, and loads it. A damaged file of the cache is replaced.
+func (m *Module) open(ctx context.Context, out []byte, host []HostFunc, limits CompileLimits) error {
+	e := m.engine
+	key := keyOf(out, m.pages)
+	unlock, err := compiling.lock(ctx, e.cache+"\x00"+key)
+	if err != nil {
+		return err
+	}
+	defer unlock()
+	if e.cache != "" && m.fromCache(ctx, filepath.Join(e.cache, key), out, host) {
+		return nil
+	}
+	if err := e.failed(key, limits); err != nil {
+		return err
+	}
+	var why []error
+	for _, place := range e.places() {
+		err := m.compileAt(ctx, place, key, out, host, limits)
+		var store *storeError
+		if !errors.As(err, &store) {
+			if err == nil && len(why) > 0 {
+				e.warn("compiled module not kept", m.name, errors.Join(why...))
+			}
+			e.remember(key, limits, err)
+			return err
+		}
+		why = append(why, fmt.Errorf("%s: %w", place, err))
+	}
+	return fmt.Errorf("there is no place for the compiled module: %w", errors.Join(why...))
+}
+
+// fromCache loads a module from a folder of the cache, and removes the folder where it is damaged.
+func (m *Module) fromCache(ctx context.Context, dir string, out []byte, host []HostFunc) bool {
+	if _, err := os.Stat(dir); err != nil {
+		return false
+	}
+	why := errors.New("a file does not agree with its manifest")
+	if intact(dir) {
+		if why = m.load(ctx, dir, out, host); why == nil {
+			return true
+		}
+	}
+	m.engine.warn("damaged file of the compilation cache removed", m.name, why)
+	_ = os.RemoveAll(dir)
+	return false
+}
+
+// compileAt compiles and loads a module in a folder of its own below place. The error is a *storeError where another
+// place may do better.
+func (m *Module) compileAt(ctx context.Context, place, key string, out []byte, host []HostFunc, limits CompileLimits) error {
+	s, err := newStaging(place)
+	if err != nil {
+		return &storeError{err.Error()}
+	}
+	defer s.remove()
+	if err := compileApart(ctx, s.path, out, m.pages, limits); err != nil {
+		return err
+	}
+	if err := m.load(ctx, s.path, out, host); err != nil {
+		return &storeError{err.Error()}
+	}
+	if place == m.engine.cache {
+		if err := s.publish(place, key); err != nil {
+			m.engine.warn("compiled module not kept", m.name, err)
+		}
+	}
+	return nil
+}
+
+// compiling is held for each module while it is looked for or compiled, so that nobody does so twice.
+var compiling byKey
+
+// failures are modules that passed a limit lately, so that a second try costs nothing: by key and limits.
+var failures struct {
+	sync.Mutex
+	list map[failure]failed
+}
+
+type failure struct {
+	key    string
+	limits CompileLimits
+}
+
+type failed struct {
+	err error
+	at  time.Time
+}
+
+// What of failures is kept: enough for a folder of modules that a second reload looks at, and not for long, because a
+// machine that was busy may be idle then.
+const (
+	maxFailures = 256
+	failureAge  = 10 * time.Minute
+)
+
+// failed gives the error of a module that passed its limits lately.
+func (e *Engine) failed(key string, l CompileLimits) error {
+	failures.Lock()
+	defer failures.Unlock()
+	f, ok := failures.list[failure{key, l}]
+	if !ok || time.Since(f.at) > failureAge {
+		return nil
+	}
+	return f.err
+}
+
+// remember notes an outcome.
+func (e *Engine) remember(key string, l CompileLimits, err error) {
+	if !errors.Is(err, ErrCompile) {
+		return
+	}
+	failures.Lock()
+	defer failures.Unlock()
+	if failures.list == nil || len(failures.list) >= maxFailures {
+		failures.list = map[failure]failed{}
+	}
+	failures.list[failure{key, l}] = failed{err, time.Now()}
+}
+
+// warn tells whoever made the engine.
+func (e *Engine) warn(what, module string, why error) {
+	if e.log != nil {
+		e.log(what, module, why)
+	}
+}

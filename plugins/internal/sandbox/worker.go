@@ -1,0 +1,153 @@
+package sandbox
+
+import (
+	"bufio"
+	"context"
+	"errors"
+	"fmt"
+	"io"
+	"io/fs"
+	"os"
+	"runtime"
+	"runtime/debug"
+	"strconv"
+	"time"
+
+	"github.com/tetratelabs/wazero"
+	"github.com/tetratelabs/wazero/api"
+	"github.com/tetratelabs/wazero/experimental"
+)
+
+// workerName and workerMode begin the arguments of a process that compiles one module: see init.
+const (
+	workerName = "tgi-compile"
+	workerMode = "compile-one-module"
+)
+
+// What a worker reports on its standard output: one of these and, in lines of its own, a text.
+const (
+	workerDone   = "done"   // the compiled module is in the working folder
+	workerRefuse = "refuse" // the module can't be compiled
+	workerStore  = "store"  // the compiled module can't be written
+	workerSlow   = "slow"   // the compiled module takes too long to load
+)
+
+// workerJob is what a worker is told in its arguments.
+type workerJob struct {
+	pages  uint32        // the most pages of memory that an instance may have
+	bytes  int64         // of the module, which comes on the standard input
+	cpu    time.Duration // processor time, in whole seconds
+	memory int64         // bytes
+}
+
+// args gives the arguments of a worker.
+func (j workerJob) args() []string {
+	return []string{workerName, workerMode, fmt.Sprint(j.pages), fmt.Sprint(j.bytes), fmt.Sprint(int64(j.cpu / time.Second)), fmt.Sprint(j.memory)}
+}
+
+// readJob reads the arguments of a process; ok is false where it is no worker.
+func readJob(args []string) (j workerJob, ok bool) {
+	if len(args) != 6 || args[0] != workerName || args[1] != workerMode {
+		return j, false
+	}
+	var v [4]int64
+	for i := range v {
+		var err error
+		if v[i], err = strconv.ParseInt(args[2+i], 10, 64); err != nil {
+			return j, false
+		}
+	}
+	return workerJob{uint32(v[0]), v[1], time.Duration(v[2]) * time.Second, v[3]}, true
+}
+
+// init takes the process over where it was started to compile a module. It has to happen here, before main: the worker is
+// the same program, whatever that is (the server, a tool, the tests of any package that uses the sandbox), so that it has
+// the same compiler, and no program can forget to ask. No environment variable leads here: what a user exports must not.
+func init() {
+	j, ok := readJob(os.Args)
+	if !ok {
+		return
+	}
+	word, text := j.work()
+	fmt.Printf("%s\n%s", word, text)
+	os.Exit(0)
+}
+
+// work compiles the module of the standard input into the working folder and loads it once.
+func (j workerJob) work() (word, text string) {
+	if err := j.confine(); err != nil {
+		return workerRefuse, "limit the compiler: " + err.Error()
+	}
+	runtime.GOMAXPROCS(1)
+	debug.SetGCPercent(200)
+	debug.SetMemoryLimit(j.memory / 4 * 3)
+	in := bufio.NewReader(os.Stdin)
+	wasm := make([]byte, j.bytes)
+	if _, err := io.ReadFull(in, wasm); err != nil {
+		return workerRefuse, "read the module: " + err.Error()
+	}
+	go func() { // the other end stays open while anyone waits for the outcome
+		_, _ = in.ReadByte()
+		os.Exit(1)
+	}()
+	if err := compileInto(context.Background(), ".", wasm, j.pages); err != nil {
+		var path *fs.PathError
+		var link *os.LinkError
+		if errors.As(err, &path) || errors.As(err, &link) {
+			return workerStore, err.Error()
+		}
+		return workerRefuse, err.Error()
+	}
+	runtime.GC() // what the compiler leaves is not the loader's
+	began := spent()
+	if err := compileInto(loadOnly(context.Background()), ".", wasm, j.pages); err != nil {
+		return workerStore, "load what was compiled: " + err.Error()
+	}
+	if took, limit := spent()-began, j.cpu/loadShare; took > limit {
+		return workerSlow, fmt.Sprintf("%.1fs", took.Seconds())
+	}
+	return workerDone, ""
+}
+
+// loadShare is the part of the processor time for compiling that loading the compiled module may take. Loading, which checks
+// the types of all code once more, happens in the server.
+const loadShare = 4
+
+// compileInto compiles a module into the engine's cache in dir, and closes it.
+func compileInto(ctx context.Context, dir string, wasm []byte, pages uint32) (err error) {
+	defer func() {
+		if r := recover(); r != nil {
+			err = fmt.Errorf("BUG: the compiler panicked: %v", r)
+		}
+	}()
+	r, cache, err := newRuntime(ctx, pages, dir)
+	if err != nil {
+		return err
+	}
+	_, err = r.CompileModule(ctx, wasm)
+	return errors.Join(err, r.Close(context.Background()), cache.Close(context.Background()))
+}
+
+// newRuntime makes a runtime for one module. Compiled code lives in the cache object, so both are closed together.
+func newRuntime(ctx context.Context, pages uint32, dir string) (wazero.Runtime, wazero.CompilationCache, error) {
+	cache, err := wazero.NewCompilationCacheWithDir(dir)
+	if err != nil {
+		return nil, nil, fmt.Errorf("compilation cache: %w", err)
+	}
+	cfg := wazero.NewRuntimeConfig().
+		WithCoreFeatures(api.CoreFeaturesV2).
+		WithMemoryLimitPages(pages).
+		WithCompilationCache(cache).
+		WithCustomSections(false)
+	return wazero.NewRuntimeWithConfig(ctx, cfg), cache, nil
+}
+
+// loadOnly gives a context under which the engine takes a compiled module from its cache and compiles none: its
+// compiling goroutines, which it has where there are several, end before their first function.
+func loadOnly(ctx context.Context) context.Context {
+	ctx, end := context.WithCancelCause(ctx)
+	end(errNotCompiled)
+	return experimental.WithCompilationWorkers(ctx, 2)
+}
+
+var errNotCompiled = errors.New("the compiled module is not what the cache says")
