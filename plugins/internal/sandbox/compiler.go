@@ -179,10 +179,10 @@ func (w *worker) outcome(err error) error {
 		return limitError("time", w.limits.Time, fmt.Sprintf("loading the compiled module takes %s of a processor's time, more than a part in %d of it", text, loadShare))
 	}
 	state := w.cmd.ProcessState
-	if used := state.UserTime() + state.SystemTime(); !state.Exited() && used+time.Second/2 >= w.limits.Time.Truncate(time.Second) {
+	said, _, _ := strings.Cut(string(bytes.TrimSpace(w.errors.b)), "\n\n")
+	if used := state.UserTime() + state.SystemTime(); strings.Contains(said, "SIGXCPU") || !state.Exited() && used > w.limits.Time {
 		return limitError("time", w.limits.Time, "compiling the module takes more of a processor's time")
 	}
-	said, _, _ := strings.Cut(string(bytes.TrimSpace(w.errors.b)), "\n\n")
 	if outOfMemory(said) {
 		return w.noMemory()
 	}

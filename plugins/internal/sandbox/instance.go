@@ -194,7 +194,8 @@ func (in *Instance) View(what string, ptr, n uint32) ([]byte, error) {
 	if in.memory != nil {
 		size = in.memory.size
 	}
-	if uint64(ptr)+uint64(n) > size {
+	end := uint64(ptr) + uint64(n) // 1<<32 where the memory is as large as it can be
+	if end > size {
 		return nil, &Fault{
 			Kind: ErrAccess, Module: in.module.name, Func: what, Log: in.printed.lines(),
 			Cause: fmt.Sprintf("%d bytes at 0x%x, the memory has %d", n, ptr, size),
@@ -203,7 +204,7 @@ func (in *Instance) View(what string, ptr, n uint32) ([]byte, error) {
 	if n == 0 {
 		return nil, nil
 	}
-	return in.memory.reserved[ptr : ptr+n : ptr+n], nil
+	return in.memory.reserved[ptr:end:end], nil
 }
 
 // peek is View for the stub's own use: nil when out of range.

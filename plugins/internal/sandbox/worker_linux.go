@@ -30,10 +30,11 @@ func killGroup(p *os.Process) {
 
 // confine limits this process, which is a worker.
 func (j workerJob) confine() error {
+	// At the first limit Go's runtime says so and ends the process, at the second the system does.
 	seconds := uint64(j.cpu.Seconds())
 	err := errors.Join(
 		unix.Setrlimit(unix.RLIMIT_CORE, &unix.Rlimit{}),
-		unix.Setrlimit(unix.RLIMIT_CPU, &unix.Rlimit{Cur: seconds, Max: seconds}),
+		unix.Setrlimit(unix.RLIMIT_CPU, &unix.Rlimit{Cur: seconds, Max: seconds + 2}),
 		unix.Setrlimit(unix.RLIMIT_DATA, &unix.Rlimit{Cur: uint64(j.memory), Max: uint64(j.memory)}),
 		unix.Setpriority(unix.PRIO_PGRP, 0, workerNice),
 	)

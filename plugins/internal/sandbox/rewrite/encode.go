@@ -12,10 +12,11 @@ type encoder struct {
 	bodies  [][]byte // their bodies
 	labels  []string // their names
 	types   []Signature
+	numbers map[string]uint32 // of types, by their text
 }
 
 func (m *module) encode() ([]byte, error) {
-	e := &encoder{m: m, leaves: make([]int8, len(m.funcTypes))}
+	e := &encoder{m: m, leaves: make([]int8, len(m.funcTypes)), numbers: map[string]uint32{}}
 	e.code.fuel = uint64(len(m.globals))
 	e.code.depth = e.code.fuel + 1
 	e.code.tick = uint64(m.impFuncs)
@@ -72,12 +73,14 @@ func appendVector(out []byte, id byte, v vector) []byte {
 
 // typeIndex gives the index of a type among those added behind the input's.
 func (e *encoder) typeIndex(s Signature) uint32 {
-	i := slices.IndexFunc(e.types, s.Equal)
-	if i < 0 {
-		i = len(e.types)
+	text := s.String()
+	i, ok := e.numbers[text]
+	if !ok {
+		i = uint32(len(e.m.types) + len(e.types))
 		e.types = append(e.types, s)
+		e.numbers[text] = i
 	}
-	return uint32(len(e.m.types) + i)
+	return i
 }
 
 func (e *encoder) typeSection() vector {

@@ -6,6 +6,7 @@ import (
 	"slices"
 	"strings"
 	"testing"
+	"time"
 
 	"github.com/tetratelabs/wazero"
 	"github.com/tetratelabs/wazero/api"
@@ -265,5 +266,29 @@ func TestDepth(t *testing.T) {
 		if w.ticks != c.ticks {
 			t.Errorf("%d nested calls: %d ticks, want %d", c.calls+1, w.ticks, c.ticks)
 		}
+	}
+}
+
+// TestManyBlockTypes: functions that call and have results of thousands of types are rewritten in time that grows with
+// their number, not with its square.
+func TestManyBlockTypes(t *testing.T) {
+	const n = 9_000
+	types, funcs, bodies := make([][]byte, n), make([][]byte, n), make([][]byte, n)
+	for i := range n {
+		results := []byte("iiiiiiiiiiiiiiiiiiii")
+		for bit := range 14 {
+			if i>>bit&1 == 1 {
+				results[bit] = 'I'
+			}
+		}
+		types[i], funcs[i] = functype("", string(results)), leb(i)
+		bodies[i] = fn(0x10, byte(0), 0x00)
+	}
+	began := time.Now()
+	if _, _, err := rewrite.Rewrite(wasm(section(1, vec(types...)), section(3, vec(funcs...)), section(10, vec(bodies...))), rewrite.Limits{}); err != nil {
+		t.Fatal(err)
+	}
+	if took := time.Since(began); took > 20*time.Second {
+		t.Errorf("rewritten after %v", took)
 	}
 }

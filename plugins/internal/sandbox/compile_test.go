@@ -1,0 +1,220 @@
+package sandbox
+
+import (
+	"context"
+	"errors"
+	"os"
+	"path/filepath"
+	"slices"
+	"strings"
+	"sync"
+	"testing"
+	"time"
+)
+
+// TestBombs compiles modules that are made to keep a compiler busy: each is compiled within the limits, or refused with
+// the limit's name and value.
+func TestBombs(t *testing.T) {
+	e := engine(t, Config{CacheDir: t.TempDir(), Compile: CompileLimits{Time: time.Second, Memory: MinCompileMemory}})
+	list := bombs(1)
+	for _, name := range []string{
+		"branches, 60 parameters", "branches, one parameter", "nested loops", "ifs in a row", "one br_table", "functions of locals", "many constants", "deep expression", "data segments",
+	} {
+		if list[name] == nil {
+			t.Fatalf("there is no bomb %q", name)
+		}
+		m, err := e.Compile(t.Context(), list[name], ModuleConfig{Name: "bomb"})
+		switch {
+		case err == nil:
+			m.Close()
+		case !errors.Is(err, ErrCompile) || !errors.Is(err, ErrModule) || !strings.HasPrefix(err.Error(), "bomb: ") ||
+			!strings.Contains(err.Error(), "compile_time = 1s") && !strings.Contains(err.Error(), "compile_memory = 256MiB"):
+			t.Errorf("%s: %v", name, err)
+		}
+		t.Logf("%s: %v", name, err)
+		if strings.HasPrefix(name, "branches") && err == nil {
+			t.Errorf("%s: compiled: it is no bomb", name)
+		}
+		if err != nil { // it is remembered
+			again := time.Now()
+			if _, err := e.Compile(t.Context(), list[name], ModuleConfig{Name: "bomb"}); !errors.Is(err, ErrCompile) || time.Since(again) > time.Second/2 {
+				t.Errorf("%s: a second time: %v after %v", name, err, time.Since(again))
+			}
+		}
+	}
+	left, _ := filepath.Glob(filepath.Join(e.cache, stagingPrefix+"*"))
+	if len(left) > 0 {
+		t.Errorf("left over: %q", left)
+	}
+}
+
+// TestCompileBesideBomb: others are compiled while a bomb is, and whoever waits for it can go.
+func TestCompileBesideBomb(t *testing.T) {
+	e := engine(t, Config{CacheDir: t.TempDir(), Compile: CompileLimits{Time: time.Minute}})
+	bomb := bombs(1)["branches, one parameter"]
+	ctx, leave := context.WithCancel(t.Context())
+	var wait sync.WaitGroup
+	errs := make([]error, 3)
+	for i := range errs { // the same one, and one that is larger
+		wait.Go(func() {
+			_, errs[i] = e.Compile(ctx, bombs(1 + i%2)["branches, one parameter"], ModuleConfig{Name: "bomb"})
+		})
+	}
+	compile(t, e, void(), ModuleConfig{Name: "small"})
+	compile(t, e, void(opNop), ModuleConfig{Name: "small"})
+	leave()
+	wait.Wait()
+	for _, err := range errs {
+		if !errors.Is(err, context.Canceled) || errors.Is(err, ErrModule) {
+			t.Errorf("a bomb that nobody waits for: %v", err)
+		}
+	}
+	if _, err := e.Compile(ctx, bomb, ModuleConfig{Name: "bomb"}); !errors.Is(err, context.Canceled) {
+		t.Errorf("under a context that has ended: %v", err)
+	}
+}
+
+// TestCompileTimeout: the clock ends a compilation that waits for a processor.
+func TestCompileTimeout(t *testing.T) {
+	e := engine(t, Config{CacheDir: t.TempDir(), Compile: CompileLimits{Time: time.Minute, Timeout: time.Second}})
+	_, err := e.Compile(t.Context(), bombs(1)["branches, one parameter"], ModuleConfig{Name: "bomb"})
+	if !errors.Is(err, ErrCompile) || !strings.Contains(err.Error(), "compile_timeout = 1s") {
+		t.Error(err)
+	}
+	if _, err := New(Config{Compile: CompileLimits{Time: time.Millisecond}}); err == nil {
+		t.Error("a limit that no module keeps to is taken")
+	}
+}
+
+// warnings collects what an engine warns of.
+type warnings struct {
+	mu   sync.Mutex
+	list []string
+}
+
+func (w *warnings) add(what, module string, why error) {
+	w.mu.Lock()
+	defer w.mu.Unlock()
+	w.list = append(w.list, what+": "+module+": "+why.Error())
+}
+
+// TestCache: compiled code is kept on disk and found again; a damaged file is noticed, does no harm, and is replaced.
+func TestCache(t *testing.T) {
+	dir := t.TempDir()
+	var told warnings
+	e := engine(t, Config{CacheDir: dir, Warn: told.add})
+	wasm := guestFile(t, "walk.wasm")
+	check := func(what string) {
+		t.Helper()
+		in := instance(t, compile(t, e, wasm, ModuleConfig{}))
+		if got := call1(t, in, "tree", 5); got != 32 {
+			t.Errorf("%s: tree(5) = %d", what, got)
+		}
+	}
+	check("new")
+	entries, err := os.ReadDir(e.cache)
+	if err != nil || len(entries) != 1 || !strings.Contains(e.cache, "wazero-"+engineVersion) {
+		t.Fatalf("cache %s holds %v, %v", e.cache, entries, err)
+	}
+	entry := filepath.Join(e.cache, entries[0].Name())
+	made := func() os.FileInfo {
+		info, err := os.Stat(entry)
+		if err != nil {
+			t.Fatal(err)
+		}
+		return info
+	}
+	files := func() (list []string) {
+		_ = filepath.Walk(entry, func(path string, fi os.FileInfo, err error) error {
+			if err == nil && fi.Mode().IsRegular() {
+				list = append(list, path)
+			}
+			return nil
+		})
+		return list
+	}()
+	if len(files) != 2 {
+		t.Fatalf("files %q", files)
+	}
+	for _, file := range files {
+		whole, err := os.ReadFile(file)
+		if err != nil {
+			t.Fatal(err)
+		}
+		flipped := slices.Clone(whole)
+		flipped[len(flipped)/2] ^= 1
+		for _, damaged := range [][]byte{whole[:len(whole)/2], flipped, {}} {
+			before := len(told.list)
+			if err := os.WriteFile(file, damaged, 0o600); err != nil {
+				t.Fatal(err)
+			}
+			check("damaged")
+			if !intact(entry) || len(told.list) != before+1 {
+				t.Errorf("%s of %d bytes: %d warnings, intact %v", filepath.Base(file), len(damaged), len(told.list)-before, intact(entry))
+			}
+			healed := made()
+			check("healed")
+			if !os.SameFile(healed, made()) || len(told.list) != before+1 {
+				t.Errorf("compiled again after it was healed")
+			}
+		}
+	}
+	mod, err := os.ReadFile(filepath.Join("..", "..", "..", "go.mod"))
+	if err != nil || !strings.Contains(string(mod), "github.com/tetratelabs/wazero "+engineVersion) {
+		t.Errorf("go.mod does not require wazero %s: engineVersion is part of the cache's key", engineVersion)
+	}
+}
+
+// TestCacheWithoutRoom: where the cache takes nothing, modules are compiled elsewhere, and it is told.
+func TestCacheWithoutRoom(t *testing.T) {
+	var told warnings
+	e := engine(t, Config{CacheDir: t.TempDir(), Warn: told.add})
+	if err := errors.Join(os.RemoveAll(e.cache), os.WriteFile(e.cache, nil, 0o600)); err != nil {
+		t.Fatal(err)
+	}
+	for range 2 {
+		if got := call1(t, instance(t, compile(t, e, guestFile(t, "walk.wasm"), ModuleConfig{Name: "walk"})), "tree", 5); got != 32 {
+			t.Errorf("tree(5) = %d", got)
+		}
+	}
+	if len(told.list) != 2 || !strings.HasPrefix(told.list[0], "compiled module not kept: walk: "+e.cache+": ") {
+		t.Errorf("told %q", told.list)
+	}
+}
+
+// TestSweep: what processes that were killed left is removed at the next start, what is being filled is not.
+func TestSweep(t *testing.T) {
+	e := engine(t, Config{CacheDir: t.TempDir()})
+	alive, err := newStaging(e.cache)
+	if err != nil {
+		t.Fatal(err)
+	}
+	defer alive.remove()
+	killed, err := newStaging(e.cache)
+	if err != nil {
+		t.Fatal(err)
+	}
+	if err := errors.Join(killed.lock.Close(), os.WriteFile(filepath.Join(killed.path, "half"), []byte("x"), 0o600)); err != nil {
+		t.Fatal(err)
+	}
+	sweep(e.cache)
+	if _, err := os.Stat(alive.path); err != nil {
+		t.Errorf("what is in use was removed: %v", err)
+	}
+	if _, err := os.Stat(killed.path); !errors.Is(err, os.ErrNotExist) {
+		t.Errorf("what a killed process left: %v", err)
+	}
+}
+
+// TestWorkerArguments: nothing but the arguments of a worker makes a process one.
+func TestWorkerArguments(t *testing.T) {
+	want := workerJob{pages: 1024, bytes: 77, cpu: 10 * time.Second, memory: 1 << 30}
+	if got, ok := readJob(want.args()); !ok || got != want {
+		t.Errorf("got %+v, %v", got, ok)
+	}
+	for _, args := range [][]string{nil, {workerName}, {"tgi", workerMode, "1", "1", "1", "1"}, {workerName, workerMode, "1", "1", "1"}, {workerName, workerMode, "x", "1", "1", "1"}} {
+		if _, ok := readJob(args); ok {
+			t.Errorf("%q make a worker", args)
+		}
+	}
+}
