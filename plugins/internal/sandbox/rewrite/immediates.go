@@ -60,7 +60,14 @@ func (m *module) blockType(r *reader) {
 		r.pos++
 		return
 	}
+	first := byte(0)
+	if off < r.end {
+		first = r.b[off]
+	}
 	t := r.signed(33)
+	if r.ok() && t < 0 && laterType(first) != "" {
+		r.errorf(off, "block type 0x%02x%s is not of WebAssembly core 2.0", first, laterType(first))
+	}
 	if r.ok() && (t < 0 || t >= int64(len(m.types))) {
 		r.errorf(off, "block type %d, there are %d types", t, len(m.types))
 	}

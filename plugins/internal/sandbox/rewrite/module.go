@@ -91,7 +91,8 @@ func decode(wasm []byte, limits Limits) (*module, error) {
 	r.pos = 4
 	switch v := r.bytes(4); {
 	case r.ok() && v[2] == 1:
-		return nil, &Error{Offset: 4, Text: "a component, not a module"}
+		return nil, &Error{Offset: 4, Text: "this is a WebAssembly component; a plugin is a core module: " +
+			"build for the target wasm32-wasip1 or wasm32-unknown-unknown (not wasm32-wasip2), and leave out what wraps the module (wasm-tools component new, cargo component, jco componentize)"}
 	case r.ok() && !bytes.Equal(v, []byte{1, 0, 0, 0}):
 		return nil, &Error{Offset: 4, Text: "version of the binary format is not 1"}
 	}
@@ -128,7 +129,7 @@ func decode(wasm []byte, limits Limits) (*module, error) {
 
 func (m *module) section(s *reader, id byte, off int, last *int) {
 	if id == secTag {
-		s.errorf(off, "tag section (exceptions) is not part of WebAssembly core 2.0")
+		s.errorf(off, "the section of tags (exceptions) is not part of WebAssembly core 2.0")
 		return
 	}
 	if int(id) >= len(rank) {

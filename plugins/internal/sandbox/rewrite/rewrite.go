@@ -128,6 +128,7 @@ const (
 	KindTable  Kind = 1
 	KindMemory Kind = 2
 	KindGlobal Kind = 3
+	kindTag    Kind = 4 // of later versions
 )
 
 // String gives the kind's name.

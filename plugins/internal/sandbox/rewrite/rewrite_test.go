@@ -292,3 +292,30 @@ func TestManyBlockTypes(t *testing.T) {
 		t.Errorf("rewritten after %v", took)
 	}
 }
+
+// TestLaterFeatures: a module with what came after core 2.0 is refused with the feature's name.
+func TestLaterFeatures(t *testing.T) {
+	void := section(1, vec(functype("", "")))
+	code := func(b ...byte) []byte { return wasm(void, section(3, vec(leb(0))), section(10, vec(fn(b...)))) }
+	one := func(id byte, item ...byte) []byte { return wasm(section(id, vec(item))) }
+	for feature, modules := range map[string][][]byte{
+		"exceptions": {code(0x06, 0x40, 0x0b), code(0x08, 0), code(0x0a), code(0x1f, 0x40, 0, 0x0b), wasm(void, section(13, vec([]byte{0, 0}))),
+			wasm(void, section(2, vec(cat(name("m"), name("n"), []byte{4, 0, 0})))), one(1, 0x60, 1, 0x69, 0), one(7, append(name("tag"), 4, 0)...)},
+		"tail calls":                {code(0x12, 0), code(0x13, 0, 0), code(0x15, 0)},
+		"threads":                   {code(0xfe, 3, 0), code(0x41, 0, 0xfe, 0x10, 2, 0, 0x1a), one(5, 3, 1, 2)},
+		"memory64":                  {one(5, 4, 1), one(5, 5, 1, 2)},
+		"multi-memory":              {wasm(section(5, vec([]byte{0, 1}, []byte{0, 1}))), wasm(void, section(3, vec(leb(0))), section(5, vec([]byte{0, 1})), section(10, vec(fn(0x41, 0, 0x28, 0x42, 1, 0, 0x1a))))},
+		"GC":                        {code(0xfb, 0, 0), one(1, 0x5f, 0), one(1, 0x50, 0, 0x5f, 0), one(1, 0x4e, 1, 0x60, 0, 0), one(1, 0x60, 1, 0x6e, 0), code(0x02, 0x6e, 0x0b)},
+		"typed function references": {code(0x14, 0), code(0xd5, 0), one(1, 0x60, 1, 0x64, 0x70, 0), one(4, 0x40, 0, 0x70, 0, 1, 0xd0, 0x70, 0x0b)},
+		"relaxed SIMD":              {code(0xfd, 0x80, 2)},
+		"custom page sizes":         {one(5, 8, 1, 0)},
+		"stack switching":           {one(1, 0x5d, 0)},
+		"component; a plugin is a core module: build for the target wasm32-wasip1": {[]byte("\x00asm\x0d\x00\x01\x00")},
+	} {
+		for i, m := range modules {
+			if _, _, err := rewrite.Rewrite(m, rewrite.Limits{}); err == nil || !strings.Contains(err.Error(), feature) || strings.Contains(err.Error(), "\n") {
+				t.Errorf("%s %d: %v", feature, i, err)
+			}
+		}
+	}
+}

@@ -20,9 +20,33 @@ func (r *reader) valueType() ValueType {
 	off := r.pos
 	t := ValueType(r.u8())
 	if r.ok() && !isValueType(t) {
-		r.errorf(off, "value type 0x%02x is not of WebAssembly core 2.0", byte(t))
+		r.errorf(off, "value type 0x%02x%s is not of WebAssembly core 2.0", byte(t), laterType(byte(t)))
 	}
 	return t
+}
+
+// laterType names the proposal that adds a type, in parentheses, "" where none is known.
+func laterType(t byte) string {
+	switch {
+	case t == 0x69 || t == 0x74:
+		return " (exceptions)"
+	case t == 0x63 || t == 0x64:
+		return " (typed function references)"
+	case t >= 0x6a && t <= 0x6e || t >= 0x71 && t <= 0x73 || t == 0x77 || t == 0x78:
+		return " (GC)"
+	}
+	return ""
+}
+
+// laterForm names the proposal that adds a form of types, in parentheses.
+func laterForm(form byte) string {
+	switch form {
+	case 0x4e, 0x4f, 0x50, 0x5e, 0x5f:
+		return " (GC)"
+	case 0x5d:
+		return " (stack switching)"
+	}
+	return ""
 }
 
 func isValueType(t ValueType) bool { return t >= V128 && t <= I32 || t == FuncRef || t == ExternRef }
@@ -55,7 +79,7 @@ func (m *module) typeSection(s *reader) {
 	for i := 0; i < n && s.ok(); i++ {
 		off := s.pos
 		if form := s.u8(); s.ok() && form != 0x60 {
-			s.errorf(off, "type form 0x%02x is not of WebAssembly core 2.0 (GC)", form)
+			s.errorf(off, "type form 0x%02x%s is not of WebAssembly core 2.0", form, laterForm(form))
 		}
 		m.types = append(m.types, Signature{Params: m.valueTypes(s, "parameters"), Results: m.valueTypes(s, "results")})
 	}
@@ -93,6 +117,8 @@ func (m *module) importSection(s *reader) {
 		case KindGlobal:
 			m.globals = append(m.globals, m.globalTypeOf(s))
 			m.impGlob++
+		case kindTag:
+			s.errorf(off, "import of a tag (exceptions) is not of WebAssembly core 2.0")
 		default:
 			s.errorf(off, "import of kind %d is not of WebAssembly core 2.0", im.Kind)
 		}
@@ -131,6 +157,8 @@ func (s *reader) limitsOf(what string, most uint32) (low, high uint32, declared 
 		s.errorf(off, "shared %s (threads) is not part of WebAssembly core 2.0", what)
 	case flag >= 4 && flag <= 7:
 		s.errorf(off, "64-bit %s (memory64) is not part of WebAssembly core 2.0", what)
+	case flag >= 8 && flag <= 15:
+		s.errorf(off, "%s with a page size of its own (custom page sizes) is not part of WebAssembly core 2.0", what)
 	default:
 		s.errorf(off, "%s: limits flag 0x%02x", what, flag)
 	}
@@ -141,6 +169,10 @@ func (s *reader) limitsOf(what string, most uint32) (low, high uint32, declared 
 // specification allows at any size.
 func (m *module) tableType(s *reader) []byte {
 	off := s.pos
+	if off < s.end && m.in[off] == 0x40 {
+		s.errorf(off, "a table with a first value (typed function references) is not part of WebAssembly core 2.0")
+		return nil
+	}
 	t := s.refType()
 	low, high, _ := s.limitsOf("table", math.MaxUint32)
 	m.tables++
@@ -236,6 +268,8 @@ func (m *module) exportSection(s *reader) {
 		case KindGlobal:
 			e.index = s.index("global", len(m.globals))
 			mapped = e.index
+		case kindTag:
+			s.errorf(e.off, "export %q of a tag (exceptions) is not of WebAssembly core 2.0", e.name)
 		default:
 			s.errorf(e.off, "export %q of kind %d is not of WebAssembly core 2.0", e.name, e.kind)
 		}

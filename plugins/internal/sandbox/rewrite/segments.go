@@ -63,7 +63,7 @@ func (m *module) element(s *reader, out []byte) []byte {
 			s.errorf(at, "element kind 0x%02x", kind)
 		}
 		if flag&4 != 0 && s.ok() && ValueType(kind) != FuncRef && ValueType(kind) != ExternRef {
-			s.errorf(at, "element type 0x%02x is not of WebAssembly core 2.0", kind)
+			s.errorf(at, "element type 0x%02x%s is not of WebAssembly core 2.0", kind, laterType(kind))
 		}
 	}
 	count := s.count("elements of a segment", m.limits.TableElements)
