@@ -1,6 +1,7 @@
 package guest
 
 import (
+	"errors"
 	"fmt"
 	"strings"
 
@@ -47,6 +48,9 @@ func (g *Guest) start(c Config) error {
 	// at a time; the first run is over before any other.
 	init := func(in *sandbox.Instance) error {
 		l := loader{g: g, in: in, left: g.limits.FuelLoad, model: c.Model}
+		if g.module.HiddenState() != "" {
+			l.left = min(l.left, sandbox.HiddenFuel)
+		}
 		err := l.run(config)
 		switch {
 		case !loaded:
@@ -60,7 +64,11 @@ func (g *Guest) start(c Config) error {
 	}
 	pool, err := g.module.NewPool(sandbox.PoolConfig{Init: init, Max: c.MaxInstances})
 	if failed != nil {
-		return failed
+		err = failed
+	}
+	if hidden := g.module.HiddenState(); hidden != "" && errors.Is(err, sandbox.ErrFuel) {
+		return fmt.Errorf("%w: all from instantiation to init runs for each sequence and may use %d units of fuel, because the module keeps state that no snapshot can hold (%s)",
+			err, min(g.limits.FuelLoad, sandbox.HiddenFuel), hidden)
 	}
 	g.pool = pool
 	return err

@@ -53,6 +53,9 @@ func (e *Engine) Compile(ctx context.Context, wasm []byte, c ModuleConfig) (*Mod
 	if m.startFuel == 0 {
 		m.startFuel = DefaultStartFuel
 	}
+	if info.HiddenState != "" {
+		m.startFuel = min(m.startFuel, HiddenFuel)
+	}
 	for _, x := range info.Exports {
 		if x.Kind == rewrite.KindFunc {
 			m.exports[x.Name] = x.Sig

@@ -123,6 +123,10 @@ type ModuleConfig struct {
 	Trusted bool
 }
 
+// HiddenFuel is the most that a module's start function may use if the module keeps state that a snapshot can't hold, and the most
+// that a pool's Init should grant: both run for every instance then, on the way of a request.
+const HiddenFuel = 10_000_000
+
 // trustedTimes is how much longer a trusted module may take to compile.
 const trustedTimes = 10
 

@@ -29,6 +29,7 @@ type Fake struct {
 	Pages       uint32     // of memory; 0 means 16. It can grow to four times that
 	Imports     []string   // names from abi.Imports; their indices for [Call] are in the order of that list
 	Foreign     []abi.Func // further imports from module "tgi", after those
+	Table       bool       // there is a table of one function, for [SetTable]
 }
 
 // AllModes is a description with everything in it.
@@ -70,7 +71,7 @@ func (f Fake) Wasm() []byte {
 	if f.Pages == 0 {
 		pages = 16
 	}
-	m := module{pages: pages, most: 4 * pages, heap: Heap, hideMemory: f.HideMemory}
+	m := module{pages: pages, most: 4 * pages, heap: Heap, hideMemory: f.HideMemory, table: f.Table}
 	m.data = append(m.data, segment{TextAt, f.Description})
 	for at, text := range f.Data {
 		m.data = append(m.data, segment{at, text})

@@ -13,6 +13,7 @@ type module struct {
 	heap           uint32
 	data           []segment
 	hideMemory     bool
+	table          bool
 }
 
 type function struct {
@@ -79,7 +80,11 @@ func (m *module) bytes() []byte {
 	for _, d := range m.data {
 		data = append(data, slices.Concat([]byte{0, 0x41}, signed(int64(int32(d.at))), []byte{0x0b}, name(d.text)))
 	}
-	return slices.Concat([]byte("\x00asm\x01\x00\x00\x00"), section(1, typ...), section(2, imp...), section(3, fn...),
+	var table []byte
+	if m.table {
+		table = section(4, []byte{0x70, 0, 1})
+	}
+	return slices.Concat([]byte("\x00asm\x01\x00\x00\x00"), section(1, typ...), section(2, imp...), section(3, fn...), table,
 		section(5, slices.Concat([]byte{1}, leb(uint64(m.pages)), leb(uint64(m.most)))),
 		section(6, slices.Concat([]byte{byte(abi.I32), 1, 0x41}, signed(int64(int32(m.heap))), []byte{0x0b})),
 		section(7, exp...), section(10, code...), section(11, data...))
@@ -123,6 +128,9 @@ func Grow(pages uint32) Code { return Join(Const(pages), Code{0x40, 0, 0x1a}) }
 
 // Trap is unreachable.
 func Trap() Code { return Code{0x00} }
+
+// SetTable writes to the table, which no snapshot can hold.
+func SetTable() Code { return Join(Const(0), Code{0xd0, 0x70, 0x26, 0}) }
 
 // Spin never ends.
 func Spin() Code { return Code{0x03, 0x40, 0x0c, 0, 0x0b, 0x00} }
