@@ -155,6 +155,8 @@ var table = []row{
 	{ErrAdminOff, http.StatusForbidden, "forbidden", "", true, "validation"},
 	{ErrScope, http.StatusForbidden, "forbidden", "", true, "validation"},
 	{ErrOrigin, http.StatusForbidden, "forbidden", "", true, "validation"},
+	{ErrRoute, http.StatusNotFound, "not_found", "", true, "validation"},
+	{ErrMethod, http.StatusMethodNotAllowed, "method_not_allowed", "", true, "validation"},
 	{ErrNotFound, http.StatusNotFound, "not_found", "", true, "validation"},
 	{ErrConfigured, http.StatusConflict, "conflict", "", true, "validation"},
 	{ErrRefused, http.StatusUnprocessableEntity, "plugin", "", true, "validation"},

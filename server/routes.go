@@ -3,7 +3,6 @@ package server
 import (
 	"log/slog"
 	"net/http"
-	"slices"
 	"strings"
 	"sync/atomic"
 
@@ -142,50 +141,52 @@ func (s *Server) own() []Route {
 	return routes
 }
 
-// mux routes by path and method. Unknown paths get an empty 404, or 503 while
-// the routes are not known yet, wrong methods an empty 405 that names the right
-// ones.
+// mux routes by path and method. Unknown paths get 404 with the nearest, or 503
+// while the routes are not known yet, wrong methods 405 with the right ones. A path
+// that could be shorter is unknown: nobody is sent from //generate to /generate,
+// which makes a GET of a POST, and no handler meets a "..".
 func (s *Server) mux(routes []Route, loading bool) http.Handler {
-	m := mux.NewRouter()
-	absent := func(w http.ResponseWriter, _ *http.Request) { w.WriteHeader(http.StatusNotFound) }
+	m := mux.NewRouter().SkipClean(true)
+	signs := newSignpost(routes)
+	absent := signs.noRoute
 	if loading {
 		absent = func(w http.ResponseWriter, r *http.Request) {
 			Note(r.Context(), ErrLoading)
 			WriteError(w, ErrLoading)
 		}
 	}
-	allowed := map[string][]string{}
-	var paths []string // in the order of routes: of two that match, the first counts
+	seen := map[string]bool{}
 	for _, r := range routes {
 		methods := []string{r.Method}
 		if r.Method == http.MethodGet {
 			methods = append(methods, http.MethodHead)
 		}
-		if slices.Contains(allowed[r.Path], r.Method) {
+		if seen[r.Method+" "+r.Path] {
 			panic("BUG: " + r.Method + " " + r.Path + " is served twice")
 		}
 		if strings.HasPrefix(r.Path, AdminPath) && r.Scope != Admin {
 			panic("BUG: " + r.Method + " " + r.Path + " has the wrong scope")
 		}
-		if allowed[r.Path] == nil {
-			paths = append(paths, r.Path)
-		}
-		allowed[r.Path] = append(allowed[r.Path], methods...)
+		seen[r.Method+" "+r.Path] = true
 		m.Handle(r.Path, s.handle(r)).Methods(methods...)
 	}
-	for _, path := range paths {
-		allow := strings.Join(allowed[path], ",")
+	for _, path := range signs.paths { // of two that match, the first counts
 		m.HandleFunc(path, func(w http.ResponseWriter, r *http.Request) {
 			if loading { // POST / will be there
 				absent(w, r)
 				return
 			}
-			w.Header().Set("Allow", allow)
-			w.WriteHeader(http.StatusMethodNotAllowed)
+			signs.noMethod(w, r, path)
 		})
 	}
 	m.NotFoundHandler = http.HandlerFunc(absent)
-	return m
+	return http.HandlerFunc(func(w http.ResponseWriter, r *http.Request) {
+		if !tidy(r.URL.Path) {
+			absent(w, r)
+			return
+		}
+		m.ServeHTTP(w, r)
+	})
 }
 
 // refuse replies with err as the route's clients read it.

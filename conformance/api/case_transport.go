@@ -23,19 +23,29 @@ func healthy(path string) func(*probe) {
 	}
 }
 
+// absent expects a reply for what is not there: TGI's is empty, this server's says
+// what was asked for.
+func (p *probe) absent(r *reply, status int, begin string) {
+	p.status(r, status)
+	if !p.form.this {
+		p.empty(r)
+		return
+	}
+	text, _ := p.refusedAs(r, status)
+	p.begins(text, begin)
+}
+
 var transportCases = []Case{
 	{ID: "health", Rule: "GET /health without a key replies 200 with no body", Source: ofRoutes, run: healthy("/health")},
 	{ID: "ping", Rule: "GET /ping is /health", Source: ofRoutes, run: healthy("/ping")},
 	{ID: "health-root", Rule: "GET / is /health", Source: ofRoutes, run: healthy("/")},
-	{ID: "not-found", Rule: "an unknown path is an empty 404", Source: ofRoutes, run: func(p *probe) {
+	{ID: "not-found", Rule: "an unknown path is a 404, with no body or an error's", Source: ofRoutes, run: func(p *probe) {
 		r := p.get("/no/such/route")
-		p.status(r, http.StatusNotFound)
-		p.empty(r)
+		p.absent(r, http.StatusNotFound, "no such route: GET /no/such/route")
 	}},
-	{ID: "wrong-method", Rule: "another method is an empty 405 that names the right ones", Source: ofRoutes, run: func(p *probe) {
+	{ID: "wrong-method", Rule: "another method is a 405 that names the right ones, with no body or an error's", Source: ofRoutes, run: func(p *probe) {
 		r := p.get("/generate")
-		p.status(r, http.StatusMethodNotAllowed)
-		p.empty(r)
+		p.absent(r, http.StatusMethodNotAllowed, "method not allowed: GET /generate; use POST")
 		if !strings.Contains(r.header.Get("Allow"), http.MethodPost) {
 			p.fail("allow is %q, want POST in it", r.header.Get("Allow"))
 		}

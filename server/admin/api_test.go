@@ -135,7 +135,7 @@ func TestRoutes(t *testing.T) {
 			`{"error":"refused: b: no such file; c: trap","error_type":"plugin","loaded":["a"],"removed":[],"failed":[{"name":"b","error":"no such file"},{"name":"c","error":"trap"}],"restart":[]}`},
 		{"reload of bad settings", "POST", "/admin/reload", "", "", shelf{err: fmt.Errorf("%w: tgi.toml:3: unknown key", server.ErrRefused)}, 422, `{"error":"refused: tgi.toml:3: unknown key","error_type":"plugin"}`},
 		{"trouble of the server's own", "POST", "/admin/reload", "", "", shelf{err: errors.New("secret")}, 500, `{"error":"Internal server error","error_type":"internal"}`},
-		{"another method", "POST", "/admin/plugins/dry", "", "", shelf{}, 405, ``},
+		{"another method", "POST", "/admin/plugins/dry", "", "", shelf{}, 405, `{"error":"method not allowed: POST /admin/plugins/dry; use GET or PUT or DELETE","error_type":"method_not_allowed"}`},
 	} {
 		if c.shelf.plugins == nil {
 			c.shelf.plugins = map[string]server.Plugin{}

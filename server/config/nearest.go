@@ -2,22 +2,29 @@ package config
 
 import "strings"
 
-// Suggest returns `; did you mean "x"?` for the candidate nearest to name, or
+// Suggest returns `; did you mean x?` for the candidate nearest to name, or
 // nothing when none is near. A key may be near by its last part alone, as when
 // it stands in the wrong section; of those, the one nearest in all.
 func Suggest(name string, candidates []string) string {
-	best, least, leastWhole := "", len(name)/3+2, 0
-	for _, c := range candidates {
-		whole := distance(name, c)
-		d := min(whole, 1+distance(lastPart(name), lastPart(c)))
-		if d < least || d == least && best != "" && whole < leastWhole {
-			best, least, leastWhole = c, d, whole
-		}
-	}
+	best := nearest(name, candidates, func(a, b string) int { return min(distance(a, b), 1+distance(lastPart(a), lastPart(b))) })
 	if best == "" {
 		return ""
 	}
 	return "; did you mean " + best + "?"
+}
+
+// Nearest returns the candidate nearest to name as a whole, "" when none is near.
+func Nearest(name string, candidates []string) string { return nearest(name, candidates, distance) }
+
+func nearest(name string, candidates []string, apart func(a, b string) int) string {
+	best, least, leastWhole := "", len(name)/3+2, 0
+	for _, c := range candidates {
+		d, whole := apart(name, c), distance(name, c)
+		if d < least || d == least && best != "" && whole < leastWhole {
+			best, least, leastWhole = c, d, whole
+		}
+	}
+	return best
 }
 
 func lastPart(key string) string { return key[strings.LastIndexByte(key, '.')+1:] }

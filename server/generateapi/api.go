@@ -81,8 +81,8 @@ func (a *API) Routes() []server.Route {
 	}
 	for _, method := range []string{http.MethodPost, http.MethodGet} {
 		routes = append(routes,
-			server.Route{Method: method, Path: "/api/alive", Scope: server.Open, Handle: alive},
-			server.Route{Method: method, Path: "/api/ready", Scope: server.Open, Handle: a.ready},
+			server.Route{Method: method, Path: "/api/alive", Scope: server.Open, Handle: alive, Refuse: refuseRoute},
+			server.Route{Method: method, Path: "/api/ready", Scope: server.Open, Handle: a.ready, Refuse: refuseRoute},
 		)
 	}
 	return routes

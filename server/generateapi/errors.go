@@ -72,6 +72,8 @@ var table = []struct {
 	{store.ErrUnavailable, http.StatusServiceUnavailable, "The store of texts to continue does not answer", false},
 	{store.ErrLost, http.StatusServiceUnavailable, "The text cannot be continued: the store of texts to continue did not answer for a while", false},
 	{store.ErrTooLarge, http.StatusInsufficientStorage, "The text cannot be continued: it is larger than generate_api.store.max_state", false},
+	{server.ErrRoute, http.StatusNotFound, "", true},
+	{server.ErrMethod, http.StatusMethodNotAllowed, "", true},
 	{server.ErrModelKey, http.StatusForbidden, "", true},
 	{llm.ErrOverloaded, http.StatusTooManyRequests, "Model is overloaded", false},
 	{llm.ErrDraining, http.StatusServiceUnavailable, textDraining, false},

@@ -40,13 +40,7 @@ func (a *API) Routes() []server.Route {
 	}
 	for i := range routes {
 		routes[i].BodyLimit = bodyLimit
-		handle := routes[i].Handle
-		routes[i].Handle = func(w http.ResponseWriter, r *http.Request) error {
-			if err := handle(w, r); err != nil {
-				return refuse(w, r, err)
-			}
-			return nil
-		}
+		routes[i].Refuse = func(w http.ResponseWriter, r *http.Request, err error) { _ = refuse(w, r, err) }
 	}
 	return routes
 }
