@@ -239,7 +239,7 @@ func (c *fakeCall) route() {
 	switch c.r.Method + " " + c.r.URL.Path {
 	case "GET /generate":
 		c.w.Header().Set("Allow", "POST")
-		c.w.WriteHeader(http.StatusMethodNotAllowed)
+		c.absent(http.StatusMethodNotAllowed, "method_not_allowed", "method not allowed: GET /generate; use POST")
 	case "GET /info":
 		var refused bool
 		if c.model, refused = c.chosen(); !refused {
@@ -264,7 +264,7 @@ func (c *fakeCall) route() {
 		if c.r.Method == http.MethodPost && c.read() {
 			c.post()
 		} else if c.r.Method != http.MethodPost {
-			c.w.WriteHeader(http.StatusNotFound)
+			c.absent(http.StatusNotFound, "not_found", "no such route: "+c.r.Method+" "+c.r.URL.Path)
 		}
 	}
 }
@@ -357,6 +357,15 @@ func (c *fakeCall) refuse(status int, kind, text string) {
 		return
 	}
 	c.json(status, map[string]any{"error": text, "error_type": kind})
+}
+
+// absent replies that something is not there, with no body or with this server's.
+func (c *fakeCall) absent(status int, kind, text string) {
+	if c.fake.ours {
+		c.json(status, map[string]any{"error": text, "error_type": kind})
+		return
+	}
+	c.w.WriteHeader(status)
 }
 
 // plain refuses a body as axum does, or as this server does.

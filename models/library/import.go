@@ -15,10 +15,6 @@ import (
 
 // ImportOptions of Import.
 type ImportOptions struct {
-	// FollowLinks copies what links in a folder point to, wherever that is.
-	// The cache of huggingface_hub keeps its snapshots as links. Without it a
-	// link in the place of a file is refused. In archives links are always refused.
-	FollowLinks bool
 	// Progress, when set, is told the bytes written and those in all; 0 in all
 	// is not known yet.
 	Progress func(done, total int64)
@@ -28,6 +24,10 @@ type ImportOptions struct {
 // tar, zip) into the library. Only the files that serving reads are copied. The
 // source is not changed. The model appears when it is whole and checked; after
 // an error, or when ctx ends, nothing is left of it.
+//
+// Links in a folder are followed as long as they stay in it, those of a snapshot in
+// the cache of huggingface_hub as long as they stay in that of the repository; one
+// that leads elsewhere is an error, and so is any link in an archive.
 func (l *Library) Import(ctx context.Context, id ID, from string, opt ImportOptions) (Model, error) {
 	if err := l.taken(id); err != nil {
 		return Model{}, err
@@ -39,6 +39,9 @@ func (l *Library) Import(ctx context.Context, id ID, from string, opt ImportOpti
 	st, err := os.Stat(abs)
 	if err != nil {
 		return Model{}, fmt.Errorf("import: %w", err)
+	}
+	if !st.IsDir() && !st.Mode().IsRegular() { // opening a pipe would wait for a writer
+		return Model{}, fmt.Errorf("import: %w %s: is no ordinary file (%s)", ErrPath, quoted(abs), st.Mode())
 	}
 	if st.IsDir() && within(abs, l.dir) {
 		return Model{}, fmt.Errorf("import: %w: %s holds the models folder %s", ErrUnusable, abs, l.dir)
@@ -59,7 +62,7 @@ func (l *Library) Import(ctx context.Context, id ID, from string, opt ImportOpti
 		return Model{}, err
 	}
 	if st.IsDir() {
-		err = l.copyFolder(ctx, root, files, abs, opt)
+		err = l.copyFolder(ctx, root, files, abs, opt.Progress)
 	} else {
 		err = l.unpackInto(ctx, root, temp, abs, opt.Progress)
 	}
@@ -70,8 +73,12 @@ func (l *Library) Import(ctx context.Context, id ID, from string, opt ImportOpti
 }
 
 // copyFolder copies a folder's checkpoint to files, a path below root.
-func (l *Library) copyFolder(ctx context.Context, root *os.Root, files, from string, opt ImportOptions) error {
-	source := os.DirFS(from)
+func (l *Library) copyFolder(ctx context.Context, root *os.Root, files, from string, progress func(done, total int64)) error {
+	source, done, err := openFolder(from)
+	if err != nil {
+		return err
+	}
+	defer done()
 	names, err := listFolder(source)
 	if err != nil {
 		return err
@@ -82,7 +89,7 @@ func (l *Library) copyFolder(ctx context.Context, root *os.Root, files, from str
 	}
 	var total int64
 	for _, n := range names {
-		size, err := l.sizeOf(source, n, opt.FollowLinks)
+		size, err := sizeOf(source, n)
 		if err != nil {
 			return err
 		}
@@ -96,18 +103,42 @@ func (l *Library) copyFolder(ctx context.Context, root *os.Root, files, from str
 	if err := l.needSpace(total); err != nil {
 		return err
 	}
-	var done int64
+	var copied int64
 	for _, n := range names {
-		copied, err := copyFile(ctx, root, path.Join(files, n), source, n, l.limits.MaxBytes-done)
+		size, err := copyFile(ctx, root, path.Join(files, n), source, n, l.limits.MaxBytes-copied)
 		if err != nil {
 			return fmt.Errorf("%s: %w", n, err)
 		}
-		done += copied
-		if opt.Progress != nil {
-			opt.Progress(done, total)
+		copied += size
+		if progress != nil {
+			progress(copied, total)
 		}
 	}
 	return nil
+}
+
+// openFolder opens a folder out of which no link leads. The files of a snapshot in
+// the cache of huggingface_hub (models--NAME/snapshots/COMMIT) are links to blobs/
+// beside the snapshots.
+func openFolder(at string) (source fs.FS, done func(), err error) {
+	if at, err = filepath.EvalSymlinks(at); err != nil {
+		return nil, nil, err
+	}
+	bounds, inside := at, "."
+	if all, commit := filepath.Split(at); filepath.Base(all) == "snapshots" {
+		if repo := filepath.Dir(filepath.Clean(all)); strings.HasPrefix(filepath.Base(repo), "models--") {
+			bounds, inside = repo, "snapshots/"+commit
+		}
+	}
+	root, err := os.OpenRoot(bounds)
+	if err != nil {
+		return nil, nil, err
+	}
+	if source, err = fs.Sub(root.FS(), inside); err != nil {
+		root.Close()
+		return nil, nil, err
+	}
+	return source, func() { root.Close() }, nil
 }
 
 // listFolder returns the files of a folder and of the folders in it that a checkpoint has.
@@ -134,19 +165,15 @@ func listFolder(source fs.FS) ([]string, error) {
 }
 
 // sizeOf returns a file's size, or why it is not copied.
-func (l *Library) sizeOf(source fs.FS, name string, followLinks bool) (int64, error) {
+func sizeOf(source fs.FS, name string) (int64, error) {
 	if err := CheckPath(name); err != nil {
 		return 0, err
 	}
-	entry, err := fs.Lstat(source, name)
-	if err != nil {
-		return 0, err
-	}
-	if entry.Mode()&fs.ModeSymlink != 0 && !followLinks {
-		return 0, fmt.Errorf("%w %s: is a link; links are followed only when asked for", ErrPath, quoted(name))
-	}
 	st, err := fs.Stat(source, name)
 	if err != nil {
+		if entry, lerr := fs.Lstat(source, name); lerr == nil && entry.Mode()&fs.ModeSymlink != 0 {
+			return 0, fmt.Errorf("%w %s: is a link out of the folder, or to nothing", ErrPath, quoted(name))
+		}
 		return 0, err
 	}
 	if !st.Mode().IsRegular() {
@@ -180,6 +207,9 @@ func copyFile(ctx context.Context, root *os.Root, to string, source fs.FS, name 
 }
 
 func readUpTo(source fs.FS, name string, limit int64) ([]byte, error) {
+	if _, err := sizeOf(source, name); err != nil {
+		return nil, err
+	}
 	f, err := source.Open(name)
 	if err != nil {
 		return nil, err

@@ -11,6 +11,7 @@ import (
 
 	"tgi/server"
 	"tgi/server/dialect"
+	"tgi/server/fields"
 	"tgi/server/wire"
 )
 
@@ -83,6 +84,12 @@ func (a *API) infer(w http.ResponseWriter, r *http.Request, d *dialect.Dialect) 
 	if err := wire.Decode(text, q.read); err != nil {
 		return err
 	}
+	if err := q.shared.join(); err != nil {
+		return err
+	}
+	if err := a.checkCount("inputs", len(q.inputs)); err != nil {
+		return err
+	}
 	bodies := make([]*body, len(q.inputs))
 	for i, in := range q.inputs {
 		if fault := invalidUTF8(in); fault != "" {
@@ -106,7 +113,9 @@ func (a *API) infer(w http.ResponseWriter, r *http.Request, d *dialect.Dialect) 
 		incomplete.write(w, r, err)
 		return nil
 	}
-	server.WriteJSON(w, q.append(nil, texts))
+	out := server.NewLong(w)
+	q.write(out, texts)
+	server.Note(r.Context(), out.Close())
 	return nil
 }
 
@@ -114,6 +123,7 @@ func (q *inference) read(r *wire.Reader) error {
 	return r.Object("struct InferenceRequest", []wire.Field{
 		{Name: "id", Required: true, Read: wire.Into(&q.id, (*wire.Reader).String)},
 		{Name: "parameters", Read: q.shared.parameters},
+		{Name: "plugins", Read: fields.Plugins(&q.shared.beside)},
 		modelField(),
 		{Name: "inputs", Required: true, Read: func(r *wire.Reader) error {
 			return r.Array(func(int) error { return q.input(r) })
@@ -170,21 +180,25 @@ func octet(r *wire.Reader) (byte, error) {
 	return byte(v), err
 }
 
-// append writes InferenceOutput.
-func (q *inference) append(b []byte, texts []string) []byte {
-	b = wire.AppendString(append(b, `{"id":`...), q.id)
-	b = append(b, `,"outputs":[`...)
+// write writes InferenceOutput. It is four times as large as the texts.
+func (q *inference) write(out *server.Long, texts []string) {
+	out.Text(`{"id":`)
+	out.String(q.id)
+	out.Text(`,"outputs":[`)
 	for i, text := range texts {
 		if i > 0 {
-			b = append(b, ',')
+			out.Text(`,`)
 		}
-		b = wire.AppendString(append(b, `{"name":`...), q.outputs[i])
-		b = strconv.AppendInt(append(b, `,"shape":[1,`...), int64(len(text)), 10)
-		b = append(b, `],"datatype":"BYTES","data":`...)
-		b = appendList(b, []byte(text), func(b []byte, c *byte) []byte { return strconv.AppendUint(b, uint64(*c), 10) })
-		b = append(b, '}')
+		out.Text(`{"name":`)
+		out.String(q.outputs[i])
+		out.Append(func(b []byte) []byte {
+			b = strconv.AppendInt(append(b, `,"shape":[1,`...), int64(len(text)), 10)
+			b = append(b, `],"datatype":"BYTES","data":`...)
+			b = appendList(b, []byte(text), func(b []byte, c *byte) []byte { return strconv.AppendUint(b, uint64(*c), 10) })
+			return append(b, '}')
+		})
 	}
-	return append(b, `]}`...)
+	out.Text(`]}`)
 }
 
 // invalidUTF8 returns how Rust describes the first fault of b, or nothing.

@@ -2,10 +2,12 @@ package tgi
 
 import (
 	"context"
+	"fmt"
 	"net/http"
 	"sync"
 
 	"tgi/server"
+	"tgi/server/generate"
 	"tgi/server/wire"
 )
 
@@ -24,6 +26,19 @@ func (f refusal) write(w http.ResponseWriter, r *http.Request, cause error) {
 	b := wire.AppendString([]byte(`{"error":`), f.text)
 	b = wire.AppendString(append(b, `,"error_type":`...), f.kind)
 	server.WriteStatus(w, f.status, append(b, '}'))
+}
+
+// turns is how often the texts of one call may fill all places.
+const turns = 8
+
+// checkCount bounds the texts of one call: they are generated a few at a time, but
+// the reply waits for all, and each of them is held until then.
+func (a *API) checkCount(field string, n int) error {
+	places := a.options.Info.Limits.MaxConcurrentRequests
+	if most := turns * places; places > 0 && n > most {
+		return &generate.Invalid{Field: field, Msg: fmt.Sprintf("`%s` must have at most %d entries, %d times max_concurrent_requests. Given: %d", field, most, turns, n)}
+	}
+	return nil
 }
 
 // texts generates the text of every body, a few at a time, in their order. The

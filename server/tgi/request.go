@@ -15,6 +15,8 @@ type body struct {
 	details  bool
 	fullText *bool
 	stream   bool
+	// beside are plugins that stand beside the parameters.
+	beside []generate.PluginCall
 }
 
 // newBody returns what a body without parameters means.
@@ -40,14 +42,27 @@ func decodeBody(text []byte, d *dialect.Dialect, compat bool) (*body, error) {
 	list := []wire.Field{
 		{Name: "inputs", Required: true, Read: wire.Into(&b.draft.Inputs, (*wire.Reader).String)},
 		{Name: "parameters", Read: b.parameters},
+		{Name: "plugins", Read: fields.Plugins(&b.beside)},
 		modelField(),
 	}
 	if compat {
 		want = "struct CompatGenerateRequest"
 		list = append(list, wire.Field{Name: "stream", Read: wire.Into(&b.stream, (*wire.Reader).Bool)})
 	}
-	err := wire.Decode(text, func(r *wire.Reader) error { return r.Object(want, list) })
-	return b, err
+	if err := wire.Decode(text, func(r *wire.Reader) error { return r.Object(want, list) }); err != nil {
+		return b, err
+	}
+	return b, b.join()
+}
+
+// join takes the plugins that were named beside the parameters, as OpenAI's routes
+// have them, for those in them.
+func (b *body) join() error {
+	if len(b.beside) > 0 && len(b.draft.Plugins) > 0 {
+		return &generate.Invalid{Field: "plugins", Msg: "`plugins` is given twice, in `parameters` and beside them"}
+	}
+	b.draft.Plugins = append(b.draft.Plugins, b.beside...)
+	return nil
 }
 
 // modelField is the member model of every body: a text, or null. Whoever handed the

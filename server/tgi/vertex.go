@@ -11,6 +11,7 @@ import (
 
 	"tgi/server"
 	"tgi/server/dialect"
+	"tgi/server/fields"
 	"tgi/server/generate"
 	"tgi/server/wire"
 )
@@ -39,6 +40,9 @@ func (a *API) vertex(w http.ResponseWriter, r *http.Request, d *dialect.Dialect)
 		return nil
 	case v.refused != nil:
 		return v.refused
+	}
+	if err := a.checkCount("instances", len(v.bodies)); err != nil {
+		return err
 	}
 	texts, err := a.texts(r.Context(), v.bodies)
 	switch {
@@ -147,7 +151,11 @@ func (b *body) instance(r *wire.Reader, want string) error {
 			}
 			return b.parameters(r)
 		}},
+		{Name: "plugins", Read: fields.Plugins(&b.beside)},
 	})
+	if err == nil {
+		err = b.join()
+	}
 	d := &b.draft
 	b.fullText = nil
 	b.draft = generate.Draft{Inputs: d.Inputs, DoSample: true, MaxNewTokens: d.MaxNewTokens, Seed: d.Seed, Grammar: d.Grammar, Plugins: d.Plugins}

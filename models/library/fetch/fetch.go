@@ -63,6 +63,25 @@ type job struct {
 	budget   budget
 }
 
+// Check returns why a source is not fetched, as far as that shows before the first
+// request: it is none, or Options.Allow has something against it.
+func (c *Client) Check(src Source) error {
+	base, err := src.check()
+	if err != nil || c.opt.Allow == nil {
+		return err
+	}
+	if base != nil {
+		if err := c.opt.Allow(base); err != nil {
+			return err
+		}
+	}
+	files, err := resolve(src.Files, base)
+	for i := 0; err == nil && i < len(files); i++ {
+		err = c.opt.Allow(files[i].url)
+	}
+	return err
+}
+
 // fill brings all files into the stage.
 func (c *Client) fill(ctx context.Context, stage *library.Stage, src Source, base *url.URL, p *Progress) (library.Origin, error) {
 	j := &job{session: c.session(base, src.Token), stage: stage, progress: p}

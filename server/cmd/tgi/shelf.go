@@ -173,6 +173,9 @@ func (f *fleet) pull(id library.ID, source string) (*lifecycle.Pending, error) {
 	if err != nil {
 		return nil, err
 	}
+	if err := f.fetcher.Check(from); err != nil {
+		return nil, err
+	}
 	p, err := f.roster.Pull(id, func(ctx context.Context, report func(done, total int64)) error {
 		last := time.Now()
 		_, err := f.fetcher.Fetch(ctx, f.library, id, from, &fetch.Progress{On: func(done, total int64) {
@@ -220,7 +223,7 @@ func (s shelf) Import(ctx context.Context, i modelsapi.Import) (modelsapi.Model,
 		return modelsapi.Model{}, fmt.Errorf("%w: a model with the id %s is there", modelsapi.ErrConflict, id)
 	}
 	_, err = s.roster.Pull(id, func(ctx context.Context, report func(done, total int64)) error {
-		_, err := s.library.Import(ctx, id, i.Path, library.ImportOptions{FollowLinks: true, Progress: report})
+		_, err := s.library.Import(ctx, id, i.Path, library.ImportOptions{Progress: report})
 		return err
 	})
 	if err != nil {

@@ -15,6 +15,13 @@ import (
 // URL and what ends it. Without the program the test is skipped.
 func startRedis(t *testing.T, dir string) (url string, stop func()) {
 	t.Helper()
+	url, stop, _ = runRedis(t, dir)
+	return url, stop
+}
+
+// runRedis is startRedis that also returns the process.
+func runRedis(t *testing.T, dir string) (url string, stop func(), process *os.Process) {
+	t.Helper()
 	path, err := exec.LookPath("redis-server")
 	if err != nil {
 		t.Skip("redis-server is not installed")
@@ -44,7 +51,7 @@ func startRedis(t *testing.T, dir string) (url string, stop func()) {
 			t.Fatal("redis-server ended")
 		}
 		if strings.Contains(strings.ToLower(sc.Text()), "ready to accept connections") {
-			return "unix://" + socket, stop
+			return "unix://" + socket, stop, cmd.Process
 		}
 	}
 }

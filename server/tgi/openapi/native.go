@@ -9,9 +9,9 @@ import (
 func native(l *config.Limits) map[string]*Schema {
 	return map[string]*Schema{
 		"GenerateRequest": object("", need("inputs", example(text("The prompt."), "My name is Olivier and I")),
-			may("parameters", ref("GenerateParameters")), named()),
+			may("parameters", ref("GenerateParameters")), beside(), named()),
 		"CompatGenerateRequest": object("", need("inputs", example(text("The prompt."), "My name is Olivier and I")),
-			may("parameters", ref("GenerateParameters")), may("stream", flag("Reply with an event per token.")), named()),
+			may("parameters", ref("GenerateParameters")), beside(), may("stream", flag("Reply with an event per token.")), named()),
 		"GenerateParameters": parameters(l),
 		"PluginCall": object("A plugin to run in the token loop.",
 			need("name", text("As GET /info lists it.")), may("params", orNull(anyObject("In the plugin's own terms.")))),
@@ -79,6 +79,11 @@ func anything(about string) *Schema { return &Schema{Description: about} }
 
 func anyObject(about string) *Schema {
 	return &Schema{Type: "object", Description: about, Additional: &Schema{}}
+}
+
+// beside are the plugins of a request, outside of its parameters.
+func beside() property {
+	return may("plugins", orNull(list(ref("PluginCall"))))
 }
 
 // parameters is GenerateParameters, with this server's limits.
