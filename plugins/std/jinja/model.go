@@ -1,6 +1,7 @@
 package jinja
 
 import (
+	"errors"
 	"fmt"
 	"slices"
 	"strings"
@@ -18,7 +19,7 @@ type Model struct {
 
 type modelTemplate struct {
 	*Template
-	parts, onlyParts bool // see contentReading
+	reading *reading
 	toolReading
 }
 
@@ -28,11 +29,10 @@ type Parts string
 
 // The ways with parts.
 const (
-	// PartsAuto joins the texts of a list to one string where the template
-	// can't deal with lists: where it nowhere loops over content, filters it by
-	// attributes or looks into an item of it. It makes a list of a string where
-	// the template does so and nowhere asks whether content is a string. All of
-	// that is decided by the syntax, when the template is parsed.
+	// PartsAuto gives content the form that the template shows, for each role: it
+	// joins the texts of a list to one string where the template shows strings and
+	// not lists, and makes a list of a string where it is the other way round.
+	// What it shows is tried when the template is loaded.
 	PartsAuto Parts = "auto"
 	// PartsJoin joins them always.
 	PartsJoin Parts = "join"
@@ -54,11 +54,15 @@ func NewModel(sources, tokens map[string]string, parts Parts) (*Model, error) {
 		if err != nil {
 			return nil, err
 		}
-		parts, onlyParts := contentReading(t.body)
-		m.templates[name] = &modelTemplate{t, parts, onlyParts, readsTools(t.body)}
+		m.templates[name] = &modelTemplate{Template: t, toolReading: readsTools(t.body)}
 	}
 	for _, name := range sorted(tokens) {
 		m.tokens = append(m.tokens, entry{text(name), text(tokens[name])})
+	}
+	if parts != PartsKeep {
+		for _, t := range m.templates {
+			t.reading = readForms(t.Template, m.tokens)
+		}
 	}
 	return m, nil
 }
@@ -83,9 +87,12 @@ func sorted[V any](m map[string]V) []string {
 // and the members of "kwargs", which win over special tokens of their name.
 // Special tokens, and the roles that models know, count as the template's text.
 //
-// Arguments of calls are objects, as templates expect them. Older templates put
-// them together with strings, which ends with a TypeError in Python: they are
-// rendered again with the arguments as JSON text, unless parts are to be kept.
+// Unless parts are to be kept, messages get the forms that the template was seen to
+// show when it was loaded: content as text or parts, an assistant's content that is
+// null, arguments of calls as an object or as text. Arguments are objects in the
+// request, beside the text that the client wrote as "arguments_text". If the
+// template fails, the forms that it might read as well are tried. The error is that
+// of the first.
 //
 // A template that nowhere reads the variable tools would keep them from the model.
 // Unless parts or tools are to be kept, the tools are then added to the last message that
@@ -98,16 +105,30 @@ func sorted[V any](m map[string]V) []string {
 // name "tool_use", if tools are offered; else "default". Errors are those of
 // RenderChat.
 func (m *Model) Render(request []byte, l Limits) ([]Segment, error) {
-	out, err := m.render(request, l, false)
-	if m.parts != PartsKeep && isClass(err, "TypeError") {
-		if again, err := m.render(request, l, true); err == nil {
-			return again, nil
+	l = l.filled()
+	var first error
+	for _, a := range attempts {
+		var spent int64
+		l.spent = &spent
+		out, err := m.render(request, l, a)
+		if err == nil {
+			return out, nil
 		}
+		if first == nil {
+			first = err
+		}
+		if m.parts == PartsKeep || !errors.Is(first, ErrRender) || errors.Is(err, ErrLimit) {
+			break
+		}
+		l.Steps = max(1, l.Steps-spent) // all attempts together do not cost more than one may
 	}
-	return out, err
+	return nil, first
 }
 
-func (m *Model) render(request []byte, l Limits, textArguments bool) ([]Segment, error) {
+// errSame ends an attempt that would be one of the former.
+var errSame = errors.New("there is no other form")
+
+func (m *Model) render(request []byte, l Limits, a attempt) ([]Segment, error) {
 	r, err := decodeObject(request, func(string) origin { return fromData })
 	if err != nil {
 		return nil, err
@@ -128,19 +149,16 @@ func (m *Model) render(request []byte, l Limits, textArguments bool) ([]Segment,
 			return nil, err
 		}
 	}
-	if err := eachMessage(r, dropToolPrompt); err != nil {
-		return nil, err
+	if m.parts != PartsKeep {
+		f := &former{reading: t.reading, attempt: a, join: m.parts == PartsJoin}
+		if err := eachMessage(r, f.form); err != nil {
+			return nil, err
+		}
+		if f.other != a {
+			return nil, errSame
+		}
 	}
-	switch {
-	case m.parts == PartsJoin || m.parts == PartsAuto && !t.parts:
-		err = eachMessage(r, joinContent)
-	case m.parts == PartsAuto && t.onlyParts:
-		err = eachMessage(r, splitContent)
-	}
-	if err == nil && textArguments {
-		err = eachMessage(r, writeArguments)
-	}
-	if err != nil {
+	if err := eachMessage(r, dropTexts); err != nil {
 		return nil, err
 	}
 	var now time.Time
@@ -161,9 +179,14 @@ func (m *Model) variables(r *Dict) (*Dict, error) {
 	}
 	own := []string{"messages", "tools", "documents", "add_generation_prompt"}
 	kwargs, _ := r.getStr("kwargs")
+	documents, _ := r.getStr("documents")
 	if d, ok := kwargs.(*Dict); ok {
 		for _, e := range d.entries {
-			if name := e.key.(*Str).s; slices.Contains(own, name) {
+			name := e.key.(*Str).s
+			if name == "documents" && (documents == nil || documents == none) { // some clients have no other place for them
+				own = slices.DeleteFunc(own, func(n string) bool { return n == name })
+			}
+			if slices.Contains(own, name) {
 				return nil, fmt.Errorf("%w: kwargs: %s is a member of the request itself", ErrInput, name)
 			}
 			_ = vars.set(text(e.key.(*Str).s), e.val)
@@ -241,79 +264,4 @@ func trustRole(_ int, message *Dict) error {
 		return message.set(text("role"), text(role))
 	}
 	return nil
-}
-
-// joinContent makes a string of content that is a list.
-func joinContent(i int, message *Dict) error {
-	content, _ := message.getStr("content")
-	parts, ok := content.(*List)
-	if !ok {
-		return nil
-	}
-	var b sbuf
-	for n, part := range parts.items {
-		s, kind := partText(part)
-		if s == nil {
-			return fmt.Errorf("%w: message %d: the template takes text only, and part %d of the content is of type %q", ErrInput, i, n, kind)
-		}
-		b.str(s)
-	}
-	return message.set(text("content"), b.done())
-}
-
-// splitContent makes a list of one part of content that is a string.
-func splitContent(_ int, message *Dict) error {
-	content, _ := message.getStr("content")
-	s, ok := content.(*Str)
-	if !ok {
-		return nil
-	}
-	return message.set(text("content"), &List{[]Value{textPart(s)}})
-}
-
-// writeArguments makes JSON text of the arguments of a message's calls.
-func writeArguments(_ int, message *Dict) error {
-	calls, _ := message.getStr("tool_calls")
-	list, ok := calls.(*List)
-	if !ok {
-		return nil
-	}
-	for _, v := range list.items {
-		call, _ := v.(*Dict)
-		if call == nil {
-			continue
-		}
-		if inner, _ := call.getStr("function"); inner != nil {
-			if call, ok = inner.(*Dict); !ok {
-				continue
-			}
-		}
-		if arguments, _ := call.getStr("arguments"); arguments != nil {
-			if _, ok := arguments.(*Dict); !ok {
-				continue
-			}
-			s, err := toolJSON(arguments)
-			if err != nil {
-				return err
-			}
-			if err := call.set(text("arguments"), s); err != nil {
-				return err
-			}
-		}
-	}
-	return nil
-}
-
-// partText is the text of a part that is one; else its type.
-func partText(part Value) (s *Str, kind string) {
-	switch p := part.(type) {
-	case *Str:
-		return p, ""
-	case *Dict:
-		kind = stringMember(p, "type")
-		if v, _ := p.getStr("text"); kind == "text" || kind == "" {
-			s, _ = v.(*Str)
-		}
-	}
-	return s, kind
 }

@@ -1,11 +1,7 @@
 package jinja
 
 import (
-	"encoding/json"
 	"errors"
-	"io/fs"
-	"os"
-	"path/filepath"
 	"strings"
 	"testing"
 )
@@ -129,81 +125,6 @@ func TestParts(t *testing.T) {
 	if want := `message 0: the template takes text only, and part 1 of the content is of type "image_url"`; err == nil || !strings.HasSuffix(err.Error(), want) {
 		t.Errorf("%v, want %s", err, want)
 	}
-}
-
-func TestContentReading(t *testing.T) {
-	for source, want := range map[string]bool{
-		"{{ m.content }}": false, "{{ m['content'] | trim }}": false, "{% if m.content is string %}{{ m.content }}{% endif %}": false,
-		"{% for p in m.content %}{% endfor %}": true, "{% for p in m['content'] if p.type == 'text' %}{% endfor %}": true,
-		"{% for p in m.get('content') %}{% endfor %}": true, "{% for p in m.content or [] %}{% endfor %}": true,
-		"{% set c = m.content %}{% if x %}{% for p in c %}{% endfor %}{% endif %}":             true,
-		"{% set c = m.content %}{% set d = c %}{% for p in d %}{% endfor %}":                   true,
-		"{% for p in d %}{% endfor %}{% set d = c %}{% set c = m.content %}":                   true,
-		"{% set c = m.text %}{% for p in c %}{% endfor %}":                                     false,
-		"{% macro r(x) %}{% for p in x %}{% endfor %}{% endmacro %}{{ r(m.content) }}":         true,
-		"{% macro r(n, x) %}{% for p in x %}{% endfor %}{% endmacro %}{{ r(1, x=m.content) }}": true,
-		"{% macro r(n, x) %}{% for p in n %}{% endfor %}{% endmacro %}{{ r(1, x=m.content) }}": false,
-		"{% with c = m.content %}{% for p in c %}{% endfor %}{% endwith %}":                    true,
-		"{{ m.content[0].text }}": true, "{{ m.content[0]['text'] }}": true, "{{ m.content[0] }}": false, "{{ m.content[1:] }}": false,
-		"{{ (m.content|first).text }}": true, "{{ m.content|selectattr('type', 'equalto', 'text')|first }}": true,
-		"{{ m.content|map(attribute='text')|join }}": true, "{{ messages|selectattr('role') }}": false,
-		"{% for l in m.content.split('x') %}{% endfor %}": false, "{% for c in calls %}{{ c.content }}{% endfor %}": false,
-		"{% block b %}{% filter trim %}{% set x %}{% for p in m.content %}{% endfor %}{% endset %}{% endfilter %}{% endblock %}": true,
-	} {
-		if got, _ := contentReading(mustParse(t, source).body); got != want {
-			t.Errorf("%s: %v, want %v", source, got, want)
-		}
-	}
-}
-
-// TestContentReadingOfTemplates: what is decided by the syntax of real templates holds when they run. One that reads parts shows
-// the text of a list as it shows a string; one that does not would lose it or print Python's repr.
-func TestContentReadingOfTemplates(t *testing.T) {
-	const word = "zebra crossing"
-	render := func(tmpl *Template, content string) string {
-		in := Input{JSON: []byte(`{"messages": [{"role": "user", "content": ` + content + `}], "tools": null, "documents": null,
-			"add_generation_prompt": true, "bos_token": "<s>", "eos_token": "</s>"}`), Now: testNow}
-		segments, err := tmpl.RenderChat(in, ChatOptions{}, Limits{})
-		if err != nil {
-			return "error: " + err.Error()
-		}
-		return Text(segments)
-	}
-	reading, others := 0, 0
-	err := filepath.WalkDir("testdata/templates", func(path string, d fs.DirEntry, err error) error {
-		if err != nil || !strings.HasSuffix(path, ".jinja") {
-			return err
-		}
-		src, err := os.ReadFile(path)
-		if err != nil {
-			return err
-		}
-		tmpl := mustParse(t, string(src))
-		quoted, _ := json.Marshal(word)
-		asText, asParts := render(tmpl, string(quoted)), render(tmpl, `[{"type": "text", "text": `+string(quoted)+`}]`)
-		shows := strings.Contains(asParts, word) && !strings.Contains(asParts, "'text'") && !strings.Contains(asParts, `"text"`)
-		if parts, onlyParts := contentReading(tmpl.body); parts {
-			reading++
-			if onlyParts == strings.Contains(asText, word) {
-				t.Errorf("%s: said to read only parts: %v; of a string it gives\n%s", path, onlyParts, asText)
-			}
-			if !shows {
-				t.Errorf("%s: said to read parts, gives\n%s", path, asParts)
-			}
-			return nil
-		}
-		others++
-		if shows && asText == asParts {
-			t.Logf("%s reads parts, and strings give the same", path)
-		} else if shows {
-			t.Errorf("%s: said not to read parts, gives\n%s\nand of a string\n%s", path, asParts, asText)
-		}
-		return nil
-	})
-	if err != nil || reading < 10 || others < 10 {
-		t.Errorf("%d templates read parts, %d do not (%v)", reading, others, err)
-	}
-	t.Logf("%d templates read parts, %d do not", reading, others)
 }
 
 // TestRoles: a role that models know may be a part of a special token, another may not.

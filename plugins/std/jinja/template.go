@@ -70,6 +70,8 @@ type Limits struct {
 	// are long or nested: the limit is at most 4000/(40+n), where n is the number of
 	// operators in a tag and 4 for each level of nesting, at their greatest.
 	Depth int
+
+	spent *int64 // the steps are added here
 }
 
 // InSandbox are limits that end a rendering in a guest before the server's
@@ -137,6 +139,9 @@ func (t *Template) render(vars *Dict, now time.Time, l Limits) (*Str, error) {
 		st.enter(t.frame)
 		return st.run(t.body)
 	})
+	if l.spent != nil {
+		*l.spent += st.steps
+	}
 	if err != nil {
 		return nil, err
 	}

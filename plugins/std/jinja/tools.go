@@ -1,9 +1,6 @@
 package jinja
 
-import (
-	"slices"
-	"strings"
-)
+import "strings"
 
 // toolPrompt is TGI's default tool_prompt (router/src/server.rs,
 // default_tool_prompt), which asks for {"name": ..., "parameters": {...}}.
@@ -76,17 +73,6 @@ func (r toolReading) explainTools(request *Dict) error {
 		}
 	}
 	return offerTools(request)
-}
-
-// dropToolPrompt takes away the request's tool_prompt, which stands beside the
-// text that it was added to.
-func dropToolPrompt(_ int, message *Dict) error {
-	if i := message.findStr("tool_prompt"); i >= 0 {
-		rest := slices.Delete(message.entries, i, i+1)
-		*message = Dict{}
-		message.fill(rest)
-	}
-	return nil
 }
 
 // offerTools adds the tools to a message: what the request says of them is data.
@@ -167,22 +153,8 @@ func extend(m *Dict, end string, more func(given bool) *Str) error {
 // showCalls gives an assistant's message its calls as text, in the format of
 // toolPrompt.
 func showCalls(_ int, message *Dict) error {
-	calls, _ := message.getStr("tool_calls")
-	list, ok := calls.(*List)
-	if !ok || len(list.items) == 0 {
-		return nil
-	}
 	var b sbuf
-	for _, v := range list.items {
-		call, _ := v.(*Dict)
-		if call == nil {
-			continue
-		}
-		if inner, _ := call.getStr("function"); inner != nil {
-			if call, ok = inner.(*Dict); !ok {
-				continue
-			}
-		}
+	err := eachCall(message, func(call *Dict) error {
 		shown := &Dict{}
 		for _, e := range [][2]string{{"name", "name"}, {"arguments", "parameters"}} {
 			if v, ok := call.getStr(e[0]); ok {
@@ -197,6 +169,10 @@ func showCalls(_ int, message *Dict) error {
 		}
 		b.text("\n")
 		b.put(s.s, true)
+		return nil
+	})
+	if err != nil || len(b.b) == 0 {
+		return err
 	}
 	said := b.done()
 	if content, _ := message.getStr("content"); content == nil || content == none || isEmpty(content) {

@@ -1,0 +1,223 @@
+package jinja
+
+import (
+	"fmt"
+	"slices"
+)
+
+// attempt is a way to write a conversation: as the template's reading says, or
+// with other forms of content or of arguments. A template may fail with the
+// former in a case that was not tried.
+type attempt struct{ content, arguments bool }
+
+// attempts in the order in which they are made.
+var attempts = []attempt{{}, {arguments: true}, {content: true}, {content: true, arguments: true}}
+
+// former gives messages the forms that a template reads.
+type former struct {
+	*reading
+	attempt
+	join  bool    // lists of parts become strings, whatever the template reads
+	other attempt // what the attempt changed
+}
+
+// form writes one message.
+func (f *former) form(i int, message *Dict) error {
+	if err := f.formContent(i, message); err != nil {
+		return err
+	}
+	return eachCall(message, f.formArguments)
+}
+
+// formContent gives content its form.
+func (f *former) formContent(i int, message *Dict) error {
+	role := stringMember(message, "role")
+	content, given := message.getStr("content")
+	switch c := content.(type) {
+	case *List:
+		return f.formParts(i, message, f.contentForm(role, true), c)
+	case *Str:
+		if calls, _ := message.getStr("tool_calls"); c.s == "" && role == "assistant" && f.emptyIsNull && calls != nil {
+			return message.set(text("content"), none)
+		}
+		if f.contentForm(role, false) != asText {
+			return message.set(text("content"), &List{[]Value{textPart(c)}})
+		}
+		return nil
+	}
+	if role != "assistant" || given && content != none {
+		return nil
+	}
+	return f.formNull(message, given)
+}
+
+// formNull gives an assistant's content that is null, or not there, its form.
+func (f *former) formNull(message *Dict, given bool) error {
+	form := f.missing
+	if given {
+		form = f.null
+	}
+	if f.content {
+		f.other.content = true
+		if form == nullIsEmpty {
+			form = nullIsNull
+		} else {
+			form = nullIsEmpty
+		}
+	}
+	switch {
+	case form == nullAsGiven:
+		return nil
+	case form == nullIsNull:
+		return message.set(text("content"), none)
+	case f.of("assistant").form(false) != asText && !f.join:
+		return message.set(text("content"), &List{[]Value{textPart(emptyStr)}})
+	}
+	return message.set(text("content"), emptyStr)
+}
+
+// contentForm says what content of a role becomes.
+func (f *former) contentForm(role string, list bool) contentForm {
+	if f.join {
+		return asText
+	}
+	c := f.of(role)
+	form := c.form(list)
+	if !f.content {
+		return form
+	}
+	other := c.otherForm(list)
+	f.other.content = f.other.content || other != form
+	return other
+}
+
+// formParts writes content that is a list.
+func (f *former) formParts(i int, message *Dict, form contentForm, parts *List) error {
+	switch {
+	case form == asParts:
+		return nil
+	case form == asOnePart:
+		if s, _, _ := joined(parts); s != nil {
+			return message.set(text("content"), &List{[]Value{textPart(s)}})
+		}
+		return nil // of images and text: as it is
+	}
+	return joinContent(i, message)
+}
+
+// formArguments gives the arguments of a call their form. Where the client wrote
+// text, that is what a template gets that shows text; any other gets the object
+// that the text stands for.
+func (f *former) formArguments(call *Dict) error {
+	arguments, _ := call.getStr("arguments")
+	object, ok := arguments.(*Dict)
+	if !ok {
+		return nil
+	}
+	asText := f.textArguments && !f.objectArguments
+	written, _ := call.getStr("arguments_text")
+	if written != nil {
+		asText = f.textArguments
+	}
+	if f.arguments {
+		f.other.arguments, asText = true, !asText
+	}
+	if !asText {
+		return nil
+	}
+	if written == nil {
+		var err error
+		if written, err = toolJSON(object); err != nil {
+			return err
+		}
+	}
+	return call.set(text("arguments"), written)
+}
+
+// dropTexts takes away what the request says beside what templates know: the text
+// of arguments and the message's tool_prompt.
+func dropTexts(_ int, message *Dict) error {
+	drop(message, "tool_prompt")
+	return eachCall(message, func(call *Dict) error {
+		drop(call, "arguments_text")
+		return nil
+	})
+}
+
+// drop takes a member away.
+func drop(d *Dict, name string) {
+	if i := d.findStr(name); i >= 0 {
+		rest := slices.Delete(d.entries, i, i+1)
+		*d = Dict{}
+		d.fill(rest)
+	}
+}
+
+// eachCall calls f for the functions that a message calls.
+func eachCall(message *Dict, f func(call *Dict) error) error {
+	calls, _ := message.getStr("tool_calls")
+	list, ok := calls.(*List)
+	if !ok {
+		return nil
+	}
+	for _, v := range list.items {
+		call, _ := v.(*Dict)
+		if call == nil {
+			continue
+		}
+		if inner, _ := call.getStr("function"); inner != nil {
+			if call, ok = inner.(*Dict); !ok {
+				continue
+			}
+		}
+		if err := f(call); err != nil {
+			return err
+		}
+	}
+	return nil
+}
+
+// joinContent makes a string of content that is a list.
+func joinContent(i int, message *Dict) error {
+	content, _ := message.getStr("content")
+	parts, ok := content.(*List)
+	if !ok {
+		return nil
+	}
+	s, n, kind := joined(parts)
+	if s == nil {
+		return fmt.Errorf("%w: message %d: the template takes text only, and part %d of the content is of type %q", ErrInput, i, n, kind)
+	}
+	return message.set(text("content"), s)
+}
+
+// joined is the text of parts, a newline between two, as vLLM does it; nil where
+// part n is none, but of another kind.
+func joined(parts *List) (s *Str, n int, kind string) {
+	var b sbuf
+	for n, part := range parts.items {
+		s, kind := partText(part)
+		if s == nil {
+			return nil, n, kind
+		}
+		if n > 0 {
+			b.text("\n")
+		}
+		b.str(s)
+	}
+	return b.done(), 0, ""
+}
+
+// partText is the text of a part that is one; else its type.
+func partText(part Value) (s *Str, kind string) {
+	switch p := part.(type) {
+	case *Str:
+		return p, ""
+	case *Dict:
+		kind = stringMember(p, "type")
+		if v, _ := p.getStr("text"); kind == "text" || kind == "" {
+			s, _ = v.(*Str)
+		}
+	}
+	return s, kind
+}

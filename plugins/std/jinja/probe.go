@@ -1,0 +1,247 @@
+package jinja
+
+import (
+	"slices"
+	"strings"
+	"time"
+)
+
+// probeLimits bound one trial of a template when it is loaded. There are ten to
+// sixty: all of them cost about as much as one rendering may.
+var probeLimits = Limits{Steps: 10_000, Output: 1 << 18, Memory: 1 << 20, Depth: 100}
+
+// What the trials say. Digits pass through filters of case; the key has no
+// place in templates.
+const (
+	probeWord     = "731946"
+	probeMore     = "582047"
+	probeValue    = "946173"
+	probeTextArgs = `{"q"  :"` + probeValue + `"}`
+)
+
+// prober tries a template.
+type prober struct {
+	t      *Template
+	tokens []entry
+	r      *reading
+	tools  bool   // tools are offered: some templates want them
+	calls  *probe // the calls that the trials of a result follow
+}
+
+// probe is a form of an assistant's turn that calls a tool.
+type probe struct {
+	content  Value // nil for none
+	textArgs bool
+	answer   string // the role that speaks next
+}
+
+// readForms tries a template with conversations of every form.
+func readForms(t *Template, tokens []entry) *reading {
+	p := &prober{t: t, tokens: tokens, r: &reading{roles: map[string]contentReading{}}}
+	p.r.other = p.content(func(x Value) []Value { return []Value{said("user", x)} })
+	p.r.roles["user"] = p.r.other
+	if c := p.content(func(x Value) []Value { return []Value{said("narrator", x), p.turn("user")} }); c.known() {
+		p.r.other = c
+	}
+	for _, role := range []string{"system", "developer"} {
+		p.enter(role, func(x Value) []Value { return []Value{said(role, x), p.turn("user")} })
+	}
+	p.enter("assistant", func(x Value) []Value { return []Value{p.turn("user"), said("assistant", x), p.turn("user")} })
+	p.readCalls()
+	for _, role := range []string{"tool", "function", "ipython", "observation"} {
+		p.enter(role, func(x Value) []Value {
+			return []Value{p.turn("user"), p.calling(p.calls), result(role, x)}
+		})
+	}
+	return p.r
+}
+
+// enter tries the content of a role that the template names. Where nothing shows
+// it, it is taken for the user's.
+func (p *prober) enter(role string, messages func(Value) []Value) {
+	if !strings.Contains(p.t.source, role) {
+		return
+	}
+	c := p.content(messages)
+	if !c.known() {
+		c = p.r.roles["user"]
+	}
+	p.r.roles[role] = c
+}
+
+// content tries the forms of content, without tools and, where nothing is shown
+// without, with tools.
+func (p *prober) content(messages func(Value) []Value) (c contentReading) {
+	word, more := textPart(data(probeWord)), textPart(data(probeMore))
+	for _, p.tools = range []bool{false, true} {
+		c.text = p.outcome(messages(data(probeWord)), probeWord)
+		c.parts = p.outcome(messages(&List{[]Value{word, more}}), probeWord, probeMore)
+		if c.text != shown && c.parts != shown {
+			c.first = p.outcome(messages(&List{[]Value{word}}), probeWord)
+		}
+		if c.known() {
+			return c
+		}
+	}
+	return c
+}
+
+// outcome renders a conversation and looks for the words.
+func (p *prober) outcome(messages []Value, words ...string) outcome {
+	out, ok := p.render(messages)
+	switch {
+	case !ok:
+		return failed
+	case slices.ContainsFunc(words, func(w string) bool { return !strings.Contains(out, w) || dumped(out, w) }):
+		return lost
+	}
+	return shown
+}
+
+// dumped reports whether a text stands where a list of parts was written as
+// Python or JSON does.
+func dumped(out, word string) bool {
+	before := out[:strings.Index(out, word)]
+	name := strings.TrimRight(before, `\"': `)
+	return strings.HasSuffix(name, "text") && strings.ContainsAny(before[len(name):], `"'`) && strings.Contains(before[len(name):], ":")
+}
+
+// readCalls tries the forms of a turn that calls a tool.
+func (p *prober) readCalls() {
+	written := p.anyCall()
+	p.r.textArguments, p.r.objectArguments = p.calls.textArgs, true
+	if p.r.textArguments {
+		object := *p.calls
+		object.textArgs = false
+		out, ok := p.render(p.loop(&object))
+		p.r.objectArguments = ok && strings.Contains(out, probeValue)
+	}
+	p.r.emptyIsNull = p.calls.content == none && strings.Contains(written, probeValue)
+	p.r.null = p.nulls(written, nullAsGiven, none)
+	if p.r.missing = p.nulls(written, nullAsGiven, nil); p.r.missing != nullAsGiven && p.r.null == nullAsGiven {
+		p.r.missing = nullIsNull
+	}
+}
+
+// anyCall finds a turn with a call that the template shows, or at least takes, and
+// gives what is rendered then.
+func (p *prober) anyCall() (written string) {
+	var taken *probe
+	var offered bool
+	for _, answer := range []string{"tool", "user"} {
+		for _, p.tools = range []bool{false, true} {
+			for _, content := range []Value{p.shaped("assistant", emptyStr), none} {
+				for _, textArgs := range []bool{true, false} {
+					p.calls = &probe{content: content, textArgs: textArgs, answer: answer}
+					out, ok := p.render(p.loop(p.calls))
+					if textArgs && verbatim(out) || !textArgs && strings.Contains(out, probeValue) {
+						return out
+					}
+					if ok && !textArgs && taken == nil {
+						taken, offered, written = p.calls, p.tools, out
+					}
+				}
+			}
+		}
+	}
+	if taken != nil {
+		p.calls, p.tools = taken, offered
+	}
+	return written
+}
+
+// verbatim reports whether the arguments stand there as they were written, and not quoted.
+func verbatim(out string) bool {
+	i := strings.Index(out, probeTextArgs)
+	return i >= 0 && (i == 0 || !strings.ContainsRune(`"'`, rune(out[i-1])))
+}
+
+// nulls tries a content that says nothing: it must work, and not show as None. It
+// gives form, or nullIsEmpty.
+func (p *prober) nulls(written string, form nullForm, content Value) nullForm {
+	try := *p.calls
+	try.content = content
+	out, ok := p.render(p.loop(&try))
+	if !ok || p.calls.content != none && strings.Count(out, "None") > strings.Count(written, "None") {
+		return nullIsEmpty
+	}
+	return form
+}
+
+// loop is a conversation in which a tool is called.
+func (p *prober) loop(c *probe) []Value {
+	answer := p.turn("user")
+	if c.answer == "tool" {
+		answer = result("tool", p.shaped("user", data(probeWord)))
+	}
+	return []Value{p.turn("user"), p.calling(c), answer}
+}
+
+// result is what a tool answered.
+func result(role string, content Value) *Dict {
+	m := said(role, content)
+	m.fill([]entry{{text("tool_call_id"), text("a1b2c3d4e")}, {text("name"), text("f")}})
+	return m
+}
+
+// calling is an assistant's turn that calls a tool.
+func (p *prober) calling(c *probe) *Dict {
+	arguments := Value(&Dict{entries: []entry{{text("q"), data(probeValue)}}})
+	if c.textArgs {
+		arguments = data(probeTextArgs)
+	}
+	call := &Dict{entries: []entry{
+		{text("id"), text("a1b2c3d4e")}, {text("type"), text("function")},
+		{text("function"), &Dict{entries: []entry{{text("name"), text("f")}, {text("arguments"), arguments}}}},
+	}}
+	turn := &Dict{entries: []entry{{text("role"), text("assistant")}}}
+	if c.content != nil {
+		_ = turn.set(text("content"), c.content)
+	}
+	_ = turn.set(text("tool_calls"), &List{[]Value{call}})
+	return turn
+}
+
+// turn says something in the form that was found for a role.
+func (p *prober) turn(role string) *Dict { return said(role, p.shaped(role, text("Hi"))) }
+
+// shaped gives a string the form that was found for a role.
+func (p *prober) shaped(role string, s *Str) Value {
+	if p.r.of(role).form(false) == asText {
+		return s
+	}
+	return &List{[]Value{textPart(s)}}
+}
+
+// render renders a conversation; ok tells whether that worked.
+func (p *prober) render(messages []Value) (out string, ok bool) {
+	vars := &Dict{}
+	vars.fill(p.tokens)
+	tools := none
+	if p.tools {
+		tools = &List{[]Value{probeTool()}}
+	}
+	vars.fill([]entry{
+		{text("messages"), &List{messages}}, {text("tools"), tools}, {text("documents"), none}, {text("add_generation_prompt"), Bool(true)},
+	})
+	segments, err := p.t.renderChat(vars, time.Time{}, ChatOptions{}, probeLimits)
+	return Text(segments), err == nil
+}
+
+// probeTool is what is offered in a trial.
+func probeTool() *Dict {
+	object := func(entries ...entry) *Dict { return &Dict{entries: entries} }
+	parameters := object(entry{text("type"), text("object")},
+		entry{text("properties"), object(entry{text("q"), object(entry{text("type"), text("string")}, entry{text("description"), text("a word")})})},
+		entry{text("required"), &List{[]Value{text("q")}}})
+	return object(entry{text("type"), text("function")}, entry{text("function"), object(entry{text("name"), text("f")},
+		entry{text("description"), text("looks up")}, entry{text("parameters"), parameters})})
+}
+
+// said is a message.
+func said(role string, content Value) *Dict {
+	return &Dict{entries: []entry{{text("role"), text(role)}, {text("content"), content}}}
+}
+
+// data makes a string that belongs to the request.
+func data(s string) *Str { return &Str{s: s, from: fromData} }

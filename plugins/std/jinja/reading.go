@@ -1,0 +1,94 @@
+package jinja
+
+// A reading says what a template makes of the forms that a message can have. It
+// is found out when the template is loaded: the template is tried with small
+// conversations, and what it shows of them tells. So it follows the values
+// through assignments, loops, macros and tests as the template does, where a
+// look at the syntax would have to guess.
+type reading struct {
+	roles map[string]contentReading
+	other contentReading // of roles that the template does not name
+
+	// null and missing are what stands for an assistant's content that is null
+	// or not there, beside calls.
+	null, missing nullForm
+	// emptyIsNull: calls are shown where the content is null, and not where it is
+	// an empty string.
+	emptyIsNull bool
+	// textArguments: the arguments of a call are shown as they are where they
+	// are text. objectArguments: they are shown where they are an object.
+	textArguments, objectArguments bool
+}
+
+// outcome is what came of trying a template with a form.
+type outcome uint8
+
+const (
+	failed outcome = iota // no text at all
+	lost                  // the content is not in the text, or as Python or JSON writes a list
+	shown
+)
+
+// contentReading is what a template makes of the content of one role.
+type contentReading struct {
+	text  outcome // a string
+	parts outcome // a list of parts
+	first outcome // a list of one part
+}
+
+// contentForm is what content is made to be.
+type contentForm uint8
+
+const (
+	asText contentForm = iota
+	asParts
+	asOnePart
+)
+
+// form says what becomes of content that is a list, or a string.
+func (c contentReading) form(list bool) contentForm {
+	switch {
+	case list && c.parts == shown:
+		return asParts
+	case c.text == shown:
+		return asText
+	case c.parts == shown:
+		return asParts
+	case c.first == shown:
+		return asOnePart
+	}
+	return asText
+}
+
+// otherForm says what may be tried where form did not work out: a form of which
+// it is not known that the content is lost.
+func (c contentReading) otherForm(list bool) contentForm {
+	was := c.form(list)
+	switch {
+	case was != asText && c.text != lost:
+		return asText
+	case was == asText && c.parts != lost:
+		return asParts
+	}
+	return was
+}
+
+// known says whether any form was shown.
+func (c contentReading) known() bool { return c.text == shown || c.parts == shown || c.first == shown }
+
+// nullForm is what stands for content that is null or not there.
+type nullForm uint8
+
+const (
+	nullAsGiven nullForm = iota
+	nullIsNull
+	nullIsEmpty
+)
+
+// of gives the reading for a role.
+func (r *reading) of(role string) contentReading {
+	if c, ok := r.roles[role]; ok {
+		return c
+	}
+	return r.other
+}
