@@ -3,6 +3,7 @@ package jinja
 import (
 	"fmt"
 	"slices"
+	"strings"
 )
 
 // attempt is a way to write a conversation: as the template's reading says, or
@@ -19,6 +20,8 @@ type former struct {
 	attempt
 	join  bool    // lists of parts become strings, whatever the template reads
 	other attempt // what the attempt changed
+
+	texts []string // contents whose form the attempt changed
 }
 
 // form writes one message.
@@ -35,12 +38,12 @@ func (f *former) formContent(i int, message *Dict) error {
 	content, given := message.getStr("content")
 	switch c := content.(type) {
 	case *List:
-		return f.formParts(i, message, f.contentForm(role, true), c)
+		return f.formParts(i, message, f.contentForm(role, c), c)
 	case *Str:
-		if calls, _ := message.getStr("tool_calls"); c.s == "" && role == "assistant" && f.emptyIsNull && calls != nil {
-			return message.set(text("content"), none)
+		if calls, _ := message.getStr("tool_calls"); c.s == "" && role == "assistant" && calls != nil {
+			return message.set(text("content"), f.empty())
 		}
-		if f.contentForm(role, false) != asText {
+		if f.contentForm(role, c) != asText {
 			return message.set(text("content"), &List{[]Value{textPart(c)}})
 		}
 		return nil
@@ -70,25 +73,50 @@ func (f *former) formNull(message *Dict, given bool) error {
 		return nil
 	case form == nullIsNull:
 		return message.set(text("content"), none)
-	case f.of("assistant").form(false) != asText && !f.join:
-		return message.set(text("content"), &List{[]Value{textPart(emptyStr)}})
 	}
-	return message.set(text("content"), emptyStr)
+	return message.set(text("content"), f.empty())
+}
+
+// empty is the content of an assistant that says nothing beside its calls.
+func (f *former) empty() Value {
+	switch {
+	case f.emptyIsNull:
+		return none
+	case f.emptyPart && !f.join:
+		return emptyPart()
+	}
+	return emptyStr
 }
 
 // contentForm says what content of a role becomes.
-func (f *former) contentForm(role string, list bool) contentForm {
+func (f *former) contentForm(role string, content Value) contentForm {
 	if f.join {
 		return asText
 	}
-	c := f.of(role)
-	form := c.form(list)
-	if !f.content {
-		return form
+	list, isList := content.(*List)
+	if c := f.of(role); !f.content {
+		return c.form(isList)
 	}
-	other := c.otherForm(list)
-	f.other.content = f.other.content || other != form
-	return other
+	f.other.content = true
+	said, _ := content.(*Str)
+	if isList {
+		said, _, _ = joined(list)
+	}
+	if said != nil {
+		f.texts = append(f.texts, strings.TrimFunc(said.s, isSpace))
+	}
+	return f.of(role).otherForm(isList)
+}
+
+// shows reports whether a rendering shows the contents whose form the attempt
+// changed: a template that failed with one form may lose the other, or write it as
+// Python does.
+func (f *former) shows(out []Segment) bool {
+	if len(f.texts) == 0 {
+		return true
+	}
+	whole := Text(out)
+	return !slices.ContainsFunc(f.texts, func(s string) bool { return !strings.Contains(whole, s) || s != "" && dumped(whole, s) })
 }
 
 // formParts writes content that is a list.

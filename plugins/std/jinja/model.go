@@ -125,8 +125,12 @@ func (m *Model) Render(request []byte, l Limits) ([]Segment, error) {
 	return nil, first
 }
 
-// errSame ends an attempt that would be one of the former.
-var errSame = errors.New("there is no other form")
+// errSame ends an attempt that would be one of those before it, errLost one that
+// does not show what was said.
+var (
+	errSame = errors.New("there is no other form")
+	errLost = errors.New("the other form is not shown")
+)
 
 func (m *Model) render(request []byte, l Limits, a attempt) ([]Segment, error) {
 	r, err := decodeObject(request, func(string) origin { return fromData })
@@ -149,26 +153,38 @@ func (m *Model) render(request []byte, l Limits, a attempt) ([]Segment, error) {
 			return nil, err
 		}
 	}
+	f := &former{reading: t.reading, attempt: a, join: m.parts == PartsJoin}
 	if m.parts != PartsKeep {
-		f := &former{reading: t.reading, attempt: a, join: m.parts == PartsJoin}
 		if err := eachMessage(r, f.form); err != nil {
 			return nil, err
 		}
-		if f.other != a {
-			return nil, errSame
-		}
+	}
+	if f.other != a {
+		return nil, errSame
 	}
 	if err := eachMessage(r, dropTexts); err != nil {
 		return nil, err
 	}
-	var now time.Time
-	if s := stringMember(r, "now"); s != "" {
-		if now, err = time.Parse(time.RFC3339, s); err != nil {
-			return nil, fmt.Errorf("%w: now is not a time in RFC 3339: %q", ErrInput, s)
-		}
+	now, err := timeOf(r)
+	if err != nil {
+		return nil, err
 	}
 	going, _ := r.getStr("continue_final_message")
-	return t.renderChat(vars, now, ChatOptions{ContinueFinal: going == Bool(true)}, l)
+	out, err := t.renderChat(vars, now, ChatOptions{ContinueFinal: going == Bool(true)}, l)
+	if err == nil && !f.shows(out) {
+		return nil, errLost
+	}
+	return out, err
+}
+
+// timeOf is the time of the request; none is the zero time.
+func timeOf(r *Dict) (now time.Time, err error) {
+	if s := stringMember(r, "now"); s != "" {
+		if now, err = time.Parse(time.RFC3339, s); err != nil {
+			return now, fmt.Errorf("%w: now is not a time in RFC 3339: %q", ErrInput, s)
+		}
+	}
+	return now, nil
 }
 
 // variables makes the template's variables from the request's members.

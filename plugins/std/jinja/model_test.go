@@ -102,10 +102,11 @@ func TestParts(t *testing.T) {
 		parts        Parts
 		source, want string
 	}{
-		{PartsAuto, plain, "user:«abc»;«x»:;"},
+		{PartsAuto, plain, "user:«a»\n«b»\n«c»;«x»:;"},
 		{PartsAuto, looping, "[«a»][][«c»]"},
-		{PartsAuto, "{% for m in messages %}{{ m.content is string }}{% for p in m.content %}{% endfor %}{% endfor %}", "FalseFalse"},
-		{PartsJoin, looping, "[][][]"},
+		{PartsAuto, "{% for m in messages %}{{ m.content is string }}{% for p in m.content %}{{ p.text }}{% endfor %}{% endfor %}", "False«ac»False"},
+		{PartsAuto, "{% for m in messages %}{{ m.content is string }}{% for p in m.content %}{% endfor %}{% endfor %}", "TrueFalse"},
+		{PartsJoin, looping, "[][][][][]"},
 		{PartsKeep, plain, "user:[{'type': '«text»', 'text': '«a»'}, '«b»', {'text': '«c»'}];«x»:;"},
 	} {
 		got, err := mustModel(t, c.parts, "default", c.source).Render([]byte(request), Limits{})

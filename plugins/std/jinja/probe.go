@@ -116,6 +116,7 @@ func (p *prober) readCalls() {
 		out, ok := p.render(p.loop(&object))
 		p.r.objectArguments = ok && strings.Contains(out, probeValue)
 	}
+	_, p.r.emptyPart = p.calls.content.(*List)
 	p.r.emptyIsNull = p.calls.content == none && strings.Contains(written, probeValue)
 	p.r.null = p.nulls(written, nullAsGiven, none)
 	if p.r.missing = p.nulls(written, nullAsGiven, nil); p.r.missing != nullAsGiven && p.r.null == nullAsGiven {
@@ -130,7 +131,7 @@ func (p *prober) anyCall() (written string) {
 	var offered bool
 	for _, answer := range []string{"tool", "user"} {
 		for _, p.tools = range []bool{false, true} {
-			for _, content := range []Value{p.shaped("assistant", emptyStr), none} {
+			for _, content := range []Value{emptyStr, emptyPart(), none} {
 				for _, textArgs := range []bool{true, false} {
 					p.calls = &probe{content: content, textArgs: textArgs, answer: answer}
 					out, ok := p.render(p.loop(p.calls))
@@ -150,10 +151,11 @@ func (p *prober) anyCall() (written string) {
 	return written
 }
 
-// verbatim reports whether the arguments stand there as they were written, and not quoted.
+// verbatim reports whether the arguments stand there as they were written, and not
+// as Python writes a string.
 func verbatim(out string) bool {
 	i := strings.Index(out, probeTextArgs)
-	return i >= 0 && (i == 0 || !strings.ContainsRune(`"'`, rune(out[i-1])))
+	return i >= 0 && (i == 0 || out[i-1] != '\'')
 }
 
 // nulls tries a content that says nothing: it must work, and not show as None. It
@@ -162,7 +164,9 @@ func (p *prober) nulls(written string, form nullForm, content Value) nullForm {
 	try := *p.calls
 	try.content = content
 	out, ok := p.render(p.loop(&try))
-	if !ok || p.calls.content != none && strings.Count(out, "None") > strings.Count(written, "None") {
+	switch {
+	case !ok, strings.Contains(written, probeValue) && !strings.Contains(out, probeValue),
+		p.calls.content != none && strings.Count(out, "None") > strings.Count(written, "None"):
 		return nullIsEmpty
 	}
 	return form

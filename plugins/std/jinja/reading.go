@@ -10,11 +10,14 @@ type reading struct {
 	other contentReading // of roles that the template does not name
 
 	// null and missing are what stands for an assistant's content that is null
-	// or not there, beside calls.
+	// or not there.
 	null, missing nullForm
 	// emptyIsNull: calls are shown where the content is null, and not where it is
 	// an empty string.
 	emptyIsNull bool
+	// emptyPart: a list of an empty part stands for no content beside calls, and not
+	// an empty string.
+	emptyPart bool
 	// textArguments: the arguments of a call are shown as they are where they
 	// are text. objectArguments: they are shown where they are an object.
 	textArguments, objectArguments bool
@@ -60,17 +63,12 @@ func (c contentReading) form(list bool) contentForm {
 	return asText
 }
 
-// otherForm says what may be tried where form did not work out: a form of which
-// it is not known that the content is lost.
+// otherForm says what may be tried where form did not work out.
 func (c contentReading) otherForm(list bool) contentForm {
-	was := c.form(list)
-	switch {
-	case was != asText && c.text != lost:
-		return asText
-	case was == asText && c.parts != lost:
+	if c.form(list) == asText {
 		return asParts
 	}
-	return was
+	return asText
 }
 
 // known says whether any form was shown.

@@ -246,3 +246,6 @@ func toolJSON(v Value) (*Str, error) {
 func textPart(s *Str) *Dict {
 	return &Dict{entries: []entry{{text("type"), text("text")}, {text("text"), s}}}
 }
+
+// emptyPart is content in parts that says nothing.
+func emptyPart() *List { return &List{[]Value{textPart(emptyStr)}} }

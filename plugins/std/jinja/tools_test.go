@@ -76,7 +76,7 @@ func TestOfferedTools(t *testing.T) {
 			"<user>«Hi»\n---\n«" + oneJSON + "»\n" + toolPrompt + "<assistant>«Well»"},
 		{"assistants alone", turns, `{"role": "assistant", "content": "Well"}`, oneTool, "<assistant>«Well»\n---\n«" + oneJSON + "»\n" + toolPrompt},
 		{"no content", turns, `{"role": "user"}`, oneTool, "<user>\n---\n«" + oneJSON + "»\n" + toolPrompt},
-		{"parts", turns, `{"role": "user", "content": [{"type": "text", "text": "Hi"}, {"type": "text", "text": "\n---\nUse"}], "tool_prompt": "Use"}`, oneTool,
+		{"parts", turns, `{"role": "user", "content": [{"type": "text", "text": "Hi\n---\nUse"}], "tool_prompt": "Use"}`, oneTool,
 			"<user>«Hi»\n---\n«" + oneJSON + "»\n«Use»"},
 		{"parts kept", "{% for m in messages %}{% for p in m.content %}[{{ p.text }}]{% endfor %}{% endfor %}", `{"role": "user", "content": [{"type": "image", "text": 1}]}`, oneTool,
 			"[1][\n---\n«" + oneJSON + "»\n" + toolPrompt + "]"},
