@@ -204,8 +204,8 @@ var Sampler = []Func{
 // The request is a JSON object:
 //
 //	"messages"                array of objects as OpenAI's API has them, but
-//	                          that the arguments of a call are an object where
-//	                          they are the text of one
+//	                          that "arguments" of a call are an object where they
+//	                          are text of one; "arguments_text" is the text then
 //	"tools"                   array, absent when none are offered
 //	"documents"               array, absent when there are none
 //	"add_generation_prompt"   boolean: end where the assistant's turn begins

@@ -10,14 +10,14 @@ import (
 type Message struct {
 	// Role is who speaks: system, developer, user, assistant or tool.
 	Role string
-	// Text is what is said, the parts of it one behind the other; empty where the
-	// client sent none or a null.
+	// Text is what is said, a newline between its parts; empty where the client
+	// sent none or a null.
 	Text string
 	// Calls says that the turn calls tools.
 	Calls bool
-	// JSON is the message as a template reads it: the client's object, in which
-	// the arguments of calls are objects where they are the text of one. Nil
-	// stands for an object of Role and Text.
+	// JSON is the message as a template plugin reads it: the client's object, in
+	// which the arguments of calls are objects where they are the text of one, with
+	// that text beside them. Nil stands for an object of Role and Text.
 	JSON []byte
 }
 

@@ -1,6 +1,8 @@
 package openai
 
 import (
+	"slices"
+
 	"tgi/server/dialect"
 	"tgi/server/generate"
 	"tgi/server/wire"
@@ -104,7 +106,8 @@ func (b *chatBody) finish() error {
 	return nil
 }
 
-// documents reads a list of objects, or null, and keeps it as it was written.
+// documents reads a list of objects, or null, and keeps it as it was written. Some
+// clients have no place for it but chat_template_kwargs.
 func (b *chatBody) documents(r *wire.Reader) error {
 	if none, err := r.Null(); none || err != nil {
 		return err
@@ -115,10 +118,16 @@ func (b *chatBody) documents(r *wire.Reader) error {
 		out = append(comma(out, i), raw...)
 		return err
 	})
+	if err != nil {
+		return err
+	}
+	if b.conversation.Documents != nil {
+		return &generate.Invalid{Msg: "`documents` and `chat_template_kwargs.documents` must not both be given", Field: "documents"}
+	}
 	if len(out) > 1 {
 		b.conversation.Documents = append(out, ']')
 	}
-	return err
+	return nil
 }
 
 // template reads the name of one of the model's templates, or null. A template of
@@ -138,13 +147,25 @@ func (b *chatBody) template(r *wire.Reader) error {
 	return nil
 }
 
-// kwargs keeps the template's variables as they were written.
-func (b *chatBody) kwargs(r *wire.Reader) (err error) {
+// kwargs keeps the template's variables as they were written, but for documents,
+// which are the request's wherever they stand.
+func (b *chatBody) kwargs(r *wire.Reader) error {
 	if none, err := r.Null(); none || err != nil {
 		return err
 	}
-	b.conversation.Kwargs, err = r.RawObject()
-	return err
+	inner := *r
+	raw, err := r.RawObject()
+	if err != nil {
+		return err
+	}
+	b.conversation.Kwargs = raw
+	list := members(raw)
+	if find(list, "documents") == nil {
+		return nil
+	}
+	list = slices.DeleteFunc(list, func(m member) bool { return m.name == "documents" })
+	b.conversation.Kwargs = appendMembers(nil, list)
+	return inner.Object("a map", []wire.Field{{Name: "documents", Read: b.documents}})
 }
 
 // modalities reads the kinds of output; text alone is the default.

@@ -58,6 +58,15 @@ func find(list []member, name string) *member {
 	return nil
 }
 
+// setMember gives the object a member, in place of one of that name.
+func setMember(list []member, name string, value json.RawMessage) []member {
+	if m := find(list, name); m != nil {
+		m.value = value
+		return list
+	}
+	return append(list, member{name, value})
+}
+
 // renamed gives the member old the name that it has elsewhere, unless another has
 // that name and says something.
 func renamed(list []member, old, name string) []member {

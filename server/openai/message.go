@@ -80,7 +80,12 @@ func (t *turn) content(r *wire.Reader, i int) error {
 		t.text.WriteString(s)
 		return err
 	}, func(r *wire.Reader) error {
-		return r.Array(func(j int) error { return t.part(r, i, j) })
+		return r.Array(func(j int) error {
+			if j > 0 {
+				t.text.WriteByte('\n')
+			}
+			return t.part(r, i, j)
+		})
 	})
 }
 
@@ -154,9 +159,9 @@ func (t *turn) arguments(r *wire.Reader, given *bool) error {
 	})
 }
 
-// normal returns the message as templates read it: parts that are refusals become
-// parts of text; arguments of calls that are the text of an object become one, and
-// an empty object where there are none; reasoning is also there under its older
+// normal returns the message as template plugins read it: parts that are refusals
+// become parts of text; arguments of calls that are the text of an object become one,
+// with the text beside it, and an empty object where there are none; reasoning is also there under its older
 // name. Whether the template gets parts or one text is the template plugin's to
 // decide, which knows the template.
 func (t *turn) normal(raw []byte) []byte {
@@ -201,7 +206,8 @@ func normalParts(raw json.RawMessage) json.RawMessage {
 }
 
 // normalFunction makes the arguments of a call an object where they are the text
-// of one, under the name that OpenAI has for them.
+// of one, under the name that OpenAI has for them. The client's text stays beside
+// it, byte for byte: many templates print it.
 func normalFunction(raw json.RawMessage) json.RawMessage {
 	list := renamed(members(raw), "parameters", "arguments")
 	a := find(list, "arguments")
@@ -212,7 +218,11 @@ func normalFunction(raw json.RawMessage) json.RawMessage {
 	if isText(a.value) {
 		var s string
 		if err := json.Unmarshal(a.value, &s); err == nil {
-			a.value = object(s, a.value)
+			written := a.value
+			if a.value = object(s, written); s != "" && !isText(a.value) {
+				list = setMember(list, "arguments_text", written)
+				a = find(list, "arguments")
+			}
 		}
 	}
 	if isNull(a.value) {

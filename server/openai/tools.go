@@ -191,33 +191,32 @@ func (b *chatBody) prompt(words string) {
 	more := "\n---\n" + words
 	m.Text += more
 	inner := members(m.JSON)
-	old := find(inner, "content")
-	switch {
-	case old == nil:
-		inner = append(inner, member{"content", wire.AppendString(nil, m.Text)})
-	case len(old.value) > 0 && old.value[0] == '[':
+	if old := find(inner, "content"); old != nil && len(old.value) > 0 && old.value[0] == '[' {
 		old.value = withText(old.value, more)
-	default:
-		old.value = wire.AppendString(nil, m.Text)
-	}
-	if old = find(inner, "tool_prompt"); old != nil {
-		old.value = wire.AppendString(nil, words)
 	} else {
-		inner = append(inner, member{"tool_prompt", wire.AppendString(nil, words)})
+		inner = setMember(inner, "content", wire.AppendString(nil, m.Text))
 	}
+	inner = setMember(inner, "tool_prompt", wire.AppendString(nil, words))
 	m.JSON = appendMembers(nil, inner)
 }
 
-// withText adds a part of text to parts.
-func withText(parts json.RawMessage, text string) json.RawMessage {
-	b := []byte{'['}
+// withText adds text to the last part of content, or is a part where there is none.
+func withText(parts json.RawMessage, more string) json.RawMessage {
 	list := elements(parts)
+	last := []member{{"type", json.RawMessage(`"text"`)}, {"text", json.RawMessage(`""`)}}
+	if n := len(list); n > 0 {
+		list, last = list[:n-1], members(list[n-1])
+	}
+	var said string
+	if m := find(last, "text"); m != nil {
+		_ = json.Unmarshal(m.value, &said) // it was read as a string before
+	}
+	last = setMember(last, "text", wire.AppendString(nil, said+more))
+	b := []byte{'['}
 	for i, part := range list {
 		b = append(comma(b, i), part...)
 	}
-	b = comma(b, len(list))
-	b = append(b, `{"type":"text","text":`...)
-	return append(append(wire.AppendString(b, text), '}'), ']')
+	return append(appendMembers(comma(b, len(list)), last), ']')
 }
 
 // gone reads a field of OpenAI's older API, which another one replaced.

@@ -60,8 +60,9 @@ func NewModel(sources, tokens map[string]string, parts Parts) (*Model, error) {
 		m.tokens = append(m.tokens, entry{text(name), text(tokens[name])})
 	}
 	if parts != PartsKeep {
-		for _, t := range m.templates {
-			t.reading = readForms(t.Template, m.tokens)
+		var spent int64
+		for _, name := range sorted(sources) {
+			m.templates[name].reading = readForms(m.templates[name].Template, m.tokens, &spent)
 		}
 	}
 	return m, nil

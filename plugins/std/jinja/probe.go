@@ -6,9 +6,12 @@ import (
 	"time"
 )
 
-// probeLimits bound one trial of a template when it is loaded. There are ten to
-// sixty: all of them cost about as much as one rendering may.
+// probeLimits bound one trial of a template when it is loaded, of which there are ten
+// to sixty. probeSteps bounds those of all of a model's templates together: what is
+// not tried by then counts as failed. Real templates take 200 to 10,000 steps each.
 var probeLimits = Limits{Steps: 10_000, Output: 1 << 18, Memory: 1 << 20, Depth: 100}
+
+const probeSteps = 100_000
 
 // What the trials say. Digits pass through filters of case; the key has no
 // place in templates.
@@ -25,6 +28,7 @@ type prober struct {
 	tokens []entry
 	r      *reading
 	tools  bool   // tools are offered: some templates want them
+	spent  *int64 // steps
 	calls  *probe // the calls that the trials of a result follow
 }
 
@@ -35,9 +39,10 @@ type probe struct {
 	answer   string // the role that speaks next
 }
 
-// readForms tries a template with conversations of every form.
-func readForms(t *Template, tokens []entry) *reading {
-	p := &prober{t: t, tokens: tokens, r: &reading{roles: map[string]contentReading{}}}
+// readForms tries a template with conversations of every form. spent are the steps
+// that the trials of other templates took; its own are added.
+func readForms(t *Template, tokens []entry, spent *int64) *reading {
+	p := &prober{t: t, tokens: tokens, spent: spent, r: &reading{roles: map[string]contentReading{}}}
 	p.r.other = p.content(func(x Value) []Value { return []Value{said("user", x)} })
 	p.r.roles["user"] = p.r.other
 	if c := p.content(func(x Value) []Value { return []Value{said("narrator", x), p.turn("user")} }); c.known() {
@@ -228,7 +233,12 @@ func (p *prober) render(messages []Value) (out string, ok bool) {
 	vars.fill([]entry{
 		{text("messages"), &List{messages}}, {text("tools"), tools}, {text("documents"), none}, {text("add_generation_prompt"), Bool(true)},
 	})
-	segments, err := p.t.renderChat(vars, time.Time{}, ChatOptions{}, probeLimits)
+	l := probeLimits
+	l.Steps, l.spent = min(l.Steps, probeSteps-*p.spent), p.spent
+	if l.Steps <= 0 {
+		return "", false
+	}
+	segments, err := p.t.renderChat(vars, time.Time{}, ChatOptions{}, l)
 	return Text(segments), err == nil
 }
 
