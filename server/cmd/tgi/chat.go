@@ -19,12 +19,15 @@ type conversations struct{ control *control }
 
 // Bind implements generate.Chat.
 func (c conversations) Bind(ctx context.Context, calls []generate.PluginCall) (generate.BoundChat, []generate.PluginCall, error) {
-	use := c.control.freshen(ctx)
-	b, rest, err := c.control.set.BindChat(ctx, callsOf(calls), use)
-	if errors.Is(err, plugins.ErrUnknown) { // a reload may just have put others in their place
-		if now := c.control.settled(); now != use {
-			b, rest, err = c.control.set.BindChat(ctx, callsOf(calls), now)
-		}
+	c.control.freshen(ctx)
+	var b *plugins.BoundChat
+	var rest []plugins.Call
+	var err error
+	for again := true; again; {
+		seen := c.control.chat.Load()
+		b, rest, err = c.control.set.BindChat(ctx, callsOf(calls), seen.use)
+		// A reload may just have put others in their place.
+		again = errors.Is(err, plugins.ErrUnknown) && c.control.settled() != seen
 	}
 	if err != nil {
 		return nil, nil, bindError(err)

@@ -205,7 +205,7 @@ func TestToolsWithAnyTemplate(t *testing.T) {
 	p.wantSaid(t, "no tools", hi, p.forced(t, plain), fmt.Sprintf("says %q; stop", plain))
 	text, _ := p.prompt(t, hi+`,{"role":"assistant","content":null,"tool_calls":[{"id":"c","type":"function","function":{"name":"get_weather","arguments":"{\"city\":\"Paris\"}"}}]},`+
 		`{"role":"tool","tool_call_id":"c","content":[{"type":"text","text":"sun"},{"type":"text","text":"ny"}]}`)
-	if want := begin + end + plain + "<|im_end|>\n<|im_start|>tool\nsunny" + end; text != want {
+	if want := begin + end + plain + "<|im_end|>\n<|im_start|>tool\nsun\nny" + end; text != want {
 		t.Errorf("earlier calls:\ngot  %q\nwant %q", text, want)
 	}
 

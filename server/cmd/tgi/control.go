@@ -200,10 +200,10 @@ func (c *control) settings() config.Config {
 }
 
 // settled is what conversations get once a reload that runs is over.
-func (c *control) settled() plugins.ChatPlugins {
+func (c *control) settled() *chatState {
 	c.mu.Lock()
 	defer c.mu.Unlock()
-	return c.chat.Load().use
+	return c.chat.Load()
 }
 
 // watchModules loads modules whose files change, until ctx ends.
