@@ -211,8 +211,7 @@ func (s *Scheduler) regroup(g *Seq, next []Branch) {
 	}
 	g.rows = rows
 	if len(rows) == 0 {
-		s.running.remove(g)
-		g.state = ended
+		s.end(g)
 	}
 }
 
@@ -223,7 +222,7 @@ func checkGroup(g *Seq, held []*kv.Row) ([]*kv.Row, error) {
 	}
 	for i, m := range g.rows {
 		if m.group != g || m.state != inGroup || m.self[0] != m || len(m.tokens) != len(g.rows[0].tokens) ||
-			len(m.tokens) > m.prompt+m.max || m.left() < 1 {
+			len(m.tokens) > m.prompt+m.max || !m.even() {
 			return held, fmt.Errorf("BUG: sched: row %d of group %d has state %d, %d of %d+%d tokens, %d left",
 				i, g.id, m.state, len(m.tokens), m.prompt, m.max, m.left())
 		}

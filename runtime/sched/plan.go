@@ -63,6 +63,9 @@ func (s *Scheduler) Plan() *Plan {
 func (s *Scheduler) decode(p *Plan) {
 	for i := 0; i < len(s.running); i++ {
 		q := s.running[i]
+		if q.parked {
+			continue
+		}
 		if q.rows != nil {
 			s.decodeGroup(p, q)
 		} else if q.left() == 1 && s.room(p, q, q) {
@@ -113,6 +116,9 @@ func (s *Scheduler) prefill(p *Plan, b *budget) {
 		if b.tokens == 0 {
 			return
 		}
+		if q.parked {
+			continue
+		}
 		if len(q.rows) > 1 {
 			s.chunks(p, q, b)
 			continue
@@ -157,11 +163,16 @@ func (s *Scheduler) find(q *Seq) int {
 }
 
 // admit lets sequences from the queue join, in order, while there is budget and
-// room for all their tokens and a spare block per running row.
+// room for all their tokens and a spare block per running row. Who stepped back while
+// it was parked has nothing to compute yet, and is passed over.
 func (s *Scheduler) admit(p *Plan, b *budget) {
 	open, admitted := s.open(), false
-	for len(s.waiting) > 0 && b.tokens > 0 {
-		q := s.waiting[0]
+	for i := 0; i < len(s.waiting) && b.tokens > 0; {
+		q := s.waiting[i]
+		if q.parked {
+			i++
+			continue
+		}
 		first := q.parts()[0]
 		fresh := q.stints == 0
 		if fresh && !open || first.scoring() && b.logits == 0 {
@@ -220,8 +231,9 @@ func (s *Scheduler) fit(p *Plan, q, first *Seq) (cached int, ok bool) {
 
 // open reports whether new prompts may join: see WaitingServedRatio.
 func (s *Scheduler) open() bool {
-	return len(s.running) == 0 || s.sinceAdmit >= s.set.MaxWaitingTokens ||
-		len(s.waiting) >= int(float64(len(s.running))*s.set.WaitingServedRatio)
+	waiting, running := len(s.waiting)-s.waiting.parked(), len(s.running)-s.running.parked()
+	return running == 0 || s.sinceAdmit >= s.set.MaxWaitingTokens ||
+		waiting >= int(float64(running)*s.set.WaitingServedRatio)
 }
 
 // lay writes the planned rows into the flat form of a step.

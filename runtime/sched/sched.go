@@ -15,12 +15,18 @@
 // another and a request is only accepted if it fits the cache alone, hence every
 // sequence ends.
 //
+// Who picks the tokens may need longer than a step for one of them: the sequence is
+// parked then. It keeps its blocks and its place but is in no plan until Resolve says
+// how it goes on, and steps back like any other: what it lost is computed again when
+// it is resolved. Meanwhile the others run.
+//
 // The beams of a search are a group: one sequence of the queue with several rows,
 // which run, step back and return together.
 package sched
 
 import (
 	"fmt"
+	"slices"
 
 	"tgi/runtime/kv"
 	"tgi/runtime/llm"
@@ -115,24 +121,12 @@ func (s *Scheduler) Add(j Job) ([]*Seq, error) {
 // not for the time between Plan and Commit: there Result.End ends one sequence, and
 // Drop all of a plan.
 func (s *Scheduler) Abort(q *Seq) {
-	switch q.state {
-	case waiting:
-		s.waiting.remove(q)
-	case running:
-		s.running.remove(q)
-		for _, m := range q.parts() {
-			s.pool.Give(m.row)
-		}
-	case following:
-		l := q.leader
-		for i, f := range l.followers {
-			if f == q {
-				l.followers = append(l.followers[:i:i], l.followers[i+1:]...)
-				break
-			}
-		}
+	if l := q.leader; q.state == following {
+		l.followers = slices.DeleteFunc(slices.Clone(l.followers), func(f *Seq) bool { return f == q })
 	}
-	q.state = ended
+	if q.state != ended {
+		s.end(q)
+	}
 	for _, f := range q.followers {
 		f.state = ended
 	}
@@ -156,6 +150,9 @@ func (s *Scheduler) Drop(p *Plan) []*Seq {
 
 // Result is what became of one sample of a plan.
 type Result struct {
+	// Pending parks the sequence, in the result of a group's first sample the group:
+	// its token is told by Resolve. No other field is looked at.
+	Pending bool
 	// Token is appended to the sequence unless End is set.
 	Token llm.Token
 	// End ends the sequence and frees its blocks.
@@ -180,7 +177,9 @@ func (s *Scheduler) Commit(p *Plan, results []Result) {
 		r := &p.Rows[i]
 		q := r.Seq
 		if n := len(q.Handle().rows); n > 0 && len(r.Samples) > 0 { // the group's rows stand together
-			s.regroup(q.group, results[k].Beams)
+			if q.group.parked = results[k].Pending; !q.group.parked {
+				s.regroup(q.group, results[k].Beams)
+			}
 			k, i = k+n, i+n-1
 			continue
 		}
@@ -199,15 +198,15 @@ func (s *Scheduler) Commit(p *Plan, results []Result) {
 
 // settle applies the result of one sample to its sequence.
 func (s *Scheduler) settle(q *Seq, r Result) {
-	if r.End {
-		if q.state == running {
-			s.running.remove(q)
-		}
-		s.pool.Give(q.row)
-		q.state = ended
+	q.parked = r.Pending
+	switch {
+	case r.Pending:
+	case r.End:
+		s.end(q)
 		return
+	default:
+		q.tokens = append(q.tokens, r.Token)
 	}
-	q.tokens = append(q.tokens, r.Token)
 	if q.state == running {
 		return
 	}
@@ -223,6 +222,42 @@ func (s *Scheduler) settle(q *Seq, r Result) {
 		s.waiting.insert(q)
 	}
 }
+
+// end takes a sequence, or group, out of its queue and frees its blocks.
+func (s *Scheduler) end(q *Seq) {
+	switch q.state {
+	case waiting:
+		s.waiting.remove(q)
+	case running:
+		s.running.remove(q)
+	}
+	for _, m := range q.parts() {
+		if m.row != nil { // a follower has none yet
+			s.pool.Give(m.row)
+		}
+	}
+	q.state, q.parked = ended, false
+}
+
+// Resolve says how a parked sequence, or group, goes on. Like Abort it is not for the
+// time between Plan and Commit.
+func (s *Scheduler) Resolve(q *Seq, r Result) {
+	if !q.parked || r.Pending || s.planned {
+		panic("BUG: sched: Resolve of a sequence that is not parked, with no result, or inside a step")
+	}
+	q.parked = false
+	switch {
+	case q.rows != nil:
+		s.regroup(q, r.Beams)
+	case r.End:
+		s.end(q)
+	default:
+		q.tokens = append(q.tokens, r.Token)
+	}
+}
+
+// Parked returns how many sequences are parked, each group as one.
+func (s *Scheduler) Parked() int { return s.waiting.parked() + s.running.parked() }
 
 // Waiting returns how many sequences wait: those in the queue, their followers, and
 // as many for each group as it can have rows.
@@ -282,8 +317,19 @@ func (q *Seq) check(held []*kv.Row) ([]*kv.Row, error) {
 	if n := len(q.row.Blocks()); q.state == waiting && n != 0 {
 		return held, fmt.Errorf("BUG: sched: sequence %d waits and holds %d blocks", q.id, n)
 	}
-	if len(q.tokens) > q.prompt+q.max || q.left() < 1 {
-		return held, fmt.Errorf("BUG: sched: sequence %d has %d of %d+%d tokens, %d left", q.id, len(q.tokens), q.prompt, q.max, q.left())
+	if len(q.tokens) > q.prompt+q.max || !q.even() {
+		return held, fmt.Errorf("BUG: sched: sequence %d has %d of %d+%d tokens, %d left, parked %v",
+			q.id, len(q.tokens), q.prompt, q.max, q.left(), q.parked)
 	}
 	return append(held, q.row), nil
+}
+
+// even reports whether as many tokens are left to compute as the sequence's state asks
+// for: none while it runs and is parked, otherwise one at least.
+func (q *Seq) even() bool {
+	h := q.Handle()
+	if h.parked && h.state == running {
+		return q.left() == 0
+	}
+	return q.left() >= 1
 }

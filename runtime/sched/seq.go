@@ -21,6 +21,7 @@ type Seq struct {
 	scored int  // how many prompt positions have had theirs
 	cached int  // prompt tokens found in the cache when first admitted
 	stints int  // times admitted
+	parked bool // its next token is not known yet: see Result.Pending; of a group, not of its rows
 	// followers start where this sequence's prompt ends, sharing its cache.
 	followers []*Seq
 	leader    *Seq    // whose follower it is, until then
@@ -51,7 +52,11 @@ func (q *Seq) Output() []llm.Token { return q.tokens[q.prompt:len(q.tokens):len(
 // it was first admitted.
 func (q *Seq) Cached() int { return q.cached }
 
-// left returns how many known tokens are not computed yet; >= 1 while it lives.
+// Parked reports whether the sequence, or group, waits for Resolve.
+func (q *Seq) Parked() bool { return q.parked }
+
+// left returns how many known tokens are not computed yet; >= 1 while it lives and is
+// not parked.
 func (q *Seq) left() int { return len(q.tokens) - q.row.Len() }
 
 // scoring reports whether logits of prompt positions are still wanted. The
@@ -82,4 +87,14 @@ func (l *queue) remove(q *Seq) {
 	if i, ok := l.find(q); ok {
 		*l = slices.Delete(*l, i, i+1)
 	}
+}
+
+// parked returns how many are parked.
+func (l queue) parked() (n int) {
+	for _, q := range l {
+		if q.parked {
+			n++
+		}
+	}
+	return n
 }
