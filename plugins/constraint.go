@@ -47,6 +47,9 @@ func (c *Constraint) begin() error {
 // Native reports whether the host runs the grammar: Clone is cheap then and can't fail.
 func (c *Constraint) Native() bool { return c.state != nil }
 
+// Plugin returns the name of the plugin whose grammar it is.
+func (c *Constraint) Plugin() string { return c.part.name }
+
 // Mask sets bits, one for each id of the vocabulary, to the tokens that may come next: bit t%32 of word t/32 for token t.
 // Tokens that end the sequence are among them where the text may end. false means that all tokens may come, and the bits
 // nothing.

@@ -4,6 +4,7 @@ import (
 	"context"
 	"errors"
 	"hash/fnv"
+	"slices"
 	"sync/atomic"
 
 	"tgi/plugins/internal/guest"
@@ -125,6 +126,15 @@ func (b *Bound) Sequence(i int) Sequence {
 		}
 	}
 	return out
+}
+
+// Names returns the names of the plugins that run in the sequence, each once.
+func (s Sequence) Names() (names []string) {
+	for _, r := range s.of.runs {
+		names = append(names, r.part.name)
+	}
+	slices.Sort(names)
+	return slices.Compact(names)
 }
 
 // Release ends sequence i; see [Sequence.Release].

@@ -35,7 +35,7 @@ type Metrics struct {
 	nextSize                        prometheus.Histogram
 	joined                          *prometheus.CounterVec
 	promptTokens, cachedTokens      prometheus.Counter
-	preempted                       prometheus.Counter
+	preempted, late, satOut         prometheus.Counter
 }
 
 // NewMetrics returns figures that steps can be reported to; Watch adds those of
@@ -57,6 +57,7 @@ func (m *Metrics) Watch(l config.Limits, stats func() engine.Stats, blockSize in
 	m.gauge("tgi_batch_max_total_tokens", "Tokens that all running sequences may hold.", func() float64 { return float64(l.MaxBatchTotalTokens) })
 	m.gauge("tgi_queue_size", "Sequences that wait.", func() float64 { return float64(stats().Waiting) })
 	m.gauge("tgi_batch_current_size", "Sequences that run.", func() float64 { return float64(stats().Running) })
+	m.gauge("tgi_batch_parked_size", "Running or waiting sequences that sit out because their plugins are not done.", func() float64 { return float64(stats().Parked) })
 	m.gauge("tgi_batch_current_max_tokens", "Tokens that the running sequences hold cache for.", func() float64 { return float64(stats().KVUsed * blockSize) })
 	m.gauge("tgi_kv_usage", "Share of the cache that sequences hold, 0 to 1.", func() float64 { return usage(stats()) })
 	m.gauge("tgi_kv_blocks", "Cache blocks.", func() float64 { return float64(stats().KVTotal) })
@@ -133,6 +134,8 @@ func (m *Metrics) addSteps() {
 	}
 	m.promptTokens = m.counter("tgi_prefix_lookup_tokens", "Prompt tokens looked up in the cache.")
 	m.cachedTokens = m.counter("tgi_prefix_hit_tokens", "Prompt tokens found in the cache.")
+	m.late = m.counter("tgi_plugin_late_count", "Tokens that plugins did not finish in the step that computed them.")
+	m.satOut = m.counter("tgi_plugin_sat_out_steps", "Steps that sequences sat out because their plugins were not done.")
 	m.preempted = m.counter("tgi_preemption_count", "Sequences that stepped back for want of cache blocks.")
 }
 

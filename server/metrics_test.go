@@ -21,7 +21,9 @@ func TestMetrics(t *testing.T) {
 		t.Fatal(err)
 	}
 	m := server.NewMetrics()
-	m.Watch(limits, func() engine.Stats { return engine.Stats{Waiting: 3, Running: 2, KVUsed: 5, KVCached: 4, KVTotal: 250} }, 16)
+	m.Watch(limits, func() engine.Stats {
+		return engine.Stats{Waiting: 3, Running: 2, Parked: 1, KVUsed: 5, KVCached: 4, KVTotal: 250}
+	}, 16)
 	m.Arrived()
 	m.Arrived()
 	m.Arrived()
@@ -36,7 +38,7 @@ func TestMetrics(t *testing.T) {
 	m.Token(false, time.Millisecond)
 	m.Finished(generate.Timings{Total: 2 * time.Second, Queue: time.Second}, []llm.Finish{{Generated: 7}, {Generated: 8}})
 	m.Step(engine.Report{PrefillTokens: 30, PrefillRows: 2, DecodeRows: 1, Admitted: 2, PromptTokens: 40, CachedTokens: 10, Preempted: 1, Total: time.Second})
-	m.Step(engine.Report{DecodeRows: 3, Total: time.Millisecond, Forward: time.Millisecond})
+	m.Step(engine.Report{DecodeRows: 3, Late: 2, SatOut: 4, Total: time.Millisecond, Forward: time.Millisecond})
 	m.Step(engine.Report{DecodeRows: 3, Err: llm.ErrBackend})
 
 	text := ask(newServer(nil, func(o *server.Options) { o.Metrics = m }), "GET", "/metrics", "").Body.String()
@@ -57,6 +59,7 @@ func TestMetrics(t *testing.T) {
 		`tgi_batch_inference_duration_sum{method="prefill"} 1`, `tgi_batch_forward_duration_sum{method="decode"} 0.001`,
 		`tgi_batch_decode_duration_count{method="decode"} 2`, "tgi_batch_next_size_sum 2", `tgi_batch_concat{reason="chunking"} 1`,
 		"tgi_prefix_lookup_tokens 40", "tgi_prefix_hit_tokens 10", "tgi_preemption_count 1",
+		"tgi_plugin_late_count 2", "tgi_plugin_sat_out_steps 4", "tgi_batch_parked_size 1",
 	} {
 		if !strings.Contains("\n"+text, "\n"+line+"\n") {
 			t.Errorf("no line %s", line)

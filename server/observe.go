@@ -72,4 +72,6 @@ func (m *Metrics) Step(r engine.Report) {
 	m.promptTokens.Add(float64(r.PromptTokens))
 	m.cachedTokens.Add(float64(r.CachedTokens))
 	m.preempted.Add(float64(r.Preempted))
+	m.late.Add(float64(r.Late))
+	m.satOut.Add(float64(r.SatOut))
 }

@@ -95,7 +95,7 @@ func (e *Engine) checkBeams(r Request) error {
 
 // rank puts the branches of all beams in order and cuts off what a step does not
 // look at. tasks are those of the beams.
-func (g *search) rank(tasks []pickTask) {
+func (g *search) rank(tasks []*pickTask) {
 	g.choices = g.choices[:0]
 	for i := range tasks {
 		for _, b := range tasks[i].branches {
@@ -107,7 +107,7 @@ func (g *search) rank(tasks []pickTask) {
 	g.choices = g.choices[:min(g.keep, len(g.choices))]
 	for i := range g.choices {
 		c := &g.choices[i]
-		t, b := &tasks[c.from], c.branch
+		t, b := tasks[c.from], c.branch
 		c.path = &link{prev: t.beam.path, pick: sample.Pick{Token: b.Token, Logprob: b.Logprob, Stop: b.Stop, StoppedBy: b.StoppedBy}, top: t.top}
 	}
 }

@@ -1,11 +1,15 @@
 // Package engine turns requests into tokens: one goroutine per model that runs
 // step after step. A step reads
 //
-//	drain the inbox, Plan, Forward, pick, Commit, emit
+//	drain the inbox, Plan, Forward, pick, await, Commit, emit
 //
 // and each of these is a function of its own. The goroutine owns the scheduler, the
 // cache's books and the model; requests, cancellations and events cross to it and
 // from it as values, and it never waits for a reader.
+//
+// User code never holds up a step for longer than the engine has patience: the sequence
+// that it belongs to is parked, and joins a later step with the token that it would
+// have got in this one.
 //
 // A beam search is one sequence of the scheduler with several rows. Its beams are
 // ranked together behind each step; their chains fork where more than one token
@@ -19,6 +23,7 @@ import (
 	"os"
 	"runtime"
 	"sync"
+	"time"
 
 	"tgi/runtime/llm"
 	"tgi/runtime/sched"
@@ -75,8 +80,12 @@ type Config struct {
 	sched.Settings
 	// Observer is told the figures of every step; nil for none.
 	Observer Observer
-	// Workers bounds the goroutines that pick tokens; 0 is GOMAXPROCS.
+	// Workers bounds the goroutines that pick tokens, and those that run user code; 0 is
+	// GOMAXPROCS.
 	Workers int
+	// GuestWait is how long a step waits for user code of sample.Plugins.Guests while
+	// other rows could go on. 0 is a quarter of what a forward pass takes, 1 ms at least.
+	GuestWait time.Duration
 	// Demand is told how many rows are being computed; nil for a Demand of its own.
 	Demand *Demand
 	// Verify checks the books after every step, for a few microseconds per row. The
@@ -94,6 +103,8 @@ type Engine struct {
 	ends     []llm.Token // those of eos that have a logit
 	observer Observer
 	workers  int
+	wait     time.Duration // Config.GuestWait
+	guests   *guestPool
 	verify   bool
 
 	wake chan struct{} // holds a token when the goroutine must look at its inbox
@@ -102,6 +113,7 @@ type Engine struct {
 	mu       sync.Mutex
 	inbox    []*job
 	cancels  []cancellation
+	finished []*turn       // of parked sequences
 	open     int           // sequences that were accepted and did not end
 	draining bool          // Submit refuses
 	drained  chan struct{} // closed when draining and nothing is open
@@ -112,11 +124,16 @@ type Engine struct {
 	// What follows belongs to the goroutine.
 	sched   *sched.Scheduler
 	lives   map[*sched.Seq]*sequence
-	samples []pickTask
+	turns   []*turn // of the step
+	ended   []*turn // whose events are to be handed out
+	draws   []*pickTask
 	scores  []*sched.Row
 	results []sched.Result
 	forks   []float32 // copies of logits rows that several sequences pick from
 	demand  demand
+	spare   [][]float32 // memory for the logits of sequences with guests
+	// pass and lastPass are how long forward passes take, of late and the last.
+	pass, lastPass time.Duration
 }
 
 type cancellation struct {
@@ -130,6 +147,9 @@ type Stats struct {
 	Steps, Preempted int
 	// Waiting and Running count sequences after the last step.
 	Waiting, Running int
+	// Parked counts those among them that sit out because their user code is not done,
+	// each beam search as one.
+	Parked int
 	// KVUsed and KVCached count cache blocks that sequences hold and that can be
 	// found again; KVTotal is all of them.
 	KVUsed, KVCached, KVTotal int
@@ -179,6 +199,7 @@ func build(m Model, c Codec, cfg Config) (*Engine, error) {
 	if e.workers == 0 {
 		e.workers = runtime.GOMAXPROCS(0)
 	}
+	e.wait, e.guests = cfg.GuestWait, newGuestPool(max(e.workers, 2)) // one alone could be paused
 	_, _, e.stats.KVTotal = s.Cache()
 	return e, nil
 }
@@ -189,6 +210,7 @@ func (e *Engine) loop() {
 	for {
 		if err := e.closing(); err != nil {
 			e.failAll(err)
+			e.guests.wait()
 			return
 		}
 		if !e.step() {

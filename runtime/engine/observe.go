@@ -31,6 +31,11 @@ type Report struct {
 	Preempted int
 	// Waiting and Running count sequences after the step.
 	Waiting, Running int
+	// Late sequences were parked behind the step because their user code was not done;
+	// SatOut ones were parked before it and not computed. A beam search counts as one.
+	Late, SatOut int
+	// Parked counts those that are parked after the step.
+	Parked int
 	// Err is why the forward pass failed, nil when it did not.
 	Err error
 	// KVUsed and KVCached count cache blocks held and found again; KVTotal is all.
@@ -41,6 +46,7 @@ type Report struct {
 type timing struct {
 	begin, forward, picked, end time.Time
 	err                         error // of the forward pass
+	late, satOut                int
 }
 
 func newReport(p *sched.Plan, t timing, s Stats) Report {
@@ -50,8 +56,9 @@ func newReport(p *sched.Plan, t timing, s Stats) Report {
 		Pick: t.end.Sub(t.picked), Total: t.end.Sub(t.begin),
 		Admitted: p.Admitted, PromptTokens: p.PromptTokens, CachedTokens: p.CachedTokens,
 		Preempted: p.Preempted,
-		Err:       t.err,
-		Waiting:   s.Waiting, Running: s.Running,
+		Late:      t.late, SatOut: t.satOut, Parked: s.Parked,
+		Err:     t.err,
+		Waiting: s.Waiting, Running: s.Running,
 		KVUsed: s.KVUsed, KVCached: s.KVCached, KVTotal: s.KVTotal,
 	}
 }

@@ -27,6 +27,9 @@ type Request struct {
 	// so for refused requests too. A beam search asks for sequence 0 and gets the
 	// user code of all its beams by Fork.
 	Plugins func(i int) sample.Plugins
+	// Cancel, when not nil, asks calls of the request's user code that are under way to
+	// end soon. The engine calls it when it aborts the request in the middle of one.
+	Cancel func()
 	// Salt keeps requests apart that must not share cached prefixes, for example
 	// because another adapter runs.
 	Salt string
@@ -42,6 +45,12 @@ type sequence struct {
 	text   *transcript
 	seq    *sched.Seq // nil until the inbox was drained
 	search *search    // of a beam search, whose beams have the chains; otherwise nil
+	guests []string   // of the chain, or of all beams' chains
+
+	task pickTask      // of the steps, where the sequence has no guests
+	own  turn          // likewise
+	turn *turn         // of a sequence with guests while it is under way
+	pace time.Duration // of its turns of late
 
 	generated int
 	first     time.Duration
@@ -73,7 +82,7 @@ func (e *Engine) Submit(ctx context.Context, r Request) (*Stream, error) {
 	if err := e.reserve(places); err != nil {
 		return nil, err
 	}
-	st := &Stream{engine: e, ready: make(chan struct{}, 1), live: places, submitted: time.Now()}
+	st := &Stream{engine: e, ready: make(chan struct{}, 1), live: places, submitted: time.Now(), cancel: r.Cancel}
 	accepted := false
 	defer func() { // also when foreign code panics while the request is prepared
 		if !accepted {
@@ -131,6 +140,7 @@ func (e *Engine) newJob(st *Stream, r Request) (*job, error) {
 		if q.chain, err = sample.New(p, e.shape.Vocab, e.ends, plug); err != nil {
 			return nil, err
 		}
+		q.guests = q.chain.Guests()
 		if p.BeamSearch() {
 			if err := q.chain.CanFork(); err != nil {
 				return nil, err
@@ -143,8 +153,19 @@ func (e *Engine) newJob(st *Stream, r Request) (*job, error) {
 	return &job{stream: st, prompt: prompt, salt: r.Salt}, nil
 }
 
-// release closes the user code of the sequence, once.
+// release closes the user code of the sequence, once: now, or when nothing of it runs
+// any more.
 func (q *sequence) release() {
+	if n := q.turn; n != nil {
+		q.turn = nil
+		n.drop()
+		return
+	}
+	q.close()
+}
+
+// close closes the user code of the sequence, of which nothing runs.
+func (q *sequence) close() {
 	closeOnce(&q.done)
 	if q.search != nil {
 		q.search.release()

@@ -14,25 +14,31 @@ import (
 func (e *Engine) step() bool {
 	begin := time.Now()
 	e.drainInbox()
+	e.resolve()
 	plan := e.sched.Plan()
 	e.demand.set(len(plan.Rows))
 	if len(plan.Rows) == 0 {
-		if len(e.lives) > 0 {
+		if len(e.lives) > 0 && e.sched.Parked() == 0 {
 			e.shut(fmt.Errorf("%w: BUG: engine: %d sequences and nothing to do", llm.ErrClosed, len(e.lives)))
+		}
+		if len(e.lives) == 0 {
+			e.spare = nil
 		}
 		e.note(plan)
 		return false
 	}
 	e.start(plan, begin)
 
-	t := timing{begin: begin, forward: time.Now()}
+	t := timing{begin: begin, satOut: e.sched.Parked(), forward: time.Now()}
 	logits, err := e.forward(plan)
 	t.picked, t.err = time.Now(), err
 	if err != nil {
 		e.dropPlan(plan, err)
 	} else {
+		e.timed(t.picked.Sub(t.forward))
 		e.pick(plan, logits)
-		e.commit(plan)
+		e.await(plan)
+		t.late = e.commit(plan)
 	}
 	e.demand.set(0)
 	stats := e.note(plan)
@@ -75,9 +81,12 @@ func (e *Engine) add(j *job) {
 	}
 }
 
-// abort ends the sequences of a stream that still live.
+// abort ends the sequences of a stream that still live. Calls of their user code that
+// are under way end later.
 func (e *Engine) abort(st *Stream, cause error) {
+	running := false
 	for _, q := range st.seqs {
+		running = running || q.turn != nil
 		if e.lives[q.seq] == q {
 			delete(e.lives, q.seq)
 			e.sched.Abort(q.seq)
@@ -85,6 +94,9 @@ func (e *Engine) abort(st *Stream, cause error) {
 	}
 	st.release()
 	e.end(st, st.live, cause)
+	if running && st.cancel != nil {
+		_ = guard(func() error { st.cancel(); return nil })
+	}
 }
 
 // end records that n of a stream's sequences ended, and the stream with the last.
@@ -108,19 +120,10 @@ func (e *Engine) start(plan *sched.Plan, at time.Time) {
 }
 
 // forward has the model compute the plan. Masks, and whatever else of the user
-// code depends only on tokens that are known already, are computed meanwhile.
+// code depends only on tokens that are known already, are computed meanwhile; those of
+// sequences with guests may take longer.
 func (e *Engine) forward(plan *sched.Plan) (logits []float32, err error) {
-	e.samples = e.samples[:0]
-	for i := range plan.Rows {
-		for _, s := range plan.Rows[i].Samples {
-			e.samples = append(e.samples, pickTask{q: e.lives[s.Handle()], seq: s})
-		}
-	}
-	for i := 0; i < len(e.samples); i++ {
-		if g := e.samples[i].q.search; g != nil {
-			i += g.enlist(e.samples[i:]) - 1
-		}
-	}
+	e.begin(plan)
 	wait := e.prepare()
 	defer wait()
 	defer func() {
@@ -148,64 +151,80 @@ func (e *Engine) forward(plan *sched.Plan) (logits []float32, err error) {
 
 // dropPlan ends the sequences of a plan whose forward pass failed.
 func (e *Engine) dropPlan(plan *sched.Plan, err error) {
-	e.samples = e.samples[:0]
 	for _, s := range e.sched.Drop(plan) {
-		e.samples = append(e.samples, pickTask{q: e.lives[s], err: err})
+		e.ended = append(e.ended, &turn{q: e.lives[s], err: err})
 		delete(e.lives, s)
 	}
 }
 
-// commit applies what was picked: text, ends, and the scheduler's books.
-func (e *Engine) commit(plan *sched.Plan) {
+// commit applies what was picked: text, ends, and the scheduler's books. Sequences
+// whose turns are not done are parked; it returns how many.
+func (e *Engine) commit(plan *sched.Plan) (late int) {
 	e.results = e.results[:0]
 	at := time.Now()
-	for i := 0; i < len(e.samples); i++ {
-		t := &e.samples[i]
-		if t.beam != nil {
-			n := len(t.q.search.beams)
-			e.results = append(e.results, e.turn(e.samples[i:i+n], at))
-			e.results = append(e.results, make([]sched.Result, n-1)...)
-			i += n - 1
-			continue
+	for _, n := range e.turns {
+		r := sched.Result{Pending: true}
+		switch {
+		case n.q.turn == nil:
+			r = e.conclude(n, at)
+		case n.park():
+			late++
+		default:
+			e.settle(n)
+			r = e.conclude(n, at)
 		}
-		end := t.err != nil
-		if !end {
-			t.event = t.q.accept(e, t.pick, at)
-			end = t.event.Finish != nil
-		}
-		e.results = append(e.results, sched.Result{Token: t.pick.Token, End: end})
-		if end {
-			delete(e.lives, t.q.seq)
+		e.results = append(e.results, r)
+		for range n.tasks[1:] { // the first stands for all
+			e.results = append(e.results, sched.Result{})
 		}
 	}
+	clear(e.turns)
 	e.sched.Commit(plan, e.results)
+	return late
 }
 
-// emit hands the step's events to their streams. The blocks of what ended are free
-// by now and its place is open again before its reader hears of the end.
+// conclude takes what was picked into the sequence's text, or search. It returns what
+// the scheduler must know and leaves the turn to emit.
+func (e *Engine) conclude(n *turn, at time.Time) sched.Result {
+	e.ended = append(e.ended, n)
+	if n.q.search != nil {
+		return e.concludeSearch(n, at)
+	}
+	t := n.tasks[0]
+	n.err = t.err
+	end := n.err != nil
+	if !end {
+		n.event = n.q.accept(e, t.pick, at)
+		end = n.event.Finish != nil
+	}
+	if end {
+		delete(e.lives, n.q.seq)
+	}
+	return sched.Result{Token: t.pick.Token, End: end}
+}
+
+// emit hands the events of turns that ended to their streams. The blocks of what ended
+// are free by now and its place is open again before its reader hears of the end.
 func (e *Engine) emit() {
-	for i := range e.samples {
-		t := &e.samples[i]
-		if t.q == nil { // a beam of a search that goes on
+	for _, n := range e.ended {
+		if n.q.search != nil {
+			e.emitSearch(n)
 			continue
 		}
-		if t.q.search != nil {
-			e.emitSearch(t)
+		st := n.q.stream
+		if n.err == nil && n.event.Finish == nil {
+			st.push(item{event: n.event})
 			continue
 		}
-		st := t.q.stream
-		if t.err == nil && t.event.Finish == nil {
-			st.push(item{event: t.event})
-			continue
+		if n.err != nil {
+			n.event = Event{Index: n.q.index}
 		}
-		if t.err != nil {
-			t.event = Event{Index: t.q.index}
-		}
-		t.q.release()
-		st.push(item{event: t.event, err: t.err})
+		n.q.release()
+		st.push(item{event: n.event, err: n.err})
 		e.end(st, 1, io.EOF)
 	}
-	clear(e.samples)
+	clear(e.ended)
+	e.ended = e.ended[:0]
 }
 
 // failAll ends everything that was accepted.
@@ -225,6 +244,7 @@ func (e *Engine) note(plan *sched.Plan) Stats {
 		e.stats.Preempted += plan.Preempted
 	}
 	e.stats.Waiting, e.stats.Running = e.sched.Waiting(), e.sched.Running()
+	e.stats.Parked = e.sched.Parked()
 	e.stats.KVUsed, e.stats.KVCached, e.stats.KVTotal = e.sched.Cache()
 	stats := e.stats
 	e.mu.Unlock()

@@ -89,7 +89,8 @@ type Stream struct {
 
 	// What follows belongs to the engine's goroutine.
 	seqs      []*sequence
-	live      int // sequences that did not end
+	cancel    func() // Request.Cancel
+	live      int    // sequences that did not end
 	submitted time.Time
 	started   time.Time // the first plan that held the prompt
 	prefill   []PromptToken

@@ -13,52 +13,41 @@ import (
 // places returns how many sequences it counts as.
 func (q *sequence) places() int { return max(q.params.NumBeams, 1) }
 
-// enlist assigns the first of tasks to the beams, one each, and returns how many
-// these are.
-func (g *search) enlist(tasks []pickTask) int {
-	for i, b := range g.beams {
-		tasks[i].beam, tasks[i].rank = b, i
-	}
-	return len(g.beams)
-}
-
 // branch finds the tokens that may follow one beam.
-func (t *pickTask) branch(e *Engine, h sample.History) error {
-	list, top, err := t.beam.chain.Branches(h, t.logits, sample.Beam{Score: t.beam.score, Rank: t.rank, N: t.q.search.keep})
+func (t *pickTask) branch(e *Engine) error {
+	list, top, err := t.chain.Branches(t.history, t.logits, sample.Beam{Score: t.beam.score, Rank: t.rank, N: t.search.keep})
 	t.branches, t.top = list, e.topTokens(top)
 	return err
 }
 
-// turn takes a search one token further. It returns what the scheduler must know,
-// and leaves in the first task what the reader gets when the search ended.
-func (e *Engine) turn(tasks []pickTask, at time.Time) (r sched.Result) {
-	q := tasks[0].q
-	g := q.search
-	var err error
-	for i := range tasks {
-		if err == nil {
-			err = tasks[i].err
+// advance takes a search one token further: n.next is how it goes on, nothing when it
+// is over. each runs what the beams do to grow.
+func (n *turn) advance(each func(int, func(int))) {
+	n.err = guard(func() error {
+		for _, t := range n.tasks {
+			if t.err != nil {
+				return t.err
+			}
 		}
-	}
-	for i := range tasks[1:] {
-		tasks[1+i].q = nil // the first stands for all
-	}
-	var next []choice
-	if err == nil {
-		g.rank(tasks)
-		next = g.choose(func(c choice) bool { return e.concludes(q, c) })
-		err = e.grow(g, next)
-	}
-	if err == nil && len(next) > 0 {
-		for _, c := range next {
+		g := n.q.search
+		g.rank(n.tasks)
+		n.next = g.choose(func(c choice) bool { return n.e.concludes(n.q, c) })
+		return g.grow(n.next, each)
+	})
+}
+
+// concludeSearch returns what the scheduler must know of a search that was taken
+// further, and leaves in n what the reader gets when it ended.
+func (e *Engine) concludeSearch(n *turn, at time.Time) (r sched.Result) {
+	if n.err == nil && len(n.next) > 0 {
+		for _, c := range n.next {
 			r.Beams = append(r.Beams, sched.Branch{From: c.from, Token: c.branch.Token})
 		}
-		tasks[0].q = nil
 		return r
 	}
-	delete(e.lives, q.seq)
-	tasks[0].last = e.outcome(q, err, at)
-	return sched.Result{}
+	delete(e.lives, n.q.seq)
+	n.last = e.outcome(n.q, n.err, at)
+	return r
 }
 
 // concludes reports whether a choice ends its sequence by its token or its text.
@@ -83,7 +72,7 @@ func (e *Engine) concludes(q *sequence, c choice) bool {
 // grow makes the chosen branches the beams of the search: the first that continues
 // a beam takes over its chain, the others get forks of it, and chains that nobody
 // continues are closed.
-func (e *Engine) grow(g *search, next []choice) error {
+func (g *search) grow(next []choice, each func(int, func(int))) error {
 	old := g.beams
 	g.beams = make([]*beam, len(next))
 	children := make([][]int, len(old))
@@ -92,7 +81,7 @@ func (e *Engine) grow(g *search, next []choice) error {
 		children[c.from] = append(children[c.from], i)
 	}
 	errs := make([]error, len(old))
-	e.parallel(len(old), func(i int) {
+	each(len(old), func(i int) {
 		if len(children[i]) == 0 {
 			closeOnce(&old[i].done)
 			return
@@ -101,7 +90,7 @@ func (e *Engine) grow(g *search, next []choice) error {
 		if g.beams[children[i][0]].done == nil { // it did not come to hand them over
 			closeOnce(&old[i].done)
 		}
-	})()
+	})
 	for _, err := range errs {
 		if err != nil {
 			return err
@@ -159,14 +148,18 @@ func (e *Engine) outcome(q *sequence, err error, at time.Time) (out []item) {
 	return out
 }
 
-// emitSearch hands a search that ended to its reader.
-func (e *Engine) emitSearch(t *pickTask) {
-	if t.err != nil && t.last == nil { // the forward pass failed
-		t.last = e.outcome(t.q, t.err, time.Now())
+// emitSearch hands a search that ended to its reader; of one that goes on there is
+// nothing to tell.
+func (e *Engine) emitSearch(n *turn) {
+	if n.last == nil && n.err != nil { // the forward pass failed
+		n.last = e.outcome(n.q, n.err, time.Now())
 	}
-	t.q.release()
-	for _, it := range t.last {
-		t.q.stream.push(it)
+	if n.last == nil {
+		return
 	}
-	e.end(t.q.stream, t.q.places(), io.EOF)
+	n.q.release()
+	for _, it := range n.last {
+		n.q.stream.push(it)
+	}
+	e.end(n.q.stream, n.q.places(), io.EOF)
 }

@@ -60,6 +60,7 @@ type Chain struct {
 	preparers  []Preparer
 	masker     Masker
 	sampler    Sampler
+	guests     []string
 	fork       func() (Plugins, error)
 	seen       *tally // of the built-in penalties
 	ends       []llm.Token
@@ -106,6 +107,7 @@ func New(p llm.Params, vocab int, ends []llm.Token, plug Plugins) (*Chain, error
 		raw:     p.RawLogprobs,
 		masker:  plug.Masker,
 		sampler: plug.Sampler,
+		guests:  plug.Guests,
 		fork:    plug.Fork,
 		seen:    new(tally),
 		ends:    ends,
@@ -149,6 +151,9 @@ func builtins(p llm.Params, seen *tally) (list []Processor) {
 	}
 	return list
 }
+
+// Guests returns the names of Plugins.Guests, which are the same for forks.
+func (c *Chain) Guests() []string { return c.guests }
 
 // Prepares reports whether Prepare has anything to do.
 func (c *Chain) Prepares() bool { return c.masker != nil || len(c.preparers) > 0 }

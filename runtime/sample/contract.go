@@ -93,6 +93,10 @@ type Plugins struct {
 	Masker Masker
 	// Sampler, when not nil, replaces the built-in pick.
 	Sampler Sampler
+	// Guests names whose code the others run, where it may take long: the engine waits
+	// for it only so long, on workers that equal names share. Empty says that it is the
+	// host's own and quick.
+	Guests []string
 	// Close, when not nil, is called once, after the last use of the others.
 	Close func()
 	// Fork, when not nil, returns user code that is where this is: it has seen the

@@ -92,6 +92,7 @@ func (t *tally) clone() *tally {
 func Join(a, b Plugins) Plugins {
 	j := a
 	j.Processors = slices.Concat(a.Processors, b.Processors)
+	j.Guests = slices.Concat(a.Guests, b.Guests)
 	if b.Masker != nil {
 		j.Masker = b.Masker
 	}

@@ -142,6 +142,9 @@ type Runtime struct {
 	KVMemory Size `toml:"kv_memory"`
 	// PrefixSharing reuses the cache of prompts that begin alike.
 	PrefixSharing bool `toml:"prefix_sharing"`
+	// PluginWait is how long a step waits for plugins while other sequences could go
+	// on; 0 derives it from how long the model computes.
+	PluginWait Wait `toml:"plugin_wait"`
 	// Verify checks the engine's books after every step.
 	Verify bool `toml:"verify"`
 }

@@ -105,6 +105,7 @@ func TestGoodFile(t *testing.T) {
 	want.Server.ReadTimeout = Duration(90 * time.Second)
 	want.Limits.MaxTotalTokens = 2048
 	want.Runtime.KVMemory = 3 << 29
+	want.Runtime.PluginWait = Wait(2 * time.Millisecond)
 	want.Log.Level = slog.LevelDebug
 	want.File = "testdata/good.toml"
 	want.Plugins.Folder, want.Plugins.Watch = "testdata/mine", 0

@@ -32,6 +32,34 @@ func (d *Duration) UnmarshalText(text []byte) error {
 // String returns the duration as time.Duration does.
 func (d Duration) String() string { return time.Duration(d).String() }
 
+// Wait is a duration, or "auto", which is 0.
+type Wait time.Duration
+
+// UnmarshalText implements encoding.TextUnmarshaler.
+func (w *Wait) UnmarshalText(text []byte) error {
+	*w = 0
+	if string(text) == Auto {
+		return nil
+	}
+	var d Duration
+	if err := d.UnmarshalText(text); err != nil {
+		return fmt.Errorf("%w, and not auto", err)
+	}
+	if d == 0 {
+		return fmt.Errorf("%q is no wait: it must be more than 0, or auto", text)
+	}
+	*w = Wait(d)
+	return nil
+}
+
+// String returns the duration as time.Duration does.
+func (w Wait) String() string {
+	if w == 0 {
+		return Auto
+	}
+	return time.Duration(w).String()
+}
+
 // Size is a number of bytes written like 512MiB or 2GiB; "auto" is 0.
 type Size int64
 

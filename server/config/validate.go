@@ -7,6 +7,7 @@ import (
 	"net/url"
 	"slices"
 	"strings"
+	"time"
 
 	"tgi/server/dialect"
 )
@@ -50,6 +51,7 @@ func (c *Config) Validate() error {
 	v.check(!math.IsNaN(l.WatermarkDelta) && !math.IsInf(l.WatermarkDelta, 0), "limits.watermark_delta must be a number, given %v", l.WatermarkDelta)
 
 	v.atLeast("runtime.threads", c.Runtime.Threads, 0)
+	v.check(c.Runtime.PluginWait <= maxPluginWait, "runtime.plugin_wait must be at most %s, given %s", maxPluginWait, c.Runtime.PluginWait)
 	v.oneOf("runtime.spin", c.Runtime.Spin, Auto, SpinOn, SpinOff)
 	c.Trace.validate(v)
 	c.GenerateAPI.validate(v)
@@ -91,6 +93,9 @@ func (c *Config) validateModels(v *verdict) {
 
 // maxPulls bounds models.pulls: each has several connections.
 const maxPulls = 64
+
+// maxPluginWait is more than any step should wait for a plugin.
+const maxPluginWait = Wait(time.Minute)
 
 func (m *Model) validate(v *verdict, at string) {
 	v.id(at+"name", m.Name)

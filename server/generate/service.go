@@ -135,7 +135,7 @@ func (s *Service) launch(ctx context.Context, run *Run, d *Draft, n int) (err er
 	}
 	run.Request.Checked = time.Since(run.began)
 	s.observe.Checked(run.Request)
-	req := engine.Request{Prompt: run.Request.Prompt, Params: run.Request.Params, N: begun}
+	req := engine.Request{Prompt: run.Request.Prompt, Params: run.Request.Params, N: begun, Cancel: run.cancel}
 	if p := run.plugins; p != nil {
 		if err := p.Begin(req.Prompt, req.Params.MaxNewTokens, req.Params.Seed, begun); err != nil {
 			return err

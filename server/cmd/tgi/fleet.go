@@ -365,6 +365,7 @@ func (f *fleet) stats() (sum engine.Stats) {
 		st := s.engine.Stats()
 		sum.Waiting += st.Waiting
 		sum.Running += st.Running
+		sum.Parked += st.Parked
 		sum.KVTotal += st.KVTotal
 		sum.KVUsed += st.KVUsed
 		sum.KVCached += st.KVCached

@@ -102,6 +102,7 @@ func (b *boundGrammar) Sequence(i int) sample.Plugins {
 func stepping(c *plugins.Constraint) sample.Plugins {
 	return sample.Plugins{
 		Masker: masker{c},
+		Guests: []string{c.Plugin()},
 		Close:  func() { go c.Close() }, // which may unmap memory: not on the engine's goroutine
 		Fork: func() (sample.Plugins, error) {
 			twin, err := c.Clone()

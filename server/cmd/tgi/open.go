@@ -227,6 +227,8 @@ func (in *instance) start(cfg config.Config, obs engine.Observer) error {
 		Observer: obs,
 		Demand:   in.demand,
 		Verify:   cfg.Runtime.Verify,
+
+		GuestWait: time.Duration(cfg.Runtime.PluginWait),
 	})
 	return err
 }

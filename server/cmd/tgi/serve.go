@@ -153,7 +153,7 @@ func (f *front) open(ctx context.Context, cfg config.Config, log *slog.Logger, o
 	if err := ort.Init(lib); err != nil {
 		return nil, err
 	}
-	models, err := newFleet(cfg, f, log, append(observers{f.metrics}, obs...))
+	models, err := newFleet(cfg, f, log, append(observers{f.metrics, latecomers{log}}, obs...))
 	if err != nil {
 		return nil, err
 	}
@@ -194,6 +194,16 @@ type observers []engine.Observer
 func (o observers) Step(r engine.Report) {
 	for _, one := range o {
 		one.Step(r)
+	}
+}
+
+// latecomers logs which steps went on without sequences whose plugins were not done.
+type latecomers struct{ log *slog.Logger }
+
+// Step implements engine.Observer.
+func (l latecomers) Step(r engine.Report) {
+	if r.Late > 0 {
+		l.log.Debug("plugins are late, their sequences sit out", "late", r.Late, "parked", r.Parked, "forward", r.Forward, "total", r.Total)
 	}
 }
 

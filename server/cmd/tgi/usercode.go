@@ -118,7 +118,7 @@ func (b *boundCode) Sequence(i int) sample.Plugins {
 // from how many were made before.
 func codeOf(s plugins.Sequence, seed uint64) sample.Plugins {
 	// Closing an instance that failed unmaps its memory: not on the engine's goroutine.
-	p := sample.Plugins{Close: func() { go s.Release() }}
+	p := sample.Plugins{Guests: s.Names(), Close: func() { go s.Release() }}
 	if s.CanFork() {
 		forks := 0
 		p.Fork = func() (sample.Plugins, error) {
