@@ -223,11 +223,10 @@ func (in *instance) start(cfg config.Config, obs engine.Observer) error {
 		return err
 	}
 	in.engine, err = engine.New(backend{in.backend}, codec{in.tokenizer, in.eos}, engine.Config{
-		Settings: settingsOf(limits, cfg.Runtime.PrefixSharing),
-		Observer: obs,
-		Demand:   in.demand,
-		Verify:   cfg.Runtime.Verify,
-
+		Settings:  settingsOf(limits, cfg.Runtime.PrefixSharing),
+		Observer:  obs,
+		Demand:    in.demand,
+		Verify:    cfg.Runtime.Verify,
 		GuestWait: time.Duration(cfg.Runtime.PluginWait),
 	})
 	return err
