@@ -145,13 +145,16 @@ func (s *session) useTools(_ context.Context, rest string) error {
 var written = map[string]string{"messages": "/load", "tools": "/tools", "stream": "nothing: answers are streams"}
 
 // Setting returns the value of a member of requests: JSON where text is some,
-// else text as a string. The error says why key cannot be set.
-func Setting(key, text string) (json.RawMessage, error) {
+// else text as a string. members are those that requests may have. The error
+// says why key cannot be set.
+func Setting(key, text string, members []string) (json.RawMessage, error) {
 	switch instead, own := written[key]; {
 	case key == "" || text == "":
 		return nil, fmt.Errorf("a setting wants a key and a value, got %q and %q", key, text)
 	case own:
 		return nil, fmt.Errorf("%s is set by %s", key, instead)
+	case !slices.Contains(members, key):
+		return nil, fmt.Errorf("%.64s is not a member of chat requests%s", key, config.Suggest(key, members))
 	case json.Valid([]byte(text)):
 		return json.RawMessage(text), nil
 	}
@@ -159,7 +162,7 @@ func Setting(key, text string) (json.RawMessage, error) {
 }
 
 func (s *session) set(_ context.Context, rest string) error {
-	key, text := cut(rest)
+	key, text := CutSetting(rest)
 	switch {
 	case key == "":
 		for _, name := range slices.Sorted(maps.Keys(s.settings)) {
@@ -169,15 +172,27 @@ func (s *session) set(_ context.Context, rest string) error {
 			s.note("no settings: the server's defaults")
 		}
 		return nil
+	}
+	value, err := Setting(key, text, s.members)
+	switch {
+	case err != nil:
+		return err
 	case text == "-":
 		delete(s.settings, key)
-		return nil
-	}
-	value, err := Setting(key, text)
-	if err == nil {
+	default:
 		s.settings[key] = value
 	}
-	return err
+	return nil
+}
+
+// CutSetting splits KEY VALUE or KEY=VALUE.
+func CutSetting(s string) (key, value string) {
+	i := strings.IndexAny(s, "= \t\n")
+	if i < 0 {
+		return s, ""
+	}
+	key, value = s[:i], strings.TrimSpace(s[i:])
+	return key, strings.TrimSpace(strings.TrimPrefix(value, "="))
 }
 
 // cut splits a line behind its first word.

@@ -32,6 +32,8 @@ type Options struct {
 	System string
 	// Settings are further members of requests, by name.
 	Settings map[string]json.RawMessage
+	// Members are the names that Settings, and those that are set later, may have.
+	Members []string
 
 	now func() time.Time // tests fix it
 }
@@ -45,6 +47,7 @@ type session struct {
 	messages []Message // the system prompt, if there is one, is the first
 	tools    tools
 	settings map[string]json.RawMessage
+	members  []string
 	// dropped are the messages that the last request ended with, from the user's
 	// on, when its turn failed; nil otherwise.
 	dropped []Message
@@ -55,7 +58,7 @@ func newSession(o Options) *session {
 		screen:   screen{out: o.Out, notes: o.Notes, errors: o.Errors, terminal: o.Terminal, colour: o.Colour && o.Terminal},
 		client:   o.Client,
 		now:      o.now,
-		settings: map[string]json.RawMessage{},
+		settings: map[string]json.RawMessage{}, members: o.Members,
 	}
 	if s.now == nil {
 		s.now = time.Now

@@ -20,6 +20,7 @@ import (
 	"tgi/server/chat"
 	"tgi/server/config"
 	"tgi/server/dialect"
+	"tgi/server/openai"
 )
 
 const runUsage = `tgi run talks with a model in the terminal.
@@ -33,7 +34,7 @@ const runUsage = `tgi run talks with a model in the terminal.
   --key KEY          the server's key
   --model NAME       the server's model, if it has several
   --system TEXT      system prompt
-  --set KEY=VALUE    member of requests, such as temperature=0.7; may be given several times
+  --set KEY=VALUE    member of requests, such as temperature=0.7 (or --set KEY VALUE); may be given several times
 
 Colours are for terminals alone; NO_COLOR switches them off. Without --url it takes the flags of tgi serve:
 
@@ -127,7 +128,8 @@ func (c console) talk(own runFlags, cfg config.Config, words []string) error {
 	}
 	defer done()
 	o := chat.Options{
-		Client: client, In: c.in, Out: c.out, Notes: c.out, Errors: c.errors,
+		Members: openai.ChatMembers(),
+		Client:  client, In: c.in, Out: c.out, Notes: c.out, Errors: c.errors,
 		Terminal: c.shown, Colour: c.colour, System: own.system, Settings: own.settings,
 	}
 	if once || !c.shown {
@@ -299,8 +301,12 @@ func splitRun(args []string) (own runFlags, rest []string, err error) {
 			*to = value
 			continue
 		}
-		key, text, _ := strings.Cut(value, "=")
-		if own.settings[key], err = chat.Setting(key, text); err != nil {
+		key, text := chat.CutSetting(value)
+		if key == value && i+1 < len(args) { // --set KEY VALUE
+			i++
+			text = args[i]
+		}
+		if own.settings[key], err = chat.Setting(key, text, openai.ChatMembers()); err != nil {
 			return own, nil, fmt.Errorf("--set: %w", err)
 		}
 	}

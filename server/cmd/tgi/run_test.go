@@ -94,6 +94,8 @@ func TestRunOnce(t *testing.T) {
 		"url flag":  {"", []string{"--url", ts.URL, "--sytem", "x"}, "", "--sytem is no flag of tgi run with --url; did you mean --system?", 2},
 		"setting":   {"", []string{"--set", "stream=false", sumAsked}, "", "--set: stream is set by nothing", 2},
 		"notice":    {" ", []string{"--quantize", "awq"}, "", "tgi: --quantize has no effect: ", 1},
+		"apart":     {"", []string{"--url", ts.URL, "--set", "max_tokens", "2", greedy, sumAsked}, "3 plus\n", "cut at the length", 0},
+		"misspelt":  {"", []string{"--set", "temprature=1", sumAsked}, "", "temprature is not a member of chat requests; did you mean temperature?", 2},
 		"bare":      {"", []string{"--set"}, "", "--set wants a value", 2},
 		"alone":     {"", []string{"--model", "x", sumAsked}, "", "--model belongs to the server at --url", 2},
 	} {
