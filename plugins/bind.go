@@ -2,8 +2,10 @@ package plugins
 
 import (
 	"context"
+	"encoding/json"
 	"errors"
 	"fmt"
+	"maps"
 	"slices"
 	"strings"
 	"sync"
@@ -105,7 +107,7 @@ func (s *Set) pick(b *Bound, calls []Call) error {
 		e := s.names[c.Name]
 		switch {
 		case e == nil:
-			return &BindError{c.Name, "there is no plugin of this name", ErrUnknown}
+			return s.unknown(c.Name)
 		case e.current == nil:
 			return &BindError{c.Name, "could not be loaded", ErrOff}
 		case len(e.current.steps) == 0:
@@ -122,6 +124,11 @@ func (s *Set) pick(b *Bound, calls []Call) error {
 	}
 	b.parts = parts
 	return nil
+}
+
+// unknown is the error of a name that no plugin has. The lock is held.
+func (s *Set) unknown(name string) error {
+	return &BindError{name, "there is no plugin of this name", &Misnamed{name, slices.Sorted(maps.Keys(s.names)), ErrUnknown}}
 }
 
 // elsewhere says where a plugin that has no part in the token loop can be named.
@@ -187,7 +194,7 @@ func (b *Bound) answer(ctx context.Context, p *part, err error) error {
 		return nil
 	case errors.As(err, &no):
 		if p.named || p.v.set.onError == OnErrorFail {
-			return &BindError{p.name, no.Text, ErrParams}
+			return &BindError{p.name, no.Text, p.refusal()}
 		}
 	case errors.Is(err, sandbox.ErrBusy):
 		return &BindError{p.name, "all its instances are in use", ErrBusy}
@@ -206,6 +213,21 @@ func (b *Bound) answer(ctx context.Context, p *part, err error) error {
 	return nil
 }
 
+// refusal is ErrParams, and names a parameter that the schema of the plugin's description does not have.
+func (p *part) refusal() error {
+	var schema struct{ Properties map[string]json.RawMessage }
+	var given map[string]json.RawMessage
+	if json.Unmarshal(p.v.guest.Description().Params, &schema) != nil || json.Unmarshal(p.params, &given) != nil || len(schema.Properties) == 0 {
+		return ErrParams
+	}
+	for _, name := range slices.Sorted(maps.Keys(given)) {
+		if _, ok := schema.Properties[name]; !ok {
+			return &Misnamed{name, slices.Sorted(maps.Keys(schema.Properties)), ErrParams}
+		}
+	}
+	return ErrParams
+}
+
 // says gives an error's text without the name of the plugin before it.
 func (p *part) says(err error) string { return strings.TrimPrefix(err.Error(), p.name+": ") }
 
@@ -220,7 +242,7 @@ func cause(ctx context.Context, err error) error {
 // failed counts a faulty sequence.
 func (p *part) failed(s *Set, err error) {
 	if p.v.breaker.fault(time.Now(), p.says(err), p.trial) {
-		s.log.Warn("plugin switched off", "plugin", p.name, "sha256", p.v.sum(), "why", p.v.breaker.state())
+		s.log.Warn("plugin switched off", "plugin", p.name, "sha256", p.v.sum(), "why", p.v.breaker.state(time.Now()))
 	}
 }
 

@@ -72,11 +72,11 @@ func (b *breaker) abandon(trial uint64) {
 	}
 }
 
-// state gives why the plugin is off, "" when it is on.
-func (b *breaker) state() string {
+// state gives why the plugin is off, "" when it is on: also when its pause is over, since the next request tries it.
+func (b *breaker) state(now time.Time) string {
 	b.mu.Lock()
 	defer b.mu.Unlock()
-	if !b.off {
+	if !b.off || b.trial == 0 && !now.Before(b.until) {
 		return ""
 	}
 	return b.why()

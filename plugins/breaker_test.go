@@ -98,10 +98,12 @@ func TestBreakerOfRequests(t *testing.T) {
 			t.Errorf("refused with %v", err)
 		}
 		time.Sleep(time.Minute)
+		state(StateActive) // its pause is over: the next request tries it
 		trial := bind(t, s, 1, Call{Name: "a"})
 		if err := call("{}"); !errors.Is(err, ErrOff) {
 			t.Errorf("two requests try the plugin: %v", err)
 		}
+		state(StateOff) // until the one that tries it has ended
 		trial.Close() // without a step
 		if err := call(doTrap); err == nil || errors.Is(err, ErrOff) {
 			t.Errorf("the next try: %v", err)

@@ -105,7 +105,7 @@ func (s *Set) pickChat(b *BoundChat, calls []Call, d ChatPlugins) (rest []Call, 
 func (s *Set) serving(name string) (*version, error) {
 	switch e := s.names[name]; {
 	case e == nil:
-		return nil, &BindError{name, "there is no plugin of this name", ErrUnknown}
+		return nil, s.unknown(name)
 	case e.current == nil:
 		return nil, &BindError{name, "could not be loaded", ErrOff}
 	default:
@@ -164,7 +164,7 @@ func (p *part) chatError(ctx context.Context, s *Set, err error) error {
 	case err == nil:
 		return nil
 	case errors.As(err, &no):
-		return &BindError{p.name, no.Text, ErrParams}
+		return &BindError{p.name, no.Text, p.refusal()}
 	case errors.Is(err, sandbox.ErrBusy):
 		return &BindError{p.name, "all its instances are in use", ErrBusy}
 	case errors.Is(err, sandbox.ErrCancelled):

@@ -46,11 +46,24 @@ func (e *RenderRefusal) Error() string { return "plugin " + e.Plugin + ": " + e.
 // Unwrap gives ErrRefused.
 func (e *RenderRefusal) Unwrap() error { return ErrRefused }
 
+// Misnamed is a name that nothing has, beside those that there are, so that the nearest can be offered.
+type Misnamed struct {
+	Name  string   // of a plugin, or of a plugin's parameter
+	Known []string // sorted
+	Err   error
+}
+
+// Error gives the text of Err.
+func (e *Misnamed) Error() string { return e.Err.Error() }
+
+// Unwrap gives Err.
+func (e *Misnamed) Unwrap() error { return e.Err }
+
 // BindError says why a request can't have its plugins, or why one of them ended it.
 type BindError struct {
 	Plugin string // "" where no single one is at fault
 	Text   string // for the client; where the plugin refused, its own words
-	Err    error  // one of the sentinels above
+	Err    error  // one of the sentinels above, or a *Misnamed that matches one
 }
 
 // Error names the plugin and gives the text.

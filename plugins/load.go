@@ -120,6 +120,15 @@ func (s *Set) printer(name string) func(level int, text string) {
 	}
 }
 
+// builtins lists the names of the modules that are built in.
+func (s *Set) builtins() (names []string) {
+	files, _ := fs.Glob(s.o.Builtin, "*.wasm") // the pattern is well-formed
+	for _, f := range files {
+		names = append(names, strings.TrimSuffix(f, ".wasm"))
+	}
+	return names
+}
+
 // errUnsteady: the file is being written.
 var errUnsteady = errors.New("changed while it was read")
 
@@ -130,7 +139,7 @@ func (s *Set) read(source string) ([]byte, error) {
 		open = func() (fs.File, error) {
 			f, err := s.o.Builtin.Open(name + ".wasm")
 			if err != nil {
-				return nil, fmt.Errorf("source %q is not built in: %w", source, err)
+				return nil, fmt.Errorf("source %q is not built in: %w; built in are %s", source, err, strings.Join(s.builtins(), ", "))
 			}
 			return f, nil
 		}

@@ -27,6 +27,7 @@ import (
 	"slices"
 	"strings"
 	"sync"
+	"time"
 
 	"tgi/plugins/grammar"
 	"tgi/plugins/internal/guest"
@@ -173,7 +174,7 @@ func (e *entry) status() Status {
 		st.Languages = slices.Clone(d.Languages)
 	}
 	st.State, st.Apply, st.OnError = StateActive, v.set.apply, v.set.onError
-	if why := v.breaker.state(); why != "" {
+	if why := v.breaker.state(time.Now()); why != "" {
 		st.State = StateOff
 		st.Error = strings.TrimSuffix(why+"\n"+st.Error, "\n")
 	}

@@ -67,7 +67,7 @@ func (s *Set) Delete(name string) error {
 	defer end()
 	e := s.names[name]
 	if e == nil {
-		return fmt.Errorf("%w: %q", ErrUnknown, name)
+		return &Misnamed{name, slices.Sorted(maps.Keys(s.names)), fmt.Errorf("%w: %q", ErrUnknown, name)}
 	}
 	if e.origin != fromUpload {
 		return fmt.Errorf("%w: %s is configured %s", ErrConfigured, name, e.where())

@@ -37,10 +37,14 @@ var Languages = []string{"go", "rust", "c", "as"}
 // Kinds are the kinds of plugins that [Project] knows, in every language.
 var Kinds = []string{abi.KindLogits, abi.KindSampler, abi.KindTemplate, abi.KindTools, abi.KindGrammar}
 
+// Stepping is what [Project] takes in the place of kind grammar for a plugin that follows the text itself and says at each
+// step which tokens may come. In C and AssemblyScript every grammar does.
+const Stepping = "steps"
+
 // Name is what a plugin's name must match.
 var Name = regexp.MustCompile(`^[a-z][a-z0-9]*(-[a-z0-9]+)*$`)
 
-// Project returns the files of a new plugin of a kind with its own copy of the SDK: it
+// Project returns the files of a new plugin of a kind, or [Stepping], with its own copy of the SDK: it
 // builds and passes its tests as it stands, without network (AssemblyScript:
 // once asc is installed). `make` builds NAME.wasm and `make test` tests it; for
 // AssemblyScript that is `npm run build` and `npm test`.
@@ -48,8 +52,11 @@ func Project(language, kind, name string) ([]File, error) {
 	if !Name.MatchString(name) || slices.Contains([]string{"tgi", "tgi-plugin", "test"}, name) {
 		return nil, fmt.Errorf("plugin name %q: want lower-case letters, digits and single hyphens, a letter first, and none of tgi, tgi-plugin, test", name)
 	}
-	if !slices.Contains(Kinds, kind) {
-		return nil, fmt.Errorf("kind %q: want one of %s", kind, strings.Join(Kinds, ", "))
+	if !slices.Contains(Kinds, kind) && kind != Stepping {
+		return nil, fmt.Errorf("kind %q: want one of %s, or %s", kind, strings.Join(Kinds, ", "), Stepping)
+	}
+	if kind == Stepping && (language == "c" || language == "as") {
+		kind = abi.KindGrammar
 	}
 	p := project{name: name, kind: kind}
 	switch language {
@@ -103,7 +110,11 @@ func (p *project) add(to string, data []byte) { p.files = append(p.files, File{t
 
 // common adds what a project has in every language.
 func (p *project) common(docs string) {
-	p.fromTemplate(".", map[string]string{"KIND.md": "README.md", "gitignore": ".gitignore"})
+	page := p.kind + ".md"
+	if p.kind == Stepping {
+		page = abi.KindGrammar + ".md"
+	}
+	p.fromTemplate(".", map[string]string{page: "README.md", "gitignore": ".gitignore"})
 	p.edit("README.md", func(s string) string { return strings.ReplaceAll(s, "SDKDOC", docs) })
 	// The SDK's page speaks of folders that a project has elsewhere.
 	p.edit(docs, strings.NewReplacer("[examples](examples)", "the project's own", `"../assembly`, `"./tgi`, "[test/host.mjs](test/host.mjs)", "[host.mjs](host.mjs)").Replace)

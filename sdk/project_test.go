@@ -46,7 +46,7 @@ func command(t *testing.T, dir, name string, args ...string) {
 
 // eachKind runs a test for a new project of each kind in a language.
 func eachKind(t *testing.T, language string, try func(t *testing.T, dir string)) {
-	for _, kind := range sdk.Kinds {
+	for _, kind := range append(slices.Clone(sdk.Kinds), sdk.Stepping) {
 		t.Run(kind, func(t *testing.T) { try(t, write(t, language, kind, "first-one")) })
 	}
 }
@@ -99,7 +99,7 @@ func TestProjectFaults(t *testing.T) {
 // TestProjectFiles: every file is there once, and filled in.
 func TestProjectFiles(t *testing.T) {
 	for _, language := range sdk.Languages {
-		for _, kind := range sdk.Kinds {
+		for _, kind := range append(slices.Clone(sdk.Kinds), sdk.Stepping) {
 			files, err := sdk.Project(language, kind, "ban")
 			if err != nil {
 				t.Fatal(err)

@@ -25,6 +25,12 @@ var sources = []Source{
 	{"structural_tag", `{"type":"structural_tag","structures":[],"triggers":[]}`}, {"structural_tag", "[]"},
 }
 
+// HasSources reports whether the kit has sources in a language. In others a guest of kind grammar gets an empty one,
+// unless a [Case] brings some.
+func HasSources(language string) bool {
+	return slices.ContainsFunc(sources, func(s Source) bool { return s.Language == language })
+}
+
 // steps of a grammar is whether the guest computes masks itself.
 func (d *Description) steps() bool {
 	return d.serves(abi.KindGrammar) && slices.Contains(d.Modes, abi.NameSteps)

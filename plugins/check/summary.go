@@ -25,6 +25,8 @@ type Summary struct {
 	Exports    []string        `json:"exports"`                // with signatures, by name
 	Imports    []string        `json:"imports"`                // module.name with signature
 	Cases      int             `json:"cases"`                  // how many were run
+	// Untried are the languages of a grammar plugin in which it got no source but an empty one.
+	Untried []string `json:"untried_languages,omitempty"`
 }
 
 // summary loads a module that the kit found sound as the server does, with a vocabulary as large as models have: the kit's
@@ -48,6 +50,14 @@ func (m *module) summary(ctx context.Context, e *sandbox.Engine, wasm []byte, ca
 	s := &Summary{
 		Name: d.Name, Version: d.Version, Doc: d.Doc, Kinds: d.Kinds, Modes: d.Modes, TopK: d.View, Row: d.Row,
 		Candidates: d.Candidates, Params: d.Params, Imports: []string{}, Cases: len(cases),
+	}
+	for _, l := range d.Languages {
+		given := slices.ContainsFunc(cases, func(c Case) bool {
+			return slices.ContainsFunc(c.Sources, func(g Grammar) bool { return g.Language == l && g.Text != "" })
+		})
+		if !given && !kit.HasSources(l) {
+			s.Untried = append(s.Untried, l)
+		}
 	}
 	for _, f := range m.exports {
 		s.Exports = append(s.Exports, f.String())

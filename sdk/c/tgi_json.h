@@ -26,16 +26,33 @@ typedef struct {
   const char *error;   /* 0: none */
   int depth;
   int fresh;           /* nothing of the innermost object or array was read yet */
+  tgi_text key;        /* the name that was read last */
 } tgi_json;
 
 static inline void tgi_json_fail(tgi_json *j, const char *why) {
   if (!j->error) j->error = why;
   j->p = j->end;
 }
+/* The fault of a value that is another than wanted. It names the member. */
+static inline void tgi_json__want(tgi_json *j, const char *what) {
+  static const char between[] = " for ";
+  uint32_t n = 0, key = j->key.len;
+  while (what[n]) n++;
+  char *text = key && !j->error ? (char *)tgi_new((size_t)n + sizeof between + key) : 0;
+  if (text) {
+    char *to = text;
+    for (uint32_t i = 0; i < n; i++) *to++ = what[i];
+    for (uint32_t i = 0; i < sizeof between - 1; i++) *to++ = between[i];
+    for (uint32_t i = 0; i < key; i++) *to++ = j->key.ptr[i];
+    *to = 0;
+    what = text;
+  }
+  tgi_json_fail(j, what);
+}
 static inline void tgi_json__space(tgi_json *j) {
   while (j->p < j->end && (*j->p == ' ' || *j->p == '\n' || *j->p == '\t' || *j->p == '\r')) j->p++;
 }
-static inline tgi_json tgi_json_open(tgi_text t) { return (tgi_json){t.ptr, t.ptr + t.len, 0, 0, 0}; }
+static inline tgi_json tgi_json_open(tgi_text t) { return (tgi_json){t.ptr, t.ptr + t.len, 0, 0, 0, {"", 0}}; }
 
 /* What comes next: one of { [ " t f n, 0 for a number, -1 for the end or a fault. */
 static inline int tgi_json_peek(tgi_json *j) {
@@ -50,7 +67,7 @@ static inline int tgi_json_peek(tgi_json *j) {
 
 static inline void tgi_json__enter(tgi_json *j, char c, const char *why) {
   tgi_json__space(j);
-  if (j->p >= j->end || *j->p != c) { tgi_json_fail(j, why); return; }
+  if (j->p >= j->end || *j->p != c) { tgi_json__want(j, why); return; }
   if (++j->depth > TGI_JSON_DEPTH) { tgi_json_fail(j, "JSON is nested deeper than 64"); return; }
   j->p++;
   j->fresh = 1;
@@ -112,7 +129,7 @@ static inline char *tgi_json__utf8(char *o, int r) {
 /* A string, its escapes resolved, in memory of its own. */
 static inline tgi_text tgi_json_string(tgi_json *j) {
   const tgi_text none = {"", 0};
-  if (tgi_json_peek(j) != '"') { tgi_json_fail(j, "want a JSON string"); return none; }
+  if (tgi_json_peek(j) != '"') { tgi_json__want(j, "want a JSON string"); return none; }
   const char *end = ++j->p;
   while (end < j->end && *end != '"') end += *end == '\\' ? 2 : 1;
   if (end >= j->end) { tgi_json_fail(j, "a JSON string has no end"); return none; }
@@ -141,7 +158,8 @@ static inline tgi_text tgi_json_string(tgi_json *j) {
 
 static inline int tgi_json_key(tgi_json *j, tgi_text *key) {
   if (!tgi_json__more(j, '}')) return 0;
-  *key = tgi_json_string(j);
+  j->key.len = 0;
+  j->key = *key = tgi_json_string(j);
   tgi_json__space(j);
   if (!j->error && (j->p >= j->end || *j->p++ != ':')) tgi_json_fail(j, "want a colon in JSON");
   return !j->error;
@@ -151,7 +169,7 @@ static inline int tgi_json__digit(const tgi_json *j) { return j->p < j->end && *
 
 /* A number; exact up to 15 digits, within one part in 2^50 beyond. */
 static inline double tgi_json_number(tgi_json *j) {
-  if (tgi_json_peek(j) != 0) { tgi_json_fail(j, "want a JSON number"); return 0; }
+  if (tgi_json_peek(j) != 0) { tgi_json__want(j, "want a JSON number"); return 0; }
   int negative = *j->p == '-', exp = 0, digits = 0;
   double v = 0;
   if (negative) j->p++;
@@ -193,7 +211,7 @@ static inline int tgi_json__word(tgi_json *j, const char *w) {
 static inline int tgi_json_bool(tgi_json *j) {
   int c = tgi_json_peek(j);
   if (c == 't' && tgi_json__word(j, "true")) return 1;
-  if (c != 'f' || !tgi_json__word(j, "false")) tgi_json_fail(j, "want true or false in JSON");
+  if (c != 'f' || !tgi_json__word(j, "false")) tgi_json__want(j, "want true or false in JSON");
   return 0;
 }
 

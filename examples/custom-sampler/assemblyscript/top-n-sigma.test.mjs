@@ -8,7 +8,7 @@ test("parameters", () => {
   for (const [params, want] of [
     ['{"n":0}', "n: want a number above 0, at most 100"],
     ['{"n":1e400}', "n: want a number above 0, at most 100"],
-    ['{"n":"1"}', "want a JSON number"],
+    ['{"n":"1"}', "want a JSON number for n"],
     ['{"sigma":1}', "unknown parameter: sigma"],
     ["{", "JSON ends too early"],
   ]) {

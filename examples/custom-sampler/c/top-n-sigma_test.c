@@ -21,7 +21,7 @@ static void check_shares(const char *params, const double want[4]) {
 int main(void) {
   check_error("{\"n\":0}", "n: want a number above 0, at most 100");
   check_error("{\"n\":1e400}", "n: want a number above 0, at most 100");
-  check_error("{\"n\":\"1\"}", "want a JSON number");
+  check_error("{\"n\":\"1\"}", "want a JSON number for n");
   check_error("{\"sigma\":1}", "unknown parameter: sigma");
   check_error("{", "JSON ends too early");
   check_shares("{}", (double[]){0.5, 0.5, 0, 0});

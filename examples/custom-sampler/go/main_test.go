@@ -12,7 +12,7 @@ func TestParameters(t *testing.T) {
 	for params, want := range map[string]string{
 		`{"n":0}`:     "n: want a number above 0, at most 100",
 		`{"n":1e400}`: "n: want a number above 0, at most 100",
-		`{"n":"1"}`:   "want a JSON number",
+		`{"n":"1"}`:   "want a JSON number for n",
 		`{"sigma":1}`: "unknown parameter: sigma",
 		`{`:           "JSON ends too early",
 	} {

@@ -44,6 +44,11 @@ export class Reader {
     this.at = this.end;
   }
 
+  /** The fault of a value that is another than wanted. It names the member. */
+  private want(what: string): void {
+    this.fail(this.name.length ? what + " for " + this.name : what);
+  }
+
   /** Whether there was a fault. */
   get failed(): bool {
     return this.fault != null;
@@ -81,7 +86,7 @@ export class Reader {
   }
 
   private enter(c: u8, want: string): void {
-    if (!this.take(c)) return this.fail(want);
+    if (!this.take(c)) return this.want(want);
     if (++this.depth > DEPTH) return this.fail("JSON is nested deeper than 64");
     this.fresh = true;
   }
@@ -123,6 +128,7 @@ export class Reader {
   /** Whether there is one more member; its value must then be read or skipped. */
   key(): bool {
     if (!this.more(125)) return false;
+    this.name = "";
     this.name = this.string();
     if (!this.fault && !this.take(58)) this.fail("want a colon in JSON");
     return !this.fault;
@@ -131,7 +137,7 @@ export class Reader {
   /** Reads a string. */
   string(): string {
     if (this.peek() != 34) {
-      this.fail("want a JSON string");
+      this.want("want a JSON string");
       return "";
     }
     let s = "";
@@ -205,7 +211,7 @@ export class Reader {
   /** Reads a number; one too large becomes an infinity. */
   number(): f64 {
     if (this.peek() != 48) {
-      this.fail("want a JSON number");
+      this.want("want a JSON number");
       return 0;
     }
     const from = this.at;
@@ -232,7 +238,7 @@ export class Reader {
   uint(): u32 {
     const v = this.number();
     if (!(v >= 0 && v <= 4294967295 && v == Math.floor(v))) {
-      this.fail("want a whole number from 0 to 4294967295");
+      this.want("want a whole number from 0 to 4294967295");
       return 0;
     }
     return <u32>v;
@@ -242,7 +248,7 @@ export class Reader {
   boolean(): bool {
     const c = this.peek();
     if (c == 116 && this.word("true")) return true;
-    if (c != 102 || !this.word("false")) this.fail("want true or false in JSON");
+    if (c != 102 || !this.word("false")) this.want("want true or false in JSON");
     return false;
   }
 

@@ -16,7 +16,7 @@ test("banned-and-boost names faults", () => {
     ['{"ban":[01]}', "a bad JSON number"],
     ['{"ban":["aab"]}', "ban: want the text of one token, not aab"],
     ['{"ban":[""]}', "ban: want the text of one token, not "],
-    ['{"ban":[true]}', "want a JSON number"],
+    ['{"ban":[true]}', "want a JSON number for ban"],
     ['{"ban":[1 2]}', "want a comma in JSON"],
     ['{"ban":["\\q"]}', "a bad escape in a JSON string"],
     ['{"ban":["\\u12"]}', "a bad escape in a JSON string"],

@@ -24,9 +24,9 @@ static void errors(void) {
   check_error("{\"ban\":[01]}", "a bad JSON number");
   check_error("{\"ban\":[\"aab\"]}", "ban: want the text of one token, not aab");
   check_error("{\"ban\":[\"\"]}", "ban: want the text of one token, not ");
-  check_error("{\"ban\":[true]}", "want a JSON number");
+  check_error("{\"ban\":[true]}", "want a JSON number for ban");
   check_error("{\"ban\":{}}", "want a JSON array");
-  check_error("{\"ban\":[1,]}", "want a JSON number");
+  check_error("{\"ban\":[1,]}", "want a JSON number for ban");
   check_error("{\"ban\":[1 2]}", "want a comma in JSON");
   check_error("{\"ban\":[\"\\q\"]}", "a bad escape in a JSON string");
   check_error("{\"ban\":[\"\\u12\"]}", "a bad escape in a JSON string");

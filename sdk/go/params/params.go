@@ -36,6 +36,7 @@ type Reader struct {
 	b     []byte
 	at    int
 	depth int
+	key   string // of the member that is being read, "" outside of objects
 	err   error
 }
 
@@ -48,6 +49,16 @@ func (r *Reader) Fail(why string) {
 		r.err = errors.New(why)
 	}
 	r.at = len(r.b)
+}
+
+// want is the fault of a value that is another than wanted. It names the member.
+func (r *Reader) want(what string) {
+	if r.key != "" {
+		what = "want " + what + " for " + r.key
+	} else {
+		what = "want " + what
+	}
+	r.Fail(what)
 }
 
 // Err returns the first fault.
@@ -96,13 +107,17 @@ func (r *Reader) take(c byte) bool {
 // Object ranges over the names of an object; the body must read or Skip each value.
 func (r *Reader) Object() iter.Seq[string] {
 	return func(yield func(string) bool) {
-		r.list('{', '}', "want a JSON object", func() bool {
+		outer := r.key
+		r.list('{', '}', "a JSON object", func() bool {
+			r.key = ""
 			key := r.String()
+			r.key = key
 			if r.err == nil && !r.take(':') {
 				r.Fail("want a colon in JSON")
 			}
 			return r.err == nil && yield(key)
 		})
+		r.key = outer
 	}
 }
 
@@ -110,7 +125,7 @@ func (r *Reader) Object() iter.Seq[string] {
 func (r *Reader) Array() iter.Seq[int] {
 	return func(yield func(int) bool) {
 		i := -1
-		r.list('[', ']', "want a JSON array", func() bool {
+		r.list('[', ']', "a JSON array", func() bool {
 			i++
 			return yield(i)
 		})
@@ -119,7 +134,7 @@ func (r *Reader) Array() iter.Seq[int] {
 
 func (r *Reader) list(open, shut byte, want string, each func() bool) {
 	if !r.take(open) {
-		r.Fail(want)
+		r.want(want)
 		return
 	}
 	if r.depth++; r.depth > Depth {
@@ -148,7 +163,7 @@ func (r *Reader) list(open, shut byte, want string, each func() bool) {
 // String reads a string.
 func (r *Reader) String() string {
 	if r.Peek() != '"' {
-		r.Fail("want a JSON string")
+		r.want("a JSON string")
 		return ""
 	}
 	var s []byte // what came before the last escape
@@ -248,7 +263,7 @@ func (r *Reader) pair(v rune) rune {
 // Float reads a number; one too large for a float64 becomes an infinity.
 func (r *Reader) Float() float64 {
 	if r.Peek() != '0' {
-		r.Fail("want a JSON number")
+		r.want("a JSON number")
 		return 0
 	}
 	start := r.at
@@ -288,7 +303,7 @@ func (r *Reader) digits() (n int) {
 func (r *Reader) Uint() uint32 {
 	v := r.Float()
 	if r.err == nil && (v < 0 || v > math.MaxUint32 || v != math.Trunc(v)) {
-		r.Fail("want a whole number from 0 to 4294967295")
+		r.want("a whole number from 0 to 4294967295")
 		return 0
 	}
 	return uint32(v)
@@ -301,7 +316,7 @@ func (r *Reader) Bool() bool {
 		return true
 	case c == 'f' && r.word("false"):
 	default:
-		r.Fail("want true or false in JSON")
+		r.want("true or false in JSON")
 	}
 	return false
 }

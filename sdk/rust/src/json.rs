@@ -13,6 +13,7 @@
 //! zero, so that one look at the end is enough. [`Value`] holds a whole value,
 //! for what is looked at more than once.
 
+use alloc::format;
 use alloc::string::String;
 use alloc::vec::Vec;
 
@@ -28,13 +29,15 @@ pub struct Reader<'a> {
     b: &'a [u8],
     at: usize,
     depth: u32,
+    /// Where the name of the member lies that is being read; empty outside of objects.
+    key: (usize, usize),
     fault: Option<String>,
 }
 
 impl<'a> Reader<'a> {
     /// Starts to read.
     pub fn new(b: &'a [u8]) -> Self {
-        Reader { b, at: 0, depth: 0, fault: None }
+        Reader { b, at: 0, depth: 0, key: (0, 0), fault: None }
     }
 
     /// Keeps the fault unless there is one already.
@@ -43,6 +46,14 @@ impl<'a> Reader<'a> {
             self.fault = Some(String::from(why));
         }
         self.at = self.b.len();
+    }
+
+    /// The fault of a value that is another than wanted. It names the member.
+    fn want(&mut self, what: &str) {
+        match self.b.get(self.key.0..self.key.1) {
+            Some(key) if !key.is_empty() => self.fail(&format!("{} for {}", what, String::from_utf8_lossy(key))),
+            _ => self.fail(what),
+        }
     }
 
     /// Whether there was a fault.
@@ -89,15 +100,21 @@ impl<'a> Reader<'a> {
 
     /// Calls `each` with every name of an object; it must read or skip the value.
     pub fn object(&mut self, mut each: impl FnMut(&mut Self, &str)) {
+        let outer = self.key;
         self.list(b'{', b'}', "want a JSON object", &mut |r| {
+            r.key = (0, 0);
+            r.space();
+            let from = r.at + 1;
             let key = r.string();
+            r.key = (from, r.at.saturating_sub(1));
             if !r.failed() && !r.take(b':') {
                 r.fail("want a colon in JSON");
             }
             if !r.failed() {
                 each(r, &key);
             }
-        })
+        });
+        self.key = outer;
     }
 
     /// Calls `each` for every element of an array; it must read or skip it.
@@ -107,7 +124,7 @@ impl<'a> Reader<'a> {
 
     fn list(&mut self, open: u8, shut: u8, want: &str, each: &mut dyn FnMut(&mut Self)) {
         if !self.take(open) {
-            return self.fail(want);
+            return self.want(want);
         }
         self.depth += 1;
         if self.depth > DEPTH {
@@ -133,7 +150,7 @@ impl<'a> Reader<'a> {
     /// Reads a string.
     pub fn string(&mut self) -> String {
         if self.peek() != b'"' {
-            self.fail("want a JSON string");
+            self.want("want a JSON string");
             return String::new();
         }
         self.at += 1;
@@ -216,7 +233,7 @@ impl<'a> Reader<'a> {
     /// Reads a number; one too large becomes an infinity.
     pub fn number(&mut self) -> f64 {
         if self.peek() != b'0' {
-            self.fail("want a JSON number");
+            self.want("want a JSON number");
             return 0.0;
         }
         let start = self.at;
@@ -254,7 +271,7 @@ impl<'a> Reader<'a> {
     pub fn uint(&mut self) -> u32 {
         let v = self.number();
         if v < 0.0 || v > u32::MAX as f64 || v != v as u32 as f64 {
-            self.fail("want a whole number from 0 to 4294967295");
+            self.want("want a whole number from 0 to 4294967295");
             return 0;
         }
         v as u32
@@ -265,7 +282,7 @@ impl<'a> Reader<'a> {
         match self.peek() {
             b't' if self.word("true") => return true,
             b'f' if self.word("false") => {}
-            _ => self.fail("want true or false in JSON"),
+            _ => self.want("want true or false in JSON"),
         }
         false
     }

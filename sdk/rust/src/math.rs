@@ -1,5 +1,6 @@
-//! Exponential and logarithm, which core lacks: within 2 units in the last
-//! place, the same bits everywhere, and the same as tgi_math.h in C.
+//! Functions of numbers that core lacks. [`exp`] and [`ln`] are within 2 units in
+//! the last place, the same bits everywhere, and the same as tgi_math.h in C;
+//! [`sqrt`], [`floor`], [`ceil`] and [`trunc`] are exact, as IEEE 754 has them.
 
 const LN2_HI: f64 = 0.6931471803691238; // 0x1.62e42feep-1
 const LN2_LO: f64 = 1.9082149292705877e-10; // 0x1.a39ef35793c76p-33
@@ -55,6 +56,72 @@ pub fn ln(x: f64) -> f64 {
     e as f64 * LN2_HI + (f - s * (f - 2.0 * p) + e as f64 * LN2_LO)
 }
 
+/// Functions that WebAssembly has as instructions: of SIMD, since core offers
+/// only those.
+macro_rules! instructions {
+    ($($(#[$doc:meta])* $name:ident $wide:ident)*) => {$(
+        $(#[$doc])*
+        pub fn $name(x: f64) -> f64 {
+            #[cfg(target_arch = "wasm32")]
+            {
+                use core::arch::wasm32::{f64x2_extract_lane, f64x2_splat, $wide};
+                f64x2_extract_lane::<0>($wide(f64x2_splat(x)))
+            }
+            #[cfg(not(target_arch = "wasm32"))]
+            x.$name()
+        }
+    )*};
+}
+
+instructions! {
+    /// The square root of x: NaN below 0.
+    sqrt f64x2_sqrt
+    /// The greatest whole number that is not above x.
+    floor f64x2_floor
+    /// The least whole number that is not below x.
+    ceil f64x2_ceil
+    /// x without its fraction.
+    trunc f64x2_trunc
+    /// x without its sign.
+    abs f64x2_abs
+}
+
+/// The logarithm of x to base 2; [`ln`] says of which x.
+pub fn log2(x: f64) -> f64 {
+    ln(x) * core::f64::consts::LOG2_E
+}
+
+/// The logarithm of x to base 10; [`ln`] says of which x.
+pub fn log10(x: f64) -> f64 {
+    ln(x) * core::f64::consts::LOG10_E
+}
+
+/// x to the power of n, by multiplication.
+pub fn powi(x: f64, n: i32) -> f64 {
+    let (mut result, mut factor, mut rest) = (1.0, x, n.unsigned_abs());
+    while rest > 0 {
+        if rest & 1 == 1 {
+            result *= factor;
+        }
+        factor *= factor;
+        rest >>= 1;
+    }
+    if n < 0 {
+        1.0 / result
+    } else {
+        result
+    }
+}
+
+/// x, which is not negative, to the power of y: as exp(y ln x), which is
+/// inexact in proportion to y ln x.
+pub fn pow(x: f64, y: f64) -> f64 {
+    if y == 0.0 || x == 1.0 {
+        return 1.0;
+    }
+    exp(y * ln(x))
+}
+
 #[cfg(test)]
 mod tests {
     use super::*;
@@ -64,6 +131,20 @@ mod tests {
             return true;
         }
         got.is_finite() && want.is_finite() && (got.to_bits() as i64).wrapping_sub(want.to_bits() as i64).abs() <= 2
+    }
+
+    #[test]
+    fn others_as_the_machine() {
+        for x in [0.0, -0.0, 1.0, -1.5, 2.0, 2.5, 1e300, -7.99, 0.1, f64::INFINITY] {
+            assert!(close(sqrt(x), x.sqrt()) && close(floor(x), x.floor()) && close(ceil(x), x.ceil()));
+            assert!(close(trunc(x), x.trunc()) && close(abs(x), x.abs()));
+            let near = |got: f64, want: f64| close(got, want) || (got - want).abs() <= 1e-13 * want.abs();
+            assert!(near(log2(x), x.log2()) && near(log10(x), x.log10()), "logarithms of {}", x);
+            for n in [-3, 0, 1, 2, 7] {
+                assert!(near(powi(x, n), x.powi(n)), "{} to the {}: {}", x, n, powi(x, n));
+                assert!(x < 0.0 || near(pow(x, n as f64 / 2.0), x.powf(n as f64 / 2.0)), "{} to the {}: {}", x, n as f64 / 2.0, pow(x, n as f64 / 2.0));
+            }
+        }
     }
 
     #[test]

@@ -186,7 +186,7 @@ func TestChatSettings(t *testing.T) {
 	write(t, format, `{"name":"x","calls":1}`)
 	for _, c := range []struct{ template, tools, want string }{
 		{"nobody", config.Auto, `model.template: there is no plugin "nobody"`},
-		{config.Auto, "hermess", `model.tools: there is no plugin "hermess"`},
+		{config.Auto, "hermess", `did you mean hermes?`},
 		{"dry", config.Auto, "model.template: plugin dry serves logits, kind template is wanted"},
 		{broken, config.Auto, "chat-template: tgi_init: default:2:"},
 		{filepath.Join(dir, "none.jinja"), config.Auto, "model.template: open "},

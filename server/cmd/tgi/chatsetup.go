@@ -156,9 +156,13 @@ func (c *chatSetup) add(name, kind, source string, settings map[string]any) erro
 
 // check says whether the plugins that the settings name are there and of the kind.
 func (c *chatSetup) check(set *plugins.Set) error {
-	for _, want := range []struct{ setting, kind, name, other string }{
-		{"model.template", config.KindTemplate, c.use.Template, "and it is neither auto, none nor a file *.jinja"},
-		{"model.tools", config.KindTools, c.use.Tools, "and it is neither auto, none, a file *.json nor one of the formats " + strings.Join(toolcalls.Presets(), ", ")},
+	formats := toolcalls.Presets()
+	for _, want := range []struct {
+		setting, kind, name, other string
+		words                      []string
+	}{
+		{"model.template", config.KindTemplate, c.use.Template, "and it is neither auto, none nor a file *.jinja", nil},
+		{"model.tools", config.KindTools, c.use.Tools, "and it is neither auto, none, a file *.json nor one of the formats " + strings.Join(formats, ", "), formats},
 	} {
 		if want.name == "" {
 			continue
@@ -166,7 +170,11 @@ func (c *chatSetup) check(set *plugins.Set) error {
 		s, ok := set.Get(want.name)
 		switch {
 		case !ok:
-			return fmt.Errorf("%s: there is no plugin %q, %s", want.setting, want.name, want.other)
+			known := slices.Concat([]string{config.Auto, config.None}, want.words)
+			for _, p := range set.List() {
+				known = append(known, p.Name)
+			}
+			return fmt.Errorf("%s: there is no plugin %q, %s%s", want.setting, want.name, want.other, config.Suggest(want.name, known))
 		case s.State == plugins.StateFailed:
 			return fmt.Errorf("%s: plugin %s: %s", want.setting, want.name, s.Error)
 		case !slices.Contains(s.Kinds, want.kind):

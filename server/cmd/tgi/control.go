@@ -9,6 +9,7 @@ import (
 	"os"
 	"path/filepath"
 	"slices"
+	"strings"
 	"sync"
 	"sync/atomic"
 	"time"
@@ -152,11 +153,11 @@ func adminError(err error) error {
 	case err == nil:
 		return nil
 	case errors.Is(err, plugins.ErrUnknown):
-		return fmt.Errorf("%w: %w", server.ErrNotFound, err)
+		return fmt.Errorf("%w%s%s", server.ErrNotFound, strings.TrimPrefix(err.Error(), plugins.ErrUnknown.Error()), nearest(err))
 	case errors.Is(err, plugins.ErrConfigured):
-		return fmt.Errorf("%w: %w", server.ErrConfigured, err)
+		return fmt.Errorf("%w%s", server.ErrConfigured, strings.TrimPrefix(err.Error(), plugins.ErrConfigured.Error()))
 	}
-	return fmt.Errorf("%w: %w", server.ErrRefused, err)
+	return fmt.Errorf("%w: %w%s", server.ErrRefused, err, nearest(err))
 }
 
 // reload takes over what next says of plugins and conversations, and returns the

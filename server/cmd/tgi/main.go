@@ -26,7 +26,7 @@ func commands() []command {
 		{"run", "talk with a model in the terminal: the configured one, or a server's by --url", runRun},
 		{"check", "do the real start without listening, and say what would be served", runCheck},
 		{"bench", "measure a server by --url, or a model on this machine by --shape or --model-id", runBench},
-		{"model", "describe a checkpoint, or write a random one of a known shape", runModel},
+		{"model", "list, fetch, describe and remove models, or write a random one of a known shape", runModel},
 		{"plugin", "start, build, check, test and measure a plugin", runPlugin},
 		{"conformance", "hold a server by --url to TGI's and OpenAI's API", runConformance},
 		{"version", "print the version", runVersion},

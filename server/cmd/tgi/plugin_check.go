@@ -176,6 +176,9 @@ func printSummary(w io.Writer, file string, r *check.Report, l check.Limits) {
 	if len(s.Params) > 0 {
 		line("params", "%s", s.Params)
 	}
+	if len(s.Untried) > 0 {
+		line("untried", "no source was given in %s: no text was held to it (--language and --source give one)", strings.Join(s.Untried, ", "))
+	}
 	line("checked", "%d rules with %s", len(check.Rules()), count(s.Cases, "set of parameters", "sets of parameters"))
 }
 

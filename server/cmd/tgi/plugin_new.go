@@ -15,9 +15,9 @@ import (
 
 // pluginNew writes a new project.
 func pluginNew(_ context.Context, args []string, stdout, _ io.Writer) error {
-	fl := newFlags("new", "new --lang go|rust|c|as [--kind logits|sampler|template|tools|grammar] NAME [--dir DIR]")
+	fl := newFlags("new", "new --lang go|rust|c|as [--kind logits|sampler|template|tools|grammar|steps] NAME [--dir DIR]")
 	lang := fl.String("lang", "", "language: "+strings.Join(sdk.Languages, ", "))
-	kind := fl.String("kind", abi.KindLogits, "kind: "+strings.Join(sdk.Kinds, ", "))
+	kind := fl.String("kind", abi.KindLogits, "kind: "+strings.Join(sdk.Kinds, ", ")+"; or "+sdk.Stepping+", a grammar that says itself at each step which tokens may come")
 	dir := fl.String("dir", "", "folder to write, empty or absent; default: NAME")
 	rest, err := parseMixed(fl, args, 1, stdout)
 	if err != nil {
@@ -42,6 +42,9 @@ func pluginNew(_ context.Context, args []string, stdout, _ io.Writer) error {
 		fmt.Fprintln(stdout, "  npm ci                   # once: asc, the compiler")
 	}
 	fmt.Fprintf(stdout, "  tgi plugin test          # its native tests\n  tgi plugin build         # %s.wasm, checked\n", name)
+	if *kind == sdk.Stepping {
+		*kind = abi.KindGrammar
+	}
 	try := strings.Replace(tryParams[*kind], "NAME", name, 1)
 	fmt.Fprintf(stdout, "  tgi plugin check %s.wasm%s\n", name, try)
 	if *kind != abi.KindTemplate { // bench offers tools, which a new template refuses

@@ -155,8 +155,13 @@ func TestPluginGo(t *testing.T) {
 			_, errs := runTgi(t, 2, "plugin", command, file, "--source", "A-##")
 			contains(t, errs, "--source needs its --language")
 		}
-		checked, _ := runTgi(t, 0, "plugin", "check", file, "--language", "first-one", "--source", "A-##")
+		checked, _ := runTgi(t, 0, "plugin", "check", file)
+		contains(t, checked, "sound", "untried   no source was given in first-one")
+		checked, _ = runTgi(t, 0, "plugin", "check", file, "--language", "first-one", "--source", "A-##")
 		contains(t, checked, "sound")
+		if strings.Contains(checked, "untried") {
+			t.Errorf("a source was given:\n%s", checked)
+		}
 		out, _ := runTgi(t, 0, "plugin", "bench", file, "--vocab", "600", "--steps", "20", "--language", "first-one", "--source", "A-##")
 		contains(t, out, "first-one: compile", "first-one: mask by the host", " steps a second")
 	})

@@ -10,6 +10,7 @@ import (
 	"tgi/runtime/sample"
 	"tgi/runtime/token"
 	"tgi/sdk/abi"
+	"tgi/server/config"
 	"tgi/server/generate"
 )
 
@@ -78,7 +79,7 @@ func callsOf(calls []generate.PluginCall) []plugins.Call {
 func bindError(err error) error {
 	switch {
 	case errors.Is(err, plugins.ErrUnknown), errors.Is(err, plugins.ErrParams):
-		return &generate.Invalid{Msg: err.Error()}
+		return &generate.Invalid{Msg: err.Error() + nearest(err)}
 	case errors.Is(err, plugins.ErrBusy):
 		return fmt.Errorf("%w: %w", llm.ErrOverloaded, err)
 	}
@@ -87,6 +88,15 @@ func bindError(err error) error {
 		return err // why the request's context ended
 	}
 	return fmt.Errorf("%w: %w", llm.ErrPlugin, err)
+}
+
+// nearest offers the name that was meant, where err is about one that nothing has.
+func nearest(err error) string {
+	var m *plugins.Misnamed
+	if !errors.As(err, &m) {
+		return ""
+	}
+	return config.Suggest(m.Name, m.Known)
 }
 
 // boundCode is the plugins of one request.

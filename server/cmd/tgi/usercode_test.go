@@ -221,7 +221,8 @@ func TestRefusalsBeforeTheQueue(t *testing.T) {
 	for params, says := range map[string]string{
 		`{"name":"guest","params":{"x":1}}`:        "plugin guest: unknown parameter: x",
 		`{"name":"guest","params":{"only":[]}}`:    "plugin guest: ",
-		`{"name":"ghost"}`:                         "plugin ghost: ",
+		`{"name":"guest","params":{"bann":[1]}}`:   "plugin guest: unknown parameter: bann; did you mean ban?",
+		`{"name":"ghost"}`:                         "plugin ghost: there is no plugin of this name; did you mean guest?",
 		`{"name":"guest"},{"name":"guest"}`:        "guest",
 		`{"name":"guest","params":{"ban":[9999]}}`: "plugin guest: ",
 	} {
@@ -233,6 +234,10 @@ func TestRefusalsBeforeTheQueue(t *testing.T) {
 	}
 	if st := p.engine.Stats(); st.Steps != 0 {
 		t.Errorf("%d steps were computed", st.Steps)
+	}
+	if status, text := p.call(t, http.MethodDelete, "/admin/plugins/gest", nil); status != http.StatusNotFound ||
+		!strings.Contains(text, `{"error":"no such plugin: \"gest\"; did you mean guest?"`) {
+		t.Errorf("%d %s", status, text)
 	}
 }
 

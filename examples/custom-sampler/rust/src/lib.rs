@@ -80,7 +80,7 @@ mod tests {
         for (params, want) in [
             (r#"{"n":0}"#, "n: want a number above 0, at most 100"),
             (r#"{"n":1e400}"#, "n: want a number above 0, at most 100"),
-            (r#"{"n":"1"}"#, "want a JSON number"),
+            (r#"{"n":"1"}"#, "want a JSON number for n"),
             (r#"{"sigma":1}"#, "unknown parameter: sigma"),
             ("{", "JSON ends too early"),
         ] {

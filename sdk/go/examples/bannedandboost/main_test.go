@@ -24,7 +24,7 @@ func TestErrors(t *testing.T) {
 		{`{"ban":["aab"]}`, "ban: want the text of one token, not aab"},
 		{`{"ban":[""]}`, "ban: want the text of one token, not "},
 		{`{"ban":["a`, "a JSON string has no end"},
-		{`{"ban":[true]}`, "want a JSON number"},
+		{`{"ban":[true]}`, "want a JSON number for ban"},
 		{`{"boost":{"#9":1}}`, "boost: no such token id"},
 		{`{"boost":{"a":101}}`, "boost: want a bias from -100 to 100 for a"},
 		{`{"boost":{"a":1e400}}`, "boost: want a bias from -100 to 100 for a"},
