@@ -25,7 +25,7 @@ static void errors(void) {
   check_error("{\"ban\":[\"aab\"]}", "ban: want the text of one token, not aab");
   check_error("{\"ban\":[\"\"]}", "ban: want the text of one token, not ");
   check_error("{\"ban\":[true]}", "want a JSON number for ban");
-  check_error("{\"ban\":{}}", "want a JSON array");
+  check_error("{\"ban\":{}}", "want a JSON array for ban");
   check_error("{\"ban\":[1,]}", "want a JSON number for ban");
   check_error("{\"ban\":[1 2]}", "want a comma in JSON");
   check_error("{\"ban\":[\"\\q\"]}", "a bad escape in a JSON string");
