@@ -156,12 +156,15 @@ func (f *fleet) Delete(_ context.Context, name string) error {
 	f.reloading.Lock()
 	defer f.reloading.Unlock()
 	there := false
+	unknown := fmt.Errorf("%w: %q", plugins.ErrUnknown, name)
 	for _, m := range f.all() {
 		err := m.control.set.Delete(name)
 		switch {
 		case err == nil:
 			there = true
-		case errors.Is(err, plugins.ErrUnknown), errors.Is(err, plugins.ErrClosed): // others may have it
+		case errors.Is(err, plugins.ErrUnknown): // others may have it
+			unknown = err
+		case errors.Is(err, plugins.ErrClosed):
 		default:
 			return adminError(err)
 		}
@@ -169,7 +172,7 @@ func (f *fleet) Delete(_ context.Context, name string) error {
 	f.mu.Lock()
 	defer f.mu.Unlock()
 	if _, kept := f.uploads[name]; !there && !kept { // kept for models that do not run now
-		return adminError(fmt.Errorf("%w: %q", plugins.ErrUnknown, name))
+		return adminError(unknown)
 	}
 	delete(f.uploads, name)
 	return nil
