@@ -104,7 +104,7 @@ func TestBreakerOfRequests(t *testing.T) {
 			t.Errorf("two requests try the plugin: %v", err)
 		}
 		state(StateOff) // until the one that tries it has ended
-		trial.Close() // without a step
+		trial.Close()   // without a step
 		if err := call(doTrap); err == nil || errors.Is(err, ErrOff) {
 			t.Errorf("the next try: %v", err)
 		}
