@@ -14,6 +14,10 @@ import (
 
 // Errors of requests that no route is for, whose texts clients see as they are.
 var (
+	// ErrProtocol: HTTP/2 begins with TLS here.
+	ErrProtocol = errors.New("HTTP/2 without TLS is not served: use HTTP/1.1, or TLS (server.tls_cert)")
+	// ErrHeader: the header is too large.
+	ErrHeader = errors.New("the header is too large")
 	// ErrRoute: there is no such path.
 	ErrRoute = errors.New("no such route")
 	// ErrMethod: the path has other methods.

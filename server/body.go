@@ -8,6 +8,8 @@ import (
 	"net/http"
 	"strconv"
 	"strings"
+
+	"tgi/server/generate"
 )
 
 // ReadBody returns the JSON body of r. Errors are ErrMediaType, ErrTooLarge
@@ -22,14 +24,23 @@ func ReadBody(r *http.Request) ([]byte, error) {
 		return nil, ErrMediaType
 	}
 	body, err := io.ReadAll(r.Body)
+	return body, BodyError(err)
+}
+
+// BodyError returns what is said of an error of a request's body, nil for none:
+// ErrTooLarge, ErrBody, or that of a server that holds too many bodies.
+func BodyError(err error) error {
 	var large *http.MaxBytesError
+	var full *generate.Overloaded
 	switch {
+	case err == nil:
+		return nil
 	case errors.As(err, &large):
-		return nil, ErrTooLarge
-	case err != nil:
-		return nil, fmt.Errorf("%w: %w", ErrBody, err)
+		return ErrTooLarge
+	case errors.As(err, &full):
+		return full
 	}
-	return body, nil
+	return fmt.Errorf("%w: %w", ErrBody, err)
 }
 
 // WriteJSON replies with status 200 and body.

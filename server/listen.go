@@ -17,16 +17,16 @@ import (
 // Listen takes the addresses of c: the one for everybody and, when it has a
 // port, the one for the admin routes, else nil. With a certificate, both speak
 // TLS; its files are read again when they change, and a pair that does not fit
-// leaves the one before in use. After an error nothing stays open.
+// leaves the one before in use. Each address has at most c.MaxConnections. After an error nothing stays open.
 func Listen(c config.Server, log *slog.Logger) (public, admin net.Listener, err error) {
-	secure := func(l net.Listener) net.Listener { return l }
+	secure := func(l net.Listener) net.Listener { return bound(l, c, log) }
 	if c.TLSCert != "" {
 		pair := &certificate{cert: c.TLSCert, key: c.TLSKey, log: log}
 		if _, err := pair.get(nil); err != nil {
 			return nil, nil, fmt.Errorf("cannot serve TLS: %w", err)
 		}
 		t := &tls.Config{GetCertificate: pair.get, NextProtos: []string{"h2", "http/1.1"}, MinVersion: tls.VersionTLS12}
-		secure = func(l net.Listener) net.Listener { return tls.NewListener(l, t) }
+		secure = func(l net.Listener) net.Listener { return tls.NewListener(bound(l, c, log), t) }
 	}
 	if public, err = listen(c.Hostname, c.Port); err != nil {
 		return nil, nil, err

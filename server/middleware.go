@@ -229,3 +229,36 @@ func (s *Server) crossOrigin(next http.Handler) http.Handler {
 		next.ServeHTTP(w, r)
 	})
 }
+
+// maxFields is how many fields a header may have: each takes many times its own
+// size in memory.
+const maxFields = 100
+
+// careful refuses what no route is to see, and lets nothing follow a body without a
+// length on the same connection: where such a request names a length too, whoever
+// stands before the server may have seen another end of it.
+func careful(next http.Handler) http.Handler {
+	return http.HandlerFunc(func(w http.ResponseWriter, r *http.Request) {
+		fields := 0
+		for _, values := range r.Header {
+			fields += len(values)
+		}
+		if r.ProtoMajor == 1 && len(r.TransferEncoding) > 0 {
+			w.Header().Set("Connection", "close")
+		}
+		var err error
+		switch {
+		case r.Method == "PRI": // the first line of a client that takes HTTP/2 for granted
+			err = ErrProtocol
+		case fields > maxFields:
+			err = fmt.Errorf("%w: %d fields, at most %d", ErrHeader, fields, maxFields)
+		}
+		if err != nil {
+			Note(r.Context(), err)
+			w.Header().Set("Connection", "close")
+			WriteError(w, err)
+			return
+		}
+		next.ServeHTTP(w, r)
+	})
+}

@@ -60,6 +60,7 @@ type Server struct {
 	options Options
 	keys    keys
 	gate    gate
+	bodies  purse
 	// house is what is served now; it is replaced once, when it opens.
 	house   atomic.Pointer[house]
 	public  http.Handler
@@ -88,6 +89,7 @@ func New(o Options) *Server {
 func NewLoading(o Options) *Server {
 	s := &Server{options: o, keys: newKeys((&config.Config{Server: o.Config, Key: o.Keys}).AllKeys())}
 	s.gate.init()
+	s.bodies.left = o.Config.Payloads()
 	s.house.Store(s.build(true, nil, nil))
 	s.public = s.around(func(h *house) http.Handler { return h.public })
 	s.private = s.around(func(h *house) http.Handler { return h.private })
@@ -122,7 +124,7 @@ func (s *Server) build(loading bool, apis []API, healthy func() error) *house {
 // request comes.
 func (s *Server) around(part func(*house) http.Handler) http.Handler {
 	inner := http.HandlerFunc(func(w http.ResponseWriter, r *http.Request) { part(s.house.Load()).ServeHTTP(w, r) })
-	return s.log(s.identify(s.rescue(s.crossOrigin(inner))))
+	return s.log(s.identify(s.rescue(s.crossOrigin(careful(inner)))))
 }
 
 // ServeHTTP implements http.Handler for the public address.
@@ -221,7 +223,9 @@ func (s *Server) handle(route Route) http.Handler {
 		for name, value := range mux.Vars(r) {
 			r.SetPathValue(name, value)
 		}
-		r.Body = http.MaxBytesReader(w, r.Body, limit)
+		body := &paid{ReadCloser: http.MaxBytesReader(w, r.Body, limit), from: &s.bodies}
+		defer body.release()
+		r.Body = body
 		if err := route.Handle(w, r); err != nil {
 			Note(r.Context(), err)
 			route.refuse(w, r, err)

@@ -12,6 +12,9 @@ import (
 	"tgi/runtime/llm"
 )
 
+// maxStreams is how many requests run on one connection of HTTP/2.
+const maxStreams = 100
+
 // closing is how long idle connections and last writes may take once no
 // request is running.
 const closing = 5 * time.Second
@@ -82,6 +85,9 @@ func (s *Server) ServeBoth(ctx context.Context, public, admin net.Listener) erro
 func (s *Server) listener(base context.Context, h http.Handler) *http.Server {
 	c := s.options.Config
 	return &http.Server{
+		ConnState:         noteState,
+		MaxHeaderBytes:    int(c.HeaderLimit),
+		HTTP2:             &http.HTTP2Config{MaxConcurrentStreams: maxStreams},
 		Handler:           h,
 		ReadHeaderTimeout: time.Duration(c.HeaderTimeout),
 		ReadTimeout:       time.Duration(c.ReadTimeout),

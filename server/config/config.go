@@ -71,6 +71,16 @@ type Server struct {
 	CORSAllowOrigin []string `toml:"cors_allow_origin"`
 	// PayloadLimit bounds a request's body, in bytes.
 	PayloadLimit int `toml:"payload_limit"`
+	// PayloadMemory bounds the bodies of all requests together, those that are being
+	// sent and those that are being served; 0 is 128 times PayloadLimit. One of
+	// PayloadLimit always fits.
+	PayloadMemory Size `toml:"payload_memory"`
+	// MaxConnections bounds the connections of each address that is listened on,
+	// MaxConnectionsPerAddress those that come from one; 0 is half of all.
+	MaxConnections           int `toml:"max_connections"`
+	MaxConnectionsPerAddress int `toml:"max_connections_per_address"`
+	// HeaderLimit bounds a request's header, in bytes.
+	HeaderLimit Size `toml:"header_limit"`
 	// HeaderTimeout bounds how long a client may take to send a request's
 	// header.
 	HeaderTimeout Duration `toml:"header_timeout"`
@@ -95,6 +105,22 @@ type Server struct {
 	// the health probe; empty is none.
 	PredictRoute string `toml:"predict_route"`
 	HealthRoute  string `toml:"health_route"`
+}
+
+// Payloads returns how many bytes the bodies of all requests may have together.
+func (s *Server) Payloads() int64 {
+	if s.PayloadMemory > 0 {
+		return max(int64(s.PayloadMemory), int64(s.PayloadLimit))
+	}
+	return 128 * int64(s.PayloadLimit)
+}
+
+// PerAddress returns how many connections one address may have.
+func (s *Server) PerAddress() int {
+	if s.MaxConnectionsPerAddress > 0 {
+		return s.MaxConnectionsPerAddress
+	}
+	return max(1, s.MaxConnections/2)
 }
 
 // Limits bound requests and batches, under the names of TGI's launcher.
@@ -201,7 +227,7 @@ func Default() Config {
 		Server: Server{
 			Hostname: "0.0.0.0", Port: 3000, Dialect: dialect.Default().Name(), APIKeys: []string{}, AdminKeys: []string{},
 			AdminHostname: "127.0.0.1", CORSAllowOrigin: []string{},
-			PayloadLimit: 2_000_000, HeaderTimeout: 10 * second, ReadTimeout: 30 * second, WriteTimeout: 30 * second, IdleTimeout: 120 * second,
+			PayloadLimit: 2_000_000, MaxConnections: 4096, HeaderLimit: 64 << 10, HeaderTimeout: 10 * second, ReadTimeout: 30 * second, WriteTimeout: 30 * second, IdleTimeout: 120 * second,
 			GracefulTerminationTimeout: 90 * second, ComputeType: "cpu+optimized",
 		},
 		Model: defaultModel(), Models: defaultModels(),

@@ -12,6 +12,12 @@ import (
 	"tgi/server/dialect"
 )
 
+// Bounds of server.header_limit.
+const (
+	minHeader = 1 << 10
+	maxHeader = 1 << 20
+)
+
 // Validate returns every setting that is out of bounds, by key, bound and value.
 func (c *Config) Validate() error {
 	v := &verdict{}
@@ -26,6 +32,9 @@ func (c *Config) Validate() error {
 	v.check(s.AdminPort == 0 || s.AdminPort != s.Port, "server.admin_port must differ from server.port, given %d twice", s.Port)
 	v.check((s.TLSCert == "") == (s.TLSKey == ""), "server.tls_cert and server.tls_key must be given together, given %q and %q", s.TLSCert, s.TLSKey)
 	v.atLeast("server.payload_limit", s.PayloadLimit, 1)
+	v.atLeast("server.max_connections", s.MaxConnections, 1)
+	v.atLeast("server.max_connections_per_address", s.MaxConnectionsPerAddress, 0)
+	v.check(s.HeaderLimit >= minHeader && s.HeaderLimit <= maxHeader, "server.header_limit must be >= %s and <= %s, given %s", Size(minHeader), Size(maxHeader), s.HeaderLimit)
 	v.positive("server.header_timeout", s.HeaderTimeout)
 	v.positive("server.read_timeout", s.ReadTimeout)
 	v.positive("server.write_timeout", s.WriteTimeout)

@@ -2,8 +2,6 @@ package generateapi
 
 import (
 	"encoding/json"
-	"errors"
-	"fmt"
 	"io"
 	"math"
 	"net/http"
@@ -38,14 +36,7 @@ type object map[string]json.RawMessage
 // Errors are server.ErrTooLarge and server.ErrBody.
 func readBody(r *http.Request) ([]byte, error) {
 	body, err := io.ReadAll(r.Body)
-	var large *http.MaxBytesError
-	switch {
-	case errors.As(err, &large):
-		return nil, server.ErrTooLarge
-	case err != nil:
-		return nil, fmt.Errorf("%w: %w", server.ErrBody, err)
-	}
-	return body, nil
+	return body, server.BodyError(err)
 }
 
 // parse reads a body that must hold an object.

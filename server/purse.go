@@ -1,0 +1,61 @@
+package server
+
+import (
+	"io"
+	"sync"
+	"time"
+
+	"tgi/server/generate"
+)
+
+// freeBody is how much of each body counts for nothing: small requests are served
+// however many large ones there are.
+const freeBody = 64 << 10
+
+// purse bounds the bytes of bodies that are held for all requests together.
+type purse struct {
+	mu   sync.Mutex
+	left int64
+}
+
+// take takes n bytes, if there are as many.
+func (p *purse) take(n int64) bool {
+	p.mu.Lock()
+	defer p.mu.Unlock()
+	if p.left < n {
+		return false
+	}
+	p.left -= n
+	return true
+}
+
+func (p *purse) give(n int64) {
+	p.mu.Lock()
+	defer p.mu.Unlock()
+	p.left += n
+}
+
+// paid is a body whose bytes are taken from a purse as they arrive.
+type paid struct {
+	io.ReadCloser
+	from  *purse
+	read  int64
+	taken int64
+}
+
+// Read implements io.Reader. It fails with *generate.Overloaded when the purse is
+// empty.
+func (b *paid) Read(p []byte) (int, error) {
+	n, err := b.ReadCloser.Read(p)
+	b.read += int64(n)
+	if need := b.read - freeBody - b.taken; need > 0 {
+		if !b.from.take(need) {
+			return 0, &generate.Overloaded{RetryAfter: time.Second}
+		}
+		b.taken += need
+	}
+	return n, err
+}
+
+// release gives back what was taken. The body must not be read any more.
+func (b *paid) release() { b.from.give(b.taken) }
