@@ -351,7 +351,10 @@ func checkHeld(t *testing.T, set *plugins.Set, v marked, preset string, choice t
 	t.Helper()
 	f, _ := toolcalls.Preset(preset)
 	thinking = thinking && f.Reasoning != nil
-	d := toolcalls.Demand{Choice: choice, Thinking: thinking, Answer: answer, Split: v.split}
+	d := toolcalls.Demand{Choice: choice, Thinking: thinking, Reasons: true, Split: v.split}
+	if answer != nil {
+		d.Answer = &toolcalls.Answer{Language: "json_schema", Source: string(answer)}
+	}
 	o := toolcalls.Options{Choice: choice, Thinking: thinking, Seed: 1}
 	for _, x := range tools {
 		tool := toolcalls.Tool{Name: x.Name, Parameters: x.Parameters, Strict: true}

@@ -2,6 +2,7 @@ package tools
 
 import (
 	"encoding/json"
+	"errors"
 	"fmt"
 	"strings"
 	"unicode/utf8"
@@ -19,6 +20,14 @@ type Constraint struct {
 	Answer   bool   // a text that is no call is held to the request's answer
 	Places   []Place
 	Dropped  []Dropped
+	// Reasoning may come first, and the grammar demands that it ends; nil for none.
+	Reasoning *Reasoning
+}
+
+// Reasoning is what a model may write before what its text is for. The grammar takes the first End anywhere in it.
+type Reasoning struct {
+	Open       bool // the text begins inside it
+	Begin, End []string
 }
 
 // Place says what a place of a source comes from: JSON pointers into source and request, and the name of a tool.
@@ -67,6 +76,7 @@ func parseConstraint(text []byte) (out Constraint, err error) {
 		Params           json.RawMessage
 		Optional, Answer bool
 		Places           []Place
+		Reasoning        *Reasoning
 	}
 	if err := json.Unmarshal(text, &j); err != nil {
 		return out, fmt.Errorf("text of %d bytes: %w", len(text), err)
@@ -84,13 +94,37 @@ func parseConstraint(text []byte) (out Constraint, err error) {
 			return out, fmt.Errorf("place %.80q is %.80q, both are to begin with #", p.At, p.Pointer)
 		}
 	}
+	if err := j.Reasoning.check(); err != nil {
+		return out, err
+	}
 	if string(j.Params) == "null" {
 		j.Params = nil
 	}
 	if len(j.Params) > 0 && j.Params[0] != '{' {
 		return out, fmt.Errorf("params of %d bytes are not a JSON object", len(j.Params))
 	}
-	return Constraint{Language: j.Language, Source: j.Source, Params: j.Params, Optional: j.Optional, Answer: j.Answer, Places: j.Places}, nil
+	return Constraint{Language: j.Language, Source: j.Source, Params: j.Params, Optional: j.Optional, Answer: j.Answer, Places: j.Places, Reasoning: j.Reasoning}, nil
+}
+
+// check says what is wrong with the markers of reasoning.
+func (r *Reasoning) check() error {
+	if r == nil {
+		return nil
+	}
+	if len(r.End) == 0 || !r.Open && len(r.Begin) == 0 {
+		return errors.New("reasoning has no text that begins or ends it")
+	}
+	for _, list := range [][]string{r.Begin, r.End} {
+		if len(list) > abi.MaxMarks {
+			return fmt.Errorf("reasoning has %d texts that begin or end it, the limit is %d", len(list), abi.MaxMarks)
+		}
+		for _, m := range list {
+			if m == "" || len(m) > abi.MaxName {
+				return fmt.Errorf("reasoning has a text of %d bytes that begins or ends it, want from 1 to %d", len(m), abi.MaxName)
+			}
+		}
+	}
+	return nil
 }
 
 // Client says a text that begins with a place of the source, or is one, in the terms of the request. tool is the one that it

@@ -60,6 +60,13 @@ var Tools = []Func{
 //	"answer"    boolean: the grammar holds a text that is no call to the request's
 //	            "answer", whose place is "#/answer"; absent is false, and such a
 //	            request is refused
+//	"reasoning" object: reasoning that may come first and has to end, with "open",
+//	            boolean: the text begins inside it, "begin", array of the texts
+//	            that begin it at the text's start, and "end", array of those that
+//	            end it. The grammar takes the first of "end" anywhere in it: the
+//	            server writes that where the reasoning has taken half of the
+//	            tokens that the text may have. At most [MaxMarks] in an array,
+//	            each of 1 to [MaxName] bytes; absent where there is none
 //	"places"    array of objects that say what a place of the source comes from,
 //	            for the client: "at" and "pointer", JSON pointers that begin with
 //	            "#/" into source and request, and "tool", the name of the tool.
@@ -83,4 +90,6 @@ const (
 	// MaxPlaces the greatest number of its places.
 	MaxConstraint = 8 << 20
 	MaxPlaces     = 4096
+	// MaxMarks is the greatest number of texts that begin or end reasoning.
+	MaxMarks = 64
 )

@@ -63,7 +63,7 @@ func (c *Conversation) ToolsRequest(promptEnd string) []byte {
 	case ChooseNamed:
 		b = append(wire.AppendString(append(b, `{"name":`...), c.ToolChoice.Name), '}')
 	}
-	b = strconv.AppendBool(append(b, `,"parallel_tool_calls":`...), c.Parallel)
+	b = strconv.AppendBool(append(b, `,"parallel_tool_calls":`...), c.several())
 	cut := max(0, len(promptEnd)-maxPromptEnd)
 	for cut < len(promptEnd) && !utf8.RuneStart(promptEnd[cut]) {
 		cut++

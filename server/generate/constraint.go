@@ -14,6 +14,8 @@ type ToolGrammar struct {
 	Optional bool
 	// Answer: a text that is no call is held to Conversation.Answer.
 	Answer bool
+	// Reasoning may come first, and Grammar demands that it ends; nil for none.
+	Reasoning *Reasoning
 	// Dropped is what the request asks for and the grammar does not enforce.
 	Dropped []Dropped
 }
@@ -44,6 +46,9 @@ func (r *Run) holdCalls(ctx context.Context, d *Draft) error {
 		return nil
 	}
 	r.grammar, err = r.service.grammars.Compile(ctx, g.Grammar)
+	if err == nil {
+		r.reasoning = g.Reasoning
+	}
 	var no *ToolError
 	if err != nil && c.Answer == nil && (errors.Is(err, ErrLanguage) || g.Optional && errors.As(err, &no)) {
 		r.grammar = nil

@@ -55,6 +55,10 @@ type ToolChoice struct {
 // Demands says whether a reply without a call breaks the choice.
 func (c ToolChoice) Demands() bool { return c.Mode == ChooseRequired || c.Mode == ChooseNamed }
 
+// several says whether a turn may have more than one call: one that is demanded by
+// name is one.
+func (c *Conversation) several() bool { return c.Parallel && c.ToolChoice.Mode != ChooseNamed }
+
 // Conversation is what a template turns into a prompt. Its slices of JSON are as
 // the client wrote them and must not change while it is in use.
 type Conversation struct {

@@ -58,7 +58,9 @@ type Run struct {
 	stream  Stream
 	plugins BoundPlugins // nil for none
 	grammar BoundGrammar // nil for none
-	dropped []Dropped    // of what the tools ask for, beside those of grammar
+	// reasoning comes before what grammar demands; nil for none.
+	reasoning *Reasoning
+	dropped   []Dropped // of what the tools ask for, beside those of grammar
 	// The conversation and what it was bound to; nil for a text. parsers has one
 	// for each sequence, or none at all.
 	conversation *Conversation

@@ -145,6 +145,9 @@ func (s *Service) launch(ctx context.Context, run *Run, d *Draft, n int) (err er
 	if penalty := run.Request.CountPenalty; penalty != 0 {
 		req.Plugins = penalized(req.Plugins, penalty)
 	}
+	if run.reasoning != nil {
+		req.Plugins = run.bounded(req.Plugins)
+	}
 	if run.grammar != nil {
 		req.Plugins = masked(req.Plugins, run.grammar)
 	}

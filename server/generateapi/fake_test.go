@@ -64,6 +64,8 @@ func (b bytesTokenizer) SpanPieces(text string, _ []generate.Span) iter.Seq[gene
 	return b.Pieces(text, false)
 }
 
+func (b bytesTokenizer) Bytes(t llm.Token) ([]byte, bool) { return []byte{byte(t)}, t < 256 }
+
 // bytesSpeech holds incomplete characters back.
 type bytesSpeech struct{ held []byte }
 

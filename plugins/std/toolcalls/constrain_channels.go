@@ -29,11 +29,11 @@ func (h *holder) channels() *structure {
 		calls = seq(call, star(seq(more, call)), h.callEnd())
 	}
 	if !h.auto {
-		return seq(star(seq(text(c.Reasoning), next)), calls)
+		return seq(optional(seq(text(c.Reasoning), next)), calls)
 	}
 	if h.d.Answer != nil {
 		final := seq(h.mark(c.Channel), constant("final"), h.mark(c.Message), h.answer())
-		return seq(star(seq(text(c.Reasoning), next)), either(calls, final))
+		return seq(optional(seq(text(c.Reasoning), next)), either(calls, final))
 	}
 	all := append(slices.Clone(c.Reasoning), callChannel, "final")
 	said := text(all)

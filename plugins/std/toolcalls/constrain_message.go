@@ -1,6 +1,10 @@
 package toolcalls
 
-import "slices"
+import (
+	"slices"
+
+	"tgi/sdk/go/params"
+)
 
 // White space that a model may write: beside markers, between calls, and around JSON's punctuation.
 const (
@@ -56,12 +60,55 @@ func (h *holder) units(unit *structure) *structure {
 
 // answer is what a message is that is no call.
 func (h *holder) answer() *structure {
-	return &structure{kind: "json_schema", text: string(h.d.Answer), loose: h.d.LooseAnswer, origin: Place{Pointer: "#/answer"}}
+	a := h.d.Answer
+	s := &structure{kind: a.Language, text: a.Source, loose: a.Loose, origin: Place{Pointer: "#/answer"}}
+	switch a.Language {
+	case "regex":
+		s.whole = true
+	case "gbnf", "lark":
+		s.kind, s.syntax = "grammar", a.Language
+	case "choice":
+		var all []*structure
+		r := params.Read([]byte(a.Source))
+		for range r.Array() {
+			all = append(all, constant(r.String()))
+		}
+		return either(all...)
+	}
+	return s
+}
+
+// reasoning is the format's, where the model is known to reason: another would write one that has no end.
+func (h *holder) reasoning() *Span {
+	if h.d.Reasons || h.d.Thinking {
+		return h.f.Reasoning
+	}
+	return nil
+}
+
+// opening is reasoning that comes before calls or an answer and has to end.
+func (h *holder) opening() *Opening {
+	if c := h.f.Channels; c != nil {
+		o := &Opening{End: c.End[:1]}
+		for _, name := range c.Reasoning {
+			o.Begin = append(o.Begin, c.Channel+name+c.Message)
+		}
+		return o
+	}
+	r := h.reasoning()
+	if r == nil {
+		return nil
+	}
+	o := &Opening{Open: h.d.Thinking, Begin: r.Begin, End: r.End}
+	if h.f.Implicit {
+		o.End = slices.Concat(r.End, h.begins())
+	}
+	return o
 }
 
 // thoughts are reasoning before an answer, complete.
 func (h *holder) thoughts() *structure {
-	r := h.f.Reasoning
+	r := h.reasoning()
 	if r == nil {
 		return seq()
 	}
@@ -134,7 +181,7 @@ func (h *holder) thinking(answer *structure) *structure {
 
 // thinkingFirst puts reasoning before calls that are demanded.
 func (h *holder) thinkingFirst(calls *structure) *structure {
-	r := h.f.Reasoning
+	r := h.reasoning()
 	if r == nil {
 		return calls
 	}

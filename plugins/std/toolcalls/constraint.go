@@ -10,14 +10,20 @@ type Demand struct {
 	Tools    []Tool
 	Choice   Choice
 	Thinking bool // the prompt ended inside reasoning
-	// Answer is the JSON schema of an answer that is no call; nil for any text. In Auto the message is then such an answer or
+	Reasons  bool // the model is known to reason: see Format.Reasons
+	// Answer is what an answer that is no call is held to; nil for any text. In Auto the message is then such an answer or
 	// calls, and nothing else. It does not matter where a call is demanded.
-	Answer []byte
-	// LooseAnswer leaves out what of Answer can't be enforced.
-	LooseAnswer bool
+	Answer *Answer
 	// Split cuts a marker into the special tokens of the model's vocabulary and the text between them. Nil takes every marker
 	// for text.
 	Split func(marker string) []Piece
+}
+
+// Answer is a grammar of answers.
+type Answer struct {
+	Language string // json_schema, regex, gbnf, lark or choice
+	Source   string
+	Loose    bool // what of it can't be enforced is left out
 }
 
 // Piece is a part of a marker.
@@ -34,7 +40,17 @@ type Constraint struct {
 	Optional bool // nobody insists: a message may do without it where it can't be compiled
 	Answer   bool // an answer is held to the demand's
 	Places   []Place
-	Dropped  []Dropped
+	// Reasoning is what the grammar lets the message begin with, and demands the end of; nil for none.
+	Reasoning *Opening
+	Dropped   []Dropped
+}
+
+// Opening is reasoning before what a message is for. Whoever writes the message sees to it that it ends in time: its end may
+// follow anywhere in it.
+type Opening struct {
+	Open  bool     // the message begins inside it
+	Begin []string // texts that begin it, at the message's start
+	End   []string // texts that end it, the first for one who has to
 }
 
 // Dropped is something that a request asks for and that the grammar does not enforce. Pointer leads into the request.
@@ -48,8 +64,8 @@ func (e demandError) Error() string { return string(e) }
 
 // Constraint is what a message is held to so that its calls are right.
 //
-// Where a call is demanded the message is reasoning, if the format has it, and then calls of the tools that are allowed, one if
-// only one is. In Auto the text is free until a marker begins a call, and again behind it; there must be a strict tool, since
+// Where a call is demanded the message is reasoning, if the format has it and the model is known to, and then calls of the tools
+// that are allowed, one if only one is, or if it is named. In Auto the text is free until a marker begins a call, and again behind it; there must be a strict tool, since
 // otherwise nobody asks for anything. Arguments are held to the tool's schema, and what of the schema can't be enforced makes
 // the grammar's plugin refuse it; of tools that are not strict it is left out.
 //
@@ -62,6 +78,7 @@ func (e demandError) Error() string { return string(e) }
 // an array that stands between markers may spell the marker behind it; and a string in a Python literal may have an escape that
 // is JSON's and not Python's, which counts as two characters.
 func (f *Format) Constraint(d Demand) (Constraint, error) {
+	d.Choice.Single = d.Choice.Single || d.Choice.Mode == Exact
 	h := &holder{f: f, d: d, auto: d.Choice.Mode == Auto}
 	h.tools = h.allowed()
 	strict := slices.ContainsFunc(h.tools, func(t offered) bool { return t.Strict })
@@ -96,6 +113,9 @@ func (f *Format) Constraint(d Demand) (Constraint, error) {
 		return tooLarge("the grammar of the tools has " + strconv.Itoa(len(w.places)) + " schemas, at most " + strconv.Itoa(maxPlaces) + " are held to")
 	}
 	out.Source, out.Places = string(w.b), w.places
+	if !h.auto || answers {
+		out.Reasoning = h.opening()
+	}
 	return out, nil
 }
 
@@ -111,7 +131,10 @@ const (
 
 // tooLarge says why there are too many tools to hold a message to, or nothing.
 func (h *holder) tooLarge() string {
-	size, most := len(h.d.Answer), maxSchemas
+	size, most := 0, maxSchemas
+	if h.d.Answer != nil {
+		size = len(h.d.Answer.Source)
+	}
 	if h.f.Tagged != nil || h.f.Python != nil {
 		most = maxListed
 	}

@@ -1,6 +1,9 @@
 package toolcalls
 
-import "strings"
+import (
+	"slices"
+	"strings"
+)
 
 // Preset is the built-in format of that name, or of a name that other servers use for it. The format is shared:
 // change a copy.
@@ -133,6 +136,23 @@ func (e Evidence) in(template string) bool {
 		}
 	}
 	return len(e.All) > 0
+}
+
+// Reasons says whether a model is known to reason as the format has it: a marker of reasoning stands in its chat template, or is
+// one token of its vocabulary. A format with channels is reason enough.
+func (f *Format) Reasons(template string, token func(marker string) bool) bool {
+	if f.Channels != nil {
+		return true
+	}
+	if f.Reasoning == nil {
+		return false
+	}
+	for _, m := range slices.Concat(f.Reasoning.Begin, f.Reasoning.End) {
+		if strings.Contains(template, m) || token(m) {
+			return true
+		}
+	}
+	return false
 }
 
 // Thinking says whether a rendered prompt ends inside reasoning: its last text is the marker that begins it.

@@ -14,7 +14,9 @@ type structure struct {
 	not    []string  // what any_text never spells
 	most   int       // characters of any_text, -1 for no bound
 	loose  bool      // of json_schema: leave out what can't be enforced
-	origin Place     // of json_schema: where in the request it comes from
+	whole  bool      // of regex: anchors are its ends
+	syntax string    // of grammar: gbnf or lark
+	origin Place     // of json_schema, a whole regex and grammar: where in the request it comes from
 	shared *fragment // of shared, a kind of our own: what stands in several places
 }
 
@@ -103,6 +105,13 @@ func (w *writer) member(name string) {
 	w.b = append(w.b, ':')
 }
 
+// place notes what the place at of the source comes from.
+func (w *writer) place(s *structure, at string) {
+	p := s.origin
+	p.At = at
+	w.places = append(w.places, p)
+}
+
 // write appends s, which stands at a JSON pointer of the source.
 func (w *writer) write(s *structure, at string) {
 	if s.shared != nil {
@@ -122,6 +131,16 @@ func (w *writer) write(s *structure, at string) {
 	case "regex":
 		w.member("pattern")
 		w.text(s.text)
+		if s.whole {
+			w.b = append(w.b, `,"whole":true`...)
+			w.place(s, at+"/pattern")
+		}
+	case "grammar":
+		w.member("grammar")
+		w.text(s.text)
+		w.member("syntax")
+		w.text(s.syntax)
+		w.place(s, at+"/grammar")
 	case "token":
 		w.member("token")
 		w.text(s.text)
@@ -131,9 +150,7 @@ func (w *writer) write(s *structure, at string) {
 		if s.loose {
 			w.b = append(w.b, `,"lenient":true`...)
 		}
-		p := s.origin
-		p.At = at + "/json_schema"
-		w.places = append(w.places, p)
+		w.place(s, at+"/json_schema")
 	case "any_text":
 		if s.most >= 0 {
 			w.b = strconv.AppendInt(append(w.b, `,"max_chars":`...), int64(s.most), 10)

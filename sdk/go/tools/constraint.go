@@ -34,11 +34,25 @@ type Constraint struct {
 	// Answer: a message that is no call is held to the request's Answer. Without it a
 	// request that has one is refused.
 	Answer bool
+	// Reasoning may come first, and Source demands that it ends; nil for none.
+	Reasoning *Reasoning
 	// Places say what places of Source come from.
 	Places []Place
 	// Dropped is what the request asks for and the grammar does not enforce: the
 	// client is told. Pointers lead into the request.
 	Dropped []Dropped
+}
+
+// Reasoning is what the model may write before the calls or the answer that the
+// request is about. The server ends it where it has taken half of the tokens that
+// the message may have: its end may follow anywhere in it.
+type Reasoning struct {
+	// Open: the message begins inside it.
+	Open bool
+	// Begin are the texts that begin it, at the message's start.
+	Begin []string
+	// End are the texts that end it; the server writes the first.
+	End []string
 }
 
 // Place says what a place of a source comes from.
@@ -76,6 +90,11 @@ func (c *Constraint) text() []byte {
 	if c.Answer {
 		b = append(b, `,"answer":true`...)
 	}
+	if r := c.Reasoning; r != nil {
+		b = strconv.AppendBool(append(b, `,"reasoning":{"open":`...), r.Open)
+		b = appendTexts(append(b, `,"begin":`...), r.Begin)
+		b = append(appendTexts(append(b, `,"end":`...), r.End), '}')
+	}
 	for i, p := range c.Places {
 		if i == 0 {
 			b = append(b, `,"places":[`...)
@@ -90,6 +109,18 @@ func (c *Constraint) text() []byte {
 		b = append(b, ']')
 	}
 	return append(b, '}')
+}
+
+// appendTexts writes an array of texts.
+func appendTexts(b []byte, list []string) []byte {
+	b = append(b, '[')
+	for i, s := range list {
+		if i > 0 {
+			b = append(b, ',')
+		}
+		b = registry.AppendString(b, s)
+	}
+	return append(b, ']')
 }
 
 // appendSource quotes a source, which is long, mostly ASCII, and full of quotes.

@@ -58,11 +58,26 @@ pub struct Constraint {
     /// A text that is no call is held to the request's answer. Without it a request
     /// that has one is refused.
     pub answer: bool,
+    /// What may come first, and has to end.
+    pub reasoning: Option<Reasoning>,
     /// What places of the source come from.
     pub places: Vec<Place>,
     /// What the request asks for and the grammar does not enforce, with pointers
     /// into the request: the client is told.
     pub dropped: Vec<Dropped>,
+}
+
+/// What the model may write before the calls or the answer that the request is
+/// about. The server ends it where it has taken half of the tokens that the message
+/// may have: its end may follow anywhere in it.
+#[derive(Clone, Debug, Default)]
+pub struct Reasoning {
+    /// The message begins inside it.
+    pub open: bool,
+    /// The texts that begin it, at the message's start.
+    pub begin: Vec<String>,
+    /// The texts that end it; the server writes the first.
+    pub end: Vec<String>,
 }
 
 /// What a place of a source comes from.
@@ -93,6 +108,17 @@ impl Constraint {
         ]);
         if !self.params.is_null() {
             all.push(member("params", self.params.clone()));
+        }
+        if let Some(r) = &self.reasoning {
+            let texts = |list: &[String]| Value::Array(list.iter().map(|s| text(s)).collect());
+            all.push(member(
+                "reasoning",
+                Value::Object(Vec::from([
+                    member("open", Value::Bool(r.open)),
+                    member("begin", texts(&r.begin)),
+                    member("end", texts(&r.end)),
+                ])),
+            ));
         }
         let place = |p: &Place| {
             Value::Object(Vec::from([member("at", text(&p.at)), member("pointer", text(&p.pointer)), member("tool", text(&p.tool))]))

@@ -89,6 +89,9 @@ func (b boundChat) Constraint(ctx context.Context, c *generate.Conversation, pro
 	for _, d := range g.Dropped {
 		out.Dropped = append(out.Dropped, generate.Dropped{Pointer: d.Pointer, Keyword: d.Keyword, Reason: d.Reason})
 	}
+	if r := g.Reasoning; r != nil {
+		out.Reasoning = &generate.Reasoning{Open: r.Open, Begin: r.Begin, End: r.End}
+	}
 	if g.Source != "" {
 		out.Grammar = &generate.Grammar{Field: "tools", Language: g.Language, Source: []byte(g.Source), Params: g.Params, Client: g.Client}
 		if c.Answer != nil {

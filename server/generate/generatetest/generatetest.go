@@ -195,6 +195,10 @@ func (w Words) SpanPieces(text string, _ []generate.Span) iter.Seq[generate.Piec
 	return w.Pieces(text, false)
 }
 
+// Bytes implements generate.Tokenizer. The ids of Words are lengths: they stand for no
+// text.
+func (Words) Bytes(llm.Token) ([]byte, bool) { return nil, false }
+
 // Limits are small round numbers.
 func Limits() generate.Limits {
 	return generate.Limits{

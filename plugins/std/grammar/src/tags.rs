@@ -14,7 +14,7 @@ use crate::json::{self, Value};
 use crate::pattern::{self, Match};
 use crate::re::MANY;
 use crate::schema::Style;
-use crate::{gbnf, schema, Dropped, Options, Vocabulary, Whitespace};
+use crate::{gbnf, lark, schema, Dropped, Options, Vocabulary, Whitespace};
 use free::{Rule, Turns};
 use read::{count, flag, items, mark, marks, member, text, token, tokens, words, Mark, Stops, Token};
 
@@ -84,14 +84,22 @@ impl Lower<'_> {
             }
             "qwen_xml_parameter" => self.schema(v, at, Some(Style::Qwen))?,
             "regex" => {
-                let r = pattern::compile(&mut self.b.p, text(v, at, "pattern")?, Form::Raw, Match::Part);
+                // A whole one is looked at alone: its ends are where anchors match.
+                let how = if flag(v, at, "whole", false)? { Match::Full } else { Match::Part };
+                let r = pattern::compile(&mut self.b.p, text(v, at, "pattern")?, Form::Raw, how);
                 let r = r.map_err(|e| Error::pointer(at, "pattern", e.to_string()))?;
                 self.b.term(r)
             }
             "grammar" => {
                 let source = text(v, at, "grammar")?;
-                let (b, x) = gbnf::compile(std::mem::take(&mut self.b), source)
-                    .map_err(|e| Error::pointer(at, "grammar", e.to_string()))?;
+                let b = std::mem::take(&mut self.b);
+                let made = match v.get("syntax") {
+                    None => gbnf::compile(b, source),
+                    Some(Value::Str(s)) if s == "gbnf" => gbnf::compile(b, source),
+                    Some(Value::Str(s)) if s == "lark" => lark::compile(b, source, self.options, self.dropped),
+                    Some(_) => return Err(Error::pointer(at, "syntax", "want \"gbnf\" or \"lark\"")),
+                };
+                let (b, x) = made.map_err(|e| Error::pointer(at, "grammar", e.to_string()))?;
                 self.b = b;
                 x
             }

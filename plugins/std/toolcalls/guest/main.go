@@ -29,8 +29,9 @@ func main() {}
 
 // reader is the model's format.
 type reader struct {
-	format *toolcalls.Format
-	auto   *toolcalls.Format
+	format   *toolcalls.Format
+	auto     *toolcalls.Format
+	template string
 }
 
 func open(config []byte) (tools.Plugin, error) {
@@ -56,7 +57,7 @@ func open(config []byte) (tools.Plugin, error) {
 	if source == "" {
 		source = model.Templates["tool_use"] + model.Templates["default"]
 	}
-	p := reader{auto: toolcalls.ForTemplate(source)}
+	p := reader{auto: toolcalls.ForTemplate(source), template: source}
 	var err error
 	p.format, err = p.choose(chosen)
 	return p, err
@@ -136,7 +137,7 @@ func (p reader) demand(request tools.Request) (f *toolcalls.Format, d toolcalls.
 		d.Choice.Mode, d.Choice.Name = toolcalls.Exact, m.Choice.Name
 	}
 	d.Choice.Single = !m.Parallel
-	d.Answer, d.LooseAnswer = answer(m.Answer)
+	d.Answer = answer(m.Answer)
 	for _, t := range m.Tools {
 		if len(t.Name) > abi.MaxName {
 			return nil, d, errors.New("a tool's name has " + strconv.Itoa(len(t.Name)) + " bytes, more than " + strconv.Itoa(abi.MaxName))
@@ -146,34 +147,46 @@ func (p reader) demand(request tools.Request) (f *toolcalls.Format, d toolcalls.
 	return f, d, nil
 }
 
-// answer is the JSON schema of an answer, and whether what can't be enforced of it is left out. One in another language, or with
-// parameters of its own, is none that can stand beside calls.
-func answer(a *tools.Answer) (schema []byte, loose bool) {
-	switch {
-	case a == nil:
-		return nil, false
-	case a.Language == "json_object":
-		return []byte(`{"type":"object"}`), false
-	case a.Language != "json_schema":
-		return nil, false
+// answer is what an answer is held to. One in another language, or with parameters of its own, is none that can stand beside
+// calls.
+func answer(a *tools.Answer) *toolcalls.Answer {
+	if a == nil {
+		return nil
 	}
+	out := &toolcalls.Answer{Language: a.Language, Source: a.Source}
 	r := params.Read(a.Params)
 	if len(a.Params) == 0 {
 		r = params.Read([]byte("{}"))
 	}
 	for key := range r.Object() {
 		if key == "lenient" {
-			loose = r.Bool()
+			out.Loose = r.Bool()
 		} else {
 			r.Fail("another parameter")
 		}
 	}
-	source := params.Read([]byte(a.Source))
-	source.Skip()
-	if r.Close() != nil || source.Close() != nil {
-		return nil, false
+	if r.Close() != nil {
+		return nil
 	}
-	return []byte(a.Source), loose
+	source := params.Read([]byte(a.Source))
+	switch a.Language {
+	case "json_object":
+		return &toolcalls.Answer{Language: "json_schema", Source: `{"type":"object"}`}
+	case "json_schema":
+		source.Skip()
+	case "choice":
+		for range source.Array() {
+			_ = source.String()
+		}
+	case "regex", "gbnf", "lark":
+		return out
+	default:
+		return nil
+	}
+	if source.Close() != nil {
+		return nil
+	}
+	return out
 }
 
 // Constraint implements tools.Constrainer.
@@ -185,11 +198,15 @@ func (p reader) Constraint(request tools.Request) (out tools.Constraint, err err
 		return out, err
 	}
 	d.Split = split
+	d.Reasons = f.Reasons(p.template, isToken)
 	c, err := f.Constraint(d)
 	if err != nil {
 		return out, err
 	}
 	out = tools.Constraint{Language: "structural_tag", Source: c.Source, Optional: c.Optional, Answer: c.Answer}
+	if o := c.Reasoning; o != nil {
+		out.Reasoning = &tools.Reasoning{Open: o.Open, Begin: o.Begin, End: o.End}
+	}
 	for _, l := range c.Places {
 		out.Places = append(out.Places, tools.Place(l))
 	}
@@ -201,6 +218,12 @@ func (p reader) Constraint(request tools.Request) (out tools.Constraint, err err
 
 // maxHeap is what may be used of a plugin's memory before garbage is looked for, in bytes.
 const maxHeap = 40 << 20
+
+// isToken says whether a marker is one token of the vocabulary.
+func isToken(marker string) bool {
+	ids, ok := plugin.Encode(marker)
+	return ok && len(ids) == 1
+}
 
 // split cuts a marker into the model's special tokens and the text between them.
 func split(marker string) (all []toolcalls.Piece) {

@@ -1,0 +1,123 @@
+package generate
+
+import (
+	"bytes"
+	"math"
+	"slices"
+	"unicode/utf8"
+
+	"tgi/runtime/llm"
+	"tgi/runtime/sample"
+)
+
+// Reasoning is what a model may write before the calls or the answer that its grammar
+// demands.
+type Reasoning struct {
+	// Open: the text begins inside it.
+	Open bool
+	// Begin are the texts that begin it, at the start of the text; End those that end it.
+	// The grammar takes the first of End anywhere in it.
+	Begin, End []string
+}
+
+// bounded puts the end of reasoning before the user code of each sequence: it takes
+// half of what a sequence may generate at most, so that there is room for what is
+// demanded.
+func (r *Run) bounded(plugins func(int) sample.Plugins) func(int) sample.Plugins {
+	return func(i int) sample.Plugins {
+		first := &reasoningLimit{of: r.reasoning, tok: r.service.tok, budget: max(1, r.Request.Params.MaxNewTokens/2)}
+		if plugins == nil {
+			return first.code()
+		}
+		return sample.Join(first.code(), plugins(i))
+	}
+}
+
+// reasoningLimit ends the reasoning of one sequence when its budget is used up: it
+// forces the tokens of the text that ends it.
+type reasoningLimit struct {
+	of     *Reasoning
+	tok    Tokenizer
+	budget int // tokens
+
+	text   []byte // of the sequence
+	seen   int    // its tokens
+	over   bool   // there is none, or it ended
+	forced []llm.Token
+}
+
+// code is the limit as user code, which forks.
+func (l *reasoningLimit) code() sample.Plugins {
+	return sample.Plugins{Processors: []sample.Processor{l}, Fork: func() (sample.Plugins, error) {
+		twin := *l
+		twin.text, twin.forced = slices.Clone(l.text), slices.Clone(l.forced)
+		return twin.code(), nil
+	}}
+}
+
+// Process implements sample.Processor. It comes behind the grammar, which may demand
+// something else: then it waits.
+func (l *reasoningLimit) Process(h sample.History, s *sample.Step) error {
+	if l.over {
+		return nil
+	}
+	for _, t := range h.Output[l.seen:] {
+		b, _ := l.tok.Bytes(t)
+		l.text = append(l.text, b...)
+	}
+	l.seen = len(h.Output)
+	inside := l.inside()
+	if l.over || !inside || l.seen < l.budget {
+		return nil
+	}
+	if len(l.forced) == 0 {
+		if !whole(l.text) {
+			return nil
+		}
+		l.forced = l.tok.EncodeSpans(l.of.End[0], nil)
+	}
+	if len(l.forced) == 0 {
+		return nil
+	}
+	t := l.forced[0]
+	if uint64(t) >= uint64(len(s.Logits)) || math.IsInf(float64(s.Logits[t]), -1) {
+		l.forced = nil
+		return nil
+	}
+	s.Force, l.forced = int64(t), l.forced[1:]
+	return nil
+}
+
+// inside says whether the text so far ends in reasoning; over is set where it does not
+// and won't.
+func (l *reasoningLimit) inside() bool {
+	from := 0
+	if !l.of.Open {
+		may := false
+		from = -1
+		for _, m := range l.of.Begin {
+			if bytes.HasPrefix(l.text, []byte(m)) {
+				from = len(m)
+			}
+			may = may || bytes.HasPrefix([]byte(m), l.text)
+		}
+		if from < 0 {
+			l.over = !may
+			return false
+		}
+	}
+	for _, m := range l.of.End {
+		l.over = l.over || bytes.Contains(l.text[from:], []byte(m))
+	}
+	return !l.over
+}
+
+// whole says whether text does not end inside a character.
+func whole(text []byte) bool {
+	for n := 1; n < utf8.UTFMax && n <= len(text); n++ {
+		if c := text[len(text)-n]; utf8.RuneStart(c) {
+			return c < utf8.RuneSelf || utf8.FullRune(text[len(text)-n:])
+		}
+	}
+	return true
+}
