@@ -1,6 +1,7 @@
 package fields
 
 import (
+	"bytes"
 	"encoding/json"
 	"fmt"
 	"strings"
@@ -19,6 +20,7 @@ const variants = "`json`, `json_object`, `regex`, `json_schema`, `text`, `choice
 //	{"type": "regex", "value": "..."}                           TGI
 //	{"type": "json_schema", "value": {"schema": SCHEMA}}        TGI
 //	{"type": "json_schema", "json_schema": {"schema": SCHEMA, "strict": true}}, {"type": "json_object"}, {"type": "text"}
+//	{"type": "json_object", "schema": SCHEMA}                   llama.cpp, Together
 //	{"type": "choice", "value": ["a", "b"]}
 //	{"type": "grammar", "value": "root ::= ...", "language": "gbnf"}
 //	{"type": "structural_tag", ...}                             XGrammar
@@ -42,8 +44,12 @@ func Grammar(dst **generate.Grammar, name string) func(*wire.Reader) error {
 	}
 }
 
-// Hold makes g, which the field name asks for, the grammar of a request; it has one.
+// Hold makes g, which the field name asks for, the grammar of a request; it has one, which may be given twice: some clients
+// send it under an old name and a new one.
 func Hold(dst **generate.Grammar, g *generate.Grammar, name string) error {
+	if *dst != nil && same(*dst, g) {
+		return nil
+	}
 	if *dst != nil {
 		return &generate.Invalid{Msg: fmt.Sprintf("`%s` and `%s` are both given: a request has one grammar", (*dst).Field, name), Field: name}
 	}
@@ -52,11 +58,25 @@ func Hold(dst **generate.Grammar, g *generate.Grammar, name string) error {
 	return nil
 }
 
+// same says whether two grammars are one.
+func same(a, b *generate.Grammar) bool {
+	return a.Language == b.Language && a.Plugin == b.Plugin && bytes.Equal(compact(a.Source), compact(b.Source)) && bytes.Equal(compact(a.Params), compact(b.Params))
+}
+
+// compact returns a JSON text without white space, and others as they are.
+func compact(text []byte) []byte {
+	var b bytes.Buffer
+	if json.Compact(&b, text) != nil {
+		return text
+	}
+	return b.Bytes()
+}
+
 // shape is the members of a grammar.
 type shape struct {
 	start                  wire.Reader
 	kind, plugin, language *string
-	value, schema          part
+	value, schema, bare    part // bare is a schema that stands beside the type
 	params                 []byte
 }
 
@@ -81,6 +101,7 @@ func (s *shape) read(r *wire.Reader) error {
 		{Name: "type", Required: true, Read: wire.Optional(&s.kind, (*wire.Reader).String)},
 		{Name: "value", Read: s.value.read},
 		{Name: "json_schema", Read: s.schema.read},
+		{Name: "schema", Read: s.bare.read},
 		{Name: "plugin", Read: wire.Optional(&s.plugin, (*wire.Reader).String)},
 		{Name: "language", Read: wire.Optional(&s.language, (*wire.Reader).String)},
 		{Name: "params", Read: func(r *wire.Reader) error {
@@ -98,6 +119,13 @@ func (s *shape) read(r *wire.Reader) error {
 func (s *shape) grammar(r *wire.Reader) (*generate.Grammar, error) {
 	g := &generate.Grammar{Plugin: or(s.plugin), Params: s.params, Source: Source(s.value.raw)}
 	kind, given := or(s.kind), s.value.raw != nil
+	if isJSON := kind == "json" || kind == "json_object" || kind == "json_schema"; isJSON && s.bare.raw != nil {
+		if given || s.schema.raw != nil {
+			return nil, r.Refuse("`schema` is given beside another schema, expected one of them")
+		}
+		g.Language, g.Source = generate.JSONSchema, Source(s.bare.raw)
+		return g, nil
+	}
 	switch {
 	case kind == "text":
 		return nil, nil

@@ -80,9 +80,9 @@ func TestContinuing(t *testing.T) {
 func TestToolsRequest(t *testing.T) {
 	const tools = `[{"type":"function","function":{"name":"f"}}]`
 	for want, choice := range map[string]generate.ToolChoice{
-		`{"tools":` + tools + `,"tool_choice":"auto","parallel_tool_calls":true,"prompt_end":"<\"é>"}`:         {},
-		`{"tool_choice":"none","parallel_tool_calls":true,"prompt_end":"<\"é>"}`:                               {Mode: generate.ChooseNone},
-		`{"tools":` + tools + `,"tool_choice":"required","parallel_tool_calls":true,"prompt_end":"<\"é>"}`:     {Mode: generate.ChooseRequired},
+		`{"tools":` + tools + `,"tool_choice":"auto","parallel_tool_calls":true,"prompt_end":"<\"é>"}`:          {},
+		`{"tool_choice":"none","parallel_tool_calls":true,"prompt_end":"<\"é>"}`:                                {Mode: generate.ChooseNone},
+		`{"tools":` + tools + `,"tool_choice":"required","parallel_tool_calls":true,"prompt_end":"<\"é>"}`:      {Mode: generate.ChooseRequired},
 		`{"tools":` + tools + `,"tool_choice":{"name":"f.1"},"parallel_tool_calls":false,"prompt_end":"<\"é>"}`: {Mode: generate.ChooseNamed, Name: "f.1"},
 	} {
 		c := talk(say("user", "a"))

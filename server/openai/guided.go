@@ -7,7 +7,7 @@ import (
 )
 
 // guided are the fields by which vLLM's clients ask for grammars, of old and of
-// today, and TGI's. A request has one of them, or response_format.
+// today, and TGI's. A request has one of them, or response_format; the same in several is one.
 func guided(dst **generate.Grammar) []wire.Field {
 	text := func(language string) func(*wire.Reader, *generate.Grammar) error {
 		return func(r *wire.Reader, g *generate.Grammar) error {
@@ -51,19 +51,22 @@ func guided(dst **generate.Grammar) []wire.Field {
 			return err
 		}
 		compact := false
+		var own *generate.Grammar
 		inner := []wire.Field{
 			{Name: "disable_any_whitespace", Read: boolean(&compact)},
 			{Name: "whitespace_pattern", Read: unset("structured_outputs.whitespace_pattern")},
 			{Name: "disable_additional_properties", Read: unset("structured_outputs.disable_additional_properties")},
 		}
 		for _, k := range kinds {
-			inner = append(inner, wire.Field{Name: k.name, Read: oneOf(dst, "structured_outputs", k.read)})
+			inner = append(inner, wire.Field{Name: k.name, Read: oneOf(&own, "structured_outputs", k.read)})
 		}
-		err := r.Object("struct StructuredOutputs", inner)
-		if g := *dst; compact && g != nil && g.Field == "structured_outputs" {
-			g.Params = []byte(`{"whitespace":"compact"}`)
+		if err := r.Object("struct StructuredOutputs", inner); err != nil || own == nil {
+			return err
 		}
-		return err
+		if compact {
+			own.Params = []byte(`{"whitespace":"compact"}`)
+		}
+		return fields.Hold(dst, own, "structured_outputs")
 	}})
 }
 

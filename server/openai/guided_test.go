@@ -40,6 +40,8 @@ func TestGrammars(t *testing.T) {
 		{`"structured_outputs":{"choice":["a"],"json":null,"json_object":false}`, generate.Grammar{Field: "structured_outputs", Language: "choice", Source: []byte(`["a"]`)}},
 		{`"structured_outputs":{"json":{},"disable_any_whitespace":true}`,
 			generate.Grammar{Field: "structured_outputs", Language: "json_schema", Source: []byte("{}"), Params: []byte(`{"whitespace":"compact"}`)}},
+		{`"guided_grammar":"start: \"a\"","structured_outputs":{"grammar":"start: \"a\""}`, generate.Grammar{Field: "guided_grammar", Language: "lark", Source: []byte(`start: "a"`)}},
+		{`"response_format":{"type":"json_object","schema":{"type": "object"}},"guided_json":{"type":"object"}`, generate.Grammar{Field: "response_format", Language: "json_schema", Source: []byte(schema)}},
 		{`"structured_outputs":{"structural_tag":"{\"a\":1}"}`, generate.Grammar{Field: "structured_outputs", Language: "structural_tag", Source: []byte(`{"a":1}`)}},
 	} {
 		for path, body := range map[string]string{chatPath: hi, completionPath: `"prompt":"a"`} {
@@ -63,6 +65,8 @@ func TestGrammarsRefused(t *testing.T) {
 	const tools = `"tools":[{"type":"function","function":{"name":"f"}}]`
 	for _, c := range []struct{ member, text, param, code string }{
 		{`"guided_regex":"a","response_format":{"type":"json_object"}`, "Input validation error: `guided_regex` and `response_format` are both given: a request has one grammar", "response_format", "validation"},
+		{`"guided_json":{},"structured_outputs":{"json":{},"disable_any_whitespace":true}`, "Input validation error: `guided_json` and `structured_outputs` are both given: a request has one grammar", "structured_outputs", "validation"},
+		{`"response_format":{"type":"json_object","schema":{},"value":{}}`, "Failed to deserialize the JSON body into the target type: response_format: `schema` is given beside another schema, expected one of them at line 1 column 123", "response_format", "validation"},
 		{`"structured_outputs":{"regex":"a","json":{}}`, "Input validation error: `structured_outputs` and `structured_outputs` are both given: a request has one grammar", "structured_outputs", "validation"},
 		{`"structured_outputs":{"regex":"a","whitespace_pattern":"x"}`, "Input validation error: `structured_outputs.whitespace_pattern` is not supported", "structured_outputs.whitespace_pattern", "validation"},
 		{`"response_format":{"type":"json_object"},` + tools, "Tool error: Grammar and tools are mutually exclusive", "tool_choice", "tool_error"},

@@ -133,14 +133,14 @@ func (w *writer) write(s *structure, at string) {
 		w.text(s.text)
 		if s.whole {
 			w.b = append(w.b, `,"whole":true`...)
-			w.place(s, at+"/pattern")
+			w.place(s, at)
 		}
 	case "grammar":
 		w.member("grammar")
 		w.text(s.text)
 		w.member("syntax")
 		w.text(s.syntax)
-		w.place(s, at+"/grammar")
+		w.place(s, at)
 	case "token":
 		w.member("token")
 		w.text(s.text)
