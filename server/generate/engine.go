@@ -70,8 +70,6 @@ type Tokenizer interface {
 	EncodeSpans(text string, data []Span) []llm.Token
 	// SpanPieces is EncodeSpans with places, as Pieces has it.
 	SpanPieces(text string, data []Span) iter.Seq[Piece]
-	// EncodeSpanPieces is EncodeSpans with places.
-	EncodeSpanPieces(text string, data []Span) []Piece
 	// Bytes returns what a token stands for in the middle of a text, which need not be
 	// whole characters, and whether there is such a token.
 	Bytes(t llm.Token) ([]byte, bool)
