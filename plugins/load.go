@@ -12,6 +12,7 @@ import (
 	"os"
 	"slices"
 	"strings"
+	"sync/atomic"
 	"time"
 
 	"tgi/plugins/grammar/ir"
@@ -68,6 +69,7 @@ func (s *Set) load(ctx context.Context, w wanted, wasm []byte, like *guest.Guest
 	g, err := guest.Load(ctx, s.engine, guest.Config{
 		Name: w.name, Wasm: wasm, Config: []byte(w.set.config), Model: s.o.Model, Limits: w.set.limits, Vocabulary: s.o.Vocabulary,
 		MaxInstances: s.o.MaxInstances, Log: s.printer(w.name), Like: like,
+		Governor: s.o.Governor, Trusted: strings.HasPrefix(w.source, Builtin), OnPause: s.pauses(w.name),
 	})
 	if err != nil {
 		return nil, fmt.Errorf("%w: %w", ErrLoad, err)
@@ -127,6 +129,20 @@ func (s *Set) builtins() (names []string) {
 		names = append(names, strings.TrimSuffix(f, ".wasm"))
 	}
 	return names
+}
+
+// pauseNews is how often the log says that a plugin is paused.
+const pauseNews = time.Minute
+
+// pauses logs, once in a while, that calls of a plugin are paused.
+func (s *Set) pauses(name string) func() {
+	var told atomic.Int64 // Unix time
+	return func() {
+		now, last := time.Now().Unix(), told.Load()
+		if now-last >= int64(pauseNews/time.Second) && told.CompareAndSwap(last, now) {
+			s.log.Warn("plugin is paused now and then: it uses more than its share of the processors while others wait", "plugin", name)
+		}
+	}
 }
 
 // errUnsteady: the file is being written.

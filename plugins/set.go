@@ -41,6 +41,13 @@ type Vocabulary = guest.Vocabulary
 // Limits bounds one plugin. A zero field means the default.
 type Limits = guest.Limits
 
+// Governor keeps plugins from taking the processors from others. Sets on the same processors share one.
+type Governor = sandbox.Governor
+
+// NewGovernor makes a governor. busy says whether others want the processors now; it is called from any goroutine, often,
+// and must not block.
+func NewGovernor(busy func() bool) *Governor { return sandbox.NewGovernor(busy) }
+
 // Options are what a Set begins with.
 type Options struct {
 	Specs        []Spec
@@ -50,6 +57,7 @@ type Options struct {
 	Model        []byte     // JSON object that guests of kinds template and tools find as "model" in their configuration; nil means {}
 	CacheDir     string     // for compiled modules; "" keeps none
 	MaxInstances int        // sequences of one plugin at a time; 0 means the sandbox's default
+	Governor     *Governor  // gives plugins their share of the processors; nil lets them run as they like
 	Breaker      Breaker
 	Log          *slog.Logger // of what happens to plugins and of what they print; nil drops it
 }

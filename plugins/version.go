@@ -83,10 +83,12 @@ func (v *version) sum() string {
 // included, is not counted.
 type Stats struct {
 	Calls     uint64            // of the guest's exports
-	Seconds   float64           // that they took
+	Seconds   float64           // that they ran
 	Fuel      uint64            // that they used
+	Paused    float64           // seconds that they were paused so that others get on
+	Slices    uint64            // of fuel that they had
 	Refusals  uint64            // requests that the guest refused
-	Faults    map[string]uint64 // calls that failed, by "trap", "fuel", "access" and "result" (a broken rule)
+	Faults    map[string]uint64 // calls that failed, by "trap", "fuel", "time", "access" and "result" (a broken rule)
 	Cancelled uint64            // calls that ended because their request did
 	Skips     uint64            // sequences that went on without it; a request that began without it counts as one
 	Loads     uint64            // versions that served
@@ -128,7 +130,7 @@ func (l *ledger) stats() Stats {
 	l.mu.Lock()
 	defer l.mu.Unlock()
 	s := l.past
-	s.Faults = map[string]uint64{"trap": 0, "fuel": 0, "access": 0, "result": 0}
+	s.Faults = map[string]uint64{"trap": 0, "fuel": 0, "time": 0, "access": 0, "result": 0}
 	for k, n := range l.past.Faults {
 		s.Faults[k] = n
 	}
@@ -147,12 +149,15 @@ func (s *Stats) add(now, base guest.Stats) {
 	s.Calls += now.Calls - base.Calls
 	s.Seconds += float64(now.Nanoseconds-base.Nanoseconds) / 1e9
 	s.Fuel += now.Fuel - base.Fuel
+	s.Paused += float64(now.Paused-base.Paused) / 1e9
+	s.Slices += now.Slices - base.Slices
 	s.Refusals += now.Refusals - base.Refusals
 	if s.Faults == nil {
 		s.Faults = map[string]uint64{}
 	}
 	s.Faults["trap"] += now.Faults.Trap - base.Faults.Trap
 	s.Faults["fuel"] += now.Faults.Fuel - base.Faults.Fuel
+	s.Faults["time"] += now.Faults.Time - base.Faults.Time
 	s.Faults["access"] += now.Faults.Access - base.Faults.Access
 	s.Faults["result"] += now.Faults.Result - base.Faults.Result
 	s.Cancelled += now.Faults.Cancelled - base.Faults.Cancelled

@@ -203,7 +203,7 @@ func TestVLLMMetrics(t *testing.T) {
 func TestPluginMetrics(t *testing.T) {
 	plugins := []server.Plugin{
 		{
-			Name: "dry", Version: "1.\xff0", SHA256: "ab12", State: server.PluginReady, Calls: 7, Seconds: 0.25, Fuel: 1 << 40,
+			Name: "dry", Version: "1.\xff0", SHA256: "ab12", State: server.PluginReady, Calls: 7, Seconds: 0.25, Fuel: 1 << 40, Paused: 1.5, Slices: 9,
 			Faults: map[string]uint64{"trap": 2, "out of fuel": 1}, Skips: 3, Resets: 4, Loads: 5, InstancesOut: 6, InstancesWaiting: 8,
 		},
 		{Name: "gone", State: server.PluginFailed},
@@ -216,6 +216,8 @@ func TestPluginMetrics(t *testing.T) {
 		"# TYPE tgi_plugin_calls_total counter", `tgi_plugin_calls_total{plugin="dry"} 7`, `tgi_plugin_calls_total{plugin="gone"} 0`,
 		"# TYPE tgi_plugin_seconds_total counter", `tgi_plugin_seconds_total{plugin="dry"} 0.25`,
 		"# TYPE tgi_plugin_fuel_total counter", `tgi_plugin_fuel_total{plugin="dry"} 1.099511627776e+12`,
+		"# TYPE tgi_plugin_paused_seconds_total counter", `tgi_plugin_paused_seconds_total{plugin="dry"} 1.5`,
+		"# TYPE tgi_plugin_slices_total counter", `tgi_plugin_slices_total{plugin="dry"} 9`,
 		"# TYPE tgi_plugin_faults_total counter", `tgi_plugin_faults_total{kind="trap",plugin="dry"} 2`, `tgi_plugin_faults_total{kind="out of fuel",plugin="dry"} 1`,
 		`tgi_plugin_skips_total{plugin="dry"} 3`, `tgi_plugin_resets_total{plugin="dry"} 4`, `tgi_plugin_loads_total{plugin="dry"} 5`,
 		"# TYPE tgi_plugin_instances gauge", `tgi_plugin_instances{plugin="dry",state="out"} 6`, `tgi_plugin_instances{plugin="dry",state="waiting"} 8`,

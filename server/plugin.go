@@ -46,10 +46,14 @@ type Plugin struct {
 	Loaded time.Time `json:"loaded,omitzero"`
 
 	// What happened under this name since the server started. Calls are those
-	// of the guest's functions; Seconds and Fuel are what they took.
+	// of the guest's functions; Seconds and Fuel are what they took. Paused is
+	// the seconds that they were held up because others waited for tokens,
+	// Slices the pieces of fuel between which they can be.
 	Calls   uint64  `json:"calls"`
 	Seconds float64 `json:"seconds"`
 	Fuel    uint64  `json:"fuel"`
+	Paused  float64 `json:"paused"`
+	Slices  uint64  `json:"slices"`
 	// Faults counts calls that failed, by kind of failure.
 	Faults map[string]uint64 `json:"faults"`
 	// Skips counts sequences that went on without it, Resets instances that

@@ -22,8 +22,10 @@ func describePlugin(name, help string, labels ...string) *prometheus.Desc {
 
 var (
 	pluginCalls     = describePlugin("tgi_plugin_calls_total", "Calls of a plugin's functions.")
-	pluginSeconds   = describePlugin("tgi_plugin_seconds_total", "Seconds in a plugin's functions.")
+	pluginSeconds   = describePlugin("tgi_plugin_seconds_total", "Seconds that a plugin's functions ran.")
 	pluginFuel      = describePlugin("tgi_plugin_fuel_total", "Fuel that a plugin's functions used.")
+	pluginPaused    = describePlugin("tgi_plugin_paused_seconds_total", "Seconds that a plugin's functions were held up because others waited for tokens.")
+	pluginSlices    = describePlugin("tgi_plugin_slices_total", "Slices of fuel, between which a plugin's functions can be held up.")
 	pluginFaults    = describePlugin("tgi_plugin_faults_total", "Calls that failed, by kind.", "kind")
 	pluginSkips     = describePlugin("tgi_plugin_skips_total", "Sequences that went on without a plugin that failed.")
 	pluginResets    = describePlugin("tgi_plugin_resets_total", "Instances made fresh for another sequence.")
@@ -35,7 +37,7 @@ var (
 // Describe implements prometheus.Collector.
 func (pluginCollector) Describe(out chan<- *prometheus.Desc) {
 	for _, d := range []*prometheus.Desc{
-		pluginCalls, pluginSeconds, pluginFuel, pluginFaults, pluginSkips, pluginResets, pluginLoads, pluginInstances, pluginInfo,
+		pluginCalls, pluginSeconds, pluginFuel, pluginPaused, pluginSlices, pluginFaults, pluginSkips, pluginResets, pluginLoads, pluginInstances, pluginInfo,
 	} {
 		out <- d
 	}
@@ -50,6 +52,8 @@ func (c pluginCollector) Collect(out chan<- prometheus.Metric) {
 		send(pluginCalls, prometheus.CounterValue, float64(p.Calls))
 		send(pluginSeconds, prometheus.CounterValue, p.Seconds)
 		send(pluginFuel, prometheus.CounterValue, float64(p.Fuel))
+		send(pluginPaused, prometheus.CounterValue, p.Paused)
+		send(pluginSlices, prometheus.CounterValue, float64(p.Slices))
 		for kind, n := range p.Faults {
 			send(pluginFaults, prometheus.CounterValue, float64(n), kind)
 		}

@@ -17,24 +17,23 @@ type instance struct {
 	pool  *sandbox.Pool
 	in    *sandbox.Instance // nil once closed
 	host  kit.Host
-	load  int64       // fuel that is left for loading
-	saved int64       // fuel that the sequence has for its next step
-	used  int64       // fuel of the last call
-	first *instance   // the one that Load made
-	forks []*instance // of the first one, for its end
+	load  sandbox.Budget // what is left for loading
+	saved int64          // fuel that the sequence has for its next step
+	used  int64          // fuel of the last call
+	first *instance      // the one that Load made
+	forks []*instance    // of the first one, for its end
 }
 
 // Load implements kit.Guest.
 func (m *module) Load(h kit.Host) (kit.Instance, error) {
-	i := &instance{m: m, host: h, load: m.limits.FuelLoad, saved: m.limits.FuelPerStep}
+	i := &instance{m: m, host: h, load: m.limits.Load(), saved: m.limits.FuelPerStep}
 	i.first = i
 	pool, err := m.code.NewPool(sandbox.PoolConfig{Lease: sandbox.Lease{Host: h}, Ready: 1, Init: func(in *sandbox.Instance) error {
 		f := in.Func(abi.Initialize)
 		if f == nil {
 			return nil
 		}
-		used, err := in.Call(f, nil, i.load)
-		i.load -= used
+		_, err := i.spend(in, f, nil)
 		return err
 	}})
 	if err != nil {
@@ -60,17 +59,18 @@ func (i *instance) Call(export string, args ...uint64) (uint64, error) {
 	stack := make([]uint64, max(1, len(args)))
 	copy(stack, args)
 	var err error
+	var use sandbox.Use
 	switch l := i.m.limits; export {
 	case guest.Process, guest.Sample, guest.Feed:
 		i.saved = min(i.saved+l.FuelPerStep, guest.Burst*l.FuelPerStep)
-		i.used, err = i.in.Call(f, stack, i.saved)
-		i.saved -= i.used
+		use, err = i.in.Run(f, stack, l.Budget(export, i.saved))
+		i.saved -= use.Fuel
 	case "tgi_validate", "tgi_logits_begin", "tgi_sampler_begin", "tgi_template_render", "tgi_tools_begin", "tgi_tools_finish", "tgi_tools_constraint":
-		i.used, err = i.in.Call(f, stack, l.FuelPerRequest)
+		use, err = i.in.Run(f, stack, l.Budget(export, 0))
 	default:
-		i.used, err = i.in.Call(f, stack, i.load)
-		i.load -= i.used
+		use, err = i.spend(i.in, f, stack)
 	}
+	i.used = use.Fuel
 	if err != nil {
 		// The kit names the export itself.
 		return 0, errors.New(strings.TrimPrefix(err.Error(), i.m.code.Name()+": "+export+": "))
@@ -79,6 +79,14 @@ func (i *instance) Call(export string, args ...uint64) (uint64, error) {
 		return 0, nil
 	}
 	return stack[0], nil
+}
+
+// spend runs an export from what is left for loading.
+func (i *instance) spend(in *sandbox.Instance, f *sandbox.Func, stack []uint64) (sandbox.Use, error) {
+	use, err := in.Run(f, stack, i.load)
+	i.load.Fuel -= use.Fuel
+	i.load.Spent += use.Ran
+	return use, err
 }
 
 func (i *instance) resultsOf(export string) []abi.Type {

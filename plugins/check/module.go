@@ -45,7 +45,7 @@ func open(ctx context.Context, e *sandbox.Engine, name string, wasm []byte, limi
 		}
 	}
 	m.code, err = e.Compile(ctx, wasm, sandbox.ModuleConfig{
-		Name: name, Limits: bounds, Host: hostFuncs(), StartFuel: limits.FuelLoad,
+		Name: name, Limits: bounds, Host: hostFuncs(), Start: limits.Load(),
 		Exports: []sandbox.Export{{Name: abi.Initialize, Optional: true}},
 	})
 	if errors.Is(err, sandbox.ErrModule) {

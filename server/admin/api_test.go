@@ -68,17 +68,17 @@ func (s *shelf) Reload(context.Context) (admin.Report, error) { return s.report,
 var dry = server.Plugin{
 	Name: "dry", Version: "1.0", Doc: "a < b", SHA256: "ab12", Source: "plugins/dry.wasm", Kinds: []string{"logits"},
 	State: server.PluginOff, Error: "10 faults", Apply: "always", OnError: "skip", Params: []byte(`{"type":"object"}`),
-	Loaded: time.Date(2026, 1, 2, 3, 4, 5, 0, time.UTC), Calls: 1, Seconds: 0.5, Fuel: 2, Faults: map[string]uint64{"trap": 3},
+	Loaded: time.Date(2026, 1, 2, 3, 4, 5, 0, time.UTC), Calls: 1, Seconds: 0.5, Fuel: 2, Paused: 1.5, Slices: 9, Faults: map[string]uint64{"trap": 3},
 	Skips: 4, Resets: 5, Loads: 6, InstancesOut: 7, InstancesWaiting: 8,
 }
 
 const dryJSON = `{"name":"dry","version":"1.0","doc":"a < b","sha256":"ab12","source":"plugins/dry.wasm","kinds":["logits"],"state":"off","error":"10 faults",` +
-	`"apply":"always","on_error":"skip","params":{"type":"object"},"loaded":"2026-01-02T03:04:05Z","calls":1,"seconds":0.5,"fuel":2,"faults":{"trap":3},` +
+	`"apply":"always","on_error":"skip","params":{"type":"object"},"loaded":"2026-01-02T03:04:05Z","calls":1,"seconds":0.5,"fuel":2,"paused":1.5,"slices":9,"faults":{"trap":3},` +
 	`"skips":4,"resets":5,"loads":6,"instances_out":7,"instances_waiting":8}`
 
 // newJSON is a plugin of which nothing happened yet.
 const newJSON = `{"name":"new","version":"","doc":"","sha256":"","source":"","kinds":[],"state":"ready","apply":"request","on_error":"fail",` +
-	`"calls":0,"seconds":0,"fuel":0,"faults":{},"skips":0,"resets":0,"loads":0,"instances_out":0,"instances_waiting":0}`
+	`"calls":0,"seconds":0,"fuel":0,"paused":0,"slices":0,"faults":{},"skips":0,"resets":0,"loads":0,"instances_out":0,"instances_waiting":0}`
 
 const limit = 100
 
@@ -226,8 +226,9 @@ func TestSettings(t *testing.T) {
 		err   string
 	}{
 		{"", admin.Settings{OnError: "fail", Apply: "request"}, ""},
-		{"on_error=skip&apply=always&limits.memory=32MiB&limits.fuel_per_step=1&limits.fuel_per_request=2&limits.fuel_load=3&config=" + url.QueryEscape(`{"n": 3.0}`),
-			admin.Settings{OnError: "skip", Apply: "always", Limits: config.PluginLimits{Memory: 32 << 20, FuelPerStep: 1, FuelPerRequest: 2, FuelLoad: 3}, Config: []byte(`{"n": 3.0}`)}, ""},
+		{"on_error=skip&apply=always&limits.memory=32MiB&limits.fuel_per_step=1&limits.fuel_per_request=2&limits.fuel_load=3&limits.time_per_step=4ms&limits.time_per_request=5s&limits.time_load=6s&limits.share=0.5&config=" + url.QueryEscape(`{"n": 3.0}`),
+			admin.Settings{OnError: "skip", Apply: "always", Limits: config.PluginLimits{Memory: 32 << 20, FuelPerStep: 1, FuelPerRequest: 2, FuelLoad: 3,
+				TimePerStep: config.Duration(4 * time.Millisecond), TimePerRequest: config.Duration(5 * time.Second), TimeLoad: config.Duration(6 * time.Second), Share: 0.5}, Config: []byte(`{"n": 3.0}`)}, ""},
 		{"on_eror=skip", admin.Settings{}, `unknown setting "on_eror"; did you mean on_error?`},
 		{"memory=1MiB", admin.Settings{}, `unknown setting "memory"; did you mean limits.memory?`},
 		{"apply=always&apply=always", admin.Settings{}, "apply is given 2 times"},
@@ -236,6 +237,8 @@ func TestSettings(t *testing.T) {
 		{"limits.memory=1B", admin.Settings{}, "limits.memory must be >= 64KiB and <= 4GiB, given 1B"},
 		{"limits.fuel_load=2M", admin.Settings{}, `limits.fuel_load: "2M" is no whole number`},
 		{"limits.fuel_load=-1", admin.Settings{}, "limits.fuel_load must be >= 0 and <= 1000000000000, given -1"},
+		{"limits.share=half", admin.Settings{}, `limits.share: "half" is no number`},
+		{"limits.share=NaN&limits.time_load=2h", admin.Settings{}, "limits.time_load must be >= 0s and <= 1h0m0s, given 2h0m0s\nlimits.share must be >= 0.01 and <= 1024, given NaN"},
 		{"config=[]", admin.Settings{}, "config: invalid type: sequence, expected a map at line 1 column 0"},
 		{"config=%7B", admin.Settings{}, "config: EOF while parsing an object at line 1 column 1"},
 		{"config=%7B%7Dx", admin.Settings{}, "config: trailing characters at line 1 column 3"},

@@ -13,5 +13,7 @@
 //
 // The query of PUT holds the plugin's settings under the keys that they have in
 // [[plugin]]: on_error, apply, limits.memory, limits.fuel_per_step,
-// limits.fuel_per_request, limits.fuel_load, and config as a JSON object.
+// limits.fuel_per_request, limits.fuel_load, limits.time_per_step,
+// limits.time_per_request, limits.time_load, limits.share, and config as a JSON
+// object.
 package admin

@@ -39,6 +39,9 @@ func readSettings(name, query string) (Settings, error) {
 			return nil
 		}
 	}
+	span := func(dst *config.Duration) func(string) error {
+		return func(text string) error { return dst.UnmarshalText([]byte(text)) }
+	}
 	word := func(dst *string) func(string) error {
 		return func(text string) error { *dst = text; return nil }
 	}
@@ -49,6 +52,15 @@ func readSettings(name, query string) (Settings, error) {
 		"limits.fuel_per_step":    fuel(&p.Limits.FuelPerStep),
 		"limits.fuel_per_request": fuel(&p.Limits.FuelPerRequest),
 		"limits.fuel_load":        fuel(&p.Limits.FuelLoad),
+		"limits.time_per_step":    span(&p.Limits.TimePerStep),
+		"limits.time_per_request": span(&p.Limits.TimePerRequest),
+		"limits.time_load":        span(&p.Limits.TimeLoad),
+		"limits.share": func(text string) (err error) {
+			if p.Limits.Share, err = strconv.ParseFloat(text, 64); err != nil {
+				return fmt.Errorf("%.*q is no number", maxValue, text)
+			}
+			return nil
+		},
 		"config": func(text string) error {
 			s.Config = []byte(text)
 			return wire.Decode(s.Config, func(r *wire.Reader) error { _, err := r.RawObject(); return err })

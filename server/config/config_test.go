@@ -75,7 +75,8 @@ func TestRootFileExample(t *testing.T) {
 	}
 	want := []Plugin{{
 		Name: "no-repeat", Kind: "logits", Source: "plugins/no-repeat.wasm", OnError: "fail", Apply: "request",
-		Limits: PluginLimits{Memory: 64 << 20, FuelPerStep: 2_000_000, FuelPerRequest: 50_000_000, FuelLoad: 10_000_000_000},
+		Limits: PluginLimits{Memory: 64 << 20, FuelPerStep: 2_000_000, FuelPerRequest: 50_000_000, FuelLoad: 10_000_000_000,
+			TimePerStep: second, TimePerRequest: 10 * second, TimeLoad: 60 * second, Share: 0.25},
 		Config: Table{"n": int64(3)},
 	}}
 	if !reflect.DeepEqual(c.Plugin, want) {
@@ -112,7 +113,7 @@ func TestGoodFile(t *testing.T) {
 	want.Plugin = []Plugin{{
 		Name: "no-repeat-v2", Source: "testdata/guests/no-repeat.wasm", OnError: OnErrorFail, Apply: ApplyRequest,
 		SHA256: "e3b0c44298fc1c149afbf4c8996fb92427ae41e4649b934ca495991b7852b855",
-		Limits: PluginLimits{Memory: 32 << 20, FuelPerStep: 500_000}, Config: c.Plugin[0].Config,
+		Limits: PluginLimits{Memory: 32 << 20, FuelPerStep: 500_000, TimePerStep: Duration(250 * time.Millisecond), Share: 2}, Config: c.Plugin[0].Config,
 	}, {Name: "dry", Kind: KindLogits, Source: "builtin:dry", OnError: OnErrorSkip, Apply: ApplyAlways}}
 	if !reflect.DeepEqual(c, want) {
 		t.Errorf("got\n%+v\nwant\n%+v", c, want)

@@ -10,6 +10,7 @@ import (
 	"path/filepath"
 	"slices"
 	"strings"
+	"time"
 )
 
 // Plugins says where plugins come from and when one counts as broken.
@@ -61,6 +62,14 @@ type PluginLimits struct {
 	FuelPerStep    int64 `toml:"fuel_per_step"`
 	FuelPerRequest int64 `toml:"fuel_per_request"`
 	FuelLoad       int64 `toml:"fuel_load"`
+	// TimePerStep, TimePerRequest and TimeLoad bound how long a call of the
+	// guest runs, where fuel is what takes unusually long; loading is one.
+	TimePerStep    Duration `toml:"time_per_step"`
+	TimePerRequest Duration `toml:"time_per_request"`
+	TimeLoad       Duration `toml:"time_load"`
+	// Share is how many cores the guest may use in the long run while others
+	// wait for tokens.
+	Share float64 `toml:"share"`
 }
 
 // Values of a plugin's settings that are one of a few words.
@@ -95,6 +104,9 @@ const (
 	minMemory, maxMemory = 64 << 10, 4 << 30
 	// maxFuel is about 200 s of computing.
 	maxFuel = 1_000_000_000_000
+	maxTime = Duration(time.Hour)
+	// With less than minShare pauses would last seconds; no machine has maxShare cores.
+	minShare, maxShare = 0.01, 1024
 	// maxUpload is far above any module and far below what hurts.
 	maxUpload = 1 << 30
 )
@@ -181,6 +193,14 @@ func (p *Plugin) Check(prefix string) []error {
 	}{{"fuel_per_step", l.FuelPerStep}, {"fuel_per_request", l.FuelPerRequest}, {"fuel_load", l.FuelLoad}} {
 		v.check(f.fuel >= 0 && f.fuel <= maxFuel, "%slimits.%s must be >= 0 and <= %d, given %d", prefix, f.key, int64(maxFuel), f.fuel)
 	}
+	for _, f := range []struct {
+		key  string
+		time Duration
+	}{{"time_per_step", l.TimePerStep}, {"time_per_request", l.TimePerRequest}, {"time_load", l.TimeLoad}} {
+		v.check(f.time >= 0 && f.time <= maxTime, "%slimits.%s must be >= 0s and <= %s, given %s", prefix, f.key, maxTime, f.time)
+	}
+	v.check(l.Share == 0 || l.Share >= minShare && l.Share <= maxShare,
+		"%slimits.share must be >= %v and <= %v, given %v", prefix, minShare, maxShare, l.Share)
 	if _, err := p.Config.JSON(); err != nil {
 		v.check(false, "%sconfig%w", prefix, err)
 	}

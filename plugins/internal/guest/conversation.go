@@ -44,7 +44,7 @@ func (s *Session) Call(export string, args ...uint64) (uint64, error) {
 	}
 	stack := make([]uint64, max(1, len(args)))
 	copy(stack, args)
-	_, err := s.g.call(s.in, s.in.Func(export), stack, s.g.limits.FuelPerRequest)
+	_, err := s.g.call(s.in, s.in.Func(export), stack, s.g.limits.request(s.g.limits.FuelPerRequest))
 	return stack[0], err
 }
 

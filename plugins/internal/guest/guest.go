@@ -41,6 +41,11 @@ type Config struct {
 	Limits       Limits
 	Vocabulary   Vocabulary
 	MaxInstances int // sequences at a time; 0 means sandbox.DefaultMax
+	// Governor, where not nil, gives the guest its share of the processors. Trusted says that it is part of the program.
+	// OnPause, where not nil, is called when a call of it is paused; it must not block.
+	Governor *sandbox.Governor
+	Trusted  bool
+	OnPause  func()
 	// Log gets the guest's lines, rate limited. level is abi.LevelDebug to abi.LevelError; what the guest writes to
 	// its descriptors 1 and 2 comes as LevelInfo and LevelWarn. Called from any goroutine; it must not block. nil drops.
 	Log func(level int, text string)
@@ -81,6 +86,9 @@ func Load(ctx context.Context, e *sandbox.Engine, c Config) (*Guest, error) {
 	if binary.NativeEndian.Uint16([]byte{1, 0}) != 1 {
 		return nil, fmt.Errorf("%s: plugins need a little-endian machine: %w", c.Name, errors.ErrUnsupported)
 	}
+	if c.Trusted && c.Limits.Share == 0 {
+		c.Limits.Share = sandbox.TrustedShare
+	}
 	limits, err := c.Limits.WithDefaults(Kinds(c.Wasm))
 	if err != nil {
 		return nil, fmt.Errorf("%s: %w", c.Name, err)
@@ -90,7 +98,7 @@ func Load(ctx context.Context, e *sandbox.Engine, c Config) (*Guest, error) {
 		g.code = &code{}
 		g.code.users.Store(1)
 		g.module, err = e.Compile(ctx, c.Wasm, sandbox.ModuleConfig{
-			Name: c.Name, Host: Imports(c.Vocabulary), Check: checkExports, StartFuel: limits.FuelLoad,
+			Name: c.Name, Host: Imports(c.Vocabulary), Check: checkExports, Start: limits.Load(),
 			Limits: sandbox.Limits{MemoryPages: int(limits.Memory / pageBytes)}, Log: lines(c.Log),
 		})
 		if err != nil {
@@ -112,7 +120,7 @@ type code struct {
 
 // codeFor gives the code of g for one more guest, nil where that needs other code.
 func (g *Guest) codeFor(wasm []byte, l Limits) *code {
-	if g == nil || g.limits.Memory != l.Memory || g.limits.FuelLoad != l.FuelLoad || g.Sum() != sha256.Sum256(wasm) {
+	if g == nil || g.limits.Memory != l.Memory || g.limits.Load() != l.Load() || g.Sum() != sha256.Sum256(wasm) {
 		return nil
 	}
 	g.code.users.Add(1)

@@ -5,7 +5,9 @@ import (
 	"fmt"
 	"slices"
 	"strings"
+	"time"
 
+	"tgi/plugins/internal/sandbox"
 	"tgi/sdk/abi"
 )
 
@@ -21,6 +23,44 @@ type Limits struct {
 	FuelPerRequest int64
 	// FuelLoad: for all from instantiation to init; default 10,000,000,000 (2 s): a walk over a large vocabulary.
 	FuelLoad int64
+
+	// TimePerStep, TimePerRequest and TimeLoad bound how long calls run, for what no price in fuel can foresee; default 1 s,
+	// 10 s and 60 s. The first two hold for each call that the fuel of the same name is for, the third for all together.
+	// Unlike fuel they depend on the machine and on what else runs there, so they are far above what the fuel allows to
+	// usual code (a step 3.2 ms, a request 1 s, loading 2 s): a plugin that works must not fail on a busy day.
+	TimePerStep, TimePerRequest, TimeLoad time.Duration
+	// Share is how many cores the calls may have in the long run, all together, while others wait for tokens; default
+	// sandbox.DefaultShare, for what is trusted sandbox.TrustedShare. Without a governor it means nothing.
+	Share float64
+}
+
+// Names of the limits in time, as operators know them.
+const (
+	timePerStep    = "time_per_step"
+	timePerRequest = "time_per_request"
+	timeLoad       = "time_load"
+)
+
+func (l Limits) step(fuel int64) sandbox.Budget {
+	return sandbox.Budget{Fuel: fuel, Time: l.TimePerStep, Limit: timePerStep}
+}
+
+func (l Limits) request(fuel int64) sandbox.Budget {
+	return sandbox.Budget{Fuel: fuel, Time: l.TimePerRequest, Limit: timePerRequest}
+}
+
+// Load is the budget of all calls from instantiation to init, and the start function's too.
+func (l Limits) Load() sandbox.Budget {
+	return sandbox.Budget{Fuel: l.FuelLoad, Time: l.TimeLoad, Limit: timeLoad}
+}
+
+// Budget is that of one call of an export outside loading. saved is the fuel that a call at a step has.
+func (l Limits) Budget(export string, saved int64) sandbox.Budget {
+	switch export {
+	case Process, Sample, Feed:
+		return l.step(saved)
+	}
+	return l.request(l.FuelPerRequest)
 }
 
 // Burst is how many steps' fuel a sequence can save for one call: a guest with a garbage collector needs it now and then.
@@ -64,8 +104,33 @@ func (l Limits) WithDefaults(kinds []string) (Limits, error) {
 			return l, fmt.Errorf("%s: %d is not from %d to %d", d.name, *d.field, d.low, d.up)
 		}
 	}
+	for _, d := range []struct {
+		name  string
+		field *time.Duration
+		value time.Duration
+	}{
+		{timePerStep, &l.TimePerStep, time.Second},
+		{timePerRequest, &l.TimePerRequest, 10 * time.Second},
+		{timeLoad, &l.TimeLoad, time.Minute},
+	} {
+		if *d.field == 0 {
+			*d.field = d.value
+		}
+		if *d.field < 0 {
+			return l, fmt.Errorf("%s: %v is negative", d.name, *d.field)
+		}
+	}
+	if l.Share == 0 {
+		l.Share = sandbox.DefaultShare
+	}
+	if !(l.Share >= minShare && l.Share <= maxShare) {
+		return l, fmt.Errorf("share: %v is not from %v to %v", l.Share, minShare, maxShare)
+	}
 	return l, nil
 }
+
+// minShare keeps pauses below seconds; maxShare is more than any machine has.
+const minShare, maxShare = 0.01, 1024.0
 
 // maxFuel keeps sums of budgets far from overflowing; it is two days.
 const maxFuel = 1 << 50

@@ -1,11 +1,15 @@
 package guest_test
 
 import (
+	"math"
 	"slices"
+	"strings"
 	"testing"
+	"time"
 
 	"tgi/plugins/internal/guest"
 	"tgi/plugins/internal/guest/guesttest"
+	"tgi/plugins/internal/sandbox"
 	"tgi/sdk/abi"
 )
 
@@ -51,16 +55,24 @@ func TestLimitsByKind(t *testing.T) {
 		{[]string{abi.KindLogits, abi.KindTemplate, abi.KindTools}, 256 << 20, 5_000_000_000},
 	} {
 		l, err := guest.Limits{}.WithDefaults(c.kinds)
-		if want := (guest.Limits{Memory: c.memory, FuelPerStep: 2_000_000, FuelPerRequest: c.request, FuelLoad: 10_000_000_000}); err != nil || l != want {
+		if want := (guest.Limits{Memory: c.memory, FuelPerStep: 2_000_000, FuelPerRequest: c.request, FuelLoad: 10_000_000_000,
+			TimePerStep: time.Second, TimePerRequest: 10 * time.Second, TimeLoad: time.Minute, Share: sandbox.DefaultShare}); err != nil || l != want {
 			t.Errorf("%q: %+v, %v, want %+v", c.kinds, l, err, want)
 		}
-		given := guest.Limits{Memory: 1 << 20, FuelPerStep: 1, FuelPerRequest: 2, FuelLoad: 3}
+		given := guest.Limits{Memory: 1 << 20, FuelPerStep: 1, FuelPerRequest: 2, FuelLoad: 3,
+			TimePerStep: 4, TimePerRequest: 5, TimeLoad: 6, Share: 7}
 		if l, err := given.WithDefaults(c.kinds); err != nil || l != given {
 			t.Errorf("%q: given %+v, holds %+v, %v", c.kinds, given, l, err)
 		}
 	}
-	if _, err := (guest.Limits{FuelPerStep: -1}).WithDefaults(nil); err == nil {
-		t.Error("negative fuel is accepted")
+	for want, l := range map[string]guest.Limits{
+		"fuel per step: -1 is not from 1 to ": {FuelPerStep: -1}, "time_per_step: -1ns is negative": {TimePerStep: -1},
+		"time_load: -1s is negative": {TimeLoad: -time.Second}, "share: 0.001 is not from 0.01 to 1024": {Share: 0.001},
+		"share: NaN is not": {Share: math.NaN()},
+	} {
+		if _, err := l.WithDefaults(nil); err == nil || !strings.Contains(err.Error(), want) {
+			t.Errorf("%+v: %v, want %q", l, err, want)
+		}
 	}
 	g, err := load(t, guesttest.Fake{Description: guesttest.Template})
 	if err != nil {

@@ -47,9 +47,9 @@ func (g *Guest) start(c Config) error {
 	// A pool of a guest that keeps state where a snapshot can't reach runs init for each instance, in several goroutines
 	// at a time; the first run is over before any other.
 	init := func(in *sandbox.Instance) error {
-		l := loader{g: g, in: in, left: g.limits.FuelLoad, model: c.Model}
+		l := loader{g: g, in: in, left: g.limits.Load(), model: c.Model}
 		if g.module.HiddenState() != "" {
-			l.left = min(l.left, sandbox.HiddenFuel)
+			l.left.Fuel = min(l.left.Fuel, sandbox.HiddenFuel)
 		}
 		err := l.run(config)
 		switch {
@@ -62,7 +62,9 @@ func (g *Guest) start(c Config) error {
 		}
 		return err
 	}
-	pool, err := g.module.NewPool(sandbox.PoolConfig{Init: init, Max: c.MaxInstances})
+	pool, err := g.module.NewPool(sandbox.PoolConfig{
+		Init: init, Max: c.MaxInstances, Account: c.Governor.Account(g.limits.Share, c.Trusted, c.OnPause),
+	})
 	if failed != nil {
 		err = failed
 	}
@@ -78,7 +80,7 @@ func (g *Guest) start(c Config) error {
 type loader struct {
 	g     *Guest
 	in    *sandbox.Instance
-	left  int64 // fuel
+	left  sandbox.Budget
 	model []byte
 	d     Description
 	rooms Rooms
@@ -200,8 +202,9 @@ func (l *loader) take(fn string, at, size uint64) error {
 func (l *loader) call(fn string, args ...uint64) (uint64, error) {
 	stack := make([]uint64, max(1, len(args)))
 	copy(stack, args)
-	used, err := l.in.Call(l.in.Func(fn), stack, l.left)
-	l.left -= used
+	use, err := l.in.Run(l.in.Func(fn), stack, l.left)
+	l.left.Fuel -= use.Fuel
+	l.left.Spent += use.Ran
 	return narrow(fn, stack[0]), err
 }
 

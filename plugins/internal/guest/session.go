@@ -4,7 +4,6 @@ import (
 	"encoding/binary"
 	"fmt"
 	"slices"
-	"time"
 
 	"tgi/plugins/internal/sandbox"
 )
@@ -119,7 +118,7 @@ func (g *Guest) lay(in *sandbox.Instance, text []byte, room uint32, size int) (a
 func (g *Guest) ask(in *sandbox.Instance, fn string, args ...uint64) error {
 	stack := make([]uint64, 4)
 	copy(stack, args)
-	if _, err := g.call(in, in.Func(fn), stack, g.limits.FuelPerRequest); err != nil {
+	if _, err := g.call(in, in.Func(fn), stack, g.limits.request(g.limits.FuelPerRequest)); err != nil {
 		return err
 	}
 	err := accepted(in, fn, stack[0])
@@ -133,14 +132,13 @@ func (g *Guest) ask(in *sandbox.Instance, fn string, args ...uint64) error {
 }
 
 // call runs an export and counts it.
-func (g *Guest) call(in *sandbox.Instance, f *sandbox.Func, stack []uint64, budget int64) (used int64, err error) {
-	began := time.Now()
-	used, err = in.Call(f, stack, budget)
-	g.counts.call(used, began)
+func (g *Guest) call(in *sandbox.Instance, f *sandbox.Func, stack []uint64, b sandbox.Budget) (used int64, err error) {
+	use, err := in.Run(f, stack, b)
+	g.counts.call(use)
 	if err != nil {
 		g.counts.fault(err)
 	}
-	return used, err
+	return use.Fuel, err
 }
 
 // alloc has the guest make room, paid from budget.
@@ -149,7 +147,7 @@ func (g *Guest) alloc(in *sandbox.Instance, size uint64, budget *int64) (uint32,
 		return 0, fmt.Errorf("%s: room of %d bytes for a sequence: a guest can be asked for %d", g.name, size, 1<<31-1)
 	}
 	stack := []uint64{size}
-	used, err := g.call(in, in.Func("tgi_alloc"), stack, *budget)
+	used, err := g.call(in, in.Func("tgi_alloc"), stack, g.limits.request(*budget))
 	*budget -= used
 	if err == nil {
 		err = checkRoom(in, "tgi_alloc", uint32(stack[0]), size)
@@ -262,7 +260,7 @@ func (e *Entry) Call(args ...uint64) (result uint64, err error) {
 		return 0, e.s.closed(e.name)
 	}
 	copy(e.stack[:], args)
-	used, err := e.s.g.call(e.s.in, e.f, e.stack[:], e.saved)
+	used, err := e.s.g.call(e.s.in, e.f, e.stack[:], e.s.g.limits.step(e.saved))
 	e.saved -= used
 	return e.stack[0], err
 }

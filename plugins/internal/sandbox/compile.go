@@ -5,6 +5,7 @@ import (
 	"crypto/sha256"
 	"errors"
 	"fmt"
+	"sync/atomic"
 
 	"github.com/tetratelabs/wazero"
 
@@ -20,19 +21,20 @@ type Export struct {
 
 // Module is a compiled module. It is safe for concurrent use.
 type Module struct {
-	name      string
-	sum       [sha256.Size]byte
-	engine    *Engine
-	runtime   wazero.Runtime
-	cache     wazero.CompilationCache
-	code      wazero.CompiledModule
-	info      *rewrite.Info
-	exports   map[string]Signature
-	others    map[string]rewrite.Kind // exports that are no functions
-	pages     uint32                  // the most pages an instance may have
-	startFuel int64
-	log       func(Line)
-	lines     limiter
+	name    string
+	sum     [sha256.Size]byte
+	engine  *Engine
+	runtime wazero.Runtime
+	cache   wazero.CompilationCache
+	code    wazero.CompiledModule
+	info    *rewrite.Info
+	exports map[string]Signature
+	others  map[string]rewrite.Kind // exports that are no functions
+	pages   uint32                  // the most pages an instance may have
+	start   Budget                  // of the start function
+	slice   atomic.Int64            // of fuel, as the instances found it last: new ones begin with it
+	log     func(Line)
+	lines   limiter
 }
 
 // Compile checks wasm against the limits, the imports offered and the exports wanted, rewrites and compiles it. All
@@ -48,14 +50,15 @@ func (e *Engine) Compile(ctx context.Context, wasm []byte, c ModuleConfig) (*Mod
 	m := &Module{
 		name: c.Name, sum: sha256.Sum256(wasm), engine: e, info: info, exports: map[string]Signature{},
 		others: map[string]rewrite.Kind{},
-		pages:  uint32(limits.MemoryPages), startFuel: c.StartFuel, log: c.Log,
+		pages:  uint32(limits.MemoryPages), start: c.Start, log: c.Log,
 	}
-	if m.startFuel == 0 {
-		m.startFuel = DefaultStartFuel
+	if m.start.Fuel == 0 {
+		m.start.Fuel = DefaultStartFuel
 	}
 	if info.HiddenState != "" {
-		m.startFuel = min(m.startFuel, HiddenFuel)
+		m.start.Fuel = min(m.start.Fuel, HiddenFuel)
 	}
+	m.slice.Store(e.slice)
 	for _, x := range info.Exports {
 		if x.Kind == rewrite.KindFunc {
 			m.exports[x.Name] = x.Sig

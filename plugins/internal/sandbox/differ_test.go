@@ -69,7 +69,7 @@ func interpreted(t *testing.T, wasm []byte) *Instance {
 	ctx := context.Background()
 	r := wazero.NewRuntimeWithConfig(ctx, wazero.NewRuntimeConfigInterpreter().WithMemoryLimitPages(1024))
 	t.Cleanup(func() { r.Close(ctx) })
-	in := &Instance{module: &Module{name: "plain"}, slice: plenty, budget: plenty, left: plenty, memory: &linear{}}
+	in := &Instance{module: &Module{name: "plain"}, meter: meter{left: plenty}, memory: &linear{}}
 	in.ctx.in = in
 	b := r.NewHostModuleBuilder(wasiModule)
 	for _, h := range wasi() {

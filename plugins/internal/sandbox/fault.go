@@ -10,13 +10,15 @@ import (
 	"tgi/plugins/internal/sandbox/rewrite"
 )
 
-// Why a call ended. Every error of [Instance.Call] is a [*Fault] that matches one of these by errors.Is (ErrResult comes
+// Why a call ended. Every error of [Instance.Run] is a [*Fault] that matches one of these by errors.Is (ErrResult comes
 // from [Instance.Break] alone).
 var (
 	// ErrTrap: the guest trapped, exited, or a host function found its arguments wrong; the cause is in the fault.
 	ErrTrap = errors.New("trap")
 	// ErrFuel: the guest used up the call's budget.
 	ErrFuel = errors.New("out of fuel")
+	// ErrTime: the call ran longer than its budget allows.
+	ErrTime = errors.New("out of time")
 	// ErrCancelled: the lease's Cancel channel was closed while the guest ran.
 	ErrCancelled = errors.New("cancelled")
 	// ErrAccess: a pointer and length of the guest lie outside its memory.
@@ -45,7 +47,7 @@ var (
 
 // Fault is how a guest's call failed.
 type Fault struct {
-	Kind   error  // ErrTrap, ErrFuel, ErrCancelled, ErrAccess, ErrResult or ErrBroken
+	Kind   error  // ErrTrap, ErrFuel, ErrTime, ErrCancelled, ErrAccess, ErrResult or ErrBroken
 	Module string // as named at Compile
 	Func   string // the export that was called
 	Cause  string // e.g. "unreachable", "stack overflow", "the guest called proc_exit(2)"
@@ -132,7 +134,7 @@ func (in *Instance) fault(fn string, budget, used int64, err error) *Fault {
 }
 
 func abortOf(err error) *abort {
-	for _, kind := range []error{ErrAccess, ErrFuel, ErrCancelled, ErrTrap} {
+	for _, kind := range []error{ErrAccess, ErrFuel, ErrTime, ErrCancelled, ErrTrap} {
 		if errors.Is(err, kind) {
 			return &abort{kind: kind, cause: strings.TrimPrefix(err.Error(), kind.Error()+": ")}
 		}

@@ -23,9 +23,8 @@ type Instance struct {
 	states []state
 	ctx    callContext
 
-	budget int64 // of the call under way
-	left   int64 // of it, not yet handed to the slice
-	slice  int64
+	meter   meter
+	account *Account
 
 	lease   Lease
 	seed    rand.PCG
@@ -52,14 +51,18 @@ type Func struct {
 }
 
 // New makes an instance of its own, outside any pool, and runs the module's start function. Close it.
-func (m *Module) New(lease Lease) (*Instance, error) {
+func (m *Module) New(lease Lease) (*Instance, error) { return m.open(lease, nil) }
+
+// open is New with an account.
+func (m *Module) open(lease Lease, a *Account) (*Instance, error) {
 	in, err := m.instantiate()
 	if err != nil {
 		return nil, err
 	}
+	in.account = a
 	in.begin(lease)
 	if m.info.Start {
-		if _, err := in.Call(in.Func(rewrite.StartFunc), nil, m.startFuel); err != nil {
+		if _, err := in.Run(in.Func(rewrite.StartFunc), nil, m.start); err != nil {
 			in.Close()
 			return nil, err
 		}
@@ -69,7 +72,8 @@ func (m *Module) New(lease Lease) (*Instance, error) {
 
 // instantiate makes an instance without running any of the guest's code.
 func (m *Module) instantiate() (in *Instance, err error) {
-	in = &Instance{module: m, slice: m.engine.slice}
+	in = &Instance{module: m}
+	in.meter.pace = pace{size: m.slice.Load(), most: m.engine.slice}
 	in.ctx.in = in
 	ctx := context.Background()
 	if m.info.HasMemory {
@@ -133,42 +137,11 @@ func (in *Instance) Func(export string) *Func {
 	return f
 }
 
-// Call runs f, which is of this instance, with at most budget fuel. stack holds the arguments and takes the results; it
-// must have room for the longer of both. used is the fuel that ran, at most one function body above the budget. The
-// error is a [*Fault]; after it the instance is broken, and every further call fails with ErrBroken. A call that
-// succeeds allocates nothing.
-func (in *Instance) Call(f *Func, stack []uint64, budget int64) (used int64, err error) {
-	if in.broken != nil {
-		return 0, &Fault{Kind: ErrBroken, Module: in.module.name, Func: f.name, Cause: in.broken.Error()}
-	}
-	give := min(in.slice, budget)
-	in.budget, in.left = budget, budget-give
-	in.fuel.Set(uint64(give))
-	err = f.call.CallWithStack(&in.ctx, stack)
-	used = budget - in.left - int64(in.fuel.Get())
-	if err != nil {
-		return used, in.fault(f.name, budget, used, err)
-	}
-	return used, nil
-}
-
-// tick runs when the slice is used up. Being in Go is what lets the collector and the scheduler stop this goroutine.
-func (in *Instance) tick() {
-	select {
-	case <-in.lease.Cancel:
-		panic(abortCancel)
-	default:
-	}
+// checkStack ends the call when its frames take more than they may.
+func (in *Instance) checkStack() {
 	if uint32(in.depth.Get()) > rewrite.StackBytes {
 		panic(abortStack)
 	}
-	rest := in.left + int64(in.fuel.Get())
-	if rest < 0 {
-		panic(abortFuel)
-	}
-	give := min(in.slice, rest)
-	in.left = rest - give
-	in.fuel.Set(uint64(give))
 }
 
 // Charge takes fuel for work that a host function does for the guest, and ends the call when none is left. Only host

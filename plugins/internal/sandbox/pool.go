@@ -22,8 +22,10 @@ type PoolConfig struct {
 	// the module keeps state that a snapshot can't hold, for every instance. nil does nothing.
 	Init  func(*Instance) error
 	Lease Lease // during Init: the seed, and Host for host functions
-	Ready int   // instances kept waiting; 0 means DefaultReady
-	Max   int   // instances in all, taken and waiting; 0 means DefaultMax
+	// Account is charged with the time that the instances run; nil for none.
+	Account *Account
+	Ready   int // instances kept waiting; 0 means DefaultReady
+	Max     int // instances in all, taken and waiting; 0 means DefaultMax
 }
 
 // Stats counts a pool's instances.
@@ -87,7 +89,7 @@ func (m *Module) NewPool(c PoolConfig) (*Pool, error) {
 
 // build makes an instance by running the start function and Init.
 func (p *Pool) build() (*Instance, error) {
-	in, err := p.module.New(p.c.Lease)
+	in, err := p.module.open(p.c.Lease, p.c.Account)
 	if err != nil {
 		return nil, err
 	}
@@ -102,7 +104,9 @@ func (p *Pool) build() (*Instance, error) {
 
 func (p *Pool) create() (in *Instance, err error) {
 	if p.origin != nil {
-		in, err = p.module.restore(p.origin)
+		if in, err = p.module.restore(p.origin); err == nil {
+			in.account = p.c.Account
+		}
 	} else {
 		in, err = p.build()
 	}

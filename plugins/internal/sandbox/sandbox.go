@@ -6,11 +6,12 @@
 //
 // The life of a guest: [Engine.Compile] checks the module, rewrites it (package rewrite) and has it compiled by a process of
 // its own, or finds it in the cache on disk; [Module.NewPool] makes one instance, runs its start function and the caller's init, and takes a
-// snapshot; [Pool.Take] gives an instance that is in the snapshot's state, [Instance.Call] runs an export under a
+// snapshot; [Pool.Take] gives an instance that is in the snapshot's state, [Instance.Run] runs an export under a
 // budget, [Pool.Put] resets the instance for the next taker or, after a fault, throws it away.
 //
 // Fuel is deterministic: the same module, input and seed use the same fuel. A unit is roughly one instruction and a fifth
-// of a nanosecond of compiled code.
+// of a nanosecond of compiled code. What no price can foresee (loads from beyond the caches, the first touch of a page) is
+// bounded in time: by limits of calls, and by a [Governor] that lets guests have their share of the processors.
 package sandbox
 
 import (
@@ -25,7 +26,7 @@ import (
 // engineVersion is wazero's, as required in go.mod (a test compares). It is part of the cache's key.
 const engineVersion = "v1.12.0"
 
-// DefaultSlice is the fuel between two ticks: about 50 us of compiled code.
+// DefaultSlice is the most fuel between two ticks: about 50 us of compiled code. Code that is slower gets less.
 const DefaultSlice = 250_000
 
 // Limits bounds what a module may contain; see the package rewrite for the table of limits, defaults and prices.
@@ -61,7 +62,7 @@ func Sig(short string) Signature {
 // Config is what all modules of an engine share. The zero value works.
 type Config struct {
 	CacheDir  string // folder for compiled modules, created when missing; "" keeps nothing on disk
-	Slice     int64  // fuel between two ticks; 0 means DefaultSlice
+	Slice     int64  // the most fuel between two ticks; 0 means DefaultSlice
 	PlainCopy bool   // reset by copying memory where copy-on-write could be used (tests, comparison)
 	Compile   CompileLimits
 	// Warn is told what went wrong with the cache while a module was compiled, which works without; nil drops it. It may be
@@ -117,8 +118,8 @@ type ModuleConfig struct {
 	// faults of imports and exports. It may use the module's name and exports alone. nil finds none.
 	Check func(*Module) error
 	Log   func(Line) // gets the guest's output, rate limited; called from any goroutine, must not block; nil drops it
-	// StartFuel is the budget of the module's start function; 0 means DefaultStartFuel.
-	StartFuel int64
+	// Start is the budget of the module's start function; without fuel it has DefaultStartFuel.
+	Start Budget
 	// Trusted modules may take ten times as long to compile: they are known to end, and are needed on slow machines too.
 	Trusted bool
 }

@@ -161,7 +161,7 @@ func TestStart(t *testing.T) {
 		{starting(0x03, 0x40, 0x0c, 0, 0x0b), ErrFuel},
 		{starting(0x01), nil},
 	} {
-		m := compile(t, e, c.wasm, ModuleConfig{StartFuel: 10_000})
+		m := compile(t, e, c.wasm, ModuleConfig{Start: Budget{Fuel: 10_000}})
 		in, err := m.New(Lease{})
 		if !errors.Is(err, c.kind) {
 			t.Errorf("%v, %v wanted", err, c.kind)

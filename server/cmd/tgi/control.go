@@ -256,7 +256,11 @@ func specsOf(list []config.Plugin) ([]plugins.Spec, error) {
 }
 
 func limitsOf(l config.PluginLimits) plugins.Limits {
-	return plugins.Limits{Memory: int64(l.Memory), FuelPerStep: l.FuelPerStep, FuelPerRequest: l.FuelPerRequest, FuelLoad: l.FuelLoad}
+	return plugins.Limits{
+		Memory: int64(l.Memory), FuelPerStep: l.FuelPerStep, FuelPerRequest: l.FuelPerRequest, FuelLoad: l.FuelLoad,
+		TimePerStep: time.Duration(l.TimePerStep), TimePerRequest: time.Duration(l.TimePerRequest), TimeLoad: time.Duration(l.TimeLoad),
+		Share: l.Share,
+	}
 }
 
 // shownPlugin is a plugin's status as clients and metrics see it.
@@ -268,7 +272,8 @@ func shownPlugin(s plugins.Status) server.Plugin {
 		Name: s.Name, Version: s.Version, Doc: s.Doc, SHA256: s.SHA256, Source: s.Source, Kinds: s.Kinds, Languages: s.Languages,
 		State: states[s.State], Error: s.Error, Apply: string(s.Apply), OnError: string(s.OnError),
 		Params: s.Params, Loaded: s.Loaded,
-		Calls: s.Stats.Calls, Seconds: s.Stats.Seconds, Fuel: s.Stats.Fuel, Faults: s.Stats.Faults,
+		Calls: s.Stats.Calls, Seconds: s.Stats.Seconds, Fuel: s.Stats.Fuel,
+		Paused: s.Stats.Paused, Slices: s.Stats.Slices, Faults: s.Stats.Faults,
 		Skips: s.Stats.Skips, Resets: s.Stats.Resets, Loads: s.Stats.Loads,
 		InstancesOut: s.Stats.InstancesOut, InstancesWaiting: s.Stats.InstancesWaiting,
 	}

@@ -67,6 +67,8 @@ func counted(p, q server.Plugin) server.Plugin {
 	p.Calls += q.Calls
 	p.Seconds += q.Seconds
 	p.Fuel += q.Fuel
+	p.Paused += q.Paused
+	p.Slices += q.Slices
 	p.Skips += q.Skips
 	p.Resets += q.Resets
 	p.Loads += q.Loads

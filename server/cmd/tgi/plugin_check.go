@@ -43,6 +43,9 @@ func (c *checking) limitFlags(fl *flag.FlagSet) {
 	fl.Int64Var(&c.limits.FuelPerStep, "fuel-per-step", 0, "`fuel` of process, sample and feed, on average; 1 is about 0.2 ns")
 	fl.Int64Var(&c.limits.FuelPerRequest, "fuel-per-request", 0, "`fuel` of validate, begin, render and finish, each")
 	fl.Int64Var(&c.limits.FuelLoad, "fuel-load", 0, "`fuel` of each call at load")
+	fl.DurationVar(&c.limits.TimePerStep, "time-per-step", 0, "`time` that a call of process, sample or feed may run (default 1s)")
+	fl.DurationVar(&c.limits.TimePerRequest, "time-per-request", 0, "`time` that a call of validate, begin, render or finish may run (default 10s)")
+	fl.DurationVar(&c.limits.TimeLoad, "time-load", 0, "`time` that loading may take (default 1m0s)")
 }
 
 // grammarFlags adds those of what a plugin of kind grammar is asked for beside what everybody knows.

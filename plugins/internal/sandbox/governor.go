@@ -1,0 +1,139 @@
+package sandbox
+
+import (
+	"runtime"
+	"sync/atomic"
+	"time"
+)
+
+// Shares of the processors, in cores.
+const (
+	// DefaultShare is what a plugin may use in the long run while others wait for tokens.
+	DefaultShare = 0.25
+	// TrustedShare is that of a plugin that is part of the program: grammars are compiled and templates rendered in some.
+	TrustedShare = 1.0
+)
+
+const (
+	// burst is what an account saves: a plugin that was quiet may run so long before it counts as greedy.
+	burst = 20 * time.Millisecond
+	// quantum is what it must have saved again after a pause: fewer and longer pauses, and few enough threads woken.
+	quantum = time.Millisecond
+	// shortCall is what a call may run before it is paused, whatever others of its plugin used: twice what the default
+	// fuel of a step takes, so that a plugin that keeps to it is never paused.
+	shortCall = time.Millisecond
+	// lookEvery is how often a paused call looks whether anybody still wants the processors.
+	lookEvery = 2 * time.Millisecond
+)
+
+// Governor keeps guests from taking the processors from others. Each guest has an account, which is charged with the time
+// that its calls run; a call whose account is overdrawn pauses in its tick while the processors are wanted. The guests
+// that are not trusted have an account together too, of half of the cores.
+//
+// It is safe for concurrent use and holds nothing that needs closing. A nil Governor lets everybody run.
+type Governor struct {
+	busy func() bool
+	all  bucket // of those that are not trusted
+}
+
+// NewGovernor makes one. busy says whether anybody else wants the processors now: it is called at ticks of greedy guests,
+// from any goroutine, and must not block.
+func NewGovernor(busy func() bool) *Governor {
+	g := &Governor{busy: busy}
+	g.all.share = float64(runtime.GOMAXPROCS(0)) / 2
+	return g
+}
+
+// Account makes one of share cores. onPause, if not nil, is called when a call is paused, and must not block.
+func (g *Governor) Account(share float64, trusted bool, onPause func()) *Account {
+	if g == nil {
+		return nil
+	}
+	a := &Account{g: g, turn: make(chan struct{}, 1), onPause: onPause}
+	a.own.share = share
+	if !trusted {
+		a.all = &g.all
+	}
+	return a
+}
+
+// Account is what one guest may use of the processors. A nil Account is not limited.
+type Account struct {
+	g       *Governor
+	own     bucket
+	all     *bucket       // of all guests that are not trusted; nil for one that is
+	turn    chan struct{} // full while a call waits for the buckets; others wait for it, first come first served
+	onPause func()
+}
+
+// charge takes the time that a call ran, and reports whether the account is overdrawn and the processors are wanted.
+func (a *Account) charge(now, ran time.Duration) (greedy bool) {
+	if a == nil {
+		return false
+	}
+	over := a.own.take(now, ran)
+	if a.all != nil && a.all.take(now, ran) {
+		over = true
+	}
+	return over && a.g.busy()
+}
+
+// pause waits until the account has something saved again or the processors are not wanted any more, and reports whether
+// that came before cancel was closed.
+func (a *Account) pause(cancel <-chan struct{}) bool {
+	if a.onPause != nil {
+		a.onPause()
+	}
+	select {
+	case a.turn <- struct{}{}:
+	case <-cancel:
+		return false
+	}
+	defer func() { <-a.turn }()
+	timer := time.NewTimer(0)
+	defer timer.Stop()
+	for {
+		select {
+		case <-timer.C:
+		case <-cancel:
+			return false
+		}
+		now := clock()
+		wait := a.own.until(now)
+		if a.all != nil {
+			wait = max(wait, a.all.until(now))
+		}
+		if wait <= 0 || !a.g.busy() {
+			return true
+		}
+		timer.Reset(min(wait, lookEvery))
+	}
+}
+
+// bucket holds time that may be used: it fills by share cores up to burst, and may be overdrawn by as much.
+type bucket struct {
+	share float64
+	// empty is the time of clock at which there was, or will be, nothing in it, if nobody takes anything until then.
+	empty atomic.Int64
+}
+
+// take takes time out and reports whether the bucket is overdrawn.
+func (b *bucket) take(now, ran time.Duration) (over bool) {
+	span := b.fill(burst)
+	for {
+		was := b.empty.Load()
+		empty := max(time.Duration(was), now-span) + b.fill(ran)
+		empty = min(empty, now+span)
+		if b.empty.CompareAndSwap(was, int64(empty)) {
+			return empty > now
+		}
+	}
+}
+
+// until is how long it takes until a quantum is in the bucket.
+func (b *bucket) until(now time.Duration) time.Duration {
+	return time.Duration(b.empty.Load()) + b.fill(quantum) - now
+}
+
+// fill is how long it takes to fill the bucket with t.
+func (b *bucket) fill(t time.Duration) time.Duration { return time.Duration(float64(t) / b.share) }

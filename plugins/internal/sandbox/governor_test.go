@@ -1,0 +1,196 @@
+package sandbox
+
+import (
+	"errors"
+	"sync/atomic"
+	"testing"
+	"time"
+)
+
+// TestBucket: an account may be used up to its burst and then by its share, and owes no more than as much.
+func TestBucket(t *testing.T) {
+	const ms = time.Millisecond
+	b := bucket{share: 0.25}
+	now := time.Hour
+	if b.take(now, burst) {
+		t.Error("the burst is too much")
+	}
+	if !b.take(now, ms) || b.until(now) != 4*(ms+quantum) {
+		t.Errorf("a millisecond above it: %v until there is a quantum", b.until(now))
+	}
+	if now += 4 * (ms + quantum); b.until(now) != 0 || b.take(now, quantum) {
+		t.Error("nothing was saved")
+	}
+	b.take(now, time.Hour)
+	if b.until(now) != 4*(burst+quantum) {
+		t.Errorf("an hour too much: %v until there is a quantum", b.until(now))
+	}
+	if now += time.Hour; b.take(now, burst) || !b.take(now, 1) {
+		t.Error("an hour of rest saves more or less than the burst")
+	}
+	// In the long run it is the share.
+	ran := time.Duration(0)
+	for began := now; now < began+10*time.Second; now += ms {
+		if b.until(now) <= 0 {
+			b.take(now, ms)
+			ran += ms
+		}
+	}
+	if ran < 2400*ms || ran > 2600*ms {
+		t.Errorf("%v of 10 s with a share of a quarter", ran)
+	}
+}
+
+// greedy is an account that is overdrawn as far as it can be.
+func greedy(g *Governor, share float64) *Account {
+	a := g.Account(share, true, nil)
+	a.own.take(clock(), time.Hour)
+	return a
+}
+
+// TestPauses: a greedy guest's long call pauses while others want the processors, and only then; a short one never does.
+func TestPauses(t *testing.T) {
+	var busy atomic.Bool
+	told := 0
+	g := NewGovernor(busy.Load)
+	m := compile(t, engine(t, Config{}), guestFile(t, "walk.wasm"), ModuleConfig{})
+	in, err := m.open(Lease{}, g.Account(0.1, true, func() { told++ }))
+	if err != nil {
+		t.Fatal(err)
+	}
+	defer in.Close()
+	spin := func(rounds uint64) Use {
+		t.Helper()
+		in.account.own.take(clock(), time.Hour)
+		began := time.Now()
+		use, err := in.Run(in.Func("spin"), []uint64{rounds}, Budget{Fuel: plenty, Time: time.Hour})
+		if all := time.Since(began); err != nil || use.Ran+use.Paused > all {
+			t.Fatalf("%+v of %v, %v", use, all, err)
+		}
+		return use
+	}
+	const long, short = 10_000_000, 30_000
+	if use := spin(long); use.Paused != 0 || told != 0 {
+		t.Errorf("nobody wants the processors: %+v, told %d times", use, told)
+	}
+	busy.Store(true)
+	if use := spin(long); use.Paused < burst || told == 0 {
+		t.Errorf("somebody wants the processors: %+v, told %d times", use, told)
+	}
+	told = 0
+	for range 100 {
+		if use := spin(short); use.Paused != 0 && use.Ran < shortCall {
+			t.Errorf("a short call: %+v", use)
+		}
+	}
+	if (*Governor)(nil).Account(1, false, nil) != nil {
+		t.Error("no governor has an account")
+	}
+}
+
+// TestPauseEnds: a pause ends with its cause, with its request, and when its turn has come.
+func TestPauseEnds(t *testing.T) {
+	var busy atomic.Bool
+	g := NewGovernor(busy.Load)
+	paused := func(a *Account, cancel chan struct{}) chan bool {
+		done := make(chan bool, 1)
+		go func() { done <- a.pause(cancel) }()
+		return done
+	}
+	busy.Store(true)
+	a := greedy(g, 1e-6) // half a day
+	cancel := make(chan struct{})
+	first := paused(a, cancel)
+	for len(a.turn) == 0 {
+		time.Sleep(time.Millisecond)
+	}
+	second := paused(a, nil)
+	select {
+	case <-first:
+		t.Error("the pause did not last")
+	case <-second:
+		t.Error("the second pause did not last")
+	case <-time.After(20 * time.Millisecond):
+	}
+	close(cancel)
+	if <-first {
+		t.Error("cancelled, and it goes on")
+	}
+	if late := paused(a, cancel); <-late {
+		t.Error("cancelled before, and it goes on")
+	}
+	busy.Store(false)
+	if !<-second {
+		t.Error("not cancelled, and it ends")
+	}
+
+	// A guest that is paused ends with its request.
+	busy.Store(true)
+	m := compile(t, engine(t, Config{}), guestFile(t, "walk.wasm"), ModuleConfig{})
+	stop := make(chan struct{})
+	in, err := m.open(Lease{Cancel: stop}, greedy(g, 1e-6))
+	if err != nil {
+		t.Fatal(err)
+	}
+	defer in.Close()
+	ended := make(chan error)
+	go func() {
+		_, err := in.Call(in.Func("spin"), []uint64{1<<32 - 1}, plenty)
+		ended <- err
+	}()
+	for len(in.account.turn) == 0 {
+		time.Sleep(time.Millisecond)
+	}
+	close(stop)
+	if err := <-ended; !errors.Is(err, ErrCancelled) {
+		t.Errorf("%v, cancelled wanted", err)
+	}
+}
+
+// TestPausesInOrder: the calls of a guest go on in the order in which they were paused.
+func TestPausesInOrder(t *testing.T) {
+	free := make(chan bool) // each lets one call go
+	a := greedy(NewGovernor(func() bool {
+		select {
+		case <-free:
+			return false
+		default:
+			return true
+		}
+	}), 1e-6)
+	order := make(chan int)
+	const calls = 8
+	for i := range calls {
+		entered := make(chan struct{})
+		go func() {
+			close(entered)
+			a.pause(nil)
+			order <- i
+		}()
+		<-entered
+		time.Sleep(20 * time.Millisecond) // until it stands in line
+	}
+	for i := range calls {
+		free <- true
+		if got := <-order; got != i {
+			t.Errorf("call %d went on after %d others", got, i)
+		}
+	}
+}
+
+// TestTogether: guests that are not trusted have half of the cores together, whatever the share of each.
+func TestTogether(t *testing.T) {
+	g := NewGovernor(func() bool { return true })
+	g.all.share = 1
+	now := time.Hour
+	one, two, trusted := g.Account(100, false, nil), g.Account(100, false, nil), g.Account(100, true, nil)
+	if one.charge(now, burst/2) || two.charge(now, burst/2) {
+		t.Error("both together have not used up the burst")
+	}
+	if !one.charge(now, 1) || !two.charge(now, 1) {
+		t.Error("one is not held to what the other used")
+	}
+	if trusted.charge(now, burst) {
+		t.Error("what is part of the program is held to what others used")
+	}
+}

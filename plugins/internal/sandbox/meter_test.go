@@ -1,0 +1,146 @@
+package sandbox
+
+import (
+	"errors"
+	"math/rand/v2"
+	"strings"
+	"testing"
+	"time"
+)
+
+// TestFuelBySlices: what a call uses, answers and fails with does not depend on how its fuel is handed out.
+func TestFuelBySlices(t *testing.T) {
+	rng := rand.New(rand.NewPCG(5, 8))
+	calls := []struct {
+		export string
+		args   []uint64
+	}{
+		{"spin", []uint64{20_000}}, {"walk", []uint64{7}}, {"tree", []uint64{11}}, {"storm", []uint64{3, 900_000}}, {"bomb", []uint64{0}},
+		{"sum", []uint64{0, 50_000}}, {"init", nil},
+	}
+	wasm := guestFile(t, "walk.wasm")
+	var modules []*Module
+	for _, most := range []int64{DefaultSlice, 1, 37, 999, 20_011} {
+		modules = append(modules, compile(t, engine(t, Config{Slice: most}), wasm, ModuleConfig{}))
+	}
+	run := func(m *Module, export string, args []uint64, fuel, size int64) (Use, uint64, error) {
+		in, err := m.New(Lease{})
+		if err != nil {
+			t.Fatal(err)
+		}
+		defer in.Close()
+		in.meter.pace.size = min(size, in.meter.pace.most)
+		stack := append(append([]uint64(nil), args...), 0)
+		use, err := in.Run(in.Func(export), stack, Budget{Fuel: fuel})
+		return use, stack[0], err
+	}
+	slices := 0
+	for range 60 {
+		c := calls[rng.IntN(len(calls))]
+		fuel := int64(1) << rng.IntN(24)
+		fuel += rng.Int64N(fuel)
+		want, result, wantErr := run(modules[0], c.export, c.args, fuel, DefaultSlice)
+		for _, m := range modules[1:] {
+			got, r, err := run(m, c.export, c.args, fuel, 1+rng.Int64N(DefaultSlice))
+			if got.Fuel != want.Fuel || r != result || (err == nil) != (wantErr == nil) || err != nil && err.Error() != wantErr.Error() {
+				t.Errorf("%s %d, budget %d, slices of at most %d: %d fuel, %d, %v; with large ones %d fuel, %d, %v",
+					c.export, c.args, fuel, m.engine.slice, got.Fuel, r, err, want.Fuel, result, wantErr)
+			}
+			slices += got.Slices
+		}
+	}
+	if slices < 10_000 {
+		t.Errorf("%d slices of all", slices)
+	}
+}
+
+// TestPace: slices shrink at once when they take long, one that only seemed to does not make them vanish, and they are
+// back soon.
+func TestPace(t *testing.T) {
+	const most = DefaultSlice
+	p, now := pace{size: most, most: most}, time.Second
+	slow := func(nanoseconds int64) { // of a unit
+		for range 3 {
+			took := time.Duration(p.size * nanoseconds)
+			now += took
+			p.next(took, now)
+		}
+	}
+	if p.next(sliceTime, now); p.size != most {
+		t.Errorf("%d after a slice that took as long as it should", p.size)
+	}
+	if slow(10); p.size < minSlice || p.size > 2*minSlice {
+		t.Errorf("%d where a unit takes 10 ns", p.size)
+	}
+	if slow(1000); p.size != minSlice {
+		t.Errorf("%d where a unit takes a microsecond", p.size)
+	}
+	began := now
+	for n := 0; p.size < most && n < 1e6; n++ {
+		now += time.Duration(p.size / 5)
+		p.next(time.Duration(p.size/5), now)
+	}
+	if back := now - began; p.size != most || back < 50*time.Millisecond || back > 100*time.Millisecond {
+		t.Errorf("slices of %d %v after the code was fast again", p.size, back)
+	}
+	if p.next(time.Hour, now); p.size != most/8 {
+		t.Errorf("%d after the thread was stopped for an hour", p.size)
+	}
+	if now += growEvery; p.begin(now) != most/4 {
+		t.Errorf("%d at a call that begins later", p.size)
+	}
+	tiny := pace{size: 500, most: 500}
+	if tiny.next(time.Hour, now); tiny.size != 500 {
+		t.Errorf("%d, less than the engine's slice", tiny.size)
+	}
+}
+
+// TestMeterStopped: a thread that does not run does not use up a guest's time.
+func TestMeterStopped(t *testing.T) {
+	m := meter{given: 1000}
+	if took := m.stop(400, time.Hour); took != longSlice+600 || m.ran != took {
+		t.Errorf("an hour counts for %v", took)
+	}
+	if took := m.stop(0, time.Hour+3); took != 3 || m.ran != longSlice+603 || m.given != 0 {
+		t.Errorf("3 ns count for %v of %v", took, m.ran)
+	}
+}
+
+// TestTimeLimit: a call that runs too long ends with a fault that says so, and one that has what others left ends sooner.
+func TestTimeLimit(t *testing.T) {
+	m := compile(t, engine(t, Config{}), guestFile(t, "walk.wasm"), ModuleConfig{Name: "slow"})
+	for _, b := range []Budget{
+		{Fuel: plenty, Time: 20 * time.Millisecond, Limit: "time_per_step"},
+		{Fuel: plenty, Time: time.Hour, Spent: time.Hour, Limit: "time_per_step"},
+	} {
+		in := instance(t, m)
+		use, err := in.Run(in.Func("spin"), []uint64{1<<32 - 1}, b)
+		var f *Fault
+		if !errors.As(err, &f) || f.Kind != ErrTime || !strings.HasPrefix(err.Error(), "slow: spin: out of time: it ran for ") ||
+			!strings.Contains(err.Error(), ", time_per_step is "+b.Time.String()+" (fuel ") {
+			t.Errorf("%v", err)
+		}
+		if use.Ran+b.Spent <= b.Time || use.Slices < 1 {
+			t.Errorf("%+v", use)
+		}
+	}
+	in := instance(t, m)
+	if use, err := in.Run(in.Func("spin"), []uint64{1_000_000}, Budget{Fuel: plenty, Time: time.Hour}); err != nil || use.Ran <= 0 || use.Paused != 0 {
+		t.Errorf("%+v, %v", use, err)
+	}
+}
+
+// TestShorterSlices: slices of a guest whose code is slow for its fuel become short, those of the instances after it too.
+func TestShorterSlices(t *testing.T) {
+	m := compile(t, engine(t, Config{}), guestFile(t, "walk.wasm"), ModuleConfig{})
+	in := instance(t, m)
+	in.meter.from = clock() - time.Second
+	in.fuel.Set(0)
+	in.tick()
+	if in.meter.pace.size >= DefaultSlice || m.slice.Load() != in.meter.pace.size {
+		t.Errorf("slices of %d, the module's are of %d", in.meter.pace.size, m.slice.Load())
+	}
+	if next := instance(t, m); next.meter.pace.size != in.meter.pace.size {
+		t.Errorf("another instance begins with slices of %d", next.meter.pace.size)
+	}
+}
