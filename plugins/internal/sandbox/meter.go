@@ -13,8 +13,7 @@ const (
 	// minSlice bounds the share of ticks in fast code that is taken for slow: a tick costs about as much as 1,000 units.
 	minSlice = 5000
 	// growEvery is the time in which slices may double. It is long beside a slice, so that a guest that is slow in turns
-	// gets a long slice twenty times a second at most, and short beside a request: a thread that the system stopped within
-	// a slice, which looks the same, has long slices again after some 60 ms, and pays a few percent until then.
+	// gets a long slice twenty times a second at most, and short beside a request.
 	growEvery = 10 * time.Millisecond
 	// A slice that took longer than longSlice and a nanosecond for each unit was not running all the time.
 	longSlice = 10 * time.Millisecond
@@ -47,34 +46,25 @@ func clock() time.Duration { return time.Since(began) }
 type pace struct {
 	size, most int64
 	grow       time.Duration // when it may double
+	doubt      bool          // the slice before seemed to take too long
 }
 
-// begin gives the size of a call's first slice.
-func (p *pace) begin(now time.Duration) int64 {
-	if p.size < p.most && now >= p.grow {
-		p.double(now)
-	}
-	return p.size
-}
-
-// next gives the size of a slice that follows one that took so long, and reports whether sizes changed.
-func (p *pace) next(took, now time.Duration) (changed bool) {
+// next makes the size follow a slice in which so much fuel took so long, and reports whether it changed. sure says that
+// nothing but the guest can have taken that time; if the system may have stopped the thread, it takes two such slices.
+func (p *pace) next(used int64, took time.Duration, sure bool, now time.Duration) (changed bool) {
+	fit := max(used*int64(sliceTime)/max(int64(took), 1), min(minSlice, p.most))
+	slow := took > 2*sliceTime && fit < p.size
+	believed := slow && (sure || p.doubt)
+	p.doubt = slow && !believed
 	switch {
-	case took > 2*sliceTime:
-		// No less than an eighth at once: the system may have stopped the thread.
-		p.size = max(p.size*int64(sliceTime)/int64(took), p.size/8, min(minSlice, p.most))
-		p.grow = now + growEvery
+	case believed:
+		p.size, p.grow = fit, now+growEvery
 		return true
-	case p.size < p.most && now >= p.grow:
-		p.double(now)
+	case !slow && p.size < p.most && now >= p.grow:
+		p.size, p.grow = min(2*p.size, p.most), now+growEvery
 		return true
 	}
 	return false
-}
-
-func (p *pace) double(now time.Duration) {
-	p.size = min(2*p.size, p.most)
-	p.grow = now + growEvery
 }
 
 // meter counts what the call under way uses.
@@ -84,26 +74,57 @@ type meter struct {
 	left   int64         // fuel that is not yet handed to a slice
 	given  int64         // fuel of the slice
 	from   time.Duration // when the slice began
+	cpu    time.Duration // of the thread then; negative where it is not known
 	ran    time.Duration // of the slices before
 	paused time.Duration
 	slices int
 }
 
-// begin starts a call. The result is the fuel of its first slice.
+// begin starts a call. The result is the fuel of its first slice. The thread's time is read only where it
+// is in doubt: most calls end within their first slice, and it would cost more than they do.
 func (m *meter) begin(b Budget) int64 {
-	now := clock()
-	m.budget, m.from, m.ran, m.paused, m.slices = b, now, 0, 0, 1
-	m.given = min(m.pace.begin(now), b.Fuel)
+	m.budget, m.ran, m.paused, m.slices = b, 0, 0, 1
+	m.from, m.cpu = clock(), -1
+	if m.pace.doubt {
+		m.cpu = threadTime()
+	}
+	m.given = min(m.pace.size, b.Fuel)
 	m.left = b.Fuel - m.given
 	return m.given
 }
 
-// stop counts the slice, of whose fuel rest is left, up to now.
-func (m *meter) stop(rest int64, now time.Duration) (took time.Duration) {
-	took = min(now-m.from, longSlice+time.Duration(m.given-rest))
+func threadTime() time.Duration {
+	if t, ok := cpuClock(); ok {
+		return t
+	}
+	return -1
+}
+
+// stop counts the slice, of whose fuel rest is left, up to now. changed says that the size of slices did.
+func (m *meter) stop(rest int64, now time.Duration) (took time.Duration, changed bool) {
+	used, wall, cpu := m.given-rest, now-m.from, threadTime()
+	took = cpu - m.cpu
+	sure := m.cpu >= 0 && cpu >= 0 && took >= 0 && took <= wall // else Go changed the thread before the slice began
+	if !sure {
+		took = min(wall, longSlice+time.Duration(used))
+	}
 	m.ran += took
-	m.from, m.given = now, rest
-	return took
+	m.from, m.cpu, m.given = now, cpu, rest
+	return took, m.pace.next(used, took, sure, now)
+}
+
+// end is stop at the end of a call. That of a short one takes no more than a look at the clock.
+func (m *meter) end(rest int64) (took, now time.Duration, changed bool) {
+	now = clock()
+	if took = now - m.from; took > 2*sliceTime {
+		took, changed = m.stop(rest, now)
+		return took, now, changed
+	}
+	m.ran += took
+	if m.pace.doubt || m.pace.size < m.pace.most {
+		changed = m.pace.next(m.given-rest, took, false, now)
+	}
+	return took, now, changed
 }
 
 // refill begins the next slice. rest is what is left of the one before. The result is its fuel.
@@ -131,8 +152,11 @@ func (in *Instance) Run(f *Func, stack []uint64, b Budget) (Use, error) {
 	in.fuel.Set(uint64(m.begin(b)))
 	err := f.call.CallWithStack(&in.ctx, stack)
 	rest := int64(in.fuel.Get())
-	now := clock()
-	in.account.charge(now, m.stop(rest, now))
+	took, now, changed := m.end(rest)
+	if changed {
+		in.module.slice.Store(m.pace.size)
+	}
+	in.account.charge(now, took)
 	use := Use{Fuel: b.Fuel - m.left - rest, Ran: m.ran, Paused: m.paused, Slices: m.slices}
 	if err != nil {
 		return use, in.fault(f.name, b.Fuel, use.Fuel, err)
@@ -159,19 +183,20 @@ func (in *Instance) tick() {
 		panic(abortFuel)
 	}
 	now := clock()
-	took := m.stop(rest, now)
+	took, changed := m.stop(rest, now)
 	if m.budget.Time > 0 && m.budget.Spent+m.ran > m.budget.Time {
 		panic(m.late())
 	}
-	if m.pace.next(took, now) {
+	if changed {
 		in.module.slice.Store(m.pace.size)
 	}
 	if in.account.charge(now, took) && m.ran >= shortCall {
-		if !in.account.pause(in.lease.Cancel) {
+		ended := !in.account.pause(in.lease.Cancel)
+		m.from, m.cpu = clock(), threadTime() // it may be another thread
+		m.paused += m.from - now
+		if ended {
 			panic(abortCancel)
 		}
-		m.from = clock()
-		m.paused += m.from - now
 	}
 	in.fuel.Set(uint64(m.refill(rest)))
 }

@@ -3,6 +3,7 @@ package sandbox
 import (
 	"errors"
 	"math/rand/v2"
+	"runtime"
 	"strings"
 	"testing"
 	"time"
@@ -54,55 +55,71 @@ func TestFuelBySlices(t *testing.T) {
 	}
 }
 
-// TestPace: slices shrink at once when they take long, one that only seemed to does not make them vanish, and they are
-// back soon.
+// TestPace: slices shrink at once when they take long, one that only seems to changes nothing, and they are back soon.
 func TestPace(t *testing.T) {
 	const most = DefaultSlice
 	p, now := pace{size: most, most: most}, time.Second
-	slow := func(nanoseconds int64) { // of a unit
-		for range 3 {
-			took := time.Duration(p.size * nanoseconds)
-			now += took
-			p.next(took, now)
-		}
+	slice := func(nanoseconds float64, sure bool) { // of a unit
+		took := time.Duration(float64(p.size) * nanoseconds)
+		now += took
+		p.next(p.size, took, sure, now)
 	}
-	if p.next(sliceTime, now); p.size != most {
+	if slice(0.2, true); p.size != most {
 		t.Errorf("%d after a slice that took as long as it should", p.size)
 	}
-	if slow(10); p.size < minSlice || p.size > 2*minSlice {
-		t.Errorf("%d where a unit takes 10 ns", p.size)
+	for range 5 {
+		if slice(10, false); p.size != most {
+			t.Errorf("%d after one that seemed slow", p.size)
+		}
+		slice(0.2, true)
 	}
-	if slow(1000); p.size != minSlice {
+	slice(10, false)
+	if slice(10, false); p.size != minSlice {
+		t.Errorf("%d after two that seemed slow", p.size)
+	}
+	p.size = most
+	if slice(2, true); p.size != most/10 {
+		t.Errorf("%d where a unit takes 2 ns", p.size)
+	}
+	if slice(1000, true); p.size != minSlice {
 		t.Errorf("%d where a unit takes a microsecond", p.size)
 	}
 	began := now
 	for n := 0; p.size < most && n < 1e6; n++ {
-		now += time.Duration(p.size / 5)
-		p.next(time.Duration(p.size/5), now)
+		slice(0.2, n%2 == 0)
 	}
 	if back := now - began; p.size != most || back < 50*time.Millisecond || back > 100*time.Millisecond {
 		t.Errorf("slices of %d %v after the code was fast again", p.size, back)
 	}
-	if p.next(time.Hour, now); p.size != most/8 {
-		t.Errorf("%d after the thread was stopped for an hour", p.size)
-	}
-	if now += growEvery; p.begin(now) != most/4 {
-		t.Errorf("%d at a call that begins later", p.size)
+	if p.next(1000*most, 1000*sliceTime, true, now); p.size != most {
+		t.Errorf("%d after a host function that took long and was paid for", p.size)
 	}
 	tiny := pace{size: 500, most: 500}
-	if tiny.next(time.Hour, now); tiny.size != 500 {
+	if tiny.next(500, time.Hour, true, now); tiny.size != 500 {
 		t.Errorf("%d, less than the engine's slice", tiny.size)
 	}
 }
 
 // TestMeterStopped: a thread that does not run does not use up a guest's time.
 func TestMeterStopped(t *testing.T) {
-	m := meter{given: 1000}
-	if took := m.stop(400, time.Hour); took != longSlice+600 || m.ran != took {
-		t.Errorf("an hour counts for %v", took)
-	}
-	if took := m.stop(0, time.Hour+3); took != 3 || m.ran != longSlice+603 || m.given != 0 {
-		t.Errorf("3 ns count for %v of %v", took, m.ran)
+	const asleep = 200 * time.Millisecond
+	for _, known := range []bool{true, false} {
+		m := meter{given: 1000, cpu: -1, pace: pace{size: DefaultSlice, most: DefaultSlice}}
+		if known {
+			runtime.LockOSThread()
+			defer runtime.UnlockOSThread()
+			m.cpu = threadTime()
+		}
+		from := clock()
+		m.from = from
+		time.Sleep(asleep)
+		took, changed := m.stop(400, clock())
+		if took > longSlice+600 || took != m.ran || m.from-from < asleep || m.given != 400 || changed {
+			t.Errorf("thread's time known %v: %v count for %v of %v, %+v", known, m.from-from, took, m.ran, m)
+		}
+		if runtime.GOOS == "linux" && known && took > asleep/4 {
+			t.Errorf("a thread that slept ran for %v", took)
+		}
 	}
 }
 
@@ -134,10 +151,13 @@ func TestTimeLimit(t *testing.T) {
 func TestShorterSlices(t *testing.T) {
 	m := compile(t, engine(t, Config{}), guestFile(t, "walk.wasm"), ModuleConfig{})
 	in := instance(t, m)
-	in.meter.from = clock() - time.Second
-	in.fuel.Set(0)
-	in.tick()
-	if in.meter.pace.size >= DefaultSlice || m.slice.Load() != in.meter.pace.size {
+	for range 2 {
+		in.meter.from, in.meter.cpu, in.meter.given = clock()-5*time.Millisecond, -1, in.meter.pace.size
+		in.fuel.Set(0)
+		in.meter.left = plenty
+		in.tick()
+	}
+	if in.meter.pace.size >= DefaultSlice/10 || m.slice.Load() != in.meter.pace.size {
 		t.Errorf("slices of %d, the module's are of %d", in.meter.pace.size, m.slice.Load())
 	}
 	if next := instance(t, m); next.meter.pace.size != in.meter.pace.size {

@@ -139,7 +139,7 @@ func (s *scanner) instruction() {
 	if !r.ok() {
 		return
 	}
-	p.segments[s.cur].cost++
+	p.segments[s.cur].cost += in.cost
 	switch op {
 	case opBr, opBrIf, opBrTable:
 		r.labels(op, len(s.heads))

@@ -38,6 +38,7 @@ const (
 type instruction struct {
 	name string
 	imm  immediate
+	cost int64
 }
 
 // Opcodes that the rewriter treats specially.
@@ -91,7 +92,7 @@ const (
 var plain = func() (t [256]instruction) {
 	set := func(from int, imm immediate, names ...string) {
 		for i, n := range names {
-			t[from+i] = instruction{n, imm}
+			t[from+i] = instruction{n, imm, costOf(n)}
 		}
 	}
 	set(0x00, immNone, "unreachable", "nop")
@@ -145,22 +146,30 @@ var plain = func() (t [256]instruction) {
 }()
 
 // misc holds the opcodes behind the prefix 0xfc.
-var misc = [18]instruction{
-	{"i32.trunc_sat_f32_s", immNone}, {"i32.trunc_sat_f32_u", immNone},
-	{"i32.trunc_sat_f64_s", immNone}, {"i32.trunc_sat_f64_u", immNone},
-	{"i64.trunc_sat_f32_s", immNone}, {"i64.trunc_sat_f32_u", immNone},
-	{"i64.trunc_sat_f64_s", immNone}, {"i64.trunc_sat_f64_u", immNone},
-	miscMemoryInit: {"memory.init", immDataMem},
-	miscDataDrop:   {"data.drop", immData},
-	miscMemoryCopy: {"memory.copy", immMemMem},
-	miscMemoryFill: {"memory.fill", immMemory},
-	miscTableInit:  {"table.init", immElemTable},
-	miscElemDrop:   {"elem.drop", immElem},
-	miscTableCopy:  {"table.copy", immTableTable},
-	miscTableGrow:  {"table.grow", immTable},
-	miscTableSize:  {"table.size", immTable},
-	miscTableFill:  {"table.fill", immTable},
-}
+var misc = func() (t [18]instruction) {
+	for i, x := range []struct {
+		name string
+		imm  immediate
+	}{
+		{"i32.trunc_sat_f32_s", immNone}, {"i32.trunc_sat_f32_u", immNone},
+		{"i32.trunc_sat_f64_s", immNone}, {"i32.trunc_sat_f64_u", immNone},
+		{"i64.trunc_sat_f32_s", immNone}, {"i64.trunc_sat_f32_u", immNone},
+		{"i64.trunc_sat_f64_s", immNone}, {"i64.trunc_sat_f64_u", immNone},
+		miscMemoryInit: {"memory.init", immDataMem},
+		miscDataDrop:   {"data.drop", immData},
+		miscMemoryCopy: {"memory.copy", immMemMem},
+		miscMemoryFill: {"memory.fill", immMemory},
+		miscTableInit:  {"table.init", immElemTable},
+		miscElemDrop:   {"elem.drop", immElem},
+		miscTableCopy:  {"table.copy", immTableTable},
+		miscTableGrow:  {"table.grow", immTable},
+		miscTableSize:  {"table.size", immTable},
+		miscTableFill:  {"table.fill", immTable},
+	} {
+		t[i] = instruction{x.name, x.imm, costOf(x.name)}
+	}
+	return t
+}()
 
 // beyond names what core 2.0 does not have, by opcode, with the proposal that adds it.
 var beyond = map[byte]string{

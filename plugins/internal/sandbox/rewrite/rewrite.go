@@ -27,7 +27,7 @@ import (
 )
 
 // Version is part of the key of cached compilations: raise it when the same input would give another output.
-const Version = 2
+const Version = 3
 
 // Reserved names in the output.
 const (
@@ -40,18 +40,6 @@ const (
 	globalPrefix   = "tgi.global."  // export: mutable global, followed by its index
 	getV128Prefix  = "tgi.getv128." // export: () -> (i64 low, i64 high), followed by the global's index
 	setV128Prefix  = "tgi.setv128." // export: (i64 low, i64 high) -> (), followed by the global's index
-)
-
-// What instructions cost. A plain instruction costs 1, which is about a fifth of a nanosecond of compiled code; the
-// others are set so that a unit takes about as long.
-const (
-	entryCost        = 12                   // of a function, beside its instructions
-	leafCost         = 24                   // a function without calls, loops and sized operations up to this cost is charged by its callers
-	indirectCallCost = leafCost + entryCost // a call_indirect may reach such a leaf
-	memoryShift      = 2                    // memory.fill, copy and init: one unit for 4 bytes
-	tableShift       = 0                    // table.fill, copy, init and grow: one unit for an element
-	growShift        = 13                   // memory.grow: 8192 units for a page of 64 KiB, for the page faults to come
-	pieceBytes       = 1 << 18              // memory.fill and memory.copy run in pieces of this many bytes, a tick between them
 )
 
 // StackBytes bounds the frames of nested calls, by the estimate of frameBytes. Deep recursion of honest guests (a parser

@@ -4,7 +4,7 @@ package rewrite
 var simd = func() (t [256]instruction) {
 	set := func(from int, imm immediate, names ...string) {
 		for i, n := range names {
-			t[from+i] = instruction{n, imm}
+			t[from+i] = instruction{n, imm, costOf(n)}
 		}
 	}
 	set(0, immMemArg, "v128.load", "v128.load8x8_s", "v128.load8x8_u", "v128.load16x4_s", "v128.load16x4_u",
