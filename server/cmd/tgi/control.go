@@ -47,7 +47,7 @@ type chatState struct {
 }
 
 // openPlugins loads the plugins that the settings name, and those of the folder.
-func openPlugins(ctx context.Context, cfg config.Config, in *instance, log *slog.Logger) (*control, error) {
+func openPlugins(ctx context.Context, cfg config.Config, in *instance, governor *plugins.Governor, log *slog.Logger) (*control, error) {
 	c := &control{running: cfg, source: in.source, log: log}
 	specs, state, err := c.specs(cfg)
 	if err != nil {
@@ -63,6 +63,7 @@ func openPlugins(ctx context.Context, cfg config.Config, in *instance, log *slog
 		Vocabulary:   newVocabulary(in.tokenizer, in.built.Vocab, in.eos),
 		CacheDir:     filepath.Join(cache, "plugins"),
 		MaxInstances: 2 * cfg.Limits.MaxConcurrentRequests, // one for each sequence, and those that check parameters
+		Governor:     governor,
 		Breaker:      plugins.Breaker{Faults: cfg.Plugins.BreakerFaults, Pause: time.Duration(cfg.Plugins.BreakerPause)},
 		Log:          log,
 	})

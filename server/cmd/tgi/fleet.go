@@ -15,6 +15,7 @@ import (
 	"tgi/models/library"
 	"tgi/models/library/fetch"
 	"tgi/models/library/lifecycle"
+	"tgi/plugins"
 	"tgi/runtime/engine"
 	"tgi/server"
 	"tgi/server/config"
@@ -33,7 +34,9 @@ type fleet struct {
 	kept    store.Store // of the generate API
 	obs     engine.Observer
 	demand  engine.Demand // of all models that run
-	opened  time.Time
+	// governor gives the plugins of all models their shares of the processors.
+	governor *plugins.Governor
+	opened   time.Time
 	// alone says that the settings name one model: the log need not say which.
 	alone bool
 	// available returns the bytes of memory that are to be had; atStart is what it said then.
@@ -61,6 +64,7 @@ func newFleet(cfg config.Config, f *front, log *slog.Logger, obs engine.Observer
 		running: map[library.ID]*served{}, plans: map[library.ID]plan{}, uploads: map[string]upload{},
 		past: map[string]server.Plugin{}, titles: map[library.ID]string{}, sources: map[library.ID]string{}, awaited: map[library.ID]bool{},
 	}
+	fl.governor = plugins.NewGovernor(func() bool { return fl.demand.Rows() > 0 })
 	if fl.reread == nil {
 		fl.reread = func(running config.Config) (config.Config, []string, error) { return running, nil, nil }
 	}

@@ -13,6 +13,7 @@ type module struct {
 	description string
 	imports     []importFunc
 	bodies      map[string][]byte // by export; without locals and the final end
+	locals      map[string][]byte // by export, as they stand in front of a body; none where it is missing
 	extra       []extraFunc       // further functions, behind the exports
 	sections    []byte            // appended as they are
 }
@@ -135,18 +136,21 @@ func (m *module) wasm() []byte {
 	for _, im := range m.imports {
 		imports = append(imports, slices.Concat(text(im.module), text(im.name), []byte{0}, typeOf(im.params, im.results)))
 	}
-	add := func(params, results, body []byte) {
+	add := func(params, results, locals, body []byte) {
 		funcs = append(funcs, typeOf(params, results))
-		f := slices.Concat([]byte{0}, body, []byte{0x0b})
+		if locals == nil {
+			locals = []byte{0}
+		}
+		f := slices.Concat(locals, body, []byte{0x0b})
 		code = append(code, append(uleb(uint64(len(f))), f...))
 	}
 	exported = append(exported, slices.Concat(text("memory"), []byte{2, 0}))
 	for i, x := range exports {
 		exported = append(exported, slices.Concat(text(x.name), []byte{0}, uleb(uint64(len(m.imports)+i))))
-		add(x.params, x.results, bodies[x.name])
+		add(x.params, x.results, m.locals[x.name], bodies[x.name])
 	}
 	for _, x := range m.extra {
-		add(x.params, x.results, x.body)
+		add(x.params, x.results, nil, x.body)
 	}
 	var b bytes.Buffer
 	b.WriteString("\x00asm\x01\x00\x00\x00")
