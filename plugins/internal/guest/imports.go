@@ -11,8 +11,10 @@ import (
 
 // Fuel that the imports charge for work that grows with an argument, beside what every import costs.
 const (
-	copyFuel   = 1   // per byte that is copied or printed
-	encodeFuel = 250 // per byte of text: about 50 ns, what a tokenizer needs at its worst
+	copyFuel   = 1    // per byte that is copied or printed
+	findFuel   = 250  // to find a token
+	beginFuel  = 2000 // to begin with a text: splitting it and room for its tokens
+	encodeFuel = 250  // per byte of text: about 50 ns, what a tokenizer needs at its worst
 )
 
 // none is the answer "no such token" and "not UTF-8": -1.
@@ -30,7 +32,8 @@ func Imports(v Vocabulary) []sandbox.HostFunc {
 		"vocab_size":  func(_ *sandbox.Instance, s []uint64) { s[0] = uint64(v.Size()) },
 		"rand_u64":    func(in *sandbox.Instance, s []uint64) { s[0] = in.Uint64() },
 		"token_bytes": func(in *sandbox.Instance, s []uint64) { s[0] = tokenBytes(in, v, s) },
-		"token_flags": func(_ *sandbox.Instance, s []uint64) {
+		"token_flags": func(in *sandbox.Instance, s []uint64) {
+			in.Charge(findFuel)
 			if id := uint32(s[0]); !exists(v, id) {
 				s[0] = none
 			} else {
@@ -50,6 +53,7 @@ func exists(v Vocabulary, id uint32) bool { return uint64(id) < uint64(v.Size())
 
 // tokenBytes is token_bytes(id, to, room).
 func tokenBytes(in *sandbox.Instance, v Vocabulary, s []uint64) uint64 {
+	in.Charge(findFuel)
 	id := uint32(s[0])
 	if !exists(v, id) {
 		return none
@@ -65,7 +69,7 @@ func tokenBytes(in *sandbox.Instance, v Vocabulary, s []uint64) uint64 {
 // encode is encode(text, bytes, to, room).
 func encode(in *sandbox.Instance, v Vocabulary, s []uint64) uint64 {
 	text := view(in, "text to encode", s[0], s[1])
-	in.Charge(int64(len(text)) * encodeFuel)
+	in.Charge(beginFuel + int64(len(text))*encodeFuel)
 	if !utf8.Valid(text) {
 		return none
 	}

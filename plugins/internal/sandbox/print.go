@@ -12,6 +12,7 @@ import (
 const (
 	lineBytes = 512 // longer lines are cut into several
 	tailLines = 16  // kept for faults
+	lineFuel  = 600 // what a line costs the guest, however short
 )
 
 // printer keeps the last lines that a guest printed, and passes whole lines on.
@@ -133,6 +134,7 @@ func (in *Instance) write(level int, b []byte) {
 }
 
 func (in *Instance) pass(level int, s string) {
+	in.Charge(lineFuel)
 	m := in.module
 	if m.log == nil {
 		return

@@ -22,6 +22,7 @@ const (
 	wasiTime = 1577836800_000000000
 
 	maxVectors = 1024       // buffers of one fd_write
+	vectorFuel = 5          // for each of them
 	maxSleep   = 3600 * 1e9 // one sleep moves the clock by an hour at most
 )
 
@@ -154,6 +155,7 @@ func wasiWrite(in *Instance, stack []uint64) {
 		stack[0] = errnoFault
 		return
 	}
+	in.Charge(int64(count) * vectorFuel)
 	total := uint32(0)
 	for ; len(vectors) > 0; vectors = vectors[8:] {
 		ptr, size := binary.LittleEndian.Uint32(vectors), binary.LittleEndian.Uint32(vectors[4:])
