@@ -98,7 +98,7 @@ func Load(ctx context.Context, e *sandbox.Engine, c Config) (*Guest, error) {
 		g.code = &code{}
 		g.code.users.Store(1)
 		g.module, err = e.Compile(ctx, c.Wasm, sandbox.ModuleConfig{
-			Name: c.Name, Host: Imports(c.Vocabulary), Check: checkExports, Start: limits.Load(),
+			Name: c.Name, Host: Imports(c.Vocabulary), Check: checkExports, Start: limits.Load(), Trusted: c.Trusted,
 			Limits: sandbox.Limits{MemoryPages: int(limits.Memory / pageBytes)}, Log: lines(c.Log),
 		})
 		if err != nil {

@@ -54,7 +54,7 @@ func TestPauses(t *testing.T) {
 	told := 0
 	g := NewGovernor(busy.Load)
 	m := compile(t, engine(t, Config{}), guestFile(t, "walk.wasm"), ModuleConfig{})
-	in, err := m.open(Lease{}, g.Account(0.1, true, func() { told++ }))
+	in, err := m.fresh(Lease{}, g.Account(0.1, true, func() { told++ }))
 	if err != nil {
 		t.Fatal(err)
 	}
@@ -128,7 +128,7 @@ func TestPauseEnds(t *testing.T) {
 	busy.Store(true)
 	m := compile(t, engine(t, Config{}), guestFile(t, "walk.wasm"), ModuleConfig{})
 	stop := make(chan struct{})
-	in, err := m.open(Lease{Cancel: stop}, greedy(g, 1e-6))
+	in, err := m.fresh(Lease{Cancel: stop}, greedy(g, 1e-6))
 	if err != nil {
 		t.Fatal(err)
 	}

@@ -51,10 +51,10 @@ type Func struct {
 }
 
 // New makes an instance of its own, outside any pool, and runs the module's start function. Close it.
-func (m *Module) New(lease Lease) (*Instance, error) { return m.open(lease, nil) }
+func (m *Module) New(lease Lease) (*Instance, error) { return m.fresh(lease, nil) }
 
-// open is New with an account.
-func (m *Module) open(lease Lease, a *Account) (*Instance, error) {
+// fresh is New with an account.
+func (m *Module) fresh(lease Lease, a *Account) (*Instance, error) {
 	in, err := m.instantiate()
 	if err != nil {
 		return nil, err

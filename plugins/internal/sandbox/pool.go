@@ -89,7 +89,7 @@ func (m *Module) NewPool(c PoolConfig) (*Pool, error) {
 
 // build makes an instance by running the start function and Init.
 func (p *Pool) build() (*Instance, error) {
-	in, err := p.module.open(p.c.Lease, p.c.Account)
+	in, err := p.module.fresh(p.c.Lease, p.c.Account)
 	if err != nil {
 		return nil, err
 	}
