@@ -65,11 +65,11 @@ func (l *Library) Delete(id ID) error {
 	}
 	defer root.Close()
 	l.sweep(root)
-	aside, err := makeTemp(root, "delete")
+	aside, remove, err := l.makeTemp(root, "delete")
 	if err != nil {
 		return err
 	}
-	defer root.RemoveAll(aside) // without locks: it may take its time
+	defer remove() // without locks: it may take its time
 	err = l.moveAside(root, id, path.Join(aside, "model"))
 	if partial && errors.Is(err, ErrNotFound) {
 		return nil

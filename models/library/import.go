@@ -52,11 +52,11 @@ func (l *Library) Import(ctx context.Context, id ID, from string, opt ImportOpti
 	}
 	defer root.Close()
 	l.sweep(root)
-	temp, err := makeTemp(root, "import")
+	temp, remove, err := l.makeTemp(root, "import")
 	if err != nil {
 		return Model{}, err
 	}
-	defer root.RemoveAll(temp)
+	defer remove()
 	files := path.Join(temp, stageFiles)
 	if err := root.Mkdir(files, 0o755); err != nil {
 		return Model{}, err

@@ -13,6 +13,7 @@ import (
 
 	"tgi/models/hf"
 	"tgi/models/safetensors"
+	"tgi/models/scratch"
 )
 
 // Origin says where a model came from. It is kept beside the model's files.
@@ -233,30 +234,40 @@ func Check(dir string) error {
 	return set.Close()
 }
 
-// abandoned is the age at which something temporary counts as cut off.
-const abandoned = 24 * time.Hour
+// Sweep removes what imports and deletions that were cut off have left. What others
+// are at stays, and so do fetches, which are gone on with.
+func (l *Library) Sweep() {
+	if root, err := os.OpenRoot(l.dir); err == nil {
+		l.sweep(root)
+		root.Close()
+	}
+}
 
-// sweep removes what imports and deletions that were cut off have left.
 func (l *Library) sweep(root *os.Root) {
 	entries, err := fs.ReadDir(root.FS(), tempDir)
 	if err != nil {
 		return
 	}
 	for _, e := range entries {
-		if st, err := e.Info(); err == nil && time.Since(st.ModTime()) > abandoned {
+		at := path.Join(tempDir, e.Name())
+		if scratch.Abandoned(filepath.Join(l.dir, filepath.FromSlash(at))) {
 			// What cannot be removed now is tried again next time.
-			_ = root.RemoveAll(path.Join(tempDir, e.Name()))
+			_ = root.RemoveAll(at)
 		}
 	}
 }
 
-// makeTemp makes a new folder under tempDir and returns its path.
-func makeTemp(root *os.Root, what string) (string, error) {
-	at := path.Join(tempDir, what+"-"+rand.Text())
+// makeTemp makes a new folder under tempDir and returns its path, and what removes it.
+func (l *Library) makeTemp(root *os.Root, what string) (at string, remove func(), err error) {
+	at = path.Join(tempDir, what+"-"+rand.Text())
 	if err := root.MkdirAll(at, 0o755); err != nil {
-		return "", fmt.Errorf("models folder: %w", err)
+		return "", nil, fmt.Errorf("models folder: %w", err)
 	}
-	return at, nil
+	release := scratch.Claim(filepath.Join(l.dir, filepath.FromSlash(at)))
+	return at, func() {
+		_ = root.RemoveAll(at) // or the next sweep does
+		release()
+	}, nil
 }
 
 func writeFile(root *os.Root, name string, data []byte) error {

@@ -12,24 +12,21 @@ import (
 	"tgi/models"
 	"tgi/models/decoder"
 	"tgi/models/hf"
+	"tgi/models/scratch"
 )
 
 // tempPrefix begins the names of what is not finished.
 const tempPrefix = ".tmp-"
 
-// abandoned is the age at which an unfinished build counts as cut off. A
-// conversion writes all the time, so its files' times are fresh.
-const abandoned = 24 * time.Hour
-
 // convert builds the model beside its place and moves it there.
 func convert(ctx context.Context, ck *hf.Checkpoint, root, at, key string, opt Options) (models.Built, error) {
 	start := time.Now()
-	sweep(root)
 	temp, err := os.MkdirTemp(root, tempPrefix)
 	if err != nil {
 		return models.Built{}, fmt.Errorf("model cache: %w", err)
 	}
 	defer os.RemoveAll(temp) // nothing is left of it when it was moved
+	defer scratch.Claim(temp)()
 	if err := os.Chmod(temp, 0o755); err != nil {
 		return models.Built{}, fmt.Errorf("model cache: %w", err)
 	}
@@ -104,21 +101,10 @@ func sweep(root string) {
 	}
 	for _, e := range entries {
 		path := filepath.Join(root, e.Name())
-		if strings.HasPrefix(e.Name(), tempPrefix) && time.Since(touched(path)) > abandoned {
+		if strings.HasPrefix(e.Name(), tempPrefix) && scratch.Abandoned(path) {
 			os.RemoveAll(path)
 		}
 	}
-}
-
-// touched returns when a path, or the data file in it, was last written.
-func touched(path string) time.Time {
-	var last time.Time
-	for _, p := range []string{path, filepath.Join(path, decoder.DataFile)} {
-		if st, err := os.Stat(p); err == nil && st.ModTime().After(last) {
-			last = st.ModTime()
-		}
-	}
-	return last
 }
 
 func writeFile(path string, data []byte) error {

@@ -90,6 +90,7 @@ func prepare(ctx context.Context, ck *hf.Checkpoint, fsys fs.FS, dir string, opt
 	if err := os.MkdirAll(root, 0o755); err != nil {
 		return models.Built{}, fmt.Errorf("model cache: %w", err)
 	}
+	sweep(root)
 	key, err := contentKey(ctx, root, ck, fsys, dir, opt.Weights)
 	if err != nil {
 		return models.Built{}, err

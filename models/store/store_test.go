@@ -15,6 +15,7 @@ import (
 	"tgi/models"
 	"tgi/models/decoder"
 	"tgi/models/safetensors"
+	"tgi/models/scratch"
 )
 
 const goldenDir = "../testdata/golden"
@@ -249,11 +250,16 @@ func TestACancelledConversionLeavesNothing(t *testing.T) {
 	}
 }
 
-func TestCutOffBuildsAreSweptWhenOld(t *testing.T) {
+// TestCutOffBuildsAreSwept: what nobody works on any more goes when a model is opened,
+// also one that is built already; what somebody works on stays.
+func TestCutOffBuildsAreSwept(t *testing.T) {
 	opt, _ := options(t, models.Int4)
-	old, fresh, writing := filepath.Join(opt.Dir, ".tmp-old"), filepath.Join(opt.Dir, ".tmp-fresh"), filepath.Join(opt.Dir, ".tmp-writing")
-	long := time.Now().Add(-2 * abandoned)
-	for _, dir := range []string{old, fresh, writing} {
+	dir := checkpoint(t, "llama2")
+	prepared(t, dir, opt)
+	at := func(name string) string { return filepath.Join(opt.Dir, ".tmp-"+name) }
+	old, fresh, writing, claimed := at("old"), at("fresh"), at("writing"), at("claimed")
+	long := time.Now().Add(-2 * time.Hour)
+	for _, dir := range []string{old, fresh, writing, claimed} {
 		if err := os.MkdirAll(dir, 0o755); err != nil {
 			t.Fatal(err)
 		}
@@ -261,15 +267,16 @@ func TestCutOffBuildsAreSweptWhenOld(t *testing.T) {
 			t.Fatal(err)
 		}
 	}
-	for _, path := range []string{filepath.Join(old, decoder.DataFile), old, writing} {
+	defer scratch.Claim(claimed)()
+	for _, path := range []string{filepath.Join(old, decoder.DataFile), old, writing, filepath.Join(claimed, decoder.DataFile), claimed} {
 		if err := os.Chtimes(path, long, long); err != nil {
 			t.Fatal(err)
 		}
 	}
-	if _, err := Prepare(context.Background(), checkpoint(t, "llama2"), opt); err != nil {
+	if _, err := Prepare(context.Background(), dir, opt); err != nil {
 		t.Fatal(err)
 	}
-	for path, want := range map[string]bool{old: false, fresh: true, writing: true} {
+	for path, want := range map[string]bool{old: false, fresh: true, writing: true, claimed: true} {
 		if _, err := os.Stat(path); (err == nil) != want {
 			t.Errorf("%s: there %v, want %v", path, err == nil, want)
 		}

@@ -72,6 +72,7 @@ func newFleet(cfg config.Config, f *front, log *slog.Logger, obs engine.Observer
 	if fl.library, err = openLibrary(cfg); err != nil {
 		return nil, err
 	}
+	fl.library.Sweep()
 	if fl.fetcher, err = newFetcher(cfg.Models); err != nil {
 		return nil, err
 	}
