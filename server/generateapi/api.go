@@ -49,8 +49,9 @@ type Options struct {
 	Origins []string
 	// MessageLimit bounds a message of a socket, in bytes.
 	MessageLimit int64
-	// WriteTimeout bounds how long a client may take to accept a message.
-	WriteTimeout time.Duration
+	// WriteTimeout bounds how long a client may take to accept a message, ReadTimeout
+	// how long it may take to send one that it has begun.
+	WriteTimeout, ReadTimeout time.Duration
 	// Log receives what went wrong behind the beginning of a reply.
 	Log *slog.Logger
 }

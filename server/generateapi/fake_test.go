@@ -167,7 +167,7 @@ func newKit(t testing.TB, change ...func(*Options, *generate.Limits, *config.Ser
 	o := Options{
 		Store:  store.NewMemory(store.Limits{TTL: time.Hour, MaxState: 1 << 20, MaxEntries: 100, MaxMemory: 1 << 22}),
 		Config: defaults, Model: "fake", Vocab: fakeVocab, EOS: []llm.Token{fakeEOS}, MaxInput: fakeInput, MaxTotal: fakeTotal,
-		Speak: speak, MessageLimit: 10_000, WriteTimeout: 10 * time.Second, Log: slog.New(slog.DiscardHandler),
+		Speak: speak, MessageLimit: 10_000, WriteTimeout: 10 * time.Second, ReadTimeout: 10 * time.Second, Log: slog.New(slog.DiscardHandler),
 		Ready: func() error { return k.house.Ready() },
 	}
 	for _, f := range change {

@@ -4,6 +4,7 @@ import (
 	"context"
 	"errors"
 	"fmt"
+	"io"
 	"net/http"
 	"slices"
 	"sync"
@@ -69,7 +70,7 @@ type socket struct {
 // closed in an orderly way.
 func (s *socket) read(ctx context.Context) error {
 	for {
-		kind, message, err := s.conn.Read(ctx)
+		kind, message, err := s.receive(ctx)
 		switch websocket.CloseStatus(err) {
 		case websocket.StatusNormalClosure, websocket.StatusGoingAway, websocket.StatusNoStatusRcvd:
 			return nil
@@ -81,6 +82,20 @@ func (s *socket) read(ctx context.Context) error {
 			s.complain(ctx, text)
 		}
 	}
+}
+
+// receive waits for a message to begin, however long, and not as long for its end.
+func (s *socket) receive(ctx context.Context) (websocket.MessageType, []byte, error) {
+	ctx, cancel := context.WithCancel(ctx)
+	defer cancel()
+	kind, r, err := s.conn.Reader(ctx)
+	if err != nil {
+		return kind, nil, err
+	}
+	late := time.AfterFunc(s.api.options.ReadTimeout, cancel)
+	defer late.Stop()
+	message, err := io.ReadAll(r)
+	return kind, message, err
 }
 
 // take starts what a message asks for, or returns what is wrong with it.

@@ -50,7 +50,8 @@ func (f *fleet) apis(cfg config.Config, s *served) []server.API {
 	g := generateapi.Options{
 		Store: f.kept, Config: cfg.GenerateAPI, Ready: f.front.server.Ready,
 		Origins: cfg.Server.CORSAllowOrigin, MessageLimit: int64(cfg.Server.PayloadLimit), WriteTimeout: time.Duration(cfg.Server.WriteTimeout),
-		Log: f.log,
+		ReadTimeout: time.Duration(cfg.Server.ReadTimeout),
+		Log:         f.log,
 	}
 	if s != nil {
 		svc := s.service(cfg, f.front)
