@@ -131,7 +131,8 @@ type Engine struct {
 	results []sched.Result
 	forks   []float32 // copies of logits rows that several sequences pick from
 	demand  demand
-	spare   [][]float32 // memory for the logits of sequences with guests
+	paces   map[string]time.Duration // of the turns of each guest of late
+	spare   [][]float32              // memory for the logits of sequences with guests
 	// pass and lastPass are how long forward passes take, of late and the last.
 	pass, lastPass time.Duration
 }
@@ -186,6 +187,7 @@ func build(m Model, c Codec, cfg Config) (*Engine, error) {
 		drained:  make(chan struct{}),
 		lives:    make(map[*sched.Seq]*sequence),
 		demand:   demand{all: cfg.Demand},
+		paces:    make(map[string]time.Duration),
 	}
 	if cfg.Demand == nil {
 		e.demand.all = new(Demand)

@@ -166,8 +166,9 @@ func (n *turn) due(by time.Time) bool {
 func (e *Engine) settle(n *turn) {
 	q := n.q
 	q.turn = nil
-	if q.pace += (n.took - q.pace) / 4; q.pace == 0 {
-		q.pace = n.took
+	q.pace = mean(q.pace, n.took)
+	for _, g := range q.guests {
+		e.paces[g] = mean(e.paces[g], n.took)
 	}
 	for _, t := range n.tasks {
 		e.spare = append(e.spare, t.logits)
@@ -197,10 +198,15 @@ func (e *Engine) patience() time.Duration {
 
 // timed takes the duration of a forward pass into account.
 func (e *Engine) timed(d time.Duration) {
-	if e.lastPass = d; e.pass == 0 {
-		e.pass = d
+	e.lastPass, e.pass = d, mean(e.pass, d)
+}
+
+// mean returns a mean of durations that forgets the old ones; 0 is none yet.
+func mean(old, d time.Duration) time.Duration {
+	if old == 0 {
+		return d
 	}
-	e.pass += (d - e.pass) / 8
+	return old + (d-old)/4
 }
 
 // await waits for the step's user code while the engine has patience, and not for what

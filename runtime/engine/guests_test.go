@@ -541,5 +541,24 @@ func TestLateAreNotAwaited(t *testing.T) {
 		if o, err := collect(slow, 1); err != nil || len(o.tokens[0]) != 50 {
 			t.Errorf("%d tokens, %v", len(o.tokens[0]), err)
 		}
+		// Nor are its next requests, as long as somebody is there.
+		neighbour := submit(t, e, t.Context(), endless(100))
+		begin = time.Now()
+		var wg sync.WaitGroup
+		wg.Go(func() {
+			for range 15 {
+				r.Params.MaxNewTokens = 1
+				if _, err := generate(e, r); err != nil {
+					t.Error(err)
+				}
+			}
+		})
+		if _, err := readAll(neighbour); err != nil {
+			t.Error(err)
+		}
+		if d := time.Since(begin); d > 200*time.Millisecond+8*minPatience {
+			t.Errorf("100 steps of 2 ms beside 15 requests took %v", d)
+		}
+		wg.Wait()
 	})
 }

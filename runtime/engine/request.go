@@ -50,7 +50,7 @@ type sequence struct {
 	task pickTask      // of the steps, where the sequence has no guests
 	own  turn          // likewise
 	turn *turn         // of a sequence with guests while it is under way
-	pace time.Duration // of its turns of late
+	pace time.Duration // of its turns of late, and at first of its guests'
 
 	generated int
 	first     time.Duration

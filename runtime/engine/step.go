@@ -23,6 +23,7 @@ func (e *Engine) step() bool {
 		}
 		if len(e.lives) == 0 {
 			e.spare = nil
+			clear(e.paces)
 		}
 		e.note(plan)
 		return false
@@ -77,6 +78,9 @@ func (e *Engine) add(j *job) {
 	}
 	for i, q := range seqs {
 		st.seqs[i].seq = q
+		for _, g := range st.seqs[i].guests { // many short requests are not each waited for
+			st.seqs[i].pace = max(st.seqs[i].pace, e.paces[g])
+		}
 		e.lives[q] = st.seqs[i]
 	}
 }
