@@ -26,12 +26,14 @@ type Reply struct {
 	parser Parser // nil: the text is the content
 	choice ToolChoice
 	names  []string
+	single bool // one call at most
 	newID  func() string
 
 	out   []Delta
 	shown int   // bytes of the sequence's text that were let go
 	open  *call // nil between calls
 	calls []Call
+	begun int // calls that were shown
 	// cut: the length limit ended the text; broken: it did so inside a call, or a call failed that had begun.
 	cut, broken bool
 }
@@ -41,6 +43,8 @@ type call struct {
 	Call
 	text []byte // its arguments
 	sent int    // bytes of text that were let go
+	// hidden: it is none that the request allows; surplus: because there are enough.
+	hidden, surplus bool
 }
 
 // Reply returns how sequence i is to be read. keep leaves stop strings in the
@@ -50,7 +54,7 @@ func (r *Run) Reply(i int, keep bool, newID func() string) *Reply {
 	out := &Reply{hold: NewHoldback(r.Request.Params.Stop, keep), newID: newID}
 	if i < len(r.parsers) {
 		out.parser = r.parsers[i]
-		out.choice, out.names = r.conversation.ToolChoice, r.conversation.ToolNames
+		out.choice, out.names, out.single = r.conversation.ToolChoice, r.conversation.ToolNames, !r.conversation.several()
 	}
 	return out
 }
@@ -157,7 +161,9 @@ func (r *Reply) add(d *Delta) error {
 	case DeltaArguments:
 		if r.open != nil {
 			r.open.text = append(r.open.text, d.Text...)
-			r.argue(unfinished(r.open.text, r.open.sent))
+			if !r.open.hidden {
+				r.argue(unfinished(r.open.text, r.open.sent))
+			}
 			return nil
 		}
 	case DeltaEnd:
@@ -168,7 +174,8 @@ func (r *Reply) add(d *Delta) error {
 	return fmt.Errorf("%w: the parser of tool calls put a delta of kind %d out of order", llm.ErrPlugin, d.Kind)
 }
 
-// begin opens a call.
+// begin opens a call. One of a tool that may not be called is content again, where
+// no call is demanded, and one too many is left out: whatever the parser says.
 func (r *Reply) begin(d *Delta) error {
 	switch r.choice.Mode {
 	case ChooseNamed:
@@ -180,11 +187,16 @@ func (r *Reply) begin(d *Delta) error {
 			return unwanted(d.Name)
 		}
 	}
-	c := &call{Call: Call{Index: d.Index, ID: d.ID, Name: d.Name}}
+	c := &call{Call: Call{Index: r.begun, ID: d.ID, Name: d.Name}}
+	r.open = c
+	if c.surplus = r.single && r.begun > 0; c.surplus || r.choice.Mode == ChooseNone || !r.offered(d.Name) {
+		c.hidden = true
+		return nil
+	}
+	r.begun++
 	if c.ID == "" {
 		c.ID = r.newID()
 	}
-	r.open = c
 	r.out = append(r.out, Delta{Kind: DeltaBegin, Index: c.Index, Name: c.Name, ID: c.ID})
 	return nil
 }
@@ -231,6 +243,14 @@ func (r *Reply) argue(to int) {
 // end closes the open call.
 func (r *Reply) end() error {
 	c := r.open
+	if c.hidden {
+		r.open = nil
+		if !c.surplus {
+			b := wire.AppendString([]byte(`{"name": `), c.Name)
+			r.say(DeltaContent, string(append(append(append(b, `, "arguments": `...), c.text...), '}')))
+		}
+		return nil
+	}
 	err := wire.Decode(c.text, func(r *wire.Reader) error {
 		_, err := r.RawObject()
 		return err
@@ -247,7 +267,11 @@ func (r *Reply) end() error {
 
 // fail tells of a call that can't be used.
 func (r *Reply) fail(d *Delta) error {
-	begun := r.open != nil
+	if r.open != nil && r.open.surplus {
+		r.open = nil
+		return nil
+	}
+	begun := r.open != nil && !r.open.hidden
 	r.open = nil
 	// What a stream has shown of the call can't be taken back, so the reply must not ask for calls to be executed.
 	r.broken = r.broken || begun

@@ -314,3 +314,73 @@ func TestStretches(t *testing.T) {
 		t.Errorf("got %+v", got)
 	}
 }
+
+// TestCallsThatAreNone: what a parser says is a call of a tool that may not be called is content, and a call beyond the one that
+// is allowed is nothing.
+func TestCallsThatAreNone(t *testing.T) {
+	begin := func(i int, name string) generate.Delta {
+		return generate.Delta{Kind: generate.DeltaBegin, Index: i, Name: name, ID: "c" + name}
+	}
+	args := func(i int, text string) generate.Delta {
+		return generate.Delta{Kind: generate.DeltaArguments, Index: i, Text: text}
+	}
+	end := func(i int) generate.Delta { return generate.Delta{Kind: generate.DeltaEnd, Index: i} }
+	two := []generate.Delta{begin(0, "odd"), args(0, `{"a":`), args(0, `1}`), end(0), begin(1, "f"), args(1, `{}`), end(1), begin(2, "f"), args(2, `{"b":2}`), end(2)}
+	one := offering(generate.ToolChoice{Mode: generate.ChooseNamed, Name: "f"})
+	none := offering(generate.ToolChoice{Mode: generate.ChooseNone})
+	none.Parallel, one.Parallel = true, true
+	auto := offering(generate.ToolChoice{})
+	auto.Parallel = true
+	for _, c := range []struct {
+		name    string
+		in      *generate.Conversation
+		deltas  []generate.Delta
+		content string
+		calls   []string
+	}{
+		{"auto", auto, two, `{"name": "odd", "arguments": {"a":1}}`, []string{`0 f {}`, `1 f {"b":2}`}},
+		{"none", none, two[4:7], `{"name": "f", "arguments": {}}`, nil},
+		{"by name", one, two[4:], "", []string{`0 f {}`}},
+		{"a failure of another tool", auto, []generate.Delta{begin(0, "odd"), args(0, `{"a`), {Kind: generate.DeltaFailed, Index: 0, Text: `<odd {"a>`, Failed: generate.FailedMalformed}}, `<odd {"a>`, nil},
+	} {
+		reply, deltas := fed(t, c.in, c.deltas)
+		content, shown := "", 0
+		for _, d := range deltas {
+			switch d.Kind {
+			case generate.DeltaContent:
+				content += d.Text
+			case generate.DeltaBegin:
+				if d.Index != shown {
+					t.Errorf("%s: call %d begins as %d", c.name, shown, d.Index)
+				}
+				shown++
+			}
+		}
+		var calls []string
+		for _, k := range reply.Calls() {
+			calls = append(calls, fmt.Sprint(k.Index, " ", k.Name, " ", k.Arguments))
+		}
+		if content != c.content || !reflect.DeepEqual(calls, c.calls) || shown != len(calls) || reply.Called() != (len(calls) > 0) {
+			t.Errorf("%s: content %s, calls %q, %d shown", c.name, content, calls, shown)
+		}
+	}
+}
+
+// fed returns what a reply makes of the deltas of a parser.
+func fed(t *testing.T, c *generate.Conversation, list []generate.Delta) (*generate.Reply, []generate.Delta) {
+	t.Helper()
+	e := &generatetest.Engine{Script: func(r engine.Request) []engine.Event {
+		return generatetest.Sequence(r, 0, llm.FinishEOS, generate.Token{Text: "x"})
+	}}
+	s := generate.New(e, generatetest.Words{}, generatetest.Limits(), nil).WithChat(badChat{deltas: list})
+	run, err := s.Start(t.Context(), generate.Draft{Conversation: c})
+	if err != nil {
+		t.Fatal(err)
+	}
+	defer run.Close()
+	replies, all, err := collect(t, run)
+	if err != nil {
+		t.Fatal(err)
+	}
+	return replies[0], all[0]
+}

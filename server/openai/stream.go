@@ -81,9 +81,9 @@ func (s *streaming) pump(ctx context.Context) error {
 
 // show sends what one event adds to its choice.
 func (s *streaming) show(one *choice, a *arrival) error {
-	if !one.opened {
+	if !one.opened && !s.call.form.chat {
 		one.opened = true
-		if err := s.begin(one, a); err != nil {
+		if err := s.echo(one, a); err != nil {
 			return err
 		}
 	}
@@ -104,6 +104,12 @@ func (s *streaming) show(one *choice, a *arrival) error {
 	if len(p.deltas) == 0 && (!apart || len(one.told) > 0 && !one.reply.Parsed()) {
 		p.deltas = append(p.deltas, generate.Delta{})
 	}
+	if s.call.form.chat && !one.opened && (last || len(p.deltas) > 0) {
+		one.opened = true
+		if err := s.role(one, len(p.deltas) == 0 || p.deltas[0].Kind == generate.DeltaContent); err != nil {
+			return err
+		}
+	}
 	for i := range p.deltas {
 		if err := s.chunk(one, &p.deltas[i], last && !apart && i == len(p.deltas)-1); err != nil {
 			return err
@@ -115,16 +121,23 @@ func (s *streaming) show(one *choice, a *arrival) error {
 	return nil
 }
 
-// begin sends what comes before the first token of a choice: the role, or the
-// prompt that is repeated.
-func (s *streaming) begin(one *choice, a *arrival) error {
-	c := s.call
-	if c.form.chat {
-		if !c.dialect.RoleFirst {
-			return nil
-		}
-		return s.send(append(s.delta(one), `{"role":"assistant","content":""},"logprobs":null,"finish_reason":null`...), false)
+// role sends what comes before the first piece of a chat's choice: who speaks. A choice
+// that begins with a call or with reasoning has no content yet, and no client has to
+// take an empty or a null one for some.
+func (s *streaming) role(one *choice, content bool) error {
+	if !s.call.dialect.RoleFirst {
+		return nil
 	}
+	b := append(s.delta(one), `{"role":"assistant"`...)
+	if content {
+		b = append(b, `,"content":""`...)
+	}
+	return s.send(append(b, `},"logprobs":null,"finish_reason":null`...), false)
+}
+
+// echo sends the prompt that is repeated before the first token of a completion.
+func (s *streaming) echo(one *choice, a *arrival) error {
+	c := s.call
 	text, chars := s.api.echo(c, s.runs.list[a.run].Request.Inputs, a.event.Prefill)
 	if one.chars = chars; text == "" {
 		return nil
