@@ -133,8 +133,8 @@ var toolCases = []Case{
 		} {
 			p.begins(p.bodyRefused(p.post(chatPath, `{`+greeting+`,"tools":[`+tool+`]}`), http.StatusUnprocessableEntity, misshapen), field)
 		}
-		text, _ := p.refusedAs(p.post(chatPath, `{`+greeting+`,"functions":[{"name":"a"}]}`), http.StatusUnprocessableEntity)
-		p.equal("the error's text", text, validation+"`functions` is not supported, use `tools`")
+		text, _ := p.refusedAs(p.post(chatPath, `{`+greeting+`,"tools":[`+clockTool+`],"functions":[{"name":"a"}]}`), http.StatusUnprocessableEntity)
+		p.equal("the error's text", text, validation+"`functions` and `tools` are both given")
 	}},
 	{ID: "tools-results", Rule: "earlier calls and their results are part of a conversation, arguments as text or object", Source: ofTools, This: true, run: func(p *probe) {
 		var prompts []string

@@ -10,7 +10,7 @@ import (
 func (c *fakeCall) tooled() (name string, refused bool) {
 	v := value{c.body, true}
 	if v.at("functions").there {
-		c.refuse(422, "validation", validation+"`functions` is not supported, use `tools`")
+		c.refuse(422, "validation", validation+"`functions` and `tools` are both given")
 		return "", true
 	}
 	var names []string

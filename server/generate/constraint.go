@@ -3,6 +3,7 @@ package generate
 import (
 	"context"
 	"errors"
+	"slices"
 )
 
 // ToolGrammar is what the texts of a reply are held to so that its calls are right
@@ -29,6 +30,9 @@ var errBoth = &ToolError{Msg: "Grammar and tools are mutually exclusive"}
 // checked when they are complete, as those of a plugin that says nothing.
 func (r *Run) holdCalls(ctx context.Context, d *Draft) error {
 	c := r.conversation
+	if c != nil && c.offers() {
+		r.dropped = slices.Clip(c.Unheld)
+	}
 	if c == nil || !c.offers() || !c.Strict && !c.ToolChoice.Demands() && c.Answer == nil || r.service.grammars == nil || d.IgnoreEOS {
 		return nil
 	}
@@ -41,9 +45,18 @@ func (r *Run) holdCalls(ctx context.Context, d *Draft) error {
 	case g == nil:
 		return nil
 	}
-	r.dropped = g.Dropped
+	for _, d := range g.Dropped {
+		d.Pointer = c.place(d.Pointer)
+		r.dropped = append(r.dropped, d)
+	}
 	if g.Grammar == nil {
 		return nil
+	}
+	if client := g.Grammar.Client; client != nil {
+		g.Grammar.Client = func(text string) (said, tool string) {
+			said, tool = client(text)
+			return c.place(said), tool
+		}
 	}
 	r.grammar, err = r.service.grammars.Compile(ctx, g.Grammar)
 	if err == nil {

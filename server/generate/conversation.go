@@ -1,6 +1,7 @@
 package generate
 
 import (
+	"strconv"
 	"strings"
 
 	"tgi/server/wire"
@@ -55,6 +56,17 @@ type ToolChoice struct {
 // Demands says whether a reply without a call breaks the choice.
 func (c ToolChoice) Demands() bool { return c.Mode == ChooseRequired || c.Mode == ChooseNamed }
 
+// place says a pointer into Tools in the client's terms.
+func (c *Conversation) place(pointer string) string {
+	for i, to := range c.ToolPlaces {
+		rest, ok := strings.CutPrefix(pointer, "#/tools/"+strconv.Itoa(i)+"/function")
+		if ok && (rest == "" || rest[0] == '/' || rest[0] == ':') {
+			return to + rest
+		}
+	}
+	return pointer
+}
+
 // several says whether a turn may have more than one call: one that is demanded by
 // name is one.
 func (c *Conversation) several() bool { return c.Parallel && c.ToolChoice.Mode != ChooseNamed }
@@ -68,6 +80,11 @@ type Conversation struct {
 	Tools []byte
 	// ToolNames are the names in Tools.
 	ToolNames []string
+	// ToolPlaces leads to each of Tools in the client's request, as "#/tools/1/function";
+	// nil where they stand there as in Tools.
+	ToolPlaces []string
+	// Unheld is what the request asks for of Tools and their calls are not held to.
+	Unheld []Dropped
 	// Strict: the arguments of some of Tools must fit its schema.
 	Strict bool
 	// ToolChoice is what is demanded of Tools.

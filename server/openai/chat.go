@@ -15,7 +15,13 @@ type chatBody struct {
 	maxTokens    *uint32 // under its newer name
 	logprobs     bool
 	top          *uint32
+	offers       []offer
 	offered      map[string]bool // by name
+	allowed      map[string]bool // by name; nil for all
+	older        bool            // they are functions, of OpenAI's older API
+	olderChoice  bool
+	newerChoice  bool
+	olderCalls   int // of the messages, that had a result
 	parallel     *bool
 	reasoning    *bool   // shown
 	effort       *string // of reasoning
@@ -54,10 +60,25 @@ func (a *API) decodeChat(text []byte, d *dialect.Dialect) (*call, error) {
 		b.draft.TopNTokens = b.top
 		c.top = int(*b.top)
 	}
+	c.functions = b.older
+	for _, o := range b.offers {
+		if o.custom {
+			c.customs = setName(c.customs, o.name)
+		}
+	}
 	c.silent = b.reasoning != nil && !*b.reasoning
 	b.draft.Conversation = &b.conversation
 	c.drafts = []generate.Draft{b.draft}
 	return c, nil
+}
+
+// setName puts a name into a set, which may be nil.
+func setName(set map[string]bool, name string) map[string]bool {
+	if set == nil {
+		set = map[string]bool{}
+	}
+	set[name] = true
+	return set
 }
 
 // chatFields are those of a chat request beside the settings, OpenAI's and those
@@ -73,8 +94,8 @@ func (b *chatBody) chatFields() []wire.Field {
 		{Name: "tool_choice", Read: b.choice},
 		{Name: "tool_prompt", Read: wire.Optional(&b.toolPrompt, (*wire.Reader).String)},
 		{Name: "parallel_tool_calls", Read: wire.Optional(&b.parallel, (*wire.Reader).Bool)},
-		{Name: "functions", Read: gone("functions", "tools")},
-		{Name: "function_call", Read: gone("function_call", "tool_choice")},
+		{Name: "functions", Read: b.functions},
+		{Name: "function_call", Read: b.functionCall},
 		{Name: "documents", Read: b.documents},
 		{Name: "chat_template", Read: b.template},
 		{Name: "chat_template_kwargs", Read: b.kwargs},
@@ -95,7 +116,7 @@ func (b *chatBody) finish() error {
 	case c.Continue != nil && *c.Continue && c.GenerationPrompt != nil && *c.GenerationPrompt:
 		return &generate.Invalid{Msg: "`add_generation_prompt` and `continue_final_message` must not both be true", Field: "continue_final_message"}
 	}
-	c.Parallel = b.parallel == nil || *b.parallel
+	c.Parallel = (b.parallel == nil || *b.parallel) && !b.older
 	if b.effort != nil {
 		list := members(c.Kwargs)
 		if find(list, "reasoning_effort") == nil {

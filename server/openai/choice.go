@@ -3,6 +3,7 @@ package openai
 import (
 	"math"
 	"slices"
+	"strings"
 	"unicode/utf8"
 
 	"tgi/runtime/llm"
@@ -30,6 +31,9 @@ type choice struct {
 	told    []scored // tokens that the next chunk of a stream tells of
 	seen    int      // bytes of visible text in all events so far
 	chars   int      // characters in it and in the prompt that is echoed
+
+	customs []int            // calls of tools that take a text
+	input   *strings.Builder // of the last of them
 
 	finish  *llm.Finish
 	sum     float64 // of the log-probabilities
@@ -68,6 +72,9 @@ func (c *choice) next(e *generate.Event) (piece, error) {
 	if c.call.silent {
 		deltas = slices.DeleteFunc(deltas, func(d generate.Delta) bool { return d.Kind == generate.DeltaReasoning })
 	}
+	if len(c.call.customs) > 0 {
+		deltas = c.customized(deltas)
+	}
 	return piece{deltas, c.release(e.Finish != nil)}, err
 }
 
@@ -88,6 +95,8 @@ func (c *choice) release(end bool) []scored {
 func (c *choice) reason() string {
 	d := c.call.dialect
 	switch {
+	case c.reply.Called() && c.call.functions:
+		return "function_call"
 	case c.reply.Called():
 		return d.FinishTools
 	case c.reply.Stopped():

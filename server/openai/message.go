@@ -18,32 +18,40 @@ type turn struct {
 	calls    int
 	reworded bool // a call's arguments are not as templates read them
 	thought  bool // reasoning is there, under its newer name
+	older    bool // the call is that of OpenAI's older API
+	id       string
 }
 
 // messages reads the conversation.
 func (b *chatBody) messages(r *wire.Reader) error {
 	return r.Array(func(i int) error {
-		m, err := message(r, i)
+		m, err := message(r, i, fmt.Sprintf("call%05d", b.olderCalls%100_000))
+		if m.Role == "tool" { // the next call is another
+			b.olderCalls++
+		}
 		b.conversation.Messages = append(b.conversation.Messages, m)
 		return err
 	})
 }
 
 // message reads one. Members that are not known here are the template's.
-func message(r *wire.Reader, i int) (generate.Message, error) {
+func message(r *wire.Reader, i int, id string) (generate.Message, error) {
 	start := *r
-	t := &turn{}
+	t := &turn{id: id}
 	err := r.Object("struct Message", []wire.Field{
 		{Name: "role", Required: true, Read: wire.Into(&t.role, (*wire.Reader).String)},
 		{Name: "content", Read: func(r *wire.Reader) error { return t.content(r, i) }},
 		{Name: "name", Read: text},
 		{Name: "tool_calls", Read: t.toolCalls},
 		{Name: "tool_call_id", Read: text},
-		{Name: "function_call", Read: gone(fmt.Sprintf("messages[%d].function_call", i), "tool_calls")},
+		{Name: "function_call", Read: t.functionCall},
 		{Name: "reasoning", Read: t.reasoning},
 	})
 	if err != nil {
 		return generate.Message{}, err
+	}
+	if t.older && t.calls > 1 {
+		return generate.Message{}, r.Refuse("`function_call` and `tool_calls` are both given, expected one of them")
 	}
 	if !t.said && t.calls == 0 {
 		return generate.Message{}, r.Refuse("missing field `content`")
@@ -52,7 +60,11 @@ func message(r *wire.Reader, i int) (generate.Message, error) {
 	if err != nil {
 		return generate.Message{}, err
 	}
-	return generate.Message{Role: t.role, Text: t.text.String(), Calls: t.calls > 0, JSON: t.normal(raw)}, nil
+	m := generate.Message{Role: t.role, Text: t.text.String(), Calls: t.calls > 0, JSON: t.normal(raw)}
+	if t.role == "function" {
+		m.Role = "tool"
+	}
+	return m, nil
 }
 
 // text reads a string or null.
@@ -123,24 +135,56 @@ func (t *turn) toolCalls(r *wire.Reader) error {
 	}
 	return r.Array(func(int) error {
 		t.calls++
-		return r.Object("struct ToolCall", []wire.Field{
+		called := false
+		err := r.Object("struct ToolCall", []wire.Field{
 			{Name: "id", Read: text},
-			{Name: "function", Required: true, Read: func(r *wire.Reader) error {
-				name, given := "", false
-				arguments := func(r *wire.Reader) error { return t.arguments(r, &given) }
-				err := r.Object("struct FunctionCall", []wire.Field{
+			{Name: "function", Read: func(r *wire.Reader) error {
+				called = true
+				return t.function(r)
+			}},
+			{Name: "custom", Read: func(r *wire.Reader) error {
+				if none, err := r.Null(); none || err != nil {
+					return err
+				}
+				called, t.reworded = true, true
+				name, input := "", ""
+				return r.Object("struct CustomCall", []wire.Field{
 					{Name: "name", Required: true, Read: wire.Into(&name, (*wire.Reader).String)},
-					{Name: "arguments", Read: arguments},
-					{Name: "parameters", Read: func(r *wire.Reader) error {
-						t.reworded = true
-						return arguments(r)
-					}},
+					{Name: "input", Required: true, Read: wire.Into(&input, (*wire.Reader).String)},
 				})
-				t.reworded = t.reworded || !given
-				return err
 			}},
 		})
+		if err == nil && !called {
+			return r.Refuse("missing field `function`")
+		}
+		return err
 	})
+}
+
+// functionCall reads the call of OpenAI's older API, or null.
+func (t *turn) functionCall(r *wire.Reader) error {
+	if none, err := r.Null(); none || err != nil {
+		return err
+	}
+	t.older, t.reworded = true, true
+	t.calls++
+	return t.function(r)
+}
+
+// function reads the name and the arguments of a call.
+func (t *turn) function(r *wire.Reader) error {
+	name, given := "", false
+	arguments := func(r *wire.Reader) error { return t.arguments(r, &given) }
+	err := r.Object("struct FunctionCall", []wire.Field{
+		{Name: "name", Required: true, Read: wire.Into(&name, (*wire.Reader).String)},
+		{Name: "arguments", Read: arguments},
+		{Name: "parameters", Read: func(r *wire.Reader) error {
+			t.reworded = true
+			return arguments(r)
+		}},
+	})
+	t.reworded = t.reworded || !given
+	return err
 }
 
 // arguments reads an object, its text as OpenAI has it, or null.
@@ -165,10 +209,17 @@ func (t *turn) arguments(r *wire.Reader, given *bool) error {
 // name. Whether the template gets parts or one text is the template plugin's to
 // decide, which knows the template.
 func (t *turn) normal(raw []byte) []byte {
-	if !t.refused && !t.reworded && !t.thought {
+	result := t.role == "function"
+	if !t.refused && !t.reworded && !t.thought && !result {
 		return raw
 	}
 	list := members(raw)
+	if t.older {
+		list = newerCall(list, t.id)
+	}
+	if result {
+		list = setMember(setMember(list, "role", json.RawMessage(`"tool"`)), "tool_call_id", wire.AppendString(nil, t.id))
+	}
 	if m := find(list, "content"); t.refused && m != nil {
 		m.value = normalParts(m.value)
 	}
@@ -177,6 +228,9 @@ func (t *turn) normal(raw []byte) []byte {
 		b := []byte{'['}
 		for i, c := range calls {
 			call := members(c)
+			if c := find(call, "custom"); c != nil && !isNull(c.value) {
+				call = functionOf(call, c)
+			}
 			if f := find(call, "function"); f != nil {
 				f.value = normalFunction(f.value)
 			}

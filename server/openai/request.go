@@ -43,6 +43,10 @@ type call struct {
 	callID func() string
 	// silent leaves out what the model thinks.
 	silent bool
+	// functions: a call is told in the form of OpenAI's older API.
+	functions bool
+	// customs are the names of the tools that take a text.
+	customs map[string]bool
 }
 
 // settings are the fields that both forms of request have, but for the prompt.

@@ -21,7 +21,10 @@ func (c *call) appendMessage(b []byte, content, thoughts string, calls []generat
 	if thoughts != "" {
 		b = appendReasoning(append(b, ','), thoughts)
 	}
-	if len(calls) > 0 {
+	if len(calls) > 0 && c.functions {
+		b = wire.AppendString(append(b, `,"function_call":{"name":`...), calls[0].Name)
+		b = append(wire.AppendString(append(b, `,"arguments":`...), calls[0].Arguments), '}')
+	} else if len(calls) > 0 {
 		b = append(b, `,"tool_calls":[`...)
 		for i := range calls {
 			b = c.appendCall(comma(b, i), i, &calls[i])
@@ -45,6 +48,11 @@ func (c *call) appendCall(b []byte, i int, call *generate.Call) []byte {
 		id = strconv.Itoa(i)
 	}
 	b = wire.AppendString(append(b, `{"id":`...), id)
+	if c.customs[call.Name] {
+		b = wire.AppendString(append(b, `,"type":"custom","custom":{"name":`...), call.Name)
+		b = wire.AppendString(append(b, `,"input":`...), inputOf(call.Arguments))
+		return append(b, `}}`...)
+	}
 	b = append(b, `,"type":"function","function":{`...)
 	if !c.dialect.ToolArgumentsText {
 		b = wire.AppendString(append(b, `"description":null,"name":`...), call.Name)
@@ -58,7 +66,7 @@ func (c *call) appendCall(b []byte, i int, call *generate.Call) []byte {
 
 // appendDelta writes what d adds to a streamed message: nothing when it is nil.
 // The role stands in all deltas of dialects where it has no chunk of its own.
-func (c *call) appendDelta(b []byte, d *generate.Delta) []byte {
+func (c *call) appendDelta(b []byte, d *generate.Delta, custom bool) []byte {
 	b = append(b, '{')
 	if !c.dialect.RoleFirst {
 		b = append(b, `"role":"assistant",`...)
@@ -69,8 +77,10 @@ func (c *call) appendDelta(b []byte, d *generate.Delta) []byte {
 		b = wire.AppendString(append(b, `"content":`...), d.Text)
 	case d.Kind == generate.DeltaReasoning:
 		b = appendReasoning(b, d.Text)
+	case c.functions:
+		b = appendFunctionDelta(append(b, `"function_call":`...), d)
 	case c.dialect.ToolDeltaArray:
-		b = append(appendCallDelta(append(b, `"tool_calls":[`...), d), ']')
+		b = append(appendCallDelta(append(b, `"tool_calls":[`...), d, custom), ']')
 	default:
 		b = appendCallObject(append(b, `"tool_calls":`...), d)
 	}
@@ -79,8 +89,17 @@ func (c *call) appendDelta(b []byte, d *generate.Delta) []byte {
 
 // appendCallDelta writes a part of a call: its id and name in the first, with
 // arguments that are empty, then pieces of those.
-func appendCallDelta(b []byte, d *generate.Delta) []byte {
+func appendCallDelta(b []byte, d *generate.Delta, custom bool) []byte {
 	b = appendInt(append(b, '{'), "index", d.Index)
+	if custom && d.Kind == generate.DeltaBegin {
+		b = wire.AppendString(append(b, `,"id":`...), d.ID)
+		b = wire.AppendString(append(b, `,"type":"custom","custom":{"name":`...), d.Name)
+		return append(b, `,"input":""}}`...)
+	}
+	if custom {
+		b = wire.AppendString(append(b, `,"custom":{"input":`...), d.Text)
+		return append(b, `}}`...)
+	}
 	if d.Kind == generate.DeltaBegin {
 		b = wire.AppendString(append(b, `,"id":`...), d.ID)
 		b = wire.AppendString(append(b, `,"type":"function","function":{"name":`...), d.Name)
@@ -88,6 +107,15 @@ func appendCallDelta(b []byte, d *generate.Delta) []byte {
 	}
 	b = wire.AppendString(append(b, `,"function":{"arguments":`...), d.Text)
 	return append(b, `}}`...)
+}
+
+// appendFunctionDelta writes a part of a call as OpenAI's older API has it.
+func appendFunctionDelta(b []byte, d *generate.Delta) []byte {
+	if d.Kind == generate.DeltaBegin {
+		b = wire.AppendString(append(b, `{"name":`...), d.Name)
+		return append(b, `,"arguments":""}`...)
+	}
+	return append(wire.AppendString(append(b, `{"arguments":`...), d.Text), '}')
 }
 
 // appendCallObject writes the same as TGI did when a delta had one call: all

@@ -163,7 +163,7 @@ func (s *streaming) chunk(one *choice, d *generate.Delta, last bool) error {
 	var b []byte
 	switch {
 	case c.form.chat:
-		b = c.appendDelta(s.delta(one), d)
+		b = c.appendDelta(s.delta(one), d, one.custom(d))
 	case d == nil:
 		b = append(s.head(one), `,"text":""`...)
 	default:

@@ -2,12 +2,10 @@ package openai
 
 import (
 	"encoding/json"
-	"errors"
 	"fmt"
 	"net/http"
-	"strings"
+	"strconv"
 
-	"tgi/server/generate"
 	"tgi/server/wire"
 )
 
@@ -19,29 +17,82 @@ func toolFault(format string, args ...any) error {
 	return &refusal{http.StatusUnprocessableEntity, "Tool error: " + fmt.Sprintf(format, args...), "tool_error", "tool_choice"}
 }
 
+// offer is a tool that a request offers.
+type offer struct {
+	name string
+	// raw is the tool as templates read it: a function.
+	raw []byte
+	// place leads to it in the request.
+	place          string
+	strict, custom bool
+	unheld         string // why its input is not held to its grammar
+}
+
 // tools reads the tools that are offered, or null.
 func (b *chatBody) tools(r *wire.Reader) error {
 	if none, err := r.Null(); none || err != nil {
 		return err
 	}
-	c := &b.conversation
-	out := []byte{'['}
-	err := r.Array(func(i int) error {
-		raw, err := b.tool(r)
-		out = append(comma(out, i), raw...)
-		return err
-	})
-	if len(c.ToolNames) > 0 {
-		c.Tools = append(out, ']')
-	}
-	return err
+	return r.Array(func(i int) error { return b.tool(r, i) })
 }
 
-// tool reads one tool and returns it as templates read it: what its function
-// takes is called parameters, where TGI also knew arguments.
-func (b *chatBody) tool(r *wire.Reader) ([]byte, error) {
+// tool reads the i-th tool.
+func (b *chatBody) tool(r *wire.Reader, i int) error {
 	start := *r
-	older := false
+	o := offer{place: "#/tools/" + strconv.Itoa(i) + "/function"}
+	kind, older := "", false
+	var function, custom bool
+	var input []byte
+	err := r.Object("struct Tool", []wire.Field{
+		{Name: "type", Required: true, Read: func(r *wire.Reader) (err error) {
+			kind, err = r.String()
+			if err == nil && kind != "function" && kind != "custom" {
+				return r.Refuse(fmt.Sprintf("unknown variant `%.32s`, expected `function` or `custom`", kind))
+			}
+			return err
+		}},
+		{Name: "function", Read: func(r *wire.Reader) (err error) {
+			function = true
+			older, err = b.function(r, &o)
+			return err
+		}},
+		{Name: "custom", Read: func(r *wire.Reader) (err error) {
+			if none, err := r.Null(); none || err != nil {
+				return err
+			}
+			custom = true
+			input, err = b.custom(r, &o)
+			return err
+		}},
+	})
+	switch {
+	case err != nil:
+		return err
+	case kind == "custom" && !custom:
+		return r.Refuse("missing field `custom`")
+	case kind == "function" && !function:
+		return r.Refuse("missing field `function`")
+	case kind == "custom":
+		o.custom, o.raw, o.place = true, input, "#/tools/"+strconv.Itoa(i)+"/custom"
+	default:
+		if o.raw, err = start.RawObject(); err != nil {
+			return err
+		}
+	}
+	if older {
+		list := members(o.raw)
+		if f := find(list, "function"); f != nil {
+			f.value = appendMembers(nil, renamed(members(f.value), "arguments", "parameters"))
+		}
+		o.raw = appendMembers(nil, list)
+	}
+	b.offers = append(b.offers, o)
+	return nil
+}
+
+// function reads what a function is. Templates read what it takes as parameters,
+// where TGI also knew arguments: then it is older.
+func (b *chatBody) function(r *wire.Reader, o *offer) (older bool, err error) {
 	parameters := func(r *wire.Reader) error {
 		if none, err := r.Null(); none || err != nil {
 			return err
@@ -49,48 +100,21 @@ func (b *chatBody) tool(r *wire.Reader) ([]byte, error) {
 		_, err := r.RawObject()
 		return err
 	}
-	err := r.Object("struct Tool", []wire.Field{
-		{Name: "type", Required: true, Read: func(r *wire.Reader) error {
-			kind, err := r.String()
-			if err == nil && kind != "function" {
-				return r.Refuse(fmt.Sprintf("unknown variant `%.32s`, expected `function`", kind))
-			}
-			return err
+	err = r.Object("struct FunctionDefinition", []wire.Field{
+		{Name: "name", Required: true, Read: func(r *wire.Reader) error { return b.toolName(r, &o.name) }},
+		{Name: "description", Read: text},
+		{Name: "parameters", Read: parameters},
+		{Name: "arguments", Read: func(r *wire.Reader) error {
+			older = true
+			return parameters(r)
 		}},
-		{Name: "function", Required: true, Read: func(r *wire.Reader) error {
-			return r.Object("struct FunctionDefinition", []wire.Field{
-				{Name: "name", Required: true, Read: b.toolName},
-				{Name: "description", Read: text},
-				{Name: "parameters", Read: parameters},
-				{Name: "arguments", Read: func(r *wire.Reader) error {
-					older = true
-					return parameters(r)
-				}},
-				{Name: "strict", Read: func(r *wire.Reader) error {
-					strict := false
-					err := boolean(&strict)(r)
-					b.conversation.Strict = b.conversation.Strict || strict
-					return err
-				}},
-			})
-		}},
+		{Name: "strict", Read: boolean(&o.strict)},
 	})
-	if err != nil {
-		return nil, err
-	}
-	raw, err := start.RawObject()
-	if err != nil || !older {
-		return raw, err
-	}
-	list := members(raw)
-	if f := find(list, "function"); f != nil {
-		f.value = appendMembers(nil, renamed(members(f.value), "arguments", "parameters"))
-	}
-	return appendMembers(nil, list), nil
+	return older, err
 }
 
 // toolName reads a name that no tool before it has.
-func (b *chatBody) toolName(r *wire.Reader) error {
+func (b *chatBody) toolName(r *wire.Reader, dst *string) error {
 	name, err := r.String()
 	switch {
 	case err != nil:
@@ -100,11 +124,8 @@ func (b *chatBody) toolName(r *wire.Reader) error {
 	case b.offered[name]:
 		return r.Refuse(fmt.Sprintf("invalid value: string %q, expected a name that no other tool has", name))
 	}
-	if b.offered == nil {
-		b.offered = map[string]bool{}
-	}
-	b.offered[name] = true
-	b.conversation.ToolNames = append(b.conversation.ToolNames, name)
+	b.offered = setName(b.offered, name)
+	*dst = name
 	return nil
 }
 
@@ -116,60 +137,6 @@ func isName(s string) bool {
 		}
 	}
 	return s != "" && len(s) <= maxToolName
-}
-
-// choice reads tool_choice: a word, a tool's name, or an object that names a tool.
-func (b *chatBody) choice(r *wire.Reader) error {
-	if none, err := r.Null(); none || err != nil {
-		return err
-	}
-	c := &b.conversation.ToolChoice
-	return either(r, func(r *wire.Reader) error {
-		word, err := r.String()
-		switch word {
-		case "auto":
-			c.Mode = generate.ChooseAuto
-		case "none":
-			c.Mode = generate.ChooseNone
-		case "required":
-			c.Mode = generate.ChooseRequired
-		default:
-			c.Mode, c.Name = generate.ChooseNamed, word
-		}
-		return err
-	}, func(r *wire.Reader) error {
-		c.Mode = generate.ChooseNamed
-		return r.Object("struct ToolChoice", []wire.Field{
-			{Name: "type", Read: func(r *wire.Reader) error {
-				kind, err := r.String()
-				if err == nil && kind != "function" {
-					return r.Refuse(fmt.Sprintf("unknown variant `%.32s`, expected `function`", kind))
-				}
-				return err
-			}},
-			{Name: "function", Required: true, Read: func(r *wire.Reader) error {
-				return r.Object("struct FunctionName", []wire.Field{
-					{Name: "name", Required: true, Read: wire.Into(&c.Name, (*wire.Reader).String)},
-				})
-			}},
-		})
-	})
-}
-
-// checkTools holds the choice against the tools, and tells the model of the
-// request's own words about them.
-func (b *chatBody) checkTools() error {
-	c := &b.conversation
-	switch {
-	case c.ToolChoice.Mode == generate.ChooseNamed && !b.offered[c.ToolChoice.Name]:
-		return toolFault("Tool with name %.64s not found", c.ToolChoice.Name)
-	case c.ToolChoice.Mode == generate.ChooseRequired && len(c.ToolNames) == 0:
-		return toolFault("`tool_choice` \"required\" needs `tools`")
-	}
-	if b.toolPrompt != nil && *b.toolPrompt != "" && len(c.Tools) > 0 && c.ToolChoice.Mode != generate.ChooseNone {
-		b.prompt(*b.toolPrompt)
-	}
-	return nil
 }
 
 // prompt puts TGI's tool_prompt behind the last message that is no assistant's, as
@@ -217,17 +184,4 @@ func withText(parts json.RawMessage, more string) json.RawMessage {
 		b = append(comma(b, i), part...)
 	}
 	return append(appendMembers(comma(b, len(list)), last), ']')
-}
-
-// gone reads a field of OpenAI's older API, which another one replaced.
-func gone(name, instead string) func(*wire.Reader) error {
-	return func(r *wire.Reader) error {
-		err := unset(name)(r)
-		var rule *generate.Invalid
-		if !errors.As(err, &rule) {
-			return err
-		}
-		field, _, _ := strings.Cut(name, "[")
-		return &generate.Invalid{Msg: "`" + name + "` is not supported, use `" + instead + "`", Field: field}
-	}
 }

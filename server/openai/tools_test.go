@@ -69,7 +69,7 @@ func TestToolRefusals(t *testing.T) {
 		`"tools":[1]`:                         unfit + "tools[0]: invalid type: integer `1`, expected struct Tool",
 		`"tools":[{"function":{"name":"f"}}]`: unfit + "tools[0]: missing field `type`",
 		`"tools":[{"type":"function"}]`:       unfit + "tools[0]: missing field `function`",
-		`"tools":[{"type":"code_interpreter","function":{"name":"f"}}]`:                                     unfit + "tools[0].type: unknown variant `code_interpreter`, expected `function`",
+		`"tools":[{"type":"code_interpreter","function":{"name":"f"}}]`:                                     unfit + "tools[0].type: unknown variant `code_interpreter`, expected `function` or `custom`",
 		`"tools":[{"type":"function","function":{}}]`:                                                       unfit + "tools[0].function: missing field `name`",
 		`"tools":[{"type":"function","function":{"name":""}}]`:                                              unfit + "tools[0].function.name: invalid value: string \"\", expected 1 to 64 letters, digits, `_`, `-` and `.`",
 		`"tools":[{"type":"function","function":{"name":"a b"}}]`:                                           unfit + "tools[0].function.name: invalid value: string \"a b\", expected 1 to 64 letters, digits, `_`, `-` and `.`",
@@ -80,22 +80,31 @@ func TestToolRefusals(t *testing.T) {
 		`"tool_choice":"f"`:        fault + "Tool with name f not found",
 		`"tool_choice":"required"`: fault + "`tool_choice` \"required\" needs `tools`",
 		f + `,"tool_choice":"g"`:   fault + "Tool with name g not found",
-		f + `,"tool_choice":{"type":"allowed_tools","allowed_tools":{}}`: unfit + "tool_choice.type: unknown variant `allowed_tools`, expected `function`",
-		f + `,"tool_choice":{"type":"function"}`:                         unfit + "tool_choice: missing field `function`",
-		f + `,"tool_choice":5`:                                           unfit + "tool_choice: invalid type: integer `5`, expected a string",
-		`"functions":[{"name":"f"}]`:                                     rule + "`functions` is not supported, use `tools`",
-		`"function_call":"auto"`:                                         rule + "`function_call` is not supported, use `tool_choice`",
-		`"parallel_tool_calls":"no"`:                                     unfit + "parallel_tool_calls: invalid type: string \"no\", expected a boolean",
-		`"chat_template_kwargs":{"documents":["a"]}`:                     unfit + "chat_template_kwargs.documents[0]: invalid type: string \"a\", expected a map",
-		`"documents":[{}],"chat_template_kwargs":{"documents":[{}]}`:     rule + "`documents` and `chat_template_kwargs.documents` must not both be given",
-		`"documents":["a"]`:                                              unfit + "documents[0]: invalid type: string \"a\", expected a map",
-		`"chat_template":"{{ messages }}"`:                               rule + "`chat_template` takes the name of one of the model's templates; another template is installed as a plugin of kind template",
-		`"add_generation_prompt":true,"continue_final_message":true`:     rule + "`add_generation_prompt` and `continue_final_message` must not both be true",
-		`"messages":[{"role":"assistant","content":"a","function_call":{"name":"f","arguments":"{}"}}]`: rule + "`messages[0].function_call` is not supported, use `tool_calls`",
-		`"messages":[{"role":"assistant","tool_calls":[{"id":"a"}]}]`:                                   unfit + "messages[0].tool_calls[0]: missing field `function`",
-		`"messages":[{"role":"assistant","tool_calls":[{"function":{"name":"f","arguments":5}}]}]`:      unfit + "messages[0].tool_calls[0].function.arguments: invalid type: integer `5`, expected a string",
-		`"messages":[{"role":"assistant","content":null,"tool_calls":[]}]`:                              unfit + "messages[0]: missing field `content`",
-		`"messages":[{"role":"user","content":[{"type":"input_audio"}]}]`:                               rule + "`messages[0].content[0]`: parts of type `input_audio` are not supported, the model reads text only",
+		f + `,"tool_choice":{"type":"allowed_tools","allowed_tools":{}}`:                                                                    unfit + "tool_choice.allowed_tools: missing field `mode`",
+		f + `,"tool_choice":{"type":"allowed_tools","allowed_tools":{"mode":"none","tools":[]}}`:                                            unfit + "tool_choice.allowed_tools.mode: unknown variant `none`, expected `auto` or `required`",
+		f + `,"tool_choice":{"type":"allowed_tools","allowed_tools":{"mode":"auto","tools":[{"type":"function","function":{"name":"g"}}]}}`: fault + "Tool with name g not found",
+		f + `,"tool_choice":{"type":"allowed_tools","allowed_tools":{"mode":"required","tools":[]}}`:                                        fault + "`tool_choice` \"required\" needs `tools`",
+		f + `,"tool_choice":{"type":"allowed_tools"}`:                                                                                       unfit + "tool_choice: missing field `allowed_tools`",
+		`"tools":[{"type":"custom"}]`: unfit + "tools[0]: missing field `custom`",
+		`"tools":[{"type":"custom","custom":{"name":"c","format":{"type":"grammar"}}}]`:                                              unfit + "tools[0].custom.format: missing field `grammar`",
+		`"tools":[{"type":"custom","custom":{"name":"c","format":{"type":"grammar","grammar":{"definition":"a","syntax":"gbnf"}}}}]`: unfit + "tools[0].custom.format.grammar.syntax: unknown variant `gbnf`, expected `lark` or `regex`",
+		f + `,"tool_choice":{"type":"function"}`:                                                                                     unfit + "tool_choice: missing field `function`",
+		f + `,"tool_choice":5`:                                                                                                       unfit + "tool_choice: invalid type: integer `5`, expected a string",
+		f + `,"functions":[{"name":"g"}]`:                                                                                            rule + "`functions` and `tools` are both given",
+		f + `,"function_call":"auto","tool_choice":"auto"`:                                                                           rule + "`function_call` and `tool_choice` are both given",
+		`"functions":[{"name":"f"}],"function_call":{"name":"g"}`:                                                                    fault + "Tool with name g not found",
+		`"functions":[{"name":"f"}],"function_call":"f"`:                                                                             unfit + "function_call: unknown variant `f`, expected `auto`, `none` or an object with a name",
+		`"parallel_tool_calls":"no"`:                                                                                                 unfit + "parallel_tool_calls: invalid type: string \"no\", expected a boolean",
+		`"chat_template_kwargs":{"documents":["a"]}`:                                                                                 unfit + "chat_template_kwargs.documents[0]: invalid type: string \"a\", expected a map",
+		`"documents":[{}],"chat_template_kwargs":{"documents":[{}]}`:                                                                 rule + "`documents` and `chat_template_kwargs.documents` must not both be given",
+		`"documents":["a"]`:                                          unfit + "documents[0]: invalid type: string \"a\", expected a map",
+		`"chat_template":"{{ messages }}"`:                           rule + "`chat_template` takes the name of one of the model's templates; another template is installed as a plugin of kind template",
+		`"add_generation_prompt":true,"continue_final_message":true`: rule + "`add_generation_prompt` and `continue_final_message` must not both be true",
+		`"messages":[{"role":"assistant","tool_calls":[{"function":{"name":"f"}}],"function_call":{"name":"f","arguments":"{}"}}]`: unfit + "messages[0]: `function_call` and `tool_calls` are both given, expected one of them",
+		`"messages":[{"role":"assistant","tool_calls":[{"id":"a"}]}]`:                                                              unfit + "messages[0].tool_calls[0]: missing field `function`",
+		`"messages":[{"role":"assistant","tool_calls":[{"function":{"name":"f","arguments":5}}]}]`:                                 unfit + "messages[0].tool_calls[0].function.arguments: invalid type: integer `5`, expected a string",
+		`"messages":[{"role":"assistant","content":null,"tool_calls":[]}]`:                                                         unfit + "messages[0]: missing field `content`",
+		`"messages":[{"role":"user","content":[{"type":"input_audio"}]}]`:                                                          rule + "`messages[0].content[0]`: parts of type `input_audio` are not supported, the model reads text only",
 	} {
 		body := `{` + hi + `,` + fields + `}`
 		if strings.HasPrefix(fields, `"messages"`) {
@@ -116,8 +125,11 @@ func TestToolRefusals(t *testing.T) {
 // TestMessages: what templates read of a client's messages.
 func TestMessages(t *testing.T) {
 	for message, want := range map[string]string{
-		`{"role":"user","content":"a","x":{"y": [1]}}`: ``,
-		`{"role":"user","content":[]}`:                 ``,
+		`{"role":"user","content":"a","x":{"y": [1]}}`:                                                                                                      ``,
+		`{"role":"user","content":[]}`:                                                                                                                      ``,
+		`{"role":"assistant","content":null,"function_call":{"name":"f","arguments":"{\"a\":1}"}}`:                                                          `{"role":"assistant","content":null,"tool_calls":[{"id":"call00000","type":"function","function":{"name":"f","arguments":{"a":1},"arguments_text":"{\"a\":1}"}}]}`,
+		`{"role":"function","name":"f","content":"7"}`:                                                                                                      `{"role":"tool","name":"f","content":"7","tool_call_id":"call00000"}`,
+		`{"role":"assistant","tool_calls":[{"id":"c","type":"custom","custom":{"name":"f","input":"a\"b"}}]}`:                                               `{"role":"assistant","tool_calls":[{"id":"c","type":"function","function":{"name":"f","arguments":{"input":"a\"b"}}}]}`,
 		`{"content":[{"type":"text","text":"a"},{"type":"text","text":"\n\"b"}],"role":"user","name":"n"}`:                                                  ``,
 		`{"role":"assistant","content":[{"type":"text","text":"a","x":1},{"type":"refusal","refusal":"no"}]}`:                                               `{"role":"assistant","content":[{"type":"text","text":"a","x":1},{"type":"text","text":"no"}]}`,
 		`{"role":"tool","tool_call_id":"c","content":[{"type":"text","text":"5"}]}`:                                                                         ``,
@@ -278,5 +290,30 @@ func TestHeldCalls(t *testing.T) {
 	s = serve(&generatetest.Chat{Parse: true, RefuseHold: &generate.ToolError{Msg: "tool `f`: no"}})
 	if rec := ask(s, chatPath, `{`+hi+strict+`}`); rec.Code != 422 || !strings.Contains(rec.Body.String(), "Tool error: tool `f`: no") {
 		t.Errorf("got %d %s", rec.Code, rec.Body)
+	}
+}
+
+// TestKindsOfTools: custom tools are functions of a text for templates, and the older functions are tools. Those that a request
+// does not allow are not told of, and places lead into the request all the same.
+func TestKindsOfTools(t *testing.T) {
+	const f = `{"type":"function","function":{"name":"f"}}`
+	const text = `{"type":"function","function":{"name":"c","description":"d","parameters":{"type":"object","properties":{"input":{"type":"string"}},"required":["input"],"additionalProperties":false}}}`
+	const regex = `{"type":"function","function":{"name":"r","parameters":{"type":"object","properties":{"input":{"type":"string","pattern":"^(?:a|b)$"}},"required":["input"],"additionalProperties":false},"strict":true}}`
+	for body, want := range map[string]generate.Conversation{
+		`"tools":[` + f + `,{"type":"custom","custom":{"name":"c","description":"d"}}]`: {Tools: []byte(`[` + f + `,` + text + `]`), ToolNames: []string{"f", "c"}, ToolPlaces: []string{"#/tools/0/function", "#/tools/1/custom"}, Parallel: true},
+		`"tools":[` + f + `,{"type":"custom","custom":{"name":"c","description":"d","format":{"type":"text"}}}],"tool_choice":{"type":"allowed_tools","allowed_tools":{"mode":"required","tools":[{"type":"custom","custom":{"name":"c"}}]}}`: {Tools: []byte(`[` + text + `]`), ToolNames: []string{"c"}, ToolPlaces: []string{"#/tools/1/custom"}, Parallel: true, ToolChoice: generate.ToolChoice{Mode: generate.ChooseRequired}},
+		`"tools":[{"type":"custom","custom":{"name":"r","format":{"type":"grammar","grammar":{"syntax":"regex","definition":"a|b"}}}}],"tool_choice":{"type":"custom","custom":{"name":"r"}}`:                                                 {Tools: []byte(`[` + regex + `]`), ToolNames: []string{"r"}, ToolPlaces: []string{"#/tools/0/custom"}, Parallel: true, Strict: true, ToolChoice: generate.ToolChoice{Mode: generate.ChooseNamed, Name: "r"}},
+		`"functions":[{"name":"f"}],"function_call":{"name":"f"}`: {Tools: []byte(`[` + f + `]`), ToolNames: []string{"f"}, ToolPlaces: []string{"#/functions/0"}, ToolChoice: generate.ToolChoice{Mode: generate.ChooseNamed, Name: "f"}},
+		`"functions":[{"name":"f"}],"function_call":"none"`:       {Tools: []byte(`[` + f + `]`), ToolNames: []string{"f"}, ToolPlaces: []string{"#/functions/0"}, ToolChoice: generate.ToolChoice{Mode: generate.ChooseNone}},
+	} {
+		got := *conversation(t, `{`+hi+`,`+body+`}`)
+		got.Messages = nil
+		if !reflect.DeepEqual(got, want) {
+			t.Errorf("%s:\n got %+v\nwant %+v", body, got, want)
+		}
+	}
+	lark := conversation(t, `{`+hi+`,"tools":[{"type":"custom","custom":{"name":"l","format":{"type":"grammar","grammar":{"syntax":"lark","definition":"start: \"a\""}}}}]}`)
+	if len(lark.Unheld) != 1 || lark.Unheld[0].Pointer != "#/tools/0/custom/format" || !strings.Contains(string(lark.Tools), `fits this Lark grammar:\nstart: \"a\""`) {
+		t.Errorf("%+v, %s", lark.Unheld, lark.Tools)
 	}
 }
