@@ -196,8 +196,8 @@ func (b *Bound) answer(ctx context.Context, p *part, err error) error {
 		if p.named || p.v.set.onError == OnErrorFail {
 			return &BindError{p.name, no.Text, p.refusal()}
 		}
-	case errors.Is(err, sandbox.ErrBusy):
-		return &BindError{p.name, "all its instances are in use", ErrBusy}
+	case errors.Is(err, sandbox.ErrBusy), errors.Is(err, sandbox.ErrMemory):
+		return p.busy(err)
 	case errors.Is(err, sandbox.ErrCancelled):
 		return cause(ctx, err)
 	case errors.As(err, &fault):
@@ -226,6 +226,18 @@ func (p *part) refusal() error {
 		}
 	}
 	return ErrParams
+}
+
+// busy makes a request's error of the want of an instance, or of memory for it.
+func (p *part) busy(err error) error {
+	var short *sandbox.Shortage
+	switch {
+	case errors.As(err, &short) && short.Never:
+		return &BindError{p.name, p.says(err), ErrParams}
+	case errors.Is(err, sandbox.ErrMemory):
+		return &BindError{p.name, p.says(err), ErrBusy}
+	}
+	return &BindError{p.name, "all its instances are in use", ErrBusy}
 }
 
 // says gives an error's text without the name of the plugin before it.

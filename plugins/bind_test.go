@@ -141,7 +141,7 @@ func TestBindBusy(t *testing.T) {
 		t.Errorf("four sequences where there are three instances: %v", err)
 	}
 	second.Close()
-	if st, _ := s.Get("a"); st.Stats.InstancesOut != 2 || len(st.Stats.Faults) != 4 || st.State != StateActive {
+	if st, _ := s.Get("a"); st.Stats.InstancesOut != 2 || len(st.Stats.Faults) != 6 || st.State != StateActive {
 		t.Errorf("after a busy Begin: %+v", st)
 	}
 	third := bind(t, s, 1, Call{Name: "a"})

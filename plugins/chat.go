@@ -165,8 +165,8 @@ func (p *part) chatError(ctx context.Context, s *Set, err error) error {
 		return nil
 	case errors.As(err, &no):
 		return &BindError{p.name, no.Text, p.refusal()}
-	case errors.Is(err, sandbox.ErrBusy):
-		return &BindError{p.name, "all its instances are in use", ErrBusy}
+	case errors.Is(err, sandbox.ErrBusy), errors.Is(err, sandbox.ErrMemory):
+		return p.busy(err)
 	case errors.Is(err, sandbox.ErrCancelled):
 		return cause(ctx, err)
 	case errors.As(err, &fault):

@@ -26,9 +26,9 @@ type Constraint struct {
 	faulty  bool
 }
 
-// begin takes an instance and has it follow the tokens so far.
-func (c *Constraint) begin() error {
-	s, err := c.part.v.guest.Open(c.part.seed(c.seed), c.ctx.Done())
+// begin takes an instance by open, and has it follow the tokens so far.
+func (c *Constraint) begin(open func(seed uint64, cancel <-chan struct{}) (*guest.Session, error)) error {
+	s, err := open(c.part.seed(c.seed), c.ctx.Done())
 	if err != nil {
 		return c.part.chatError(c.ctx, c.grammar.set, err)
 	}
@@ -91,7 +91,7 @@ func (c *Constraint) Rollback(n int) error {
 	c.tokens = c.tokens[:len(c.tokens)-n]
 	c.session.Close()
 	c.session = nil
-	c.err = c.begin()
+	c.err = c.begin(c.part.v.guest.OpenNow)
 	return c.err
 }
 
@@ -115,7 +115,7 @@ func (c *Constraint) Clone() (*Constraint, error) {
 // keeps state that can't be copied.
 func (c *Constraint) beginAt(other *Constraint) error {
 	if !c.part.v.guest.CanClone() {
-		return c.begin()
+		return c.begin(c.part.v.guest.OpenNow)
 	}
 	s, err := other.session.Clone(c.part.seed(c.seed), c.ctx.Done())
 	if err != nil {

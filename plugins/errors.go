@@ -12,7 +12,7 @@ var (
 	ErrParams = errors.New("parameters refused")
 	// ErrOff: the plugin is switched off because it kept failing, or could not be loaded.
 	ErrOff = errors.New("plugin is off")
-	// ErrBusy: all instances of the plugin are in use; the same request may succeed later.
+	// ErrBusy: all instances of the plugin, or the memory for plugins, are in use; the same request may succeed later.
 	ErrBusy = errors.New("plugin is busy")
 	// ErrFault: the plugin failed while it was asked.
 	ErrFault = errors.New("plugin failed")

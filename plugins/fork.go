@@ -55,8 +55,8 @@ func (r *run) fork(seed uint64) (*run, error) {
 	}
 	session, err := r.session.Clone(r.part.seed(seed), r.bound.ctx.Done())
 	switch {
-	case errors.Is(err, sandbox.ErrBusy):
-		return nil, &BindError{r.part.name, "all its instances are in use", ErrBusy}
+	case errors.Is(err, sandbox.ErrBusy), errors.Is(err, sandbox.ErrMemory):
+		return nil, r.part.busy(err)
 	case err != nil:
 		if err := r.fail(err); err != nil {
 			return nil, err

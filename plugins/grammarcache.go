@@ -11,6 +11,7 @@ import (
 	"time"
 
 	"tgi/plugins/grammar"
+	"tgi/plugins/internal/sandbox"
 )
 
 // What grammars may cost.
@@ -19,8 +20,10 @@ const (
 	grammarMemory = 8 << 20
 	// nodeBytes is about what a byte of the encoded form becomes.
 	nodeBytes = 24
-	// grammarsBytes bounds the grammars that are remembered, with what texts found of them so far.
-	grammarsBytes = 512 << 20
+	// grammarsBytes bounds what is remembered of grammars, where the options don't; of it a share of maskShare is for the masks
+	// that grammars have in common.
+	grammarsBytes = 128 << 20
+	maskShare     = 8
 	// maskMemoryBytes bounds the masks of a guest that are remembered for one source.
 	maskMemoryBytes = 4 << 20
 )
@@ -51,8 +54,10 @@ type GrammarStats struct {
 	Shared   uint64 // requests that waited for another's compilation
 	Found    uint64 // requests whose grammar was there
 	Seconds  float64
-	Kept     int   // now
-	Bytes    int64 // of those that are kept, about
+	Kept     int    // now
+	Bytes    int64  // of those that are kept, about
+	Evicted  uint64 // grammars that were forgotten for want of room
+	Limit    int64  // of Bytes
 	Masks    grammar.CacheStats
 
 	Asked       uint64  // masks that sequences asked for, of grammars that are run natively
@@ -81,7 +86,7 @@ func (s *Set) GrammarStats() GrammarStats {
 	c.mu.Lock()
 	defer c.mu.Unlock()
 	out := c.stats
-	out.Kept, out.Bytes = c.order.Len(), c.size()
+	out.Kept, out.Bytes, out.Limit = c.order.Len(), c.size(), c.limit
 	out.Asked, out.DeadEnds = c.masks.asked.Load(), c.masks.deadEnds.Load()
 	out.MaskSeconds = time.Duration(c.masks.nanoseconds.Load()).Seconds()
 	if c.vocab != nil {
@@ -90,8 +95,8 @@ func (s *Set) GrammarStats() GrammarStats {
 	return out
 }
 
-// grammarCache remembers grammars, the latest used, and has those that are wanted at the same time made once. The zero value
-// is ready.
+// grammarCache remembers grammars, the latest used, and has those that are wanted at the same time made once. open comes
+// before all else.
 type grammarCache struct {
 	mu      sync.Mutex
 	ready   map[[sha256.Size]byte]*list.Element // of *keptGrammar
@@ -101,6 +106,27 @@ type grammarCache struct {
 	stats   GrammarStats // the counters
 	masks   maskCounts
 	vocab   *grammar.Vocab // nil until it is made
+	limit   int64          // bytes of grammars
+	part    *sandbox.Cache // of the memory for plugins
+}
+
+// open begins to count what is remembered; the result is how much of it masks may take.
+func (c *grammarCache) open(m *Memory, bytes int64) (masks int64) {
+	if bytes == 0 {
+		bytes = grammarsBytes
+	}
+	masks = bytes / maskShare
+	c.limit = bytes - masks
+	c.part = m.NewCache(c.shrink)
+	return masks
+}
+
+// close forgets all.
+func (c *grammarCache) close() {
+	c.mu.Lock()
+	defer c.mu.Unlock()
+	c.forget(c.size(), 0)
+	c.part.Close()
 }
 
 type keptGrammar struct {
@@ -207,11 +233,46 @@ const grammarsKept = 2000
 // trim forgets the grammars that were used longest ago. They grow while they are used, so the limit is looked at with each
 // request. The lock is held.
 func (c *grammarCache) trim() {
-	for size := c.size(); (size > grammarsBytes || c.order.Len() > grammarsKept) && c.order.Len() > 1; {
+	c.forget(c.size()-c.limit, 1)
+	if excess := c.part.Set(c.size() + c.maskBytes()); excess > 0 {
+		c.give(excess)
+	}
+}
+
+// shrink forgets about so many bytes, because others need them.
+func (c *grammarCache) shrink(bytes int64) {
+	c.mu.Lock()
+	defer c.mu.Unlock()
+	c.give(bytes)
+}
+
+// give is shrink. The lock is held.
+func (c *grammarCache) give(bytes int64) {
+	before := c.size()
+	c.forget(bytes, 0)
+	if left := bytes - (before - c.size()); left > 0 && c.vocab != nil {
+		c.vocab.Shrink(left)
+	}
+	c.part.Set(c.size() + c.maskBytes())
+}
+
+// forget lets go of so many bytes of grammars, and of those beyond the number that are kept, the longest unused first and never
+// the last least of them. The lock is held.
+func (c *grammarCache) forget(bytes int64, least int) {
+	for c.order.Len() > least && (bytes > 0 || c.order.Len() > grammarsKept) {
 		last := c.order.Remove(c.order.Back()).(*keptGrammar)
 		delete(c.ready, last.key)
-		size -= last.bytes()
+		bytes -= last.bytes()
+		c.stats.Evicted++
 	}
+}
+
+// maskBytes is what the masks take that grammars have in common. The lock is held.
+func (c *grammarCache) maskBytes() int64 {
+	if c.vocab == nil {
+		return 0
+	}
+	return c.vocab.CacheStats().Bytes
 }
 
 // size is that of the grammars that are kept. The lock is held.

@@ -183,7 +183,7 @@ func (g *Grammar) Sequence(ctx context.Context, seed uint64) (*Constraint, error
 	}
 	p := &part{v: g.part.v, name: g.part.name, trial: trial}
 	c := &Constraint{grammar: g, part: p, ctx: ctx, seed: seed}
-	if err := c.begin(); err != nil {
+	if err := c.begin(g.part.v.guest.Open); err != nil {
 		p.v.breaker.abandon(trial)
 		return nil, err
 	}

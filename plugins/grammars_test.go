@@ -248,6 +248,8 @@ func TestCompileCancelled(t *testing.T) {
 // TestGrammarsForgotten: the latest used are kept within the limit, and a grammar in use is not harmed.
 func TestGrammarsForgotten(t *testing.T) {
 	var c grammarCache
+	c.open(NewMemory(MemoryConfig{}), grammarsBytes)
+	c.limit = grammarsBytes
 	get := func(key byte) *made {
 		m, err := c.get(ctx, [32]byte{key}, func(context.Context) (*made, error) { return &made{cost: grammarsBytes / 2}, nil })
 		if err != nil {

@@ -92,14 +92,24 @@ func (p *part) begin(ctx context.Context, prompt []uint32, maxNew int, seeds []u
 			s, err = p.v.guest.Begin(start)
 		}
 		if err != nil {
-			for _, s := range out {
-				s.Close()
-			}
+			closeAll(out)
 			return nil, err
 		}
-		out = append(out, s)
+		if out = append(out, s); i == 0 && len(seeds) > 1 && p.v.guest.CanClone() { // all or none, lest two requests wait for each other
+			err = s.Reserve(len(seeds)-1, start.Cancel)
+		}
+		if err != nil {
+			closeAll(out)
+			return nil, err
+		}
 	}
 	return out, nil
+}
+
+func closeAll(list []*guest.Session) {
+	for _, s := range list {
+		s.Close()
+	}
 }
 
 // seed gives the plugin's own random numbers in a sequence: two plugins of one request must not draw alike.
@@ -178,7 +188,9 @@ func (r *run) fail(err error) error {
 		r.err = err // the caller's mistake
 	default:
 		r.faulty = true
-		r.part.failed(r.bound.set, err)
+		if !errors.Is(err, sandbox.ErrMemory) { // whether there is too little is not the plugin's doing alone
+			r.part.failed(r.bound.set, err)
+		}
 		if r.part.v.set.onError == OnErrorSkip {
 			r.bound.skip(r.bound.ctx, r.part, r.part.says(err), err, r.step)
 		} else {

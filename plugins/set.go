@@ -58,8 +58,11 @@ type Options struct {
 	CacheDir     string     // for compiled modules; "" keeps none
 	MaxInstances int        // sequences of one plugin at a time; 0 means the sandbox's default
 	Governor     *Governor  // gives plugins their share of the processors; nil lets them run as they like
-	Breaker      Breaker
-	Log          *slog.Logger // of what happens to plugins and of what they print; nil drops it
+	Memory       *Memory    // what all sets that have it share; nil has no bound
+	// GrammarMemory bounds what is remembered of grammars and their masks, in bytes, within Memory; 0 means 128 MiB.
+	GrammarMemory int64
+	Breaker       Breaker
+	Log           *slog.Logger // of what happens to plugins and of what they print; nil drops it
 }
 
 // Set is the installed plugins. All methods may be called from any goroutine; changes are made one at a time, and
@@ -104,7 +107,10 @@ func Open(ctx context.Context, o Options) (*Set, error) {
 	if len(o.Model) > 0 && !isObject(o.Model) {
 		return nil, fmt.Errorf("%w: the description of the model is not a JSON object", ErrSpec)
 	}
-	engine, err := sandbox.New(sandbox.Config{CacheDir: o.CacheDir})
+	if o.Memory == nil {
+		o.Memory = NewMemory(MemoryConfig{})
+	}
+	engine, err := sandbox.New(sandbox.Config{CacheDir: o.CacheDir, Quota: o.Memory})
 	if err != nil {
 		return nil, err
 	}
@@ -112,7 +118,8 @@ func Open(ctx context.Context, o Options) (*Set, error) {
 	if s.log == nil {
 		s.log = slog.New(slog.DiscardHandler)
 	}
-	s.vocab = sync.OnceValue(func() *grammar.Vocab { return grammar.NewVocab(o.Vocabulary, 0) })
+	masks := s.grammars.open(o.Memory, o.GrammarMemory)
+	s.vocab = sync.OnceValue(func() *grammar.Vocab { return grammar.NewVocab(o.Vocabulary, masks) })
 	_, err = s.Reload(ctx, o.Specs)
 	errs := []error{err}
 	for _, e := range s.order {
@@ -211,4 +218,5 @@ func (s *Set) Close() {
 		<-v.guest.Drained()
 	}
 	s.background.Wait()
+	s.grammars.close()
 }

@@ -88,14 +88,15 @@ type Stats struct {
 	Paused    float64           // seconds that they were paused so that others get on
 	Slices    uint64            // of fuel that they had
 	Refusals  uint64            // requests that the guest refused
-	Faults    map[string]uint64 // calls that failed, by "trap", "fuel", "time", "access" and "result" (a broken rule)
+	Faults    map[string]uint64 // calls that failed, by "trap", "fuel", "time", "memory", "access" and "result" (a broken rule)
 	Cancelled uint64            // calls that ended because their request did
 	Skips     uint64            // sequences that went on without it; a request that began without it counts as one
 	Loads     uint64            // versions that served
 	Resets    uint64            // instances made fresh for another sequence
 	Discarded uint64            // instances thrown away after a fault or because they grew
 
-	InstancesOut, InstancesWaiting int // now
+	InstancesOut, InstancesWaiting int   // now
+	InstanceBytes                  int64 // that these take
 }
 
 // ledger keeps the counts of one name over its versions, so that they never go down.
@@ -130,7 +131,7 @@ func (l *ledger) stats() Stats {
 	l.mu.Lock()
 	defer l.mu.Unlock()
 	s := l.past
-	s.Faults = map[string]uint64{"trap": 0, "fuel": 0, "time": 0, "access": 0, "result": 0}
+	s.Faults = map[string]uint64{"trap": 0, "fuel": 0, "time": 0, "memory": 0, "access": 0, "result": 0}
 	for k, n := range l.past.Faults {
 		s.Faults[k] = n
 	}
@@ -139,6 +140,7 @@ func (l *ledger) stats() Stats {
 		s.add(now, v.base)
 		s.InstancesOut += now.Instances.Out
 		s.InstancesWaiting += now.Instances.Waiting
+		s.InstanceBytes += now.Instances.Bytes
 	}
 	s.Skips, s.Loads = l.skips.Load(), l.loads.Load()
 	return s
@@ -158,6 +160,7 @@ func (s *Stats) add(now, base guest.Stats) {
 	s.Faults["trap"] += now.Faults.Trap - base.Faults.Trap
 	s.Faults["fuel"] += now.Faults.Fuel - base.Faults.Fuel
 	s.Faults["time"] += now.Faults.Time - base.Faults.Time
+	s.Faults["memory"] += now.Faults.Memory - base.Faults.Memory
 	s.Faults["access"] += now.Faults.Access - base.Faults.Access
 	s.Faults["result"] += now.Faults.Result - base.Faults.Result
 	s.Cancelled += now.Faults.Cancelled - base.Faults.Cancelled

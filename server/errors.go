@@ -185,8 +185,12 @@ func lookUp(err error) row {
 func AppendError(b []byte, err error) []byte {
 	r := lookUp(err)
 	text := r.text
-	if r.detailed {
+	var full *generate.Overloaded
+	switch {
+	case r.detailed:
 		text += err.Error()
+	case errors.As(err, &full):
+		text += full.Detail()
 	}
 	b = wire.AppendString(append(b, `{"error":`...), text)
 	b = wire.AppendString(append(b, `,"error_type":`...), r.kind)

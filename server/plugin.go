@@ -64,4 +64,6 @@ type Plugin struct {
 	// InstancesOut are in use by sequences now, InstancesWaiting are ready.
 	InstancesOut     int `json:"instances_out"`
 	InstancesWaiting int `json:"instances_waiting"`
+	// InstanceBytes is what these take.
+	InstanceBytes int64 `json:"instance_bytes"`
 }

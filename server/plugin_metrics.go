@@ -31,13 +31,14 @@ var (
 	pluginResets    = describePlugin("tgi_plugin_resets_total", "Instances made fresh for another sequence.")
 	pluginLoads     = describePlugin("tgi_plugin_loads_total", "Versions loaded.")
 	pluginInstances = describePlugin("tgi_plugin_instances", "Instances in use (out) and ready (waiting).", "state")
+	pluginBytes     = describePlugin("tgi_plugin_instance_bytes", "Bytes that the instances take, by the pages that they touched.")
 	pluginInfo      = describePlugin("tgi_plugin_info", "Plugins; the value is always 1.", "version", "sha256", "state")
 )
 
 // Describe implements prometheus.Collector.
 func (pluginCollector) Describe(out chan<- *prometheus.Desc) {
 	for _, d := range []*prometheus.Desc{
-		pluginCalls, pluginSeconds, pluginFuel, pluginPaused, pluginSlices, pluginFaults, pluginSkips, pluginResets, pluginLoads, pluginInstances, pluginInfo,
+		pluginCalls, pluginSeconds, pluginFuel, pluginPaused, pluginSlices, pluginFaults, pluginSkips, pluginResets, pluginLoads, pluginInstances, pluginBytes, pluginInfo,
 	} {
 		out <- d
 	}
@@ -62,6 +63,7 @@ func (c pluginCollector) Collect(out chan<- prometheus.Metric) {
 		send(pluginLoads, prometheus.CounterValue, float64(p.Loads))
 		send(pluginInstances, prometheus.GaugeValue, float64(p.InstancesOut), "out")
 		send(pluginInstances, prometheus.GaugeValue, float64(p.InstancesWaiting), "waiting")
+		send(pluginBytes, prometheus.GaugeValue, float64(p.InstanceBytes))
 		// The version is the guest's own word: whatever it says must be a label.
 		send(pluginInfo, prometheus.GaugeValue, 1, strings.ToValidUTF8(p.Version, "\uFFFD"), p.SHA256, p.State)
 	}

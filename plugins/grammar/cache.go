@@ -5,13 +5,14 @@ import "sync"
 // cache holds masks by the hash of what they belong to, least recently used out
 // first. It is shared by all grammars of a vocabulary.
 type cache struct {
-	mu     sync.Mutex
-	limit  int64
-	bytes  int64
-	hits   int64
-	misses int64
-	at     map[cacheKey]*cached
-	ring   cached // next is the most recently used, prev the least
+	mu      sync.Mutex
+	limit   int64
+	bytes   int64
+	hits    int64
+	misses  int64
+	evicted int64
+	at      map[cacheKey]*cached
+	ring    cached // next is the most recently used, prev the least
 }
 
 type cacheKey struct {
@@ -55,11 +56,17 @@ func (c *cache) put(k cacheKey, m *mask) {
 	c.at[k] = e
 	c.front(e)
 	c.bytes += m.bytes()
-	for c.bytes > c.limit && c.ring.prev != &c.ring {
+	c.trim(c.limit)
+}
+
+// trim forgets masks until so many bytes are left. The lock is held.
+func (c *cache) trim(bytes int64) {
+	for c.bytes > bytes && c.ring.prev != &c.ring {
 		old := c.ring.prev
 		old.unlink()
 		delete(c.at, old.key)
 		c.bytes -= old.mask.bytes()
+		c.evicted++
 	}
 }
 
@@ -72,8 +79,8 @@ func (e *cached) unlink() { e.prev.next, e.next.prev = e.next, e.prev }
 
 // CacheStats is what became of a vocabulary's cache of masks so far.
 type CacheStats struct {
-	Hits, Misses   int64
-	Entries, Bytes int64
+	Hits, Misses, Evicted int64
+	Entries, Bytes, Limit int64
 }
 
 // CacheStats reads the counters.
@@ -81,5 +88,13 @@ func (p *Vocab) CacheStats() CacheStats {
 	c := p.cache
 	c.mu.Lock()
 	defer c.mu.Unlock()
-	return CacheStats{Hits: c.hits, Misses: c.misses, Entries: int64(len(c.at)), Bytes: c.bytes}
+	return CacheStats{Hits: c.hits, Misses: c.misses, Evicted: c.evicted, Entries: int64(len(c.at)), Bytes: c.bytes, Limit: c.limit}
+}
+
+// Shrink forgets masks of so many bytes, the longest unused first.
+func (p *Vocab) Shrink(bytes int64) {
+	c := p.cache
+	c.mu.Lock()
+	defer c.mu.Unlock()
+	c.trim(c.bytes - bytes)
 }

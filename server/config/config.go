@@ -239,7 +239,7 @@ func Default() Config {
 		Metrics:     Metrics{Enabled: true},
 		Trace:       Trace{OTLPServiceName: "text-generation-inference.router", SampleRatio: 1},
 		Log:         Log{Level: slog.LevelInfo, Format: LogAuto},
-		Plugins:     Plugins{Folder: "plugins", Watch: second, UploadLimit: 16 << 20, BreakerFaults: 10, BreakerPause: 30 * second},
+		Plugins:     Plugins{Folder: "plugins", Watch: second, UploadLimit: 16 << 20, MemoryWait: 5 * second, BreakerFaults: 10, BreakerPause: 30 * second},
 		GenerateAPI: defaultGenerateAPI(),
 	}
 }

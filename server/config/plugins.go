@@ -13,7 +13,8 @@ import (
 	"time"
 )
 
-// Plugins says where plugins come from and when one counts as broken.
+// Plugins says where plugins come from, what they may take together, and when one
+// counts as broken.
 type Plugins struct {
 	// Folder holds files *.wasm that are plugins named after their files;
 	// empty is none, and a folder that is not there holds none. It is relative
@@ -24,6 +25,15 @@ type Plugins struct {
 	Watch Duration `toml:"watch"`
 	// UploadLimit bounds a module that is uploaded, in bytes.
 	UploadLimit Size `toml:"upload_limit"`
+	// Memory bounds what the instances of all plugins of all models take together,
+	// as they touch it, with what they share and what is remembered of grammars; 0
+	// derives it from what the machine has.
+	Memory Size `toml:"memory"`
+	// MemoryWait is how long a request waits for memory for its plugins.
+	MemoryWait Duration `toml:"memory_wait"`
+	// GrammarMemory bounds what is remembered of the grammars of one model and of
+	// their masks, within Memory; 0 derives it from that.
+	GrammarMemory Size `toml:"grammar_memory"`
 	// BreakerFaults switch a plugin off for BreakerPause; 0 never does.
 	BreakerFaults int      `toml:"breaker_faults"`
 	BreakerPause  Duration `toml:"breaker_pause"`
@@ -109,6 +119,10 @@ const (
 	minShare, maxShare = 0.01, 1024
 	// maxUpload is far above any module and far below what hurts.
 	maxUpload = 1 << 30
+	// What the plugins that are built in need, and what a grammar does.
+	minPluginsMemory, minGrammarMemory = 32 << 20, 1 << 20
+	// maxMemoryWait is far above what clients wait for.
+	maxMemoryWait = 3600 * second
 )
 
 // CheckName refuses names that a plugin cannot have: they stand in paths of
@@ -212,6 +226,10 @@ func (c *Config) validatePlugins(v *verdict) {
 	p := &c.Plugins
 	v.check(p.Watch >= 0, "plugins.watch must not be negative, given %s", p.Watch)
 	v.check(p.UploadLimit >= 1 && p.UploadLimit <= maxUpload, "plugins.upload_limit must be >= 1B and <= %s, given %s", Size(maxUpload), p.UploadLimit)
+	v.check(p.Memory == 0 || p.Memory >= minPluginsMemory, "plugins.memory must be auto or >= %s, given %s", Size(minPluginsMemory), p.Memory)
+	v.check(p.MemoryWait >= 0 && p.MemoryWait <= maxMemoryWait, "plugins.memory_wait must be >= 0s and <= %s, given %s", maxMemoryWait, p.MemoryWait)
+	v.check(p.GrammarMemory == 0 || p.GrammarMemory >= minGrammarMemory, "plugins.grammar_memory must be auto or >= %s, given %s", Size(minGrammarMemory), p.GrammarMemory)
+	v.check(p.Memory == 0 || p.GrammarMemory <= p.Memory, "plugins.grammar_memory must be <= plugins.memory, given %s and %s", p.GrammarMemory, p.Memory)
 	v.atLeast("plugins.breaker_faults", p.BreakerFaults, 0)
 	v.positive("plugins.breaker_pause", p.BreakerPause)
 	first := map[string]int{}

@@ -81,6 +81,7 @@ var settings = append([]setting{
 	{"log-level", "log.level", "debug, info, warn or error", func(c *Config) any { return logLevel{&c.Log.Level} }, nil},
 	{"json-output", "log.format", "log JSON", func(c *Config) any { return jsonOutput{&c.Log.Format} }, nil},
 	{"plugins-folder", "plugins.folder", "folder whose *.wasm files are plugins", func(c *Config) any { return &c.Plugins.Folder }, nil},
+	{"plugins-memory", "plugins.memory", "memory of all plugins together, such as 1GiB", func(c *Config) any { return &c.Plugins.Memory }, nil},
 }, generateSettings...)
 
 // legacyInput is what TGI called max-input-tokens before.

@@ -64,10 +64,26 @@ func tooLong(format string, args ...any) error {
 type Overloaded struct {
 	// RetryAfter is when room is likely.
 	RetryAfter time.Duration
+	// Reason says what is used up, for the client, where that is not the number of
+	// requests; else it is empty.
+	Reason string
 }
 
-// Error returns the text of llm.ErrOverloaded.
-func (e *Overloaded) Error() string { return llm.ErrOverloaded.Error() }
+// Error returns the text of llm.ErrOverloaded, and the reason.
+func (e *Overloaded) Error() string {
+	if e.Reason == "" {
+		return llm.ErrOverloaded.Error()
+	}
+	return llm.ErrOverloaded.Error() + e.Detail()
+}
+
+// Detail is what texts about it end with.
+func (e *Overloaded) Detail() string {
+	if e.Reason == "" {
+		return ""
+	}
+	return ": " + e.Reason
+}
 
 // Unwrap returns llm.ErrOverloaded.
 func (e *Overloaded) Unwrap() error { return llm.ErrOverloaded }

@@ -102,7 +102,10 @@ func (s *Service) submit(ctx context.Context, d *Draft, permits int, began time.
 		cancel()
 		run.release()
 		if errors.Is(err, llm.ErrOverloaded) {
-			err = &Overloaded{RetryAfter: s.permits.wait(1, time.Now())}
+			full := &Overloaded{}
+			errors.As(err, &full) // its reason is kept
+			full.RetryAfter = s.permits.wait(1, time.Now())
+			err = full
 		}
 		return nil, err
 	}

@@ -106,6 +106,10 @@ func public(err error) (status int, text string) {
 		if row.detailed {
 			return row.status, row.text + err.Error()
 		}
+		var full *generate.Overloaded
+		if errors.As(err, &full) {
+			return row.status, row.text + full.Detail()
+		}
 		return row.status, row.text
 	}
 	return http.StatusInternalServerError, "Internal server error"

@@ -9,10 +9,19 @@ import (
 )
 
 // Open takes an instance for one of the kinds that work on conversations. Nothing of the guest has been called. Closing
-// cancel ends a running call, and every later one, with sandbox.ErrCancelled. Errors are sandbox.ErrBusy and
-// sandbox.ErrClosed.
+// cancel ends a running call, and every later one, with sandbox.ErrCancelled. Where memory is short it waits a while. Errors
+// are sandbox.ErrBusy, sandbox.ErrMemory and sandbox.ErrClosed.
 func (g *Guest) Open(seed uint64, cancel <-chan struct{}) (*Session, error) {
-	in, err := g.pool.Take(sandbox.Lease{Cancel: cancel, Seed: seed})
+	return g.open(sandbox.Lease{Cancel: cancel, Seed: seed, Patient: true})
+}
+
+// OpenNow is Open in the token loop, where nobody waits.
+func (g *Guest) OpenNow(seed uint64, cancel <-chan struct{}) (*Session, error) {
+	return g.open(sandbox.Lease{Cancel: cancel, Seed: seed})
+}
+
+func (g *Guest) open(l sandbox.Lease) (*Session, error) {
+	in, err := g.pool.Take(l)
 	if err != nil {
 		return nil, err
 	}

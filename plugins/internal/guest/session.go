@@ -34,9 +34,9 @@ type Session struct {
 var noParams = []byte("{}")
 
 // Validate asks the guest whether it accepts a request's parameters. A "no" is a *Refusal, a failure of the guest a
-// *sandbox.Fault; sandbox.ErrBusy and sandbox.ErrClosed say that nobody could be asked. Closing cancel ends the call.
+// *sandbox.Fault; sandbox.ErrBusy, sandbox.ErrMemory and sandbox.ErrClosed say that nobody could be asked. Closing cancel ends the call.
 func (g *Guest) Validate(cancel <-chan struct{}, params []byte) error {
-	in, err := g.pool.Take(sandbox.Lease{Cancel: cancel})
+	in, err := g.pool.Take(sandbox.Lease{Cancel: cancel, Patient: true, Brief: true})
 	if err != nil {
 		return err
 	}
@@ -62,7 +62,7 @@ func (g *Guest) Begin(s Start) (*Session, error) {
 	if len(kinds) == 0 {
 		return nil, fmt.Errorf("%s: none of its kinds %q begins with a prompt", g.name, g.d.Kinds)
 	}
-	in, err := g.pool.Take(sandbox.Lease{Cancel: s.Cancel, Seed: s.Seed})
+	in, err := g.pool.Take(sandbox.Lease{Cancel: s.Cancel, Seed: s.Seed, Patient: true})
 	if err != nil {
 		return nil, err
 	}
@@ -191,6 +191,15 @@ func (s *Session) Memory() []byte { return s.in.Memory() }
 
 // Closed reports whether Close was called.
 func (s *Session) Closed() bool { return s.in == nil }
+
+// Reserve makes sure that there is memory for n clones, and waits a while for it. The error matches sandbox.ErrMemory, or
+// sandbox.ErrCancelled.
+func (s *Session) Reserve(n int, cancel <-chan struct{}) error {
+	if s.in == nil {
+		return s.closed("clone")
+	}
+	return s.g.pool.Reserve(s.in, n, sandbox.Lease{Cancel: cancel, Patient: true})
+}
 
 // Clone gives another session that is where this one is, for best_of. Its guest draws its own random numbers, from seed.
 // Errors are those of Validate; a guest that keeps state where the host can't copy it gives sandbox.ErrHiddenState.

@@ -20,14 +20,15 @@ type Stats struct {
 }
 
 // Faults counts calls that failed, by why.
-type Faults struct{ Trap, Fuel, Time, Access, Result, Cancelled uint64 }
+type Faults struct{ Trap, Fuel, Time, Memory, Access, Result, Cancelled uint64 }
 
 // All gives the number of faults of the guest: a cancelled call is none of its doing.
-func (f Faults) All() uint64 { return f.Trap + f.Fuel + f.Time + f.Access + f.Result }
+func (f Faults) All() uint64 { return f.Trap + f.Fuel + f.Time + f.Memory + f.Access + f.Result }
 
 type counters struct {
 	calls, fuel, nanoseconds, paused, slices, refusals atomic.Uint64
-	trap, outOfFuel, late, access, result, cancel      atomic.Uint64
+	trap, outOfFuel, late, memory, access              atomic.Uint64
+	result, cancel                                     atomic.Uint64
 }
 
 func (c *counters) call(u sandbox.Use) {
@@ -46,6 +47,8 @@ func (c *counters) fault(err error) {
 		c.outOfFuel.Add(1)
 	case errors.Is(err, sandbox.ErrTime):
 		c.late.Add(1)
+	case errors.Is(err, sandbox.ErrMemory):
+		c.memory.Add(1)
 	case errors.Is(err, sandbox.ErrAccess):
 		c.access.Add(1)
 	case errors.Is(err, sandbox.ErrResult):
@@ -63,7 +66,7 @@ func (g *Guest) Stats() Stats {
 	return Stats{
 		Instances: g.pool.Stats(), Calls: c.calls.Load(), Fuel: c.fuel.Load(), Nanoseconds: c.nanoseconds.Load(),
 		Paused: c.paused.Load(), Slices: c.slices.Load(), Refusals: c.refusals.Load(),
-		Faults: Faults{Trap: c.trap.Load(), Fuel: c.outOfFuel.Load(), Time: c.late.Load(), Access: c.access.Load(), Result: c.result.Load(),
+		Faults: Faults{Trap: c.trap.Load(), Fuel: c.outOfFuel.Load(), Time: c.late.Load(), Memory: c.memory.Load(), Access: c.access.Load(), Result: c.result.Load(),
 			Cancelled: c.cancel.Load()},
 	}
 }

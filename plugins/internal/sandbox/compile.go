@@ -35,6 +35,7 @@ type Module struct {
 	slice   atomic.Int64            // of fuel, as the instances found it last: new ones begin with it
 	log     func(Line)
 	lines   limiter
+	share   *share // of the quota
 }
 
 // Compile checks wasm against the limits, the imports offered and the exports wanted, rewrites and compiles it. All
@@ -84,6 +85,7 @@ func (e *Engine) Compile(ctx context.Context, wasm []byte, c ModuleConfig) (*Mod
 		}
 		return nil, fmt.Errorf("%s: %w: %w", c.Name, ErrModule, err)
 	}
+	m.share = e.quota.open(c.Name)
 	return m, nil
 }
 
@@ -151,6 +153,9 @@ func (m *Module) HiddenState() string { return m.info.HiddenState }
 
 // Close frees the compiled code. Every instance must have been closed before: close the pool and wait for it.
 func (m *Module) Close() {
+	if m.share != nil {
+		m.engine.quota.close(m.share)
+	}
 	ctx := context.Background()
 	if m.runtime != nil {
 		_ = m.runtime.Close(ctx)

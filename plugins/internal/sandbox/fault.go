@@ -134,7 +134,7 @@ func (in *Instance) fault(fn string, budget, used int64, err error) *Fault {
 }
 
 func abortOf(err error) *abort {
-	for _, kind := range []error{ErrAccess, ErrFuel, ErrTime, ErrCancelled, ErrTrap} {
+	for _, kind := range []error{ErrAccess, ErrFuel, ErrTime, ErrCancelled, ErrMemory, ErrTrap} {
 		if errors.Is(err, kind) {
 			return &abort{kind: kind, cause: strings.TrimPrefix(err.Error(), kind.Error()+": ")}
 		}

@@ -34,6 +34,7 @@ type Instance struct {
 	funcs   map[string]*Func
 	home    *Pool     // nil for an instance of its own
 	origin  *snapshot // the state it is reset to
+	held    holding
 }
 
 // Lease is what an instance is given for one sequence. The zero value is fine.
@@ -41,6 +42,10 @@ type Lease struct {
 	Cancel <-chan struct{} // closed to end a running call at its next tick; calls begun later end at their first
 	Seed   uint64          // of the guest's random numbers
 	Host   any             // for host functions, by Instance.Host
+	// Patient says that the taker can wait when memory is short.
+	Patient bool
+	// Brief says that it is for one call, which begins no sequence.
+	Brief bool
 }
 
 // Func is an exported function of one instance.
@@ -79,7 +84,7 @@ func (m *Module) instantiate() (in *Instance, err error) {
 	if m.info.HasMemory {
 		// Reserved here, because the engine's hook can't report an error.
 		pages := min(uint64(m.pages), uint64(m.info.MemoryMax))
-		b, err := reserve(max(pages, 1) * pageBytes)
+		b, err := m.reserve(max(pages, 1) * pageBytes)
 		if err != nil {
 			return nil, err
 		}
@@ -90,13 +95,14 @@ func (m *Module) instantiate() (in *Instance, err error) {
 	cfg := wazero.NewModuleConfig().WithName("").WithStartFunctions()
 	if in.guest, err = m.runtime.InstantiateModule(ctx, m.code, cfg); err != nil {
 		if in.memory != nil {
-			in.memory.Free()
+			in.release(in.memory.Free)
 		}
 		return nil, fmt.Errorf("%s: instantiate: %w", m.name, err)
 	}
 	in.fuel = in.guest.ExportedGlobal(rewrite.FuelGlobal).(api.MutableGlobal)
 	in.depth = in.guest.ExportedGlobal(rewrite.DepthGlobal)
 	in.states = statesOf(in)
+	in.open()
 	return in, nil
 }
 
@@ -225,7 +231,9 @@ func (in *Instance) Close() {
 	if in.guest == nil {
 		return
 	}
-	_ = in.guest.Close(context.Background()) // frees memory through linear.Free
+	in.free(func() {
+		in.release(func() { _ = in.guest.Close(context.Background()) }) // frees memory through linear.Free
+	})
 	in.guest = nil
 	in.broken = &Fault{Kind: ErrClosed, Module: in.module.name}
 }

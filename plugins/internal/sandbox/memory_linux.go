@@ -14,6 +14,7 @@ func reserve(n uint64) ([]byte, error) {
 	if err != nil {
 		return nil, fmt.Errorf("reserve %d bytes of guest memory: %w", n, err)
 	}
+	_ = unix.Madvise(b, unix.MADV_NOHUGEPAGE) // one byte must not cost 2 MiB; a kernel without them refuses
 	return b, nil
 }
 

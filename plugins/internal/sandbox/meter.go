@@ -148,6 +148,9 @@ func (in *Instance) Run(f *Func, stack []uint64, b Budget) (Use, error) {
 	if in.broken != nil {
 		return Use{}, &Fault{Kind: ErrBroken, Module: in.module.name, Func: f.name, Cause: in.broken.Error()}
 	}
+	if doom := in.held.doom.Load(); doom != nil {
+		return Use{}, in.fault(f.name, b.Fuel, 0, doom)
+	}
 	m := &in.meter
 	in.fuel.Set(uint64(m.begin(b)))
 	err := f.call.CallWithStack(&in.ctx, stack)
@@ -157,6 +160,7 @@ func (in *Instance) Run(f *Func, stack []uint64, b Budget) (Use, error) {
 		in.module.slice.Store(m.pace.size)
 	}
 	in.account.charge(now, took)
+	in.spent(took)
 	use := Use{Fuel: b.Fuel - m.left - rest, Ran: m.ran, Paused: m.paused, Slices: m.slices}
 	if err != nil {
 		return use, in.fault(f.name, b.Fuel, use.Fuel, err)
@@ -184,6 +188,9 @@ func (in *Instance) tick() {
 	}
 	now := clock()
 	took, changed := m.stop(rest, now)
+	if doom := in.spent(took); doom != nil {
+		panic(doom)
+	}
 	if m.budget.Time > 0 && m.budget.Spent+m.ran > m.budget.Time {
 		panic(m.late())
 	}

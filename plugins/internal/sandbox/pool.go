@@ -30,8 +30,9 @@ type PoolConfig struct {
 
 // Stats counts a pool's instances.
 type Stats struct {
-	Out, Waiting                int // now
-	Made, Reset, Discarded, Cut int // since the start; Cut: given back when enough were waiting
+	Bytes                       int64 // that those of its module have now, the snapshot aside
+	Out, Waiting                int   // now
+	Made, Reset, Discarded, Cut int   // since the start; Cut: given back when enough were waiting
 }
 
 // Pool hands out instances in the state that Init left. It is safe for concurrent use.
@@ -82,6 +83,7 @@ func (m *Module) NewPool(c PoolConfig) (*Pool, error) {
 	default:
 		first.Close() // its memory is not mapped from the snapshot
 	}
+	m.engine.quota.join(p)
 	go p.fill()
 	p.wake()
 	return p, nil
@@ -153,7 +155,7 @@ func (p *Pool) fill() {
 func (p *Pool) claim() bool {
 	p.mu.Lock()
 	defer p.mu.Unlock()
-	if p.closed || len(p.idle) >= p.c.Ready || p.live >= p.c.Max {
+	if p.closed || len(p.idle) >= p.c.Ready || p.live >= p.c.Max || p.module.engine.quota.tight() {
 		return false
 	}
 	p.live++
@@ -170,8 +172,30 @@ func (p *Pool) wake() {
 }
 
 // Take gives an instance in the state Init left: a waiting one, or a new one when none waits. It fails with ErrBusy
-// when Max are out and with ErrClosed after Close. Give it back with Put.
+// when Max are out, with ErrMemory when there is no room for it, and with ErrClosed after Close. Give it back with Put.
 func (p *Pool) Take(l Lease) (*Instance, error) {
+	q := p.module.engine.quota
+	need := q.need(p.module.share, l)
+	if err := q.admit(p.module.share, 1, need, l); err != nil {
+		return nil, err
+	}
+	return p.takePaid(l, need)
+}
+
+// takePaid is Take for who was charged so many bytes for the instance, which are given back when there is none.
+func (p *Pool) takePaid(l Lease, bytes int64) (*Instance, error) {
+	in, err := p.take()
+	if err != nil {
+		p.module.engine.quota.give(p.module.share, bytes)
+		return nil, err
+	}
+	in.enter(bytes, l)
+	in.begin(l)
+	return in, nil
+}
+
+// take is Take without a charge and a lease.
+func (p *Pool) take() (*Instance, error) {
 	p.mu.Lock()
 	if p.closed {
 		p.mu.Unlock()
@@ -204,7 +228,6 @@ func (p *Pool) Take(l Lease) (*Instance, error) {
 		}
 	}
 	in.home = p
-	in.begin(l)
 	return in, nil
 }
 
@@ -215,6 +238,7 @@ func (p *Pool) Put(in *Instance) {
 		panic("BUG: instance given back to another pool, or twice")
 	}
 	in.home = nil
+	in.leave()
 	good := in.reusable() && in.reset() == nil
 	in.begin(Lease{})
 	p.mu.Lock()
@@ -256,7 +280,7 @@ func (p *Pool) Clone(in *Instance, l Lease) (*Instance, error) {
 	if in.broken != nil {
 		return nil, &Fault{Kind: ErrBroken, Module: p.module.name, Func: "clone", Cause: in.broken.Error()}
 	}
-	twin, err := p.Take(l)
+	twin, err := p.takeLike(in, l)
 	if err != nil {
 		return nil, err
 	}
@@ -268,12 +292,53 @@ func (p *Pool) Clone(in *Instance, l Lease) (*Instance, error) {
 	return twin, nil
 }
 
+// Reserve charges n clones of an instance of this pool, as it is now, so that they can be had one after the other. What was
+// not cloned is given back with the instance.
+func (p *Pool) Reserve(in *Instance, n int, l Lease) error {
+	in.settle()
+	each := in.held.bytes.Load()
+	if err := p.module.engine.quota.admit(p.module.share, n, each, l); err != nil {
+		return err
+	}
+	in.held.credit += int64(n) * each
+	return nil
+}
+
+// takeLike is Take for a clone of in.
+func (p *Pool) takeLike(in *Instance, l Lease) (*Instance, error) {
+	q := p.module.engine.quota
+	need := in.held.bytes.Load()
+	if in.held.credit >= need {
+		in.held.credit -= need
+	} else if err := q.admit(p.module.share, 1, need, l); err != nil {
+		return nil, err
+	}
+	return p.takePaid(l, need)
+}
+
+// shed gives back the instances that wait.
+func (p *Pool) shed() int {
+	p.mu.Lock()
+	idle := p.idle
+	if p.origin == nil && len(idle) > 0 { // building one anew costs more than it takes
+		idle = idle[1:]
+		p.idle = p.idle[:1]
+	} else {
+		p.idle = nil
+	}
+	p.mu.Unlock()
+	for _, in := range idle {
+		p.discard(in)
+	}
+	return len(idle)
+}
+
 // Stats gives the pool's counts.
 func (p *Pool) Stats() Stats {
 	p.mu.Lock()
 	defer p.mu.Unlock()
 	s := p.stats
-	s.Out, s.Waiting = p.out, len(p.idle)
+	s.Out, s.Waiting, s.Bytes = p.out, len(p.idle), p.module.engine.quota.held(p.module.share)
 	return s
 }
 
@@ -307,8 +372,11 @@ func (p *Pool) settle() {
 	if !p.closed || p.live > 0 {
 		return
 	}
+	q := p.module.engine.quota
+	q.part(p)
 	if p.origin != nil {
 		_ = p.origin.memory.close()
+		_ = q.snapshot(p.module.share, -int64(p.origin.size)) // which can't fail
 	}
 	close(p.drained)
 }

@@ -67,7 +67,8 @@ type Config struct {
 	Compile   CompileLimits
 	// Warn is told what went wrong with the cache while a module was compiled, which works without; nil drops it. It may be
 	// called from any goroutine.
-	Warn func(what, module string, why error)
+	Warn  func(what, module string, why error)
+	Quota *Quota // of the memory; nil means one without a bound
 }
 
 // Engine compiles modules. It is safe for concurrent use, holds nothing that needs closing, and its modules share
@@ -78,11 +79,15 @@ type Engine struct {
 	plain   bool
 	compile CompileLimits
 	log     func(what, module string, why error)
+	quota   *Quota
 }
 
 // New makes an engine.
 func New(c Config) (*Engine, error) {
-	e := &Engine{slice: c.Slice, plain: c.PlainCopy, compile: c.Compile.WithDefaults(), log: c.Warn}
+	e := &Engine{slice: c.Slice, plain: c.PlainCopy, compile: c.Compile.WithDefaults(), log: c.Warn, quota: c.Quota}
+	if e.quota == nil {
+		e.quota = NewQuota(QuotaConfig{})
+	}
 	if err := e.compile.check(); err != nil {
 		return nil, err
 	}

@@ -75,8 +75,13 @@ func (in *Instance) capture() (*snapshot, error) {
 	if in.memory != nil {
 		data, s.size = in.memory.bytes(), in.memory.size
 	}
+	if err := in.module.engine.quota.snapshot(in.module.share, int64(s.size)); err != nil {
+		return nil, err
+	}
 	var err error
-	s.memory, err = newImage(data, in.module.engine.plain)
+	if s.memory, err = newImage(data, in.module.engine.plain); err != nil {
+		_ = in.module.engine.quota.snapshot(in.module.share, -int64(s.size)) // which can't fail
+	}
 	return s, err
 }
 
@@ -120,6 +125,12 @@ func (in *Instance) putGlobals(values [][2]uint64) error {
 	return nil
 }
 
+// copied reports whether instances have a copy of the snapshot, and don't share its pages.
+func (s *snapshot) copied() bool {
+	_, plain := s.memory.(plainImage)
+	return plain
+}
+
 // reusable reports whether reset can bring the instance back: memory that grew can't shrink.
 func (in *Instance) reusable() bool {
 	return in.broken == nil && in.origin != nil && (in.memory == nil || in.memory.size == in.origin.size)
@@ -133,6 +144,7 @@ func (in *Instance) reset() error {
 		}
 	}
 	in.slept = in.origin.slept
+	in.cleared()
 	return in.putGlobals(in.origin.globals)
 }
 

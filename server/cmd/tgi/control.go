@@ -47,7 +47,8 @@ type chatState struct {
 }
 
 // openPlugins loads the plugins that the settings name, and those of the folder.
-func openPlugins(ctx context.Context, cfg config.Config, in *instance, governor *plugins.Governor, log *slog.Logger) (*control, error) {
+// memory is what they share with those of other models.
+func openPlugins(ctx context.Context, cfg config.Config, in *instance, governor *plugins.Governor, memory *plugins.Memory, log *slog.Logger) (*control, error) {
 	c := &control{running: cfg, source: in.source, log: log}
 	specs, state, err := c.specs(cfg)
 	if err != nil {
@@ -64,8 +65,9 @@ func openPlugins(ctx context.Context, cfg config.Config, in *instance, governor 
 		CacheDir:     filepath.Join(cache, "plugins"),
 		MaxInstances: 2 * cfg.Limits.MaxConcurrentRequests, // one for each sequence, and those that check parameters
 		Governor:     governor,
-		Breaker:      plugins.Breaker{Faults: cfg.Plugins.BreakerFaults, Pause: time.Duration(cfg.Plugins.BreakerPause)},
-		Log:          log,
+		Memory:       memory, GrammarMemory: grammarMemory(cfg.Plugins, memory.Stats().Limit),
+		Breaker: plugins.Breaker{Faults: cfg.Plugins.BreakerFaults, Pause: time.Duration(cfg.Plugins.BreakerPause)},
+		Log:     log,
 	})
 	if err != nil {
 		return nil, err
@@ -276,6 +278,6 @@ func shownPlugin(s plugins.Status) server.Plugin {
 		Calls: s.Stats.Calls, Seconds: s.Stats.Seconds, Fuel: s.Stats.Fuel,
 		Paused: s.Stats.Paused, Slices: s.Stats.Slices, Faults: s.Stats.Faults,
 		Skips: s.Stats.Skips, Resets: s.Stats.Resets, Loads: s.Stats.Loads,
-		InstancesOut: s.Stats.InstancesOut, InstancesWaiting: s.Stats.InstancesWaiting,
+		InstancesOut: s.Stats.InstancesOut, InstancesWaiting: s.Stats.InstancesWaiting, InstanceBytes: s.Stats.InstanceBytes,
 	}
 }

@@ -1,6 +1,9 @@
 package main
 
-import "tgi/server"
+import (
+	"tgi/server"
+	"tgi/server/generateapi/store"
+)
 
 // grammarFigures are what the metrics show of the grammars of the models that run.
 func (f *fleet) grammarFigures() []server.GrammarFigures {
@@ -12,6 +15,28 @@ func (f *fleet) grammarFigures() []server.GrammarFigures {
 			Masks: st.Asked, MaskSeconds: st.MaskSeconds, DeadEnds: st.DeadEnds,
 			CacheHits: uint64(st.Masks.Hits), CacheMisses: uint64(st.Masks.Misses), CacheBytes: st.Masks.Bytes,
 		})
+	}
+	return out
+}
+
+// memoryFigures are what the metrics show of the memory of plugins and of what is
+// remembered.
+func (f *fleet) memoryFigures() server.MemoryFigures {
+	m := f.memory.Stats()
+	out := server.MemoryFigures{
+		Limit: m.Limit, Instances: m.Used - m.Snapshots - m.Cached, Snapshots: m.Snapshots, Grammars: m.Cached,
+		Waiting: m.Queue, Waited: m.Waited, Refused: m.Refused, Ended: m.Ended, Reclaimed: m.Reclaimed,
+	}
+	for _, s := range f.all() {
+		g, id := s.control.set.GrammarStats(), string(s.id)
+		out.Caches = append(out.Caches,
+			server.CacheFigures{Name: "grammars", Model: id, Bytes: g.Bytes, Limit: g.Limit, Entries: int64(g.Kept), Evictions: g.Evicted},
+			server.CacheFigures{Name: "masks", Model: id, Bytes: g.Masks.Bytes, Limit: g.Masks.Limit, Entries: g.Masks.Entries, Evictions: uint64(g.Masks.Evicted)},
+		)
+	}
+	if kept, ok := f.kept.(*store.Memory); ok {
+		s := kept.Stats()
+		out.Caches = append(out.Caches, server.CacheFigures{Name: "continuations", Bytes: s.Bytes, Limit: s.Limit, Entries: int64(s.Entries), Evictions: s.Evicted})
 	}
 	return out
 }

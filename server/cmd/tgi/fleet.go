@@ -42,6 +42,9 @@ type fleet struct {
 	// available returns the bytes of memory that are to be had; atStart is what it said then.
 	available func() int64
 	atStart   int64
+	// bounds are the limits of memory that the system enforces.
+	bounds func() []bound
+	memory *plugins.Memory // of the plugins of all models
 
 	reloading sync.Mutex // held while settings are read and taken over
 	reread    rereader   // set before the first reload
@@ -60,7 +63,7 @@ type fleet struct {
 // newFleet finds the models of cfg. It loads none.
 func newFleet(cfg config.Config, f *front, log *slog.Logger, obs engine.Observer) (*fleet, error) {
 	fl := &fleet{
-		front: f, log: log, obs: obs, opened: time.Now(), cfg: cfg, alone: len(cfg.ModelList) == 0, reread: f.reread, available: availableMemory,
+		front: f, log: log, obs: obs, opened: time.Now(), cfg: cfg, alone: len(cfg.ModelList) == 0, reread: f.reread, available: availableMemory, bounds: system.bounds,
 		running: map[library.ID]*served{}, plans: map[library.ID]plan{}, uploads: map[string]upload{},
 		past: map[string]server.Plugin{}, titles: map[library.ID]string{}, sources: map[library.ID]string{}, awaited: map[library.ID]bool{},
 	}
@@ -79,6 +82,8 @@ func newFleet(cfg config.Config, f *front, log *slog.Logger, obs engine.Observer
 	if fl.kept, err = openKept(cfg.GenerateAPI.Store); err != nil {
 		return nil, err
 	}
+	fl.atStart = fl.available()
+	fl.memory = plugins.NewMemory(pluginMemory(cfg.Plugins, fl.atStart, fl.bounds()))
 	fl.roster, err = lifecycle.New(lifecycle.Config{
 		Runner:   fl,
 		Estimate: fl.estimate,

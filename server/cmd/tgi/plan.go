@@ -5,6 +5,7 @@ import (
 
 	"tgi/models"
 	"tgi/models/library"
+	"tgi/models/library/lifecycle"
 	"tgi/runtime/ort"
 	"tgi/server/config"
 )
@@ -15,8 +16,7 @@ type plan struct {
 	weights, cache int64          // bytes
 }
 
-// besides is what a model takes that depends little on its size: compiled plugins and
-// their instances, ONNX Runtime's arenas, the tokenizer (measured: 85 to 90 MiB with
+// besides is what a model takes that depends little on its size: compiled plugins, ONNX Runtime's arenas, the tokenizer (measured: 85 to 90 MiB with
 // the part of the cache that was in use).
 const besides = 64 << 20
 
@@ -27,12 +27,12 @@ func (p plan) total() int64 { return p.weights + p.cache + besides }
 // available now. A default model alone has no bound but its own failure: what the
 // system calls available is an estimate, and so is what a model takes. No later plan
 // reckons with more than is available now, so that the default model stays within it.
+// What plugins may take is no model's.
 func (f *fleet) budget() int64 {
-	f.atStart = f.available()
 	if m := int64(f.cfg.Models.Memory); m > 0 {
 		return m
 	}
-	all := f.atStart
+	all := max(1, f.atStart-f.memory.Stats().Limit)
 	id := library.ID(f.cfg.DefaultModel())
 	if first, err := f.planFor(ownSettings(f.cfg, id), id, all); err == nil {
 		all = max(all, first.total())
@@ -42,7 +42,8 @@ func (f *fleet) budget() int64 {
 
 // room is what a model that is to be loaded may reckon with, in bytes.
 func (f *fleet) room() int64 {
-	room := min(f.available(), f.atStart)
+	kept := f.memory.Stats()
+	room := min(f.available()-max(0, kept.Limit-kept.Used), f.atStart-kept.Limit)
 	if promised, budget := f.roster.Memory(); budget > 0 {
 		room = min(room, budget-promised)
 	}
@@ -62,7 +63,21 @@ func (f *fleet) estimate(id library.ID) (int64, error) {
 	f.mu.Lock()
 	defer f.mu.Unlock()
 	f.plans[id] = p
-	return p.total(), nil
+	return p.total(), f.fits(p)
+}
+
+// fits refuses what the system would not let this process have even if it had nothing else.
+func (f *fleet) fits(p plan) error {
+	if promised, _ := f.roster.Memory(); promised > 0 {
+		return nil // the roster knows what there is beside the others
+	}
+	for _, b := range f.bounds() {
+		if need := p.total() + b.besides; need > b.left {
+			return fmt.Errorf("%w: it needs about %d MiB (weights %d, cache %d, everything else %d), %s of %d MiB leaves %d",
+				lifecycle.ErrMemory, need>>20, p.weights>>20, p.cache>>20, (besides+b.besides)>>20, b.name, b.limit>>20, max(0, b.left)>>20)
+		}
+	}
+	return nil
 }
 
 // promised is the form of the weights and the size of the cache that the roster counts

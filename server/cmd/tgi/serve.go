@@ -170,6 +170,7 @@ func (f *front) open(ctx context.Context, cfg config.Config, log *slog.Logger, o
 	f.metrics.WatchPlugins(models.List)
 	f.metrics.WatchModels(models.figures)
 	f.metrics.WatchGrammars(models.grammarFigures)
+	f.metrics.WatchMemory(models.memoryFigures)
 	if cfg.Metrics.VLLMNames {
 		f.metrics.WatchVLLM(models.stats, ort.BlockSize)
 	}

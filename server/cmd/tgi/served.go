@@ -53,7 +53,7 @@ func (f *fleet) start(ctx context.Context, id library.ID, cfg config.Config, obs
 	if s.instance, err = open(ctx, cfg, obs, &f.demand, say); err != nil {
 		return nil, err
 	}
-	if s.control, err = openPlugins(ctx, cfg, s.instance, f.governor, log); err != nil {
+	if s.control, err = openPlugins(ctx, cfg, s.instance, f.governor, f.memory, log); err != nil {
 		return nil, err
 	}
 	for _, api := range f.apis(cfg, s) {

@@ -81,7 +81,7 @@ func bindError(err error) error {
 	case errors.Is(err, plugins.ErrUnknown), errors.Is(err, plugins.ErrParams):
 		return &generate.Invalid{Msg: err.Error() + nearest(err)}
 	case errors.Is(err, plugins.ErrBusy):
-		return fmt.Errorf("%w: %w", llm.ErrOverloaded, err)
+		return &generate.Overloaded{Reason: err.Error()}
 	}
 	var fault *plugins.BindError
 	if !errors.As(err, &fault) && !errors.Is(err, plugins.ErrClosed) {

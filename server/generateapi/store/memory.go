@@ -32,6 +32,7 @@ type Memory struct {
 	entries map[Key]*list.Element // of *entry
 	order   *list.List            // the latest used first
 	bytes   int64
+	evicted uint64
 	claimed map[Key]struct{}
 }
 
@@ -71,11 +72,19 @@ func (m *Memory) Claim(_ context.Context, key Key) (Claim, error) {
 // Close implements Store.
 func (m *Memory) Close() error { return nil }
 
-// Len returns the number of states and what they take, in bytes.
-func (m *Memory) Len() (entries int, bytes int64) {
+// Stats are the states that a Memory keeps, what they take of Limit in bytes, and how many
+// were forgotten for want of room.
+type Stats struct {
+	Entries      int
+	Bytes, Limit int64
+	Evicted      uint64
+}
+
+// Stats reads them.
+func (m *Memory) Stats() Stats {
 	m.mu.Lock()
 	defer m.mu.Unlock()
-	return len(m.entries), m.bytes
+	return Stats{len(m.entries), m.bytes, m.limits.MaxMemory, m.evicted}
 }
 
 func (m *Memory) remove(at *list.Element) {
@@ -100,6 +109,9 @@ func (m *Memory) put(key Key, state []byte) error {
 		fits := len(m.entries) <= m.limits.MaxEntries && m.bytes <= m.limits.MaxMemory
 		if fits && now.Before(last.Value.(*entry).until) {
 			break
+		}
+		if !fits {
+			m.evicted++
 		}
 		m.remove(last)
 	}

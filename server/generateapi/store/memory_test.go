@@ -120,8 +120,8 @@ func TestContinuationMemoryIsBounded(t *testing.T) {
 				t.Errorf("%+v: %s is kept: %v", l, name, got)
 			}
 		}
-		if n, size := m.Len(); n != 3 || size != 3*(entryCost+100) {
-			t.Errorf("%d states of %d bytes", n, size)
+		if s := m.Stats(); s.Entries != 3 || s.Bytes != 3*(entryCost+100) || s.Evicted != 1 {
+			t.Errorf("%+v", s)
 		}
 	}
 	m := NewMemory(Limits{TTL: time.Hour, MaxState: 1000, MaxEntries: 3, MaxMemory: entryCost + 5})
@@ -148,7 +148,7 @@ func TestContinuationMemoryForgets(t *testing.T) {
 			t.Errorf("after its time: %q", got)
 		}
 		keep(t, m, "c", "one")
-		if n, _ := m.Len(); n != 1 {
+		if n := m.Stats().Entries; n != 1 {
 			t.Errorf("%d states, want the last alone", n)
 		}
 	})
