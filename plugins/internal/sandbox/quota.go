@@ -465,7 +465,7 @@ func (q *Quota) grew(in *Instance, bytes int64) {
 
 // doom ends instances until the others fit: of the module that has most the request that has most, and of that the largest
 // one. It ends at its next tick or call. Where those do not come, because its request waits for its turn, and the bound is
-// passed by an eighth, it is the turn of the one that grew, in, if it has more than others on average.
+// passed by half, it is the turn of the one that grew, in, if it has more than others on average.
 func (q *Quota) doom(in *Instance) {
 	q.mu.Lock()
 	defer q.mu.Unlock()
@@ -486,7 +486,7 @@ func (q *Quota) doom(in *Instance) {
 		outs += len(s.out)
 	}
 	h := &in.held
-	if q.used > q.c.Bytes+q.c.Bytes/8 && !h.closed && h.doom.Load() == nil && h.bytes.Load()*int64(outs) > q.c.Bytes {
+	if q.used > q.c.Bytes+q.c.Bytes/2 && !h.closed && h.doom.Load() == nil && h.bytes.Load()*int64(outs) > q.c.Bytes {
 		q.mark(in)
 	}
 }
