@@ -108,7 +108,9 @@ func random(r *rand.Rand) *ir.Grammar {
 	}
 	for range 5 + r.IntN(8) {
 		var x uint32
-		switch r.IntN(6) {
+		switch r.IntN(7) {
+		case 6:
+			x = unordered(r, &b, es)
 		case 0, 1:
 			x = b.Seq(pick(r, es), pick(r, es))
 		case 2, 3:
@@ -125,6 +127,32 @@ func random(r *rand.Rand) *ir.Grammar {
 		b.Define(uint32(i), es[len(es)-1-r.IntN(min(6, len(es)))])
 	}
 	return &b.G
+}
+
+// unordered draws a list of members, none of them empty and two of them with a text.
+func unordered(r *rand.Rand, b *ir.Builder, es []uint32) uint32 {
+	members := []uint32{b.Text("a"), b.Seq(b.Text("b"), pick(r, es)), b.Seq(b.Text("ab"), pick(r, es)), b.Text("z"), b.Text("bc")}
+	r.Shuffle(len(members), func(i, j int) { members[i], members[j] = members[j], members[i] })
+	members = append(members[:r.IntN(4)], b.Text("c"), b.Text("a"))
+	marks := make([]ir.Mark, len(members))
+	required := uint32(0)
+	for i := range marks {
+		if marks[i] = ir.Mark(r.IntN(8) & r.IntN(8) & 3); marks[i]&ir.Required != 0 {
+			required++
+		}
+	}
+	least, most := uint32(r.IntN(3)), uint32(ir.Unbounded)
+	if r.IntN(2) == 0 {
+		most = max(least, required) + uint32(r.IntN(3))
+	}
+	separator := b.Text("b")
+	switch r.IntN(4) {
+	case 0:
+		separator = b.Seq()
+	case 1:
+		separator = b.Times(separator, 0, 1)
+	}
+	return b.Unordered(separator, members, marks, least, most)
 }
 
 func (w words) toks(x ir.Expr) func(id int) bool {

@@ -133,6 +133,12 @@ func (c *closer) visit(g goal) {
 		c.keep()
 	case eRule:
 		c.call(head.rule, rest, g.o)
+	case eAny:
+		c.begin(head.list.rule, head.list.next, rest, g.o)
+	case eNext:
+		c.members(head.list, g.o)
+	case eSeen:
+		c.came(head.list, int(head.rule), g.o)
 	case eChoice:
 		for _, k := range head.kids {
 			c.add(c.w.catExpr(k, rest), g.o)
@@ -151,6 +157,11 @@ func (c *closer) call(rule int32, rest *expr, o origin) {
 		c.add(c.w.catExpr(body, rest), o)
 		return
 	}
+	c.begin(rule, body, rest, o)
+}
+
+// begin goes into what has a frame of its own, behind which rest waits.
+func (c *closer) begin(rule int32, body, rest *expr, o origin) {
 	if c.waiting == nil {
 		c.waiting = map[int32][]goal{}
 	}

@@ -157,6 +157,8 @@ func (c *compiler) build(i uint32, id hash) *expr {
 		return w.choiceExpr(ks)
 	case ir.Times:
 		return c.times(x)
+	case ir.Unordered:
+		return c.unordered(x, id)
 	}
 	return c.sequence(x.Args)
 }

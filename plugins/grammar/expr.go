@@ -16,6 +16,9 @@ const (
 	eCat               // kids[0], then kids[1]
 	eChoice            // any of kids
 	eTimes             // kids[0], which never is the empty text, lo to hi times
+	eAny               // members of list in any order, at least one
+	eNext              // one more member of list, and those behind it; see unordered
+	eSeen              // nothing: the member number rule of list was read
 )
 
 // expr is a context-free expression, and what is left of a rule's body. Compile
@@ -29,6 +32,7 @@ type expr struct {
 	grammar hash // whose rule it is
 	t       *term
 	tok     *tokens
+	list    *unordered
 	kids    []*expr
 }
 
@@ -48,6 +52,10 @@ func finishExpr(e *expr) *expr {
 	}
 	if e.tok != nil {
 		b = e.tok.h.append(b)
+	}
+	if e.list != nil {
+		b = e.list.h.append(b)
+		b = binary.LittleEndian.AppendUint32(b, uint32(e.rule))
 	}
 	for _, k := range e.kids {
 		b = k.h.append(b)

@@ -49,4 +49,6 @@ const (
 	tagKernel
 	tagSet
 	tagRule
+	tagList
+	tagPassed
 )

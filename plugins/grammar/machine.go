@@ -13,8 +13,9 @@ import (
 type machine struct {
 	limits  Limits
 	rules   []*expr // bodies without the empty text; set by compile, then constant
-	tokens  bool    // the grammar names tokens
-	longest uint32  // the most bytes of a token of the vocabulary
+	lists   []*unordered
+	tokens  bool   // the grammar names tokens
+	longest uint32 // the most bytes of a token of the vocabulary
 
 	mu       sync.Mutex
 	bytes    int64

@@ -1,6 +1,7 @@
 package grammar_test
 
 import (
+	"math/bits"
 	"slices"
 
 	"tgi/plugins/grammar/ir"
@@ -318,6 +319,13 @@ func (v *naive) has(i int, x ir.Expr) bool {
 		return slices.ContainsFunc(x.Args, func(a uint32) bool { return v.live[a] })
 	case ir.Times:
 		return x.Min == 0 || v.live[x.Args[0]]
+	case ir.Unordered:
+		for k, m := range x.Marks {
+			if m&ir.Required != 0 && dead(x.Args[k+1]) {
+				return false
+			}
+		}
+		return v.live[x.Args[0]] && (x.Min == 0 || slices.ContainsFunc(x.Args[1:], func(a uint32) bool { return v.live[a] }))
 	}
 	for id := range 100 {
 		if v.toks[i](id) {
@@ -401,6 +409,11 @@ func (v *naive) relate(t text, e int, x ir.Expr, i int, full [][]uint64, pre [][
 		return f, p
 	case ir.Seq:
 		return v.sequence(x.Args, i, n, full, pre)
+	case ir.Unordered:
+		if !v.live[e] {
+			return 0, false // what must come has no text
+		}
+		return v.unordered(x, i, n, full, pre)
 	case ir.Times:
 		// The places after so many rounds; rounds beyond the places there are add nothing new.
 		at := uint64(1) << i
@@ -433,6 +446,64 @@ func (v *naive) relate(t text, e int, x ir.Expr, i int, full [][]uint64, pre [][
 		}
 	}
 	return f, f>>n&1 != 0
+}
+
+// unordered goes through what came so far, as a set of members and their number.
+func (v *naive) unordered(x ir.Expr, i, n int, full [][]uint64, pre [][]bool) (f uint64, p bool) {
+	type place struct{ at, seen, count int }
+	var required int
+	for k, m := range x.Marks {
+		if m&ir.Required != 0 {
+			required |= 1 << k
+		}
+	}
+	hi := int64(x.Max)
+	if x.Max == ir.Unbounded {
+		hi = 1 << 40
+	}
+	// Whether so many members may have come, these among them.
+	room := func(p place) bool {
+		left := max(bits.OnesCount(uint(required&^p.seen)), int(x.Min)-bits.OnesCount(uint(p.seen)))
+		return int64(p.count+left) <= hi
+	}
+	done := map[place]bool{}
+	var from func(at place)
+	// from adds what follows behind at.count members.
+	from = func(at place) {
+		if done[at] {
+			return
+		}
+		done[at] = true
+		if required&^at.seen == 0 && bits.OnesCount(uint(at.seen)) >= int(x.Min) {
+			f |= 1 << at.at
+		}
+		begin := uint64(1) << at.at
+		if at.count > 0 {
+			begin = full[x.Args[0]][at.at]
+		}
+		for k, m := range x.Marks {
+			next := place{0, at.seen | 1<<k, at.count + 1}
+			if at.seen>>k&1 != 0 && m&ir.Repeats == 0 || !v.live[x.Args[k+1]] || !room(next) {
+				continue
+			}
+			p = p || at.count > 0 && pre[x.Args[0]][at.at]
+			for s := range n + 1 {
+				if begin>>s&1 == 0 {
+					continue
+				}
+				p = p || pre[x.Args[k+1]][s]
+				for e := s + 1; e <= n; e++ {
+					if full[x.Args[k+1]][s]>>e&1 != 0 {
+						next.at = e
+						p = p || e == n
+						from(next)
+					}
+				}
+			}
+		}
+	}
+	from(place{at: i})
+	return f, p || f>>n&1 != 0
 }
 
 func (v *naive) sequence(args []uint32, i, n int, full [][]uint64, pre [][]bool) (f uint64, p bool) {

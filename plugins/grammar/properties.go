@@ -1,6 +1,10 @@
 package grammar
 
-import "tgi/plugins/grammar/ir"
+import (
+	"slices"
+
+	"tgi/plugins/grammar/ir"
+)
 
 // properties finds which expressions match the empty text, which match any text,
 // and which match one that is not empty. Each is a least fixed point, found by
@@ -16,12 +20,19 @@ func (c *compiler) properties() {
 		return out
 	}
 	all := func(x *ir.Expr) int {
-		if x.Kind == ir.Seq {
+		switch x.Kind {
+		case ir.Seq:
 			return len(x.Args)
+		case ir.Unordered:
+			_, need := members(x)
+			return need
 		}
 		return 1
 	}
 	none := func(x *ir.Expr) bool {
+		if x.Kind == ir.Unordered {
+			return x.Max == 0 || x.Min == 0 && !slices.ContainsFunc(x.Marks, func(m ir.Mark) bool { return m&ir.Required != 0 })
+		}
 		return x.Kind == ir.Seq && len(x.Args) == 0 || x.Kind == ir.Times && (x.Min == 0 || x.Max == 0)
 	}
 	c.nullable = c.solve(up, all, leaf(func(_ uint32, x *ir.Expr) bool {
@@ -32,11 +43,25 @@ func (c *compiler) properties() {
 	}), nil)
 	one := func(*ir.Expr) int { return 1 }
 	never := leaf(func(i uint32, x *ir.Expr) bool {
-		return !c.productive[i] || x.Kind == ir.Times && x.Max == 0
+		return !c.productive[i] || (x.Kind == ir.Times || x.Kind == ir.Unordered) && x.Max == 0
 	})
 	c.some = c.solve(up, one, leaf(func(i uint32, x *ir.Expr) bool {
 		return x.Kind == ir.Terminal && c.longer(c.terms[x.Ref]) || c.toks[i] != nil
 	}), never)
+}
+
+// members are, of an unordered list, those of which so many must have a property for the
+// list to have it: all that are required, or any.
+func members(x *ir.Expr) (args []uint32, need int) {
+	for i, m := range x.Marks {
+		if m&ir.Required != 0 {
+			args = append(args, x.Args[i+1])
+		}
+	}
+	if len(args) > 0 {
+		return args, len(args)
+	}
+	return x.Args[1:], 1
 }
 
 // longer reports whether t has a text that is not empty.
@@ -60,7 +85,11 @@ func (c *compiler) parents() [][]uint32 {
 	up := make([][]uint32, len(c.g.Exprs))
 	for _, i := range c.order {
 		x := &c.g.Exprs[i]
-		for _, a := range x.Args {
+		args := x.Args
+		if x.Kind == ir.Unordered {
+			args, _ = members(x)
+		}
+		for _, a := range args {
 			up[a] = append(up[a], i)
 		}
 		if x.Kind == ir.Rule {

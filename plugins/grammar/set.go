@@ -48,10 +48,12 @@ func (h *thread) name() {
 	h.h = hashOf(h.f.h.append(h.rest.h.append(b)))
 }
 
-// frame is what waits for the end of a rule.
+// frame is what waits for the end of a rule, or of an unordered list, of which some
+// members came already.
 type frame struct {
-	h     hash
-	waits []wait
+	h      hash
+	waits  []wait
+	passed *passed // nil: none came, or it is not that of a list
 }
 
 type wait struct {

@@ -79,6 +79,14 @@ func (b *Builder) Times(arg, least, most uint32) uint32 {
 	return b.expr(Expr{Kind: Times, Args: []uint32{arg}, Min: least, Max: most})
 }
 
+// Unordered is members in any order with separator between them: at least so many
+// different ones, at most so many in all, which may be Unbounded. There is a mark for
+// each member.
+func (b *Builder) Unordered(separator uint32, members []uint32, marks []Mark, least, most uint32) uint32 {
+	args := append([]uint32{separator}, members...)
+	return b.expr(Expr{Kind: Unordered, Args: args, Marks: marks, Min: least, Max: most})
+}
+
 // Token is one token of the ranges of ids, or none of them.
 func (b *Builder) Token(except bool, rs ...Range) uint32 {
 	return b.expr(Expr{Kind: Token, Except: except, Ranges: rs})

@@ -135,6 +135,8 @@ func (k *checker) expr(x *Expr) error {
 	case Seq, Choice:
 	case Times:
 		return times(x.Args, x.Min, x.Max)
+	case Unordered:
+		return unordered(x)
 	case Token:
 		return k.ranges(x.Ranges, MaxCount)
 	case TokenText:
@@ -191,6 +193,34 @@ func times(args []uint32, least, most uint32) error {
 		return tooMuch("max", MaxCount, int(most))
 	case least > most:
 		return fmt.Errorf("%w: min is at most max, got %d and %d", ErrFormat, least, most)
+	}
+	return nil
+}
+
+func unordered(x *Expr) error {
+	n := len(x.Args) - 1
+	switch {
+	case n < 0:
+		return fmt.Errorf("%w: the separator of an unordered list is missing", ErrFormat)
+	case n > MaxMembers:
+		return tooMuch("members of an unordered list", MaxMembers, n)
+	case len(x.Marks) != n:
+		return fmt.Errorf("%w: an unordered list has a mark for each of its %d members, this has %d", ErrFormat, n, len(x.Marks))
+	}
+	required := 0
+	for i, m := range x.Marks {
+		if m >= markEnd {
+			return fmt.Errorf("marks[%d]: %w: a mark is at most %d, got %d", i, ErrFormat, markEnd-1, m)
+		}
+		if m&Required != 0 {
+			required++
+		}
+	}
+	if err := times(x.Args[:1], x.Min, x.Max); err != nil {
+		return err
+	}
+	if int64(required) > int64(x.Max) || int64(x.Min) > int64(n) {
+		return fmt.Errorf("%w: an unordered list of %d members, %d of them required, cannot have %d to %d of them", ErrFormat, n, required, x.Min, x.Max)
 	}
 	return nil
 }

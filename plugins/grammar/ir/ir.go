@@ -1,4 +1,4 @@
-// Package ir is version 1 of the form in which a grammar guest hands a grammar to
+// Package ir is the form, versions 1 and 2, in which a grammar guest hands a grammar to
 // the host: regular expressions over bytes, and context-free rules over them. It
 // owns the types, the encoding, and the checks of form and size; what a grammar
 // means and how the encoding looks is told in README.md beside it. It imports
@@ -11,10 +11,14 @@ package ir
 
 import "errors"
 
-// Version of the form.
-const Version = 1
+// Versions of the form. The second has Unordered beside what the first has; a grammar is
+// written in the lowest that has what it needs.
+const (
+	Version  = 1
+	Version2 = 2
+)
 
-// Magic are the first bytes of an encoded grammar, followed by Version as one byte.
+// Magic are the first bytes of an encoded grammar, followed by its version as one byte.
 const Magic = "tgir"
 
 // Limits that [Read] and [Grammar.Check] hold a grammar to.
@@ -42,6 +46,8 @@ const (
 	MaxLiteral = 1 << 16
 	// MaxName is the most bytes of a name.
 	MaxName = 256
+	// MaxMembers is the most members of one Unordered.
+	MaxMembers = 4096
 	// MaxRune is the largest code point.
 	MaxRune = 0x10FFFF
 )
@@ -121,7 +127,23 @@ const (
 	Token
 	// TokenText is the one token that is spelt Name, special or not.
 	TokenText
+	// Unordered is members, Args[1:], in any order, with Args[0] between two of them: at
+	// least Min different ones, at most Max in all. Each comes once at most, or as Marks
+	// say. No member's text is empty. Version 2.
+	Unordered
 	kindEnd
+)
+
+// Mark says how often a member of an Unordered comes; 0 is at most once.
+type Mark uint8
+
+// Marks of members; they may be combined.
+const (
+	// Required: it comes at least once.
+	Required Mark = 1 << iota
+	// Repeats: it may come again.
+	Repeats
+	markEnd
 )
 
 // Expr is a node of the list of expressions.
@@ -129,9 +151,10 @@ type Expr struct {
 	Kind Kind
 	Ref  uint32   // Terminal: index of a regular expression; Rule: number of a rule
 	Name string   // Terminal: for error texts; TokenText: the token's text
-	Args []uint32 // Seq, Choice, Times: indices below the node's own
-	// Min and Max are Times' bounds; Max may be Unbounded.
+	Args []uint32 // Seq, Choice, Times, Unordered: indices below the node's own
+	// Min and Max are the bounds of Times and Unordered; Max may be Unbounded.
 	Min, Max uint32
+	Marks    []Mark  // Unordered: one for each of Args[1:]
 	Ranges   []Range // Token
 	Except   bool    // Token
 }

@@ -73,6 +73,30 @@ func TestWorkedExample(t *testing.T) {
 	}
 }
 
+// unordered is a grammar of an unordered list of two members.
+func unordered(marks []ir.Mark, least, most uint32) []byte {
+	var b ir.Builder
+	x := b.Text("a")
+	b.Define(b.Declare("r"), b.Unordered(b.Text(","), []uint32{x, x}, marks, least, most))
+	return b.G.Append(nil)
+}
+
+// TestVersions: a grammar is of version 1 unless it has an unordered list, and both are read.
+func TestVersions(t *testing.T) {
+	for version, b := range map[byte][]byte{1: sample().Append(nil), 2: unordered([]ir.Mark{ir.Required, ir.Repeats}, 1, ir.Unbounded)} {
+		if b[len(ir.Magic)] != version {
+			t.Errorf("version %d, want %d", b[len(ir.Magic)], version)
+		}
+		g, err := ir.Read(b)
+		if err != nil {
+			t.Fatal(err)
+		}
+		if !slices.Equal(g.Append(nil), b) {
+			t.Errorf("version %d: written again it differs", version)
+		}
+	}
+}
+
 // TestReadRefuses breaks one rule at a time.
 func TestReadRefuses(t *testing.T) {
 	deep := func() *ir.Grammar {
@@ -97,11 +121,17 @@ func TestReadRefuses(t *testing.T) {
 		text string
 	}{
 		{"empty", nil, ir.ErrFormat, `"tgir"`},
-		{"version", []byte("tgir\x02"), ir.ErrVersion, "want 1, got 2"},
+		{"version", []byte("tgir\x03"), ir.ErrVersion, "want 1 or 2, got 3"},
 		{"cut", good[:len(good)-3], ir.ErrFormat, "byte"},
 		{"left over", append(slices.Clone(good), 0), ir.ErrFormat, "1 bytes are left over"},
 		{"op", []byte("tgir\x01\x01\x09\x00\x00\x00\x00"), ir.ErrFormat, "at most 8, got 9"},
-		{"kind", []byte("tgir\x01\x00\x01\x07\x00\x00\x00"), ir.ErrFormat, "at most 6, got 7"},
+		{"kind", []byte("tgir\x01\x00\x01\x08\x00\x00\x00"), ir.ErrFormat, "at most 7, got 8"},
+		{"unordered in version 1", []byte("tgir\x01\x00\x01\x07\x00\x00\x00"), ir.ErrFormat, "takes version 2, the grammar is of version 1"},
+		{"no separator", []byte("tgir\x02\x00\x01\x07\x00\x00\x00\x00\x00"), ir.ErrFormat, "separator of an unordered list is missing"},
+		{"mark", unordered([]ir.Mark{0, 4}, 0, 2), ir.ErrFormat, "marks[1]: malformed grammar: a mark is at most 3, got 4"},
+		{"marks", unordered([]ir.Mark{0}, 0, 2), ir.ErrFormat, ""},
+		{"too few members", unordered([]ir.Mark{0, 1}, 3, 4), ir.ErrFormat, "of 2 members, 1 of them required, cannot have 3 to 4 of them"},
+		{"too many required", unordered([]ir.Mark{1, 1}, 0, 1), ir.ErrFormat, "of 2 members, 2 of them required, cannot have 0 to 1 of them"},
 		{"announced", []byte("tgir\x01\xff\xff\x03"), ir.ErrFormat, "announced"},
 		{"regexes", []byte("tgir\x01\xff\xff\xff\x03"), ir.ErrLimit, "regexes: at most 1048576, got 8388607"},
 		{"number", []byte("tgir\x01\xff\xff\xff\xff\x7f"), ir.ErrFormat, "2^32"},
@@ -134,6 +164,7 @@ func TestReadRefuses(t *testing.T) {
 // FuzzRead: whatever the bytes are, Read returns, and what it accepts is written and read again as the same.
 func FuzzRead(f *testing.F) {
 	f.Add(sample().Append(nil))
+	f.Add(unordered([]ir.Mark{ir.Required, ir.Repeats}, 1, 5))
 	f.Add([]byte("tgir\x01\x01\x02\x01a\x01\x00\x00\x00\x01\x00\x00\x00"))
 	f.Fuzz(func(t *testing.T, b []byte) {
 		g, err := ir.Read(b)

@@ -44,6 +44,7 @@ func Read(b []byte) (*Grammar, error) {
 // reader reads until the first error, then returns zeros.
 type reader struct {
 	all, rest []byte
+	version   byte
 	args      int
 	err       error
 }
@@ -60,8 +61,8 @@ func (r *reader) header() bool {
 		r.fail("want %q and the version", Magic)
 		return false
 	}
-	if v := r.rest[len(Magic)]; v != Version {
-		r.err = fmt.Errorf("%w: want %d, got %d", ErrVersion, Version, v)
+	if r.version = r.rest[len(Magic)]; r.version != Version && r.version != Version2 {
+		r.err = fmt.Errorf("%w: want %d or %d, got %d", ErrVersion, Version, Version2, r.version)
 		return false
 	}
 	r.rest = r.rest[len(Magic)+1:]
@@ -184,8 +185,22 @@ func (r *reader) expr() Expr {
 		x.Except, x.Ranges = except == 1, r.ranges()
 	case TokenText:
 		x.Name = string(r.text("name", MaxName))
+	case Unordered:
+		r.unordered(&x)
 	default:
 		r.fail("kind of an expression is at most %d, got %d", kindEnd-1, x.Kind)
 	}
 	return x
+}
+
+func (r *reader) unordered(x *Expr) {
+	if r.version < Version2 {
+		r.fail("kind %d of an expression takes version %d, the grammar is of version %d", x.Kind, Version2, r.version)
+		return
+	}
+	x.Args = r.list()
+	for range max(len(x.Args), 1) - 1 {
+		x.Marks = append(x.Marks, Mark(r.byte()))
+	}
+	x.Min, x.Max = r.number(), r.number()-1
 }

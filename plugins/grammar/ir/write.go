@@ -1,10 +1,13 @@
 package ir
 
-import "encoding/binary"
+import (
+	"encoding/binary"
+	"slices"
+)
 
 // Append writes g behind b. It checks nothing: see [Grammar.Check].
 func (g *Grammar) Append(b []byte) []byte {
-	b = append(append(b, Magic...), Version)
+	b = append(append(b, Magic...), g.version())
 	b = number(b, len(g.Regexes))
 	for i := range g.Regexes {
 		b = g.Regexes[i].append(b)
@@ -18,6 +21,14 @@ func (g *Grammar) Append(b []byte) []byte {
 		b = number(text(b, r.Name), r.Body)
 	}
 	return number(b, g.Start)
+}
+
+// version is the lowest that has all that g has.
+func (g *Grammar) version() byte {
+	if slices.ContainsFunc(g.Exprs, func(x Expr) bool { return x.Kind == Unordered }) {
+		return Version2
+	}
+	return Version
 }
 
 func (x *Regex) append(b []byte) []byte {
@@ -51,6 +62,12 @@ func (x *Expr) append(b []byte) []byte {
 		return number(b, x.Ref)
 	case Times:
 		return repeat(b, x.Args[0], x.Min, x.Max)
+	case Unordered:
+		b = list(b, x.Args)
+		for _, m := range x.Marks {
+			b = append(b, byte(m))
+		}
+		return number(number(b, x.Min), x.Max+1)
 	case Token:
 		if x.Except {
 			return ranges(append(b, 1), x.Ranges)

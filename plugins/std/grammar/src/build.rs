@@ -20,6 +20,13 @@ pub const MAX_RULES: usize = 60_000;
 /// another twice stands for a text twice as long; what stays rules is read as it is.
 pub const MAX_JOINED: u32 = 10_000;
 
+/// Mark of a member of an unordered list that must come.
+pub const REQUIRED: u8 = 1;
+/// Mark of one that may come more than once.
+pub const REPEATS: u8 = 2;
+/// Most members of an unordered list.
+pub const MAX_MEMBERS: usize = 4096;
+
 /// The shape of an expression.
 #[derive(Clone, Debug, PartialEq, Eq, Hash)]
 pub enum Expr {
@@ -33,6 +40,9 @@ pub enum Expr {
     Choice(Vec<Ex>),
     /// At least, at most so many times.
     Times(Ex, u32, u32),
+    /// Members in any order with a separator between them, each with its mark: at least
+    /// so many different ones, at most so many in all.
+    Unordered(Ex, Vec<(Ex, u8)>, u32, u32),
     /// The one token with this text.
     TokenText(String),
     /// One token of these ranges of ids, or one ordinary token of none of them (true).
@@ -193,6 +203,14 @@ impl Builder {
         }
     }
 
+    /// Members in any order, none of which is the empty text; there are enough for `min`.
+    pub fn unordered(&mut self, separator: Ex, members: Vec<(Ex, u8)>, min: u32, max: u32) -> Ex {
+        if members.is_empty() || max == 0 {
+            return self.empty();
+        }
+        self.make(Expr::Unordered(separator, members, min, max))
+    }
+
     /// `x` or nothing.
     pub fn opt(&mut self, x: Ex) -> Ex {
         self.times(x, 0, 1)
@@ -304,6 +322,15 @@ impl Builder {
                 Expr::Choice(v) => {
                     missing[x] = 1;
                     v.iter().for_each(|&y| users[y as usize].push(x));
+                }
+                Expr::Unordered(_, v, min, _) => {
+                    let required = v.iter().filter(|m| m.1 & REQUIRED != 0).count();
+                    if required == 0 && min == 0 {
+                        work.push(x);
+                    }
+                    missing[x] = required.max(1);
+                    let needed = v.iter().filter(|m| required == 0 || m.1 & REQUIRED != 0);
+                    needed.for_each(|m| users[m.0 as usize].push(x));
                 }
             }
         }

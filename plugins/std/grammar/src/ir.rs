@@ -1,4 +1,5 @@
-//! Writes a grammar in the form that the host runs (version 1 of `plugins/grammar/ir`).
+//! Writes a grammar in the form that the host runs (`plugins/grammar/ir`): in its first
+//! version, or in the second where a list has no order.
 
 use crate::build::{Builder, Ex, Expr};
 use crate::error::{Error, Result};
@@ -246,7 +247,7 @@ pub fn write(b: &mut Builder, start: u32) -> Result<Vec<u8>> {
     }
     let reached = reach(b, start, &good);
     let mut re = Regexes { p: &b.p, out: Vec::new(), count: 0, done: Map::default(), literals: Map::default() };
-    let (mut exprs, mut count) = (Vec::new(), 0u32);
+    let (mut exprs, mut count, mut version) = (Vec::new(), 0u32, 1);
     let mut at: Map<Ex, u32> = Map::default();
     for x in (0..b.exprs.len() as Ex).filter(|&x| reached.exprs[x as usize]) {
         let i = |v: &[Ex]| v.iter().map(|y| at[y]).collect::<Vec<u32>>();
@@ -270,6 +271,14 @@ pub fn write(b: &mut Builder, start: u32) -> Result<Vec<u8>> {
             Expr::Seq(v) => indices(&mut exprs, 2, &i(v)),
             Expr::Choice(v) => indices(&mut exprs, 3, &i(v)),
             Expr::Times(y, min, max) => counts(&mut exprs, 4, at[y], *min, *max),
+            Expr::Unordered(separator, members, min, max) => {
+                version = 2;
+                let all: Vec<u32> = Some(at[separator]).into_iter().chain(members.iter().map(|m| at[&m.0])).collect();
+                indices(&mut exprs, 7, &all);
+                exprs.extend(members.iter().map(|m| m.1));
+                number(&mut exprs, *min);
+                number(&mut exprs, if *max == MANY { 0 } else { max + 1 });
+            }
             Expr::Token(v, except) => {
                 exprs.push(5);
                 exprs.push(*except as u8);
@@ -287,7 +296,8 @@ pub fn write(b: &mut Builder, start: u32) -> Result<Vec<u8>> {
         at.insert(x, count);
         count += 1;
     }
-    let mut out = b"tgir\x01".to_vec();
+    let mut out = b"tgir".to_vec();
+    out.push(version);
     number(&mut out, re.count);
     out.extend(&re.out);
     number(&mut out, count);
@@ -334,6 +344,10 @@ fn reach(b: &Builder, start: u32, good: &[bool]) -> Reached {
                 Expr::Rule(n) => rules.push(*n),
                 Expr::Seq(v) | Expr::Choice(v) => work.extend(v),
                 Expr::Times(y, ..) => work.push(*y),
+                Expr::Unordered(separator, v, ..) => {
+                    work.push(*separator);
+                    work.extend(v.iter().map(|m| m.0));
+                }
                 _ => {}
             }
         } else if let Some(n) = rules.pop() {

@@ -81,7 +81,7 @@ impl<'a> Reader<'a> {
 
 impl Grammar {
     pub fn read(bytes: &[u8]) -> Grammar {
-        assert_eq!(&bytes[..5], b"tgir\x01");
+        assert!(&bytes[..4] == b"tgir" && (1..=2).contains(&bytes[4]));
         let mut r = Reader(&bytes[5..]);
         let n = r.number();
         let mut regexes = Vec::new();
@@ -115,6 +115,12 @@ impl Grammar {
                 4 => Expr::Times(r.below(i), r.number(), r.max()),
                 5 => Expr::Ids(r.byte() == 1, r.list(|r| (r.number(), r.number()))),
                 6 => Expr::Token(String::from_utf8(r.text()).unwrap()),
+                7 => {
+                    assert_eq!(bytes[4], 2);
+                    let parts = r.list(|r| r.below(i));
+                    let marks = parts[1..].iter().map(|_| r.byte()).collect();
+                    Expr::Unordered(parts, marks, r.number(), r.max())
+                }
                 kind => panic!("kind {}", kind),
             });
         }
@@ -261,6 +267,7 @@ impl Matcher<'_> {
             Expr::Seq(v) => v.iter().fold(vec![at], |ends, &j| self.each(&ends, |s| self.expr(j, s))),
             Expr::Choice(v) => join(v.iter().flat_map(|&j| self.expr(j, at)).collect()),
             Expr::Times(j, min, max) => self.repeat(at, *min, *max, |s| self.expr(*j, s)),
+            Expr::Unordered(parts, marks, min, max) => self.unordered(at, parts, marks, *min, *max),
             Expr::Token(t) => match self.token(at) {
                 Some(name) if name == t.as_bytes() => vec![at + name.len() + 2],
                 _ => vec![],
@@ -275,6 +282,33 @@ impl Matcher<'_> {
                 }
             }
         }
+    }
+
+    // Goes through which members came, how many, and where the text is then.
+    fn unordered(&self, at: usize, parts: &[usize], marks: &[u8], min: usize, max: usize) -> Ends {
+        let all = |seen: &[bool], mark: u8| (0..marks.len()).all(|i| marks[i] & mark == 0 || seen[i]);
+        let (mut work, mut seen) = (vec![(vec![false; marks.len()], 0, at)], HashSet::new());
+        let mut out = Vec::new();
+        while let Some((came, count, here)) = work.pop() {
+            if !seen.insert((came.clone(), count, here)) {
+                continue;
+            }
+            if all(&came, 1) && came.iter().filter(|&&c| c).count() >= min {
+                out.push(here);
+            }
+            if count == max {
+                continue;
+            }
+            let starts = if count == 0 { vec![here] } else { self.expr(parts[0], here) };
+            for i in (0..marks.len()).filter(|&i| !came[i] || marks[i] & 2 != 0) {
+                for end in self.each(&starts, |s| self.expr(parts[i + 1], s)) {
+                    let mut next = came.clone();
+                    next[i] = true;
+                    work.push((next, if max == usize::MAX { 1 } else { count + 1 }, end));
+                }
+            }
+        }
+        join(out)
     }
 
     fn rule(&self, r: usize, at: usize) -> Ends {
