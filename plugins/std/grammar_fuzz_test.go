@@ -38,7 +38,7 @@ var fuzzedGuest = sync.OnceValues(func() (*guest.Guest, error) {
 
 // fuzzLanguage compiles sources of a language, with params in turns.
 func fuzzLanguage(f *testing.F, language string, seeds ...string) {
-	params := [...]string{`{}`, `{"lenient":true,"whitespace":"compact"}`, `{"draft":"7","whitespace":"space","formats":false}`}
+	params := [...]string{`{}`, `{"lenient":true,"whitespace":"compact"}`, `{"draft":"7","whitespace":"space","formats":false}`, `{"x-order":"any"}`}
 	for i, s := range seeds {
 		f.Add(s, byte(i))
 	}

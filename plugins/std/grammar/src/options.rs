@@ -27,6 +27,8 @@ pub struct Options {
     pub lenient: bool,
     /// Whether `format` is enforced.
     pub formats: bool,
+    /// Whether members of objects come in any order; else in that of the schema.
+    pub any_order: bool,
     /// The draft of schemas that do not name theirs.
     pub draft: Draft,
 }
@@ -40,6 +42,7 @@ impl Default for Options {
             whitespace: Whitespace::Flexible { indent: 20 },
             lenient: false,
             formats: true,
+            any_order: false,
             draft: Draft::Current,
         }
     }
@@ -48,7 +51,7 @@ impl Default for Options {
 impl Options {
     /// These options with what a JSON object changes: `whitespace` ("compact",
     /// "space", "flexible"), `indent` (0 to 200, of flexible), `lenient`, `formats`
-    /// (booleans), `draft` ("7", "2019-09", "2020-12"). Other members are an error.
+    /// (booleans), `x-order` ("schema", "any"), `draft` ("7", "2019-09", "2020-12"). Other members are an error.
     pub fn with(&self, text: &str) -> Result<Options> {
         match json::parse(text)? {
             Value::Obj(m) => self.with_members(&m),
@@ -79,6 +82,8 @@ impl Options {
                 ("lenient", Value::Bool(b)) => o.lenient = *b,
                 ("formats", Value::Bool(b)) => o.formats = *b,
                 ("lenient" | "formats", _) => return Err(wrong("true or false")),
+                ("x-order", Value::Str(s)) if s == "schema" || s == "any" => o.any_order = s == "any",
+                ("x-order", _) => return Err(wrong("\"schema\" or \"any\"")),
                 ("draft", Value::Str(s)) if s == "7" => o.draft = Draft::Seven,
                 ("draft", Value::Str(s)) if s == "2019-09" => o.draft = Draft::Nineteen,
                 ("draft", Value::Str(s)) if s == "2020-12" => o.draft = Draft::Current,
@@ -112,8 +117,15 @@ mod tests {
     fn reads_what_is_there() {
         let d = Options::default();
         assert_eq!(d.with("{}").unwrap(), d);
-        let o = d.with(r#"{"whitespace":"compact","lenient":true,"formats":false,"draft":"7"}"#).unwrap();
-        assert_eq!(o, Options { whitespace: Whitespace::Compact, lenient: true, formats: false, draft: Draft::Seven });
+        let o = d.with(r#"{"whitespace":"compact","lenient":true,"formats":false,"draft":"7","x-order":"any"}"#).unwrap();
+        let want = Options {
+            whitespace: Whitespace::Compact,
+            lenient: true,
+            formats: false,
+            any_order: true,
+            draft: Draft::Seven,
+        };
+        assert_eq!(o, want);
         assert_eq!(
             o.with(r#"{"whitespace":"flexible","indent":4}"#).unwrap().whitespace,
             Whitespace::Flexible { indent: 4 }
@@ -130,6 +142,7 @@ mod tests {
             (r#"{"whitespace":"compact","indent":2}"#, "indent: only flexible white space has one"),
             (r#"{"lenient":1}"#, "lenient: want true or false, got 1"),
             (r#"{"draft":"4"}"#, "draft: want \"7\", \"2019-09\" or \"2020-12\", got \"4\""),
+            (r#"{"x-order":true}"#, "x-order: want \"schema\" or \"any\", got true"),
             (r#"{"strict":true}"#, "unknown option: strict"),
         ] {
             assert_eq!(Options::default().with(text).unwrap_err().to_string(), want);

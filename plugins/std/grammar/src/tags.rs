@@ -199,9 +199,6 @@ impl Lower<'_> {
 
     fn schema(&mut self, v: &Value, at: &str, style: Option<Style>) -> Result<Ex> {
         let refused = |k: &str, reason: String| Err(Error::pointer(at, k, reason));
-        if flag(v, at, "any_order", false)? {
-            return refused("any_order", "is not supported: members come in the order of the schema".into());
-        }
         if !words(v, at, "excludes")?.is_empty() {
             return refused("excludes", "is not supported in a schema".into());
         }
@@ -213,7 +210,8 @@ impl Lower<'_> {
             }
             s => s,
         };
-        let options = self.options_of(v, at)?;
+        let mut options = self.options_of(v, at)?;
+        options.any_order = flag(v, at, "any_order", options.any_order)?;
         let before = self.dropped.len();
         let made = schema::compile_as(std::mem::take(&mut self.b), schema, &options, style, self.dropped);
         let (b, x) = made.map_err(|mut e| {
@@ -230,7 +228,7 @@ impl Lower<'_> {
     // The options, with what one schema has of its own.
     fn options_of(&self, v: &Value, at: &str) -> Result<Options> {
         let mut o = self.options.clone();
-        for k in ["whitespace", "indent", "lenient", "formats", "draft"] {
+        for k in ["whitespace", "indent", "lenient", "formats", "draft", "x-order"] {
             if let Some(own) = v.get(k) {
                 let own = [(k.to_string(), own.clone())];
                 o = o.with_members(&own).map_err(|e| Error::pointer(at, "", e.reason))?;

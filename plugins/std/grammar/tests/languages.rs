@@ -358,6 +358,15 @@ fn schemas_with_options_of_their_own() {
     assert_eq!(pointers, ["#/elements/0/json_schema/properties/a", "#/elements/1/json_schema/properties/a"]);
     let strict = Options { lenient: true, ..o.clone() };
     assert!(compile("structural_tag", &source("", ",\"lenient\":false"), &strict).is_err());
+    for (more, second_first) in [("", false), (",\"any_order\":true", true), (",\"x-order\":\"any\"", true)] {
+        let s = format!(
+            r#"{{"type":"json_schema","json_schema":{{"properties":{{"a":true,"b":true}},"required":["a","b"],"type":"object"}}{}}}"#,
+            more
+        );
+        let g = matcher::Grammar::read(&compile("structural_tag", &s, &o).unwrap().ir);
+        assert!(g.admits(br#"{"a":1,"b":2}"#));
+        assert_eq!(g.admits(br#"{"b":2,"a":1}"#), second_first, "{}", s);
+    }
     let list = |more: &str| format!(r#"{{"type":"json_schema","json_schema":{{"const":[1,2]}}{}}}"#, more);
     let admits = |more: &str, text: &str| {
         matcher::Grammar::read(&compile("structural_tag", &list(more), &o).unwrap().ir).admits(text.as_bytes())
@@ -426,8 +435,8 @@ fn structural_tag_errors() {
             "#: style: \"toml\" is not supported; \"json\", \"qwen_xml\", \"minimax_xml\" and \"glm_xml\" are",
         ),
         (
-            r#"{"type":"json_schema","json_schema":true,"any_order":true}"#,
-            "#: any_order: is not supported: members come in the order of the schema",
+            r#"{"type":"json_schema","json_schema":true,"x-order":"some"}"#,
+            "#: x-order: want \"schema\" or \"any\", got \"some\"",
         ),
         (r#"{"type":"json_schema","json_schema":true,"lenient":1}"#, "#: lenient: want true or false, got 1"),
         (

@@ -208,7 +208,6 @@ fn counted_members() {
         &[r#"{"x":1}"#, r#"{"x":1,"y":1}"#],
         &["{}", r#"{"x":1,"y":1,"z":1}"#],
     );
-    assert!(refused(r#"{"type":"object","minProperties":2}"#).starts_with("#: minProperties: two or more members"));
     check(
         r#"{"type":"object","propertyNames":{"enum":["a","b","c"]},"minProperties":2}"#,
         &[r#"{"a":1,"b":1}"#],
@@ -272,6 +271,84 @@ fn lenient_lists_what_it_leaves_out() {
     let c = check_with(&o, r#"{"type":"string","not":{"format":"regex"}}"#, &["\"a\""], &["1"]);
     assert_eq!(c.dropped.len(), 1);
     assert!(check_with(&options(), r#"{"type":"null"}"#, &["null"], &[]).dropped.is_empty());
+}
+
+#[test]
+fn members_in_any_order() {
+    let any = Options { any_order: true, ..options() };
+    let s = r#"{"type":"object","properties":{"a":{"type":"integer"},"b":{"type":"null"},"c":{"type":"boolean"}},"required":["a","c"],"additionalProperties":false}"#;
+    check_with(
+        &any,
+        s,
+        &[r#"{"a":1,"c":true}"#, r#"{"c":true,"a":1}"#, r#"{"b":null,"c":true,"a":1}"#, r#"{"c":true,"b":null,"a":1}"#],
+        &["{}", r#"{"a":1}"#, r#"{"c":true,"b":null}"#, r#"{"c":true,"c":true,"a":1}"#, r#"{"c":true,"d":1,"a":1}"#, r#"{"a":1,"c":true,}"#],
+    );
+    // The schema may say so itself, and then for itself alone.
+    let own = s.replacen('{', r#"{"x-order":"any","#, 1);
+    check(&own, &[r#"{"c":true,"a":1}"#], &[r#"{"c":true}"#]);
+    check(s, &[r#"{"a":1,"c":true}"#], &[r#"{"c":true,"a":1}"#]);
+    check_with(&any, &own.replacen("any", "schema", 1), &[], &[r#"{"c":true,"a":1}"#]);
+    // What has no name of its own may stand anywhere, as often as it likes, but never takes a name that has.
+    check_with(
+        &any,
+        r#"{"type":"object","properties":{"a":{"type":"integer"}},"required":["a"],"patternProperties":{"^x":{"type":"null"}},"additionalProperties":{"type":"boolean"}}"#,
+        &[r#"{"x1":null,"a":1,"y":true}"#, r#"{"y":true,"z":false,"a":1}"#, r#"{"a":1}"#],
+        &[r#"{"x1":null,"y":true}"#, r#"{"x1":true,"a":1}"#, r#"{"a":1,"a":2}"#, r#"{"a":1,"y":null}"#],
+    );
+    // Their number, and dependencies on each other.
+    check_with(
+        &any,
+        r#"{"type":"object","properties":{"a":{},"b":{},"c":{}},"additionalProperties":false,"minProperties":2,"maxProperties":2}"#,
+        &[r#"{"c":1,"a":1}"#, r#"{"b":1,"a":1}"#],
+        &["{}", r#"{"c":1}"#, r#"{"c":1,"b":1,"a":1}"#],
+    );
+    check_with(
+        &any,
+        r#"{"type":"object","properties":{"a":{},"b":{}},"additionalProperties":false,"dependentRequired":{"a":["b"]}}"#,
+        &[r#"{"b":1,"a":1}"#, r#"{"a":1,"b":1}"#, r#"{"b":1}"#, "{}"],
+        &[r#"{"a":1}"#],
+    );
+    check_with(
+        &any,
+        r#"{"type":"object","properties":{"a":{"type":"integer"},"b":{}},"not":{"additionalProperties":{"type":"null"},"properties":{"a":{},"b":{}}}}"#,
+        &[r#"{"b":1,"x":1}"#, r#"{"b":1,"a":1,"x":null,"y":1}"#],
+        &["{}", r#"{"b":1}"#, r#"{"x":null}"#],
+    );
+    // Nothing is written out: forty members in any order are forty members.
+    let many: Vec<String> = (0..2000).map(|i| format!("\"p{}\":{{\"type\":\"integer\"}}", i)).collect();
+    let many = format!("{{\"type\":\"object\",\"properties\":{{{}}}}}", many.join(","));
+    let c = compile("json_schema", &many, &any).unwrap();
+    assert!(matcher::Grammar::read(&c.ir).size() < 20_000);
+    let huge: Vec<String> = (0..5000).map(|i| format!("\"p{}\":{{}}", i)).collect();
+    let e = compile("json_schema", &format!("{{\"properties\":{{{}}}}}", huge.join(",")), &any).unwrap_err();
+    assert_eq!(e.to_string(), "#: 5001 members in any order, at most 4096 are read");
+}
+
+#[test]
+fn members_that_are_needed_have_different_names() {
+    for any_order in [false, true] {
+        let o = Options { any_order, ..options() };
+        check_with(
+            &o,
+            r#"{"type":"object","minProperties":2,"additionalProperties":{"type":"integer"}}"#,
+            &[r#"{"a":1,"b":2}"#, r#"{"a":1,"ab":3,"9":2}"#, r#"{"":1,"a":2}"#],
+            &["{}", r#"{"a":1}"#, r#"{"a":1,"a":2}"#, r#"{"a":1,"b":"x"}"#],
+        );
+        check_with(
+            &o,
+            r#"{"type":"object","properties":{"a":{},"b":{}},"required":["b"],"minProperties":3,"maxProperties":4}"#,
+            &[r#"{"a":1,"b":2,"c":3}"#, r#"{"b":1,"x":3,"y":2}"#, r#"{"a":1,"b":2,"c":1,"d":2}"#],
+            &[r#"{"a":1,"b":1}"#, r#"{"b":1,"x":1}"#, r#"{"b":1,"x":1,"x":1}"#, r#"{"a":1,"b":2,"c":1,"d":2,"e":1}"#],
+        );
+        check_with(
+            &o,
+            r#"{"type":"object","patternProperties":{"^x":{"type":"null"}},"additionalProperties":false,"minProperties":1}"#,
+            &[r#"{"x":null}"#, r#"{"x":null,"x":null}"#],
+            &["{}", r#"{"y":null}"#],
+        );
+    }
+    let e = refused(r#"{"type":"object","patternProperties":{"^x":{}},"additionalProperties":false,"minProperties":2}"#);
+    assert!(e.starts_with("#: minProperties: 2 members"), "{}", e);
 }
 
 #[test]

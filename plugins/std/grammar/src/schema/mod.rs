@@ -15,6 +15,7 @@ mod load;
 mod members;
 mod numbers;
 mod object;
+mod order;
 mod parameters;
 mod strings;
 mod unevaluated;
@@ -69,6 +70,7 @@ struct Compiler<'a> {
     waiting: Vec<(u32, Sx, Ex)>,
     lenient: bool,
     formats: bool,
+    any_order: bool,
     space: Ex,
     compact: bool,
     // Where the rules being made come from, for messages.
@@ -116,6 +118,11 @@ pub fn compile_as(
         waiting: Vec::new(),
         lenient: o.lenient,
         formats: o.formats,
+        any_order: match schema.get("x-order").and_then(Value::as_str) {
+            Some("any") => true,
+            Some("schema") => false,
+            _ => o.any_order,
+        },
         space: 0,
         compact: o.whitespace == Whitespace::Compact,
         place: String::new(),
@@ -260,11 +267,12 @@ impl<'a> Compiler<'a> {
         Ok(())
     }
 
-    fn many_free(&mut self) -> Result<()> {
-        self.drop_or_fail(
-            "minProperties",
-            "two or more members without names of their own are needed, and their names are not kept apart",
-        )
+    fn many_free(&mut self, needed: u32) -> Result<()> {
+        let reason = format!(
+            "{} members without names of their own are needed, and so many are not kept apart by their first letters",
+            needed
+        );
+        self.drop_or_fail("minProperties", &reason)
     }
 }
 

@@ -184,7 +184,7 @@ impl<'a> Compiler<'a> {
         Ok(out)
     }
 
-    fn pair(&mut self, name: Re, value: Sx) -> Result<Ex> {
+    pub(super) fn pair(&mut self, name: Re, value: Sx) -> Result<Ex> {
         if let Some(style) = self.style {
             return self.parameter(style, name, value);
         }
@@ -249,18 +249,20 @@ impl<'a> Compiler<'a> {
         } else {
             (self.spaced(b","), self.space)
         };
+        let apart = if m.min >= 2 && witness.is_none() { self.kinds_apart(&m.free)? } else { Vec::new() };
         let mut w = Writer {
             c: self,
             pairs,
             free,
             has_free: !m.free.is_empty(),
+            apart,
             witness,
             comma,
             min: m.min,
             max: m.max,
             rest: Map::default(),
         };
-        let inside = w.first()?;
+        let inside = if w.c.any_order { w.any_order()? } else { w.first()? };
         let (open, close) =
             if parameters { (self.b.empty(), self.b.empty()) } else { (self.b.lit(b"{"), self.b.lit(b"}")) };
         // An empty object has one place for white space, not two.
@@ -271,16 +273,18 @@ impl<'a> Compiler<'a> {
     }
 }
 
-struct Writer<'c, 'a> {
-    c: &'c mut Compiler<'a>,
+pub(super) struct Writer<'c, 'a> {
+    pub(super) c: &'c mut Compiler<'a>,
     // Name and value, whether required.
-    pairs: Vec<(Ex, bool)>,
-    free: Ex,
-    has_free: bool,
-    witness: Option<Ex>,
-    comma: Ex,
-    min: u32,
-    max: u32,
+    pub(super) pairs: Vec<(Ex, bool)>,
+    pub(super) free: Ex,
+    pub(super) has_free: bool,
+    // Free members with names that are different, where several of them may be needed.
+    pub(super) apart: Vec<Ex>,
+    pub(super) witness: Option<Ex>,
+    pub(super) comma: Ex,
+    pub(super) min: u32,
+    pub(super) max: u32,
     // What may follow: by index of the next named member and count so far.
     rest: Map<(usize, u32), Ex>,
 }
@@ -306,11 +310,14 @@ impl Writer<'_, '_> {
         if empty {
             let (low, high) = self.left(0)?;
             empty = low == 0 && self.witness.is_none();
+            let many = self.many(low);
             let b = &mut self.c.b;
             if let Some(w) = self.witness {
                 let more = b.seq(&[self.free, self.comma]);
                 let before = b.times(more, low.saturating_sub(1), less(high));
                 parts.push(b.seq(&[before, w]));
+            } else if many {
+                parts.push(self.different(low, high));
             } else if self.has_free {
                 parts.push(b.list(self.free, self.comma, low.max(1), high));
             }
@@ -322,11 +329,15 @@ impl Writer<'_, '_> {
     fn left(&mut self, count: u32) -> Result<(u32, u32)> {
         let low = self.min.saturating_sub(count);
         let high = if self.max == MANY { MANY } else { self.max.saturating_sub(count) };
-        if low >= 2 && self.has_free {
-            // Two of them might have one name, and would then count once.
-            self.c.many_free()?;
+        if low >= 2 && self.has_free && low as usize > self.apart.len() {
+            self.c.many_free(low)?;
         }
         Ok((low, high))
+    }
+
+    // Whether so many free members must have names that are kept apart.
+    fn many(&self, low: u32) -> bool {
+        low >= 2 && low as usize <= self.apart.len()
     }
 
     fn from(&mut self, i: usize, count: u32) -> Result<Ex> {
@@ -364,6 +375,10 @@ impl Writer<'_, '_> {
     fn step(&mut self, i: usize, count: u32, width: u32) -> Result<Ex> {
         if i == self.pairs.len() {
             let (low, high) = self.left(count)?;
+            if self.witness.is_none() && self.many(low) {
+                let rest = self.different(low, high);
+                return Ok(self.c.b.seq(&[self.comma, rest]));
+            }
             let b = &mut self.c.b;
             let more = b.seq(&[self.comma, self.free]);
             if let Some(w) = self.witness {

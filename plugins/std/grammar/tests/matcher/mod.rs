@@ -2,7 +2,7 @@
 //! straight from the definition, slow, and with nothing of the compiler in it.
 
 use std::cell::RefCell;
-use std::collections::HashMap;
+use std::collections::{HashMap, HashSet};
 
 enum Regex {
     Bytes(Vec<(u32, u32)>),
@@ -21,6 +21,7 @@ enum Expr {
     Seq(Vec<usize>),
     Choice(Vec<usize>),
     Times(usize, usize, usize),
+    Unordered(Vec<usize>, Vec<u8>, usize, usize),
     Token(String),
     Ids(bool, Vec<(usize, usize)>),
 }
