@@ -142,7 +142,7 @@ mod tests {
             (r#"{"whitespace":"compact","indent":2}"#, "indent: only flexible white space has one"),
             (r#"{"lenient":1}"#, "lenient: want true or false, got 1"),
             (r#"{"draft":"4"}"#, "draft: want \"7\", \"2019-09\" or \"2020-12\", got \"4\""),
-            (r#"{"x-order":true}"#, "x-order: want \"schema\" or \"any\", got true"),
+            (r#"{"x-order":true}"#, "x-order: want \"schema\" or \"any\", got a boolean"),
             (r#"{"strict":true}"#, "unknown option: strict"),
         ] {
             assert_eq!(Options::default().with(text).unwrap_err().to_string(), want);
