@@ -93,3 +93,21 @@ func TestOtherAnswersOrCalls(t *testing.T) {
 		t.Errorf("got %s, want %s", r.Error.Message, want)
 	}
 }
+
+// TestCustomTools: the input of a custom tool with a regex fits it, however hot the model is, also in a stream.
+func TestCustomTools(t *testing.T) {
+	p := openPlugged(t, nil)
+	const tool = `,"tools":[{"type":"custom","custom":{"name":"pick","format":{"type":"grammar","grammar":{"syntax":"regex","definition":"[A-Z]{2}-[0-9]{3}"}}}}],"tool_choice":{"type":"custom","custom":{"name":"pick"}}`
+	for _, more := range []string{`,"n":8`, `,"stream":true`} {
+		status, text := p.call(t, http.MethodPost, "/v1/chat/completions", []byte(`{"messages":[`+askWeather+`],"temperature":1.5,"seed":1,"max_tokens":300`+tool+more+`}`))
+		inputs := regexp.MustCompile(`"custom":\{(?:"name":"pick",)?"input":"([^"]+)"\}`).FindAllStringSubmatch(text, -1)
+		if status != http.StatusOK || len(inputs) != 8 && more[2] == 'n' || len(inputs) != 1 && more[2] == 's' {
+			t.Fatalf("%s: %d inputs: %d %s", more, len(inputs), status, text)
+		}
+		for _, in := range inputs {
+			if !regexp.MustCompile(`^[A-Z]{2}-[0-9]{3}$`).MatchString(in[1]) {
+				t.Errorf("%s: %s", more, in[1])
+			}
+		}
+	}
+}
