@@ -82,7 +82,11 @@ func (s *Set) apply(ctx context.Context, specs []Spec) (Report, error) {
 	s.resolve(jobs)
 	r := s.commit(jobs, specs)
 	for name, err := range r.Failed {
-		s.log.Error("plugin rejected", "plugin", name, "error", err)
+		serves := "the version before it"
+		if s.names[name].current == nil {
+			serves = "none"
+		}
+		s.log.Error("plugin rejected", "plugin", name, "error", err, "serving", serves)
 	}
 	return r, folderErr
 }

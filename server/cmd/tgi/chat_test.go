@@ -86,7 +86,7 @@ func TestTemplateEdited(t *testing.T) {
 			t.Errorf("after %q: got %q, want %q", c.source, got, c.want)
 		}
 		s, _ := p.control.Get(config.TemplatePlugin)
-		if broken := strings.Contains(s.Error, "a newer version was rejected") && strings.Contains(s.Error, "default:1:"); broken != (c.source == "{% if %}") {
+		if broken := strings.Contains(s.Error, "a newer version was rejected") && strings.Contains(s.Error, path+":1:"); broken != (c.source == "{% if %}") {
 			t.Errorf("after %q: the plugin says %q", c.source, s.Error)
 		}
 	}

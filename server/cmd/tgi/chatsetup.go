@@ -26,6 +26,16 @@ type chatSetup struct {
 	use   plugins.ChatPlugins // the names of those that conversations get
 
 	rendered, parsed string // by what, in words
+
+	settings config.Config // that ask for it
+}
+
+// wrong says which key of [model] is wrong, and where it stands.
+func (c *chatSetup) wrong(key string, err error) error {
+	if at := c.settings.Place(key); at != "" {
+		return fmt.Errorf("%s: model.%s: %w", at, key, err)
+	}
+	return fmt.Errorf("model.%s: %w", key, err)
 }
 
 // String says what conversations go through.
@@ -55,12 +65,12 @@ func chatFiles(cfg config.Config, dir string) (files []string) {
 	return files
 }
 
-// chatSetupOf says what the settings ask for, given the model's name and its own
-// templates.
-func chatSetupOf(cfg config.Config, name string, own hf.TokenizerConfig) (chatSetup, error) {
-	var c chatSetup
+// chatSetupOf says what the settings ask for, given the model's name, its folder and
+// its own templates.
+func chatSetupOf(cfg config.Config, name, dir string, own hf.TokenizerConfig) (chatSetup, error) {
+	c := chatSetup{settings: cfg}
 	model := map[string]any{"name": name, "tokens": own.Tokens, "templates": own.ChatTemplates}
-	source, err := c.template(cfg, model, own)
+	source, err := c.template(cfg, model, dir, own)
 	if err != nil {
 		return c, err
 	}
@@ -68,8 +78,9 @@ func chatSetupOf(cfg config.Config, name string, own hf.TokenizerConfig) (chatSe
 }
 
 // template settles model.template. source is that of a file.
-func (c *chatSetup) template(cfg config.Config, model map[string]any, own hf.TokenizerConfig) (source string, err error) {
+func (c *chatSetup) template(cfg config.Config, model map[string]any, dir string, own hf.TokenizerConfig) (source string, err error) {
 	settings := map[string]any{"model": model}
+	files := map[string]string{} // what errors call templates
 	if !readsPrompted(cfg) {
 		settings["tools"] = "keep"
 	}
@@ -78,18 +89,27 @@ func (c *chatSetup) template(cfg config.Config, model map[string]any, own hf.Tok
 		return "", nil
 	case t == config.Auto:
 		c.rendered = "the model's template"
+		for name, file := range own.TemplateFiles {
+			if file != "" && dir != "" {
+				files[name] = filepath.Join(dir, file)
+			}
+		}
 	case config.IsTemplateFile(t):
 		text, err := os.ReadFile(t)
 		if err != nil {
-			return "", fmt.Errorf("model.template: %w", err)
+			return "", c.wrong("template", err)
 		}
 		source = string(text)
 		settings["source"] = source
+		files[hf.DefaultTemplate] = t
 		c.rendered = "template " + t
 	default:
 		c.use.Template = t
 		c.rendered = "template plugin " + t
 		return "", nil
+	}
+	if len(files) > 0 {
+		settings["files"] = files
 	}
 	c.use.Template = config.TemplatePlugin
 	return source, c.add(config.TemplatePlugin, config.KindTemplate, "builtin:jinja", settings)
@@ -126,10 +146,10 @@ func (c *chatSetup) tools(cfg config.Config, model map[string]any, source string
 	case config.IsFormatFile(t):
 		text, err := os.ReadFile(t)
 		if err != nil {
-			return fmt.Errorf("model.tools: %w", err)
+			return c.wrong("tools", err)
 		}
 		if _, err := toolcalls.ReadFormat(text); err != nil {
-			return fmt.Errorf("model.tools: %s: %w", t, err)
+			return c.wrong("tools", fmt.Errorf("%s: %w", t, err))
 		}
 		settings["format"] = json.RawMessage(text)
 		c.parsed = "format of " + t
@@ -154,31 +174,57 @@ func (c *chatSetup) add(name, kind, source string, settings map[string]any) erro
 	return nil
 }
 
-// check says whether the plugins that the settings name are there and of the kind.
-func (c *chatSetup) check(set *plugins.Set) error {
+// wanted are the plugins that the settings name.
+func (c *chatSetup) wanted() (list []wantedPlugin) {
 	formats := toolcalls.Presets()
-	for _, want := range []struct {
-		setting, kind, name, other string
-		words                      []string
-	}{
-		{"model.template", config.KindTemplate, c.use.Template, "and it is neither auto, none nor a file *.jinja", nil},
-		{"model.tools", config.KindTools, c.use.Tools, "and it is neither auto, none, a file *.json nor one of the formats " + strings.Join(formats, ", "), formats},
+	for _, want := range []wantedPlugin{
+		{"template", config.KindTemplate, c.use.Template, "and it is neither auto, none nor a file *.jinja", nil},
+		{"tools", config.KindTools, c.use.Tools, "and it is neither auto, none, a file *.json nor one of the formats " + strings.Join(formats, ", "), formats},
 	} {
-		if want.name == "" {
-			continue
+		if want.name != "" {
+			list = append(list, want)
 		}
+	}
+	return list
+}
+
+// wantedPlugin is one, with the key of [model] that names it.
+type wantedPlugin struct {
+	key, kind, name, other string
+	words                  []string // that the key may have beside names of plugins
+}
+
+// named says whether the plugins are among those that are to be, or are there already.
+func (c *chatSetup) named(specs []plugins.Spec, set *plugins.Set) error {
+	for _, want := range c.wanted() {
+		_, there := set.Get(want.name)
+		if !there && !slices.ContainsFunc(specs, func(s plugins.Spec) bool { return s.Name == want.name }) {
+			return c.missing(want, set)
+		}
+	}
+	return nil
+}
+
+// missing says that a plugin is not there, and what may have been meant.
+func (c *chatSetup) missing(want wantedPlugin, set *plugins.Set) error {
+	known := slices.Concat([]string{config.Auto, config.None}, want.words)
+	for _, p := range set.List() {
+		known = append(known, p.Name)
+	}
+	return c.wrong(want.key, fmt.Errorf("there is no plugin %q, %s%s", want.name, want.other, config.Suggest(want.name, known)))
+}
+
+// check says whether the plugins are there and of the kind.
+func (c *chatSetup) check(set *plugins.Set) error {
+	for _, want := range c.wanted() {
 		s, ok := set.Get(want.name)
 		switch {
 		case !ok:
-			known := slices.Concat([]string{config.Auto, config.None}, want.words)
-			for _, p := range set.List() {
-				known = append(known, p.Name)
-			}
-			return fmt.Errorf("%s: there is no plugin %q, %s%s", want.setting, want.name, want.other, config.Suggest(want.name, known))
+			return c.missing(want, set)
 		case s.State == plugins.StateFailed:
-			return fmt.Errorf("%s: plugin %s: %s", want.setting, want.name, s.Error)
+			return c.wrong(want.key, fmt.Errorf("plugin %s: %s", want.name, s.Error))
 		case !slices.Contains(s.Kinds, want.kind):
-			return fmt.Errorf("%s: plugin %s serves %s, kind %s is wanted", want.setting, want.name, strings.Join(s.Kinds, ", "), want.kind)
+			return c.wrong(want.key, fmt.Errorf("plugin %s serves %s, kind %s is wanted", want.name, strings.Join(s.Kinds, ", "), want.kind))
 		}
 	}
 	return nil

@@ -92,23 +92,22 @@ func (c *control) specs(cfg config.Config) ([]plugins.Spec, *chatState, error) {
 	if err != nil {
 		return nil, nil, err
 	}
-	state.chatSetup, err = chatSetupOf(cfg, filepath.Base(c.source.name), own)
+	state.chatSetup, err = chatSetupOf(cfg, filepath.Base(c.source.name), c.source.dir(), own)
 	return append(specs, append(state.specs, grammarSpecs(cfg)...)...), state, err
 }
 
-// freshen takes a chat template over that was edited since the last request, and
-// returns the plugins that conversations get. A template that does not load
-// leaves the one before it serving.
-func (c *control) freshen(ctx context.Context) plugins.ChatPlugins {
+// freshen takes a chat template over that was edited since it was last looked at. A
+// template that does not load leaves the one before it serving.
+func (c *control) freshen(ctx context.Context) {
 	if s := c.chat.Load(); slices.Equal(s.sights, lookAll(s.files)) {
-		return s.use
+		return
 	}
 	c.mu.Lock()
 	defer c.mu.Unlock()
 	s := c.chat.Load()
 	now := lookAll(s.files)
 	if slices.Equal(s.sights, now) { // another request was first
-		return s.use
+		return
 	}
 	specs, next, err := c.specs(c.running)
 	if err == nil {
@@ -116,11 +115,31 @@ func (c *control) freshen(ctx context.Context) plugins.ChatPlugins {
 		_, err = c.set.Reload(context.WithoutCancel(ctx), specs)
 	}
 	if err != nil {
-		c.log.Error("chat template not taken over", "error", err)
+		c.log.Error("chat template not taken over; the one before it serves", "error", err)
 		next = &chatState{chatSetup: s.chatSetup, files: s.files, sights: now}
 	}
 	c.chat.Store(next)
-	return next.use
+}
+
+// watchTemplates does so without a request, twice in the time given until ctx ends: an
+// edit that does not load is told to who made it, not when somebody speaks. One counts
+// when it looks the same twice, so that a file is not read while it is being written.
+func (c *control) watchTemplates(ctx context.Context, every time.Duration) {
+	tick := time.NewTicker(max(every/2, time.Millisecond))
+	defer tick.Stop()
+	var before []sight
+	for {
+		select {
+		case <-ctx.Done():
+			return
+		case <-tick.C:
+		}
+		now := lookAll(c.chat.Load().files)
+		if slices.Equal(now, before) {
+			c.freshen(ctx)
+		}
+		before = now
+	}
 }
 
 // names returns the plugins that could be loaded.
@@ -172,6 +191,13 @@ func (c *control) reload(ctx context.Context, next config.Config) (admin.Report,
 	if err != nil {
 		return admin.Report{}, c.running, fmt.Errorf("%w: %w", server.ErrRefused, err)
 	}
+	wrong := state.named(specs, c.set)
+	if wrong != nil { // before anything is replaced: what serves may be a file that does not parse any more
+		specs, state, err = c.kept(&next)
+	}
+	if err != nil {
+		return admin.Report{}, c.running, adminError(err)
+	}
 	done, err := c.set.Reload(ctx, specs)
 	if err != nil {
 		return admin.Report{}, c.running, adminError(err)
@@ -180,20 +206,29 @@ func (c *control) reload(ctx context.Context, next config.Config) (admin.Report,
 	for _, name := range slices.Sorted(maps.Keys(done.Failed)) {
 		report.Failed = append(report.Failed, admin.Failure{Name: name, Error: done.Failed[name].Error()})
 	}
-	if err := state.check(c.set); err != nil {
-		c.log.Error("chat settings not taken over", "error", err)
-		report.Failed = append(report.Failed, admin.Failure{Name: "model", Error: err.Error()})
-		next.Model.Template, next.Model.Tools = c.running.Model.Template, c.running.Model.Tools
-		if specs, state, err = c.specs(next); err == nil {
-			_, err = c.set.Reload(ctx, specs)
+	if wrong == nil {
+		if wrong = state.check(c.set); wrong != nil {
+			if specs, state, err = c.kept(&next); err == nil {
+				_, err = c.set.Reload(ctx, specs)
+			}
+			if err != nil {
+				return admin.Report{}, c.running, adminError(err)
+			}
 		}
-		if err != nil {
-			return admin.Report{}, c.running, adminError(err)
-		}
+	}
+	if wrong != nil {
+		c.log.Error("chat settings not taken over; those before them serve", "error", wrong)
+		report.Failed = append(report.Failed, admin.Failure{Name: "model", Error: wrong.Error()})
 	}
 	c.chat.Store(state)
 	c.running = next
 	return report, next, nil
+}
+
+// kept is specs for settings whose conversations stay as they are.
+func (c *control) kept(next *config.Config) ([]plugins.Spec, *chatState, error) {
+	next.Model.Template, next.Model.Tools = c.running.Model.Template, c.running.Model.Tools
+	return c.specs(*next)
 }
 
 // settings are those that run.
@@ -210,11 +245,16 @@ func (c *control) settled() *chatState {
 	return c.chat.Load()
 }
 
-// watchModules loads modules whose files change, until ctx ends.
-func (c *control) watchModules(ctx context.Context) {
-	if every := time.Duration(c.settings().Plugins.Watch); every > 0 {
-		c.set.Watch(ctx, every)
+// watch loads modules and templates whose files change, until ctx ends.
+func (c *control) watch(ctx context.Context) {
+	every := time.Duration(c.settings().Plugins.Watch)
+	if every <= 0 {
+		return
 	}
+	var templates sync.WaitGroup
+	templates.Go(func() { c.watchTemplates(ctx, every) })
+	defer templates.Wait()
+	c.set.Watch(ctx, every)
 }
 
 // sight is what a file looks like from outside; the zero value stands for none.

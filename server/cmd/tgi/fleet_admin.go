@@ -5,7 +5,6 @@ import (
 	"context"
 	"errors"
 	"fmt"
-	"log/slog"
 	"maps"
 	"os"
 	"slices"
@@ -189,7 +188,7 @@ func (f *fleet) Reload(ctx context.Context) (admin.Report, error) {
 	f.mu.Unlock()
 	next, restart, err := f.reread(cfg)
 	if err != nil {
-		f.log.Error("settings not taken over", "error", err)
+		f.log.Error("settings not taken over; those before them serve", "error", err)
 		return admin.Report{}, fmt.Errorf("%w: %w", server.ErrRefused, err)
 	}
 	sum := admin.Report{Restart: restart}
@@ -201,6 +200,7 @@ func (f *fleet) Reload(ctx context.Context) (admin.Report, error) {
 		case errors.Is(err, plugins.ErrClosed): // it is being unloaded
 			continue
 		case err != nil: // others have, or get, what is new
+			f.log.Error("settings not taken over; those before them serve", "model", m.id, "error", err)
 			first = cmp.Or(first, err)
 			report.Failed = append(report.Failed, admin.Failure{Name: string(m.id), Error: err.Error()})
 		default:
@@ -268,7 +268,8 @@ func (f *fleet) watch(ctx context.Context, hup <-chan os.Signal) {
 	f.mu.Unlock()
 	var tick <-chan time.Time
 	if every > 0 {
-		t := time.NewTicker(every)
+		// Twice in the time: a change that looks the same twice is told within it, and what is wrong with it.
+		t := time.NewTicker(max(every/2, time.Millisecond))
 		defer t.Stop()
 		tick = t.C
 	}
@@ -292,10 +293,5 @@ func (f *fleet) watch(ctx context.Context, hup <-chan os.Signal) {
 	}
 }
 
-// reloadLogged is Reload for nobody who waits for what comes of it: the models and
-// their plugins log that.
-func (f *fleet) reloadLogged(ctx context.Context) {
-	if _, err := f.Reload(ctx); err != nil && !errors.Is(err, server.ErrRefused) {
-		f.log.Error("settings not taken over", slog.Any("error", err))
-	}
-}
+// reloadLogged is Reload for nobody who waits for what comes of it: that is logged.
+func (f *fleet) reloadLogged(ctx context.Context) { _, _ = f.Reload(ctx) }

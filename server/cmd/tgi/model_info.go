@@ -92,7 +92,7 @@ func describeModel(w io.Writer, cfg config.Config, d library.Declared) error {
 	if unusable == nil {
 		sayWeights(say, info)
 	}
-	chat, chatErr := chatSetupOf(cfg, string(d.ID), c.Tokenizer)
+	chat, chatErr := chatSetupOf(cfg, string(d.ID), d.Dir, c.Tokenizer)
 	if chatErr == nil {
 		say("chat", "%s", &chat)
 	}

@@ -61,7 +61,7 @@ func (f *fleet) start(ctx context.Context, id library.ID, cfg config.Config, obs
 	}
 	watching, end := context.WithCancel(context.Background())
 	s.end = end
-	s.watches.Go(func() { s.control.watchModules(watching) })
+	s.watches.Go(func() { s.control.watch(watching) })
 	return s, nil
 }
 

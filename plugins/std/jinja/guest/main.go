@@ -32,6 +32,7 @@ type settings struct {
 	source string
 	parts  jinja.Parts
 	keep   bool // tools
+	files  map[string]string
 	model  chat.Model
 }
 
@@ -51,6 +52,11 @@ func readSettings(config []byte) (s settings, err error) {
 				s.keep = true
 			default:
 				r.Fail("tools: want auto or keep")
+			}
+		case "files":
+			s.files = map[string]string{}
+			for name := range r.Object() {
+				s.files[name] = r.String()
 			}
 		case "model":
 			s.model = chat.ReadModel(r)
@@ -73,6 +79,12 @@ func open(config []byte) (template.Plugin, error) {
 		s.model.Templates = map[string]string{"default": s.source}
 	}
 	m, err := jinja.NewModel(s.model.Templates, s.model.Tokens, s.parts)
+	var syntax *jinja.SyntaxError
+	if errors.As(err, &syntax) && s.files[syntax.Name] != "" {
+		named := *syntax
+		named.Name = s.files[syntax.Name]
+		return nil, &named
+	}
 	if err != nil {
 		return nil, err
 	}

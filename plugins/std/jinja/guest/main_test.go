@@ -60,9 +60,10 @@ func TestRefusals(t *testing.T) {
 
 func TestConfig(t *testing.T) {
 	for config, want := range map[string]string{
-		`{"source": "a\n{% if %}"}`:                      "default:2:7: ",
-		`{"model": {"templates": {"rag": "{{ a b }}"}}}`: "rag:1:6: ",
-		`{"sourc": "a"}`:                                 "unknown setting: sourc", `{"parts": "some"}`: "parts: want auto, join or keep", `{"tools": "x"}`: "tools: want auto or keep", `[]`: "want a JSON object",
+		`{"source": "a\n{% if %}"}`: "default:2:7: ",
+		`{"source": "{% if %}", "files": {"default": "/m/x.jinja", "y": "z"}}`: "/m/x.jinja:1:7: ",
+		`{"model": {"templates": {"rag": "{{ a b }}"}}}`:                       "rag:1:6: ",
+		`{"sourc": "a"}`: "unknown setting: sourc", `{"parts": "some"}`: "parts: want auto, join or keep", `{"tools": "x"}`: "tools: want auto or keep", `[]`: "want a JSON object",
 	} {
 		if _, err := open([]byte(config)); err == nil || !strings.HasPrefix(err.Error(), want) {
 			t.Errorf("%s: %v, want %s", config, err, want)

@@ -1,0 +1,32 @@
+package config
+
+import (
+	"os"
+	"path/filepath"
+	"testing"
+)
+
+func TestPlace(t *testing.T) {
+	path := filepath.Join(t.TempDir(), "tgi.toml")
+	for text, want := range map[string]string{
+		"[model]\n  template = \"x\"\n": ":2:3",
+		"model.template = \"x\"\n":      ":1:1",
+		"[[model]]\nname = \"a\"\n[[model]]\nname = \"m\"\ntools = \"none\"\ntemplate = \"x\"\n": ":6:1",
+		"[model]\ntools = \"none\"\n": "",
+		"[model]\ntemplate = 5\n":     "",
+	} {
+		if err := os.WriteFile(path, []byte(text), 0o600); err != nil {
+			t.Fatal(err)
+		}
+		c := Config{File: path, Model: Model{Name: "m"}}
+		if want != "" {
+			want = path + want
+		}
+		if got := c.Place("template"); got != want {
+			t.Errorf("%q: %q, want %q", text, got, want)
+		}
+	}
+	if got := new(Config).Place("template"); got != "" {
+		t.Errorf("without a file: %q", got)
+	}
+}
