@@ -70,7 +70,7 @@ class Rule extends Processor {
 }
 
 describe(
-  '{"name":"no-long-numbers","version":"1.0.0","kinds":["logits"],"modes":["deny","force"],"needs":["topk:1"],' +
+  '{"name":"no-long-numbers","version":"1.0.0","config":true,"kinds":["logits"],"modes":["deny","force"],"needs":["topk:1"],' +
     '"doc":"Keeps numbers short. Settings: digits, instead."}',
 );
 

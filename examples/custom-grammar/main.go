@@ -19,7 +19,7 @@ import (
 
 func init() {
 	plugin.Describe(plugin.Info{
-		Name: "csv-columns", Version: "1.0.0", Doc: "Tables in CSV, with the columns that the source names.",
+		Name: "csv-columns", Version: "1.0.0", Config: true, Doc: "Tables in CSV, with the columns that the source names.",
 		Params: `{"type":"object","additionalProperties":false,"properties":{"rows":{"description":"Greatest number of rows.","type":"integer","minimum":1,"maximum":1000,"default":10}}}`,
 	})
 	grammar.Register([]string{"csv-columns"}, func(config []byte) (grammar.Plugin, error) {

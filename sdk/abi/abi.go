@@ -145,6 +145,7 @@ func list(ts []Type) string {
 //	    "kinds" (array of [KindLogits] ...), "modes" (array of
 //	    [ModeNames] and [NameStop] ...), "needs" (array, see [NeedsTopK]),
 //	    "candidates" (number, of a sampler), "languages" (array, see [Grammar]), "params" (JSON Schema, for people).
+//	    "config" (boolean: the guest reads its configuration; without it the server refuses one).
 //	    name and kinds must be there; unknown members are ignored.
 //	tgi_init(config pointer, config bytes) -> packed error text, 0 = accepted
 //	    config is the JSON object of [plugin.config], {} where there is none. A

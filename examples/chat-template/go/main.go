@@ -15,7 +15,7 @@ import (
 
 func init() {
 	plugin.Describe(plugin.Info{
-		Name: "house-chat", Version: "1.0.0",
+		Name: "house-chat", Version: "1.0.0", Config: true,
 		Doc: "The demo model's format, with a system message of the house.",
 	})
 	template.Register(open)

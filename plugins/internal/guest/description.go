@@ -4,6 +4,7 @@ import (
 	"encoding/json"
 	"errors"
 	"fmt"
+	"maps"
 	"slices"
 	"strconv"
 	"strings"
@@ -21,6 +22,7 @@ type Description struct {
 	Candidates         int      // of a sampler: the most it wants, at most the vocabulary; 0 for others
 	Languages          []string // that a grammar's sources may be in
 	Params             json.RawMessage
+	Config             bool // it reads its configuration
 }
 
 // Serves reports whether the guest serves a kind.
@@ -43,11 +45,12 @@ func parse(text []byte, vocab int) (Description, error) {
 		Languages           []string
 		Candidates          int
 		Params              json.RawMessage
+		Config              bool
 	}
 	if err := json.Unmarshal(text, &j); err != nil {
 		return Description{}, fmt.Errorf("%w: %w", ErrDescription, err)
 	}
-	d := Description{Name: j.Name, Version: j.Version, Doc: j.Doc, Kinds: j.Kinds, Modes: j.Modes, Params: j.Params}
+	d := Description{Name: j.Name, Version: j.Version, Doc: j.Doc, Kinds: j.Kinds, Modes: j.Modes, Params: j.Params, Config: j.Config}
 	var errs []error
 	fault := func(format string, args ...any) {
 		errs = append(errs, fmt.Errorf("%w: "+format, append([]any{ErrDescription}, args...)...))
@@ -118,4 +121,21 @@ func (d *Description) need(n string) error {
 	}
 	d.View = max(d.View, int(v))
 	return nil
+}
+
+// configured refuses a configuration for a guest that reads none: what nobody reads has no effect, and whoever wrote it
+// would not learn of it. What is no object is the guest's to refuse.
+func (d Description) configured(config []byte) error {
+	var members map[string]json.RawMessage
+	if d.Config || json.Unmarshal(config, &members) != nil {
+		return nil
+	}
+	if d.converses() { // theirs holds the model
+		delete(members, "model")
+	}
+	if len(members) == 0 {
+		return nil
+	}
+	names := slices.Sorted(maps.Keys(members))
+	return fmt.Errorf("configuration: the plugin reads none, and is given %.80q; if it does read it, its description must say \"config\": true", names[0])
 }

@@ -109,6 +109,9 @@ func (l *loader) run(config []byte) error {
 	if err != nil {
 		return fmt.Errorf("%s: tgi_describe: %w", l.g.name, err)
 	}
+	if err := l.d.configured(config); err != nil {
+		return fmt.Errorf("%s: %w", l.g.name, err)
+	}
 	if l.d.converses() {
 		config = withModel(config, l.model)
 	}

@@ -115,7 +115,7 @@ class Call {
 }
 
 describe(
-  '{"name":"call-lines","version":"1.0.0","kinds":["tools"],' +
+  '{"name":"call-lines","version":"1.0.0","config":true,"kinds":["tools"],' +
     '"doc":"Tool calls of the form CALL name(json), each on a line of its own."}',
 );
 

@@ -132,6 +132,6 @@ static void finish(int cut, tgi_events *e) {
   else line("", e);
 }
 
-TGI_PLUGIN("{\"name\":\"call-lines\",\"version\":\"1.0.0\",\"kinds\":[\"tools\"],"
+TGI_PLUGIN("{\"name\":\"call-lines\",\"version\":\"1.0.0\",\"config\":true,\"kinds\":[\"tools\"],"
            "\"doc\":\"Tool calls of the form CALL name(json), each on a line of its own.\"}", init)
 TGI_TOOLS(TGI_NO_PARAMS, begin, feed, finish)

@@ -32,11 +32,14 @@ type Info struct {
 	// Params is a JSON Schema of the parameters, or empty. The server shows it
 	// and does not check it: that is what Begin is for.
 	Params string
+	// Config says that the plugin reads its configuration. The server refuses
+	// [plugin.config] for one that does not: what nobody reads has no effect.
+	Config bool
 }
 
 // Describe sets the description. Call it from an init function.
 func Describe(i Info) {
-	registry.Describe(registry.Info{Name: i.Name, Version: i.Version, Doc: i.Doc, Params: i.Params})
+	registry.Describe(registry.Info{Name: i.Name, Version: i.Version, Doc: i.Doc, Params: i.Params, Config: i.Config})
 }
 
 // Headroom says how many bytes a sequence may allocate before the heap must

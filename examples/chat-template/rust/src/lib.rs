@@ -125,7 +125,7 @@ fn calls(m: &Value, text: &str, out: &mut Output) {
 
 plugin! {
     description: concat!(
-        r#"{"name":"house-chat","version":"1.0.0","kinds":["template"],"#,
+        r#"{"name":"house-chat","version":"1.0.0","config":true,"kinds":["template"],"#,
         r#""doc":"The demo model's format, with a system message of the house."}"#
     ),
     template: House,

@@ -148,7 +148,7 @@ impl Logits for Dry {
 
 plugin! {
     description: concat!(
-        r#"{"name":"dry","version":"1.0.0","kinds":["logits"],"modes":["sparse"],"needs":[],"#,
+        r#"{"name":"dry","version":"1.0.0","config":true,"kinds":["logits"],"modes":["sparse"],"needs":[],"#,
         r#""doc":"Penalises tokens that would continue a repetition, the more the longer it is.","#,
         r#""params":{"type":"object","additionalProperties":false,"properties":{"#,
         r#""multiplier":{"type":"number","minimum":0,"maximum":100,"default":0.8,"description":"penalty of a repetition of allowed_length; 0 switches it off"},"#,

@@ -14,7 +14,7 @@ import (
 
 func init() {
 	plugin.Describe(plugin.Info{
-		Name: "jinja", Version: "1.0.0", Doc: "Renders the chat templates of Hugging Face's models.",
+		Name: "jinja", Version: "1.0.0", Config: true, Doc: "Renders the chat templates of Hugging Face's models.",
 		Params: `{"type":"object","additionalProperties":false,"properties":{` +
 			`"template":{"type":"string","description":"name of one of the model's templates; default: tool_use where tools are offered and the model has it, else default"}}}`,
 	})

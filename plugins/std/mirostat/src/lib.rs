@@ -86,7 +86,7 @@ impl Mirostat {
 
 plugin! {
     description: concat!(
-        r#"{"name":"mirostat","version":"1.0.0","kinds":["sampler"],"candidates":1024,"#,
+        r#"{"name":"mirostat","version":"1.0.0","config":true,"kinds":["sampler"],"candidates":1024,"#,
         r#""doc":"Keeps the surprise of the text at a target (Mirostat 2.0).","#,
         r#""params":{"type":"object","additionalProperties":false,"properties":{"#,
         r#""tau":{"type":"number","minimum":0,"maximum":20,"default":5,"description":"the surprise to keep to, in bits per token"},"#,

@@ -71,7 +71,7 @@ impl Logits for NoRepeat {
 
 plugin! {
     description: concat!(
-        r#"{"name":"no-repeat-ngram","version":"1.0.0","kinds":["logits"],"modes":["deny"],"needs":[],"#,
+        r#"{"name":"no-repeat-ngram","version":"1.0.0","config":true,"kinds":["logits"],"modes":["deny"],"needs":[],"#,
         r#""doc":"No n tokens in a row come twice.","#,
         r#""params":{"type":"object","additionalProperties":false,"properties":{"#,
         r#""n":{"type":"integer","minimum":1,"maximum":64,"default":3,"description":"length of the runs that may not come twice, in tokens"},"#,

@@ -18,7 +18,7 @@ import (
 
 func init() {
 	plugin.Describe(plugin.Info{
-		Name: "toolcalls", Version: "1.0.0", Doc: "Reads reasoning and tool calls in the formats that models write.",
+		Name: "toolcalls", Version: "1.0.0", Config: true, Doc: "Reads reasoning and tool calls in the formats that models write.",
 		Params: `{"type":"object","additionalProperties":false,"properties":{` +
 			`"format":{"type":["string","object"],"description":"auto, the name of a built-in format, or a format; default: that of the configuration"}}}`,
 	})

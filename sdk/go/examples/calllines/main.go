@@ -17,7 +17,7 @@ const longest = 4096
 
 func init() {
 	plugin.Describe(plugin.Info{
-		Name: "call-lines", Version: "1.0.0",
+		Name: "call-lines", Version: "1.0.0", Config: true,
 		Doc: "Tool calls of the form CALL name(json), each on a line of its own.",
 	})
 	tools.Register(open)

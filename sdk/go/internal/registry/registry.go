@@ -26,6 +26,8 @@ type Info struct {
 	Name, Version, Doc string
 	// Params is a JSON Schema, or empty.
 	Params string
+	// Config: the configuration is read.
+	Config bool
 }
 
 var (
@@ -95,6 +97,9 @@ func Description() []byte {
 	}
 	if len(languages) > 0 {
 		b = appendStrings(append(b, `,"languages":`...), languages)
+	}
+	if info.Config {
+		b = append(b, `,"config":true`...)
 	}
 	if info.Params != "" {
 		b = append(append(b, `,"params":`...), info.Params...)

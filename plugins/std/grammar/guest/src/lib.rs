@@ -51,7 +51,7 @@ extern "C" fn tgi_alloc(size: u32) -> u32 {
 extern "C" fn tgi_describe() -> u64 {
     let languages: Vec<String> = compiler::LANGUAGES.iter().map(|l| quote(l)).collect();
     let text = format!(
-        r#"{{"name":"grammar","version":"{}","doc":"JSON Schema, regular expressions, choices, GBNF, Lark and structural tags.","kinds":["grammar"],"languages":[{}],"params":{}}}"#,
+        r#"{{"name":"grammar","version":"{}","config":true,"doc":"JSON Schema, regular expressions, choices, GBNF, Lark and structural tags.","kinds":["grammar"],"languages":[{}],"params":{}}}"#,
         env!("CARGO_PKG_VERSION"),
         languages.join(","),
         settings::SCHEMA

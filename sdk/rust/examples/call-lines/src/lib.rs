@@ -137,7 +137,7 @@ fn call<'a>(s: &'a str, r: &Request) -> core::result::Result<(&'a str, &'a str),
 
 plugin! {
     description: concat!(
-        r#"{"name":"call-lines","version":"1.0.0","kinds":["tools"],"#,
+        r#"{"name":"call-lines","version":"1.0.0","config":true,"kinds":["tools"],"#,
         r#""doc":"Tool calls of the form CALL name(json), each on a line of its own."}"#
     ),
     tools: Lines,
