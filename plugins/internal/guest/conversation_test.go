@@ -56,6 +56,24 @@ func TestModelInConfiguration(t *testing.T) {
 	}
 }
 
+// TestConfigurationNobodyReads: settings for a guest that reads none are refused, with the first of them and what to do.
+func TestConfigurationNobodyReads(t *testing.T) {
+	for _, c := range []struct{ description, config, want string }{
+		{`{"name":"x","kinds":["logits"]}`, `{}`, ""},
+		{`{"name":"x","kinds":["logits"]}`, ``, ""},
+		{`{"name":"x","kinds":["logits"],"config":true}`, `{"a":1}`, ""},
+		{`{"name":"x","kinds":["logits"],"config":false}`, `{"b":1,"a":1}`, `configuration: the plugin reads none, and is given "a"; if it does read it, its description must say "config": true`},
+		{`{"name":"x","kinds":["logits"]}`, `{"model":{}}`, `is given "model"`},
+		{`{"name":"x","kinds":["template"]}`, `{"model":{}}`, ""},
+		{`{"name":"x","kinds":["tools"]}`, `{"model":{},"word":"X"}`, `is given "word"`},
+	} {
+		_, err := loadWith(t, guest.Config{Wasm: guesttest.Fake{Description: c.description}.Wasm(), Config: []byte(c.config), Model: []byte(`{}`)})
+		if c.want == "" && err != nil || c.want != "" && (err == nil || !strings.Contains(err.Error(), c.want)) {
+			t.Errorf("%s with %s: %v, want %q", c.description, c.config, err, c.want)
+		}
+	}
+}
+
 // TestRequest: a conversation reaches the guest whole, whatever its size, and a refusal and a fault are told apart.
 func TestRequest(t *testing.T) {
 	f := guesttest.Fake{Description: guesttest.Tools, Code: map[string]guesttest.Code{"tgi_tools_begin": kept(2, guesttest.Long(0))}}

@@ -33,26 +33,26 @@ type Fake struct {
 }
 
 // AllModes is a description with everything in it.
-const AllModes = `{"name":"fake","version":"1","kinds":["logits"],"needs":["topk:4","row"],
+const AllModes = `{"name":"fake","version":"1","config":true,"kinds":["logits"],"needs":["topk:4","row"],
 "modes":["allow","deny","sparse","bitmask","topk","row","stop","force","temperature"]}`
 
 // Ahead is a description of a guest that looks at no logits.
-const Ahead = `{"name":"fake","version":"1","kinds":["logits"],
+const Ahead = `{"name":"fake","version":"1","config":true,"kinds":["logits"],
 "modes":["allow","deny","sparse","bitmask","stop","force","temperature"]}`
 
 // Both is a description of both kinds.
-const Both = `{"name":"fake","version":"1","kinds":["logits","sampler"],"modes":["deny"],"candidates":8}`
+const Both = `{"name":"fake","version":"1","config":true,"kinds":["logits","sampler"],"modes":["deny"],"candidates":8}`
 
 // Template and Tools are descriptions of the kinds on conversations.
 const (
-	Template = `{"name":"fake","version":"1","kinds":["template"]}`
-	Tools    = `{"name":"fake","version":"1","kinds":["tools"]}`
+	Template = `{"name":"fake","version":"1","config":true,"kinds":["template"]}`
+	Tools    = `{"name":"fake","version":"1","config":true,"kinds":["tools"]}`
 )
 
 // Grammar and Steps are descriptions of a guest that compiles grammars, and of one that computes masks.
 const (
-	Grammar = `{"name":"fake","version":"1","kinds":["grammar"],"languages":["mine","yours"]}`
-	Steps   = `{"name":"fake","version":"1","kinds":["grammar"],"modes":["steps"],"languages":["count"]}`
+	Grammar = `{"name":"fake","version":"1","config":true,"kinds":["grammar"],"languages":["mine","yours"]}`
+	Steps   = `{"name":"fake","version":"1","config":true,"kinds":["grammar"],"modes":["steps"],"languages":["count"]}`
 )
 
 // has reports whether the exports of a kind are there: those that the description names, and of the others those of the
