@@ -1,6 +1,7 @@
 package main
 
 import (
+	"context"
 	"encoding/json"
 	"fmt"
 	"net/http"
@@ -15,6 +16,7 @@ import (
 	"time"
 
 	"tgi/server/config"
+	"tgi/server/sse"
 )
 
 // toucher is a plugin that, where it is given parameters, touches mib of its memory when a sequence begins, and perStep more at
@@ -238,5 +240,41 @@ func TestGrowthInTheLoop(t *testing.T) {
 	if n := p.gauge(t, `tgi_plugin_faults_total{kind="memory",plugin="toucher"}`); n != float64(ended) {
 		t.Errorf("%g faults are counted, %d were ended", n, ended)
 	}
+	p.quiet(t)
+}
+
+// TestForcedForEver: a plugin that forces a token at every step ends like any text, and goes when its client does. Nobody else
+// notices.
+func TestForcedForEver(t *testing.T) {
+	p := openPlugged(t, nil)
+	p.upload(t, "forever", when(slices.Concat(store32(outAt, 70), store32(stepAt+56, outAt), store32(stepAt+60, 1))).wasm())
+	nb := p.watchNeighbours(t, 1)
+	status, text := p.generate(t, 200, "forever", `{"harm":1}`)
+	var reply struct {
+		Details struct {
+			Finish string `json:"finish_reason"`
+			Tokens int    `json:"generated_tokens"`
+		}
+	}
+	if err := json.Unmarshal([]byte(text), &reply); err != nil || status != http.StatusOK || reply.Details.Finish != "length" || reply.Details.Tokens != 200 {
+		t.Errorf("%d %.200s", status, text)
+	}
+	ctx, leave := context.WithCancel(t.Context())
+	req, err := http.NewRequestWithContext(ctx, http.MethodPost, p.url+"/generate_stream", strings.NewReader(
+		`{"inputs":"Once","parameters":{"max_new_tokens":1000,"ignore_eos":true,"plugins":[{"name":"forever","params":{"harm":1}}]}}`))
+	if err != nil {
+		t.Fatal(err)
+	}
+	req.Header.Set("Content-Type", "application/json")
+	res, err := http.DefaultClient.Do(req)
+	if err != nil {
+		t.Fatal(err)
+	}
+	if _, err := sse.New(res.Body).Next(); err != nil {
+		t.Error(err)
+	}
+	leave()
+	res.Body.Close()
+	nb.end()
 	p.quiet(t)
 }
