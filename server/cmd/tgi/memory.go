@@ -3,6 +3,7 @@ package main
 import (
 	"bufio"
 	"bytes"
+	"fmt"
 	"os"
 	"path/filepath"
 	"slices"
@@ -56,6 +57,18 @@ func (m machine) bounds() (list []bound) {
 		list = append(list, bound{name: "the limit of the address space (ulimit -v)", limit: limit, left: limit - used, besides: addressBesides})
 	}
 	return list
+}
+
+// enough refuses to begin where the process would not get to the point of asking what its model
+// needs: the Go runtime and ONNX Runtime end it when the system refuses them memory.
+func enough(bounds []bound) error {
+	for _, b := range bounds {
+		if b.left < b.besides {
+			return fmt.Errorf("not enough memory: the program needs about %d MiB before any model, %s of %d MiB leaves %d",
+				b.besides>>20, b.name, b.limit>>20, max(0, b.left)>>20)
+		}
+	}
+	return nil
 }
 
 // group is a control group's folder, and what its files are called.

@@ -146,6 +146,9 @@ func newHouse(ctx context.Context, cfg config.Config, log *slog.Logger, obs ...e
 // open is newHouse behind a server that is there already. Models beside the default
 // one are still loading when it returns, until ctx ends.
 func (f *front) open(ctx context.Context, cfg config.Config, log *slog.Logger, obs ...engine.Observer) (*house, error) {
+	if err := enough(system.bounds()); err != nil {
+		return nil, err
+	}
 	lib, err := ort.Locate(cfg.Runtime.ORTLib)
 	if err != nil {
 		return nil, err
