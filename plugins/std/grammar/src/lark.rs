@@ -1,7 +1,7 @@
 //! A subset of Lark's grammars.
 //!
 //! Rules, terminals, strings, regular expressions, ranges, repeats, `%ignore`,
-//! `%import common.NAME` and, as in llguidance, `%json {schema}` and `<token>`.
+//! `%import common.NAME` and, as in llguidance, `%llguidance {...}`, `%json {schema}` and `<token>`.
 //! Templates, `%declare`, `%extend` and `%override` are refused.
 //!
 //! There is no scanner: a text belongs to the grammar when it can be cut so that
@@ -57,6 +57,8 @@ struct Parser<'a, 'o> {
     // The rule for ignored text; its body is known at the end.
     gap: u32,
     ignored: Vec<Ex>,
+    // Whether ignored text may come before anything else.
+    leading: bool,
     options: &'o Options,
     dropped: &'o mut Vec<Dropped>,
 }
@@ -73,6 +75,7 @@ pub fn compile(mut b: Builder, source: &str, options: &Options, dropped: &mut Ve
         terminal: false,
         gap,
         ignored: Vec::new(),
+        leading: true,
         options,
         dropped,
     };
@@ -94,7 +97,7 @@ pub fn compile(mut b: Builder, source: &str, options: &Options, dropped: &mut Ve
     match p.rules.get("start") {
         Some(&r) if p.defined.contains_key(&r) => {
             let (gap, x) = (p.b.rule(gap), p.b.rule(r));
-            let x = p.b.seq(&[gap, x]);
+            let x = if p.leading { p.b.seq(&[gap, x]) } else { x };
             Ok((p.b, x))
         }
         _ => Err(Error::whole("there is no rule \"start\"")),
@@ -157,8 +160,33 @@ impl Parser<'_, '_> {
                 self.space(false);
                 self.import(start)
             }
+            "llguidance" => self.header(start),
             other => Err(Error::at(self.s.text, start, format!("%{} is not supported", other))),
         }
+    }
+
+    // What llguidance's grammars begin with: an object of settings. There is nothing to
+    // be told about forcing, which changes no text.
+    fn header(&mut self, start: usize) -> Result<()> {
+        let (value, end) = json::parse_at(self.s.text, self.s.at)?;
+        self.s.at = end;
+        let members = match value {
+            json::Value::Obj(m) => m,
+            v => return Err(Error::at(self.s.text, start, format!("%llguidance: want an object, got {}", v.kind()))),
+        };
+        self.leading = false;
+        for (k, v) in members {
+            match (k.as_str(), v) {
+                ("no_forcing", json::Value::Bool(_)) => {}
+                ("allow_initial_skip", json::Value::Bool(b)) => self.leading = b,
+                ("no_forcing" | "allow_initial_skip", v) => {
+                    let reason = format!("%llguidance: {}: want true or false, got {}", k, v.kind());
+                    return Err(Error::at(self.s.text, start, reason));
+                }
+                _ => return Err(Error::at(self.s.text, start, format!("%llguidance: {} is not supported", k))),
+            }
+        }
+        self.end_of_line()
     }
 
     fn import(&mut self, start: usize) -> Result<()> {

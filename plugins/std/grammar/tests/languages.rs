@@ -148,6 +148,23 @@ fn lark() {
 }
 
 #[test]
+fn lark_of_llguidance() {
+    let rules = "\n\nstart: A \"b\"\nA: /a+/\n%ignore \" \"";
+    check("lark", &rules[2..], &["ab", " ab", "a b "], &["b"]);
+    // Its grammars ignore nothing before the first terminal, unless they say so.
+    check("lark", &format!("%llguidance {{}}{}", rules), &["ab", "a b "], &[" ab"]);
+    let more = format!("%llguidance {{ \"no_forcing\": true, \"allow_initial_skip\": true }}{}", rules);
+    check("lark", &more, &["ab", " ab"], &["b"]);
+    for (header, want) in [
+        ("[]", "line 1, column 1: %llguidance: want an object, got an array"),
+        ("{\"no_forcing\": 1}", "line 1, column 1: %llguidance: no_forcing: want true or false, got a number"),
+        ("{\"turbo\": true}", "line 1, column 1: %llguidance: turbo is not supported"),
+    ] {
+        assert_eq!(error("lark", &format!("%llguidance {}{}", header, rules)), want);
+    }
+}
+
+#[test]
 fn lark_errors() {
     for (source, want) in [
         ("start: a", "line 1, column 8: \"a\" is not defined"),
