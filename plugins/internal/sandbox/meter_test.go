@@ -164,3 +164,15 @@ func TestShorterSlices(t *testing.T) {
 		t.Errorf("another instance begins with slices of %d", next.meter.pace.size)
 	}
 }
+
+// TestLinesArePaid: what a guest prints costs it fuel by the line, however short.
+func TestLinesArePaid(t *testing.T) {
+	in := instance(t, compile(t, engine(t, Config{}), guestFile(t, "walk.wasm"), ModuleConfig{}))
+	in.meter.left = plenty
+	in.fuel.Set(0)
+	in.Print(0, make([]byte, 100)) // one line
+	in.Print(0, []byte(strings.Repeat("\n", 1000)))
+	if used := plenty - in.meter.left - int64(in.fuel.Get()); used != 1001*lineFuel {
+		t.Errorf("1001 lines cost %d fuel, want %d", used, 1001*lineFuel)
+	}
+}
