@@ -109,7 +109,7 @@ func (s *Set) pick(b *Bound, calls []Call) error {
 		case e == nil:
 			return s.unknown(c.Name)
 		case e.current == nil:
-			return &BindError{c.Name, "could not be loaded", ErrOff}
+			return &BindError{c.Name, e.absent(), ErrOff}
 		case len(e.current.steps) == 0:
 			return &BindError{c.Name, e.current.elsewhere(), ErrParams}
 		case e.current.set.apply != ApplyAlways:

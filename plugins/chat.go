@@ -107,7 +107,7 @@ func (s *Set) serving(name string) (*version, error) {
 	case e == nil:
 		return nil, s.unknown(name)
 	case e.current == nil:
-		return nil, &BindError{name, "could not be loaded", ErrOff}
+		return nil, &BindError{name, e.absent(), ErrOff}
 	default:
 		return e.current, nil
 	}

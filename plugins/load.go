@@ -24,13 +24,26 @@ import (
 // job is one wanted plugin on its way into the set.
 type job struct {
 	wanted
-	fresh *version // loaded, not yet in the set
-	same  bool     // what serves is what is wanted
-	err   error    // why neither
+	serving *version      // what had the name when the job began, held for it; nil for none
+	steady  bool          // nobody but a reload replaces it
+	through chan struct{} // closed when the job has run
+	fresh   *version      // loaded, not yet in the set
+	same    bool          // what serves is what is wanted
+	late    bool          // the job runs on elsewhere
+	err     error         // why neither
+}
+
+// letGo gives back what was held for the job.
+func (j *job) letGo() {
+	if j.serving != nil {
+		j.serving.drop()
+		j.serving = nil
+	}
 }
 
 // run reads the module and loads it, unless it is what serves already.
-func (j *job) run(ctx context.Context, s *Set, serving *version) {
+func (j *job) run(ctx context.Context, s *Set) {
+	defer j.letGo()
 	wasm, err := s.read(j.source)
 	if err != nil {
 		j.err = fmt.Errorf("%w: %s: %w", ErrLoad, j.name, err)
@@ -40,13 +53,13 @@ func (j *job) run(ctx context.Context, s *Set, serving *version) {
 		j.err = fmt.Errorf("%w: %s: %w", ErrLoad, j.name, err)
 		return
 	}
-	if serving != nil && serving.set == j.set && serving.guest.Sum() == sha256.Sum256(wasm) {
-		j.same = true
-		return
-	}
 	var like *guest.Guest
-	if serving != nil { // the set holds it while it is changed
-		like = serving.guest
+	if v := j.serving; v != nil {
+		if j.steady && v.set == j.set && v.guest.Sum() == sha256.Sum256(wasm) {
+			j.same = true
+			return
+		}
+		like = v.guest
 	}
 	j.fresh, j.err = s.load(ctx, j.wanted, wasm, like)
 }

@@ -11,7 +11,7 @@ import (
 	"runtime"
 	"slices"
 	"strings"
-	"sync"
+	"time"
 
 	"tgi/sdk/abi"
 )
@@ -22,63 +22,72 @@ type Report struct {
 	Unchanged []string         // same module and settings: nothing was touched
 	Removed   []string         // not wanted any more
 	Failed    map[string]error // rejected; what served before, if anything, goes on serving
+	// Late are files of the folder that take long to load: they come in, or are rejected, when that is through, and what served
+	// before, if anything, goes on serving until then.
+	Late []string
 }
 
 // Reload makes specs and the folder what is installed: what changed is loaded beside what serves, held to the same
 // checks as at the start, and takes its place for new requests, all at once. One that fails leaves the old version
 // serving. Uploads stay, unless a spec has their name. The error is for specs that are wrong in themselves (ErrSpec; then
 // nothing is done), for a folder that can't be read (then its plugins stay as they are), for ErrClosed, and for ctx,
-// which ends a reload before anything is replaced. One reload runs at a time; others wait.
+// which ends a reload before anything is replaced. One reload runs at a time; others wait. Uploads come and go meanwhile.
 func (s *Set) Reload(ctx context.Context, specs []Spec) (Report, error) {
 	if err := s.checkSpecs(specs); err != nil {
 		return Report{}, err
 	}
-	end, err := s.begin(ctx)
-	if err != nil {
-		return Report{}, err
-	}
-	defer end()
-	return s.apply(ctx, slices.Clone(specs))
+	return s.reload(ctx, func() []Spec { return slices.Clone(specs) })
 }
 
 // refresh reloads with the specs there are.
 func (s *Set) refresh(ctx context.Context) (Report, error) {
+	return s.reload(ctx, func() []Spec { return s.specs })
+}
+
+// reload does Reload's work. wanted is asked for the specs with change held.
+func (s *Set) reload(ctx context.Context, wanted func() []Spec) (Report, error) {
+	select {
+	case s.reloads <- struct{}{}:
+	case <-ctx.Done():
+		return Report{}, context.Cause(ctx)
+	}
+	defer func() { <-s.reloads }()
+	ctx, done, err := s.during(ctx)
+	if err != nil {
+		return Report{}, err
+	}
+	defer done()
 	end, err := s.begin(ctx)
 	if err != nil {
 		return Report{}, err
 	}
-	defer end()
-	return s.apply(ctx, s.specs)
-}
-
-// apply does Reload's work; the caller holds change.
-func (s *Set) apply(ctx context.Context, specs []Spec) (Report, error) {
+	specs := wanted()
 	jobs, folderErr := s.jobs(specs)
-	// One processor is left to those who serve: an engine that comes back from its model would otherwise wait for
-	// one for as long as the compilers may run without a pause.
-	slots := make(chan struct{}, max(1, runtime.GOMAXPROCS(0)-1))
-	var wait sync.WaitGroup
-	for _, j := range jobs {
-		var serving *version
-		if e := s.names[j.name]; e != nil {
-			serving = e.current
-		}
-		if j.same { // a plugin of a folder that can't be read
-			continue
-		}
-		wait.Go(func() {
-			slots <- struct{}{}
-			defer func() { <-slots }()
-			j.run(ctx, s, serving)
-		})
+	s.round++
+	round := s.round
+	end()
+	late, err := s.runAll(ctx, jobs)
+	if err == nil {
+		end, err = s.begin(ctx)
 	}
-	wait.Wait()
-	if err := context.Cause(ctx); err != nil {
+	if err != nil {
 		for _, j := range jobs {
 			j.discard(nil)
 		}
 		return Report{}, err
 	}
+	defer end()
+	for i, j := range jobs {
+		switch e := s.names[j.name]; {
+		case slices.Contains(late, j):
+			jobs[i] = &job{wanted: j.wanted, err: fmt.Errorf("%w: %s: %w", ErrLoad, j.name, errLate), late: true}
+			s.loading.Go(func() { s.finish(j, round) })
+		case j.origin == fromFolder && e != nil && e.origin == fromUpload: // the upload came meanwhile
+			j.discard(nil)
+			jobs[i] = nil
+		}
+	}
+	jobs = slices.DeleteFunc(jobs, func(j *job) bool { return j == nil })
 	s.resolve(jobs)
 	r := s.commit(jobs, specs)
 	for name, err := range r.Failed {
@@ -91,8 +100,119 @@ func (s *Set) apply(ctx context.Context, specs []Spec) (Report, error) {
 	return r, folderErr
 }
 
+// runAll runs the jobs: those of the specs to their end, then those of the folder. What of the folder is not through after
+// folderPatience runs on and is returned.
+func (s *Set) runAll(ctx context.Context, jobs []*job) (late []*job, err error) {
+	// One processor is left to those who serve: an engine that comes back from its model would otherwise wait for
+	// one for as long as those who load may run without a pause.
+	slots := make(chan struct{}, max(1, runtime.GOMAXPROCS(0)-1))
+	run := func(ctx context.Context, origin origin) (started []*job) {
+		for _, j := range jobs {
+			if j.origin != origin || j.same { // same: a plugin of a folder that can't be read
+				continue
+			}
+			started = append(started, j)
+			j.through = make(chan struct{})
+			s.loading.Go(func() {
+				defer close(j.through)
+				slots <- struct{}{}
+				defer func() { <-slots }()
+				j.run(ctx, s)
+			})
+		}
+		return started
+	}
+	for _, j := range run(ctx, fromSpec) {
+		<-j.through
+	}
+	// What runs on does so for nobody in particular: until the set is closed.
+	onward, giveUp := context.WithCancelCause(s.life)
+	patience := time.NewTimer(folderPatience)
+	defer patience.Stop()
+	for _, j := range run(onward, fromFolder) {
+		select {
+		case <-j.through:
+			continue
+		default:
+		}
+		select {
+		case <-j.through:
+		case <-patience.C:
+			patience.Reset(0) // nor is there any for the others
+			late = append(late, j)
+		case <-ctx.Done():
+			giveUp(context.Cause(ctx))
+			<-j.through
+		}
+	}
+	if err := context.Cause(ctx); err != nil {
+		giveUp(err)
+		for _, j := range late {
+			<-j.through
+		}
+		return nil, err
+	}
+	if len(late) == 0 {
+		giveUp(nil)
+	} else {
+		s.loading.Go(func() {
+			for _, j := range late {
+				<-j.through
+			}
+			giveUp(nil)
+		})
+	}
+	return late, nil
+}
+
+// folderPatience is how long a reload, and with it the start of a server, waits for files of the folder.
+const folderPatience = 5 * time.Second
+
+// errLate: the module is not through yet.
+var errLate = errors.New("is still being loaded")
+
+// finish installs a job of a reload that did not wait for it, unless another reload has looked at the folder since.
+func (s *Set) finish(j *job, round int) {
+	<-j.through
+	end, err := s.begin(s.life)
+	if err == nil && s.life.Err() != nil {
+		end()
+		err = ErrClosed
+	}
+	if err != nil {
+		j.discard(nil)
+		return
+	}
+	defer end()
+	e := s.names[j.name]
+	if s.round != round || e == nil || e.origin != fromFolder {
+		j.discard(nil)
+		return
+	}
+	if j.err == nil && !j.same {
+		_ = s.fit(j) // what is wrong stays in j.err
+	}
+	next, was := s.put(j)
+	if was != nil {
+		was.drop()
+	}
+	if j.err != nil {
+		s.log.Error("plugin rejected", "plugin", j.name, "error", j.err)
+	} else if v := next.current; !j.same {
+		s.log.Info("plugin loaded", "plugin", j.name, "source", j.source, "sha256", v.sum(), "version", v.guest.Description().Version)
+	}
+}
+
 // jobs lists what should be there: the specs, then the folder's files whose names are not taken.
 func (s *Set) jobs(specs []Spec) (jobs []*job, folderErr error) {
+	defer func() {
+		for _, j := range jobs {
+			if e := s.names[j.name]; e != nil && e.current != nil && !j.same {
+				e.current.hold() // until the job has run
+				j.serving, j.steady = e.current, e.origin != fromUpload
+			}
+		}
+	}()
 	taken := map[string]bool{}
 	for _, spec := range specs {
 		jobs = append(jobs, &job{wanted: spec.wanted()})
@@ -142,6 +262,7 @@ func (s *Set) folder() (files []string, err error) {
 
 // discard frees what was loaded in vain, for the reason given.
 func (j *job) discard(why error) {
+	j.letGo()
 	j.err = why
 	if j.fresh != nil {
 		j.fresh.guest.Close()
@@ -203,6 +324,8 @@ func (s *Set) commit(jobs []*job, specs []Spec) Report {
 		e, was := j.install(s.names[j.name])
 		names[j.name], order = e, append(order, e)
 		switch {
+		case j.late:
+			r.Late = append(r.Late, j.name)
 		case j.err != nil:
 			r.Failed[j.name] = j.err
 		case j.same:
@@ -243,7 +366,7 @@ func (s *Set) commit(jobs []*job, specs []Spec) Report {
 
 // install gives the entry that takes the place of e, which may be nil, and the version that it replaces.
 func (j *job) install(e *entry) (next *entry, was *version) {
-	next = &entry{wanted: j.wanted, err: j.err}
+	next = &entry{wanted: j.wanted, err: j.err, late: j.late}
 	if e != nil {
 		next.ledger, next.current = e.ledger, e.current
 	} else {

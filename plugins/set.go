@@ -14,8 +14,9 @@
 // instance. A newer version takes the place of
 // the current one while requests finish on theirs, and is freed with the last of them.
 //
-// [Set.Watch], where it is called, is one goroutine that ends with its context; each version's pool has one that
-// internal/sandbox starts and that ends with the version.
+// [Set.Watch], where it is called, is one goroutine that ends with its context; a module of the folder that takes long to
+// load has two that end with it or with the set; each version's pool has one that internal/sandbox starts and that ends with
+// the version.
 package plugins
 
 import (
@@ -48,6 +49,10 @@ type Governor = sandbox.Governor
 // and must not block.
 func NewGovernor(busy func() bool) *Governor { return sandbox.NewGovernor(busy) }
 
+// CompileLimits bounds what compiling one module may take. A zero field means the default; modules that are built in may
+// take ten times as long.
+type CompileLimits = sandbox.CompileLimits
+
 // Options are what a Set begins with.
 type Options struct {
 	Specs        []Spec
@@ -56,9 +61,10 @@ type Options struct {
 	Vocabulary   Vocabulary // of the model; it must not be empty
 	Model        []byte     // JSON object that guests of kinds template and tools find as "model" in their configuration; nil means {}
 	CacheDir     string     // for compiled modules; "" keeps none
-	MaxInstances int        // sequences of one plugin at a time; 0 means the sandbox's default
-	Governor     *Governor  // gives plugins their share of the processors; nil lets them run as they like
-	Memory       *Memory    // what all sets that have it share; nil has no bound
+	Compile      CompileLimits
+	MaxInstances int       // sequences of one plugin at a time; 0 means the sandbox's default
+	Governor     *Governor // gives plugins their share of the processors; nil lets them run as they like
+	Memory       *Memory   // what all sets that have it share; nil has no bound
 	// GrammarMemory bounds what is remembered of grammars and their masks, in bytes, within Memory; 0 means 128 MiB.
 	GrammarMemory int64
 	Breaker       Breaker
@@ -72,14 +78,21 @@ type Set struct {
 	engine *sandbox.Engine
 	log    *slog.Logger
 
-	// change is held by whoever changes the set, through all loading. The fields below are written with change and mu
-	// held, so its holder may read them without mu.
+	// change is held by whoever changes the set, for as long as that takes once all is loaded. The fields below are written with
+	// change and mu held, so its holder may read them without mu.
 	change chan struct{}
 	mu     sync.RWMutex
 	specs  []Spec
 	names  map[string]*entry
 	order  []*entry // specs in their order, then files, then uploads by name
 	closed bool
+	round  int // counts reloads
+
+	reloads chan struct{}   // held by a reload, through all loading
+	life    context.Context // ends when the set is closed
+	close   context.CancelCauseFunc
+	closing bool           // by mu
+	loading sync.WaitGroup // what loads modules
 
 	vocab      func() *grammar.Vocab // makes it once
 	grammars   grammarCache
@@ -90,12 +103,22 @@ type Set struct {
 type entry struct {
 	wanted
 	current *version // nil when none could be loaded
-	err     error    // why the newest version was rejected
+	err     error    // why the newest version was rejected, or is not there yet
+	late    bool     // the newest version is still being loaded
 	ledger  *ledger
 }
 
+// absent says why no version serves.
+func (e *entry) absent() string {
+	if e.late {
+		return errLate.Error()
+	}
+	return "could not be loaded"
+}
+
 // Open loads all plugins, several at a time. What is wrong with any of the specs is in one error that matches ErrSpec or
-// ErrLoad, and then nothing is left open; a file of the folder that can't be loaded is logged and listed as failed. A
+// ErrLoad, and then nothing is left open; a file of the folder that can't be loaded, and any module that can't be compiled
+// within the limits, is logged and listed as failed. A file that takes long is listed as loading and comes in later. A
 // folder that is not there holds nothing. ctx bounds the loading alone.
 func Open(ctx context.Context, o Options) (*Set, error) {
 	if o.Vocabulary == nil || o.Vocabulary.Size() < 1 {
@@ -110,20 +133,24 @@ func Open(ctx context.Context, o Options) (*Set, error) {
 	if o.Memory == nil {
 		o.Memory = NewMemory(MemoryConfig{})
 	}
-	engine, err := sandbox.New(sandbox.Config{CacheDir: o.CacheDir, Quota: o.Memory})
-	if err != nil {
-		return nil, err
-	}
-	s := &Set{o: o, engine: engine, log: o.Log, change: make(chan struct{}, 1), names: map[string]*entry{}}
+	s := &Set{o: o, log: o.Log, change: make(chan struct{}, 1), reloads: make(chan struct{}, 1), names: map[string]*entry{}}
 	if s.log == nil {
 		s.log = slog.New(slog.DiscardHandler)
 	}
+	var err error
+	s.engine, err = sandbox.New(sandbox.Config{CacheDir: o.CacheDir, Quota: o.Memory, Compile: o.Compile, Warn: func(what, module string, why error) {
+		s.log.Warn(what, "plugin", module, "error", why)
+	}})
+	if err != nil {
+		return nil, err
+	}
+	s.life, s.close = context.WithCancelCause(context.Background())
 	masks := s.grammars.open(o.Memory, o.GrammarMemory)
 	s.vocab = sync.OnceValue(func() *grammar.Vocab { return grammar.NewVocab(o.Vocabulary, masks) })
 	_, err = s.Reload(ctx, o.Specs)
 	errs := []error{err}
 	for _, e := range s.order {
-		if e.origin == fromSpec && e.err != nil {
+		if e.origin == fromSpec && e.err != nil && !errors.Is(e.err, sandbox.ErrCompile) {
 			errs = append(errs, e.err)
 		}
 	}
@@ -146,6 +173,24 @@ func (s *Set) begin(ctx context.Context) (end func(), err error) {
 		return nil, ErrClosed
 	}
 	return func() { <-s.change }, nil
+}
+
+// during gives a context for loading modules that ends with ctx or with the set. done is called when nothing is loaded any
+// more.
+func (s *Set) during(ctx context.Context) (_ context.Context, done func(), err error) {
+	s.mu.RLock()
+	defer s.mu.RUnlock()
+	if s.closing {
+		return nil, nil, ErrClosed
+	}
+	s.loading.Add(1)
+	ctx, end := context.WithCancelCause(ctx)
+	stop := context.AfterFunc(s.life, func() { end(ErrClosed) })
+	return ctx, func() {
+		stop()
+		end(nil)
+		s.loading.Done()
+	}, nil
 }
 
 // List gives all plugins: those of the settings in their order, then files and uploads by name.
@@ -176,10 +221,15 @@ func (e *entry) status() Status {
 		st.Error = e.err.Error()
 	}
 	v := e.current
-	if v == nil {
+	switch {
+	case v == nil && e.late:
+		st.State = StateLoading
 		return st
-	}
-	if e.err != nil {
+	case v == nil:
+		return st
+	case e.late:
+		st.Error = "a newer version is still being loaded"
+	case e.err != nil:
 		st.Error = "a newer version was rejected: " + st.Error
 	}
 	d := v.guest.Description()
@@ -199,6 +249,11 @@ func (e *entry) status() Status {
 // Close frees all plugins. Requests can't be bound any more; those that were must have been released before (a version
 // that one still holds is freed when it lets go). Closing twice is fine.
 func (s *Set) Close() {
+	s.mu.Lock()
+	s.closing = true
+	s.mu.Unlock()
+	s.close(ErrClosed)
+	s.loading.Wait()
 	s.change <- struct{}{}
 	defer func() { <-s.change }()
 	s.mu.Lock()

@@ -12,27 +12,61 @@ import (
 // sourceUpload is the Source of a plugin that was put at run time.
 const sourceUpload = "upload"
 
+// Prepared is an upload that is loaded and not installed yet. It ends with Commit or Discard.
+type Prepared struct {
+	set *Set
+	job *job
+}
+
 // Put installs a module under a name that neither the settings nor the folder has, or puts it in the place of the one
 // that was put there before. It passes the same checks and canary as any other; wasm is not kept, and the plugin lives
-// until Delete, or until the set is closed. Errors match ErrSpec, ErrLoad, ErrConfigured or ErrClosed, or are ctx's, and
-// leave everything as it was.
+// until Delete, or until the set is closed. Others change the set meanwhile; the last of several uploads under one name
+// stays. Errors match ErrSpec, ErrLoad, ErrConfigured or ErrClosed, or are ctx's, and leave everything as it was.
 func (s *Set) Put(ctx context.Context, name string, wasm []byte, u Upload) (Status, error) {
-	w := wanted{name: name, origin: fromUpload, source: sourceUpload}
-	w.set = settings{onError: u.OnError, apply: u.Apply, limits: u.Limits, config: string(u.Config)}.withDefaults()
-	if err := errors.Join(append(w.set.check(), checkName(name))...); err != nil {
-		return Status{}, fmt.Errorf("%w: %w", ErrSpec, err)
-	}
-	end, err := s.begin(ctx)
+	p, err := s.Prepare(ctx, name, wasm, u)
 	if err != nil {
 		return Status{}, err
 	}
-	defer end()
-	if e := s.names[name]; e != nil && e.origin != fromUpload {
-		return Status{}, fmt.Errorf("%w: %s is configured %s", ErrConfigured, name, e.where())
+	return p.Commit(ctx)
+}
+
+// Prepare does the first part of Put, all but installing, with its errors.
+func (s *Set) Prepare(ctx context.Context, name string, wasm []byte, u Upload) (*Prepared, error) {
+	w := wanted{name: name, origin: fromUpload, source: sourceUpload}
+	w.set = settings{onError: u.OnError, apply: u.Apply, limits: u.Limits, config: string(u.Config)}.withDefaults()
+	if err := errors.Join(append(w.set.check(), checkName(name))...); err != nil {
+		return nil, fmt.Errorf("%w: %w", ErrSpec, err)
 	}
+	s.mu.RLock()
+	err := s.names[name].uploaded()
+	s.mu.RUnlock()
+	if err != nil {
+		return nil, err
+	}
+	ctx, done, err := s.during(ctx)
+	if err != nil {
+		return nil, err
+	}
+	defer done()
 	j := &job{wanted: w}
 	if j.fresh, err = s.load(ctx, w, wasm, nil); err != nil {
-		return Status{}, cmp.Or(context.Cause(ctx), err)
+		return nil, cmp.Or(context.Cause(ctx), err)
+	}
+	return &Prepared{s, j}, nil
+}
+
+// Commit does the second part of Put, with its errors: it installs the upload, unless ctx has ended.
+func (p *Prepared) Commit(ctx context.Context) (Status, error) {
+	s, j := p.set, p.job
+	end, err := s.begin(ctx)
+	if err != nil {
+		p.Discard()
+		return Status{}, err
+	}
+	defer end()
+	if err := cmp.Or(context.Cause(ctx), s.names[j.name].uploaded()); err != nil {
+		p.Discard()
+		return Status{}, err
 	}
 	if err := s.fit(j); err != nil {
 		return Status{}, err
@@ -41,8 +75,19 @@ func (s *Set) Put(ctx context.Context, name string, wasm []byte, u Upload) (Stat
 	if was != nil {
 		was.drop()
 	}
-	s.log.Info("plugin loaded", "plugin", name, "source", sourceUpload, "sha256", e.current.sum(), "version", e.current.guest.Description().Version)
+	s.log.Info("plugin loaded", "plugin", j.name, "source", sourceUpload, "sha256", e.current.sum(), "version", e.current.guest.Description().Version)
 	return e.status(), nil
+}
+
+// Discard frees what Prepare loaded.
+func (p *Prepared) Discard() { p.job.discard(nil) }
+
+// uploaded refuses an entry that an upload can't replace. nil is none.
+func (e *entry) uploaded() error {
+	if e != nil && e.origin != fromUpload {
+		return fmt.Errorf("%w: %s is configured %s", ErrConfigured, e.name, e.where())
+	}
+	return nil
 }
 
 // fit rejects a job that can't serve beside what is there.
@@ -69,8 +114,8 @@ func (s *Set) Delete(name string) error {
 	if e == nil {
 		return &Misnamed{name, slices.Sorted(maps.Keys(s.names)), fmt.Errorf("%w: %q", ErrUnknown, name)}
 	}
-	if e.origin != fromUpload {
-		return fmt.Errorf("%w: %s is configured %s", ErrConfigured, name, e.where())
+	if err := e.uploaded(); err != nil {
+		return err
 	}
 	names := maps.Clone(s.names)
 	delete(names, name)

@@ -176,6 +176,8 @@ const (
 	StateActive State = "active" // it serves requests; Status.Error may say why a newer version does not
 	StateOff    State = "off"    // it failed too often and is left alone for a while
 	StateFailed State = "failed" // no version of it could be loaded
+	// StateLoading: the first version of it is still being loaded.
+	StateLoading State = "loading"
 )
 
 // Status is a plugin as an operator sees it. It is a copy.

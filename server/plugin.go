@@ -14,6 +14,8 @@ const (
 	PluginOff = "off"
 	// PluginFailed could not be loaded; Error says why.
 	PluginFailed = "failed"
+	// PluginLoading is still being loaded, for the first time.
+	PluginLoading = "loading"
 )
 
 // Plugin is a plugin as /info, the admin routes and the metrics show it: a
@@ -32,7 +34,7 @@ type Plugin struct {
 	Kinds []string `json:"kinds"`
 	// Languages are those that it reads grammars in; empty for other kinds.
 	Languages []string `json:"languages,omitempty"`
-	// State is PluginReady, PluginOff or PluginFailed.
+	// State is PluginReady, PluginOff, PluginFailed or PluginLoading.
 	State string `json:"state"`
 	// Error is what went wrong last; empty for nothing.
 	Error string `json:"error,omitempty"`

@@ -235,11 +235,14 @@ func Default() Config {
 			MaxConcurrentRequests: 128, MaxBestOf: 2, MaxStopSequences: 4, MaxTopNTokens: 5, MaxClientBatchSize: 4,
 			ValidationWorkers: 2, WaitingServedRatio: 0.3, MaxWaitingTokens: 20, WatermarkGamma: 0.5, WatermarkDelta: 2,
 		},
-		Runtime:     Runtime{Spin: Auto, PrefixSharing: true},
-		Metrics:     Metrics{Enabled: true},
-		Trace:       Trace{OTLPServiceName: "text-generation-inference.router", SampleRatio: 1},
-		Log:         Log{Level: slog.LevelInfo, Format: LogAuto},
-		Plugins:     Plugins{Folder: "plugins", Watch: second, UploadLimit: 16 << 20, MemoryWait: 5 * second, BreakerFaults: 10, BreakerPause: 30 * second},
+		Runtime: Runtime{Spin: Auto, PrefixSharing: true},
+		Metrics: Metrics{Enabled: true},
+		Trace:   Trace{OTLPServiceName: "text-generation-inference.router", SampleRatio: 1},
+		Log:     Log{Level: slog.LevelInfo, Format: LogAuto},
+		Plugins: Plugins{
+			Folder: "plugins", Watch: second, UploadLimit: 16 << 20, MemoryWait: 5 * second, BreakerFaults: 10, BreakerPause: 30 * second,
+			Uploads: "plugins/uploads", CompileTime: 10 * second, CompileTimeout: 300 * second, CompileMemory: 1 << 30,
+		},
 		GenerateAPI: defaultGenerateAPI(),
 	}
 }

@@ -109,7 +109,7 @@ func TestGoodFile(t *testing.T) {
 	want.Runtime.PluginWait = Wait(2 * time.Millisecond)
 	want.Log.Level = slog.LevelDebug
 	want.File = "testdata/good.toml"
-	want.Plugins.Folder, want.Plugins.Watch = "testdata/mine", 0
+	want.Plugins.Folder, want.Plugins.Watch, want.Plugins.Uploads = "testdata/mine", 0, "testdata/plugins/uploads"
 	want.Plugin = []Plugin{{
 		Name: "no-repeat-v2", Source: "testdata/guests/no-repeat.wasm", OnError: OnErrorFail, Apply: ApplyRequest,
 		SHA256: "e3b0c44298fc1c149afbf4c8996fb92427ae41e4649b934ca495991b7852b855",
@@ -173,6 +173,7 @@ func TestPrecedence(t *testing.T) {
 	want.Server.APIKeys = []string{"a", "b"}
 	want.Server.GracefulTerminationTimeout = 5 * second
 	want.File, want.Plugins.Folder = file, filepath.Join(filepath.Dir(file), "plugins")
+	want.Plugins.Uploads = filepath.Join(want.Plugins.Folder, "uploads")
 	if !reflect.DeepEqual(c, want) {
 		t.Errorf("got\n%+v\nwant\n%+v", c, want)
 	}

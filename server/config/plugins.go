@@ -37,6 +37,16 @@ type Plugins struct {
 	// BreakerFaults switch a plugin off for BreakerPause; 0 never does.
 	BreakerFaults int      `toml:"breaker_faults"`
 	BreakerPause  Duration `toml:"breaker_pause"`
+	// Uploads is the folder in which modules that are uploaded are kept, with
+	// their settings, so that a restart brings them back; empty keeps none. It
+	// is relative to the folder of the settings' file.
+	Uploads string `toml:"uploads"`
+	// CompileTime of a processor, CompileTimeout on the clock and CompileMemory
+	// bound what compiling one module may take. Modules that are part of the
+	// program may take ten times as long.
+	CompileTime    Duration `toml:"compile_time"`
+	CompileTimeout Duration `toml:"compile_timeout"`
+	CompileMemory  Size     `toml:"compile_memory"`
 }
 
 // Plugin is one [[plugin]]: a module, what it is called and what it may use.
@@ -112,6 +122,8 @@ const (
 	maxName = 64
 	// A page of WebAssembly's memory, and all that 32 bits address.
 	minMemory, maxMemory = 64 << 10, 4 << 30
+	// minCompile is what the compiler needs for a small module.
+	minCompile = 256 << 20
 	// maxFuel is about 200 s of computing.
 	maxFuel = 1_000_000_000_000
 	maxTime = Duration(time.Hour)
@@ -168,6 +180,7 @@ func (c *Config) locate(dir string) {
 		}
 	}
 	at(&c.Plugins.Folder)
+	at(&c.Plugins.Uploads)
 	at(&c.Server.TLSCert)
 	at(&c.Server.TLSKey)
 	at(&c.Models.Folder)
@@ -232,6 +245,9 @@ func (c *Config) validatePlugins(v *verdict) {
 	v.check(p.Memory == 0 || p.GrammarMemory <= p.Memory, "plugins.grammar_memory must be <= plugins.memory, given %s and %s", p.GrammarMemory, p.Memory)
 	v.atLeast("plugins.breaker_faults", p.BreakerFaults, 0)
 	v.positive("plugins.breaker_pause", p.BreakerPause)
+	v.check(p.CompileTime >= second && p.CompileTime%second == 0, "plugins.compile_time must be whole seconds, at least 1s, given %s", p.CompileTime)
+	v.check(p.CompileTimeout >= second, "plugins.compile_timeout must be >= 1s, given %s", p.CompileTimeout)
+	v.check(p.CompileMemory >= minCompile, "plugins.compile_memory must be >= %s, given %s", Size(minCompile), p.CompileMemory)
 	first := map[string]int{}
 	for i := range c.Plugin {
 		p, at := &c.Plugin[i], fmt.Sprintf("plugin[%d].", i)

@@ -80,8 +80,8 @@ type Guest struct {
 // Load compiles a plugin, checks its signatures and description, has it allocate its rooms and read its configuration,
 // and takes the snapshot that every sequence starts from. Errors name all that is missing or wrong about imports and
 // exports at once (sandbox.ErrImport, sandbox.ErrExport), or say what is wrong with the description (ErrDescription); a
-// guest that does not want its configuration gives a *Refusal, one that fails a *sandbox.Fault. Cancelling ctx ends a
-// compilation.
+// guest that does not want its configuration gives a *Refusal, one that fails a *sandbox.Fault. Cancelling ctx ends the
+// compilation and what the guest runs.
 func Load(ctx context.Context, e *sandbox.Engine, c Config) (*Guest, error) {
 	if binary.NativeEndian.Uint16([]byte{1, 0}) != 1 {
 		return nil, fmt.Errorf("%s: plugins need a little-endian machine: %w", c.Name, errors.ErrUnsupported)
@@ -105,7 +105,7 @@ func Load(ctx context.Context, e *sandbox.Engine, c Config) (*Guest, error) {
 			return nil, err
 		}
 	}
-	if err := g.start(c); err != nil {
+	if err := g.start(ctx, c); err != nil {
 		g.code.drop()
 		return nil, err
 	}

@@ -1,6 +1,7 @@
 package guest
 
 import (
+	"context"
 	"errors"
 	"fmt"
 	"strings"
@@ -37,7 +38,7 @@ const (
 )
 
 // start makes the pool, which runs what comes before the snapshot.
-func (g *Guest) start(c Config) error {
+func (g *Guest) start(ctx context.Context, c Config) error {
 	config := c.Config
 	if len(config) == 0 {
 		config = []byte("{}")
@@ -63,10 +64,13 @@ func (g *Guest) start(c Config) error {
 		return err
 	}
 	pool, err := g.module.NewPool(sandbox.PoolConfig{
-		Init: init, Max: c.MaxInstances, Account: c.Governor.Account(g.limits.Share, c.Trusted, c.OnPause),
+		Init: init, Max: c.MaxInstances, Account: c.Governor.Account(g.limits.Share, c.Trusted, c.OnPause), Cancel: ctx.Done(),
 	})
 	if failed != nil {
 		err = failed
+	}
+	if err != nil && ctx.Err() != nil {
+		return fmt.Errorf("%s: %w", g.name, context.Cause(ctx))
 	}
 	if hidden := g.module.HiddenState(); hidden != "" && errors.Is(err, sandbox.ErrFuel) {
 		return fmt.Errorf("%w: all from instantiation to init runs for each sequence and may use %d units of fuel, because the module keeps state that no snapshot can hold (%s)",

@@ -159,7 +159,7 @@ func BenchmarkReset(b *testing.B) {
 				p.Put(in)
 				for range 20 {
 					t := time.Now()
-					one, err := p.build()
+					one, err := p.build(Lease{})
 					fresh = append(fresh, time.Since(t))
 					if err != nil {
 						b.Fatal(err)

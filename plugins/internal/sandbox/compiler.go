@@ -22,7 +22,7 @@ import (
 // limited on Linux; elsewhere the time on the clock alone.
 type CompileLimits struct {
 	Time    time.Duration // of a processor, in whole seconds; default 10 s
-	Timeout time.Duration // on the clock, for a machine that is busy with other things; default 2 min
+	Timeout time.Duration // on the clock, for a machine that is busy with other things; default 5 min
 	Memory  int64         // bytes; default 1 GiB
 }
 
@@ -35,7 +35,7 @@ const (
 // WithDefaults gives l with every zero field set to its default.
 func (l CompileLimits) WithDefaults() CompileLimits {
 	l.Time = cmp.Or(l.Time, 10*time.Second)
-	l.Timeout = cmp.Or(l.Timeout, 2*time.Minute)
+	l.Timeout = cmp.Or(l.Timeout, 5*time.Minute)
 	l.Memory = cmp.Or(l.Memory, 1<<30)
 	return l
 }

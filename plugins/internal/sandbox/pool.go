@@ -24,8 +24,10 @@ type PoolConfig struct {
 	Lease Lease // during Init: the seed, and Host for host functions
 	// Account is charged with the time that the instances run; nil for none.
 	Account *Account
-	Ready   int // instances kept waiting; 0 means DefaultReady
-	Max     int // instances in all, taken and waiting; 0 means DefaultMax
+	// Cancel ends the first instance's start function and Init when it is closed, and with them NewPool.
+	Cancel <-chan struct{}
+	Ready  int // instances kept waiting; 0 means DefaultReady
+	Max    int // instances in all, taken and waiting; 0 means DefaultMax
 }
 
 // Stats counts a pool's instances.
@@ -70,7 +72,9 @@ func (m *Module) NewPool(c PoolConfig) (*Pool, error) {
 	}
 	p := &Pool{module: m, c: c, drained: make(chan struct{}), want: make(chan struct{}, 1),
 		stop: make(chan struct{})}
-	first, err := p.build()
+	lease := c.Lease
+	lease.Cancel = c.Cancel
+	first, err := p.build(lease)
 	if err != nil {
 		return nil, err
 	}
@@ -90,8 +94,8 @@ func (m *Module) NewPool(c PoolConfig) (*Pool, error) {
 }
 
 // build makes an instance by running the start function and Init.
-func (p *Pool) build() (*Instance, error) {
-	in, err := p.module.fresh(p.c.Lease, p.c.Account)
+func (p *Pool) build(l Lease) (*Instance, error) {
+	in, err := p.module.fresh(l, p.c.Account)
 	if err != nil {
 		return nil, err
 	}
@@ -110,7 +114,7 @@ func (p *Pool) create() (in *Instance, err error) {
 			in.account = p.c.Account
 		}
 	} else {
-		in, err = p.build()
+		in, err = p.build(p.c.Lease)
 	}
 	p.mu.Lock()
 	defer p.mu.Unlock()

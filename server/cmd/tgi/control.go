@@ -31,9 +31,9 @@ type control struct {
 	set *plugins.Set
 	log *slog.Logger
 
-	mu      sync.Mutex // held while settings are taken over
-	running config.Config
-	source  source // of the model, whose templates are read again when they change
+	mu      sync.Mutex                    // held while settings are taken over
+	running atomic.Pointer[config.Config] // written with mu held; never nil
+	source  source                        // of the model, whose templates are read again when they change
 
 	chat atomic.Pointer[chatState] // what conversations get; never nil
 }
@@ -49,7 +49,8 @@ type chatState struct {
 // openPlugins loads the plugins that the settings name, and those of the folder.
 // memory is what they share with those of other models.
 func openPlugins(ctx context.Context, cfg config.Config, in *instance, governor *plugins.Governor, memory *plugins.Memory, log *slog.Logger) (*control, error) {
-	c := &control{running: cfg, source: in.source, log: log}
+	c := &control{source: in.source, log: log}
+	c.running.Store(&cfg)
 	specs, state, err := c.specs(cfg)
 	if err != nil {
 		return nil, err
@@ -67,7 +68,10 @@ func openPlugins(ctx context.Context, cfg config.Config, in *instance, governor 
 		Governor:     governor,
 		Memory:       memory, GrammarMemory: grammarMemory(cfg.Plugins, memory.Stats().Limit),
 		Breaker: plugins.Breaker{Faults: cfg.Plugins.BreakerFaults, Pause: time.Duration(cfg.Plugins.BreakerPause)},
-		Log:     log,
+		Compile: plugins.CompileLimits{
+			Time: time.Duration(cfg.Plugins.CompileTime), Timeout: time.Duration(cfg.Plugins.CompileTimeout), Memory: int64(cfg.Plugins.CompileMemory),
+		},
+		Log: log,
 	})
 	if err != nil {
 		return nil, err
@@ -109,7 +113,7 @@ func (c *control) freshen(ctx context.Context) {
 	if slices.Equal(s.sights, now) { // another request was first
 		return
 	}
-	specs, next, err := c.specs(c.running)
+	specs, next, err := c.specs(c.settings())
 	if err == nil {
 		// It logs what fails and what is loaded. A client that leaves must not lose the edit for the others.
 		_, err = c.set.Reload(context.WithoutCancel(ctx), specs)
@@ -146,7 +150,7 @@ func (c *control) watchTemplates(ctx context.Context, every time.Duration) {
 func (c *control) names() []string {
 	names := []string{}
 	for _, s := range c.set.List() {
-		if s.State != plugins.StateFailed {
+		if s.State != plugins.StateFailed && s.State != plugins.StateLoading {
 			names = append(names, s.Name)
 		}
 	}
@@ -189,22 +193,25 @@ func (c *control) reload(ctx context.Context, next config.Config) (admin.Report,
 	defer c.mu.Unlock()
 	specs, state, err := c.specs(next)
 	if err != nil {
-		return admin.Report{}, c.running, fmt.Errorf("%w: %w", server.ErrRefused, err)
+		return admin.Report{}, c.settings(), fmt.Errorf("%w: %w", server.ErrRefused, err)
 	}
 	wrong := state.named(specs, c.set)
 	if wrong != nil { // before anything is replaced: what serves may be a file that does not parse any more
 		specs, state, err = c.kept(&next)
 	}
 	if err != nil {
-		return admin.Report{}, c.running, adminError(err)
+		return admin.Report{}, c.settings(), adminError(err)
 	}
 	done, err := c.set.Reload(ctx, specs)
 	if err != nil {
-		return admin.Report{}, c.running, adminError(err)
+		return admin.Report{}, c.settings(), adminError(err)
 	}
 	report := admin.Report{Loaded: done.Loaded, Removed: done.Removed}
 	for _, name := range slices.Sorted(maps.Keys(done.Failed)) {
 		report.Failed = append(report.Failed, admin.Failure{Name: name, Error: done.Failed[name].Error()})
+	}
+	for _, name := range done.Late {
+		report.Failed = append(report.Failed, admin.Failure{Name: name, Error: "it is still being loaded: GET /admin/plugins/" + name + " tells what comes of it"})
 	}
 	if wrong == nil {
 		if wrong = state.check(c.set); wrong != nil {
@@ -212,7 +219,7 @@ func (c *control) reload(ctx context.Context, next config.Config) (admin.Report,
 				_, err = c.set.Reload(ctx, specs)
 			}
 			if err != nil {
-				return admin.Report{}, c.running, adminError(err)
+				return admin.Report{}, c.settings(), adminError(err)
 			}
 		}
 	}
@@ -221,21 +228,19 @@ func (c *control) reload(ctx context.Context, next config.Config) (admin.Report,
 		report.Failed = append(report.Failed, admin.Failure{Name: "model", Error: wrong.Error()})
 	}
 	c.chat.Store(state)
-	c.running = next
+	c.running.Store(&next)
 	return report, next, nil
 }
 
 // kept is specs for settings whose conversations stay as they are.
 func (c *control) kept(next *config.Config) ([]plugins.Spec, *chatState, error) {
-	next.Model.Template, next.Model.Tools = c.running.Model.Template, c.running.Model.Tools
+	next.Model.Template, next.Model.Tools = c.settings().Model.Template, c.settings().Model.Tools
 	return c.specs(*next)
 }
 
 // settings are those that run.
 func (c *control) settings() config.Config {
-	c.mu.Lock()
-	defer c.mu.Unlock()
-	return c.running
+	return *c.running.Load()
 }
 
 // settled is what conversations get once a reload that runs is over.
@@ -310,6 +315,7 @@ func limitsOf(l config.PluginLimits) plugins.Limits {
 func shownPlugin(s plugins.Status) server.Plugin {
 	states := map[plugins.State]string{
 		plugins.StateActive: server.PluginReady, plugins.StateOff: server.PluginOff, plugins.StateFailed: server.PluginFailed,
+		plugins.StateLoading: server.PluginLoading,
 	}
 	return server.Plugin{
 		Name: s.Name, Version: s.Version, Doc: s.Doc, SHA256: s.SHA256, Source: s.Source, Kinds: s.Kinds, Languages: s.Languages,

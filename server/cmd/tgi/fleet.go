@@ -47,7 +47,9 @@ type fleet struct {
 	memory *plugins.Memory // of the plugins of all models
 
 	reloading sync.Mutex // held while settings are read and taken over
-	reread    rereader   // set before the first reload
+	uploading sync.Mutex // held while an upload that is loaded is installed or removed; locked after reloading, before mu
+	folder    uploadFolder
+	reread    rereader // set before the first reload
 
 	mu      sync.Mutex
 	cfg     config.Config // as it runs
@@ -64,7 +66,7 @@ type fleet struct {
 func newFleet(cfg config.Config, f *front, log *slog.Logger, obs engine.Observer) (*fleet, error) {
 	fl := &fleet{
 		front: f, log: log, obs: obs, opened: time.Now(), cfg: cfg, alone: len(cfg.ModelList) == 0, reread: f.reread, available: availableMemory, bounds: system.bounds,
-		running: map[library.ID]*served{}, plans: map[library.ID]plan{}, uploads: map[string]upload{},
+		running: map[library.ID]*served{}, plans: map[library.ID]plan{}, folder: uploadFolder(cfg.Plugins.Uploads),
 		past: map[string]server.Plugin{}, titles: map[library.ID]string{}, sources: map[library.ID]string{}, awaited: map[library.ID]bool{},
 	}
 	fl.governor = plugins.NewGovernor(func() bool { return fl.demand.Rows() > 0 })
@@ -72,6 +74,9 @@ func newFleet(cfg config.Config, f *front, log *slog.Logger, obs engine.Observer
 		fl.reread = func(running config.Config) (config.Config, []string, error) { return running, nil, nil }
 	}
 	var err error
+	if fl.uploads, err = fl.folder.load(); err != nil { // the others are there
+		log.Error("uploaded plugins that cannot be read", "folder", cfg.Plugins.Uploads, "error", err)
+	}
 	if fl.library, err = openLibrary(cfg); err != nil {
 		return nil, err
 	}
@@ -140,10 +145,14 @@ func (f *fleet) Start(ctx context.Context, id library.ID) (lifecycle.Instance, e
 	if err != nil {
 		return nil, err
 	}
+	f.prepareUploads(ctx, s)
 	// From here on no change of plugins and settings passes it by.
 	f.reloading.Lock()
 	defer f.reloading.Unlock()
 	f.catchUp(ctx, s, cfg)
+	f.uploading.Lock()
+	defer f.uploading.Unlock()
+	f.putUploads(ctx, s)
 	f.mu.Lock()
 	defer f.mu.Unlock()
 	f.running[id] = s
@@ -168,7 +177,6 @@ func (f *fleet) catchUp(ctx context.Context, s *served, before config.Config) {
 			f.mu.Unlock()
 		}
 	}
-	f.putUploads(ctx, s)
 }
 
 // leaving is a model that the fleet forgets when it stops.

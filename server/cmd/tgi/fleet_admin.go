@@ -101,41 +101,90 @@ func (f *fleet) Get(name string) (server.Plugin, bool) {
 }
 
 // Put implements admin.Plugins: all models that run get the module, or none, and
-// those that are loaded later do.
+// those that are loaded later do. Other changes go on while it is loaded; of
+// several under one name the last stays.
 func (f *fleet) Put(ctx context.Context, name string, wasm []byte, s admin.Settings) (server.Plugin, error) {
-	f.reloading.Lock()
-	defer f.reloading.Unlock()
 	u := upload{wasm, plugins.Upload{
 		OnError: plugins.OnError(s.OnError), Apply: plugins.Apply(s.Apply), Limits: limitsOf(s.Limits), Config: s.Config,
 	}}
+	ready := map[*served]*plugins.Prepared{}
+	defer func() {
+		for _, p := range ready {
+			p.Discard()
+		}
+	}()
+	if err := f.prepare(ctx, name, u, ready); err != nil {
+		return server.Plugin{}, adminError(err)
+	}
+	f.uploading.Lock()
+	defer f.uploading.Unlock()
+	if err := f.prepare(ctx, name, u, ready); err != nil { // for models that came meanwhile
+		return server.Plugin{}, adminError(err)
+	}
+	if err := f.install(ctx, name, u, ready); err != nil {
+		return server.Plugin{}, err
+	}
+	p, _ := f.Get(name)
+	return p, nil
+}
+
+// prepare loads an upload for each model that runs and may have it and is not in
+// ready.
+func (f *fleet) prepare(ctx context.Context, name string, u upload, ready map[*served]*plugins.Prepared) error {
+	for _, m := range f.all() {
+		if ready[m] != nil || !has(m.control.settings().Model, name) {
+			continue
+		}
+		p, err := m.control.set.Prepare(ctx, name, u.wasm, u.settings)
+		switch {
+		case errors.Is(err, plugins.ErrClosed): // it is being unloaded
+		case err != nil && len(ready) > 0:
+			return fmt.Errorf("model %s: %w", m.id, err)
+		case err != nil:
+			return err
+		default:
+			ready[m] = p
+		}
+	}
+	return nil
+}
+
+// install gives models an upload that was prepared for them, and keeps it. What is
+// installed is taken out of ready. f.uploading is held.
+func (f *fleet) install(ctx context.Context, name string, u upload, ready map[*served]*plugins.Prepared) error {
 	f.mu.Lock()
 	before, replaces := f.uploads[name]
 	f.mu.Unlock()
 	var done []*served
 	for _, m := range f.all() {
-		if !has(m.control.settings().Model, name) {
+		p := ready[m]
+		if p == nil {
 			continue
 		}
-		_, err := m.control.set.Put(ctx, name, wasm, u.settings)
-		if errors.Is(err, plugins.ErrClosed) { // it is being unloaded
+		delete(ready, m)
+		_, err := p.Commit(ctx)
+		if errors.Is(err, plugins.ErrClosed) {
 			continue
 		}
 		if err != nil {
 			if len(done) > 0 {
 				err = fmt.Errorf("model %s: %w", m.id, err)
 			}
-			return server.Plugin{}, errors.Join(adminError(err), f.undo(ctx, done, name, before, replaces))
+			return errors.Join(adminError(err), f.undo(ctx, done, name, before, replaces))
 		}
+		ctx = context.WithoutCancel(ctx) // one that leaves now must not have some models with it and some without
 		done = append(done, m)
 	}
 	if len(done) == 0 {
-		return server.Plugin{}, fmt.Errorf("%w: no model that runs may have plugin %s: nothing can check it", server.ErrRefused, name)
+		return fmt.Errorf("%w: no model that runs may have plugin %s: nothing can check it", server.ErrRefused, name)
+	}
+	if err := f.folder.put(name, u); err != nil {
+		return errors.Join(fmt.Errorf("%w: %w", server.ErrRefused, err), f.undo(ctx, done, name, before, replaces))
 	}
 	f.mu.Lock()
 	f.uploads[name] = u
 	f.mu.Unlock()
-	p, _ := f.Get(name)
-	return p, nil
+	return nil
 }
 
 // undo gives models what they had under name before.
@@ -154,8 +203,8 @@ func (f *fleet) undo(ctx context.Context, done []*served, name string, before up
 
 // Delete implements admin.Plugins.
 func (f *fleet) Delete(_ context.Context, name string) error {
-	f.reloading.Lock()
-	defer f.reloading.Unlock()
+	f.uploading.Lock()
+	defer f.uploading.Unlock()
 	there := false
 	unknown := fmt.Errorf("%w: %q", plugins.ErrUnknown, name)
 	for _, m := range f.all() {
@@ -176,7 +225,7 @@ func (f *fleet) Delete(_ context.Context, name string) error {
 		return adminError(unknown)
 	}
 	delete(f.uploads, name)
-	return nil
+	return f.folder.remove(name)
 }
 
 // Reload implements admin.Plugins.

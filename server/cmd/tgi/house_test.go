@@ -30,6 +30,7 @@ func testConfig() config.Config {
 	c := config.Default()
 	c.Runtime.Verify = true
 	c.Models.Folder = "no-models" // not those of whoever tests
+	c.Plugins.Uploads = ""
 	return c
 }
 

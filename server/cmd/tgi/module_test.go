@@ -16,6 +16,7 @@ type module struct {
 	locals      map[string][]byte // by export, as they stand in front of a body; none where it is missing
 	extra       []extraFunc       // further functions, behind the exports
 	sections    []byte            // appended as they are
+	dataCount   bool              // there is a section with the number of data segments
 }
 
 type importFunc struct {
@@ -162,6 +163,9 @@ func (m *module) wasm() []byte {
 	b.Write(section(5, slices.Concat([]byte{1}, uleb(memPages), uleb(maxPages))))
 	b.Write(section(6, slices.Concat([]byte{i32, 1}, push32(heapAt), []byte{0x0b})))
 	b.Write(section(7, exported...))
+	if m.dataCount {
+		b.Write([]byte{12, 1, 1})
+	}
 	b.Write(section(10, code...))
 	b.Write(section(11, slices.Concat([]byte{0}, push32(textAt), []byte{0x0b}, text(m.description))))
 	b.Write(m.sections)

@@ -11,7 +11,6 @@ import (
 	"sync/atomic"
 
 	"tgi/models/library"
-	"tgi/plugins"
 	"tgi/runtime/engine"
 	"tgi/server"
 	"tgi/server/config"
@@ -116,25 +115,34 @@ func has(m config.Model, plugin string) bool {
 	return m.Plugins == nil || slices.Contains(m.Plugins, plugin)
 }
 
-// upload is a module that came by the admin routes.
-type upload struct {
-	wasm     []byte
-	settings plugins.Upload
+// prepareUploads loads the modules that were uploaded before the model was, without a lock: putUploads then finds them
+// compiled.
+func (f *fleet) prepareUploads(ctx context.Context, s *served) {
+	for name, u := range f.uploadsFor(s) {
+		if p, err := s.control.set.Prepare(ctx, name, u.wasm, u.settings); err == nil { // what is wrong putUploads tells
+			p.Discard()
+		}
+	}
 }
 
 // putUploads gives a model the modules that were uploaded before it was loaded.
-// f.reloading is held.
+// f.uploading is held.
 func (f *fleet) putUploads(ctx context.Context, s *served) {
-	f.mu.Lock()
-	list := maps.Clone(f.uploads)
-	f.mu.Unlock()
+	list := f.uploadsFor(s)
 	for _, name := range slices.Sorted(maps.Keys(list)) {
 		u := list[name]
-		if !has(s.control.running.Model, name) {
-			continue
-		}
 		if _, err := s.control.set.Put(ctx, name, u.wasm, u.settings); err != nil && ctx.Err() == nil {
 			f.log.Error("an uploaded plugin cannot be used with the model", "plugin", name, "model", s.id, "error", err)
 		}
 	}
+}
+
+// uploadsFor returns the modules that were uploaded and that a model may have.
+func (f *fleet) uploadsFor(s *served) map[string]upload {
+	f.mu.Lock()
+	list := maps.Clone(f.uploads)
+	f.mu.Unlock()
+	m := s.control.settings().Model
+	maps.DeleteFunc(list, func(name string, _ upload) bool { return !has(m, name) })
+	return list
 }

@@ -1,6 +1,7 @@
 package guesttest
 
 import (
+	"bytes"
 	"slices"
 
 	"tgi/sdk/abi"
@@ -131,6 +132,12 @@ func Trap() Code { return Code{0x00} }
 
 // SetTable writes to the table, which no snapshot can hold.
 func SetTable() Code { return Join(Const(0), Code{0xd0, 0x70, 0x26, 0}) }
+
+// Bomb is code that a compiler works on for minutes, in a function whose first argument is an i32: one long chain of branches
+// behind which that argument is read.
+func Bomb() Code {
+	return Join(Code{0x02, 0x40, 0x20, 0, 0x0d, 0, 0x41, 1, 0x21, 0}, bytes.Repeat(Code{0x20, 0, 0x0d, 0}, 100_000), Code{0x0b, 0x20, 0, 0x1a})
+}
 
 // Spin never ends.
 func Spin() Code { return Code{0x03, 0x40, 0x0c, 0, 0x0b, 0x00} }
