@@ -74,7 +74,9 @@ func TestUploadFolder(t *testing.T) {
 func TestUploadsAreKept(t *testing.T) {
 	dir := filepath.Join(t.TempDir(), "uploads")
 	keep := func(c *config.Config) { c.Plugins.Uploads = dir }
-	wasm := when([]byte{unreached}).wasm()
+	m := when([]byte{unreached})
+	m.description = strings.Replace(m.description, "{", `{"config":true,`, 1)
+	wasm := m.wasm()
 	p := openPlugged(t, keep)
 	if status, text := p.call(t, "PUT", `/admin/plugins/mine?on_error=skip&limits.fuel_per_step=12345&config={"n":3}`, wasm); status != http.StatusCreated {
 		t.Fatal(status, text)
