@@ -478,7 +478,7 @@ func TestReloadSeveral(t *testing.T) {
 	for _, s := range []struct{ first, second, more, demo, other, says string }{
 		{"one.jinja", "two.jinja", "", "one Hi", "two Hi", ""},
 		{"two.jinja", "one.jinja", "", "two Hi", "one Hi", `"loaded":["chat-template"`},
-		{"one.jinja", "nobody", "", "one Hi", "one Hi", `model other: model.template: there is no plugin \"nobody\"`},
+		{"one.jinja", "nobody", "", "one Hi", "one Hi", `tgi.toml:12:1: model.template: there is no plugin \"nobody\"`},
 		{"one.jinja", "two.jinja", "context = 64\n", "one Hi", "two Hi", `"restart":["model[1].context"]`},
 	} {
 		settings(s.first, s.second, s.more)
