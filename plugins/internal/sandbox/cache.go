@@ -34,9 +34,9 @@ type manifest struct {
 }
 
 // keyOf names a compiled module: by all that the machine code depends on.
-func keyOf(rewritten []byte, pages uint32) string {
+func keyOf(rewritten []byte) string {
 	h := sha256.New()
-	fmt.Fprintf(h, "%s %s %s %d %+v %+v\n", engineVersion, runtime.GOOS, runtime.GOARCH, pages, cpu.X86, cpu.ARM64)
+	fmt.Fprintf(h, "%s %s %s %+v %+v\n", engineVersion, runtime.GOOS, runtime.GOARCH, cpu.X86, cpu.ARM64)
 	h.Write(rewritten)
 	return hex.EncodeToString(h.Sum(nil))
 }

@@ -92,7 +92,7 @@ func (e *Engine) Compile(ctx context.Context, wasm []byte, c ModuleConfig) (*Mod
 // load takes the compiled module from the engine's cache in dir and instantiates the host functions that it imports. It
 // compiles nothing.
 func (m *Module) load(ctx context.Context, dir string, out []byte, host []HostFunc) (err error) {
-	m.runtime, m.cache, err = newRuntime(ctx, m.pages, dir)
+	m.runtime, m.cache, err = newRuntime(ctx, dir)
 	if err != nil {
 		return err
 	}

@@ -208,11 +208,11 @@ func TestSweep(t *testing.T) {
 
 // TestWorkerArguments: nothing but the arguments of a worker makes a process one.
 func TestWorkerArguments(t *testing.T) {
-	want := workerJob{pages: 1024, bytes: 77, cpu: 10 * time.Second, memory: 1 << 30}
+	want := workerJob{bytes: 77, cpu: 10 * time.Second, memory: 1 << 30}
 	if got, ok := readJob(want.args()); !ok || got != want {
 		t.Errorf("got %+v, %v", got, ok)
 	}
-	for _, args := range [][]string{nil, {workerName}, {"tgi", workerMode, "1", "1", "1", "1"}, {workerName, workerMode, "1", "1", "1"}, {workerName, workerMode, "x", "1", "1", "1"}} {
+	for _, args := range [][]string{nil, {workerName}, {"tgi", workerMode, "1", "1", "1"}, {workerName, workerMode, "1", "1"}, {workerName, workerMode, "x", "1", "1"}} {
 		if _, ok := readJob(args); ok {
 			t.Errorf("%q make a worker", args)
 		}

@@ -68,7 +68,7 @@ type storeError struct{ text string }
 func (e *storeError) Error() string { return e.text }
 
 // compileApart has a worker compile a module into dir. A worker never outlives the call, nor this process.
-func compileApart(ctx context.Context, dir string, wasm []byte, pages uint32, l CompileLimits) error {
+func compileApart(ctx context.Context, dir string, wasm []byte, l CompileLimits) error {
 	return compilations.run(ctx, laneTurn, func() (<-chan error, func(), error) {
 		w := &worker{limits: l, ended: make(chan struct{})}
 		done := make(chan error, 1)
@@ -77,7 +77,7 @@ func compileApart(ctx context.Context, dir string, wasm []byte, pages uint32, l 
 			// The system ties the worker to the thread that starts it, which must not end before.
 			runtime.LockOSThread()
 			defer runtime.UnlockOSThread()
-			err := w.start(dir, wasm, pages)
+			err := w.start(dir, wasm)
 			started <- err
 			if err == nil {
 				done <- w.wait(wasm)
@@ -108,12 +108,12 @@ func (h *head) Write(b []byte) (int, error) {
 	return len(b), nil
 }
 
-func (w *worker) start(dir string, wasm []byte, pages uint32) error {
+func (w *worker) start(dir string, wasm []byte) error {
 	path, err := program()
 	if err != nil {
 		return fmt.Errorf("start the compiler: %w", err)
 	}
-	job := workerJob{pages: pages, bytes: int64(len(wasm)), cpu: w.limits.Time.Truncate(time.Second), memory: w.limits.Memory}
+	job := workerJob{bytes: int64(len(wasm)), cpu: w.limits.Time.Truncate(time.Second), memory: w.limits.Memory}
 	w.cmd = &exec.Cmd{Path: path, Args: job.args(), Dir: dir, Stdout: &w.out, Stderr: &w.errors, WaitDelay: time.Second}
 	// No secrets of the server's environment; what the program itself needs to start.
 	w.cmd.Env = []string{"GOTRACEBACK=none"}
@@ -222,7 +222,7 @@ func (e *Engine) places() []string {
 // open compiles a rewritten module, or finds it in the cache, and loads it. A damaged file of the cache is replaced.
 func (m *Module) open(ctx context.Context, out []byte, host []HostFunc, limits CompileLimits) error {
 	e := m.engine
-	key := keyOf(out, m.pages)
+	key := keyOf(out)
 	unlock, err := compiling.lock(ctx, e.cache+"\x00"+key)
 	if err != nil {
 		return err
@@ -274,7 +274,7 @@ func (m *Module) compileAt(ctx context.Context, place, key string, out []byte, h
 		return &storeError{err.Error()}
 	}
 	defer s.remove()
-	if err := compileApart(ctx, s.path, out, m.pages, limits); err != nil {
+	if err := compileApart(ctx, s.path, out, limits); err != nil {
 		return err
 	}
 	if err := m.load(ctx, s.path, out, host); err != nil {

@@ -124,6 +124,7 @@ func (in *Instance) fault(fn string, budget, used int64, err error) *Fault {
 			f.Cause, _, _ = strings.Cut(err.Error(), "\n")
 		}
 	}
+	in.starved(f)
 	if _, trace, ok := strings.Cut(err.Error(), "wasm stack trace:\n\t"); ok {
 		for line := range strings.SplitSeq(trace, "\n\t") {
 			f.Trace = append(f.Trace, strings.TrimPrefix(line, "."))
@@ -131,6 +132,16 @@ func (in *Instance) fault(fn string, budget, used int64, err error) *Fault {
 	}
 	in.broken = f
 	return f
+}
+
+// starved says of a guest that trapped, or never came to an end, that it had asked for more memory than it may have: what it
+// does then, a trap, an exit or a loop, says little.
+func (in *Instance) starved(f *Fault) {
+	if in.memory == nil || in.memory.refused == 0 || f.Kind != ErrTrap && f.Kind != ErrFuel && f.Kind != ErrTime {
+		return
+	}
+	f.Cause = strings.TrimSuffix(fmt.Sprintf("out of memory: it asked for %d bytes, its limit is %d (limits.memory): %s",
+		in.memory.refused, len(in.memory.reserved), f.Cause), ": ")
 }
 
 func abortOf(err error) *abort {

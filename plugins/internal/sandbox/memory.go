@@ -8,11 +8,13 @@ const pageBytes = 65536
 type linear struct {
 	reserved []byte // full size of the limit
 	size     uint64 // what the guest has
+	refused  uint64 // the size that it asked for in vain in the call under way, 0 for none
 }
 
 // Reallocate implements the engine's LinearMemory: growth within the reservation, nil (memory.grow fails) beyond.
 func (l *linear) Reallocate(size uint64) []byte {
 	if size > uint64(len(l.reserved)) {
+		l.refused = size
 		return nil
 	}
 	l.size = size

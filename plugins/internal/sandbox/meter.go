@@ -151,6 +151,9 @@ func (in *Instance) Run(f *Func, stack []uint64, b Budget) (Use, error) {
 	if doom := in.held.doom.Load(); doom != nil {
 		return Use{}, in.fault(f.name, b.Fuel, 0, doom)
 	}
+	if in.memory != nil {
+		in.memory.refused = 0
+	}
 	m := &in.meter
 	in.fuel.Set(uint64(m.begin(b)))
 	err := f.call.CallWithStack(&in.ctx, stack)

@@ -34,7 +34,6 @@ const (
 
 // workerJob is what a worker is told in its arguments.
 type workerJob struct {
-	pages  uint32        // the most pages of memory that an instance may have
 	bytes  int64         // of the module, which comes on the standard input
 	cpu    time.Duration // processor time, in whole seconds
 	memory int64         // bytes
@@ -42,22 +41,22 @@ type workerJob struct {
 
 // args gives the arguments of a worker.
 func (j workerJob) args() []string {
-	return []string{workerName, workerMode, fmt.Sprint(j.pages), fmt.Sprint(j.bytes), fmt.Sprint(int64(j.cpu / time.Second)), fmt.Sprint(j.memory)}
+	return []string{workerName, workerMode, fmt.Sprint(j.bytes), fmt.Sprint(int64(j.cpu / time.Second)), fmt.Sprint(j.memory)}
 }
 
 // readJob reads the arguments of a process; ok is false where it is no worker.
 func readJob(args []string) (j workerJob, ok bool) {
-	if len(args) != 6 || args[0] != workerName || args[1] != workerMode {
+	if len(args) != 5 || args[0] != workerName || args[1] != workerMode {
 		return j, false
 	}
-	var v [4]int64
+	var v [3]int64
 	for i := range v {
 		var err error
 		if v[i], err = strconv.ParseInt(args[2+i], 10, 64); err != nil {
 			return j, false
 		}
 	}
-	return workerJob{uint32(v[0]), v[1], time.Duration(v[2]) * time.Second, v[3]}, true
+	return workerJob{v[0], time.Duration(v[1]) * time.Second, v[2]}, true
 }
 
 // init takes the process over where it was started to compile a module. It has to happen here, before main: the worker is
@@ -90,7 +89,7 @@ func (j workerJob) work() (word, text string) {
 		_, _ = in.ReadByte()
 		os.Exit(1)
 	}()
-	if err := compileInto(context.Background(), ".", wasm, j.pages); err != nil {
+	if err := compileInto(context.Background(), ".", wasm); err != nil {
 		var path *fs.PathError
 		var link *os.LinkError
 		if errors.As(err, &path) || errors.As(err, &link) {
@@ -100,7 +99,7 @@ func (j workerJob) work() (word, text string) {
 	}
 	runtime.GC() // what the compiler leaves is not the loader's
 	began := spent()
-	if err := compileInto(loadOnly(context.Background()), ".", wasm, j.pages); err != nil {
+	if err := compileInto(loadOnly(context.Background()), ".", wasm); err != nil {
 		return workerStore, "load what was compiled: " + err.Error()
 	}
 	if took, limit := spent()-began, j.cpu/loadShare; took > limit {
@@ -114,13 +113,13 @@ func (j workerJob) work() (word, text string) {
 const loadShare = 4
 
 // compileInto compiles a module into the engine's cache in dir, and closes it.
-func compileInto(ctx context.Context, dir string, wasm []byte, pages uint32) (err error) {
+func compileInto(ctx context.Context, dir string, wasm []byte) (err error) {
 	defer func() {
 		if r := recover(); r != nil {
 			err = fmt.Errorf("BUG: the compiler panicked: %v", r)
 		}
 	}()
-	r, cache, err := newRuntime(ctx, pages, dir)
+	r, cache, err := newRuntime(ctx, dir)
 	if err != nil {
 		return err
 	}
@@ -128,15 +127,15 @@ func compileInto(ctx context.Context, dir string, wasm []byte, pages uint32) (er
 	return errors.Join(err, r.Close(context.Background()), cache.Close(context.Background()))
 }
 
-// newRuntime makes a runtime for one module. Compiled code lives in the cache object, so both are closed together.
-func newRuntime(ctx context.Context, pages uint32, dir string) (wazero.Runtime, wazero.CompilationCache, error) {
+// newRuntime makes a runtime for one module. Compiled code lives in the cache object, so both are closed together. It does
+// not bound memories: linear does, which then knows what a guest asked for in vain.
+func newRuntime(ctx context.Context, dir string) (wazero.Runtime, wazero.CompilationCache, error) {
 	cache, err := wazero.NewCompilationCacheWithDir(dir)
 	if err != nil {
 		return nil, nil, fmt.Errorf("compilation cache: %w", err)
 	}
 	cfg := wazero.NewRuntimeConfig().
 		WithCoreFeatures(api.CoreFeaturesV2).
-		WithMemoryLimitPages(pages).
 		WithCompilationCache(cache).
 		WithCustomSections(false)
 	return wazero.NewRuntimeWithConfig(ctx, cfg), cache, nil

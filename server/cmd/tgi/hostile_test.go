@@ -137,6 +137,7 @@ func offences() map[string]struct {
 	list := map[string]offence{
 		"endless loop":          {when(forever()), "out of fuel"},
 		"memory bomb":           {when(forever(slices.Concat(push32(1), []byte{0x40, 0, 0x1a})...)), "out of fuel"},
+		"more than its memory":  {when(slices.Concat(push32(2000), []byte{0x40, 0, 0x1a, unreached})), "trap: out of memory: it asked for 133169152 bytes, its limit is 67108864 (limits.memory): unreachable"},
 		"fill storm":            {when(forever(slices.Concat(push32(1<<20), push32(0), push32(1<<20), []byte{0xfc, 0x0b, 0})...)), "out of fuel"},
 		"trap":                  {when([]byte{unreached}), "unreachable"},
 		"pointer outside":       {when(reply(1, -16, 8)), "8 entries of 4 bytes at 0xfffffff0"},
