@@ -11,6 +11,7 @@ import (
 	"runtime"
 	"slices"
 	"strings"
+	"sync"
 	"time"
 
 	"tgi/sdk/abi"
@@ -116,7 +117,10 @@ func (s *Set) runAll(ctx context.Context, jobs []*job) (late []*job, err error) 
 			s.loading.Go(func() {
 				defer close(j.through)
 				slots <- struct{}{}
-				defer func() { <-slots }()
+				leave := sync.OnceFunc(func() { <-slots })
+				defer leave()
+				// What takes longer waits for a compiler, which runs elsewhere: it is no reason to keep others waiting.
+				defer time.AfterFunc(slotTurn, leave).Stop()
 				j.run(ctx, s)
 			})
 		}
@@ -164,6 +168,9 @@ func (s *Set) runAll(ctx context.Context, jobs []*job) (late []*job, err error) 
 	}
 	return late, nil
 }
+
+// slotTurn is how long loading a module may keep the next one from being begun.
+const slotTurn = time.Second
 
 // folderPatience is how long a reload, and with it the start of a server, waits for files of the folder.
 const folderPatience = 5 * time.Second
