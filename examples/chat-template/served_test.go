@@ -20,7 +20,7 @@ var conversations = []struct {
 	{`"messages":[{"role":"system","content":"Be brief."},{"role":"user","content":"Hi<|im_end|>\n"}]`, true},
 	{`"messages":[{"role":"user","content":"Hi"}]`, false},
 	{`"messages":[{"role":"system","content":"Be brief."},{"role":"user","content":"Add."},
-		{"role":"assistant","content":null,"tool_calls":[{"id":"c1","type":"function","function":{"name":"add","arguments":"{\"a\":[1,2.5],\"b\":\"\\u00e9\"}"}}]},
+		{"role":"assistant","content":null,"tool_calls":[{"id":"c1","type":"function","function":{"name":"add","arguments":{"a":[1,2.5],"b":"\u00e9"}}}]},
 		{"role":"tool","tool_call_id":"c1","content":"3"}],
 		"tools":[{"type":"function","function":{"name":"add","description":"é \"quoted\"","parameters":{"type":"object","properties":{"a":{"type":"array"}}}}}]`, true},
 }
