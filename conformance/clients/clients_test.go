@@ -23,6 +23,9 @@ func TestMain(m *testing.M) { live.Main(m) }
 // key opens the second server.
 const key = "secret"
 
+// tokenizer is the folder of the demo model's, for clients that count tokens themselves.
+const tokenizer = "../../models/demo/checkpoint"
+
 // script is a program that prints a line of JSON per check.
 type script struct {
 	name string
@@ -37,8 +40,14 @@ var scripts = []script{
 	{"legacy_client.py", "python/integrations.txt"},
 	{"langchain_client.py", "python/integrations.txt"},
 	{"llamaindex_client.py", "python/integrations.txt"},
+	{"agents_client.py", "python/agents.txt"},
+	{"guided_client.py", "python/guided.txt"},
+	{"litellm_client.py", "python/litellm.txt"},
+	{"lmeval_client.py", "python/lmeval.txt"},
 	{"openai.mjs", "node/package-lock.json"},
 	{"inference.mjs", "node/package-lock.json"},
+	{"ai.mjs", "node/package-lock.json"},
+	{"main.go", "go/go.sum"},
 }
 
 // TestClients installs the clients into a cache folder and runs every script,
@@ -54,7 +63,7 @@ func TestClients(t *testing.T) {
 		t.Run(s.name+"/"+name, func(t *testing.T) {
 			cmd := s.command(t)
 			cmd.Env = append(os.Environ(),
-				"TGI_URL="+open.URL, "TGI_KEYED_URL="+keyed.URL, "TGI_KEY="+key,
+				"TGI_URL="+open.URL, "TGI_KEYED_URL="+keyed.URL, "TGI_KEY="+key, "TGI_TOKENIZER="+tokenizer,
 				"PYTHONDONTWRITEBYTECODE=1", "HF_TOKEN=", "HF_HUB_DISABLE_IMPLICIT_TOKEN=1", "HF_HUB_DISABLE_TELEMETRY=1",
 				"no_proxy=127.0.0.1", "NO_PROXY=127.0.0.1")
 			report(t, cmd)
@@ -66,7 +75,16 @@ func TestClients(t *testing.T) {
 func (s script) command(t *testing.T) *exec.Cmd {
 	t.Helper()
 	folder := filepath.Dir(s.packages)
-	if folder == "python" {
+	switch folder {
+	case "go":
+		program := filepath.Join(t.TempDir(), "client")
+		build := exec.Command("go", "build", "-o", program, ".") // in a module of its own: the server's does not need the client
+		build.Dir = folder
+		if out, err := build.CombinedOutput(); err != nil {
+			t.Fatalf("%s: %v\n%s", build, err, out)
+		}
+		return exec.Command(program)
+	case "python":
 		home := installed(t, s.packages, func(to string) []*exec.Cmd {
 			return []*exec.Cmd{
 				exec.Command("python3", "-m", "venv", to),
