@@ -249,6 +249,9 @@ impl Parser<'_, '_> {
         if self.s.peek() == Some('{') {
             return Err(self.s.fail("templates are not supported"));
         }
+        if !is_terminal(name) {
+            self.attributes()?;
+        }
         // A priority: there is nothing to decide by it.
         if self.s.eat(".") {
             self.s.eat("-");
@@ -264,6 +267,38 @@ impl Parser<'_, '_> {
         self.terminal = false;
         self.define(name, start, body)?;
         self.end_of_line()
+    }
+
+    // llguidance's attributes of a rule. A capture asks nothing of the text; what bounds or ends
+    // a rule by other means than its body is not there.
+    fn attributes(&mut self) -> Result<()> {
+        if !self.s.eat("[") {
+            return Ok(());
+        }
+        loop {
+            self.space(true);
+            let start = self.s.at;
+            match self.s.while_(name_char) {
+                "capture" => {}
+                "" => return Err(self.s.want("an attribute")),
+                other => return Err(Error::at(self.s.text, start, format!("the attribute {:?} is not supported", other))),
+            }
+            self.space(true);
+            if self.s.eat("=") {
+                self.space(true);
+                if self.s.peek() != Some('"') {
+                    return Err(self.s.want("a text in quotes"));
+                }
+                self.s.quoted()?;
+                self.space(true);
+            }
+            if self.s.eat("]") {
+                return Ok(());
+            }
+            if !self.s.eat(",") {
+                return Err(self.s.want("',' or ']'"));
+            }
+        }
     }
 
     fn alternatives(&mut self) -> Result<Ex> {

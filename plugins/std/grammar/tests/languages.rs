@@ -165,6 +165,22 @@ fn lark_of_llguidance() {
 }
 
 #[test]
+fn lark_attributes_of_rules() {
+    let source = "start: \"a\" x y\nx[capture]: X\nX: /b+/\ny[ capture=\"z\" , capture ]: \"c\"";
+    check("lark", source, &["abc", "abbc"], &["ac", "ab"]);
+    for (attributes, want) in [
+        ("[capture, max_tokens=20]", "line 2, column 12: the attribute \"max_tokens\" is not supported"),
+        ("[stop=\"x\"]", "line 2, column 3: the attribute \"stop\" is not supported"),
+        ("[]", "line 2, column 3: want an attribute, found ']'"),
+        ("[capture=x]", "line 2, column 11: want a text in quotes, found 'x'"),
+        ("[capture", "line 2, column 10: want ',' or ']', found ':'"),
+    ] {
+        assert_eq!(error("lark", &format!("start: x\nx{}: \"b\"", attributes)), want);
+    }
+    assert_eq!(error("lark", "start: X\nX[capture]: \"b\""), "line 2, column 2: want ':', found '['");
+}
+
+#[test]
 fn lark_errors() {
     for (source, want) in [
         ("start: a", "line 1, column 8: \"a\" is not defined"),
