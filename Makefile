@@ -35,7 +35,7 @@ test-long: ort ## run what takes too long for every run: 10,000 faults, two minu
 	TGI_VERIFY=1 TGI_LONG=1 $(GO) test -timeout 30m -count=1 ./server/cmd/tgi ./plugins/... ./conformance/load
 
 clients: ort ## install real clients and run them against the server
-	TGI_CLIENTS=1 $(GO) test -timeout 15m -count=1 -v ./conformance/clients
+	TGI_CLIENTS=1 $(GO) test -timeout 30m -count=1 -v ./conformance/clients
 
 generated: ort ## hold 1,000 generated texts to their schemas, by Python's jsonschema
 	TGI_CLIENTS=1 $(GO) test -timeout 15m -count=1 -v ./conformance/generated
