@@ -67,7 +67,11 @@ func (s *Set) reload(ctx context.Context, wanted func() []Spec) (Report, error) 
 	s.round++
 	round := s.round
 	end()
-	late, err := s.runAll(ctx, jobs)
+	patience := folderPatience
+	if round == 1 {
+		patience = startPatience
+	}
+	late, err := s.runAll(ctx, jobs, patience)
 	if err == nil {
 		end, err = s.begin(ctx)
 	}
@@ -102,8 +106,8 @@ func (s *Set) reload(ctx context.Context, wanted func() []Spec) (Report, error) 
 }
 
 // runAll runs the jobs: those of the specs to their end, then those of the folder. What of the folder is not through after
-// folderPatience runs on and is returned.
-func (s *Set) runAll(ctx context.Context, jobs []*job) (late []*job, err error) {
+// wait runs on and is returned.
+func (s *Set) runAll(ctx context.Context, jobs []*job, wait time.Duration) (late []*job, err error) {
 	// One processor is left to those who serve: an engine that comes back from its model would otherwise wait for
 	// one for as long as those who load may run without a pause.
 	slots := make(chan struct{}, max(1, runtime.GOMAXPROCS(0)-1))
@@ -131,7 +135,7 @@ func (s *Set) runAll(ctx context.Context, jobs []*job) (late []*job, err error) 
 	}
 	// What runs on does so for nobody in particular: until the set is closed.
 	onward, giveUp := context.WithCancelCause(s.life)
-	patience := time.NewTimer(folderPatience)
+	patience := time.NewTimer(wait)
 	defer patience.Stop()
 	for _, j := range run(onward, fromFolder) {
 		select {
@@ -172,8 +176,12 @@ func (s *Set) runAll(ctx context.Context, jobs []*job) (late []*job, err error) 
 // slotTurn is how long loading a module may keep the next one from being begun.
 const slotTurn = time.Second
 
-// folderPatience is how long a reload, and with it the start of a server, waits for files of the folder.
-const folderPatience = 5 * time.Second
+// How long files of the folder are waited for: at the start, where requests would miss an honest module that a busy machine
+// compiles slowly, and in a reload, where what else changed waits with them.
+const (
+	startPatience  = 30 * time.Second
+	folderPatience = 5 * time.Second
+)
 
 // errLate: the module is not through yet.
 var errLate = errors.New("is still being loaded")

@@ -11,7 +11,7 @@ import (
 )
 
 // workerNice is how much a compilation gives way to those who serve.
-const workerNice = 10
+const workerNice = 5
 
 // program is what a worker runs: this very program, also where its file was replaced or deleted meanwhile.
 func program() (string, error) { return "/proc/self/exe", nil }
