@@ -25,8 +25,8 @@ func TestParameters(t *testing.T) {
 		`{}`:               "answers: want at least one, and none empty",
 		`{"answers":[]}`:   "answers: want at least one, and none empty",
 		`{"answers":[""]}`: "answers: want at least one, and none empty",
-		`{"answers":"no"}`: "want a JSON array",
-		`{"answers":[1]}`:  "want a JSON string",
+		`{"answers":"no"}`: "want a JSON array for answers",
+		`{"answers":[1]}`:  "want a JSON string for answers",
 		`{"answer":["a"]}`: "unknown parameter: answer",
 	} {
 		if _, err := plugintest.Begin(p, params); err == nil || err.Error() != want {
