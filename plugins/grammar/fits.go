@@ -7,7 +7,16 @@ func (w *work) fits(x, c *term) bool {
 	if known := x.fits.Load(); known != nil && (known.h == c.h || known == nothing) {
 		return known != nothing
 	}
+	// Behind one text of c there may be x again: that does not show it.
+	if w.fitting[x] {
+		return false
+	}
+	if w.fitting == nil {
+		w.fitting = map[*term]bool{}
+	}
+	w.fitting[x] = true
 	ok := w.fitsBy(x, c)
+	delete(w.fitting, x)
 	if w.err != nil {
 		return false
 	}

@@ -95,7 +95,8 @@ type work struct {
 	depth   int             // of terms in each other, see derive
 	derived map[derivation]*term
 	sides   map[derivation]byteSet
-	slack   uint32 // see note
+	fitting map[*term]bool // what fits is looking at
+	slack   uint32         // see note
 	err     error
 }
 
