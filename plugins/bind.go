@@ -64,7 +64,7 @@ func (s *Set) Bind(ctx context.Context, calls []Call) (*Bound, error) {
 	if err := s.pick(b, calls); err != nil {
 		return nil, err
 	}
-	if len(b.parts) == 0 {
+	if len(b.parts)+len(b.skipped) == 0 {
 		return nil, nil
 	}
 	for _, p := range b.parts {
@@ -99,8 +99,14 @@ func (s *Set) pick(b *Bound, calls []Call) error {
 		parts = append(parts, p)
 	}
 	for _, e := range s.order {
-		if v := e.current; v != nil && v.set.apply == ApplyAlways {
+		switch v := e.current; {
+		case v != nil && v.set.apply == ApplyAlways:
 			add(v, e.name, named[e.name])
+		case v != nil || e.set.apply != ApplyAlways:
+		case e.set.onError == OnErrorSkip:
+			b.skipped = append(b.skipped, Skip{e.name, e.absent()})
+		default: // what an operator applies to all must not be passed by because its module is damaged
+			return &BindError{e.name, e.absent(), ErrOff}
 		}
 	}
 	for i, c := range calls {
@@ -108,6 +114,7 @@ func (s *Set) pick(b *Bound, calls []Call) error {
 		switch {
 		case e == nil:
 			return s.unknown(c.Name)
+		case e.current == nil && e.set.apply == ApplyAlways: // passed over above
 		case e.current == nil:
 			return &BindError{c.Name, e.absent(), ErrOff}
 		case len(e.current.steps) == 0:
@@ -128,7 +135,12 @@ func (s *Set) pick(b *Bound, calls []Call) error {
 
 // unknown is the error of a name that no plugin has. The lock is held.
 func (s *Set) unknown(name string) error {
-	return &BindError{name, "there is no plugin of this name", &Misnamed{name, slices.Sorted(maps.Keys(s.names)), ErrUnknown}}
+	text := "there is no plugin of this name"
+	if slices.Contains(s.builtins(), name) {
+		text += `: it is built in and becomes one by a block [[plugin]] with source = "` + Builtin + name + `"`
+		return &BindError{name, text, ErrUnknown}
+	}
+	return &BindError{name, text, &Misnamed{name, slices.Sorted(maps.Keys(s.names)), ErrUnknown}}
 }
 
 // elsewhere says where a plugin that has no part in the token loop can be named.

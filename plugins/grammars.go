@@ -139,6 +139,10 @@ func (s *Set) build(ctx context.Context, p *part, c kind.Call) (*made, error) {
 	}
 	defer session.Close()
 	out, err := kind.Compile(session, c)
+	if errors.Is(err, sandbox.ErrFuel) || errors.Is(err, sandbox.ErrTime) {
+		// It is the client's source that takes so much. Counted as the plugin's fault, ten of them would switch it off for all.
+		return nil, &BindError{p.name, "takes more to compile than the plugin's limits allow: " + p.says(err), ErrParams}
+	}
 	if err != nil {
 		return nil, p.chatError(ctx, s, err)
 	}

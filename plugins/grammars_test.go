@@ -119,7 +119,7 @@ func TestCompileErrors(t *testing.T) {
 		{"empty", "", "plugin empty: the grammar admits no text", ErrParams},
 		{"c", doTrap, "plugin c: tgi_grammar_compile: trap", ErrFault},
 		{"c", doRogue, "plugin c: tgi_grammar_compile: unusable result", ErrFault},
-		{"slow", doSpin, "plugin slow: tgi_grammar_compile: out of fuel", ErrFault},
+		{"slow", doSpin, "plugin slow: takes more to compile than the plugin's limits allow: tgi_grammar_compile: out of fuel", ErrParams},
 	} {
 		for range 2 {
 			g, err := s.Compile(ctx, GrammarCall{Plugin: c.plugin, Language: "mine", Source: []byte(theSource), Params: []byte(c.params)})
@@ -134,7 +134,13 @@ func TestCompileErrors(t *testing.T) {
 	if st, _ := s.Get("c"); st.Stats.Faults["trap"] != 2 || st.Stats.Faults["result"] != 2 || st.Stats.Refusals != 2 || st.State != StateOff {
 		t.Errorf("status %+v", st)
 	}
-	if got := s.GrammarStats(); got.Compiled != 11 || got.Kept != 0 {
+	for range 4 { // a client's sources that are too dear do not switch the plugin off for others
+		_, _ = s.Compile(ctx, GrammarCall{Plugin: "slow", Language: "mine", Source: []byte(theSource), Params: []byte(doSpin)})
+	}
+	if st, _ := s.Get("slow"); st.State != StateActive {
+		t.Errorf("after sources that take too much: %+v", st)
+	}
+	if got := s.GrammarStats(); got.Compiled != 15 || got.Kept != 0 {
 		t.Errorf("counted %+v", got)
 	}
 }

@@ -13,6 +13,7 @@ import (
 	"slices"
 	"strings"
 	"sync/atomic"
+	"syscall"
 	"time"
 
 	"tgi/plugins/grammar/ir"
@@ -137,6 +138,9 @@ func (s *Set) printer(name string) func(level int, text string) {
 
 // builtins lists the names of the modules that are built in.
 func (s *Set) builtins() (names []string) {
+	if s.o.Builtin == nil {
+		return nil
+	}
 	files, _ := fs.Glob(s.o.Builtin, "*.wasm") // the pattern is well-formed
 	for _, f := range files {
 		names = append(names, strings.TrimSuffix(f, ".wasm"))
@@ -163,7 +167,8 @@ var errUnsteady = errors.New("changed while it was read")
 
 // read gives the module of a source. A file that changes meanwhile is refused rather than loaded in halves.
 func (s *Set) read(source string) ([]byte, error) {
-	open := func() (fs.File, error) { return os.Open(source) }
+	// A pipe would block for as long as nobody writes to it.
+	open := func() (fs.File, error) { return os.OpenFile(source, os.O_RDONLY|syscall.O_NONBLOCK, 0) }
 	if name, ok := strings.CutPrefix(source, Builtin); ok {
 		open = func() (fs.File, error) {
 			f, err := s.o.Builtin.Open(name + ".wasm")
@@ -181,6 +186,9 @@ func (s *Set) read(source string) ([]byte, error) {
 	before, err := f.Stat()
 	if err != nil {
 		return nil, err
+	}
+	if !before.Mode().IsRegular() {
+		return nil, fmt.Errorf("source %q is not a regular file (%v)", source, before.Mode())
 	}
 	most := int64(sandbox.Limits{}.WithDefaults().ModuleBytes)
 	if before.Size() > most {

@@ -113,6 +113,9 @@ func (e *entry) absent() string {
 	if e.late {
 		return errLate.Error()
 	}
+	if e.err != nil {
+		return "could not be loaded: " + strings.TrimPrefix(e.err.Error(), ErrLoad.Error()+": "+e.name+": ")
+	}
 	return "could not be loaded"
 }
 

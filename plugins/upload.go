@@ -102,6 +102,23 @@ func (s *Set) fit(j *job) error {
 	return j.err
 }
 
+// Fail lists an upload that was kept and can't be used, with the reason: requests that it applies to are refused, or go on
+// without it, as its settings say. It lives until Delete or a Put under its name. Nothing is changed where something serves.
+func (s *Set) Fail(ctx context.Context, name string, u Upload, cause error) error {
+	end, err := s.begin(ctx)
+	if err != nil {
+		return err
+	}
+	defer end()
+	if e := s.names[name]; e != nil && (e.current != nil || e.origin != fromUpload) {
+		return nil
+	}
+	w := wanted{name: name, origin: fromUpload, source: sourceUpload}
+	w.set = settings{onError: u.OnError, apply: u.Apply, limits: u.Limits, config: string(u.Config)}.withDefaults()
+	s.put(&job{wanted: w, err: cause})
+	return nil
+}
+
 // Delete removes a plugin that was put at run time; requests that have it finish with it. Errors match ErrUnknown,
 // ErrConfigured, which says where else it is to be removed, or ErrClosed.
 func (s *Set) Delete(name string) error {
@@ -123,7 +140,9 @@ func (s *Set) Delete(name string) error {
 	s.names = names
 	s.order = slices.DeleteFunc(slices.Clone(s.order), func(x *entry) bool { return x == e })
 	s.mu.Unlock()
-	e.current.drop()
+	if e.current != nil {
+		e.current.drop()
+	}
 	s.log.Info("plugin removed", "plugin", name)
 	return nil
 }

@@ -99,6 +99,9 @@ func (c *chatSetup) template(cfg config.Config, model map[string]any, dir string
 		if err != nil {
 			return "", c.wrong("template", err)
 		}
+		if len(text) == 0 { // half written; the plugin would take the model's own
+			return "", fmt.Errorf("model.template: %s is empty", t)
+		}
 		source = string(text)
 		settings["source"] = source
 		files[hf.DefaultTemplate] = t

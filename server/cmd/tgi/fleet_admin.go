@@ -104,7 +104,7 @@ func (f *fleet) Get(name string) (server.Plugin, bool) {
 // those that are loaded later do. Other changes go on while it is loaded; of
 // several under one name the last stays.
 func (f *fleet) Put(ctx context.Context, name string, wasm []byte, s admin.Settings) (server.Plugin, error) {
-	u := upload{wasm, plugins.Upload{
+	u := upload{wasm: wasm, settings: plugins.Upload{
 		OnError: plugins.OnError(s.OnError), Apply: plugins.Apply(s.Apply), Limits: limitsOf(s.Limits), Config: s.Config,
 	}}
 	ready := map[*served]*plugins.Prepared{}

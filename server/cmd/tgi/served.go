@@ -119,6 +119,9 @@ func has(m config.Model, plugin string) bool {
 // compiled.
 func (f *fleet) prepareUploads(ctx context.Context, s *served) {
 	for name, u := range f.uploadsFor(s) {
+		if u.damaged != nil {
+			continue
+		}
 		if p, err := s.control.set.Prepare(ctx, name, u.wasm, u.settings); err == nil { // what is wrong putUploads tells
 			p.Discard()
 		}
@@ -131,8 +134,13 @@ func (f *fleet) putUploads(ctx context.Context, s *served) {
 	list := f.uploadsFor(s)
 	for _, name := range slices.Sorted(maps.Keys(list)) {
 		u := list[name]
-		if _, err := s.control.set.Put(ctx, name, u.wasm, u.settings); err != nil && ctx.Err() == nil {
+		err := u.damaged
+		if err == nil {
+			_, err = s.control.set.Put(ctx, name, u.wasm, u.settings)
+		}
+		if err != nil && ctx.Err() == nil {
 			f.log.Error("an uploaded plugin cannot be used with the model", "plugin", name, "model", s.id, "error", err)
+			_ = s.control.set.Fail(ctx, name, u.settings, err)
 		}
 	}
 }

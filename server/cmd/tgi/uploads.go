@@ -20,6 +20,7 @@ import (
 type upload struct {
 	wasm     []byte
 	settings plugins.Upload
+	damaged  error // why what was kept cannot be used
 }
 
 // uploadFolder keeps uploads over restarts: NAME.json says how a plugin is used
@@ -83,7 +84,10 @@ func (dir uploadFolder) load() (map[string]upload, error) {
 		used[module] = true
 		if err != nil {
 			errs = append(errs, fmt.Errorf("uploaded plugin %s: %w", name, err))
-			continue
+			if config.CheckName(name) != nil {
+				continue
+			}
+			u.damaged = err // it is listed, and what it applies to is not let through
 		}
 		list[name] = u
 	}
@@ -110,6 +114,9 @@ func (dir uploadFolder) read(name string) (u upload, module string, err error) {
 	if err := json.Unmarshal(text, &k); err != nil {
 		return u, "", err
 	}
+	u.settings = plugins.Upload{
+		OnError: plugins.OnError(k.OnError), Apply: plugins.Apply(k.Apply), Limits: plugins.Limits(k.Limits), Config: k.Config,
+	}
 	if k.Module != filepath.Base(k.Module) {
 		return u, "", fmt.Errorf("module %q is not a file of the folder", k.Module)
 	}
@@ -118,9 +125,6 @@ func (dir uploadFolder) read(name string) (u upload, module string, err error) {
 	}
 	if got := moduleSum(u.wasm); got != k.SHA256 {
 		return u, k.Module, fmt.Errorf("%s has sha256 %s, %s wanted", k.Module, got, k.SHA256)
-	}
-	u.settings = plugins.Upload{
-		OnError: plugins.OnError(k.OnError), Apply: plugins.Apply(k.Apply), Limits: plugins.Limits(k.Limits), Config: k.Config,
 	}
 	return u, k.Module, nil
 }

@@ -33,8 +33,8 @@ func TestUploadFolder(t *testing.T) {
 	if list, err := dir.load(); err != nil || len(list) != 0 {
 		t.Fatal(list, err)
 	}
-	first := upload{[]byte("one"), plugins.Upload{OnError: plugins.OnErrorSkip, Apply: plugins.ApplyAlways, Limits: plugins.Limits{Memory: 1 << 20, FuelLoad: 7}, Config: []byte(`{"n":3}`)}}
-	second := upload{[]byte("two"), plugins.Upload{OnError: plugins.OnErrorFail, Apply: plugins.ApplyRequest}}
+	first := upload{wasm: []byte("one"), settings: plugins.Upload{OnError: plugins.OnErrorSkip, Apply: plugins.ApplyAlways, Limits: plugins.Limits{Memory: 1 << 20, FuelLoad: 7}, Config: []byte(`{"n":3}`)}}
+	second := upload{wasm: []byte("two"), settings: plugins.Upload{OnError: plugins.OnErrorFail, Apply: plugins.ApplyRequest}}
 	if err := errors.Join(dir.put("a", second), dir.put("a", first), dir.put("b", second)); err != nil {
 		t.Fatal(err)
 	}
@@ -61,7 +61,7 @@ func TestUploadFolder(t *testing.T) {
 	if err := os.WriteFile(filepath.Join(string(dir), "b-"+moduleSum(second.wasm)[:16]+".wasm"), []byte("tw"), 0o600); err != nil {
 		t.Fatal(err)
 	}
-	if list, err = dir.load(); err == nil || !strings.Contains(err.Error(), "uploaded plugin b: ") || len(list) != 1 || len(filesOf(t, string(dir))) != 4 {
+	if list, err = dir.load(); err == nil || !strings.Contains(err.Error(), "uploaded plugin b: ") || len(list) != 2 || list["b"].damaged == nil || !reflect.DeepEqual(list["b"].settings, second.settings) || len(filesOf(t, string(dir))) != 4 {
 		t.Errorf("with a damaged module: %v, %v", list, err)
 	}
 	if err := errors.Join(dir.remove("a"), dir.remove("b"), dir.remove("c")); err != nil || len(filesOf(t, string(dir))) != 0 {
@@ -95,6 +95,27 @@ func TestUploadsAreKept(t *testing.T) {
 	}
 	if status, _ := p.call(t, "GET", "/admin/plugins/other", nil); status != http.StatusNotFound {
 		t.Errorf("what was deleted is back: %d", status)
+	}
+	// One that applies to all and is damaged is not passed by.
+	if status, text := p.call(t, "PUT", "/admin/plugins/rule?apply=always&on_error=fail", newModule("").wasm()); status != http.StatusCreated {
+		t.Fatal(status, text)
+	}
+	if err := os.WriteFile(filepath.Join(dir, "rule-"+moduleSum(newModule("").wasm())[:16]+".wasm"), []byte("damaged"), 0o600); err != nil {
+		t.Fatal(err)
+	}
+	p = openPlugged(t, keep)
+	if status, text := p.call(t, "GET", "/admin/plugins/rule", nil); status != http.StatusOK || !strings.Contains(text, `"state":"failed"`) || !strings.Contains(text, "sha256") {
+		t.Errorf("%d %s", status, text)
+	}
+	const plain = `{"inputs":"a","parameters":{"max_new_tokens":2}}`
+	if status, text := p.call(t, "POST", "/generate", []byte(plain)); status != http.StatusFailedDependency || !strings.Contains(text, "plugin rule: could not be loaded") {
+		t.Errorf("%d %s", status, text)
+	}
+	if status, text := p.call(t, "DELETE", "/admin/plugins/rule", nil); status != http.StatusNoContent {
+		t.Errorf("%d %s", status, text)
+	}
+	if status, text := p.call(t, "POST", "/generate", []byte(plain)); status != http.StatusOK {
+		t.Errorf("%d %s", status, text)
 	}
 	if err := errors.Join(os.RemoveAll(dir), os.WriteFile(dir, nil, 0o600)); err != nil {
 		t.Fatal(err)
