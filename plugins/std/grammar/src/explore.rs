@@ -105,6 +105,10 @@ impl Pool {
             self.empty.insert(r, empty);
             return Some(empty);
         }
+        if let Some(answer) = self.word_left(r) {
+            self.empty.insert(r, !answer);
+            return Some(!answer);
+        }
         let mut seen = Seen::default();
         let mut work = VecDeque::from([r]);
         seen.insert(r);
@@ -123,6 +127,9 @@ impl Pool {
             if seen.len() > MAX_STATES || self.tired() {
                 return None;
             }
+            if self.nothing_to_divide(s) {
+                continue;
+            }
             for &(_, _, d) in self.moves(s).iter() {
                 if seen.insert(d) {
                     work.push_back(d);
@@ -134,6 +141,52 @@ impl Pool {
             self.empty.insert(s, true);
         }
         Some(true)
+    }
+
+    // Whether a word of a list is in all other members of an intersection. Words are tried one by one: walks would
+    // look at what may follow each of their letters. None: r is no such intersection.
+    fn word_left(&mut self, r: Re) -> Option<bool> {
+        let members = match self.node(r) {
+            Node::And(v) => v.clone(),
+            _ => return None,
+        };
+        let (list, part) = members.iter().find_map(|&x| match *self.node(x) {
+            Node::Words(l, lo, hi, depth) => Some((x, (l, lo, hi, depth))),
+            _ => None,
+        })?;
+        if self.tired() {
+            return None;
+        }
+        let words: Vec<Vec<u8>> = self.part(part).map(<[u8]>::to_vec).collect();
+        for word in words {
+            if self.tired() {
+                return None;
+            }
+            if members.iter().all(|&x| x == list || self.holds(x, &word, list)) {
+                return Some(true);
+            }
+        }
+        Some(false)
+    }
+
+    // Whether an intersection has no text whatever is divisible: bounds alone have few states, with remainders
+    // they have many.
+    fn nothing_to_divide(&mut self, r: Re) -> bool {
+        let members = match self.node(r) {
+            Node::And(v) => v,
+            _ => return false,
+        };
+        let divides = |x: Re| match *self.node(x) {
+            Node::Mod(..) => true,
+            Node::Not(y) => matches!(self.node(y), Node::Mod(..)),
+            _ => false,
+        };
+        let rest: Vec<Re> = members.iter().copied().filter(|&x| !divides(x)).collect();
+        if rest.len() == members.len() || rest.is_empty() {
+            return false;
+        }
+        let rest = self.and(rest);
+        self.is_empty(rest) == Some(true)
     }
 
     /// Whether two languages have no text in common. None: too many states.

@@ -441,6 +441,26 @@ impl Pool {
         })
     }
 
+    // In an intersection with a, what is not both a and b is what is not b: the same members with less to derive.
+    // None: nothing is said twice.
+    fn without_repeats(&mut self, sorted: &[Re]) -> Option<Vec<Re>> {
+        let mut out: Option<Vec<Re>> = None;
+        for (i, &r) in sorted.iter().enumerate() {
+            let inner = match *self.node(r) {
+                Node::Not(x) => match self.node(x) {
+                    Node::And(v) if v.iter().any(|m| sorted.binary_search(m).is_ok()) => v,
+                    _ => continue,
+                },
+                _ => continue,
+            };
+            let rest = inner.iter().copied().filter(|m| sorted.binary_search(m).is_err()).collect();
+            let rest = self.and(rest);
+            let rest = self.not(rest);
+            out.get_or_insert_with(|| sorted.to_vec())[i] = rest;
+        }
+        out
+    }
+
     /// Both of two.
     pub fn and2(&mut self, a: Re, b: Re) -> Re {
         self.and(vec![a, b])
@@ -466,6 +486,9 @@ impl Pool {
         flat.dedup();
         if flat.first() == Some(&NEVER) || self.has_complement(&flat) || self.outside_itself(&flat) {
             return NEVER;
+        }
+        if let Some(parts) = self.without_repeats(&flat) {
+            return self.and(parts);
         }
         if flat.first() == Some(&EMPTY) {
             return if flat.iter().all(|&r| self.nullable(r)) { EMPTY } else { NEVER };

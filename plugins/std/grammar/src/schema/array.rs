@@ -7,8 +7,10 @@ use super::strings::Strings;
 use super::Compiler;
 use crate::build::Ex;
 use crate::error::{Error, Result};
-use crate::hash::Map;
+use crate::hash::{Map, Seen};
 use crate::re::MANY;
+use std::collections::VecDeque;
+use std::rc::Rc;
 
 /// Most states of an array whose items are counted or told apart.
 const MAX_STATES: usize = 6000;
@@ -16,11 +18,57 @@ const MAX_STATES: usize = 6000;
 /// Most values that items are told apart by.
 const MAX_VALUES: usize = 24;
 
+/// Kinds of items, each with the indices of the counted schemas that it meets.
+type Kinds = Rc<Vec<(Sx, Vec<usize>)>>;
+
+/// What an item may have to do with a schema that is counted.
+#[derive(Clone, Copy, PartialEq, Eq, Hash)]
+enum Role {
+    /// It no longer matters.
+    Free,
+    /// It may meet it or not.
+    Counted,
+    /// As many have met it as may.
+    Forbidden,
+}
+
+/// An index, up to where items are alike, and how many items of each kind have come.
+type State = (u32, Vec<u32>);
+
+/// A state, the kinds of items that may follow and the states they lead to.
+type Counted = (State, Vec<(Sx, State)>);
+
 struct Wanted {
     from: u32,
     kind: Sx,
     min: u32,
     max: u32,
+}
+
+fn too_many_counts() -> Error {
+    Error::whole(format!("counting items of certain kinds takes more than {} states", MAX_STATES))
+}
+
+// Whether more sets of values than there may be states can have come before some item, where item i is one of
+// the i-th list and the last list goes on.
+fn too_many_sets(lists: &[Vec<usize>], max: u32) -> bool {
+    let (mut level, mut count): (Seen<u32>, usize) = (Seen::from_iter([0]), 1);
+    for i in 0..max as usize {
+        let mut next = Seen::default();
+        for used in level {
+            for v in lists[i.min(lists.len() - 1)].iter().filter(|&v| used >> v & 1 == 0) {
+                count += next.insert(used | 1 << v) as usize;
+                if count > MAX_STATES {
+                    return true;
+                }
+            }
+        }
+        if next.is_empty() {
+            break;
+        }
+        level = next;
+    }
+    false
 }
 
 impl<'a> Compiler<'a> {
@@ -97,74 +145,99 @@ impl<'a> Compiler<'a> {
     fn counted(&mut self, case: &Case, wanted: &[Wanted], min: u32, max: u32, fixed: u32) -> Result<Ex> {
         let last = wanted.iter().map(|w| w.from).chain([fixed, min, 1]).max().unwrap_or(1);
         let last = if max == MANY { last } else { max.max(1) };
-        let caps: Vec<u32> = wanted.iter().map(|w| if w.max == MANY { w.min } else { w.max + 1 }).collect();
-        let start = (0u32, vec![0u32; wanted.len()]);
-        let mut rules: Map<(u32, Vec<u32>), u32> = Map::default();
-        let mut work = vec![start.clone()];
-        rules.insert(start.clone(), self.b.declare("items"));
+        let order = self.counts(case, wanted, max, last)?;
+        let mut rules: Map<State, u32> = Map::default();
+        for (state, _) in &order {
+            rules.insert(state.clone(), self.b.declare("items"));
+        }
         let comma = self.spaced(b",");
-        while let Some(state) = work.pop() {
-            let (i, hits) = state.clone();
-            let rule = rules[&state];
+        for ((i, hits), moves) in &order {
             let mut parts = Vec::new();
-            let done = i >= min && hits.iter().zip(wanted).all(|(h, w)| *h >= w.min);
-            if done && i > 0 {
+            let done = *i >= min && hits.iter().zip(wanted).all(|(h, w)| *h >= w.min);
+            if done && *i > 0 {
                 parts.push(self.b.empty());
             }
-            if i < max {
-                let base = self.item(case, i.min(last));
-                for (x, next) in self.kinds_at(base, i, &hits, wanted, &caps) {
-                    let state = ((i + 1).min(last), next);
-                    let next = match rules.get(&state) {
-                        Some(&r) => r,
-                        None => {
-                            let r = self.b.declare("items");
-                            rules.insert(state.clone(), r);
-                            work.push(state);
-                            r
-                        }
-                    };
-                    let x = self.value(x)?;
-                    let (next, comma) = (self.b.rule(next), if i == 0 { self.b.empty() } else { comma });
-                    parts.push(self.b.seq(&[comma, x, next]));
-                }
-            }
-            if rules.len() > MAX_STATES {
-                return Err(Error::whole(format!(
-                    "counting items of certain kinds takes more than {} states",
-                    MAX_STATES
-                )));
+            for &(x, ref next) in moves {
+                let x = self.value(x)?;
+                let (next, comma) = (self.b.rule(rules[next]), if *i == 0 { self.b.empty() } else { comma });
+                parts.push(self.b.seq(&[comma, x, next]));
             }
             let body = self.b.choice(&parts);
-            self.b.define(rule, body);
+            self.b.define(rules[&(*i, hits.clone())], body);
         }
-        Ok(self.b.rule(rules[&start]))
+        Ok(self.b.rule(rules[&order[0].0]))
     }
 
-    // The kinds of items that may come at an index, and the counts after each.
-    fn kinds_at(&mut self, base: Sx, i: u32, hits: &[u32], wanted: &[Wanted], caps: &[u32]) -> Vec<(Sx, Vec<u32>)> {
-        let mut out = vec![(base, hits.to_vec())];
-        for (k, w) in wanted.iter().enumerate() {
-            // Once enough have come and any number may, it no longer matters.
-            if i < w.from || (w.max == MANY && hits[k] >= w.min) {
-                continue;
+    // The states of an array whose items are counted, each with the kinds of items that may follow and the states
+    // they lead to; the first comes first. Before any rule is made: there may be too many.
+    fn counts(&mut self, case: &Case, wanted: &[Wanted], max: u32, last: u32) -> Result<Vec<Counted>> {
+        let caps: Vec<u32> = wanted.iter().map(|w| if w.max == MANY { w.min } else { w.max + 1 }).collect();
+        let start = (0u32, vec![0u32; wanted.len()]);
+        let (mut seen, mut work, mut out) = (Seen::default(), VecDeque::from([start.clone()]), Vec::new());
+        let mut kinds: Map<(Sx, Vec<Role>), Kinds> = Map::default();
+        seen.insert(start);
+        // Breadth first: where there are too many, most are found among items of the same roles.
+        while let Some((i, hits)) = work.pop_front() {
+            let mut moves = Vec::new();
+            if i < max {
+                let base = self.item(case, i.min(last));
+                let role = |(w, &hits): (&Wanted, &u32)| match () {
+                    _ if i < w.from || (w.max == MANY && hits >= w.min) => Role::Free,
+                    _ if w.max < MANY && hits >= w.max => Role::Forbidden,
+                    _ => Role::Counted,
+                };
+                let roles: Vec<Role> = wanted.iter().zip(&hits).map(role).collect();
+                for &(x, ref met) in self.kinds_of(&mut kinds, base, roles, wanted)?.iter() {
+                    let mut more = hits.clone();
+                    met.iter().for_each(|&k| more[k] = (hits[k] + 1).min(caps[k]));
+                    let next = ((i + 1).min(last), more);
+                    if seen.insert(next.clone()) {
+                        work.push_back(next.clone());
+                    }
+                    if seen.len() > MAX_STATES {
+                        return Err(too_many_counts());
+                    }
+                    moves.push((x, next));
+                }
             }
+            out.push(((i, hits), moves));
+        }
+        Ok(out)
+    }
+
+    // Items split by which of the schemas that are still counted they meet.
+    fn kinds_of(
+        &mut self,
+        known: &mut Map<(Sx, Vec<Role>), Kinds>,
+        base: Sx,
+        roles: Vec<Role>,
+        wanted: &[Wanted],
+    ) -> Result<Kinds> {
+        if let Some(kinds) = known.get(&(base, roles.clone())) {
+            return Ok(kinds.clone());
+        }
+        let mut out = vec![(base, Vec::new())];
+        for (k, w) in wanted.iter().enumerate().filter(|w| roles[w.0] != Role::Free) {
             let not = self.a.not(w.kind);
             let mut next = Vec::new();
-            for (x, h) in out {
+            for (x, met) in out {
                 let (yes, no) = (self.a.and(vec![x, w.kind]), self.a.and(vec![x, not]));
-                let mut more = h.clone();
-                more[k] = (h[k] + 1).min(caps[k]);
-                if yes != NONE && more[k] <= w.max {
-                    next.push((yes, more));
+                if yes != NONE && roles[k] == Role::Counted {
+                    next.push((yes, met.iter().copied().chain([k]).collect()));
                 }
                 if no != NONE {
-                    next.push((no, h));
+                    next.push((no, met));
                 }
             }
             out = next;
+            // Each kind would lead to a state of its own.
+            if out.len() > MAX_STATES {
+                return Err(too_many_counts());
+            }
         }
-        out
+        let kinds = Rc::new(out);
+        known.insert((base, roles), kinds.clone());
+        Ok(kinds)
     }
 
     // No two items alike: exact where all values they may have can be listed.
@@ -200,6 +273,10 @@ impl<'a> Compiler<'a> {
             self.not_unique(&format!("items have more than {} values", MAX_VALUES))?;
             return self.plain(case, min, max, fixed.min(max));
         }
+        if too_many_sets(&lists, max) {
+            self.not_unique(&format!("telling the items apart takes more than {} states", MAX_STATES))?;
+            return self.plain(case, min, max, fixed.min(max));
+        }
         let mut rules: Map<(u32, u32), u32> = Map::default();
         rules.insert((0, 0), self.b.declare("unique"));
         let (mut work, comma) = (vec![(0u32, 0u32)], self.spaced(b","));
@@ -219,10 +296,6 @@ impl<'a> Compiler<'a> {
                 let comma = if i == 0 { self.b.empty() } else { comma };
                 let (x, next) = (self.b.lit(&values[v]), self.b.rule(next));
                 parts.push(self.b.seq(&[comma, x, next]));
-            }
-            if rules.len() > MAX_STATES {
-                self.not_unique(&format!("telling the items apart takes more than {} states", MAX_STATES))?;
-                return self.plain(case, min, max, fixed.min(max));
             }
             let body = self.b.choice(&parts);
             self.b.define(rule, body);

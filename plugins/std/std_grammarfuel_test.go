@@ -1,0 +1,73 @@
+package std_test
+
+import (
+	"context"
+	"fmt"
+	"strings"
+	"testing"
+
+	"tgi/plugins"
+)
+
+// listOf joins what f makes of the numbers below n.
+func listOf(n int, f func(i int) string) string {
+	parts := make([]string, n)
+	for i := range parts {
+		parts[i] = f(i)
+	}
+	return strings.Join(parts, ",")
+}
+
+// TestGrammarFuel: schemas whose states multiply are refused, or compiled, for little fuel, which does not depend on how busy
+// the machine is. 1,000,000 units are about 0.2 ms.
+func TestGrammarFuel(t *testing.T) {
+	names := listOf(60, func(i int) string { return fmt.Sprintf(`"name_of_member_%d":{}`, i) })
+	for name, c := range map[string]struct {
+		schema, refused string
+		millions        uint64
+	}{
+		"contains": {
+			schema: `{"type":"array","allOf":[` + listOf(6, func(i int) string {
+				return fmt.Sprintf(`{"contains":{"const":%d},"minContains":5,"maxContains":9}`, i)
+			}) + `]}`,
+			refused: "counting items of certain kinds takes more than 6000 states", millions: 150,
+		},
+		"contains of which most may not come": {
+			schema: `{"type":"array","allOf":[` + listOf(16, func(i int) string {
+				return fmt.Sprintf(`{"contains":{"const":%d},"minContains":0,"maxContains":0}`, i)
+			}) + `]}`, millions: 150,
+		},
+		"uniqueItems": {
+			schema:  `{"type":"array","uniqueItems":true,"items":{"enum":[` + listOf(24, func(i int) string { return fmt.Sprint(i) }) + `]}}`,
+			refused: "telling the items apart takes more than 6000 states", millions: 60,
+		},
+		"multiples of none of several": {
+			schema: `{"type":"integer","multipleOf":13,"not":{"anyOf":[{"multipleOf":2},{"multipleOf":3},{"multipleOf":5},{"multipleOf":7},
+				{"multipleOf":11}]},"exclusiveMinimum":100,"exclusiveMaximum":1000}`, millions: 400,
+		},
+		"names of two lists": {
+			schema: `{"type":"object","allOf":[{"properties":{` + names + `,"one":{}},"additionalProperties":false},
+				{"properties":{` + names + `,"other":{}},"additionalProperties":false}]}`, millions: 37,
+		},
+	} {
+		set := openGrammar(t)
+		set.Prepared()
+		used := func() uint64 {
+			st, _ := set.Get("grammar")
+			return st.Stats.Fuel
+		}
+		before := used()
+		g, err := set.Compile(context.Background(), plugins.GrammarCall{Plugin: "grammar", Language: "json_schema", Source: []byte(c.schema)})
+		units := used() - before
+		t.Logf("%-40s %6.1f million units: %v", name, float64(units)/1e6, err)
+		if units > c.millions*1e6 || units == 0 {
+			t.Errorf("%s: %d units of fuel, want at most %d million", name, units, c.millions)
+		}
+		if err == nil {
+			g.Close()
+		}
+		if c.refused == "" && err != nil || c.refused != "" && (err == nil || !strings.Contains(err.Error(), c.refused)) {
+			t.Errorf("%s: %v, want %q", name, err, c.refused)
+		}
+	}
+}
