@@ -3,9 +3,11 @@ package std_test
 import (
 	"context"
 	"fmt"
+	"slices"
 	"strings"
 	"testing"
 
+	kit "tgi/conformance/guest"
 	"tgi/plugins"
 )
 
@@ -69,5 +71,30 @@ func TestGrammarFuel(t *testing.T) {
 		if c.refused == "" && err != nil || c.refused != "" && (err == nil || !strings.Contains(err.Error(), c.refused)) {
 			t.Errorf("%s: %v, want %q", name, err, c.refused)
 		}
+	}
+}
+
+// TestPatternAndLength: a pattern behind whose first character is the same pattern again is followed beside a length; it took
+// a stack without end to see whether the length counts all of its characters, which ends a process.
+func TestPatternAndLength(t *testing.T) {
+	world := kit.NewWorld()
+	set := openGrammarOver(t, world)
+	g, err := set.Compile(context.Background(), plugins.GrammarCall{
+		Plugin: "grammar", Language: "json_schema", Source: []byte(`{"type":"string","pattern":"\\p{Letter}cole","maxLength":40}`)})
+	if err != nil {
+		t.Fatal(err)
+	}
+	defer g.Close()
+	s, err := g.Sequence(context.Background(), 1)
+	if err != nil {
+		t.Fatal(err)
+	}
+	defer s.Close()
+	bits := make([]uint32, (words{world}.Size()+31)/32)
+	if _, err := s.Mask(bits); err != nil {
+		t.Fatal(err)
+	}
+	if slices.Max(bits) == 0 {
+		t.Error("no token may come")
 	}
 }
