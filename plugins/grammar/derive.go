@@ -51,7 +51,7 @@ func (w *work) alike(t *term, b byte) byteSet {
 		return s
 	}
 	s, ok := w.sides[derivation{t, b}]
-	if !ok && w.spend(priceBuild) {
+	if !ok && w.spend(priceAsk) {
 		s = w.alikeBelow(t, b)
 		if w.sides == nil {
 			w.sides = map[derivation]byteSet{}
@@ -110,7 +110,7 @@ func (w *work) derive(t *term, b byte) *term {
 	}
 	n := w.derived[derivation{t, b}]
 	if n == nil {
-		if !w.spend(priceBuild) {
+		if !w.spend(priceAsk) {
 			return nothing
 		}
 		n = w.fresh(t, b)

@@ -109,6 +109,7 @@ func (m *machine) work(v *Vocab, units int64) *work {
 const (
 	priceNode  = 4   // a node of the trie
 	priceBuild = 200 // a term, an item or a set
+	priceAsk   = 40  // a question about a term that is answered once; what the answer builds is paid apart
 )
 
 // spend charges n units and reports whether the call may go on.

@@ -74,11 +74,11 @@ var dry = server.Plugin{
 
 const dryJSON = `{"name":"dry","version":"1.0","doc":"a < b","sha256":"ab12","source":"plugins/dry.wasm","kinds":["logits"],"state":"off","error":"10 faults",` +
 	`"apply":"always","on_error":"skip","params":{"type":"object"},"loaded":"2026-01-02T03:04:05Z","calls":1,"seconds":0.5,"fuel":2,"paused":1.5,"slices":9,"faults":{"trap":3},` +
-	`"skips":4,"resets":5,"loads":6,"instances_out":7,"instances_waiting":8}`
+	`"skips":4,"resets":5,"loads":6,"instances_out":7,"instances_waiting":8,"instance_bytes":0}`
 
 // newJSON is a plugin of which nothing happened yet.
 const newJSON = `{"name":"new","version":"","doc":"","sha256":"","source":"","kinds":[],"state":"ready","apply":"request","on_error":"fail",` +
-	`"calls":0,"seconds":0,"fuel":0,"paused":0,"slices":0,"faults":{},"skips":0,"resets":0,"loads":0,"instances_out":0,"instances_waiting":0}`
+	`"calls":0,"seconds":0,"fuel":0,"paused":0,"slices":0,"faults":{},"skips":0,"resets":0,"loads":0,"instances_out":0,"instances_waiting":0,"instance_bytes":0}`
 
 const limit = 100
 
