@@ -138,7 +138,8 @@ var toolCases = []Case{
 	}},
 	{ID: "tools-results", Rule: "earlier calls and their results are part of a conversation, arguments as text or object", Source: ofTools, This: true, run: func(p *probe) {
 		var prompts []string
-		for _, arguments := range []string{`"{\"zone\":\"CET\"}"`, `{"zone":"CET"}`} {
+		// The text is written as templates write the object: one that prints text prints the client's.
+		for _, arguments := range []string{`"{\"zone\": \"CET\"}"`, `{"zone":"CET"}`} {
 			body := `{"messages":[{"role":"user","content":"What time is it?"},` +
 				`{"role":"assistant","content":null,"tool_calls":[{"id":"call_1","type":"function","function":{"name":"get_time","arguments":` + arguments + `}}]},` +
 				`{"role":"tool","tool_call_id":"call_1","content":"12:00"}],"tools":[` + clockTool + `],"temperature":0,"max_tokens":8}`

@@ -306,10 +306,10 @@ func TestLongConversation(t *testing.T) {
 		switch i % 4 {
 		case 0:
 			messages = append(messages, fmt.Sprintf(`{"role":"user","content":[{"type":"text","text":"Say "},{"type":"text","text":"%d"}]}`, i))
-			fmt.Fprintf(&want, "<|im_start|>user\nSay %d<|im_end|>\n", i)
+			fmt.Fprintf(&want, "<|im_start|>user\nSay \n%d<|im_end|>\n", i) // parts are lines
 		case 1:
 			messages = append(messages, fmt.Sprintf(`{"role":"assistant","content":[],"tool_calls":[{"id":"c%d","type":"function","function":{"name":"f","arguments":"{\"n\":%d}"}}]}`, i, i))
-			fmt.Fprintf(&want, "<|im_start|>assistant\n<tool_call>\n{\"name\": \"f\", \"arguments\": {\"n\": %d}}\n</tool_call><|im_end|>\n", i)
+			fmt.Fprintf(&want, "<|im_start|>assistant\n<tool_call>\n{\"name\": \"f\", \"arguments\": {\"n\":%d}}\n</tool_call><|im_end|>\n", i)
 		case 2:
 			messages = append(messages, fmt.Sprintf(`{"role":"tool","tool_call_id":"c%d","content":[{"type":"text","text":"%d"}]}`, i-1, i))
 			fmt.Fprintf(&want, "<|im_start|>tool\n<tool_response>\n%d\n</tool_response><|im_end|>\n", i)

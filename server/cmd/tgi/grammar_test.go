@@ -206,7 +206,7 @@ func TestBadGrammars(t *testing.T) {
 	for _, c := range []struct{ grammar, says string }{
 		{`{"type":"regex","value":"(a"}`, "grammar is not valid: line 1, column 1: the group is not closed"},
 		{`{"type":"json","value":{"type":"strin"}}`, `grammar is not valid: #: type: "strin" is no type`},
-		{`{"type":"json","value":{"properties":{"a":{"format":"made-up"}}}}`, "grammar is not valid: #/properties/a: format: "},
+		{`{"type":"json","value":{"properties":{"a":{"format":"idn-hostname"}}}}`, "grammar is not valid: #/properties/a: format: "},
 		{`{"type":"json","value":{"$ref":"#/$defs/none"}}`, "grammar is not valid: #"},
 		{`{"type":"json","value":"{"}`, "grammar is not valid: "},
 		{`{"type":"choice","value":[]}`, "grammar is not valid: "},
@@ -243,7 +243,7 @@ func TestLenientGrammar(t *testing.T) {
 	p := openPlugged(t, nil)
 	ask := func(strict string) (int, string) {
 		return p.call(t, http.MethodPost, "/v1/chat/completions", []byte(`{"messages":[`+hi+`],"max_tokens":60,"temperature":1.5,`+
-			`"response_format":{"type":"json_schema","json_schema":{"name":"x"`+strict+`,"schema":{"type":"string","format":"made-up","maxLength":3}}}}`))
+			`"response_format":{"type":"json_schema","json_schema":{"name":"x"`+strict+`,"schema":{"type":"string","format":"idn-hostname","maxLength":3}}}}`))
 	}
 	for _, strict := range []string{"", `,"strict":true`} {
 		if status, text := ask(strict); status != http.StatusUnprocessableEntity || !strings.Contains(text, "format") {

@@ -255,7 +255,7 @@ func TestAnswerOrCalls(t *testing.T) {
 			r.right(t, 100)
 		}
 	}
-	r := p.tools(t, http.StatusUnprocessableEntity, strings.Replace(format, `"boolean"`, `"string","format":"made-up"`, 1)+heldTools)
+	r := p.tools(t, http.StatusUnprocessableEntity, strings.Replace(format, `"boolean"`, `"string","format":"idn-hostname"`, 1)+heldTools)
 	if want := "Tool error: #/response_format/properties/sure: format: "; !strings.HasPrefix(r.Error.Message, want) {
 		t.Errorf("got %s, want %s", r.Error.Message, want)
 	}
@@ -267,7 +267,7 @@ func TestAnswerOrCalls(t *testing.T) {
 
 // unheld is a tool whose schema can't be enforced.
 func unheld(strict string) string {
-	return `,"tools":[{"type":"function","function":{"name":"odd"` + strict + `,"parameters":{"type":"object","properties":{"when":{"type":"string","format":"made-up","maxLength":4}},"required":["when"],"additionalProperties":false}}}]`
+	return `,"tools":[{"type":"function","function":{"name":"odd"` + strict + `,"parameters":{"type":"object","properties":{"when":{"type":"string","format":"idn-hostname","maxLength":4}},"required":["when"],"additionalProperties":false}}}]`
 }
 
 // TestUnenforceableTools: what can't be enforced of a strict tool is refused by its name and place; of another it is left out and
