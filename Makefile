@@ -29,7 +29,7 @@ ort: ## fetch the ONNX Runtime library (pinned, checked) into the cache folder
 	@$(GO) run ./runtime/ort/fetch/cmd
 
 test: ort ## run every test
-	TGI_VERIFY=1 $(GO) test -timeout 12m ./...
+	TGI_VERIFY=1 $(GO) test -timeout 30m ./...
 
 test-long: ort ## run what takes too long for every run: 10,000 faults, two minutes of load
 	TGI_VERIFY=1 TGI_LONG=1 $(GO) test -timeout 30m -count=1 ./server/cmd/tgi ./plugins/... ./conformance/load
