@@ -1,6 +1,10 @@
 package toolcalls
 
-import "slices"
+import (
+	"slices"
+	"strings"
+	"unicode/utf8"
+)
 
 // markers is a set of texts to look for.
 type markers struct {
@@ -35,8 +39,20 @@ func (m *markers) at(s string, whole bool) (marker string, waiting bool) {
 		case !whole && k[:len(s)] == s:
 			return "", true
 		}
+		if !whole && cutInside(s, k) {
+			return "", true
+		}
 	}
 	return "", false
+}
+
+// replacement is what the host writes for a character that the end of the text cut.
+const replacement = "\uFFFD"
+
+// cutInside reports whether s is the beginning of a marker up to the middle of a character.
+func cutInside(s, marker string) bool {
+	begin, ok := strings.CutSuffix(s, replacement)
+	return ok && len(begin) < len(marker) && marker[:len(begin)] == begin && marker[len(begin)] >= utf8.RuneSelf
 }
 
 // find is the first place at which a marker stands or may stand: what is before it is no part of a marker, whatever

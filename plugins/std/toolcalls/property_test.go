@@ -4,6 +4,7 @@ import (
 	"fmt"
 	"math/rand/v2"
 	"reflect"
+	"slices"
 	"strings"
 	"testing"
 	"unicode/utf8"
@@ -104,6 +105,20 @@ func TestEarly(t *testing.T) {
 		got = strings.ReplaceAll(strings.ReplaceAll(got, f.id(1), "ID"), "\nID", "ID")
 		if got != c.want {
 			t.Errorf("%s: %s\ngot\n%s\nwant\n%s", c.preset, c.text, got, c.want)
+		}
+	}
+}
+
+// TestCutInsideMarker: a mark that the end of the text cut in the middle of a character, which the host writes as a
+// replacement, is dropped behind a complete call like one that it cut between two.
+func TestCutInsideMarker(t *testing.T) {
+	f, _ := Preset("deepseek-v3.1")
+	const call = "<｜tool▁calls▁begin｜><｜tool▁call▁begin｜>now<｜tool▁sep｜>{}<｜tool▁call▁end｜>"
+	for _, cut := range []string{"", "<", "<\uFFFD", "<｜tool\uFFFD", "<｜tool▁calls▁end", "<｜tool▁calls▁end\uFFFD"} {
+		p := New(f, Options{Tools: testTools(t), Seed: 1})
+		got := written(append(slices.Clone(p.Feed(call+cut)), p.Finish()...))
+		if strings.Contains(got, "content") || !strings.Contains(got, "now") {
+			t.Errorf("%q: %s", cut, got)
 		}
 	}
 }
