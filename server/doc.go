@@ -2,6 +2,6 @@
 // middleware, bodies, event streams, the one table from error to status and
 // text, metrics, and a shutdown that lets running requests finish.
 //
-// It knows no dialect. An API (server/tgi) implements API and imports this
+// It knows no dialect. An API (server/api/tgi) implements API and imports this
 // package; server/cmd/tgi puts both together.
 package server

@@ -22,12 +22,12 @@ import (
 	"tgi/runtime/engine"
 	"tgi/runtime/llm"
 	"tgi/server"
+	"tgi/server/api/openai"
+	"tgi/server/api/tgi"
 	"tgi/server/config"
 	"tgi/server/dialect"
 	"tgi/server/generate"
 	"tgi/server/generate/generatetest"
-	"tgi/server/openai"
-	"tgi/server/tgi"
 )
 
 // vocab bounds the stub's token ids.

@@ -6,16 +6,16 @@ import (
 
 	"tgi/runtime/llm"
 	"tgi/server"
-	"tgi/server/admin"
+	"tgi/server/api/admin"
+	"tgi/server/api/generateapi"
+	"tgi/server/api/generateapi/store"
+	"tgi/server/api/modelsapi"
+	"tgi/server/api/openai"
+	"tgi/server/api/tgi"
 	"tgi/server/config"
 	"tgi/server/dialect"
 	"tgi/server/dispatch"
 	"tgi/server/generate"
-	"tgi/server/generateapi"
-	"tgi/server/generateapi/store"
-	"tgi/server/modelsapi"
-	"tgi/server/openai"
-	"tgi/server/tgi"
 )
 
 // serverAPIs returns the APIs of the server: those that answer from a model, behind

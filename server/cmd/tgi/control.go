@@ -18,7 +18,7 @@ import (
 	"tgi/plugins"
 	"tgi/plugins/std"
 	"tgi/server"
-	"tgi/server/admin"
+	"tgi/server/api/admin"
 	"tgi/server/config"
 )
 

@@ -2,7 +2,7 @@ package main
 
 import (
 	"tgi/server"
-	"tgi/server/generateapi/store"
+	"tgi/server/api/generateapi/store"
 )
 
 // grammarFigures are what the metrics show of the grammars of the models that run.

@@ -18,8 +18,8 @@ import (
 	"tgi/plugins"
 	"tgi/runtime/engine"
 	"tgi/server"
+	"tgi/server/api/generateapi/store"
 	"tgi/server/config"
-	"tgi/server/generateapi/store"
 )
 
 // fleet is all models of a server: those of the settings and those of the models

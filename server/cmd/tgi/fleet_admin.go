@@ -14,7 +14,7 @@ import (
 	"tgi/models/library"
 	"tgi/plugins"
 	"tgi/server"
-	"tgi/server/admin"
+	"tgi/server/api/admin"
 	"tgi/server/config"
 )
 

@@ -17,8 +17,8 @@ import (
 
 	"tgi/models/library/lifecycle"
 	"tgi/plugins/std"
+	"tgi/server/api/modelsapi"
 	"tgi/server/config"
-	"tgi/server/modelsapi"
 )
 
 // These tests change one thing of a server of several models while another is under way.

@@ -9,8 +9,8 @@ import (
 	"testing"
 
 	"tgi/models/demo"
+	"tgi/server/api/modelsapi"
 	"tgi/server/config"
-	"tgi/server/modelsapi"
 )
 
 // TestServeFromHub: a model that is named and not there is fetched and served under

@@ -20,8 +20,8 @@ import (
 
 	"tgi/models/demo"
 	"tgi/plugins/std"
+	"tgi/server/api/modelsapi"
 	"tgi/server/config"
-	"tgi/server/modelsapi"
 )
 
 // These tests serve several models from one process: copies of the demo model, which

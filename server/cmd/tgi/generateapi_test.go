@@ -18,8 +18,8 @@ import (
 
 	"github.com/coder/websocket"
 
+	"tgi/server/api/generateapi/store"
 	"tgi/server/config"
-	"tgi/server/generateapi/store"
 )
 
 // stories are prompts that the demo model goes on with for long enough.

@@ -17,10 +17,10 @@ import (
 	"time"
 
 	"tgi/server"
+	"tgi/server/api/openai"
 	"tgi/server/chat"
 	"tgi/server/config"
 	"tgi/server/dialect"
-	"tgi/server/openai"
 )
 
 const runUsage = `tgi run talks with a model in the terminal.

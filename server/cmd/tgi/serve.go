@@ -17,8 +17,8 @@ import (
 	"tgi/runtime/engine"
 	"tgi/runtime/ort"
 	"tgi/server"
+	"tgi/server/api/tgi"
 	"tgi/server/config"
-	"tgi/server/tgi"
 )
 
 // runServe serves the configured model until the process is told to stop.

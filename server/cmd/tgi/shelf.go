@@ -16,10 +16,10 @@ import (
 	"tgi/models/library/fetch"
 	"tgi/models/library/lifecycle"
 	"tgi/server"
+	"tgi/server/api/modelsapi"
 	"tgi/server/config"
 	"tgi/server/dispatch"
 	"tgi/server/generate"
-	"tgi/server/modelsapi"
 )
 
 // shelf is a fleet as the models API wants it. It implements modelsapi.Models.

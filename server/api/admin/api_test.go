@@ -17,7 +17,7 @@ import (
 	"time"
 
 	"tgi/server"
-	"tgi/server/admin"
+	"tgi/server/api/admin"
 	"tgi/server/config"
 )
 

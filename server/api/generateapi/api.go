@@ -7,9 +7,9 @@ import (
 
 	"tgi/runtime/llm"
 	"tgi/server"
+	"tgi/server/api/generateapi/store"
 	"tgi/server/config"
 	"tgi/server/generate"
-	"tgi/server/generateapi/store"
 )
 
 // Speech turns the tokens of one text into characters. It belongs to one

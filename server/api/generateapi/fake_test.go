@@ -17,10 +17,10 @@ import (
 	"tgi/runtime/engine"
 	"tgi/runtime/llm"
 	"tgi/server"
+	"tgi/server/api/generateapi/store"
 	"tgi/server/config"
 	"tgi/server/generate"
 	"tgi/server/generate/generatetest"
-	"tgi/server/generateapi/store"
 )
 
 // The tests' tokenizer has a token for every byte, and these two; as with Llama's,

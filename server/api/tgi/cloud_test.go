@@ -22,11 +22,11 @@ import (
 	"tgi/runtime/engine"
 	"tgi/runtime/llm"
 	"tgi/server"
+	"tgi/server/api/openapi"
 	"tgi/server/config"
 	"tgi/server/dialect"
 	"tgi/server/generate"
 	"tgi/server/generate/generatetest"
-	"tgi/server/tgi/openapi"
 )
 
 func send(s http.Handler, method, path, body string) *httptest.ResponseRecorder {

@@ -10,8 +10,8 @@ import (
 	"testing"
 	"time"
 
-	"tgi/server/modelsapi"
-	"tgi/server/tgi/openapi"
+	"tgi/server/api/modelsapi"
+	"tgi/server/api/openapi"
 )
 
 // oneModel is a server's models: demo, to which anything may be done, and some

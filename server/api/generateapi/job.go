@@ -9,7 +9,7 @@ import (
 	"strings"
 	"time"
 
-	"tgi/server/generateapi/store"
+	"tgi/server/api/generateapi/store"
 )
 
 // settlePatience is how long the store may take for the state of a finished job,

@@ -16,7 +16,7 @@ import (
 )
 
 // documentFile is Jan's document, where the tests find it when it is there.
-const documentFile = "../../../shared/api/jan-models.openapi.json"
+const documentFile = "../../../../shared/api/jan-models.openapi.json"
 
 // schema is the part of JSON schema that Jan's document uses.
 type schema struct {

@@ -16,16 +16,16 @@ import (
 	"tgi/runtime/engine"
 	"tgi/runtime/llm"
 	"tgi/server"
-	"tgi/server/admin"
+	"tgi/server/api/admin"
+	"tgi/server/api/generateapi"
+	"tgi/server/api/modelsapi"
+	"tgi/server/api/openai"
+	"tgi/server/api/openapi"
 	"tgi/server/config"
 	"tgi/server/dialect"
 	"tgi/server/dispatch"
 	"tgi/server/generate"
 	"tgi/server/generate/generatetest"
-	"tgi/server/generateapi"
-	"tgi/server/modelsapi"
-	"tgi/server/openai"
-	"tgi/server/tgi/openapi"
 	"tgi/server/wire"
 )
 
@@ -373,7 +373,7 @@ func TestParametersFitDocument(t *testing.T) {
 // TestDocumentHasReference: every path, parameter, status and property of the
 // documents that TGI published is here.
 func TestDocumentHasReference(t *testing.T) {
-	files, _ := filepath.Glob("../../../shared/api/tgi-*.openapi.json")
+	files, _ := filepath.Glob("../../../../shared/api/tgi-*.openapi.json")
 	if len(files) == 0 {
 		t.Skip("the documents of TGI are not here")
 	}

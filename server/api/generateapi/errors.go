@@ -10,8 +10,8 @@ import (
 
 	"tgi/runtime/llm"
 	"tgi/server"
+	"tgi/server/api/generateapi/store"
 	"tgi/server/generate"
-	"tgi/server/generateapi/store"
 )
 
 // refusal is an error with its status and the text that clients see.

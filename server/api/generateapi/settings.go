@@ -4,9 +4,9 @@ import (
 	"math"
 
 	"tgi/runtime/llm"
+	"tgi/server/api/generateapi/store"
 	"tgi/server/config"
 	"tgi/server/generate"
-	"tgi/server/generateapi/store"
 )
 
 // settings are a generation_config with no field left open, held against their

@@ -16,9 +16,9 @@ import (
 	"tgi/runtime/engine"
 	"tgi/runtime/llm"
 	"tgi/server"
+	"tgi/server/api/generateapi/store"
 	"tgi/server/config"
 	"tgi/server/generate"
-	"tgi/server/generateapi/store"
 )
 
 const (

@@ -10,7 +10,7 @@ import (
 	"strconv"
 
 	"tgi/server"
-	"tgi/server/tgi/openapi"
+	"tgi/server/api/openapi"
 )
 
 // Paths of the documentation.

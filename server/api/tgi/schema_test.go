@@ -8,7 +8,7 @@ import (
 	"strings"
 	"testing"
 
-	"tgi/server/tgi/openapi"
+	"tgi/server/api/openapi"
 )
 
 // document returns what a server with these options says of itself.

@@ -10,7 +10,7 @@ import (
 	"strings"
 
 	"tgi/server"
-	"tgi/server/generateapi/store"
+	"tgi/server/api/generateapi/store"
 	"tgi/server/wire"
 )
 
