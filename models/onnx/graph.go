@@ -148,12 +148,12 @@ func (g *Graph) Marshal(producer string, opsets ...Opset) ([]byte, error) {
 	if err != nil {
 		return nil, err
 	}
-	var m wire
+	var m message
 	m.int(1, irVersion)
 	m.string(2, producer)
 	m.bytes(7, graph)
 	for _, o := range opsets {
-		var w wire
+		var w message
 		w.string(1, o.Domain)
 		w.int(2, o.Version)
 		m.bytes(8, w)
@@ -162,7 +162,7 @@ func (g *Graph) Marshal(producer string, opsets ...Opset) ([]byte, error) {
 }
 
 func (g *Graph) marshal() ([]byte, error) {
-	var w wire
+	var w message
 	for _, n := range g.nodes {
 		b, err := n.marshal()
 		if err != nil {
@@ -184,7 +184,7 @@ func (g *Graph) marshal() ([]byte, error) {
 }
 
 func (n Node) marshal() ([]byte, error) {
-	var w wire
+	var w message
 	for _, s := range n.Inputs {
 		w.string(1, s)
 	}
@@ -214,7 +214,7 @@ const (
 )
 
 func (a Attr) marshal() ([]byte, error) {
-	var w wire
+	var w message
 	w.string(1, a.Name)
 	switch v := a.Value.(type) {
 	case int:
@@ -233,9 +233,9 @@ func (a Attr) marshal() ([]byte, error) {
 }
 
 func (v value) marshal() []byte {
-	var shape wire
+	var shape message
 	for _, d := range v.dims {
-		var dim wire
+		var dim message
 		if d.Name != "" {
 			dim.string(2, d.Name)
 		} else {
@@ -243,7 +243,7 @@ func (v value) marshal() []byte {
 		}
 		shape.bytes(1, dim)
 	}
-	var tensor, typ, w wire
+	var tensor, typ, w message
 	tensor.int(1, int64(v.typ))
 	tensor.bytes(2, shape)
 	typ.bytes(1, tensor)
@@ -256,7 +256,7 @@ func (v value) marshal() []byte {
 const dataExternal = 1
 
 func (t initializer) marshal(data string) []byte {
-	var w wire
+	var w message
 	for _, d := range t.dims {
 		w.int(1, d)
 	}
@@ -271,7 +271,7 @@ func (t initializer) marshal(data string) []byte {
 		{"offset", fmt.Sprint(t.ref.Offset)},
 		{"length", fmt.Sprint(t.ref.Length)},
 	} {
-		var e wire
+		var e message
 		e.string(1, kv[0])
 		e.string(2, kv[1])
 		w.bytes(13, e)

@@ -1,35 +1,30 @@
 package onnx
 
 import (
-	"encoding/binary"
 	"math"
+
+	"google.golang.org/protobuf/encoding/protowire"
 )
 
-// wire builds one protobuf message by appending fields.
-type wire []byte
+// message is an encoded protobuf message. Fields are appended in the order of the calls.
+type message []byte
 
-const (
-	typeVarint = 0
-	typeBytes  = 2
-	typeFixed4 = 5
-)
-
-func (w *wire) tag(field, typ int) { *w = binary.AppendUvarint(*w, uint64(field<<3|typ)) }
-
-func (w *wire) int(field int, x int64) {
-	w.tag(field, typeVarint)
-	*w = binary.AppendUvarint(*w, uint64(x))
+func (m *message) int(field protowire.Number, x int64) {
+	*m = protowire.AppendTag(*m, field, protowire.VarintType)
+	*m = protowire.AppendVarint(*m, uint64(x))
 }
 
-func (w *wire) float(field int, x float32) {
-	w.tag(field, typeFixed4)
-	*w = binary.LittleEndian.AppendUint32(*w, math.Float32bits(x))
+func (m *message) float(field protowire.Number, x float32) {
+	*m = protowire.AppendTag(*m, field, protowire.Fixed32Type)
+	*m = protowire.AppendFixed32(*m, math.Float32bits(x))
 }
 
-func (w *wire) bytes(field int, b []byte) {
-	w.tag(field, typeBytes)
-	*w = binary.AppendUvarint(*w, uint64(len(b)))
-	*w = append(*w, b...)
+func (m *message) bytes(field protowire.Number, b []byte) {
+	*m = protowire.AppendTag(*m, field, protowire.BytesType)
+	*m = protowire.AppendBytes(*m, b)
 }
 
-func (w *wire) string(field int, s string) { w.bytes(field, []byte(s)) }
+func (m *message) string(field protowire.Number, s string) {
+	*m = protowire.AppendTag(*m, field, protowire.BytesType)
+	*m = protowire.AppendString(*m, s)
+}

@@ -22,7 +22,7 @@ import (
 	"tgi/models/synth"
 	"tgi/runtime/engine"
 	"tgi/runtime/ort"
-	"tgi/server/bench"
+	"tgi/server/client/bench"
 	"tgi/server/config"
 )
 

@@ -18,7 +18,7 @@ import (
 
 	"tgi/server"
 	"tgi/server/api/openai"
-	"tgi/server/chat"
+	"tgi/server/client/chat"
 	"tgi/server/config"
 	"tgi/server/dialect"
 )
