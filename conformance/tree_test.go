@@ -191,7 +191,7 @@ func TestTreeTopLevel(t *testing.T) {
 	allowed := map[string]bool{
 		"server": true, "runtime": true, "plugins": true, "sdk": true, "models": true, "conformance": true, "examples": true,
 		"go.mod": true, "go.sum": true, "tgi.toml": true, "Makefile": true,
-		"README.md": true, "RATIONALE.md": true, "CHANGELOG.md": true, "LICENSE": true,
+		"README.md": true, "RATIONALE.md": true, "CHANGELOG.md": true, "CONTRIBUTING.md": true, "SECURITY.md": true, "LICENSE": true, "docs": true,
 		"bin": true, // built, ignored by git
 	}
 	entries, err := os.ReadDir(root)

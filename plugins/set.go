@@ -17,6 +17,8 @@
 // [Set.Watch], where it is called, is one goroutine that ends with its context; a module of the folder that takes long to
 // load has two that end with it or with the set; each version's pool has one that internal/sandbox starts and that ends with
 // the version.
+//
+// The reasons behind it: docs/rationale/plugins.md.
 package plugins
 
 import (

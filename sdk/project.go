@@ -1,6 +1,8 @@
 // Package sdk holds what authors of plugins need, as files: the contract, the
 // SDKs of four languages, and a first plugin in each. `tgi plugin new` writes
 // them out.
+//
+// The reasons behind it: docs/rationale/sdk.md.
 package sdk
 
 import (

@@ -4,4 +4,6 @@
 //
 // It knows no dialect. An API (server/api/tgi) implements API and imports this
 // package; server/cmd/tgi puts both together.
+//
+// The reasons behind it: docs/rationale/server.md.
 package server

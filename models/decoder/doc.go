@@ -18,4 +18,6 @@
 // architecture does, rotates, and writes the cache in place. Rows of the
 // rotary tables already hold the checkpoint's rope variant. The gate and the up
 // projection are one product, joined by tgi:SwiGLU.
+//
+// The reasons behind it: docs/rationale/models.md.
 package decoder

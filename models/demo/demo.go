@@ -5,6 +5,8 @@
 //
 // The package owns the files below checkpoint/ and nothing else; reading them is
 // the work of the readers of any other checkpoint.
+//
+// The reasons behind it: docs/rationale/models.md.
 package demo
 
 import (

@@ -16,6 +16,8 @@
 // false, a string, an empty list or object) and fails otherwise, because a
 // model that quietly computes something else is worse than one that does not
 // start.
+//
+// The reasons behind it: docs/rationale/models.md.
 package hf
 
 import "errors"

@@ -18,6 +18,8 @@
 // of the operating system keep them from deleting a model that another one
 // uses and from fetching one twice; where a system has none (Windows), only
 // the one process is guarded.
+//
+// The reasons behind it: docs/rationale/model-manager.md.
 package library
 
 import "errors"

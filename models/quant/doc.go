@@ -7,4 +7,6 @@
 // asymmetric range of two's complement is used and the step is max/8 where the
 // usual rule has max/7.5 or max/7. Codes are stored with an offset of 8 or 128,
 // which is the operator's default zero point.
+//
+// The reasons behind it: docs/rationale/models.md.
 package quant

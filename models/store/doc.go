@@ -14,4 +14,6 @@
 // place after everything has reached the disk, so a reader sees all of it or
 // nothing. Several processes may prepare the same model at once: each builds,
 // the first rename wins and the others take what it left.
+//
+// The reasons behind it: docs/rationale/models.md.
 package store

@@ -50,4 +50,6 @@
 //
 // Intersections and complements may have no text at all, and whoever follows one must
 // know. That is searched for (alive.go), unless it shows (fits.go).
+//
+// The reasons behind it: docs/rationale/grammars.md.
 package grammar

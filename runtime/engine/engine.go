@@ -14,6 +14,8 @@
 // A beam search is one sequence of the scheduler with several rows. Its beams are
 // ranked together behind each step; their chains fork where more than one token
 // follows a beam, and nothing is handed out before the best sequences are known.
+//
+// The reasons behind it: docs/rationale/runtime.md.
 package engine
 
 import (

@@ -10,6 +10,8 @@
 //	free    nobody holds it and nothing can be found in it
 //
 // Nothing here is safe for concurrent use: the scheduler's goroutine owns it all.
+//
+// The reasons behind it: docs/rationale/runtime.md.
 package kv
 
 import (

@@ -1,6 +1,8 @@
 // Package llm is the vocabulary of the engine: the plain types that the
 // scheduler, the samplers, the backends and the server exchange. It holds no
 // behaviour beyond checks that belong to the types themselves.
+//
+// The reasons behind it: docs/rationale/architecture.md.
 package llm
 
 import "errors"

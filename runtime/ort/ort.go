@@ -10,6 +10,8 @@
 //
 // Nothing on Go's heap is ever bound to ONNX Runtime: a step's inputs are
 // copied into C memory, and the logits are read where the model wrote them.
+//
+// The reasons behind it: docs/rationale/runtime.md.
 package ort
 
 /*

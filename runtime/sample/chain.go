@@ -29,6 +29,8 @@
 //
 // In a beam search Branches takes the place of stage 9, and of Pick as a whole: it
 // proposes tokens that the search compares with those of other beams.
+//
+// The reasons behind it: docs/rationale/runtime.md.
 package sample
 
 import (

@@ -22,6 +22,8 @@
 //
 // The beams of a search are a group: one sequence of the queue with several rows,
 // which run, step back and return together.
+//
+// The reasons behind it: docs/rationale/runtime.md.
 package sched
 
 import (

@@ -9,6 +9,8 @@
 // an error of Load that names the key and the value; nothing is passed over.
 // Two settings are not part of a tokenizer's meaning here and are ignored:
 // truncation and padding, which belong to the request.
+//
+// The reasons behind it: docs/rationale/tokenizers.md.
 package token
 
 import (

@@ -15,4 +15,6 @@
 //
 // A name that is missing, empty, null or no text means the default model. What is
 // wrong with a body is for the handler to say, in the words of its API.
+//
+// The reasons behind it: docs/rationale/model-manager.md.
 package dispatch

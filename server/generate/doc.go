@@ -11,4 +11,6 @@
 // It knows neither HTTP nor tensors. A dialect fills a Draft, calls
 // Service.Start and reads the Run; the engine, the tokenizer, the template and the
 // parser are interfaces declared here.
+//
+// The reasons behind it: docs/rationale/server.md.
 package generate

@@ -4,4 +4,6 @@
 // numbers and strings like serde_json.
 //
 // It owns no types of any API: each dialect declares its fields and calls this.
+//
+// The reasons behind it: docs/rationale/server.md.
 package wire

@@ -24,6 +24,8 @@
 // One for each fetch, one for each load and one for each unload, started by the call that
 // caused it. They end with what they do; Close cancels what can be cancelled
 // and waits for them.
+//
+// The reasons behind it: docs/rationale/model-manager.md.
 package lifecycle
 
 import "errors"

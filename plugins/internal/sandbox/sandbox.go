@@ -12,6 +12,8 @@
 // Fuel is deterministic: the same module, input and seed use the same fuel. A unit is roughly one instruction and a fifth
 // of a nanosecond of compiled code. What no price can foresee (loads from beyond the caches, the first touch of a page) is
 // bounded in time: by limits of calls, and by a [Governor] that lets guests have their share of the processors.
+//
+// The reasons behind it: docs/rationale/plugins.md.
 package sandbox
 
 import (

@@ -16,4 +16,6 @@
 // limits.fuel_per_request, limits.fuel_load, limits.time_per_step,
 // limits.time_per_request, limits.time_load, limits.share, and config as a JSON
 // object.
+//
+// The reasons behind it: docs/rationale/server.md.
 package admin

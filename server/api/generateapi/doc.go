@@ -14,4 +14,6 @@
 //
 // A handler reads a body into a request, begins a job, and writes what the job's
 // texts say; the job alone knows of states and runs.
+//
+// The reasons behind it: docs/rationale/server.md.
 package generateapi

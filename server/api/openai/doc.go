@@ -7,4 +7,6 @@
 // reply is streamed or not: both are made of the same pieces. Messages and tools
 // reach the template as the client's JSON, but for what message.go and tools.go
 // bring into one form.
+//
+// The reasons behind it: docs/rationale/server.md.
 package openai

@@ -6,4 +6,6 @@
 // A handler decodes, starts a generate.Run, and encodes what comes back; no
 // handler checks or decides anything that generate already did. Conversations
 // are read by whoever wires the API, through Options.
+//
+// The reasons behind it: docs/rationale/server.md.
 package tgi
