@@ -18,8 +18,6 @@ import (
 	"tgi/conformance/live"
 )
 
-func TestMain(m *testing.M) { live.Main(m) }
-
 // key opens the second server.
 const key = "secret"
 

@@ -23,8 +23,6 @@ import (
 	"tgi/conformance/live"
 )
 
-func TestMain(m *testing.M) { live.Main(m) }
-
 const (
 	// texts are generated when TGI_GENERATED does not say how many.
 	texts = 1000

@@ -6,6 +6,7 @@ package live
 import (
 	"bufio"
 	"encoding/json"
+	"errors"
 	"fmt"
 	"io"
 	"os"
@@ -20,34 +21,52 @@ import (
 	"tgi/runtime/ort"
 )
 
-// patience bounds each wait for a server that hangs; none takes nearly as long.
-const patience = time.Minute
+// timeout bounds each wait for a server that hangs; none takes nearly as long.
+const timeout = time.Minute
 
-// built is the folder of the program, which the first Start builds and Main removes.
-var built struct {
-	sync.Once
-	folder string
-	err    error
-}
+// program builds the server once a test binary and returns its path. All test
+// binaries share one file, bin/test/tgi of the tree, so that only the first of
+// them links it: for the others `go build` finds it up to date.
+var program = sync.OnceValues(func() (string, error) {
+	root, err := moduleRoot()
+	if err != nil {
+		return "", err
+	}
+	folder := filepath.Join(root, "bin", "test")
+	if err := os.MkdirAll(folder, 0o755); err != nil {
+		return "", err
+	}
+	lock, err := os.Create(filepath.Join(folder, "lock"))
+	if err != nil {
+		return "", err
+	}
+	defer lock.Close() // which unlocks it
+	if err := syscall.Flock(int(lock.Fd()), syscall.LOCK_EX); err != nil {
+		return "", fmt.Errorf("lock %s: %w", lock.Name(), err)
+	}
+	path := filepath.Join(folder, "tgi")
+	if out, err := exec.Command("go", "build", "-o", path, "tgi/server/cmd/tgi").CombinedOutput(); err != nil {
+		return "", fmt.Errorf("build: %w\n%s", err, out)
+	}
+	return path, nil
+})
 
-// Main runs the tests of a package that calls Start, from its TestMain.
-func Main(m *testing.M) {
-	code := m.Run()
-	os.RemoveAll(built.folder)
-	os.Exit(code)
-}
-
-func program() (string, error) {
-	built.Do(func() {
-		if built.folder, built.err = os.MkdirTemp("", "tgi-live-"); built.err != nil {
-			return
+// moduleRoot is the folder of go.mod above the test's own.
+func moduleRoot() (string, error) {
+	dir, err := os.Getwd()
+	if err != nil {
+		return "", err
+	}
+	for {
+		if _, err := os.Stat(filepath.Join(dir, "go.mod")); err == nil {
+			return dir, nil
 		}
-		out, err := exec.Command("go", "build", "-o", built.folder, "tgi/server/cmd/tgi").CombinedOutput()
-		if err != nil {
-			built.err = fmt.Errorf("build: %w\n%s", err, out)
+		parent := filepath.Dir(dir)
+		if parent == dir {
+			return "", errors.New("no go.mod above the test's folder")
 		}
-	})
-	return filepath.Join(built.folder, "tgi"), built.err
+		dir = parent
+	}
 }
 
 // Server is a running server. It may be asked from several goroutines, and
@@ -101,8 +120,8 @@ func Serve(t testing.TB, file string) *Server {
 	case s.URL = <-url:
 	case <-s.ended:
 		t.Fatalf("the server ended before it served:\n%s%s", &s.errors, &s.dump)
-	case <-time.After(patience):
-		t.Fatalf("the server does not serve after %s", patience)
+	case <-time.After(timeout):
+		t.Fatalf("the server does not serve after %s", timeout)
 	}
 	return s
 }
@@ -139,11 +158,11 @@ func (s *Server) stop(t testing.TB) {
 	}
 	s.over = true
 	s.process.Process.Signal(syscall.SIGTERM)
-	timer := time.AfterFunc(patience, func() { s.process.Process.Kill() })
+	timer := time.AfterFunc(timeout, func() { s.process.Process.Kill() })
 	<-s.ended
 	err := s.process.Wait()
 	if !timer.Stop() {
-		t.Errorf("the server does not end within %s", patience)
+		t.Errorf("the server does not end within %s", timeout)
 	} else if err != nil {
 		t.Errorf("the server ended with %v", err)
 	}
@@ -158,7 +177,7 @@ func (s *Server) Goroutines(t testing.TB) []string {
 	t.Helper()
 	s.over = true
 	s.process.Process.Signal(syscall.SIGQUIT)
-	timer := time.AfterFunc(patience, func() { s.process.Process.Kill() })
+	timer := time.AfterFunc(timeout, func() { s.process.Process.Kill() })
 	defer timer.Stop()
 	<-s.ended
 	s.process.Wait()

@@ -19,8 +19,6 @@ import (
 	"tgi/conformance/live"
 )
 
-func TestMain(m *testing.M) { live.Main(m) }
-
 // settings make the cache small, so that sequences wait and step back, and all
 // of it is in use before memory is measured.
 const settings = `

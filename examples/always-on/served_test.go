@@ -11,8 +11,6 @@ import (
 	"tgi/examples/internal/served"
 )
 
-func TestMain(m *testing.M) { served.Main(m) }
-
 // pin is a request that the model answers with a number of four digits.
 const pin = "Please put 4821 in quotes."
 

@@ -9,8 +9,6 @@ import (
 	"tgi/examples/internal/served"
 )
 
-func TestMain(m *testing.M) { served.Main(m) }
-
 // conversations are requests whose prompts are compared, with those of the
 // model's own template where own is set.
 var conversations = []struct {

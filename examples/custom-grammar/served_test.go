@@ -13,8 +13,6 @@ import (
 	"tgi/examples/internal/served"
 )
 
-func TestMain(m *testing.M) { served.Main(m) }
-
 // TestServed: whatever the model would say, the reply is a table that a reader of CSV takes.
 func TestServed(t *testing.T) {
 	folder := served.Folder(t, map[string]string{"tgi.toml": "tgi.toml"})

@@ -11,8 +11,6 @@ import (
 	"tgi/examples/internal/served"
 )
 
-func TestMain(m *testing.M) { served.Main(m) }
-
 const question = "Tell me a story about a fox and a lantern."
 
 const seeds = 8

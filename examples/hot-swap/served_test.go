@@ -10,8 +10,6 @@ import (
 	"tgi/examples/internal/served"
 )
 
-func TestMain(m *testing.M) { served.Main(m) }
-
 const (
 	total   = 1000
 	workers = 16

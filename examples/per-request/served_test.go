@@ -12,8 +12,6 @@ import (
 	"tgi/examples/internal/served"
 )
 
-func TestMain(m *testing.M) { served.Main(m) }
-
 func TestServed(t *testing.T) {
 	folder := served.Folder(t, map[string]string{"tgi.toml": "tgi.toml"})
 	served.GoPlugin(t, filepath.Join(folder, "plugins", "choice.wasm"), ".")

@@ -9,8 +9,6 @@ import (
 	"tgi/examples/internal/served"
 )
 
-func TestMain(m *testing.M) { served.Main(m) }
-
 const question = `"messages":[{"role":"user","content":"Who are you?"}]`
 
 // TestSwap: the request after an edit gets the new text, and one after a

@@ -9,8 +9,6 @@ import (
 	"tgi/examples/internal/served"
 )
 
-func TestMain(m *testing.M) { served.Main(m) }
-
 const tools = `"tools":[{"type":"function","function":{"name":"pin","description":"Keeps a number.",
 	"parameters":{"type":"object","properties":{"value":{"type":"integer"}}}}}]`
 

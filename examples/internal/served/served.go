@@ -12,9 +12,6 @@ import (
 	"tgi/conformance/live"
 )
 
-// Main runs the tests of a package that calls Start, from its TestMain.
-func Main(m *testing.M) { live.Main(m) }
-
 // goBuild builds a package into a file or folder.
 func goBuild(environment []string, to, pkg string, flags ...string) error {
 	cmd := exec.Command("go", append(append([]string{"build", "-o", to}, flags...), pkg)...)
