@@ -13,7 +13,7 @@ FUZZTIME ?= 30s
 # `make` alone lists the targets.
 .DEFAULT_GOAL := help
 
-.PHONY: help run build test test-long check fmt bench bench-grammar fuzz ort clean clients generated plugins-all
+.PHONY: help run build test test-all soak check fmt bench bench-grammar fuzz ort clean clients generated plugins-all
 
 help: ## list the targets
 	@awk -F':.*## ' '/^[a-z-]+:.*## /{printf "  make %-14s %s\n", $$1, $$2}' $(MAKEFILE_LIST)
@@ -28,11 +28,14 @@ build: ## build bin/tgi
 ort: ## fetch the ONNX Runtime library (pinned, checked) into the cache folder
 	@$(GO) run ./runtime/ort/fetch/cmd
 
-test: ort ## run every test
-	TGI_VERIFY=1 $(GO) test -timeout 30m ./...
+test: ort ## run the tests: a few minutes
+	TGI_VERIFY=1 $(GO) test -vet=off -timeout 15m ./...
 
-test-long: ort ## run what takes too long for every run: 10,000 faults, two minutes of load
-	TGI_VERIFY=1 TGI_LONG=1 $(GO) test -timeout 30m -count=1 ./server/cmd/tgi ./plugins/... ./conformance/load
+test-all: ort ## run the tests with all that takes long, as continuous integration does
+	TGI_VERIFY=1 TGI_LONG=1 $(GO) test -vet=off -timeout 30m ./...
+
+soak: ort ## run what takes minutes: 10,000 faults, two minutes of load
+	TGI_VERIFY=1 TGI_LONG=1 TGI_SOAK=1 $(GO) test -vet=off -timeout 30m -count=1 ./server/... ./plugins/... ./conformance/load
 
 clients: ort ## install real clients and run them against the server
 	TGI_CLIENTS=1 $(GO) test -timeout 30m -count=1 -v ./conformance/clients

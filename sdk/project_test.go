@@ -44,6 +44,15 @@ func command(t *testing.T, dir, name string, args ...string) {
 	}
 }
 
+// takesLong skips a test unless everything is to be tested, as tgi/conformance/long does: the SDK imports the standard
+// library alone.
+func takesLong(t *testing.T) {
+	t.Helper()
+	if os.Getenv("TGI_LONG") != "1" {
+		t.Skip("takes long: make test-all runs it")
+	}
+}
+
 // eachKind runs a test for a new project of each kind in a language.
 func eachKind(t *testing.T, language string, try func(t *testing.T, dir string)) {
 	for _, kind := range append(slices.Clone(sdk.Kinds), sdk.Stepping) {
@@ -64,9 +73,7 @@ func TestCProject(t *testing.T) {
 }
 
 func TestRustProject(t *testing.T) {
-	if testing.Short() {
-		t.Skip("compiles crates")
-	}
+	takesLong(t)
 	target := t.TempDir() // the SDK's own crate lies elsewhere in each project, so little is shared but the folder
 	eachKind(t, "rust", func(t *testing.T, dir string) {
 		command(t, dir, "cargo", "test", "--offline", "--quiet", "--target-dir", target)
@@ -74,6 +81,7 @@ func TestRustProject(t *testing.T) {
 }
 
 func TestASProject(t *testing.T) {
+	takesLong(t)
 	asc, err := filepath.Abs("assemblyscript/node_modules/.bin/asc")
 	if err != nil {
 		t.Fatal(err)

@@ -17,6 +17,7 @@ import (
 	"time"
 
 	"tgi/conformance/live"
+	"tgi/conformance/long"
 )
 
 // settings make the cache small, so that sequences wait and step back, and all
@@ -30,13 +31,11 @@ max_batch_total_tokens = 8192
 const clients = 200
 
 // TestLoad lets 200 clients send requests, a fifth of which they leave and a
-// tenth of which are broken: ten seconds, or two minutes with TGI_LONG=1.
+// tenth of which are broken: ten seconds, or two minutes under make soak.
 func TestLoad(t *testing.T) {
-	if testing.Short() {
-		t.Skip("runs for ten seconds")
-	}
+	long.Test(t)
 	duration := 10 * time.Second
-	if os.Getenv("TGI_LONG") != "" {
+	if long.Soak() {
 		duration = 2 * time.Minute
 	}
 	quiet := live.Start(t, settings)

@@ -7,6 +7,7 @@ import (
 	"strings"
 	"testing"
 
+	"tgi/conformance/long"
 	"tgi/plugins/internal/guest"
 	"tgi/sdk/abi"
 )
@@ -46,7 +47,7 @@ var hostile = []string{
 
 // TestJinjaHostile: they end with a refusal that says which limit they ran into, before the sandbox ends them.
 func TestJinjaHostile(t *testing.T) {
-	sources := object{}
+	sources, hostile := object{}, long.Every(6, hostile)
 	for i, s := range hostile {
 		sources[strconv.Itoa(i)] = s
 	}
@@ -85,7 +86,7 @@ func TestJinjaDeep(t *testing.T) {
 			t.Errorf("%.20s: %v, want a refusal with line and column", source, err)
 		}
 	}
-	sources := object{}
+	sources, deepest := object{}, long.Every(4, deepest)
 	for i, s := range deepest {
 		sources[strconv.Itoa(i)] = s
 	}
@@ -115,6 +116,7 @@ func macro(expression string) string {
 
 // TestJinjaReused: instances that rendered a long conversation are used again: their memory did not grow.
 func TestJinjaReused(t *testing.T) {
+	long.Test(t)
 	src, err := os.ReadFile("jinja/testdata/templates/trl/qwen3.jinja")
 	if err != nil {
 		t.Fatal(err)

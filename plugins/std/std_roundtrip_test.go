@@ -9,6 +9,7 @@ import (
 	"strings"
 	"testing"
 
+	"tgi/conformance/long"
 	"tgi/plugins/std/toolcalls"
 	"tgi/sdk/abi"
 )
@@ -16,6 +17,7 @@ import (
 // TestRoundTrip: a call that a model's own template renders, as a turn of the assistant, is parsed back to the same call, by
 // the format that is found from the template. Both plugins run in the sandbox.
 func TestRoundTrip(t *testing.T) {
+	long.Test(t)
 	offered, err := os.ReadFile("toolcalls/testdata/tools.json")
 	if err != nil {
 		t.Fatal(err)

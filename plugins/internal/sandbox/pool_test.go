@@ -8,6 +8,8 @@ import (
 	"strings"
 	"sync"
 	"testing"
+
+	"tgi/conformance/long"
 )
 
 func modes(t *testing.T, f func(t *testing.T, e *Engine)) {
@@ -198,10 +200,7 @@ func TestClone(t *testing.T) {
 
 // TestManyFaults throws away thousands of instances and looks for what they left: mappings, files, heap.
 func TestManyFaults(t *testing.T) {
-	rounds := 3000
-	if testing.Short() {
-		rounds = 200
-	}
+	rounds := long.Count(200, 3000)
 	p := newPool(t, compile(t, engine(t, Config{}), guestFile(t, "walk.wasm"), ModuleConfig{}), PoolConfig{Ready: 2})
 	fault := func() {
 		in := take(t, p)

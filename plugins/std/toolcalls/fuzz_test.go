@@ -5,6 +5,8 @@ import (
 	"reflect"
 	"strings"
 	"testing"
+
+	"tgi/conformance/long"
 )
 
 // checkText demands of any text what the documentation promises: the same events however it is cut, in order, no more
@@ -58,10 +60,7 @@ func isSubsequence(a, b string) bool {
 
 // TestMutations parses texts made of pieces of the samples and the formats' markers, put together wrongly.
 func TestMutations(t *testing.T) {
-	n := 150
-	if testing.Short() {
-		n = 30
-	}
+	n := long.Count(30, 150)
 	r := rand.New(rand.NewPCG(3, 4))
 	tools := testTools(t)
 	samples := allSamples(t)

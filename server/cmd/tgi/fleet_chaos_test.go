@@ -9,7 +9,6 @@ import (
 	"io/fs"
 	"math/rand/v2"
 	"net/http"
-	"os"
 	"path/filepath"
 	"runtime"
 	"slices"
@@ -20,6 +19,7 @@ import (
 
 	"github.com/coder/websocket"
 
+	"tgi/conformance/long"
 	"tgi/models/library"
 	"tgi/models/library/lifecycle"
 	"tgi/plugins/std"
@@ -51,14 +51,16 @@ type disorder struct {
 
 // TestChaos: whatever several clients do to the models of a server at the same time,
 // every request gets an answer out of those that are documented, replies that are
-// whole are those of a quiet server, and nothing is left at the end. TGI_LONG=1 makes
-// it a minute for each policy.
+// whole are those of a quiet server, and nothing is left at the end.
 func TestChaos(t *testing.T) {
 	if runtime.GOOS != "linux" {
 		t.Skip("what a process holds is read from Linux's /proc")
 	}
-	lasting := 4 * time.Second
-	if os.Getenv("TGI_LONG") == "1" {
+	lasting := time.Second
+	if long.Enabled() {
+		lasting = 4 * time.Second
+	}
+	if long.Soak() {
 		lasting = time.Minute
 	}
 	for seed, policy := range []string{config.PolicyRefuse, config.PolicyEvict} {

@@ -21,6 +21,7 @@ import (
 	"testing"
 	"time"
 
+	"tgi/conformance/long"
 	"tgi/server"
 	"tgi/server/config"
 	"tgi/server/sse"
@@ -448,10 +449,10 @@ func TestNoFilesNoSockets(t *testing.T) {
 }
 
 // TestManyFaults lets requests fail and holds what is left against what there
-// was. TGI_LONG=1 makes it 10,000 of them.
+// was.
 func TestManyFaults(t *testing.T) {
-	n := 2000
-	if os.Getenv("TGI_LONG") == "1" {
+	n := long.Count(400, 2000)
+	if long.Soak() {
 		n = 10_000
 	}
 	p := openPlugged(t, nil)

@@ -12,6 +12,7 @@ import (
 	"strings"
 	"testing"
 
+	"tgi/conformance/long"
 	"tgi/sdk"
 	"tgi/sdk/abi"
 )
@@ -168,9 +169,7 @@ func TestPluginGo(t *testing.T) {
 }
 
 func TestPluginRust(t *testing.T) {
-	if testing.Short() {
-		t.Skip("compiles crates")
-	}
+	long.Test(t)
 	needsProgram(t, "make", "cargo")
 	dir := tryProject(t, "rust", abi.KindLogits)
 	// What a panic leaves is the line that it happened at.

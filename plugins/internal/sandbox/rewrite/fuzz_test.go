@@ -13,6 +13,7 @@ import (
 
 	"github.com/tetratelabs/wazero"
 
+	"tgi/conformance/long"
 	"tgi/plugins/internal/sandbox/rewrite"
 )
 
@@ -111,10 +112,7 @@ func compareBoth(t *testing.T, bin []byte, refused bool) bool {
 
 // TestMutations changes valid modules in a few places, in a fixed order of random numbers.
 func TestMutations(t *testing.T) {
-	rounds := 4000
-	if testing.Short() {
-		rounds = 300
-	}
+	rounds := long.Count(300, 4000)
 	r := rand.New(rand.NewPCG(3, 4))
 	list := seeds(t)
 	list = list[:len(list)-1] // the largest is for the fuzzer

@@ -11,6 +11,8 @@ import (
 	"testing"
 
 	"github.com/tetratelabs/wazero/api"
+
+	"tgi/conformance/long"
 )
 
 // The WebAssembly specification's own tests for core 2.0, as wast2json output, travel with the engine's module. They
@@ -63,8 +65,8 @@ func TestSpecification(t *testing.T) {
 	calls, modules := 0, 0
 	for _, file := range files {
 		t.Run(strings.TrimSuffix(filepath.Base(file), ".json"), func(t *testing.T) {
-			if testing.Short() && strings.HasPrefix(filepath.Base(file), "simd_") {
-				t.Skip("short")
+			if strings.HasPrefix(filepath.Base(file), "simd_") {
+				long.Test(t)
 			}
 			c, m := runSpec(t, file, host)
 			calls += c
