@@ -51,7 +51,8 @@ type part struct {
 	params []byte
 	named  bool   // by the request
 	out    bool   // passed over from the start; written before the first sequence begins
-	trial  uint64 // see breaker.admit
+	client string // whose request it is, "" where nobody knows
+	trial  trial  // see breaker.admit
 }
 
 // Bind picks the plugins of a request: first those that apply always, in the order of the settings, with the request's
@@ -61,7 +62,7 @@ type part struct {
 func (s *Set) Bind(ctx context.Context, calls []Call) (*Bound, error) {
 	b := &Bound{set: s}
 	b.open.Store(1)
-	if err := s.pick(b, calls); err != nil {
+	if err := s.pick(b, calls, s.client(ctx)); err != nil {
 		return nil, err
 	}
 	if len(b.parts)+len(b.skipped) == 0 {
@@ -77,7 +78,7 @@ func (s *Set) Bind(ctx context.Context, calls []Call) (*Bound, error) {
 }
 
 // pick makes the parts of a request, each with a reference to its version, or none.
-func (s *Set) pick(b *Bound, calls []Call) error {
+func (s *Set) pick(b *Bound, calls []Call, client string) error {
 	s.mu.RLock()
 	defer s.mu.RUnlock()
 	if s.closed {
@@ -92,7 +93,7 @@ func (s *Set) pick(b *Bound, calls []Call) error {
 	}
 	var parts []*part
 	add := func(v *version, name string, c *Call) {
-		p := &part{v: v, name: name, named: c != nil}
+		p := &part{v: v, name: name, named: c != nil, client: client}
 		if c != nil {
 			p.params = c.Params
 		}
@@ -170,8 +171,7 @@ func checkParts(parts []*part) error {
 
 // admit asks the breaker and the guest.
 func (b *Bound) admit(ctx context.Context, p *part) error {
-	trial, refused := p.v.breaker.admit(time.Now())
-	if refused != "" {
+	if refused := p.admit(); refused != "" {
 		if p.v.set.apply == ApplyAlways && p.v.set.onError == OnErrorSkip {
 			b.skip(ctx, p, refused, errSwitchedOff, noStep)
 			p.out = true
@@ -179,7 +179,6 @@ func (b *Bound) admit(ctx context.Context, p *part) error {
 		}
 		return &BindError{p.name, refused, ErrOff}
 	}
-	p.trial = trial
 	return p.validate(func() error { return b.answer(ctx, p, p.v.guest.Validate(ctx.Done(), p.params)) })
 }
 
@@ -263,16 +262,25 @@ func cause(ctx context.Context, err error) error {
 	return err
 }
 
+// admit asks the breakers, and says why the request is not let through.
+func (p *part) admit() (refused string) {
+	p.trial, refused = p.v.breakers.admit(time.Now(), p.client)
+	return refused
+}
+
+// abandon gives back a trial that showed nothing.
+func (p *part) abandon() { p.v.breakers.abandon(p.client, p.trial) }
+
 // failed counts a faulty sequence.
 func (p *part) failed(s *Set, err error) {
-	if p.v.breaker.fault(time.Now(), p.says(err), p.trial) {
-		s.log.Warn("plugin switched off", "plugin", p.name, "sha256", p.v.sum(), "why", p.v.breaker.state(time.Now()))
+	if off := p.v.breakers.fault(time.Now(), p.client, p.says(err), p.trial); off != "" {
+		s.log.Warn("plugin switched off", "plugin", p.name, "sha256", p.v.sum(), "client", p.client, "why", off)
 	}
 }
 
 // worked counts a sequence that the plugin served without a fault.
 func (p *part) worked(s *Set) {
-	if p.v.breaker.good(p.trial) {
+	if p.v.breakers.good(p.client, p.trial) {
 		s.log.Info("plugin switched on again", "plugin", p.name, "sha256", p.v.sum())
 	}
 }
@@ -328,7 +336,7 @@ func (b *Bound) drop() {
 		return
 	}
 	for _, p := range b.parts {
-		p.v.breaker.abandon(p.trial)
+		p.abandon()
 		p.v.drop()
 	}
 }

@@ -1,7 +1,9 @@
 package plugins
 
 import (
+	"context"
 	"errors"
+	"fmt"
 	"strings"
 	"testing"
 	"testing/synctest"
@@ -38,9 +40,9 @@ func TestBreaker(t *testing.T) {
 					trial = got
 				}
 			case 'f':
-				b.fault(now, "why", 0)
+				b.fault(now, "why", "", 0)
 			case 'F':
-				b.fault(now, "why", trial)
+				b.fault(now, "why", "", trial)
 			case 'g':
 				b.good(0)
 			case 'G':
@@ -57,7 +59,7 @@ func TestBreaker(t *testing.T) {
 	}
 	never := &breaker{}
 	for range 100 {
-		never.fault(time.Unix(0, 0), "why", 0)
+		never.fault(time.Unix(0, 0), "why", "", 0)
 	}
 	if _, refused := never.admit(time.Unix(0, 0)); refused != "" {
 		t.Error("a breaker of 0 faults refused a request")
@@ -194,5 +196,101 @@ func TestBreakerCountsSequences(t *testing.T) {
 		if st, _ := s.Get("a"); st.State != want {
 			t.Errorf("after %d: %s, want %s", i+1, st.State, want)
 		}
+	}
+}
+
+// from names the client of a test's request.
+type from struct{}
+
+func fromClient(name string) context.Context { return context.WithValue(ctx, from{}, name) }
+
+func clientOf(c context.Context) string {
+	name, _ := c.Value(from{}).(string)
+	return name
+}
+
+// TestBreakerOfClients: one client's faults, whatever its parameters, switch a plugin off for that client alone; it is off for
+// all when it fails for several in a row.
+func TestBreakerOfClients(t *testing.T) {
+	synctest.Test(t, func(t *testing.T) {
+		const limit = 6
+		log := &logLines{}
+		s := open(t, Options{Specs: []Spec{spec(t, "a", faulty())}, Breaker: Breaker{Faults: limit, Pause: time.Minute}, Client: clientOf, Log: logger(log)})
+		call := func(client, params string) error {
+			b, err := s.Bind(fromClient(client), []Call{{"a", []byte(params)}})
+			if err != nil {
+				return err
+			}
+			defer b.Close()
+			if err := b.Begin(fromClient(client), prompt, 1, []uint64{1}); err != nil {
+				return err
+			}
+			defer b.Release(0)
+			_, err = b.Sequence(0).Processors[0].Process(prompt, nil, row())
+			return err
+		}
+		fails := func(client string, n int) {
+			t.Helper()
+			for i := range n {
+				if err := call(client, []string{doTrap, doRogue}[i%2]); err == nil || errors.Is(err, ErrOff) {
+					t.Fatalf("%s, fault %d: %v", client, i, err)
+				}
+			}
+		}
+		status := func(want State, text string) {
+			t.Helper()
+			if st, _ := s.Get("a"); st.State != want || !strings.Contains(st.Error, text) || (text == "") != (st.Error == "") {
+				t.Errorf("status %s, %q; want %s, %q", st.State, st.Error, want, text)
+			}
+		}
+		fails("rogue", limit)
+		if err := call("rogue", "{}"); !errors.Is(err, ErrOff) || !strings.Contains(err.Error(), "switched off for this client at 2000-01-01T00:00:00Z for 1m0s after 6 faulty sequences in a row") {
+			t.Errorf("the client with the faults: %v", err)
+		}
+		status(StateActive, "switched off for 1 of its clients, whose sequences alone were faulty; the last: tgi_logits_process: ")
+		fails("unlucky", limit-1) // beside rogue's it is not off for all
+		if err := call("unlucky", "{}"); err != nil {
+			t.Errorf("a client with fewer faults: %v", err)
+		}
+		if err := call("honest", "{}"); err != nil {
+			t.Errorf("a client without faults: %v", err)
+		}
+		time.Sleep(time.Minute)
+		if err := call("rogue", "{}"); err != nil {
+			t.Errorf("after the pause: %v", err)
+		}
+		status(StateActive, "")
+		if n := len(s.names["a"].current.breakers.own); n != 0 {
+			t.Errorf("%d clients are remembered", n)
+		}
+		for _, client := range []string{"one", "two", "three"} {
+			status(StateActive, "")
+			fails(client, limit/sharedClients)
+		}
+		if err := call("honest", "{}"); !errors.Is(err, ErrOff) || !strings.Contains(err.Error(), "switched off at 2000-01-01T00:01:00Z") {
+			t.Errorf("a plugin that fails for all: %v", err)
+		}
+		status(StateOff, "after 6 faulty sequences in a row")
+		time.Sleep(time.Minute)
+		if err := call("honest", "{}"); err != nil {
+			t.Error(err)
+		}
+		status(StateActive, "")
+		if !strings.Contains(log.String(), "client=rogue") {
+			t.Error("not logged: the client")
+		}
+	})
+}
+
+// TestBreakersBounded: clients come and go without an end.
+func TestBreakersBounded(t *testing.T) {
+	b := &breakers{all: breaker{limit: 10, pause: time.Minute}}
+	now := time.Unix(0, 0)
+	for i := range 2 * maxBreakers {
+		now = now.Add(time.Second)
+		b.fault(now, fmt.Sprint(i), "why", trial{})
+	}
+	if len(b.own) != maxBreakers || b.of(fmt.Sprint(maxBreakers-1)) != nil || b.of(fmt.Sprint(maxBreakers)) == nil || len(b.all.clients) > 20 {
+		t.Errorf("%d clients are remembered, for all %d", len(b.own), len(b.all.clients))
 	}
 }

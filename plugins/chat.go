@@ -7,7 +7,6 @@ import (
 	"slices"
 	"sync"
 	"sync/atomic"
-	"time"
 
 	"tgi/plugins/internal/guest"
 	"tgi/plugins/internal/sandbox"
@@ -37,7 +36,7 @@ type BoundChat struct {
 func (s *Set) BindChat(ctx context.Context, calls []Call, d ChatPlugins) (b *BoundChat, rest []Call, err error) {
 	b = &BoundChat{set: s}
 	b.open.Store(1)
-	if rest, err = s.pickChat(b, calls, d); err != nil {
+	if rest, err = s.pickChat(b, calls, d, s.client(ctx)); err != nil {
 		return nil, nil, err
 	}
 	for _, p := range b.parts() {
@@ -51,7 +50,7 @@ func (s *Set) BindChat(ctx context.Context, calls []Call, d ChatPlugins) (b *Bou
 }
 
 // pickChat makes the parts, each with a reference to its version, or none.
-func (s *Set) pickChat(b *BoundChat, calls []Call, d ChatPlugins) (rest []Call, err error) {
+func (s *Set) pickChat(b *BoundChat, calls []Call, d ChatPlugins, client string) (rest []Call, err error) {
 	s.mu.RLock()
 	defer s.mu.RUnlock()
 	if s.closed {
@@ -71,7 +70,7 @@ func (s *Set) pickChat(b *BoundChat, calls []Call, d ChatPlugins) (rest []Call, 
 		if len(v.steps) == 0 && !slices.ContainsFunc(v.kinds, guest.Converses) {
 			return nil, &BindError{c.Name, v.elsewhere(), ErrParams}
 		}
-		p := &part{v: v, name: c.Name, params: c.Params, named: true}
+		p := &part{v: v, name: c.Name, params: c.Params, named: true, client: client}
 		if err := b.take(p); err != nil {
 			return nil, err
 		}
@@ -90,7 +89,7 @@ func (s *Set) pickChat(b *BoundChat, calls []Call, d ChatPlugins) (rest []Call, 
 		if !v.serves(want.kind) {
 			return nil, &BindError{want.name, fmt.Sprintf("serves %q, kind %q is wanted", v.kinds, want.kind), ErrParams}
 		}
-		*want.slot = &part{v: v, name: want.name}
+		*want.slot = &part{v: v, name: want.name, client: client}
 		if b.template != nil && b.template.name == want.name { // it does both
 			*want.slot = b.template
 		}
@@ -142,14 +141,12 @@ func (b *BoundChat) parts() (out []*part) {
 
 // admitChat asks the breaker and the guest. A plugin that is shared with the token loop is tried there when it was off.
 func (p *part) admitChat(ctx context.Context, s *Set, shared bool) error {
-	trial, refused := p.v.breaker.admit(time.Now())
-	if refused != "" {
+	if refused := p.admit(); refused != "" {
 		return &BindError{p.name, refused, ErrOff}
 	}
 	if shared {
-		p.v.breaker.abandon(trial)
-	} else {
-		p.trial = trial
+		p.abandon()
+		p.trial = trial{}
 	}
 	return p.validate(func() error {
 		return p.chatError(ctx, s, p.v.guest.Validate(ctx.Done(), p.params))
@@ -210,7 +207,7 @@ func (b *BoundChat) drop() {
 		return
 	}
 	for _, p := range b.parts() {
-		p.v.breaker.abandon(p.trial)
+		p.abandon()
 		p.v.drop()
 	}
 }

@@ -37,9 +37,9 @@ func TestChatBreaker(t *testing.T) {
 		}
 		expire := func() {
 			v := s.names[name].current
-			v.breaker.mu.Lock()
-			v.breaker.until = time.Time{}
-			v.breaker.mu.Unlock()
+			v.breakers.all.mu.Lock()
+			v.breakers.all.until = time.Time{}
+			v.breakers.all.mu.Unlock()
 		}
 		expire()
 		b := bindChat(t, s, chatDefaults) // tries nothing
@@ -70,7 +70,7 @@ func TestChatBreakerShared(t *testing.T) {
 	f.Description = `{"name":"mixed","kinds":["tools","logits"]}`
 	s := open(t, Options{Specs: []Spec{spec(t, "mixed", f.Wasm())}, Breaker: Breaker{Faults: 1}}) // no pause: off, and to be tried
 	v := s.names["mixed"].current
-	if !v.breaker.fault(time.Now(), "made up", 0) {
+	if v.breakers.fault(time.Now(), "", "made up", trial{}) == "" {
 		t.Fatal("not switched off")
 	}
 	b, rest, err := s.BindChat(ctx, []Call{{Name: "mixed"}}, ChatPlugins{})
@@ -83,7 +83,7 @@ func TestChatBreakerShared(t *testing.T) {
 		t.Fatal("the sequence's own trial: ", err)
 	}
 	defer loop.Close()
-	if loop.parts[0].trial == 0 {
+	if loop.parts[0].trial == (trial{}) {
 		t.Error("the sequence tries nothing")
 	}
 	if _, _, err := s.BindChat(ctx, []Call{{Name: "mixed"}}, ChatPlugins{}); !errors.Is(err, ErrOff) {

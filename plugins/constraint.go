@@ -103,7 +103,7 @@ func (c *Constraint) Clone() (*Constraint, error) {
 	if c.err != nil {
 		return nil, c.err
 	}
-	twin := &Constraint{grammar: c.grammar, part: &part{v: c.part.v, name: c.part.name}, ctx: c.ctx, seed: c.seed, tokens: append([]uint32(nil), c.tokens...)}
+	twin := &Constraint{grammar: c.grammar, part: &part{v: c.part.v, name: c.part.name, client: c.part.client}, ctx: c.ctx, seed: c.seed, tokens: append([]uint32(nil), c.tokens...)}
 	if err := twin.beginAt(c); err != nil {
 		return nil, err
 	}
@@ -144,7 +144,7 @@ func (c *Constraint) Close() {
 	if !c.faulty && c.err == nil && len(c.tokens) > 0 {
 		c.part.worked(c.grammar.set)
 	}
-	c.part.v.breaker.abandon(c.part.trial)
+	c.part.abandon()
 	c.grammar.drop()
 	c.grammar = nil
 }

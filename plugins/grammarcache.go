@@ -5,7 +5,6 @@ import (
 	"context"
 	"crypto/sha256"
 	"errors"
-	"runtime"
 	"sync"
 	"sync/atomic"
 	"time"
@@ -50,14 +49,14 @@ func (m *made) bytes() int64 {
 
 // GrammarStats counts what became of grammars so far.
 type GrammarStats struct {
-	Compiled uint64 // by plugins, failures among them
-	Shared   uint64 // requests that waited for another's compilation
-	Found    uint64 // requests whose grammar was there
-	Seconds  float64
-	Kept     int    // now
-	Bytes    int64  // of those that are kept, about
-	Evicted  uint64 // grammars that were forgotten for want of room
-	Limit    int64  // of Bytes
+	Compiled uint64  // by plugins, failures among them
+	Shared   uint64  // requests that waited for another's compilation
+	Found    uint64  // requests whose grammar was there
+	Seconds  float64 // that they ran, without waiting for others
+	Kept     int     // now
+	Bytes    int64   // of those that are kept, about
+	Evicted  uint64  // grammars that were forgotten for want of room
+	Limit    int64   // of Bytes
 	Masks    grammar.CacheStats
 
 	Asked       uint64  // masks that sequences asked for, of grammars that are run natively
@@ -102,7 +101,7 @@ type grammarCache struct {
 	ready   map[[sha256.Size]byte]*list.Element // of *keptGrammar
 	order   list.List                           // the latest used first
 	flights map[[sha256.Size]byte]*flight
-	slots   chan struct{}
+	turns   *turns
 	stats   GrammarStats // the counters
 	masks   maskCounts
 	vocab   *grammar.Vocab // nil until it is made
@@ -143,9 +142,9 @@ type flight struct {
 	err     error
 }
 
-// get gives the grammar of a key, which build makes unless it is there or on its way. The context that build gets ends when
-// nobody waits for it any more.
-func (c *grammarCache) get(ctx context.Context, key [sha256.Size]byte, build func(context.Context) (*made, error)) (*made, error) {
+// get gives the grammar of a key, which build makes for a client unless it is there or on its way. The context of build's turn
+// ends when nobody waits for it any more.
+func (c *grammarCache) get(ctx context.Context, client string, key [sha256.Size]byte, build func(*turn) (*made, error)) (*made, error) {
 	c.mu.Lock()
 	if e := c.ready[key]; e != nil {
 		c.order.MoveToFront(e)
@@ -157,7 +156,7 @@ func (c *grammarCache) get(ctx context.Context, key [sha256.Size]byte, build fun
 	}
 	f := c.flights[key]
 	if f == nil {
-		f = c.begin(key, build)
+		f = c.begin(client, key, build)
 	} else {
 		c.stats.Shared++
 	}
@@ -180,16 +179,16 @@ func (c *grammarCache) get(ctx context.Context, key [sha256.Size]byte, build fun
 }
 
 // begin starts a compilation. The lock is held.
-func (c *grammarCache) begin(key [sha256.Size]byte, build func(context.Context) (*made, error)) *flight {
-	if c.slots == nil {
-		c.slots, c.flights, c.ready = make(chan struct{}, runtime.GOMAXPROCS(0)), map[[sha256.Size]byte]*flight{}, map[[sha256.Size]byte]*list.Element{}
+func (c *grammarCache) begin(client string, key [sha256.Size]byte, build func(*turn) (*made, error)) *flight {
+	if c.turns == nil {
+		c.turns, c.flights, c.ready = newTurns(turnSlice), map[[sha256.Size]byte]*flight{}, map[[sha256.Size]byte]*list.Element{}
 	}
 	ctx, cancel := context.WithCancel(context.Background())
 	f := &flight{cancel: cancel, done: make(chan struct{})}
 	c.flights[key] = f
 	go func() { // ends with the compilation, which is bounded by fuel and limits
 		defer cancel()
-		m, err := c.compile(ctx, build)
+		m, err := c.compile(ctx, client, build)
 		c.mu.Lock()
 		if c.flights[key] == f {
 			delete(c.flights, key)
@@ -204,20 +203,18 @@ func (c *grammarCache) begin(key [sha256.Size]byte, build func(context.Context) 
 	return f
 }
 
-// compile waits for its turn.
-func (c *grammarCache) compile(ctx context.Context, build func(context.Context) (*made, error)) (*made, error) {
-	select {
-	case c.slots <- struct{}{}:
-	case <-ctx.Done():
-		return nil, ctx.Err()
+// compile has build make a grammar.
+func (c *grammarCache) compile(ctx context.Context, client string, build func(*turn) (*made, error)) (*made, error) {
+	t, err := c.turns.begin(ctx, client)
+	if err != nil {
+		return nil, err
 	}
-	defer func() { <-c.slots }()
-	start := time.Now()
-	m, err := build(ctx)
+	m, err := build(t)
+	ran := t.end()
 	c.mu.Lock()
 	defer c.mu.Unlock()
 	c.stats.Compiled++
-	c.stats.Seconds += time.Since(start).Seconds()
+	c.stats.Seconds += ran.Seconds()
 	return m, err
 }
 

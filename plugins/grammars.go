@@ -9,7 +9,6 @@ import (
 	"slices"
 	"sync"
 	"sync/atomic"
-	"time"
 
 	"tgi/plugins/grammar"
 	"tgi/plugins/grammar/kind"
@@ -40,12 +39,12 @@ type Grammar struct {
 }
 
 // Compile prepares a grammar. Those that were compiled before, by the same plugin from the same source, are remembered, and
-// requests that want the same at the same time wait for one compilation. It runs on a goroutine of its own, at most as many
-// at a time as there are CPUs, within the plugin's fuel per request and the limits of package grammar. Errors are those of
+// requests that want the same at the same time wait for one compilation. It runs on a goroutine of its own, within the plugin's
+// fuel per request and the limits of package grammar, and shares the processors with others as [turns] says. Errors are those of
 // Bind: that the plugin does not take the source, or that the result is too costly, matches ErrParams. When ctx ends, so does
 // the waiting, and the compilation unless others wait for it.
 func (s *Set) Compile(ctx context.Context, c GrammarCall) (*Grammar, error) {
-	p, language, err := s.pickGrammar(c)
+	p, language, err := s.pickGrammar(c, s.client(ctx))
 	if err != nil {
 		return nil, err
 	}
@@ -54,7 +53,7 @@ func (s *Set) Compile(ctx context.Context, c GrammarCall) (*Grammar, error) {
 	if len(c.Params) > 0 && !isObject(c.Params) {
 		err = &BindError{p.name, "params is not a JSON object", ErrParams}
 	} else {
-		g.made, err = s.grammars.get(ctx, p.grammarKey(g.call), func(ctx context.Context) (*made, error) { return s.build(ctx, p, g.call) })
+		g.made, err = s.grammars.get(ctx, p.client, p.grammarKey(g.call), func(t *turn) (*made, error) { return s.build(t, p, g.call) })
 	}
 	if err != nil {
 		g.Close()
@@ -70,7 +69,7 @@ func (s *Set) Compile(ctx context.Context, c GrammarCall) (*Grammar, error) {
 }
 
 // pickGrammar makes the part of the plugin that compiles, with a reference to its version, and tells the language.
-func (s *Set) pickGrammar(c GrammarCall) (p *part, language string, err error) {
+func (s *Set) pickGrammar(c GrammarCall, client string) (p *part, language string, err error) {
 	s.mu.RLock()
 	defer s.mu.RUnlock()
 	if s.closed {
@@ -97,7 +96,7 @@ func (s *Set) pickGrammar(c GrammarCall) (p *part, language string, err error) {
 		language = c.Language
 	}
 	v.hold()
-	return &part{v: v, name: name, params: c.Params, named: c.Plugin != ""}, language, nil
+	return &part{v: v, name: name, params: c.Params, named: c.Plugin != "", client: client}, language, nil
 }
 
 // knows reports whether a version reads grammars in a language.
@@ -119,13 +118,13 @@ func (p *part) grammarKey(c kind.Call) (key [sha256.Size]byte) {
 }
 
 // build asks the breaker and the guest, and prepares what the guest compiled.
-func (s *Set) build(ctx context.Context, p *part, c kind.Call) (*made, error) {
-	trial, refused := p.v.breaker.admit(time.Now())
-	if refused != "" {
+func (s *Set) build(t *turn, p *part, c kind.Call) (*made, error) {
+	ctx := t.ctx
+	p = &part{v: p.v, name: p.name, params: p.params, named: p.named, client: p.client} // another request may wait for this one's trial
+	if refused := p.admit(); refused != "" {
 		return nil, &BindError{p.name, refused, ErrOff}
 	}
-	p = &part{v: p.v, name: p.name, params: p.params, named: p.named, trial: trial} // another request may wait for this one's trial
-	defer p.v.breaker.abandon(trial)
+	defer p.abandon()
 	err := p.validate(func() error { return p.chatError(ctx, s, p.v.guest.Validate(ctx.Done(), p.params)) })
 	if err != nil {
 		return nil, err
@@ -133,11 +132,14 @@ func (s *Set) build(ctx context.Context, p *part, c kind.Call) (*made, error) {
 	if p.v.guest.Description().Steps() {
 		return &made{masks: &maskMemory{}}, nil
 	}
-	session, err := p.v.guest.Open(p.seed(0), ctx.Done())
+	session, err := p.v.guest.OpenShared(p.seed(0), ctx.Done(), t.yield)
 	if err != nil {
 		return nil, p.chatError(ctx, s, err)
 	}
 	defer session.Close()
+	if !t.take() { // behind Open, which may wait for memory
+		return nil, context.Cause(ctx)
+	}
 	out, err := kind.Compile(session, c)
 	if errors.Is(err, sandbox.ErrFuel) || errors.Is(err, sandbox.ErrTime) {
 		// It is the client's source that takes so much. Counted as the plugin's fault, ten of them would switch it off for all.
@@ -147,12 +149,13 @@ func (s *Set) build(ctx context.Context, p *part, c kind.Call) (*made, error) {
 		return nil, p.chatError(ctx, s, err)
 	}
 	p.worked(s)
-	return s.prepare(ctx, p.name, out)
+	return s.prepare(t, p.name, out)
 }
 
 // prepare makes a grammar ready to be followed.
-func (s *Set) prepare(ctx context.Context, name string, out kind.Compiled) (*made, error) {
-	g, err := s.vocabulary().Compile(ctx, out.Grammar, grammar.Limits{Memory: grammarMemory})
+func (s *Set) prepare(t *turn, name string, out kind.Compiled) (*made, error) {
+	ctx := t.ctx
+	g, err := s.vocabulary().Compile(ctx, out.Grammar, grammar.Limits{Memory: grammarMemory, Yield: func() { t.yield() }})
 	switch {
 	case err == nil:
 		return &made{native: g, dropped: out.Dropped, cost: int64(out.Size) * nodeBytes}, nil
@@ -181,14 +184,13 @@ func (g *Grammar) Sequence(ctx context.Context, seed uint64) (*Constraint, error
 	if g.made.native != nil {
 		return &Constraint{state: g.made.native.Start(), counts: &g.set.grammars.masks}, nil
 	}
-	trial, refused := g.part.v.breaker.admit(time.Now())
-	if refused != "" {
-		return nil, &BindError{g.part.name, refused, ErrOff}
+	p := &part{v: g.part.v, name: g.part.name, client: g.part.client}
+	if refused := p.admit(); refused != "" {
+		return nil, &BindError{p.name, refused, ErrOff}
 	}
-	p := &part{v: g.part.v, name: g.part.name, trial: trial}
 	c := &Constraint{grammar: g, part: p, ctx: ctx, seed: seed}
 	if err := c.begin(g.part.v.guest.Open); err != nil {
-		p.v.breaker.abandon(trial)
+		p.abandon()
 		return nil, err
 	}
 	g.open.Add(1)

@@ -3,6 +3,7 @@ package plugins
 import (
 	"context"
 	"errors"
+	"fmt"
 	"log/slog"
 	"reflect"
 	"runtime"
@@ -257,7 +258,7 @@ func TestGrammarsForgotten(t *testing.T) {
 	c.open(NewMemory(MemoryConfig{}), grammarsBytes)
 	c.limit = grammarsBytes
 	get := func(key byte) *made {
-		m, err := c.get(ctx, [32]byte{key}, func(context.Context) (*made, error) { return &made{cost: grammarsBytes / 2}, nil })
+		m, err := c.get(ctx, "", [32]byte{key}, func(*turn) (*made, error) { return &made{cost: grammarsBytes / 2}, nil })
 		if err != nil {
 			t.Fatal(err)
 		}
@@ -364,3 +365,44 @@ type digits struct{}
 func (digits) Size() int              { return 10 }
 func (digits) Bytes(id uint32) []byte { return []byte{'0' + byte(id)} }
 func (digits) Flags(uint32) uint32    { return 0 }
+
+// TestCompileFair: sources that take seconds do not keep a short one waiting.
+func TestCompileFair(t *testing.T) {
+	s := grammarSet(t, Options{Specs: []Spec{
+		{Name: "slow", Source: file(t, "slow", compiler("ab").Wasm()), Limits: Limits{FuelPerRequest: 1 << 49, TimePerRequest: time.Hour}},
+	}})
+	s.Prepared()
+	c, cancel := context.WithCancel(ctx)
+	var slow sync.WaitGroup
+	defer slow.Wait()
+	defer cancel()
+	for i := range 6 {
+		slow.Go(func() {
+			g, err := s.Compile(c, GrammarCall{Plugin: "slow", Language: "mine", Source: []byte(theSource), Params: fmt.Appendf(nil, `{"aa":%d}`, i)})
+			if err == nil {
+				g.Close()
+				t.Error("an endless source was compiled")
+			}
+		})
+	}
+	for st, _ := s.Get("slow"); st.Stats.InstancesOut < 6; st, _ = s.Get("slow") {
+		time.Sleep(time.Millisecond)
+	}
+	done := make(chan struct{})
+	go func() {
+		defer close(done)
+		g, err := s.Compile(ctx, GrammarCall{Plugin: "c", Language: "mine", Source: []byte(theSource)})
+		if err != nil {
+			t.Error(err)
+			return
+		}
+		g.Close()
+	}()
+	select {
+	case <-done:
+	case <-time.After(30 * time.Second):
+		t.Error("a short compilation waits for endless ones")
+		cancel()
+		<-done
+	}
+}

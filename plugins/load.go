@@ -93,7 +93,7 @@ func (s *Set) load(ctx context.Context, w wanted, wasm []byte, like *guest.Guest
 			g.Close()
 		}
 	}()
-	v = &version{guest: g, set: w.set, loaded: time.Now(), breaker: breaker{limit: s.o.Breaker.Faults, pause: s.o.Breaker.Pause}}
+	v = &version{guest: g, set: w.set, loaded: time.Now(), breakers: breakers{all: breaker{limit: s.o.Breaker.Faults, pause: s.o.Breaker.Pause}}}
 	v.refs.Store(1)
 	if v.kinds, err = w.set.kinds(g.Description().Kinds); err != nil {
 		return nil, fmt.Errorf("%w: %s: %w", ErrLoad, w.name, err)

@@ -14,6 +14,11 @@
 // instance. A newer version takes the place of
 // the current one while requests finish on theirs, and is freed with the last of them.
 //
+// No client takes a plugin, or the processors, away from others. A plugin that keeps failing is switched off for the client whose
+// sequences were faulty; for all only where it fails for several clients in a row (see [Breaker]). Compilations of grammars
+// share the processors in slices: a short one waits for about a slice of each long one, and clients with many get no more
+// than those with one. Who is a client is for [Options.Client] to say.
+//
 // [Set.Watch], where it is called, is one goroutine that ends with its context; a module of the folder that takes long to
 // load has two that end with it or with the set; each version's pool has one that internal/sandbox starts and that ends with
 // the version.
@@ -70,7 +75,10 @@ type Options struct {
 	// GrammarMemory bounds what is remembered of grammars and their masks, in bytes, within Memory; 0 means 128 MiB.
 	GrammarMemory int64
 	Breaker       Breaker
-	Log           *slog.Logger // of what happens to plugins and of what they print; nil drops it
+	// Client names the client of a request's context: no client can take plugins or compilations away from others. nil means
+	// that all are one.
+	Client func(context.Context) string
+	Log    *slog.Logger // of what happens to plugins and of what they print; nil drops it
 }
 
 // Set is the installed plugins. All methods may be called from any goroutine; changes are made one at a time, and
@@ -244,11 +252,23 @@ func (e *entry) status() Status {
 		st.Languages = slices.Clone(d.Languages)
 	}
 	st.State, st.Apply, st.OnError = StateActive, v.set.apply, v.set.onError
-	if why := v.breaker.state(time.Now()); why != "" {
+	now := time.Now()
+	why := v.breakers.all.state(now)
+	if why != "" {
 		st.State = StateOff
-		st.Error = strings.TrimSuffix(why+"\n"+st.Error, "\n")
+	} else if n, last := v.breakers.clients(now); n > 0 {
+		why = fmt.Sprintf("switched off for %d of its clients, whose sequences alone were faulty; the last: %s", n, last)
 	}
+	st.Error = strings.Trim(why+"\n"+st.Error, "\n")
 	return st
+}
+
+// client names the client of a request, "" where nobody knows.
+func (s *Set) client(ctx context.Context) string {
+	if s.o.Client == nil {
+		return ""
+	}
+	return s.o.Client(ctx)
 }
 
 // Close frees all plugins. Requests can't be bound any more; those that were must have been released before (a version

@@ -55,9 +55,10 @@ type Upload struct {
 	Config  []byte
 }
 
-// Breaker says when a plugin that keeps failing is switched off.
+// Breaker says when a plugin that keeps failing is switched off: for a client after Faults faulty sequences in a row of that
+// client, for all after Faults in a row of three clients or more, none of which counts for more than a third of them.
 type Breaker struct {
-	Faults int           // faulty sequences in a row that switch it off; 0: never
+	Faults int           // 0: never
 	Pause  time.Duration // how long it stays off before one request tries it again
 }
 

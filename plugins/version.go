@@ -17,17 +17,17 @@ import (
 // version is one loaded module with its settings. Requests that were bound to it finish on it; it is freed when it is
 // no longer current and the last of them is released.
 type version struct {
-	guest   *guest.Guest
-	set     settings
-	kinds   []string // used of the module
-	steps   []string // of them, those of the token loop
-	refuses string   // the guest's words where it does not accept {} for parameters
-	loaded  time.Time
-	base    guest.Stats // what loading and the canary used
-	breaker breaker
-	ledger  *ledger
-	refs    atomic.Int64 // one of the set while it is current, one of each request
-	skips   skipCauses
+	guest    *guest.Guest
+	set      settings
+	kinds    []string // used of the module
+	steps    []string // of them, those of the token loop
+	refuses  string   // the guest's words where it does not accept {} for parameters
+	loaded   time.Time
+	base     guest.Stats // what loading and the canary used
+	breakers breakers
+	ledger   *ledger
+	refs     atomic.Int64 // one of the set while it is current, one of each request
+	skips    skipCauses
 }
 
 // skipCauses are the causes for which a version was passed over so far.

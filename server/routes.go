@@ -207,7 +207,7 @@ func (s *Server) handle(route Route) http.Handler {
 		limit = int64(s.options.Config.PayloadLimit)
 	}
 	return http.HandlerFunc(func(w http.ResponseWriter, r *http.Request) {
-		r, ok := s.admit(w, r, route.Scope)
+		r, ok := s.admit(w, fromAddress(r), route.Scope)
 		if !ok {
 			return
 		}

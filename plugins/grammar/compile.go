@@ -21,9 +21,11 @@ type Grammar struct {
 // are ctx's.
 func (p *Vocab) Compile(ctx context.Context, g *ir.Grammar, l Limits) (*Grammar, error) {
 	longest := min(p.all.deep, maxToken)
+	yield := l.Yield
+	l.Yield = nil // the grammar outlives whoever compiles it
 	m := newMachine(l.withDefaults(), longest)
 	w := m.work(p, m.limits.CompileWork)
-	w.ctx = ctx
+	w.ctx, w.yield = ctx, yield
 	c := &compiler{w: w, g: g}
 	if err := c.compile(); err != nil {
 		return nil, err

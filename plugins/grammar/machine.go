@@ -91,6 +91,7 @@ type work struct {
 	left    int64
 	check   int64           // left at the last look at ctx
 	ctx     context.Context // nil: not to be cancelled
+	yield   func()          // see Limits.Yield; nil without
 	looks   int             // see maxLooks
 	depth   int             // of terms in each other, see derive
 	derived map[derivation]*term
@@ -118,7 +119,10 @@ func (w *work) spend(n int64) bool {
 		w.err = fmt.Errorf("%w: work of one call: at most %d units, of about 1 ns each", ErrLimit, w.most)
 	}
 	if w.ctx != nil && w.check-w.left > 1_000_000 {
-		if w.check = w.left; w.err == nil {
+		if w.check = w.left; w.err == nil && w.yield != nil {
+			w.yield()
+		}
+		if w.err == nil {
 			w.err = w.ctx.Err()
 		}
 	}

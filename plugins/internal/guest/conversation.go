@@ -20,6 +20,12 @@ func (g *Guest) OpenNow(seed uint64, cancel <-chan struct{}) (*Session, error) {
 	return g.open(sandbox.Lease{Cancel: cancel, Seed: seed})
 }
 
+// OpenShared is Open for a call that shares the processors with others of its sort: yield is asked while it runs, may wait, and
+// reports whether the call goes on.
+func (g *Guest) OpenShared(seed uint64, cancel <-chan struct{}, yield func() bool) (*Session, error) {
+	return g.open(sandbox.Lease{Cancel: cancel, Seed: seed, Patient: true, Yield: yield})
+}
+
 func (g *Guest) open(l sandbox.Lease) (*Session, error) {
 	in, err := g.pool.Take(l)
 	if err != nil {

@@ -42,6 +42,9 @@ type Lease struct {
 	Cancel <-chan struct{} // closed to end a running call at its next tick; calls begun later end at their first
 	Seed   uint64          // of the guest's random numbers
 	Host   any             // for host functions, by Instance.Host
+	// Yield, if not nil, is asked at the ticks of a call: it may wait while others have the processors, and reports whether
+	// the call goes on. How long it waits counts as a pause.
+	Yield func() bool
 	// Patient says that the taker can wait when memory is short.
 	Patient bool
 	// Brief says that it is for one call, which begins no sequence.

@@ -200,13 +200,24 @@ func (in *Instance) tick() {
 	if changed {
 		in.module.slice.Store(m.pace.size)
 	}
+	on := true
 	if in.account.charge(now, took) && m.ran >= shortCall {
-		ended := !in.account.pause(in.lease.Cancel)
-		m.from, m.cpu = clock(), threadTime() // it may be another thread
-		m.paused += m.from - now
-		if ended {
-			panic(abortCancel)
-		}
+		on = in.paused(now, func() bool { return in.account.pause(in.lease.Cancel) })
+	}
+	if on && in.lease.Yield != nil {
+		on = in.paused(clock(), in.lease.Yield)
+	}
+	if !on {
+		panic(abortCancel)
 	}
 	in.fuel.Set(uint64(m.refill(rest)))
+}
+
+// paused counts a wait that began at now as a pause. wait reports whether the call goes on.
+func (in *Instance) paused(now time.Duration, wait func() bool) (on bool) {
+	on = wait()
+	m := &in.meter
+	m.from, m.cpu = clock(), threadTime() // it may be another thread
+	m.paused += m.from - now
+	return on
 }

@@ -71,7 +71,8 @@ func openPlugins(ctx context.Context, cfg config.Config, in *instance, governor 
 		Compile: plugins.CompileLimits{
 			Time: time.Duration(cfg.Plugins.CompileTime), Timeout: time.Duration(cfg.Plugins.CompileTimeout), Memory: int64(cfg.Plugins.CompileMemory),
 		},
-		Log: log,
+		Client: server.ClientID,
+		Log:    log,
 	})
 	if err != nil {
 		return nil, err

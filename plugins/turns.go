@@ -1,0 +1,208 @@
+package plugins
+
+import (
+	"context"
+	"runtime"
+	"slices"
+	"sync"
+	"time"
+)
+
+const (
+	// turnSlice is how long a compilation may keep a processor while others wait for one. Nearly every real schema takes
+	// less.
+	turnSlice = 50 * time.Millisecond
+	// clientTurns is how many compilations of one client may be under way, because each has an instance of the plugin.
+	clientTurns = 32
+)
+
+// turns shares the processors among compilations, so that those of one client hardly delay another's: at most as many run at
+// once as there are processors, and one that has run for a slice pauses where another has a better claim. The best claim has
+// the client whose compilations that are under way ran least so far, then the compilation that ran least, then the one that
+// waited longest. So a short compilation waits for about one slice of each long one that came at the same time, even where
+// all come from one client.
+//
+// turns.mu guards all fields of its turns and clients, but those that say otherwise.
+type turns struct {
+	mu      sync.Mutex
+	slice   time.Duration
+	free    int     // processors
+	queue   []*turn // turns that wait for a processor
+	clients map[string]*turnClient
+	arrived uint64 // counts entries of the queue
+}
+
+// turnClient is a client with compilations under way.
+type turnClient struct {
+	name  string
+	turns int           // under way, or waiting to be
+	ran   time.Duration // they did, together
+	open  chan struct{} // holds a token for each that is under way
+}
+
+// turn is one compilation.
+type turn struct {
+	of      *turns
+	ctx     context.Context // of the compilation
+	client  *turnClient
+	ran     time.Duration
+	arrival uint64
+	granted chan struct{} // closed when the processor is handed over
+	since   time.Time     // when it was, or when the slice began; zero without one. Its goroutine alone uses it
+}
+
+func newTurns(slice time.Duration) *turns {
+	return &turns{slice: slice, free: runtime.GOMAXPROCS(0), clients: map[string]*turnClient{}}
+}
+
+// begin waits until one more compilation of a client may be under way. ctx is the compilation's. It is to be ended.
+func (s *turns) begin(ctx context.Context, client string) (*turn, error) {
+	s.mu.Lock()
+	c := s.clients[client]
+	if c == nil {
+		c = &turnClient{name: client, open: make(chan struct{}, clientTurns)}
+		s.clients[client] = c
+	}
+	c.turns++
+	s.mu.Unlock()
+	t := &turn{of: s, ctx: ctx, client: c}
+	select {
+	case c.open <- struct{}{}:
+		return t, nil
+	case <-ctx.Done():
+		t.leave()
+		return nil, context.Cause(ctx)
+	}
+}
+
+// take waits for a processor and reports whether it came before the compilation was cancelled.
+func (t *turn) take() bool {
+	s := t.of
+	s.mu.Lock()
+	if s.free > 0 {
+		s.free--
+		s.mu.Unlock()
+		t.since = time.Now()
+		return true
+	}
+	t.enqueue()
+	s.mu.Unlock()
+	return t.wait()
+}
+
+// enqueue puts the turn at the end of the queue. The lock is held.
+func (t *turn) enqueue() {
+	s := t.of
+	s.arrived++
+	t.arrival, t.granted = s.arrived, make(chan struct{})
+	s.queue = append(s.queue, t)
+}
+
+// wait waits for a processor in the queue.
+func (t *turn) wait() bool {
+	select {
+	case <-t.granted:
+		t.since = time.Now()
+		return true
+	case <-t.ctx.Done():
+	}
+	s := t.of
+	s.mu.Lock()
+	defer s.mu.Unlock()
+	if i := slices.Index(s.queue, t); i >= 0 {
+		s.queue = slices.Delete(s.queue, i, i+1)
+	} else {
+		s.release() // it was granted meanwhile
+	}
+	return false
+}
+
+// yield is called often by a compilation that has a processor. It pauses where another has a better claim, and reports
+// whether the compilation goes on.
+func (t *turn) yield() bool {
+	now := time.Now()
+	if now.Sub(t.since) < t.of.slice {
+		return true
+	}
+	s := t.of
+	s.mu.Lock()
+	t.count(now)
+	t.since = now
+	next := s.best()
+	if next == nil || !next.before(t) {
+		s.mu.Unlock()
+		return true
+	}
+	t.enqueue()
+	t.since = time.Time{}
+	s.release()
+	s.mu.Unlock()
+	return t.wait()
+}
+
+// count adds the time since the slice began. The lock is held.
+func (t *turn) count(now time.Time) {
+	ran := now.Sub(t.since)
+	t.ran += ran
+	t.client.ran += ran
+}
+
+// before reports whether t has a better claim than other.
+func (t *turn) before(other *turn) bool {
+	switch {
+	case t.client.ran != other.client.ran:
+		return t.client.ran < other.client.ran
+	case t.ran != other.ran:
+		return t.ran < other.ran
+	}
+	return t.arrival < other.arrival
+}
+
+// best gives the turn of the queue that has the best claim, nil when none waits. The lock is held.
+func (s *turns) best() (best *turn) {
+	for _, t := range s.queue {
+		if best == nil || t.before(best) {
+			best = t
+		}
+	}
+	return best
+}
+
+// release hands a processor to the best of those that wait. The lock is held.
+func (s *turns) release() {
+	t := s.best()
+	if t == nil {
+		s.free++
+		return
+	}
+	i := slices.Index(s.queue, t)
+	s.queue = slices.Delete(s.queue, i, i+1)
+	close(t.granted)
+}
+
+// end gives back what the compilation has and says how long it ran, pauses not counted.
+func (t *turn) end() time.Duration {
+	s := t.of
+	s.mu.Lock()
+	if !t.since.IsZero() {
+		t.count(time.Now())
+		t.since = time.Time{}
+		s.release()
+	}
+	ran := t.ran
+	s.mu.Unlock()
+	<-t.client.open
+	t.leave()
+	return ran
+}
+
+// leave forgets the turn, and its client with the last one.
+func (t *turn) leave() {
+	s := t.of
+	s.mu.Lock()
+	defer s.mu.Unlock()
+	t.client.ran -= t.ran
+	if t.client.turns--; t.client.turns == 0 {
+		delete(s.clients, t.client.name)
+	}
+}

@@ -1,0 +1,43 @@
+package server
+
+import (
+	"context"
+	"net"
+	"net/http"
+	"net/netip"
+)
+
+type addressKey struct{}
+
+// fromAddress returns r with the address that it came from in its context.
+func fromAddress(r *http.Request) *http.Request {
+	return r.WithContext(context.WithValue(r.Context(), addressKey{}, r.RemoteAddr))
+}
+
+// ipv6Prefix is how much of an IPv6 address a client does not choose for itself.
+const ipv6Prefix = 64
+
+// ClientID names the client of the request of ctx, for what clients share fairly: by
+// its key, or else by the address of its connection, of which all clients behind one
+// proxy share one. It is empty for what is no request. Headers that name addresses do
+// not count: a client could send any.
+func ClientID(ctx context.Context) string {
+	if k, ok := ctx.Value(keyKey{}).(*key); ok {
+		return "key " + k.name
+	}
+	from, ok := ctx.Value(addressKey{}).(string)
+	if !ok {
+		return ""
+	}
+	if host, _, err := net.SplitHostPort(from); err == nil {
+		from = host
+	}
+	if a, err := netip.ParseAddr(from); err == nil && a.Unmap().Is6() {
+		if p, err := a.WithZone("").Prefix(ipv6Prefix); err == nil {
+			from = p.String()
+		}
+	} else if err == nil {
+		from = a.Unmap().String()
+	}
+	return "address " + from
+}
