@@ -38,7 +38,7 @@ func TestMetrics(t *testing.T) {
 	m.Token(false, time.Millisecond)
 	m.Finished(generate.Timings{Total: 2 * time.Second, Queue: time.Second}, []llm.Finish{{Generated: 7}, {Generated: 8}})
 	m.Step(engine.Report{PrefillTokens: 30, PrefillRows: 2, DecodeRows: 1, Admitted: 2, PromptTokens: 40, CachedTokens: 10, Preempted: 1, Total: time.Second})
-	m.Step(engine.Report{DecodeRows: 3, Late: 2, SatOut: 4, Total: time.Millisecond, Forward: time.Millisecond})
+	m.Step(engine.Report{DecodeRows: 3, Late: 2, ParkedBefore: 4, Total: time.Millisecond, Forward: time.Millisecond})
 	m.Step(engine.Report{DecodeRows: 3, Err: llm.ErrBackend})
 
 	text := ask(newServer(nil, func(o *server.Options) { o.Metrics = m }), "GET", "/metrics", "").Body.String()

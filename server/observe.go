@@ -73,5 +73,5 @@ func (m *Metrics) Step(r engine.Report) {
 	m.cachedTokens.Add(float64(r.CachedTokens))
 	m.preempted.Add(float64(r.Preempted))
 	m.late.Add(float64(r.Late))
-	m.satOut.Add(float64(r.SatOut))
+	m.satOut.Add(float64(r.ParkedBefore))
 }

@@ -10,48 +10,48 @@ import (
 	"tgi/runtime/sample"
 )
 
-// search is one beam search. Its rules are those of transformers 5.23
-// (GenerationMixin._beam_search): each step ranks the tokens that may follow any of
-// the beams; of the best NumBeams those that end a sequence are finished
-// hypotheses; the best that end none are the next beams.
+// search is one beam search by the rules of transformers 5.23
+// (GenerationMixin._beam_search). Each step ranks the tokens that may follow any of the
+// beams. Among the best NumBeams, those that end a sequence become finished hypotheses;
+// the best that end none become the next beams.
 type search struct {
-	params  llm.Params
-	keep    int          // tokens that a step ranks: enough for NumBeams that end nothing
-	beams   []*beam      // best first, in the order of the group's rows
-	found   []hypothesis // best first, at most NumBeams
-	steps   int          // tokens of each beam
-	choices []choice     // of the step under way
+	params     llm.Params
+	keep       int          // tokens that a step ranks: enough for NumBeams that end nothing
+	beams      []*beam      // best first, in the order of the group's rows
+	hypotheses []hypothesis // best first, at most NumBeams
+	steps      int          // tokens of each beam
+	candidates []candidate  // of the step under way
 }
 
-// beam is a sequence that a search follows.
+// beam is one open sequence of a search.
 type beam struct {
 	chain *sample.Chain
 	done  func() // its plugins' Close until it was called
-	path  *link
+	path  *pathNode
 	score float64
 }
 
-// link is a token of a path. Paths share their beginnings.
-type link struct {
-	prev *link
+// pathNode is a token of a path, linked to the one before. Paths share their prefixes.
+type pathNode struct {
+	prev *pathNode
 	pick sample.Pick // without Top
 	top  []TopToken
 }
 
 // hypothesis is a sequence that has ended.
 type hypothesis struct {
-	path  *link
+	path  *pathNode
 	score float64
 }
 
-// choice is one way on.
-type choice struct {
-	from   int // the beam
+// candidate is a beam with one token more.
+type candidate struct {
+	from   int // index of the beam
 	branch sample.Branch
-	path   *link
+	path   *pathNode
 }
 
-// newSearch takes over the chain of a sequence; ends counts the tokens that may end one.
+// newSearch takes over the chain of a sequence. ends is the number of end tokens.
 func newSearch(q *sequence, ends int) *search {
 	if q.params.IgnoreEOS {
 		ends = 0
@@ -62,15 +62,14 @@ func newSearch(q *sequence, ends int) *search {
 	return g
 }
 
-// release closes the user code of all beams, where that has not been done.
+// release closes the user code of the beams that still have it.
 func (g *search) release() {
 	for _, b := range g.beams {
 		closeOnce(&b.done)
 	}
 }
 
-// checkBeams refuses settings of a beam search that are out of bounds, or that
-// together can never run.
+// checkBeams refuses settings of a beam search that are out of range or can never run.
 func (e *Engine) checkBeams(r Request) error {
 	p := &r.Params
 	if p.NumBeams < 0 {
@@ -93,71 +92,71 @@ func (e *Engine) checkBeams(r Request) error {
 	return e.settings.CheckBeams(len(r.Prompt), p.MaxNewTokens, p.NumBeams, e.shape.BlockSize)
 }
 
-// rank puts the branches of all beams in order and cuts off what a step does not
-// look at. tasks are those of the beams.
+// rank sorts the branches of all beams and keeps the best g.keep. tasks are those of the
+// beams, in their order.
 func (g *search) rank(tasks []*pickTask) {
-	g.choices = g.choices[:0]
+	g.candidates = g.candidates[:0]
 	for i := range tasks {
 		for _, b := range tasks[i].branches {
-			g.choices = append(g.choices, choice{from: i, branch: b})
+			g.candidates = append(g.candidates, candidate{from: i, branch: b})
 		}
 	}
-	// Equals stay in the order of the beams and, in each, of the tokens.
-	slices.SortStableFunc(g.choices, func(a, b choice) int { return cmp.Compare(b.branch.Key, a.branch.Key) })
-	g.choices = g.choices[:min(g.keep, len(g.choices))]
-	for i := range g.choices {
-		c := &g.choices[i]
+	// Ties keep the order of the beams and, within a beam, of the tokens.
+	slices.SortStableFunc(g.candidates, func(a, b candidate) int { return cmp.Compare(b.branch.Key, a.branch.Key) })
+	g.candidates = g.candidates[:min(g.keep, len(g.candidates))]
+	for i := range g.candidates {
+		c := &g.candidates[i]
 		t, b := tasks[c.from], c.branch
-		c.path = &link{prev: t.beam.path, pick: sample.Pick{Token: b.Token, Logprob: b.Logprob, Stop: b.Stop, StoppedBy: b.StoppedBy}, top: t.top}
+		c.path = &pathNode{prev: t.beam.path, pick: sample.Pick{Token: b.Token, Logprob: b.Logprob, Stop: b.Stop, StoppedBy: b.StoppedBy}, top: t.top}
 	}
 }
 
-// choose returns the next beams, best first; none when the search is over. ends
-// reports whether a choice ends its sequence, the length limit aside.
-func (g *search) choose(ends func(c choice) bool) (next []choice) {
+// choose returns the next beams, best first; none if the search has ended. ends reports
+// whether a candidate ends its sequence for another reason than the length limit.
+func (g *search) choose(ends func(c candidate) bool) (next []candidate) {
 	g.steps++
 	n := g.params.NumBeams
-	for i, c := range g.choices {
+	for i, c := range g.candidates {
 		if !g.params.Sample && i >= n && len(next) == n {
-			break // what follows can be neither
+			break // the rest can become neither a beam nor a hypothesis
 		}
 		switch {
 		case g.steps < g.params.MaxNewTokens && !ends(c):
 			next = append(next, c)
 		case i < n:
-			g.conclude(c)
+			g.addHypothesis(c)
 		}
 	}
-	if g.params.Sample { // drawn in the order of the keys
-		slices.SortStableFunc(next, func(a, b choice) int { return cmp.Compare(b.branch.Score, a.branch.Score) })
+	if g.params.Sample { // the candidates were sorted by key, not by score
+		slices.SortStableFunc(next, func(a, b candidate) int { return cmp.Compare(b.branch.Score, a.branch.Score) })
 	}
 	next = next[:min(n, len(next))]
-	if len(next) == 0 || g.over(next[0].branch.Score) {
+	if len(next) == 0 || g.finished(next[0].branch.Score) {
 		return nil
 	}
 	return next
 }
 
-// conclude adds a hypothesis if it is among the best.
-func (g *search) conclude(c choice) {
-	h := hypothesis{path: c.path, score: g.rate(c.branch.Score, g.steps)}
-	at := slices.IndexFunc(g.found, func(f hypothesis) bool { return f.score < h.score })
+// addHypothesis adds a hypothesis if it is among the best.
+func (g *search) addHypothesis(c candidate) {
+	h := hypothesis{path: c.path, score: g.normalizedScore(c.branch.Score, g.steps)}
+	at := slices.IndexFunc(g.hypotheses, func(f hypothesis) bool { return f.score < h.score })
 	if at < 0 {
-		at = len(g.found)
+		at = len(g.hypotheses)
 	}
-	g.found = slices.Insert(g.found, at, h)
-	g.found = g.found[:min(g.params.NumBeams, len(g.found))]
+	g.hypotheses = slices.Insert(g.hypotheses, at, h)
+	g.hypotheses = g.hypotheses[:min(g.params.NumBeams, len(g.hypotheses))]
 }
 
-// rate returns the score of a sequence of n tokens.
-func (g *search) rate(sum float64, n int) float64 {
+// normalizedScore returns the length-normalized score of a sequence of n tokens.
+func (g *search) normalizedScore(sum float64, n int) float64 {
 	return sum / math.Pow(float64(n), float64(g.params.LengthPenalty))
 }
 
-// over reports whether the search ends although beams are open, the best of which
-// has the given score.
-func (g *search) over(best float64) bool {
-	if len(g.found) < g.params.NumBeams {
+// finished reports whether the search ends although beams are open; best is the sum of
+// scores of the best open beam.
+func (g *search) finished(best float64) bool {
+	if len(g.hypotheses) < g.params.NumBeams {
 		return false
 	}
 	if g.params.EarlyStopping == llm.StopFull {
@@ -167,12 +166,12 @@ func (g *search) over(best float64) bool {
 	if g.params.EarlyStopping == llm.StopNever && g.params.LengthPenalty > 0 {
 		length = g.params.MaxNewTokens
 	}
-	return g.rate(best, length) <= g.found[len(g.found)-1].score
+	return g.normalizedScore(best, length) <= g.hypotheses[len(g.hypotheses)-1].score
 }
 
-// picks returns the tokens of a path in order.
-func (l *link) picks() []*link {
-	var out []*link
+// nodes returns the nodes of a path, first to last.
+func (l *pathNode) nodes() []*pathNode {
+	var out []*pathNode
 	for ; l != nil; l = l.prev {
 		out = append(out, l)
 	}

@@ -201,7 +201,7 @@ func TestBeamsTogetherAsAlone(t *testing.T) {
 			}
 			wg.Wait()
 			if n := e.Stats().Preempted; s.preempts && n == 0 {
-				t.Error("no sequence had to step back")
+				t.Error("no sequence was preempted")
 			}
 		})
 	}
@@ -287,8 +287,8 @@ func TestNothingComesBeforeTheEnd(t *testing.T) {
 			t.Errorf("event %d: %+v", i, f)
 		}
 	}
-	if used, _, _ := e.sched.Cache(); used != 0 || e.open != 0 || len(e.lives) != 0 {
-		t.Errorf("left over: %d blocks, %d open, %d sequences", used, e.open, len(e.lives))
+	if used, _, _ := e.sched.Cache(); used != 0 || e.open != 0 || len(e.active) != 0 {
+		t.Errorf("left over: %d blocks, %d open, %d sequences", used, e.open, len(e.active))
 	}
 }
 
@@ -344,8 +344,8 @@ func TestBeamsCloseTheirUserCode(t *testing.T) {
 			if left := s.left(); len(left) > 0 {
 				t.Errorf("%s after %d steps: of %d states %v are open, or were closed twice", name, steps, len(s.open), left)
 			}
-			if used, _, _ := e.sched.Cache(); used != 0 || e.open != 0 || len(e.lives) != 0 {
-				t.Errorf("%s after %d steps: %d blocks, %d open, %d sequences are left", name, steps, used, e.open, len(e.lives))
+			if used, _, _ := e.sched.Cache(); used != 0 || e.open != 0 || len(e.active) != 0 {
+				t.Errorf("%s after %d steps: %d blocks, %d open, %d sequences are left", name, steps, used, e.open, len(e.active))
 			}
 		}
 	}

@@ -1,19 +1,28 @@
-// Package engine turns requests into tokens: one goroutine per model that runs
-// step after step. A step reads
+// Package engine turns requests into tokens. Each engine has one step goroutine, which
+// runs step after step:
 //
-//	drain the inbox, Plan, Forward, pick, await, Commit, emit
+//	drainInbox, Plan, forward, pick, awaitGuests, commit, emit
 //
-// and each of these is a function of its own. The goroutine owns the scheduler, the
-// cache's books and the model; requests, cancellations and events cross to it and
-// from it as values, and it never waits for a reader.
+// Each of these is a function. The goroutine owns the scheduler, the cache's block
+// accounting and the model; requests, cancellations and events cross to and from it as
+// values. It never waits for a reader.
 //
-// User code never holds up a step for longer than the engine has patience: the sequence
-// that it belongs to is parked, and joins a later step with the token that it would
-// have got in this one.
+// User code delays a step by at most Config.GuestWait. A sequence whose user code is
+// not done by then is parked and joins a later step with the token that it would have
+// got in this one.
 //
 // A beam search is one sequence of the scheduler with several rows. Its beams are
-// ranked together behind each step; their chains fork where more than one token
-// follows a beam, and nothing is handed out before the best sequences are known.
+// ranked together after each step. Their chains fork where more than one token follows
+// a beam. No event is sent before the best sequences are known.
+//
+// Callers: server/generate submits requests; server/cmd/tgi starts and closes engines.
+//
+// Goroutines: New starts the step goroutine; Close awaits it. Short-lived workers run
+// the picks of a step, which the step goroutine awaits, and user code (guestPool),
+// which the step goroutine awaits before it ends.
+//
+// Locks: Engine.mu, Stream.mu, seqStep.mu and guestPool.mu are leaves: no code holds
+// two of them at once.
 //
 // The reasons behind it: docs/rationale/runtime.md.
 package engine
@@ -31,7 +40,7 @@ import (
 	"tgi/runtime/sched"
 )
 
-// Shape is what the engine must know of a model.
+// Shape describes a model to the engine.
 type Shape struct {
 	// Vocab is the number of logits per row.
 	Vocab int
@@ -41,14 +50,13 @@ type Shape struct {
 	MaxLen int
 }
 
-// Model computes steps. Its methods are called by one goroutine, Shape always
-// with the same answer.
+// Model computes steps. One goroutine calls its methods. Shape always returns the same.
 type Model interface {
 	Shape() Shape
-	// Forward computes the step, which has at least one token, and returns the
-	// logits of the step's LogitRows, [len(LogitRows)*Vocab]. They are the model's
-	// and valid until its next Forward; the caller may overwrite them. After an error the
-	// cache blocks written by the step hold anything, all others what they held.
+	// Forward computes the step, which has at least one token, and returns the logits
+	// of the step's LogitRows, [len(LogitRows)*Vocab]. The model owns them; they are
+	// valid until the next Forward, and the caller may overwrite them. After an error
+	// the cache blocks that the step wrote are undefined, all others unchanged.
 	Forward(s *llm.Step) (logits []float32, err error)
 	// CopyBlocks copies whole cache blocks, one after the other in the given order.
 	// It is called before the Forward that needs them.
@@ -72,42 +80,42 @@ type Codec interface {
 type Detokenizer interface {
 	// Next returns the text that is complete now and was not before.
 	Next(id llm.Token) string
-	// Flush returns what was held back, with U+FFFD for incomplete characters.
+	// Flush returns the text held back so far, with U+FFFD for incomplete characters.
 	Flush() string
 }
 
-// Config is how an engine runs.
+// Config configures an engine.
 type Config struct {
-	// Settings bound what runs at once.
+	// Settings limit what runs at once.
 	sched.Settings
-	// Observer is told the figures of every step; nil for none.
+	// Observer receives a report of every step; nil for none.
 	Observer Observer
-	// Workers bounds the goroutines that pick tokens, and those that run user code; 0 is
-	// GOMAXPROCS.
+	// Workers limits the goroutines that pick tokens, and those that run user code; 0
+	// is GOMAXPROCS.
 	Workers int
 	// GuestWait is how long a step waits for user code of sample.Plugins.Guests while
-	// other rows could go on. 0 is a quarter of what a forward pass takes, 1 ms at least.
+	// other rows could continue. 0 is a quarter of a forward pass, at least 1 ms.
 	GuestWait time.Duration
-	// Demand is told how many rows are being computed; nil for a Demand of its own.
+	// Demand counts the rows being computed; nil for a Demand of its own.
 	Demand *Demand
-	// Verify checks the books after every step, for a few microseconds per row. The
-	// environment variable TGI_VERIFY=1 does so too.
+	// Verify checks the invariants after every step, which takes a few microseconds per
+	// row. The environment variable TGI_VERIFY=1 does so too.
 	Verify bool
 }
 
 // Engine runs one model. Its methods may be called from any goroutine.
 type Engine struct {
-	model    Model
-	codec    Codec
-	shape    Shape
-	settings sched.Settings
-	eos      map[llm.Token]bool
-	ends     []llm.Token // those of eos that have a logit
-	observer Observer
-	workers  int
-	wait     time.Duration // Config.GuestWait
-	guests   *guestPool
-	verify   bool
+	model     Model
+	codec     Codec
+	shape     Shape
+	settings  sched.Settings
+	eos       map[llm.Token]bool
+	ends      []llm.Token // the tokens of eos that have a logit
+	observer  Observer
+	workers   int
+	guestWait time.Duration // Config.GuestWait
+	guests    *guestPool
+	verify    bool
 
 	wake chan struct{} // holds a token when the goroutine must look at its inbox
 	done chan struct{} // closed when the goroutine has ended
@@ -115,28 +123,28 @@ type Engine struct {
 	mu       sync.Mutex
 	inbox    []*job
 	cancels  []cancellation
-	finished []*turn       // of parked sequences
-	open     int           // sequences that were accepted and did not end
+	finished []*seqStep    // of parked sequences
+	open     int           // accepted sequences that have not ended
 	draining bool          // Submit refuses
 	drained  chan struct{} // closed when draining and nothing is open
 	closed   error         // why the engine is closed
-	health   error         // of the last forward pass
+	health   error         // error of the last forward pass
 	stats    Stats
 
-	// What follows belongs to the goroutine.
-	sched   *sched.Scheduler
-	lives   map[*sched.Seq]*sequence
-	turns   []*turn // of the step
-	ended   []*turn // whose events are to be handed out
-	draws   []*pickTask
-	scores  []*sched.Row
-	results []sched.Result
-	forks   []float32 // copies of logits rows that several sequences pick from
-	demand  demand
-	paces   map[string]time.Duration // of the turns of each guest of late
-	spare   [][]float32              // memory for the logits of sequences with guests
-	// pass and lastPass are how long forward passes take, of late and the last.
-	pass, lastPass time.Duration
+	// The fields below belong to the step goroutine.
+	sched        *sched.Scheduler
+	active       map[*sched.Seq]*sequence
+	seqSteps     []*seqStep // of the step
+	ended        []*seqStep // whose events are to be handed out
+	picks        []*pickTask
+	scores       []*sched.Row
+	results      []sched.Result
+	forkedLogits []float32 // copies of logits rows that several sequences pick from
+	demand       demand
+	guestLatency map[string]time.Duration // moving average of the steps of each guest
+	freeLogits   [][]float32              // memory for the logits of sequences with guests
+	// meanForward and lastPass are how long forward passes take, of late and the last.
+	meanForward, lastForward time.Duration
 }
 
 type cancellation struct {
@@ -146,19 +154,20 @@ type cancellation struct {
 
 // Stats is a snapshot of an engine.
 type Stats struct {
-	// Steps counts forward passes, Preempted the sequences that had to step back.
+	// Steps counts forward passes, Preempted the preempted sequences.
 	Steps, Preempted int
 	// Waiting and Running count sequences after the last step.
 	Waiting, Running int
-	// Parked counts those among them that sit out because their user code is not done,
-	// each beam search as one.
+	// Parked counts the sequences among them whose user code is not done, each beam
+	// search as one.
 	Parked int
-	// KVUsed and KVCached count cache blocks that sequences hold and that can be
-	// found again; KVTotal is all of them.
+	// KVUsed counts the cache blocks that sequences hold, KVCached those that only the
+	// prefix cache holds, KVTotal all of them.
 	KVUsed, KVCached, KVTotal int
 }
 
-// New starts an engine. It fails when the settings leave no room for any request.
+// New starts an engine; the caller must Close it. It fails if the settings leave no room
+// for any request.
 func New(m Model, c Codec, cfg Config) (*Engine, error) {
 	e, err := build(m, c, cfg)
 	if err != nil {
@@ -168,7 +177,7 @@ func New(m Model, c Codec, cfg Config) (*Engine, error) {
 	return e, nil
 }
 
-// build returns an engine whose goroutine does not run yet.
+// build returns an engine whose step goroutine does not run yet.
 func build(m Model, c Codec, cfg Config) (*Engine, error) {
 	sh := m.Shape()
 	if sh.Vocab < 1 {
@@ -180,16 +189,16 @@ func build(m Model, c Codec, cfg Config) (*Engine, error) {
 	}
 	e := &Engine{
 		model: m, codec: c, shape: sh, sched: s, settings: s.Settings(),
-		eos:      make(map[llm.Token]bool),
-		observer: cfg.Observer,
-		workers:  cfg.Workers,
-		verify:   cfg.Verify || os.Getenv("TGI_VERIFY") == "1",
-		wake:     make(chan struct{}, 1),
-		done:     make(chan struct{}),
-		drained:  make(chan struct{}),
-		lives:    make(map[*sched.Seq]*sequence),
-		demand:   demand{all: cfg.Demand},
-		paces:    make(map[string]time.Duration),
+		eos:          make(map[llm.Token]bool),
+		observer:     cfg.Observer,
+		workers:      cfg.Workers,
+		verify:       cfg.Verify || os.Getenv("TGI_VERIFY") == "1",
+		wake:         make(chan struct{}, 1),
+		done:         make(chan struct{}),
+		drained:      make(chan struct{}),
+		active:       make(map[*sched.Seq]*sequence),
+		demand:       demand{all: cfg.Demand},
+		guestLatency: make(map[string]time.Duration),
 	}
 	if cfg.Demand == nil {
 		e.demand.all = new(Demand)
@@ -203,7 +212,7 @@ func build(m Model, c Codec, cfg Config) (*Engine, error) {
 	if e.workers == 0 {
 		e.workers = runtime.GOMAXPROCS(0)
 	}
-	e.wait, e.guests = cfg.GuestWait, newGuestPool(max(e.workers, 2)) // one alone could be paused
+	e.guestWait, e.guests = cfg.GuestWait, newGuestPool(max(e.workers, 2)) // a single worker could be blocked by a paused call
 	_, _, e.stats.KVTotal = s.Cache()
 	return e, nil
 }
@@ -212,7 +221,7 @@ func build(m Model, c Codec, cfg Config) (*Engine, error) {
 func (e *Engine) loop() {
 	defer close(e.done)
 	for {
-		if err := e.closing(); err != nil {
+		if err := e.closeReason(); err != nil {
 			e.failAll(err)
 			e.guests.wait()
 			return
@@ -226,7 +235,7 @@ func (e *Engine) loop() {
 // Settings returns the limits in force, every default filled in.
 func (e *Engine) Settings() sched.Settings { return e.settings }
 
-// Stats returns the figures after the last step.
+// Stats returns the statistics after the last step.
 func (e *Engine) Stats() Stats {
 	e.mu.Lock()
 	defer e.mu.Unlock()
@@ -234,7 +243,7 @@ func (e *Engine) Stats() Stats {
 }
 
 // Healthy returns nil, or why the model does not work: the last forward pass failed
-// (the next good one clears it), or the engine is closed.
+// (a later success clears it), or the engine is closed.
 func (e *Engine) Healthy() error {
 	e.mu.Lock()
 	defer e.mu.Unlock()
@@ -246,7 +255,7 @@ func (e *Engine) Healthy() error {
 func (e *Engine) Drain(ctx context.Context) error {
 	e.mu.Lock()
 	e.draining = true
-	e.noteDrained()
+	e.signalDrained()
 	e.mu.Unlock()
 	select {
 	case <-e.drained:
@@ -261,28 +270,28 @@ func (e *Engine) Drain(ctx context.Context) error {
 // Close aborts what runs, ends the goroutine and waits for it. Streams end with
 // llm.ErrClosed. It always returns nil and may be called again.
 func (e *Engine) Close() error {
-	e.shut(llm.ErrClosed)
+	e.closeWith(llm.ErrClosed)
 	<-e.done
 	return nil
 }
 
-// shut makes the goroutine end because of err.
-func (e *Engine) shut(err error) {
+// closeWith ends the step goroutine; streams end with err.
+func (e *Engine) closeWith(err error) {
 	e.mu.Lock()
 	if e.closed == nil {
 		e.closed = err
 	}
 	e.mu.Unlock()
-	e.poke()
+	e.signal()
 }
 
-func (e *Engine) closing() error {
+func (e *Engine) closeReason() error {
 	e.mu.Lock()
 	defer e.mu.Unlock()
 	return e.closed
 }
 
-// reserve counts n sequences as open if the limit allows it.
+// reserve takes n slots for sequences, if the limit allows it.
 func (e *Engine) reserve(n int) error {
 	e.mu.Lock()
 	defer e.mu.Unlock()
@@ -299,16 +308,16 @@ func (e *Engine) reserve(n int) error {
 	return nil
 }
 
-// release takes back n reservations.
+// release gives n slots back.
 func (e *Engine) release(n int) {
 	e.mu.Lock()
 	e.open -= n
-	e.noteDrained()
+	e.signalDrained()
 	e.mu.Unlock()
 }
 
-// noteDrained closes e.drained when there is nothing left to wait for. e.mu is held.
-func (e *Engine) noteDrained() {
+// signalDrained closes e.drained when there is nothing left to wait for. e.mu is held.
+func (e *Engine) signalDrained() {
 	if !e.draining || e.open > 0 {
 		return
 	}
@@ -319,29 +328,29 @@ func (e *Engine) noteDrained() {
 	}
 }
 
-// post puts a job into the inbox. A request that was accepted before Drain is still welcome.
-func (e *Engine) post(j *job) error {
+// enqueue puts a job into the inbox, also while draining: its slots were reserved before.
+func (e *Engine) enqueue(j *job) error {
 	e.mu.Lock()
 	err := e.closed
 	if err == nil {
 		e.inbox = append(e.inbox, j)
 	}
 	e.mu.Unlock()
-	e.poke()
+	e.signal()
 	return err
 }
 
-// cancel asks the goroutine to abort a stream's sequences.
+// cancel asks the step goroutine to abort a stream's sequences.
 func (e *Engine) cancel(s *Stream, cause error) {
 	e.mu.Lock()
 	if e.closed == nil {
 		e.cancels = append(e.cancels, cancellation{s, cause})
 	}
 	e.mu.Unlock()
-	e.poke()
+	e.signal()
 }
 
-func (e *Engine) poke() {
+func (e *Engine) signal() {
 	select {
 	case e.wake <- struct{}{}:
 	default:

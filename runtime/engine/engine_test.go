@@ -34,12 +34,12 @@ func start(t *testing.T, m Model, cfg Config) *Engine {
 		t.Fatal(err)
 	}
 	t.Cleanup(func() {
-		if err := e.closing(); err != nil && err != llm.ErrClosed { // closed for a reason
+		if err := e.closeReason(); err != nil && err != llm.ErrClosed { // closed for a reason
 			t.Errorf("the engine closed itself: %v", err)
 		}
 		e.Close()
-		if used, _, _ := e.sched.Cache(); used != 0 || len(e.lives) != 0 || e.open != 0 {
-			t.Errorf("left over: %d blocks, %d sequences, %d open", used, len(e.lives), e.open)
+		if used, _, _ := e.sched.Cache(); used != 0 || len(e.active) != 0 || e.open != 0 {
+			t.Errorf("left over: %d blocks, %d sequences, %d open", used, len(e.active), e.open)
 		}
 	})
 	return e
@@ -230,7 +230,7 @@ func TestTogetherAsAlone(t *testing.T) {
 			}
 			wg.Wait()
 			if n := e.Stats().Preempted; s.preempts && n == 0 {
-				t.Error("no sequence had to step back")
+				t.Error("no sequence was preempted")
 			}
 			if m.mixed == 0 && s.set.MaxBatchPrefillTokens != 1 {
 				t.Error("no step held a chunk beside single tokens")

@@ -5,15 +5,15 @@ import (
 	"time"
 )
 
-// lateAfter is how long a job of user code counts as one of the workers. It is much
-// more than a decent call takes and little beside a step.
+// lateAfter is how long a job of user code counts as one of the workers: much longer
+// than an ordinary call and short compared with a step.
 const lateAfter = 2 * time.Millisecond
 
-// guestPool runs user code. At most workers jobs run at once, those aside that are
-// late: a call that is paused, or waits for anything else, keeps nobody from working.
-// What bounds the late ones is that a guest has at most as many jobs under way as
-// there are workers. Whose guests have had the least time is next (start-time fair
-// queueing): one guest's many rows leave the others their share.
+// guestPool runs user code. At most workers jobs run at once, not counting late ones: a
+// call that is paused, or waits for something, does not block the others. Late jobs are
+// bounded because each guest has at most as many running jobs as there are workers. The
+// next job is the one whose guests have used the least time (start-time fair queueing,
+// Goyal et al. 1996), so that one guest's many rows leave the others their share.
 type guestPool struct {
 	workers int
 
@@ -27,7 +27,7 @@ type guestPool struct {
 	wg      sync.WaitGroup
 }
 
-// guestJob is a piece of work in the name of guests.
+// guestJob is a piece of work on behalf of guests.
 type guestJob struct {
 	guests []string
 	run    func()
@@ -35,10 +35,10 @@ type guestJob struct {
 	late   bool
 }
 
-// share is what a guest has had.
+// share is the time that a guest has used.
 type share struct {
-	spent   time.Duration // in jobs that ended, and what it missed while it wanted nothing
-	jobs    int           // that wait or run
+	spent   time.Duration // in ended jobs, advanced to the clock when the guest was idle
+	jobs    int           // waiting or running
 	running int
 }
 
@@ -46,7 +46,7 @@ func newGuestPool(workers int) *guestPool {
 	return &guestPool{workers: workers, running: make(map[*guestJob]bool), shares: make(map[string]*share)}
 }
 
-// submit has run called soon, on another goroutine.
+// submit queues run; it is called on a goroutine of the pool.
 func (p *guestPool) submit(guests []string, run func()) {
 	p.mu.Lock()
 	defer p.mu.Unlock()
@@ -56,7 +56,7 @@ func (p *guestPool) submit(guests []string, run func()) {
 			s = new(share)
 			p.shares[g] = s
 		}
-		if s.jobs == 0 { // who comes back has no claim on the time in which it was away
+		if s.jobs == 0 { // a guest earns no credit while it is idle
 			s.spent = max(s.spent, p.clock)
 		}
 		s.jobs++
@@ -65,7 +65,7 @@ func (p *guestPool) submit(guests []string, run func()) {
 	p.dispatch()
 }
 
-// dispatch begins what may begin. p.mu is held.
+// dispatch starts jobs while workers are free. p.mu is held.
 func (p *guestPool) dispatch() {
 	for p.busy < p.workers {
 		j := p.next()
@@ -77,8 +77,8 @@ func (p *guestPool) dispatch() {
 	p.watch()
 }
 
-// next takes the job from the queue that is to begin now, and counts it as running;
-// nil when there is none. p.mu is held.
+// next removes the job to run next from the queue and counts it as running; nil if there
+// is none. p.mu is held.
 func (p *guestPool) next() *guestJob {
 	best, least := -1, time.Duration(0)
 	for i, j := range p.queue {
@@ -101,8 +101,8 @@ func (p *guestPool) next() *guestJob {
 	return j
 }
 
-// tag returns what the job's guest that had the most has had; false when a guest has
-// as many jobs under way as it may. p.mu is held.
+// tag returns the job's start tag: the most time that any of its guests has used. It
+// returns false if a guest already runs as many jobs as it may. p.mu is held.
 func (p *guestPool) tag(j *guestJob) (tag time.Duration, ok bool) {
 	for _, g := range j.guests {
 		s := p.shares[g]
@@ -114,7 +114,7 @@ func (p *guestPool) tag(j *guestJob) (tag time.Duration, ok bool) {
 	return tag, true
 }
 
-// work runs a job, and others for as long as this is one of the workers.
+// work runs a job, and then others from the queue while the pool has room.
 func (p *guestPool) work(j *guestJob) {
 	for j != nil {
 		j.run()
@@ -124,12 +124,12 @@ func (p *guestPool) work(j *guestJob) {
 		if p.busy < p.workers {
 			j = p.next()
 		}
-		p.dispatch() // what the end of this job allows beside the one that follows it here
+		p.dispatch() // the end of this job may allow more than the one that follows here
 		p.mu.Unlock()
 	}
 }
 
-// finish takes a job that ended off the books. p.mu is held.
+// finish removes an ended job from the accounting. p.mu is held.
 func (p *guestPool) finish(j *guestJob) {
 	delete(p.running, j)
 	if !j.late {
@@ -148,7 +148,7 @@ func (p *guestPool) finish(j *guestJob) {
 	}
 }
 
-// watch sees to it that jobs become late while others wait. p.mu is held.
+// watch starts the timer that marks jobs as late while others wait. p.mu is held.
 func (p *guestPool) watch() {
 	if p.timer != nil || len(p.queue) == 0 || p.busy == 0 {
 		return
@@ -162,7 +162,7 @@ func (p *guestPool) watch() {
 	p.timer = time.AfterFunc(first, p.expire)
 }
 
-// expire finds out which jobs are late and has others take their places.
+// expire marks the late jobs and starts others in their place.
 func (p *guestPool) expire() {
 	p.mu.Lock()
 	defer p.mu.Unlock()
@@ -176,7 +176,7 @@ func (p *guestPool) expire() {
 	p.dispatch()
 }
 
-// wait returns when all jobs have ended. None may be submitted any more.
+// wait returns when all jobs have ended. submit must not be called any more.
 func (p *guestPool) wait() {
 	p.wg.Wait()
 	p.mu.Lock()

@@ -93,7 +93,7 @@ func TestPoolSurvivesPauses(t *testing.T) {
 }
 
 // TestPoolAtRandom: every job runs once, no more than the workers at a time but for the
-// late ones, and at the end nothing is on the books.
+// late ones, and the accounting is empty at the end.
 func TestPoolAtRandom(t *testing.T) {
 	for seed := range uint64(30) {
 		synctest.Test(t, func(t *testing.T) {

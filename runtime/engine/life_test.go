@@ -27,7 +27,7 @@ func byHand(t *testing.T, m Model, cfg Config) *Engine {
 		t.Fatal(err)
 	}
 	t.Cleanup(func() {
-		if err := e.closing(); err != nil {
+		if err := e.closeReason(); err != nil {
 			t.Errorf("the engine closed itself: %v", err)
 		}
 	})
@@ -453,7 +453,7 @@ func TestMaskDuringForward(t *testing.T) {
 	}
 }
 
-// Books that do not balance close the engine: whatever runs ends, nothing more is
+// A violated invariant closes the engine: whatever runs ends, nothing more is
 // accepted, and the reason is told.
 func TestVerify(t *testing.T) {
 	t.Setenv("TGI_VERIFY", "1")
@@ -464,9 +464,9 @@ func TestVerify(t *testing.T) {
 	}
 	st := submit(t, e, context.Background(), endless(9))
 	e.step()
-	e.lives[nil] = &sequence{stream: &Stream{engine: e}} // a sequence that the scheduler does not know
+	e.active[nil] = &sequence{stream: &Stream{engine: e}} // a sequence that the scheduler does not know
 	e.step()
-	delete(e.lives, nil)
+	delete(e.active, nil)
 	e.loop() // ends by itself
 	for range 2 {
 		if _, err := st.Next(context.Background()); err != nil {

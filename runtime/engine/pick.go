@@ -10,20 +10,20 @@ import (
 	"tgi/runtime/sched"
 )
 
-// turn is what one sequence does in one step: its pick, or with a search those of all
-// its beams.
-type turn struct {
+// seqStep is the work of one sequence in one step: its pick or, with a search, the picks
+// of all its beams.
+type seqStep struct {
 	e     *Engine
 	q     *sequence
-	tasks []*pickTask // one; of a search one for each beam, in their order
-	// What it comes to: an event, an error that ends the sequence, and of a search its
-	// next beams and, when it ended, what the reader gets.
+	tasks []*pickTask // one, or one for each beam of a search in their order
+	// The outcome: an event; an error that ends the sequence; a search's next beams;
+	// and, if the search has ended, the items for the reader.
 	event Event
 	err   error
-	next  []choice
+	next  []candidate
 	last  []item
 
-	flight // where the sequence has guests
+	asyncState // where the sequence has guests
 }
 
 // pickTask is the pick of one sequence, or of one beam of a search.
@@ -33,7 +33,7 @@ type pickTask struct {
 	logits  []float32
 	pick    sample.Pick
 	err     error
-	early   early
+	prep    prepState
 
 	e        *Engine // set with the three below
 	search   *search // nil without one
@@ -43,62 +43,61 @@ type pickTask struct {
 	top      []TopToken
 }
 
-// begin collects what the plan's samples do.
+// begin creates the steps of the plan's samples.
 func (e *Engine) begin(plan *sched.Plan) {
-	e.turns = e.turns[:0]
+	e.seqSteps = e.seqSteps[:0]
 	for i := range plan.Rows {
 		for _, s := range plan.Rows[i].Samples {
-			q := e.lives[s.Handle()]
+			q := e.active[s.Handle()]
 			if q.search == nil {
-				e.turns = append(e.turns, q.begin(e, s))
-			} else if q.seq.Rows()[0] == s { // the first stands for all
-				e.turns = append(e.turns, q.beginSearch(e))
+				e.seqSteps = append(e.seqSteps, q.begin(e, s))
+			} else if q.seq.Rows()[0] == s { // once for all rows of the search
+				e.seqSteps = append(e.seqSteps, q.beginSearch(e))
 			}
 		}
 	}
 }
 
-// begin returns the turn of a sequence. One that never runs beside the engine uses the
-// same memory each time.
-func (q *sequence) begin(e *Engine, s *sched.Seq) *turn {
-	t, n := &q.task, &q.own
+// begin returns the step of a sequence. Without guests it reuses the same memory.
+func (q *sequence) begin(e *Engine, s *sched.Seq) *seqStep {
+	t, n := &q.task, &q.ownStep
 	if len(q.guests) > 0 {
-		t, n = new(pickTask), new(turn)
-		q.turn = n
+		t, n = new(pickTask), new(seqStep)
+		q.inFlight = n
 	}
 	*t = pickTask{chain: q.chain, history: historyOf(s)}
-	*n = turn{e: e, q: q, tasks: append(n.tasks[:0], t)}
+	*n = seqStep{e: e, q: q, tasks: append(n.tasks[:0], t)}
 	n.left = 1
 	return n
 }
 
-// beginSearch returns the turn of a search.
-func (q *sequence) beginSearch(e *Engine) *turn {
-	n := &turn{e: e, q: q}
+// beginSearch returns the step of a search.
+func (q *sequence) beginSearch(e *Engine) *seqStep {
+	n := &seqStep{e: e, q: q}
 	for i, b := range q.search.beams {
 		n.tasks = append(n.tasks, &pickTask{chain: b.chain, history: historyOf(q.seq.Rows()[i]), e: e, search: q.search, beam: b, rank: i})
 	}
 	if n.left = len(n.tasks); len(q.guests) > 0 {
-		q.turn = n
+		q.inFlight = n
 	}
 	return n
 }
 
-// historyOf returns a view of a sequence's tokens that stays as it is until the
-// scheduler is told the next.
+// historyOf returns a view of a sequence's tokens, valid until the scheduler gets the
+// next one.
 func historyOf(q *sched.Seq) sample.History {
 	return sample.History{Prompt: q.Prompt(), Output: q.Output()}
 }
 
-// prepare starts what the step's sequences can do before their logits are known. It
-// returns a function that waits for those without guests.
+// prepare starts the work that needs no logits. It returns a function that waits for the
+// sequences without guests.
 func (e *Engine) prepare() (wait func()) {
 	var early []*pickTask
-	for _, n := range e.turns {
+	for _, n := range e.seqSteps {
 		for _, t := range n.tasks {
 			switch {
 			case !t.chain.Prepares():
-			case n.q.turn != nil:
+			case n.q.inFlight != nil:
 				n.prepare(t)
 			default:
 				early = append(early, t)
@@ -108,17 +107,17 @@ func (e *Engine) prepare() (wait func()) {
 	return e.parallel(len(early), func(i int) { early[i].prepare() })
 }
 
-// prepare does what a task can do without logits.
+// prepare does the work of a task that needs no logits.
 func (t *pickTask) prepare() {
-	t.err = guard(func() error { return t.chain.Prepare(t.history) })
+	t.err = catchPanic(func() error { return t.chain.Prepare(t.history) })
 }
 
-// pick hands their logits to the sequences with guests, draws the tokens of the others
-// and rates the plan's prompt positions.
+// pick passes the logits on to the sequences with guests, picks the tokens of the others
+// and scores the plan's prompt positions.
 func (e *Engine) pick(plan *sched.Plan, logits []float32) {
-	e.draws, e.scores, e.forks = e.draws[:0], e.scores[:0], e.forks[:0]
+	e.picks, e.scores, e.forkedLogits = e.picks[:0], e.scores[:0], e.forkedLogits[:0]
 	v := e.shape.Vocab
-	k, b := 0, 0 // the turn and its task whose sample is next
+	k, b := 0, 0 // the seqStep and its task that come next
 	for i := range plan.Rows {
 		r := &plan.Rows[i]
 		if r.Scores > 0 {
@@ -126,7 +125,7 @@ func (e *Engine) pick(plan *sched.Plan, logits []float32) {
 		}
 		at := (r.Logit + r.Scores) * v
 		for j := range r.Samples {
-			n := e.turns[k]
+			n := e.seqSteps[k]
 			e.assign(n, n.tasks[b], logits[at:at+v:at+v], j > 0)
 			if b++; b == len(n.tasks) {
 				k, b = k+1, 0
@@ -137,47 +136,47 @@ func (e *Engine) pick(plan *sched.Plan, logits []float32) {
 	run := func(i int) {
 		if i < n {
 			r := e.scores[i]
-			e.rate(e.lives[r.Seq.Handle()], r, logits[r.Logit*v:])
+			e.scorePrompt(e.active[r.Seq.Handle()], r, logits[r.Logit*v:])
 			return
 		}
-		e.draws[i-n].draw()
+		e.picks[i-n].draw()
 	}
-	if total := n + len(e.draws); total == 1 { // the usual single stream pays for no goroutine
+	if total := n + len(e.picks); total == 1 { // a single stream needs no goroutine
 		run(0)
 	} else {
 		e.parallel(total, run)()
 	}
-	for _, n := range e.turns {
-		if n.q.turn == nil && n.q.search != nil {
+	for _, n := range e.seqSteps {
+		if n.q.inFlight == nil && n.q.search != nil {
 			n.advance(func(n int, f func(int)) { e.parallel(n, f)() })
 		}
 	}
 }
 
-// assign gives a task its row of logits, which fork says others pick from as well. A
-// pick overwrites its logits.
-func (e *Engine) assign(n *turn, t *pickTask, row []float32, fork bool) {
+// assign gives a task its row of logits. fork says that other tasks pick from the same
+// row, so this one gets a copy: a pick overwrites its logits.
+func (e *Engine) assign(n *seqStep, t *pickTask, row []float32, fork bool) {
 	switch {
-	case n.q.turn != nil:
-		t.logits = e.buffer()
+	case n.q.inFlight != nil:
+		t.logits = e.logitsBuffer()
 		copy(t.logits, row)
 		n.launch(t)
 		return
 	case fork:
-		at := len(e.forks)
-		e.forks = append(e.forks, row...)
-		row = e.forks[at:]
+		at := len(e.forkedLogits)
+		e.forkedLogits = append(e.forkedLogits, row...)
+		row = e.forkedLogits[at:]
 	}
 	t.logits = row
-	e.draws = append(e.draws, t)
+	e.picks = append(e.picks, t)
 }
 
-// draw picks the token of one sequence, or finds those of one beam.
+// draw picks the token of one sequence, or computes the branches of one beam.
 func (t *pickTask) draw() {
-	if t.err != nil { // its preparations failed
+	if t.err != nil { // prepare failed
 		return
 	}
-	t.err = guard(func() (err error) {
+	t.err = catchPanic(func() (err error) {
 		if t.beam != nil {
 			return t.branch(t.e)
 		}
@@ -186,9 +185,9 @@ func (t *pickTask) draw() {
 	})
 }
 
-// rate sets the log-probabilities of the prompt tokens of q that follow the row's
-// scored positions, and the likeliest tokens in their places.
-func (e *Engine) rate(q *sequence, r *sched.Row, logits []float32) {
+// scorePrompt sets the log-probabilities of the prompt tokens of q that follow the row's
+// scored positions, and the likeliest tokens at these positions.
+func (e *Engine) scorePrompt(q *sequence, r *sched.Row, logits []float32) {
 	v := e.shape.Vocab
 	for j := range r.Scores {
 		next := &q.stream.prefill[r.FirstScore+j+1]
@@ -203,9 +202,9 @@ func (e *Engine) rate(q *sequence, r *sched.Row, logits []float32) {
 	}
 }
 
-// guard calls f, which may run foreign code, and turns a panic in it into an error
-// that wraps llm.ErrPlugin.
-func guard(f func() error) (err error) {
+// catchPanic calls f, which may run user code, and returns a panic as an error that
+// wraps llm.ErrPlugin.
+func catchPanic(f func() error) (err error) {
 	defer func() {
 		if r := recover(); r != nil {
 			err = fmt.Errorf("%w: panic: %v", llm.ErrPlugin, r)
@@ -214,8 +213,8 @@ func guard(f func() error) (err error) {
 	return f()
 }
 
-// parallel runs f(0) … f(n-1) on as many goroutines as there are workers and
-// returns a function that waits for them.
+// parallel starts f(0) … f(n-1) on at most e.workers goroutines and returns a function
+// that waits for them.
 func (e *Engine) parallel(n int, f func(int)) (wait func()) {
 	var next atomic.Int64
 	var wg sync.WaitGroup

@@ -12,30 +12,29 @@ import (
 	"tgi/runtime/sched"
 )
 
-// Request is what Submit accepts.
+// Request is a request for one or more sequences from one prompt.
 type Request struct {
 	// Prompt holds at least one token of the vocabulary; it is copied.
 	Prompt []llm.Token
 	Params llm.Params
-	// N sequences are generated from the prompt, which is computed once; 0 is 1.
-	// Sequence i draws with the seed llm.SeedFor(Params.Seed, i). With a beam search
-	// it is 1: Params.NumReturn says there how many sequences come back.
+	// N is how many sequences are generated from the prompt, which is computed once; 0
+	// is 1. Sequence i draws with the seed llm.SeedFor(Params.Seed, i). With a beam
+	// search N is 1, and Params.NumReturn is the number of sequences returned.
 	N int
-	// Plugins returns the user code of sequence i; nil for none. Submit calls it
-	// once for each i, or not at all when it refuses the request. What it returned
-	// is the engine's until the sequence ended and its Close was called, which is
-	// so for refused requests too. A beam search asks for sequence 0 and gets the
-	// user code of all its beams by Fork.
+	// Plugins returns the user code of sequence i; nil for none. Submit calls it once
+	// for each i, or not at all if it refuses the request first. The engine owns the
+	// result and calls its Close when the sequence ends, or the request is refused. A
+	// beam search asks for sequence 0 and forks it for its beams.
 	Plugins func(i int) sample.Plugins
-	// Cancel, when not nil, asks calls of the request's user code that are under way to
-	// end soon. The engine calls it when it aborts the request in the middle of one.
+	// Cancel, if not nil, asks running calls of the request's user code to end soon. The
+	// engine calls it if it aborts the request during such a call.
 	Cancel func()
-	// Salt keeps requests apart that must not share cached prefixes, for example
-	// because another adapter runs.
+	// Salt separates requests that must not share cached prefixes. Prefix caching by
+	// tenant or adapter sets it; until then it is empty outside of tests.
 	Salt string
 }
 
-// sequence is what the engine knows of one sequence beside the scheduler.
+// sequence is the engine's state of one sequence; the scheduler's is seq.
 type sequence struct {
 	stream *Stream
 	index  int
@@ -47,27 +46,27 @@ type sequence struct {
 	search *search    // of a beam search, whose beams have the chains; otherwise nil
 	guests []string   // of the chain, or of all beams' chains
 
-	task pickTask      // of the steps, where the sequence has no guests
-	own  turn          // likewise
-	turn *turn         // of a sequence with guests while it is under way
-	pace time.Duration // of its turns of late, and at first of its guests'
+	task     pickTask      // of the steps, where the sequence has no guests
+	ownStep  seqStep       // likewise
+	inFlight *seqStep      // of a sequence with guests while it is under way
+	latency  time.Duration // moving average of its steps; at first the most of its guests
 
 	generated int
 	first     time.Duration
 }
 
-// job is a request on its way to the engine's goroutine.
+// job is a request in the inbox of the step goroutine.
 type job struct {
 	stream *Stream
 	prompt []llm.Token
 	salt   string
 }
 
-// Submit hands a request over and returns at once with the stream of its events,
-// or with an error that wraps llm.ErrInvalid, llm.ErrTooLong, llm.ErrOverloaded,
-// llm.ErrDraining or llm.ErrClosed, and then nothing runs. When ctx is done the request
-// is aborted, in the queue or between two steps, and its stream ends with ctx's cause.
-// Whoever stops reading before the end must cancel ctx or call Stream.Close.
+// Submit enqueues a request and returns the stream of its events at once. If it fails,
+// nothing runs, and the error wraps llm.ErrInvalid, llm.ErrTooLong, llm.ErrOverloaded,
+// llm.ErrDraining or llm.ErrClosed. When ctx is done the request is aborted, in the queue
+// or between two steps, and its stream ends with ctx's cause. A reader that stops before
+// the end must cancel ctx or call Stream.Close.
 func (e *Engine) Submit(ctx context.Context, r Request) (*Stream, error) {
 	if r.N == 0 {
 		r.N = 1
@@ -78,31 +77,31 @@ func (e *Engine) Submit(ctx context.Context, r Request) (*Stream, error) {
 	if ctx.Err() != nil {
 		return nil, context.Cause(ctx)
 	}
-	places := max(r.N, r.Params.NumBeams)
-	if err := e.reserve(places); err != nil {
+	slots := max(r.N, r.Params.NumBeams)
+	if err := e.reserve(slots); err != nil {
 		return nil, err
 	}
-	st := &Stream{engine: e, ready: make(chan struct{}, 1), live: places, submitted: time.Now(), cancel: r.Cancel}
+	st := &Stream{engine: e, ready: make(chan struct{}, 1), live: slots, submitted: time.Now(), cancel: r.Cancel}
 	accepted := false
-	defer func() { // also when foreign code panics while the request is prepared
+	defer func() { // also if user code panics in newJob
 		if !accepted {
 			st.release()
-			e.release(places)
+			e.release(slots)
 		}
 	}()
 	j, err := e.newJob(st, r)
 	if err != nil {
 		return nil, err
 	}
-	if err := e.post(j); err != nil {
+	if err := e.enqueue(j); err != nil {
 		return nil, err
 	}
 	accepted = true
-	st.watch(ctx)
+	st.watchContext(ctx)
 	return st, nil
 }
 
-// check refuses what can never run.
+// check refuses requests that can never run.
 func (e *Engine) check(r Request) error {
 	if err := e.settings.Check(len(r.Prompt), r.Params.MaxNewTokens, r.N); err != nil {
 		return err
@@ -118,7 +117,7 @@ func (e *Engine) check(r Request) error {
 	return nil
 }
 
-// newJob gives the stream its sequences, with their chains and transcripts.
+// newJob creates the stream's sequences with their chains and transcripts.
 func (e *Engine) newJob(st *Stream, r Request) (*job, error) {
 	prompt := slices.Clone(r.Prompt)
 	if r.Params.PromptLogprobs {
@@ -153,18 +152,17 @@ func (e *Engine) newJob(st *Stream, r Request) (*job, error) {
 	return &job{stream: st, prompt: prompt, salt: r.Salt}, nil
 }
 
-// release closes the user code of the sequence, once: now, or when nothing of it runs
-// any more.
+// release closes the user code of the sequence once, as soon as none of it runs.
 func (q *sequence) release() {
-	if n := q.turn; n != nil {
-		q.turn = nil
+	if n := q.inFlight; n != nil {
+		q.inFlight = nil
 		n.drop()
 		return
 	}
 	q.close()
 }
 
-// close closes the user code of the sequence, of which nothing runs.
+// close closes the user code of the sequence; none of it may be running.
 func (q *sequence) close() {
 	closeOnce(&q.done)
 	if q.search != nil {
@@ -172,17 +170,17 @@ func (q *sequence) close() {
 	}
 }
 
-// closeOnce calls done unless that was done before.
+// closeOnce calls done, if it is not nil, and sets it to nil.
 func closeOnce(done *func()) {
 	if f := *done; f != nil {
 		*done = nil
-		_ = guard(func() error { f(); return nil })
+		_ = catchPanic(func() error { f(); return nil })
 	}
 }
 
-// accept takes the picked token into the sequence and returns its event. The
-// sequence has ended when the event has a Finish: the length limit is tested first,
-// then the end-of-sequence tokens, then the stop strings.
+// accept appends the picked token to the sequence and returns its event. The sequence
+// has ended if the event has a Finish: the length limit is tested first, then the
+// end-of-sequence tokens, then the stop strings.
 func (q *sequence) accept(e *Engine, p sample.Pick, now time.Time) Event {
 	eos := p.Stop || e.eos[p.Token] && !q.params.IgnoreEOS
 	ev := Event{
@@ -220,7 +218,7 @@ func (q *sequence) accept(e *Engine, p sample.Pick, now time.Time) Event {
 	return ev
 }
 
-// topTokens copies candidates, which are a view, into what an event keeps.
+// topTokens copies candidates, which are a view, for an event.
 func (e *Engine) topTokens(c []sample.Candidate) []TopToken {
 	if len(c) == 0 {
 		return nil

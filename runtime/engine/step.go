@@ -10,39 +10,39 @@ import (
 	"tgi/runtime/sched"
 )
 
-// step does one step and reports whether there was anything to do.
+// step runs one step and reports whether there was anything to do.
 func (e *Engine) step() bool {
 	begin := time.Now()
 	e.drainInbox()
-	e.resolve()
+	e.resumeParked()
 	plan := e.sched.Plan()
 	e.demand.set(len(plan.Rows))
 	if len(plan.Rows) == 0 {
-		if len(e.lives) > 0 && e.sched.Parked() == 0 {
-			e.shut(fmt.Errorf("%w: BUG: engine: %d sequences and nothing to do", llm.ErrClosed, len(e.lives)))
+		if len(e.active) > 0 && e.sched.Parked() == 0 {
+			e.closeWith(fmt.Errorf("%w: BUG: engine: %d sequences and nothing to do", llm.ErrClosed, len(e.active)))
 		}
-		if len(e.lives) == 0 {
-			e.spare = nil
-			clear(e.paces)
+		if len(e.active) == 0 {
+			e.freeLogits = nil
+			clear(e.guestLatency)
 		}
-		e.note(plan)
+		e.recordStats(plan)
 		return false
 	}
-	e.start(plan, begin)
+	e.recordStart(plan, begin)
 
-	t := timing{begin: begin, satOut: e.sched.Parked(), forward: time.Now()}
+	t := timing{begin: begin, parkedBefore: e.sched.Parked(), forward: time.Now()}
 	logits, err := e.forward(plan)
 	t.picked, t.err = time.Now(), err
 	if err != nil {
 		e.dropPlan(plan, err)
 	} else {
-		e.timed(t.picked.Sub(t.forward))
+		e.recordForward(t.picked.Sub(t.forward))
 		e.pick(plan, logits)
-		e.await(plan)
+		e.awaitGuests(plan)
 		t.late = e.commit(plan)
 	}
 	e.demand.set(0)
-	stats := e.note(plan)
+	stats := e.recordStats(plan)
 	e.emit()
 	if e.observer != nil {
 		t.end = time.Now()
@@ -78,28 +78,28 @@ func (e *Engine) add(j *job) {
 	}
 	for i, q := range seqs {
 		st.seqs[i].seq = q
-		for _, g := range st.seqs[i].guests { // many short requests are not each waited for
-			st.seqs[i].pace = max(st.seqs[i].pace, e.paces[g])
+		for _, g := range st.seqs[i].guests { // known slow guests are not waited for again at each new request
+			st.seqs[i].latency = max(st.seqs[i].latency, e.guestLatency[g])
 		}
-		e.lives[q] = st.seqs[i]
+		e.active[q] = st.seqs[i]
 	}
 }
 
-// abort ends the sequences of a stream that still live. Calls of their user code that
-// are under way end later.
+// abort ends the active sequences of a stream. Calls of their user code that are in
+// progress end later.
 func (e *Engine) abort(st *Stream, cause error) {
 	running := false
 	for _, q := range st.seqs {
-		running = running || q.turn != nil
-		if e.lives[q.seq] == q {
-			delete(e.lives, q.seq)
+		running = running || q.inFlight != nil
+		if e.active[q.seq] == q {
+			delete(e.active, q.seq)
 			e.sched.Abort(q.seq)
 		}
 	}
 	st.release()
 	e.end(st, st.live, cause)
 	if running && st.cancel != nil {
-		_ = guard(func() error { st.cancel(); return nil })
+		_ = catchPanic(func() error { st.cancel(); return nil })
 	}
 }
 
@@ -114,18 +114,18 @@ func (e *Engine) end(st *Stream, n int, final error) {
 	}
 }
 
-// start notes for which requests the waiting is over.
-func (e *Engine) start(plan *sched.Plan, at time.Time) {
+// recordStart records when the requests of the plan left the queue.
+func (e *Engine) recordStart(plan *sched.Plan, at time.Time) {
 	for i := range plan.Rows {
-		if st := e.lives[plan.Rows[i].Seq.Handle()].stream; st.started.IsZero() {
+		if st := e.active[plan.Rows[i].Seq.Handle()].stream; st.started.IsZero() {
 			st.started = at
 		}
 	}
 }
 
-// forward has the model compute the plan. Masks, and whatever else of the user
-// code depends only on tokens that are known already, are computed meanwhile; those of
-// sequences with guests may take longer.
+// forward runs the model on the plan. Meanwhile masks, and other user code that depends
+// only on known tokens, are computed; those of sequences with guests may take longer
+// than the forward pass.
 func (e *Engine) forward(plan *sched.Plan) (logits []float32, err error) {
 	e.begin(plan)
 	wait := e.prepare()
@@ -156,43 +156,43 @@ func (e *Engine) forward(plan *sched.Plan) (logits []float32, err error) {
 // dropPlan ends the sequences of a plan whose forward pass failed.
 func (e *Engine) dropPlan(plan *sched.Plan, err error) {
 	for _, s := range e.sched.Drop(plan) {
-		e.ended = append(e.ended, &turn{q: e.lives[s], err: err})
-		delete(e.lives, s)
+		e.ended = append(e.ended, &seqStep{q: e.active[s], err: err})
+		delete(e.active, s)
 	}
 }
 
-// commit applies what was picked: text, ends, and the scheduler's books. Sequences
-// whose turns are not done are parked; it returns how many.
+// commit applies the picks to texts, ended sequences and the scheduler. It parks the
+// sequences whose user code is not done and returns how many.
 func (e *Engine) commit(plan *sched.Plan) (late int) {
 	e.results = e.results[:0]
 	at := time.Now()
-	for _, n := range e.turns {
+	for _, n := range e.seqSteps {
 		r := sched.Result{Pending: true}
 		switch {
-		case n.q.turn == nil:
-			r = e.conclude(n, at)
+		case n.q.inFlight == nil:
+			r = e.applyPick(n, at)
 		case n.park():
 			late++
 		default:
-			e.settle(n)
-			r = e.conclude(n, at)
+			e.collect(n)
+			r = e.applyPick(n, at)
 		}
 		e.results = append(e.results, r)
-		for range n.tasks[1:] { // the first stands for all
+		for range n.tasks[1:] { // the first result is the group's
 			e.results = append(e.results, sched.Result{})
 		}
 	}
-	clear(e.turns)
+	clear(e.seqSteps)
 	e.sched.Commit(plan, e.results)
 	return late
 }
 
-// conclude takes what was picked into the sequence's text, or search. It returns what
-// the scheduler must know and leaves the turn to emit.
-func (e *Engine) conclude(n *turn, at time.Time) sched.Result {
+// applyPick adds the picked token to the sequence's text, or to its search. It returns
+// the result for the scheduler and leaves the event to emit.
+func (e *Engine) applyPick(n *seqStep, at time.Time) sched.Result {
 	e.ended = append(e.ended, n)
 	if n.q.search != nil {
-		return e.concludeSearch(n, at)
+		return e.applySearch(n, at)
 	}
 	t := n.tasks[0]
 	n.err = t.err
@@ -202,13 +202,13 @@ func (e *Engine) conclude(n *turn, at time.Time) sched.Result {
 		end = n.event.Finish != nil
 	}
 	if end {
-		delete(e.lives, n.q.seq)
+		delete(e.active, n.q.seq)
 	}
 	return sched.Result{Token: t.pick.Token, End: end}
 }
 
-// emit hands the events of turns that ended to their streams. The blocks of what ended
-// are free by now and its place is open again before its reader hears of the end.
+// emit sends the events of completed steps to their streams. By now the blocks of ended
+// sequences are free, and their slots are free before the reader sees the end.
 func (e *Engine) emit() {
 	for _, n := range e.ended {
 		if n.q.search != nil {
@@ -234,14 +234,14 @@ func (e *Engine) emit() {
 // failAll ends everything that was accepted.
 func (e *Engine) failAll(err error) {
 	e.drainInbox()
-	for _, q := range e.lives {
+	for _, q := range e.active {
 		e.abort(q.stream, err)
 	}
 }
 
-// note keeps the figures of a step and, when asked to, checks the books. A book that
-// does not balance could hand one request's text to another, so it closes the engine.
-func (e *Engine) note(plan *sched.Plan) Stats {
+// recordStats updates the statistics and, with Config.Verify, checks the invariants. A
+// violated invariant could leak one request's text to another, so it closes the engine.
+func (e *Engine) recordStats(plan *sched.Plan) Stats {
 	e.mu.Lock()
 	if len(plan.Rows) > 0 {
 		e.stats.Steps++
@@ -253,18 +253,19 @@ func (e *Engine) note(plan *sched.Plan) Stats {
 	stats := e.stats
 	e.mu.Unlock()
 	if e.verify {
-		if err := e.checkBooks(); err != nil {
-			e.shut(fmt.Errorf("%w: %w", llm.ErrClosed, err))
+		if err := e.checkInvariants(); err != nil {
+			e.closeWith(fmt.Errorf("%w: %w", llm.ErrClosed, err))
 		}
 	}
 	return stats
 }
 
-// checkBooks verifies the scheduler's books and that both sides know the same sequences.
-func (e *Engine) checkBooks() error {
+// checkInvariants verifies the scheduler's invariants and that engine and scheduler hold
+// the same sequences.
+func (e *Engine) checkInvariants() error {
 	lives := 0
-	for _, q := range e.lives {
-		lives += q.places()
+	for _, q := range e.active {
+		lives += q.slots()
 	}
 	if n := e.sched.Waiting() + e.sched.Running(); n != lives {
 		return errors.Join(fmt.Errorf("BUG: engine: %d sequences, %d in the scheduler", lives, n), e.sched.Check())

@@ -1,8 +1,7 @@
 package engine
 
-// stopMatcher finds the first place where one of several strings ends in a text
-// that arrives in pieces. It looks at each byte once for each string, so that
-// neither the length of the text nor the way it is cut into pieces matters.
+// stopMatcher finds the first place where one of several strings ends in a text that
+// arrives in pieces. It is linear in the text for each string, however the text is cut.
 type stopMatcher struct {
 	stops []stopString
 }
@@ -37,10 +36,9 @@ func newStopMatcher(stops []string) *stopMatcher {
 	return m
 }
 
-// feed takes the next piece. When a stop string ends in it, feed returns the
-// string and how many bytes of the piece there are up to its end; of several that
-// end at the same byte the one named first wins. Otherwise it returns "", 0. It
-// must not be called again after a match.
+// feed takes the next piece. If a stop string ends in it, feed returns the string and
+// the number of bytes of the piece up to its end; of several that end at the same byte,
+// the first in the list. Otherwise it returns "", 0. It must not be called after a match.
 func (m *stopMatcher) feed(piece string) (stop string, cut int) {
 	for i := 0; i < len(piece); i++ {
 		for j := range m.stops {

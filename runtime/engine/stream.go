@@ -8,33 +8,32 @@ import (
 	"tgi/runtime/llm"
 )
 
-// Event is what one step did for one sequence of a request. Of a beam search there
-// are none before its end: then come those of the best sequence, one for each token,
-// and those of the next.
+// Event is one token of one sequence of a request. A beam search sends all its events at
+// its end: those of the best sequence first, one for each token, then those of the next.
 type Event struct {
-	// Index says which of the request's sequences: 0 ≤ Index < N, or of a beam search
-	// 0 ≤ Index < Params.NumReturn, the best first.
+	// Index is the request's sequence: 0 ≤ Index < N, or with a beam search
+	// 0 ≤ Index < Params.NumReturn, best first.
 	Index int
-	// Prefill rates the prompt's tokens: in the first event of sequence 0, and only
-	// when Params.PromptLogprobs asks for it.
+	// Prefill holds the prompt's log-probabilities: only in the first event of sequence
+	// 0, and only if Params.PromptLogprobs asks for them.
 	Prefill []PromptToken
 	// Token is the picked token.
 	Token llm.Token
-	// Text is what the token adds: empty while it leaves a character incomplete, more
-	// than the token where it completes one, and the text of the token itself where it
-	// is Special. It is cut behind a stop string that it completes.
+	// Text is the text that the token adds: empty while a character is incomplete, more
+	// than the token's own text where it completes one, and the token's own text if it is
+	// Special. It is cut after a stop string that it completes.
 	//
-	// The texts of all events that are not Special, one after the other, are
-	// Finish.Text. One thing is only there: the replacement character (U+FFFD) for a
+	// The texts of all events that are not Special, concatenated, are Finish.Text, with
+	// one exception: only Finish.Text has the replacement character (U+FFFD) for a
 	// character that the model left incomplete before a final special token.
 	Text string
-	// Logprob is the token's log-probability; of a beam search what the token added to
-	// the sequence's score, or with RawLogprobs the model's own.
+	// Logprob is the token's log-probability. In a beam search it is what the token added
+	// to the sequence's score or, with RawLogprobs, the model's own log-probability.
 	Logprob float32
 	// Special says that the token is not part of the generated text: it is one of the
 	// tokenizer's special tokens, or it ended the sequence.
 	Special bool
-	// Top are the likeliest tokens, best first, when Params.TopN asks for them.
+	// Top are the likeliest tokens, best first, if Params.TopN asks for them.
 	Top []TopToken
 	// Finish is set in the last event of each sequence.
 	Finish *llm.Finish
@@ -48,7 +47,7 @@ type PromptToken struct {
 	Text  string
 	// Logprob is NaN for the first token: nothing precedes it.
 	Logprob float32
-	// Top are the likeliest tokens in its place, best first, when Params.PromptTopN
+	// Top are the likeliest tokens at its position, best first, if Params.PromptTopN
 	// asks for them; none for the first token.
 	Top []TopToken
 }
@@ -61,7 +60,7 @@ type TopToken struct {
 	Special bool
 }
 
-// Timings of one sequence, from Submit on.
+// Timings of one sequence, measured from Submit.
 type Timings struct {
 	// Queued is the time until the prompt's first tokens were computed.
 	Queued time.Duration
@@ -71,28 +70,28 @@ type Timings struct {
 	Total time.Duration
 }
 
-// Stream hands the events of one request to its reader. The engine never waits for
-// the reader: a stream has room for all that its request can generate. One
-// goroutine at a time may call Next; Close may be called by any.
+// Stream carries the events of one request to its reader. The engine never waits for the
+// reader: a stream has room for everything that its request can generate. One goroutine
+// at a time may call Next; any may call Close.
 type Stream struct {
 	engine *Engine
 
 	mu    sync.Mutex
 	queue []item
 	head  int
-	final error         // after the queue; nil while sequences live
+	final error         // what Next returns after the queue; nil while sequences are active
 	ready chan struct{} // holds a token when there may be something new
-	// unwatch ends the watch on the request's context; over says that the engine is
-	// through with the stream.
-	unwatch func() bool
-	over    bool
+	// stopWatch stops watching the request's context; ended says that the engine is done
+	// with the stream.
+	stopWatch func() bool
+	ended     bool
 
-	// What follows belongs to the engine's goroutine.
+	// The fields below belong to the step goroutine.
 	seqs      []*sequence
 	cancel    func() // Request.Cancel
-	live      int    // sequences that did not end
+	live      int    // sequences that have not ended
 	submitted time.Time
-	started   time.Time // the first plan that held the prompt
+	started   time.Time // of the first plan with the prompt
 	prefill   []PromptToken
 }
 
@@ -102,11 +101,11 @@ type item struct {
 	err   error
 }
 
-// Next returns the next event, waiting for it until ctx is done. After the last
-// it returns io.EOF. An error that wraps llm.ErrPlugin or llm.ErrBackend is the end
-// of the sequence that Event.Index names; the other sequences of the request go on
-// and so may the reader. When the request's context is done, its cause is returned;
-// after Close context.Canceled is; when the engine was closed, llm.ErrClosed.
+// Next returns the next event, waiting for it until ctx is done. After the last event it
+// returns io.EOF. An error that wraps llm.ErrPlugin or llm.ErrBackend ends the sequence
+// Event.Index; the reader may continue with the other sequences of the request. Next
+// returns the cause of the request's context when that is done, context.Canceled after
+// Close, and llm.ErrClosed after the engine was closed.
 func (s *Stream) Next(ctx context.Context) (Event, error) {
 	for {
 		if it, ok := s.pop(); ok {
@@ -134,9 +133,8 @@ func (s *Stream) pop() (item, bool) {
 	return it, true
 }
 
-// Close tells the engine that nobody reads any more. Sequences that still run are
-// aborted and their blocks freed before the next step. It may be called more than once
-// and after the end.
+// Close tells the engine that the reader is gone. Running sequences are aborted and their
+// blocks freed before the next step. It may be called more than once and after the end.
 func (s *Stream) Close() {
 	s.mu.Lock()
 	ended := s.final != nil
@@ -151,7 +149,7 @@ func (s *Stream) Close() {
 	}
 }
 
-// push appends an item for the reader; a closed stream takes none.
+// push appends an item for the reader, unless the stream is closed.
 func (s *Stream) push(it item) {
 	s.mu.Lock()
 	if s.final == nil {
@@ -161,14 +159,14 @@ func (s *Stream) push(it item) {
 	s.wake()
 }
 
-// end says what Next returns after the events pushed so far. No sequence lives.
+// end sets what Next returns after the events pushed so far. All sequences have ended.
 func (s *Stream) end(err error) {
 	s.mu.Lock()
 	if s.final == nil {
 		s.final = err
 	}
-	s.over = true
-	unwatch := s.unwatch
+	s.ended = true
+	unwatch := s.stopWatch
 	s.mu.Unlock()
 	if unwatch != nil {
 		unwatch()
@@ -176,19 +174,19 @@ func (s *Stream) end(err error) {
 	s.wake()
 }
 
-// watch cancels the stream when ctx is done, as long as a sequence lives.
-func (s *Stream) watch(ctx context.Context) {
+// watchContext cancels the stream when ctx is done, until its last sequence ends.
+func (s *Stream) watchContext(ctx context.Context) {
 	unwatch := context.AfterFunc(ctx, func() { s.engine.cancel(s, context.Cause(ctx)) })
 	s.mu.Lock()
-	s.unwatch = unwatch
-	over := s.over
+	s.stopWatch = unwatch
+	over := s.ended
 	s.mu.Unlock()
 	if over {
 		unwatch()
 	}
 }
 
-// release closes the user code of all sequences, where that has not been done.
+// release closes the user code of the sequences that still have it.
 func (s *Stream) release() {
 	for _, q := range s.seqs {
 		q.release()

@@ -2,21 +2,21 @@ package engine
 
 import "tgi/runtime/llm"
 
-// detokContext is how many of the prompt's last tokens a detokenizer is shown, as
-// many as in text-generation-inference: enough to know whether a word goes on.
+// detokContext is how many of the prompt's last tokens a detokenizer gets, as in
+// text-generation-inference: enough to know whether a word continues.
 const detokContext = 5
 
-// transcript turns the tokens of one sequence into text and says where it ends.
+// transcript turns the tokens of one sequence into text and finds stop strings.
 type transcript struct {
 	codec   Codec
 	detok   Detokenizer
 	stop    *stopMatcher
 	visible []byte // the text so far without special tokens
-	// recent holds the lengths of the last pieces, so that the visible part of a
-	// stop string can be told; it is kept only as far back as a stop string reaches.
-	recent  []span
-	reach   int // bytes in recent
-	longest int // the longest stop string
+	// recent holds the lengths of the last pieces, from which visibleOf computes the
+	// visible part of a stop string; it reaches back as far as the longest stop string.
+	recent      []span
+	recentBytes int // bytes in recent
+	longest     int // the longest stop string
 }
 
 type span struct {
@@ -36,29 +36,28 @@ func newTranscript(c Codec, prompt []llm.Token, stops []string) *transcript {
 	return t
 }
 
-// add appends a token. hidden says that its text is not part of the visible text.
-// The detokenizer never sees hidden tokens: a character that is spread over the
-// tokens around one comes out whole, as it does when the output is decoded at once.
-// stop and stopBytes are set when the text came to hold a stop string, in which
-// case text is cut behind it.
+// add appends a token. hidden says that its text is not part of the visible text. The
+// detokenizer never sees hidden tokens, so a character that is spread over the tokens
+// around one is decoded whole, as when the output is decoded at once. stop and stopBytes
+// are set if the text now contains a stop string; text is then cut after it.
 func (t *transcript) add(tok llm.Token, hidden bool) (text, stop string, stopBytes int) {
-	text = t.spell(tok, hidden)
+	text = t.decode(tok, hidden)
 	stop, cut := t.stop.feed(text)
 	if stop != "" {
 		text = text[:cut]
 	}
-	t.keep(text, !hidden)
+	t.record(text, !hidden)
 	if stop != "" {
 		stopBytes = t.visibleOf(len(stop))
 	}
 	return text, stop, stopBytes
 }
 
-// last appends the token that ends the sequence for another reason than a stop
-// string, and what is held back of an incomplete character. Behind a hidden token
-// the latter is only part of the visible text.
+// last appends the token that ends the sequence for another reason than a stop string,
+// and the rest of an incomplete character. After a hidden token that rest is only part
+// of the visible text.
 func (t *transcript) last(tok llm.Token, hidden bool) (text string) {
-	text = t.spell(tok, hidden)
+	text = t.decode(tok, hidden)
 	rest := t.detok.Flush()
 	if !hidden {
 		text += rest
@@ -68,15 +67,15 @@ func (t *transcript) last(tok llm.Token, hidden bool) (text string) {
 	return text
 }
 
-func (t *transcript) spell(tok llm.Token, hidden bool) string {
+func (t *transcript) decode(tok llm.Token, hidden bool) string {
 	if hidden {
 		return t.codec.Text(tok)
 	}
 	return t.detok.Next(tok)
 }
 
-// keep records a piece.
-func (t *transcript) keep(text string, visible bool) {
+// record records a piece.
+func (t *transcript) record(text string, visible bool) {
 	if visible {
 		t.visible = append(t.visible, text...)
 	}
@@ -84,10 +83,10 @@ func (t *transcript) keep(text string, visible bool) {
 		return
 	}
 	t.recent = append(t.recent, span{len(text), visible})
-	t.reach += len(text)
+	t.recentBytes += len(text)
 	drop := 0
-	for t.reach-t.recent[drop].bytes >= t.longest {
-		t.reach -= t.recent[drop].bytes
+	for t.recentBytes-t.recent[drop].bytes >= t.longest {
+		t.recentBytes -= t.recent[drop].bytes
 		drop++
 	}
 	t.recent = t.recent[:copy(t.recent, t.recent[drop:])]

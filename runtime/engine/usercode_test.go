@@ -109,7 +109,7 @@ func TestPluginsAreClosedOnce(t *testing.T) {
 // closing shuts the engine while it asks for the plugins.
 func closing(e *Engine, plugins func(int) sample.Plugins) func(int) sample.Plugins {
 	return func(i int) sample.Plugins {
-		e.shut(llm.ErrClosed)
+		e.closeWith(llm.ErrClosed)
 		return plugins(i)
 	}
 }

@@ -2,11 +2,10 @@ package kv
 
 import "fmt"
 
-// Check verifies the books against the rows that should be all holders of
-// blocks: every block is used, cached or free and the counts add up; each is
-// held as often as it is counted; the table finds what it says; a block that
-// somebody writes to has one holder and cannot be found. A non-nil error is a
-// bug of this program.
+// Check verifies the pool's invariants, given all rows that hold blocks: every block
+// is used, cached or free, and the counts add up; reference counts match the rows;
+// the table matches the keys; and a block that a row writes to has one reference and
+// cannot be found. An error is a bug in this program.
 func (p *Pool) Check(rows []*Row) error {
 	holders := make([]int32, len(p.refs))
 	for _, r := range rows {
@@ -18,16 +17,16 @@ func (p *Pool) Check(rows []*Row) error {
 	for b, n := range p.refs {
 		switch {
 		case n != holders[b]:
-			return fmt.Errorf("BUG: kv: block %d counts %d holders, has %d", b, n, holders[b])
+			return fmt.Errorf("BUG: kv: block %d has reference count %d, but %d rows hold it", b, n, holders[b])
 		case n > 0:
 			used++
-		case p.found[b]:
+		case p.findable[b]:
 			cached++
 		}
-		if inList := p.lru.has(int32(b)); inList != (n == 0 && p.found[b]) {
-			return fmt.Errorf("BUG: kv: block %d in the list of cached blocks: %v, holders %d", b, inList, n)
+		if inList := p.lru.has(int32(b)); inList != (n == 0 && p.findable[b]) {
+			return fmt.Errorf("BUG: kv: block %d is in the LRU list: %v, reference count %d", b, inList, n)
 		}
-		if at, ok := p.table[p.keys[b]]; p.found[b] && (!ok || at != int32(b)) {
+		if at, ok := p.table[p.keys[b]]; p.findable[b] && (!ok || at != int32(b)) {
 			return fmt.Errorf("BUG: kv: block %d is not found under its key", b)
 		}
 	}
@@ -46,14 +45,14 @@ func (p *Pool) checkRow(r *Row, holders []int32) error {
 	for i, b := range r.blocks {
 		holders[b]++
 		if holders[b] > p.refs[b] {
-			return fmt.Errorf("BUG: kv: block %d has more holders than the %d it counts", b, p.refs[b])
+			return fmt.Errorf("BUG: kv: more rows hold block %d than its reference count %d", b, p.refs[b])
 		}
-		full := (i+1)*p.size <= r.n
-		if !full && p.found[b] {
-			return fmt.Errorf("BUG: kv: block %d can be found but its row has computed %d tokens", b, r.n)
+		complete := (i+1)*p.size <= r.n
+		if !complete && p.findable[b] {
+			return fmt.Errorf("BUG: kv: block %d can be found, but its row has computed only %d tokens", b, r.n)
 		}
 		if i*p.size >= r.n && p.refs[b] != 1 {
-			return fmt.Errorf("BUG: kv: block %d is to be written and has %d holders", b, p.refs[b])
+			return fmt.Errorf("BUG: kv: block %d is writable but has %d references", b, p.refs[b])
 		}
 	}
 	return nil
@@ -62,13 +61,13 @@ func (p *Pool) checkRow(r *Row, holders []int32) error {
 func (p *Pool) checkFree() error {
 	seen := make([]bool, len(p.refs))
 	for _, b := range p.free {
-		if seen[b] || p.refs[b] != 0 || p.found[b] {
+		if seen[b] || p.refs[b] != 0 || p.findable[b] {
 			return fmt.Errorf("BUG: kv: block %d is free and also held, findable or free twice", b)
 		}
 		seen[b] = true
 	}
 	findable := 0
-	for _, ok := range p.found {
+	for _, ok := range p.findable {
 		if ok {
 			findable++
 		}

@@ -1,7 +1,7 @@
 package kv
 
-// lruList is a doubly linked list over block numbers, without allocation. The
-// last index is the ring's anchor.
+// lruList is a doubly linked list of block numbers that allocates only once. The last
+// index is the sentinel of the ring.
 type lruList struct {
 	next, prev []int32
 	len        int
@@ -19,7 +19,7 @@ func newLRU(blocks int) lruList {
 
 func (l *lruList) anchor() int32 { return int32(len(l.next) - 1) }
 
-// oldest returns the block that was pushed first; the list must not be empty.
+// oldest returns the least recently pushed block; the list must not be empty.
 func (l *lruList) oldest() int32 { return l.next[l.anchor()] }
 
 // has reports whether b is in the list.

@@ -321,23 +321,23 @@ func TestRandom(t *testing.T) {
 	}
 }
 
-// Check must see each kind of broken book.
+// Check must see each kind of broken invariant.
 func TestCheckSees(t *testing.T) {
 	for _, c := range []struct {
 		name  string
 		spoil func(p *Pool, r *Row)
 		want  string
 	}{
-		{"lost holder", func(p *Pool, r *Row) { p.refs[r.blocks[0]]++ }, "holders"},
-		{"stolen block", func(p *Pool, r *Row) { p.refs[r.blocks[0]] = 0 }, "more holders"},
+		{"lost holder", func(p *Pool, r *Row) { p.refs[r.blocks[0]]++ }, "reference count 2"},
+		{"stolen block", func(p *Pool, r *Row) { p.refs[r.blocks[0]] = 0 }, "more rows hold"},
 		{"free twice", func(p *Pool, r *Row) { p.free = append(p.free, p.free[0]); p.used-- }, "is not"},
 		{"held and free", func(p *Pool, r *Row) { p.free[0] = r.blocks[0] }, "free"},
 		{"more computed than room", func(p *Pool, r *Row) { r.n = 100 }, "100 tokens"},
-		{"findable while written", func(p *Pool, r *Row) { p.found[r.blocks[2]] = true }, "can be found"},
-		{"shared while written", func(p *Pool, r *Row) { r.n = 4; p.found[r.blocks[1]] = false; p.refs[r.blocks[1]] = 2 }, "to be written"},
+		{"findable while written", func(p *Pool, r *Row) { p.findable[r.blocks[2]] = true }, "can be found"},
+		{"shared while written", func(p *Pool, r *Row) { r.n = 4; p.findable[r.blocks[1]] = false; p.refs[r.blocks[1]] = 2 }, "is writable"},
 		{"stale key", func(p *Pool, r *Row) { p.table[Key{1}] = 0 }, "keys for"},
 		{"wrong key", func(p *Pool, r *Row) { p.keys[r.blocks[0]] = Key{1} }, "under its key"},
-		{"cached but held", func(p *Pool, r *Row) { p.lru.push(r.blocks[0]) }, "list of cached"},
+		{"cached but held", func(p *Pool, r *Row) { p.lru.push(r.blocks[0]) }, "LRU list"},
 	} {
 		t.Run(c.name, func(t *testing.T) {
 			p := newPool(t, Config{Blocks: 8, BlockSize: 4, Share: true})

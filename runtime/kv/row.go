@@ -7,9 +7,9 @@ import (
 	"tgi/runtime/llm"
 )
 
-// Key names the contents of one full block: the tokens in it, all tokens before
-// it, and the row's salt. It is a SHA-256 sum, so that nobody can craft a prompt
-// whose key collides with another's and read that other's text back.
+// Key identifies the contents of one full block: its tokens, all tokens before it,
+// and the row's salt. It is a SHA-256 sum, so that no client can craft a prompt whose
+// key collides with another client's and read that client's text.
 type Key [sha256.Size]byte
 
 // Row is the cache of one sequence. Its zero value is not ready, see NewRow.
@@ -17,25 +17,25 @@ type Row struct {
 	salt   Key
 	blocks []int32
 	n      int
-	// keys[i] names block i of the sequence. The tokens of a sequence only grow,
-	// so keys outlive a preemption and are computed once.
+	// keys[i] is the key of block i. A sequence's tokens only grow, so the keys
+	// survive preemption and are computed once.
 	keys []Key
 }
 
-// NewRow returns an empty row. Rows share blocks only with rows of equal salt
-// (say, the adapter that runs).
+// NewRow returns an empty row. Rows share blocks only with rows of equal salt: prefix
+// caching by tenant or adapter sets it (the engine's Request.Salt).
 func NewRow(salt string) *Row {
 	return &Row{salt: sha256.Sum256([]byte(salt))}
 }
 
-// Len returns the number of tokens whose keys and values are computed.
+// Len returns the number of tokens whose keys and values have been computed.
 func (r *Row) Len() int { return r.n }
 
-// Blocks returns the row's blocks in order of position. It is a view that ends
-// with the next change of the row.
+// Blocks returns the row's blocks in order of position: a view that is valid until the
+// row changes.
 func (r *Row) Blocks() []int32 { return r.blocks }
 
-// key returns the key of block i of tokens, which must be full, and remembers it.
+// key returns the key of block i of tokens, which must be full, and caches it.
 func (p *Pool) key(r *Row, tokens []llm.Token, i int) Key {
 	for j := len(r.keys); j <= i; j++ {
 		parent := &r.salt

@@ -1,23 +1,23 @@
 package llm
 
-// EarlyStopping says when a beam search that has as many finished sequences as
-// beams ends, before the length limit.
+// EarlyStopping decides when a beam search that has as many finished sequences as
+// beams ends before the length limit.
 type EarlyStopping uint8
 
-// The three values that Python's transformers knows, with what it calls them.
+// The values of transformers' early_stopping, with transformers' names.
 const (
-	// StopUnlikely (false) ends when the best open beam, were it finished now,
-	// would not be better than the worst finished sequence.
+	// StopUnlikely (false) ends when the best open beam, if it finished now, would
+	// not beat the worst finished sequence.
 	StopUnlikely EarlyStopping = iota
 	// StopFull (true) ends at once.
 	StopFull
-	// StopNever ("never") is StopUnlikely for a LengthPenalty of 0 and less. With
-	// a greater one it ends when the best open beam could not be better even if it
-	// ran to MaxNewTokens without losing anything.
+	// StopNever ("never") is StopUnlikely if LengthPenalty is 0 or less. Otherwise it
+	// ends when the best open beam could not win even if it ran to MaxNewTokens with
+	// its present sum of scores.
 	StopNever
 )
 
-// String returns what transformers calls it: false, true, never.
+// String returns transformers' name: false, true, never.
 func (s EarlyStopping) String() string {
 	switch s {
 	case StopFull:

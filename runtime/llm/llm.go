@@ -1,21 +1,20 @@
-// Package llm is the vocabulary of the engine: the plain types that the
-// scheduler, the samplers, the backends and the server exchange. It holds no
-// behaviour beyond checks that belong to the types themselves.
+// Package llm declares the plain types that the scheduler, the samplers, the backends
+// and the server exchange. It starts no goroutines and has no state.
 //
 // The reasons behind it: docs/rationale/architecture.md.
 package llm
 
 import "errors"
 
-// Token is an id of the model's vocabulary. It is an alias so that packages
-// which must not import this one (tokenizers, plugins) can speak of []uint32.
+// Token is an id of the model's vocabulary. It is an alias, so that packages that must
+// not import this one (tokenizers, plugins) can use []uint32.
 type Token = uint32
 
-// Reason says why a sequence ended.
+// Reason is why a sequence ended.
 type Reason uint8
 
-// Reasons in the order in which they are tested after each token: the length
-// limit beats the end-of-sequence token, which beats a stop string.
+// Reasons, in the order in which they are tested after each token: the length limit,
+// the end-of-sequence token, the stop strings.
 const (
 	// FinishNone: the sequence has not ended.
 	FinishNone Reason = iota
@@ -23,7 +22,7 @@ const (
 	FinishLength
 	// FinishEOS: the model produced an end-of-sequence token.
 	FinishEOS
-	// FinishStop: the text came to hold one of the request's stop strings.
+	// FinishStop: the text contains one of the request's stop strings.
 	FinishStop
 )
 
@@ -45,26 +44,26 @@ type Finish struct {
 	Reason Reason
 	// Stop is the stop string that matched, empty unless Reason is FinishStop.
 	Stop string
-	// StoppedBy names the processor that ended the sequence, with Reason FinishEOS; empty where none did.
+	// StoppedBy names the processor that ended the sequence, with Reason FinishEOS;
+	// empty if none did.
 	StoppedBy string
-	// Text is the generated text without special tokens. When a stop string
-	// matched, Text ends with it: whoever must not show it cuts StopBytes bytes.
+	// Text is the generated text without special tokens. If a stop string matched,
+	// Text ends with it; to hide it, cut StopBytes bytes.
 	Text string
-	// StopBytes counts the bytes at the end of Text that belong to the stop
-	// string: fewer than len(Stop) where the text of a special token, which is not
-	// in Text, matched a part of it.
+	// StopBytes counts the bytes at the end of Text that belong to the stop string:
+	// fewer than len(Stop) if a special token's text, which is not in Text, matched
+	// part of it.
 	StopBytes int
 	// Generated counts the sampled tokens, the end-of-sequence token included.
 	Generated int
 	// Prompt counts the tokens of the prompt.
 	Prompt int
-	// Cached counts the prompt tokens whose keys and values were found in the cache.
+	// Cached counts the prompt tokens that the prefix cache held.
 	Cached int
 	// Seed is the seed that drew the tokens; meaningless when greedy.
 	Seed uint64
-	// Score is what a beam search ranked the sequence by: the sum of the scores of
-	// its tokens, divided by their number to the power of LengthPenalty. It is 0
-	// without beams.
+	// Score is the beam search's score of the sequence: the sum of its tokens' scores
+	// divided by their number to the power of LengthPenalty. It is 0 without beams.
 	Score float32
 }
 
@@ -74,8 +73,8 @@ type Bias struct {
 	Add   float32
 }
 
-// Params are the settings of one request after validation: every field has
-// its value, no field means "unset", and nothing downstream checks them again.
+// Params are the settings of one request after validation: every field has its value,
+// no field means "unset", and nothing downstream validates them again.
 type Params struct {
 	// Sample draws from the distribution; otherwise the best token is taken.
 	Sample bool
@@ -103,21 +102,21 @@ type Params struct {
 	Watermark      bool
 	WatermarkGamma float32
 	WatermarkDelta float32
-	// NumBeams asks for a beam search as that of Python's transformers (generate
-	// with num_beams, 5.23) and is how many continuations are followed side by
-	// side; 0 and 1 are off, and then the three fields below mean nothing. With
-	// Sample each step draws its continuations, otherwise it takes the best;
-	// Temperature and what narrows the distribution count with Sample only.
+	// NumBeams asks for a beam search like that of Python's transformers (generate
+	// with num_beams, 5.23) with that many beams. 0 and 1 turn it off; the three
+	// fields below are then ignored. With Sample each step draws the continuations,
+	// otherwise it takes the best. Temperature, top-k and the other warpers apply
+	// only with Sample.
 	NumBeams int
-	// LengthPenalty is an exponent: the sum of a sequence's log-probabilities,
-	// which is negative, is divided by the number of its generated tokens to this
-	// power. More than 0 favours long sequences, less than 0 short ones; 1 ranks by
-	// the mean and is transformers' default. Finite.
+	// LengthPenalty is an exponent: the (negative) sum of a sequence's
+	// log-probabilities is divided by its number of generated tokens to this power.
+	// Values above 0 favour long sequences, below 0 short ones; 1 ranks by the mean
+	// and is transformers' default. It must be finite.
 	LengthPenalty float32
-	// EarlyStopping says when NumBeams finished sequences are enough.
+	// EarlyStopping decides when NumBeams finished sequences end the search.
 	EarlyStopping EarlyStopping
-	// NumReturn is how many of the best sequences are returned, best first: at
-	// most NumBeams; 0 is 1.
+	// NumReturn is how many of the best sequences are returned, best first; at most
+	// NumBeams. 0 means 1.
 	NumReturn int
 	// MaxNewTokens ends the sequence; >= 1.
 	MaxNewTokens int
@@ -129,17 +128,17 @@ type Params struct {
 	TopN int
 	// PromptLogprobs asks for the log-probability of each prompt token.
 	PromptLogprobs bool
-	// PromptTopN asks, with PromptLogprobs, for the n likeliest tokens in the place of
-	// each prompt token but the first, no ties beyond them; 0 is off.
+	// PromptTopN asks, with PromptLogprobs, for the n likeliest tokens at each prompt
+	// position but the first, without further ties; 0 is off.
 	PromptTopN int
 	// RawLogprobs reports log-probabilities of the model's own distribution
 	// (OpenAI's meaning) instead of the processed one (TGI's).
 	RawLogprobs bool
 }
 
-// SeedFor returns the seed of the i-th sequence of a request: the request's
-// own for i = 0, otherwise a SplitMix64 step away from it (Steele et al. 2014),
-// so that the sequences of one request are independent and reproducible.
+// SeedFor returns the seed of the i-th sequence of a request: the request's own seed
+// for i = 0, otherwise the i-th output of SplitMix64 (Steele et al. 2014) from it, so
+// that the sequences of one request are independent and reproducible.
 func SeedFor(seed uint64, i int) uint64 {
 	if i == 0 {
 		return seed
@@ -150,12 +149,12 @@ func SeedFor(seed uint64, i int) uint64 {
 	return z ^ (z >> 31)
 }
 
-// Step is the one form in which work reaches a backend: the tokens of all
-// rows laid end to end. Decode rows contribute one token, prefill chunks many.
+// Step is one forward pass, as a backend receives it: the tokens of all rows,
+// concatenated. A decode row has one token, a prefill chunk has many.
 //
-// With T tokens and B rows: row b owns Tokens[CuSeqlens[b]:CuSeqlens[b+1]],
-// which sit at positions PastLens[b], PastLens[b]+1, … of its sequence. T and
-// B are at least 1. A backend may not keep any of the slices.
+// With T tokens and B rows, row b owns Tokens[CuSeqlens[b]:CuSeqlens[b+1]], at
+// positions PastLens[b], PastLens[b]+1, … of its sequence. T and B are at least 1. A
+// backend must not keep any of the slices.
 type Step struct {
 	// Tokens [T].
 	Tokens []Token
@@ -163,13 +162,13 @@ type Step struct {
 	CuSeqlens []int32
 	// PastLens [B]: tokens of the row already in the cache.
 	PastLens []int32
-	// BlockTable [B*MaxBlocks], row-major: the cache blocks of each row in
-	// order of position, -1 past the end.
+	// BlockTable [B*MaxBlocks], row-major: the cache blocks of each row in order of
+	// position, padded with -1.
 	BlockTable []int32
 	// MaxBlocks is the width of BlockTable.
 	MaxBlocks int
-	// SlotMapping [T]: where a token's key and value go, block*BlockSize+offset;
-	// -1 means they are not written.
+	// SlotMapping [T]: the slot of each token's key and value, block*BlockSize+offset;
+	// -1 means that they are not written.
 	SlotMapping []int32
 	// LogitRows [n]: indices into Tokens whose logits are wanted, ascending; n may be 0.
 	LogitRows []int32
@@ -181,9 +180,9 @@ func (s *Step) Rows() int { return len(s.PastLens) }
 // BlockCopy asks a backend to copy one whole cache block, all layers.
 type BlockCopy struct{ Dst, Src int32 }
 
-// Errors of admission: the request was not accepted, nothing runs for it.
+// Errors of admission: the request was refused and nothing runs for it.
 var (
-	// ErrOverloaded: the bounded queue is full.
+	// ErrOverloaded: the queue is full.
 	ErrOverloaded = errors.New("model is overloaded")
 	// ErrDraining: the server is shutting down.
 	ErrDraining = errors.New("server is draining")
@@ -193,7 +192,7 @@ var (
 	ErrInvalid = errors.New("invalid request")
 )
 
-// Errors of generation: the sequence was running and was ended.
+// Errors of generation: they end a running sequence.
 var (
 	// ErrBackend: the model's forward pass failed.
 	ErrBackend = errors.New("forward pass failed")

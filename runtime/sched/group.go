@@ -8,14 +8,13 @@ import (
 	"tgi/runtime/llm"
 )
 
-// A group is the sequences of one beam search. In the queues it is one sequence,
-// with rows in the place of a cache of its own: one row until the prompt is
-// computed, then as many as Result.Beams says. Its rows step together, so that
-// they can be compared, step back together and are computed again together. Rows
-// share the blocks that their common beginnings fill; what follows is copied when
-// it is first written to.
+// A group holds the sequences of one beam search. The queues see it as one sequence.
+// Instead of a cache row of its own it has member rows: one until the prompt is
+// computed, then as many as Result.Beams says. Its rows step together, so that they
+// can be compared, and are preempted and recomputed together. Rows share the blocks of
+// their common prefix and copy on write after it.
 
-// Branch is a row with which a group goes on.
+// Branch is one row of a group's next step.
 type Branch struct {
 	// From is the row that it continues: an index into Seq.Rows.
 	From int
@@ -23,12 +22,11 @@ type Branch struct {
 	Token llm.Token
 }
 
-// Rows returns the sequences that a group consists of now, in the order of the
-// Branches that made them; nil for a sequence that is no group. It is a view that
-// ends with the next Commit.
+// Rows returns a group's present rows in the order of the Branches that made them; nil
+// for a sequence that is not a group. The view is valid until the next Commit.
 func (q *Seq) Rows() []*Seq { return q.rows }
 
-// Handle returns what Add returned: the group of a row, otherwise the sequence itself.
+// Handle returns what Add returned: the group of a row, or else the sequence itself.
 func (q *Seq) Handle() *Seq {
 	if q.group != nil {
 		return q.group
@@ -36,19 +34,19 @@ func (q *Seq) Handle() *Seq {
 	return q
 }
 
-// parts returns what has a cache of its own: a group's rows, or the sequence.
-func (q *Seq) parts() []*Seq {
+// members returns the sequences that have a cache row: a group's rows, or the sequence.
+func (q *Seq) members() []*Seq {
 	if q.rows != nil {
 		return q.rows
 	}
 	return q.self[:]
 }
 
-// places returns how many running sequences it counts as.
-func (q *Seq) places() int { return max(q.width, 1+len(q.followers)) }
+// slots returns how many running sequences q counts as.
+func (q *Seq) slots() int { return max(q.width, 1+len(q.followers)) }
 
-// CheckBeams is Check for a beam search, which needs room for all its sequences at
-// the same time: in the batch, and in the cache with blocks of blockSize tokens.
+// CheckBeams is Check for a beam search, whose sequences must all fit at the same time:
+// into the batch, and into the cache with blocks of blockSize tokens.
 func (s Settings) CheckBeams(prompt, maxNew, beams, blockSize int) error {
 	if err := s.Check(prompt, maxNew, 1); err != nil {
 		return err
@@ -56,8 +54,8 @@ func (s Settings) CheckBeams(prompt, maxNew, beams, blockSize int) error {
 	if most := min(s.MaxConcurrentRequests, s.MaxBatchSize); beams > most {
 		return fmt.Errorf("%w: num_beams must be at most %d, got %d", llm.ErrInvalid, most, beams)
 	}
-	// The last token of a sequence is never fed back and needs no place. At worst
-	// all beams part right behind the prompt; with one token each none is fed back.
+	// The last token of a sequence is never fed back and needs no slot. At worst all
+	// beams diverge right after the prompt; with one token each, none is fed back.
 	shared := prompt / blockSize
 	each := (prompt+maxNew-1+blockSize-1)/blockSize - shared
 	total := s.MaxBatchTotalTokens / blockSize
@@ -70,7 +68,7 @@ func (s Settings) CheckBeams(prompt, maxNew, beams, blockSize int) error {
 
 // addGroup is Add for a beam search.
 func (s *Scheduler) addGroup(j Job) (*Seq, error) {
-	if err := s.set.CheckBeams(len(j.Prompt), j.MaxNew, j.Beams, s.pool.BlockSize()); err != nil {
+	if err := s.settings.CheckBeams(len(j.Prompt), j.MaxNew, j.Beams, s.pool.BlockSize()); err != nil {
 		return nil, err
 	}
 	s.nextID++
@@ -87,15 +85,15 @@ func (s *Scheduler) addGroup(j Job) (*Seq, error) {
 	return g, nil
 }
 
-// decodeGroup plans a token for each row of a group, or none while one has more to
-// compute. When the group must step back itself nothing of it is left in the plan.
-func (s *Scheduler) decodeGroup(p *Plan, g *Seq) {
+// planGroupDecode plans a token for each row of a group, or nothing while a row has
+// more to compute. If the group itself is preempted, the plan holds none of its rows.
+func (s *Scheduler) planGroupDecode(p *Plan, g *Seq) {
 	rows, copies := len(p.Rows), len(p.Copies)
-	if !s.seatAll(p, g) {
+	if !s.restoreRows(p, g) {
 		return
 	}
 	for _, m := range g.rows {
-		if !s.room(p, g, m) {
+		if !s.takeBlocks(p, g, m) {
 			p.Rows, p.Copies = p.Rows[:rows], p.Copies[:copies]
 			return
 		}
@@ -104,47 +102,47 @@ func (s *Scheduler) decodeGroup(p *Plan, g *Seq) {
 	p.DecodeRows += len(g.rows)
 }
 
-// seatAll gives blocks to those rows of a group that have none since it stepped
-// back, where what they share with others is computed. It reports whether all rows
-// have computed their tokens but one.
-func (s *Scheduler) seatAll(p *Plan, g *Seq) (even bool) {
+// restoreRows gives blocks to the rows of a group that lost them to preemption, once
+// the prefixes that they share with other rows are computed. It reports whether every
+// row has exactly one token left to compute.
+func (s *Scheduler) restoreRows(p *Plan, g *Seq) (even bool) {
 	var ready []*Seq
 	for i, m := range g.rows {
-		if len(m.row.Blocks()) == 0 && s.seat(g, i) {
+		if len(m.row.Blocks()) == 0 && s.sharePrefix(g, i) {
 			ready = append(ready, m)
 		}
 	}
-	for _, m := range ready { // after all have found theirs, which could be taken otherwise
-		if !s.room(p, g, m) {
+	for _, m := range ready { // after the lookups: allocating first could evict what they find
+		if !s.takeBlocks(p, g, m) {
 			return false
 		}
 	}
 	for _, m := range g.rows {
-		if m.left() != 1 {
+		if m.uncomputed() != 1 {
 			return false
 		}
 	}
 	return true
 }
 
-// seat has row i share what is computed of its tokens. It reports false when it
-// has to wait for a row that computes what both begin with: computed twice it would
-// take twice the blocks, and CheckBeams counts them once.
-func (s *Scheduler) seat(g *Seq, i int) bool {
-	m := g.rows[i]
-	if from, n := s.likest(g, i); n > 0 {
+// sharePrefix makes row i share the computed part of its tokens. It returns false if
+// the row has to wait for another row that computes their common prefix: computed
+// twice, the prefix would need twice the blocks, and CheckBeams counts them once.
+func (s *Scheduler) sharePrefix(g *Seq, i int) bool {
+	row := g.rows[i]
+	if from, n := s.longestPrefix(g, i); n > 0 {
 		if from.row.Len() < n {
 			return false
 		}
-		s.pool.Adopt(m.row, from.row, n)
+		s.pool.Adopt(row.row, from.row, n)
 	}
-	s.find(m)
+	s.skipCached(row)
 	return true
 }
 
-// likest returns the row before row i of a group that has the longest beginning in
-// common with it, in whole blocks, and how many tokens these hold.
-func (s *Scheduler) likest(g *Seq, i int) (from *Seq, n int) {
+// longestPrefix returns the row before row i that shares the longest prefix with it, in
+// whole blocks, and the number of tokens of that prefix.
+func (s *Scheduler) longestPrefix(g *Seq, i int) (from *Seq, n int) {
 	m := g.rows[i].tokens
 	for _, f := range g.rows[:i] {
 		same := 0
@@ -158,41 +156,42 @@ func (s *Scheduler) likest(g *Seq, i int) (from *Seq, n int) {
 	return from, n
 }
 
-// needs returns how many blocks a group that holds none needs for all its tokens.
-func (s *Scheduler) needs(g *Seq) (blocks int) {
+// blocksNeeded returns how many blocks a group without blocks needs for all its tokens.
+func (s *Scheduler) blocksNeeded(g *Seq) (blocks int) {
 	for i, m := range g.rows {
-		_, n := s.likest(g, i)
+		_, n := s.longestPrefix(g, i)
 		blocks += s.pool.BlocksFor(len(m.tokens)) - n/s.pool.BlockSize()
 	}
 	return blocks
 }
 
-// admitGroup plans what a group of several rows can compute at once after it was
-// admitted again: there are blocks for all of it.
+// admitGroup plans the first step of a group that was admitted again. The pool has
+// blocks for all of its rows.
 func (s *Scheduler) admitGroup(p *Plan, g *Seq, b *budget) {
-	if s.seatAll(p, g) {
-		s.decodeGroup(p, g)
+	if s.restoreRows(p, g) {
+		s.planGroupDecode(p, g)
 		return
 	}
-	s.chunks(p, g, b)
+	s.planChunks(p, g, b)
 }
 
-// chunks plans tokens for the rows of a group that have more than one to compute.
-func (s *Scheduler) chunks(p *Plan, g *Seq, b *budget) {
+// planChunks plans tokens for the rows of a group that have more than one to compute.
+func (s *Scheduler) planChunks(p *Plan, g *Seq, b *budget) {
 	for _, m := range g.rows {
-		if b.tokens > 0 && m.left() > 1 && len(m.row.Blocks()) > 0 {
-			s.chunk(p, m, b)
+		if b.tokens > 0 && m.uncomputed() > 1 && len(m.row.Blocks()) > 0 {
+			s.planChunk(p, m, b)
 		}
 	}
 }
 
-// regroup has a group go on with the given rows, or end when there is none.
-func (s *Scheduler) regroup(g *Seq, next []Branch) {
+// replaceRows replaces the rows of a group by the given branches; without any the group
+// ends.
+func (s *Scheduler) replaceRows(g *Seq, next []Branch) {
 	rows := make([]*Seq, len(next))
 	taken := make([]bool, len(g.rows))
 	for i, b := range next {
 		m := g.rows[b.From]
-		if !taken[b.From] { // the first to continue it takes its place
+		if !taken[b.From] { // the first branch takes over the row, the others fork it
 			taken[b.From], rows[i] = true, m
 			continue
 		}
@@ -215,16 +214,16 @@ func (s *Scheduler) regroup(g *Seq, next []Branch) {
 	}
 }
 
-// checkGroup verifies the books of a group; held are the rows of the cache that it holds.
+// checkGroup verifies the invariants of a group and appends its cache rows to held.
 func checkGroup(g *Seq, held []*kv.Row) ([]*kv.Row, error) {
 	if n := len(g.rows); n < 1 || n > g.width {
 		return held, fmt.Errorf("BUG: sched: group %d has %d rows, at most %d are allowed", g.id, n, g.width)
 	}
 	for i, m := range g.rows {
 		if m.group != g || m.state != inGroup || m.self[0] != m || len(m.tokens) != len(g.rows[0].tokens) ||
-			len(m.tokens) > m.prompt+m.max || !m.even() {
+			len(m.tokens) > m.prompt+m.max || !m.uncomputedOK() {
 			return held, fmt.Errorf("BUG: sched: row %d of group %d has state %d, %d of %d+%d tokens, %d left",
-				i, g.id, m.state, len(m.tokens), m.prompt, m.max, m.left())
+				i, g.id, m.state, len(m.tokens), m.prompt, m.max, m.uncomputed())
 		}
 		if n := len(m.row.Blocks()); g.state == waiting && n != 0 {
 			return held, fmt.Errorf("BUG: sched: row %d of group %d waits and holds %d blocks", i, g.id, n)

@@ -157,7 +157,7 @@ func TestBeamsFitAlone(t *testing.T) {
 				used, _, _ := s.Cache()
 				most = max(most, used)
 				if p.Preempted > 0 {
-					t.Fatalf("seed %d: %d beams of %d+%d tokens step back in %d blocks of %d", seed, beams, in, out, blocks, size)
+					t.Fatalf("seed %d: %d beams of %d+%d tokens are preempted in %d blocks of %d", seed, beams, in, out, blocks, size)
 				}
 				commitGroups(t, s, p, apart)
 			}
@@ -232,7 +232,7 @@ func TestRandomGroups(t *testing.T) {
 				preempted += p.Preempted
 				checkGroups(t, s, p)
 				for _, row := range p.Rows {
-					if g := row.Seq.group; g != nil && g.stints > 1 && len(g.rows) > 1 && row.Len > 1 {
+					if g := row.Seq.group; g != nil && g.admissions > 1 && len(g.rows) > 1 && row.Len > 1 {
 						again++
 					}
 				}
@@ -264,7 +264,7 @@ func TestRandomGroups(t *testing.T) {
 		}
 	}
 	if preempted == 0 || again == 0 {
-		t.Errorf("%d sequences stepped back, %d rows of groups were computed again", preempted, again)
+		t.Errorf("%d sequences were preempted, %d rows of groups were computed again", preempted, again)
 	}
 }
 
@@ -282,19 +282,19 @@ func checkGroups(t *testing.T, s *Scheduler, p *Plan) {
 		picks[r.Seq.Handle()] += len(r.Samples)
 	}
 	prefill := len(p.Step.Tokens) - p.DecodeRows
-	if prefill != p.PrefillTokens || prefill > s.set.MaxBatchPrefillTokens || scores > s.set.MaxPromptLogits {
+	if prefill != p.PrefillTokens || prefill > s.settings.MaxBatchPrefillTokens || scores > s.settings.MaxPromptLogits {
 		t.Fatalf("%d prompt tokens, %d said; %d scores", prefill, p.PrefillTokens, scores)
 	}
-	if s.Running() > s.set.MaxBatchSize {
-		t.Fatalf("%d run, at most %d may", s.Running(), s.set.MaxBatchSize)
+	if s.Running() > s.settings.MaxBatchSize {
+		t.Fatalf("%d run, at most %d may", s.Running(), s.settings.MaxBatchSize)
 	}
 	for _, q := range s.running {
 		left := 0
-		for _, m := range q.parts() {
-			left = max(left, m.left())
+		for _, m := range q.members() {
+			left = max(left, m.uncomputed())
 		}
-		if n := picks[q]; left == 1 && n != len(q.parts()) || n != 0 && n != len(q.parts()) {
-			t.Fatalf("of %d rows of sequence %d, %d pick", len(q.parts()), q.id, n)
+		if n := picks[q]; left == 1 && n != len(q.members()) || n != 0 && n != len(q.members()) {
+			t.Fatalf("of %d rows of sequence %d, %d pick", len(q.members()), q.id, n)
 		}
 	}
 	if len(p.Rows) == 0 && s.Running()+s.Waiting() > 0 {

@@ -58,7 +58,7 @@ func TestParkTraces(t *testing.T) {
 			| 1[10:11]! |
 			| 2[0:8]! |
 			| 2[8:9]! |`},
-		{"who stepped back and is parked lets others pass", Settings{NoPrefixSharing: true}, tight,
+		{"a sequence preempted while parked lets others pass", Settings{NoPrefixSharing: true}, tight,
 			[]Job{{Prompt: prompt(1, 4), MaxNew: 6}, {Prompt: prompt(2, 7), MaxNew: 3}, {Prompt: prompt(3, 3), MaxNew: 2}}, `
 			| 1[0:4]! 2[0:7]! | park 2
 			| 1[4:5]! |
@@ -177,7 +177,7 @@ func commitParking(t *testing.T, s *Scheduler, p *Plan, park func(q *Seq) bool) 
 	}
 }
 
-// TestAbortParked ends parked sequences: running, stepped back, and as a group.
+// TestAbortParked ends parked sequences: running, preempted, and as a group.
 func TestAbortParked(t *testing.T) {
 	for _, beams := range []int{0, 2} {
 		for _, back := range []bool{false, true} {
@@ -194,10 +194,10 @@ func TestAbortParked(t *testing.T) {
 			}
 			s.Abort(victim)
 			if err := s.Check(); err != nil || victim.Parked() || s.Parked() != 0 {
-				t.Errorf("beams %d, stepped back %v: %v, %d parked", beams, back, err, s.Parked())
+				t.Errorf("beams %d, preempted %v: %v, %d parked", beams, back, err, s.Parked())
 			}
 			if used, _, _ := s.Cache(); used != len(s.running[0].row.Blocks()) {
-				t.Errorf("beams %d, stepped back %v: %d blocks are held", beams, back, used)
+				t.Errorf("beams %d, preempted %v: %d blocks are held", beams, back, used)
 			}
 		}
 	}
@@ -261,7 +261,7 @@ func TestRandomParking(t *testing.T) {
 		}
 	}
 	if steppedBack == 0 {
-		t.Error("nothing stepped back while it was parked")
+		t.Error("no sequence was preempted while it was parked")
 	}
 }
 
@@ -290,7 +290,7 @@ func checkParked(t *testing.T, s *Scheduler, p *Plan) {
 		inPlan[r.Seq] = true
 	}
 	for _, q := range s.running {
-		if q.rows == nil && !q.parked && q.left() == 1 && !inPlan[q] {
+		if q.rows == nil && !q.parked && q.uncomputed() == 1 && !inPlan[q] {
 			t.Fatalf("sequence %d got no token", q.id)
 		}
 	}

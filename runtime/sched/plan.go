@@ -2,10 +2,10 @@ package sched
 
 import "tgi/runtime/llm"
 
-// Plan is the work of one step. It and all its slices are the scheduler's and
-// end with the next Plan.
+// Plan is the work of one step. The scheduler owns it and its slices; they are valid
+// until the next call of Scheduler.Plan.
 type Plan struct {
-	// Rows in the order of Step's rows; none when there is nothing to do.
+	// Rows, in the order of Step's rows; empty if there is nothing to do.
 	Rows []Row
 	// Copies must be made, in order, before the step is computed.
 	Copies []llm.BlockCopy
@@ -13,76 +13,76 @@ type Plan struct {
 	Step llm.Step
 	// Samples counts the entries of all rows' Samples.
 	Samples int
-	// DecodeRows counts the rows that only go on; the others compute PrefillTokens
-	// of prompts or of sequences that had stepped back.
+	// DecodeRows counts the rows that compute one token to get their next; the other
+	// rows compute PrefillTokens of prompts or of preempted sequences.
 	DecodeRows, PrefillTokens int
-	// Admitted counts sequences that were admitted for the first time;
-	// CachedTokens of their PromptTokens were found in the cache.
+	// Admitted counts sequences that were admitted for the first time. The cache held
+	// CachedTokens of their PromptTokens.
 	Admitted, PromptTokens, CachedTokens int
-	// Preempted counts sequences that had to step back.
+	// Preempted counts preempted sequences.
 	Preempted int
 }
 
 // Row is one sequence's part of a step.
 type Row struct {
-	// Seq is the sequence, or one row of a group; all rows of a group that pick in
-	// the step stand together, in the order of Seq.Rows.
+	// Seq is the sequence, or one row of a group. The rows of a group that pick in the
+	// step are adjacent, in the order of Seq.Rows.
 	Seq *Seq
-	// Start and Len say which tokens of the sequence are computed.
+	// Start and Len are the range of the sequence's tokens that the step computes.
 	Start, Len int
-	// Logit is the index of the row's first logits among the step's. There are
-	// Scores of them for prompt positions FirstScore, FirstScore+1, …, each of
-	// which rates the token after it; then, when Samples is not empty, one more.
+	// Logit is the index of the row's first logits among the step's. Scores of them
+	// belong to prompt positions FirstScore, FirstScore+1, …, each of which scores the
+	// token after it. If Samples is not empty, one more follows.
 	Logit, FirstScore, Scores int
-	// Samples are the sequences that pick their next token by the row's last
-	// logits: none when a chunk is not the last, the row's own sequence, and after
-	// it its followers when the prompt is done.
+	// Samples are the sequences that pick their next token from the row's last logits:
+	// none before the last chunk, then the row's own sequence, followed by its
+	// followers when the prompt is done.
 	Samples []*Seq
 }
 
-// Plan chooses what the next step computes. Each call must be followed by Commit
-// or Drop unless the plan has no rows.
+// Plan chooses what the next step computes. Commit or Drop must follow each call,
+// unless the plan has no rows.
 func (s *Scheduler) Plan() *Plan {
 	if s.planned {
 		panic("BUG: sched: Plan without Commit of the one before")
 	}
 	p := &s.plan
 	*p = Plan{Rows: p.Rows[:0], Copies: p.Copies[:0], Step: p.Step}
-	s.decode(p)
-	b := budget{tokens: s.set.MaxBatchPrefillTokens, logits: s.set.MaxPromptLogits}
-	s.prefill(p, &b)
+	s.planDecode(p)
+	b := budget{tokens: s.settings.MaxBatchPrefillTokens, logits: s.settings.MaxPromptLogits}
+	s.planPrefill(p, &b)
 	s.admit(p, &b)
-	s.lay(p)
+	s.fillStep(p)
 	s.planned = len(p.Rows) > 0
 	return p
 }
 
-// decode plans one token for each running row that needs no more. Rows are served
-// from the oldest to the youngest, and it is the youngest that step back: a row
-// that is in the plan already never does.
-func (s *Scheduler) decode(p *Plan) {
+// planDecode plans one token for each running row that has only one to compute, from
+// the oldest to the youngest. The youngest are preempted first, so a row that is
+// already in the plan never is.
+func (s *Scheduler) planDecode(p *Plan) {
 	for i := 0; i < len(s.running); i++ {
 		q := s.running[i]
 		if q.parked {
 			continue
 		}
 		if q.rows != nil {
-			s.decodeGroup(p, q)
-		} else if q.left() == 1 && s.room(p, q, q) {
+			s.planGroupDecode(p, q)
+		} else if q.uncomputed() == 1 && s.takeBlocks(p, q, q) {
 			p.DecodeRows++
 			p.Rows = append(p.Rows, Row{Seq: q, Start: q.row.Len(), Len: 1})
 		}
-		if q.state != running { // it was the youngest
+		if q.state != running { // it was preempted, so it was the youngest
 			return
 		}
 	}
 }
 
-// room takes blocks for all tokens of m, a row of q or q itself. It reports false
-// when q had to step back for want of them.
-func (s *Scheduler) room(p *Plan, q, m *Seq) bool {
+// takeBlocks allocates blocks for all tokens of m, a row of q or q itself, preempting
+// the youngest sequences while there are too few. It returns false if that was q.
+func (s *Scheduler) takeBlocks(p *Plan, q, m *Seq) bool {
 	for !s.pool.CanTake(m.row, len(m.tokens)) {
-		s.stepBack(p, s.running[len(s.running)-1])
+		s.preempt(p, s.running[len(s.running)-1])
 		if q.state != running {
 			return false
 		}
@@ -91,11 +91,11 @@ func (s *Scheduler) room(p *Plan, q, m *Seq) bool {
 	return true
 }
 
-// stepBack moves a running sequence to the queue, where its age puts it before
-// all that never ran.
-func (s *Scheduler) stepBack(p *Plan, q *Seq) {
+// preempt releases the blocks of a running sequence and moves it to the queue, where
+// its age puts it before all sequences that never ran.
+func (s *Scheduler) preempt(p *Plan, q *Seq) {
 	s.running.remove(q)
-	for _, m := range q.parts() {
+	for _, m := range q.members() {
 		s.pool.Give(m.row)
 		p.Preempted++
 	}
@@ -103,15 +103,15 @@ func (s *Scheduler) stepBack(p *Plan, q *Seq) {
 	s.waiting.insert(q)
 }
 
-// budget is what is left of a step for prompts.
+// budget is what a step has left for prompts.
 type budget struct {
 	tokens int // tokens to compute
 	logits int // prompt positions to score
 }
 
-// prefill goes on with the running sequences that have more than one token to
-// compute. They hold blocks for all of them since they were admitted.
-func (s *Scheduler) prefill(p *Plan, b *budget) {
+// planPrefill continues the running sequences that have more than one token to compute.
+// They hold blocks for all of their tokens since they were admitted.
+func (s *Scheduler) planPrefill(p *Plan, b *budget) {
 	for _, q := range s.running {
 		if b.tokens == 0 {
 			return
@@ -120,28 +120,28 @@ func (s *Scheduler) prefill(p *Plan, b *budget) {
 			continue
 		}
 		if len(q.rows) > 1 {
-			s.chunks(p, q, b)
+			s.planChunks(p, q, b)
 			continue
 		}
-		if m := q.parts()[0]; m.left() > 1 {
-			if n := s.find(m); q.stints == 1 { // what others computed since
+		if m := q.members()[0]; m.uncomputed() > 1 {
+			if n := s.skipCached(m); q.admissions == 1 { // other sequences computed these meanwhile
 				q.cached += n
 				p.CachedTokens += n
 			}
-			s.chunk(p, m, b)
+			s.planChunk(p, m, b)
 		}
 	}
 }
 
-// chunk plans as many of the sequence's tokens as the budget allows. The rows of a
-// group leave one over, which they compute together.
-func (s *Scheduler) chunk(p *Plan, q *Seq, b *budget) {
-	start, n := q.row.Len(), q.left()
+// planChunk plans as many of the sequence's tokens as the budget allows. The rows of a
+// group leave one token, which they compute together.
+func (s *Scheduler) planChunk(p *Plan, q *Seq, b *budget) {
+	start, n := q.row.Len(), q.uncomputed()
 	if len(q.Handle().rows) > 1 {
 		n--
 	}
 	n = min(n, b.tokens)
-	if q.scoring() {
+	if q.needsScores() {
 		if b.logits == 0 {
 			return
 		}
@@ -153,53 +153,53 @@ func (s *Scheduler) chunk(p *Plan, q *Seq, b *budget) {
 	p.Rows = append(p.Rows, Row{Seq: q, Start: start, Len: n})
 }
 
-// find skips the tokens that the cache holds. A sequence whose prompt is to be
-// scored needs all its logits and skips nothing.
-func (s *Scheduler) find(q *Seq) int {
-	if q.scoring() {
+// skipCached skips the tokens that the cache holds and returns their number. A sequence
+// whose prompt is scored needs all logits and skips nothing.
+func (s *Scheduler) skipCached(q *Seq) int {
+	if q.needsScores() {
 		return 0
 	}
 	return s.pool.Find(q.row, q.tokens)
 }
 
-// admit lets sequences from the queue join, in order, while there is budget and
-// room for all their tokens and a spare block per running row. Who stepped back while
-// it was parked has nothing to compute yet, and is passed over.
+// admit starts sequences from the queue, in order, while there is budget, and blocks
+// for all their tokens plus a spare block per running row. It skips sequences that
+// were preempted while parked: they have nothing to compute yet.
 func (s *Scheduler) admit(p *Plan, b *budget) {
-	open, admitted := s.open(), false
+	open, admitted := s.admitsNew(), false
 	for i := 0; i < len(s.waiting) && b.tokens > 0; {
 		q := s.waiting[i]
 		if q.parked {
 			i++
 			continue
 		}
-		first := q.parts()[0]
-		fresh := q.stints == 0
-		if fresh && !open || first.scoring() && b.logits == 0 {
+		first := q.members()[0]
+		fresh := q.admissions == 0
+		if fresh && !open || first.needsScores() && b.logits == 0 {
 			break
 		}
-		if n := len(s.running); n > 0 && s.Running()+q.places() > s.set.MaxBatchSize {
+		if n := len(s.running); n > 0 && s.Running()+q.slots() > s.settings.MaxBatchSize {
 			break
 		}
-		cached, fits := s.fit(p, q, first)
+		cached, fits := s.reserveBlocks(p, q, first)
 		if !fits {
 			break
 		}
 		s.waiting.remove(q)
 		q.state = running
-		q.stints++
+		q.admissions++
 		s.running.insert(q)
 		if fresh {
 			admitted = true
 			q.cached = cached
-			p.Admitted += q.places()
+			p.Admitted += q.slots()
 			p.PromptTokens += q.prompt
 			p.CachedTokens += cached
 		}
 		if len(q.rows) > 1 {
 			s.admitGroup(p, q, b)
 		} else {
-			s.chunk(p, first, b)
+			s.planChunk(p, first, b)
 		}
 	}
 	if admitted {
@@ -209,18 +209,18 @@ func (s *Scheduler) admit(p *Plan, b *budget) {
 	}
 }
 
-// fit reports whether there is room for a sequence that waits. Unless it is a group
-// of several rows, which take their blocks one after the other, it has them then,
-// and cached tokens were found in the cache.
-func (s *Scheduler) fit(p *Plan, q, first *Seq) (cached int, ok bool) {
+// reserveBlocks allocates the blocks of a waiting sequence and returns how many of its
+// tokens the cache held; ok is false if there are too few blocks. For a group of
+// several rows it only checks: the rows allocate one after the other.
+func (s *Scheduler) reserveBlocks(p *Plan, q, first *Seq) (cached int, ok bool) {
 	spare := 0
 	for _, r := range s.running {
-		spare += len(r.parts())
+		spare += len(r.members())
 	}
 	if len(q.rows) > 1 {
-		return 0, s.needs(q)+spare <= s.pool.Available()
+		return 0, s.blocksNeeded(q)+spare <= s.pool.Available()
 	}
-	cached = s.find(first)
+	cached = s.skipCached(first)
 	if s.pool.Needs(first.row, len(first.tokens))+spare > s.pool.Available() {
 		s.pool.Give(first.row)
 		return 0, false
@@ -229,15 +229,15 @@ func (s *Scheduler) fit(p *Plan, q, first *Seq) (cached int, ok bool) {
 	return cached, true
 }
 
-// open reports whether new prompts may join: see WaitingServedRatio.
-func (s *Scheduler) open() bool {
+// admitsNew reports whether new prompts may start: see WaitingServedRatio.
+func (s *Scheduler) admitsNew() bool {
 	waiting, running := len(s.waiting)-s.waiting.parked(), len(s.running)-s.running.parked()
-	return running == 0 || s.sinceAdmit >= s.set.MaxWaitingTokens ||
-		waiting >= int(float64(running)*s.set.WaitingServedRatio)
+	return running == 0 || s.sinceAdmit >= s.settings.MaxWaitingTokens ||
+		waiting >= int(float64(running)*s.settings.WaitingServedRatio)
 }
 
-// lay writes the planned rows into the flat form of a step.
-func (s *Scheduler) lay(p *Plan) {
+// fillStep writes the planned rows into the flat arrays of llm.Step.
+func (s *Scheduler) fillStep(p *Plan) {
 	size := s.pool.BlockSize()
 	st := &p.Step
 	*st = llm.Step{
@@ -263,7 +263,7 @@ func (s *Scheduler) lay(p *Plan) {
 			st.SlotMapping = append(st.SlotMapping, blocks[pos/size]*int32(size)+int32(pos%size))
 		}
 		r.Logit = len(st.LogitRows)
-		if q.scoring() {
+		if q.needsScores() {
 			r.FirstScore = max(r.Start, q.scored)
 			r.Scores = max(min(end, q.prompt-1)-r.FirstScore, 0)
 			for pos := r.FirstScore; pos < r.FirstScore+r.Scores; pos++ {

@@ -1,27 +1,27 @@
-// Package sched decides what runs next. It knows sequences, the books of the
-// cache and its settings; no clock, no device, no goroutine. The same calls in the
-// same order always give the same plans.
+// Package sched decides what each step computes: continuous batching (Orca, Yu et al.
+// 2022) with chunked prefill and preemption by recomputation (vLLM). It knows
+// sequences, cache blocks and its settings, but no clock, device or goroutine: the
+// same calls in the same order always give the same plans.
 //
-// A step is Plan, then computing what it says, then Commit. Sequences run in the
-// order of their arrival:
+// A step is Plan, the forward pass, then Commit. Sequences run in order of arrival:
 //
-//   - every running row whose tokens are computed but one gets its token in every step;
-//   - what the step's budget leaves goes to prompts, the oldest first, in chunks;
-//   - who waits is admitted in order, and nobody overtakes one that does not fit yet.
+//   - each running row with one token left to compute is in every step;
+//   - the rest of the step's budget goes to prompts, oldest first, in chunks;
+//   - waiting sequences are admitted in order: none overtakes one that does not fit yet.
 //
-// When a row needs a block and there is none, the youngest running sequence steps
-// back: its blocks are given up and its tokens, prompt and output, are computed
-// again when there is room. The oldest sequence is never made to step back for
-// another and a request is only accepted if it fits the cache alone, hence every
-// sequence ends.
+// When a row needs a block and none is available, the youngest running sequence is
+// preempted: it releases its blocks, and its tokens, prompt and output, are computed
+// again when there is room. The oldest sequence is never preempted for another, and a
+// request is only accepted if it fits into the cache alone, so every sequence ends.
 //
-// Who picks the tokens may need longer than a step for one of them: the sequence is
-// parked then. It keeps its blocks and its place but is in no plan until Resolve says
-// how it goes on, and steps back like any other: what it lost is computed again when
-// it is resolved. Meanwhile the others run.
+// A sequence whose next token takes longer to pick than a step is parked. It keeps its
+// blocks and its place, but is in no plan until Resolve gives its token. It can be
+// preempted like any other; what it lost is computed again after Resolve.
 //
-// The beams of a search are a group: one sequence of the queue with several rows,
-// which run, step back and return together.
+// The beams of a search form a group: one sequence of the queue with several rows that
+// run, are preempted and return together.
+//
+// The only caller is runtime/engine, on its step goroutine.
 //
 // The reasons behind it: docs/rationale/runtime.md.
 package sched
@@ -36,11 +36,11 @@ import (
 
 // Scheduler holds the sequences of one model. It is not safe for concurrent use.
 type Scheduler struct {
-	set     Settings
-	pool    *kv.Pool
-	waiting queue
-	running queue
-	nextID  uint64
+	settings Settings
+	pool     *kv.Pool
+	waiting  queue
+	running  queue
+	nextID   uint64
 	// sinceAdmit counts steps in which no new sequence was admitted.
 	sinceAdmit int
 	planned    bool // between Plan and Commit
@@ -49,7 +49,7 @@ type Scheduler struct {
 
 // New returns a scheduler without sequences.
 func New(set Settings, sh Shape) (*Scheduler, error) {
-	set, err := set.resolve(sh)
+	set, err := set.withDefaults(sh)
 	if err != nil {
 		return nil, err
 	}
@@ -61,14 +61,14 @@ func New(set Settings, sh Shape) (*Scheduler, error) {
 	if err != nil {
 		return nil, err
 	}
-	return &Scheduler{set: set, pool: pool}, nil
+	return &Scheduler{settings: set, pool: pool}, nil
 }
 
 // Settings returns the settings with every default filled in. It may be called
 // from any goroutine.
-func (s *Scheduler) Settings() Settings { return s.set }
+func (s *Scheduler) Settings() Settings { return s.settings }
 
-// Job is what Add accepts.
+// Job describes the sequences that Add creates.
 type Job struct {
 	// Prompt holds at least one token. The scheduler keeps it and does not write to it.
 	Prompt []llm.Token
@@ -76,24 +76,23 @@ type Job struct {
 	MaxNew int
 	// N sequences start from the prompt; >= 1.
 	N int
-	// Beams, when more than 1, makes it one group of up to so many rows; N is 1 then.
+	// Beams, if more than 1, makes the job one group of up to that many rows; N is 1 then.
 	Beams int
-	// Score asks for the logits of all prompt positions. Nothing is skipped in the
-	// cache then.
+	// Score asks for the logits of all prompt positions, so no cached prefix is used.
 	Score bool
-	// Salt keeps apart what may not share cache blocks.
+	// Salt separates jobs that must not share cache blocks.
 	Salt string
 }
 
-// Add puts the job's sequences at the end of the queue. The first leads: the
-// others fork from it once its prompt is computed. The error is Settings.Check's or,
-// with Beams, CheckBeams's.
+// Add appends the job's sequences to the queue. The first is the leader: the others
+// fork from it once its prompt is computed. The error is that of Settings.Check or,
+// with Beams, CheckBeams.
 func (s *Scheduler) Add(j Job) ([]*Seq, error) {
 	if j.Beams > 1 {
 		g, err := s.addGroup(j)
 		return []*Seq{g}, err
 	}
-	if err := s.set.Check(len(j.Prompt), j.MaxNew, j.N); err != nil {
+	if err := s.settings.Check(len(j.Prompt), j.MaxNew, j.N); err != nil {
 		return nil, err
 	}
 	seqs := make([]*Seq, j.N)
@@ -118,10 +117,10 @@ func (s *Scheduler) Add(j Job) ([]*Seq, error) {
 	return seqs, nil
 }
 
-// Abort ends a sequence wherever it is and frees its blocks at once. Followers
-// that still wait for its prompt end with it. Ended sequences are left alone. It is
-// not for the time between Plan and Commit: there Result.End ends one sequence, and
-// Drop all of a plan.
+// Abort ends a sequence in any state and frees its blocks at once. Followers that
+// still wait for its prompt end with it. It does nothing to sequences that have ended.
+// It must not be called between Plan and Commit; there, Result.End ends one sequence
+// and Drop ends all of a plan.
 func (s *Scheduler) Abort(q *Seq) {
 	if l := q.leader; q.state == following {
 		l.followers = slices.DeleteFunc(slices.Clone(l.followers), func(f *Seq) bool { return f == q })
@@ -135,7 +134,7 @@ func (s *Scheduler) Abort(q *Seq) {
 	q.followers = nil
 }
 
-// Drop ends the sequences of a plan that could not be computed and returns them.
+// Drop ends the sequences of a plan whose forward pass failed and returns them.
 func (s *Scheduler) Drop(p *Plan) []*Seq {
 	s.planned = false
 	var out []*Seq
@@ -150,23 +149,23 @@ func (s *Scheduler) Drop(p *Plan) []*Seq {
 	return out
 }
 
-// Result is what became of one sample of a plan.
+// Result is the outcome of one sample of a plan.
 type Result struct {
-	// Pending parks the sequence, in the result of a group's first sample the group:
-	// its token is told by Resolve. No other field is looked at.
+	// Pending parks the sequence, or the group if it is in the result of the group's
+	// first sample, until Resolve. The other fields are ignored.
 	Pending bool
 	// Token is appended to the sequence unless End is set.
 	Token llm.Token
 	// End ends the sequence and frees its blocks.
 	End bool
-	// Beams, in the result of a group's first sample, are the rows with which the
-	// group goes on; none end it. The fields above and the results of its other
-	// samples are not looked at.
+	// Beams, in the result of a group's first sample, are the group's next rows;
+	// without any the group ends. Token, End and the results of the group's other
+	// samples are ignored.
 	Beams []Branch
 }
 
-// Commit records that the plan was computed. results are in the order of the
-// plan's samples: row by row, each row's Samples.
+// Commit records that the plan was computed. results are in the order of the plan's
+// samples: row by row, each row's Samples in order.
 func (s *Scheduler) Commit(p *Plan, results []Result) {
 	s.planned = false
 	for i := range p.Rows {
@@ -178,9 +177,9 @@ func (s *Scheduler) Commit(p *Plan, results []Result) {
 	for i := 0; i < len(p.Rows); i++ {
 		r := &p.Rows[i]
 		q := r.Seq
-		if n := len(q.Handle().rows); n > 0 && len(r.Samples) > 0 { // the group's rows stand together
+		if n := len(q.Handle().rows); n > 0 && len(r.Samples) > 0 { // the group's rows are adjacent
 			if q.group.parked = results[k].Pending; !q.group.parked {
-				s.regroup(q.group, results[k].Beams)
+				s.replaceRows(q.group, results[k].Beams)
 			}
 			k, i = k+n, i+n-1
 			continue
@@ -189,7 +188,7 @@ func (s *Scheduler) Commit(p *Plan, results []Result) {
 			f.row, f.leader, f.cached = s.pool.Fork(q.row), nil, q.cached
 		}
 		for _, m := range r.Samples {
-			s.settle(m, results[k])
+			s.applyResult(m, results[k])
 			k++
 		}
 		if len(r.Samples) > 0 {
@@ -198,8 +197,8 @@ func (s *Scheduler) Commit(p *Plan, results []Result) {
 	}
 }
 
-// settle applies the result of one sample to its sequence.
-func (s *Scheduler) settle(q *Seq, r Result) {
+// applyResult applies the result of one sample to its sequence.
+func (s *Scheduler) applyResult(q *Seq, r Result) {
 	q.parked = r.Pending
 	switch {
 	case r.Pending:
@@ -212,20 +211,20 @@ func (s *Scheduler) settle(q *Seq, r Result) {
 	if q.state == running {
 		return
 	}
-	// A fork: it runs beside its leader, or waits like one that stepped back.
-	if len(s.running) < s.set.MaxBatchSize {
+	// A fork runs beside its leader, or waits like a preempted sequence.
+	if len(s.running) < s.settings.MaxBatchSize {
 		q.state = running
-		q.stints = 1
+		q.admissions = 1
 		s.running.insert(q)
 	} else {
 		q.state = waiting
-		q.stints = 1
+		q.admissions = 1
 		s.pool.Give(q.row)
 		s.waiting.insert(q)
 	}
 }
 
-// end takes a sequence, or group, out of its queue and frees its blocks.
+// end removes a sequence, or group, from its queue and frees its blocks.
 func (s *Scheduler) end(q *Seq) {
 	switch q.state {
 	case waiting:
@@ -233,7 +232,7 @@ func (s *Scheduler) end(q *Seq) {
 	case running:
 		s.running.remove(q)
 	}
-	for _, m := range q.parts() {
+	for _, m := range q.members() {
 		if m.row != nil { // a follower has none yet
 			s.pool.Give(m.row)
 		}
@@ -241,8 +240,8 @@ func (s *Scheduler) end(q *Seq) {
 	q.state, q.parked = ended, false
 }
 
-// Resolve says how a parked sequence, or group, goes on. Like Abort it is not for the
-// time between Plan and Commit.
+// Resolve gives the result of a parked sequence, or group. Like Abort, it must not be
+// called between Plan and Commit.
 func (s *Scheduler) Resolve(q *Seq, r Result) {
 	if !q.parked || r.Pending || s.planned {
 		panic("BUG: sched: Resolve of a sequence that is not parked, with no result, or inside a step")
@@ -250,7 +249,7 @@ func (s *Scheduler) Resolve(q *Seq, r Result) {
 	q.parked = false
 	switch {
 	case q.rows != nil:
-		s.regroup(q, r.Beams)
+		s.replaceRows(q, r.Beams)
 	case r.End:
 		s.end(q)
 	default:
@@ -258,30 +257,30 @@ func (s *Scheduler) Resolve(q *Seq, r Result) {
 	}
 }
 
-// Parked returns how many sequences are parked, each group as one.
+// Parked counts the parked sequences, each group as one.
 func (s *Scheduler) Parked() int { return s.waiting.parked() + s.running.parked() }
 
-// Waiting returns how many sequences wait: those in the queue, their followers, and
-// as many for each group as it can have rows.
-func (s *Scheduler) Waiting() int { return places(s.waiting) }
+// Waiting counts the waiting sequences: those in the queue and their followers; a group
+// counts as its maximum number of rows.
+func (s *Scheduler) Waiting() int { return slots(s.waiting) }
 
-// Running returns how many sequences run, counted as those that wait are.
-func (s *Scheduler) Running() int { return places(s.running) }
+// Running counts the running sequences in the same way.
+func (s *Scheduler) Running() int { return slots(s.running) }
 
-func places(l queue) (n int) {
+func slots(l queue) (n int) {
 	for _, q := range l {
-		n += q.places()
+		n += q.slots()
 	}
 	return n
 }
 
-// Cache returns the blocks in use, those that can be found again, and all.
+// Cache returns the number of blocks in use, of cached ones, and of all.
 func (s *Scheduler) Cache() (used, cached, total int) {
 	return s.pool.Used(), s.pool.Cached(), s.pool.Total()
 }
 
-// Check verifies the scheduler's books and those of the cache. A non-nil error is
-// a bug of this program.
+// Check verifies the invariants of the scheduler and of the cache's block accounting.
+// An error is a bug in this program.
 func (s *Scheduler) Check() error {
 	var held []*kv.Row
 	for name, l := range map[string]queue{"waiting": s.waiting, "running": s.running} {
@@ -297,7 +296,7 @@ func (s *Scheduler) Check() error {
 				return fmt.Errorf("BUG: sched: %s sequence %d has state %d", name, q.id, q.state)
 			}
 			var err error
-			if held, err = q.check(held); err != nil {
+			if held, err = q.checkInvariants(held); err != nil {
 				return err
 			}
 			for _, f := range q.followers {
@@ -310,28 +309,28 @@ func (s *Scheduler) Check() error {
 	return s.pool.Check(held)
 }
 
-// check verifies the books of one sequence or group, and appends what it may hold
-// of the cache to held.
-func (q *Seq) check(held []*kv.Row) ([]*kv.Row, error) {
+// checkInvariants verifies the invariants of one sequence or group and appends its
+// cache rows to held.
+func (q *Seq) checkInvariants(held []*kv.Row) ([]*kv.Row, error) {
 	if q.rows != nil {
 		return checkGroup(q, held)
 	}
 	if n := len(q.row.Blocks()); q.state == waiting && n != 0 {
 		return held, fmt.Errorf("BUG: sched: sequence %d waits and holds %d blocks", q.id, n)
 	}
-	if len(q.tokens) > q.prompt+q.max || !q.even() {
+	if len(q.tokens) > q.prompt+q.max || !q.uncomputedOK() {
 		return held, fmt.Errorf("BUG: sched: sequence %d has %d of %d+%d tokens, %d left, parked %v",
-			q.id, len(q.tokens), q.prompt, q.max, q.left(), q.parked)
+			q.id, len(q.tokens), q.prompt, q.max, q.uncomputed(), q.parked)
 	}
 	return append(held, q.row), nil
 }
 
-// even reports whether as many tokens are left to compute as the sequence's state asks
-// for: none while it runs and is parked, otherwise one at least.
-func (q *Seq) even() bool {
+// uncomputedOK reports whether the number of tokens left to compute matches the
+// sequence's state: none if it runs and is parked, otherwise at least one.
+func (q *Seq) uncomputedOK() bool {
 	h := q.Handle()
 	if h.parked && h.state == running {
-		return q.left() == 0
+		return q.uncomputed() == 0
 	}
-	return q.left() >= 1
+	return q.uncomputed() >= 1
 }

@@ -43,7 +43,7 @@ func add(t *testing.T, s *Scheduler, j Job) []*Seq {
 
 // show writes a plan as "1[0:8] 2[8:9]!": sequence 1 computes its tokens 0 to 7,
 // sequence 2 its ninth and picks the next. "!3" are three picks, "?2" two scored
-// positions, "-1" a sequence that stepped back.
+// positions, "-1" a preempted sequence.
 func show(p *Plan) string {
 	var b strings.Builder
 	for _, r := range p.Rows {
@@ -144,7 +144,7 @@ func TestTraces(t *testing.T) {
 			1[10:11]!
 			1[11:12]!
 			2[0:8]!`},
-		{"of what stepped back the beginning is still found", Settings{}, Shape{Blocks: 4, BlockSize: 4, MaxLen: 400},
+		{"the prefix of a preempted sequence is still cached", Settings{}, Shape{Blocks: 4, BlockSize: 4, MaxLen: 400},
 			[]Job{{Prompt: prompt(1, 4), MaxNew: 6}, {Prompt: prompt(2, 7), MaxNew: 3}}, `
 			1[0:4]! 2[0:7]!
 			1[4:5]! 2[7:8]!
@@ -324,7 +324,7 @@ func TestSettings(t *testing.T) {
 	}
 }
 
-// TestRandom adds, aborts and drops at random, checks the books after every call,
+// TestRandom adds, aborts and drops at random, checks the invariants after every call,
 // and asks of every plan that each running row whose tokens are computed but one is
 // in it, that the budgets hold, and that everything ends.
 func TestRandom(t *testing.T) {
@@ -377,7 +377,7 @@ func TestRandom(t *testing.T) {
 		}
 	}
 	if preempted == 0 {
-		t.Error("no sequence had to step back")
+		t.Error("no sequence was preempted")
 	}
 }
 
@@ -396,11 +396,11 @@ func checkPlan(t *testing.T, s *Scheduler, p *Plan) {
 		}
 	}
 	prefill = len(p.Step.Tokens) - p.DecodeRows
-	if prefill != p.PrefillTokens || prefill > s.set.MaxBatchPrefillTokens || scores > s.set.MaxPromptLogits {
+	if prefill != p.PrefillTokens || prefill > s.settings.MaxBatchPrefillTokens || scores > s.settings.MaxPromptLogits {
 		t.Fatalf("%d prompt tokens, %d said; %d scores", prefill, p.PrefillTokens, scores)
 	}
 	for _, q := range s.running {
-		if q.left() == 1 && !inPlan[q] {
+		if q.uncomputed() == 1 && !inPlan[q] {
 			t.Fatalf("running sequence %d got no token", q.id)
 		}
 	}

@@ -7,8 +7,8 @@ import (
 	"tgi/runtime/llm"
 )
 
-// Seq is one sequence from Add until it ended. Its fields change only inside the
-// calls of its Scheduler.
+// Seq is one sequence, from Add until it ends. Its fields change only inside calls of
+// its Scheduler.
 type Seq struct {
 	id     uint64 // order of arrival: less is older
 	state  state
@@ -17,19 +17,19 @@ type Seq struct {
 	max    int         // tokens to generate at most
 	row    *kv.Row
 
-	score  bool // the logits of prompt positions are wanted
-	scored int  // how many prompt positions have had theirs
-	cached int  // prompt tokens found in the cache when first admitted
-	stints int  // times admitted
-	parked bool // its next token is not known yet: see Result.Pending; of a group, not of its rows
+	score      bool // the logits of prompt positions are wanted
+	scored     int  // how many prompt positions have had theirs
+	cached     int  // prompt tokens found in the cache when first admitted
+	admissions int  // times admitted
+	parked     bool // its next token is not known yet: see Result.Pending; set on a group, not on its rows
 	// followers start where this sequence's prompt ends, sharing its cache.
 	followers []*Seq
-	leader    *Seq    // whose follower it is, until then
-	self      [1]*Seq // the sequence, as the usual Samples of its row
+	leader    *Seq    // the sequence that it follows, until then
+	self      [1]*Seq // the sequence itself: the usual Samples of its row
 
-	width int    // of a group: the most rows it can have; otherwise 0
-	rows  []*Seq // of a group, which has no row of its own
-	group *Seq   // of which it is a row
+	width int    // of a group: its maximum number of rows; otherwise 0
+	rows  []*Seq // of a group, which has no cache row of its own
+	group *Seq   // the group that this row belongs to
 }
 
 type state uint8
@@ -39,29 +39,29 @@ const (
 	running
 	following // waits for its leader's prompt
 	ended
-	inGroup // its group has the state
+	inGroup // the group holds the state
 )
 
-// Prompt returns the prompt's tokens: a view, not to be changed.
+// Prompt returns the prompt's tokens: a view that must not be changed.
 func (q *Seq) Prompt() []llm.Token { return q.tokens[:q.prompt:q.prompt] }
 
 // Output returns the tokens generated so far: a view that stays valid but does not grow.
 func (q *Seq) Output() []llm.Token { return q.tokens[q.prompt:len(q.tokens):len(q.tokens)] }
 
-// Cached returns how many prompt tokens the sequence, or group, found computed when
+// Cached returns how many prompt tokens of the sequence, or group, the cache held when
 // it was first admitted.
 func (q *Seq) Cached() int { return q.cached }
 
 // Parked reports whether the sequence, or group, waits for Resolve.
 func (q *Seq) Parked() bool { return q.parked }
 
-// left returns how many known tokens are not computed yet; >= 1 while it lives and is
-// not parked.
-func (q *Seq) left() int { return len(q.tokens) - q.row.Len() }
+// uncomputed returns how many known tokens have not been computed; >= 1 while the
+// sequence lives and is not parked.
+func (q *Seq) uncomputed() int { return len(q.tokens) - q.row.Len() }
 
-// scoring reports whether logits of prompt positions are still wanted. The
-// prompt's last position is not among them, since its logits pick a token.
-func (q *Seq) scoring() bool { return q.score && q.scored < q.prompt-1 }
+// needsScores reports whether logits of prompt positions are still wanted. The
+// prompt's last position does not count: its logits pick a token.
+func (q *Seq) needsScores() bool { return q.score && q.scored < q.prompt-1 }
 
 // queue is a list of sequences, oldest first.
 type queue []*Seq
@@ -89,7 +89,7 @@ func (l *queue) remove(q *Seq) {
 	}
 }
 
-// parked returns how many are parked.
+// parked counts the parked sequences.
 func (l queue) parked() (n int) {
 	for _, q := range l {
 		if q.parked {

@@ -6,52 +6,50 @@ import (
 	"tgi/runtime/llm"
 )
 
-// DefaultLogitRows is the default of Settings.MaxPromptLogits: with a vocabulary
-// of 150k tokens it costs 40 MB while prompts are scored.
+// DefaultLogitRows is the default of Settings.MaxPromptLogits. With a vocabulary of
+// 150k tokens it costs 40 MB while prompts are scored.
 const DefaultLogitRows = 64
 
-// Settings bound what runs. Names and meaning are those of
-// text-generation-inference where it has them. 0 means the widest value that the
-// model allows, if nothing else is said.
+// Settings limit what runs. Names and meanings are text-generation-inference's where
+// it has the setting. 0 means the largest value that the model allows, unless the
+// field says otherwise.
 type Settings struct {
-	// MaxConcurrentRequests bounds the sequences that wait or run; a request for N
-	// sequences counts N times. Whoever hands requests over enforces it (the
-	// engine does at Submit, so that the answer does not wait for a step). 0 is 128.
+	// MaxConcurrentRequests limits the sequences that wait or run; a request for N
+	// sequences counts N times. The caller of Add enforces it: the engine does in
+	// Submit, so that a refusal does not wait for a step. 0 is 128.
 	MaxConcurrentRequests int
-	// MaxInputTokens bounds the tokens of a prompt.
+	// MaxInputTokens limits the tokens of a prompt.
 	MaxInputTokens int
-	// MaxTotalTokens bounds the tokens of prompt and output together.
+	// MaxTotalTokens limits the tokens of prompt and output together.
 	MaxTotalTokens int
-	// MaxBatchPrefillTokens bounds the prompt tokens computed in one step. A longer
-	// prompt is computed in chunks, beside the running rows, which get their token
-	// in every step and do not count. Small values keep running streams even, large
-	// ones waste less on the way to a first token. 0 is 4096.
+	// MaxBatchPrefillTokens limits the prompt tokens computed in one step. A longer
+	// prompt is computed in chunks, together with the decode rows, which do not count.
+	// Small values keep running streams smooth; large values reach the first token
+	// sooner. 0 is 4096.
 	MaxBatchPrefillTokens int
-	// MaxBatchTotalTokens bounds the tokens that the cache holds for all running
-	// sequences. They are taken as sequences grow, not reserved, so that a batch
-	// may be admitted that outgrows it: then the youngest sequence steps back and
-	// is computed again later.
+	// MaxBatchTotalTokens limits the tokens that the cache holds for all running
+	// sequences. Blocks are allocated as sequences grow, not reserved, so an admitted
+	// batch can outgrow the limit; the youngest sequence is then preempted and
+	// computed again later.
 	MaxBatchTotalTokens int
-	// MaxBatchSize bounds the sequences that run.
+	// MaxBatchSize limits the sequences that run.
 	MaxBatchSize int
-	// WaitingServedRatio delays new prompts, whose tokens make a step longer for
-	// every running row, until they are at least this many per running row
-	// (rounded down). A decode step never pauses for a prompt here, so this only
-	// evens the pace of streams at the price of the first token's. 0 lets prompts
-	// join at once.
+	// WaitingServedRatio delays new prompts, which make a step longer for every
+	// running row, until there are this many per running row (rounded down). Decoding
+	// never pauses for a prompt here, so this only makes streams smoother at the cost
+	// of time to first token. 0 admits prompts at once.
 	WaitingServedRatio float64
 	// MaxWaitingTokens ends the delay of WaitingServedRatio: after this many steps
-	// without a new prompt the next one joins. 0 never delays.
+	// without a new prompt the next one is admitted. 0 never delays.
 	MaxWaitingTokens int
-	// MaxPromptLogits bounds the prompt positions per step whose logits are asked
-	// for; it bounds memory, since each costs a float per vocabulary entry. 0 is
-	// DefaultLogitRows.
+	// MaxPromptLogits limits the prompt positions per step whose logits are computed,
+	// and so memory: each costs one float per vocabulary entry. 0 is DefaultLogitRows.
 	MaxPromptLogits int
-	// NoPrefixSharing computes every prompt from its start.
+	// NoPrefixSharing turns prefix caching off: every prompt is computed from its start.
 	NoPrefixSharing bool
 }
 
-// Shape is what the scheduler must know of the model and its cache.
+// Shape describes the model and its cache to the scheduler.
 type Shape struct {
 	// Blocks and BlockSize are the cache's.
 	Blocks, BlockSize int
@@ -59,8 +57,8 @@ type Shape struct {
 	MaxLen int
 }
 
-// resolve returns the settings with every 0 replaced.
-func (s Settings) resolve(sh Shape) (Settings, error) {
+// withDefaults returns the settings with every 0 replaced.
+func (s Settings) withDefaults(sh Shape) (Settings, error) {
 	for _, f := range []struct {
 		name string
 		v    int
@@ -91,7 +89,7 @@ func (s Settings) resolve(sh Shape) (Settings, error) {
 	orDefault(&s.MaxBatchTotalTokens, capacity)
 	orDefault(&s.MaxTotalTokens, sh.MaxLen)
 	s.MaxBatchTotalTokens = min(s.MaxBatchTotalTokens, capacity) / sh.BlockSize * sh.BlockSize
-	// The last token of a sequence is never fed back and needs no place.
+	// The last token of a sequence is never fed back and needs no slot.
 	s.MaxTotalTokens = min(s.MaxTotalTokens, sh.MaxLen, s.MaxBatchTotalTokens+1)
 	orDefault(&s.MaxInputTokens, s.MaxTotalTokens-1)
 	s.MaxInputTokens = min(s.MaxInputTokens, s.MaxTotalTokens-1)
@@ -105,10 +103,9 @@ func orDefault(v *int, d int) {
 	}
 }
 
-// Check reports whether a request for n sequences of up to maxNew tokens after a
-// prompt of prompt tokens can ever run: nil, or an error that wraps
-// llm.ErrInvalid or llm.ErrTooLong and names bound and value. s must be what
-// Scheduler.Settings returned.
+// Check returns nil if a request for n sequences of up to maxNew tokens after a prompt
+// of prompt tokens can run. Otherwise the error wraps llm.ErrInvalid or llm.ErrTooLong
+// and names the limit and the value. s must come from Scheduler.Settings.
 func (s Settings) Check(prompt, maxNew, n int) error {
 	switch {
 	case prompt < 1:

@@ -10,20 +10,20 @@ import (
 	"tgi/runtime/sched"
 )
 
-// places returns how many sequences it counts as.
-func (q *sequence) places() int { return max(q.params.NumBeams, 1) }
+// slots returns how many sequences q counts as.
+func (q *sequence) slots() int { return max(q.params.NumBeams, 1) }
 
-// branch finds the tokens that may follow one beam.
+// branch computes the tokens that may follow one beam.
 func (t *pickTask) branch(e *Engine) error {
 	list, top, err := t.chain.Branches(t.history, t.logits, sample.Beam{Score: t.beam.score, Rank: t.rank, N: t.search.keep})
 	t.branches, t.top = list, e.topTokens(top)
 	return err
 }
 
-// advance takes a search one token further: n.next is how it goes on, nothing when it
-// is over. each runs what the beams do to grow.
-func (n *turn) advance(each func(int, func(int))) {
-	n.err = guard(func() error {
+// advance takes a search one token further. n.next are its next beams, empty when the
+// search has ended. each runs the work of the beams.
+func (n *seqStep) advance(each func(int, func(int))) {
+	n.err = catchPanic(func() error {
 		for _, t := range n.tasks {
 			if t.err != nil {
 				return t.err
@@ -31,27 +31,27 @@ func (n *turn) advance(each func(int, func(int))) {
 		}
 		g := n.q.search
 		g.rank(n.tasks)
-		n.next = g.choose(func(c choice) bool { return n.e.concludes(n.q, c) })
-		return g.grow(n.next, each)
+		n.next = g.choose(func(c candidate) bool { return n.e.endsSequence(n.q, c) })
+		return g.expand(n.next, each)
 	})
 }
 
-// concludeSearch returns what the scheduler must know of a search that was taken
-// further, and leaves in n what the reader gets when it ended.
-func (e *Engine) concludeSearch(n *turn, at time.Time) (r sched.Result) {
+// applySearch returns the scheduler's result for a search that advanced. If the search
+// has ended, it leaves the reader's events in n.last.
+func (e *Engine) applySearch(n *seqStep, at time.Time) (r sched.Result) {
 	if n.err == nil && len(n.next) > 0 {
 		for _, c := range n.next {
 			r.Beams = append(r.Beams, sched.Branch{From: c.from, Token: c.branch.Token})
 		}
 		return r
 	}
-	delete(e.lives, n.q.seq)
-	n.last = e.outcome(n.q, n.err, at)
+	delete(e.active, n.q.seq)
+	n.last = e.searchResult(n.q, n.err, at)
 	return r
 }
 
-// concludes reports whether a choice ends its sequence by its token or its text.
-func (e *Engine) concludes(q *sequence, c choice) bool {
+// endsSequence reports whether a candidate ends its sequence by its token or its text.
+func (e *Engine) endsSequence(q *sequence, c candidate) bool {
 	tok := c.branch.Token
 	if c.branch.Stop || e.eos[tok] && !q.params.IgnoreEOS {
 		return true
@@ -59,9 +59,9 @@ func (e *Engine) concludes(q *sequence, c choice) bool {
 	if len(q.params.Stop) == 0 {
 		return false
 	}
-	// A detokenizer cannot be forked, so the text is made again from its start.
+	// A detokenizer cannot be forked, so the text is decoded again from its start.
 	text := newTranscript(e.codec, q.seq.Prompt(), q.params.Stop)
-	for _, l := range c.path.picks() {
+	for _, l := range c.path.nodes() {
 		if _, stop, _ := text.add(l.pick.Token, e.codec.Special(l.pick.Token)); stop != "" {
 			return true
 		}
@@ -69,10 +69,10 @@ func (e *Engine) concludes(q *sequence, c choice) bool {
 	return false
 }
 
-// grow makes the chosen branches the beams of the search: the first that continues
-// a beam takes over its chain, the others get forks of it, and chains that nobody
-// continues are closed.
-func (g *search) grow(next []choice, each func(int, func(int))) error {
+// expand makes the chosen branches the beams of the search. The first branch that
+// continues a beam takes over its chain, the others get forks of it. Chains without a
+// branch are closed.
+func (g *search) expand(next []candidate, each func(int, func(int))) error {
 	old := g.beams
 	g.beams = make([]*beam, len(next))
 	children := make([][]int, len(old))
@@ -86,8 +86,8 @@ func (g *search) grow(next []choice, each func(int, func(int))) error {
 			closeOnce(&old[i].done)
 			return
 		}
-		errs[i] = guard(func() error { return g.inherit(old[i], children[i]) })
-		if g.beams[children[i][0]].done == nil { // it did not come to hand them over
+		errs[i] = catchPanic(func() error { return g.forkChain(old[i], children[i]) })
+		if g.beams[children[i][0]].done == nil { // forkChain failed before it handed the chain over
 			closeOnce(&old[i].done)
 		}
 	})
@@ -99,8 +99,8 @@ func (g *search) grow(next []choice, each func(int, func(int))) error {
 	return nil
 }
 
-// inherit gives the chain of a beam and forks of it to the beams that continue it.
-func (g *search) inherit(from *beam, children []int) (err error) {
+// forkChain gives the chain of a beam, and forks of it, to the beams that continue it.
+func (g *search) forkChain(from *beam, children []int) (err error) {
 	first := g.beams[children[0]]
 	for _, i := range children[1:] {
 		b := g.beams[i]
@@ -117,18 +117,18 @@ func (g *search) inherit(from *beam, children []int) (err error) {
 	return nil
 }
 
-// outcome returns what the reader of a search gets at its end: the events of the
-// best sequences, one after the other, or an error for each.
-func (e *Engine) outcome(q *sequence, err error, at time.Time) (out []item) {
+// searchResult returns the items for the reader of a search that has ended: the events
+// of the best sequences, one after the other, or an error for each.
+func (e *Engine) searchResult(q *sequence, err error, at time.Time) (out []item) {
 	g := q.search
-	if err == nil && len(g.found) == 0 {
+	if err == nil && len(g.hypotheses) == 0 {
 		err = fmt.Errorf("%w: %w: masks and processors forbid every token behind all beams", llm.ErrPlugin, sample.ErrNoToken)
 	}
 	for i := range max(g.params.NumReturn, 1) {
 		err := err
-		if err == nil && i >= len(g.found) {
+		if err == nil && i >= len(g.hypotheses) {
 			err = fmt.Errorf("%w: %w: masks and processors leave %d sequences, %d are to be returned",
-				llm.ErrPlugin, sample.ErrNoToken, len(g.found), g.params.NumReturn)
+				llm.ErrPlugin, sample.ErrNoToken, len(g.hypotheses), g.params.NumReturn)
 		}
 		if err != nil {
 			out = append(out, item{event: Event{Index: i}, err: err})
@@ -136,11 +136,11 @@ func (e *Engine) outcome(q *sequence, err error, at time.Time) (out []item) {
 		}
 		w := &sequence{stream: q.stream, index: i, params: q.params, seq: q.seq,
 			text: newTranscript(e.codec, q.seq.Prompt(), q.params.Stop)}
-		for _, l := range g.found[i].path.picks() {
+		for _, l := range g.hypotheses[i].path.nodes() {
 			ev := w.accept(e, l.pick, at)
 			ev.Top = l.top
 			if ev.Finish != nil {
-				ev.Finish.Score = float32(g.found[i].score)
+				ev.Finish.Score = float32(g.hypotheses[i].score)
 			}
 			out = append(out, item{event: ev})
 		}
@@ -148,11 +148,10 @@ func (e *Engine) outcome(q *sequence, err error, at time.Time) (out []item) {
 	return out
 }
 
-// emitSearch hands a search that ended to its reader; of one that goes on there is
-// nothing to tell.
-func (e *Engine) emitSearch(n *turn) {
+// emitSearch sends the result of a search that has ended to its reader.
+func (e *Engine) emitSearch(n *seqStep) {
 	if n.last == nil && n.err != nil { // the forward pass failed
-		n.last = e.outcome(n.q, n.err, time.Now())
+		n.last = e.searchResult(n.q, n.err, time.Now())
 	}
 	if n.last == nil {
 		return
@@ -161,5 +160,5 @@ func (e *Engine) emitSearch(n *turn) {
 	for _, it := range n.last {
 		n.q.stream.push(it)
 	}
-	e.end(n.q.stream, n.q.places(), io.EOF)
+	e.end(n.q.stream, n.q.slots(), io.EOF)
 }

@@ -123,7 +123,7 @@ type pacing struct{ late, satOut, rows atomic.Int64 }
 
 func (p *pacing) Step(r Report) {
 	p.late.Add(int64(r.Late))
-	p.satOut.Add(int64(r.SatOut))
+	p.satOut.Add(int64(r.ParkedBefore))
 	p.rows.Store(max(p.rows.Load(), int64(r.DecodeRows)))
 }
 
@@ -162,7 +162,7 @@ func slowed(t *testing.T, r Request, i int, pace time.Duration, opened *atomic.I
 }
 
 // TestSlowAsFast: how long user code takes changes nothing of what is generated, be it
-// with stop strings, several sequences, beams, a cache that makes sequences step back,
+// with stop strings, several sequences, beams, a cache that preempts sequences,
 // or prompts in chunks.
 func TestSlowAsFast(t *testing.T) {
 	reqs, pace := guestRequests(40)
@@ -175,8 +175,8 @@ func TestSlowAsFast(t *testing.T) {
 		preempts  bool
 	}{
 		{"roomy", 512, 16, Config{}, false},
-		{"no patience", 512, 16, Config{GuestWait: 1}, false},
-		{"much patience", 512, 16, Config{GuestWait: time.Second}, false},
+		{"no wait", 512, 16, Config{GuestWait: 1}, false},
+		{"long wait", 512, 16, Config{GuestWait: time.Second}, false},
 		{"one worker", 64, 16, Config{Workers: 1}, false},
 		{"tiny cache", 20, 8, Config{}, true},
 		{"tiny cache, no sharing", 20, 8, Config{Settings: sched.Settings{NoPrefixSharing: true}}, true},
@@ -214,7 +214,7 @@ func TestSlowAsFast(t *testing.T) {
 					t.Errorf("%d were late, %d sat out: nothing was tried", seen.late.Load(), seen.satOut.Load())
 				}
 				if n := e.Stats().Preempted; s.preempts && n == 0 {
-					t.Error("no sequence had to step back")
+					t.Error("no sequence was preempted")
 				}
 			})
 		})
@@ -364,7 +364,7 @@ func TestNeighboursStepOn(t *testing.T) {
 			}
 			late, satOut := 0, 0
 			for _, r := range seen.reports {
-				late, satOut = late+r.Late, satOut+r.SatOut
+				late, satOut = late+r.Late, satOut+r.ParkedBefore
 			}
 			if late != 1 || satOut != 49 {
 				t.Errorf("%d late and %d sat out, want 1 and 49", late, satOut)
@@ -437,7 +437,7 @@ func TestCloseAwaitsUserCode(t *testing.T) {
 		<-h.entered
 		begin := time.Now()
 		e.Close()
-		if d := time.Since(begin); d < time.Second || d > time.Second+minPatience {
+		if d := time.Since(begin); d < time.Second || d > time.Second+minGuestTimeout {
 			t.Errorf("closed after %v, the call took a second", d)
 		}
 	})
@@ -534,8 +534,8 @@ func TestLateAreNotAwaited(t *testing.T) {
 		if _, err := generate(e, endless(100)); err != nil {
 			t.Error(err)
 		}
-		// A pass of 2 ms for each token, and the least patience once: then it is known.
-		if d := time.Since(begin); d > 200*time.Millisecond+2*minPatience {
+		// A pass of 2 ms for each token, and the shortest wait once: then it is known.
+		if d := time.Since(begin); d > 200*time.Millisecond+2*minGuestTimeout {
 			t.Errorf("100 steps of 2 ms took %v", d)
 		}
 		if o, err := collect(slow, 1); err != nil || len(o.tokens[0]) != 50 {
@@ -556,7 +556,7 @@ func TestLateAreNotAwaited(t *testing.T) {
 		if _, err := readAll(neighbour); err != nil {
 			t.Error(err)
 		}
-		if d := time.Since(begin); d > 200*time.Millisecond+8*minPatience {
+		if d := time.Since(begin); d > 200*time.Millisecond+8*minGuestTimeout {
 			t.Errorf("100 steps of 2 ms beside 15 requests took %v", d)
 		}
 		wg.Wait()

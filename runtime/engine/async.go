@@ -1,0 +1,258 @@
+package engine
+
+import (
+	"sync"
+	"time"
+
+	"tgi/runtime/sched"
+)
+
+// Sequences whose chains have guests may be late: the engine waits for their picks only
+// for a limited time. Then it parks those that are not done and continues with the
+// others; a parked sequence joins the step after the one in which it is done. The work
+// of a sequence in a step is a seqStep. With guests it runs on the workers of the
+// guestPool and shares nothing with the step goroutine: its logits are a copy, and the
+// tokens of a parked sequence do not change.
+
+// minGuestTimeout is the lower bound of a quarter of a forward pass.
+const minGuestTimeout = time.Millisecond
+
+// asyncState is the state of a seqStep whose user code runs beside the step goroutine.
+type asyncState struct {
+	// launched is when the logits were available.
+	launched time.Time
+
+	mu      sync.Mutex
+	jobs    int           // submitted jobs that have not ended
+	left    int           // tasks that have not picked
+	took    time.Duration // from launched to done
+	done    bool          // all tasks have picked
+	parked  bool          // the engine continued without it; finish reports to Engine.finished
+	dropped bool          // the outcome is not wanted any more
+	closed  bool          // dropped, and the user code was closed
+}
+
+// prepState is the progress of a task's preparations.
+type prepState uint8
+
+const (
+	noPrep       prepState = iota // none, or none that draw has to wait for
+	prepRunning                   // submitted
+	prepThenDraw                  // submitted, and the logits have arrived meanwhile
+	prepDone
+)
+
+// submit runs f on a worker, unless the step is dropped by then.
+func (n *seqStep) submit(f func()) {
+	n.mu.Lock()
+	n.jobs++
+	n.mu.Unlock()
+	n.e.guests.submit(n.q.guests, func() {
+		n.mu.Lock()
+		dropped := n.dropped
+		n.mu.Unlock()
+		if !dropped {
+			f()
+		}
+		n.mu.Lock()
+		n.jobs--
+		n.mu.Unlock()
+		n.free()
+	})
+}
+
+// prepare starts the work of a task that needs no logits.
+func (n *seqStep) prepare(t *pickTask) {
+	t.prep = prepRunning
+	n.submit(func() {
+		t.prepare()
+		n.mu.Lock()
+		ready := t.prep == prepThenDraw
+		t.prep = prepDone
+		n.mu.Unlock()
+		if ready {
+			n.draw(t)
+		}
+	})
+}
+
+// launch starts the pick of a task, whose logits have arrived.
+func (n *seqStep) launch(t *pickTask) {
+	n.mu.Lock()
+	n.launched = time.Now()
+	waits := t.prep == prepRunning
+	if waits {
+		t.prep = prepThenDraw
+	}
+	n.mu.Unlock()
+	if !waits {
+		n.submit(func() { n.draw(t) })
+	}
+}
+
+// draw picks for a task. The last task of a search advances the search.
+func (n *seqStep) draw(t *pickTask) {
+	t.draw()
+	n.mu.Lock()
+	n.left--
+	last, dropped := n.left == 0, n.dropped
+	n.mu.Unlock()
+	if !last || dropped {
+		return
+	}
+	if n.q.search != nil {
+		n.advance(sequential)
+	}
+	n.finish()
+}
+
+// sequential calls f(0) … f(n-1) in order, as Engine.parallel does on several goroutines.
+func sequential(n int, f func(int)) {
+	for i := range n {
+		f(i)
+	}
+}
+
+// finish marks the step as done and wakes the step goroutine.
+func (n *seqStep) finish() {
+	n.mu.Lock()
+	n.done, n.took = true, time.Since(n.launched)
+	parked := n.parked
+	n.mu.Unlock()
+	if parked {
+		n.e.mu.Lock()
+		n.e.finished = append(n.e.finished, n)
+		n.e.mu.Unlock()
+	}
+	n.e.signal()
+}
+
+// park marks the step as parked, unless it is done, and reports whether it did.
+func (n *seqStep) park() bool {
+	n.mu.Lock()
+	defer n.mu.Unlock()
+	n.parked = !n.done
+	return n.parked
+}
+
+// drop discards the outcome. The user code is closed as soon as none of it runs.
+func (n *seqStep) drop() {
+	n.mu.Lock()
+	n.dropped = true
+	n.mu.Unlock()
+	n.free()
+}
+
+// free closes the user code of a dropped step once its jobs have ended.
+func (n *seqStep) free() {
+	n.mu.Lock()
+	last := n.dropped && n.jobs == 0 && !n.closed
+	n.closed = n.closed || last
+	n.mu.Unlock()
+	if last {
+		n.q.close()
+	}
+}
+
+// due reports whether the step is not done but, by the sequence's mean latency, expected
+// to be by the given time.
+func (n *seqStep) due(by time.Time) bool {
+	n.mu.Lock()
+	defer n.mu.Unlock()
+	return !n.done && !n.launched.Add(n.q.latency).After(by)
+}
+
+// collect takes a done step back from the workers and records its latency.
+func (e *Engine) collect(n *seqStep) {
+	q := n.q
+	q.inFlight = nil
+	q.latency = movingAverage(q.latency, n.took)
+	for _, g := range q.guests {
+		e.guestLatency[g] = movingAverage(e.guestLatency[g], n.took)
+	}
+	for _, t := range n.tasks {
+		e.freeLogits = append(e.freeLogits, t.logits)
+		t.logits = nil
+	}
+}
+
+// logitsBuffer returns a buffer for a row of logits, [Vocab].
+func (e *Engine) logitsBuffer() []float32 {
+	n := len(e.freeLogits)
+	if n == 0 {
+		return make([]float32, e.shape.Vocab)
+	}
+	b := e.freeLogits[n-1]
+	e.freeLogits = e.freeLogits[:n-1]
+	return b
+}
+
+// guestTimeout is how long the engine waits for user code while other rows could
+// continue: Config.GuestWait, or else a quarter of a forward pass.
+func (e *Engine) guestTimeout() time.Duration {
+	if e.guestWait > 0 {
+		return e.guestWait
+	}
+	return max(minGuestTimeout, min(e.meanForward, e.lastForward)/4)
+}
+
+// recordForward records the duration of a forward pass.
+func (e *Engine) recordForward(d time.Duration) {
+	e.lastForward, e.meanForward = d, movingAverage(e.meanForward, d)
+}
+
+// movingAverage returns the exponential moving average with weight 1/4 for d; an old
+// value of 0 means that d is the first.
+func movingAverage(old, d time.Duration) time.Duration {
+	if old == 0 {
+		return d
+	}
+	return old + (d-old)/4
+}
+
+// awaitGuests waits for the step's user code, at most for guestTimeout, and not for code
+// that is expected to take longer.
+func (e *Engine) awaitGuests(plan *sched.Plan) {
+	flying := 0
+	for _, n := range e.seqSteps {
+		if n.q.inFlight != nil {
+			flying++
+		}
+	}
+	if flying == 0 {
+		return
+	}
+	e.demand.set(len(plan.Rows) - flying)
+	until := time.Now().Add(e.guestTimeout())
+	var timer *time.Timer
+	for _, n := range e.seqSteps {
+		for n.q.inFlight != nil && n.due(until) {
+			if timer == nil {
+				timer = time.NewTimer(time.Until(until))
+				defer timer.Stop()
+			}
+			select {
+			case <-e.wake:
+			case <-timer.C:
+				return
+			}
+		}
+	}
+}
+
+// resumeParked gives the scheduler the tokens of parked sequences whose steps are done.
+func (e *Engine) resumeParked() {
+	e.mu.Lock()
+	list := e.finished
+	e.finished = nil
+	e.mu.Unlock()
+	at := time.Now()
+	for _, n := range list {
+		if n.q.inFlight != n { // dropped meanwhile
+			continue
+		}
+		e.collect(n)
+		e.sched.Resolve(n.q.seq, e.applyPick(n, at))
+	}
+	e.emit()
+}
