@@ -1,9 +1,9 @@
 package server
 
 import (
+	"bytes"
 	"errors"
 	"fmt"
-	"io"
 	"mime"
 	"net/http"
 	"strconv"
@@ -23,13 +23,27 @@ func ReadBody(r *http.Request) ([]byte, error) {
 	if !ok || sub != "json" && !strings.HasSuffix(sub, "+json") {
 		return nil, ErrMediaType
 	}
-	body, err := io.ReadAll(r.Body)
-	return body, BodyError(err)
+	return ReadAnyBody(r)
 }
 
-// BodyError returns what is said of an error of a request's body, nil for none:
+// firstRoom is what a body gets before its first byte is there, however long it says
+// that it is: a client that announces much and sends nothing costs no more.
+const firstRoom = 64 << 10
+
+// ReadAnyBody returns the body of r, whatever its media type. Errors are ErrTooLarge,
+// ErrBody and that of a server that holds too many bodies.
+func ReadAnyBody(r *http.Request) ([]byte, error) {
+	var b bytes.Buffer
+	if n := r.ContentLength; n > 0 {
+		b.Grow(int(min(n, firstRoom)) + bytes.MinRead)
+	}
+	_, err := b.ReadFrom(r.Body)
+	return b.Bytes(), bodyError(err)
+}
+
+// bodyError returns what is said of an error of a request's body, nil for none:
 // ErrTooLarge, ErrBody, or that of a server that holds too many bodies.
-func BodyError(err error) error {
+func bodyError(err error) error {
 	var large *http.MaxBytesError
 	var full *generate.Overloaded
 	switch {

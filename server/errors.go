@@ -111,9 +111,10 @@ var errLoadingModel, errStopped = errors.New("model is loading"), errors.New("mo
 // row says what clients and metrics see of an error.
 type row struct {
 	err    error
+	kind   Kind
 	status int
-	// kind is the error_type.
-	kind string
+	// errorType is TGI's error_type.
+	errorType string
 	// text is what error says; a detailed row puts the error's own after it.
 	text     string
 	detailed bool
@@ -121,9 +122,9 @@ type row struct {
 	label string
 }
 
-// loadingRetry is after how many seconds to ask again for a model that is being
+// loadingRetry is how long to wait before asking again for a model that is being
 // loaded: most take less than that.
-const loadingRetry = "5"
+const loadingRetry = 5 * time.Second
 
 // statusGone is logged when the client left before the reply; nobody reads it.
 const statusGone = 499
@@ -131,46 +132,46 @@ const statusGone = 499
 // table is the only place where an error becomes a status and a text. The
 // first row that matches counts.
 var table = []row{
-	{ErrMediaType, http.StatusUnsupportedMediaType, "unsupported_media_type", "Expected request with `Content-Type: application/json`", false, "validation"},
-	{ErrTooLarge, http.StatusRequestEntityTooLarge, "payload_too_large", "Failed to buffer the request body: length limit exceeded", false, "validation"},
-	{ErrBody, http.StatusBadRequest, "bad_request", "Failed to buffer the request body", false, "dropped"},
-	{wire.ErrSyntax, http.StatusBadRequest, "bad_request", "Failed to parse the request body as JSON: ", true, "validation"},
-	{wire.ErrShape, http.StatusUnprocessableEntity, "validation", "Failed to deserialize the JSON body into the target type: ", true, "validation"},
-	{generate.ErrTemplate, http.StatusUnprocessableEntity, "template_error", "Template error: ", true, "template"},
-	{llm.ErrInvalid, http.StatusUnprocessableEntity, "validation", "Input validation error: ", true, "validation"},
-	{llm.ErrTooLong, http.StatusUnprocessableEntity, "validation", "Input validation error: ", true, "validation"},
-	{llm.ErrOverloaded, http.StatusTooManyRequests, "overloaded", "Model is overloaded", false, "overloaded"},
-	{llm.ErrDraining, http.StatusServiceUnavailable, "draining", "Server is shutting down", false, "dropped"},
-	{generate.ErrIncomplete, http.StatusInternalServerError, "incomplete_generation", "Incomplete generation", false, "incomplete"},
-	{ErrIncompleteStream, http.StatusInternalServerError, "incomplete_generation_stream", "Incomplete generation stream", false, "incomplete"},
-	{llm.ErrBackend, http.StatusFailedDependency, "generation", "Request failed during generation: ", true, "generation"},
-	{llm.ErrPlugin, http.StatusFailedDependency, "plugin", "Request failed during generation: ", true, "plugin"},
-	{llm.ErrClosed, http.StatusFailedDependency, "generation", "Request failed during generation: ", true, "generation"},
-	{ErrUnhealthy, http.StatusServiceUnavailable, "healthcheck", "unhealthy", false, "generation"},
-	{ErrLoading, http.StatusServiceUnavailable, "loading", "Model is loading", false, "dropped"},
-	{errLoadingModel, http.StatusServiceUnavailable, "loading", "", true, "dropped"},
-	{errStopped, http.StatusServiceUnavailable, "model_stopped", "", true, "dropped"},
-	{ErrModel, http.StatusNotFound, "model_not_found", "", true, "validation"},
-	{ErrModelKey, http.StatusForbidden, "forbidden", "", true, "validation"},
-	{ErrAdminOff, http.StatusForbidden, "forbidden", "", true, "validation"},
-	{ErrScope, http.StatusForbidden, "forbidden", "", true, "validation"},
-	{ErrOrigin, http.StatusForbidden, "forbidden", "", true, "validation"},
-	{ErrCrowd, http.StatusServiceUnavailable, "overloaded", "Too many connections", false, "overloaded"},
-	{ErrProtocol, http.StatusHTTPVersionNotSupported, "bad_request", "", true, "validation"},
-	{ErrHeader, http.StatusRequestHeaderFieldsTooLarge, "bad_request", "", true, "validation"},
-	{ErrRoute, http.StatusNotFound, "not_found", "", true, "validation"},
-	{ErrMethod, http.StatusMethodNotAllowed, "method_not_allowed", "", true, "validation"},
-	{ErrNotFound, http.StatusNotFound, "not_found", "", true, "validation"},
-	{ErrConfigured, http.StatusConflict, "conflict", "", true, "validation"},
-	{ErrRefused, http.StatusUnprocessableEntity, "plugin", "", true, "validation"},
-	{ErrModuleType, http.StatusUnsupportedMediaType, "unsupported_media_type", "", true, "validation"},
-	{ErrModuleSize, http.StatusRequestEntityTooLarge, "payload_too_large", "", true, "validation"},
-	{context.Canceled, statusGone, "dropped", "Client closed the request", false, "dropped"},
-	{context.DeadlineExceeded, statusGone, "dropped", "Client closed the request", false, "dropped"},
+	{ErrMediaType, KindMediaType, http.StatusUnsupportedMediaType, "unsupported_media_type", "Expected request with `Content-Type: application/json`", false, "validation"},
+	{ErrTooLarge, KindTooLarge, http.StatusRequestEntityTooLarge, "payload_too_large", "Failed to buffer the request body: length limit exceeded", false, "validation"},
+	{ErrBody, KindBrokenBody, http.StatusBadRequest, "bad_request", "Failed to buffer the request body", false, "dropped"},
+	{wire.ErrSyntax, KindSyntax, http.StatusBadRequest, "bad_request", "Failed to parse the request body as JSON: ", true, "validation"},
+	{wire.ErrShape, KindShape, http.StatusUnprocessableEntity, "validation", "Failed to deserialize the JSON body into the target type: ", true, "validation"},
+	{generate.ErrTemplate, KindTemplate, http.StatusUnprocessableEntity, "template_error", "Template error: ", true, "template"},
+	{llm.ErrInvalid, KindInvalid, http.StatusUnprocessableEntity, "validation", "Input validation error: ", true, "validation"},
+	{llm.ErrTooLong, KindTooLong, http.StatusUnprocessableEntity, "validation", "Input validation error: ", true, "validation"},
+	{llm.ErrOverloaded, KindOverloaded, http.StatusTooManyRequests, "overloaded", "Model is overloaded", false, "overloaded"},
+	{llm.ErrDraining, KindDraining, http.StatusServiceUnavailable, "draining", "Server is shutting down", false, "dropped"},
+	{generate.ErrIncomplete, KindIncomplete, http.StatusInternalServerError, "incomplete_generation", "Incomplete generation", false, "incomplete"},
+	{ErrIncompleteStream, KindIncompleteStream, http.StatusInternalServerError, "incomplete_generation_stream", "Incomplete generation stream", false, "incomplete"},
+	{llm.ErrBackend, KindBackend, http.StatusFailedDependency, "generation", "Request failed during generation: ", true, "generation"},
+	{llm.ErrPlugin, KindPluginFailed, http.StatusFailedDependency, "plugin", "Request failed during generation: ", true, "plugin"},
+	{llm.ErrClosed, KindClosed, http.StatusFailedDependency, "generation", "Request failed during generation: ", true, "generation"},
+	{ErrUnhealthy, KindUnhealthy, http.StatusServiceUnavailable, "healthcheck", "unhealthy", false, "generation"},
+	{ErrLoading, KindServerLoading, http.StatusServiceUnavailable, "loading", "Model is loading", false, "dropped"},
+	{errLoadingModel, KindModelLoading, http.StatusServiceUnavailable, "loading", "", true, "dropped"},
+	{errStopped, KindModelStopped, http.StatusServiceUnavailable, "model_stopped", "", true, "dropped"},
+	{ErrModel, KindUnknownModel, http.StatusNotFound, "model_not_found", "", true, "validation"},
+	{ErrModelKey, KindModelForbidden, http.StatusForbidden, "forbidden", "", true, "validation"},
+	{ErrAdminOff, KindForbidden, http.StatusForbidden, "forbidden", "", true, "validation"},
+	{ErrScope, KindForbidden, http.StatusForbidden, "forbidden", "", true, "validation"},
+	{ErrOrigin, KindForbidden, http.StatusForbidden, "forbidden", "", true, "validation"},
+	{ErrCrowd, KindCrowded, http.StatusServiceUnavailable, "overloaded", "Too many connections", false, "overloaded"},
+	{ErrProtocol, KindProtocol, http.StatusHTTPVersionNotSupported, "bad_request", "", true, "validation"},
+	{ErrHeader, KindHeaderTooLarge, http.StatusRequestHeaderFieldsTooLarge, "bad_request", "", true, "validation"},
+	{ErrRoute, KindUnknownRoute, http.StatusNotFound, "not_found", "", true, "validation"},
+	{ErrMethod, KindWrongMethod, http.StatusMethodNotAllowed, "method_not_allowed", "", true, "validation"},
+	{ErrNotFound, KindUnknownPlugin, http.StatusNotFound, "not_found", "", true, "validation"},
+	{ErrConfigured, KindPluginConfigured, http.StatusConflict, "conflict", "", true, "validation"},
+	{ErrRefused, KindPluginRefused, http.StatusUnprocessableEntity, "plugin", "", true, "validation"},
+	{ErrModuleType, KindModuleType, http.StatusUnsupportedMediaType, "unsupported_media_type", "", true, "validation"},
+	{ErrModuleSize, KindModuleSize, http.StatusRequestEntityTooLarge, "payload_too_large", "", true, "validation"},
+	{context.Canceled, KindCanceled, statusGone, "dropped", "Client closed the request", false, "dropped"},
+	{context.DeadlineExceeded, KindCanceled, statusGone, "dropped", "Client closed the request", false, "dropped"},
 }
 
 // unknown is the row of every other error; its text is for the log alone.
-var unknown = row{ErrPanic, http.StatusInternalServerError, "internal", "Internal server error", false, "generation"}
+var unknown = row{ErrPanic, KindInternal, http.StatusInternalServerError, "internal", "Internal server error", false, "generation"}
 
 func lookUp(err error) row {
 	for _, r := range table {
@@ -181,38 +182,71 @@ func lookUp(err error) row {
 	return unknown
 }
 
-// AppendError appends err as clients see it: {"error":…,"error_type":…}.
-func AppendError(b []byte, err error) []byte {
+// Failure is an error as clients see it: TGI's status, type and text, which other APIs
+// put into a shape of their own, or the Kind, by which they find their own.
+type Failure struct {
+	Kind   Kind
+	Status int
+	// Type is TGI's error_type, Text its error.
+	Type, Text string
+	// RetryAfter is when to ask again, in whole seconds; 0 says nothing about it.
+	RetryAfter time.Duration
+	// Close says that the client had better connect anew: another replica may be
+	// better off.
+	Close bool
+}
+
+// Explain returns what clients see of err.
+func Explain(err error) Failure {
 	r := lookUp(err)
-	text := r.text
+	f := Failure{Kind: r.kind, Status: r.status, Type: r.errorType, Text: r.text}
 	var full *generate.Overloaded
+	var idle *NotServing
+	overloaded, notServing := errors.As(err, &full), errors.As(err, &idle)
 	switch {
 	case r.detailed:
-		text += err.Error()
-	case errors.As(err, &full):
-		text += full.Detail()
+		f.Text += err.Error()
+	case overloaded:
+		f.Text += full.Detail()
 	}
-	b = wire.AppendString(append(b, `{"error":`...), text)
-	b = wire.AppendString(append(b, `,"error_type":`...), r.kind)
+	switch {
+	case notServing:
+		f.RetryAfter = max(time.Second, (idle.RetryAfter + time.Second - 1).Truncate(time.Second))
+	case r.kind == KindServerLoading:
+		f.RetryAfter = loadingRetry
+	case overloaded:
+		f.RetryAfter = full.RetryAfter.Truncate(time.Second)
+	}
+	f.Close = !notServing && r.status == http.StatusServiceUnavailable
+	return f
+}
+
+// SetHeader sets what the header says of the failure.
+func (f *Failure) SetHeader(h http.Header) {
+	if f.RetryAfter > 0 {
+		h.Set("Retry-After", strconv.Itoa(int(f.RetryAfter/time.Second)))
+	}
+	if f.Close {
+		h.Set("Connection", "close")
+	}
+}
+
+// append writes TGI's shape: {"error":…,"error_type":…}.
+func (f *Failure) append(b []byte) []byte {
+	b = wire.AppendString(append(b, `{"error":`...), f.Text)
+	b = wire.AppendString(append(b, `,"error_type":`...), f.Type)
 	return append(b, '}')
 }
 
-// WriteError replies with err. It must come before any other byte of the reply.
+// AppendError appends err as TGI's clients see it.
+func AppendError(b []byte, err error) []byte {
+	f := Explain(err)
+	return f.append(b)
+}
+
+// WriteError replies with err as TGI does. It must come before any other byte of the reply.
 func WriteError(w http.ResponseWriter, err error) {
-	r := lookUp(err)
-	var full *generate.Overloaded
-	if errors.As(err, &full) {
-		w.Header().Set("Retry-After", strconv.Itoa(int(full.RetryAfter/time.Second)))
-	}
-	if r.err == ErrLoading {
-		w.Header().Set("Retry-After", loadingRetry)
-	}
-	var idle *NotServing
-	if errors.As(err, &idle) {
-		seconds := max(1, (idle.RetryAfter+time.Second-1)/time.Second)
-		w.Header().Set("Retry-After", strconv.Itoa(int(seconds)))
-	} else if r.status == http.StatusServiceUnavailable { // another replica may be better off
-		w.Header().Set("Connection", "close")
-	}
-	writeJSON(w, r.status, AppendError(nil, err))
+	f := Explain(err)
+	f.SetHeader(w.Header())
+	writeJSON(w, f.Status, f.append(nil))
 }

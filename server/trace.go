@@ -102,7 +102,7 @@ func (t *Tracer) end(ctx context.Context, status int) {
 	span := v.tour.span
 	span.SetAttributes(attribute.Int("http.response.status_code", status))
 	if v.err != nil {
-		span.SetAttributes(attribute.String("error.type", lookUp(v.err).kind))
+		span.SetAttributes(attribute.String("error.type", Explain(v.err).Type))
 		if status >= http.StatusInternalServerError || status == http.StatusFailedDependency {
 			span.SetStatus(codes.Error, v.err.Error())
 		}

@@ -26,6 +26,8 @@ import (
 	"tgi/server/api/tgi"
 	"tgi/server/config"
 	"tgi/server/dialect"
+	"tgi/server/dispatch"
+	"tgi/server/dispatch/dispatchtest"
 	"tgi/server/generate"
 	"tgi/server/generate/generatetest"
 )
@@ -41,11 +43,12 @@ func start(t testing.TB, e generate.Engine) net.Addr {
 	metrics.Watch(config.Limits{MaxInputTokens: l.MaxInput, MaxTotalTokens: l.MaxTotal}, func() engine.Stats { return engine.Stats{} }, 16)
 	svc := generate.New(e, generatetest.Words{}, l, metrics)
 	bytes := func(llm.Token) ([]byte, bool) { return []byte(" word"), true }
+	models := dispatchtest.One(&dispatch.Model{ID: "stub", Service: svc, TokenBytes: bytes, Limits: config.Limits{MaxClientBatchSize: 1}})
 	s := server.New(server.Options{
 		Config: config.Default().Server,
 		APIs: []server.API{
-			tgi.New(tgi.Options{Service: svc, Dialect: dialect.Default()}),
-			openai.New(openai.Options{Service: svc, Model: "stub", TokenBytes: bytes, Dialect: dialect.Default(), MaxPrompts: 1}),
+			tgi.New(tgi.Options{Models: models, Dialect: dialect.Default()}),
+			openai.New(openai.Options{Models: models, Dialect: dialect.Default()}),
 		},
 		Healthy: e.Healthy, Metrics: metrics, Log: slog.New(slog.NewJSONHandler(io.Discard, nil)),
 	})

@@ -1,13 +1,11 @@
 package dispatch
 
 import (
-	"bytes"
 	"context"
+	"encoding/json"
 	"errors"
 	"fmt"
-	"io"
 	"log/slog"
-	"math/rand/v2"
 	"net/http"
 	"net/http/httptest"
 	"strings"
@@ -21,43 +19,49 @@ import (
 	"tgi/server/config"
 )
 
-// routesOf are the routes of one model, whose handlers say its name; "" is the shape,
-// which must never be asked for what a model says.
-type routesOf struct {
-	model string
-	// seen receives what handlers read; nil for nobody.
-	seen func(model string, r *http.Request, body []byte, err error)
+// testAPI has routes that say which model answers.
+type testAPI struct {
+	models Models
 	// hold, unless it is nil, keeps streams until it is closed.
 	hold chan struct{}
 }
 
 var errOwn = errors.New("the handler's own")
 
-func (a *routesOf) Shared() []string { return []string{"/document"} }
-
-func (a *routesOf) Routes() []server.Route {
-	return []server.Route{
-		{Method: http.MethodPost, Path: "/generate", Handle: a.say},
-		{Method: http.MethodPost, Path: "/small", BodyLimit: 64, Handle: a.say},
-		{Method: http.MethodGet, Path: "/info", Scope: server.Models, Handle: a.say},
-		{Method: http.MethodPost, Path: "/v2/models/{model_name:.+}/versions/{v}/infer", Handle: a.say},
-		{Method: http.MethodGet, Path: "/docs", Scope: server.Open, Handle: func(w http.ResponseWriter, _ *http.Request) error {
-			_, err := fmt.Fprintf(w, "docs of %q", a.model)
-			return err
-		}},
-		{Method: http.MethodGet, Path: "/document", Scope: server.Models, Handle: func(w http.ResponseWriter, _ *http.Request) error {
-			_, err := fmt.Fprintf(w, "document of %q", a.model)
-			return err
-		}},
-		{Method: http.MethodPost, Path: "/stream", Handle: a.stream},
-		{Method: http.MethodGet, Path: "/ws", Handle: a.socket},
-		{Method: http.MethodPost, Path: "/panics", Handle: func(http.ResponseWriter, *http.Request) error { panic(a.model) }},
-		{Method: http.MethodPost, Path: "/breaks-off", Handle: func(w http.ResponseWriter, _ *http.Request) error {
+func (a *testAPI) Routes() []server.Route {
+	post := func(path string, handle func(http.ResponseWriter, *http.Request, *Model) error) server.Route {
+		return server.Route{Method: http.MethodPost, Path: path, Handle: a.with(handle)}
+	}
+	routes := []server.Route{
+		post("/generate", say), post("/v2/models/{model_name:.+}/versions/{v}/infer", say), post("/stream", a.stream),
+		{Method: http.MethodGet, Path: "/info", Scope: server.Models, Handle: a.with(say)},
+		{Method: http.MethodGet, Path: "/ws", Handle: a.with(socket)},
+		post("/panics", func(_ http.ResponseWriter, _ *http.Request, m *Model) error { panic(m.ID) }),
+		post("/breaks-off", func(w http.ResponseWriter, _ *http.Request, _ *Model) error {
 			_, _ = w.Write([]byte("a part"))
 			panic(http.ErrAbortHandler)
-		}},
-		{Method: http.MethodPost, Path: "/fails", Handle: func(http.ResponseWriter, *http.Request) error { return errOwn }, Refuse: refuse},
-		{Method: http.MethodPost, Path: "/api", Handle: a.say, Refuse: refuse},
+		}),
+		post("/fails", func(http.ResponseWriter, *http.Request, *Model) error { return errOwn }), post("/api", say),
+	}
+	for i := len(routes) - 2; i < len(routes); i++ {
+		routes[i].Refuse = refuse
+	}
+	return routes
+}
+
+// with reads the name in a body, and gives handle the model as handlers of APIs do.
+func (a *testAPI) with(handle func(http.ResponseWriter, *http.Request, *Model) error) func(http.ResponseWriter, *http.Request) error {
+	return func(w http.ResponseWriter, r *http.Request) error {
+		var body struct{ Model string }
+		if r.Method == http.MethodPost {
+			_ = json.NewDecoder(r.Body).Decode(&body)
+		}
+		m, release, err := Use(a.models, r, body.Model)
+		if err != nil {
+			return err
+		}
+		defer release()
+		return handle(w, r, m)
 	}
 }
 
@@ -67,24 +71,17 @@ func refuse(w http.ResponseWriter, _ *http.Request, err error) {
 	fmt.Fprintf(w, "<%v>", err)
 }
 
-func (a *routesOf) say(w http.ResponseWriter, r *http.Request) error {
-	body, err := io.ReadAll(r.Body)
-	if a.seen != nil {
-		a.seen(a.model, r, body, err)
-	}
-	if err != nil {
-		return fmt.Errorf("%w: %w", server.ErrBody, err)
-	}
-	_, err = fmt.Fprintf(w, "%s %s %s", a.model, r.PathValue("model_name"), body)
+func say(w http.ResponseWriter, r *http.Request, m *Model) error {
+	_, err := fmt.Fprintf(w, "%s %s", m.ID, r.PathValue("model_name"))
 	return err
 }
 
-func (a *routesOf) stream(w http.ResponseWriter, r *http.Request) error {
+func (a *testAPI) stream(w http.ResponseWriter, r *http.Request, m *Model) error {
 	e, err := server.StartEvents(w)
 	if err != nil {
 		return err
 	}
-	_ = e.Data([]byte(a.model))
+	_ = e.Data([]byte(m.ID))
 	select {
 	case <-a.hold:
 	case <-r.Context().Done():
@@ -92,7 +89,7 @@ func (a *routesOf) stream(w http.ResponseWriter, r *http.Request) error {
 	return nil
 }
 
-func (a *routesOf) socket(w http.ResponseWriter, r *http.Request) error {
+func socket(w http.ResponseWriter, r *http.Request, m *Model) error {
 	conn, err := websocket.Accept(w, r, nil)
 	if err != nil {
 		return nil
@@ -103,14 +100,14 @@ func (a *routesOf) socket(w http.ResponseWriter, r *http.Request) error {
 		if err != nil {
 			return nil
 		}
-		_ = conn.Write(r.Context(), kind, append([]byte(a.model+" "), text...))
+		_ = conn.Write(r.Context(), kind, append([]byte(m.ID+" "), text...))
 	}
 }
 
-// models are a shelf: the first is the default.
+// models are a list: the first is the default.
 type models struct {
 	t    *testing.T
-	list []*routesOf
+	list []*Model
 	// refused are errors for names.
 	refused map[string]error
 
@@ -120,7 +117,7 @@ type models struct {
 	free  *sync.Cond
 }
 
-func (m *models) Use(_ context.Context, name string) ([]server.Route, func(), error) {
+func (m *models) Use(_ context.Context, name string) (*Model, func(), error) {
 	m.mu.Lock()
 	defer m.mu.Unlock()
 	m.asked = append(m.asked, name)
@@ -128,13 +125,13 @@ func (m *models) Use(_ context.Context, name string) ([]server.Route, func(), er
 		return nil, nil, err
 	}
 	if name == "" {
-		name = m.list[0].model
+		name = m.list[0].ID
 	}
 	for _, one := range m.list {
-		if one.model == name {
+		if one.ID == name {
 			m.uses[name]++
 			var once sync.Once
-			return one.Routes(), func() {
+			return one, func() {
 				first := false
 				once.Do(func() { first = true })
 				m.mu.Lock()
@@ -174,18 +171,18 @@ func (m *models) names() string {
 	return s
 }
 
-func shelf(t *testing.T, names ...string) *models {
+func list(t *testing.T, names ...string) *models {
 	m := &models{t: t, uses: map[string]int{}, refused: map[string]error{}}
 	m.free = sync.NewCond(&m.mu)
 	for _, name := range names {
-		m.list = append(m.list, &routesOf{model: name})
+		m.list = append(m.list, &Model{ID: name})
 	}
 	return m
 }
 
-func serve(m *models) *server.Server {
+func serve(m *models, hold chan struct{}) *server.Server {
 	return server.New(server.Options{
-		Config: config.Default().Server, APIs: []server.API{New([]server.API{&routesOf{}}, m)},
+		Config: config.Default().Server, APIs: []server.API{&testAPI{m, hold}},
 		Healthy: func() error { return nil }, Log: slog.New(slog.DiscardHandler),
 	})
 }
@@ -198,33 +195,28 @@ func ask(s http.Handler, method, target, body string) *httptest.ResponseRecorder
 
 // TestNames: where the name of a model comes from, and what is asked of Models.
 func TestNames(t *testing.T) {
-	m := shelf(t, "a", "org/b")
-	s := serve(m)
+	m := list(t, "a", "org/b")
+	s := serve(m, nil)
 	const infer = "/v2/models/org%2Fb/versions/1/infer"
 	for _, c := range []struct{ method, target, body, asked, answer string }{
-		{"POST", "/generate", `{"inputs":"x"}`, `[""]`, "a  {"},
-		{"POST", "/generate", `{"model":"org/b"}`, `["org/b"]`, "org/b  {"},
-		{"POST", "/generate", `{"model":null}`, `[""]`, "a  {"},
-		{"POST", "/generate", `{"model":7}`, `[""]`, "a  {"},
-		{"POST", "/generate", `not JSON`, `[""]`, "a  not JSON"},
-		{"POST", "/generate", ``, `[""]`, "a  "},
-		{"POST", "/generate?model=org/b", `{"model":"a"}`, `["org/b"]`, "org/b  {"},
-		{"POST", "/generate?model=", `{"model":"org/b"}`, `["org/b"]`, "org/b  {"},
-		{"GET", "/info", ``, `[""]`, "a  "},
-		{"GET", "/info?model=org%2Fb", ``, `["org/b"]`, "org/b  "},
-		{"GET", "/info?x=1", `{"model":"org/b"}`, `[""]`, "a  {"},
-		{"HEAD", "/info?model=org%2Fb", ``, `["org/b"]`, "org/b  "},
-		{"GET", "/docs?model=org/b", ``, `[]`, `docs of ""`},
-		{"GET", "/document?model=org/b", ``, `[]`, `document of ""`},
+		{"POST", "/generate", `{"inputs":"x"}`, `[""]`, "a "},
+		{"POST", "/generate", `{"model":"org/b"}`, `["org/b"]`, "org/b "},
+		{"POST", "/generate", `{"model":null}`, `[""]`, "a "},
+		{"POST", "/generate?model=org/b", `{"model":"a"}`, `["org/b"]`, "org/b "},
+		{"POST", "/generate?model=", `{"model":"org/b"}`, `["org/b"]`, "org/b "},
+		{"GET", "/info", ``, `[""]`, "a "},
+		{"GET", "/info?model=org%2Fb", ``, `["org/b"]`, "org/b "},
+		{"GET", "/info?x=1", ``, `[""]`, "a "},
+		{"HEAD", "/info?model=org%2Fb", ``, `["org/b"]`, "org/b "},
 		// The path names a model, or anything.
-		{"POST", infer, `{}`, `["org/b"]`, "org/b org/b {"},
-		{"POST", infer, `{"model":"a"}`, `["org/b"]`, "org/b org/b {"},
-		{"POST", infer + "?model=a", `{}`, `["a"]`, "a org/b {"},
-		{"POST", "/v2/models/m/versions/1/infer", `{}`, `["m" ""]`, "a m {"},
-		{"POST", "/v2/models/m/versions/1/infer", `{"model":"org/b"}`, `["m" "org/b"]`, "org/b m {"},
+		{"POST", infer, `{}`, `["org/b"]`, "org/b org/b"},
+		{"POST", infer, `{"model":"a"}`, `["org/b"]`, "org/b org/b"},
+		{"POST", infer + "?model=a", `{}`, `["a"]`, "a org/b"},
+		{"POST", "/v2/models/m/versions/1/infer", `{}`, `["m" ""]`, "a m"},
+		{"POST", "/v2/models/m/versions/1/infer", `{"model":"org/b"}`, `["m" "org/b"]`, "org/b m"},
 	} {
 		rec := ask(s, c.method, c.target, c.body)
-		if got := rec.Body.String(); rec.Code != 200 || !strings.HasPrefix(got, c.answer) || !strings.HasSuffix(got, c.body) {
+		if got := rec.Body.String(); rec.Code != 200 || got != c.answer {
 			t.Errorf("%s %s %s: %d %s, want %s", c.method, c.target, c.body, rec.Code, got, c.answer)
 		}
 		if got := m.names(); got != c.asked {
@@ -252,11 +244,11 @@ func TestPlaceholder(t *testing.T) {
 // TestRefusals: errors have the shape of the route, and the status of the server's
 // table.
 func TestRefusals(t *testing.T) {
-	m := shelf(t, "a")
+	m := list(t, "a")
 	m.refused["b"] = fmt.Errorf("use: %w", server.ErrModelKey)
 	m.refused["up"] = &server.NotServing{ID: "up", Loading: true, RetryAfter: 1500 * time.Millisecond}
 	m.refused["off"] = &server.NotServing{ID: "off", RetryAfter: time.Minute}
-	s := serve(m)
+	s := serve(m, nil)
 	for _, c := range []struct {
 		target, body string
 		status       int
@@ -283,144 +275,3 @@ func TestRefusals(t *testing.T) {
 		t.Errorf("a is used %d times at the end", n)
 	}
 }
-
-// TestRoutesOfAnotherShape: a model with other routes is a mistake that is told and not
-// another route's answer.
-func TestRoutesOfAnotherShape(t *testing.T) {
-	for name, routes := range map[string][]server.Route{
-		"fewer": (&routesOf{model: "a"}).Routes()[:3],
-		"other": append([]server.Route{{Method: http.MethodPost, Path: "/other"}}, (&routesOf{model: "a"}).Routes()[1:]...),
-	} {
-		released := 0
-		d := New([]server.API{&routesOf{}}, fixed{routes, func() { released++ }})
-		err := d.Routes()[0].Handle(httptest.NewRecorder(), httptest.NewRequest("POST", "/generate", strings.NewReader("{}")))
-		if err == nil || !strings.HasPrefix(err.Error(), "BUG: a model has no POST /generate at place 0 of") || released != 1 {
-			t.Errorf("%s: %v, released %d times", name, err, released)
-		}
-	}
-}
-
-type fixed struct {
-	routes  []server.Route
-	release func()
-}
-
-func (f fixed) Use(context.Context, string) ([]server.Route, func(), error) {
-	return f.routes, f.release, nil
-}
-
-// TestShape: what the server reads of a route is the shape's.
-func TestShape(t *testing.T) {
-	shape := (&routesOf{}).Routes()
-	got := New([]server.API{&routesOf{}}, shelf(t, "a")).Routes()
-	if len(got) != len(shape) {
-		t.Fatalf("%d routes, want %d", len(got), len(shape))
-	}
-	for i, r := range got {
-		w := shape[i]
-		if r.Method != w.Method || r.Path != w.Path || r.Scope != w.Scope || r.BodyLimit != w.BodyLimit || (r.Refuse == nil) != (w.Refuse == nil) {
-			t.Errorf("route %d is %+v, want %+v", i, r, w)
-		}
-	}
-}
-
-// TestHandedOverAsSent: a handler reads of a request what the client sent, byte for
-// byte, however it was sent, and the same error at the same place when it breaks off.
-func TestHandedOverAsSent(t *testing.T) {
-	type got struct {
-		model string
-		r     *http.Request
-		body  []byte
-		err   error
-	}
-	var last got
-	seen := func(model string, r *http.Request, body []byte, err error) { last = got{model, r, body, err} }
-	m := shelf(t, "a", "b")
-	for _, one := range m.list {
-		one.seen = seen
-	}
-	s := serve(m)
-	rng := rand.New(rand.NewPCG(7, 7))
-	for i := range 400 {
-		body := randomBody(rng)
-		want := "a"
-		if Name(body) == "b" {
-			want = "b"
-		}
-		target := "/generate"
-		var sent io.Reader = bytes.NewReader(body)
-		limit := -1
-		cut := errors.New("the connection broke")
-		switch i % 4 {
-		case 1:
-			sent = io.MultiReader(bytes.NewReader(body)) // of unknown length
-		case 2:
-			sent = io.MultiReader(bytes.NewReader(body), broken{cut})
-			want = "a"
-		case 3:
-			target = "/small"
-			if limit = 64; len(body) > limit {
-				want = "a"
-			}
-		}
-		q := httptest.NewRequest("POST", target+"?x=%20y", sent)
-		q.Header.Set("X-Mine", fmt.Sprint(i))
-		length := q.ContentLength
-		s.ServeHTTP(httptest.NewRecorder(), q)
-		switch {
-		case i%4 == 2:
-			if !bytes.Equal(last.body, body) || !errors.Is(last.err, cut) {
-				t.Errorf("%q breaks off: the handler read %q, %v", body, last.body, last.err)
-			}
-		case limit >= 0 && len(body) > limit:
-			var large *http.MaxBytesError
-			if !bytes.Equal(last.body, body[:limit]) || !errors.As(last.err, &large) {
-				t.Errorf("%q past the limit: the handler read %q, %v", body, last.body, last.err)
-			}
-		case !bytes.Equal(last.body, body) || last.err != nil:
-			t.Errorf("sent %q, the handler read %q, %v", body, last.body, last.err)
-		}
-		if r := last.r; last.model != want || r.Header.Get("X-Mine") != fmt.Sprint(i) || r.URL.RawQuery != "x=%20y" || r.ContentLength != length || r.Method != "POST" {
-			t.Errorf("%q: %s got %+v, want %s", body, last.model, r, want)
-		}
-	}
-}
-
-type broken struct{ err error }
-
-func (b broken) Read([]byte) (int, error) { return 0, b.err }
-
-// randomBody is JSON, or almost, with or without a model.
-func randomBody(rng *rand.Rand) []byte {
-	words := []string{`{`, `}`, `"model"`, `:`, `"b"`, `,`, `"inputs"`, `"x \" y"`, `null`, `[1,2]`, "\n", "é", `{"model":"b"}`, `"model":"b"`}
-	var b []byte
-	switch rng.IntN(3) {
-	case 0:
-		b = fmt.Appendf(b, `{"inputs":%q,"model":"b"}`, strings.Repeat("z", rng.IntN(2000)))
-	case 1:
-		b = fmt.Appendf(b, `{"inputs":%q}`, strings.Repeat("\\\"", rng.IntN(50)))
-	default:
-		for range rng.IntN(12) {
-			b = append(b, words[rng.IntN(len(words))]...)
-		}
-	}
-	return b
-}
-
-// TestBodyIsLetGo: a body that was read to its end is not kept as long as its request.
-func TestBodyIsLetGo(t *testing.T) {
-	closed := false
-	b := &restored{text: bytes.NewReader([]byte("abc")), was: closer(func() { closed = true })}
-	for range 2 {
-		if text, err := io.ReadAll(b); err != nil || b.text.Size() != 0 || len(text)%3 != 0 {
-			t.Errorf("read %q, %v, %d bytes are kept", text, err, b.text.Size())
-		}
-	}
-	if err := b.Close(); err != nil || !closed {
-		t.Errorf("closing says %v, closed: %v", err, closed)
-	}
-}
-
-type closer func()
-
-func (c closer) Close() error { c(); return nil }

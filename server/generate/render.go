@@ -48,8 +48,11 @@ func (s *Service) converse(ctx context.Context, d *Draft, now time.Time) (BoundC
 
 // Render returns d with the prompt that its conversation becomes in the place of
 // the conversation, and without the calls of plugins that made it. It takes no
-// permit.
+// permit. A draft that is no conversation stays as it is.
 func (s *Service) Render(ctx context.Context, d Draft) (Draft, error) {
+	if d.Conversation == nil {
+		return d, nil
+	}
 	chat, err := s.converse(ctx, &d, time.Now())
 	if err != nil {
 		return Draft{}, err

@@ -5,46 +5,22 @@ import (
 	"net/http"
 	"time"
 
-	"tgi/runtime/llm"
 	"tgi/server"
 	"tgi/server/api/generateapi/store"
 	"tgi/server/config"
-	"tgi/server/generate"
+	"tgi/server/dispatch"
 )
-
-// Speech turns the tokens of one text into characters. It belongs to one
-// goroutine.
-type Speech interface {
-	// Next returns what the token adds to the text, special tokens included; ""
-	// while the bytes of a character are incomplete.
-	Next(llm.Token) string
-	// Flush ends the text and returns what was held back.
-	Flush() string
-}
 
 // Options of an API.
 type Options struct {
-	// Service runs the requests.
-	Service *generate.Service
+	// Models run the requests.
+	Models dispatch.Models
 	// Store keeps the states. It stays the caller's to close.
 	Store store.Store
 	// Config has the values of settings that requests do not name.
 	Config config.GenerateAPI
-	// Model names what generates: the states of another are refused.
-	Model string
-	// Vocab is the number of token ids, EOS are those that end a text.
-	Vocab int
-	EOS   []llm.Token
-	// MaxInput bounds the tokens of a prompt, MaxTotal those of prompt and text.
-	MaxInput, MaxTotal int
-	// Speak returns the Speech of what follows context; without one it begins a
-	// text. It must be safe for concurrent use.
-	Speak func(context []llm.Token) Speech
 	// Ready returns nil while requests are accepted.
 	Ready func() error
-	// Stopping says that the model is about to be taken away, so that sockets, which
-	// hold on to it, must end; nil is never.
-	Stopping func() bool
 	// Origins are those whose pages may open a socket; none is all.
 	Origins []string
 	// MessageLimit bounds a message of a socket, in bytes.
@@ -67,9 +43,6 @@ type API struct {
 
 // New returns the API.
 func New(o Options) *API {
-	if o.Stopping == nil {
-		o.Stopping = func() bool { return false }
-	}
 	return &API{options: o, look: time.Second, quiet: 30}
 }
 

@@ -152,7 +152,7 @@ func TestGenerateAPILeavesLate(t *testing.T) {
 	k := newKit(t)
 	k.ask(t, "a", dogs, `"generation_config":{"max_new_tokens":6}`)
 	ctx, leave := context.WithCancel(t.Context())
-	j, err := k.api.begin(ctx, "", &request{ids: []string{"a"}, prompts: []string{" "}})
+	j, err := k.api.begin(ctx, &k.model, "", &request{ids: []string{"a"}, prompts: []string{" "}})
 	if err != nil {
 		t.Fatal(err)
 	}
@@ -416,7 +416,9 @@ func TestGenerateAPIModels(t *testing.T) {
 
 	shared := store.NewMemory(store.Limits{TTL: time.Hour, MaxState: 1 << 20, MaxEntries: 100, MaxMemory: 1 << 22})
 	of := func(model string) *kit {
-		return newKit(t, func(o *Options, _ *generate.Limits, _ *config.Server) { o.Store, o.Model = shared, model })
+		k := newKit(t, func(o *Options, _ *generate.Limits, _ *config.Server) { o.Store = shared })
+		k.model.ID = model
+		return k
 	}
 	first, second := of("fake"), of("other")
 	const short = `"generation_config":{"max_new_tokens":3},"model":null`

@@ -4,12 +4,15 @@ import (
 	"net/http"
 	"slices"
 	"strconv"
+
+	"tgi/server"
+	"tgi/server/dispatch"
 )
 
 // batch is POST /api/generate-batch: 200 when the model ended all texts, 206 when
 // it did not.
 func (a *API) batch(w http.ResponseWriter, r *http.Request) error {
-	body, err := readBody(r)
+	body, err := server.ReadAnyBody(r) // the original looks at no media type
 	if err != nil {
 		return refuse(w, r, err)
 	}
@@ -17,7 +20,12 @@ func (a *API) batch(w http.ResponseWriter, r *http.Request) error {
 	if err != nil {
 		return refuse(w, r, err)
 	}
-	j, err := a.begin(r.Context(), scopeOf(r), q)
+	m, release, err := dispatch.Use(a.options.Models, r, q.model)
+	if err != nil {
+		return refuse(w, r, err)
+	}
+	defer release()
+	j, err := a.begin(r.Context(), m, scopeOf(r), q)
 	if err != nil {
 		return refuse(w, r, err)
 	}

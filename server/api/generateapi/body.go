@@ -2,14 +2,11 @@ package generateapi
 
 import (
 	"encoding/json"
-	"io"
 	"math"
-	"net/http"
 	"slices"
 	"strconv"
 	"strings"
 
-	"tgi/server"
 	"tgi/server/api/generateapi/store"
 	"tgi/server/wire"
 )
@@ -24,20 +21,12 @@ type request struct {
 	given    bool
 	// onlyNew leaves out what was known before; stream sends the text as it grows.
 	onlyNew, stream bool
-	// model is what the body names, "" for none. Who was asked by HTTP has been chosen
-	// by it already.
+	// model is what the body names, "" for none.
 	model string
 }
 
 // object is a JSON object. As in Python, the last of equal keys counts.
 type object map[string]json.RawMessage
-
-// readBody returns the body of r, of any media type: the original looks at none.
-// Errors are server.ErrTooLarge and server.ErrBody.
-func readBody(r *http.Request) ([]byte, error) {
-	body, err := io.ReadAll(r.Body)
-	return body, server.BodyError(err)
-}
 
 // parse reads a body that must hold an object.
 func parse(body []byte) (object, error) {

@@ -1,7 +1,6 @@
 package generateapi
 
 import (
-	"context"
 	"errors"
 	"fmt"
 	"net/http"
@@ -59,31 +58,40 @@ func conflict(cause error, format string, args ...any) error {
 	return &refusal{status: http.StatusConflict, text: fmt.Sprintf(format, args...), cause: cause}
 }
 
-// table says what clients see of other errors. The first row that matches counts.
-var table = []struct {
-	err    error
+// ownErrors says what clients see of the store's errors. The first row that matches counts.
+var ownErrors = []struct {
+	err error
+	outcome
+}{
+	{store.ErrUnavailable, outcome{status: http.StatusServiceUnavailable, text: "The store of texts to continue does not answer"}},
+	{store.ErrLost, outcome{status: http.StatusServiceUnavailable, text: "The text cannot be continued: the store of texts to continue did not answer for a while"}},
+	{store.ErrTooLarge, outcome{status: http.StatusInsufficientStorage, text: "The text cannot be continued: it is larger than generate_api.store.max_state"}},
+}
+
+// outcome is the status and the text of a kind of error.
+type outcome struct {
 	status int
 	text   string
 	// detailed puts the error's own text behind it.
 	detailed bool
-}{
-	{server.ErrTooLarge, http.StatusRequestEntityTooLarge, "The body is larger than server.payload_limit", false},
-	{server.ErrBody, http.StatusBadRequest, "The body could not be read", false},
-	{store.ErrUnavailable, http.StatusServiceUnavailable, "The store of texts to continue does not answer", false},
-	{store.ErrLost, http.StatusServiceUnavailable, "The text cannot be continued: the store of texts to continue did not answer for a while", false},
-	{store.ErrTooLarge, http.StatusInsufficientStorage, "The text cannot be continued: it is larger than generate_api.store.max_state", false},
-	{server.ErrRoute, http.StatusNotFound, "", true},
-	{server.ErrMethod, http.StatusMethodNotAllowed, "", true},
-	{server.ErrModelKey, http.StatusForbidden, "", true},
-	{llm.ErrOverloaded, http.StatusTooManyRequests, "Model is overloaded", false},
-	{llm.ErrDraining, http.StatusServiceUnavailable, textDraining, false},
-	{llm.ErrTooLong, http.StatusBadRequest, "", true},
-	{llm.ErrInvalid, http.StatusBadRequest, "", true},
-	{llm.ErrBackend, http.StatusInternalServerError, "Error: ", true},
-	{llm.ErrPlugin, http.StatusInternalServerError, "Error: ", true},
-	{llm.ErrClosed, http.StatusInternalServerError, "Error: ", true},
-	{generate.ErrIncomplete, http.StatusInternalServerError, "Error: ", true},
-	{context.Canceled, 499, "Client closed the request", false},
+}
+
+// outcomes says what clients see of the errors that all APIs share.
+var outcomes = map[server.Kind]outcome{
+	server.KindTooLarge:       {status: http.StatusRequestEntityTooLarge, text: "The body is larger than server.payload_limit"},
+	server.KindBrokenBody:     {status: http.StatusBadRequest, text: "The body could not be read"},
+	server.KindUnknownRoute:   {status: http.StatusNotFound, detailed: true},
+	server.KindWrongMethod:    {status: http.StatusMethodNotAllowed, detailed: true},
+	server.KindModelForbidden: {status: http.StatusForbidden, detailed: true},
+	server.KindOverloaded:     {status: http.StatusTooManyRequests, text: "Model is overloaded"},
+	server.KindDraining:       {status: http.StatusServiceUnavailable, text: textDraining},
+	server.KindTooLong:        {status: http.StatusBadRequest, detailed: true},
+	server.KindInvalid:        {status: http.StatusBadRequest, detailed: true},
+	server.KindBackend:        {status: http.StatusInternalServerError, text: "Error: ", detailed: true},
+	server.KindPluginFailed:   {status: http.StatusInternalServerError, text: "Error: ", detailed: true},
+	server.KindClosed:         {status: http.StatusInternalServerError, text: "Error: ", detailed: true},
+	server.KindIncomplete:     {status: http.StatusInternalServerError, text: "Error: ", detailed: true},
+	server.KindCanceled:       {status: 499, text: "Client closed the request"},
 }
 
 // public returns the status and the text of err.
@@ -99,20 +107,23 @@ func public(err error) (status int, text string) {
 	case errors.As(err, &idle):
 		return http.StatusServiceUnavailable, idle.Error()
 	}
-	for _, row := range table {
-		if !errors.Is(err, row.err) {
-			continue
+	for _, row := range ownErrors {
+		if errors.Is(err, row.err) {
+			return row.status, row.text
 		}
-		if row.detailed {
-			return row.status, row.text + err.Error()
-		}
-		var full *generate.Overloaded
-		if errors.As(err, &full) {
-			return row.status, row.text + full.Detail()
-		}
-		return row.status, row.text
 	}
-	return http.StatusInternalServerError, "Internal server error"
+	out, ok := outcomes[server.Explain(err).Kind]
+	if !ok {
+		return http.StatusInternalServerError, "Internal server error"
+	}
+	var full *generate.Overloaded
+	switch {
+	case out.detailed:
+		out.text += err.Error()
+	case errors.As(err, &full):
+		out.text += full.Detail()
+	}
+	return out.status, out.text
 }
 
 // refuseRoute is refuse for errors that are found before a handler is called.

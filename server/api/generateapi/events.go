@@ -19,7 +19,7 @@ const (
 func (s *socket) serve(ctx context.Context, q *request) {
 	s.tell(ctx, q.ids, func(l *pythonList, _ int) { l.text("type", eventAccepted) })
 	began := time.Now()
-	j, err := s.api.begin(ctx, s.scope, q)
+	j, err := s.api.begin(ctx, s.model, s.scope, q)
 	if err == nil {
 		defer j.close()
 		err = s.follow(ctx, q, j, began)

@@ -19,6 +19,8 @@ import (
 	"tgi/server"
 	"tgi/server/api/generateapi/store"
 	"tgi/server/config"
+	"tgi/server/dispatch"
+	"tgi/server/dispatch/dispatchtest"
 	"tgi/server/generate"
 	"tgi/server/generate/generatetest"
 )
@@ -69,7 +71,7 @@ func (b bytesTokenizer) Bytes(t llm.Token) ([]byte, bool) { return []byte{byte(t
 // bytesSpeech holds incomplete characters back.
 type bytesSpeech struct{ held []byte }
 
-func speak(context []llm.Token) Speech {
+func speak(context []llm.Token) dispatch.Decoder {
 	s := &bytesSpeech{}
 	for _, t := range context {
 		s.Next(t)
@@ -150,6 +152,7 @@ func tell(r engine.Request) []engine.Event {
 // kit is a server with this API over a scripted engine.
 type kit struct {
 	engine *generatetest.Engine
+	model  dispatch.Model
 	api    *API
 	house  *server.Server
 	url    string
@@ -157,7 +160,10 @@ type kit struct {
 
 func newKit(t testing.TB, change ...func(*Options, *generate.Limits, *config.Server)) *kit {
 	t.Helper()
-	k := &kit{engine: &generatetest.Engine{Script: tell}}
+	k := &kit{engine: &generatetest.Engine{Script: tell}, model: dispatch.Model{
+		ID: "fake", Vocab: fakeVocab, EOS: []llm.Token{fakeEOS}, Decoder: speak,
+		Limits: config.Limits{MaxInputTokens: fakeInput, MaxTotalTokens: fakeTotal},
+	}}
 	l := generatetest.Limits()
 	l.MaxInput, l.MaxTotal, l.Vocab = fakeInput, fakeTotal, fakeVocab
 	c := config.Default()
@@ -166,14 +172,14 @@ func newKit(t testing.TB, change ...func(*Options, *generate.Limits, *config.Ser
 	defaults.MaxPrompts = 4
 	o := Options{
 		Store:  store.NewMemory(store.Limits{TTL: time.Hour, MaxState: 1 << 20, MaxEntries: 100, MaxMemory: 1 << 22}),
-		Config: defaults, Model: "fake", Vocab: fakeVocab, EOS: []llm.Token{fakeEOS}, MaxInput: fakeInput, MaxTotal: fakeTotal,
-		Speak: speak, MessageLimit: 10_000, WriteTimeout: 10 * time.Second, ReadTimeout: 10 * time.Second, Log: slog.New(slog.DiscardHandler),
+		Config: defaults, MessageLimit: 10_000, WriteTimeout: 10 * time.Second, ReadTimeout: 10 * time.Second, Log: slog.New(slog.DiscardHandler),
 		Ready: func() error { return k.house.Ready() },
 	}
 	for _, f := range change {
 		f(&o, &l, &c.Server)
 	}
-	o.Service = generate.New(k.engine, bytesTokenizer{}, l, nil)
+	k.model.Service = generate.New(k.engine, bytesTokenizer{}, l, nil)
+	o.Models = dispatchtest.One(&k.model)
 	k.api = New(o)
 	k.house = server.New(server.Options{Config: c.Server, APIs: []server.API{k.api}, Healthy: k.engine.Healthy, Log: o.Log})
 	ts := httptest.NewServer(k.house)

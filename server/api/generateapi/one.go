@@ -8,6 +8,7 @@ import (
 
 	"tgi/runtime/llm"
 	"tgi/server"
+	"tgi/server/dispatch"
 )
 
 // scopeOf returns whose states r may use: those of its bearer token. Requests
@@ -22,7 +23,7 @@ func scopeOf(r *http.Request) string {
 
 // one is POST /api/generate-one.
 func (a *API) one(w http.ResponseWriter, r *http.Request) error {
-	body, err := readBody(r)
+	body, err := server.ReadAnyBody(r) // the original looks at no media type
 	if err != nil {
 		return refuse(w, r, err)
 	}
@@ -30,7 +31,12 @@ func (a *API) one(w http.ResponseWriter, r *http.Request) error {
 	if err != nil {
 		return refuse(w, r, err)
 	}
-	j, err := a.begin(r.Context(), scopeOf(r), q)
+	m, release, err := dispatch.Use(a.options.Models, r, q.model)
+	if err != nil {
+		return refuse(w, r, err)
+	}
+	defer release()
+	j, err := a.begin(r.Context(), m, scopeOf(r), q)
 	if err != nil {
 		return refuse(w, r, err)
 	}

@@ -13,6 +13,7 @@ import (
 
 	"tgi/runtime/llm"
 	"tgi/server/config"
+	"tgi/server/dispatch"
 	"tgi/server/generate"
 )
 
@@ -25,11 +26,12 @@ func (loud) Flush() string         { return "" }
 // impatient is a kit that gives up soon on clients, with texts that no socket buffers.
 func impatient(t *testing.T) *kit {
 	k := newKit(t, func(o *Options, l *generate.Limits, c *config.Server) {
-		o.MaxTotal, l.MaxTotal = 9000, 9000
-		o.Speak = func([]llm.Token) Speech { return loud{} }
+		l.MaxTotal = 9000
 		o.WriteTimeout, o.ReadTimeout = 200*time.Millisecond, 300*time.Millisecond
 		c.WriteTimeout, c.ReadTimeout = config.Duration(200*time.Millisecond), config.Duration(300*time.Millisecond)
 	})
+	k.model.Limits.MaxTotalTokens = 9000
+	k.model.Decoder = func([]llm.Token) dispatch.Decoder { return loud{} }
 	serve(t, k)
 	return k
 }

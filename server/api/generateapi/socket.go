@@ -35,6 +35,11 @@ func (a *API) socket(w http.ResponseWriter, r *http.Request) error {
 		err := &refusal{status: http.StatusForbidden, text: "Pages of this origin may not open a socket (server.cors_allow_origin)"}
 		return refuse(w, r, err)
 	}
+	m, release, err := dispatch.Use(a.options.Models, r, "")
+	if err != nil {
+		return refuse(w, r, err)
+	}
+	defer release()
 	conn, err := websocket.Accept(w, r, &websocket.AcceptOptions{InsecureSkipVerify: true}) // the origin was looked at
 	if err != nil {
 		server.Note(r.Context(), err)
@@ -43,7 +48,7 @@ func (a *API) socket(w http.ResponseWriter, r *http.Request) error {
 	conn.SetReadLimit(a.options.MessageLimit)
 	ctx, cancel := context.WithCancelCause(r.Context())
 	defer cancel(nil)
-	s := &socket{api: a, conn: conn, scope: scopeOf(r)}
+	s := &socket{api: a, model: m, conn: conn, scope: scopeOf(r)}
 	var watching sync.WaitGroup
 	watching.Go(func() { s.watch(ctx) })
 	err = s.read(ctx)
@@ -58,6 +63,7 @@ func (a *API) socket(w http.ResponseWriter, r *http.Request) error {
 // socket is one connection.
 type socket struct {
 	api   *API
+	model *dispatch.Model
 	conn  *websocket.Conn
 	scope string
 	jobs  sync.WaitGroup
@@ -112,12 +118,12 @@ func (s *socket) take(ctx context.Context, kind websocket.MessageType, message [
 	case err != nil:
 		_, text := public(err)
 		return text
-	case q.model != s.api.options.Model && !dispatch.Placeholder(q.model):
-		return fmt.Sprintf("This socket is for the model `%.64s`: open /api/ws?model=NAME for another, given `%.64s`", s.api.options.Model, q.model)
+	case q.model != s.model.ID && !dispatch.Placeholder(q.model):
+		return fmt.Sprintf("This socket is for the model `%.64s`: open /api/ws?model=NAME for another, given `%.64s`", s.model.ID, q.model)
 	}
 	s.mu.Lock()
 	defer s.mu.Unlock()
-	switch why := s.api.ending(); { // now, so that nothing begins behind idle
+	switch why := s.ending(); { // now, so that nothing begins behind idle
 	case why != "":
 		return why
 	case s.running == maxJobs:
@@ -144,7 +150,7 @@ func (s *socket) watch(ctx context.Context) {
 			return
 		case <-tick.C:
 		}
-		if why := s.api.ending(); why != "" && s.idle() {
+		if why := s.ending(); why != "" && s.idle() {
 			s.complain(ctx, why)
 			_ = s.conn.Close(websocket.StatusGoingAway, why)
 			return
@@ -174,11 +180,11 @@ func (s *socket) idle() bool {
 
 // ending says why no more requests are taken of sockets, "" while they are: the server
 // is about to end, though the engine works, or the model is.
-func (a *API) ending() string {
+func (s *socket) ending() string {
 	switch {
-	case a.options.Stopping():
+	case s.model.Stopping != nil && s.model.Stopping():
 		return textStopping
-	case a.options.Ready() != nil && a.options.Service.Healthy() == nil:
+	case s.api.options.Ready() != nil && s.model.Service.Healthy() == nil:
 		return textDraining
 	}
 	return ""

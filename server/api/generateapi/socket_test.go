@@ -245,7 +245,8 @@ func TestGenerateAPISocketDrains(t *testing.T) {
 // closed in the same way, while the server goes on.
 func TestGenerateAPISocketStopping(t *testing.T) {
 	var stopping atomic.Bool
-	k := newKit(t, func(o *Options, _ *generate.Limits, _ *config.Server) { o.Stopping = stopping.Load })
+	k := newKit(t)
+	k.model.Stopping = stopping.Load
 	k.api.look = time.Millisecond
 	k.engine.Step = make(chan struct{})
 	busy, idle := k.dial(t), k.dial(t)

@@ -6,38 +6,39 @@ import (
 	"strings"
 
 	"tgi/runtime/llm"
+	"tgi/server/dispatch"
 	"tgi/server/generate"
 )
 
-// speechContext is how many of the last tokens a Speech is shown when the text
+// speechContext is how many of the last tokens a Decoder is shown when the text
 // before it is not wanted: a character has at most four bytes, and so many tokens.
 const speechContext = 8
 
 // text is the one of a request_id: what was known of it, and what is generated
 // behind that. It belongs to one goroutine.
 type text struct {
-	api *API
+	job *job
 	// known are the tokens of the prompt and of earlier requests, before what
 	// they read, where that is wanted.
 	known  []llm.Token
 	before string
 	// fresh are the tokens of this request.
 	fresh  []llm.Token
-	speech Speech
+	speech dispatch.Decoder
 	run    *generate.Run // nil for one that was done before
 	// done says that the model ended it.
 	done bool
 	end  llm.Reason
 }
 
-func (a *API) newText(known []llm.Token, done, onlyNew bool) *text {
-	t := &text{api: a, known: known, done: done}
+func (j *job) newText(known []llm.Token, done, onlyNew bool) *text {
+	t := &text{job: j, known: known, done: done}
 	if onlyNew {
-		t.speech = a.options.Speak(known[max(0, len(known)-speechContext):])
+		t.speech = j.model.Decoder(known[max(0, len(known)-speechContext):])
 		return t
 	}
 	var b strings.Builder
-	t.speech = a.options.Speak(nil)
+	t.speech = j.model.Decoder(nil)
 	for _, token := range known {
 		b.WriteString(t.speech.Next(token))
 	}
@@ -54,8 +55,8 @@ func (t *text) next(ctx context.Context) (piece string, last bool, err error) {
 		return "", false, err
 	}
 	t.fresh = append(t.fresh, e.Token)
-	t.done = e.Finish != nil && slices.Contains(t.api.options.EOS, e.Token)
-	if !t.done || t.api.options.Config.EOSText {
+	t.done = e.Finish != nil && slices.Contains(t.job.model.EOS, e.Token)
+	if !t.done || t.job.api.options.Config.EOSText {
 		piece = t.speech.Next(e.Token)
 	}
 	if t.done {

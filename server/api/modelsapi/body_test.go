@@ -3,6 +3,7 @@ package modelsapi
 import (
 	"context"
 	"errors"
+	"net/http"
 	"net/http/httptest"
 	"net/url"
 	"path"
@@ -208,8 +209,10 @@ func TestTable(t *testing.T) {
 		{errors.Join(ErrConflict, ErrBusy), 409, "model_busy", ""},
 		{context.Canceled, 499, "dropped", ""},
 	} {
-		if f := explain(c.err); f.status != c.status || f.code != c.code || f.header.Get("Retry-After") != c.retry {
-			t.Errorf("%v: %+v", c.err, f)
+		f, header := explain(c.err), http.Header{}
+		f.SetHeader(header)
+		if f.Status != c.status || f.Type != c.code || header.Get("Retry-After") != c.retry {
+			t.Errorf("%v: %+v, %v", c.err, f, header)
 		}
 	}
 }

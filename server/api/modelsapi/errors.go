@@ -4,8 +4,6 @@ import (
 	"errors"
 	"fmt"
 	"net/http"
-	"strconv"
-	"strings"
 	"time"
 
 	"tgi/server"
@@ -56,16 +54,18 @@ func (e unknownModel) Error() string {
 }
 func (e unknownModel) Unwrap() error { return ErrUnknown }
 
-// failure is an error as clients see it.
+// failure is an error as clients see it. Its Type is the error's code.
 type failure struct {
-	status     int
-	text, code string
+	server.Failure
 	// param is the member of the body that is to blame; empty for none.
 	param string
 	// lacking has the numbers of a 507.
 	lacking *Insufficient
-	// header are those that the server's table gives.
-	header http.Header
+}
+
+// aboutModel is a failure that the model of the request is to blame for.
+func aboutModel(status int, code string, err error) failure {
+	return failure{Failure: server.Failure{Status: status, Type: code, Text: err.Error()}, param: "model"}
 }
 
 // explain says what clients see of err.
@@ -74,39 +74,21 @@ func explain(err error) failure {
 	var loading *Loading
 	switch {
 	case errors.Is(err, ErrUnknown):
-		return failure{status: http.StatusNotFound, text: err.Error(), code: "model_not_found", param: "model"}
+		return aboutModel(http.StatusNotFound, "model_not_found", err)
 	case errors.Is(err, ErrBusy):
-		return failure{status: http.StatusConflict, text: err.Error(), code: "model_busy", param: "model"}
+		return aboutModel(http.StatusConflict, "model_busy", err)
 	case errors.Is(err, ErrConflict):
-		return failure{status: http.StatusConflict, text: err.Error(), code: "conflict", param: "model"}
+		return aboutModel(http.StatusConflict, "conflict", err)
 	case errors.As(err, &lacking):
-		return failure{status: http.StatusInsufficientStorage, text: lacking.Error(), code: "insufficient_" + lacking.Of, param: "model", lacking: lacking}
+		f := aboutModel(http.StatusInsufficientStorage, "insufficient_"+lacking.Of, lacking)
+		f.lacking = lacking
+		return f
 	case errors.As(err, &loading):
-		seconds := max(1, (loading.RetryAfter+time.Second-1)/time.Second)
-		return failure{
-			status: http.StatusServiceUnavailable, text: loading.Error(), code: "model_loading", param: "model",
-			header: http.Header{"Retry-After": {strconv.Itoa(int(seconds))}},
-		}
+		f := aboutModel(http.StatusServiceUnavailable, "model_loading", loading)
+		f.RetryAfter = max(time.Second, (loading.RetryAfter + time.Second - 1).Truncate(time.Second))
+		return f
 	}
-	return inTable(err)
-}
-
-// inTable looks err up in the server's table.
-func inTable(err error) failure {
-	row := &tableRow{header: http.Header{}}
-	server.WriteError(row, err)
-	f := failure{status: row.status, header: http.Header{}}
-	for name, values := range row.header {
-		if !strings.HasPrefix(name, "Content-") {
-			f.header[name] = values
-		}
-	}
-	_ = wire.Decode(row.body, func(r *wire.Reader) error {
-		return r.Object("", []wire.Field{
-			{Name: "error", Read: wire.Into(&f.text, (*wire.Reader).String)},
-			{Name: "error_type", Read: wire.Into(&f.code, (*wire.Reader).String)},
-		})
-	})
+	f := failure{Failure: server.Explain(err)}
 	var shape *wire.Error
 	var rule *generate.Invalid
 	if errors.As(err, &shape) {
@@ -115,20 +97,6 @@ func inTable(err error) failure {
 		f.param = rule.Field
 	}
 	return f
-}
-
-// tableRow receives what the server's table says of an error.
-type tableRow struct {
-	header http.Header
-	status int
-	body   []byte
-}
-
-func (t *tableRow) Header() http.Header { return t.header }
-func (t *tableRow) WriteHeader(n int)   { t.status = n }
-func (t *tableRow) Write(b []byte) (int, error) {
-	t.body = append(t.body, b...)
-	return len(b), nil
 }
 
 // errorReply is {"error":{…},"error_type":…,"message":…}.
@@ -152,11 +120,9 @@ type errorObject struct {
 func refuse(w http.ResponseWriter, r *http.Request, err error) error {
 	server.Note(r.Context(), err)
 	f := explain(err)
-	for name, values := range f.header {
-		w.Header()[name] = values
-	}
-	o := errorObject{Message: f.text, Type: "invalid_request_error", Code: f.code}
-	if f.status >= http.StatusInternalServerError {
+	f.SetHeader(w.Header())
+	o := errorObject{Message: f.Text, Type: "invalid_request_error", Code: f.Type}
+	if f.Status >= http.StatusInternalServerError {
 		o.Type = "server_error"
 	}
 	if f.param != "" {
@@ -165,7 +131,7 @@ func refuse(w http.ResponseWriter, r *http.Request, err error) error {
 	if f.lacking != nil {
 		o.Need, o.Free = &f.lacking.Need, &f.lacking.Free
 	}
-	return reply(w, f.status, errorReply{o, f.code, f.text})
+	return reply(w, f.Status, errorReply{o, f.Type, f.Text})
 }
 
 // about gives ErrUnknown the id that was asked for.

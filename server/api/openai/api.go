@@ -1,36 +1,26 @@
 package openai
 
 import (
-	"context"
 	"crypto/rand"
-	"errors"
 	"net/http"
 	"time"
 
-	"tgi/runtime/llm"
 	"tgi/server"
 	"tgi/server/dialect"
+	"tgi/server/dispatch"
 	"tgi/server/generate"
 )
 
 // Options of an API.
 type Options struct {
-	// Service runs the requests; conversations need its chat.
-	Service *generate.Service
-	// Model is the id of the model that is served. Every name means it: who handed a
-	// request over has looked at that (package dispatch).
-	Model string
+	// Models run the requests; conversations need the chat of their services.
+	Models dispatch.Models
 	// Version is the server's.
 	Version string
 	// ComputeType is the value of the header x-compute-type.
 	ComputeType string
-	// MaxPrompts is how many prompts a call may have.
-	MaxPrompts int
 	// Dialect is spoken unless a request names another; nil is the default.
 	Dialect *dialect.Dialect
-	// TokenBytes returns the bytes that a token stands for, which need not be
-	// whole characters; nil takes those of the texts in events.
-	TokenBytes func(llm.Token) ([]byte, bool)
 }
 
 // API is OpenAI's routes.
@@ -43,31 +33,35 @@ type API struct {
 
 // New returns the API.
 func New(o Options) *API {
-	if o.TokenBytes == nil {
-		o.TokenBytes = func(llm.Token) ([]byte, bool) { return nil, false }
-	}
 	return &API{options: o, now: time.Now, name: rand.Text}
 }
 
 // Routes implements server.API.
 func (a *API) Routes() []server.Route {
 	return []server.Route{
-		{Method: http.MethodPost, Path: "/v1/chat/completions", Handle: a.Chat, Refuse: a.refuser(&chatForm)},
-		{Method: http.MethodPost, Path: "/v1/completions", Handle: a.Complete, Refuse: a.refuser(&completionForm)},
+		{Method: http.MethodPost, Path: "/v1/chat/completions", Handle: read(a.Chat), Refuse: a.refuser(&chatForm)},
+		{Method: http.MethodPost, Path: "/v1/completions", Handle: read(a.Complete), Refuse: a.refuser(&completionForm)},
+	}
+}
+
+// read gives serve the body of a request.
+func read(serve func(http.ResponseWriter, *http.Request, []byte) error) func(http.ResponseWriter, *http.Request) error {
+	return func(w http.ResponseWriter, r *http.Request) error {
+		body, err := server.ReadBody(r)
+		if err != nil {
+			return err
+		}
+		return serve(w, r, body)
 	}
 }
 
 // refuser returns what replies with errors that are found before a call of form f is
-// read: there is no such model, or it does not run.
+// read.
 func (a *API) refuser(f *form) func(http.ResponseWriter, *http.Request, error) {
 	return func(w http.ResponseWriter, r *http.Request, err error) {
 		d, unknown := dialect.From(r, a.options.Dialect)
 		if unknown != nil {
 			d = dialect.Default()
-		}
-		var none *server.NoModel
-		if errors.As(err, &none) {
-			err = noModel(none.ID)
 		}
 		refuse(w, r, f, d, err)
 	}
@@ -75,30 +69,35 @@ func (a *API) refuser(f *form) func(http.ResponseWriter, *http.Request, error) {
 
 // Chat serves a body of POST /v1/chat/completions. It replies to errors itself,
 // in the dialect's shape.
-func (a *API) Chat(w http.ResponseWriter, r *http.Request) error {
-	return a.serve(w, r, &chatForm, a.decodeChat)
+func (a *API) Chat(w http.ResponseWriter, r *http.Request, body []byte) error {
+	return a.serve(w, r, &chatForm, func(d *dialect.Dialect) (*call, error) { return decodeChat(body, d) })
 }
 
 // Complete serves a body of POST /v1/completions. It replies to errors itself,
 // in the dialect's shape.
-func (a *API) Complete(w http.ResponseWriter, r *http.Request) error {
-	return a.serve(w, r, &completionForm, a.decodeCompletion)
+func (a *API) Complete(w http.ResponseWriter, r *http.Request, body []byte) error {
+	return a.serve(w, r, &completionForm, func(d *dialect.Dialect) (*call, error) { return decodeCompletion(body, d) })
 }
 
 // serve reads a call of form f with decode and replies to it.
-func (a *API) serve(w http.ResponseWriter, r *http.Request, f *form, decode func([]byte, *dialect.Dialect) (*call, error)) error {
+func (a *API) serve(w http.ResponseWriter, r *http.Request, f *form, decode func(*dialect.Dialect) (*call, error)) error {
 	d, err := dialect.From(r, a.options.Dialect)
 	if err != nil {
 		refuse(w, r, f, dialect.Default(), err)
 		return nil
 	}
-	text, err := server.ReadBody(r)
+	c, err := decode(d)
 	if err != nil {
 		refuse(w, r, f, d, err)
 		return nil
 	}
-	c, err := decode(text, d)
+	m, release, err := dispatch.Use(a.options.Models, r, c.named)
 	if err != nil {
+		refuse(w, r, f, d, err)
+		return nil
+	}
+	defer release()
+	if err := c.bind(m); err != nil {
 		refuse(w, r, f, d, err)
 		return nil
 	}
@@ -119,13 +118,13 @@ func (a *API) id(c *call) string {
 	return c.form.prefix + a.name()
 }
 
-// ChatDraft returns what a body of POST /v1/chat/completions asks for, with the
-// conversation rendered. Errors are those of package wire, *generate.TemplateError
-// and those of this package.
-func (a *API) ChatDraft(ctx context.Context, body []byte, d *dialect.Dialect) (generate.Draft, error) {
-	c, err := a.decodeChat(body, d)
+// ChatDraft returns what a body of POST /v1/chat/completions asks for, the conversation
+// not yet rendered, and the model that it names. Errors are those of package wire and of
+// this package.
+func ChatDraft(body []byte, d *dialect.Dialect) (draft generate.Draft, model string, err error) {
+	c, err := decodeChat(body, d)
 	if err != nil {
-		return generate.Draft{}, err
+		return generate.Draft{}, "", err
 	}
-	return a.options.Service.Render(ctx, c.drafts[0])
+	return c.drafts[0], c.named, nil
 }

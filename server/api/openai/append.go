@@ -32,14 +32,14 @@ func (a *API) appendHead(b []byte, c *call, object string) []byte {
 	b = wire.AppendString(append(b, `{"object":`...), object)
 	b = wire.AppendString(append(b, `,"id":`...), c.id)
 	b = strconv.AppendInt(append(b, `,"created":`...), c.created, 10)
-	b = wire.AppendString(append(b, `,"model":`...), c.model)
+	b = wire.AppendString(append(b, `,"model":`...), c.modelName())
 	b = wire.AppendString(append(b, `,"system_fingerprint":`...), a.options.Version+"-native")
 	return append(b, `,"choices":[`...)
 }
 
 // appendLogprobs writes logprobs of either form; null when the call has none or
 // there is nothing to tell.
-func (a *API) appendLogprobs(b []byte, c *call, echoed []generate.PromptToken, tokens []scored) []byte {
+func (c *call) appendLogprobs(b []byte, echoed []generate.PromptToken, tokens []scored) []byte {
 	switch {
 	case !c.logprobs || len(echoed)+len(tokens) == 0:
 		return append(b, "null"...)
@@ -47,45 +47,45 @@ func (a *API) appendLogprobs(b []byte, c *call, echoed []generate.PromptToken, t
 		b = append(b, `{"content":[`...)
 		for i := range tokens {
 			b = comma(b, i)
-			b = append(a.appendToken(b, &tokens[i].Token), `,"top_logprobs":[`...)
+			b = append(c.appendToken(b, &tokens[i].Token), `,"top_logprobs":[`...)
 			for j, t := range tokens[i].best(c.top) {
-				b = append(a.appendToken(comma(b, j), &t), '}')
+				b = append(c.appendToken(comma(b, j), &t), '}')
 			}
 			b = append(b, `]}`...)
 		}
 		return append(b, `]}`...)
 	}
-	return a.appendColumns(b, c, echoed, tokens)
+	return c.appendColumns(b, echoed, tokens)
 }
 
 // best returns the n likeliest tokens; the engine adds all that tie with the last.
 func (s *scored) best(n int) []generate.Token { return s.top[:min(n, len(s.top))] }
 
 // appendToken writes a token of chat's logprobs and leaves it open.
-func (a *API) appendToken(b []byte, t *generate.Token) []byte {
-	raw, ok := a.options.TokenBytes(t.Token)
+func (c *call) appendToken(b []byte, t *generate.Token) []byte {
+	raw, ok := c.tokenBytes(t.Token)
 	if !ok {
 		raw = []byte(t.Text)
 	}
 	b = wire.AppendString(append(b, `{"token":`...), spell(raw))
 	b = appendLogprob(append(b, `,"logprob":`...), t.Logprob)
 	b = append(b, `,"bytes":[`...)
-	for i, c := range raw {
-		b = strconv.AppendUint(comma(b, i), uint64(c), 10)
+	for i, octet := range raw {
+		b = strconv.AppendUint(comma(b, i), uint64(octet), 10)
 	}
 	return append(b, ']')
 }
 
 // appendColumns writes the logprobs of completions: a list per property. Nothing
 // precedes the first token of what was echoed: it has null for both.
-func (a *API) appendColumns(b []byte, c *call, echoed []generate.PromptToken, tokens []scored) []byte {
+func (c *call) appendColumns(b []byte, echoed []generate.PromptToken, tokens []scored) []byte {
 	b = append(b, `{"tokens":[`...)
 	for i := range echoed {
 		t := promptToken(&echoed[i])
-		b = wire.AppendString(comma(b, i), a.text(&t))
+		b = wire.AppendString(comma(b, i), c.text(&t))
 	}
 	for i := range tokens {
-		b = wire.AppendString(comma(b, i+len(echoed)), a.text(&tokens[i].Token))
+		b = wire.AppendString(comma(b, i+len(echoed)), c.text(&tokens[i].Token))
 	}
 	b = append(b, `],"token_logprobs":[`...)
 	for i, t := range echoed {
@@ -107,15 +107,15 @@ func (a *API) appendColumns(b []byte, c *call, echoed []generate.PromptToken, to
 				b = append(b, "null"...)
 				continue
 			}
-			b = a.appendTop(b, t.Top, promptToken(&t))
+			b = c.appendTop(b, t.Top, promptToken(&t))
 		}
 		for i := range tokens {
-			b = a.appendTop(comma(b, i+len(echoed)), tokens[i].best(c.top), tokens[i].Token)
+			b = c.appendTop(comma(b, i+len(echoed)), tokens[i].best(c.top), tokens[i].Token)
 		}
 		b = append(b, ']')
 	}
 	b = append(b, `,"text_offset":[`...)
-	b = a.appendOffsets(b, echoed)
+	b = c.appendOffsets(b, echoed)
 	for i := range tokens {
 		b = strconv.AppendInt(comma(b, i+len(echoed)), int64(tokens[i].offset), 10)
 	}
@@ -124,10 +124,10 @@ func (a *API) appendColumns(b []byte, c *call, echoed []generate.PromptToken, to
 
 // appendOffsets writes where the tokens of a prompt begin, in characters. A token
 // that begins inside a character begins where that does.
-func (a *API) appendOffsets(b []byte, echoed []generate.PromptToken) []byte {
+func (c *call) appendOffsets(b []byte, echoed []generate.PromptToken) []byte {
 	chars := 0
 	for i := range echoed {
-		text, at := a.part(&echoed[i]), chars
+		text, at := c.part(&echoed[i]), chars
 		for j := range len(text) {
 			if utf8.RuneStart(text[j]) {
 				chars++
@@ -147,11 +147,11 @@ func promptToken(t *generate.PromptToken) generate.Token {
 
 // appendTop writes the likeliest tokens and the one that stands there, by their
 // texts; of several with one text the likeliest counts.
-func (a *API) appendTop(b []byte, top []generate.Token, taken generate.Token) []byte {
+func (c *call) appendTop(b []byte, top []generate.Token, taken generate.Token) []byte {
 	b = append(b, '{')
 	seen := map[string]bool{}
 	for _, t := range append(top[:len(top):len(top)], taken) {
-		text := a.text(&t)
+		text := c.text(&t)
 		if seen[text] {
 			continue
 		}
@@ -163,8 +163,8 @@ func (a *API) appendTop(b []byte, top []generate.Token, taken generate.Token) []
 }
 
 // text is a token as logprobs spell it.
-func (a *API) text(t *generate.Token) string {
-	if raw, ok := a.options.TokenBytes(t.Token); ok {
+func (c *call) text(t *generate.Token) string {
+	if raw, ok := c.tokenBytes(t.Token); ok {
 		return spell(raw)
 	}
 	return t.Text

@@ -7,6 +7,7 @@ import (
 	"strings"
 	"testing"
 
+	"tgi/server/dispatch"
 	"tgi/server/generate"
 	"tgi/server/generate/generatetest"
 )
@@ -15,7 +16,7 @@ import (
 // engine has all of them at once, so what is measured is the server's and the
 // client's share of a token.
 func BenchmarkStream(b *testing.B) {
-	s := httptest.NewServer(newServer(&generatetest.Engine{}, func(l *generate.Limits, _ *Options) { l.MaxTotal = 2000 }))
+	s := httptest.NewServer(newServer(&generatetest.Engine{}, func(l *generate.Limits, _ *dispatch.Model) { l.MaxTotal = 2000 }))
 	defer s.Close()
 	for name, fields := range map[string]string{"plain": "", "stop": `,"stop":["\n\nUser:","###"]`, "logprobs": `,"logprobs":true`} {
 		b.Run(name, func(b *testing.B) {

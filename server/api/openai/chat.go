@@ -30,7 +30,7 @@ type chatBody struct {
 }
 
 // decodeChat reads a body of POST /v1/chat/completions.
-func (a *API) decodeChat(text []byte, d *dialect.Dialect) (*call, error) {
+func decodeChat(text []byte, d *dialect.Dialect) (*call, error) {
 	b := &chatBody{}
 	list := append(b.settings.fields(), b.chatFields()...)
 	err := wire.Decode(text, func(r *wire.Reader) error { return r.Object("struct ChatRequest", list) })
@@ -52,7 +52,7 @@ func (a *API) decodeChat(text []byte, d *dialect.Dialect) (*call, error) {
 	if b.maxTokens != nil {
 		b.settings.maxTokens = b.maxTokens
 	}
-	c, err := a.call(&b.settings, &chatForm, d)
+	c, err := newCall(&b.settings, &chatForm, d)
 	if err != nil {
 		return nil, err
 	}

@@ -23,7 +23,7 @@ type completionBody struct {
 }
 
 // decodeCompletion reads a body of POST /v1/completions.
-func (a *API) decodeCompletion(text []byte, d *dialect.Dialect) (*call, error) {
+func decodeCompletion(text []byte, d *dialect.Dialect) (*call, error) {
 	b := &completionBody{}
 	list := append(b.settings.fields(), []wire.Field{
 		{Name: "prompt", Required: true, Read: b.prompt},
@@ -38,10 +38,8 @@ func (a *API) decodeCompletion(text []byte, d *dialect.Dialect) (*call, error) {
 		return nil, err
 	case b.suffix != nil && *b.suffix != "":
 		return nil, noSuffix
-	case len(b.prompts) > a.options.MaxPrompts:
-		return nil, tooManyPrompts(a.options.MaxPrompts)
 	}
-	c, err := a.call(&b.settings, &completionForm, d)
+	c, err := newCall(&b.settings, &completionForm, d)
 	if err != nil {
 		return nil, err
 	}
@@ -55,16 +53,22 @@ func (a *API) decodeCompletion(text []byte, d *dialect.Dialect) (*call, error) {
 		b.draft.MaxNewTokens = new(uint32)
 		*b.draft.MaxNewTokens = 1
 	}
-	for _, p := range b.prompts {
-		draft := b.draft
+	c.prompts, c.draft = b.prompts, b.draft
+	return c, nil
+}
+
+// spread gives each prompt of a completion its draft.
+func (c *call) spread() error {
+	for _, p := range c.prompts {
+		draft := c.draft
 		draft.Inputs, draft.Tokens = p.text, p.tokens
 		draft.PromptLogprobs, draft.PromptTop = c.echo && (c.logprobs || p.tokens != nil), c.logprobs
 		if draft.PromptLogprobs && c.stream && c.n > 1 {
-			return nil, &generate.Invalid{Msg: "`echo` with log-probabilities or token ids is not supported when streaming `n` > 1", Field: "echo"}
+			return &generate.Invalid{Msg: "`echo` with log-probabilities or token ids is not supported when streaming `n` > 1", Field: "echo"}
 		}
 		c.drafts = append(c.drafts, draft)
 	}
-	return c, nil
+	return nil
 }
 
 // prompt reads a text, a list of texts, the tokens of one prompt or of several.

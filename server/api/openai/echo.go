@@ -7,17 +7,17 @@ import (
 	"tgi/server/generate"
 )
 
-// echo returns the prompt as a reply repeats it, and how many characters before
+// echoed returns the prompt as a reply repeats it, and how many characters before
 // the generated text that is; none unless the call asks for it. A prompt of
 // tokens is the texts of those.
-func (a *API) echo(c *call, inputs string, prefill []generate.PromptToken) (text string, chars int) {
+func (c *call) echoed(inputs string, prefill []generate.PromptToken) (text string, chars int) {
 	if !c.echo {
 		return "", 0
 	}
 	if text = inputs; text == "" {
 		var b strings.Builder
 		for i := range prefill {
-			b.WriteString(a.part(&prefill[i]))
+			b.WriteString(c.part(&prefill[i]))
 		}
 		text = strings.ToValidUTF8(b.String(), "\ufffd")
 	}
@@ -26,8 +26,8 @@ func (a *API) echo(c *call, inputs string, prefill []generate.PromptToken) (text
 
 // part is what a token of a prompt is in the prompt's text, perhaps a part of a
 // character.
-func (a *API) part(t *generate.PromptToken) string {
-	if raw, ok := a.options.TokenBytes(t.Token); ok && !utf8.Valid(raw) {
+func (c *call) part(t *generate.PromptToken) string {
+	if raw, ok := c.tokenBytes(t.Token); ok && !utf8.Valid(raw) {
 		return string(raw)
 	}
 	return t.Text

@@ -5,7 +5,6 @@ import (
 	"fmt"
 	"net/http"
 	"strconv"
-	"strings"
 
 	"tgi/runtime/llm"
 	"tgi/server"
@@ -49,81 +48,64 @@ func unsupported(field string) error {
 // names are those that OpenAI's requests have for fields of a Draft.
 var names = map[string]string{"max_new_tokens": "max_tokens", "top_n_tokens": "top_logprobs"}
 
-// failure is an error as clients see it.
+// failure is an error as clients see it. Its Type is TGI's error_type.
 type failure struct {
-	status int
-	header http.Header
-	// text and kind are TGI's error and error_type.
-	text, kind string
+	server.Failure
 	// param is the field that is to blame; empty for none. code tells failures
-	// apart that share a kind; empty for the kind.
+	// apart that share a type; empty for the type.
 	param, code string
 }
 
-// explain looks err up in the server's table.
+// explain says what clients see of err.
 func explain(err error, f *form) failure {
 	var own *refusal
-	if errors.As(err, &own) {
-		return failure{status: own.status, text: own.text, kind: own.kind, param: own.param}
-	}
 	var tool *generate.ToolError
-	if errors.As(err, &tool) {
+	var none *server.NoModel
+	switch {
+	case errors.As(err, &own):
+		return failure{Failure: server.Failure{Status: own.status, Text: own.text, Type: own.kind}, param: own.param}
+	case errors.As(err, &tool):
 		return explain(toolFault("%s", tool.Msg), f)
+	case errors.As(err, &none):
+		return explain(noModel(none.ID), f)
 	}
-	out := failure{status: 0, header: http.Header{}}
+	out := failure{Failure: server.Explain(err)}
 	var shape *wire.Error
 	var rule *generate.Invalid
 	switch {
 	case errors.As(err, &shape):
 		out.param = shape.Path
-	case errors.Is(err, generate.ErrTemplate):
+	case out.Kind == server.KindTemplate:
 		out.param = "messages"
 	case errors.As(err, &rule):
-		out.param = rule.Field
-		if n, ok := names[out.param]; ok {
-			out.param = n
-		}
-		if out.param == "inputs" {
-			if out.param = "prompt"; f.chat {
-				out.param = "messages"
-			}
-		}
+		out.param = f.paramOf(rule)
 		if rule.TooLong {
 			out.code = "context_length_exceeded"
 		}
 	}
-	row := &tableRow{header: out.header}
-	server.WriteError(row, err)
-	out.status = row.status
-	_ = wire.Decode(row.body, func(r *wire.Reader) error {
-		return r.Object("", []wire.Field{
-			{Name: "error", Read: wire.Into(&out.text, (*wire.Reader).String)},
-			{Name: "error_type", Read: wire.Into(&out.kind, (*wire.Reader).String)},
-		})
-	})
 	return out
 }
 
-// tableRow receives what the server's table says of an error.
-type tableRow struct {
-	header http.Header
-	status int
-	body   []byte
-}
-
-func (t *tableRow) Header() http.Header { return t.header }
-func (t *tableRow) WriteHeader(n int)   { t.status = n }
-func (t *tableRow) Write(b []byte) (int, error) {
-	t.body = append(t.body, b...)
-	return len(b), nil
+// paramOf returns how requests of a form call the field that a rule is about.
+func (f *form) paramOf(rule *generate.Invalid) string {
+	if name, ok := names[rule.Field]; ok {
+		return name
+	}
+	switch {
+	case rule.Field == "inputs" && f.chat:
+		return "messages"
+	case rule.Field == "inputs":
+		return "prompt"
+	}
+	return rule.Field
 }
 
 // class is the type of OpenAI's error object.
 func (f *failure) class() string {
 	switch {
-	case f.status == http.StatusTooManyRequests:
+	case f.Status == http.StatusTooManyRequests:
 		return "rate_limit_error"
-	case f.status >= http.StatusInternalServerError, f.status == http.StatusFailedDependency:
+	case f.Status >= http.StatusInternalServerError, f.Status == http.StatusFailedDependency:
 		return "server_error"
 	}
 	return "invalid_request_error"
@@ -133,7 +115,7 @@ func (f *failure) class() string {
 // it the type by which clients of TGI know the error. An event also has the
 // status, as TGI's events do.
 func (f *failure) appendObject(b []byte, event bool) []byte {
-	b = wire.AppendString(append(b, `{"error":{"message":`...), f.text)
+	b = wire.AppendString(append(b, `{"error":{"message":`...), f.Text)
 	b = wire.AppendString(append(b, `,"type":`...), f.class())
 	if b = append(b, `,"param":`...); f.param == "" {
 		b = append(b, "null"...)
@@ -142,20 +124,20 @@ func (f *failure) appendObject(b []byte, event bool) []byte {
 	}
 	code := f.code
 	if code == "" {
-		code = f.kind
+		code = f.Type
 	}
 	b = wire.AppendString(append(b, `,"code":`...), code)
 	if event {
-		b = strconv.AppendInt(append(b, `,"http_status_code":`...), int64(f.status), 10)
+		b = strconv.AppendInt(append(b, `,"http_status_code":`...), int64(f.Status), 10)
 	}
-	b = wire.AppendString(append(b, `},"error_type":`...), f.kind)
+	b = wire.AppendString(append(b, `},"error_type":`...), f.Type)
 	return append(b, '}')
 }
 
 // appendText writes {"error":…,"error_type":…}, TGI's shape.
 func (f *failure) appendText(b []byte) []byte {
-	b = wire.AppendString(append(b, `{"error":`...), f.text)
-	b = wire.AppendString(append(b, `,"error_type":`...), f.kind)
+	b = wire.AppendString(append(b, `{"error":`...), f.Text)
+	b = wire.AppendString(append(b, `,"error_type":`...), f.Type)
 	return append(b, '}')
 }
 
@@ -163,16 +145,12 @@ func (f *failure) appendText(b []byte) []byte {
 func refuse(w http.ResponseWriter, r *http.Request, about *form, d *dialect.Dialect, err error) {
 	server.Note(r.Context(), err)
 	f := explain(err, about)
-	for name, values := range f.header {
-		if name = http.CanonicalHeaderKey(name); !strings.HasPrefix(name, "Content-") {
-			w.Header()[name] = values
-		}
-	}
+	f.SetHeader(w.Header())
 	if d.ReplyErrorObject {
-		server.WriteStatus(w, f.status, f.appendObject(nil, false))
+		server.WriteStatus(w, f.Status, f.appendObject(nil, false))
 		return
 	}
-	server.WriteStatus(w, f.status, f.appendText(nil))
+	server.WriteStatus(w, f.Status, f.appendText(nil))
 }
 
 // appendEvent writes err as an event of a stream.

@@ -19,7 +19,7 @@ func FuzzChat(f *testing.F) {
 		f.Add([]byte(seed))
 	}
 	f.Fuzz(func(t *testing.T, body []byte) {
-		c, err := api().decodeChat(body, dialect.Default())
+		c, err := decodeChat(body, dialect.Default())
 		if err != nil {
 			return
 		}
@@ -49,7 +49,7 @@ func BenchmarkDecode(b *testing.B) {
 	b.SetBytes(int64(len(body)))
 	b.ReportAllocs()
 	for b.Loop() {
-		c, err := api().decodeChat(body, dialect.Default())
+		c, err := decodeChat(body, dialect.Default())
 		if err != nil {
 			b.Fatal(err)
 		}

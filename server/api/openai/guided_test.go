@@ -6,14 +6,15 @@ import (
 	"strings"
 	"testing"
 
+	"tgi/server/dispatch"
 	"tgi/server/generate"
 	"tgi/server/generate/generatetest"
 )
 
 // held is a server whose grammars are noted.
-func held(g *generatetest.Grammars) func(l *generate.Limits, o *Options) {
-	return func(l *generate.Limits, o *Options) {
-		o.Service = generate.New(&generatetest.Engine{}, generatetest.Words{}, *l, nil).WithGrammars(g).WithChat(&generatetest.Chat{})
+func held(g *generatetest.Grammars) func(l *generate.Limits, m *dispatch.Model) {
+	return func(l *generate.Limits, m *dispatch.Model) {
+		m.Service = generate.New(&generatetest.Engine{}, generatetest.Words{}, *l, nil).WithGrammars(g).WithChat(&generatetest.Chat{})
 	}
 }
 

@@ -17,6 +17,7 @@ import (
 
 	"tgi/runtime/engine"
 	"tgi/runtime/llm"
+	"tgi/server/dispatch"
 	"tgi/server/generate"
 	"tgi/server/generate/generatetest"
 )
@@ -299,7 +300,9 @@ func TestOnePromptFails(t *testing.T) {
 			events := generatetest.Echo(r)
 			return events[:len(events)-1]
 		}}}
-		s := newServer(e.good, func(l *generate.Limits, o *Options) { o.Service = generate.New(e, generatetest.Words{}, *l, nil) })
+		s := newServer(e.good, func(l *generate.Limits, m *dispatch.Model) {
+			m.Service = generate.New(e, generatetest.Words{}, *l, nil)
+		})
 		got := ask(s, completionPath, `{"prompt":["1","22"],"max_tokens":2,"stream":`+stream+`}`).Body.String()
 		if !strings.Contains(got, `{"error":{"message":"Request failed during generation: prompt[1]: forward pass failed"`) {
 			t.Errorf("stream %s: got %s", stream, got)
@@ -326,7 +329,7 @@ func TestClientLeaves(t *testing.T) {
 		`{"prompt":["a","b"],"n":2}`, `{"prompt":["a","b"],"n":2,"stream":true}`, `{"prompt":"a"}`, `{"prompt":"a","n":4,"stream":true}`,
 	} {
 		e := &generatetest.Engine{Step: make(chan struct{})}
-		s := httptest.NewServer(newServer(e, func(l *generate.Limits, _ *Options) { l.MaxConcurrent = 4 }))
+		s := httptest.NewServer(newServer(e, func(l *generate.Limits, _ *dispatch.Model) { l.MaxConcurrent = 4 }))
 		ctx, leave := context.WithCancel(t.Context())
 		gone := make(chan struct{})
 		go func() {

@@ -1,16 +1,24 @@
 package openai
 
 import (
-	"tgi/server/dialect"
+	"tgi/runtime/llm"
 	"tgi/server/dispatch"
 )
 
-// named returns the model that a reply names when the request asks for name: as TGI, a
-// server that lets every name mean its model says the name again, unless it is one of
-// those that clients send for want of a better.
-func (a *API) named(name *string, f *form, d *dialect.Dialect) string {
-	if name != nil && f.chat && d.EchoModel && !dispatch.Placeholder(*name) {
-		return *name
+// modelName returns the model that a reply names: as TGI, a server that lets every name
+// mean its model says the name of the request again, unless it is one of those that
+// clients send for want of a better.
+func (c *call) modelName() string {
+	if c.form.chat && c.dialect.EchoModel && !dispatch.Placeholder(c.named) {
+		return c.named
 	}
-	return a.options.Model
+	return c.model.ID
+}
+
+// tokenBytes returns the bytes that a token stands for, and whether they are known.
+func (c *call) tokenBytes(t llm.Token) ([]byte, bool) {
+	if c.model.TokenBytes == nil {
+		return nil, false
+	}
+	return c.model.TokenBytes(t)
 }

@@ -7,6 +7,7 @@ import (
 
 	"tgi/runtime/llm"
 	"tgi/runtime/sample"
+	"tgi/server/dispatch"
 	"tgi/server/generate"
 	"tgi/server/generate/generatetest"
 )
@@ -26,8 +27,8 @@ func (passedOver) Close()                                    {}
 // in the last chunk of the last choice, once.
 func TestSkippedPlugins(t *testing.T) {
 	e := &generatetest.Engine{}
-	s := newServer(e, func(l *generate.Limits, o *Options) {
-		o.Service = generate.New(e, generatetest.Words{}, *l, nil).WithPlugins(passedOver{}).WithChat(&generatetest.Chat{})
+	s := newServer(e, func(l *generate.Limits, m *dispatch.Model) {
+		m.Service = generate.New(e, generatetest.Words{}, *l, nil).WithPlugins(passedOver{}).WithChat(&generatetest.Chat{})
 	})
 	const told = `,"plugins":[{"name":"a","error":"b\"c"}]}`
 	if got := ask(s, chatPath, `{`+hi+`,"max_tokens":1}`).Body.String(); !strings.HasSuffix(got, `}`+told) {

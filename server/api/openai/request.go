@@ -4,6 +4,7 @@ import (
 	"errors"
 
 	"tgi/server/dialect"
+	"tgi/server/dispatch"
 	"tgi/server/fields"
 	"tgi/server/generate"
 	"tgi/server/wire"
@@ -27,10 +28,14 @@ type call struct {
 	dialect *dialect.Dialect
 	id      string
 	created int64
-	model   string // as the reply names it
-	// drafts has one for each prompt, and each prompt n choices.
-	drafts []generate.Draft
-	n      int
+	named   string          // the model that the body names; "" for none
+	model   *dispatch.Model // what runs it
+	// drafts has one for each prompt, and each prompt n choices. Those of a completion
+	// are made of prompts and draft once it is known how many there may be.
+	drafts  []generate.Draft
+	prompts []prompt
+	draft   generate.Draft
+	n       int
 
 	stream, usage bool
 	logprobs      bool
@@ -93,8 +98,8 @@ func (s *settings) fields() []wire.Field {
 	return list
 }
 
-// call returns what the settings come to.
-func (a *API) call(s *settings, f *form, d *dialect.Dialect) (*call, error) {
+// newCall returns what the settings come to.
+func newCall(s *settings, f *form, d *dialect.Dialect) (*call, error) {
 	c := &call{form: f, dialect: d, n: 1, stream: s.stream, usage: s.usage && s.stream, keepStop: s.keepStop || d.KeepStop}
 	if s.draft.N != nil {
 		c.n = int(min(*s.draft.N, 1<<20)) // generate refuses far less
@@ -107,8 +112,19 @@ func (a *API) call(s *settings, f *form, d *dialect.Dialect) (*call, error) {
 		s.maxTokens = &d.ChatMaxTokens
 	}
 	s.draft.MaxNewTokens = s.maxTokens
-	c.model = a.named(s.model, f, d)
+	if s.model != nil {
+		c.named = *s.model
+	}
 	return c, nil
+}
+
+// bind gives the call to the model that is to run it.
+func (c *call) bind(m *dispatch.Model) error {
+	c.model = m
+	if most := m.Limits.MaxClientBatchSize; len(c.prompts) > most {
+		return tooManyPrompts(most)
+	}
+	return c.spread()
 }
 
 // searchBeams reads use_beam_search as vLLM does: as many beams as sequences are

@@ -14,7 +14,9 @@ import (
 
 	"tgi/runtime/llm"
 	"tgi/server"
+	"tgi/server/config"
 	"tgi/server/dialect"
+	"tgi/server/dispatch"
 	"tgi/server/generate"
 	"tgi/server/generate/generatetest"
 	"tgi/server/wire"
@@ -37,10 +39,23 @@ const (
 	hi             = `"messages":[{"role":"user","content":"Hi"}]`
 )
 
-func api() *API { return New(Options{Model: "demo", MaxPrompts: 4}) }
+// demo is a model without a service.
+func demo() dispatch.Model {
+	return dispatch.Model{ID: "demo", Limits: config.Limits{MaxClientBatchSize: 4}}
+}
+
+// completion decodes a call and gives it to demo.
+func completion(text string) (*call, error) {
+	c, err := decodeCompletion([]byte(text), dialect.Default())
+	if err == nil {
+		m := demo()
+		err = c.bind(&m)
+	}
+	return c, err
+}
 
 func TestDecodeChat(t *testing.T) {
-	c, err := api().decodeChat([]byte(`{"model":"dummy","messages":[
+	c, err := decodeChat([]byte(`{"model":"dummy","messages":[
   {"role":"developer","content":[{"type":"text","text":"Be "},{"type":"text","text":"kind."}]},
   {"role":"user","content":"a","name":"n"},
   {"role":"assistant","content":null,"tool_calls":[{"id":"c1","type":"function","function":{"name":"f","arguments":"{\"x\":1}"}},{"function":{"name":"g","arguments":{"y": 2}}}]},
@@ -72,7 +87,7 @@ func TestDecodeChat(t *testing.T) {
 	if !reflect.DeepEqual(c.drafts, []generate.Draft{want}) {
 		t.Errorf("got\n%+v\nwant\n%+v", c.drafts, want)
 	}
-	if !c.stream || !c.usage || !c.logprobs || c.top != 3 || c.n != 2 || c.model != "demo" || c.keepStop {
+	if !c.stream || !c.usage || !c.logprobs || c.top != 3 || c.n != 2 || c.named != "dummy" || c.keepStop {
 		t.Errorf("got %+v", c)
 	}
 }
@@ -87,15 +102,15 @@ func TestNulls(t *testing.T) {
 	} {
 		fields += `,"` + name + `":null`
 	}
-	chat, err := api().decodeChat([]byte(`{`+hi+fields+`,"max_completion_tokens":null,"top_logprobs":null,"chat_template_kwargs":null,"tools":null,"tool_choice":null,"modalities":null,"functions":null}`), dialect.Default())
+	chat, err := decodeChat([]byte(`{`+hi+fields+`,"max_completion_tokens":null,"top_logprobs":null,"chat_template_kwargs":null,"tools":null,"tool_choice":null,"modalities":null,"functions":null}`), dialect.Default())
 	if err != nil {
 		t.Fatal(err)
 	}
-	plain, err := api().decodeChat([]byte(`{`+hi+`}`), dialect.Default())
+	plain, err := decodeChat([]byte(`{`+hi+`}`), dialect.Default())
 	if err != nil || !reflect.DeepEqual(chat, plain) {
 		t.Errorf("got\n%+v, %v\nwant\n%+v", chat, err, plain)
 	}
-	if _, err = api().decodeCompletion([]byte(`{"prompt":"x"`+fields+`,"best_of":null,"echo":null,"suffix":null}`), dialect.Default()); err != nil {
+	if _, err = completion(`{"prompt":"x"` + fields + `,"best_of":null,"echo":null,"suffix":null}`); err != nil {
 		t.Error(err)
 	}
 }
@@ -108,7 +123,7 @@ func TestDecodePrompts(t *testing.T) {
 		`[[1],[2,3]]`: {{tokens: []llm.Token{1}}, {tokens: []llm.Token{2, 3}}},
 		`[[]]`:        {{tokens: []llm.Token{}}},
 	} {
-		c, err := api().decodeCompletion([]byte(`{"prompt":`+text+`,"max_tokens":3,"logprobs":2,"best_of":2}`), dialect.Default())
+		c, err := completion(`{"prompt":` + text + `,"max_tokens":3,"logprobs":2,"best_of":2}`)
 		if err != nil || len(c.drafts) != len(want) {
 			t.Errorf("%s: got %+v, %v", text, c, err)
 			continue
@@ -123,26 +138,21 @@ func TestDecodePrompts(t *testing.T) {
 
 func TestSeeds(t *testing.T) {
 	for text, want := range map[string]uint64{"18446744073709551615": 1<<64 - 1, "-1": 1<<64 - 1, "0": 0} {
-		c, err := api().decodeChat([]byte(`{`+hi+`,"seed":`+text+`}`), dialect.Default())
+		c, err := decodeChat([]byte(`{`+hi+`,"seed":`+text+`}`), dialect.Default())
 		if err != nil || *c.drafts[0].Seed != want {
 			t.Errorf("%s: got %+v, %v", text, c, err)
 		}
 	}
 }
 
-// TestChatDraft: other APIs get the conversation as text, and errors that the
-// server's table knows.
+// TestChatDraft: other APIs get the conversation, and errors that the server's table knows.
 func TestChatDraft(t *testing.T) {
-	service := generate.New(&generatetest.Engine{}, generatetest.Words{}, generatetest.Limits(), nil).WithChat(&generatetest.Chat{})
-	a := New(Options{Service: service, Model: "demo"})
-	d, err := a.ChatDraft(t.Context(), []byte(`{`+hi+`,"max_tokens":3}`), dialect.Default())
-	if want := "<|im_start|>user\nHi<|im_end|>\n<|im_start|>assistant\n"; err != nil || d.Inputs != want || !d.RawPrompt || d.Conversation != nil || *d.MaxNewTokens != 3 {
-		t.Errorf("got %+v, %v", d, err)
+	d, model, err := ChatDraft([]byte(`{"model":"m",`+hi+`,"max_tokens":3}`), dialect.Default())
+	if err != nil || model != "m" || len(d.Conversation.Messages) != 1 || *d.MaxNewTokens != 3 {
+		t.Errorf("got %+v of %q, %v", d, model, err)
 	}
-	for body, want := range map[string]error{
-		`{}`: wire.ErrShape, `{` + hi + `,"tool_choice":"f"}`: llm.ErrInvalid, `{"messages":[]}`: generate.ErrTemplate,
-	} {
-		if _, err := a.ChatDraft(t.Context(), []byte(body), dialect.Default()); !errors.Is(err, want) {
+	for body, want := range map[string]error{`{}`: wire.ErrShape, `{` + hi + `,"tool_choice":"f"}`: llm.ErrInvalid} {
+		if _, _, err := ChatDraft([]byte(body), dialect.Default()); !errors.Is(err, want) {
 			t.Errorf("%s: got %v, want %v", body, err, want)
 		}
 	}
@@ -243,9 +253,13 @@ func TestModels(t *testing.T) {
 		{`"<MODEL_NAME>"`, "tgi-3", "demo"}, {`"http://127.0.0.1:3000"`, "tgi-3", "demo"},
 		{`"org/other"`, "tgi-3", "org/other"}, {`"org/other"`, "tgi-2.2", "demo"},
 	} {
-		s := newServer(&generatetest.Engine{}, func(_ *generate.Limits, o *Options) { o.Dialect, _ = dialect.Of(c.dialect) })
+		s := newServer(&generatetest.Engine{})
 		for path, want := range map[string]string{chatPath: c.chat, completionPath: "demo"} {
-			rec := ask(s, path, `{"model":`+c.name+`,"max_tokens":1,"prompt":"a",`+hi+`}`)
+			r := httptest.NewRequest(http.MethodPost, path, strings.NewReader(`{"model":`+c.name+`,"max_tokens":1,"prompt":"a",`+hi+`}`))
+			r.Header.Set("Content-Type", "application/json")
+			r.Header.Set(dialect.Header, c.dialect)
+			rec := httptest.NewRecorder()
+			s.ServeHTTP(rec, r)
 			var reply struct{ Model string }
 			_ = json.Unmarshal(rec.Body.Bytes(), &reply)
 			if reply.Model != want {
@@ -275,7 +289,7 @@ func TestRefuse(t *testing.T) {
 		{server.ErrModelKey, "tgi-3", 403, object("the key given is not for this model", "invalid_request_error", "null", "forbidden"), ""},
 		{&server.NotServing{ID: "x", Loading: true, RetryAfter: 2 * time.Second}, "none", 503, object("Model `x` is loading", "server_error", "null", "loading"), "2"},
 	} {
-		for _, route := range api().Routes() {
+		for _, route := range New(Options{}).Routes() {
 			r := httptest.NewRequest(route.Method, route.Path, nil)
 			r.Header.Set(dialect.Header, c.dialect)
 			rec := httptest.NewRecorder()
@@ -289,8 +303,8 @@ func TestRefuse(t *testing.T) {
 
 // TestIDs: no two replies share one.
 func TestIDs(t *testing.T) {
-	a := api()
-	c, err := a.decodeChat([]byte(`{`+hi+`}`), dialect.Default())
+	a := New(Options{})
+	c, err := decodeChat([]byte(`{`+hi+`}`), dialect.Default())
 	if err != nil {
 		t.Fatal(err)
 	}

@@ -38,7 +38,7 @@ type runs struct {
 func (a *API) start(ctx context.Context, c *call) (*runs, error) {
 	r := &runs{live: len(c.drafts), stop: func() {}}
 	for i := range c.drafts {
-		run, err := a.options.Service.Start(ctx, c.drafts[i])
+		run, err := c.model.Service.Start(ctx, c.drafts[i])
 		if err != nil {
 			r.close()
 			if len(c.drafts) > 1 {

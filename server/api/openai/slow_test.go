@@ -12,6 +12,7 @@ import (
 	"tgi/runtime/engine"
 	"tgi/server"
 	"tgi/server/config"
+	"tgi/server/dispatch/dispatchtest"
 	"tgi/server/generate"
 	"tgi/server/generate/generatetest"
 )
@@ -37,7 +38,9 @@ func TestNobodyReads(t *testing.T) {
 		l.MaxTotal = 1000
 		settings := config.Default().Server
 		settings.WriteTimeout = config.Duration(200 * time.Millisecond)
-		api := New(Options{Model: "demo", MaxPrompts: 4, Service: generate.New(e, generatetest.Words{}, l, nil).WithChat(&generatetest.Chat{})})
+		m := demo()
+		m.Service = generate.New(e, generatetest.Words{}, l, nil).WithChat(&generatetest.Chat{})
+		api := New(Options{Models: dispatchtest.One(&m)})
 		s := httptest.NewServer(server.New(server.Options{Config: settings, APIs: []server.API{api}, Healthy: e.Healthy, Log: slog.New(slog.DiscardHandler)}))
 		conn, err := net.Dial("tcp", strings.TrimPrefix(s.URL, "http://"))
 		if err != nil {

@@ -138,12 +138,12 @@ func (s *streaming) role(one *choice, content bool) error {
 // echo sends the prompt that is repeated before the first token of a completion.
 func (s *streaming) echo(one *choice, a *arrival) error {
 	c := s.call
-	text, chars := s.api.echo(c, s.runs.list[a.run].Request.Inputs, a.event.Prefill)
+	text, chars := c.echoed(s.runs.list[a.run].Request.Inputs, a.event.Prefill)
 	if one.chars = chars; text == "" {
 		return nil
 	}
 	b := wire.AppendString(append(s.head(one), `,"text":`...), text)
-	b = s.api.appendLogprobs(append(b, `,"logprobs":`...), c, a.event.Prefill, nil)
+	b = c.appendLogprobs(append(b, `,"logprobs":`...), a.event.Prefill, nil)
 	return s.send(s.appendReason(append(b, `,"finish_reason":`...), one, false), false)
 }
 
@@ -169,7 +169,7 @@ func (s *streaming) chunk(one *choice, d *generate.Delta, last bool) error {
 	default:
 		b = wire.AppendString(append(s.head(one), `,"text":`...), d.Text)
 	}
-	b = s.api.appendLogprobs(append(b, `,"logprobs":`...), c, nil, one.told)
+	b = c.appendLogprobs(append(b, `,"logprobs":`...), nil, one.told)
 	one.told = one.told[:0]
 	b = s.appendReason(append(b, `,"finish_reason":`...), one, last)
 	return s.send(b, last)

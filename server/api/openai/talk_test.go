@@ -15,6 +15,7 @@ import (
 
 	"tgi/runtime/engine"
 	"tgi/runtime/llm"
+	"tgi/server/dispatch"
 	"tgi/server/generate"
 	"tgi/server/generate/generatetest"
 )
@@ -228,10 +229,10 @@ func TestStreamIsWhole(t *testing.T) {
 }
 
 // roomy gives a server a chat and longer contexts.
-func roomy(e *generatetest.Engine, parse bool) func(*generate.Limits, *Options) {
-	return func(l *generate.Limits, o *Options) {
+func roomy(e *generatetest.Engine, parse bool) func(*generate.Limits, *dispatch.Model) {
+	return func(l *generate.Limits, m *dispatch.Model) {
 		l.MaxInput, l.MaxTotal = 1000, 3000
-		o.Service = generate.New(e, generatetest.Words{}, *l, nil).WithChat(&generatetest.Chat{Parse: parse})
+		m.Service = generate.New(e, generatetest.Words{}, *l, nil).WithChat(&generatetest.Chat{Parse: parse})
 	}
 }
 

@@ -10,6 +10,7 @@ import (
 	"tgi/runtime/llm"
 	"tgi/server"
 	"tgi/server/dialect"
+	"tgi/server/dispatch"
 	"tgi/server/generate"
 	"tgi/server/generate/generatetest"
 )
@@ -17,7 +18,7 @@ import (
 // conversation returns what fields beside a message come to.
 func conversation(t *testing.T, body string) *generate.Conversation {
 	t.Helper()
-	c, err := api().decodeChat([]byte(body), dialect.Default())
+	c, err := decodeChat([]byte(body), dialect.Default())
 	if err != nil {
 		t.Fatalf("%s: %v", body, err)
 	}
@@ -145,7 +146,7 @@ func TestMessages(t *testing.T) {
 		`{"role":"assistant","tool_calls":[{"id":0,"function":{"name":"f","parameters":{"a":1}}}]}`:                                                         `!`,
 		`{"role":"assistant","tool_calls":[{"id":"0","function":{"name":"f","parameters":{"a":1},"description":null}}]}`:                                    `{"role":"assistant","tool_calls":[{"id":"0","function":{"name":"f","arguments":{"a":1},"description":null}}]}`,
 	} {
-		c, err := api().decodeChat([]byte(`{"messages":[`+message+`]}`), dialect.Default())
+		c, err := decodeChat([]byte(`{"messages":[`+message+`]}`), dialect.Default())
 		if want == `!` {
 			if err == nil {
 				t.Errorf("%s was taken", message)
@@ -213,9 +214,9 @@ func TestToolPrompt(t *testing.T) {
 func TestToolFlow(t *testing.T) {
 	chat := &generatetest.Chat{Parse: true}
 	e := &generatetest.Engine{}
-	s := newServer(e, func(l *generate.Limits, o *Options) {
+	s := newServer(e, func(l *generate.Limits, m *dispatch.Model) {
 		l.MaxInput, l.MaxTotal = 1000, 2000
-		o.Service = generate.New(e, generatetest.Words{}, *l, nil).WithChat(chat)
+		m.Service = generate.New(e, generatetest.Words{}, *l, nil).WithChat(chat)
 	})
 	rec := ask(s, chatPath, `{`+hi+`,"tools":[{"type":"function","function":{"name":"f"}}],"n":2,"seed":1,"max_tokens":2,"tool_choice":"auto"}`)
 	if rec.Code != 200 {
@@ -241,7 +242,7 @@ func TestStrict(t *testing.T) {
 			t.Errorf("strict %s: got %v", strict, c.Strict)
 		}
 	}
-	if _, err := api().decodeChat([]byte(`{`+hi+`,"tools":[{"type":"function","function":{"name":"f","strict":"yes"}}]}`), dialect.Default()); err == nil {
+	if _, err := decodeChat([]byte(`{`+hi+`,"tools":[{"type":"function","function":{"name":"f","strict":"yes"}}]}`), dialect.Default()); err == nil {
 		t.Error("strict that is no boolean is accepted")
 	}
 }
@@ -264,7 +265,7 @@ func TestAnswerOrCalls(t *testing.T) {
 		tools + `,"grammar":{"type":"json","value":{}}`:                  dialect.Default(),
 		tools + `,"response_format":{"type":"json_object","plugin":"p"}`: dialect.Default(),
 	} {
-		if _, err := api().decodeChat([]byte(`{`+hi+body+`}`), d); err == nil || !strings.Contains(err.Error(), "Grammar and tools are mutually exclusive") {
+		if _, err := decodeChat([]byte(`{`+hi+body+`}`), d); err == nil || !strings.Contains(err.Error(), "Grammar and tools are mutually exclusive") {
 			t.Errorf("%s, %s: %v", d.Name(), body, err)
 		}
 	}
@@ -275,8 +276,8 @@ func TestHeldCalls(t *testing.T) {
 	const strict = `,"max_tokens":1,"tools":[{"type":"function","function":{"name":"f","strict":true}}]`
 	chat := &generatetest.Chat{Parse: true, Holds: &generate.ToolGrammar{Dropped: []generate.Dropped{{Pointer: "#/tools", Keyword: "k", Reason: "r"}}}}
 	serve := func(chat *generatetest.Chat) *server.Server {
-		return newServer(nil, func(l *generate.Limits, o *Options) {
-			o.Service = generate.New(&generatetest.Engine{}, generatetest.Words{}, *l, nil).WithGrammars(&generatetest.Grammars{}).WithChat(chat)
+		return newServer(nil, func(l *generate.Limits, m *dispatch.Model) {
+			m.Service = generate.New(&generatetest.Engine{}, generatetest.Words{}, *l, nil).WithGrammars(&generatetest.Grammars{}).WithChat(chat)
 		})
 	}
 	s := serve(chat)

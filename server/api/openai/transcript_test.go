@@ -16,6 +16,8 @@ import (
 	"tgi/runtime/llm"
 	"tgi/server"
 	"tgi/server/config"
+	"tgi/server/dispatch"
+	"tgi/server/dispatch/dispatchtest"
 	"tgi/server/generate"
 	"tgi/server/generate/generatetest"
 )
@@ -24,16 +26,17 @@ import (
 var update = flag.Bool("update", false, "write the replies into testdata")
 
 // newServer returns a server with this API over e, whose ids and clock stand still.
-func newServer(e *generatetest.Engine, change ...func(*generate.Limits, *Options)) *server.Server {
+func newServer(e *generatetest.Engine, change ...func(*generate.Limits, *dispatch.Model)) *server.Server {
 	l := generatetest.Limits()
-	o := Options{Model: "demo", Version: "1.2.3", ComputeType: "cpu+optimized", MaxPrompts: 4, TokenBytes: tokenBytes}
+	m := demo()
+	m.TokenBytes = tokenBytes
 	for _, f := range change {
-		f(&l, &o)
+		f(&l, &m)
 	}
-	if o.Service == nil {
-		o.Service = generate.New(e, generatetest.Words{}, l, nil).WithChat(&generatetest.Chat{})
+	if m.Service == nil {
+		m.Service = generate.New(e, generatetest.Words{}, l, nil).WithChat(&generatetest.Chat{})
 	}
-	api := New(o)
+	api := New(Options{Models: dispatchtest.One(&m), Version: "1.2.3", ComputeType: "cpu+optimized"})
 	api.now = func() time.Time { return time.Unix(1_741_265_133, 0) }
 	api.name = func() string { return "A1" }
 	return server.New(server.Options{
@@ -103,7 +106,7 @@ func replay(t *testing.T, ask string) *httptest.ResponseRecorder {
 	l := generatetest.Limits()
 	l.MaxInput, l.MaxTotal = 100, 200
 	service := generate.New(e, generatetest.Words{}, l, nil).WithChat(&generatetest.Chat{Parse: s.Parse})
-	newServer(e, func(_ *generate.Limits, o *Options) { o.Service = service }).ServeHTTP(rec, req)
+	newServer(e, func(_ *generate.Limits, m *dispatch.Model) { m.Service = service }).ServeHTTP(rec, req)
 	return rec
 }
 

@@ -48,7 +48,7 @@ func (a *API) whole(w http.ResponseWriter, r *http.Request, c *call) error {
 	for i, answers := range all.answers {
 		for _, one := range pick(answers, c.n) {
 			one.index = index
-			b = a.appendAnswer(comma(b, index), c, one, rs.list[i].Request.Inputs, all.prefill[i])
+			b = c.appendAnswer(comma(b, index), one, rs.list[i].Request.Inputs, all.prefill[i])
 			index++
 		}
 	}
@@ -138,13 +138,13 @@ func pick(answers []*answer, n int) []*answer {
 }
 
 // appendAnswer writes one of a reply's choices.
-func (a *API) appendAnswer(b []byte, c *call, one *answer, inputs string, prefill []generate.PromptToken) []byte {
+func (c *call) appendAnswer(b []byte, one *answer, inputs string, prefill []generate.PromptToken) []byte {
 	b = appendInt(append(b, '{'), "index", one.index)
 	text := one.text.String()
 	if c.form.chat {
 		b = c.appendMessage(append(b, `,"message":`...), text, one.thoughts.String(), one.reply.Calls())
 	} else {
-		echoed, chars := a.echo(c, inputs, prefill)
+		echoed, chars := c.echoed(inputs, prefill)
 		for i := range one.tokens {
 			one.tokens[i].offset += chars
 		}
@@ -153,7 +153,7 @@ func (a *API) appendAnswer(b []byte, c *call, one *answer, inputs string, prefil
 	if !c.echo {
 		prefill = nil
 	}
-	b = a.appendLogprobs(append(b, `,"logprobs":`...), c, prefill, one.tokens)
+	b = c.appendLogprobs(append(b, `,"logprobs":`...), prefill, one.tokens)
 	b = wire.AppendString(append(b, `,"finish_reason":`...), one.reason())
 	return append(generate.AppendStopReason(b, one.finish), '}')
 }

@@ -11,31 +11,33 @@ import (
 	"unicode/utf8"
 
 	"tgi/server"
+	"tgi/server/config"
 	"tgi/server/dialect"
+	"tgi/server/dispatch"
 	"tgi/server/generate"
 )
 
 // Options of an API.
 type Options struct {
-	// Service runs the requests.
-	Service *generate.Service
+	// Models run the requests.
+	Models dispatch.Models
 	// Dialect is spoken to requests that name none; nil is dialect.Default.
 	Dialect *dialect.Dialect
-	// Info is served under /info.
-	Info Info
-	// Plugins, when set, returns those that /info lists.
-	Plugins func() []server.Plugin
+	// Version is the server's.
+	Version string
+	// Limits are those of the settings, for the OpenAPI document: each model has its own.
+	Limits config.Limits
 	// ComputeType is the value of the header x-compute-type.
 	ComputeType string
 
-	// ChatDraft reads the body of a chat request and renders its conversation:
-	// the draft is what the chat route would run. Bodies of another shape fail
-	// with an error that wraps wire.ErrShape. It must be safe for concurrent use;
-	// nil is a server without chat.
-	ChatDraft func(ctx context.Context, body []byte, d *dialect.Dialect) (generate.Draft, error)
+	// ChatDraft reads the body of a chat request: the draft, whose conversation is not
+	// yet rendered, is what the chat route would run, and model what the body names.
+	// Bodies of another shape fail with an error that wraps wire.ErrShape. It must be
+	// safe for concurrent use; nil is a server without chat.
+	ChatDraft func(body []byte, d *dialect.Dialect) (draft generate.Draft, model string, err error)
 	// Chat and Completion serve the bodies of POST /invocations that are OpenAI's;
 	// nil refuses them.
-	Chat, Completion Handler
+	Chat, Completion BodyHandler
 	// MessagesAPI gives POST /invocations to Chat in dialects where a switch of
 	// the launcher chose its form.
 	MessagesAPI bool
@@ -44,7 +46,7 @@ type Options struct {
 	// probe, Vertex AI's AIP_PREDICT_ROUTE and AIP_HEALTH_ROUTE; empty for none.
 	// CheckRoute holds them against what a path may be.
 	PredictRoute, HealthRoute string
-	// Ready returns nil while requests are accepted; nil is Service.Healthy.
+	// Ready returns nil while requests are accepted.
 	Ready func() error
 	// Beside are the other APIs of the server, for the OpenAPI document.
 	Beside []server.API
@@ -88,7 +90,7 @@ func (a *API) Routes() []server.Route {
 }
 
 // in gives h the dialect of the request.
-func (a *API) in(h func(http.ResponseWriter, *http.Request, *dialect.Dialect) error) Handler {
+func (a *API) in(h func(http.ResponseWriter, *http.Request, *dialect.Dialect) error) func(http.ResponseWriter, *http.Request) error {
 	return func(w http.ResponseWriter, r *http.Request) error {
 		d, err := dialect.From(r, a.options.Dialect)
 		if err != nil {
@@ -98,20 +100,12 @@ func (a *API) in(h func(http.ResponseWriter, *http.Request, *dialect.Dialect) er
 	}
 }
 
-// ready returns nil while requests are accepted.
-func (a *API) ready() error {
-	if a.options.Ready != nil {
-		return a.options.Ready()
-	}
-	return a.options.Service.Healthy()
-}
-
 func (a *API) generate(w http.ResponseWriter, r *http.Request, d *dialect.Dialect) error {
 	b, err := read(r, d, false)
 	if err != nil {
 		return err
 	}
-	return a.whole(w, r, b, false)
+	return a.answer(r, b, func(m *dispatch.Model) error { return a.whole(w, r, m, b, false) })
 }
 
 func (a *API) generateStream(w http.ResponseWriter, r *http.Request, d *dialect.Dialect) error {
@@ -119,7 +113,17 @@ func (a *API) generateStream(w http.ResponseWriter, r *http.Request, d *dialect.
 	if err != nil {
 		return err
 	}
-	return a.stream(w, r, b)
+	return a.answer(r, b, func(m *dispatch.Model) error { return a.stream(w, r, m, b) })
+}
+
+// answer lets the model that r and its body name reply.
+func (a *API) answer(r *http.Request, b *body, reply func(*dispatch.Model) error) error {
+	m, release, err := dispatch.Use(a.options.Models, r, b.model)
+	if err != nil {
+		return err
+	}
+	defer release()
+	return reply(m)
 }
 
 // compat is POST /.
@@ -139,10 +143,12 @@ func (a *API) serveCompat(w http.ResponseWriter, r *http.Request, b *body) error
 		full := true
 		b.fullText = &full
 	}
-	if b.stream {
-		return a.stream(w, r, b)
-	}
-	return a.whole(w, r, b, true)
+	return a.answer(r, b, func(m *dispatch.Model) error {
+		if b.stream {
+			return a.stream(w, r, m, b)
+		}
+		return a.whole(w, r, m, b, true)
+	})
 }
 
 func (a *API) tokenize(w http.ResponseWriter, r *http.Request, d *dialect.Dialect) error {
@@ -150,7 +156,12 @@ func (a *API) tokenize(w http.ResponseWriter, r *http.Request, d *dialect.Dialec
 	if err != nil {
 		return err
 	}
-	tokens, err := a.options.Service.Tokenize(b.draft)
+	m, release, err := dispatch.Use(a.options.Models, r, b.model)
+	if err != nil {
+		return err
+	}
+	defer release()
+	tokens, err := m.Service.Tokenize(b.draft)
 	if err != nil {
 		return err
 	}
@@ -186,10 +197,15 @@ func writeTokens(ctx context.Context, out *server.Long, tokens *generate.Tokens)
 	return nil
 }
 
-func (a *API) serveInfo(w http.ResponseWriter, _ *http.Request, d *dialect.Dialect) error {
-	info := a.options.Info.append(nil, d)
-	if a.options.Plugins != nil {
-		if plugins := a.options.Plugins(); len(plugins) > 0 {
+func (a *API) serveInfo(w http.ResponseWriter, r *http.Request, d *dialect.Dialect) error {
+	m, release, err := dispatch.Use(a.options.Models, r, "")
+	if err != nil {
+		return err
+	}
+	defer release()
+	info := appendInfo(nil, m, a.options.Version, d)
+	if m.Plugins != nil {
+		if plugins := m.Plugins(); len(plugins) > 0 {
 			info = appendList(append(info, `,"plugins":`...), plugins, appendPlugin)
 		}
 	}
@@ -206,11 +222,11 @@ func read(r *http.Request, d *dialect.Dialect, compat bool) (*body, error) {
 }
 
 // whole replies with a finished text, in an array when boxed.
-func (a *API) whole(w http.ResponseWriter, r *http.Request, b *body, boxed bool) error {
+func (a *API) whole(w http.ResponseWriter, r *http.Request, m *dispatch.Model, b *body, boxed bool) error {
 	if b.dialect.PrefillAlways && b.details {
 		b.draft.PromptLogprobs = true
 	}
-	run, err := a.options.Service.Start(r.Context(), b.draft)
+	run, err := m.Service.Start(r.Context(), b.draft)
 	if err != nil {
 		return err
 	}

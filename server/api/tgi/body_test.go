@@ -27,7 +27,7 @@ func TestDecodeBody(t *testing.T) {
 		t.Fatal(err)
 	}
 	want := body{
-		dialect: dialect.Default(), details: true, fullText: ptr(false),
+		dialect: dialect.Default(), model: "M", details: true, fullText: ptr(false),
 		draft: generate.Draft{
 			Inputs: "My name is Olivier and I", BestOf: ptr(uint64(1)), PromptLogprobs: true, MaxNewTokens: ptr(uint32(20)),
 			RepetitionPenalty: ptr(float32(1.03)), Stop: []string{"photographer"}, Temperature: ptr(float32(0.5)),

@@ -5,6 +5,7 @@ import (
 
 	"tgi/server"
 	"tgi/server/dialect"
+	"tgi/server/dispatch"
 	"tgi/server/generate"
 )
 
@@ -17,11 +18,19 @@ func (a *API) chatTokenize(w http.ResponseWriter, r *http.Request, d *dialect.Di
 	if a.options.ChatDraft == nil {
 		return &generate.TemplateError{Msg: "template not found"}
 	}
-	draft, err := a.options.ChatDraft(r.Context(), text, d)
+	draft, name, err := a.options.ChatDraft(text, d)
 	if err != nil {
 		return err
 	}
-	tokens, err := a.options.Service.Tokenize(draft)
+	m, release, err := dispatch.Use(a.options.Models, r, name)
+	if err != nil {
+		return err
+	}
+	defer release()
+	if draft, err = m.Service.Render(r.Context(), draft); err != nil {
+		return err
+	}
+	tokens, err := m.Service.Tokenize(draft)
 	if err != nil {
 		return err
 	}

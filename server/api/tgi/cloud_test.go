@@ -25,6 +25,8 @@ import (
 	"tgi/server/api/openapi"
 	"tgi/server/config"
 	"tgi/server/dialect"
+	"tgi/server/dispatch"
+	"tgi/server/dispatch/dispatchtest"
 	"tgi/server/generate"
 	"tgi/server/generate/generatetest"
 )
@@ -41,7 +43,7 @@ func send(s http.Handler, method, path, body string) *httptest.ResponseRecorder 
 // that are served already are left alone.
 func TestVertexRoutes(t *testing.T) {
 	ready := error(nil)
-	s := newChanged(&generatetest.Engine{}, nil, func(o *Options) {
+	s := newChanged(&generatetest.Engine{}, nil, func(o *Options, _ *dispatch.Model) {
 		o.PredictRoute, o.HealthRoute = "/v1/endpoints/7:predict", "/v1/endpoints/7"
 		o.Ready = func() error { return ready }
 	})
@@ -63,7 +65,9 @@ func TestVertexRoutes(t *testing.T) {
 	}
 	// None of these may be a second route, which would panic.
 	for _, o := range []Options{{PredictRoute: "/vertex", HealthRoute: "/health"}, {PredictRoute: "/generate", HealthRoute: "/info"}, {PredictRoute: "/p", HealthRoute: "/"}, {HealthRoute: "/livez"}, {HealthRoute: "/metrics"}} {
-		newChanged(&generatetest.Engine{}, nil, func(all *Options) { all.PredictRoute, all.HealthRoute = o.PredictRoute, o.HealthRoute })
+		newChanged(&generatetest.Engine{}, nil, func(all *Options, _ *dispatch.Model) {
+			all.PredictRoute, all.HealthRoute = o.PredictRoute, o.HealthRoute
+		})
 	}
 }
 
@@ -82,13 +86,19 @@ func TestCheckRoute(t *testing.T) {
 	}
 }
 
+// plain are the options of a server of one model and no other APIs.
+func plain() Options {
+	e := &generatetest.Engine{}
+	return Options{Models: dispatchtest.One(demo(e, generatetest.Limits())), Ready: e.Healthy}
+}
+
 // TestCloudRoutesNeedKeys: TGI let everybody use some of these.
 func TestCloudRoutesNeedKeys(t *testing.T) {
 	c := config.Default()
 	c.Server.APIKeys = []string{"secret"}
-	api := New(Options{
-		Service: generate.New(&generatetest.Engine{}, generatetest.Words{}, generatetest.Limits(), nil), PredictRoute: "/p", HealthRoute: "/h",
-	})
+	o := plain()
+	o.PredictRoute, o.HealthRoute = "/p", "/h"
+	api := New(o)
 	s := server.New(server.Options{Config: c.Server, APIs: []server.API{api}, Healthy: func() error { return nil }, Log: slog.New(slog.DiscardHandler)})
 	tells := []string{"/info", documentPath, kserveRoot, kserveVersion}
 	open := []string{"/docs", "/v2/health/live", "/v2/health/ready", kserveVersion + "/ready", "/h"}
@@ -165,7 +175,7 @@ func TestManyTextsLeft(t *testing.T) {
 
 // TestGoneIsNoFailure: who left is told nothing, and counts as such.
 func TestGoneIsNoFailure(t *testing.T) {
-	a := New(Options{Service: generate.New(&generatetest.Engine{}, generatetest.Words{}, generatetest.Limits(), nil)})
+	a := New(plain())
 	ctx, leave := context.WithCancel(t.Context())
 	leave()
 	for path, body := range map[string]string{
@@ -184,9 +194,11 @@ func TestGoneIsNoFailure(t *testing.T) {
 
 // TestFirstRefusedConversation: of several without a prompt the first counts.
 func TestFirstRefusedConversation(t *testing.T) {
-	a := New(Options{ChatDraft: func(_ context.Context, text []byte, _ *dialect.Dialect) (generate.Draft, error) {
-		return generate.Draft{}, &generate.TemplateError{Msg: string(text)}
-	}})
+	o := plain()
+	o.ChatDraft = func(text []byte, _ *dialect.Dialect) (generate.Draft, string, error) {
+		return generate.Draft{}, "", &generate.TemplateError{Msg: string(text)}
+	}
+	a := New(o)
 	i := slices.IndexFunc(a.Routes(), func(r server.Route) bool { return r.Path == "/vertex" })
 	r := httptest.NewRequest(http.MethodPost, "/vertex", strings.NewReader(`{"instances":[{"inputs":"a"},{"a":1},{"a":2}]}`))
 	r.Header.Set("Content-Type", "application/json")
@@ -199,7 +211,7 @@ func TestFirstRefusedConversation(t *testing.T) {
 // TestFailuresAreLogged: the reply hides why, the log does not.
 func TestFailuresAreLogged(t *testing.T) {
 	var log bytes.Buffer
-	api := New(Options{Service: generate.New(&generatetest.Engine{}, generatetest.Words{}, generatetest.Limits(), nil)})
+	api := New(plain())
 	s := server.New(server.Options{Config: config.Default().Server, APIs: []server.API{api}, Healthy: func() error { return nil }, Log: slog.New(slog.NewTextHandler(&log, nil))})
 	send(s, http.MethodPost, "/vertex", `{"instances":[{"inputs":""}]}`)
 	if !strings.Contains(log.String(), "`inputs` cannot be empty") {
@@ -244,7 +256,7 @@ func FuzzCloudBody(f *testing.F) {
 		f.Add(s, uint8(1))
 	}
 	s := newServer(&generatetest.Engine{})
-	api := New(Options{Info: Info{Limits: sized}})
+	api := New(Options{Limits: sized})
 	var doc openapi.Document
 	if err := json.Unmarshal(api.document(), &doc); err != nil {
 		f.Fatal(err)
@@ -278,10 +290,9 @@ func FuzzCloudBody(f *testing.F) {
 // TestBodiesOfEveryRoute: every route that reads a body refuses one that is not
 // JSON, does not say so or is too long, in TGI's words.
 func TestBodiesOfEveryRoute(t *testing.T) {
-	api := New(Options{
-		Service:   generate.New(&generatetest.Engine{}, generatetest.Words{}, generatetest.Limits(), nil),
-		ChatDraft: chatDraft, Chat: echo("chat", "messages"), Completion: echo("completion", "prompt"), PredictRoute: "/p",
-	})
+	o := plain()
+	o.ChatDraft, o.Chat, o.Completion, o.PredictRoute = chatDraft, echo("chat", "messages"), echo("completion", "prompt"), "/p"
+	api := New(o)
 	c := config.Default().Server
 	c.PayloadLimit = 100
 	s := server.New(server.Options{Config: c, APIs: []server.API{api}, Healthy: func() error { return nil }, Log: slog.New(slog.DiscardHandler)})

@@ -19,10 +19,6 @@ const (
 	documentPath = "/api-doc/openapi.json"
 )
 
-// Shared implements dispatch.Shared: the document, and what KServe's protocol says of
-// the server, are the same whichever model is asked.
-func (a *API) Shared() []string { return []string{documentPath, kserveRoot} }
-
 // page shows the document. It is one file and asks this server for the document
 // and nobody for anything else.
 //
@@ -64,7 +60,7 @@ func (a *API) serveDocument(w http.ResponseWriter, _ *http.Request) error {
 // document describes what is served.
 func (a *API) document() []byte {
 	s := openapi.Served{
-		Version: a.options.Info.Version, Limits: a.options.Info.Limits,
+		Version: a.options.Version, Limits: a.options.Limits,
 		Routes: slices.Concat(openapi.Probes(), a.Routes()), Alias: map[string]string{},
 	}
 	for _, api := range a.options.Beside {

@@ -9,6 +9,7 @@ import (
 
 	"tgi/server/config"
 	"tgi/server/dialect"
+	"tgi/server/dispatch"
 	"tgi/server/generate"
 	"tgi/server/generate/generatetest"
 )
@@ -26,8 +27,8 @@ func sendTo(s http.Handler, path, body string) *httptest.ResponseRecorder {
 func TestGrammar(t *testing.T) {
 	g := &generatetest.Grammars{Drops: []generate.Dropped{{Pointer: "#/a", Keyword: "format", Reason: "unknown"}}}
 	var limits generate.Limits
-	s := newChanged(&generatetest.Engine{}, nil, func(o *Options) {
-		o.Service = generate.New(&generatetest.Engine{}, generatetest.Words{}, limits, nil).WithGrammars(g)
+	s := newChanged(&generatetest.Engine{}, nil, func(_ *Options, m *dispatch.Model) {
+		m.Service = generate.New(&generatetest.Engine{}, generatetest.Words{}, limits, nil).WithGrammars(g)
 	}, func(l *generate.Limits, _ *config.Config) { limits = *l })
 	ask := func(path, grammar, more string) *httptest.ResponseRecorder {
 		t.Helper()

@@ -6,33 +6,25 @@ import (
 	"tgi/server"
 	"tgi/server/config"
 	"tgi/server/dialect"
+	"tgi/server/dispatch"
 	"tgi/server/wire"
 )
 
-// Info describes the server and its model. Empty strings become null where TGI
-// has null.
-type Info struct {
-	ModelID, ModelSHA, ModelDType, DeviceType string
-	// Limits as sized for the model.
-	Limits config.Limits
-	// Version and SHA are the server's.
-	Version, SHA string
-}
-
-// append writes Info and leaves the object open. Where the router's limits
+// appendInfo writes what /info says of the server and a model, and leaves the object
+// open. Empty strings become null where TGI has null. Where the router's limits
 // belong to it, they are those of every version of TGI that clients read.
-func (i *Info) append(b []byte, d *dialect.Dialect) []byte {
-	l := &i.Limits
-	b = wire.AppendString(append(b, `{"model_id":`...), i.ModelID)
-	b = appendNullable(append(b, `,"model_sha":`...), i.ModelSHA)
-	b = appendNullable(append(b, `,"model_dtype":`...), i.ModelDType)
-	b = appendNullable(append(b, `,"model_device_type":`...), i.DeviceType)
+func appendInfo(b []byte, m *dispatch.Model, version string, d *dialect.Dialect) []byte {
+	l := &m.Limits
+	b = wire.AppendString(append(b, `{"model_id":`...), m.ID)
+	b = appendNullable(append(b, `,"model_sha":`...), m.Revision)
+	b = appendNullable(append(b, `,"model_dtype":`...), m.DType)
+	b = append(b, `,"model_device_type":"cpu"`...)
 	b = append(b, `,"model_pipeline_tag":"text-generation"`...)
 	if d.InfoLimits {
 		b = append(appendLimits(b, l), `,"router":"text-generation-router"`...)
 	}
-	b = wire.AppendString(append(b, `,"version":`...), i.Version)
-	b = appendNullable(append(b, `,"sha":`...), i.SHA)
+	b = wire.AppendString(append(b, `,"version":`...), version)
+	b = append(b, `,"sha":null`...)
 	if d.InfoLimits {
 		b = append(b, `,"docker_label":null`...)
 	}

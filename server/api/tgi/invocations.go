@@ -1,9 +1,7 @@
 package tgi
 
 import (
-	"bytes"
 	"errors"
-	"io"
 	"net/http"
 
 	"tgi/server"
@@ -11,8 +9,9 @@ import (
 	"tgi/server/wire"
 )
 
-// Handler replies, or returns an error before it wrote anything.
-type Handler func(w http.ResponseWriter, r *http.Request) error
+// BodyHandler replies to a request whose body was read, or returns an error before it
+// wrote anything.
+type BodyHandler func(w http.ResponseWriter, r *http.Request, body []byte) error
 
 // unmatched is a body that fits no form of a union. serde says no more than
 // this, without a position.
@@ -36,7 +35,7 @@ func (a *API) invocations(w http.ResponseWriter, r *http.Request, d *dialect.Dia
 		return a.invoke(w, r, d, text)
 	}
 	if a.options.MessagesAPI && a.options.Chat != nil {
-		return hand(a.options.Chat, w, r, text)
+		return a.options.Chat(w, r, text)
 	}
 	b, err := decodeBody(text, d, true)
 	if err != nil {
@@ -55,12 +54,12 @@ func (a *API) invoke(w http.ResponseWriter, r *http.Request, d *dialect.Dialect,
 	}
 	for _, form := range []struct {
 		field  string
-		handle Handler
+		handle BodyHandler
 	}{{"messages", a.options.Chat}, {"prompt", a.options.Completion}} {
 		if form.handle == nil || !has(text, form.field) {
 			continue
 		}
-		if err := hand(form.handle, w, r, text); !errors.Is(err, wire.ErrShape) {
+		if err := form.handle(w, r, text); !errors.Is(err, wire.ErrShape) {
 			return err
 		}
 	}
@@ -87,11 +86,4 @@ func has(text []byte, field string) bool {
 		})
 	})
 	return err == nil && found
-}
-
-// hand gives h the request with the body that was read from it.
-func hand(h Handler, w http.ResponseWriter, r *http.Request, text []byte) error {
-	again := r.WithContext(r.Context())
-	again.Body = io.NopCloser(bytes.NewReader(text))
-	return h(w, again)
 }

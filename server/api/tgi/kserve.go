@@ -11,6 +11,7 @@ import (
 
 	"tgi/server"
 	"tgi/server/dialect"
+	"tgi/server/dispatch"
 	"tgi/server/fields"
 	"tgi/server/wire"
 )
@@ -29,7 +30,7 @@ func (a *API) kserveRoutes() []server.Route {
 		{Method: http.MethodGet, Path: kserveRoot, Scope: server.Models, Handle: a.kserveServer},
 		{Method: http.MethodGet, Path: kserveLive, Scope: server.Open, Handle: alive},
 		{Method: http.MethodGet, Path: kserveReady, Scope: server.Open, Handle: a.kserveReady},
-		{Method: http.MethodGet, Path: kserveVersion, Scope: server.Models, Handle: kserveModel},
+		{Method: http.MethodGet, Path: kserveVersion, Scope: server.Models, Handle: a.kserveModel},
 		{Method: http.MethodGet, Path: kserveVersion + "/ready", Scope: server.Open, Handle: a.kserveReady},
 		{Method: http.MethodPost, Path: kserveVersion + "/infer", Handle: a.in(a.infer)},
 	}
@@ -44,18 +45,23 @@ func alive(w http.ResponseWriter, _ *http.Request) error {
 // kserveReady says, in the same word, that requests are taken. TGI says so
 // always.
 func (a *API) kserveReady(w http.ResponseWriter, r *http.Request) error {
-	if a.ready() != nil {
+	if a.options.Ready() != nil {
 		return server.ErrUnhealthy
 	}
 	return alive(w, r)
 }
 
 func (a *API) kserveServer(w http.ResponseWriter, _ *http.Request) error {
-	writeMetadata(w, "text-generation-inference", a.options.Info.Version, `["health","models","metrics"]`)
+	writeMetadata(w, "text-generation-inference", a.options.Version, `["health","models","metrics"]`)
 	return nil
 }
 
-func kserveModel(w http.ResponseWriter, r *http.Request) error {
+func (a *API) kserveModel(w http.ResponseWriter, r *http.Request) error {
+	_, release, err := dispatch.Use(a.options.Models, r, "")
+	if err != nil {
+		return err
+	}
+	defer release()
 	writeMetadata(w, r.PathValue("model_name"), r.PathValue("model_version"), `["infer","ready"]`)
 	return nil
 }
@@ -87,7 +93,12 @@ func (a *API) infer(w http.ResponseWriter, r *http.Request, d *dialect.Dialect) 
 	if err := q.shared.join(); err != nil {
 		return err
 	}
-	if err := a.checkCount("inputs", len(q.inputs)); err != nil {
+	m, release, err := dispatch.Use(a.options.Models, r, q.shared.model)
+	if err != nil {
+		return err
+	}
+	defer release()
+	if err := checkCount(m, "inputs", len(q.inputs)); err != nil {
 		return err
 	}
 	bodies := make([]*body, len(q.inputs))
@@ -105,7 +116,7 @@ func (a *API) infer(w http.ResponseWriter, r *http.Request, d *dialect.Dialect) 
 			fmt.Errorf("%d inputs and %d outputs", len(q.inputs), len(q.outputs)))
 		return nil
 	}
-	texts, err := a.texts(r.Context(), bodies)
+	texts, err := texts(r.Context(), m, bodies)
 	switch {
 	case r.Context().Err() != nil:
 		return context.Cause(r.Context())
@@ -124,7 +135,7 @@ func (q *inference) read(r *wire.Reader) error {
 		{Name: "id", Required: true, Read: wire.Into(&q.id, (*wire.Reader).String)},
 		{Name: "parameters", Read: q.shared.parameters},
 		{Name: "plugins", Read: fields.Plugins(&q.shared.beside)},
-		modelField(),
+		q.shared.modelField(),
 		{Name: "inputs", Required: true, Read: func(r *wire.Reader) error {
 			return r.Array(func(int) error { return q.input(r) })
 		}},

@@ -7,6 +7,7 @@ import (
 	"sync"
 
 	"tgi/server"
+	"tgi/server/dispatch"
 	"tgi/server/generate"
 	"tgi/server/wire"
 )
@@ -33,8 +34,8 @@ const turns = 8
 
 // checkCount bounds the texts of one call: they are generated a few at a time, but
 // the reply waits for all, and each of them is held until then.
-func (a *API) checkCount(field string, n int) error {
-	places := a.options.Info.Limits.MaxConcurrentRequests
+func checkCount(m *dispatch.Model, field string, n int) error {
+	places := m.Limits.MaxConcurrentRequests
 	if most := turns * places; places > 0 && n > most {
 		return &generate.Invalid{Field: field, Msg: fmt.Sprintf("`%s` must have at most %d entries, %d times max_concurrent_requests. Given: %d", field, most, turns, n)}
 	}
@@ -43,11 +44,11 @@ func (a *API) checkCount(field string, n int) error {
 
 // texts generates the text of every body, a few at a time, in their order. The
 // first failure ends the others.
-func (a *API) texts(ctx context.Context, bodies []*body) ([]string, error) {
+func texts(ctx context.Context, m *dispatch.Model, bodies []*body) ([]string, error) {
 	ctx, cancel := context.WithCancelCause(ctx)
 	defer cancel(nil)
 	out := make([]string, len(bodies))
-	slots := make(chan struct{}, max(1, a.options.Info.Limits.MaxClientBatchSize))
+	slots := make(chan struct{}, max(1, m.Limits.MaxClientBatchSize))
 	var group sync.WaitGroup
 	for i, b := range bodies {
 		slots <- struct{}{}
@@ -56,7 +57,7 @@ func (a *API) texts(ctx context.Context, bodies []*body) ([]string, error) {
 		}
 		group.Go(func() {
 			defer func() { <-slots }()
-			text, err := a.text(ctx, b)
+			text, err := text(ctx, m, b)
 			if err != nil {
 				cancel(err)
 			}
@@ -68,8 +69,8 @@ func (a *API) texts(ctx context.Context, bodies []*body) ([]string, error) {
 }
 
 // text generates the text of one body.
-func (a *API) text(ctx context.Context, b *body) (string, error) {
-	run, err := a.options.Service.Start(ctx, b.draft)
+func text(ctx context.Context, m *dispatch.Model, b *body) (string, error) {
+	run, err := m.Service.Start(ctx, b.draft)
 	if err != nil {
 		return "", err
 	}

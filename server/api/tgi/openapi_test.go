@@ -24,6 +24,7 @@ import (
 	"tgi/server/config"
 	"tgi/server/dialect"
 	"tgi/server/dispatch"
+	"tgi/server/dispatch/dispatchtest"
 	"tgi/server/generate"
 	"tgi/server/generate/generatetest"
 	"tgi/server/wire"
@@ -37,13 +38,14 @@ func wholeServer(set func(*Options)) (*server.Server, *API) {
 
 func servedBy(e *generatetest.Engine, set func(*Options)) (*server.Server, *API) {
 	service := generate.New(e, generatetest.Words{}, generatetest.Limits(), nil).WithChat(&generatetest.Chat{Parse: true})
-	chat := openai.New(openai.Options{Service: service, Model: "demo", Version: "1.2.3", MaxPrompts: 4})
+	models := dispatchtest.One(&dispatch.Model{ID: "demo", Service: service, Limits: sized})
+	chat := openai.New(openai.Options{Models: models, Version: "1.2.3"})
 	c := config.Default()
 	c.Server.AdminKeys = []string{adminKey}
 	beside := []server.API{chat, modelsapi.New(oneModel{}), generateapi.New(generateapi.Options{}), admin.New(admin.Options{})}
 	o := Options{
-		Service: service, Info: Info{ModelID: "demo", Version: "1.2.3", Limits: sized},
-		ChatDraft: chat.ChatDraft, Chat: chat.Chat, Completion: chat.Complete, Beside: beside,
+		Models: models, Ready: e.Healthy, Version: "1.2.3", Limits: sized,
+		ChatDraft: openai.ChatDraft, Chat: chat.Chat, Completion: chat.Complete, Beside: beside,
 	}
 	if set != nil {
 		set(&o)
@@ -55,11 +57,11 @@ func servedBy(e *generatetest.Engine, set func(*Options)) (*server.Server, *API)
 // adminKey opens the routes of administrators.
 const adminKey = "admin"
 
-// TestShared: the routes that no model answers are routes, and need none.
+// TestShared: routes about the server need no model.
 func TestShared(t *testing.T) {
-	var a dispatch.Shared = New(Options{Info: Info{Version: "1.2.3"}})
+	a := New(Options{Version: "1.2.3"})
 	s := server.New(server.Options{Config: config.Default().Server, APIs: []server.API{a}, Log: slog.New(slog.DiscardHandler)})
-	for _, path := range a.Shared() {
+	for _, path := range []string{documentPath, kserveRoot} {
 		rec := httptest.NewRecorder()
 		if s.ServeHTTP(rec, httptest.NewRequest(http.MethodGet, path, nil)); rec.Code != 200 || !strings.Contains(rec.Body.String(), `"version":"1.2.3"`) {
 			t.Errorf("%s without a model: %d %s", path, rec.Code, rec.Body)
@@ -222,7 +224,7 @@ func TestDocumentListsEveryRoute(t *testing.T) {
 	if err := json.Unmarshal(b, &other); err != nil || len(other.Paths) != 1 || len(other.Paths["/mine/{a}/{b}"]["post"].Parameters) != 2 {
 		t.Errorf("routes without a description: %s, %v", b[:min(len(b), 500)], err)
 	}
-	plain := document(t, New(Options{Info: Info{Version: "x"}}))
+	plain := document(t, New(Options{Version: "x"}))
 	for _, name := range []string{"truncate", "best_of", "top_n_tokens"} {
 		if p, q := plain.Components.Schemas["GenerateParameters"].Properties[name], d.Components.Schemas["GenerateParameters"].Properties[name]; p.Maximum != nil || q.Maximum == nil {
 			t.Errorf("%s: at most %v of a model that is none, and %v of one", name, p.Maximum, q.Maximum)

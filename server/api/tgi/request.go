@@ -11,6 +11,8 @@ import (
 type body struct {
 	dialect *dialect.Dialect
 	draft   generate.Draft
+	// model is what the body names; "" for none.
+	model string
 	// details and fullText shape the reply.
 	details  bool
 	fullText *bool
@@ -43,7 +45,7 @@ func decodeBody(text []byte, d *dialect.Dialect, compat bool) (*body, error) {
 		{Name: "inputs", Required: true, Read: wire.Into(&b.draft.Inputs, (*wire.Reader).String)},
 		{Name: "parameters", Read: b.parameters},
 		{Name: "plugins", Read: fields.Plugins(&b.beside)},
-		modelField(),
+		b.modelField(),
 	}
 	if compat {
 		want = "struct CompatGenerateRequest"
@@ -65,12 +67,17 @@ func (b *body) join() error {
 	return nil
 }
 
-// modelField is the member model of every body: a text, or null. Whoever handed the
-// request over has chosen the model by it (package dispatch), so that it says nothing
-// here; one that is no text would have chosen none, and is refused.
-func modelField() wire.Field {
-	var name *string
-	return wire.Field{Name: "model", Read: wire.Optional(&name, (*wire.Reader).String)}
+// modelField is the member model of every body: a text, or null. One that is no text is
+// refused: answering from another model than was meant would be silent.
+func (b *body) modelField() wire.Field {
+	return wire.Field{Name: "model", Read: func(r *wire.Reader) error {
+		var name *string
+		err := wire.Optional(&name, (*wire.Reader).String)(r)
+		if name != nil {
+			b.model = *name
+		}
+		return err
+	}}
 }
 
 // parameters reads GenerateParameters. Clients depend on two quirks: absent

@@ -7,15 +7,16 @@ import (
 	"net/http"
 
 	"tgi/server"
+	"tgi/server/dispatch"
 	"tgi/server/generate"
 )
 
 // stream replies with an event per token. The status is 200 whatever happens
 // to the request: an error is the last event.
-func (a *API) stream(w http.ResponseWriter, r *http.Request, b *body) error {
+func (a *API) stream(w http.ResponseWriter, r *http.Request, m *dispatch.Model, b *body) error {
 	ctx := r.Context()
 	b.draft.Stream = true
-	run, refused := a.options.Service.Start(ctx, b.draft)
+	run, refused := m.Service.Start(ctx, b.draft)
 	if refused == nil {
 		defer run.Close()
 		generate.SetDropped(w.Header(), run.Dropped())

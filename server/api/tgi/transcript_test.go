@@ -24,6 +24,8 @@ import (
 	"tgi/server"
 	"tgi/server/config"
 	"tgi/server/dialect"
+	"tgi/server/dispatch"
+	"tgi/server/dispatch/dispatchtest"
 	"tgi/server/generate"
 	"tgi/server/generate/generatetest"
 	"tgi/server/wire"
@@ -46,35 +48,36 @@ func newPlugged(e *generatetest.Engine, p *plugins, change ...func(*generate.Lim
 }
 
 // newChanged is newPlugged with further options.
-func newChanged(e *generatetest.Engine, p *plugins, set func(*Options), change ...func(*generate.Limits, *config.Config)) *server.Server {
+func newChanged(e *generatetest.Engine, p *plugins, set func(*Options, *dispatch.Model), change ...func(*generate.Limits, *config.Config)) *server.Server {
 	l, c := generatetest.Limits(), config.Default()
 	for _, f := range change {
 		f(&l, &c)
 	}
-	service := generate.New(e, generatetest.Words{}, l, nil)
-	var list func() []server.Plugin
+	m := demo(e, l)
 	if p != nil {
-		service.WithPlugins(p)
-		list = func() []server.Plugin { return p.installed }
+		m.Service.WithPlugins(p)
+		m.Plugins = func() []server.Plugin { return p.installed }
 	}
 	o := Options{
-		Service: service, ChatDraft: chatDraft, Chat: echo("chat", "messages"), Completion: echo("completion", "prompt"), ComputeType: "cpu+optimized", Plugins: list,
-		Info: Info{
-			ModelID: "demo", ModelDType: "int4", DeviceType: "cpu", Version: "1.2.3",
-			Limits: sized,
-		},
+		Models: dispatchtest.One(m), Ready: e.Healthy, Version: "1.2.3", Limits: sized, ComputeType: "cpu+optimized",
+		ChatDraft: chatDraft, Chat: echo("chat", "messages"), Completion: echo("completion", "prompt"),
 	}
 	if set != nil {
-		set(&o)
+		set(&o, m)
 	}
 	return server.New(server.Options{
 		Config: c.Server, APIs: []server.API{New(o)}, Healthy: e.Healthy, Log: slog.New(slog.DiscardHandler),
 	})
 }
 
+// demo is a model over e.
+func demo(e generate.Engine, l generate.Limits) *dispatch.Model {
+	return &dispatch.Model{ID: "demo", DType: "int4", Limits: sized, Service: generate.New(e, generatetest.Words{}, l, nil)}
+}
+
 // chatDraft is a stub of the chat API's: it takes {"messages":TEXT}, adds a
 // space, and has no template for "no".
-func chatDraft(_ context.Context, text []byte, d *dialect.Dialect) (generate.Draft, error) {
+func chatDraft(text []byte, d *dialect.Dialect) (generate.Draft, string, error) {
 	q := generate.Draft{RawPrompt: true, DoSample: true}
 	err := wire.Decode(text, func(r *wire.Reader) error {
 		return r.Object("struct ChatRequest", []wire.Field{
@@ -83,21 +86,17 @@ func chatDraft(_ context.Context, text []byte, d *dialect.Dialect) (generate.Dra
 		})
 	})
 	if q.Inputs == "no" {
-		return q, &generate.TemplateError{Msg: "template not found"}
+		return q, "", &generate.TemplateError{Msg: "template not found"}
 	}
 	q.Inputs += " " + d.Name()
-	return q, err
+	return q, "", err
 }
 
 // echo is a stub of OpenAI's handlers: it replies with the field of the body.
-func echo(name, field string) Handler {
-	return func(w http.ResponseWriter, r *http.Request) error {
-		text, err := server.ReadBody(r)
-		if err != nil {
-			return err
-		}
+func echo(name, field string) BodyHandler {
+	return func(w http.ResponseWriter, _ *http.Request, text []byte) error {
 		said := ""
-		err = wire.Decode(text, func(r *wire.Reader) error {
+		err := wire.Decode(text, func(r *wire.Reader) error {
 			return r.Object("struct", []wire.Field{{Name: field, Required: true, Read: wire.Into(&said, (*wire.Reader).String)}})
 		})
 		if err == nil {
@@ -310,7 +309,7 @@ func (c transcript) play(t *testing.T, change func(*dialect.Dialect)) (got, want
 	lines.Scan()
 	req := httptest.NewRequest(method, path, strings.NewReader(lines.Text()))
 	req.Header = header
-	set := func(o *Options) { o.MessagesAPI = s.messages }
+	set := func(o *Options, _ *dispatch.Model) { o.MessagesAPI = s.messages }
 	if d, ok := dialect.Of(header.Get(dialect.Header)); change != nil && (ok || header.Get(dialect.Header) == "") {
 		if !ok {
 			d = dialect.Default()
@@ -318,7 +317,7 @@ func (c transcript) play(t *testing.T, change func(*dialect.Dialect)) (got, want
 		changed := *d
 		change(&changed)
 		header.Del(dialect.Header)
-		set = func(o *Options) { o.MessagesAPI, o.Dialect = s.messages, &changed }
+		set = func(o *Options, _ *dispatch.Model) { o.MessagesAPI, o.Dialect = s.messages, &changed }
 	}
 	rec := httptest.NewRecorder()
 	newChanged(&generatetest.Engine{Script: s.play, Break: s.broken}, s.plugins, set, func(l *generate.Limits, _ *config.Config) {

@@ -11,6 +11,7 @@ import (
 
 	"tgi/server"
 	"tgi/server/dialect"
+	"tgi/server/dispatch"
 	"tgi/server/fields"
 	"tgi/server/generate"
 	"tgi/server/wire"
@@ -28,9 +29,10 @@ func (a *API) vertex(w http.ResponseWriter, r *http.Request, d *dialect.Dialect)
 	if err != nil {
 		return err
 	}
-	v := instances{api: a, ctx: r.Context(), dialect: d}
+	v := instances{api: a, dialect: d}
+	var top body
 	err = wire.Decode(text, func(r *wire.Reader) error {
-		return r.Object("struct VertexRequest", []wire.Field{{Name: "instances", Required: true, Read: v.read}, modelField()})
+		return r.Object("struct VertexRequest", []wire.Field{{Name: "instances", Required: true, Read: v.read}, top.modelField()})
 	})
 	switch {
 	case err != nil:
@@ -38,13 +40,19 @@ func (a *API) vertex(w http.ResponseWriter, r *http.Request, d *dialect.Dialect)
 	case len(v.bodies) == 0:
 		noInstances.write(w, r, errNoInstances)
 		return nil
-	case v.refused != nil:
-		return v.refused
 	}
-	if err := a.checkCount("instances", len(v.bodies)); err != nil {
+	m, release, err := dispatch.Use(a.options.Models, r, top.model)
+	if err != nil {
 		return err
 	}
-	texts, err := a.texts(r.Context(), v.bodies)
+	defer release()
+	if err := checkCount(m, "instances", len(v.bodies)); err != nil {
+		return err
+	}
+	if err := v.render(r.Context(), m.Service); err != nil {
+		return err
+	}
+	texts, err := texts(r.Context(), m, v.bodies)
 	switch {
 	case r.Context().Err() != nil:
 		return context.Cause(r.Context())
@@ -83,7 +91,7 @@ func (a *API) vertexRoutes(routes []server.Route) (extra []server.Route) {
 
 // probe replies 200 with no body, or 503.
 func (a *API) probe(w http.ResponseWriter, _ *http.Request) error {
-	if a.ready() != nil {
+	if a.options.Ready() != nil {
 		return server.ErrUnhealthy
 	}
 	w.WriteHeader(http.StatusOK)
@@ -93,11 +101,12 @@ func (a *API) probe(w http.ResponseWriter, _ *http.Request) error {
 // instances reads a list of VertexInstance.
 type instances struct {
 	api     *API
-	ctx     context.Context
 	dialect *dialect.Dialect
 	bodies  []*body
-	// refused is why the first conversation without a prompt has none.
-	refused error
+	// refused is what is wrong with the first conversation that breaks a rule, which is
+	// the last of bodies that render looks at.
+	refused   error
+	refusedAt int
 }
 
 func (v *instances) read(r *wire.Reader) error {
@@ -121,19 +130,33 @@ func (v *instances) read(r *wire.Reader) error {
 	})
 }
 
-// chat reads a conversation. A body that is none is an error; one that has no
-// prompt is noted, because the rest of the list is read first.
+// chat reads a conversation. A body that is none is an error; one that breaks a rule is
+// noted, because the rest of the list is read first.
 func (v *instances) chat(b *body, raw []byte) error {
 	if v.api.options.ChatDraft == nil {
 		return wire.ErrShape
 	}
 	var err error
-	b.draft, err = v.api.options.ChatDraft(v.ctx, raw, v.dialect)
+	b.draft, _, err = v.api.options.ChatDraft(raw, v.dialect)
 	if errors.Is(err, wire.ErrShape) {
 		return err
 	}
-	if v.refused == nil {
-		v.refused = err
+	if v.refused == nil && err != nil {
+		v.refused, v.refusedAt = err, len(v.bodies)-1
+	}
+	return nil
+}
+
+// render makes prompts of the conversations, and returns why the first that has none
+// has none.
+func (v *instances) render(ctx context.Context, s *generate.Service) (err error) {
+	for i, b := range v.bodies {
+		if v.refused != nil && i == v.refusedAt {
+			return v.refused
+		}
+		if b.draft, err = s.Render(ctx, b.draft); err != nil {
+			return err
+		}
 	}
 	return nil
 }

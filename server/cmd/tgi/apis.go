@@ -18,59 +18,48 @@ import (
 	"tgi/server/generate"
 )
 
-// serverAPIs returns the APIs of the server: those that answer from a model, behind
-// what finds it, and those about the server itself.
-func (f *fleet) serverAPIs() []server.API {
-	return append([]server.API{dispatch.New(f.apis(f.cfg, nil), f)}, f.ownAPIs(f.cfg)...)
-}
-
-// ownAPIs are about plugins and models.
-func (f *fleet) ownAPIs(cfg config.Config) []server.API {
-	return []server.API{
-		admin.New(admin.Options{Plugins: f, UploadLimit: int64(cfg.Plugins.UploadLimit)}),
-		modelsapi.New(shelf{f}),
-	}
-}
-
-// apis returns the APIs of a model. Those of none, nil, say which routes there are
-// and answer what needs no model.
-func (f *fleet) apis(cfg config.Config, s *served) []server.API {
+// apis returns the APIs of the server: those that answer from a model, and those about
+// plugins and models.
+func (f *fleet) apis() []server.API {
+	cfg := f.cfg
 	spoken, ok := dialect.Of(cfg.Server.Dialect)
 	if !ok {
 		panic("BUG: the settings name the dialect " + cfg.Server.Dialect)
 	}
-	o := openai.Options{Version: version, ComputeType: cfg.Server.ComputeType, Dialect: spoken, Model: cfg.DefaultModel()}
-	n := tgi.Options{
-		Dialect:     spoken,
-		Info:        tgi.Info{ModelID: cfg.DefaultModel(), DeviceType: "cpu", Limits: cfg.Limits, Version: version},
-		ComputeType: cfg.Server.ComputeType,
+	openAI := openai.New(openai.Options{Models: f, Version: version, ComputeType: cfg.Server.ComputeType, Dialect: spoken})
+	beside := []server.API{
+		openAI,
+		generateapi.New(generateapi.Options{
+			Models: f, Store: f.kept, Config: cfg.GenerateAPI, Ready: f.front.server.Ready,
+			Origins: cfg.Server.CORSAllowOrigin, MessageLimit: int64(cfg.Server.PayloadLimit), WriteTimeout: time.Duration(cfg.Server.WriteTimeout),
+			ReadTimeout: time.Duration(cfg.Server.ReadTimeout),
+			Log:         f.log,
+		}),
+		admin.New(admin.Options{Plugins: f, UploadLimit: int64(cfg.Plugins.UploadLimit)}),
+		modelsapi.New(shelf{f}),
+	}
+	native := tgi.New(tgi.Options{
+		Models: f, Dialect: spoken, Version: version, Limits: cfg.Limits, ComputeType: cfg.Server.ComputeType,
 		MessagesAPI: cfg.Server.MessagesAPI, PredictRoute: cfg.Server.PredictRoute, HealthRoute: cfg.Server.HealthRoute,
-		Ready: f.front.server.Ready,
+		Ready:     f.front.server.Ready,
+		ChatDraft: openai.ChatDraft, Chat: openAI.Chat, Completion: openAI.Complete,
+		Beside: beside,
+	})
+	return append([]server.API{native}, beside...)
+}
+
+// model returns what the APIs may ask of s.
+func (f *fleet) model(cfg config.Config, s *served) *dispatch.Model {
+	m := &dispatch.Model{
+		ID: string(s.id), Service: s.service(cfg, f.front), Limits: s.limits, DType: string(s.built.Weights),
+		Vocab: s.built.Vocab, EOS: s.eos, TokenBytes: s.tokenizer.Bytes,
+		Decoder: func(context []llm.Token) dispatch.Decoder { return s.tokenizer.Stream(context) },
+		Plugins: s.control.List, Stopping: s.stopping.Load,
 	}
-	g := generateapi.Options{
-		Store: f.kept, Config: cfg.GenerateAPI, Ready: f.front.server.Ready,
-		Origins: cfg.Server.CORSAllowOrigin, MessageLimit: int64(cfg.Server.PayloadLimit), WriteTimeout: time.Duration(cfg.Server.WriteTimeout),
-		ReadTimeout: time.Duration(cfg.Server.ReadTimeout),
-		Log:         f.log,
+	if info, err := f.library.Describe(s.id); err == nil && info.Origin != nil {
+		m.Revision = info.Origin.Revision
 	}
-	if s != nil {
-		svc := s.service(cfg, f.front)
-		o.Service, o.Model, o.MaxPrompts, o.TokenBytes = svc, string(s.id), s.limits.MaxClientBatchSize, s.tokenizer.Bytes
-		n.Service, n.Info.ModelID, n.Info.ModelDType, n.Info.Limits = svc, string(s.id), string(s.built.Weights), s.limits
-		if info, err := f.library.Describe(s.id); err == nil && info.Origin != nil {
-			n.Info.ModelSHA = info.Origin.Revision
-		}
-		n.Plugins = s.control.List
-		g.Stopping = s.stopping.Load
-		g.Service, g.Model, g.Vocab, g.EOS = svc, string(s.id), s.built.Vocab, s.eos
-		g.MaxInput, g.MaxTotal = s.limits.MaxInputTokens, s.limits.MaxTotalTokens
-		g.Speak = func(context []llm.Token) generateapi.Speech { return s.tokenizer.Stream(context) }
-	}
-	openAI := openai.New(o)
-	generating := generateapi.New(g)
-	n.ChatDraft, n.Chat, n.Completion = openAI.ChatDraft, openAI.Chat, openAI.Complete
-	n.Beside = append([]server.API{openAI, generating}, f.ownAPIs(cfg)...)
-	return []server.API{tgi.New(n), openAI, generating}
+	return m
 }
 
 // openKept returns the store of the generate API.

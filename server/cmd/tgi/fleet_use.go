@@ -21,7 +21,7 @@ const (
 )
 
 // Use implements dispatch.Models.
-func (f *fleet) Use(ctx context.Context, name string) ([]server.Route, func(), error) {
+func (f *fleet) Use(ctx context.Context, name string) (*dispatch.Model, func(), error) {
 	id, err := f.resolve(name)
 	if err != nil {
 		return nil, nil, err
@@ -44,7 +44,7 @@ func (f *fleet) Use(ctx context.Context, name string) ([]server.Route, func(), e
 		}
 		return nil, nil, f.notServing(id, status, settings.Autoload, err)
 	}
-	return instance.(*leaving).routes, release, nil
+	return instance.(*leaving).model, release, nil
 }
 
 // resolve returns the model that a client calls name.

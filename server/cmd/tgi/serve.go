@@ -177,7 +177,7 @@ func (f *front) open(ctx context.Context, cfg config.Config, log *slog.Logger, o
 	if cfg.Metrics.VLLMNames {
 		f.metrics.WatchVLLM(models.stats, ort.BlockSize)
 	}
-	f.server.Open(models.serverAPIs(), models.healthy)
+	f.server.Open(models.apis(), models.healthy)
 	return h, nil
 }
 

@@ -12,18 +12,17 @@ import (
 
 	"tgi/models/library"
 	"tgi/runtime/engine"
-	"tgi/server"
 	"tgi/server/config"
+	"tgi/server/dispatch"
 )
 
-// served is a model that runs: the engine, the plugins over its vocabulary, and
-// the routes that lead to it. It implements lifecycle.Instance.
+// served is a model that runs: the engine, and the plugins over its vocabulary. It implements lifecycle.Instance.
 type served struct {
 	*instance
 	id      library.ID
 	control *control
-	routes  []server.Route
-	end     func() // ends what watches its files
+	model   *dispatch.Model // what requests get of it
+	end     func()          // ends what watches its files
 	watches sync.WaitGroup
 	free    func() // lets others delete its files
 	// stopping says that it takes no new requests: sockets, which would hold it for
@@ -55,9 +54,7 @@ func (f *fleet) start(ctx context.Context, id library.ID, cfg config.Config, obs
 	if s.control, err = openPlugins(ctx, cfg, s.instance, f.governor, f.memory, log); err != nil {
 		return nil, err
 	}
-	for _, api := range f.apis(cfg, s) {
-		s.routes = append(s.routes, api.Routes()...)
-	}
+	s.model = f.model(cfg, s)
 	watching, end := context.WithCancel(context.Background())
 	s.end = end
 	s.watches.Go(func() { s.control.watch(watching) })

@@ -1,0 +1,61 @@
+package dispatch
+
+import (
+	"context"
+
+	"tgi/runtime/llm"
+	"tgi/server"
+	"tgi/server/config"
+	"tgi/server/generate"
+)
+
+// Model is a model that runs, as APIs see it. It is safe for concurrent use, and must
+// not be changed once it was handed out.
+type Model struct {
+	// ID is its name.
+	ID string
+	// Service runs its requests.
+	Service *generate.Service
+	// Limits bound them, sized for the model.
+	Limits config.Limits
+	// DType is the type of its weights, Revision what was downloaded; either may be
+	// empty.
+	DType, Revision string
+	// Vocab is the number of token ids, EOS are those that end a text.
+	Vocab int
+	EOS   []llm.Token
+	// TokenBytes returns the bytes that a token stands for, which need not be whole
+	// characters; nil knows none.
+	TokenBytes func(llm.Token) ([]byte, bool)
+	// Decoder returns what turns the tokens behind context into text; without context
+	// they begin one.
+	Decoder func(context []llm.Token) Decoder
+	// Plugins returns those that it runs; nil is none.
+	Plugins func() []server.Plugin
+	// Stopping says that the model is about to be taken away, so that connections that
+	// last must end; nil is never.
+	Stopping func() bool
+}
+
+// Decoder turns the tokens of one text into characters. It belongs to one goroutine.
+type Decoder interface {
+	// Next returns what the token adds to the text, special tokens included; "" while
+	// the bytes of a character are incomplete.
+	Next(llm.Token) string
+	// Flush ends the text and returns what was held back.
+	Flush() string
+}
+
+// Models are what requests are sent to. It is safe for concurrent use.
+type Models interface {
+	// Use returns the model that name means. It may be used until release, which is
+	// called exactly once. "" is the default model, and so is a Placeholder that no
+	// model is called. ctx ends with the request and carries its key; waiting for a
+	// model to load ends with it.
+	//
+	// Errors are replied to the client in the shape of the route. One that wraps
+	// server.ErrModel says that there is no model of that name; others are
+	// server.ErrModelKey, *server.NotServing and those of the server's table. After
+	// an error release is not called.
+	Use(ctx context.Context, name string) (m *Model, release func(), err error)
+}

@@ -1,0 +1,52 @@
+package server
+
+// Kind says what went wrong, so that every API finds its own status and text for it.
+type Kind uint8
+
+// Kinds of errors.
+const (
+	// KindInternal is every error that no other kind is for. Its text is for the log.
+	KindInternal Kind = iota
+	// Of the request: its media type, its size, its transport, its JSON and its fields.
+	KindMediaType
+	KindTooLarge
+	KindBrokenBody
+	KindSyntax
+	KindShape
+	KindInvalid
+	// KindTooLong: prompt and output do not fit.
+	KindTooLong
+	// KindTemplate: the conversation has no prompt.
+	KindTemplate
+	// Of the route, and of the key.
+	KindUnknownRoute
+	KindWrongMethod
+	KindProtocol
+	KindHeaderTooLarge
+	KindForbidden
+	// Of the model.
+	KindUnknownModel
+	KindModelForbidden
+	KindModelLoading
+	KindModelStopped
+	// Of the server: too many requests or connections, not yet ready, about to end, ill.
+	KindOverloaded
+	KindCrowded
+	KindServerLoading
+	KindDraining
+	KindUnhealthy
+	// Of a generation that began.
+	KindIncomplete
+	KindIncompleteStream
+	KindBackend
+	KindPluginFailed
+	KindClosed
+	// KindCanceled: the client left.
+	KindCanceled
+	// Of plugins that administrators upload.
+	KindUnknownPlugin
+	KindPluginConfigured
+	KindPluginRefused
+	KindModuleType
+	KindModuleSize
+)
