@@ -33,10 +33,10 @@ const benchCompiles = 50
 
 // sources are those given, or those that are known of the guest's languages.
 func (r *running) sources() ([]Grammar, error) {
-	if len(r.o.Grammars) > 0 {
-		return r.o.Grammars, nil
-	}
 	languages := r.g.Description().Languages
+	if len(r.o.Grammars) > 0 {
+		return r.o.Grammars, checkLanguages(r.o.Grammars, languages)
+	}
 	list := slices.DeleteFunc(slices.Clone(benchGrammars), func(g Grammar) bool { return !slices.Contains(languages, g.Language) })
 	if len(list) == 0 {
 		return nil, fmt.Errorf("no source is known in its languages %q: give a language and a source", languages)

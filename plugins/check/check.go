@@ -61,7 +61,8 @@ var (
 )
 
 // Run checks the module. What is wrong with it is in the report; the error is for what kept the check from running: a
-// cancelled ctx, limits out of bounds, or a cache folder that can't be used. ctx ends a compilation, not a guest's call, which fuel bounds.
+// cancelled ctx, limits out of bounds, a cache folder that can't be used, or a *LanguageError. ctx ends a compilation,
+// not a guest's call, which fuel bounds.
 func Run(ctx context.Context, name string, wasm []byte, o Options) (*Report, error) {
 	sum := sha256.Sum256(wasm)
 	r := &Report{Bytes: len(wasm), SHA256: hex.EncodeToString(sum[:]), Violations: []Violation{}}
@@ -87,7 +88,11 @@ func Run(ctx context.Context, name string, wasm []byte, o Options) (*Report, err
 	defer m.close()
 	r.faults(m, err, o.Cases)
 	if r.Sound() {
-		if r.Summary, err = m.summary(ctx, engine, wasm, o.Cases); err != nil {
+		r.Summary, err = m.summary(ctx, engine, wasm, o.Cases)
+		if language, ok := errors.AsType[*LanguageError](err); ok {
+			return nil, language
+		}
+		if err != nil {
 			r.add(ruleLoad, err)
 		}
 	}

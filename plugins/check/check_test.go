@@ -329,3 +329,26 @@ func TestRules(t *testing.T) {
 		t.Error("a rule is missing")
 	}
 }
+
+// TestLanguages: a source in a language that the plugin does not list is a mistake, not a source that nobody tries.
+func TestLanguages(t *testing.T) {
+	for _, c := range []struct {
+		file, want string
+		wasm       []byte
+	}{
+		{"grammar", `language "jsonschema": the plugin knows `, builtin(t, "grammar")},
+		{"every-mode", `language "jsonschema": the plugin compiles no grammars`, committed(t, "c/every-mode")},
+	} {
+		cases := []Case{{Params: "{}", Sources: []Grammar{{Language: "jsonschema", Text: "{}"}}}}
+		r, err := Run(t.Context(), c.file, c.wasm, Options{Cases: cases, CacheDir: cacheDir()})
+		if _, ok := errors.AsType[*LanguageError](err); !ok || r != nil || !strings.HasPrefix(err.Error(), c.want) {
+			t.Errorf("%s: got %+v, %v; want %s", c.file, r, err, c.want)
+		}
+	}
+	_, err := Run(t.Context(), "grammar", builtin(t, "grammar"), Options{CacheDir: cacheDir(), Cases: []Case{
+		{Params: "{}", Sources: []Grammar{{Language: "regex", Text: "a"}}},
+	}})
+	if err != nil {
+		t.Errorf("a language that it has: %v", err)
+	}
+}

@@ -51,6 +51,11 @@ func (m *module) summary(ctx context.Context, e *sandbox.Engine, wasm []byte, ca
 		Name: d.Name, Version: d.Version, Doc: d.Doc, Kinds: d.Kinds, Modes: d.Modes, TopK: d.View, Row: d.Row,
 		Candidates: d.Candidates, Params: d.Params, Imports: []string{}, Cases: len(cases),
 	}
+	for _, c := range cases {
+		if err := checkLanguages(c.Sources, d.Languages); err != nil {
+			return nil, err
+		}
+	}
 	for _, l := range d.Languages {
 		given := slices.ContainsFunc(cases, func(c Case) bool {
 			return slices.ContainsFunc(c.Sources, func(g Grammar) bool { return g.Language == l && g.Text != "" })

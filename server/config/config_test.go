@@ -9,6 +9,8 @@ import (
 	"reflect"
 	"strings"
 	"testing"
+
+	"github.com/spf13/pflag"
 	"time"
 )
 
@@ -156,6 +158,24 @@ func TestBadFiles(t *testing.T) {
 	}
 }
 
+// parsed returns the flags of a command line.
+func parsed(t *testing.T, args ...string) *Flags {
+	t.Helper()
+	f := &Flags{}
+	set := pflag.NewFlagSet("", pflag.ContinueOnError)
+	f.AddTo(set)
+	if err := set.Parse(args); err != nil || set.NArg() > 0 {
+		t.Fatal(err, set.Args())
+	}
+	return f
+}
+
+// load is Read for the settings alone.
+func load(f *Flags, lookup func(string) (string, bool)) (Config, error) {
+	l, err := Read(f, lookup)
+	return l.Config, err
+}
+
 func TestPrecedence(t *testing.T) {
 	file := filepath.Join(t.TempDir(), "x.toml")
 	if err := os.WriteFile(file, []byte("[server]\nport = 1\nhostname = \"file\"\npayload_limit = 7\n"), 0o600); err != nil {
@@ -163,7 +183,7 @@ func TestPrecedence(t *testing.T) {
 	}
 	environ := map[string]string{"PORT": "2", "HOSTNAME": "10.1.2.3", "MODEL_ID": "", "MAX_INPUT_TOKENS": "9", "TGI_CONFIG": file}
 	lookup := func(name string) (string, bool) { v, ok := environ[name]; return v, ok }
-	c, rest, err := Load([]string{"--port", "3", "word", "--api-key=a,b", "--waiting-served-ratio", "1.5", "--graceful-termination-timeout", "5", "--", "--port"}, lookup)
+	c, err := load(parsed(t, "--port", "3", "--api-key=a,b", "--waiting-served-ratio", "1.5", "--graceful-termination-timeout", "5"), lookup)
 	if err != nil {
 		t.Fatal(err)
 	}
@@ -177,9 +197,6 @@ func TestPrecedence(t *testing.T) {
 	if !reflect.DeepEqual(c, want) {
 		t.Errorf("got\n%+v\nwant\n%+v", c, want)
 	}
-	if !reflect.DeepEqual(rest, []string{"word", "--port"}) {
-		t.Errorf("rest is %q", rest)
-	}
 }
 
 func TestBadSources(t *testing.T) {
@@ -188,18 +205,14 @@ func TestBadSources(t *testing.T) {
 		env  map[string]string
 		want string
 	}{
-		{[]string{"--prot", "1"}, nil, "unknown flag --prot; did you mean --port?"},
-		{[]string{"--zzzzzzzzzzzzzzzzzzzzz"}, nil, "unknown flag --zzzzzzzzzzzzzzzzzzzzz"},
-		{[]string{"--port"}, nil, "--port wants a value"},
 		{[]string{"--port", "x"}, nil, `--port: "x" is no whole number`},
 		{[]string{"--port=99999"}, nil, "server.port must be >= 0 and <= 65535, given 99999"},
 		{nil, map[string]string{"PORT": "x"}, `PORT: "x" is no whole number`},
 		{nil, map[string]string{"WATERMARK_GAMMA": "half"}, `WATERMARK_GAMMA: "half" is no number`},
 		{nil, map[string]string{"GRACEFUL_TERMINATION_TIMEOUT": "-1s"}, `GRACEFUL_TERMINATION_TIMEOUT: "-1s" is no duration such as 90s`},
-		{[]string{"-h"}, nil, ErrHelp.Error()},
 		{[]string{"--config", "testdata/none.toml"}, nil, "read configuration: open testdata/none.toml: no such file or directory"},
 	} {
-		_, _, err := Load(c.args, func(name string) (string, bool) { v, ok := c.env[name]; return v, ok })
+		_, err := load(parsed(t, c.args...), func(name string) (string, bool) { v, ok := c.env[name]; return v, ok })
 		if err == nil || err.Error() != c.want {
 			t.Errorf("%q %v\n got %v\nwant %s", c.args, c.env, err, c.want)
 		}
@@ -213,8 +226,9 @@ func TestSettings(t *testing.T) {
 	for _, k := range Keys() {
 		keys[k] = true
 	}
-	var usage strings.Builder
-	Usage(&usage)
+	set := pflag.NewFlagSet("", pflag.ContinueOnError)
+	new(Flags).AddTo(set)
+	defaults := Default()
 	// Values for those that do not take 1, or whose default is what 1 means.
 	samples := map[string]string{"log-level": "debug"}
 	for _, s := range settings {
@@ -232,8 +246,14 @@ func TestSettings(t *testing.T) {
 		if reflect.DeepEqual(c, Config{}) {
 			t.Errorf("--%s %s changed nothing", s.flag, sample)
 		}
-		if !strings.Contains(usage.String(), "--"+s.flag+" ") || !strings.Contains(usage.String(), env(s.flag)+" ") {
-			t.Errorf("usage does not show --%s and %s", s.flag, env(s.flag))
+		f := set.Lookup(s.flag)
+		if f == nil || f.Hidden || f.Annotations[FlagKey][0] != s.key || f.Annotations[FlagVariables][0] != env(s.flag) {
+			t.Errorf("--%s is not among the flags, or not with its key and variable: %+v", s.flag, f)
+		} else if f.DefValue != "" && f.DefValue != "0" { // the default that help shows is one
+			c := Default()
+			if err := assign(s.at(&c), f.DefValue); err != nil || !reflect.DeepEqual(c, defaults) {
+				t.Errorf("--%s: help shows the default %s, which is another: %v", s.flag, f.DefValue, err)
+			}
 		}
 	}
 }
@@ -305,10 +325,10 @@ func TestSizes(t *testing.T) {
 // address to listen on.
 func TestHostnameOfTheMachine(t *testing.T) {
 	lookup := func(name string) (string, bool) { return "pod-7f9c", name == "HOSTNAME" }
-	if c, _, err := Load([]string{"--config", rootFile}, lookup); err != nil || c.Server.Hostname != Default().Server.Hostname {
+	if c, err := load(parsed(t, "--config", rootFile), lookup); err != nil || c.Server.Hostname != Default().Server.Hostname {
 		t.Errorf("from the environment: %q, %v", c.Server.Hostname, err)
 	}
-	if c, _, err := Load([]string{"--config", rootFile, "--hostname", "localhost"}, lookup); err != nil || c.Server.Hostname != "localhost" {
+	if c, err := load(parsed(t, "--config", rootFile, "--hostname", "localhost"), lookup); err != nil || c.Server.Hostname != "localhost" {
 		t.Errorf("from a flag: %q, %v", c.Server.Hostname, err)
 	}
 }

@@ -16,11 +16,46 @@ import (
 // masked stands for every secret.
 const masked = "***"
 
+// Effective is one setting as it is in effect.
+type Effective struct {
+	// Key is its name, such as server.port or plugin[0].limits.memory.
+	Key string `json:"key"`
+	// Value is a bool, a number, a text, a list of texts or a table; secrets are masked. It is nil where a list
+	// that is not given means all.
+	Value any `json:"value"`
+	// Origin is a line of the file, a variable of the environment, a flag, or the default.
+	Origin string `json:"origin"`
+}
+
+// Effective lists the settings.
+func (l *Loaded) Effective() (all []Effective) {
+	l.visit(func(string) {}, func(e Effective) { all = append(all, e) })
+	return all
+}
+
 // WriteEffective writes the settings as TOML, each with a comment that says
-// where its value comes from: a line of the file, a variable of the
-// environment, a flag, or the default. Secrets are masked.
+// where its value comes from. Secrets are masked.
 func (l *Loaded) WriteEffective(w io.Writer) error {
-	out := &printer{w: w, origins: l.origins}
+	var b bytes.Buffer
+	l.visit(func(head string) {
+		if b.Len() > 0 {
+			b.WriteByte('\n')
+		}
+		fmt.Fprintln(&b, head)
+	}, func(e Effective) {
+		name := lastPart(e.Key)
+		if e.Value == nil {
+			fmt.Fprintf(&b, "# %s: all\n", name)
+			return
+		}
+		fmt.Fprintf(&b, "%-44s # %s\n", name+" = "+literal(e.Value), e.Origin)
+	})
+	_, err := w.Write(b.Bytes())
+	return err
+}
+
+// visit calls table with the head of each table, and value with each setting in it.
+func (l *Loaded) visit(table func(head string), value func(Effective)) {
 	for f, v := range reflect.ValueOf(&l.Config).Elem().Fields() {
 		name := f.Tag.Get("toml")
 		if name == "model" && len(l.Config.ModelList) > 0 {
@@ -30,91 +65,80 @@ func (l *Loaded) WriteEffective(w io.Writer) error {
 		case name == "-":
 		case v.Kind() == reflect.Slice:
 			for i := range v.Len() {
-				out.table("[["+name+"]]", fmt.Sprintf("%s[%d].", name, i), v.Index(i))
-				out.below(name, fmt.Sprintf("%s[%d].", name, i), v.Index(i))
+				table("[[" + name + "]]")
+				l.visitTable(name, fmt.Sprintf("%s[%d].", name, i), v.Index(i), table, value)
 			}
 		default:
-			out.table("["+name+"]", name+".", v)
-			out.below(name, name+".", v)
+			table("[" + name + "]")
+			l.visitTable(name, name+".", v, table, value)
 		}
 	}
-	return out.err
 }
 
-// printer writes tables until a write fails.
-type printer struct {
-	w       io.Writer
-	origins map[string]string
-	tables  int
-	err     error
-}
-
-func (p *printer) printf(format string, args ...any) {
-	if p.err == nil {
-		_, p.err = fmt.Fprintf(p.w, format, args...)
-	}
-}
-
-// table writes the values of a struct; origins have keys that begin with prefix.
-func (p *printer) table(head, prefix string, s reflect.Value) {
-	if p.tables++; p.tables > 1 {
-		p.printf("\n")
-	}
-	p.printf("%s\n", head)
+// visitTable visits the values of a struct, and then the tables inside it; keys begin with prefix.
+func (l *Loaded) visitTable(outer, prefix string, s reflect.Value, table func(head string), value func(Effective)) {
 	for f, v := range s.Fields() {
 		name := f.Tag.Get("toml")
 		if f.Type.Kind() == reflect.Struct || f.Type == reflect.TypeFor[Table]() && v.Len() == 0 {
 			continue
 		}
-		if f.Type == reflect.TypeFor[[]string]() && v.IsNil() {
-			p.printf("# %s: all\n", name)
-			continue
-		}
-		origin, ok := p.origins[prefix+name]
+		origin, ok := l.origins[prefix+name]
 		if !ok {
 			origin = "default"
 		}
-		p.printf("%-44s # %s\n", name+" = "+literal(name, v), origin)
+		value(Effective{Key: prefix + name, Value: plain(name, v), Origin: origin})
 	}
-}
-
-// below writes the tables inside a table, or inside one of a list of tables.
-func (p *printer) below(outer, prefix string, s reflect.Value) {
 	for f, v := range s.Fields() {
 		if f.Type.Kind() == reflect.Struct {
 			name := f.Tag.Get("toml")
-			p.table("["+outer+"."+name+"]", prefix+name+".", v)
+			table("[" + outer + "." + name + "]")
+			l.visitTable(outer, prefix+name+".", v, table, value)
 		}
 	}
 }
 
-// literal returns v as TOML has it.
-func literal(name string, v reflect.Value) string {
+// plain returns the value of a setting in types that files know, without secrets.
+func plain(name string, v reflect.Value) any {
 	if slices.Contains([]string{"api_keys", "admin_keys"}, name) {
 		hidden := make([]string, v.Len())
 		for i := range hidden {
 			hidden[i] = masked
 		}
-		v = reflect.ValueOf(hidden)
+		return hidden
 	}
 	switch value := v.Interface().(type) {
-	case Table:
-		return inline(value)
 	case encoding.TextMarshaler:
 		text, err := value.MarshalText()
 		if err != nil {
 			panic("BUG: a setting without a text: " + err.Error())
 		}
-		return quote(string(text))
+		return string(text)
 	case fmt.Stringer:
-		return quote(value.String())
+		return value.String()
 	case string:
-		if name == "key" || (name == "redis_url" || name == "hub_token") && value != "" {
-			value = masked
+		switch {
+		case name == "key" || (name == "redis_url" || name == "hub_token") && value != "":
+			return masked
+		case name == "source":
+			return shown(value)
 		}
-		if name == "source" {
-			value = shown(value)
+		return value
+	case []string:
+		if value == nil {
+			return nil
 		}
+		return value
+	default:
+		return value
+	}
+}
+
+// literal returns a value of plain as TOML has it.
+func literal(v any) string {
+	switch value := v.(type) {
+	case Table:
+		return inline(value)
+	case string:
 		return quote(value)
 	case []string:
 		quoted := make([]string, len(value))

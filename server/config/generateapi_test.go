@@ -91,7 +91,7 @@ func TestGenerateAPIEffective(t *testing.T) {
 	if err := os.WriteFile(file, []byte("[generate_api.store]\nredis_url = \"redis://:secret@host/1\"\n"), 0o600); err != nil {
 		t.Fatal(err)
 	}
-	l, err := Read([]string{"--config", file, "--generate-top-k", "9"}, func(string) (string, bool) { return "", false })
+	l, err := Read(parsed(t, "--config", file, "--generate-top-k", "9"), func(string) (string, bool) { return "", false })
 	if err != nil {
 		t.Fatal(err)
 	}

@@ -55,9 +55,9 @@ func TestLauncherFlags(t *testing.T) {
 		if value != "" {
 			args = append(args, value)
 		}
-		l, err := Read(args, nothing)
-		if err != nil || l.Rest != nil {
-			t.Errorf("%q: %v, rest %q", args, err, l.Rest)
+		l, err := Read(parsed(t, args...), nothing)
+		if err != nil {
+			t.Errorf("%q: %v", args, err)
 		}
 		// Those that ask for what happens anyway say nothing.
 		silent := works(flag) || strings.HasPrefix(flag, "disable-usage") || strings.HasPrefix(flag, "disable-crash") || flag == "enable-prefill-logprobs"
@@ -120,7 +120,7 @@ func TestLauncherMeanings(t *testing.T) {
 		{nil, map[string]string{"ADMIN_PORT": "tcp://10.0.0.1:80", "PORT": "tcp://10.0.0.1:80", "PROMETHEUS_PORT": "tcp://10.0.0.1:80"}, func(*Config) {}},
 		{nil, map[string]string{"PREFIX_CACHING": "false"}, func(c *Config) { c.Runtime.PrefixSharing = false }},
 	} {
-		l, err := Read(c.args, func(name string) (string, bool) { v, ok := c.env[name]; return v, ok })
+		l, err := Read(parsed(t, c.args...), func(name string) (string, bool) { v, ok := c.env[name]; return v, ok })
 		want := Default()
 		c.change(&want)
 		if err != nil || !reflect.DeepEqual(l.Config, want) || l.Notices != nil {
@@ -159,7 +159,7 @@ fuel_load = 9
 		t.Fatal(err)
 	}
 	environ := map[string]string{"TGI_CONFIG": file, "MAX_TOTAL_TOKENS": "99", "ADMIN_KEY": "secret-d"}
-	l, err := Read([]string{"--port", "82"}, func(name string) (string, bool) { v, ok := environ[name]; return v, ok })
+	l, err := Read(parsed(t, "--port", "82"), func(name string) (string, bool) { v, ok := environ[name]; return v, ok })
 	if err != nil {
 		t.Fatal(err)
 	}
@@ -196,7 +196,7 @@ fuel_load = 9
 func TestBothNames(t *testing.T) {
 	t.Chdir(t.TempDir())
 	environ := map[string]string{"MAX_INPUT_LENGTH": "5"}
-	_, err := Read([]string{"--max-input-tokens", "6"}, func(name string) (string, bool) { v, ok := environ[name]; return v, ok })
+	_, err := Read(parsed(t, "--max-input-tokens", "6"), func(name string) (string, bool) { v, ok := environ[name]; return v, ok })
 	want := "both `max_input_tokens` (6) and `max_input_length` (5) are set; give `max_input_tokens` alone, the other is its older name"
 	if err == nil || err.Error() != want {
 		t.Errorf("got %v, want %s", err, want)

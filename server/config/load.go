@@ -8,9 +8,6 @@ import (
 	"strings"
 )
 
-// ErrHelp: the flags asked for help.
-var ErrHelp = errors.New("help requested")
-
 // defaultFile is read from the working folder when it is there and no other
 // file is named.
 const defaultFile = "tgi.toml"
@@ -18,8 +15,6 @@ const defaultFile = "tgi.toml"
 // Loaded is what Read found.
 type Loaded struct {
 	Config Config
-	// Rest are the arguments that are no flags.
-	Rest []string
 	// Notices are what was asked for and has no effect.
 	Notices []Notice
 	// origins say where values come from, by key; a key that is not there has
@@ -27,23 +22,15 @@ type Loaded struct {
 	origins map[string]string
 }
 
-// Load is Read for callers who want the settings alone, and the arguments that
-// are no flags.
-func Load(args []string, lookup func(string) (string, bool)) (Config, []string, error) {
-	l, err := Read(args, lookup)
-	return l.Config, l.Rest, err
-}
-
-// Read returns the settings that args (flags, without the program's name and
-// its command) and the environment ask for, validated. lookup is os.LookupEnv
-// or a stand-in; variables that are set but empty count as not set. ErrHelp
-// asks the caller for Usage.
-func Read(args []string, lookup func(string) (string, bool)) (Loaded, error) {
-	given, rest, err := parseFlags(args)
-	if err != nil {
-		return Loaded{}, err
+// Read returns the settings that flags, the file and the environment ask for,
+// validated. lookup is os.LookupEnv or a stand-in; variables that are set but
+// empty count as not set. The zero Flags, or nil, stand for no flags.
+func Read(flags *Flags, lookup func(string) (string, bool)) (Loaded, error) {
+	given := map[string]string{}
+	if flags != nil {
+		given = flags.given
 	}
-	l := Loaded{Config: Default(), Rest: rest, origins: map[string]string{}}
+	l := Loaded{Config: Default(), origins: map[string]string{}}
 	present := func(name string) (string, bool) {
 		value, ok := lookup(name)
 		return value, ok && value != ""
@@ -183,46 +170,4 @@ func (l *Loaded) readFile(given map[string]string, present func(string) (string,
 		l.origins[canonical(key)] = fmt.Sprintf("%s:%d", path, line)
 	}
 	return nil
-}
-
-// parseFlags reads --name value, --name=value and, for switches, --name. A list
-// may be given in parts. After -- nothing is a flag.
-func parseFlags(args []string) (given map[string]string, rest []string, err error) {
-	known := flags()
-	given = map[string]string{}
-	for i := 0; i < len(args); i++ {
-		a := args[i]
-		switch {
-		case a == "--":
-			return given, append(rest, args[i+1:]...), nil
-		case a == "-h" || a == "--help":
-			return nil, nil, ErrHelp
-		case len(a) < 2 || a[0] != '-':
-			rest = append(rest, a)
-			continue
-		}
-		name, value, inline := strings.Cut(strings.TrimLeft(a, "-"), "=")
-		if name == "p" {
-			name = "port"
-		}
-		kind, ok := known[name]
-		if !ok {
-			return nil, nil, unknownFlag(name, known)
-		}
-		switch {
-		case inline:
-		case kind == bareFlag:
-			value = "true"
-		default:
-			if i++; i == len(args) {
-				return nil, nil, fmt.Errorf("--%s wants a value", name)
-			}
-			value = args[i]
-		}
-		if before, twice := given[name]; twice && kind == listFlag {
-			value = before + "," + value
-		}
-		given[name] = value
-	}
-	return given, rest, nil
 }

@@ -15,7 +15,7 @@ func read(t *testing.T, text string, environ map[string]string, args ...string) 
 	if err := os.WriteFile(file, []byte(text), 0o600); err != nil {
 		t.Fatal(err)
 	}
-	l, err := Read(append([]string{"--config", file}, args...), func(name string) (string, bool) { v, ok := environ[name]; return v, ok })
+	l, err := Read(parsed(t, append([]string{"--config", file}, args...)...), func(name string) (string, bool) { v, ok := environ[name]; return v, ok })
 	return l, file, err
 }
 
@@ -292,7 +292,7 @@ func TestReloadModels(t *testing.T) {
 		}
 	}
 	write("[[model]]\nname = \"a\"\n[[model]]\nname = \"b\"\n")
-	running, _, err := Load(args, nothing)
+	running, err := load(parsed(t, args...), nothing)
 	if err != nil {
 		t.Fatal(err)
 	}
@@ -308,7 +308,7 @@ func TestReloadModels(t *testing.T) {
 		{"one table", "[model]\nname = \"a\"\ntemplate = \"x\"\n", []string{"model.name", "model"}, []string{Auto, Auto}},
 	} {
 		write(c.text)
-		next, restart, err := Reload(running, args, nothing)
+		next, restart, err := Reload(running, parsed(t, args...), nothing)
 		if err != nil || !reflect.DeepEqual(restart, c.restart) {
 			t.Errorf("%s: restart %v, %v", c.name, restart, err)
 			continue

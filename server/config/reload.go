@@ -7,19 +7,20 @@ import (
 	"slices"
 )
 
-// Reload reads the settings again, from the places that running came from: args
-// and lookup are those that Load was given. It returns running with the
+// Reload reads the settings again, from the places that running came from: flags
+// and lookup are those that Read was given. It returns running with the
 // [[plugin]] and the template and tools of now of [model], or of each [[model]]
 // that running has, and the keys of all other settings that are not what
 // running has, in the order of Keys: they take effect at a restart. An error
-// names what is wrong as Load's does; a file that was there and no longer is
+// names what is wrong as Read's does; a file that was there and no longer is
 // is one too, so that one that an editor is about to replace does not unload
 // every plugin.
-func Reload(running Config, args []string, lookup func(string) (string, bool)) (next Config, restart []string, err error) {
-	now, _, err := Load(args, lookup)
+func Reload(running Config, flags *Flags, lookup func(string) (string, bool)) (next Config, restart []string, err error) {
+	l, err := Read(flags, lookup)
 	if err != nil {
 		return Config{}, nil, err
 	}
+	now := l.Config
 	if running.File != "" && now.File == "" {
 		return Config{}, nil, fmt.Errorf("read configuration: %s: %w", running.File, os.ErrNotExist)
 	}

@@ -20,18 +20,18 @@ func TestReload(t *testing.T) {
 	nothing := func(string) (string, bool) { return "", false }
 
 	write("[server]\nport = 7\n[[plugin]]\nname = \"a\"\nsource = \"a.wasm\"\n")
-	running, _, err := Load(args, nothing)
+	running, err := load(parsed(t, args...), nothing)
 	if err != nil {
 		t.Fatal(err)
 	}
-	next, restart, err := Reload(running, args, nothing)
+	next, restart, err := Reload(running, parsed(t, args...), nothing)
 	if err != nil || restart != nil || !reflect.DeepEqual(next, running) {
 		t.Errorf("nothing changed: got %+v, %v, %v", next, restart, err)
 	}
 
 	// The flag beats the port before and after, so its change in the file is none.
 	write("[model]\ntemplate = \"t.jinja\"\ntools = \"hermes\"\n[server]\nport = 8\napi_keys = [\"k\"]\n[[key]]\nname = \"n\"\nkey = \"l\"\nscopes = [\"models\"]\n[plugins]\nwatch = \"5s\"\n[[plugin]]\nname = \"a\"\nsource = \"a.wasm\"\n[plugin.config]\nn = 1\n[[plugin]]\nname = \"b\"\nsource = \"/b.wasm\"\n")
-	next, restart, err = Reload(running, args, nothing)
+	next, restart, err = Reload(running, parsed(t, args...), nothing)
 	if err != nil || !reflect.DeepEqual(restart, []string{"server.api_keys", "plugins.watch", "key"}) {
 		t.Errorf("got %v, %v", restart, err)
 	}
@@ -46,7 +46,7 @@ func TestReload(t *testing.T) {
 	}
 
 	write("[server]\nport = 7\n[[plugin]]\nname = \"a\"\n")
-	if _, _, err = Reload(running, args, nothing); err == nil || err.Error() != `plugin[0].source must name a file or builtin:NAME, given ""` {
+	if _, _, err = Reload(running, parsed(t, args...), nothing); err == nil || err.Error() != `plugin[0].source must name a file or builtin:NAME, given ""` {
 		t.Errorf("a bad file: %v", err)
 	}
 }
@@ -59,7 +59,7 @@ func TestReloadWithoutTheFile(t *testing.T) {
 		t.Fatal(err)
 	}
 	nothing := func(string) (string, bool) { return "", false }
-	running, _, err := Load(nil, nothing)
+	running, err := load(nil, nothing)
 	if err != nil || running.File != defaultFile || running.Plugin[0].Source != "a.wasm" || running.Plugins.Folder != "plugins" {
 		t.Fatalf("got %+v, %v", running, err)
 	}
@@ -69,7 +69,7 @@ func TestReloadWithoutTheFile(t *testing.T) {
 	if _, _, err := Reload(running, nil, nothing); !errors.Is(err, os.ErrNotExist) {
 		t.Errorf("got %v", err)
 	}
-	if c, _, err := Load(nil, nothing); err != nil || c.File != "" {
+	if c, err := load(nil, nothing); err != nil || c.File != "" {
 		t.Errorf("without a file: %q, %v", c.File, err)
 	}
 }

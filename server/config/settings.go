@@ -3,7 +3,6 @@ package config
 import (
 	"encoding"
 	"fmt"
-	"io"
 	"log/slog"
 	"strconv"
 	"strings"
@@ -19,15 +18,6 @@ type setting struct {
 	// also are further environment variables, each of which beats those before
 	// it and the setting's own.
 	also []string
-}
-
-// bare says whether the flag alone means true, without a value.
-func (s *setting) bare() bool {
-	switch s.at(&Config{}).(type) {
-	case *bool, jsonOutput:
-		return true
-	}
-	return false
 }
 
 var settings = append([]setting{
@@ -166,18 +156,4 @@ func (l logLevel) UnmarshalText(text []byte) error {
 		}
 	}
 	return fmt.Errorf("%q holds none of the levels trace, debug, info, warn and error", text)
-}
-
-// Usage writes the table of flags.
-func Usage(w io.Writer) {
-	fmt.Fprintf(w, "  --%-29s %-30s %s\n", configFlag+" FILE", env(configFlag), "settings to read; "+defaultFile+" here if not given")
-	for _, s := range settings {
-		fmt.Fprintf(w, "  --%-29s %-30s %s (%s)\n", s.flag, env(s.flag), s.help, s.key)
-	}
-	fmt.Fprintln(w, "\nFurther flags of TGI's launcher are accepted and have no effect:")
-	for _, f := range effectless {
-		if f.flag != "" {
-			fmt.Fprintf(w, "  --%-29s %s\n", f.flag, f.why)
-		}
-	}
 }

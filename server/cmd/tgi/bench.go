@@ -2,9 +2,7 @@ package main
 
 import (
 	"context"
-	"encoding/json"
 	"errors"
-	"flag"
 	"fmt"
 	"io"
 	"log/slog"
@@ -13,10 +11,14 @@ import (
 	"os/signal"
 	"path/filepath"
 	"slices"
+	"strconv"
 	"strings"
 	"sync"
-	"text/tabwriter"
+	"syscall"
 	"time"
+
+	"github.com/spf13/cobra"
+	"github.com/spf13/pflag"
 
 	"tgi/models/store"
 	"tgi/models/synth"
@@ -26,104 +28,135 @@ import (
 	"tgi/server/config"
 )
 
-// runBench measures a server: the one that --url names, or, with --shape or
-// --model-id, one that it starts for the purpose in this process on the loopback
-// address.
-func runBench(args []string, stdout, stderr io.Writer) int {
-	if !slices.ContainsFunc(args, startsServer) {
-		code := bench.Main(args, stdout, stderr)
-		if slices.ContainsFunc(args, asksForHelp) {
-			fmt.Fprint(stderr, selfUsage)
+// benchFlags are the flags of `tgi bench`.
+type benchFlags struct {
+	load bench.Options
+	// shape and model ask for a server in this process.
+	shape, model, weights string
+	threads               int
+	output                output
+}
+
+// ofModel are the flags that measure a model in this process; all others put load on a server.
+var ofModel = []string{"shape", "model-id", "weights", "threads"}
+
+// newBench measures a server: the one that --url names, or, with --shape or --model-id, one that it
+// starts for the purpose in this process on the loopback address.
+func newBench() *cobra.Command {
+	f := &benchFlags{}
+	cmd := &cobra.Command{
+		Use: "bench [flags]", Short: "Measure a server by --url, or a model on this machine", Args: takesNothing,
+		Long: `Put load on a server that speaks TGI's API and report what clients see. With --shape or --model-id it starts a
+server of its own on the loopback address and measures that model on this machine.`,
+		Example: `  tgi bench --url http://127.0.0.1:3000 --concurrency 1,4,16
+  tgi bench --url http://127.0.0.1:3000 --rate 5 --duration 60s
+  tgi bench --url http://127.0.0.1:3000 --repeat --prompt-tokens 1024
+  tgi bench --shape ` + synth.Shapes()[0] + ` --weights int4`,
+		RunE: func(cmd *cobra.Command, _ []string) error {
+			ctx, stop := signal.NotifyContext(cmd.Context(), os.Interrupt, syscall.SIGTERM)
+			defer stop()
+			if err := f.check(cmd); err != nil {
+				return err
+			}
+			if f.shape != "" || f.model != "" {
+				return f.measureModel(ctx, cmd.OutOrStdout(), cmd.ErrOrStderr())
+			}
+			f.load.Progress = func(s string) { fmt.Fprintln(cmd.ErrOrStderr(), s) }
+			return f.measureServer(ctx, cmd.OutOrStdout())
+		},
+	}
+	set := cmd.Flags()
+	set.StringVar(&f.load.URL, "url", "http://127.0.0.1:3000", "`root` of the server")
+	set.StringVar(&f.load.Key, "key", "", "API `key`, sent as a bearer token")
+	set.Func("concurrency", "streams kept busy; a `list` runs one after the other (default 1)", func(s string) error {
+		f.load.Concurrency = nil
+		for part := range strings.SplitSeq(s, ",") {
+			n, err := strconv.Atoi(strings.TrimSpace(part))
+			if err != nil {
+				return fmt.Errorf("%q is no number", part)
+			}
+			f.load.Concurrency = append(f.load.Concurrency, n)
 		}
-		return code
+		return nil
+	})
+	set.Float64Var(&f.load.Rate, "rate", 0,
+		"requests per `second` at random moments, whatever the server does, instead of --concurrency")
+	set.BoolVar(&f.load.Repeat, "repeat", false, "send each prompt twice for one token: time to first token cold and cached")
+	set.IntVar(&f.load.Requests, "requests", 0, "requests per run (default 64, with --repeat 8 prompts)")
+	set.DurationVar(&f.load.Duration, "duration", 0, "stop sending after this `time`, such as 30s, though requests are left")
+	set.IntVar(&f.load.PromptTokens, "prompt-tokens", 128, "`tokens` of each prompt")
+	set.IntVar(&f.load.OutputTokens, "output-tokens", 64, "new `tokens` at most")
+	set.IntVar(&f.load.SharedPrefix, "shared-prefix", 0, "leading `tokens` that are the same in all prompts")
+	set.IntVar(&f.load.Warmup, "warmup", 1, "`requests` before the first run that are not counted")
+	set.DurationVar(&f.load.Timeout, "timeout", 2*time.Minute, "`time` after which a request is given up")
+	set.Uint64Var(&f.load.Seed, "seed", 0, "makes prompts and moments (default from the clock, so that no prompt is cached)")
+	set.StringVar(&f.shape, "shape", "", "measure a random checkpoint of this `shape`: "+strings.Join(synth.Shapes(), ", "))
+	set.StringVar(&f.model, "model-id", "", "measure the checkpoint in this `folder`")
+	set.StringVar(&f.weights, "weights", "int4", "with --shape or --model-id: fp32, int8 or int4")
+	set.IntVar(&f.threads, "threads", 0, "with --shape or --model-id: threads; 0 is one per core that the process may use")
+	f.output.flag(cmd)
+	complete(cmd, "shape", synth.Shapes()...)
+	complete(cmd, "weights", "fp32", "int8", "int4")
+	must(cmd.MarkFlagDirname("model-id"))
+	return cmd
+}
+
+// check refuses flags that do not go together.
+func (f *benchFlags) check(cmd *cobra.Command) (err error) {
+	here := f.shape != "" || f.model != ""
+	cmd.Flags().Visit(func(flag *pflag.Flag) {
+		switch of := slices.Contains(ofModel, flag.Name); {
+		case flag.Name == "output" || flag.Name == "json" || of == here:
+		case here:
+			err = misused("--%s is for a server at --url, not with --shape or --model-id", flag.Name)
+		default:
+			err = misused("--%s needs --shape or --model-id", flag.Name)
+		}
+	})
+	return err
+}
+
+// measureServer puts load on a server. An interrupt ends the load and prints what was measured so far.
+func (f *benchFlags) measureServer(ctx context.Context, stdout io.Writer) error {
+	report, err := bench.Run(ctx, f.load)
+	if errors.Is(err, bench.ErrOptions) {
+		return usageError(err.Error())
 	}
-	ctx, stop := signal.NotifyContext(context.Background(), os.Interrupt)
-	defer stop()
-	return exit(stderr, selfBench(ctx, args, stdout, stderr))
-}
-
-const selfUsage = `
-With --shape or --model-id it starts a server of its own, measures that and takes
-  -shape name, -model-id folder, -weights fp32|int8|int4, -threads n, -json
-`
-
-func asksForHelp(arg string) bool { return arg == "-h" || arg == "-help" || arg == "--help" }
-
-// startsServer reports whether a flag asks for a server of the benchmark's own.
-func startsServer(arg string) bool {
-	name, _, _ := strings.Cut(strings.TrimLeft(arg, "-"), "=")
-	return strings.HasPrefix(arg, "-") && (name == "shape" || name == "model-id")
-}
-
-// selfReport is what one model did on this machine.
-type selfReport struct {
-	Model   string `json:"model"`
-	Weights string `json:"weights"`
-	Threads int    `json:"threads"`
-	// Attention names the kernel that the CPU was found fit for.
-	Attention string         `json:"attention"`
-	Decode    []decodeFigure `json:"decode"`
-	// PrefillPerSecond are the prompt tokens per second of one request alone.
-	PrefillPerSecond float64 `json:"prefill_tokens_per_s"`
-	// Repeat compares the time to first token of a prompt that is new with that of
-	// one that was just seen.
-	Repeat *bench.Repeated `json:"repeat"`
-}
-
-// decodeFigure is what a number of parallel streams came to.
-type decodeFigure struct {
-	Streams int `json:"streams"`
-	// PerSecond is streams / median time between two tokens: the pace of decoding.
-	PerSecond float64 `json:"tokens_per_s"`
-	// WholePerSecond divides all output tokens by all time, prompts included.
-	WholePerSecond float64 `json:"output_tokens_per_s"`
-	FirstP50       float64 `json:"ttft_p50_ms"`
-	// Outside is the share of the steps' time that was not spent in ONNX Runtime.
-	Outside float64 `json:"outside_ort"`
-}
-
-// Lengths of the measured requests.
-const (
-	decodePrompt  = 128
-	decodeOutput  = 64
-	prefillPrompt = 512
-	repeatPrompt  = 1024
-)
-
-func selfBench(ctx context.Context, args []string, stdout, stderr io.Writer) error {
-	fl := flag.NewFlagSet("tgi bench", flag.ContinueOnError)
-	fl.SetOutput(stderr)
-	shape := fl.String("shape", "", "measure a random checkpoint of this shape: "+strings.Join(synth.Shapes(), ", "))
-	model := fl.String("model-id", "", "measure the checkpoint in this folder")
-	weights := fl.String("weights", "int4", "fp32, int8 or int4")
-	threads := fl.Int("threads", 0, "threads; 0 is one per core that the process may use")
-	asJSON := fl.Bool("json", false, "print JSON instead of a table")
-	if err := fl.Parse(args); err != nil {
-		return err
+	if len(report.Runs) > 0 || report.Repeat != nil {
+		write := report.WriteTable
+		if f.output.json {
+			write = func(w io.Writer) error { return printIndented(w, &report) }
+		}
+		err = errors.Join(err, write(stdout))
 	}
-	if fl.NArg() > 0 {
-		return fmt.Errorf("bench: unexpected argument %q", fl.Arg(0))
+	if err == nil && !report.Completed() {
+		err = errReported
 	}
+	return err
+}
+
+// measureModel starts a server of its own for the model and measures it.
+func (f *benchFlags) measureModel(ctx context.Context, stdout, stderr io.Writer) error {
 	cfg := config.Default()
-	cfg.Model.Path, cfg.Model.Weights, cfg.Runtime.Threads = *model, *weights, *threads
-	if *shape != "" {
-		dir, err := synthetic(*shape)
+	cfg.Model.Path, cfg.Model.Weights, cfg.Runtime.Threads = f.model, f.weights, f.threads
+	if f.shape != "" {
+		dir, err := synthetic(f.shape)
 		if err != nil {
 			return err
 		}
 		cfg.Model.Path = dir
 	}
 	if err := cfg.Validate(); err != nil {
-		return err
+		return settingsError{err}
 	}
-	rep, err := measureSelf(ctx, cfg, stderr)
+	rep, err := measureModel(ctx, cfg, stderr)
 	if err != nil {
 		return err
 	}
-	if *asJSON {
-		return json.NewEncoder(stdout).Encode(rep)
+	if f.output.json {
+		return printJSON(stdout, rep)
 	}
-	return rep.print(stdout)
+	return rep.WriteTable(stdout)
 }
 
 // synthetic returns the folder of a random checkpoint in the cache, writing it
@@ -167,8 +200,8 @@ func (s *shareOutside) take() float64 {
 	return share
 }
 
-// measureSelf starts a server for cfg on a free loopback port and measures it.
-func measureSelf(ctx context.Context, cfg config.Config, stderr io.Writer) (*selfReport, error) {
+// measureModel starts a server for cfg on a free loopback port and measures it.
+func measureModel(ctx context.Context, cfg config.Config, stderr io.Writer) (*bench.ModelReport, error) {
 	cfg.Server.Hostname, cfg.Server.Port = "127.0.0.1", 0
 	share := &shareOutside{}
 	log := slog.New(slog.NewTextHandler(stderr, &slog.HandlerOptions{Level: slog.LevelWarn}))
@@ -184,62 +217,11 @@ func measureSelf(ctx context.Context, cfg config.Config, stderr io.Writer) (*sel
 	serving, stop := context.WithCancel(ctx)
 	done := make(chan error, 1)
 	go func() { done <- h.server.Serve(serving, l) }()
-	rep, err := h.measure(ctx, urlOf(l.Addr(), false), share)
+	rep, err := bench.Model(ctx, urlOf(l.Addr(), false), share.take)
+	if err == nil {
+		rep.Model, rep.Weights = h.built.Name, string(h.built.Weights)
+		rep.Threads, rep.Attention = h.backend.ThreadCount(), ort.Attention()
+	}
 	stop()
 	return rep, errors.Join(err, <-done)
-}
-
-// measure runs the loads one after the other.
-func (h *house) measure(ctx context.Context, url string, share *shareOutside) (*selfReport, error) {
-	rep := &selfReport{
-		Model: h.built.Name, Weights: string(h.built.Weights),
-		Threads: h.backend.ThreadCount(), Attention: ort.Attention(),
-	}
-	for _, streams := range []int{1, 4, 16} {
-		// Warm up outside of what is counted.
-		if _, err := bench.Run(ctx, bench.Options{URL: url, Concurrency: []int{streams}, Requests: streams, PromptTokens: decodePrompt, OutputTokens: 8}); err != nil {
-			return nil, err
-		}
-		share.take()
-		r, err := bench.Run(ctx, bench.Options{URL: url, Concurrency: []int{streams}, Requests: max(4, 2*streams), PromptTokens: decodePrompt, OutputTokens: decodeOutput})
-		if err != nil {
-			return nil, err
-		}
-		m := r.Runs[0]
-		if m.Completed == 0 {
-			return nil, fmt.Errorf("no request of %d streams was answered: %v", streams, m.Errors)
-		}
-		rep.Decode = append(rep.Decode, decodeFigure{
-			Streams: streams, PerSecond: 1e3 * float64(streams) / m.InterToken.P50,
-			WholePerSecond: m.OutputPerSecond, FirstP50: m.FirstToken.P50, Outside: share.take(),
-		})
-	}
-	r, err := bench.Run(ctx, bench.Options{URL: url, Concurrency: []int{1}, Requests: 5, PromptTokens: prefillPrompt, OutputTokens: 1})
-	if err != nil {
-		return nil, err
-	}
-	rep.PrefillPerSecond = 1e3 * prefillPrompt / r.Runs[0].FirstToken.P50
-	r, err = bench.Run(ctx, bench.Options{URL: url, Repeat: true, Requests: 5, PromptTokens: repeatPrompt})
-	if err != nil {
-		return nil, err
-	}
-	rep.Repeat = r.Repeat
-	return rep, nil
-}
-
-// print writes the report for people.
-func (r *selfReport) print(w io.Writer) error {
-	fmt.Fprintf(w, "%s, %s weights, %d threads, %s attention; prompts of %d tokens, %d generated\n\n",
-		r.Model, r.Weights, r.Threads, r.Attention, decodePrompt, decodeOutput)
-	tw := tabwriter.NewWriter(w, 0, 0, 3, ' ', tabwriter.AlignRight)
-	fmt.Fprintln(tw, "streams\tdecode tok/s\toutput tok/s\tTTFT p50 ms\toutside ORT\t")
-	for _, d := range r.Decode {
-		fmt.Fprintf(tw, "%d\t%.1f\t%.1f\t%.1f\t%.1f%%\t\n", d.Streams, d.PerSecond, d.WholePerSecond, d.FirstP50, 100*d.Outside)
-	}
-	if err := tw.Flush(); err != nil {
-		return err
-	}
-	_, err := fmt.Fprintf(w, "\nprefill      %.0f tok/s (a prompt of %d tokens)\nfirst token  %.1f ms for a new prompt of %d tokens, %.1f ms when its prefix is cached\n",
-		r.PrefillPerSecond, prefillPrompt, r.Repeat.Cold.P50, repeatPrompt, r.Repeat.Cached.P50)
-	return err
 }

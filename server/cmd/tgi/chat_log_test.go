@@ -61,7 +61,7 @@ func TestBadTemplateIsLogged(t *testing.T) {
 	log := &logLines{}
 	p := plug(t, openHouseLogged(t, c, slog.New(slog.NewTextHandler(log, nil))))
 	p.fleet.reread = func(running config.Config) (config.Config, []string, error) {
-		return config.Reload(running, args, unset)
+		return config.Reload(running, settingFlags(t, args...), unset)
 	}
 	ctx, end := context.WithCancel(t.Context())
 	var watching sync.WaitGroup

@@ -268,13 +268,14 @@ func TestReloadChat(t *testing.T) {
 			"[[plugin]]\nname = \"two\"\nsource = \"builtin:jinja\"\nkind = \"template\"\n[plugin.config]\nsource = \"two {{ messages[0].content }}\"\n", template, adminKey))
 	}
 	settings("one.jinja")
-	c, _, err := config.Load(args, unset)
+	l, err := config.Read(settingFlags(t, args...), unset)
+	c := l.Config
 	if err != nil {
 		t.Fatal(err)
 	}
 	p := openPlugged(t, func(have *config.Config) { *have = c })
 	p.fleet.reread = func(running config.Config) (config.Config, []string, error) {
-		return config.Reload(running, args, unset)
+		return config.Reload(running, settingFlags(t, args...), unset)
 	}
 	for _, s := range []struct{ template, want, says string }{
 		{"two", "two Hi", `"removed":["chat-template"]`},

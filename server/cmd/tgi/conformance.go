@@ -2,8 +2,6 @@ package main
 
 import (
 	"context"
-	"errors"
-	"flag"
 	"fmt"
 	"io"
 	"os"
@@ -12,31 +10,42 @@ import (
 	"strings"
 	"time"
 
+	"github.com/spf13/cobra"
+
 	"tgi/conformance/api"
 )
 
 // conforming is what the flags of conformance say.
 type conforming struct {
-	target     api.Target
-	only       []string
-	files      []string // OpenAPI documents
-	json, list bool
+	target api.Target
+	only   []string
+	files  []string // OpenAPI documents
+	list   bool
+	output output
 }
 
-func conformanceFlags() (*flag.FlagSet, *conforming) {
+// newConformance holds a server to the rules of its API.
+func newConformance() *cobra.Command {
 	c := &conforming{}
-	fl := flag.NewFlagSet("conformance", flag.ContinueOnError)
-	fl.Usage = func() {
-		fmt.Fprintln(fl.Output(), "usage: tgi conformance --url URL [flags]\n\nHolds a server to the behaviour of text-generation-inference and of OpenAI's API.\n"+
-			"It sends some hundred requests, a few long ones among them. Works on TGI itself too.")
-		fl.PrintDefaults()
+	cmd := &cobra.Command{
+		Use: "conformance --url URL", Short: "Check a server against the API of TGI and of OpenAI", Args: takesNothing,
+		Long: `Check that a server behaves as text-generation-inference and OpenAI's API do. It sends some hundred requests, a few
+long ones among them. It works on TGI itself too.`,
+		RunE: func(cmd *cobra.Command, _ []string) error {
+			ctx, stop := signal.NotifyContext(cmd.Context(), os.Interrupt)
+			defer stop()
+			return c.run(ctx, cmd.OutOrStdout())
+		},
 	}
-	fl.StringVar(&c.target.URL, "url", "", "the server's `address`, such as http://127.0.0.1:3000")
-	fl.StringVar(&c.target.Dialect, "dialect", api.TGI3, fmt.Sprintf("what it must speak: %s, %s or %s", api.TGI06, api.TGI22, api.TGI3))
-	fl.StringVar(&c.target.Key, "key", "", "its bearer `key`; without one the cases about keys are left out")
-	fl.StringVar(&c.target.AdminKey, "admin-key", "", "its administrators' bearer `key`; with one a model that is not the default is stopped and started")
-	fl.DurationVar(&c.target.Timeout, "timeout", time.Minute, "how long one case may take")
-	fl.Func("only", "cases to check, as `patterns` with * and commas between them, such as 'chat-*,info'", func(s string) error {
+	dialects := []string{api.TGI06, api.TGI22, api.TGI3}
+	set := cmd.Flags()
+	set.StringVar(&c.target.URL, "url", "", "the server's `address`, such as http://127.0.0.1:3000")
+	set.StringVar(&c.target.Dialect, "dialect", api.TGI3, "`dialect` that it must speak: "+strings.Join(dialects, ", "))
+	set.StringVar(&c.target.Key, "key", "", "its bearer `key`; without one the cases about keys are left out")
+	set.StringVar(&c.target.AdminKey, "admin-key", "",
+		"its administrators' bearer `key`; with one, a model that is not the default is stopped and started")
+	set.DurationVar(&c.target.Timeout, "timeout", time.Minute, "how long one case may take")
+	set.Func("only", "cases to check, as `patterns` with * and commas between them, such as 'chat-*,info'", func(s string) error {
 		for one := range strings.SplitSeq(s, ",") {
 			if _, err := path.Match(one, ""); err != nil {
 				return fmt.Errorf("%q: %w", one, err)
@@ -45,37 +54,15 @@ func conformanceFlags() (*flag.FlagSet, *conforming) {
 		}
 		return nil
 	})
-	fl.Func("openapi", "an OpenAPI `file` that replies must fit as well; may be given several times", func(s string) error {
-		c.files = append(c.files, s)
-		return nil
-	})
-	fl.BoolVar(&c.json, "json", false, "print JSON")
-	fl.BoolVar(&c.list, "list", false, "print the cases and check nothing")
-	return fl, c
+	set.StringArrayVar(&c.files, "openapi", nil, "an OpenAPI `file` that replies must fit as well; may be given several times")
+	set.BoolVar(&c.list, "list", false, "print the cases and check nothing")
+	c.output.flag(cmd)
+	complete(cmd, "dialect", dialects...)
+	return cmd
 }
 
-// runConformance holds a server to the rules of its API.
-func runConformance(args []string, stdout, stderr io.Writer) int {
-	ctx, stop := signal.NotifyContext(context.Background(), os.Interrupt)
-	defer stop()
-	switch err := conformance(ctx, args, stdout); {
-	case errors.Is(err, flag.ErrHelp):
-		return 0
-	case errors.As(err, new(usageError)):
-		fmt.Fprintln(stderr, "tgi:", err)
-		return 2
-	case errors.Is(err, errTold):
-		return 1
-	default:
-		return exit(stderr, err)
-	}
-}
-
-func conformance(ctx context.Context, args []string, stdout io.Writer) error {
-	fl, c := conformanceFlags()
-	if _, err := parseMixed(fl, args, 0, stdout); err != nil {
-		return err
-	}
+// run checks the server and prints the report; errReported says that it has violations.
+func (c *conforming) run(ctx context.Context, stdout io.Writer) error {
 	accept, err := c.accept()
 	switch {
 	case err != nil:
@@ -96,13 +83,13 @@ func conformance(ctx context.Context, args []string, stdout io.Writer) error {
 	if err != nil {
 		return err
 	}
-	if c.json {
+	if c.output.json {
 		err = printJSON(stdout, jsonReport(c.target.URL, report))
 	} else {
 		printReport(stdout, c.target.URL, report)
 	}
 	if err == nil && len(report.Violations()) > 0 {
-		return errTold
+		return errReported
 	}
 	return err
 }
@@ -129,13 +116,28 @@ func (c *conforming) accept() (func(id string) bool, error) {
 	}, nil
 }
 
+// listedCase is a case as --list prints it.
+type listedCase struct {
+	ID       string   `json:"id"`
+	Rule     string   `json:"rule"`
+	Source   string   `json:"source"`
+	NotOfTGI bool     `json:"not_kept_by_tgi,omitempty"`
+	Dialects []string `json:"dialects,omitempty"` // all without any
+}
+
 func (c *conforming) printCases(w io.Writer, accept func(string) bool) error {
+	cases := []listedCase{}
 	for _, one := range api.Cases() {
-		if !accept(one.ID) {
-			continue
+		if accept(one.ID) {
+			cases = append(cases, listedCase{one.ID, one.Rule, one.Source, one.This, one.Dialects})
 		}
+	}
+	if c.output.json {
+		return printIndented(w, cases)
+	}
+	for _, one := range cases {
 		about := one.Source
-		if one.This {
+		if one.NotOfTGI {
 			about += "; not kept by TGI itself"
 		}
 		if one.Dialects != nil {

@@ -93,7 +93,7 @@ func TestConformanceCommand(t *testing.T) {
 		{"--only no-such-case", 2, "", "--only no-such-case fits no case; --list shows them"},
 		{"--only [", 2, "", "syntax error in pattern"},
 		{"--list --only health", 0, "health                     GET /health without a key replies 200 with no body (TGI 3.3, router/src/server.rs, routes)\n", ""},
-		{"--help", 0, "usage: tgi conformance --url URL", ""},
+		{"--help", 0, "tgi conformance --url URL [flags]", ""},
 		{"--only health --url " + ts.URL, 0, ts.URL + ", this server in the dialect tgi-3: 1 case, 0 left out, 0 violations\n", ""},
 		{"--only health,p?ng --url " + ts.URL, 1, "ping: status 418, want 200\n  rule    GET /ping is /health\n  source  TGI 3.3, router/src/server.rs, routes\n  > GET /ping\n  < 418\n", ""},
 		{"--only key-wrong --url " + ts.URL, 0, "left out key-wrong: no key is given\n", ""},

@@ -23,11 +23,11 @@ func TestServeFromHub(t *testing.T) {
 		hub.files[e.Name()] = sure(fs.ReadFile(demo.Checkpoint(), e.Name()))
 	}
 	folder := folderOf(t, "there")
-	settings, _, err := config.Load([]string{"--model-id", "org/model", "--hub-url", hub.URL, "--models-folder", folder}, func(string) (string, bool) { return "", false })
+	loaded, err := config.Read(settingFlags(t, "--model-id", "org/model", "--hub-url", hub.URL, "--models-folder", folder), func(string) (string, bool) { return "", false })
 	if err != nil {
 		t.Fatal(err)
 	}
-	p := openPlugged(t, func(c *config.Config) { c.Model, c.Models = settings.Model, settings.Models })
+	p := openPlugged(t, func(c *config.Config) { c.Model, c.Models = loaded.Config.Model, loaded.Config.Models })
 	if info := p.as(t, "", "GET", "/info", "").text; !strings.Contains(info, `"model_id":"org/model","model_sha":"`+hubCommit+`"`) {
 		t.Errorf("%s", info)
 	}

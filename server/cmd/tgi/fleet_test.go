@@ -466,13 +466,14 @@ func TestReloadSeveral(t *testing.T) {
 			"[[model]]\nname = \"tgi-demo\"\ntemplate = %q\n[[model]]\nname = \"other\"\ntemplate = %q\n%s", adminKey, first, second, more))
 	}
 	settings("one.jinja", "two.jinja", "")
-	c, _, err := config.Load(args, unset)
+	l, err := config.Read(settingFlags(t, args...), unset)
+	c := l.Config
 	if err != nil {
 		t.Fatal(err)
 	}
 	p := openPlugged(t, func(have *config.Config) { *have = c })
 	p.fleet.reread = func(running config.Config) (config.Config, []string, error) {
-		return config.Reload(running, args, unset)
+		return config.Reload(running, settingFlags(t, args...), unset)
 	}
 	p.loading()
 	for _, s := range []struct{ first, second, more, demo, other, says string }{

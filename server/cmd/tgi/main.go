@@ -1,72 +1,96 @@
-// Command tgi is the text-generation server and its tools. It is the one
-// place that imports every part of the project and joins them.
+// Command tgi is the text-generation server and its tools. It reads the command
+// line, prints and exits; one file holds one verb.
 package main
 
 import (
+	"context"
 	"fmt"
 	"io"
 	"os"
 	"runtime"
 
-	"tgi/server/config"
+	"github.com/spf13/cobra"
+	"golang.org/x/term"
 )
 
 // version is set by the linker.
 var version = "dev"
 
-// command is one of tgi's subcommands.
-type command struct {
-	name, help string
-	run        func(args []string, stdout, stderr io.Writer) int
-}
-
-func commands() []command {
-	return []command{
-		{"serve", "serve a model over HTTP", runServe},
-		{"run", "talk with a model in the terminal: the configured one, or a server's by --url", runRun},
-		{"check", "do the real start without listening, and say what would be served", runCheck},
-		{"bench", "measure a server by --url, or a model on this machine by --shape or --model-id", runBench},
-		{"model", "list, fetch, describe and remove models, or write a random one of a known shape", runModel},
-		{"plugin", "start, build, check, test and measure a plugin", runPlugin},
-		{"conformance", "hold a server by --url to TGI's and OpenAI's API", runConformance},
-		{"version", "print the version", runVersion},
-	}
+// console is what the program is attached to.
+type console struct {
+	in          io.Reader
+	out, errors io.Writer
+	// typed and shown say that in and out are terminals.
+	typed, shown bool
+	colour       bool
 }
 
 func main() { os.Exit(run(os.Args[1:], os.Stdout, os.Stderr)) }
 
-// run executes the subcommand that args begin with and returns the exit status.
+// run executes a command line and returns the exit code.
 func run(args []string, stdout, stderr io.Writer) int {
-	if len(args) == 0 {
-		usage(stderr)
-		return 2
-	}
-	for _, c := range commands() {
-		if c.name == args[0] {
-			return c.run(args[1:], stdout, stderr)
-		}
-	}
-	switch args[0] {
-	case "help", "-h", "--help":
-		usage(stdout)
-		return 0
-	}
-	var names []string
-	for _, c := range commands() {
-		names = append(names, c.name)
-	}
-	fmt.Fprintf(stderr, "tgi: unknown command %s%s (`tgi help` lists them)\n", args[0], config.Suggest(args[0], names))
-	return 2
+	c := console{in: os.Stdin, out: stdout, errors: stderr, typed: isTerminal(os.Stdin), shown: isTerminal(stdout)}
+	c.colour = c.shown && colours(os.LookupEnv)
+	return c.execute(context.Background(), args)
 }
 
-func usage(w io.Writer) {
-	fmt.Fprintln(w, "tgi serves text generation over TGI's API.\n\nusage: tgi COMMAND [flags]; tgi COMMAND --help says more")
-	for _, c := range commands() {
-		fmt.Fprintf(w, "  %-8s %s\n", c.name, c.help)
-	}
+// isTerminal reports whether a stream is a file that is a terminal.
+func isTerminal(stream any) bool {
+	file, ok := stream.(*os.File)
+	return ok && term.IsTerminal(int(file.Fd()))
 }
 
-func runVersion(_ []string, stdout, _ io.Writer) int {
-	fmt.Fprintf(stdout, "tgi %s %s %s/%s\n", version, runtime.Version(), runtime.GOOS, runtime.GOARCH)
-	return 0
+// execute runs a command line until ctx ends and returns the exit code.
+func (c console) execute(ctx context.Context, args []string) int {
+	root := newRoot(c)
+	root.SetContext(ctx)
+	args, err := normalise(root, args)
+	if err != nil {
+		return c.exit(err)
+	}
+	root.SetArgs(args)
+	cmd, err := root.ExecuteC()
+	if misuse, ok := err.(usageError); ok {
+		err = misuse.in(cmd)
+	}
+	return c.exit(err)
+}
+
+// newRoot returns the command tgi with all its verbs.
+func newRoot(c console) *cobra.Command {
+	cobra.EnableCommandSorting = false
+	root := &cobra.Command{
+		Use:               "tgi",
+		Short:             "Serve text generation over the API of text-generation-inference and of OpenAI",
+		Version:           versionText(),
+		SilenceErrors:     true,
+		SilenceUsage:      true,
+		DisableAutoGenTag: true,
+	}
+	root.SetIn(c.in)
+	root.SetOut(c.out)
+	root.SetErr(c.errors)
+	root.SetVersionTemplate("tgi {{.Version}}\n")
+	root.SetFlagErrorFunc(flagError)
+	root.SetHelpFunc(func(cmd *cobra.Command, _ []string) { writeHelp(cmd.OutOrStdout(), cmd) })
+	root.SetUsageFunc(func(cmd *cobra.Command) error { writeHelp(cmd.ErrOrStderr(), cmd); return nil })
+	root.SetHelpCommand(newHelp())
+	root.AddCommand(
+		newServe(), newRun(c), newCheck(), newBench(), newModel(), newPlugin(), newConformance(), newVersion(),
+	)
+	root.InitDefaultHelpCmd()
+	root.InitDefaultCompletionCmd()
+	describeCompletion(root)
+	return root
+}
+
+// verbGroup makes a command whose subcommands do the work.
+func verbGroup(use, short string, verbs ...*cobra.Command) *cobra.Command {
+	g := &cobra.Command{Use: use, Short: short}
+	g.AddCommand(verbs...)
+	return g
+}
+
+func versionText() string {
+	return fmt.Sprintf("%s %s %s/%s", version, runtime.Version(), runtime.GOOS, runtime.GOARCH)
 }

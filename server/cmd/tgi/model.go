@@ -1,160 +1,91 @@
 package main
 
 import (
-	"context"
-	"errors"
-	"flag"
 	"fmt"
-	"io"
 	"os"
-	"os/signal"
 	"strings"
-	"syscall"
+
+	"github.com/spf13/cobra"
 
 	"tgi/models/synth"
 	"tgi/server/config"
 )
 
-const modelUsage = `tgi model looks after the models folder. It may be used while a server runs on the same folder.
-
-  tgi model list                      the models of the folder and of the settings
-      --json                            as a JSON object
-  tgi model pull SOURCE               fetch a model: namespace/name of the hub, the URL of an archive (tar, tar.gz, zip),
-                                      or the name of a [[model]] in tgi.toml that has a source
-      --id ID                           what to call it; default: the source's name
-      --revision REV                    branch, tag or commit of the hub's repository; also as namespace/name@REV
-      --sha256 HEX                      checksum of the archive
-  tgi model info [ID|DIR]             describe a model of the folder, or one that lies elsewhere (without either: the embedded demo model)
-  tgi model rm ID                     delete a model, or what is left of a pull that was broken off
-  tgi model synth --shape S --out DIR write a checkpoint of a public model's shape with random weights, for measurements
-                                      shapes: %s
-
-A pull that is broken off, by Ctrl-C too, goes on where it was when it is started again. Exit status: 0 done, 1 failed,
-2 wrong usage or settings, 130 broken off by Ctrl-C.
-list, pull, info and rm take the flags of tgi serve; of these, --models-folder, --hub-url, --hub-token and --models-allow-hosts matter here.
-`
-
-// interruptedStatus is the exit status of shells for a program that SIGINT ended.
-const interruptedStatus = 130
-
-// errInterrupted says that a command was told to stop; it has said so itself.
-var errInterrupted = errors.New("interrupted")
-
-// runModel works on checkpoints without serving them.
-func runModel(args []string, stdout, stderr io.Writer) int {
-	ctx, stop := signal.NotifyContext(context.Background(), os.Interrupt, syscall.SIGTERM)
-	defer stop()
-	context.AfterFunc(ctx, stop) // who asks twice does not want to wait
-	return modelCommand(ctx, args, stdout, stderr)
+// newModel works on checkpoints without serving them.
+func newModel() *cobra.Command {
+	cmd := verbGroup("model", "List, fetch, describe and remove models, or write a random one",
+		newModelList(), newModelPull(), newModelInfo(), newModelRemove(), newModelSynth())
+	cmd.Long = "Look after the models folder. This is safe while a server runs on the same folder."
+	return cmd
 }
 
-// modelCommand is runModel until ctx ends.
-func modelCommand(ctx context.Context, args []string, stdout, stderr io.Writer) int {
-	name := ""
-	if len(args) > 0 {
-		name, args = args[0], args[1:]
+// modelSettings are the settings that matter to the models folder.
+const modelSettings = "config,models-folder,hub-url,hub-token,models-allow-hosts"
+
+// withSettings gives a command of `tgi model` the flags of the settings.
+func withSettings(cmd *cobra.Command) *config.Flags {
+	flags := &config.Flags{}
+	addSettings(cmd, flags)
+	if cmd.Annotations == nil {
+		cmd.Annotations = map[string]string{}
 	}
-	var err error
-	switch name {
-	case "list", "ls":
-		err = modelList(args, stdout)
-	case "pull":
-		err = modelPull(ctx, args, stdout, stderr)
-	case "info":
-		err = modelInfo(args, stdout)
-	case "rm":
-		err = modelRemove(args, stdout)
-	case "synth":
-		err = modelSynth(args, stdout)
-	case "help", "-h", "--help":
-		err = config.ErrHelp
-	case "":
-		fmt.Fprintf(stderr, modelUsage, strings.Join(synth.Shapes(), ", "))
-		return 2
-	default:
-		err = misused("unknown command model %s%s", name, config.Suggest(name, []string{"list", "pull", "info", "rm", "synth"}))
-	}
-	switch {
-	case errors.Is(err, config.ErrHelp):
-		fmt.Fprintf(stdout, modelUsage, strings.Join(synth.Shapes(), ", "))
-		return 0
-	case errors.Is(err, errInterrupted):
-		return interruptedStatus
-	case errors.As(err, new(usageError)):
-		fmt.Fprintf(stderr, "tgi: %v (`tgi model help` says more)\n", err)
-		return 2
-	}
-	return exit(stderr, err)
+	cmd.Annotations[settingsShown] = modelSettings
+	return flags
 }
 
-// exit prints err as every command does and returns the exit status that belongs to it.
-func exit(stderr io.Writer, err error) int {
-	switch {
-	case err == nil:
-		return 0
-	case errors.Is(err, flag.ErrHelp):
-		return 2
+// readSettings reads the settings of a command of `tgi model`.
+func readSettings(flags *config.Flags) (config.Config, error) {
+	l, err := config.Read(flags, os.LookupEnv)
+	if err != nil {
+		return l.Config, settingsError{err}
 	}
-	fmt.Fprintln(stderr, "tgi:", err)
-	return 1
+	return l.Config, nil
 }
 
-// modelSettings reads a command line of `tgi model`: flags of its own, which go to
-// where texts and switches say, settings, and words.
-func modelSettings(args []string, texts map[string]*string, switches map[string]*bool) (cfg config.Config, words []string, err error) {
-	var rest []string
-	for i := 0; i < len(args); i++ {
-		a := args[i]
-		if a == "--" {
-			rest = append(rest, args[i:]...)
-			break
+// installedModels completes the ids of the models folder.
+func installedModels(flags *config.Flags) cobra.CompletionFunc {
+	return func(_ *cobra.Command, args []string, _ string) (ids []cobra.Completion, _ cobra.ShellCompDirective) {
+		cfg, err := readSettings(flags)
+		if err != nil || len(args) > 0 {
+			return nil, cobra.ShellCompDirectiveDefault
 		}
-		name, value, inline := strings.Cut(strings.TrimLeft(a, "-"), "=")
-		text, on := texts[name], switches[name]
-		switch {
-		case a == "" || a[0] != '-' || text == nil && on == nil:
-			rest = append(rest, a)
-			continue
-		case on != nil && inline:
-			return cfg, nil, misused("--%s takes no value, given %q", name, value)
-		case on != nil:
-			*on = true
-			continue
-		case !inline:
-			if i++; i == len(args) {
-				return cfg, nil, misused("--%s wants a value", name)
+		lib, err := openLibrary(cfg)
+		if err != nil {
+			return nil, cobra.ShellCompDirectiveDefault
+		}
+		list, _ := lib.List() // what cannot be listed is not completed
+		for _, m := range list {
+			ids = append(ids, string(m.ID))
+		}
+		return ids, cobra.ShellCompDirectiveDefault
+	}
+}
+
+// newModelSynth writes a checkpoint for measurements.
+func newModelSynth() *cobra.Command {
+	var shape, out string
+	var seed uint64
+	shapes := strings.Join(synth.Shapes(), ", ")
+	cmd := &cobra.Command{
+		Use: "synth --shape SHAPE --out DIR", Short: "Write a checkpoint of a public model's shape with random weights",
+		Args: takesNothing,
+		RunE: func(cmd *cobra.Command, _ []string) error {
+			if shape == "" || out == "" {
+				return misused("model synth needs --shape (%s) and --out", shapes)
 			}
-			value = args[i]
-		}
-		*text = value
+			if err := synth.Write(out, shape, seed); err != nil {
+				return err
+			}
+			_, err := fmt.Fprintf(cmd.OutOrStdout(), "wrote a random checkpoint of the shape of %s to %s\n", shape, out)
+			return err
+		},
 	}
-	l, err := config.Read(rest, os.LookupEnv)
-	if err != nil && !errors.Is(err, config.ErrHelp) {
-		err = usageError(err.Error())
-	}
-	return l.Config, l.Rest, err
-}
-
-func modelSynth(args []string, stdout io.Writer) error {
-	fl := flag.NewFlagSet("tgi model synth", flag.ContinueOnError)
-	fl.SetOutput(stdout)
-	shape := fl.String("shape", "", "one of "+strings.Join(synth.Shapes(), ", "))
-	out := fl.String("out", "", "folder to write, empty or absent")
-	seed := fl.Uint64("seed", 1, "seed of the random weights")
-	if err := fl.Parse(args); err != nil {
-		return err
-	}
-	if fl.NArg() > 0 {
-		return fmt.Errorf("model synth: unexpected argument %q", fl.Arg(0))
-	}
-	if *shape == "" || *out == "" {
-		return fmt.Errorf("model synth needs --shape (%s) and --out", strings.Join(synth.Shapes(), ", "))
-	}
-	if err := synth.Write(*out, *shape, *seed); err != nil {
-		return err
-	}
-	fmt.Fprintf(stdout, "wrote a random checkpoint of the shape of %s to %s\n", *shape, *out)
-	return nil
+	cmd.Flags().StringVar(&shape, "shape", "", "`shape`: "+shapes)
+	cmd.Flags().StringVar(&out, "out", "", "`folder` to write, empty or absent")
+	cmd.Flags().Uint64Var(&seed, "seed", 1, "seed of the random weights")
+	complete(cmd, "shape", synth.Shapes()...)
+	must(cmd.MarkFlagDirname("out"))
+	return cmd
 }
 
 // bytesText writes a number of bytes for people.

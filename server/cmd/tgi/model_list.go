@@ -1,12 +1,13 @@
 package main
 
 import (
-	"encoding/json"
 	"fmt"
 	"io"
 	"slices"
 	"strings"
 	"text/tabwriter"
+
+	"github.com/spf13/cobra"
 
 	"tgi/models/library"
 	"tgi/models/library/lifecycle"
@@ -42,16 +43,32 @@ type listedModel struct {
 	Revision string `json:"revision,omitempty"`
 }
 
-// modelList shows the models folder and what the settings declare.
-func modelList(args []string, stdout io.Writer) error {
-	asJSON := false
-	cfg, words, err := modelSettings(args, nil, map[string]*bool{"json": &asJSON})
-	if err != nil {
-		return err
+// newModelList shows the models folder and what the settings declare.
+func newModelList() *cobra.Command {
+	var out output
+	var flags *config.Flags
+	cmd := &cobra.Command{
+		Use: "list [flags]", Aliases: []string{"ls"}, Short: "List the models of the folder and of the settings",
+		Args: func(_ *cobra.Command, words []string) error {
+			if len(words) > 0 {
+				return misused("model list takes no %q; `tgi model info %s` describes one model", words[0], words[0])
+			}
+			return nil
+		},
+		RunE: func(cmd *cobra.Command, _ []string) error {
+			cfg, err := readSettings(flags)
+			if err != nil {
+				return err
+			}
+			return modelList(cfg, cmd.OutOrStdout(), out)
+		},
 	}
-	if len(words) > 0 {
-		return misused("model list takes no %q; `tgi model info %s` describes one model", words[0], words[0])
-	}
+	out.flag(cmd)
+	flags = withSettings(cmd)
+	return cmd
+}
+
+func modelList(cfg config.Config, stdout io.Writer, out output) error {
 	lib, err := openLibrary(cfg)
 	if err != nil {
 		return err
@@ -60,12 +77,10 @@ func modelList(args []string, stdout io.Writer) error {
 	if err != nil {
 		return err
 	}
-	if !asJSON {
+	if !out.json {
 		return writeModels(stdout, lib.Dir(), list)
 	}
-	e := json.NewEncoder(stdout)
-	e.SetIndent("", "  ")
-	return e.Encode(struct {
+	return printIndented(stdout, struct {
 		Folder string        `json:"folder"`
 		Models []listedModel `json:"models"`
 	}{lib.Dir(), list})

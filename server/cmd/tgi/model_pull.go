@@ -5,8 +5,13 @@ import (
 	"errors"
 	"fmt"
 	"io"
+	"os"
+	"os/signal"
 	"strings"
+	"syscall"
 	"time"
+
+	"github.com/spf13/cobra"
 
 	"tgi/models/library"
 	"tgi/models/library/fetch"
@@ -20,17 +25,49 @@ type pullCall struct {
 	source fetch.Source
 }
 
-// readPull reads the command line of a pull.
-func readPull(args []string) (c pullCall, err error) {
-	id, revision, sum := "", "", ""
-	cfg, words, err := modelSettings(args, map[string]*string{"id": &id, "revision": &revision, "sha256": &sum}, nil)
-	if err != nil {
-		return c, err
+// pullFlags are the flags of `tgi model pull`.
+type pullFlags struct{ id, revision, sha256 string }
+
+// newModelPull fetches a model into the folder.
+func newModelPull() *cobra.Command {
+	var given pullFlags
+	var flags *config.Flags
+	cmd := &cobra.Command{
+		Use: "pull SOURCE", Short: "Fetch a model from the hub or from an archive",
+		Long: `Fetch a model: namespace/name of the hub, the URL of an archive (tar, tar.gz, zip), or the name of a [[model]]
+in tgi.toml that has a source. A pull that was broken off, by Ctrl-C too, continues where it stopped when the
+same command is given again.`,
+		Example: `  tgi model pull Qwen/Qwen2.5-0.5B-Instruct
+  tgi model pull Qwen/Qwen2.5-0.5B-Instruct@main --id small`,
+		Annotations: map[string]string{exitNote: ", 130 interrupted by Ctrl-C"},
+		Args:        takesOne("model pull takes one source, got %d"),
+		RunE: func(cmd *cobra.Command, words []string) error {
+			cfg, err := readSettings(flags)
+			if err != nil {
+				return err
+			}
+			call, err := readPull(cfg, words[0], given)
+			if err != nil {
+				return err
+			}
+			ctx, stop := signal.NotifyContext(cmd.Context(), os.Interrupt, syscall.SIGTERM)
+			defer stop()
+			context.AfterFunc(ctx, stop) // a second Ctrl-C ends the process at once
+			return call.run(ctx, cmd.OutOrStdout(), cmd.ErrOrStderr())
+		},
 	}
-	if len(words) != 1 {
-		return c, misused("model pull takes one source, got %d", len(words))
-	}
-	source := words[0]
+	set := cmd.Flags()
+	set.StringVar(&given.id, "id", "", "`id` of the model in the folder; default: the source's name")
+	set.StringVar(&given.revision, "revision", "",
+		"`branch`, tag or commit of the hub's repository; also as namespace/name@REVISION")
+	set.StringVar(&given.sha256, "sha256", "", "expected checksum of the archive, in `hex`")
+	flags = withSettings(cmd)
+	return cmd
+}
+
+// readPull checks what a pull is asked for.
+func readPull(cfg config.Config, source string, given pullFlags) (c pullCall, err error) {
+	id, revision, sum := given.id, given.revision, given.sha256
 	for _, m := range cfg.All() { // the name of one that is declared means its source
 		if m.Name == source && m.Source != "" && id == "" && revision == "" {
 			id, source = m.Name, m.Source
@@ -63,12 +100,8 @@ func readPull(args []string) (c pullCall, err error) {
 	return c, err
 }
 
-// modelPull fetches a model into the folder. It tells how far it is on stderr.
-func modelPull(ctx context.Context, args []string, stdout, stderr io.Writer) error {
-	call, err := readPull(args)
-	if err != nil {
-		return err
-	}
+// run fetches the model. Progress goes to stderr.
+func (call *pullCall) run(ctx context.Context, stdout, stderr io.Writer) error {
 	lib, err := openLibrary(call.cfg)
 	if err != nil {
 		return err

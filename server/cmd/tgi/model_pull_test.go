@@ -153,7 +153,7 @@ func TestModelPullUsage(t *testing.T) {
 		{[]string{"pull", "a", "--id", "../b"}, "bad model id \"../b\""},
 		{[]string{"pull", "a", "--idd", "b"}, "unknown flag --idd"},
 		{[]string{"pull", "a", "--id"}, "--id wants a value"},
-		{[]string{"list", "--json=yes"}, "--json takes no value, given \"yes\""},
+		{[]string{"list", "--json=yes"}, "--json yes: must be true or false"},
 		{[]string{"list", "x"}, "model list takes no \"x\"; `tgi model info x` describes one model"},
 		{[]string{"rm"}, "model rm takes one id, got 0"},
 		{[]string{"rm", "/etc"}, "bad model id \"/etc\""},
@@ -170,12 +170,6 @@ func TestModelPullUsage(t *testing.T) {
 	if _, err := os.Stat(filepath.Join(lib.Dir(), "x")); err == nil {
 		t.Error("something is there")
 	}
-	for _, args := range [][]string{{"model", "help"}, {"model", "pull", "--help"}, {"model", "-h"}} {
-		out, _ := runTgi(t, 0, args...)
-		contains(t, out, "tgi model pull SOURCE", "--models-folder")
-	}
-	_, errs = runTgi(t, 2, "model")
-	contains(t, errs, "tgi model pull SOURCE")
 }
 
 // TestModelPullArchive: an archive of a host that is allowed.
@@ -305,7 +299,7 @@ func TestModelPullGoesOn(t *testing.T) {
 		t.Fatal(err)
 	}
 	_ = cmd.Wait()
-	if code := cmd.ProcessState.ExitCode(); code != interruptedStatus {
+	if code := cmd.ProcessState.ExitCode(); code != exitInterrupted {
 		t.Errorf("exit status %d\n%s", code, stderr)
 	}
 	contains(t, stderr.String(), " of org/model are here already, going on from there\n", "interrupted; ", " are here: the same command goes on from there")
@@ -344,8 +338,8 @@ func TestModelPullInterrupted(t *testing.T) {
 	ctx, cancel := context.WithCancel(t.Context())
 	cancel()
 	var out, errs bytes.Buffer
-	code := modelCommand(ctx, append([]string{"pull", "org/model"}, flags...), &out, &errs)
-	if code != interruptedStatus || errs.String() != "interrupted\n" || out.Len() > 0 {
+	code := console{out: &out, errors: &errs}.execute(ctx, append([]string{"model", "pull", "org/model"}, flags...))
+	if code != exitInterrupted || errs.String() != "interrupted\n" || out.Len() > 0 {
 		t.Errorf("exit status %d\n%s\n%s", code, &out, &errs)
 	}
 	if len(h.asked()) > 0 || len(h.tokens) > 0 {

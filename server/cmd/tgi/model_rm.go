@@ -7,23 +7,36 @@ import (
 	"io/fs"
 	"path/filepath"
 
+	"github.com/spf13/cobra"
+
 	"tgi/models/library"
 	"tgi/server/config"
 )
 
-// modelRemove deletes a model of the folder, and what is left of a pull of it.
-func modelRemove(args []string, stdout io.Writer) error {
-	cfg, words, err := modelSettings(args, nil, nil)
-	if err != nil {
-		return err
+// newModelRemove deletes a model of the folder, and what is left of a pull of it.
+func newModelRemove() *cobra.Command {
+	var flags *config.Flags
+	cmd := &cobra.Command{
+		Use: "rm ID", Short: "Delete a model, or what is left of a pull that was broken off",
+		Args: takesOne("model rm takes one id, got %d"),
+		RunE: func(cmd *cobra.Command, words []string) error {
+			cfg, err := readSettings(flags)
+			if err != nil {
+				return err
+			}
+			id, err := library.ParseID(words[0])
+			if err != nil {
+				return usageError(err.Error())
+			}
+			return modelRemove(cfg, id, cmd.OutOrStdout())
+		},
 	}
-	if len(words) != 1 {
-		return misused("model rm takes one id, got %d", len(words))
-	}
-	id, err := library.ParseID(words[0])
-	if err != nil {
-		return usageError(err.Error())
-	}
+	flags = withSettings(cmd)
+	cmd.ValidArgsFunction = installedModels(flags)
+	return cmd
+}
+
+func modelRemove(cfg config.Config, id library.ID, stdout io.Writer) error {
 	if err := undeclared(cfg, id); err != nil {
 		return err
 	}

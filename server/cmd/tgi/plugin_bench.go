@@ -5,66 +5,85 @@ import (
 	"fmt"
 	"io"
 	"os"
+	"os/signal"
 	"path/filepath"
 	"strings"
 	"text/tabwriter"
 	"time"
 
+	"github.com/spf13/cobra"
+
 	"tgi/plugins/check"
 	"tgi/server/config"
 )
 
-// pluginBench measures a module call by call.
-func pluginBench(ctx context.Context, args []string, stdout, _ io.Writer) error {
-	fl := newFlags("bench", "bench FILE.wasm [flags]")
-	c := &checking{}
-	c.limitFlags(fl)
-	c.grammarFlags(fl)
-	fl.Var(&c.config, "config", "the operator's configuration, a JSON `object`; default: {}")
-	fl.Var(&c.params, "params", "a request's parameters, a JSON `object`; given several times, each is measured alone; default: {}")
-	fl.BoolVar(&c.json, "json", false, "print JSON, with times in nanoseconds")
-	vocab := fl.Int("vocab", check.DefaultVocabulary, "`tokens` in the made-up vocabulary")
-	steps := fl.Int("steps", check.DefaultSteps, "`steps` for each set of parameters")
-	seed := fl.Uint64("seed", 1, "seed of logits and tokens")
-	rest, err := parseMixed(fl, args, 1, stdout)
+// benching is what the flags of `tgi plugin bench` say.
+type benching struct {
+	checking
+	vocabulary, steps int
+	seed              uint64
+}
+
+// newPluginBench measures a module call by call.
+func newPluginBench() *cobra.Command {
+	b := &benching{}
+	cmd := &cobra.Command{
+		Use: "bench FILE.wasm", Short: "Measure time and fuel of a module, call by call", Args: atMost(1), ValidArgsFunction: modules,
+		RunE: func(cmd *cobra.Command, words []string) error {
+			if len(words) == 0 {
+				return misused("plugin bench needs a .wasm file")
+			}
+			if b.vocabulary < check.MinVocabulary || b.steps < 1 {
+				return misused("--vocab %d, --steps %d: want at least %d and 1", b.vocabulary, b.steps, check.MinVocabulary)
+			}
+			ctx, stop := signal.NotifyContext(cmd.Context(), os.Interrupt)
+			defer stop()
+			return b.measure(ctx, words[0], cmd.OutOrStdout())
+		},
+	}
+	set := cmd.Flags()
+	set.Var(&b.config, "config", "the operator's configuration, a JSON `object`; default: {}")
+	set.Var(&b.params, "params", "a request's parameters, a JSON `object`; given several times, each is measured alone; default: {}")
+	set.IntVar(&b.vocabulary, "vocab", check.DefaultVocabulary, "`tokens` in the made-up vocabulary")
+	set.IntVar(&b.steps, "steps", check.DefaultSteps, "`steps` for each set of parameters")
+	set.Uint64Var(&b.seed, "seed", 1, "seed of logits and tokens")
+	b.grammarFlags(set)
+	b.limitFlags(set)
+	b.output.flag(cmd)
+	return cmd
+}
+
+// measure measures a file and prints the report; errReported says that a run was stopped.
+func (b *benching) measure(ctx context.Context, file string, stdout io.Writer) error {
+	grammars, err := b.grammars()
 	if err != nil {
 		return err
 	}
-	if len(rest) == 0 {
-		return misused("plugin bench needs a .wasm file")
-	}
-	if *vocab < check.MinVocabulary || *steps < 1 {
-		return misused("--vocab %d, --steps %d: want at least %d and 1", *vocab, *steps, check.MinVocabulary)
-	}
-	grammars, err := c.grammars()
+	text, err := b.configText()
 	if err != nil {
 		return err
 	}
-	text, err := c.configText()
+	wasm, err := os.ReadFile(file)
 	if err != nil {
 		return err
 	}
-	wasm, err := os.ReadFile(rest[0])
-	if err != nil {
+	if err := b.settle(wasm); err != nil {
 		return err
 	}
-	if err := c.settle(wasm); err != nil {
-		return err
-	}
-	r, err := check.Bench(ctx, strings.TrimSuffix(filepath.Base(rest[0]), ".wasm"), wasm, check.BenchOptions{
-		Vocabulary: *vocab, Steps: *steps, Seed: *seed, Config: text, Params: c.params, Grammars: grammars, Limits: c.limits,
+	r, err := check.Bench(ctx, strings.TrimSuffix(filepath.Base(file), ".wasm"), wasm, check.BenchOptions{
+		Vocabulary: b.vocabulary, Steps: b.steps, Seed: b.seed, Config: text, Params: b.params, Grammars: grammars, Limits: b.limits,
 	})
 	if err != nil {
 		return err
 	}
-	if c.json {
+	if b.output.json {
 		err = printJSON(stdout, r)
 	} else {
 		err = printBench(stdout, r)
 	}
 	for _, run := range r.Runs {
 		if err == nil && run.Fault != "" {
-			return errTold
+			return errReported
 		}
 	}
 	return err

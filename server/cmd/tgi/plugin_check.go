@@ -2,13 +2,16 @@ package main
 
 import (
 	"context"
-	"encoding/json"
-	"flag"
+	"errors"
 	"fmt"
 	"io"
 	"os"
+	"os/signal"
 	"path/filepath"
 	"strings"
+
+	"github.com/spf13/cobra"
+	"github.com/spf13/pflag"
 
 	"tgi/plugins/check"
 	"tgi/sdk"
@@ -22,36 +25,39 @@ type checking struct {
 	language, source       string // of kind grammar
 	limits                 check.Limits
 	memory                 config.Size
-	json                   bool
+	output                 output
 	project                string // language of the source, "" where only the module is known
 }
 
-func checkFlags(fl *flag.FlagSet) *checking {
-	c := &checking{}
-	c.limitFlags(fl)
-	c.grammarFlags(fl)
-	fl.Var(&c.config, "config", "the operator's configuration, a JSON `object`; default: {}")
-	fl.Var(&c.params, "params", "a request's parameters, a JSON `object`; may be given several times; default: {}")
-	fl.Var(&c.refuse, "refuse", "parameters that it must refuse, a JSON `object`; may be given several times")
-	fl.BoolVar(&c.json, "json", false, "print JSON")
-	return c
+// checkFlags adds the flags of a check.
+func (c *checking) checkFlags(cmd *cobra.Command) {
+	set := cmd.Flags()
+	set.Var(&c.config, "config", "the operator's configuration, a JSON `object`; default: {}")
+	set.Var(&c.params, "params", "a request's parameters, a JSON `object`; may be given several times; default: {}")
+	set.Var(&c.refuse, "refuse", "parameters that it must refuse, a JSON `object`; may be given several times")
+	c.grammarFlags(set)
+	c.limitFlags(set)
+	c.output.flag(cmd)
 }
 
 // limitFlags adds those of the limits, whose names are those of [plugin.limits].
-func (c *checking) limitFlags(fl *flag.FlagSet) {
-	fl.Func("memory", fmt.Sprintf("`size` that an instance's memory may have (default %s; this and the defaults below are higher for kinds template and tools)", config.Size(check.DefaultLimits().Memory)), func(s string) error { return c.memory.UnmarshalText([]byte(s)) })
-	fl.Int64Var(&c.limits.FuelPerStep, "fuel-per-step", 0, "`fuel` of process, sample and feed, on average; 1 is about 0.2 ns")
-	fl.Int64Var(&c.limits.FuelPerRequest, "fuel-per-request", 0, "`fuel` of validate, begin, render and finish, each")
-	fl.Int64Var(&c.limits.FuelLoad, "fuel-load", 0, "`fuel` of each call at load")
-	fl.DurationVar(&c.limits.TimePerStep, "time-per-step", 0, "`time` that a call of process, sample or feed may run (default 1s)")
-	fl.DurationVar(&c.limits.TimePerRequest, "time-per-request", 0, "`time` that a call of validate, begin, render or finish may run (default 10s)")
-	fl.DurationVar(&c.limits.TimeLoad, "time-load", 0, "`time` that loading may take (default 1m0s)")
+func (c *checking) limitFlags(set *pflag.FlagSet) {
+	set.Func("memory", fmt.Sprintf("`size` that an instance's memory may have (default %s; this and the defaults below "+
+		"are higher for kinds template and tools)", config.Size(check.DefaultLimits().Memory)),
+		func(s string) error { return c.memory.UnmarshalText([]byte(s)) })
+	set.Int64Var(&c.limits.FuelPerStep, "fuel-per-step", 0, "`fuel` of process, sample and feed, on average; 1 is about 0.2 ns")
+	set.Int64Var(&c.limits.FuelPerRequest, "fuel-per-request", 0, "`fuel` of validate, begin, render and finish, each")
+	set.Int64Var(&c.limits.FuelLoad, "fuel-load", 0, "`fuel` of each call at load")
+	set.DurationVar(&c.limits.TimePerStep, "time-per-step", 0, "`time` that a call of process, sample or feed may run (default 1s)")
+	set.DurationVar(&c.limits.TimePerRequest, "time-per-request", 0,
+		"`time` that a call of validate, begin, render or finish may run (default 10s)")
+	set.DurationVar(&c.limits.TimeLoad, "time-load", 0, "`time` that loading may take (default 1m0s)")
 }
 
-// grammarFlags adds those of what a plugin of kind grammar is asked for beside what everybody knows.
-func (c *checking) grammarFlags(fl *flag.FlagSet) {
-	fl.StringVar(&c.language, "language", "", "kind grammar: `language` of --source")
-	fl.StringVar(&c.source, "source", "", "kind grammar: a `source` in that language; default: some, in the languages that everybody knows")
+// grammarFlags adds those of what a plugin of kind grammar is tried with beside the built-in samples.
+func (c *checking) grammarFlags(set *pflag.FlagSet) {
+	set.StringVar(&c.language, "language", "", "kind grammar: `language` of --source, one that the plugin lists")
+	set.StringVar(&c.source, "source", "", "kind grammar: a `source` in that language; default: samples of common languages")
 }
 
 // grammars is the one grammar that the flags give, if any.
@@ -108,21 +114,26 @@ func (c *checking) cases() ([]check.Case, error) {
 	return cases, nil
 }
 
-// pluginCheck holds a module to the contract.
-func pluginCheck(ctx context.Context, args []string, stdout, _ io.Writer) error {
-	fl := newFlags("check", "check FILE.wasm [flags]")
-	c := checkFlags(fl)
-	rest, err := parseMixed(fl, args, 1, stdout)
-	if err != nil {
-		return err
+// newPluginCheck holds a module to the contract.
+func newPluginCheck() *cobra.Command {
+	c := &checking{}
+	cmd := &cobra.Command{
+		Use: "check FILE.wasm", Short: "Check a module against every rule of the contract, as the server would run it",
+		Args: atMost(1), ValidArgsFunction: modules,
+		RunE: func(cmd *cobra.Command, words []string) error {
+			if len(words) == 0 {
+				return misused("plugin check needs a .wasm file")
+			}
+			ctx, stop := signal.NotifyContext(cmd.Context(), os.Interrupt)
+			defer stop()
+			return c.check(ctx, words[0], cmd.OutOrStdout())
+		},
 	}
-	if len(rest) == 0 {
-		return misused("plugin check needs a .wasm file")
-	}
-	return c.check(ctx, rest[0], stdout)
+	c.checkFlags(cmd)
+	return cmd
 }
 
-// check reads and checks a file and prints the report; errTold says that it has violations.
+// check reads and checks a file and prints the report; errReported says that it has violations.
 func (c *checking) check(ctx context.Context, file string, stdout io.Writer) error {
 	cases, err := c.cases()
 	if err != nil {
@@ -137,10 +148,13 @@ func (c *checking) check(ctx context.Context, file string, stdout io.Writer) err
 	}
 	name := strings.TrimSuffix(filepath.Base(file), ".wasm")
 	r, err := check.Run(ctx, name, wasm, check.Options{Cases: cases, Limits: c.limits})
+	if unknown, ok := errors.AsType[*check.LanguageError](err); ok {
+		return misused("--%v%s", unknown, config.Suggest(unknown.Language, unknown.Known))
+	}
 	if err != nil {
 		return err
 	}
-	if c.json {
+	if c.output.json {
 		err = printJSON(stdout, struct {
 			File string `json:"file"`
 			*check.Report
@@ -151,7 +165,7 @@ func (c *checking) check(ctx context.Context, file string, stdout io.Writer) err
 		c.printViolations(stdout, file, r)
 	}
 	if err == nil && !r.Sound() {
-		return errTold
+		return errReported
 	}
 	return err
 }
@@ -221,20 +235,6 @@ func orNone(words []string) string {
 		return "none"
 	}
 	return strings.Join(words, ", ")
-}
-
-func count(n int, one, many string) string {
-	if n == 1 {
-		return "1 " + one
-	}
-	return fmt.Sprintf("%d %s", n, many)
-}
-
-// printJSON writes one line, with < and > as they are.
-func printJSON(w io.Writer, v any) error {
-	e := json.NewEncoder(w)
-	e.SetEscapeHTML(false)
-	return e.Encode(v)
 }
 
 func (c *checking) printViolations(w io.Writer, file string, r *check.Report) {

@@ -13,6 +13,7 @@ import (
 	"testing"
 
 	"tgi/conformance/long"
+	"tgi/plugins/project"
 	"tgi/sdk"
 	"tgi/sdk/abi"
 )
@@ -74,11 +75,11 @@ func newProject(t *testing.T, language, kind string) (dir string) {
 			t.Fatal(err)
 		}
 	}
-	p, err := findProject(dir)
-	if err != nil || p.language != language {
+	p, err := project.Open(dir)
+	if err != nil || p.Language != language {
 		t.Fatalf("taken for %+v, %v", p, err)
 	}
-	if err := p.missing(t.Context(), false); err != nil {
+	if err := p.CheckTools(t.Context(), false); err != nil {
 		t.Skip(err)
 	}
 	return dir
@@ -225,7 +226,7 @@ func TestPluginFaults(t *testing.T) {
 		args string
 		want string
 	}{
-		{2, "", "usage:"},
+		{2, "", "Usage:"},
 		{2, "chek", "did you mean check?"},
 		{2, "new", "plugin new needs --lang (go, rust, c, as) and a name"},
 		{1, "new --lang perl x", `language "perl": want one of go, rust, c, as`},
@@ -249,7 +250,7 @@ func TestPluginFaults(t *testing.T) {
 		contains(t, errs, c.want)
 	}
 	out, _ := runTgi(t, 0, "plugin", "check", "--help")
-	contains(t, out, "tgi plugin check FILE.wasm", "-fuel-per-step", "default 64MiB")
+	contains(t, out, "tgi plugin check FILE.wasm", "--fuel-per-step", "default 64MiB")
 }
 
 // TestPluginToolchains: what is missing is named with what to install.

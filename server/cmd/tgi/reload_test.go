@@ -49,13 +49,14 @@ func TestReload(t *testing.T) {
 	args := []string{"--config", file}
 	unset := func(string) (string, bool) { return "", false }
 	var p *plugged
-	c, _, err := config.Load(args, unset)
+	l, err := config.Read(settingFlags(t, args...), unset)
+	c := l.Config
 	if err != nil {
 		t.Fatal(err)
 	}
 	p = openPlugged(t, func(have *config.Config) { *have = c })
 	p.fleet.reread = func(running config.Config) (config.Config, []string, error) {
-		return config.Reload(running, args, unset)
+		return config.Reload(running, settingFlags(t, args...), unset)
 	}
 
 	say := func() string {

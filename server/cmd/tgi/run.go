@@ -10,35 +10,19 @@ import (
 	"net/url"
 	"os"
 	"os/signal"
-	"slices"
 	"strings"
 	"sync"
 	"syscall"
 	"time"
 
-	"tgi/server"
+	"github.com/spf13/cobra"
+	"github.com/spf13/pflag"
+
 	"tgi/server/api/openai"
 	"tgi/server/client/chat"
 	"tgi/server/config"
 	"tgi/server/dialect"
 )
-
-const runUsage = `tgi run talks with a model in the terminal.
-
-  tgi run                                     open the configured model here and talk; /help lists the commands
-  tgi run "What is 3 plus 4?"                 print one answer
-  git diff | tgi run "Say what changed:" -    - stands for what comes on the pipe, which is the message when there is none
-  tgi run --url http://127.0.0.1:3000         talk with a server of OpenAI's API instead
-
-  --url URL          the server; without it the model is opened in this process, without listening
-  --key KEY          the server's key
-  --model NAME       the server's model, if it has several
-  --system TEXT      system prompt
-  --set KEY=VALUE    member of requests, such as temperature=0.7 (or --set KEY VALUE); may be given several times
-
-Colours are for terminals alone; NO_COLOR switches them off. Without --url it takes the flags of tgi serve:
-
-`
 
 // loadingSilence is how long opening a model may take before it is told.
 const loadingSilence = 2 * time.Second
@@ -49,68 +33,98 @@ const stillOpening = "opening the model ..."
 // runFlags are the flags of `tgi run` itself.
 type runFlags struct {
 	url, key, model, system string
+	pairs                   []string // of --set
 	settings                map[string]json.RawMessage
 }
 
-// console is what the command is attached to.
-type console struct {
-	in          io.Reader
-	out, errors io.Writer
-	// typed and shown say that in and out are terminals.
-	typed, shown bool
-	colour       bool
-}
-
-// runRun talks with a model.
-func runRun(args []string, stdout, stderr io.Writer) int {
-	c := console{in: os.Stdin, out: stdout, errors: stderr, typed: server.IsTerminal(os.Stdin)}
-	if f, ok := stdout.(*os.File); ok {
-		c.shown = server.IsTerminal(f)
+// newRun talks with a model.
+func newRun(c console) *cobra.Command {
+	own, flags := runFlags{settings: map[string]json.RawMessage{}}, &config.Flags{}
+	cmd := &cobra.Command{
+		Use: "run [flags] [MESSAGE]", Short: "Talk with a model in the terminal",
+		Long: `Talk with a model in the terminal: one of a server by --url, or else the configured one, which is opened in
+this process. With a message it prints one answer. A word - stands for what comes on the pipe, which is the
+message when there is none. NO_COLOR switches colours off.`,
+		Example: `  tgi run                                     # talk; /help lists the commands
+  tgi run "What is 3 plus 4?"                 # one answer
+  git diff | tgi run "Say what changed:" -    # a message from a pipe
+  tgi run --url http://127.0.0.1:3000         # any server of OpenAI's API`,
+		Annotations: map[string]string{settingsShown: "config,model-id,chat-template,tool-call-parser,weights," +
+			"models-folder,hub-url,hub-token,max-total-tokens,plugins-folder"},
+		RunE: func(cmd *cobra.Command, words []string) error {
+			if err := own.check(cmd); err != nil {
+				return err
+			}
+			var loaded config.Loaded
+			if own.url == "" {
+				var err error
+				if loaded, err = loadConfig(flags); err != nil {
+					return err
+				}
+			}
+			for _, n := range loaded.Notices {
+				fmt.Fprintln(c.errors, "tgi:", n)
+			}
+			return c.talk(cmd.Context(), own, loaded.Config, words)
+		},
 	}
-	c.colour = c.shown && coloured(os.LookupEnv)
-	return c.run(args)
+	set := cmd.Flags()
+	set.StringVar(&own.url, "url", "", "the server's `URL`; without it the model is opened in this process")
+	set.StringVar(&own.key, "key", "", "the server's API `key`")
+	set.StringVar(&own.model, "model", "", "`name` of the server's model, if it has several")
+	set.StringVar(&own.system, "system", "", "system prompt `text`")
+	set.StringArrayVar(&own.pairs, "set", nil,
+		"member of requests as `KEY=VALUE`, such as temperature=0.7, or as two words; may be given several times")
+	set.Lookup("set").Annotations = map[string][]string{pairFlag: {}}
+	complete(cmd, "set", pairsOf(openai.ChatMembers())...)
+	addSettings(cmd, flags)
+	return cmd
 }
 
-// coloured says whether the environment allows colours on a terminal
+// pairsOf are the beginnings of pairs with the names.
+func pairsOf(names []string) []string {
+	pairs := make([]string, len(names))
+	for i, name := range names {
+		pairs[i] = name + "="
+	}
+	return pairs
+}
+
+// check reads the pairs of --set and refuses flags that do not go together.
+func (f *runFlags) check(cmd *cobra.Command) error {
+	for _, pair := range f.pairs {
+		key, text := chat.CutSetting(pair)
+		value, err := chat.Setting(key, text, openai.ChatMembers())
+		if err != nil {
+			return misused("--set: %v", err)
+		}
+		f.settings[key] = value
+	}
+	for _, name := range []string{"key", "model"} {
+		if f.url == "" && cmd.Flags().Changed(name) {
+			return misused("--%s belongs to the server at --url; a folder with a model is --model-id", name)
+		}
+	}
+	var err error
+	cmd.Flags().Visit(func(flag *pflag.Flag) {
+		setting := flag.Annotations[config.FlagVariables] != nil || flag.Annotations[config.FlagNoEffect] != nil
+		if f.url != "" && setting {
+			err = misused("--%s is for a model in this process, not for the server at --url", flag.Name)
+		}
+	})
+	return err
+}
+
+// colours says whether the environment allows colours on a terminal
 // (no-color.org: NO_COLOR that is set and not empty forbids them).
-func coloured(lookup func(string) (string, bool)) bool {
+func colours(lookup func(string) (string, bool)) bool {
 	never, _ := lookup("NO_COLOR")
 	term, _ := lookup("TERM")
 	return never == "" && term != "dumb"
 }
 
-// run is runRun on a console.
-func (c console) run(args []string) int {
-	own, rest, err := splitRun(args)
-	var cfg config.Config
-	words := rest
-	switch {
-	case err != nil:
-	case own.url != "":
-		words, err = wordsOf(rest)
-	default:
-		var l config.Loaded
-		l, err = config.Read(rest, os.LookupEnv)
-		cfg, words = l.Config, l.Rest
-		for _, n := range l.Notices {
-			fmt.Fprintln(c.errors, "tgi:", n)
-		}
-		err = errors.Join(err, badRoute(cfg))
-	}
-	switch {
-	case errors.Is(err, config.ErrHelp):
-		fmt.Fprint(c.out, runUsage)
-		config.Usage(c.out)
-		return 0
-	case err != nil:
-		fmt.Fprintln(c.errors, "tgi:", err)
-		return 2
-	}
-	return exit(c.errors, c.talk(own, cfg, words))
-}
-
 // talk opens the model, or finds the server, and asks.
-func (c console) talk(own runFlags, cfg config.Config, words []string) error {
+func (c console) talk(parent context.Context, own runFlags, cfg config.Config, words []string) error {
 	once := len(words) > 0 || !c.typed
 	message := ""
 	if once {
@@ -120,7 +134,7 @@ func (c console) talk(own runFlags, cfg config.Config, words []string) error {
 		}
 	}
 	// Until there is a prompt, an interrupt ends it all.
-	ctx, stop := signal.NotifyContext(context.Background(), os.Interrupt, syscall.SIGTERM)
+	ctx, stop := signal.NotifyContext(parent, os.Interrupt, syscall.SIGTERM)
 	defer func() { stop() }()
 	client, done, err := c.client(ctx, own, cfg)
 	if err != nil {
@@ -142,7 +156,7 @@ func (c console) talk(own runFlags, cfg config.Config, words []string) error {
 	signal.Notify(interrupts, os.Interrupt)
 	defer signal.Stop(interrupts)
 	stop()
-	ctx, stop = signal.NotifyContext(context.Background(), syscall.SIGTERM)
+	ctx, stop = signal.NotifyContext(parent, syscall.SIGTERM)
 	o.Interrupts = interrupts
 	return chat.Talk(ctx, o)
 }
@@ -270,70 +284,4 @@ func (l *quietLog) Handle(ctx context.Context, r slog.Record) error {
 		l.say(r.Message)
 	}
 	return nil
-}
-
-// splitRun takes the flags of `tgi run` itself out of args. After -- nothing is
-// a flag.
-func splitRun(args []string) (own runFlags, rest []string, err error) {
-	var given []string
-	own.settings = map[string]json.RawMessage{}
-	texts := map[string]*string{"url": &own.url, "key": &own.key, "model": &own.model, "system": &own.system}
-	for i := 0; i < len(args); i++ {
-		a := args[i]
-		if a == "--" {
-			rest = append(rest, args[i:]...)
-			break
-		}
-		name, value, inline := strings.Cut(strings.TrimLeft(a, "-"), "=")
-		to := texts[name]
-		if a == "" || a[0] != '-' || to == nil && name != "set" {
-			rest = append(rest, a)
-			continue
-		}
-		if !inline {
-			if i++; i == len(args) {
-				return own, nil, fmt.Errorf("--%s wants a value", name)
-			}
-			value = args[i]
-		}
-		given = append(given, name)
-		if to != nil {
-			*to = value
-			continue
-		}
-		key, text := chat.CutSetting(value)
-		if key == value && i+1 < len(args) { // --set KEY VALUE
-			i++
-			text = args[i]
-		}
-		if own.settings[key], err = chat.Setting(key, text, openai.ChatMembers()); err != nil {
-			return own, nil, fmt.Errorf("--set: %w", err)
-		}
-	}
-	if own.url == "" {
-		for _, name := range []string{"key", "model"} {
-			if slices.Contains(given, name) {
-				return own, nil, fmt.Errorf("--%s belongs to the server at --url; a folder with a model is --model-id", name)
-			}
-		}
-	}
-	return own, rest, nil
-}
-
-// wordsOf returns the arguments that are no flags; there must be no flags, since
-// those that are left are of a model in this process.
-func wordsOf(rest []string) ([]string, error) {
-	for i, a := range rest {
-		switch {
-		case a == "--":
-			return append(rest[:i:i], rest[i+1:]...), nil
-		case a == "-h" || a == "--help":
-			return nil, config.ErrHelp
-		case len(a) > 1 && a[0] == '-':
-			known := []string{"url", "key", "model", "system", "set"}
-			near := strings.Replace(config.Suggest(strings.TrimLeft(a, "-"), known), "mean ", "mean --", 1)
-			return nil, fmt.Errorf("%s is no flag of tgi run with --url%s", a, near)
-		}
-	}
-	return rest, nil
 }

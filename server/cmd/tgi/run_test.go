@@ -2,7 +2,6 @@ package main
 
 import (
 	"bytes"
-	"errors"
 	"io"
 	"log/slog"
 	"net/http/httptest"
@@ -10,8 +9,6 @@ import (
 	"path/filepath"
 	"strings"
 	"testing"
-
-	"tgi/server/config"
 )
 
 // sum is a question that the demo model answers, and its answer.
@@ -27,7 +24,7 @@ func runOn(t *testing.T, c console, args ...string) (out, errs string, code int)
 	t.Chdir(t.TempDir()) // which holds no settings
 	var stdout, stderr bytes.Buffer
 	c.out, c.errors = &stdout, &stderr
-	code = c.run(args)
+	code = c.execute(t.Context(), append([]string{"run"}, args...))
 	return stdout.String(), told(&stderr), code
 }
 
@@ -78,26 +75,27 @@ func TestRunOnce(t *testing.T) {
 		errs string // a part of what stderr has; empty for nothing there
 		code int
 	}{
-		"word":      {"", []string{greedy, sumAsked}, sumAnswer, "", 0},
-		"words":     {"", append([]string{"--url", ts.URL, greedy}, strings.Fields(sumAsked)...), sumAnswer, "", 0},
-		"mixed":     {sumAsked + "\n", []string{"--url", ts.URL, greedy, "-"}, sumAnswer, "", 0},
-		"own keys":  {"", []string{"--api-key", "k", "--dialect=tgi-0.6", greedy, sumAsked}, sumAnswer, "", 0},
-		"server":    {"", []string{"--url", ts.URL, greedy, sumAsked}, sumAnswer, "", 0},
-		"key":       {"", []string{"--url=" + tk.URL + "/v1", "--key", "k", "--model", "tgi", greedy, "--", sumAsked}, sumAnswer, "", 0},
-		"no key":    {"", []string{"--url", tk.URL, sumAsked}, "", "find the model of " + tk.URL + ": 401 Unauthorized; --model names one", 1},
-		"no answer": {"", []string{"--url", ts.URL, "--set", "temperature=-1", sumAsked}, "", "422 Unprocessable Entity: ", 1},
-		"no server": {"", []string{"--url", "http://127.0.0.1:1", sumAsked}, "", "connection refused", 1},
-		"cut":       {"", []string{"--url", ts.URL, "--set", "max_tokens=2", greedy, sumAsked}, "3 plus\n", "cut at the length", 0},
-		"empty":     {" \n", nil, "", "the message is empty", 1},
-		"no model":  {"", []string{"--model-id", "nowhere", sumAsked}, "", "nowhere", 1},
-		"flag":      {"", []string{"--weihgts", "int8", sumAsked}, "", "unknown flag --weihgts; did you mean --weights?", 2},
-		"url flag":  {"", []string{"--url", ts.URL, "--sytem", "x"}, "", "--sytem is no flag of tgi run with --url; did you mean --system?", 2},
-		"setting":   {"", []string{"--set", "stream=false", sumAsked}, "", "--set: stream is set by nothing", 2},
-		"notice":    {" ", []string{"--quantize", "awq"}, "", "tgi: --quantize has no effect: ", 1},
-		"apart":     {"", []string{"--url", ts.URL, "--set", "max_tokens", "2", greedy, sumAsked}, "3 plus\n", "cut at the length", 0},
-		"misspelt":  {"", []string{"--set", "temprature=1", sumAsked}, "", "temprature is not a member of chat requests; did you mean temperature?", 2},
-		"bare":      {"", []string{"--set"}, "", "--set wants a value", 2},
-		"alone":     {"", []string{"--model", "x", sumAsked}, "", "--model belongs to the server at --url", 2},
+		"word":         {"", []string{greedy, sumAsked}, sumAnswer, "", 0},
+		"words":        {"", append([]string{"--url", ts.URL, greedy}, strings.Fields(sumAsked)...), sumAnswer, "", 0},
+		"mixed":        {sumAsked + "\n", []string{"--url", ts.URL, greedy, "-"}, sumAnswer, "", 0},
+		"own keys":     {"", []string{"--api-key", "k", "--dialect=tgi-0.6", greedy, sumAsked}, sumAnswer, "", 0},
+		"server":       {"", []string{"--url", ts.URL, greedy, sumAsked}, sumAnswer, "", 0},
+		"key":          {"", []string{"--url=" + tk.URL + "/v1", "--key", "k", "--model", "tgi", greedy, "--", sumAsked}, sumAnswer, "", 0},
+		"no key":       {"", []string{"--url", tk.URL, sumAsked}, "", "find the model of " + tk.URL + ": 401 Unauthorized; --model names one", 1},
+		"no answer":    {"", []string{"--url", ts.URL, "--set", "temperature=-1", sumAsked}, "", "422 Unprocessable Entity: ", 1},
+		"no server":    {"", []string{"--url", "http://127.0.0.1:1", sumAsked}, "", "connection refused", 1},
+		"cut":          {"", []string{"--url", ts.URL, "--set", "max_tokens=2", greedy, sumAsked}, "3 plus\n", "cut at the length", 0},
+		"empty":        {" \n", nil, "", "the message is empty", 1},
+		"no model":     {"", []string{"--model-id", "nowhere", sumAsked}, "", "nowhere", 1},
+		"flag":         {"", []string{"--weihgts", "int8", sumAsked}, "", "unknown flag --weihgts; did you mean --weights?", 2},
+		"url flag":     {"", []string{"--url", ts.URL, "--sytem", "x"}, "", "unknown flag --sytem; did you mean --system?", 2},
+		"setting flag": {"", []string{"--url", ts.URL, "--weights", "int8", "x"}, "", "--weights is for a model in this process", 2},
+		"setting":      {"", []string{"--set", "stream=false", sumAsked}, "", "--set: stream is set by nothing", 2},
+		"notice":       {" ", []string{"--quantize", "awq"}, "", "tgi: --quantize has no effect: ", 1},
+		"apart":        {"", []string{"--url", ts.URL, "--set", "max_tokens", "2", greedy, sumAsked}, "3 plus\n", "cut at the length", 0},
+		"misspelt":     {"", []string{"--set", "temprature=1", sumAsked}, "", "temprature is not a member of chat requests; did you mean temperature?", 2},
+		"bare":         {"", []string{"--set"}, "", "--set wants a value", 2},
+		"alone":        {"", []string{"--model", "x", sumAsked}, "", "--model belongs to the server at --url", 2},
 	} {
 		t.Run(name, func(t *testing.T) {
 			out, errs, code := runOn(t, console{in: strings.NewReader(c.in)}, c.args...)
@@ -108,7 +106,7 @@ func TestRunOnce(t *testing.T) {
 	}
 	for _, args := range [][]string{{"-h"}, {"--url", "http://x", "--help"}} {
 		out, errs, code := runOn(t, console{}, args...)
-		if code != 0 || errs != "" || !strings.HasPrefix(out, "tgi run talks") || !strings.Contains(out, "--model-id") {
+		if code != 0 || errs != "" || !strings.HasPrefix(out, "Talk with a model") || !strings.Contains(out, "--model-id") {
 			t.Errorf("%v: status %d, printed %q and %q", args, code, out, errs)
 		}
 	}
@@ -167,7 +165,7 @@ func TestRunColours(t *testing.T) {
 		{map[string]string{"TERM": "xterm", "NO_COLOR": "1"}, false},
 		{map[string]string{"TERM": "dumb"}, false},
 	} {
-		got := coloured(func(name string) (string, bool) {
+		got := colours(func(name string) (string, bool) {
 			v, ok := c.env[name]
 			return v, ok
 		})
@@ -209,16 +207,5 @@ func TestRunLog(t *testing.T) {
 	got := b.String()
 	if !strings.HasPrefix(got, "tgi: converting: 40%\ntgi: opening the model ...\ntime=") || !strings.HasSuffix(got, " level=WARN msg=faulty plugin=a\n") || strings.Count(got, "\n") != 3 {
 		t.Errorf("got %q", got)
-	}
-}
-
-// TestRunWords: with --url all but words is refused, up to --.
-func TestRunWords(t *testing.T) {
-	if _, err := wordsOf([]string{"a", "-h"}); !errors.Is(err, config.ErrHelp) {
-		t.Errorf("got %v", err)
-	}
-	words, err := wordsOf([]string{"a", "-", "--", "-b"})
-	if err != nil || strings.Join(words, "|") != "a|-|-b" {
-		t.Errorf("got %q, %v", words, err)
 	}
 }

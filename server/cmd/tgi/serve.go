@@ -5,7 +5,6 @@ import (
 	"context"
 	"errors"
 	"fmt"
-	"io"
 	"log/slog"
 	"net"
 	"os"
@@ -14,6 +13,8 @@ import (
 	"sync"
 	"syscall"
 
+	"github.com/spf13/cobra"
+
 	"tgi/runtime/engine"
 	"tgi/runtime/ort"
 	"tgi/server"
@@ -21,49 +22,56 @@ import (
 	"tgi/server/config"
 )
 
-// runServe serves the configured model until the process is told to stop.
-func runServe(args []string, stdout, stderr io.Writer) int {
-	settings, code, ok := loadConfig("serve", args, stdout, stderr)
-	if !ok {
-		return code
+// newServe serves models until the process is told to stop.
+func newServe() *cobra.Command {
+	flags := &config.Flags{}
+	cmd := &cobra.Command{
+		Use: "serve [flags]", Short: "Serve models over HTTP", Args: takesNothing,
+		Long: "Serve models over HTTP until SIGINT or SIGTERM, then finish the running requests. SIGHUP reads the settings again.",
+		Example: `  tgi serve                                              # the embedded demo model
+  tgi serve --model-id Qwen/Qwen2.5-0.5B-Instruct --port 8080
+  tgi serve --config /etc/tgi/tgi.toml`,
+		RunE: func(cmd *cobra.Command, _ []string) error {
+			settings, err := loadConfig(flags)
+			if err != nil {
+				return err
+			}
+			return runServe(cmd.Context(), settings, flags)
+		},
 	}
-	cfg := settings.Config
-	ctx, stop := signal.NotifyContext(context.Background(), os.Interrupt, syscall.SIGTERM)
+	addSettings(cmd, flags)
+	return cmd
+}
+
+// runServe serves what the settings say.
+func runServe(ctx context.Context, settings config.Loaded, flags *config.Flags) error {
+	ctx, stop := signal.NotifyContext(ctx, os.Interrupt, syscall.SIGTERM)
 	defer stop()
+	cfg := settings.Config
 	log := server.NewLog(os.Stderr, cfg.Log)
 	for _, n := range settings.Notices {
 		log.Warn(n.String())
 	}
 	reread := func(running config.Config) (config.Config, []string, error) {
-		return config.Reload(running, args, os.LookupEnv)
+		return config.Reload(running, flags, os.LookupEnv)
 	}
 	if err := serve(ctx, cfg, reread, log, os.Stderr); err != nil {
 		log.Error("stopped", "error", err.Error())
-		return 1
+		return errReported
 	}
-	return 0
+	return nil
 }
 
-// loadConfig reads the settings of a command. ok is false when the command is
-// over already, with the exit status code.
-func loadConfig(name string, args []string, stdout, stderr io.Writer) (l config.Loaded, code int, ok bool) {
-	l, err := config.Read(args, os.LookupEnv)
-	switch {
-	case errors.Is(err, config.ErrHelp):
-		fmt.Fprintf(stdout, "usage: tgi %s [flags]\n", name)
-		config.Usage(stdout)
-		return l, 0, false
-	case err != nil:
-		fmt.Fprintln(stderr, "tgi:", err)
-		return l, 2, false
-	case badRoute(l.Config) != nil:
-		fmt.Fprintln(stderr, "tgi:", badRoute(l.Config))
-		return l, 2, false
-	case len(l.Rest) > 0:
-		fmt.Fprintf(stderr, "tgi: %s takes flags only, got %q\n", name, l.Rest[0])
-		return l, 2, false
+// loadConfig reads the settings of a command.
+func loadConfig(flags *config.Flags) (config.Loaded, error) {
+	l, err := config.Read(flags, os.LookupEnv)
+	if err == nil {
+		err = badRoute(l.Config)
 	}
-	return l, 0, true
+	if err != nil {
+		return l, settingsError{err}
+	}
+	return l, nil
 }
 
 // badRoute returns why a further path of c cannot be one.
@@ -216,7 +224,7 @@ func (h *house) banner(terminal *os.File, log *slog.Logger, cfg config.Config, a
 	url := urlOf(addr, cfg.Server.TLSCert != "")
 	open := !cfg.Keyed()
 	names := h.fleet.names()
-	if !server.IsTerminal(terminal) {
+	if !isTerminal(terminal) {
 		attrs := []any{"url", url, "backend", "onnxruntime " + ort.Version() + " cpu", "attention", ort.Attention(), "open", open, "models", names}
 		if h.served != nil {
 			attrs = append(attrs, "model", string(h.id), "weights", h.built.Weights, "threads", h.backend.ThreadCount(),

@@ -1,0 +1,100 @@
+package bench
+
+import (
+	"context"
+	"fmt"
+	"io"
+	"text/tabwriter"
+)
+
+// ModelReport is what one model did on this machine.
+type ModelReport struct {
+	Model   string `json:"model"`
+	Weights string `json:"weights"`
+	Threads int    `json:"threads"`
+	// Attention names the kernel that the CPU was found fit for.
+	Attention string       `json:"attention"`
+	Decode    []DecodeRate `json:"decode"`
+	// PrefillPerSecond are the prompt tokens per second of one request alone.
+	PrefillPerSecond float64 `json:"prefill_tokens_per_s"`
+	// Repeat compares the time to first token of a prompt that is new with that of
+	// one that was just seen.
+	Repeat *Repeated `json:"repeat"`
+}
+
+// DecodeRate is what a number of parallel streams came to.
+type DecodeRate struct {
+	Streams int `json:"streams"`
+	// PerSecond is streams / median time between two tokens: the pace of decoding.
+	PerSecond float64 `json:"tokens_per_s"`
+	// WholePerSecond divides all output tokens by all time, prompts included.
+	WholePerSecond float64 `json:"output_tokens_per_s"`
+	FirstP50       float64 `json:"ttft_p50_ms"`
+	// Outside is the share of the steps' time that was not spent in ONNX Runtime.
+	Outside float64 `json:"outside_ort"`
+}
+
+// Lengths of the measured requests.
+const (
+	decodePrompt  = 128
+	decodeOutput  = 64
+	prefillPrompt = 512
+	repeatPrompt  = 1024
+)
+
+// Model runs the loads of a ModelReport against a server one after the other: decoding with 1, 4 and 16 streams, a
+// long prompt, and a prompt that is repeated. outside returns the share of the steps' time since it was last called
+// that was not spent in ONNX Runtime. Who calls names the model.
+func Model(ctx context.Context, url string, outside func() float64) (*ModelReport, error) {
+	rep := &ModelReport{}
+	for _, streams := range []int{1, 4, 16} {
+		// Warm up outside of what is counted.
+		load := Options{URL: url, Concurrency: []int{streams}, Requests: streams, PromptTokens: decodePrompt, OutputTokens: 8}
+		if _, err := Run(ctx, load); err != nil {
+			return nil, err
+		}
+		outside() // the warm-up's
+		load.Requests, load.OutputTokens = max(4, 2*streams), decodeOutput
+		r, err := Run(ctx, load)
+		if err != nil {
+			return nil, err
+		}
+		m := r.Runs[0]
+		if m.Completed == 0 {
+			return nil, fmt.Errorf("no request of %d streams was answered: %v", streams, m.Errors)
+		}
+		rep.Decode = append(rep.Decode, DecodeRate{
+			Streams: streams, PerSecond: 1e3 * float64(streams) / m.InterToken.P50,
+			WholePerSecond: m.OutputPerSecond, FirstP50: m.FirstToken.P50, Outside: outside(),
+		})
+	}
+	r, err := Run(ctx, Options{URL: url, Requests: 5, PromptTokens: prefillPrompt, OutputTokens: 1})
+	if err != nil {
+		return nil, err
+	}
+	rep.PrefillPerSecond = 1e3 * prefillPrompt / r.Runs[0].FirstToken.P50
+	r, err = Run(ctx, Options{URL: url, Repeat: true, Requests: 5, PromptTokens: repeatPrompt})
+	if err != nil {
+		return nil, err
+	}
+	rep.Repeat = r.Repeat
+	return rep, nil
+}
+
+// WriteTable writes the report for people.
+func (r *ModelReport) WriteTable(w io.Writer) error {
+	fmt.Fprintf(w, "%s, %s weights, %d threads, %s attention; prompts of %d tokens, %d generated\n\n",
+		r.Model, r.Weights, r.Threads, r.Attention, decodePrompt, decodeOutput)
+	tw := tabwriter.NewWriter(w, 0, 0, 3, ' ', tabwriter.AlignRight)
+	fmt.Fprintln(tw, "streams\tdecode tok/s\toutput tok/s\tTTFT p50 ms\toutside ORT\t")
+	for _, d := range r.Decode {
+		fmt.Fprintf(tw, "%d\t%.1f\t%.1f\t%.1f\t%.1f%%\t\n", d.Streams, d.PerSecond, d.WholePerSecond, d.FirstP50, 100*d.Outside)
+	}
+	if err := tw.Flush(); err != nil {
+		return err
+	}
+	_, err := fmt.Fprintf(w, "\nprefill      %.0f tok/s (a prompt of %d tokens)\n"+
+		"first token  %.1f ms for a new prompt of %d tokens, %.1f ms when its prefix is cached\n",
+		r.PrefillPerSecond, prefillPrompt, r.Repeat.Cold.P50, repeatPrompt, r.Repeat.Cached.P50)
+	return err
+}

@@ -1,0 +1,61 @@
+package main
+
+import (
+	"errors"
+	"fmt"
+
+	"github.com/spf13/cobra"
+)
+
+// Exit codes.
+const (
+	exitDone   = 0
+	exitFailed = 1
+	exitUsage  = 2
+	// exitInterrupted is that of shells for a program that SIGINT ended.
+	exitInterrupted = 130
+)
+
+// exitCodes is the line about them in every help.
+const exitCodes = "0 done, 1 failed, 2 wrong usage or settings"
+
+var (
+	// errReported: the command failed and has printed why.
+	errReported = errors.New("the command has printed why it failed")
+	// errInterrupted: the command was told to stop, and has printed so.
+	errInterrupted = errors.New("interrupted")
+)
+
+// settingsError says what is wrong with the settings.
+type settingsError struct{ error }
+
+// usageError says what is wrong with a command line.
+type usageError string
+
+// Error gives the text.
+func (e usageError) Error() string { return string(e) }
+
+// misused returns a usageError.
+func misused(format string, args ...any) error { return usageError(fmt.Sprintf(format, args...)) }
+
+// in names the help of the command that was misused.
+func (e usageError) in(cmd *cobra.Command) error {
+	return misused("%s (see `%s --help`)", string(e), cmd.CommandPath())
+}
+
+// exit prints err, as every command does, and returns the exit code that belongs to it.
+func (c console) exit(err error) int {
+	switch {
+	case err == nil:
+		return exitDone
+	case errors.Is(err, errReported):
+		return exitFailed
+	case errors.Is(err, errInterrupted):
+		return exitInterrupted
+	}
+	fmt.Fprintln(c.errors, "tgi:", err)
+	if errors.As(err, new(usageError)) || errors.As(err, new(settingsError)) {
+		return exitUsage
+	}
+	return exitFailed
+}
