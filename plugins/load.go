@@ -25,13 +25,14 @@ import (
 // job is one wanted plugin on its way into the set.
 type job struct {
 	wanted
-	serving *version      // what had the name when the job began, held for it; nil for none
-	steady  bool          // nobody but a reload replaces it
-	through chan struct{} // closed when the job has run
-	fresh   *version      // loaded, not yet in the set
-	same    bool          // what serves is what is wanted
-	late    bool          // the job runs on elsewhere
-	err     error         // why neither
+	serving *version          // what had the name when the job began, held for it; nil for none
+	steady  bool              // nobody but a reload replaces it
+	through chan struct{}     // closed when the job has run
+	sum     [sha256.Size]byte // of the module that was read; zero where none could be
+	fresh   *version          // loaded, not yet in the set
+	same    bool              // what serves is what is wanted
+	late    bool              // the job runs on elsewhere
+	err     error             // why neither
 }
 
 // letGo gives back what was held for the job.
@@ -50,13 +51,14 @@ func (j *job) run(ctx context.Context, s *Set) {
 		j.err = fmt.Errorf("%w: %s: %w", ErrLoad, j.name, err)
 		return
 	}
+	j.sum = sha256.Sum256(wasm)
 	if err := j.matches(wasm); err != nil {
 		j.err = fmt.Errorf("%w: %s: %w", ErrLoad, j.name, err)
 		return
 	}
 	var like *guest.Guest
 	if v := j.serving; v != nil {
-		if j.steady && v.set == j.set && v.guest.Sum() == sha256.Sum256(wasm) {
+		if j.steady && v.set == j.set && v.guest.Sum() == j.sum {
 			j.same = true
 			return
 		}

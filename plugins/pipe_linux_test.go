@@ -2,6 +2,7 @@ package plugins
 
 import (
 	"context"
+	"os"
 	"path/filepath"
 	"strings"
 	"testing"
@@ -17,6 +18,9 @@ func TestPipeInFolder(t *testing.T) {
 	if err := unix.Mkfifo(filepath.Join(folder, "pipe.wasm"), 0o600); err != nil {
 		t.Fatal(err)
 	}
+	if err := os.Symlink("/dev/zero", filepath.Join(folder, "zero.wasm")); err != nil {
+		t.Fatal(err)
+	}
 	began := make(chan *Set, 1)
 	go func() {
 		s, err := Open(context.Background(), options(t, Options{Folder: folder}))
@@ -27,8 +31,10 @@ func TestPipeInFolder(t *testing.T) {
 	}()
 	select {
 	case s := <-began:
-		if st, _ := s.Get("pipe"); st.State != StateFailed || !strings.Contains(st.Error, "is not a regular file") {
-			t.Errorf("%+v", st)
+		for _, name := range []string{"pipe", "zero"} {
+			if st, _ := s.Get(name); st.State != StateFailed || !strings.Contains(st.Error, "is not a regular file") {
+				t.Errorf("%+v", st)
+			}
 		}
 		s.Close()
 	case <-time.After(20 * time.Second):

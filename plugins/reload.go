@@ -94,10 +94,15 @@ func (s *Set) reload(ctx context.Context, wanted func() []Spec) (Report, error) 
 	}
 	jobs = slices.DeleteFunc(jobs, func(j *job) bool { return j == nil })
 	s.resolve(jobs)
+	before := s.names
 	r := s.commit(jobs, specs)
 	for name, err := range r.Failed {
+		e := s.names[name]
+		if e.rejectedAs(before[name]) {
+			continue // whoever watches the folder sees it at every change of another file
+		}
 		serves := "the version before it"
-		if s.names[name].current == nil {
+		if e.current == nil {
 			serves = "none"
 		}
 		s.log.Error("plugin rejected", "plugin", name, "error", err, "serving", serves)
@@ -210,6 +215,9 @@ func (s *Set) finish(j *job, round int) {
 	next, was := s.put(j)
 	if was != nil {
 		was.drop()
+	}
+	if next.rejectedAs(e) {
+		return
 	}
 	if j.err != nil {
 		s.log.Error("plugin rejected", "plugin", j.name, "error", j.err)
@@ -381,7 +389,7 @@ func (s *Set) commit(jobs []*job, specs []Spec) Report {
 
 // install gives the entry that takes the place of e, which may be nil, and the version that it replaces.
 func (j *job) install(e *entry) (next *entry, was *version) {
-	next = &entry{wanted: j.wanted, err: j.err, late: j.late}
+	next = &entry{wanted: j.wanted, err: j.err, late: j.late, tried: j.sum}
 	if e != nil {
 		next.ledger, next.current = e.ledger, e.current
 	} else {

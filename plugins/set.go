@@ -28,6 +28,7 @@ package plugins
 
 import (
 	"context"
+	"crypto/sha256"
 	"errors"
 	"fmt"
 	"io/fs"
@@ -68,6 +69,7 @@ type Options struct {
 	Vocabulary   Vocabulary // of the model; it must not be empty
 	Model        []byte     // JSON object that guests of kinds template and tools find as "model" in their configuration; nil means {}
 	CacheDir     string     // for compiled modules; "" keeps none
+	CacheBytes   int64      // of CacheDir: what was used longest ago goes first; 0 means no bound
 	Compile      CompileLimits
 	MaxInstances int       // sequences of one plugin at a time; 0 means the sandbox's default
 	Governor     *Governor // gives plugins their share of the processors; nil lets them run as they like
@@ -112,10 +114,17 @@ type Set struct {
 // entry is one name.
 type entry struct {
 	wanted
-	current *version // nil when none could be loaded
-	err     error    // why the newest version was rejected, or is not there yet
-	late    bool     // the newest version is still being loaded
+	current *version          // nil when none could be loaded
+	err     error             // why the newest version was rejected, or is not there yet
+	late    bool              // the newest version is still being loaded
+	tried   [sha256.Size]byte // the module of the newest version; zero where it could not be read
 	ledger  *ledger
+}
+
+// rejectedAs reports whether the newest version was rejected as the one before, which may be nil, was: the same module for the
+// same reason.
+func (e *entry) rejectedAs(before *entry) bool {
+	return before != nil && e.err != nil && before.err != nil && e.tried == before.tried && e.err.Error() == before.err.Error()
 }
 
 // absent says why no version serves.
@@ -131,7 +140,7 @@ func (e *entry) absent() string {
 
 // Open loads all plugins, several at a time. What is wrong with any of the specs is in one error that matches ErrSpec or
 // ErrLoad, and then nothing is left open; a file of the folder that can't be loaded, and any module that can't be compiled
-// within the limits, is logged and listed as failed. A file that takes long is listed as loading and comes in later. A
+// within the limits or whose OnError is skip, is logged and listed as failed. A file that takes long is listed as loading and comes in later. A
 // folder that is not there holds nothing. ctx bounds the loading alone.
 func Open(ctx context.Context, o Options) (*Set, error) {
 	if o.Vocabulary == nil || o.Vocabulary.Size() < 1 {
@@ -151,7 +160,7 @@ func Open(ctx context.Context, o Options) (*Set, error) {
 		s.log = slog.New(slog.DiscardHandler)
 	}
 	var err error
-	s.engine, err = sandbox.New(sandbox.Config{CacheDir: o.CacheDir, Quota: o.Memory, Compile: o.Compile, Warn: func(what, module string, why error) {
+	s.engine, err = sandbox.New(sandbox.Config{CacheDir: o.CacheDir, CacheBytes: o.CacheBytes, Quota: o.Memory, Compile: o.Compile, Warn: func(what, module string, why error) {
 		s.log.Warn(what, "plugin", module, "error", why)
 	}})
 	if err != nil {
@@ -163,7 +172,7 @@ func Open(ctx context.Context, o Options) (*Set, error) {
 	_, err = s.Reload(ctx, o.Specs)
 	errs := []error{err}
 	for _, e := range s.order {
-		if e.origin == fromSpec && e.err != nil && !errors.Is(e.err, sandbox.ErrCompile) {
+		if e.origin == fromSpec && e.err != nil && e.set.onError != OnErrorSkip && !errors.Is(e.err, sandbox.ErrCompile) {
 			errs = append(errs, e.err)
 		}
 	}

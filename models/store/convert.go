@@ -2,8 +2,11 @@ package store
 
 import (
 	"context"
+	"crypto/sha256"
+	"encoding/hex"
 	"errors"
 	"fmt"
+	"io"
 	"os"
 	"path/filepath"
 	"strings"
@@ -30,18 +33,18 @@ func convert(ctx context.Context, ck *hf.Checkpoint, root, at, key string, opt O
 	if err := os.Chmod(temp, 0o755); err != nil {
 		return models.Built{}, fmt.Errorf("model cache: %w", err)
 	}
-	result, err := build(ctx, ck, temp, opt)
+	result, dataSHA256, err := build(ctx, ck, temp, opt)
 	if err != nil {
 		return models.Built{}, fmt.Errorf("convert %s to %s: %w", ck.Name, opt.Weights, err)
 	}
 	built := models.Built{Arch: result.Arch, Weights: opt.Weights, WeightBytes: result.DataBytes}
-	if err := writeManifest(temp, key, built, result); err != nil {
+	if err := writeManifest(temp, key, built, result, dataSHA256); err != nil {
 		return models.Built{}, fmt.Errorf("model cache: %w", err)
 	}
-	if err := publish(temp, at, key); err != nil {
+	if err := publish(ctx, temp, at, key, openMemo(filepath.Join(root, hashesFile))); err != nil {
 		return models.Built{}, fmt.Errorf("model cache: %w", err)
 	}
-	if built, err = load(at, key); err != nil {
+	if built, err = load(ctx, at, key, nil); err != nil {
 		return models.Built{}, fmt.Errorf("model cache: %w", err)
 	}
 	if opt.Converted != nil {
@@ -50,27 +53,29 @@ func convert(ctx context.Context, ck *hf.Checkpoint, root, at, key string, opt O
 	return built, nil
 }
 
-// build writes the data file and the graph, and waits for the disk.
-func build(ctx context.Context, ck *hf.Checkpoint, dir string, opt Options) (decoder.Result, error) {
+// build writes the data file, whose checksum it returns, and the graph, and waits
+// for the disk.
+func build(ctx context.Context, ck *hf.Checkpoint, dir string, opt Options) (r decoder.Result, dataSHA256 string, err error) {
 	f, err := os.Create(filepath.Join(dir, decoder.DataFile))
 	if err != nil {
-		return decoder.Result{}, err
+		return decoder.Result{}, "", err
 	}
 	defer f.Close()
-	result, err := decoder.Build(ck, cancelled{ctx, f}, decoder.Options{Weights: opt.Weights, Progress: opt.Progress})
+	sum := sha256.New()
+	result, err := decoder.Build(ck, cancelled{ctx, io.MultiWriter(f, sum)}, decoder.Options{Weights: opt.Weights, Progress: opt.Progress})
 	if err != nil {
-		return decoder.Result{}, err
+		return decoder.Result{}, "", err
 	}
 	if err := errors.Join(f.Sync(), f.Close()); err != nil {
-		return decoder.Result{}, err
+		return decoder.Result{}, "", err
 	}
-	return result, writeFile(filepath.Join(dir, decoder.ModelFile), result.Model)
+	return result, hex.EncodeToString(sum.Sum(nil)), writeFile(filepath.Join(dir, decoder.ModelFile), result.Model)
 }
 
 // publish moves a finished entry to its place. An entry that is already there
 // stays when it is whole: another process was first. A damaged one is moved
 // out of the way.
-func publish(temp, at, key string) error {
+func publish(ctx context.Context, temp, at, key string, memo *memo) error {
 	syncDir(temp)
 	for range 2 {
 		err := os.Rename(temp, at)
@@ -78,7 +83,7 @@ func publish(temp, at, key string) error {
 			syncDir(filepath.Dir(at))
 			return nil
 		}
-		if _, broken := load(at, key); broken == nil {
+		if _, broken := load(ctx, at, key, memo); broken == nil {
 			return nil
 		}
 		aside, mkErr := os.MkdirTemp(filepath.Dir(at), tempPrefix)

@@ -1,6 +1,7 @@
 package store
 
 import (
+	"context"
 	"crypto/sha256"
 	"encoding/hex"
 	"encoding/json"
@@ -22,23 +23,26 @@ var errDamaged = errors.New("cache entry is damaged")
 type manifest struct {
 	Key   string       `json:"key"`
 	Model models.Built `json:"model"`
-	// ModelSHA256 is the checksum of the graph. The data file, of gigabytes,
-	// is held to its size.
+	// ModelSHA256 and DataSHA256 are the checksums of the graph and of the data
+	// file.
 	ModelSHA256 string `json:"model_sha256"`
+	DataSHA256  string `json:"data_sha256"`
 	DataBytes   int64  `json:"data_bytes"`
 }
 
-func writeManifest(dir, key string, built models.Built, r decoder.Result) error {
+func writeManifest(dir, key string, built models.Built, r decoder.Result, dataSHA256 string) error {
 	sum := sha256.Sum256(r.Model)
-	data, err := json.MarshalIndent(manifest{Key: key, Model: built, ModelSHA256: hex.EncodeToString(sum[:]), DataBytes: r.DataBytes}, "", "  ")
+	data, err := json.MarshalIndent(manifest{Key: key, Model: built, ModelSHA256: hex.EncodeToString(sum[:]), DataSHA256: dataSHA256, DataBytes: r.DataBytes}, "", "  ")
 	if err != nil {
 		return err
 	}
 	return writeFile(filepath.Join(dir, manifestFile), data)
 }
 
-// load reads an entry and checks that it is whole and of this key.
-func load(dir, key string) (models.Built, error) {
+// load reads an entry and checks that it is whole and of this key. The data file,
+// of gigabytes, is read only where its size or time is not what it was when it
+// was read last, as memo knows; without a memo it is held to its size.
+func load(ctx context.Context, dir, key string, memo *memo) (models.Built, error) {
 	data, err := os.ReadFile(filepath.Join(dir, manifestFile))
 	if err != nil {
 		return models.Built{}, err
@@ -63,6 +67,16 @@ func load(dir, key string) (models.Built, error) {
 	}
 	if st.Size() != m.DataBytes {
 		return models.Built{}, fmt.Errorf("%s: %w: %s has %d bytes, want %d", dir, errDamaged, decoder.DataFile, st.Size(), m.DataBytes)
+	}
+	if memo != nil {
+		sum, err := memo.sum(ctx, os.DirFS(dir), decoder.DataFile, filepath.Join(dir, decoder.DataFile))
+		if err != nil {
+			return models.Built{}, err
+		}
+		memo.save()
+		if sum != m.DataSHA256 {
+			return models.Built{}, fmt.Errorf("%s: %w: checksum of %s differs", dir, errDamaged, decoder.DataFile)
+		}
 	}
 	built := m.Model
 	built.Dir, built.ModelFile = dir, filepath.Join(dir, decoder.ModelFile)

@@ -2,6 +2,7 @@ package store
 
 import (
 	"context"
+	"errors"
 	"fmt"
 	"io/fs"
 	"os"
@@ -25,6 +26,9 @@ type Options struct {
 	// Converted, when set, is called once after a conversion, and not at all
 	// when the cache had the model.
 	Converted func(Conversion)
+	// Damaged, when set, is told of an entry of the cache that is not what was
+	// written, before the model is converted anew.
+	Damaged func(error)
 }
 
 // Conversion describes what a conversion did.
@@ -96,9 +100,13 @@ func prepare(ctx context.Context, ck *hf.Checkpoint, fsys fs.FS, dir string, opt
 		return models.Built{}, err
 	}
 	at := filepath.Join(root, entryName(ck.Name, opt.Weights, key))
-	if built, err := load(at, key); err == nil {
+	built, err := load(ctx, at, key, openMemo(filepath.Join(root, hashesFile)))
+	if err == nil {
 		built.Name = ck.Name // folders with equal contents share an entry
 		return built, nil
+	}
+	if opt.Damaged != nil && errors.Is(err, errDamaged) {
+		opt.Damaged(err)
 	}
 	return convert(ctx, ck, root, at, key, opt)
 }

@@ -166,11 +166,9 @@ func TestDamagedEntriesAreRebuilt(t *testing.T) {
 			}
 		}
 	}
-	cases := map[string]func(t *testing.T, entry string){
-		"data cut": cut(decoder.DataFile), "model cut": cut(decoder.ModelFile), "manifest cut": cut(manifestFile),
-		"no data": remove(decoder.DataFile), "no model": remove(decoder.ModelFile), "no manifest": remove(manifestFile),
-		"flipped model": func(t *testing.T, entry string) {
-			path := filepath.Join(entry, decoder.ModelFile)
+	flip := func(name string) func(t *testing.T, entry string) {
+		return func(t *testing.T, entry string) {
+			path := filepath.Join(entry, name)
 			data, err := os.ReadFile(path)
 			if err != nil {
 				t.Fatal(err)
@@ -179,7 +177,12 @@ func TestDamagedEntriesAreRebuilt(t *testing.T) {
 			if err := os.WriteFile(path, data, 0o644); err != nil {
 				t.Fatal(err)
 			}
-		},
+		}
+	}
+	cases := map[string]func(t *testing.T, entry string){
+		"flipped model": flip(decoder.ModelFile), "flipped data": flip(decoder.DataFile),
+		"data cut": cut(decoder.DataFile), "model cut": cut(decoder.ModelFile), "manifest cut": cut(manifestFile),
+		"no data": remove(decoder.DataFile), "no model": remove(decoder.ModelFile), "no manifest": remove(manifestFile),
 		"another model's manifest": func(t *testing.T, entry string) {
 			path := filepath.Join(entry, manifestFile)
 			data, err := os.ReadFile(path)
@@ -209,6 +212,47 @@ func TestDamagedEntriesAreRebuilt(t *testing.T) {
 				t.Errorf("the data differs: %v", err)
 			}
 		})
+	}
+}
+
+// TestDataIsReadOnce: a data file whose checksum is known is not read again at each start, and one that is damaged later
+// is noticed.
+func TestDataIsReadOnce(t *testing.T) {
+	dir := checkpoint(t, "llama2")
+	opt, n := options(t, models.Int4)
+	var told []error
+	opt.Damaged = func(err error) { told = append(told, err) }
+	path := filepath.Join(prepared(t, dir, opt).Dir, decoder.DataFile)
+	old := time.Now().Add(-time.Hour)
+	if err := os.Chtimes(path, old, old); err != nil {
+		t.Fatal(err)
+	}
+	prepared(t, dir, opt)
+	memo := openMemo(filepath.Join(opt.Dir, hashesFile))
+	known, ok := memo.entries[path]
+	if !ok {
+		t.Fatalf("the checksum of the data is not remembered: %v", memo.entries)
+	}
+	right := known
+	known.SHA256 = strings.Repeat("0", 64) // believed, so the file was not read
+	memo.entries[path], memo.changed = known, true
+	memo.save()
+	prepared(t, dir, opt)
+	if *n != 2 || len(told) != 1 || !strings.Contains(told[0].Error(), "checksum of "+decoder.DataFile+" differs") {
+		t.Fatalf("%d conversions, told %v", *n, told)
+	}
+	data, err := os.ReadFile(path)
+	if err != nil {
+		t.Fatal(err)
+	}
+	data[0] ^= 1
+	if err := os.WriteFile(path, data, 0o644); err != nil {
+		t.Fatal(err)
+	}
+	prepared(t, dir, opt)
+	sum, err := openMemo(filepath.Join(opt.Dir, hashesFile)).sum(t.Context(), os.DirFS(filepath.Dir(path)), decoder.DataFile, path)
+	if *n != 3 || len(told) != 2 || err != nil || sum != right.SHA256 {
+		t.Errorf("%d conversions, told %v", *n, told)
 	}
 }
 

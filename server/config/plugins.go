@@ -47,6 +47,9 @@ type Plugins struct {
 	CompileTime    Duration `toml:"compile_time"`
 	CompileTimeout Duration `toml:"compile_timeout"`
 	CompileMemory  Size     `toml:"compile_memory"`
+	// CacheSize bounds the compiled modules on disk, which the next start finds:
+	// those that were used longest ago go first.
+	CacheSize Size `toml:"cache_size"`
 }
 
 // Plugin is one [[plugin]]: a module, what it is called and what it may use.
@@ -124,6 +127,8 @@ const (
 	minMemory, maxMemory = 64 << 10, 4 << 30
 	// minCompile is what the compiler needs for a small module.
 	minCompile = 256 << 20
+	// minCache is what the plugins that are part of the program need.
+	minCache = 64 << 20
 	// maxFuel is about 200 s of computing.
 	maxFuel = 1_000_000_000_000
 	maxTime = Duration(time.Hour)
@@ -248,6 +253,7 @@ func (c *Config) validatePlugins(v *verdict) {
 	v.check(p.CompileTime >= second && p.CompileTime%second == 0, "plugins.compile_time must be whole seconds, at least 1s, given %s", p.CompileTime)
 	v.check(p.CompileTimeout >= second, "plugins.compile_timeout must be >= 1s, given %s", p.CompileTimeout)
 	v.check(p.CompileMemory >= minCompile, "plugins.compile_memory must be >= %s, given %s", Size(minCompile), p.CompileMemory)
+	v.check(p.CacheSize >= minCache, "plugins.cache_size must be >= %s, given %s", Size(minCache), p.CacheSize)
 	first := map[string]int{}
 	for i := range c.Plugin {
 		p, at := &c.Plugin[i], fmt.Sprintf("plugin[%d].", i)

@@ -31,6 +31,9 @@ func TestBombs(t *testing.T) {
 			!strings.Contains(err.Error(), "compile_time = 1s") && !strings.Contains(err.Error(), "compile_memory = 256MiB"):
 			t.Errorf("%s: %v", name, err)
 		}
+		if err != nil && strings.Contains(err.Error(), "compile_memory") && !strings.Contains(err.Error(), " MiB ") {
+			t.Errorf("%s: the error does not say what it took: %v", name, err)
+		}
 		t.Logf("%s: %v", name, err)
 		if strings.HasPrefix(name, "branches") && err == nil {
 			t.Errorf("%s: compiled: it is no bomb", name)

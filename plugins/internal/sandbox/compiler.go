@@ -170,11 +170,13 @@ func (w *worker) outcome(err error) error {
 		return nil
 	case workerRefuse:
 		if outOfMemory(text) {
-			return w.noMemory()
+			return w.noMemory(w.peak())
 		}
 		return errors.New(text)
 	case workerStore:
 		return &storeError{text}
+	case workerLarge:
+		return w.noMemory(text)
 	case workerSlow:
 		return limitError("time", w.limits.Time, fmt.Sprintf("loading the compiled module takes %s of a processor's time, more than a part in %d of it", text, loadShare))
 	}
@@ -184,7 +186,7 @@ func (w *worker) outcome(err error) error {
 		return limitError("time", w.limits.Time, "compiling the module takes more of a processor's time")
 	}
 	if outOfMemory(said) {
-		return w.noMemory()
+		return w.noMemory(w.peak())
 	}
 	if !state.Exited() {
 		return fmt.Errorf("the compiler was ended (%v): the machine may be out of memory", state)
@@ -192,8 +194,19 @@ func (w *worker) outcome(err error) error {
 	return fmt.Errorf("the compiler failed: %w: %s", err, said)
 }
 
-func (w *worker) noMemory() error {
-	return limitError("memory", fmt.Sprintf("%dMiB", w.limits.Memory>>20), "compiling the module takes more")
+// noMemory is the error of a compilation that needs more memory; used says what it had.
+func (w *worker) noMemory(used string) error {
+	return limitError("memory", fmt.Sprintf("%dMiB", w.limits.Memory>>20), "compiling the module takes more: "+used)
+}
+
+// peak says what a worker had that the system refused more memory.
+func (w *worker) peak() string {
+	s := w.cmd.ProcessState
+	text := fmt.Sprintf("the next piece was refused after %.1fs of a processor's time", (s.UserTime() + s.SystemTime()).Seconds())
+	if n := peakMemory(s); n > 0 {
+		text += fmt.Sprintf(", with %d MiB in use", n>>20)
+	}
+	return text
 }
 
 // outOfMemory recognises what Go and the system say when a limit of memory is reached.
@@ -258,6 +271,7 @@ func (m *Module) fromCache(ctx context.Context, dir string, out []byte, host []H
 	why := errors.New("a file does not agree with its manifest")
 	if intact(dir) {
 		if why = m.load(ctx, dir, out, host); why == nil {
+			touch(dir)
 			return true
 		}
 	}
@@ -284,6 +298,7 @@ func (m *Module) compileAt(ctx context.Context, place, key string, out []byte, h
 		if err := s.publish(place, key); err != nil {
 			m.engine.warn("compiled module not kept", m.name, err)
 		}
+		m.engine.trim()
 	}
 	return nil
 }

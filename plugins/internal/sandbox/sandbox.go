@@ -63,10 +63,12 @@ func Sig(short string) Signature {
 
 // Config is what all modules of an engine share. The zero value works.
 type Config struct {
-	CacheDir  string // folder for compiled modules, created when missing; "" keeps nothing on disk
-	Slice     int64  // the most fuel between two ticks; 0 means DefaultSlice
-	PlainCopy bool   // reset by copying memory where copy-on-write could be used (tests, comparison)
-	Compile   CompileLimits
+	CacheDir string // folder for compiled modules, created when missing; "" keeps nothing on disk
+	// CacheBytes bounds what is in CacheDir: what was used longest ago goes first. 0 means no bound.
+	CacheBytes int64
+	Slice      int64 // the most fuel between two ticks; 0 means DefaultSlice
+	PlainCopy  bool  // reset by copying memory where copy-on-write could be used (tests, comparison)
+	Compile    CompileLimits
 	// Warn is told what went wrong with the cache while a module was compiled, which works without; nil drops it. It may be
 	// called from any goroutine.
 	Warn  func(what, module string, why error)
@@ -76,17 +78,18 @@ type Config struct {
 // Engine compiles modules. It is safe for concurrent use, holds nothing that needs closing, and its modules share
 // neither runtime nor compiled code, so closing one can't touch another.
 type Engine struct {
-	cache   string // "" without
-	slice   int64
-	plain   bool
-	compile CompileLimits
-	log     func(what, module string, why error)
-	quota   *Quota
+	cache      string // "" without
+	cacheBytes int64
+	slice      int64
+	plain      bool
+	compile    CompileLimits
+	log        func(what, module string, why error)
+	quota      *Quota
 }
 
 // New makes an engine.
 func New(c Config) (*Engine, error) {
-	e := &Engine{slice: c.Slice, plain: c.PlainCopy, compile: c.Compile.WithDefaults(), log: c.Warn, quota: c.Quota}
+	e := &Engine{slice: c.Slice, plain: c.PlainCopy, compile: c.Compile.WithDefaults(), cacheBytes: c.CacheBytes, log: c.Warn, quota: c.Quota}
 	if e.quota == nil {
 		e.quota = NewQuota(QuotaConfig{})
 	}
@@ -112,6 +115,7 @@ func New(c Config) (*Engine, error) {
 	for _, place := range e.places() {
 		sweep(place)
 	}
+	e.trim()
 	return e, nil
 }
 

@@ -10,6 +10,7 @@ import (
 	"os"
 	"runtime"
 	"runtime/debug"
+	"runtime/metrics"
 	"strconv"
 	"time"
 
@@ -30,6 +31,7 @@ const (
 	workerRefuse = "refuse" // the module can't be compiled
 	workerStore  = "store"  // the compiled module can't be written
 	workerSlow   = "slow"   // the compiled module takes too long to load
+	workerLarge  = "large"  // the compiler needs too much memory
 )
 
 // workerJob is what a worker is told in its arguments.
@@ -79,7 +81,8 @@ func (j workerJob) work() (word, text string) {
 	}
 	runtime.GOMAXPROCS(1)
 	debug.SetGCPercent(200)
-	debug.SetMemoryLimit(j.memory / 4 * 3)
+	debug.SetMemoryLimit(j.heap())
+	go j.watchHeap()
 	in := bufio.NewReader(os.Stdin)
 	wasm := make([]byte, j.bytes)
 	if _, err := io.ReadFull(in, wasm); err != nil {
@@ -106,6 +109,25 @@ func (j workerJob) work() (word, text string) {
 		return workerSlow, fmt.Sprintf("%.1fs", took.Seconds())
 	}
 	return workerDone, ""
+}
+
+// heap is what of the memory Go's heap may take.
+func (j workerJob) heap() int64 { return j.memory / 8 * 7 }
+
+// watchHeap ends the process where the heap has no room left. Go's runtime would otherwise collect garbage that is not there,
+// again and again, until the processor's time is over or the system refuses it memory.
+func (j workerJob) watchHeap() {
+	const every = 20 * time.Millisecond
+	began := time.Now()
+	live := []metrics.Sample{{Name: "/gc/heap/live:bytes"}}
+	for {
+		time.Sleep(every)
+		metrics.Read(live)
+		if n := live[0].Value.Uint64(); n > uint64(j.heap()/10*9) {
+			fmt.Printf("%s\n%d MiB of it were in use after %.1fs", workerLarge, n>>20, time.Since(began).Seconds())
+			os.Exit(0)
+		}
+	}
 }
 
 // loadShare is the part of the processor time for compiling that loading the compiled module may take. Loading, which checks

@@ -42,3 +42,11 @@ func (j workerJob) confine() error {
 	_ = os.WriteFile("/proc/self/oom_score_adj", fmt.Append(nil, 1000), 0)
 	return err
 }
+
+// peakMemory gives the most memory that an ended worker had, 0 where nobody knows.
+func peakMemory(s *os.ProcessState) int64 {
+	if u, ok := s.SysUsage().(*syscall.Rusage); ok {
+		return u.Maxrss << 10
+	}
+	return 0
+}

@@ -45,7 +45,8 @@ func native(l *config.Limits) map[string]*Schema {
 			need("pointer", text("To its place in the grammar.")), need("keyword", text("")), need("reason", text(""))),
 		"ErrorResponse": object("", need("error", text("")), need("error_type", text(""))),
 		"Info":          info(),
-		"InfoPlugin": object("", need("name", text("")), need("version", text("")), need("sha256", text("")), need("state", words("", "ready", "off", "failed")),
+		"InfoPlugin": object("", need("name", text("")), need("version", text("")), need("sha256", text("")), need("state", words("", "ready", "off", "failed", "loading")),
+			may("error", text("Why it is off or failed, or why a newer version was rejected.")),
 			need("kinds", list(text(""))), may("languages", list(text("Of kind grammar: that it reads."))), need("apply", words("", "request", "always"))),
 	}
 }

@@ -52,6 +52,9 @@ func appendPlugin(b []byte, p *server.Plugin) []byte {
 	b = wire.AppendString(append(b, `,"version":`...), p.Version)
 	b = wire.AppendString(append(b, `,"sha256":`...), p.SHA256)
 	b = wire.AppendString(append(b, `,"state":`...), p.State)
+	if p.Error != "" {
+		b = wire.AppendString(append(b, `,"error":`...), p.Error)
+	}
 	b = appendList(append(b, `,"kinds":`...), p.Kinds, appendName)
 	if len(p.Languages) > 0 {
 		b = appendList(append(b, `,"languages":`...), p.Languages, appendName)

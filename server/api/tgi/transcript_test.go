@@ -114,6 +114,7 @@ func echo(name, field string) BodyHandler {
 //	break TEXT        ends the stream with an error of the backend, or early when empty
 //	fault TEXT        ends the stream with an error of a plugin
 //	plugin NAME       is installed
+//	failed NAME TEXT  could not be loaded
 //	skip NAME TEXT    fails and is passed over
 //	asked             says, in one token, what the engine was asked for
 //	room N            is the limit of prompt and output together
@@ -198,13 +199,17 @@ func (s *script) read(t *testing.T, line string) {
 		}
 	case "fault":
 		s.early, s.broken = true, fmt.Errorf("%w: %s", llm.ErrPlugin, rest)
-	case "plugin", "skip":
+	case "plugin", "skip", "failed":
 		if s.plugins == nil {
 			s.plugins = &plugins{}
 		}
 		name, reason, _ := strings.Cut(rest, " ")
 		if verb == "skip" {
 			s.plugins.skips = append(s.plugins.skips, generate.Skip{Plugin: name, Reason: reason})
+			break
+		}
+		if verb == "failed" {
+			s.plugins.installed = append(s.plugins.installed, server.Plugin{Name: name, State: server.PluginFailed, Error: reason, Apply: config.ApplyRequest})
 			break
 		}
 		s.plugins.installed = append(s.plugins.installed, server.Plugin{

@@ -64,6 +64,7 @@ func openPlugins(ctx context.Context, cfg config.Config, in *instance, governor 
 		Specs: specs, Folder: cfg.Plugins.Folder, Builtin: std.FS(),
 		Vocabulary:   newVocabulary(in.tokenizer, in.built.Vocab, in.eos),
 		CacheDir:     filepath.Join(cache, "plugins"),
+		CacheBytes:   int64(cfg.Plugins.CacheSize),
 		MaxInstances: 2 * cfg.Limits.MaxConcurrentRequests, // one for each sequence, and those that check parameters
 		Governor:     governor,
 		Memory:       memory, GrammarMemory: grammarMemory(cfg.Plugins, memory.Stats().Limit),

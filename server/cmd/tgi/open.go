@@ -123,7 +123,7 @@ func (s source) prepare(ctx context.Context, opt store.Options) (models.Built, e
 // build is prepare for serving. It tells the progress of a conversion and what
 // that did to the weights and to the model's predictions.
 func (s source) build(ctx context.Context, w models.Weights, tok *token.Tokenizer, say func(string, ...any)) (models.Built, error) {
-	opt := store.Options{Weights: w}
+	opt := store.Options{Weights: w, Damaged: func(err error) { say("%v; it is converted anew", err) }}
 	last, converted := time.Now(), false
 	opt.Progress = func(done, total int64) {
 		if time.Since(last) >= progressEvery {
