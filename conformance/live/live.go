@@ -69,6 +69,16 @@ func moduleRoot() (string, error) {
 	}
 }
 
+// Program returns the path of the program, which it builds at the first call.
+func Program(t testing.TB) string {
+	t.Helper()
+	path, err := program()
+	if err != nil {
+		t.Fatal(err)
+	}
+	return path
+}
+
 // Server is a running server. It may be asked from several goroutines, and
 // ended from one.
 type Server struct {
@@ -99,10 +109,7 @@ func Serve(t testing.TB, file string) *Server {
 	if _, err := ort.Locate(""); err != nil {
 		t.Skip(err)
 	}
-	path, err := program()
-	if err != nil {
-		t.Fatal(err)
-	}
+	path := Program(t)
 	s := &Server{ended: make(chan struct{})}
 	s.process = exec.Command(path, "serve", "--config", file, "--hostname", "127.0.0.1", "--port", "0")
 	s.process.Env = append(os.Environ(), "GOTRACEBACK=all")
