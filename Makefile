@@ -13,13 +13,23 @@ FUZZTIME ?= 30s
 # `make` alone lists the targets.
 .DEFAULT_GOAL := help
 
-.PHONY: help run build test test-all soak check fmt bench bench-grammar fuzz ort clean clients generated plugins-all
+.PHONY: help run dev build test test-all soak check fmt bench bench-grammar fuzz ort clean clients generated plugins-all
+
+# What most people need, then everything else.
+FIRST := run dev test check fmt
 
 help: ## list the targets
-	@awk -F':.*## ' '/^[a-z-]+:.*## /{printf "  make %-14s %s\n", $$1, $$2}' $(MAKEFILE_LIST)
+	@echo "Begin with:"
+	@for t in $(FIRST); do awk -F':.*## ' -v t=$$t '$$0 ~ "^" t ":.*## " {printf "  make %-16s %s\n", $$1, $$2}' $(MAKEFILE_LIST); done
+	@echo; echo "Everything else:"
+	@awk -F':.*## ' -v first=" $(FIRST) " '/^[a-z-]+:.*## / && !index(first, " " $$1 " ") {printf "  make %-16s %s\n", $$1, $$2}' $(MAKEFILE_LIST)
+	@echo; echo "docs/ has the documentation, CONTRIBUTING.md the rules."
 
 run: build ort ## build and serve the embedded demo model on port 3000
 	$(BIN) serve
+
+dev: build ort ## the same with the plugins and templates of the tree, which are reloaded when they change
+	$(BIN) serve --config examples/dev/tgi.toml
 
 build: ## build bin/tgi
 	@mkdir -p bin

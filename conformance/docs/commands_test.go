@@ -14,6 +14,7 @@ import (
 	"time"
 
 	"tgi/conformance/live"
+	"tgi/conformance/long"
 )
 
 // settings are those of the server that answers the commands: an administrator's key, a models folder of its own, a
@@ -124,11 +125,10 @@ type runner struct {
 func (r *runner) page(t *testing.T, p page) (ran int) {
 	for i, b := range p.blocks {
 		at := fmt.Sprintf("%s:%d", p.path, b.line)
-		long := os.Getenv("TGI_LONG") != ""
 		switch {
 		case b.file != "":
 			write(t, filepath.Join(r.folder, b.file), b.text)
-		case b.lang != "sh" || b.mode == "long" && !long:
+		case b.lang != "sh" || b.mode == "long" && !long.Enabled():
 		case b.mode == "parse":
 			r.parse(t, at, b.text)
 		default:
@@ -270,7 +270,7 @@ func TestLacks(t *testing.T) {
 
 var (
 	goal = regexp.MustCompile(`(?m)^([a-z-]+):`)
-	flag = regexp.MustCompile(`(?:^|\s)(--[a-z-]+)`)
+	word = regexp.MustCompile(`(?:^|\s)(--[a-z-]+)`)
 )
 
 // parse checks commands that are not run: targets of make, subcommands and flags of tgi, packages and tests of go test.
@@ -338,7 +338,7 @@ func (r *runner) flags(t *testing.T, at string, words []string) {
 	if err != nil {
 		t.Errorf("%s: tgi %s: %v\n%s", at, strings.Join(command, " "), err, help)
 	}
-	for _, m := range flag.FindAllStringSubmatch(strings.Join(words, " "), -1) {
+	for _, m := range word.FindAllStringSubmatch(strings.Join(words, " "), -1) {
 		if !regexp.MustCompile(`(?m)(^|[\s,-])` + regexp.QuoteMeta(strings.TrimPrefix(m[1], "-")) + `([\s,=]|$)`).MatchString(help) {
 			t.Errorf("%s: tgi %s has no flag %s", at, strings.Join(command, " "), m[1])
 		}

@@ -17,19 +17,13 @@
 package docs
 
 import (
-	"bytes"
 	"os"
-	"os/exec"
 	"path/filepath"
 	"strings"
 	"testing"
-
-	"tgi/conformance/live"
 )
 
 const root = "../.."
-
-func TestMain(m *testing.M) { live.Main(m) }
 
 // page is a Markdown file of the tree.
 type page struct {
@@ -143,16 +137,4 @@ func TestBlocks(t *testing.T) {
 			}
 		}
 	}
-}
-
-// output runs a command and returns what it prints; a failure fails the test.
-func output(t *testing.T, cmd *exec.Cmd) []byte {
-	t.Helper()
-	var stderr bytes.Buffer
-	cmd.Stderr = &stderr
-	out, err := cmd.Output()
-	if err != nil {
-		t.Fatalf("%s: %v\n%s%s", cmd, err, out, &stderr)
-	}
-	return out
 }

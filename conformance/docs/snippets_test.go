@@ -23,7 +23,12 @@ func TestSettings(t *testing.T) {
 			}
 			file := filepath.Join(t.TempDir(), "tgi.toml")
 			write(t, file, b.text)
-			if _, err := config.Read([]string{"--config", file}, func(string) (string, bool) { return "", false }); err != nil {
+			c := config.Default()
+			err := config.ReadFile(file, &c)
+			if err == nil {
+				err = c.Validate()
+			}
+			if err != nil {
 				t.Errorf("%s:%d: %v", p.path, b.line, err)
 			}
 		}
