@@ -41,7 +41,7 @@ exec %s "${args[@]}"
 	tgi = `#!/usr/bin/env bash
 args=()
 for a in "$@"; do args+=("${a//localhost:3000/$SERVER}"); done
-[ "${args[0]}" != serve ] || args[0]=check
+[ "${args[0]} ${args[1]:-}" = "serve --help" ] || [ "${args[0]}" != serve ] || args[0]=check
 exec %s "${args[@]}"
 `
 )

@@ -11,6 +11,8 @@ import (
 	"strings"
 	"testing"
 
+	"github.com/spf13/pflag"
+
 	"tgi/server/config"
 )
 
@@ -111,6 +113,7 @@ func reference(t *testing.T, text string) string {
 	t.Helper()
 	types := typesOf(nil, "", reflect.TypeFor[config.Config]())
 	types = append(types, typesOf(nil, "model.", reflect.TypeFor[config.Model]())...)
+	flags := flagsByKey()
 	var out strings.Builder
 	for _, p := range parts(text) {
 		fmt.Fprintf(&out, "\n## %s\n\n", p.name)
@@ -121,7 +124,7 @@ func reference(t *testing.T, text string) string {
 		if p.name == "key" || p.name == "plugin" || p.name == "plugin.config" {
 			value = "example"
 		}
-		out.WriteString("| key | type | " + value + " | meaning |\n|---|---|---|---|\n")
+		out.WriteString("| key | type | " + value + " | meaning | flag |\n|---|---|---|---|---|\n")
 		for _, r := range p.rows {
 			kind := "any"
 			if i := slices.IndexFunc(types, func(k keyType) bool { return k.key == p.name+"."+r.key }); i >= 0 {
@@ -129,7 +132,7 @@ func reference(t *testing.T, text string) string {
 			} else if p.name != "plugin.config" && r.key != "quantization" {
 				t.Errorf("tgi.toml has %s.%s, which is no setting", p.name, r.key)
 			}
-			fmt.Fprintf(&out, "| `%s` | %s | `%s` | %s |\n", r.key, kind, r.value, strings.ReplaceAll(r.meaning, "|", `\|`))
+			fmt.Fprintf(&out, "| `%s` | %s | `%s` | %s | %s |\n", r.key, kind, r.value, strings.ReplaceAll(r.meaning, "|", `\|`), flags[p.name+"."+r.key])
 		}
 	}
 	return out.String()
@@ -151,6 +154,19 @@ func wrapped(text string) string {
 		length += len(word)
 	}
 	return out.String()
+}
+
+// flagsByKey returns the flags that set a key.
+func flagsByKey() map[string]string {
+	set := pflag.NewFlagSet("", pflag.ContinueOnError)
+	new(config.Flags).AddTo(set)
+	flags := map[string]string{}
+	set.VisitAll(func(f *pflag.Flag) {
+		if key := f.Annotations[config.FlagKey]; !f.Hidden && len(key) == 1 {
+			flags[key[0]] = strings.TrimSpace(flags[key[0]] + " `--" + f.Name + "`")
+		}
+	})
+	return flags
 }
 
 type keyType struct{ key, kind string }
