@@ -42,12 +42,28 @@ var importRules = []importRule{
 	},
 	{
 		From: "plugins", Deny: []string{"tgi/server", "tgi/runtime", "tgi/models"},
-		Why: "plugins runs guests; the wiring file alone joins them to the engine, through interfaces over plain types",
+		Why: "plugins runs guests; server/host/bridge alone joins them to the engine, through interfaces over plain types",
 	},
 	{
-		From: "server", Except: []string{"server/cmd/tgi"},
+		From: "server", Except: []string{"server/host", "server/cmd/tgi"},
 		Deny: []string{"tgi/plugins", "tgi/models", "tgi/runtime/ort", "tgi/runtime/kv", "tgi/runtime/sched", "tgi/runtime/token"},
-		Why:  "server speaks to clients: it may know the engine's request and stream, not tensors, blocks, tokenizers or wasm",
+		Why:  "server speaks to clients: it may know the engine's request and stream, not tensors, blocks, tokenizers or wasm; server/host, with its bridge, joins the three worlds",
+	},
+	{
+		From: "server", Except: []string{"server/host", "server/cmd/tgi"}, Deny: []string{"tgi/server/host"},
+		Why: "the model manager is built on the APIs and requests: what it manages knows nothing of it",
+	},
+	{
+		From: "server/host/bridge", Deny: []string{"tgi/server/api", "tgi/server/host", "tgi/models", "net/http"},
+		Why: "the bridge adapts types of one world to interfaces of another: it knows neither models, checkpoints nor HTTP",
+	},
+	{
+		From: "server/cmd/tgi", Deny: []string{"tgi/plugins"}, Allow: []string{"tgi/plugins/check"},
+		Why: "the commands parse flags, print and exit: server/host joins the worlds; `tgi plugin` holds modules to the contract by plugins/check",
+	},
+	{
+		From: "server/cmd/tgi", Deny: []string{"tgi/runtime/kv", "tgi/runtime/sched", "tgi/runtime/token", "tgi/runtime/sample", "tgi/runtime/llm", "tgi/server/generate", "tgi/server/dispatch"},
+		Why: "the commands parse flags, print and exit: what a request or a model needs is in server/host",
 	},
 	{
 		From: "models", Deny: []string{"tgi/server", "tgi/plugins", "tgi/runtime"},
@@ -69,6 +85,22 @@ var importRules = []importRule{
 		From: ".", Except: []string{"runtime/ort"}, Deny: []string{"github.com/yalue/onnxruntime_go"}, Tests: true,
 		Why: "only runtime/ort knows how long a tensor lives",
 	},
+}
+
+// commandLines bounds the files of server/cmd/tgi together, tests left out.
+const commandLines = 3500
+
+// TestTreeCommand: what has grown beyond the bound does more than parse flags, print and exit.
+func TestTreeCommand(t *testing.T) {
+	lines := 0
+	for _, s := range tree(t) {
+		if s.dir == "server/cmd/tgi" && !s.isTest() {
+			lines += s.lines
+		}
+	}
+	if lines >= commandLines {
+		t.Errorf("server/cmd/tgi has %d lines, its bound is %d: the commands parse flags, print and exit, and the rest belongs to a package that can be imported and tested", lines, commandLines)
+	}
 }
 
 // maxLines bounds a file that is not a test: beyond it a file holds more than one concept.

@@ -9,7 +9,6 @@ import (
 	"net"
 	"os"
 	"os/signal"
-	"path/filepath"
 	"slices"
 	"strconv"
 	"strings"
@@ -26,6 +25,7 @@ import (
 	"tgi/runtime/ort"
 	"tgi/server/client/bench"
 	"tgi/server/config"
+	"tgi/server/host"
 )
 
 // benchFlags are the flags of `tgi bench`.
@@ -140,7 +140,7 @@ func (f *benchFlags) measureModel(ctx context.Context, stdout, stderr io.Writer)
 	cfg := config.Default()
 	cfg.Model.Path, cfg.Model.Weights, cfg.Runtime.Threads = f.model, f.weights, f.threads
 	if f.shape != "" {
-		dir, err := synthetic(f.shape)
+		dir, err := store.Random(f.shape)
 		if err != nil {
 			return err
 		}
@@ -157,24 +157,6 @@ func (f *benchFlags) measureModel(ctx context.Context, stdout, stderr io.Writer)
 		return printJSON(stdout, rep)
 	}
 	return rep.WriteTable(stdout)
-}
-
-// synthetic returns the folder of a random checkpoint in the cache, writing it
-// the first time.
-func synthetic(shape string) (string, error) {
-	cache, err := store.Dir()
-	if err != nil {
-		return "", err
-	}
-	dir := filepath.Join(filepath.Dir(cache), "synth", shape)
-	if _, err := os.Stat(filepath.Join(dir, "config.json")); err == nil {
-		return dir, nil
-	}
-	tmp := dir + fmt.Sprintf(".%d", os.Getpid())
-	if err := synth.Write(tmp, shape, 1); err != nil {
-		return "", errors.Join(err, os.RemoveAll(tmp))
-	}
-	return dir, os.Rename(tmp, dir)
 }
 
 // shareOutside observes how much of the steps' time is not the forward pass.
@@ -205,7 +187,7 @@ func measureModel(ctx context.Context, cfg config.Config, stderr io.Writer) (*be
 	cfg.Server.Hostname, cfg.Server.Port = "127.0.0.1", 0
 	share := &shareOutside{}
 	log := slog.New(slog.NewTextHandler(stderr, &slog.HandlerOptions{Level: slog.LevelWarn}))
-	h, err := newHouse(ctx, only(cfg, cfg.DefaultModel()), log, share)
+	h, err := host.Open(ctx, host.Options{Config: only(cfg, cfg.DefaultModel()), Version: version, Log: log, Observer: share})
 	if err != nil {
 		return nil, err
 	}
@@ -216,11 +198,11 @@ func measureModel(ctx context.Context, cfg config.Config, stderr io.Writer) (*be
 	}
 	serving, stop := context.WithCancel(ctx)
 	done := make(chan error, 1)
-	go func() { done <- h.server.Serve(serving, l) }()
+	go func() { done <- h.Serve(serving, l) }()
 	rep, err := bench.Model(ctx, urlOf(l.Addr(), false), share.take)
 	if err == nil {
-		rep.Model, rep.Weights = h.built.Name, string(h.built.Weights)
-		rep.Threads, rep.Attention = h.backend.ThreadCount(), ort.Attention()
+		m, _ := h.Default()
+		rep.Model, rep.Weights, rep.Threads, rep.Attention = m.Name, m.Weights, m.Threads, ort.Attention()
 	}
 	stop()
 	return rep, errors.Join(err, <-done)

@@ -13,10 +13,9 @@ import (
 	"github.com/spf13/cobra"
 
 	"tgi/models/library"
-	"tgi/runtime/engine"
-	"tgi/runtime/llm"
 	"tgi/runtime/ort"
 	"tgi/server/config"
+	"tgi/server/host"
 )
 
 // newCheck does the real start without listening: it opens the configured models one after the
@@ -126,7 +125,7 @@ func (m *checkedModel) write(w io.Writer) {
 
 // checkModels opens the models of cfg one after the other and tells found of each.
 func checkModels(ctx context.Context, cfg config.Config, log *slog.Logger, found func(checkedModel)) error {
-	lib, err := openLibrary(cfg)
+	lib, err := host.OpenLibrary(cfg)
 	if err != nil {
 		return err
 	}
@@ -157,41 +156,22 @@ func only(cfg config.Config, name string) config.Config {
 
 // checkModel opens the default model of cfg and has it generate.
 func checkModel(ctx context.Context, cfg config.Config, log *slog.Logger) (m checkedModel, err error) {
-	h, err := newHouse(ctx, cfg, log)
+	h, err := host.Open(ctx, host.Options{Config: cfg, Version: version, Log: log})
 	if err != nil {
 		return m, err
 	}
 	defer h.Close()
-	if err := h.tryOut(ctx); err != nil {
-		return m, fmt.Errorf("model %s does not generate: %w", h.id, err)
+	info, _ := h.Default()
+	if err := h.Probe(ctx); err != nil {
+		return m, fmt.Errorf("model %s does not generate: %w", info.ID, err)
 	}
-	l := h.limits
+	l := info.Limits
 	return checkedModel{
-		ID: string(h.id), Fetched: true, Architecture: h.built.Architecture, Weights: string(h.built.Weights),
-		ORT: ort.Version(), Threads: h.backend.ThreadCount(), Attention: ort.Attention(),
-		Chat: h.control.chat.Load().chatSetup.String(), Blocks: h.backend.Blocks(), BlockTokens: ort.BlockSize, CacheBytes: h.kvBytes,
+		ID: info.ID, Fetched: true, Architecture: info.Architecture, Weights: info.Weights,
+		ORT: ort.Version(), Threads: info.Threads, Attention: ort.Attention(),
+		Chat: info.Chat, Blocks: info.Blocks, BlockTokens: ort.BlockSize, CacheBytes: info.CacheBytes,
 		Limits: &checkedLimits{
 			l.MaxInputTokens, l.MaxTotalTokens, l.MaxBatchPrefillTokens, l.MaxBatchTotalTokens, l.MaxBatchSize, l.MaxConcurrentRequests,
 		},
 	}, nil
-}
-
-// tryOut generates one token.
-func (h *house) tryOut(ctx context.Context) error {
-	prompt := h.tokenizer.Encode("a", true)
-	s, err := h.engine.Submit(ctx, engine.Request{Prompt: prompt, Params: llm.Params{
-		Temperature: 1, TopP: 1, TypicalP: 1, RepetitionPenalty: 1, MaxNewTokens: 1,
-	}})
-	if err != nil {
-		return err
-	}
-	defer s.Close()
-	for {
-		if _, err := s.Next(ctx); err != nil {
-			if err == io.EOF {
-				return nil
-			}
-			return err
-		}
-	}
 }

@@ -9,6 +9,7 @@ import (
 
 	"tgi/models/synth"
 	"tgi/server/config"
+	"tgi/server/host"
 )
 
 // newModel works on checkpoints without serving them.
@@ -49,7 +50,7 @@ func installedModels(flags *config.Flags) cobra.CompletionFunc {
 		if err != nil || len(args) > 0 {
 			return nil, cobra.ShellCompDirectiveDefault
 		}
-		lib, err := openLibrary(cfg)
+		lib, err := host.OpenLibrary(cfg)
 		if err != nil {
 			return nil, cobra.ShellCompDirectiveDefault
 		}

@@ -17,6 +17,7 @@ import (
 	"tgi/models/hf"
 	"tgi/models/library"
 	"tgi/server/config"
+	"tgi/server/host"
 )
 
 // newModelInfo describes a model of the folder or one that lies elsewhere.
@@ -74,7 +75,7 @@ func modelAsked(flags *config.Flags, words []string) (config.Config, library.Dec
 	if err != nil {
 		return cfg, d, fmt.Errorf("%s is no folder, and %w", words[0], err)
 	}
-	lib, err := openLibrary(cfg)
+	lib, err := host.OpenLibrary(cfg)
 	if err != nil {
 		return cfg, d, err
 	}
@@ -90,7 +91,7 @@ func modelAsked(flags *config.Flags, words []string) (config.Config, library.Dec
 	if m.Dir == "" {
 		d.FS = m.FS
 	}
-	return settingsOfModel(cfg, declared(cfg, id)), d, nil
+	return host.SettingsFor(cfg, id), d, nil
 }
 
 // modelReport is what `tgi model info` prints.
@@ -152,15 +153,15 @@ func describeModel(cfg config.Config, d library.Declared) (*modelReport, error) 
 		Templates: slices.Sorted(maps.Keys(c.Tokenizer.ChatTemplates)), Tokenizer: c.TokenizerJSON != nil,
 	}
 	if r.Parameters == 0 {
-		r.Parameters, r.Estimated = int64(paramsOf(c.Config)), true
+		r.Parameters, r.Estimated = int64(host.EstimateParams(c.Config)), true
 	}
 	if unusable == nil {
 		r.Weights = weightsOf(info)
 		r.Origin = info.Origin
 	}
-	chat, chatErr := chatSetupOf(cfg, string(d.ID), d.Dir, c.Tokenizer)
+	chat, chatErr := host.DescribeChat(cfg, string(d.ID), d.Dir, c.Tokenizer)
 	if chatErr == nil {
-		r.Chat = chat.String()
+		r.Chat = chat
 	}
 	return r, errors.Join(unusable, chatErr)
 }

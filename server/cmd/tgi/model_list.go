@@ -12,6 +12,7 @@ import (
 	"tgi/models/library"
 	"tgi/models/library/lifecycle"
 	"tgi/server/config"
+	"tgi/server/host"
 )
 
 // listedModel is one model as `tgi model list` knows it.
@@ -69,7 +70,7 @@ func newModelList() *cobra.Command {
 }
 
 func modelList(cfg config.Config, stdout io.Writer, out output) error {
-	lib, err := openLibrary(cfg)
+	lib, err := host.OpenLibrary(cfg)
 	if err != nil {
 		return err
 	}

@@ -16,6 +16,7 @@ import (
 	"tgi/models/library"
 	"tgi/models/library/fetch"
 	"tgi/server/config"
+	"tgi/server/host"
 )
 
 // pullCall is what a pull was asked for.
@@ -93,7 +94,7 @@ func readPull(cfg config.Config, source string, given pullFlags) (c pullCall, er
 	if c.id, err = library.ParseID(id); err != nil {
 		return c, usageError(err.Error())
 	}
-	if c.source, err = sourceOf(cfg.Models, source); err != nil {
+	if c.source, err = host.SourceOf(cfg.Models, source); err != nil {
 		err = usageError(err.Error())
 	}
 	c.source.SHA256 = sum
@@ -102,11 +103,11 @@ func readPull(cfg config.Config, source string, given pullFlags) (c pullCall, er
 
 // run fetches the model. Progress goes to stderr.
 func (call *pullCall) run(ctx context.Context, stdout, stderr io.Writer) error {
-	lib, err := openLibrary(call.cfg)
+	lib, err := host.OpenLibrary(call.cfg)
 	if err != nil {
 		return err
 	}
-	client, err := newFetcher(call.cfg.Models)
+	client, err := host.NewFetcher(call.cfg.Models, version)
 	if err != nil {
 		return err
 	}

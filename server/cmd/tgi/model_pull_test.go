@@ -17,6 +17,7 @@ import (
 	"time"
 
 	"tgi/models/library"
+	"tgi/models/library/fetch/hubtest"
 )
 
 const hubID library.ID = "org/model"
@@ -24,7 +25,7 @@ const hubID library.ID = "org/model"
 // modelFolder is an empty models folder, with the flags that name it and a hub. The
 // test runs in a folder without settings and with nothing in the environment that
 // would be one.
-func modelFolder(t *testing.T, h *fakeHub) (lib *library.Library, flags []string) {
+func modelFolder(t *testing.T, h *hubtest.Hub) (lib *library.Library, flags []string) {
 	t.Helper()
 	dir := t.TempDir()
 	for _, name := range []string{"HF_TOKEN", "HF_API_TOKEN", "HUGGING_FACE_HUB_TOKEN", "HF_ENDPOINT", "MODEL_ID", "HF_MODEL_ID", "TGI_CONFIG"} {
@@ -45,13 +46,13 @@ func tgiModel(t *testing.T, want int, flags []string, args ...string) (stdout, s
 }
 
 // isWhole fails the test unless the library has the hub's model, with its bytes.
-func isWhole(t *testing.T, lib *library.Library, h *fakeHub, id library.ID) {
+func isWhole(t *testing.T, lib *library.Library, h *hubtest.Hub, id library.ID) {
 	t.Helper()
 	m, err := lib.Find(id)
 	if err != nil {
 		t.Fatal(err)
 	}
-	for name, data := range h.files {
+	for name, data := range h.Files {
 		got, err := os.ReadFile(filepath.Join(m.Dir, name))
 		if name == "README.md" {
 			if err == nil {
@@ -67,15 +68,15 @@ func isWhole(t *testing.T, lib *library.Library, h *fakeHub, id library.ID) {
 }
 
 func TestModelPull(t *testing.T) {
-	h := newFakeHub(t)
+	h := hubtest.New(t, hubtest.Checkpoint)
 	lib, flags := modelFolder(t, h)
 	t.Setenv("HF_TOKEN", "hf_secret")
 	out, errs := tgiModel(t, 0, flags, "pull", "org/model@refs/pr/1")
 	isWhole(t, lib, h, hubID)
 	contains(t, out, "org/model: Qwen2ForCausalLM, 103K parameters, context of 160 tokens, ", filepath.Join(lib.Dir(), "org", "model")+"\n")
 	contains(t, errs, "org/model: 100%  ")
-	if !h.tokens["Bearer hf_secret"] || strings.Contains(out+errs, "hf_secret") {
-		t.Errorf("the token was not sent, or shown: %v\n%s%s", h.tokens, out, errs)
+	if !h.Saw("Bearer hf_secret") || strings.Contains(out+errs, "hf_secret") {
+		t.Errorf("the token was not sent, or shown\n%s%s", out, errs)
 	}
 
 	out, _ = tgiModel(t, 0, flags, "list")
@@ -88,7 +89,7 @@ func TestModelPull(t *testing.T) {
 	if err := json.Unmarshal([]byte(out), &list); err != nil || list.Folder != lib.Dir() || len(list.Models) != 2 {
 		t.Fatalf("%v in %s", err, out)
 	}
-	if m := list.Models[0]; m.ID != hubID || m.Revision != hubCommit || m.State != "downloaded" || m.Parameters != 103232 || m.Files == 0 || m.Declared || m.Default {
+	if m := list.Models[0]; m.ID != hubID || m.Revision != hubtest.Commit || m.State != "downloaded" || m.Parameters != 103232 || m.Files == 0 || m.Declared || m.Default {
 		t.Errorf("got %+v", m)
 	}
 	if m := list.Models[1]; m.ID != "tgi-demo" || !m.Declared || !m.Default || m.Dir != "" {
@@ -96,7 +97,7 @@ func TestModelPull(t *testing.T) {
 	}
 	out, _ = tgiModel(t, 0, flags, "info", "org/model")
 	contains(t, out, "org/model: Qwen2ForCausalLM, 3 layers of 64", "103K parameters", "int8 193.9 KiB", "768 B for each token, 120.0 KiB for the whole context of 160",
-		"no template: conversations are refused", "no tokenizer.json", h.URL+"/org/model at revision "+hubCommit, sumOf(h.files[hubWeights])+"  "+hubWeights)
+		"no template: conversations are refused", "no tokenizer.json", h.URL+"/org/model at revision "+hubtest.Commit, hubtest.Sum(h.Files[hubtest.Weights])+"  "+hubtest.Weights)
 
 	_, errs = tgiModel(t, 1, flags, "pull", "org/model")
 	contains(t, errs, "model org/model: model exists already: `tgi model rm org/model` removes it, --id gives the new one another id")
@@ -116,11 +117,11 @@ func TestModelPull(t *testing.T) {
 }
 
 func TestModelPullFails(t *testing.T) {
-	h := newFakeHub(t)
-	h.set(func() { h.sums[hubWeights] = strings.Repeat("00", 32) })
+	h := hubtest.New(t, hubtest.Checkpoint)
+	h.Promise(hubtest.Weights, strings.Repeat("00", 32))
 	lib, flags := modelFolder(t, h)
 	_, errs := tgiModel(t, 1, flags, "pull", "org/model")
-	contains(t, errs, hubWeights+": checksum mismatch", "the same command goes on from there, `tgi model rm org/model` removes them")
+	contains(t, errs, hubtest.Weights+": checksum mismatch", "the same command goes on from there, `tgi model rm org/model` removes them")
 	if all := sure(lib.List()); len(all) > 0 {
 		t.Errorf("a model came of a wrong checksum: %v", all)
 	}
@@ -174,7 +175,7 @@ func TestModelPullUsage(t *testing.T) {
 
 // TestModelPullArchive: an archive of a host that is allowed.
 func TestModelPullArchive(t *testing.T) {
-	archive := tarOf(t, hubCheckpoint)
+	archive := tarOf(t, hubtest.Checkpoint)
 	server := httptest.NewServer(http.HandlerFunc(func(w http.ResponseWriter, r *http.Request) {
 		if r.URL.Path != "/small.tar" {
 			http.NotFound(w, r)
@@ -187,8 +188,8 @@ func TestModelPullArchive(t *testing.T) {
 	host := strings.TrimPrefix(server.URL, "http://")
 	flags = append(flags, "--models-allow-hosts", "other.example,"+host)
 	_, wrong := tgiModel(t, 1, flags, "pull", server.URL+"/small.tar?key=secret", "--sha256", strings.Repeat("00", 32))
-	contains(t, wrong, "checksum mismatch: sha256 is "+sumOf(archive))
-	out, errs := tgiModel(t, 0, flags, "pull", server.URL+"/small.tar?key=secret", "--sha256", sumOf(archive))
+	contains(t, wrong, "checksum mismatch: sha256 is "+hubtest.Sum(archive))
+	out, errs := tgiModel(t, 0, flags, "pull", server.URL+"/small.tar?key=secret", "--sha256", hubtest.Sum(archive))
 	contains(t, out, "small: Qwen2ForCausalLM")
 	shown, _ := tgiModel(t, 0, flags, "list")
 	contains(t, shown, server.URL+"/small.tar\n")
@@ -252,12 +253,12 @@ func startPull(t *testing.T, flags []string) (cmd *exec.Cmd, stderr *bytes.Buffe
 // TestModelPullGoesOn: a pull whose process is killed, and one that Ctrl-C ends, are
 // gone on with by the next process, byte for byte.
 func TestModelPullGoesOn(t *testing.T) {
-	h := newFakeHub(t)
+	h := hubtest.New(t, hubtest.Checkpoint)
 	lib, flags := modelFolder(t, h)
 	const first, second = 20_000, 30_000
-	size := len(h.files[hubWeights])
+	size := len(h.Files[hubtest.Weights])
 	if first+second >= size {
-		t.Fatalf("%s has %d bytes", hubWeights, size)
+		t.Fatalf("%s has %d bytes", hubtest.Weights, size)
 	}
 	// arrived waits for what another process writes: its disk is all that tells.
 	arrived := func(n int) {
@@ -275,19 +276,19 @@ func TestModelPullGoesOn(t *testing.T) {
 		}
 	}
 
-	h.set(func() { h.stop[hubWeights] = first })
+	h.StopOnce(hubtest.Weights, first)
 	cmd, _ := startPull(t, flags)
 	arrived(first)
 	if err := cmd.Process.Kill(); err != nil {
 		t.Fatal(err)
 	}
 	_ = cmd.Wait()
-	h.asked()
+	h.Asked()
 	if lib.Has(hubID) {
 		t.Fatal("half a model is one")
 	}
 
-	h.set(func() { h.stop[hubWeights] = second })
+	h.StopOnce(hubtest.Weights, second)
 	cmd, stderr := startPull(t, flags)
 	arrived(first + second)
 	// A pull of the same id meanwhile, in this process, is refused.
@@ -303,24 +304,24 @@ func TestModelPullGoesOn(t *testing.T) {
 		t.Errorf("exit status %d\n%s", code, stderr)
 	}
 	contains(t, stderr.String(), " of org/model are here already, going on from there\n", "interrupted; ", " are here: the same command goes on from there")
-	if hits := h.asked(); !slices.Contains(hits, hubWeights+" bytes=20000-") || slices.Contains(hits, "config.json") {
+	if hits := h.Asked(); !slices.Contains(hits, hubtest.Weights+" bytes=20000-") || slices.Contains(hits, "config.json") {
 		t.Errorf("the second process asked for %q", hits)
 	}
 	out, _ := tgiModel(t, 0, flags, "pull", "org/model")
 	contains(t, out, "org/model: Qwen2ForCausalLM")
-	if hits := h.asked(); !slices.Contains(hits, hubWeights+" bytes=50000-") {
+	if hits := h.Asked(); !slices.Contains(hits, hubtest.Weights+" bytes=50000-") {
 		t.Errorf("the last process asked for %q", hits)
 	}
 	isWhole(t, lib, h, hubID)
 }
 
-// weightsHere returns the size of the part of hubWeights in a pull that is under way.
+// weightsHere returns the size of the part of hubtest.Weights in a pull that is under way.
 func weightsHere(t *testing.T, lib *library.Library) (n int) {
 	t.Helper()
 	for _, name := range sure(filepath.Glob(filepath.Join(lib.Dir(), ".tgi", "partial", "*", "*", "*.json"))) {
 		var note struct{ Path string }
 		data, err := os.ReadFile(name)
-		if err != nil || json.Unmarshal(data, &note) != nil || note.Path != hubWeights {
+		if err != nil || json.Unmarshal(data, &note) != nil || note.Path != hubtest.Weights {
 			continue // it is being written
 		}
 		if st, err := os.Stat(strings.TrimSuffix(name, ".json") + ".part"); err == nil {
@@ -333,7 +334,7 @@ func weightsHere(t *testing.T, lib *library.Library) (n int) {
 // TestModelPullInterrupted: a pull that ends before anything arrived leaves nothing to
 // tell of.
 func TestModelPullInterrupted(t *testing.T) {
-	h := newFakeHub(t)
+	h := hubtest.New(t, hubtest.Checkpoint)
 	_, flags := modelFolder(t, h)
 	ctx, cancel := context.WithCancel(t.Context())
 	cancel()
@@ -342,7 +343,14 @@ func TestModelPullInterrupted(t *testing.T) {
 	if code != exitInterrupted || errs.String() != "interrupted\n" || out.Len() > 0 {
 		t.Errorf("exit status %d\n%s\n%s", code, &out, &errs)
 	}
-	if len(h.asked()) > 0 || len(h.tokens) > 0 {
+	if len(h.Asked()) > 0 || h.Saw("") {
 		t.Error("the hub was asked")
 	}
+}
+
+func sure[T any](v T, err error) T {
+	if err != nil {
+		panic(err)
+	}
+	return v
 }

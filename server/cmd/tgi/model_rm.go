@@ -11,6 +11,7 @@ import (
 
 	"tgi/models/library"
 	"tgi/server/config"
+	"tgi/server/host"
 )
 
 // newModelRemove deletes a model of the folder, and what is left of a pull of it.
@@ -40,7 +41,7 @@ func modelRemove(cfg config.Config, id library.ID, stdout io.Writer) error {
 	if err := undeclared(cfg, id); err != nil {
 		return err
 	}
-	lib, err := openLibrary(cfg)
+	lib, err := host.OpenLibrary(cfg)
 	if err != nil {
 		return err
 	}

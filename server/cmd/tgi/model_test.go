@@ -10,7 +10,9 @@ import (
 
 	"tgi/models/library"
 	"tgi/models/library/fetch"
+	"tgi/models/library/fetch/hubtest"
 	"tgi/server/config"
+	"tgi/server/host"
 )
 
 // TestModelIDsAgree: what the settings take as an id is what the models folder takes.
@@ -43,7 +45,7 @@ func TestSourcesAgree(t *testing.T) {
 	for _, source := range []string{"a", "a/b", "a/b@v1", "a/b@refs/pr/1", "a@x y", "http://h/x.tar", "https://h:8080/x?y=z#f"} {
 		m := config.Default().Models
 		m.HubToken = "t"
-		src, err := sourceOf(m, source)
+		src, err := host.SourceOf(m, source)
 		if err != nil {
 			t.Errorf("%s: %v", source, err)
 			continue
@@ -66,9 +68,9 @@ func writeSettings(t *testing.T, text string) {
 // TestModelDeclared: models that the settings name are listed, here or not, described
 // with their own settings, fetched by their name and not removed.
 func TestModelDeclared(t *testing.T) {
-	h := newFakeHub(t)
+	h := hubtest.New(t, hubtest.Checkpoint)
 	lib, flags := modelFolder(t, h)
-	if err := os.CopyFS("elsewhere", os.DirFS(hubCheckpoint)); err != nil {
+	if err := os.CopyFS("elsewhere", os.DirFS(hubtest.Checkpoint)); err != nil {
 		t.Fatal(err)
 	}
 	if err := os.MkdirAll("broken", 0o755); err != nil {
@@ -115,7 +117,7 @@ path = "broken"
 
 // TestModelInUse: a model that another process holds is not removed.
 func TestModelInUse(t *testing.T) {
-	h := newFakeHub(t)
+	h := hubtest.New(t, hubtest.Checkpoint)
 	lib, flags := modelFolder(t, h)
 	tgiModel(t, 0, flags, "pull", "org/model")
 	release, err := lib.Hold(hubID) // by a library of its own, as in another process
@@ -135,15 +137,15 @@ func TestModelInfoOfFolders(t *testing.T) {
 	contains(t, out, "tgi-demo: LlamaForCausalLM", "5.2M parameters", "part of the program", "the model's template, tool calls: format hermes", "templates  default")
 	_, errs := runTgi(t, 1, "model", "info", ".")
 	contains(t, errs, "config.json")
-	if err := os.CopyFS("half", os.DirFS(hubCheckpoint)); err != nil {
+	if err := os.CopyFS("half", os.DirFS(hubtest.Checkpoint)); err != nil {
 		t.Fatal(err)
 	}
-	if err := os.Remove(filepath.Join("half", hubWeights)); err != nil {
+	if err := os.Remove(filepath.Join("half", hubtest.Weights)); err != nil {
 		t.Fatal(err)
 	}
 	out, errs = runTgi(t, 1, "model", "info", "half")
 	contains(t, out, "half: Qwen2ForCausalLM, 3 layers of 64", "about ")
-	contains(t, errs, "model half: unusable checkpoint: ", hubWeights)
+	contains(t, errs, "model half: unusable checkpoint: ", hubtest.Weights)
 	_, errs = runTgi(t, 1, "model", "info", "no/such/thing/at/all")
 	contains(t, errs, "no/such/thing/at/all is no folder, and bad model id")
 	_, errs = runTgi(t, 1, "model", "rm", "tgi-demo")

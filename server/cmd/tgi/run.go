@@ -22,6 +22,7 @@ import (
 	"tgi/server/client/chat"
 	"tgi/server/config"
 	"tgi/server/dialect"
+	"tgi/server/host"
 )
 
 // loadingSilence is how long opening a model may take before it is told.
@@ -211,13 +212,13 @@ func (c console) client(ctx context.Context, own runFlags, cfg config.Config) (*
 	}
 	log := &quietLog{Handler: slog.NewTextHandler(c.errors, &slog.HandlerOptions{Level: slog.LevelWarn}), progress: c.errors}
 	late := time.AfterFunc(loadingSilence, func() { log.say(stillOpening) })
-	h, err := newHouse(ctx, only(unlocked(cfg), cfg.DefaultModel()), slog.New(log))
+	h, err := host.Open(ctx, host.Options{Config: only(unlocked(cfg), cfg.DefaultModel()), Version: version, Log: slog.New(log)})
 	late.Stop()
 	log.open()
 	if err != nil {
 		return nil, nil, err
 	}
-	client, err := chat.NewClient("http://in.process", "", string(h.id), chat.Inside(h.server))
+	client, err := chat.NewClient("http://in.process", "", cfg.DefaultModel(), chat.Inside(h))
 	if err != nil {
 		return nil, nil, errors.Join(err, h.Close())
 	}

@@ -9,6 +9,8 @@ import (
 	"path/filepath"
 	"strings"
 	"testing"
+	"tgi/server/config"
+	"tgi/server/host"
 )
 
 // sum is a question that the demo model answers, and its answer.
@@ -60,13 +62,13 @@ func TestRunPipe(t *testing.T) {
 
 // TestRunOnce asks by arguments, of a model in this process and of a server.
 func TestRunOnce(t *testing.T) {
-	h := openHouse(t, testConfig())
-	ts := httptest.NewServer(h.server)
+	h := openServer(t, testConfig())
+	ts := httptest.NewServer(h)
 	defer ts.Close()
 	locked := testConfig()
 	locked.Server.APIKeys = []string{"k"}
-	hk := openHouse(t, locked)
-	tk := httptest.NewServer(hk.server)
+	hk := openServer(t, locked)
+	tk := httptest.NewServer(hk)
 	defer tk.Close()
 	for name, c := range map[string]struct {
 		in   string
@@ -208,4 +210,27 @@ func TestRunLog(t *testing.T) {
 	if !strings.HasPrefix(got, "tgi: converting: 40%\ntgi: opening the model ...\ntime=") || !strings.HasSuffix(got, " level=WARN msg=faulty plugin=a\n") || strings.Count(got, "\n") != 3 {
 		t.Errorf("got %q", got)
 	}
+}
+
+func testConfig() config.Config {
+	c := config.Default()
+	c.Runtime.Verify = true
+	c.Models.Folder = "no-models" // not those of whoever tests
+	c.Plugins.Uploads = ""
+	return c
+}
+
+// openServer returns a server of the demo model.
+func openServer(t *testing.T, c config.Config) *host.Server {
+	t.Helper()
+	h, err := host.Open(t.Context(), host.Options{Config: c, Version: version, Log: slog.New(slog.DiscardHandler)})
+	if err != nil {
+		t.Fatal(err)
+	}
+	t.Cleanup(func() {
+		if err := h.Close(); err != nil {
+			t.Error(err)
+		}
+	})
+	return h
 }

@@ -1,0 +1,346 @@
+package host
+
+import (
+	"cmp"
+	"context"
+	"errors"
+	"fmt"
+	"maps"
+	"os"
+	"slices"
+	"strings"
+	"time"
+
+	"tgi/models/library"
+	"tgi/plugins"
+	"tgi/server"
+	"tgi/server/api/admin"
+	"tgi/server/config"
+)
+
+// List implements admin.Plugins: a plugin that several models have is one, with
+// their figures added up.
+func (f *manager) List() []server.Plugin {
+	f.mu.Lock() // through all of it: what a model that goes leaves in past is counted once
+	defer f.mu.Unlock()
+	sum := map[string]server.Plugin{}
+	for _, id := range slices.Sorted(maps.Keys(f.loaded)) {
+		for _, p := range f.loaded[id].control.List() {
+			if before, ok := sum[p.Name]; ok {
+				p = mergePlugin(before, p, string(id))
+			}
+			sum[p.Name] = p
+		}
+	}
+	out := make([]server.Plugin, 0, len(sum))
+	for _, name := range slices.Sorted(maps.Keys(sum)) {
+		p := sum[name]
+		if before, ok := f.counters[name]; ok {
+			p = addCounters(p, before)
+		}
+		out = append(out, p)
+	}
+	return out
+}
+
+// mergePlugin is what p of the model id adds to before. What is wrong with it there is
+// told.
+func mergePlugin(before, p server.Plugin, id string) server.Plugin {
+	sum := addCounters(before, p)
+	sum.InstancesOut += p.InstancesOut
+	sum.InstancesWaiting += p.InstancesWaiting
+	if before.State == server.PluginReady && p.State != server.PluginReady {
+		sum.State = p.State
+	}
+	if p.Error != "" && p.Error != before.Error {
+		sum.Error = strings.TrimPrefix(fmt.Sprintf("%s; model %s: %s", before.Error, id, p.Error), "; ")
+	}
+	if p.Loaded.After(sum.Loaded) {
+		sum.Loaded = p.Loaded
+	}
+	return sum
+}
+
+// addCounters is p with the counters of q added.
+func addCounters(p, q server.Plugin) server.Plugin {
+	p.Calls += q.Calls
+	p.Seconds += q.Seconds
+	p.Fuel += q.Fuel
+	p.Paused += q.Paused
+	p.Slices += q.Slices
+	p.Skips += q.Skips
+	p.Resets += q.Resets
+	p.Loads += q.Loads
+	faults := maps.Clone(p.Faults)
+	for kind, n := range q.Faults {
+		if faults == nil {
+			faults = map[string]uint64{}
+		}
+		faults[kind] += n
+	}
+	p.Faults = faults
+	return p
+}
+
+// keepCounters keeps the counters of a model's plugins, which never go down. f.mu is
+// held.
+func (f *manager) keepCounters(s *loadedModel) {
+	for _, p := range s.control.List() {
+		f.counters[p.Name] = addCounters(p, f.counters[p.Name])
+	}
+}
+
+// Get implements admin.Plugins.
+func (f *manager) Get(name string) (server.Plugin, bool) {
+	list := f.List()
+	i := slices.IndexFunc(list, func(p server.Plugin) bool { return p.Name == name })
+	if i < 0 {
+		return server.Plugin{}, false
+	}
+	return list[i], true
+}
+
+// Put implements admin.Plugins: all models that run get the module, or none, and
+// those that are loaded later do. Other changes go on while it is loaded; of
+// several under one name the last stays.
+func (f *manager) Put(ctx context.Context, name string, wasm []byte, s admin.Settings) (server.Plugin, error) {
+	u := upload{wasm: wasm, settings: plugins.Upload{
+		OnError: plugins.OnError(s.OnError), Apply: plugins.Apply(s.Apply), Limits: limitsOf(s.Limits), Config: s.Config,
+	}}
+	ready := map[*loadedModel]*plugins.Prepared{}
+	defer func() {
+		for _, p := range ready {
+			p.Discard()
+		}
+	}()
+	if err := f.prepare(ctx, name, u, ready); err != nil {
+		return server.Plugin{}, adminError(err)
+	}
+	f.uploading.Lock()
+	defer f.uploading.Unlock()
+	if err := f.prepare(ctx, name, u, ready); err != nil { // for models that came meanwhile
+		return server.Plugin{}, adminError(err)
+	}
+	if err := f.install(ctx, name, u, ready); err != nil {
+		return server.Plugin{}, err
+	}
+	p, _ := f.Get(name)
+	return p, nil
+}
+
+// prepare loads an upload for each model that runs and may have it and is not in
+// ready.
+func (f *manager) prepare(ctx context.Context, name string, u upload, ready map[*loadedModel]*plugins.Prepared) error {
+	for _, m := range f.running() {
+		if ready[m] != nil || !mayUsePlugin(m.control.settings().Model, name) {
+			continue
+		}
+		p, err := m.control.set.Prepare(ctx, name, u.wasm, u.settings)
+		switch {
+		case errors.Is(err, plugins.ErrClosed): // it is being unloaded
+		case err != nil && len(ready) > 0:
+			return fmt.Errorf("model %s: %w", m.id, err)
+		case err != nil:
+			return err
+		default:
+			ready[m] = p
+		}
+	}
+	return nil
+}
+
+// install gives models an upload that was prepared for them, and keeps it. What is
+// installed is taken out of ready. f.uploading is held.
+func (f *manager) install(ctx context.Context, name string, u upload, ready map[*loadedModel]*plugins.Prepared) error {
+	f.mu.Lock()
+	before, replaces := f.uploads[name]
+	f.mu.Unlock()
+	var done []*loadedModel
+	for _, m := range f.running() {
+		p := ready[m]
+		if p == nil {
+			continue
+		}
+		delete(ready, m)
+		_, err := p.Commit(ctx)
+		if errors.Is(err, plugins.ErrClosed) {
+			continue
+		}
+		if err != nil {
+			if len(done) > 0 {
+				err = fmt.Errorf("model %s: %w", m.id, err)
+			}
+			return errors.Join(adminError(err), f.undo(ctx, done, name, before, replaces))
+		}
+		ctx = context.WithoutCancel(ctx) // one that leaves now must not have some models with it and some without
+		done = append(done, m)
+	}
+	if len(done) == 0 {
+		return fmt.Errorf("%w: no model that runs may have plugin %s: nothing can check it", server.ErrRefused, name)
+	}
+	if err := f.folder.put(name, u); err != nil {
+		return errors.Join(fmt.Errorf("%w: %w", server.ErrRefused, err), f.undo(ctx, done, name, before, replaces))
+	}
+	f.mu.Lock()
+	f.uploads[name] = u
+	f.mu.Unlock()
+	return nil
+}
+
+// undo gives models what they had under name before.
+func (f *manager) undo(ctx context.Context, done []*loadedModel, name string, before upload, replaces bool) error {
+	var errs []error
+	for _, m := range done {
+		if replaces {
+			_, err := m.control.set.Put(context.WithoutCancel(ctx), name, before.wasm, before.settings)
+			errs = append(errs, err)
+			continue
+		}
+		errs = append(errs, m.control.set.Delete(name))
+	}
+	return errors.Join(errs...)
+}
+
+// Delete implements admin.Plugins.
+func (f *manager) Delete(_ context.Context, name string) error {
+	f.uploading.Lock()
+	defer f.uploading.Unlock()
+	there := false
+	unknown := fmt.Errorf("%w: %q", plugins.ErrUnknown, name)
+	for _, m := range f.running() {
+		err := m.control.set.Delete(name)
+		switch {
+		case err == nil:
+			there = true
+		case errors.Is(err, plugins.ErrUnknown): // others may have it
+			unknown = err
+		case errors.Is(err, plugins.ErrClosed):
+		default:
+			return adminError(err)
+		}
+	}
+	f.mu.Lock()
+	defer f.mu.Unlock()
+	if _, kept := f.uploads[name]; !there && !kept { // kept for models that do not run now
+		return adminError(unknown)
+	}
+	delete(f.uploads, name)
+	return f.folder.remove(name)
+}
+
+// Reload implements admin.Plugins.
+func (f *manager) Reload(ctx context.Context) (admin.Report, error) {
+	f.reloading.Lock()
+	defer f.reloading.Unlock()
+	f.mu.Lock()
+	cfg := f.cfg
+	f.mu.Unlock()
+	next, restart, err := f.reload(cfg)
+	if err != nil {
+		f.log.Error("settings not taken over; those before them serve", "error", err)
+		return admin.Report{}, fmt.Errorf("%w: %w", server.ErrRefused, err)
+	}
+	sum := admin.Report{Restart: restart}
+	var first error
+	took := false
+	for _, m := range f.running() {
+		report, runs, err := m.control.reload(ctx, SettingsFor(next, m.id))
+		switch {
+		case errors.Is(err, plugins.ErrClosed): // it is being unloaded
+			continue
+		case err != nil: // others have, or get, what is new
+			f.log.Error("settings not taken over; those before them serve", "model", m.id, "error", err)
+			first = cmp.Or(first, err)
+			report.Failed = append(report.Failed, admin.Failure{Name: string(m.id), Error: err.Error()})
+		default:
+			// A client that leaves must not have some models run with what is new and some not.
+			ctx, took = context.WithoutCancel(ctx), true
+			next = withConversations(next, runs.Model)
+		}
+		sum = mergeReports(sum, report, f.single, string(m.id))
+	}
+	if first != nil && !took {
+		return admin.Report{}, first
+	}
+	f.mu.Lock()
+	f.cfg = next
+	f.mu.Unlock()
+	if len(restart) > 0 {
+		f.log.Warn("settings that changed and take effect at a restart", "keys", restart)
+	}
+	return sum, nil
+}
+
+// withConversations returns cfg with what m says of conversations in the place of what
+// its model of that name does: m runs, and may have had to keep what was there before.
+func withConversations(cfg config.Config, m config.Model) config.Config {
+	if own := declared(cfg, library.ID(m.Name)); own.Template == m.Template && own.Tools == m.Tools {
+		return cfg
+	}
+	if len(cfg.ModelList) == 0 {
+		cfg.Model.Template, cfg.Model.Tools = m.Template, m.Tools
+		return cfg
+	}
+	cfg.ModelList = slices.Clone(cfg.ModelList)
+	for i := range cfg.ModelList {
+		if cfg.ModelList[i].Name == m.Name {
+			cfg.ModelList[i].Template, cfg.ModelList[i].Tools = m.Template, m.Tools
+		}
+	}
+	return cfg
+}
+
+// mergeReports adds the report of a model to that of the server.
+func mergeReports(sum, r admin.Report, alone bool, id string) admin.Report {
+	merge := func(a, b []string) []string {
+		a = append(a, b...)
+		slices.Sort(a)
+		return slices.Compact(a)
+	}
+	sum.Loaded, sum.Removed = merge(sum.Loaded, r.Loaded), merge(sum.Removed, r.Removed)
+	for _, failed := range r.Failed {
+		same := slices.Contains(sum.Failed, failed)
+		if !same && !alone && failed.Name != id {
+			failed.Error = fmt.Sprintf("model %s: %s", id, failed.Error)
+		}
+		if !same {
+			sum.Failed = append(sum.Failed, failed)
+		}
+	}
+	return sum
+}
+
+// watch reloads when hup says so and when the settings' file changed, until ctx ends.
+func (f *manager) watch(ctx context.Context, hup <-chan os.Signal) {
+	f.mu.Lock()
+	path, every := f.cfg.File, time.Duration(f.cfg.Plugins.Watch)
+	f.mu.Unlock()
+	var tick <-chan time.Time
+	if every > 0 {
+		// Twice in the time: a change that looks the same twice is told within it, and what is wrong with it.
+		t := time.NewTicker(max(every/2, time.Millisecond))
+		defer t.Stop()
+		tick = t.C
+	}
+	// Nothing is settled at first: the file may have changed since it was read at the start.
+	var file, settled fileStamp
+	for {
+		select {
+		case <-ctx.Done():
+			return
+		case <-hup:
+			f.reloadLogged(ctx)
+		case <-tick:
+			// A file is read when it looks as it did one tick ago: whoever writes it is through.
+			now := stat(path)
+			if now != settled && now == file {
+				settled = now
+				f.reloadLogged(ctx)
+			}
+			file = now
+		}
+	}
+}
+
+// reloadLogged is Reload for nobody who waits for what comes of it: that is logged.
+func (f *manager) reloadLogged(ctx context.Context) { _, _ = f.Reload(ctx) }

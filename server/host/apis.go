@@ -1,0 +1,94 @@
+package host
+
+import (
+	"fmt"
+	"time"
+
+	"tgi/runtime/llm"
+	"tgi/server"
+	"tgi/server/api/admin"
+	"tgi/server/api/generateapi"
+	"tgi/server/api/generateapi/store"
+	"tgi/server/api/modelsapi"
+	"tgi/server/api/openai"
+	"tgi/server/api/tgi"
+	"tgi/server/config"
+	"tgi/server/dialect"
+	"tgi/server/dispatch"
+	"tgi/server/generate"
+	"tgi/server/host/bridge"
+)
+
+// apis returns the APIs of the server: those that answer from a model, and those about
+// plugins and models.
+func (f *manager) apis() []server.API {
+	cfg := f.cfg
+	spoken, ok := dialect.Of(cfg.Server.Dialect)
+	if !ok {
+		panic("BUG: the settings name the dialect " + cfg.Server.Dialect)
+	}
+	openAI := openai.New(openai.Options{Models: f, Version: f.boot.version, ComputeType: cfg.Server.ComputeType, Dialect: spoken})
+	beside := []server.API{
+		openAI,
+		generateapi.New(generateapi.Options{
+			Models: f, Store: f.continuations, Config: cfg.GenerateAPI, Ready: f.boot.server.Ready,
+			Origins: cfg.Server.CORSAllowOrigin, MessageLimit: int64(cfg.Server.PayloadLimit), WriteTimeout: time.Duration(cfg.Server.WriteTimeout),
+			ReadTimeout: time.Duration(cfg.Server.ReadTimeout),
+			Log:         f.log,
+		}),
+		admin.New(admin.Options{Plugins: f, UploadLimit: int64(cfg.Plugins.UploadLimit)}),
+		modelsapi.New(modelsAPI{f}),
+	}
+	native := tgi.New(tgi.Options{
+		Models: f, Dialect: spoken, Version: f.boot.version, Limits: cfg.Limits, ComputeType: cfg.Server.ComputeType,
+		MessagesAPI: cfg.Server.MessagesAPI, PredictRoute: cfg.Server.PredictRoute, HealthRoute: cfg.Server.HealthRoute,
+		Ready:     f.boot.server.Ready,
+		ChatDraft: openai.ChatDraft, Chat: openAI.Chat, Completion: openAI.Complete,
+		Beside: beside,
+	})
+	return append([]server.API{native}, beside...)
+}
+
+// model returns what the APIs may ask of s.
+func (f *manager) model(cfg config.Config, s *loadedModel) *dispatch.Model {
+	m := &dispatch.Model{
+		ID: string(s.id), Service: s.service(cfg, f.boot), Limits: s.limits, DType: string(s.built.Weights),
+		Vocab: s.built.Vocab, EOS: s.eos, TokenBytes: s.tokenizer.Bytes,
+		Decoder: func(context []llm.Token) dispatch.Decoder { return s.tokenizer.Stream(context) },
+		Plugins: s.control.List, Stopping: s.stopping.Load,
+	}
+	if info, err := f.library.Describe(s.id); err == nil && info.Origin != nil {
+		m.Revision = info.Origin.Revision
+	}
+	return m
+}
+
+// openContinuations returns the store of the generate API.
+func openContinuations(c config.GenerateStore) (store.Store, error) {
+	limits := store.Limits{TTL: time.Duration(c.TTL), MaxState: int(c.MaxState), MaxEntries: c.MaxEntries, MaxMemory: int64(c.MaxMemory)}
+	if c.RedisURL != "" {
+		s, err := store.OpenRedis(c.RedisURL, limits)
+		if err != nil {
+			return nil, fmt.Errorf("generate_api.store: %w", err)
+		}
+		return s, nil
+	}
+	return store.NewMemory(limits), nil
+}
+
+// service returns what runs a model's requests of every API.
+func (s *loadedModel) service(cfg config.Config, f *bootServer) *generate.Service {
+	l := s.limits
+	svc := generate.New(f.tracer.Engine(generate.On(s.engine)), bridge.Tokenizer(s.tokenizer), generate.Limits{
+		MaxConcurrent: l.MaxConcurrentRequests,
+		MaxBestOf:     l.MaxBestOf, MaxStop: l.MaxStopSequences, MaxTopN: l.MaxTopNTokens,
+		MaxInput: l.MaxInputTokens, MaxTotal: l.MaxTotalTokens,
+		Workers:        l.ValidationWorkers,
+		Vocab:          s.built.Vocab,
+		WatermarkGamma: float32(l.WatermarkGamma), WatermarkDelta: float32(l.WatermarkDelta),
+	}, f.metrics).WithPlugins(bridge.Plugins(s.control.set)).WithChat(bridge.Chat(s.control.set, s.control))
+	if !cfg.Server.DisableGrammar {
+		svc.WithGrammars(bridge.Grammars(s.control.set))
+	}
+	return svc
+}

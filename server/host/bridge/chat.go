@@ -1,0 +1,158 @@
+package bridge
+
+import (
+	"context"
+	"errors"
+	"strings"
+	"time"
+
+	"tgi/plugins"
+	"tgi/server/generate"
+)
+
+// ChatSource says which plugins conversations get.
+type ChatSource interface {
+	// Refresh takes over what was edited since it was last looked at.
+	Refresh(ctx context.Context)
+	// Current returns the plugins of now. Another pointer means that something changed.
+	Current() *plugins.ChatPlugins
+	// Settled is Current once a reload that is under way is over.
+	Settled() *plugins.ChatPlugins
+}
+
+// Chat returns a model's template and tool parser, which source names and set has, as
+// requests want them.
+func Chat(set *plugins.Set, source ChatSource) generate.Chat { return chat{set, source} }
+
+// chat implements generate.Chat.
+type chat struct {
+	set    *plugins.Set
+	source ChatSource
+}
+
+// Bind implements generate.Chat.
+func (c chat) Bind(ctx context.Context, calls []generate.PluginCall) (generate.BoundChat, []generate.PluginCall, error) {
+	c.source.Refresh(ctx)
+	var b *plugins.BoundChat
+	var rest []plugins.Call
+	var err error
+	for again := true; again; {
+		seen := c.source.Current()
+		b, rest, err = c.set.BindChat(ctx, callsOf(calls), *seen)
+		// A reload may just have put others in their place.
+		again = errors.Is(err, plugins.ErrUnknown) && c.source.Settled() != seen
+	}
+	if err != nil {
+		return nil, nil, bindError(err)
+	}
+	left := make([]generate.PluginCall, len(rest))
+	for i, r := range rest {
+		left[i] = generate.PluginCall{Name: r.Name, Params: r.Params}
+	}
+	return boundChat{b}, left, nil
+}
+
+// boundChat is the template and the tool parser of one request.
+type boundChat struct{ *plugins.BoundChat }
+
+// Render implements generate.BoundChat.
+func (b boundChat) Render(ctx context.Context, c *generate.Conversation, now time.Time) (generate.Rendered, error) {
+	r, err := b.BoundChat.Render(ctx, c.TemplateRequest(now))
+	var no *plugins.RenderRefusal
+	switch {
+	case errors.Is(err, plugins.ErrNoTemplate):
+		return generate.Rendered{}, &generate.TemplateError{Msg: "template not found"}
+	case errors.As(err, &no):
+		return generate.Rendered{}, &generate.TemplateError{Msg: no.Text}
+	case err != nil:
+		return generate.Rendered{}, bindError(err)
+	}
+	out := generate.Rendered{Text: r.Text, Data: make([]generate.Span, len(r.Data))}
+	for i, s := range r.Data {
+		out.Data[i] = generate.Span{Start: s.Start, End: s.End}
+	}
+	return out, nil
+}
+
+// Parser implements generate.BoundChat.
+func (b boundChat) Parser(ctx context.Context, c *generate.Conversation, promptEnd string, seed uint64) (generate.Parser, error) {
+	p, err := b.BoundChat.Parser(ctx, c.ToolsRequest(promptEnd), seed)
+	switch {
+	case err != nil:
+		return nil, bindError(err)
+	case p == nil:
+		return nil, nil // a nil *plugins.Parser is no nil interface
+	}
+	return &parser{plugin: p}, nil
+}
+
+// Constraint implements generate.BoundChat.
+func (b boundChat) Constraint(ctx context.Context, c *generate.Conversation, promptEnd string) (*generate.ToolGrammar, error) {
+	g, err := b.BoundChat.Constraint(ctx, c.ConstraintRequest(promptEnd))
+	var no *plugins.BindError
+	switch {
+	case errors.Is(err, plugins.ErrParams) && errors.As(err, &no):
+		return nil, &generate.ToolError{Msg: no.Text}
+	case err != nil:
+		return nil, bindError(err)
+	case g == nil:
+		return nil, nil
+	}
+	out := &generate.ToolGrammar{Optional: g.Optional, Answer: g.Answer}
+	for _, d := range g.Dropped {
+		out.Dropped = append(out.Dropped, generate.Dropped{Pointer: d.Pointer, Keyword: d.Keyword, Reason: d.Reason})
+	}
+	if r := g.Reasoning; r != nil {
+		out.Reasoning = &generate.Reasoning{Open: r.Open, Begin: r.Begin, End: r.End}
+	}
+	if g.Source != "" {
+		out.Grammar = &generate.Grammar{Field: "tools", Language: g.Language, Source: []byte(g.Source), Params: g.Params, Client: g.Client}
+		if c.Answer != nil {
+			out.Grammar.Client = withField(g.Client, c.Answer.Field)
+		}
+	}
+	return out, nil
+}
+
+// withField says what is about the answer in the client's terms: field is where the client wrote what it is held to.
+func withField(client func(string) (string, string), field string) func(string) (string, string) {
+	return func(text string) (said, tool string) {
+		said, tool = client(text)
+		if rest, ok := strings.CutPrefix(said, "#/answer"); ok && tool == "" {
+			said = "#/" + field + rest
+		}
+		return said, tool
+	}
+}
+
+// parser is a plugin's parser as requests want it.
+type parser struct {
+	plugin *plugins.Parser
+	deltas []generate.Delta
+}
+
+// Feed implements generate.Parser.
+func (p *parser) Feed(piece string, special bool) ([]generate.Delta, error) {
+	return p.deltasOf(p.plugin.Feed(piece, special))
+}
+
+// Finish implements generate.Parser.
+func (p *parser) Finish(cut bool) ([]generate.Delta, error) { return p.deltasOf(p.plugin.Finish(cut)) }
+
+// Close implements generate.Parser.
+func (p *parser) Close() { p.plugin.Close() }
+
+// deltasOf turns a plugin's events into deltas: kinds and reasons have the contract's numbers on both sides.
+func (p *parser) deltasOf(events []plugins.Event, err error) ([]generate.Delta, error) {
+	if err != nil {
+		return nil, bindError(err)
+	}
+	p.deltas = p.deltas[:0]
+	for _, e := range events {
+		p.deltas = append(p.deltas, generate.Delta{
+			Kind: generate.DeltaKind(e.Kind), Index: e.Index, Text: e.Text, Name: e.Name, ID: e.ID,
+			Failed: generate.CallFailure(e.Reason),
+		})
+	}
+	return p.deltas, nil
+}

@@ -1,0 +1,181 @@
+package bridge
+
+import (
+	"context"
+	"errors"
+	"fmt"
+
+	"tgi/plugins"
+	"tgi/runtime/llm"
+	"tgi/runtime/sample"
+	"tgi/server/config"
+	"tgi/server/generate"
+)
+
+// Plugins returns a set of plugins as requests want it.
+func Plugins(set *plugins.Set) generate.Plugins { return pluginSet{set} }
+
+// pluginSet implements generate.Plugins.
+type pluginSet struct{ *plugins.Set }
+
+// Bind implements generate.Plugins.
+func (u pluginSet) Bind(ctx context.Context, calls []generate.PluginCall) (generate.BoundPlugins, error) {
+	b, err := u.Set.Bind(ctx, callsOf(calls))
+	switch {
+	case err != nil:
+		return nil, bindError(err)
+	case b == nil:
+		return nil, nil // a nil *plugins.Bound is no nil interface
+	}
+	return &boundPlugins{Bound: b, ctx: ctx}, nil
+}
+
+func callsOf(calls []generate.PluginCall) []plugins.Call {
+	list := make([]plugins.Call, len(calls))
+	for i, c := range calls {
+		list[i] = plugins.Call{Name: c.Name, Params: c.Params}
+	}
+	return list
+}
+
+// bindError says what an error of the plugins means to a request.
+func bindError(err error) error {
+	switch {
+	case errors.Is(err, plugins.ErrUnknown), errors.Is(err, plugins.ErrParams):
+		return &generate.Invalid{Msg: err.Error() + Suggestion(err)}
+	case errors.Is(err, plugins.ErrBusy):
+		return &generate.Overloaded{Reason: err.Error()}
+	}
+	var fault *plugins.BindError
+	if !errors.As(err, &fault) && !errors.Is(err, plugins.ErrClosed) {
+		return err // why the request's context ended
+	}
+	return fmt.Errorf("%w: %w", llm.ErrPlugin, err)
+}
+
+// Suggestion offers the name that was meant, where err is about one that nothing has.
+func Suggestion(err error) string {
+	var m *plugins.Misnamed
+	if !errors.As(err, &m) {
+		return ""
+	}
+	return config.Suggest(m.Name, m.Known)
+}
+
+// boundPlugins is the plugins of one request.
+type boundPlugins struct {
+	*plugins.Bound
+	ctx   context.Context // the request's
+	seeds []uint64        // of its sequences
+}
+
+// Begin implements generate.BoundPlugins.
+func (b *boundPlugins) Begin(prompt []llm.Token, maxNew int, seed uint64, n int) error {
+	seeds := make([]uint64, n)
+	for i := range seeds {
+		seeds[i] = llm.SeedFor(seed, i)
+	}
+	b.seeds = seeds
+	if err := b.Bound.Begin(b.ctx, prompt, maxNew, seeds); err != nil {
+		return bindError(err)
+	}
+	return nil
+}
+
+// Sequence implements generate.BoundPlugins.
+func (b *boundPlugins) Sequence(i int) sample.Plugins {
+	return pluginsOf(b.Bound.Sequence(i), b.seeds[i])
+}
+
+// pluginsOf is a sequence of plugins as the engine wants it. seed is the sequence's: forks draw by seeds that follow from it and
+// from how many were made before.
+func pluginsOf(s plugins.Sequence, seed uint64) sample.Plugins {
+	// Closing an instance that failed unmaps its memory: not on the engine's goroutine.
+	p := sample.Plugins{Guests: s.Names(), Close: func() { go s.Release() }}
+	if s.CanFork() {
+		forks := 0
+		p.Fork = func() (sample.Plugins, error) {
+			forks++
+			own := llm.SeedFor(seed, forks)
+			twin, err := s.Fork(own)
+			if err != nil {
+				return sample.Plugins{}, err
+			}
+			return pluginsOf(twin, own), nil
+		}
+	}
+	for _, x := range s.Processors {
+		if x.Ahead() {
+			p.Processors = append(p.Processors, preparingProcessor{processor{x}})
+		} else {
+			p.Processors = append(p.Processors, processor{x})
+		}
+	}
+	if s.Sampler != nil {
+		p.Sampler = &sampler{plugin: s.Sampler}
+	}
+	return p
+}
+
+// Skipped implements generate.BoundPlugins.
+func (b *boundPlugins) Skipped() []generate.Skip {
+	var out []generate.Skip
+	for _, s := range b.Bound.Skipped() {
+		out = append(out, generate.Skip{Plugin: s.Plugin, Reason: s.Reason})
+	}
+	return out
+}
+
+// processor is a plugin's processor as the engine wants it.
+type processor struct{ plugin *plugins.Processor }
+
+// Process implements sample.Processor.
+func (p processor) Process(h sample.History, s *sample.Step) error {
+	e, err := p.plugin.Process(h.Prompt, h.Output, s.Logits)
+	if err != nil {
+		return err
+	}
+	if e.Temperature == e.Temperature { // not NaN
+		s.Temperature = e.Temperature
+	}
+	if e.Force >= 0 {
+		s.Force = e.Force
+	}
+	if e.Stop && !s.Stop {
+		s.Stop, s.StoppedBy = true, p.plugin.Name()
+	}
+	return nil
+}
+
+// preparingProcessor is a processor that does not need the logits.
+type preparingProcessor struct{ processor }
+
+// Prepare implements sample.Preparer.
+func (p preparingProcessor) Prepare(h sample.History) error {
+	return p.plugin.Prepare(h.Prompt, h.Output)
+}
+
+// sampler is a plugin's sampler as the engine wants it.
+type sampler struct {
+	plugin           *plugins.Sampler
+	ids              []uint32
+	logits, logprobs []float32
+}
+
+// Candidates implements sample.Sampler.
+func (s *sampler) Candidates() int { return s.plugin.Candidates() }
+
+// Sample implements sample.Sampler.
+func (s *sampler) Sample(_ sample.History, list []sample.Candidate) (int, error) {
+	s.ids, s.logits, s.logprobs = s.ids[:0], s.logits[:0], s.logprobs[:0]
+	for _, c := range list {
+		s.ids = append(s.ids, c.Token)
+		s.logits = append(s.logits, c.Logit)
+		s.logprobs = append(s.logprobs, c.Logprob)
+	}
+	i, err := s.plugin.Sample(s.ids, s.logits, s.logprobs)
+	if err == nil && i == plugins.NoChoice {
+		return sample.NoChoice, nil
+	}
+	return i, err
+}

@@ -1,0 +1,56 @@
+package host
+
+import (
+	"net/http/httptest"
+	"path/filepath"
+	"strings"
+	"testing"
+
+	"tgi/conformance/api"
+	"tgi/server/config"
+)
+
+// TestConformance holds a server of two models, in each dialect and with keys, to
+// every rule of the kit.
+func TestConformance(t *testing.T) {
+	const key = "conformance-key"
+	c := testConfig()
+	c.Server.APIKeys, c.Server.AdminKeys = []string{key}, []string{adminKey}
+	c.Models.Folder = folderOf(t, "org/second")
+	c.ModelList = []config.Model{blockOf(config.DemoModel), blockOf("org/second")}
+	h := openHouse(t, c)
+	h.preloading()
+	ts := httptest.NewServer(h)
+	defer ts.Close()
+	for _, dialect := range []string{api.TGI06, api.TGI22, api.TGI3} {
+		t.Run(dialect, func(t *testing.T) {
+			report, err := api.Run(t.Context(), api.Target{URL: ts.URL, Dialect: dialect, Key: key, AdminKey: adminKey, Documents: documents(t)}, nil)
+			if err != nil {
+				t.Fatal(err)
+			}
+			if !report.This {
+				t.Error("the server was taken for TGI itself, cases were left out")
+			}
+			for _, v := range report.Violations() {
+				t.Errorf("%v\n%s", v, v.Transcript)
+			}
+			for _, r := range report.Results {
+				if r.Skipped != "" && !strings.HasPrefix(r.Skipped, "does not hold in ") {
+					t.Errorf("left out %s: %s", r.Case.ID, r.Skipped)
+				}
+			}
+		})
+	}
+}
+
+// documents returns TGI's own OpenAPI documents.
+func documents(t *testing.T) (all []*api.Document) {
+	for _, name := range []string{"tgi-0.6.0.openapi.json", "tgi-2.2.1-dev0.openapi.json"} {
+		d, err := api.ReadDocument(filepath.Join("..", "api", "tgi", "testdata", "reference", name))
+		if err != nil {
+			t.Fatal(err)
+		}
+		all = append(all, d)
+	}
+	return all
+}

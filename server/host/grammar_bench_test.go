@@ -1,0 +1,143 @@
+package host
+
+import (
+	"fmt"
+	"io"
+	"log/slog"
+	"net/http"
+	"net/http/httptest"
+	"os"
+	"strings"
+	"sync"
+	"testing"
+	"time"
+
+	"tgi/models/store"
+	"tgi/runtime/engine"
+	"tgi/server/config"
+)
+
+// stepTimes sums up what steps took that computed the next token of every stream.
+type stepTimes struct {
+	streams int
+
+	mu            sync.Mutex
+	steps         int
+	forward, pick time.Duration
+}
+
+// Step implements engine.Observer.
+func (s *stepTimes) Step(r engine.Report) {
+	s.mu.Lock()
+	defer s.mu.Unlock()
+	if r.DecodeRows == s.streams {
+		s.steps, s.forward, s.pick = s.steps+1, s.forward+r.Forward, s.pick+r.Pick
+	}
+}
+
+// take returns the milliseconds of a forward pass and of picking, on average since the last call.
+func (s *stepTimes) take() (forward, pick float64) {
+	s.mu.Lock()
+	defer s.mu.Unlock()
+	n := float64(max(s.steps, 1)) * 1e6
+	forward, pick = float64(s.forward)/n, float64(s.pick)/n
+	s.steps, s.forward, s.pick = 0, 0, 0
+	return forward, pick
+}
+
+// BenchmarkConstrained reports the tokens per second of 16 streams without a grammar, and the ratios to that of the same
+// streams held to a regular expression and to a JSON Schema: in turns, medians of all rounds. No text can end before its
+// length limit, and each stream draws with a seed of its own, so that streams are at different places of the grammar. The
+// grammar of each round is new, so its compilation is part of the first tokens' time.
+//
+// mask-ms is what the masks of a step took on all cores together, forward-ms and pick-ms what the step's parts took: masks
+// are computed while the forward pass runs when forward-ms is not longer by mask-ms than without a grammar.
+//
+// The model is the 135M shape with random weights in int4, which the cache holds after the first time, or TGI_BENCH_MODEL.
+func BenchmarkConstrained(b *testing.B) {
+	const streams, tokens = 16, 64
+	path := os.Getenv("TGI_BENCH_MODEL")
+	if path == "" {
+		var err error
+		if path, err = store.Random("smollm2-135m"); err != nil {
+			b.Fatal(err)
+		}
+	}
+	cfg := testConfig()
+	cfg.Runtime.Verify = false
+	cfg.Model.Path, cfg.Model.Weights = path, config.WeightsInt4
+	times := &stepTimes{streams: streams}
+	h, err := Open(b.Context(), Options{Config: cfg, Version: "dev", Log: slog.New(slog.NewTextHandler(io.Discard, nil)), Observer: times})
+	if err != nil {
+		b.Fatal(err)
+	}
+	b.Cleanup(func() {
+		if err := h.Close(); err != nil {
+			b.Error(err)
+		}
+	})
+	ts := httptest.NewServer(h)
+	b.Cleanup(ts.Close)
+	p := &plugged{h, ts.URL}
+	run := func(more string) float64 {
+		began := time.Now()
+		var all sync.WaitGroup
+		for i := range streams {
+			all.Go(func() {
+				status, text := p.call(b, http.MethodPost, "/generate", fmt.Appendf(nil,
+					`{"inputs":"Tell me a story.","parameters":{"details":true,"do_sample":true,"seed":%d,"max_new_tokens":%d%s}}`, i+1, tokens, more))
+				if status != http.StatusOK || !strings.Contains(text, `"finish_reason":"length"`) {
+					b.Errorf("%d %s", status, text)
+				}
+			})
+		}
+		all.Wait()
+		return streams * tokens / time.Since(began).Seconds()
+	}
+	kinds := []struct{ name, more string }{
+		{"free", `,"ignore_eos":true`},
+		{"again", `,"ignore_eos":true`},
+		{"regex", `,"grammar":{"type":"regex","value":"r%d:([a-z]+ [a-z]+[0-9]{1,4}[,.] ){400,}"}`},
+		{"schema", `,"grammar":{"type":"json","value":{"type":"array","minItems":200,"items":{"type":"object","additionalProperties":false,` +
+			`"required":["name","k%d","tags"],"properties":{"name":{"type":"string","maxLength":20},"k%[1]d":{"type":"integer"},` +
+			`"tags":{"type":"array","maxItems":2,"items":{"enum":["red","green","blue"]}}}}}}`},
+	}
+	rates, ratios := map[string][]float64{}, map[string][]float64{}
+	forward, pick, mask := map[string][]float64{}, map[string][]float64{}, map[string][]float64{}
+	run(kinds[0].more)
+	times.take()
+	for round := 0; b.Loop(); round++ {
+		for i := range kinds { // none is always first
+			k := kinds[(i+round)%len(kinds)]
+			more := k.more
+			held := strings.Contains(more, "grammar")
+			if held {
+				more = fmt.Sprintf(more, round)
+			}
+			before := p.defaultModel().control.set.GrammarStats()
+			rates[k.name] = append(rates[k.name], run(more))
+			after := p.defaultModel().control.set.GrammarStats()
+			f, d := times.take()
+			forward[k.name], pick[k.name] = append(forward[k.name], f), append(pick[k.name], d)
+			mask[k.name] = append(mask[k.name], (after.MaskSeconds-before.MaskSeconds)*1000/tokens)
+			if held && after.Asked-before.Asked < streams*tokens {
+				b.Errorf("%s: %d masks", k.name, after.Asked-before.Asked)
+			}
+		}
+		for _, k := range kinds[1:] {
+			ratios[k.name] = append(ratios[k.name], rates[k.name][round]/rates["free"][round])
+		}
+	}
+	for _, k := range kinds {
+		b.ReportMetric(median(rates[k.name]), "tok/s-"+k.name)
+		b.ReportMetric(median(forward[k.name]), "forward-ms-"+k.name)
+		b.ReportMetric(median(pick[k.name]), "pick-ms-"+k.name)
+		if k.name != "free" {
+			b.ReportMetric(median(ratios[k.name]), "ratio-"+k.name)
+		}
+		if strings.Contains(k.more, "grammar") {
+			b.ReportMetric(median(mask[k.name]), "mask-ms-"+k.name)
+		}
+	}
+	b.ReportMetric(0, "ns/op")
+}

@@ -1,0 +1,88 @@
+package host
+
+import (
+	"fmt"
+	"net/url"
+	"path/filepath"
+	"slices"
+	"strings"
+
+	"tgi/models/demo"
+	"tgi/models/library"
+	"tgi/models/library/fetch"
+	"tgi/server/config"
+)
+
+// OpenLibrary opens the models folder of cfg, with the models that cfg declares
+// elsewhere.
+func OpenLibrary(cfg config.Config) (*library.Library, error) {
+	dir, err := cfg.Models.Dir()
+	if err != nil {
+		return nil, err
+	}
+	limits := library.DefaultLimits()
+	if cfg.Models.MaxSize > 0 {
+		limits.MaxBytes = int64(cfg.Models.MaxSize)
+	}
+	var list []library.Declared
+	for _, m := range cfg.All() {
+		id, err := library.ParseID(m.Name)
+		if err != nil {
+			return nil, err
+		}
+		switch {
+		case m.Demo():
+			list = append(list, library.Declared{ID: id, FS: demo.Checkpoint()})
+		case m.Path != "":
+			path, err := filepath.Abs(m.Path)
+			if err != nil {
+				return nil, err
+			}
+			list = append(list, library.Declared{ID: id, Dir: path})
+		}
+	}
+	return library.Open(library.Options{Dir: dir, Limits: limits, Declared: list})
+}
+
+// NewFetcher returns what fetches models, from the hosts that m allows. version is the
+// program's.
+func NewFetcher(m config.Models, version string) (*fetch.Client, error) {
+	hub, err := url.Parse(m.Hub)
+	if err != nil {
+		return nil, fmt.Errorf("models.hub: %w", err)
+	}
+	opt := fetch.Options{UserAgent: "tgi/" + version}
+	if !slices.Contains(m.AllowHosts, config.EveryHost) {
+		opt.Allow = func(u *url.URL) error { return allowed(u, hub, m.AllowHosts) }
+	}
+	return fetch.New(opt), nil
+}
+
+// allowed returns why nothing is fetched from u, or nil. Hubs redirect to hosts of
+// their own domain: files of huggingface.co lie on hosts below hf.co, too.
+func allowed(u, hub *url.URL, hosts []string) error {
+	host := u.Hostname()
+	ofHub := hub.Hostname() == "huggingface.co" && (host == "hf.co" || under(host, "hf.co"))
+	if u.Host == hub.Host || under(host, hub.Hostname()) || ofHub || slices.Contains(hosts, u.Host) || slices.Contains(hosts, host) {
+		return nil
+	}
+	return fmt.Errorf("%w: host %s is neither that of models.hub nor among models.allow_hosts", fetch.ErrSource, u.Host)
+}
+
+// under says whether host is below domain.
+func under(host, domain string) bool {
+	return len(host) > len(domain)+1 && strings.EqualFold(host[len(host)-len(domain)-1:], "."+domain)
+}
+
+// SourceOf returns where a source of the settings, of a client or of the command
+// line is fetched from.
+func SourceOf(m config.Models, source string) (fetch.Source, error) {
+	s, err := config.ParseSource(source)
+	if err != nil {
+		return fetch.Source{}, fmt.Errorf("%w: %w", fetch.ErrSource, err)
+	}
+	if s.URL != "" {
+		return fetch.Source{URL: s.URL}, nil
+	}
+	return fetch.Source{URL: m.Hub, Repo: s.Repo, Revision: s.Revision, Token: m.HubToken}, nil
+}

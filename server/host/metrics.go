@@ -1,0 +1,42 @@
+package host
+
+import (
+	"tgi/server"
+	"tgi/server/api/generateapi/store"
+)
+
+// grammarMetrics are what the metrics show of the grammars of the models that run.
+func (f *manager) grammarMetrics() []server.GrammarFigures {
+	var out []server.GrammarFigures
+	for _, s := range f.running() {
+		st := s.control.set.GrammarStats()
+		out = append(out, server.GrammarFigures{
+			Model: string(s.id), Compiles: st.Compiled, CompileSeconds: st.Seconds, Hits: st.Found + st.Shared, Kept: st.Kept, Bytes: st.Bytes,
+			Masks: st.Asked, MaskSeconds: st.MaskSeconds, DeadEnds: st.DeadEnds,
+			CacheHits: uint64(st.Masks.Hits), CacheMisses: uint64(st.Masks.Misses), CacheBytes: st.Masks.Bytes,
+		})
+	}
+	return out
+}
+
+// memoryMetrics are what the metrics show of the memory of plugins and of what is
+// remembered.
+func (f *manager) memoryMetrics() server.MemoryFigures {
+	m := f.memory.Stats()
+	out := server.MemoryFigures{
+		Limit: m.Limit, Instances: m.Used - m.Snapshots - m.Cached, Snapshots: m.Snapshots, Grammars: m.Cached,
+		Waiting: m.Queue, Waited: m.Waited, Refused: m.Refused, Ended: m.Ended, Reclaimed: m.Reclaimed,
+	}
+	for _, s := range f.running() {
+		g, id := s.control.set.GrammarStats(), string(s.id)
+		out.Caches = append(out.Caches,
+			server.CacheFigures{Name: "grammars", Model: id, Bytes: g.Bytes, Limit: g.Limit, Entries: int64(g.Kept), Evictions: g.Evicted},
+			server.CacheFigures{Name: "masks", Model: id, Bytes: g.Masks.Bytes, Limit: g.Masks.Limit, Entries: g.Masks.Entries, Evictions: uint64(g.Masks.Evicted)},
+		)
+	}
+	if kept, ok := f.continuations.(*store.Memory); ok {
+		s := kept.Stats()
+		out.Caches = append(out.Caches, server.CacheFigures{Name: "continuations", Bytes: s.Bytes, Limit: s.Limit, Entries: int64(s.Entries), Evictions: s.Evicted})
+	}
+	return out
+}

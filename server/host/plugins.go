@@ -1,0 +1,335 @@
+package host
+
+import (
+	"context"
+	"errors"
+	"fmt"
+	"log/slog"
+	"maps"
+	"os"
+	"path/filepath"
+	"slices"
+	"strings"
+	"sync"
+	"sync/atomic"
+	"time"
+
+	"tgi/models/store"
+	"tgi/plugins"
+	"tgi/plugins/std"
+	"tgi/server"
+	"tgi/server/api/admin"
+	"tgi/server/config"
+	"tgi/server/host/bridge"
+)
+
+// ReloadFunc returns the settings of now, given those that run, and the keys that
+// changed and are not taken over.
+type ReloadFunc func(running config.Config) (next config.Config, restart []string, err error)
+
+// pluginController is the plugins of one model, and what its conversations get.
+type pluginController struct {
+	set *plugins.Set
+	log *slog.Logger
+
+	mu      sync.Mutex                    // held while settings are taken over
+	running atomic.Pointer[config.Config] // written with mu held; never nil
+	source  checkpoint                    // of the model, whose templates are read again when they change
+
+	chat atomic.Pointer[chatState] // what conversations get; never nil
+}
+
+// chatState is a chatSetup with the files that it was made of, and what they
+// looked like before they were read.
+type chatState struct {
+	chatSetup
+	files  []string
+	stamps []fileStamp
+}
+
+// openPlugins loads the plugins that the settings name, and those of the folder.
+// memory is what they share with those of other models.
+func openPlugins(ctx context.Context, cfg config.Config, in *instance, governor *plugins.Governor, memory *plugins.Memory, log *slog.Logger) (*pluginController, error) {
+	c := &pluginController{source: in.source, log: log}
+	c.running.Store(&cfg)
+	specs, state, err := c.specs(cfg)
+	if err != nil {
+		return nil, err
+	}
+	c.chat.Store(state)
+	cache, err := store.Dir()
+	if err != nil {
+		return nil, err
+	}
+	c.set, err = plugins.Open(ctx, plugins.Options{
+		Specs: specs, Folder: cfg.Plugins.Folder, Builtin: std.FS(),
+		Vocabulary:   bridge.Vocabulary(in.tokenizer, in.built.Vocab, in.eos),
+		CacheDir:     filepath.Join(cache, "plugins"),
+		CacheBytes:   int64(cfg.Plugins.CacheSize),
+		MaxInstances: 2 * cfg.Limits.MaxConcurrentRequests, // one for each sequence, and those that check parameters
+		Governor:     governor,
+		Memory:       memory, GrammarMemory: grammarMemory(cfg.Plugins, memory.Stats().Limit),
+		Breaker: plugins.Breaker{Faults: cfg.Plugins.BreakerFaults, Pause: time.Duration(cfg.Plugins.BreakerPause)},
+		Compile: plugins.CompileLimits{
+			Time: time.Duration(cfg.Plugins.CompileTime), Timeout: time.Duration(cfg.Plugins.CompileTimeout), Memory: int64(cfg.Plugins.CompileMemory),
+		},
+		Client: server.ClientID,
+		Log:    log,
+	})
+	if err != nil {
+		return nil, err
+	}
+	if err := state.check(c.set); err != nil {
+		c.set.Close()
+		return nil, err
+	}
+	return c, nil
+}
+
+// specs returns the plugins that the settings ask for, those among them that
+// [model] stands for, and what conversations get.
+func (c *pluginController) specs(cfg config.Config) ([]plugins.Spec, *chatState, error) {
+	specs, err := specsOf(cfg.Plugin)
+	if err != nil {
+		return nil, nil, err
+	}
+	files := chatFiles(cfg, c.source.dir())
+	state := &chatState{files: files, stamps: statAll(files)}
+	own, err := c.source.templates()
+	if err != nil {
+		return nil, nil, err
+	}
+	state.chatSetup, err = chatSetupOf(cfg, filepath.Base(c.source.name), c.source.dir(), own)
+	return append(specs, append(state.specs, grammarSpecs(cfg)...)...), state, err
+}
+
+// Refresh implements bridge.ChatSource: it takes a chat template over that was edited since it was last looked at. A
+// template that does not load leaves the one before it serving.
+func (c *pluginController) Refresh(ctx context.Context) {
+	if s := c.chat.Load(); slices.Equal(s.stamps, statAll(s.files)) {
+		return
+	}
+	c.mu.Lock()
+	defer c.mu.Unlock()
+	s := c.chat.Load()
+	now := statAll(s.files)
+	if slices.Equal(s.stamps, now) { // another request was first
+		return
+	}
+	specs, next, err := c.specs(c.settings())
+	if err == nil {
+		// It logs what fails and what is loaded. A client that leaves must not lose the edit for the others.
+		_, err = c.set.Reload(context.WithoutCancel(ctx), specs)
+	}
+	if err != nil {
+		c.log.Error("chat template not taken over; the one before it serves", "error", err)
+		next = &chatState{chatSetup: s.chatSetup, files: s.files, stamps: now}
+	}
+	c.chat.Store(next)
+}
+
+// watchTemplates does so without a request, twice in the time given until ctx ends: an
+// edit that does not load is told to who made it, not when somebody speaks. One counts
+// when it looks the same twice, so that a file is not read while it is being written.
+func (c *pluginController) watchTemplates(ctx context.Context, every time.Duration) {
+	tick := time.NewTicker(max(every/2, time.Millisecond))
+	defer tick.Stop()
+	var before []fileStamp
+	for {
+		select {
+		case <-ctx.Done():
+			return
+		case <-tick.C:
+		}
+		now := statAll(c.chat.Load().files)
+		if slices.Equal(now, before) {
+			c.Refresh(ctx)
+		}
+		before = now
+	}
+}
+
+// names returns the plugins that could be loaded.
+func (c *pluginController) names() []string {
+	names := []string{}
+	for _, s := range c.set.List() {
+		if s.State != plugins.StateFailed && s.State != plugins.StateLoading {
+			names = append(names, s.Name)
+		}
+	}
+	return names
+}
+
+// List returns the plugins as clients and metrics see them.
+func (c *pluginController) List() []server.Plugin {
+	list := c.set.List()
+	out := make([]server.Plugin, len(list))
+	for i, s := range list {
+		out[i] = shownPlugin(s)
+	}
+	return out
+}
+
+// Get is List for one of them.
+func (c *pluginController) Get(name string) (server.Plugin, bool) {
+	s, ok := c.set.Get(name)
+	return shownPlugin(s), ok
+}
+
+// adminError says what an error of the plugins means to who administrates them.
+func adminError(err error) error {
+	switch {
+	case err == nil:
+		return nil
+	case errors.Is(err, plugins.ErrUnknown):
+		return fmt.Errorf("%w%s%s", server.ErrNotFound, strings.TrimPrefix(err.Error(), plugins.ErrUnknown.Error()), bridge.Suggestion(err))
+	case errors.Is(err, plugins.ErrConfigured):
+		return fmt.Errorf("%w%s", server.ErrConfigured, strings.TrimPrefix(err.Error(), plugins.ErrConfigured.Error()))
+	}
+	return fmt.Errorf("%w: %w%s", server.ErrRefused, err, bridge.Suggestion(err))
+}
+
+// reload takes over what next says of plugins and conversations, and returns the
+// settings that run then: those of conversations may be the ones before.
+func (c *pluginController) reload(ctx context.Context, next config.Config) (admin.Report, config.Config, error) {
+	c.mu.Lock()
+	defer c.mu.Unlock()
+	specs, state, err := c.specs(next)
+	if err != nil {
+		return admin.Report{}, c.settings(), fmt.Errorf("%w: %w", server.ErrRefused, err)
+	}
+	wrong := state.checkNamed(specs, c.set)
+	if wrong != nil { // before anything is replaced: what serves may be a file that does not parse any more
+		specs, state, err = c.keepChat(&next)
+	}
+	if err != nil {
+		return admin.Report{}, c.settings(), adminError(err)
+	}
+	done, err := c.set.Reload(ctx, specs)
+	if err != nil {
+		return admin.Report{}, c.settings(), adminError(err)
+	}
+	report := admin.Report{Loaded: done.Loaded, Removed: done.Removed}
+	for _, name := range slices.Sorted(maps.Keys(done.Failed)) {
+		report.Failed = append(report.Failed, admin.Failure{Name: name, Error: done.Failed[name].Error()})
+	}
+	for _, name := range done.Late {
+		report.Failed = append(report.Failed, admin.Failure{Name: name, Error: "it is still being loaded: GET /admin/plugins/" + name + " tells what comes of it"})
+	}
+	if wrong == nil {
+		if wrong = state.check(c.set); wrong != nil {
+			if specs, state, err = c.keepChat(&next); err == nil {
+				_, err = c.set.Reload(ctx, specs)
+			}
+			if err != nil {
+				return admin.Report{}, c.settings(), adminError(err)
+			}
+		}
+	}
+	if wrong != nil {
+		c.log.Error("chat settings not taken over; those before them serve", "error", wrong)
+		report.Failed = append(report.Failed, admin.Failure{Name: "model", Error: wrong.Error()})
+	}
+	c.chat.Store(state)
+	c.running.Store(&next)
+	return report, next, nil
+}
+
+// keepChat is specs for settings whose conversations stay as they are.
+func (c *pluginController) keepChat(next *config.Config) ([]plugins.Spec, *chatState, error) {
+	next.Model.Template, next.Model.Tools = c.settings().Model.Template, c.settings().Model.Tools
+	return c.specs(*next)
+}
+
+// settings are those that run.
+func (c *pluginController) settings() config.Config {
+	return *c.running.Load()
+}
+
+// Current implements bridge.ChatSource.
+func (c *pluginController) Current() *plugins.ChatPlugins { return &c.chat.Load().use }
+
+// Settled implements bridge.ChatSource.
+func (c *pluginController) Settled() *plugins.ChatPlugins {
+	c.mu.Lock()
+	defer c.mu.Unlock()
+	return c.Current()
+}
+
+// watch loads modules and templates whose files change, until ctx ends.
+func (c *pluginController) watch(ctx context.Context) {
+	every := time.Duration(c.settings().Plugins.Watch)
+	if every <= 0 {
+		return
+	}
+	var templates sync.WaitGroup
+	templates.Go(func() { c.watchTemplates(ctx, every) })
+	defer templates.Wait()
+	c.set.Watch(ctx, every)
+}
+
+// fileStamp is what a file looks like from outside; the zero value stands for none.
+type fileStamp struct {
+	size int64
+	at   time.Time
+}
+
+func stat(path string) fileStamp {
+	if path == "" {
+		return fileStamp{}
+	}
+	info, err := os.Stat(path)
+	if err != nil {
+		return fileStamp{}
+	}
+	return fileStamp{info.Size(), info.ModTime()}
+}
+
+func statAll(paths []string) []fileStamp {
+	out := make([]fileStamp, len(paths))
+	for i, p := range paths {
+		out[i] = stat(p)
+	}
+	return out
+}
+
+// specsOf returns the plugins of the settings as the set wants them.
+func specsOf(list []config.Plugin) ([]plugins.Spec, error) {
+	specs := make([]plugins.Spec, len(list))
+	for i, p := range list {
+		text, err := p.Config.JSON()
+		if err != nil {
+			return nil, fmt.Errorf("plugin %s: config: %w", p.Name, err)
+		}
+		specs[i] = plugins.Spec{
+			Name: p.Name, Kind: p.Kind, Source: p.Source, SHA256: p.SHA256, OnError: plugins.OnError(p.OnError),
+			Apply: plugins.Apply(p.Apply), Limits: limitsOf(p.Limits), Config: text,
+		}
+	}
+	return specs, nil
+}
+
+func limitsOf(l config.PluginLimits) plugins.Limits {
+	return plugins.Limits{
+		Memory: int64(l.Memory), FuelPerStep: l.FuelPerStep, FuelPerRequest: l.FuelPerRequest, FuelLoad: l.FuelLoad,
+		TimePerStep: time.Duration(l.TimePerStep), TimePerRequest: time.Duration(l.TimePerRequest), TimeLoad: time.Duration(l.TimeLoad),
+		Share: l.Share,
+	}
+}
+
+// shownPlugin is a plugin's status as clients and metrics see it.
+func shownPlugin(s plugins.Status) server.Plugin {
+	states := map[plugins.State]string{
+		plugins.StateActive: server.PluginReady, plugins.StateOff: server.PluginOff, plugins.StateFailed: server.PluginFailed,
+		plugins.StateLoading: server.PluginLoading,
+	}
+	return server.Plugin{
+		Name: s.Name, Version: s.Version, Doc: s.Doc, SHA256: s.SHA256, Source: s.Source, Kinds: s.Kinds, Languages: s.Languages,
+		State: states[s.State], Error: s.Error, Apply: string(s.Apply), OnError: string(s.OnError),
+		Params: s.Params, Loaded: s.Loaded,
+		Calls: s.Stats.Calls, Seconds: s.Stats.Seconds, Fuel: s.Stats.Fuel,
+		Paused: s.Stats.Paused, Slices: s.Stats.Slices, Faults: s.Stats.Faults,
+		Skips: s.Stats.Skips, Resets: s.Stats.Resets, Loads: s.Stats.Loads,
+		InstancesOut: s.Stats.InstancesOut, InstancesWaiting: s.Stats.InstancesWaiting, InstanceBytes: s.Stats.InstanceBytes,
+	}
+}

@@ -1,0 +1,238 @@
+package host
+
+import (
+	"cmp"
+	"context"
+	"errors"
+	"io"
+	"log/slog"
+	"net"
+	"net/http"
+	"os"
+	"sync"
+
+	"tgi/runtime/engine"
+	"tgi/runtime/llm"
+	"tgi/runtime/ort"
+	"tgi/server"
+	"tgi/server/config"
+)
+
+// Options are what a server is made of.
+type Options struct {
+	// Config are valid settings.
+	Config config.Config
+	// Version is the program's, for /info, traces and downloads.
+	Version string
+	Log     *slog.Logger
+	// Reload reads the settings again; nil keeps those of Config.
+	Reload ReloadFunc
+	// Observer is told of every step of every engine besides the metrics; nil is nobody.
+	Observer engine.Observer
+}
+
+// Server is a server with its models.
+type Server struct {
+	boot   *bootServer
+	models *manager
+	// preloading waits for the models that are loaded at the start beside the default one.
+	preloading func()
+}
+
+// Serve serves until ctx ends. The addresses are taken, and answer probes, before the
+// default model is loaded. A value from hup reloads the settings; what hup has while
+// the model loads is kept. ready is called once, when the model is loaded, with the
+// public address.
+func Serve(ctx context.Context, o Options, hup <-chan os.Signal, ready func(*Server, net.Addr)) error {
+	public, private, err := server.Listen(o.Config.Server, o.Log)
+	if err != nil {
+		return err
+	}
+	boot, err := newBootServer(o)
+	if err != nil {
+		return err
+	}
+	serving, stop := context.WithCancel(ctx)
+	defer stop()
+	served := make(chan error, 1)
+	go func() { served <- boot.server.ServeBoth(serving, public, private) }()
+	s, err := boot.open(serving, o)
+	if err != nil {
+		stop()
+		if ctx.Err() != nil && errors.Is(err, context.Cause(ctx)) { // whoever ends it early gets what was asked for
+			o.Log.Info("stopping before the model was loaded")
+			err = nil
+		}
+		return errors.Join(err, <-served, boot.Close())
+	}
+	defer s.Close()
+	var watchers sync.WaitGroup
+	watchers.Go(func() { s.models.watch(serving, hup) })
+	defer watchers.Wait()
+	defer stop()
+	ready(s, public.Addr())
+	err = <-served
+	if err == nil {
+		o.Log.Info("drained, stopping")
+	}
+	return err
+}
+
+// Open opens the default model and builds a server that does not listen. Models beside
+// the default one are still loading when it returns, until ctx ends.
+func Open(ctx context.Context, o Options) (*Server, error) {
+	boot, err := newBootServer(o)
+	if err != nil {
+		return nil, err
+	}
+	s, err := boot.open(ctx, o)
+	if err != nil {
+		return nil, errors.Join(err, boot.Close())
+	}
+	return s, nil
+}
+
+// open is Open behind a server that answers already.
+func (b *bootServer) open(ctx context.Context, o Options) (*Server, error) {
+	if err := checkMemory(system.bounds()); err != nil {
+		return nil, err
+	}
+	lib, err := ort.Locate(o.Config.Runtime.ORTLib)
+	if err != nil {
+		return nil, err
+	}
+	if err := ort.Init(lib); err != nil {
+		return nil, err
+	}
+	told := observers{b.metrics, lateLog{o.Log}}
+	if o.Observer != nil {
+		told = append(told, o.Observer)
+	}
+	models, err := newManager(o, b, told)
+	if err != nil {
+		return nil, err
+	}
+	wait, err := models.preload(ctx)
+	if err != nil {
+		return nil, errors.Join(err, models.Close())
+	}
+	s := &Server{boot: b, models: models, preloading: wait}
+	limits := o.Config.Limits
+	if m := s.defaultModel(); m != nil {
+		limits = m.limits
+	}
+	b.metrics.Watch(bucketLimits(limits), models.stats, ort.BlockSize)
+	b.metrics.WatchPlugins(models.List)
+	b.metrics.WatchModels(models.modelMetrics)
+	b.metrics.WatchGrammars(models.grammarMetrics)
+	b.metrics.WatchMemory(models.memoryMetrics)
+	if o.Config.Metrics.VLLMNames {
+		b.metrics.WatchVLLM(models.stats, ort.BlockSize)
+	}
+	b.server.Open(models.apis(), models.healthy)
+	return s, nil
+}
+
+// Close unloads the models and sends the last traces. Requests are over.
+func (s *Server) Close() error {
+	err := s.models.Close()
+	s.preloading() // which ends with the models
+	return errors.Join(err, s.boot.Close())
+}
+
+// defaultModel returns the default model, or nil where it is not loaded.
+func (s *Server) defaultModel() *loadedModel { return s.models.defaultModel() }
+
+// Serve serves on l until ctx ends.
+func (s *Server) Serve(ctx context.Context, l net.Listener) error { return s.boot.server.Serve(ctx, l) }
+
+// ServeHTTP implements http.Handler.
+func (s *Server) ServeHTTP(w http.ResponseWriter, r *http.Request) { s.boot.server.ServeHTTP(w, r) }
+
+// Models returns the ids of all models, loaded or not, the default first.
+func (s *Server) Models() []string { return s.models.names() }
+
+// ModelInfo describes a model that is loaded.
+type ModelInfo struct {
+	ID, Name     string // Name is that of its checkpoint
+	Architecture string
+	// Weights is the form of the matrices, WeightBytes their size.
+	Weights     string
+	WeightBytes int64
+	Params      int64
+	Threads     int
+	// Blocks is the number of cache blocks, of CacheTokens tokens and CacheBytes bytes together.
+	Blocks, CacheTokens int
+	CacheBytes          int64
+	Limits              config.Limits
+	// Chat says what conversations go through.
+	Chat    string
+	Plugins []string
+}
+
+// Default describes the default model. ok is false where it is not loaded.
+func (s *Server) Default() (info ModelInfo, ok bool) {
+	m := s.defaultModel()
+	if m == nil {
+		return info, false
+	}
+	return ModelInfo{
+		ID: string(m.id), Name: m.built.Name, Architecture: m.built.Architecture, Weights: string(m.built.Weights), WeightBytes: m.built.WeightBytes,
+		Params: m.built.Params, Threads: m.backend.ThreadCount(), Blocks: m.backend.Blocks(),
+		CacheTokens: m.backend.Blocks() * ort.BlockSize, CacheBytes: m.kvBytes, Limits: m.limits,
+		Chat: m.control.chat.Load().String(), Plugins: m.control.names(),
+	}, true
+}
+
+// Probe has the default model generate one token.
+func (s *Server) Probe(ctx context.Context) error {
+	m := s.defaultModel()
+	if m == nil {
+		return llm.ErrDraining
+	}
+	stream, err := m.engine.Submit(ctx, engine.Request{Prompt: m.tokenizer.Encode("a", true), Params: llm.Params{
+		Temperature: 1, TopP: 1, TypicalP: 1, RepetitionPenalty: 1, MaxNewTokens: 1,
+	}})
+	if err != nil {
+		return err
+	}
+	defer stream.Close()
+	for {
+		if _, err := stream.Next(ctx); err != nil {
+			if errors.Is(err, io.EOF) {
+				return nil
+			}
+			return err
+		}
+	}
+}
+
+// bucketTokens is how far the buckets of token counts go where no model says it.
+const bucketTokens = 4096
+
+// bucketLimits are limits that the metrics' buckets can be made from.
+func bucketLimits(l config.Limits) config.Limits {
+	l.MaxTotalTokens = cmp.Or(l.MaxTotalTokens, bucketTokens)
+	l.MaxInputTokens = cmp.Or(l.MaxInputTokens, l.MaxTotalTokens-1)
+	return l
+}
+
+// observers are told one after the other.
+type observers []engine.Observer
+
+// Step implements engine.Observer.
+func (o observers) Step(r engine.Report) {
+	for _, one := range o {
+		one.Step(r)
+	}
+}
+
+// lateLog logs which steps went on without sequences whose plugins were not done.
+type lateLog struct{ log *slog.Logger }
+
+// Step implements engine.Observer.
+func (l lateLog) Step(r engine.Report) {
+	if r.Late > 0 {
+		l.log.Debug("plugins are late, their sequences sit out", "late", r.Late, "parked", r.Parked, "forward", r.Forward, "total", r.Total)
+	}
+}

@@ -1,0 +1,126 @@
+package host
+
+import (
+	"context"
+	"errors"
+	"fmt"
+	"time"
+
+	"tgi/models/library"
+	"tgi/models/library/lifecycle"
+	"tgi/runtime/llm"
+	"tgi/server"
+	"tgi/server/dispatch"
+)
+
+// When clients whose model cannot answer should ask again: of a model that loads
+// and has never been loaded here, and of one that somebody must start first.
+const (
+	firstLoad  = 5 * time.Second
+	untilStart = 30 * time.Second
+)
+
+// Use implements dispatch.Models.
+func (f *manager) Use(ctx context.Context, name string) (*dispatch.Model, func(), error) {
+	id, err := f.resolve(name)
+	if err != nil {
+		return nil, nil, err
+	}
+	if !server.MayUse(ctx, string(id)) {
+		return nil, nil, fmt.Errorf("%w: `%s`", server.ErrModelKey, id)
+	}
+	f.mu.Lock()
+	settings := f.cfg.Models
+	f.mu.Unlock()
+	instance, release, status, err := f.roster.Use(id)
+	if err != nil && !f.isGone(id) && settings.Autoload {
+		patience, cancel := context.WithTimeout(ctx, time.Duration(settings.LoadWait))
+		defer cancel()
+		instance, release, status, err = f.roster.UseOrStart(patience, id)
+	}
+	if err != nil {
+		if ctx.Err() != nil {
+			return nil, nil, context.Cause(ctx)
+		}
+		return nil, nil, f.notServing(id, status, settings.Autoload, err)
+	}
+	return instance.(*managedModel).model, release, nil
+}
+
+// resolve returns the model that a client calls name.
+func (f *manager) resolve(name string) (library.ID, error) {
+	if name == "" {
+		return f.defaultID(), nil
+	}
+	if id, ok := f.lookup(name); ok {
+		return id, nil
+	}
+	f.mu.Lock()
+	refuse := f.cfg.RefuseUnknown()
+	f.mu.Unlock()
+	if !refuse || dispatch.Placeholder(name) {
+		return f.defaultID(), nil
+	}
+	return "", &server.NoModel{ID: name}
+}
+
+// lookup returns the id that name is, and whether there is such a model: one whose
+// folder was made by hand a moment ago is found, too.
+func (f *manager) lookup(name string) (library.ID, bool) {
+	id, err := library.ParseID(name)
+	if err != nil {
+		return "", false
+	}
+	if _, ok := f.roster.Get(id); ok {
+		return id, true
+	}
+	if !f.library.Has(id) || f.scan() != nil {
+		return "", false
+	}
+	_, ok := f.roster.Get(id)
+	return id, ok
+}
+
+// isGone says whether a model that was there is not any more, as when somebody
+// removed its folder: then it cannot be loaded.
+func (f *manager) isGone(id library.ID) bool {
+	return !f.library.Has(id) && f.scan() == nil && !f.library.Has(id)
+}
+
+// notServing says what it means to a request that its model is not to be had. What
+// went wrong when it was loaded is in the log, and the models API tells it.
+func (f *manager) notServing(id library.ID, s lifecycle.Status, autoload bool, err error) error {
+	now, ok := f.roster.Get(id)
+	if ok {
+		s = now
+	}
+	f.mu.Lock()
+	awaited := f.preloading[id]
+	f.mu.Unlock()
+	e := &server.NotServing{ID: string(id), RetryAfter: untilStart}
+	switch {
+	case errors.Is(err, lifecycle.ErrClosed):
+		return llm.ErrDraining
+	case !ok, errors.Is(err, lifecycle.ErrUnknown), s.State == lifecycle.NotDownloaded:
+		return &server.NoModel{ID: string(id)}
+	case errors.Is(err, lifecycle.ErrState):
+		e.Reason = "is being deleted"
+	case errors.Is(err, lifecycle.ErrMemory):
+		f.log.Warn("a model does not fit", "error", err)
+		e.Reason = "cannot be loaded: the memory of the models that run is needed for it"
+	case s.State == lifecycle.Starting, s.State == lifecycle.Running, s.State == lifecycle.Downloading, awaited:
+		e.Loading, e.RetryAfter = true, max(s.LoadTook, firstLoad)
+	case s.State == lifecycle.Error:
+		e.Reason = "could not be loaded"
+	case s.Cause == lifecycle.Requested: // of a stop
+	case !autoload && s.State == lifecycle.Downloaded:
+		e.Reason = "is not loaded"
+	case !autoload:
+	case errors.Is(err, context.DeadlineExceeded), errors.Is(err, lifecycle.ErrNotRunning): // it comes back, or somebody else was quicker
+		e.Loading, e.RetryAfter = true, max(s.LoadTook, firstLoad)
+	default:
+		f.log.Error("a model cannot be loaded", "model", id, "error", err)
+		e.Reason = "could not be loaded"
+	}
+	return e
+}
