@@ -3,7 +3,7 @@
 // text, metrics, and a shutdown that lets running requests finish.
 //
 // It knows no dialect. An API (server/api/tgi) implements API and imports this
-// package; server/cmd/tgi puts both together.
+// package; server/host puts both together.
 //
 // The reasons behind it: docs/rationale/server.md.
 package server

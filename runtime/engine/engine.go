@@ -15,7 +15,7 @@
 // ranked together after each step. Their chains fork where more than one token follows
 // a beam. No event is sent before the best sequences are known.
 //
-// Callers: server/generate submits requests; server/cmd/tgi starts and closes engines.
+// Callers: server/generate submits requests; server/host starts and closes engines.
 //
 // Goroutines: New starts the step goroutine; Close awaits it. Short-lived workers run
 // the picks of a step, which the step goroutine awaits, and user code (guestPool),

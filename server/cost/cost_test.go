@@ -35,7 +35,7 @@ import (
 // vocab bounds the stub's token ids.
 const vocab = 100_000
 
-// start serves e as cmd/tgi does, with metrics and a log.
+// start serves e as server/host does, with metrics and a log.
 func start(t testing.TB, e generate.Engine) net.Addr {
 	l := generatetest.Limits()
 	l.MaxConcurrent, l.MaxTotal, l.Vocab = 1000, 100_000, vocab

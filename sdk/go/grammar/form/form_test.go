@@ -27,7 +27,7 @@ func everything(b *Builder) Rule {
 	return b.Rule("", b.Times(b.Ref(list), 0, Unbounded))
 }
 
-// golden is encoded by the host's own writer: server/cmd/tgi tests that.
+// golden is encoded by the host's own writer: server/host tests that.
 const golden = "../../../testdata/forms/everything.hex"
 
 func TestEverything(t *testing.T) {
