@@ -58,11 +58,7 @@ var importRules = []importRule{
 		Why: "the bridge adapts types of one world to interfaces of another: it knows neither models, checkpoints nor HTTP",
 	},
 	{
-		From: "server/cmd/tgi", Deny: []string{"tgi/plugins"}, Allow: []string{"tgi/plugins/check"},
-		Why: "the commands parse flags, print and exit: server/host joins the worlds; `tgi plugin` holds modules to the contract by plugins/check",
-	},
-	{
-		From: "server/cmd/tgi", Deny: []string{"tgi/runtime/kv", "tgi/runtime/sched", "tgi/runtime/token", "tgi/runtime/sample", "tgi/runtime/llm", "tgi/server/generate", "tgi/server/dispatch"},
+		From: "server/cmd/tgi", Deny: []string{"tgi/runtime/kv", "tgi/runtime/sched", "tgi/runtime/token", "tgi/runtime/sample", "tgi/runtime/llm", "tgi/plugins/grammar", "tgi/plugins/logits", "tgi/server/generate", "tgi/server/dispatch", "tgi/server/host/bridge"},
 		Why: "the commands parse flags, print and exit: what a request or a model needs is in server/host",
 	},
 	{
