@@ -10,8 +10,8 @@ import (
 
 // Operator domains beside ONNX's own.
 const (
-	contrib = "com.microsoft"
-	own     = "tgi"
+	microsoftDomain = "com.microsoft"
+	tgiDomain       = "tgi"
 )
 
 // blockSize is the tokens of a cache block, as the attention operator has it.
@@ -20,16 +20,16 @@ const blockSize = 16
 // graph adds the whole model, from ids to logits.
 func (b *builder) graph() {
 	c := b.cfg
-	tokens, rows := onnx.Free("tokens"), onnx.Free("rows")
+	tokens, rows := onnx.Symbolic("tokens"), onnx.Symbolic("rows")
 	b.g.Input("input_ids", onnx.Int64, tokens)
-	b.g.Input("cu_seqlens", onnx.Int32, onnx.Free("rows+1"))
+	b.g.Input("cu_seqlens", onnx.Int32, onnx.Symbolic("rows+1"))
 	b.g.Input("past_lens", onnx.Int32, rows)
-	b.g.Input("block_table", onnx.Int32, rows, onnx.Free("row_blocks"))
+	b.g.Input("block_table", onnx.Int32, rows, onnx.Symbolic("row_blocks"))
 	b.g.Input("slot_mapping", onnx.Int32, tokens)
-	b.g.Input("logit_rows", onnx.Int64, onnx.Free("logit_rows"))
+	b.g.Input("logit_rows", onnx.Int64, onnx.Symbolic("logit_rows"))
 	for i := range c.Layers {
 		for _, kind := range []string{"k_cache", "v_cache"} {
-			b.g.Input(fmt.Sprintf("%s.%d", kind, i), onnx.Float, onnx.Free("blocks"), onnx.Fixed(c.KVHeads*c.HeadDim*blockSize))
+			b.g.Input(fmt.Sprintf("%s.%d", kind, i), onnx.Float, onnx.Symbolic("blocks"), onnx.Fixed(c.KVHeads*c.HeadDim*blockSize))
 		}
 	}
 	b.rotaryTables()
@@ -43,7 +43,7 @@ func (b *builder) graph() {
 	}
 	x, _ := b.norm("norm", nameNorm, residual, update)
 	b.head(x)
-	b.g.Output("logits", onnx.Float, onnx.Free("logit_rows"), onnx.Fixed(c.Vocab))
+	b.g.Output("logits", onnx.Float, onnx.Symbolic("logit_rows"), onnx.Fixed(c.Vocab))
 }
 
 // layer adds one block and returns its residual and the MLP's output, whose
@@ -68,7 +68,7 @@ func (b *builder) layer(i int, residual, update string) (string, string) {
 	x = b.linear(p+"gate_up", x, c.Hidden, c.MLPBias,
 		part{w + "mlp.gate_proj", c.Intermediate},
 		part{w + "mlp.up_proj", c.Intermediate})
-	x = b.node("SwiGLU", own, p+"gated", []string{x})
+	x = b.node("SwiGLU", tgiDomain, p+"gated", []string{x})
 	return residual, b.linear(p+"down", x, c.Intermediate, c.MLPBias, part{w + "mlp.down_proj", c.Hidden})
 }
 
@@ -93,7 +93,7 @@ func (b *builder) norm(name, tensor, residual, update string) (normed, sum strin
 			onnx.Attr{Name: "axis", Value: -1}, eps, onnx.Attr{Name: "stash_type", Value: 1}), residual
 	}
 	sum = name + ".sum"
-	b.g.Add(onnx.Node{Op: "SkipSimplifiedLayerNormalization", Domain: contrib, Name: name,
+	b.g.Add(onnx.Node{Op: "SkipSimplifiedLayerNormalization", Domain: microsoftDomain, Name: name,
 		Inputs: []string{residual, update, weight}, Outputs: []string{name, "", "", sum}, Attrs: []onnx.Attr{eps}})
 	return name, sum
 }
@@ -108,7 +108,7 @@ func (b *builder) attention(i int, p, qkv string) string {
 			b.vector(p+"q_norm.weight", w+"self_attn.q_norm.weight"),
 			b.vector(p+"k_norm.weight", w+"self_attn.k_norm.weight"))
 	}
-	return b.node("PagedAttention", own, p+"attention", inputs,
+	return b.node("PagedAttention", tgiDomain, p+"attention", inputs,
 		onnx.Attr{Name: "num_heads", Value: c.Heads},
 		onnx.Attr{Name: "kv_num_heads", Value: c.KVHeads},
 		onnx.Attr{Name: "head_size", Value: c.HeadDim},

@@ -50,13 +50,13 @@ func newSource(ck *hf.Checkpoint) (*source, error) {
 		}
 		s.params += int64(t.Len())
 	}
-	return s, s.checkRest(ck.Config, want)
+	return s, s.checkUnused(ck.Config, want)
 }
 
-// checkRest refuses tensors that the graph would drop, apart from the two
+// checkUnused refuses tensors that the graph would drop, apart from the two
 // kinds that carry nothing: the rotary frequencies that old checkpoints
 // stored, and a copy of the embedding where the head is tied to it.
-func (s *source) checkRest(c hf.Config, want map[string][]int64) error {
+func (s *source) checkUnused(c hf.Config, want map[string][]int64) error {
 	for _, name := range s.set.Names() {
 		if _, ok := want[name]; ok || strings.HasSuffix(name, ".rotary_emb.inv_freq") {
 			continue

@@ -67,7 +67,7 @@ func (b *builder) matMulNBits(name string, m matrix, inputs []string) string {
 	if b.opt.exact {
 		accuracy = accuracyFloat
 	}
-	return b.node("MatMulNBits", contrib, name, inputs,
+	return b.node("MatMulNBits", microsoftDomain, name, inputs,
 		onnx.Attr{Name: "K", Value: m.k}, onnx.Attr{Name: "N", Value: m.n},
 		onnx.Attr{Name: "bits", Value: m.format.Bits}, onnx.Attr{Name: "block_size", Value: m.format.Block},
 		onnx.Attr{Name: "accuracy_level", Value: accuracy})
@@ -118,7 +118,7 @@ func (b *builder) embed(ids string) string {
 func (b *builder) lookup(ids string, m matrix) string {
 	codes := b.g.External("embed.codes", onnx.Uint8, []int64{int64(m.n), int64(m.format.RowBytes(m.k))}, m.codes)
 	scales := b.g.External("embed.scales", onnx.Float, []int64{int64(m.n), int64(m.format.Blocks(m.k))}, m.scales)
-	x := b.node("GatherBlockQuantized", contrib, "embed", []string{codes, ids, scales},
+	x := b.node("GatherBlockQuantized", microsoftDomain, "embed", []string{codes, ids, scales},
 		onnx.Attr{Name: "bits", Value: m.format.Bits}, onnx.Attr{Name: "block_size", Value: m.format.Block},
 		onnx.Attr{Name: "gather_axis", Value: 0}, onnx.Attr{Name: "quantize_axis", Value: 1})
 	if m.k%m.format.Block == 0 {

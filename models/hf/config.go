@@ -87,12 +87,12 @@ func ParseConfig(data []byte) (Config, error) {
 	}
 	c := Config{
 		Architecture: name,
-		Vocab:        o.need("vocab_size", 1, maxVocab),
-		Hidden:       o.need("hidden_size", 1, maxWidth),
-		Intermediate: o.need("intermediate_size", 1, maxWidth),
-		Layers:       o.need("num_hidden_layers", 1, maxLayers),
-		Heads:        o.need("num_attention_heads", 1, maxHeads),
-		MaxPositions: o.need("max_position_embeddings", 1, maxPositions),
+		Vocab:        o.requireInt("vocab_size", 1, maxVocab),
+		Hidden:       o.requireInt("hidden_size", 1, maxWidth),
+		Intermediate: o.requireInt("intermediate_size", 1, maxWidth),
+		Layers:       o.requireInt("num_hidden_layers", 1, maxLayers),
+		Heads:        o.requireInt("num_attention_heads", 1, maxHeads),
+		MaxPositions: o.requireInt("max_position_embeddings", 1, maxPositions),
 		NormEps:      o.float("rms_norm_eps", 1e-6, 0, 1),
 		Tied:         o.bool("tie_word_embeddings", false),
 		QKVBias:      fam.qkvBias,
@@ -113,7 +113,7 @@ func ParseConfig(data []byte) (Config, error) {
 	}
 	c.Windows = fam.window(o, c.Layers)
 	c.Rope = readRope(o, &c)
-	o.checkRest(name)
+	o.checkUnread(name)
 	return c, o.err
 }
 
@@ -150,7 +150,7 @@ func (c *Config) readHeads(o *object, fam family) {
 	if fam.kvDefaultsToHeads {
 		c.KVHeads = o.int("num_key_value_heads", c.Heads, 1, maxHeads)
 	} else {
-		c.KVHeads = o.need("num_key_value_heads", 1, maxHeads)
+		c.KVHeads = o.requireInt("num_key_value_heads", 1, maxHeads)
 	}
 	if o.err != nil {
 		return
@@ -173,7 +173,7 @@ func (c *Config) readHeads(o *object, fam family) {
 // noWindow is for families whose layers all see every key.
 func noWindow(o *object, layers int) []int {
 	if v, ok := o.raw("sliding_window"); ok {
-		o.fail("sliding_window", "%s: LlamaForCausalLM has no sliding window", show(v))
+		o.fail("sliding_window", "%s: LlamaForCausalLM has no sliding window", shorten(v))
 	}
 	for i, t := range o.layerTypes(layers) {
 		if t != fullAttention {

@@ -73,8 +73,8 @@ func setOf(words string) map[string]bool {
 	return out
 }
 
-// checkRest judges the keys that nothing has read; see the package comment.
-func (o *object) checkRest(architecture string) {
+// checkUnread judges the keys that nothing has read; see the package comment.
+func (o *object) checkUnread(architecture string) {
 	for _, k := range slices.Sorted(maps.Keys(o.values)) {
 		v := o.values[k]
 		if o.read[k] || ignored[k] || strings.HasPrefix(k, "_") || inert(v) {
@@ -83,9 +83,9 @@ func (o *object) checkRest(architecture string) {
 		r, known := refused[k]
 		switch {
 		case !known:
-			o.fail(k, "%s is unknown for %s and may change what the model computes", show(v), architecture)
+			o.fail(k, "%s is unknown for %s and may change what the model computes", shorten(v), architecture)
 		case !slices.Contains(r.neutral, string(v)):
-			o.fail(k, "%s: %s", show(v), r.reason)
+			o.fail(k, "%s: %s", shorten(v), r.reason)
 		}
 	}
 }

@@ -47,8 +47,8 @@ func (o *object) raw(key string) (json.RawMessage, bool) {
 // has tells whether key is present at all, null included.
 func (o *object) has(key string) bool { _, ok := o.values[key]; return ok }
 
-// show shortens a value for an error text.
-func show(v []byte) string {
+// shorten shortens a value for an error text.
+func shorten(v []byte) string {
 	s := strings.TrimSpace(string(v))
 	if len(s) > 60 {
 		s = strings.ToValidUTF8(s[:60], "") + "..."
@@ -64,14 +64,14 @@ func (o *object) int(key string, def, lo, hi int) int {
 	}
 	f, err := strconv.ParseFloat(string(v), 64)
 	if err != nil || f != math.Trunc(f) || f < float64(lo) || f > float64(hi) {
-		o.fail(key, "want an integer from %d to %d, got %s", lo, hi, show(v))
+		o.fail(key, "want an integer from %d to %d, got %s", lo, hi, shorten(v))
 		return def
 	}
 	return int(f)
 }
 
-// need is int for a key that must be there.
-func (o *object) need(key string, lo, hi int) int {
+// requireInt is int for a key that must be there.
+func (o *object) requireInt(key string, lo, hi int) int {
 	if _, ok := o.raw(key); !ok {
 		o.fail(key, "is missing")
 		return lo
@@ -87,7 +87,7 @@ func (o *object) float(key string, def, lo, hi float64) float64 {
 	}
 	f, err := strconv.ParseFloat(string(v), 64)
 	if err != nil || !(f >= lo && f <= hi) {
-		o.fail(key, "want a number from %g to %g, got %s", lo, hi, show(v))
+		o.fail(key, "want a number from %g to %g, got %s", lo, hi, shorten(v))
 		return def
 	}
 	return f
@@ -100,7 +100,7 @@ func (o *object) bool(key string, def bool) bool {
 	}
 	var b bool
 	if err := json.Unmarshal(v, &b); err != nil {
-		o.fail(key, "want true or false, got %s", show(v))
+		o.fail(key, "want true or false, got %s", shorten(v))
 	}
 	return b
 }
@@ -112,7 +112,7 @@ func (o *object) string(key, def string) string {
 	}
 	var s string
 	if err := json.Unmarshal(v, &s); err != nil {
-		o.fail(key, "want a string, got %s", show(v))
+		o.fail(key, "want a string, got %s", shorten(v))
 	}
 	return s
 }
@@ -125,7 +125,7 @@ func (o *object) strings(key string) []string {
 	}
 	var s []string
 	if err := json.Unmarshal(v, &s); err != nil {
-		o.fail(key, "want a list of strings, got %s", show(v))
+		o.fail(key, "want a list of strings, got %s", shorten(v))
 	}
 	return s
 }
@@ -138,7 +138,7 @@ func (o *object) object(key string) *object {
 	}
 	sub := &object{file: o.file, prefix: o.prefix + key + ".", read: map[string]bool{}}
 	if err := json.Unmarshal(v, &sub.values); err != nil || sub.values == nil {
-		o.fail(key, "want an object, got %s", show(v))
+		o.fail(key, "want an object, got %s", shorten(v))
 		return nil
 	}
 	return sub
@@ -156,7 +156,7 @@ func (o *object) ids(key string) []uint32 {
 	}
 	var one uint32
 	if err := json.Unmarshal(v, &one); err != nil {
-		o.fail(key, "want a token id or a list of them, got %s", show(v))
+		o.fail(key, "want a token id or a list of them, got %s", shorten(v))
 		return nil
 	}
 	return []uint32{one}

@@ -54,7 +54,7 @@ func readRope(o *object, c *Config) Rope {
 	}
 	defer func() {
 		if o.err == nil {
-			params.checkRest("rope type " + string(r.Type))
+			params.checkUnread("rope type " + string(r.Type))
 			o.err = params.err
 		}
 	}()
@@ -65,11 +65,11 @@ func readRope(o *object, c *Config) Rope {
 	switch r.Type {
 	case RopeDefault:
 	case RopeLinear, RopeDynamic:
-		r.Factor = params.require("factor", 1e-6, big)
+		r.Factor = params.requireFloat("factor", 1e-6, big)
 	case RopeLlama3:
-		r.Factor = params.require("factor", 1e-6, big)
-		r.LowFreq = params.require("low_freq_factor", 1e-6, big)
-		r.HighFreq = params.require("high_freq_factor", 1e-6, big)
+		r.Factor = params.requireFloat("factor", 1e-6, big)
+		r.LowFreq = params.requireFloat("low_freq_factor", 1e-6, big)
+		r.HighFreq = params.requireFloat("high_freq_factor", 1e-6, big)
 		r.OriginalMax = params.float("original_max_position_embeddings", original, 1, maxPositions)
 		if r.HighFreq <= r.LowFreq {
 			params.fail("high_freq_factor", "want more than low_freq_factor %g, got %g", r.LowFreq, r.HighFreq)
@@ -113,8 +113,8 @@ func (r *Rope) readYarn(params *object, original, max float64) {
 	r.Attention = params.float("attention_factor", r.Attention, 0, big)
 }
 
-// require reads a number that must be there.
-func (o *object) require(key string, lo, hi float64) float64 {
+// requireFloat reads a number that must be there.
+func (o *object) requireFloat(key string, lo, hi float64) float64 {
 	if _, ok := o.raw(key); !ok {
 		o.fail(key, "is missing")
 		return lo

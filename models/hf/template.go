@@ -184,7 +184,7 @@ func (o *object) templates(key string) map[string]string {
 		Template *string `json:"template"`
 	}
 	if err := json.Unmarshal(v, &list); err != nil {
-		o.fail(key, "want a string, a list of {name, template} or an object of strings, got %s", show(v))
+		o.fail(key, "want a string, a list of {name, template} or an object of strings, got %s", shorten(v))
 		return out
 	}
 	for i, t := range list {

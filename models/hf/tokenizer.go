@@ -89,7 +89,7 @@ func (o *object) tokens(out map[string]string) {
 		}
 		s, ok := tokenText(v)
 		if !ok {
-			o.fail(key, "want a string or an object with content, got %s", show(v))
+			o.fail(key, "want a string or an object with content, got %s", shorten(v))
 			return
 		}
 		out[key] = s

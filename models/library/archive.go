@@ -27,20 +27,19 @@ const (
 
 // unpacker writes the files of an archive that may belong to a checkpoint.
 type unpacker struct {
-	ctx     context.Context
 	into    *os.Root
 	limits  Limits
 	entries int
 	names   []string
 	left    int64 // bytes that may still be written
-	// report is told after each piece; it may be nil.
+	// report is called after each piece; nil for none.
 	report func()
 }
 
-// unpack writes the relevant files of an archive (tar, gzipped tar, or zip, told
-// by their first bytes) and returns their names. An archive that holds a link,
-// a device or a name that leads elsewhere is refused as a whole.
-func (u *unpacker) unpack(f io.ReaderAt, size int64) ([]string, error) {
+// unpack writes the files of an archive that may belong to a checkpoint and returns their
+// names. The first bytes tell the kind: tar, gzipped tar or zip. An archive that holds a link,
+// a device or an unsafe name is refused as a whole.
+func (u *unpacker) unpack(ctx context.Context, f io.ReaderAt, size int64) ([]string, error) {
 	head := make([]byte, 512)
 	n, err := f.ReadAt(head, 0)
 	if err != nil && !errors.Is(err, io.EOF) {
@@ -50,22 +49,22 @@ func (u *unpacker) unpack(f io.ReaderAt, size int64) ([]string, error) {
 	whole := io.NewSectionReader(f, 0, size)
 	switch {
 	case bytes.HasPrefix(head, []byte("PK\x03\x04")):
-		err = u.unzip(f, size)
+		err = u.unzip(ctx, f, size)
 	case bytes.HasPrefix(head, []byte{0x1f, 0x8b}):
 		var z *gzip.Reader
 		if z, err = gzip.NewReader(bufio.NewReaderSize(whole, 1<<20)); err != nil {
-			return nil, broken(err)
+			return nil, brokenError(err)
 		}
-		err = u.untar(z)
+		err = u.untar(ctx, z)
 	case len(head) > 262 && bytes.Equal(head[257:262], []byte("ustar")):
-		err = u.untar(bufio.NewReaderSize(whole, 1<<20))
+		err = u.untar(ctx, bufio.NewReaderSize(whole, 1<<20))
 	default:
 		return nil, fmt.Errorf("%w: neither a tar file, nor a gzipped one, nor a zip file", ErrUnusable)
 	}
 	return u.names, err
 }
 
-func (u *unpacker) untar(r io.Reader) error {
+func (u *unpacker) untar(ctx context.Context, r io.Reader) error {
 	t := tar.NewReader(r)
 	for {
 		h, err := t.Next()
@@ -73,14 +72,14 @@ func (u *unpacker) untar(r io.Reader) error {
 			return nil
 		}
 		if err != nil {
-			return broken(err)
+			return brokenError(err)
 		}
 		switch h.Typeflag {
 		case tar.TypeXGlobalHeader:
 			continue
 		case tar.TypeReg, tar.TypeDir:
 		default:
-			return fmt.Errorf("%w %s: is a link or no ordinary file (type %q)", ErrPath, quoted(h.Name), h.Typeflag)
+			return fmt.Errorf("%w %s: is a link or no ordinary file (type %q)", ErrPath, quote(h.Name), h.Typeflag)
 		}
 		name, err := u.entry(h.Name, h.Typeflag == tar.TypeDir)
 		if err != nil {
@@ -89,23 +88,23 @@ func (u *unpacker) untar(r io.Reader) error {
 		if name == "" {
 			continue
 		}
-		if err := u.write(name, h.Size, t); err != nil {
+		if err := u.write(ctx, name, h.Size, t); err != nil {
 			return err
 		}
 	}
 }
 
-func (u *unpacker) unzip(f io.ReaderAt, size int64) error {
+func (u *unpacker) unzip(ctx context.Context, f io.ReaderAt, size int64) error {
 	guarded := &directoryReader{r: f, left: maxDirectory}
 	z, err := zip.NewReader(guarded, size)
 	if err != nil {
-		return broken(err)
+		return brokenError(err)
 	}
 	guarded.open = true
 	for _, e := range z.File {
 		mode := e.Mode()
 		if !mode.IsRegular() && !mode.IsDir() {
-			return fmt.Errorf("%w %s: is a link or no ordinary file (%s)", ErrPath, quoted(e.Name), mode)
+			return fmt.Errorf("%w %s: is a link or no ordinary file (%s)", ErrPath, quote(e.Name), mode)
 		}
 		name, err := u.entry(e.Name, mode.IsDir())
 		if err != nil {
@@ -116,9 +115,9 @@ func (u *unpacker) unzip(f io.ReaderAt, size int64) error {
 		}
 		r, err := e.Open()
 		if err != nil {
-			return broken(err)
+			return brokenError(err)
 		}
-		err = u.write(name, int64(min(e.UncompressedSize64, 1<<62)), r)
+		err = u.write(ctx, name, int64(min(e.UncompressedSize64, 1<<62)), r)
 		r.Close()
 		if err != nil {
 			return err
@@ -127,7 +126,7 @@ func (u *unpacker) unzip(f io.ReaderAt, size int64) error {
 	return nil
 }
 
-// entry checks a name and returns it, or "" when the entry is not to be written.
+// entry checks a name and returns it, or "" if the entry is not written.
 func (u *unpacker) entry(name string, dir bool) (string, error) {
 	if u.entries++; u.entries > maxEntries {
 		return "", fmt.Errorf("%w: the archive has more than %d entries", ErrLimit, maxEntries)
@@ -144,7 +143,7 @@ func (u *unpacker) entry(name string, dir bool) (string, error) {
 	if err := CheckPath(name); err != nil {
 		return "", err
 	}
-	if dir || !relevant(name) {
+	if dir || !mayBelong(name) {
 		return "", nil
 	}
 	if len(u.names) >= u.limits.MaxFiles {
@@ -154,44 +153,44 @@ func (u *unpacker) entry(name string, dir bool) (string, error) {
 	return name, nil
 }
 
-// write copies one file of the announced size, which is not believed.
-func (u *unpacker) write(name string, size int64, r io.Reader) error {
+// write copies one file and checks that it has the announced size.
+func (u *unpacker) write(ctx context.Context, name string, size int64, r io.Reader) error {
 	if size > u.left {
 		return u.tooLarge(name)
 	}
 	if err := u.into.MkdirAll(path.Dir(name), 0o755); err != nil {
-		return fmt.Errorf("%w %s: %v", ErrPath, quoted(name), err)
+		return fmt.Errorf("%w %s: %v", ErrPath, quote(name), err)
 	}
 	f, err := u.into.OpenFile(name, os.O_CREATE|os.O_EXCL|os.O_WRONLY, 0o644)
 	if errors.Is(err, os.ErrExist) {
-		return fmt.Errorf("%w %s: is in the archive twice", ErrPath, quoted(name))
+		return fmt.Errorf("%w %s: is in the archive twice", ErrPath, quote(name))
 	}
 	if err != nil {
-		return full(err)
+		return wrapNoSpace(err)
 	}
 	defer f.Close()
-	n, err := copyUpTo(u.ctx, f, r, u.left, u.report)
+	n, err := copyUpTo(ctx, f, r, u.left, u.report)
 	u.left -= n
 	switch {
-	case errors.Is(err, errMore):
+	case errors.Is(err, errTooLong):
 		return u.tooLarge(name)
 	case err != nil:
-		return fmt.Errorf("%s: %w", quoted(name), err)
+		return fmt.Errorf("%s: %w", quote(name), err)
 	case n != size:
-		return fmt.Errorf("%w: %s has %d bytes, the archive says %d", ErrUnusable, quoted(name), n, size)
+		return fmt.Errorf("%w: %s has %d bytes, the archive says %d", ErrUnusable, quote(name), n, size)
 	}
-	return full(f.Close())
+	return wrapNoSpace(f.Close())
 }
 
 func (u *unpacker) tooLarge(name string) error {
-	return fmt.Errorf("%w: with %s the archive holds more than %d bytes", ErrLimit, quoted(name), u.limits.MaxBytes)
+	return fmt.Errorf("%w: with %s the archive holds more than %d bytes", ErrLimit, quote(name), u.limits.MaxBytes)
 }
 
-// errMore says that a reader had more than it may.
-var errMore = errors.New("more bytes than allowed")
+// errTooLong says that a reader had more bytes than allowed.
+var errTooLong = errors.New("more bytes than allowed")
 
-// copyUpTo copies at most limit bytes and fails with errMore when there are
-// more. What a reader fails with is wrapped in ErrUnusable, unless ctx ended.
+// copyUpTo copies at most limit bytes and fails with errTooLong if there are more. A reader's
+// error is wrapped in ErrUnusable, unless ctx is done.
 func copyUpTo(ctx context.Context, w io.Writer, r io.Reader, limit int64, report func()) (int64, error) {
 	buf := make([]byte, 1<<20)
 	var sum int64
@@ -201,10 +200,10 @@ func copyUpTo(ctx context.Context, w io.Writer, r io.Reader, limit int64, report
 		}
 		n, err := r.Read(buf)
 		if int64(n) > limit-sum {
-			return sum, errMore
+			return sum, errTooLong
 		}
 		if _, err := w.Write(buf[:n]); err != nil {
-			return sum, full(err)
+			return sum, wrapNoSpace(err)
 		}
 		sum += int64(n)
 		if report != nil {
@@ -214,15 +213,17 @@ func copyUpTo(ctx context.Context, w io.Writer, r io.Reader, limit int64, report
 			return sum, nil
 		}
 		if err != nil {
-			return sum, broken(err)
+			return sum, brokenError(err)
 		}
 	}
 }
 
-func broken(err error) error { return fmt.Errorf("%w: broken archive or file: %v", ErrUnusable, err) }
+func brokenError(err error) error {
+	return fmt.Errorf("%w: broken archive or file: %v", ErrUnusable, err)
+}
 
-// directoryReader ends the reading of a zip file's directory that is too large
-// to be kept. Once open it passes everything.
+// directoryReader fails when the central directory of a zip file is too large. Once open
+// it has no limit.
 type directoryReader struct {
 	r    io.ReaderAt
 	left int64
@@ -238,8 +239,8 @@ func (d *directoryReader) ReadAt(p []byte, off int64) (int, error) {
 	return d.r.ReadAt(p, off)
 }
 
-// rootOf finds the folder of an archive that holds the checkpoint: that of the
-// configuration which lies highest. It ends with a slash, or is empty.
+// rootOf finds the folder of an archive that holds the checkpoint: that of the topmost
+// configuration. It ends with a slash, or is empty.
 func rootOf(names []string) (string, error) {
 	var best []string
 	for _, n := range names {

@@ -23,12 +23,12 @@ const (
 // MaxIndex bounds the index of sharded weights; the largest public ones have a few MiB.
 const MaxIndex = 32 << 20
 
-// CheckPath checks a slash-separated path of a file inside a checkpoint, as an
-// archive or a hub's list has it: relative, downwards, printable, the same file
-// on every system. Its errors wrap ErrPath.
+// CheckPath checks the slash-separated path of a file in an archive or a hub's list: it must
+// be relative, lead downwards, be printable, and name the same file on every system. Its
+// errors wrap ErrPath.
 func CheckPath(name string) error {
 	fail := func(format string, a ...any) error {
-		return fmt.Errorf("%w %s: %s", ErrPath, quoted(name), fmt.Sprintf(format, a...))
+		return fmt.Errorf("%w %s: %s", ErrPath, quote(name), fmt.Sprintf(format, a...))
 	}
 	switch {
 	case name == "":
@@ -61,24 +61,24 @@ func CheckPath(name string) error {
 	return nil
 }
 
-// plain are the files at a checkpoint's root that serving reads, weights aside.
-var plain = []string{
+// rootFiles are the files at a checkpoint's root that serving reads, apart from weights.
+var rootFiles = []string{
 	hf.ConfigFile, hf.GenerationFile, hf.TokenizerFile, hf.TokenizerConfigFile, hf.SpecialTokensFile,
 	hf.ChatTemplateFile, hf.ProcessorConfigFile, hf.LegacyTemplateFile,
 }
 
-// onnxGraphs are the places of a ready graph, best first: the layout of
-// onnxruntime-genai and that of onnx-community. Data files lie beside it.
+// onnxGraphs are the paths of a ready graph, best first: the layouts of onnxruntime-genai
+// and of onnx-community. Data files are beside it.
 var onnxGraphs = []string{"model.onnx", "onnx/model.onnx"}
 
 // genaiConfig describes a graph of onnxruntime-genai.
 const genaiConfig = "genai_config.json"
 
-// Choose returns, sorted, those of a checkpoint's files that serving reads:
-// the configuration, the tokenizer, the chat templates, and one set of
-// weights. Safetensors beat ONNX; shards are those that the index names, so a
-// second copy under another name stays behind. read returns the content of the
-// index and is called for nothing else. Errors wrap ErrUnusable, or are read's.
+// Choose returns, sorted, the files of a checkpoint that serving reads: the configuration,
+// the tokenizer, the chat templates, and one set of weights. Safetensors win over ONNX.
+// Shards are those that the index names, so a second copy under another name is left out.
+// read returns the content of the index and is called for nothing else. Errors wrap
+// ErrUnusable, or are read's.
 func Choose(names []string, read func(name string) ([]byte, error)) ([]string, error) {
 	has := make(map[string]bool, len(names))
 	for _, n := range names {
@@ -88,7 +88,7 @@ func Choose(names []string, read func(name string) ([]byte, error)) ([]string, e
 		return nil, fmt.Errorf("%w: %s is missing", ErrUnusable, hf.ConfigFile)
 	}
 	var out []string
-	for _, n := range plain {
+	for _, n := range rootFiles {
 		if has[n] {
 			out = append(out, n)
 		}
@@ -119,7 +119,7 @@ func chooseWeights(names []string, has map[string]bool, read func(string) ([]byt
 		}
 		for _, s := range shards {
 			if !has[s] {
-				return nil, fmt.Errorf("%w: %s names %s, which is missing", ErrUnusable, safetensors.IndexFile, quoted(s))
+				return nil, fmt.Errorf("%w: %s names %s, which is missing", ErrUnusable, safetensors.IndexFile, quote(s))
 			}
 		}
 		return append(shards, safetensors.IndexFile), nil
@@ -160,7 +160,7 @@ func shardsOf(index []byte) ([]string, error) {
 			return nil, fmt.Errorf("%s: %w", safetensors.IndexFile, err)
 		}
 		if strings.Contains(s, "/") {
-			return nil, fmt.Errorf("%s: %w %s: is in another folder", safetensors.IndexFile, ErrPath, quoted(s))
+			return nil, fmt.Errorf("%s: %w %s: is in another folder", safetensors.IndexFile, ErrPath, quote(s))
 		}
 		out = append(out, s)
 	}
@@ -171,9 +171,8 @@ func shardsOf(index []byte) ([]string, error) {
 	return slices.Compact(out), nil
 }
 
-// relevant tells of a file whose folder is not known yet whether it may be
-// one of those that Choose takes.
-func relevant(name string) bool {
+// mayBelong reports whether Choose might take a file, before the checkpoint's root is known.
+func mayBelong(name string) bool {
 	base := path.Base(name)
 	if base[0] == '.' {
 		return false

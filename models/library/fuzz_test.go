@@ -27,8 +27,8 @@ func FuzzParseID(f *testing.F) {
 		if path.Clean("/"+s) != "/"+s || !filepath.IsLocal(id.path()) || strings.Contains(s, "..") && strings.Contains("/"+s+"/", "/../") {
 			t.Fatalf("%q was accepted", s)
 		}
-		if strings.ContainsAny(id.flat(), `/\`) || strings.HasPrefix(id.flat(), ".") || len(id.flat()) > 210 {
-			t.Fatalf("flat form %q", id.flat())
+		if strings.ContainsAny(id.fileName(), `/\`) || strings.HasPrefix(id.fileName(), ".") || len(id.fileName()) > 210 {
+			t.Fatalf("flat form %q", id.fileName())
 		}
 	})
 }
@@ -55,8 +55,8 @@ func FuzzUnpack(f *testing.F) {
 		}
 		defer root.Close()
 		limits := Limits{MaxBytes: 1 << 16, MaxFiles: 10}
-		u := &unpacker{ctx: context.Background(), into: root, limits: limits, left: limits.MaxBytes}
-		names, err := u.unpack(strings.NewReader(string(data)), int64(len(data)))
+		u := &unpacker{into: root, limits: limits, left: limits.MaxBytes}
+		names, err := u.unpack(context.Background(), strings.NewReader(string(data)), int64(len(data)))
 		for _, known := range []error{ErrPath, ErrLimit, ErrUnusable} {
 			if errors.Is(err, known) {
 				err = nil

@@ -10,9 +10,9 @@ import (
 	"sync"
 )
 
-// Hold keeps a model from being deleted, by this and by other processes, until
-// release is called; that may be done twice. Several may hold a model. Where
-// the folder cannot be written, other processes are not told.
+// Hold prevents this and other processes from deleting a model until release is called,
+// which may be done twice. A model may have several holders. If the folder is not
+// writable, other processes do not notice the hold.
 func (l *Library) Hold(id ID) (release func(), err error) {
 	l.mu.Lock()
 	defer l.mu.Unlock()
@@ -26,26 +26,26 @@ func (l *Library) Hold(id ID) (release func(), err error) {
 		if errors.Is(err, ErrInUse) {
 			return nil, err
 		}
-		if _, err := l.Find(id); err != nil { // it went while the lock was taken
+		if _, err := l.Find(id); err != nil { // deleted while the lock was taken
 			closeLock(lock)
 			return nil, err
 		}
 	}
-	l.held[id]++
+	l.holders[id]++
 	return sync.OnceFunc(func() {
 		l.mu.Lock()
 		defer l.mu.Unlock()
 		closeLock(lock)
-		if l.held[id]--; l.held[id] == 0 {
-			delete(l.held, id)
+		if l.holders[id]--; l.holders[id] == 0 {
+			delete(l.holders, id)
 		}
 	}), nil
 }
 
-// Delete removes a model's folder, and what is left of a fetch of it that was
-// broken off. It fails with ErrInUse while somebody holds the model or fetches it, with
-// ErrDeclared for a model of the configuration and with ErrNotFound when there
-// is nothing to remove. Readers of the folder see it whole or not at all.
+// Delete removes a model's folder and the remains of an interrupted fetch. It fails with
+// ErrInUse while the model is held or fetched, with ErrDeclared for a model of the
+// configuration, and with ErrNotFound if there is nothing to remove. Readers of the folder
+// see all of the model or nothing.
 func (l *Library) Delete(id ID) error {
 	if _, ok := (*l.declared.Load())[id]; ok {
 		return fmt.Errorf("model %s: %w: take it out there", id, ErrDeclared)
@@ -69,7 +69,7 @@ func (l *Library) Delete(id ID) error {
 	if err != nil {
 		return err
 	}
-	defer remove() // without locks: it may take its time
+	defer remove() // without locks: it may take long
 	err = l.moveAside(root, id, path.Join(aside, "model"))
 	if partial && errors.Is(err, ErrNotFound) {
 		return nil
@@ -77,14 +77,14 @@ func (l *Library) Delete(id ID) error {
 	return err
 }
 
-// moveAside takes a model that nobody holds out of the folder.
+// moveAside moves a model without holders out of the folder.
 func (l *Library) moveAside(root *os.Root, id ID, to string) error {
 	l.mu.Lock()
 	defer l.mu.Unlock()
 	if !l.Has(id) {
 		return fmt.Errorf("model %s: %w in %s", id, ErrNotFound, l.dir)
 	}
-	if n := l.held[id]; n > 0 {
+	if n := l.holders[id]; n > 0 {
 		return fmt.Errorf("model %s: %w by %d of this process", id, ErrInUse, n)
 	}
 	lock, err := l.lock(id, "use", true)
@@ -96,7 +96,7 @@ func (l *Library) moveAside(root *os.Root, id ID, to string) error {
 		return fmt.Errorf("model %s: %w", id, err)
 	}
 	delete(l.infos, id)
-	// Folders above that are empty now go too; the first that is not ends it.
+	// Remove parent folders that are empty now.
 	for up := path.Dir(string(id)); up != "."; up = path.Dir(up) {
 		if root.Remove(up) != nil {
 			break
@@ -105,9 +105,9 @@ func (l *Library) moveAside(root *os.Root, id ID, to string) error {
 	return nil
 }
 
-// lock takes one of an id's locks between processes: "use" by holders
-// (shared) and by who deletes (exclusive), "fetch" by who fetches. The file
-// stays behind: removing it would let two processes lock two files of one name.
+// lock takes one of an id's file locks: "use" is taken shared by holders and exclusive by
+// Delete, "fetch" by a fetch. The file is never removed: otherwise two processes could
+// lock two files of the same name.
 func (l *Library) lock(id ID, kind string, exclusive bool) (*os.File, error) {
 	root, err := l.open()
 	if err != nil {
@@ -117,7 +117,7 @@ func (l *Library) lock(id ID, kind string, exclusive bool) (*os.File, error) {
 	if err := root.MkdirAll(locksDir, 0o755); err != nil {
 		return nil, fmt.Errorf("models folder: %w", err)
 	}
-	f, err := root.OpenFile(path.Join(locksDir, id.flat()+"."+kind), os.O_CREATE|os.O_RDWR, 0o644)
+	f, err := root.OpenFile(path.Join(locksDir, id.fileName()+"."+kind), os.O_CREATE|os.O_RDWR, 0o644)
 	if err != nil {
 		return nil, fmt.Errorf("models folder: %w", err)
 	}
@@ -135,18 +135,18 @@ func (l *Library) lock(id ID, kind string, exclusive bool) (*os.File, error) {
 	return f, nil
 }
 
-// closeLock gives a lock back; nil is one that could not be taken.
+// closeLock releases a lock; nil is a lock that could not be taken.
 func closeLock(f *os.File) {
 	if f != nil {
 		f.Close()
 	}
 }
 
-// within tells whether a folder is dir or lies below it; both are absolute.
+// within reports whether a folder is dir or below it; both are absolute.
 func within(dir, folder string) bool {
 	rel, err := filepath.Rel(dir, folder)
 	return err == nil && filepath.IsLocal(rel)
 }
 
-// missing tells whether err says that something is not there.
-func missing(err error) bool { return errors.Is(err, fs.ErrNotExist) }
+// notExist reports whether err says that a file does not exist.
+func notExist(err error) bool { return errors.Is(err, fs.ErrNotExist) }

@@ -14,16 +14,15 @@ const (
 	maxIDParts = 4
 )
 
-// ID names a model. It is one to four parts, joined by slashes, of letters,
-// digits, dots, dashes and underscores, which neither begin with a dot or a dash nor end with
-// a dot. So it is a relative path, on every system, that leads downwards.
-// Only ParseID makes one.
+// ID names a model: one to four parts, joined by slashes, of letters, digits, dots, dashes
+// and underscores. A part neither begins with a dot or a dash nor ends with a dot. So an ID
+// is a relative path that leads downwards, on every system. Only ParseID creates one.
 type ID string
 
 // ParseID checks an id. Its errors wrap ErrID.
 func ParseID(s string) (ID, error) {
 	fail := func(format string, a ...any) (ID, error) {
-		return "", fmt.Errorf("%w %s: %s", ErrID, quoted(s), fmt.Sprintf(format, a...))
+		return "", fmt.Errorf("%w %s: %s", ErrID, quote(s), fmt.Sprintf(format, a...))
 	}
 	if s == "" {
 		return fail("is empty, want 1 to %d characters", maxID)
@@ -61,14 +60,14 @@ func idRune(r rune) bool {
 	return r >= 'a' && r <= 'z' || r >= 'A' && r <= 'Z' || r >= '0' && r <= '9' || r == '.' || r == '-' || r == '_'
 }
 
-// flat is the id as one file name. "+" is not in any id, so two ids never meet.
-func (id ID) flat() string { return strings.ReplaceAll(string(id), "/", "+") }
+// fileName is the id as one file name. No id contains "+", so names are unique.
+func (id ID) fileName() string { return strings.ReplaceAll(string(id), "/", "+") }
 
 // path is the id as a relative path of the system.
 func (id ID) path() string { return filepath.FromSlash(string(id)) }
 
-// quoted shows the beginning of a text that may be long or hostile.
-func quoted(s string) string {
+// quote quotes the beginning of a text that may be long or hostile.
+func quote(s string) string {
 	const most = 64
 	if len(s) <= most {
 		return fmt.Sprintf("%q", s)

@@ -15,21 +15,20 @@ import (
 
 // ImportOptions of Import.
 type ImportOptions struct {
-	// Progress, when set, is told the bytes written and those in all; 0 in all
-	// is not known yet.
+	// Progress, if set, receives the bytes written and the total; 0 if that is not known yet.
 	Progress func(done, total int64)
 }
 
-// Import copies a checkpoint from a local folder or archive (tar, gzipped
-// tar, zip) into the library. Only the files that serving reads are copied. The
-// source is not changed. The model appears when it is whole and checked; after
-// an error, or when ctx ends, nothing is left of it.
+// Import copies a checkpoint from a local folder or archive (tar, gzipped tar, zip) into the
+// library. Only the files that serving reads are copied; the source is not changed. The
+// model appears once it is complete and checked; after an error, or when ctx is done,
+// nothing is left of it.
 //
-// Links in a folder are followed as long as they stay in it, those of a snapshot in
-// the cache of huggingface_hub as long as they stay in that of the repository; one
-// that leads elsewhere is an error, and so is any link in an archive.
+// Links in a folder are followed if they stay in it; links of a snapshot in the cache of
+// huggingface_hub, if they stay in the repository's folder. Other links are errors, and so
+// is any link in an archive.
 func (l *Library) Import(ctx context.Context, id ID, from string, opt ImportOptions) (Model, error) {
-	if err := l.taken(id); err != nil {
+	if err := l.checkAvailable(id); err != nil {
 		return Model{}, err
 	}
 	abs, err := filepath.Abs(from)
@@ -41,7 +40,7 @@ func (l *Library) Import(ctx context.Context, id ID, from string, opt ImportOpti
 		return Model{}, fmt.Errorf("import: %w", err)
 	}
 	if !st.IsDir() && !st.Mode().IsRegular() { // opening a pipe would wait for a writer
-		return Model{}, fmt.Errorf("import: %w %s: is no ordinary file (%s)", ErrPath, quoted(abs), st.Mode())
+		return Model{}, fmt.Errorf("import: %w %s: is no ordinary file (%s)", ErrPath, quote(abs), st.Mode())
 	}
 	if st.IsDir() && within(abs, l.dir) {
 		return Model{}, fmt.Errorf("import: %w: %s holds the models folder %s", ErrUnusable, abs, l.dir)
@@ -69,7 +68,7 @@ func (l *Library) Import(ctx context.Context, id ID, from string, opt ImportOpti
 	if err != nil {
 		return Model{}, fmt.Errorf("import %s: %w", abs, err)
 	}
-	return l.place(id, files, Origin{Source: abs})
+	return l.install(id, files, Origin{Source: abs})
 }
 
 // copyFolder copies a folder's checkpoint to files, a path below root.
@@ -117,9 +116,9 @@ func (l *Library) copyFolder(ctx context.Context, root *os.Root, files, from str
 	return nil
 }
 
-// openFolder opens a folder out of which no link leads. The files of a snapshot in
-// the cache of huggingface_hub (models--NAME/snapshots/COMMIT) are links to blobs/
-// beside the snapshots.
+// openFolder opens a folder so that links cannot lead out of it. The files of a snapshot in
+// the cache of huggingface_hub (models--NAME/snapshots/COMMIT) are links to blobs/ beside
+// the snapshots, so there the repository's folder is the bound.
 func openFolder(at string) (source fs.FS, done func(), err error) {
 	if at, err = filepath.EvalSymlinks(at); err != nil {
 		return nil, nil, err
@@ -141,7 +140,7 @@ func openFolder(at string) (source fs.FS, done func(), err error) {
 	return source, func() { root.Close() }, nil
 }
 
-// listFolder returns the files of a folder and of the folders in it that a checkpoint has.
+// listFolder returns the files of a folder and of its direct subfolders.
 func listFolder(source fs.FS) ([]string, error) {
 	var names []string
 	err := fs.WalkDir(source, ".", func(name string, d fs.DirEntry, err error) error {
@@ -164,7 +163,7 @@ func listFolder(source fs.FS) ([]string, error) {
 	return names, err
 }
 
-// sizeOf returns a file's size, or why it is not copied.
+// sizeOf returns a file's size, or an error if it cannot be copied.
 func sizeOf(source fs.FS, name string) (int64, error) {
 	if err := CheckPath(name); err != nil {
 		return 0, err
@@ -172,12 +171,12 @@ func sizeOf(source fs.FS, name string) (int64, error) {
 	st, err := fs.Stat(source, name)
 	if err != nil {
 		if entry, lerr := fs.Lstat(source, name); lerr == nil && entry.Mode()&fs.ModeSymlink != 0 {
-			return 0, fmt.Errorf("%w %s: is a link out of the folder, or to nothing", ErrPath, quoted(name))
+			return 0, fmt.Errorf("%w %s: is a link out of the folder, or to nothing", ErrPath, quote(name))
 		}
 		return 0, err
 	}
 	if !st.Mode().IsRegular() {
-		return 0, fmt.Errorf("%w %s: is no ordinary file (%s)", ErrPath, quoted(name), st.Mode())
+		return 0, fmt.Errorf("%w %s: is no ordinary file (%s)", ErrPath, quote(name), st.Mode())
 	}
 	return st.Size(), nil
 }
@@ -193,17 +192,17 @@ func copyFile(ctx context.Context, root *os.Root, to string, source fs.FS, name 
 	}
 	out, err := root.OpenFile(to, os.O_CREATE|os.O_EXCL|os.O_WRONLY, 0o644)
 	if err != nil {
-		return 0, full(err)
+		return 0, wrapNoSpace(err)
 	}
 	defer out.Close()
 	n, err := copyUpTo(ctx, out, in, limit, nil)
-	if errors.Is(err, errMore) {
+	if errors.Is(err, errTooLong) {
 		err = fmt.Errorf("%w: it grew while it was read", ErrLimit)
 	}
 	if err != nil {
 		return n, err
 	}
-	return n, full(out.Close())
+	return n, wrapNoSpace(out.Close())
 }
 
 func readUpTo(source fs.FS, name string, limit int64) ([]byte, error) {
@@ -222,8 +221,8 @@ func readUpTo(source fs.FS, name string, limit int64) ([]byte, error) {
 	return data, err
 }
 
-// unpackInto unpacks an archive's checkpoint into the folder stageFiles of at, a path
-// below root. What else the archive held is removed.
+// unpackInto unpacks an archive's checkpoint into the folder stageFiles of at, a path below
+// root. Other files of the archive are removed.
 func (l *Library) unpackInto(ctx context.Context, root *os.Root, at, archive string, progress func(done, total int64)) error {
 	f, err := os.Open(archive)
 	if err != nil {
@@ -235,7 +234,7 @@ func (l *Library) unpackInto(ctx context.Context, root *os.Root, at, archive str
 		return err
 	}
 	if !st.Mode().IsRegular() {
-		return fmt.Errorf("%w %s: is no ordinary file (%s)", ErrPath, quoted(archive), st.Mode())
+		return fmt.Errorf("%w %s: is no ordinary file (%s)", ErrPath, quote(archive), st.Mode())
 	}
 	if err := l.needSpace(st.Size()); err != nil {
 		return err
@@ -253,19 +252,19 @@ func (l *Library) unpackInto(ctx context.Context, root *os.Root, at, archive str
 		return err
 	}
 	defer into.Close()
-	u := &unpacker{ctx: ctx, into: into, limits: l.limits, left: l.limits.MaxBytes}
+	u := &unpacker{into: into, limits: l.limits, left: l.limits.MaxBytes}
 	if progress != nil {
 		u.report = func() { progress(l.limits.MaxBytes-u.left, 0) }
 	}
-	names, err := u.unpack(f, st.Size())
+	names, err := u.unpack(ctx, f, st.Size())
 	if err != nil {
 		return err
 	}
-	return pick(root, raw, into.FS(), path.Join(at, stageFiles), names)
+	return moveCheckpoint(root, raw, into.FS(), path.Join(at, stageFiles), names)
 }
 
-// pick moves the checkpoint among unpacked files to the folder files.
-func pick(root *os.Root, raw string, unpacked fs.FS, files string, names []string) error {
+// moveCheckpoint moves the checkpoint's files from the unpacked ones to the folder files.
+func moveCheckpoint(root *os.Root, raw string, unpacked fs.FS, files string, names []string) error {
 	top, err := rootOf(names)
 	if err != nil {
 		return err
@@ -292,8 +291,8 @@ func pick(root *os.Root, raw string, unpacked fs.FS, files string, names []strin
 	return nil
 }
 
-// Unpack unpacks the checkpoint of an archive, a path in Work, into Files.
-// progress, which may be nil, is told the bytes written. Errors are those of Import.
+// Unpack unpacks the checkpoint of an archive, a path in Work, into Files. progress, which
+// may be nil, receives the bytes written. Errors are those of Import.
 func (s *Stage) Unpack(ctx context.Context, archive string, progress func(done int64)) error {
 	root, err := s.lib.open()
 	if err != nil {

@@ -16,7 +16,7 @@ import (
 	"tgi/models/safetensors"
 )
 
-// Format is the form of a checkpoint's weights on disk.
+// Format is the file format of a checkpoint's weights.
 type Format string
 
 // The formats.
@@ -25,7 +25,7 @@ const (
 	ONNX        Format = "onnx"
 )
 
-// Info describes a model. It is a value: nobody changes what its slices and maps hold.
+// Info describes a model. Its slices and maps are shared and must not be changed.
 type Info struct {
 	Model
 	Format Format
@@ -34,7 +34,7 @@ type Info struct {
 	Layers       int
 	Hidden       int
 	Vocab        int
-	// Context bounds prompt and output together, in tokens.
+	// Context is the maximum length of prompt and output together, in tokens.
 	Context int
 	// Parameters counts the checkpoint's parameters; 0 for ONNX.
 	Parameters int64
@@ -43,30 +43,29 @@ type Info struct {
 	// Bytes is the size of all files, Files their number.
 	Bytes int64
 	Files int
-	// Tokenizer says that there is a tokenizer.json, without which nothing is served.
+	// Tokenizer says that there is a tokenizer.json, without which a model cannot be served.
 	Tokenizer bool
 	// Templates are the names of the chat templates, sorted.
 	Templates []string
-	// Choices are the forms in which the weights can be held in memory; none for ONNX.
+	// Choices are the formats in which the weights can be held in memory; none for ONNX.
 	Choices []Choice
-	// CacheBytes is what one token takes in the cache of keys and values, at 32
-	// bits for a number.
+	// CacheBytes is the size of one token in the KV cache, in 32-bit floats.
 	CacheBytes int64
 	// Modified is when the configuration was last written.
 	Modified time.Time
-	// Origin is where the library got the model from; nil for other folders.
+	// Origin is where the library got the model from; nil for folders made by hand.
 	Origin *Origin
 }
 
-// Choice is one form of the weights.
+// Choice is one format of the weights in memory.
 type Choice struct {
 	Weights models.Weights
-	// Bytes is the size of the matrices in memory; norms, biases and the rotary
-	// tables come on top and are less than a hundredth in models of use.
+	// Bytes is the size of the matrices in memory. Norms, biases and the rotary tables are
+	// not included; they are less than 1 % in practice.
 	Bytes int64
 }
 
-// Choice returns one of i.Choices; ok is false when the model has no such form.
+// Choice returns one of i.Choices; ok is false if the model has no such format.
 func (i Info) Choice(w models.Weights) (c Choice, ok bool) {
 	n := slices.IndexFunc(i.Choices, func(c Choice) bool { return c.Weights == w })
 	if n < 0 {
@@ -75,22 +74,21 @@ func (i Info) Choice(w models.Weights) (c Choice, ok bool) {
 	return i.Choices[n], true
 }
 
-// described is an Info with what its files were when it was made.
-type described struct {
+// cachedInfo is an Info with the fingerprint of the files that it was made from.
+type cachedInfo struct {
 	signature string
 	info      Info
 }
 
-// Describe reads what a model is: its JSON files and the headers of its
-// weights. The result is kept until a file's name, size or time changes. The
-// error wraps ErrNotFound, or ErrUnusable with file, key and reason for a
-// model that cannot be served.
+// Describe reads a model's JSON files and the headers of its weights. The result is cached
+// until a file's name, size or time changes. The error wraps ErrNotFound, or ErrUnusable
+// with file, key and reason if the model cannot be served.
 func (l *Library) Describe(id ID) (Info, error) {
 	m, err := l.Find(id)
 	if err != nil {
 		return Info{}, err
 	}
-	signature, bytes, files, err := survey(m.FS)
+	signature, bytes, files, err := fingerprint(m.FS)
 	if err != nil {
 		return Info{}, fmt.Errorf("model %s: %w", id, err)
 	}
@@ -107,12 +105,13 @@ func (l *Library) Describe(id ID) (Info, error) {
 	info.Bytes, info.Files = bytes, files
 	l.mu.Lock()
 	defer l.mu.Unlock()
-	l.infos[id] = described{signature, info}
+	l.infos[id] = cachedInfo{signature, info}
 	return info, nil
 }
 
-// survey adds up a checkpoint's files and says when two visits saw the same ones.
-func survey(fsys fs.FS) (signature string, bytes int64, files int, err error) {
+// fingerprint counts a checkpoint's files and bytes. The signature is the same for the same
+// files, by name, size and time.
+func fingerprint(fsys fs.FS) (signature string, bytes int64, files int, err error) {
 	var sig strings.Builder
 	err = fs.WalkDir(fsys, ".", func(name string, d fs.DirEntry, err error) error {
 		switch {
@@ -125,7 +124,7 @@ func survey(fsys fs.FS) (signature string, bytes int64, files int, err error) {
 		}
 		st, err := fs.Stat(fsys, name) // follows links, as reading does
 		if err != nil || !st.Mode().IsRegular() {
-			return nil // a link to nothing is found by who reads it
+			return nil // a dangling link fails when it is read
 		}
 		bytes += st.Size()
 		files++
@@ -192,12 +191,12 @@ func openWeights(m Model) (*safetensors.Set, error) {
 	return safetensors.OpenFS(m.FS)
 }
 
-// quantBlock is how many weights share a scale in the forms that models names.
+// quantBlock is how many weights share a scale in the formats of package models.
 const quantBlock = 128
 
-// matrixBytes is the size of a decoder's matrices in one form, as package
-// decoder writes them: quantised rows are whole blocks with a 32-bit scale each,
-// and a table that only lookups read has 8 bits in both quantised forms.
+// matrixBytes is the size of a decoder's matrices in one format, as package decoder writes
+// them: quantised rows are whole blocks with a 32-bit scale each, and an embedding that is
+// not tied to the head has 8 bits in both quantised formats.
 func matrixBytes(c hf.Config, w models.Weights) int64 {
 	matrix := func(n, k int, bits int64) int64 {
 		if w == models.FP32 {

@@ -25,8 +25,8 @@ const (
 	originFile = ".origin.json"
 )
 
-// Limits bound what one model may be. They hold for imports and for what is
-// fetched, not for folders that someone made by hand.
+// Limits limit the size of one model. They apply to imports and fetches, not to folders
+// made by hand.
 type Limits struct {
 	// MaxBytes is the size of all files together, unpacked.
 	MaxBytes int64
@@ -34,44 +34,42 @@ type Limits struct {
 	MaxFiles int
 }
 
-// DefaultLimits are 1 TiB and 2000 files: the largest public checkpoints have
-// about that.
+// DefaultLimits are 1 TiB and 2000 files, about the size of the largest public checkpoints.
 func DefaultLimits() Limits { return Limits{MaxBytes: 1 << 40, MaxFiles: 2000} }
 
-// Declared is a model that the configuration names. It is listed with the
-// others and never deleted.
+// Declared is a model that the configuration names. It is listed with the others and
+// cannot be deleted.
 type Declared struct {
 	ID ID
-	// Dir is the checkpoint's folder. Empty is one that FS holds.
+	// Dir is the checkpoint's folder; empty if FS holds the checkpoint.
 	Dir string
-	// FS is an embedded checkpoint; nil where Dir is set.
+	// FS is an embedded checkpoint; nil if Dir is set.
 	FS fs.FS
 }
 
 // Options of Open.
 type Options struct {
-	// Dir is the models folder. It need not exist: it is made when the first model comes in.
+	// Dir is the models folder. It is created when the first model is added.
 	Dir string
 	// Limits of imports and downloads; the zero value is DefaultLimits.
 	Limits Limits
-	// Declared are the models of the configuration. One that has the id of a
-	// folder hides it.
+	// Declared are the models of the configuration. They hide folders with the same id.
 	Declared []Declared
 }
 
-// Library is an open models folder. Its methods may be called at the same time.
+// Library is an open models folder. Its methods are safe for concurrent use.
 type Library struct {
 	dir    string
 	limits Limits
 	// declared is replaced as a whole.
 	declared atomic.Pointer[map[ID]Declared]
-	// space tells how many bytes may be written; a test's own may say less.
+	// space returns the free bytes of the disk; tests replace it.
 	space func(dir string) (int64, bool)
 
-	mu     sync.Mutex
-	held   map[ID]int  // holders in this process
-	staged map[ID]bool // stages that are open in this process
-	infos  map[ID]described
+	mu      sync.Mutex
+	holders map[ID]int  // holders in this process
+	staged  map[ID]bool // stages that are open in this process
+	infos   map[ID]cachedInfo
 }
 
 // Model is one model of a library.
@@ -79,13 +77,13 @@ type Model struct {
 	ID ID
 	// Dir is the checkpoint's folder, absolute; empty for an embedded one.
 	Dir string
-	// FS is the checkpoint's files; a view of Dir where that is set.
+	// FS holds the checkpoint's files; a view of Dir if that is set.
 	FS fs.FS
 	// Declared says that the configuration names the model.
 	Declared bool
 }
 
-// Open opens a models folder. It neither writes nor reads anything yet.
+// Open opens a models folder. It does not access the disk.
 func Open(opt Options) (*Library, error) {
 	if opt.Dir == "" {
 		return nil, errors.New("library: no models folder")
@@ -95,7 +93,7 @@ func Open(opt Options) (*Library, error) {
 		return nil, err
 	}
 	l := &Library{dir: dir, limits: opt.Limits, space: freeSpace,
-		held: map[ID]int{}, staged: map[ID]bool{}, infos: map[ID]described{}}
+		holders: map[ID]int{}, staged: map[ID]bool{}, infos: map[ID]cachedInfo{}}
 	if l.limits == (Limits{}) {
 		l.limits = DefaultLimits()
 	}
@@ -108,8 +106,8 @@ func Open(opt Options) (*Library, error) {
 	return l, nil
 }
 
-// Declare replaces the models of the configuration, as when that was read
-// again. After an error they are as before.
+// Declare replaces the models of the configuration, for example after a reload. After an
+// error they are unchanged.
 func (l *Library) Declare(models []Declared) (err error) {
 	declared := make(map[ID]Declared, len(models))
 	for _, d := range models {
@@ -137,9 +135,9 @@ func (l *Library) Dir() string { return l.dir }
 // Limits are those that the library was opened with.
 func (l *Library) Limits() Limits { return l.limits }
 
-// List returns all models in order of their ids: those declared, and the
-// folders that hold a configuration and weights. Folders whose path is no id
-// are left out. It reads folders and no files.
+// List returns all models in order of their ids: declared ones, and folders that hold a
+// configuration and weights. Folders whose path is not a valid id are left out. It reads
+// folders but no files.
 func (l *Library) List() ([]Model, error) {
 	found := map[ID]Model{}
 	for id, d := range *l.declared.Load() {
@@ -156,8 +154,8 @@ func (l *Library) List() ([]Model, error) {
 	return out, nil
 }
 
-// walk looks for models below a slash-separated path of the folder. A model's own folder is
-// not searched for others, and links are followed to models only, so the walk ends.
+// walk looks for models below a slash-separated path of the folder. It does not search
+// inside a model and follows links to models only, so it terminates.
 func (l *Library) walk(at string, depth int, found map[ID]Model) error {
 	entries, err := os.ReadDir(filepath.Join(l.dir, filepath.FromSlash(at)))
 	if errors.Is(err, fs.ErrNotExist) {
@@ -212,11 +210,11 @@ func (l *Library) Find(id ID) (Model, error) {
 	return Model{}, fmt.Errorf("model %s: %w in %s", id, ErrNotFound, l.dir)
 }
 
-// Has tells whether Find would return the model.
+// Has reports whether Find would return the model.
 func (l *Library) Has(id ID) bool { _, err := l.Find(id); return err == nil }
 
-// isCheckpoint tells whether a folder looks like a model: a configuration and weights
-// of a known kind. Whether they can be served is found out by reading them.
+// isCheckpoint reports whether a folder looks like a model: it has a configuration and
+// weights of a known format. Check tells whether they can be served.
 func isCheckpoint(fsys fs.FS) bool {
 	is := func(name string) bool {
 		st, err := fs.Stat(fsys, name)
@@ -228,9 +226,9 @@ func isCheckpoint(fsys fs.FS) bool {
 	return is(safetensors.SingleFile) || is(safetensors.IndexFile) || slices.ContainsFunc(onnxGraphs, is)
 }
 
-// taken returns an error when a new model cannot get the id: it is there
-// already, or one lies above or below it, which would make them one folder.
-func (l *Library) taken(id ID) error {
+// checkAvailable returns an error if a new model cannot get the id: the id is taken, or a
+// model's folder would contain the other.
+func (l *Library) checkAvailable(id ID) error {
 	if _, ok := (*l.declared.Load())[id]; ok {
 		return fmt.Errorf("model %s: %w", id, ErrDeclared)
 	}
@@ -254,8 +252,8 @@ func (l *Library) taken(id ID) error {
 	return nil
 }
 
-// open returns the folder for writing. Nothing that is done through it leaves the
-// folder, links included. The caller closes it.
+// open returns the folder as an os.Root, through which nothing outside it, links included,
+// can be reached. The caller closes it.
 func (l *Library) open() (*os.Root, error) {
 	if err := os.MkdirAll(l.dir, 0o755); err != nil {
 		return nil, fmt.Errorf("models folder: %w", err)

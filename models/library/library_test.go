@@ -63,7 +63,7 @@ func clean(t *testing.T, l *Library) {
 	t.Helper()
 	for _, dir := range []string{tempDir, partialDir} {
 		entries, err := os.ReadDir(filepath.Join(l.Dir(), dir))
-		if err != nil && !missing(err) {
+		if err != nil && !notExist(err) {
 			t.Fatal(err)
 		}
 		for _, e := range entries {
@@ -251,7 +251,7 @@ func TestDeleteAndHold(t *testing.T) {
 	if err := l.Delete("org/b"); err != nil {
 		t.Fatal(err)
 	}
-	if _, err := os.Stat(filepath.Join(l.Dir(), "org")); !missing(err) {
+	if _, err := os.Stat(filepath.Join(l.Dir(), "org")); !notExist(err) {
 		t.Errorf("the empty folder above stayed: %v", err)
 	}
 	clean(t, l)

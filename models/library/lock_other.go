@@ -4,6 +4,6 @@ package library
 
 import "os"
 
-// flock always succeeds where the system has no such lock: the books in memory
-// still guard this process.
+// flock always succeeds on systems without such locks; Library's own maps still protect
+// against this process.
 func flock(*os.File, bool) (ok bool, err error) { return true, nil }

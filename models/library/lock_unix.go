@@ -9,9 +9,8 @@ import (
 	"golang.org/x/sys/unix"
 )
 
-// flock takes a lock on an open file without waiting; ok is false when another
-// holder is in the way. The lock ends when the file is closed, so also when
-// the process dies.
+// flock takes a lock on an open file without waiting; ok is false if another holder has it.
+// The lock ends when the file is closed, and so when the process dies.
 func flock(f *os.File, exclusive bool) (ok bool, err error) {
 	how := unix.LOCK_SH
 	if exclusive {

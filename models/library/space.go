@@ -6,8 +6,8 @@ import (
 	"syscall"
 )
 
-// full marks an error as ErrSpace when the system says that there is no room.
-func full(err error) error {
+// wrapNoSpace wraps an error in ErrSpace if the disk or the quota is full.
+func wrapNoSpace(err error) error {
 	if errors.Is(err, syscall.ENOSPC) || errors.Is(err, syscall.EDQUOT) {
 		return fmt.Errorf("%w: %w", ErrSpace, err)
 	}

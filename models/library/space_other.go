@@ -2,5 +2,5 @@
 
 package library
 
-// freeSpace does not know; a full disk shows itself when it is written to.
+// freeSpace is not supported here; a full disk shows when it is written to.
 func freeSpace(string) (free int64, ok bool) { return 0, false }

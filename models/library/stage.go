@@ -49,7 +49,7 @@ const (
 // stage of the id has left there. It fails with ErrExists when the id is
 // taken and with ErrInUse while another stage of it is open.
 func (l *Library) Stage(id ID) (*Stage, error) {
-	if err := l.taken(id); err != nil {
+	if err := l.checkAvailable(id); err != nil {
 		return nil, err
 	}
 	return l.openStage(id)
@@ -65,7 +65,7 @@ func (l *Library) openStage(id ID) (*Stage, error) {
 	if err != nil {
 		return nil, err
 	}
-	s := &Stage{lib: l, id: id, at: path.Join(partialDir, id.flat()), lock: lock}
+	s := &Stage{lib: l, id: id, at: path.Join(partialDir, id.fileName()), lock: lock}
 	root, err := l.open()
 	if err != nil {
 		closeLock(lock)
@@ -83,43 +83,42 @@ func (l *Library) openStage(id ID) (*Stage, error) {
 	return s, nil
 }
 
-// ID is the id that the stage will have.
+// ID is the id that the model will have.
 func (s *Stage) ID() ID { return s.id }
 
 // Limits are the library's.
 func (s *Stage) Limits() Limits { return s.lib.limits }
 
-// Files is the folder, absolute, that becomes the model's.
+// Files is the absolute path of the folder that becomes the model's.
 func (s *Stage) Files() string { return filepath.Join(s.lib.dir, filepath.FromSlash(s.at), stageFiles) }
 
-// Work is a folder, absolute, for everything that does not become a part of the model.
+// Work is the absolute path of a folder for files that do not become part of the model.
 func (s *Stage) Work() string { return filepath.Join(s.lib.dir, filepath.FromSlash(s.at), stageWork) }
 
-// NeedSpace fails with ErrSpace when the disk has less than n bytes free and a
-// reserve of a hundredth. Where the system does not say, it never fails.
+// NeedSpace fails with ErrSpace if the disk has less than n bytes plus 1 % free. It never
+// fails on systems that do not report free space.
 func (s *Stage) NeedSpace(n int64) error { return s.lib.needSpace(n) }
 
 func (l *Library) needSpace(n int64) error {
 	free, ok := l.space(l.dir)
 	if ok && n+n/100 > free {
-		return fmt.Errorf("%w: %d bytes are to be written to %s, %d are free", ErrSpace, n, l.dir, free)
+		return fmt.Errorf("%w: %d bytes are needed in %s, %d are free", ErrSpace, n, l.dir, free)
 	}
 	return nil
 }
 
-// Commit checks that Files holds a checkpoint that can be served and makes it
-// the model. The stage is closed then. After an error it is still open and
-// what lies in it is as it was.
+// Commit checks that Files holds a checkpoint that can be served, makes it the model and
+// closes the stage. After an error the stage is still open and its files are unchanged.
 func (s *Stage) Commit(o Origin) (Model, error) {
-	m, err := s.lib.place(s.id, path.Join(s.at, stageFiles), o)
+	m, err := s.lib.install(s.id, path.Join(s.at, stageFiles), o)
 	if err != nil {
 		return Model{}, err
 	}
 	return m, s.Discard()
 }
 
-// Close leaves what lies in the stage for a later one. It may be called again,
-// and after Commit and Discard, and does nothing then.
+// Close closes the stage and keeps its files for a later one. It does nothing after an
+// earlier Close, Commit or Discard.
 func (s *Stage) Close() error {
 	s.lib.mu.Lock()
 	defer s.lib.mu.Unlock()
@@ -132,7 +131,7 @@ func (s *Stage) Close() error {
 	return nil
 }
 
-// Discard removes what lies in the stage and closes it.
+// Discard removes the stage's files and closes it.
 func (s *Stage) Discard() error {
 	root, err := s.lib.open()
 	if err == nil {
@@ -142,12 +141,11 @@ func (s *Stage) Discard() error {
 	return errors.Join(err, s.Close())
 }
 
-// Partial returns how many bytes of a model lie here that was not fetched to
-// its end; 0 when there is none.
+// Partial returns how many bytes an interrupted fetch of a model has left; 0 if there was none.
 func (l *Library) Partial(id ID) int64 {
 	var sum int64
-	// What cannot be read is not counted; a fetch that goes on says why.
-	_ = filepath.WalkDir(filepath.Join(l.dir, filepath.FromSlash(partialDir), id.flat()), func(_ string, d fs.DirEntry, err error) error {
+	// Unreadable files are not counted; the next fetch reports the error.
+	_ = filepath.WalkDir(filepath.Join(l.dir, filepath.FromSlash(partialDir), id.fileName()), func(_ string, d fs.DirEntry, err error) error {
 		if err == nil && d.Type().IsRegular() {
 			if st, err := d.Info(); err == nil {
 				sum += st.Size()
@@ -158,9 +156,9 @@ func (l *Library) Partial(id ID) int64 {
 	return sum
 }
 
-// discardPartial removes what a fetch that was broken off has left.
+// discardPartial removes what an interrupted fetch has left.
 func (l *Library) discardPartial(id ID) (had bool, err error) {
-	if _, err := os.Stat(filepath.Join(l.dir, filepath.FromSlash(partialDir), id.flat())); missing(err) {
+	if _, err := os.Stat(filepath.Join(l.dir, filepath.FromSlash(partialDir), id.fileName())); notExist(err) {
 		return false, nil
 	}
 	s, err := l.openStage(id)
@@ -170,9 +168,9 @@ func (l *Library) discardPartial(id ID) (had bool, err error) {
 	return true, s.Discard()
 }
 
-// place checks the files at a slash-separated path of the models folder and
-// moves them to where the model belongs.
-func (l *Library) place(id ID, files string, o Origin) (Model, error) {
+// install checks the files at a slash-separated path of the models folder and moves them to
+// the model's folder.
+func (l *Library) install(id ID, files string, o Origin) (Model, error) {
 	if err := Check(filepath.Join(l.dir, filepath.FromSlash(files))); err != nil {
 		return Model{}, err
 	}
@@ -194,7 +192,7 @@ func (l *Library) place(id ID, files string, o Origin) (Model, error) {
 	}
 	l.mu.Lock()
 	defer l.mu.Unlock()
-	if err := l.taken(id); err != nil {
+	if err := l.checkAvailable(id); err != nil {
 		return Model{}, err
 	}
 	if up := path.Dir(string(id)); up != "." {
@@ -203,7 +201,7 @@ func (l *Library) place(id ID, files string, o Origin) (Model, error) {
 		}
 	}
 	if st, err := root.Lstat(id.path()); err == nil && st.IsDir() {
-		if err := root.Remove(id.path()); err != nil { // an empty folder, or taken would have failed
+		if err := root.Remove(id.path()); err != nil { // empty, or checkAvailable would have failed
 			return Model{}, fmt.Errorf("model %s: %w: %v", id, ErrExists, err)
 		}
 	}
@@ -215,8 +213,8 @@ func (l *Library) place(id ID, files string, o Origin) (Model, error) {
 	return l.model(id), nil
 }
 
-// Check reads a folder as serving would: its JSON files and the headers of all
-// its weights. Its errors wrap ErrUnusable and name file and reason.
+// Check reads a folder as serving does: its JSON files and the headers of its weights. Its
+// errors wrap ErrUnusable and name file and reason.
 func Check(dir string) error {
 	if _, err := hf.Describe(dir); err != nil {
 		return fmt.Errorf("%w: %w", ErrUnusable, err)
@@ -234,8 +232,8 @@ func Check(dir string) error {
 	return set.Close()
 }
 
-// Sweep removes what imports and deletions that were cut off have left. What others
-// are at stays, and so do fetches, which are gone on with.
+// Sweep removes the remains of interrupted imports and deletions. It leaves those in
+// progress, in any process, and fetches, which can be resumed.
 func (l *Library) Sweep() {
 	if root, err := os.OpenRoot(l.dir); err == nil {
 		l.sweep(root)
@@ -251,13 +249,13 @@ func (l *Library) sweep(root *os.Root) {
 	for _, e := range entries {
 		at := path.Join(tempDir, e.Name())
 		if scratch.Abandoned(filepath.Join(l.dir, filepath.FromSlash(at))) {
-			// What cannot be removed now is tried again next time.
+			// The next sweep tries again.
 			_ = root.RemoveAll(at)
 		}
 	}
 }
 
-// makeTemp makes a new folder under tempDir and returns its path, and what removes it.
+// makeTemp creates a folder under tempDir and returns its path and a function that removes it.
 func (l *Library) makeTemp(root *os.Root, what string) (at string, remove func(), err error) {
 	at = path.Join(tempDir, what+"-"+rand.Text())
 	if err := root.MkdirAll(at, 0o755); err != nil {
@@ -276,10 +274,10 @@ func writeFile(root *os.Root, name string, data []byte) error {
 		return fmt.Errorf("models folder: %w", err)
 	}
 	_, err = f.Write(data)
-	return full(errors.Join(err, f.Close()))
+	return wrapNoSpace(errors.Join(err, f.Close()))
 }
 
-// syncAll waits until a folder's files and names have reached the disk.
+// syncAll flushes a folder's files and names to the disk.
 func syncAll(root *os.Root, dir string) error {
 	return fs.WalkDir(root.FS(), dir, func(name string, d fs.DirEntry, err error) error {
 		if err != nil {
@@ -293,11 +291,11 @@ func syncAll(root *os.Root, dir string) error {
 		if err != nil {
 			return err
 		}
-		return full(errors.Join(f.Sync(), f.Close()))
+		return wrapNoSpace(errors.Join(f.Sync(), f.Close()))
 	})
 }
 
-// syncDir makes names durable where the system can.
+// syncDir flushes a folder's names to the disk, if the system can.
 func syncDir(root *os.Root, dir string) {
 	if f, err := root.Open(dir); err == nil {
 		f.Sync()

@@ -22,8 +22,8 @@ type Dim struct {
 // Fixed is a dimension of known size.
 func Fixed(n int) Dim { return Dim{Size: int64(n)} }
 
-// Free is a dimension known by name only.
-func Free(name string) Dim { return Dim{Name: name} }
+// Symbolic is a dimension known by name only.
+func Symbolic(name string) Dim { return Dim{Name: name} }
 
 // Attr is a node's attribute; Value is an int, a float32 or a string.
 type Attr struct {
@@ -65,26 +65,26 @@ type Graph struct {
 	inits   []initializer
 	inputs  []value
 	outputs []value
-	made    map[string]bool // every name that something produces
+	defined map[string]bool // every name that something produces
 	err     error
 }
 
 // New starts a graph. data is the external file's name relative to the
 // model's folder; ONNX Runtime refuses paths that leave it.
 func New(name, data string) *Graph {
-	return &Graph{name: name, data: data, made: map[string]bool{}}
+	return &Graph{name: name, data: data, defined: map[string]bool{}}
 }
 
-func (g *Graph) make(name string) {
-	if g.made[name] && g.err == nil {
+func (g *Graph) define(name string) {
+	if g.defined[name] && g.err == nil {
 		g.err = fmt.Errorf("onnx: %q is produced twice", name)
 	}
-	g.made[name] = true
+	g.defined[name] = true
 }
 
 // Input declares a graph input and returns its name.
 func (g *Graph) Input(name string, typ DType, dims ...Dim) string {
-	g.make(name)
+	g.define(name)
 	g.inputs = append(g.inputs, value{name, typ, dims})
 	return name
 }
@@ -97,13 +97,13 @@ func (g *Graph) Output(name string, typ DType, dims ...Dim) {
 // Add appends a node. Nodes must be added after those that make their inputs.
 func (g *Graph) Add(n Node) {
 	for _, in := range n.Inputs {
-		if in != "" && !g.made[in] && g.err == nil {
+		if in != "" && !g.defined[in] && g.err == nil {
 			g.err = fmt.Errorf("onnx: node %q reads %q, which nothing before it makes", n.Name, in)
 		}
 	}
 	for _, out := range n.Outputs {
 		if out != "" {
-			g.make(out)
+			g.define(out)
 		}
 	}
 	g.nodes = append(g.nodes, n)
@@ -112,7 +112,7 @@ func (g *Graph) Add(n Node) {
 // Constant adds a small initializer whose little-endian data travels inside
 // the model, and returns its name.
 func (g *Graph) Constant(name string, typ DType, dims []int64, raw []byte) string {
-	g.make(name)
+	g.define(name)
 	g.inits = append(g.inits, initializer{name: name, typ: typ, dims: dims, raw: raw})
 	return name
 }
@@ -120,7 +120,7 @@ func (g *Graph) Constant(name string, typ DType, dims []int64, raw []byte) strin
 // External adds an initializer whose data lies in the external file, and
 // returns its name. Two initializers may share one Ref.
 func (g *Graph) External(name string, typ DType, dims []int64, ref Ref) string {
-	g.make(name)
+	g.define(name)
 	g.inits = append(g.inits, initializer{name: name, typ: typ, dims: dims, ref: &ref})
 	return name
 }
@@ -137,7 +137,7 @@ const irVersion = 10
 // read before it was made, or declared as an output that nothing makes.
 func (g *Graph) Marshal(producer string, opsets ...Opset) ([]byte, error) {
 	for _, o := range g.outputs {
-		if !g.made[o.name] && g.err == nil {
+		if !g.defined[o.name] && g.err == nil {
 			g.err = fmt.Errorf("onnx: output %q is made by nothing", o.name)
 		}
 	}

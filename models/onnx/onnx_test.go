@@ -97,12 +97,12 @@ const modelSum = "cff22b39ef2ee096286fd4d526ae7dc05b1abd5557fe7d6a41dde1c618c85c
 
 func TestMarshalWritesTheMessage(t *testing.T) {
 	g := New("net", "net.data")
-	g.Input("x", Float, Free("n"), Fixed(300))
+	g.Input("x", Float, Symbolic("n"), Fixed(300))
 	g.External("w", Uint8, []int64{2, 1}, Ref{Offset: 4096, Length: 2})
 	g.Constant("c", Int64, []int64{1}, []byte{7, 0, 0, 0, 0, 0, 0, 0})
 	g.Add(Node{Op: "Op", Domain: "d", Name: "n1", Inputs: []string{"x", "", "w"}, Outputs: []string{"y"},
 		Attrs: []Attr{{"i", -1}, {"f", float32(0.5)}, {"s", "text"}}})
-	g.Output("y", Int32, Free("n"))
+	g.Output("y", Int32, Symbolic("n"))
 	got, err := g.Marshal("me", Opset{"", 21}, Opset{"d", 1})
 	if err != nil {
 		t.Fatal(err)

@@ -18,17 +18,17 @@ import (
 	"tgi/models/scratch"
 )
 
-// tempPrefix begins the names of what is not finished.
+// tempPrefix begins the names of unfinished entries.
 const tempPrefix = ".tmp-"
 
-// convert builds the model beside its place and moves it there.
+// convert builds the model in a temporary folder and renames it to at.
 func convert(ctx context.Context, ck *hf.Checkpoint, root, at, key string, opt Options) (models.Built, error) {
 	start := time.Now()
 	temp, err := os.MkdirTemp(root, tempPrefix)
 	if err != nil {
 		return models.Built{}, fmt.Errorf("model cache: %w", err)
 	}
-	defer os.RemoveAll(temp) // nothing is left of it when it was moved
+	defer os.RemoveAll(temp) // gone already if it was renamed
 	defer scratch.Claim(temp)()
 	if err := os.Chmod(temp, 0o755); err != nil {
 		return models.Built{}, fmt.Errorf("model cache: %w", err)
@@ -41,7 +41,7 @@ func convert(ctx context.Context, ck *hf.Checkpoint, root, at, key string, opt O
 	if err := writeManifest(temp, key, built, result, dataSHA256); err != nil {
 		return models.Built{}, fmt.Errorf("model cache: %w", err)
 	}
-	if err := publish(ctx, temp, at, key, openMemo(filepath.Join(root, hashesFile))); err != nil {
+	if err := publish(ctx, temp, at, key, openChecksumCache(filepath.Join(root, hashesFile))); err != nil {
 		return models.Built{}, fmt.Errorf("model cache: %w", err)
 	}
 	if built, err = load(ctx, at, key, nil); err != nil {
@@ -53,8 +53,8 @@ func convert(ctx context.Context, ck *hf.Checkpoint, root, at, key string, opt O
 	return built, nil
 }
 
-// build writes the data file, whose checksum it returns, and the graph, and waits
-// for the disk.
+// build writes the data file, whose checksum it returns, and the graph, and flushes them to
+// the disk.
 func build(ctx context.Context, ck *hf.Checkpoint, dir string, opt Options) (r decoder.Result, dataSHA256 string, err error) {
 	f, err := os.Create(filepath.Join(dir, decoder.DataFile))
 	if err != nil {
@@ -62,7 +62,7 @@ func build(ctx context.Context, ck *hf.Checkpoint, dir string, opt Options) (r d
 	}
 	defer f.Close()
 	sum := sha256.New()
-	result, err := decoder.Build(ck, cancelled{ctx, io.MultiWriter(f, sum)}, decoder.Options{Weights: opt.Weights, Progress: opt.Progress})
+	result, err := decoder.Build(ck, contextWriter(ctx, io.MultiWriter(f, sum)), decoder.Options{Weights: opt.Weights, Progress: opt.Progress})
 	if err != nil {
 		return decoder.Result{}, "", err
 	}
@@ -72,10 +72,9 @@ func build(ctx context.Context, ck *hf.Checkpoint, dir string, opt Options) (r d
 	return result, hex.EncodeToString(sum.Sum(nil)), writeFile(filepath.Join(dir, decoder.ModelFile), result.Model)
 }
 
-// publish moves a finished entry to its place. An entry that is already there
-// stays when it is whole: another process was first. A damaged one is moved
-// out of the way.
-func publish(ctx context.Context, temp, at, key string, memo *memo) error {
+// publish renames a finished entry to its place. A complete entry that is already there, from
+// another process, is kept; a damaged one is moved away.
+func publish(ctx context.Context, temp, at, key string, sums *checksumCache) error {
 	syncDir(temp)
 	for range 2 {
 		err := os.Rename(temp, at)
@@ -83,7 +82,7 @@ func publish(ctx context.Context, temp, at, key string, memo *memo) error {
 			syncDir(filepath.Dir(at))
 			return nil
 		}
-		if _, broken := load(ctx, at, key, memo); broken == nil {
+		if _, broken := load(ctx, at, key, sums); broken == nil {
 			return nil
 		}
 		aside, mkErr := os.MkdirTemp(filepath.Dir(at), tempPrefix)
@@ -98,8 +97,8 @@ func publish(ctx context.Context, temp, at, key string, memo *memo) error {
 	return os.Rename(temp, at)
 }
 
-// sweep removes what builds that were cut off have left.
-func sweep(root string) {
+// removeAbandoned removes the remains of interrupted builds.
+func removeAbandoned(root string) {
 	entries, err := os.ReadDir(root)
 	if err != nil {
 		return
@@ -121,7 +120,7 @@ func writeFile(path string, data []byte) error {
 	return errors.Join(err, f.Sync(), f.Close())
 }
 
-// syncDir makes names durable where the system can; elsewhere a crash may lose
+// syncDir flushes a folder's names to the disk, if the system can. Otherwise a crash may lose
 // the entry, which is then built again.
 func syncDir(dir string) {
 	if f, err := os.Open(dir); err == nil {

@@ -1,22 +1,20 @@
-// Package store keeps built models in a cache folder. It owns the folder's
-// layout, the key under which a model is found, and the promise that what
-// Prepare returns is whole:
+// Package store caches built models in a folder. It owns the folder's layout and the cache
+// key, and guarantees that a model that Prepare returns is complete:
 //
 //	hashes.json                     checksums of large files, by path, size and time
 //	<name>-<weights>-<key>/         one built model
 //	    model.onnx model.onnx.data  the graph and its weights
-//	    manifest.json               written last; says what the others must be
-//	.tmp-*/                         builds that run, or that were cut off
+//	    manifest.json               written last; sizes and checksums of the others
+//	.tmp-*/                         builds in progress, or their remains
 //
-// The key is a checksum of everything that the build depends on: the contents
-// of config.json and of the weight files, the form of the weights, and
-// decoder.Version. An entry is built in a folder of its own and renamed into
-// place after everything has reached the disk, so a reader sees all of it or
-// nothing. Whoever loads one compares its files with the manifest: the data file,
-// of gigabytes, is read for that at the first load and then whenever its size
-// or time has changed, so that a start is not slowed down. What is damaged is
-// converted anew. Several processes may prepare the same model at once: each builds,
-// the first rename wins and the others take what it left.
+// The key is a checksum of everything that the build depends on: the contents of config.json
+// and of the weight files, the format of the weights, and decoder.Version. An entry is built
+// in a temporary folder, flushed to the disk and renamed into place, so a reader sees all of
+// it or nothing. Loading compares the files with the manifest. The data file, which has
+// gigabytes, is only read at the first load and after its size or time has changed, so that
+// a start stays fast. A damaged entry is converted again. Several processes may prepare the
+// same model at once: each builds it, the first rename wins, and the others use that entry.
+// The package starts no goroutines.
 //
 // The reasons behind it: docs/rationale/models.md.
 package store

@@ -20,12 +20,12 @@ import (
 	"tgi/models/safetensors"
 )
 
-// hashesFile remembers checksums, so that a restart does not read gigabytes.
+// hashesFile caches checksums, so that a restart does not read gigabytes.
 const hashesFile = "hashes.json"
 
-// settled is how old a file's time must be for its checksum to be remembered:
-// a file that changes again within the clock's grain would keep size and time.
-const settled = 2 * time.Second
+// settleTime is how old a file's modification time must be before its checksum is cached: a
+// file that changes again within the clock's resolution would keep size and time.
+const settleTime = 2 * time.Second
 
 // contentKey returns the checksum, in hex, of everything a build depends on.
 func contentKey(ctx context.Context, root string, ck *hf.Checkpoint, fsys fs.FS, dir string, w models.Weights) (string, error) {
@@ -33,7 +33,7 @@ func contentKey(ctx context.Context, root string, ck *hf.Checkpoint, fsys fs.FS,
 	if !slices.Equal(ck.Tensors.Files(), []string{safetensors.SingleFile}) {
 		files = append(files, safetensors.IndexFile)
 	}
-	memo := openMemo(filepath.Join(root, hashesFile))
+	sums := openChecksumCache(filepath.Join(root, hashesFile))
 	key := sha256.New()
 	fmt.Fprintf(key, "tgi model\nbuilder %d\nweights %s\n", decoder.Version, w)
 	for _, name := range files {
@@ -44,40 +44,40 @@ func contentKey(ctx context.Context, root string, ck *hf.Checkpoint, fsys fs.FS,
 				return "", err
 			}
 		}
-		sum, err := memo.sum(ctx, fsys, name, path)
+		sum, err := sums.sum(ctx, fsys, name, path)
 		if err != nil {
 			return "", fmt.Errorf("checksum of %s: %w", name, err)
 		}
 		fmt.Fprintf(key, "%s %s\n", sum, name)
 	}
-	memo.save()
+	sums.save()
 	return hex.EncodeToString(key.Sum(nil)), nil
 }
 
-// memo is hashes.json. Losing it costs time only, so neither reading nor
-// writing it can fail.
-type memo struct {
+// checksumCache is hashes.json. Losing it only costs time, so errors of reading and writing it
+// are ignored.
+type checksumCache struct {
 	path    string
-	entries map[string]memoEntry
+	entries map[string]checksumEntry
 	changed bool
 }
 
-type memoEntry struct {
+type checksumEntry struct {
 	Size   int64  `json:"size"`
 	Time   int64  `json:"time"` // nanoseconds since 1970
 	SHA256 string `json:"sha256"`
 }
 
-func openMemo(path string) *memo {
-	m := &memo{path: path, entries: map[string]memoEntry{}}
+func openChecksumCache(path string) *checksumCache {
+	m := &checksumCache{path: path, entries: map[string]checksumEntry{}}
 	if data, err := os.ReadFile(path); err != nil || json.Unmarshal(data, &m.entries) != nil || m.entries == nil {
-		m.entries = map[string]memoEntry{}
+		m.entries = map[string]checksumEntry{}
 	}
 	return m
 }
 
-// sum returns the checksum of a file; path is its place on disk, "" for none.
-func (m *memo) sum(ctx context.Context, fsys fs.FS, name, path string) (string, error) {
+// sum returns the checksum of a file; path is its path on disk, "" for an embedded file.
+func (m *checksumCache) sum(ctx context.Context, fsys fs.FS, name, path string) (string, error) {
 	f, err := fsys.Open(name)
 	if err != nil {
 		return "", err
@@ -87,23 +87,23 @@ func (m *memo) sum(ctx context.Context, fsys fs.FS, name, path string) (string, 
 	if err != nil {
 		return "", err
 	}
-	now := memoEntry{Size: st.Size(), Time: st.ModTime().UnixNano()}
+	now := checksumEntry{Size: st.Size(), Time: st.ModTime().UnixNano()}
 	if old, ok := m.entries[path]; ok && path != "" && old.Size == now.Size && old.Time == now.Time {
 		return old.SHA256, nil
 	}
 	h := sha256.New()
-	if _, err := io.Copy(cancelled{ctx, h}, f); err != nil {
+	if _, err := io.Copy(contextWriter(ctx, h), f); err != nil {
 		return "", err
 	}
 	now.SHA256 = hex.EncodeToString(h.Sum(nil))
-	if path != "" && time.Since(st.ModTime()) > settled {
+	if path != "" && time.Since(st.ModTime()) > settleTime {
 		m.entries[path], m.changed = now, true
 	}
 	return now.SHA256, nil
 }
 
-// save writes what was learnt, and forgets files that are gone.
-func (m *memo) save() {
+// save writes new checksums and drops those of files that no longer exist.
+func (m *checksumCache) save() {
 	if !m.changed {
 		return
 	}
@@ -126,15 +126,18 @@ func (m *memo) save() {
 	}
 }
 
-// cancelled is a writer that fails once its context is done.
-type cancelled struct {
-	ctx context.Context
-	w   io.Writer
-}
+// writerFunc is a function as an io.Writer.
+type writerFunc func(p []byte) (int, error)
 
-func (c cancelled) Write(p []byte) (int, error) {
-	if err := c.ctx.Err(); err != nil {
-		return 0, err
-	}
-	return c.w.Write(p)
+// Write implements io.Writer.
+func (f writerFunc) Write(p []byte) (int, error) { return f(p) }
+
+// contextWriter returns a writer to w that fails once ctx is done.
+func contextWriter(ctx context.Context, w io.Writer) io.Writer {
+	return writerFunc(func(p []byte) (int, error) {
+		if err := ctx.Err(); err != nil {
+			return 0, err
+		}
+		return w.Write(p)
+	})
 }

@@ -16,15 +16,14 @@ import (
 
 const manifestFile = "manifest.json"
 
-// errDamaged is wrapped when an entry is not what its manifest says.
+// errDamaged is wrapped if an entry does not match its manifest.
 var errDamaged = errors.New("cache entry is damaged")
 
-// manifest says what an entry must hold.
+// manifest describes the files of an entry.
 type manifest struct {
 	Key   string       `json:"key"`
 	Model models.Built `json:"model"`
-	// ModelSHA256 and DataSHA256 are the checksums of the graph and of the data
-	// file.
+	// ModelSHA256 and DataSHA256 are the checksums of the graph and of the data file.
 	ModelSHA256 string `json:"model_sha256"`
 	DataSHA256  string `json:"data_sha256"`
 	DataBytes   int64  `json:"data_bytes"`
@@ -39,10 +38,10 @@ func writeManifest(dir, key string, built models.Built, r decoder.Result, dataSH
 	return writeFile(filepath.Join(dir, manifestFile), data)
 }
 
-// load reads an entry and checks that it is whole and of this key. The data file,
-// of gigabytes, is read only where its size or time is not what it was when it
-// was read last, as memo knows; without a memo it is held to its size.
-func load(ctx context.Context, dir, key string, memo *memo) (models.Built, error) {
+// load reads an entry and checks that it is complete and has this key. The data file, which
+// has gigabytes, is only read if its size or time has changed since it was last read, as sums
+// knows; without sums only its size is checked.
+func load(ctx context.Context, dir, key string, sums *checksumCache) (models.Built, error) {
 	data, err := os.ReadFile(filepath.Join(dir, manifestFile))
 	if err != nil {
 		return models.Built{}, err
@@ -68,12 +67,12 @@ func load(ctx context.Context, dir, key string, memo *memo) (models.Built, error
 	if st.Size() != m.DataBytes {
 		return models.Built{}, fmt.Errorf("%s: %w: %s has %d bytes, want %d", dir, errDamaged, decoder.DataFile, st.Size(), m.DataBytes)
 	}
-	if memo != nil {
-		sum, err := memo.sum(ctx, os.DirFS(dir), decoder.DataFile, filepath.Join(dir, decoder.DataFile))
+	if sums != nil {
+		sum, err := sums.sum(ctx, os.DirFS(dir), decoder.DataFile, filepath.Join(dir, decoder.DataFile))
 		if err != nil {
 			return models.Built{}, err
 		}
-		memo.save()
+		sums.save()
 		if sum != m.DataSHA256 {
 			return models.Built{}, fmt.Errorf("%s: %w: checksum of %s differs", dir, errDamaged, decoder.DataFile)
 		}

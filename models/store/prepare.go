@@ -94,13 +94,13 @@ func prepare(ctx context.Context, ck *hf.Checkpoint, fsys fs.FS, dir string, opt
 	if err := os.MkdirAll(root, 0o755); err != nil {
 		return models.Built{}, fmt.Errorf("model cache: %w", err)
 	}
-	sweep(root)
+	removeAbandoned(root)
 	key, err := contentKey(ctx, root, ck, fsys, dir, opt.Weights)
 	if err != nil {
 		return models.Built{}, err
 	}
 	at := filepath.Join(root, entryName(ck.Name, opt.Weights, key))
-	built, err := load(ctx, at, key, openMemo(filepath.Join(root, hashesFile)))
+	built, err := load(ctx, at, key, openChecksumCache(filepath.Join(root, hashesFile)))
 	if err == nil {
 		built.Name = ck.Name // folders with equal contents share an entry
 		return built, nil

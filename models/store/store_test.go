@@ -228,15 +228,15 @@ func TestDataIsReadOnce(t *testing.T) {
 		t.Fatal(err)
 	}
 	prepared(t, dir, opt)
-	memo := openMemo(filepath.Join(opt.Dir, hashesFile))
-	known, ok := memo.entries[path]
+	sums := openChecksumCache(filepath.Join(opt.Dir, hashesFile))
+	known, ok := sums.entries[path]
 	if !ok {
-		t.Fatalf("the checksum of the data is not remembered: %v", memo.entries)
+		t.Fatalf("the checksum of the data is not remembered: %v", sums.entries)
 	}
 	right := known
 	known.SHA256 = strings.Repeat("0", 64) // believed, so the file was not read
-	memo.entries[path], memo.changed = known, true
-	memo.save()
+	sums.entries[path], sums.changed = known, true
+	sums.save()
 	prepared(t, dir, opt)
 	if *n != 2 || len(told) != 1 || !strings.Contains(told[0].Error(), "checksum of "+decoder.DataFile+" differs") {
 		t.Fatalf("%d conversions, told %v", *n, told)
@@ -250,7 +250,7 @@ func TestDataIsReadOnce(t *testing.T) {
 		t.Fatal(err)
 	}
 	prepared(t, dir, opt)
-	sum, err := openMemo(filepath.Join(opt.Dir, hashesFile)).sum(t.Context(), os.DirFS(filepath.Dir(path)), decoder.DataFile, path)
+	sum, err := openChecksumCache(filepath.Join(opt.Dir, hashesFile)).sum(t.Context(), os.DirFS(filepath.Dir(path)), decoder.DataFile, path)
 	if *n != 3 || len(told) != 2 || err != nil || sum != right.SHA256 {
 		t.Errorf("%d conversions, told %v", *n, told)
 	}
@@ -333,7 +333,7 @@ func TestChecksumsAreRemembered(t *testing.T) {
 	prepared(t, dir, opt)
 	// A remembered checksum is believed: changing it changes the key.
 	path := filepath.Join(opt.Dir, hashesFile)
-	m := openMemo(path)
+	m := openChecksumCache(path)
 	if len(m.entries) != 2 {
 		t.Fatalf("%d checksums, want those of config.json and model.safetensors", len(m.entries))
 	}
@@ -345,7 +345,7 @@ func TestChecksumsAreRemembered(t *testing.T) {
 	e.SHA256 = strings.Repeat("0", 64)
 	m.entries[filepath.Join(dir, "config.json")], m.changed = e, true
 	m.save()
-	if got, err := openMemo(path).sum(context.Background(), os.DirFS(dir), "config.json", filepath.Join(dir, "config.json")); err != nil || got == sum {
+	if got, err := openChecksumCache(path).sum(context.Background(), os.DirFS(dir), "config.json", filepath.Join(dir, "config.json")); err != nil || got == sum {
 		t.Errorf("the checksum was computed again: %v", err)
 	}
 	// A file that was touched is read again.
@@ -353,14 +353,14 @@ func TestChecksumsAreRemembered(t *testing.T) {
 	if err := os.Chtimes(filepath.Join(dir, "config.json"), now, now); err != nil {
 		t.Fatal(err)
 	}
-	m = openMemo(path)
+	m = openChecksumCache(path)
 	if got, err := m.sum(context.Background(), os.DirFS(dir), "config.json", filepath.Join(dir, "config.json")); err != nil || got != sum {
 		t.Errorf("checksum %s, %v, want %s", got, err, sum)
 	}
 	if m.changed {
 		t.Error("the checksum of a file that was just written was remembered")
 	}
-	// A broken memo is as good as none.
+	// A broken cache of checksums is ignored.
 	if err := os.WriteFile(path, []byte("{"), 0o644); err != nil {
 		t.Fatal(err)
 	}

@@ -28,7 +28,6 @@
 package engine
 
 import (
-	"context"
 	"errors"
 	"fmt"
 	"os"
@@ -123,12 +122,10 @@ type Engine struct {
 	mu       sync.Mutex
 	inbox    []*job
 	cancels  []cancellation
-	finished []*seqStep    // of parked sequences
-	open     int           // accepted sequences that have not ended
-	draining bool          // Submit refuses
-	drained  chan struct{} // closed when draining and nothing is open
-	closed   error         // why the engine is closed
-	health   error         // error of the last forward pass
+	finished []*seqStep // of parked sequences
+	open     int        // accepted sequences that have not ended
+	closed   error      // why the engine is closed
+	health   error      // error of the last forward pass
 	stats    Stats
 
 	// The fields below belong to the step goroutine.
@@ -195,7 +192,6 @@ func build(m Model, c Codec, cfg Config) (*Engine, error) {
 		verify:       cfg.Verify || os.Getenv("TGI_VERIFY") == "1",
 		wake:         make(chan struct{}, 1),
 		done:         make(chan struct{}),
-		drained:      make(chan struct{}),
 		active:       make(map[*sched.Seq]*sequence),
 		demand:       demand{all: cfg.Demand},
 		guestLatency: make(map[string]time.Duration),
@@ -250,24 +246,7 @@ func (e *Engine) Healthy() error {
 	return errors.Join(e.closed, e.health)
 }
 
-// Drain refuses new requests from now on and waits until the accepted ones ended,
-// or returns ctx's cause. The engine still has to be closed.
-func (e *Engine) Drain(ctx context.Context) error {
-	e.mu.Lock()
-	e.draining = true
-	e.signalDrained()
-	e.mu.Unlock()
-	select {
-	case <-e.drained:
-		return nil
-	case <-e.done:
-		return nil
-	case <-ctx.Done():
-		return context.Cause(ctx)
-	}
-}
-
-// Close aborts what runs, ends the goroutine and waits for it. Streams end with
+// Close aborts all requests, ends the step goroutine and waits for it. Streams end with
 // llm.ErrClosed. It always returns nil and may be called again.
 func (e *Engine) Close() error {
 	e.closeWith(llm.ErrClosed)
@@ -298,8 +277,6 @@ func (e *Engine) reserve(n int) error {
 	switch {
 	case e.closed != nil:
 		return e.closed
-	case e.draining:
-		return llm.ErrDraining
 	case e.open+n > e.settings.MaxConcurrentRequests:
 		return fmt.Errorf("%w: %d sequences wait or run, at most %d may", llm.ErrOverloaded,
 			e.open, e.settings.MaxConcurrentRequests)
@@ -312,23 +289,10 @@ func (e *Engine) reserve(n int) error {
 func (e *Engine) release(n int) {
 	e.mu.Lock()
 	e.open -= n
-	e.signalDrained()
 	e.mu.Unlock()
 }
 
-// signalDrained closes e.drained when there is nothing left to wait for. e.mu is held.
-func (e *Engine) signalDrained() {
-	if !e.draining || e.open > 0 {
-		return
-	}
-	select {
-	case <-e.drained:
-	default:
-		close(e.drained)
-	}
-}
-
-// enqueue puts a job into the inbox, also while draining: its slots were reserved before.
+// enqueue puts a job, whose slots are reserved, into the inbox.
 func (e *Engine) enqueue(j *job) error {
 	e.mu.Lock()
 	err := e.closed

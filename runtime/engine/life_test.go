@@ -6,12 +6,13 @@ import (
 	"fmt"
 	"io"
 	"math/rand/v2"
-	"runtime"
 	"sync"
 	"sync/atomic"
 	"testing"
 	"testing/synctest"
 	"time"
+
+	"go.uber.org/goleak"
 
 	"tgi/runtime/llm"
 	"tgi/runtime/sample"
@@ -206,23 +207,12 @@ func TestQueueIsBounded(t *testing.T) {
 	last.Close()
 }
 
-func TestDrain(t *testing.T) {
+func TestEveryTokenTakesAStep(t *testing.T) {
 	synctest.Test(t, func(t *testing.T) {
 		m := newFake(32, 16, 128)
 		m.before = func(llm.Step) { time.Sleep(time.Second) }
 		e := start(t, m, Config{})
 		st := submit(t, e, context.Background(), endless(10))
-		ctx, cancel := context.WithTimeout(context.Background(), 3500*time.Millisecond)
-		defer cancel()
-		if err := e.Drain(ctx); err != context.DeadlineExceeded {
-			t.Errorf("drained too early: %v", err)
-		}
-		if _, err := e.Submit(context.Background(), endless(1)); !errors.Is(err, llm.ErrDraining) {
-			t.Errorf("submit while draining: %v", err)
-		}
-		if err := e.Drain(context.Background()); err != nil {
-			t.Error(err)
-		}
 		events, err := readAll(st)
 		if err != nil || len(events) != 10 {
 			t.Fatalf("%d events, %v", len(events), err)
@@ -264,7 +254,7 @@ func TestTimings(t *testing.T) {
 }
 
 func TestCloseEndsStreams(t *testing.T) {
-	before := runtime.NumGoroutine()
+	defer goleak.VerifyNone(t, goleak.IgnoreCurrent())
 	e, err := New(newFake(64, 16, 512), fakeCodec{}, Config{Settings: sched.Settings{MaxBatchSize: 2}})
 	if err != nil {
 		t.Fatal(err)
@@ -294,13 +284,6 @@ func TestCloseEndsStreams(t *testing.T) {
 	}
 	if err := e.Healthy(); !errors.Is(err, llm.ErrClosed) {
 		t.Errorf("closed engine: %v", err)
-	}
-	if err := e.Drain(context.Background()); err != nil {
-		t.Error(err)
-	}
-	if after := runtime.NumGoroutine(); after > before {
-		buf := make([]byte, 1<<16)
-		t.Errorf("%d goroutines, %d before\n%s", after, before, buf[:runtime.Stack(buf, true)])
 	}
 }
 

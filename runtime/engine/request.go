@@ -63,8 +63,8 @@ type job struct {
 }
 
 // Submit enqueues a request and returns the stream of its events at once. If it fails,
-// nothing runs, and the error wraps llm.ErrInvalid, llm.ErrTooLong, llm.ErrOverloaded,
-// llm.ErrDraining or llm.ErrClosed. When ctx is done the request is aborted, in the queue
+// nothing runs, and the error wraps llm.ErrInvalid, llm.ErrTooLong, llm.ErrOverloaded
+// or llm.ErrClosed. When ctx is done the request is aborted, in the queue
 // or between two steps, and its stream ends with ctx's cause. A reader that stops before
 // the end must cancel ctx or call Stream.Close.
 func (e *Engine) Submit(ctx context.Context, r Request) (*Stream, error) {

@@ -56,7 +56,7 @@ type pages struct {
 	bytes int
 }
 
-func takePages(bytes int) (pages, error) {
+func mapPages(bytes int) (pages, error) {
 	at := C.tgi_pages_take(C.size_t(bytes))
 	if at == nil {
 		return pages{}, fmt.Errorf("the system refuses %d MiB", bytes>>20)
@@ -64,7 +64,7 @@ func takePages(bytes int) (pages, error) {
 	return pages{at, bytes}, nil
 }
 
-func (p *pages) give() {
+func (p *pages) unmap() {
 	if p.at != nil {
 		C.tgi_pages_give(p.at, C.size_t(p.bytes))
 		*p = pages{}

@@ -112,8 +112,8 @@ func TestCloseGivesMemoryBack(t *testing.T) {
 			}
 			// Touch the whole cache, 16 MB.
 			for layer := range o.Layers {
-				clear(p.part(layer, 0))
-				clear(p.part(layer, 1))
+				clear(p.layerCache(layer, 0))
+				clear(p.layerCache(layer, 1))
 			}
 			p.Close()
 			bad := o

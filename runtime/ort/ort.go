@@ -110,7 +110,7 @@ func load(path string) (version string, err error) {
 	name := C.CString(path)
 	defer C.free(unsafe.Pointer(name))
 	var found *C.char
-	err = failure(C.tgi_load(name, &found))
+	err = takeError(C.tgi_load(name, &found))
 	version = C.GoString(found)
 	C.free(unsafe.Pointer(found))
 	switch {
@@ -131,8 +131,8 @@ func load(path string) (version string, err error) {
 	return version, nil
 }
 
-// failure takes over a message of the shim.
-func failure(message *C.char) error {
+// takeError takes over a message of the shim.
+func takeError(message *C.char) error {
 	if message == nil {
 		return nil
 	}

@@ -111,11 +111,11 @@ func Open(o Options) (*Paged, error) {
 	if o.Threads == 0 {
 		o.Threads = Threads()
 	}
-	spin := o.Spin == SpinOn || o.Spin == SpinAuto && spinPays(o.Threads)
+	spin := o.Spin == SpinOn || o.Spin == SpinAuto && spinByDefault(o.Threads)
 	p := &Paged{o: o, inputs: map[string]*buffer{}}
 	var err error
 	if p.session, err = openSession(o.ModelPath, sessionOptions{threads: o.Threads, spin: spin}); err == nil {
-		err = p.attach()
+		err = p.bindCache()
 	}
 	if err != nil {
 		p.Close()
@@ -124,20 +124,20 @@ func Open(o Options) (*Paged, error) {
 	return p, nil
 }
 
-// attach checks the model's form, reserves the cache and binds it.
-func (p *Paged) attach() error {
-	if err := checkSlots(p.session, p.o); err != nil {
+// bindCache checks the model's form, reserves the cache and binds it.
+func (p *Paged) bindCache() error {
+	if err := checkTensors(p.session, p.o); err != nil {
 		return err
 	}
 	floats := p.o.blockFloats()
 	var err error
-	if p.cache, err = takePages(p.o.Blocks * p.o.BlockBytes()); err != nil {
+	if p.cache, err = mapPages(p.o.Blocks * p.o.BlockBytes()); err != nil {
 		return fmt.Errorf("reserving the cache: %w", err)
 	}
 	for layer := range p.o.Layers {
 		for half, prefix := range []string{"k_cache", "v_cache"} {
 			name := fmt.Sprintf("%s.%d", prefix, layer)
-			at := unsafe.Pointer(&p.part(layer, half)[0])
+			at := unsafe.Pointer(&p.layerCache(layer, half)[0])
 			if err := p.session.bind(false, name, float32s, at, int64(p.o.Blocks), int64(floats)); err != nil {
 				return err
 			}
@@ -149,8 +149,8 @@ func (p *Paged) attach() error {
 	return nil
 }
 
-// part returns the keys (half 0) or values (half 1) of a layer, all blocks.
-func (p *Paged) part(layer, half int) []float32 {
+// layerCache returns the keys (half 0) or values (half 1) of a layer, all blocks.
+func (p *Paged) layerCache(layer, half int) []float32 {
 	n := p.o.Blocks * p.o.blockFloats()
 	all := unsafe.Slice((*float32)(p.cache.at), 2*p.o.Layers*n)
 	return all[(2*layer+half)*n:][:n]
@@ -239,7 +239,7 @@ func (p *Paged) CopyBlocks(pairs []llm.BlockCopy) error {
 	n := p.o.blockFloats()
 	for layer := range p.o.Layers {
 		for half := range 2 {
-			part := p.part(layer, half)
+			part := p.layerCache(layer, half)
 			for _, c := range pairs {
 				copy(part[int(c.Dst)*n:][:n], part[int(c.Src)*n:][:n])
 			}
@@ -261,6 +261,6 @@ func (p *Paged) Close() {
 	}
 	p.inputs = nil
 	p.logits.free()
-	p.cache.give()
+	p.cache.unmap()
 	trimHeap()
 }

@@ -29,8 +29,8 @@ func (e element) size() int {
 	return 4
 }
 
-// slot is an input or an output of a model.
-type slot struct {
+// tensorInfo is an input or an output of a model.
+type tensorInfo struct {
 	name string
 	kind element
 	dims []int64 // -1 where the model leaves it open
@@ -61,13 +61,13 @@ func openSession(path string, o sessionOptions) (*session, error) {
 	if err != nil {
 		return nil, err
 	}
-	if err := failure(C.tgi_add_operators(raw)); err != nil {
+	if err := takeError(C.tgi_add_operators(raw)); err != nil {
 		return nil, err
 	}
 	name := C.CString(path)
 	defer C.free(unsafe.Pointer(name))
 	s := &session{}
-	if err := failure(C.tgi_session_open(name, raw, &s.c)); err != nil {
+	if err := takeError(C.tgi_session_open(name, raw, &s.c)); err != nil {
 		return nil, err
 	}
 	return s, nil
@@ -89,12 +89,12 @@ func configure(so *binding.SessionOptions, o sessionOptions) error {
 		so.AddSessionConfigEntry("session.intra_op.allow_spinning", spin),
 		// Weights go to memory of their own instead of rounding up the arena.
 		so.AddSessionConfigEntry("session.use_device_allocator_for_initializers", "1"),
-		so.AddSessionConfigEntry(witness, "1"),
+		so.AddSessionConfigEntry(probeEntry, "1"),
 	)
 }
 
-// witness is an entry that handle looks for.
-const witness = "tgi.witness"
+// probeEntry is an entry that handle looks for.
+const probeEntry = "tgi.probeEntry"
 
 // handle returns the C object behind the binding's options. The binding keeps
 // it in the only field of the struct; that this is so is tested by finding an
@@ -104,10 +104,10 @@ func handle(so *binding.SessionOptions) (*C.OrtSessionOptions, error) {
 		return nil, errors.New("BUG: the binding's SessionOptions is not one pointer")
 	}
 	raw := *(**C.OrtSessionOptions)(unsafe.Pointer(so))
-	key := C.CString(witness)
+	key := C.CString(probeEntry)
 	defer C.free(unsafe.Pointer(key))
 	var has C.int
-	if err := failure(C.tgi_has_entry(raw, key, &has)); err != nil {
+	if err := takeError(C.tgi_has_entry(raw, key, &has)); err != nil {
 		return nil, err
 	}
 	if has == 0 {
@@ -116,22 +116,22 @@ func handle(so *binding.SessionOptions) (*C.OrtSessionOptions, error) {
 	return raw, nil
 }
 
-// slots lists the model's inputs, or its outputs.
-func (s *session) slots(output bool) ([]slot, error) {
+// tensors lists the model's inputs, or its outputs.
+func (s *session) tensors(output bool) ([]tensorInfo, error) {
 	var count C.size_t
-	if err := failure(C.tgi_session_count(s.c, flag(output), &count)); err != nil {
+	if err := takeError(C.tgi_session_count(s.c, flag(output), &count)); err != nil {
 		return nil, err
 	}
-	list := make([]slot, count)
+	list := make([]tensorInfo, count)
 	for i := range list {
 		var name *C.char
 		var kind C.unsigned
 		var dims [8]C.int64_t
 		rank := C.size_t(len(dims))
-		if err := failure(C.tgi_session_slot(s.c, flag(output), C.size_t(i), &name, &kind, &dims[0], &rank)); err != nil {
+		if err := takeError(C.tgi_session_slot(s.c, flag(output), C.size_t(i), &name, &kind, &dims[0], &rank)); err != nil {
 			return nil, fmt.Errorf("input or output %d: %w", i, err)
 		}
-		list[i] = slot{name: C.GoString(name), kind: element(kind)}
+		list[i] = tensorInfo{name: C.GoString(name), kind: element(kind)}
 		C.free(unsafe.Pointer(name))
 		for _, d := range dims[:min(int(rank), len(dims))] {
 			list[i].dims = append(list[i].dims, int64(d))
@@ -149,7 +149,7 @@ func (s *session) bind(output bool, name string, kind element, data unsafe.Point
 	for _, d := range shape {
 		bytes *= int(d)
 	}
-	err := failure(C.tgi_session_bind(s.c, flag(output), cname, data, C.size_t(bytes), C.unsigned(kind),
+	err := takeError(C.tgi_session_bind(s.c, flag(output), cname, data, C.size_t(bytes), C.unsigned(kind),
 		(*C.int64_t)(unsafe.Pointer(&shape[0])), C.size_t(len(shape))))
 	if err != nil {
 		return fmt.Errorf("binding %s: %w", name, err)
@@ -158,7 +158,7 @@ func (s *session) bind(output bool, name string, kind element, data unsafe.Point
 }
 
 // run runs the model over what is bound.
-func (s *session) run() error { return failure(C.tgi_session_run(s.c)) }
+func (s *session) run() error { return takeError(C.tgi_session_run(s.c)) }
 
 // close frees the session; memory bound to it is the caller's.
 func (s *session) close() {

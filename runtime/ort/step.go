@@ -70,18 +70,18 @@ func checkRow(s *llm.Step, b int, o Options) error {
 	return nil
 }
 
-// checkSlots reports how a model's inputs and outputs differ from the form
+// checkTensors reports how a model's inputs and outputs differ from the form
 // that this package runs.
-func checkSlots(s *session, o Options) error {
-	in, err := s.slots(false)
+func checkTensors(s *session, o Options) error {
+	in, err := s.tensors(false)
 	if err != nil {
 		return err
 	}
-	out, err := s.slots(true)
+	out, err := s.tensors(true)
 	if err != nil {
 		return err
 	}
-	want := []slot{{"logits", float32s, []int64{-1, int64(o.Vocab)}}}
+	want := []tensorInfo{{"logits", float32s, []int64{-1, int64(o.Vocab)}}}
 	if err := match("output", out, want); err != nil {
 		return err
 	}
@@ -91,11 +91,11 @@ func checkSlots(s *session, o Options) error {
 		if name == "block_table" {
 			dims = []int64{-1, -1}
 		}
-		want = append(want, slot{name, kind, dims})
+		want = append(want, tensorInfo{name, kind, dims})
 	}
 	for layer := range o.Layers {
 		for _, prefix := range []string{"k_cache", "v_cache"} {
-			want = append(want, slot{fmt.Sprintf("%s.%d", prefix, layer), float32s, []int64{-1, int64(o.blockFloats())}})
+			want = append(want, tensorInfo{fmt.Sprintf("%s.%d", prefix, layer), float32s, []int64{-1, int64(o.blockFloats())}})
 		}
 	}
 	return match("input", in, want)
@@ -103,14 +103,14 @@ func checkSlots(s *session, o Options) error {
 
 // match compares a model's slots with the wanted ones, by name. A dimension of
 // -1 on either side is open.
-func match(what string, have, want []slot) error {
+func match(what string, have, want []tensorInfo) error {
 	for _, h := range have {
-		if !slices.ContainsFunc(want, func(w slot) bool { return w.name == h.name }) {
+		if !slices.ContainsFunc(want, func(w tensorInfo) bool { return w.name == h.name }) {
 			return fmt.Errorf("%s %q is none that this backend feeds", what, h.name)
 		}
 	}
 	for _, w := range want {
-		i := slices.IndexFunc(have, func(h slot) bool { return h.name == w.name })
+		i := slices.IndexFunc(have, func(h tensorInfo) bool { return h.name == w.name })
 		if i < 0 {
 			return fmt.Errorf("%s %q is missing", what, w.name)
 		}

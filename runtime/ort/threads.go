@@ -21,15 +21,15 @@ func Threads() int {
 	return max(n, 1)
 }
 
-// spinPays says whether idle threads should wait actively: not where CPUs are
+// spinByDefault says whether idle threads should wait actively: not where CPUs are
 // few, and not under a quota that the waiting would use up.
-func spinPays(threads int) bool {
+func spinByDefault(threads int) bool {
 	_, limited := cpuQuota(os.DirFS("/"))
 	return threads > 4 && !limited
 }
 
 // cpuQuota returns the CPUs that the process's control groups grant, the
-// tightest of its own and all above it, in version 2's and version 1's layout.
+// minQuota of its own and all above it, in version 2's and version 1's layout.
 // ok is false where none is set or the system has no control groups. root is
 // the file system's root.
 func cpuQuota(root fs.FS) (cpus float64, ok bool) {
@@ -46,10 +46,10 @@ func cpuQuota(root fs.FS) (cpus float64, ok bool) {
 		}
 		switch {
 		case f[1] == "":
-			cpus = min(cpus, tightest(root, "sys/fs/cgroup", f[2], quotaV2))
+			cpus = min(cpus, minQuota(root, "sys/fs/cgroup", f[2], quotaV2))
 		case contains(f[1], "cpu"):
-			cpus = min(cpus, tightest(root, "sys/fs/cgroup/cpu", f[2], quotaV1),
-				tightest(root, "sys/fs/cgroup/cpu,cpuacct", f[2], quotaV1))
+			cpus = min(cpus, minQuota(root, "sys/fs/cgroup/cpu", f[2], quotaV1),
+				minQuota(root, "sys/fs/cgroup/cpu,cpuacct", f[2], quotaV1))
 		}
 	}
 	return cpus, !math.IsInf(cpus, 1)
@@ -64,10 +64,10 @@ func contains(list, item string) bool {
 	return false
 }
 
-// tightest returns the least quota from group up to the mount point. Inside a
+// minQuota returns the least quota from group up to the mount point. Inside a
 // container the group's path may not exist below the mount; the mount's own
 // files then count.
-func tightest(root fs.FS, mount, group string, read func(fs.FS, string) float64) float64 {
+func minQuota(root fs.FS, mount, group string, read func(fs.FS, string) float64) float64 {
 	least := math.Inf(1)
 	for dir := path.Join("/", group); ; dir = path.Dir(dir) {
 		least = min(least, read(root, path.Join(mount, dir)))

@@ -49,7 +49,7 @@ func TestThreads(t *testing.T) {
 	if n := Threads(); n != 1 {
 		t.Errorf("%d threads with GOMAXPROCS 1", n)
 	}
-	if spinPays(4) {
+	if spinByDefault(4) {
 		t.Error("spins with 4 threads")
 	}
 }

@@ -75,34 +75,34 @@ func (c *Chain) Follow(t llm.Token) error {
 	return c.err
 }
 
-// rated is a row whose tokens are rated by their log-probabilities, without a pass
+// scoredRow is a row whose tokens are rated by their log-probabilities, without a pass
 // over the row where it still holds logits.
-type rated struct {
+type scoredRow struct {
 	row
-	lead, log float32 // what to take from a logit, one after the other
+	max, logSum float32 // what to take from a logit, one after the other
 }
 
 // score returns what the token t adds to a sequence's score.
-func (r *rated) score(t llm.Token) float32 { return (r.x[t] - r.lead - r.log) * r.scale }
+func (r *scoredRow) score(t llm.Token) float32 { return (r.x[t] - r.max - r.logSum) * r.scale }
 
 // normalise returns the distribution of logits; false when no token has a logit.
-func (s *scratch) normalise(logits []float32) (rated, bool) {
-	r := rated{row: row{x: logits, scale: 1}}
-	if !r.find() {
+func (s *scratch) normalise(logits []float32) (scoredRow, bool) {
+	r := scoredRow{row: row{x: logits, scale: 1}}
+	if !r.findMax() {
 		return r, false
 	}
-	r.add(s.sums)
+	r.computeSums(s.sums)
 	s.sums = r.sums
-	r.lead, r.log = r.top, float32(math.Log(r.sum))
+	r.max, r.logSum = r.top, float32(math.Log(r.sum))
 	return r, true
 }
 
-// settle replaces the logits of r by their log-probabilities.
-func (r *rated) settle() {
+// toLogprobs replaces the logits of r by their log-probabilities.
+func (r *scoredRow) toLogprobs() {
 	for i, v := range r.x {
-		r.x[i] = v - r.lead - r.log
+		r.x[i] = v - r.max - r.logSum
 	}
-	r.lead, r.log = 0, 0
+	r.max, r.logSum = 0, 0
 }
 
 func (c *Chain) branches(s *scratch, h History, logits []float32, b Beam) ([]Branch, []Candidate, error) {
@@ -114,7 +114,7 @@ func (c *Chain) branches(s *scratch, h History, logits []float32, b Beam) ([]Bra
 		return nil, nil, fmt.Errorf("%w: %w: every logit is -Inf or NaN", llm.ErrBackend, ErrNoToken)
 	}
 	if len(c.processors) > 0 {
-		r.settle()
+		r.toLogprobs()
 	}
 	own := r // what the model says
 	if len(c.processors) > 0 || c.masked {
@@ -129,15 +129,15 @@ func (c *Chain) branches(s *scratch, h History, logits []float32, b Beam) ([]Bra
 	}
 	w := c.warp
 	if st.Temperature > 0 {
-		w.heat(st.Temperature)
+		w.setTemperature(st.Temperature)
 	}
 	if !c.sample {
 		w = warper{scale: 1, topP: 1, typicalP: 1}
 	}
 	r.scale = w.scale
-	some := r.find()
+	some := r.findMax()
 	if st.Stop || st.Force >= 0 {
-		list, err := c.only(st, &r, &own, some, b)
+		list, err := c.forcedBranch(st, &r, &own, some, b)
 		return list, c.topBranches(s, &r, &own, some), err
 	}
 	if !some {
@@ -148,7 +148,7 @@ func (c *Chain) branches(s *scratch, h History, logits []float32, b Beam) ([]Bra
 	case c.sample && st.Temperature == 0:
 		return []Branch{c.branch(&r, &own, llm.Token(r.best), b)}, top, nil
 	case c.sample:
-		return c.drawn(c.lotOf(s, &r, &w), &own, h, b), top, nil
+		return c.drawBranches(c.newDrawPool(s, &r, &w), &own, h, b), top, nil
 	}
 	r.sum = 1
 	best := s.topOf(&r.row, b.N)
@@ -160,7 +160,7 @@ func (c *Chain) branches(s *scratch, h History, logits []float32, b Beam) ([]Bra
 }
 
 // branch rates a token by the row r that the processors left.
-func (c *Chain) branch(r, own *rated, t llm.Token, b Beam) Branch {
+func (c *Chain) branch(r, own *scoredRow, t llm.Token, b Beam) Branch {
 	p := r.score(t)
 	n := Branch{Token: t, Score: b.Score + float64(p), Logprob: p}
 	n.Key = n.Score
@@ -170,12 +170,12 @@ func (c *Chain) branch(r, own *rated, t llm.Token, b Beam) Branch {
 	return n
 }
 
-// only returns the one branch that a processor asks for; none when the model gives
+// forcedBranch returns the one branch that a processor asks for; none when the model gives
 // it no probability at all.
-func (c *Chain) only(st *Step, r, own *rated, some bool, b Beam) ([]Branch, error) {
+func (c *Chain) forcedBranch(st *Step, r, own *scoredRow, some bool, b Beam) ([]Branch, error) {
 	t := llm.Token(r.best)
 	switch {
-	case st.Stop && len(c.ends) > 0:
+	case st.Stop && len(c.endTokens) > 0:
 		t = c.likeliestEnd(st.Logits)
 	case st.Stop && !some:
 		return nil, nil
@@ -194,7 +194,7 @@ func (c *Chain) only(st *Step, r, own *rated, some bool, b Beam) ([]Branch, erro
 }
 
 // topBranches returns the TopN likeliest tokens of the distribution that is reported.
-func (c *Chain) topBranches(s *scratch, r, own *rated, some bool) []Candidate {
+func (c *Chain) topBranches(s *scratch, r, own *scoredRow, some bool) []Candidate {
 	if c.topN == 0 || !some {
 		return nil
 	}
@@ -202,9 +202,9 @@ func (c *Chain) topBranches(s *scratch, r, own *rated, some bool) []Candidate {
 		r = own
 	}
 	all := r.row
-	all.find()
+	all.findMax()
 	all.sum = 1
-	list := c.keepTop(s.topOf(&all, c.topN))
+	list := c.copyTop(s.topOf(&all, c.topN))
 	for i := range list {
 		list[i].Logprob = r.score(list[i].Token)
 		list[i].Logit = list[i].Logprob
@@ -212,21 +212,21 @@ func (c *Chain) topBranches(s *scratch, r, own *rated, some bool) []Candidate {
 	return list
 }
 
-// lot is what branches are drawn from: a whole row, or its survivors.
-type lot struct {
-	row       *rated
+// drawPool is what branches are drawn from: a whole row, or its survivors.
+type drawPool struct {
+	row       *scoredRow
 	survivors *survivors // nil for the whole row
-	unit      float64    // the logarithm of what weighs 1
+	logUnit   float64    // the logarithm of what weighs 1
 }
 
-// lotOf returns the tokens of r that w leaves.
-func (c *Chain) lotOf(s *scratch, r *rated, w *warper) lot {
+// newDrawPool returns the tokens of r that w leaves.
+func (c *Chain) newDrawPool(s *scratch, r *scoredRow, w *warper) drawPool {
 	if !w.narrows() {
-		r.add(s.sums)
+		r.computeSums(s.sums)
 		s.sums = r.sums
-		return lot{row: r, unit: float64(r.score(llm.Token(r.best)))}
+		return drawPool{row: r, logUnit: float64(r.score(llm.Token(r.best)))}
 	}
-	least := len(c.ends) + 1 // so that a beam can go on when all ends are drawn
+	least := len(c.endTokens) + 1 // so that a beam can go on when all ends are drawn
 	if w.topK > 0 {
 		w.topK = max(w.topK, least)
 	}
@@ -234,11 +234,11 @@ func (c *Chain) lotOf(s *scratch, r *rated, w *warper) lot {
 	if len(s.id) < least {
 		s.gatherTop(&r.row, least)
 	}
-	return lot{r, &s.survivors, float64(r.score(s.id[0]) - s.d[0])}
+	return drawPool{r, &s.survivors, float64(r.score(s.id[0]) - s.d[0])}
 }
 
 // mass returns the weight of what has not been taken.
-func (l *lot) mass() float64 {
+func (l *drawPool) mass() float64 {
 	if l.survivors != nil {
 		return l.survivors.sum
 	}
@@ -247,7 +247,7 @@ func (l *lot) mass() float64 {
 
 // take takes the token at the fraction u of the mass out of the lot, and hands it to
 // rate while it still has its logit. It reports false when nothing is left.
-func (l *lot) take(u float64, rate func(llm.Token)) bool {
+func (l *drawPool) take(u float64, rate func(llm.Token)) bool {
 	if s := l.survivors; s != nil {
 		i := s.draw(u)
 		w := s.w[i]
@@ -275,14 +275,14 @@ func (l *lot) take(u float64, rate func(llm.Token)) bool {
 	return true
 }
 
-// drawn draws branches without replacement. The keys are the scores with
+// drawBranches draws branches without replacement. The keys are the scores with
 // independent Gumbel noise added, of which the greatest are such a draw (Kool, van
 // Hoof and Welling 2019, "Stochastic Beams and Where to Find Them"). They are made
 // from the greatest down: the greatest of what is left is Gumbel distributed around
 // the logarithm of its mass and not above the one before, and belongs to a token by
 // the tokens' masses. So a row needs two random numbers per branch, not one per token.
-func (c *Chain) drawn(l lot, own *rated, h History, b Beam) (list []Branch) {
-	seed := scramble(c.seed + uint64(b.Rank)*0x9e3779b97f4a7c15)
+func (c *Chain) drawBranches(l drawPool, own *scoredRow, h History, b Beam) (list []Branch) {
+	seed := splitMix(c.seed + uint64(b.Rank)*0x9e3779b97f4a7c15)
 	last := math.Inf(1)
 	for i := range b.N {
 		mass := l.mass()
@@ -290,7 +290,7 @@ func (c *Chain) drawn(l lot, own *rated, h History, b Beam) (list []Branch) {
 			break
 		}
 		at := 2 * (len(h.Output)*b.N + i)
-		mass = b.Score + l.unit + math.Log(mass)
+		mass = b.Score + l.logUnit + math.Log(mass)
 		last = mass - math.Log(math.Exp(mass-last)-math.Log(uniform(seed, at+1)))
 		more := l.take(uniform(seed, at), func(t llm.Token) {
 			n := c.branch(l.row, own, t, b)

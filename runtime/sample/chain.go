@@ -64,8 +64,8 @@ type Chain struct {
 	sampler    Sampler
 	guests     []string
 	fork       func() (Plugins, error)
-	seen       *tally // of the built-in penalties
-	ends       []llm.Token
+	counts     *tokenCounts // of the built-in penalties
+	endTokens  []llm.Token
 	warp       warper
 	mask       []uint32
 	prepared   bool // Prepare was called for the coming pick
@@ -102,30 +102,30 @@ func New(p llm.Params, vocab int, ends []llm.Token, plug Plugins) (*Chain, error
 		return nil, err
 	}
 	c := &Chain{
-		vocab:   vocab,
-		seed:    p.Seed,
-		sample:  p.Sample,
-		topN:    p.TopN,
-		raw:     p.RawLogprobs,
-		masker:  plug.Masker,
-		sampler: plug.Sampler,
-		guests:  plug.Guests,
-		fork:    plug.Fork,
-		seen:    new(tally),
-		ends:    ends,
-		warp:    newWarper(p, vocab),
+		vocab:     vocab,
+		seed:      p.Seed,
+		sample:    p.Sample,
+		topN:      p.TopN,
+		raw:       p.RawLogprobs,
+		masker:    plug.Masker,
+		sampler:   plug.Sampler,
+		guests:    plug.Guests,
+		fork:      plug.Fork,
+		counts:    new(tokenCounts),
+		endTokens: ends,
+		warp:      newWarper(p, vocab),
 	}
-	c.processors = builtins(p, c.seen)
+	c.processors = builtins(p, c.counts)
 	c.builtin = len(c.processors)
-	c.attach(plug.Processors)
+	c.addProcessors(plug.Processors)
 	if c.masker != nil {
 		c.mask = make([]uint32, (vocab+31)/32)
 	}
 	return c, nil
 }
 
-// attach adds the user's processors.
-func (c *Chain) attach(list []Processor) {
+// addProcessors adds the user's processors.
+func (c *Chain) addProcessors(list []Processor) {
 	c.processors = append(c.processors, list...)
 	for _, x := range list {
 		if x, ok := x.(Preparer); ok {
@@ -135,7 +135,7 @@ func (c *Chain) attach(list []Processor) {
 }
 
 // builtins returns the processors that p switches on; they count with seen.
-func builtins(p llm.Params, seen *tally) (list []Processor) {
+func builtins(p llm.Params, seen *tokenCounts) (list []Processor) {
 	if len(p.LogitBias) > 0 {
 		list = append(list, bias(p.LogitBias))
 	}
@@ -248,7 +248,7 @@ func (c *Chain) pick(s *scratch, h History, logits []float32) (Pick, error) {
 func (c *Chain) process(h History, st *Step) error {
 	for i, p := range c.processors {
 		if i == c.builtin && c.masked {
-			forbid(c.mask, st.Logits)
+			applyMask(c.mask, st.Logits)
 		}
 		if err := p.Process(h, st); err != nil {
 			return fmt.Errorf("%w: %w", llm.ErrPlugin, err)
@@ -260,7 +260,7 @@ func (c *Chain) process(h History, st *Step) error {
 		}
 	}
 	if c.masked {
-		forbid(c.mask, st.Logits)
+		applyMask(c.mask, st.Logits)
 	}
 	return nil
 }
@@ -281,16 +281,16 @@ func (c *Chain) checkStep(st *Step) error {
 func (c *Chain) decide(s *scratch, h History, st *Step) (Pick, error) {
 	w, draw := c.warp, c.sample
 	if t := st.Temperature; t > 0 {
-		w.heat(t)
+		w.setTemperature(t)
 		draw = true
 	} else if t == 0 {
 		draw = false
 	}
 	r := row{x: st.Logits, scale: w.scale}
-	some := r.find()
+	some := r.findMax()
 	switch {
-	case st.Stop && len(c.ends) > 0:
-		p := c.fixed(s, &r, c.likeliestEnd(st.Logits), some)
+	case st.Stop && len(c.endTokens) > 0:
+		p := c.ratedPick(s, &r, c.likeliestEnd(st.Logits), some)
 		p.Stop, p.StoppedBy = true, st.StoppedBy
 		return p, nil
 	case st.Force >= 0 && !st.Stop:
@@ -298,19 +298,19 @@ func (c *Chain) decide(s *scratch, h History, st *Step) (Pick, error) {
 		if c.masked && c.mask[t/32]>>(t%32)&1 == 0 {
 			return Pick{}, fmt.Errorf("%w: forced token %d: the grammar forbids it", llm.ErrPlugin, t)
 		}
-		return c.fixed(s, &r, t, some), nil
+		return c.ratedPick(s, &r, t, some), nil
 	case !some:
 		return Pick{}, c.noToken()
 	}
-	p, err := c.choose(s, &r, h, &w, draw)
+	p, err := c.pickFromRow(s, &r, h, &w, draw)
 	p.Stop, p.StoppedBy = st.Stop, st.StoppedBy
 	return p, err
 }
 
 // likeliestEnd returns the end token with the greatest logit, the first of equals.
 func (c *Chain) likeliestEnd(logits []float32) llm.Token {
-	best := c.ends[0]
-	for _, t := range c.ends[1:] {
+	best := c.endTokens[0]
+	for _, t := range c.endTokens[1:] {
 		if logits[t] > logits[best] {
 			best = t
 		}
@@ -318,18 +318,18 @@ func (c *Chain) likeliestEnd(logits []float32) llm.Token {
 	return best
 }
 
-// fixed is the pick of a token that was not chosen by its logit. It is rated by
+// ratedPick is the pick of a token that was not chosen by its logit. It is rated by
 // the distribution before anything narrows it; some says that r has a token.
-func (c *Chain) fixed(s *scratch, r *row, t llm.Token, some bool) Pick {
+func (c *Chain) ratedPick(s *scratch, r *row, t llm.Token, some bool) Pick {
 	p := Pick{Token: t, Logprob: negInf}
 	if c.raw || !some {
 		return p
 	}
-	r.add(s.sums)
+	r.computeSums(s.sums)
 	s.sums = r.sums
 	p.Logprob = r.logprob(t)
 	if c.topN > 0 {
-		p.Top = c.keepTop(s.topOf(r, c.topN))
+		p.Top = c.copyTop(s.topOf(r, c.topN))
 	}
 	return p
 }
@@ -344,11 +344,11 @@ func (c *Chain) noToken() error {
 	return fmt.Errorf("%w: %w: every logit is -Inf or NaN", llm.ErrBackend, ErrNoToken)
 }
 
-// choose picks from r, through the survivors' list where something narrows or a
+// pickFromRow picks from r, through the survivors' list where something narrows or a
 // sampler wants to see it, and straight from the row otherwise.
-func (c *Chain) choose(s *scratch, r *row, h History, w *warper, draw bool) (p Pick, err error) {
+func (c *Chain) pickFromRow(s *scratch, r *row, h History, w *warper, draw bool) (p Pick, err error) {
 	if c.sampler != nil {
-		if p, chosen, err := c.sampled(s, r, h, w); chosen || err != nil {
+		if p, chosen, err := c.pickBySampler(s, r, h, w); chosen || err != nil {
 			return p, err
 		}
 	}
@@ -362,12 +362,12 @@ func (c *Chain) choose(s *scratch, r *row, h History, w *warper, draw bool) (p P
 		}
 		p = Pick{Token: s.id[i], Logprob: s.logprob(i)}
 		if c.topN > 0 && !c.raw {
-			p.Top = c.keepTop(s.topSurvivors(r, c.topN))
+			p.Top = c.copyTop(s.topSurvivors(r, c.topN))
 		}
 		return p, nil
 	}
 	if !c.raw || draw {
-		r.add(s.sums)
+		r.computeSums(s.sums)
 		s.sums = r.sums
 	}
 	p.Token = llm.Token(r.best)
@@ -377,14 +377,14 @@ func (c *Chain) choose(s *scratch, r *row, h History, w *warper, draw bool) (p P
 	if !c.raw {
 		p.Logprob = r.logprob(p.Token)
 		if c.topN > 0 {
-			p.Top = c.keepTop(s.topOf(r, c.topN))
+			p.Top = c.copyTop(s.topOf(r, c.topN))
 		}
 	}
 	return p, nil
 }
 
-// sampled lets the sequence's own sampler pick among the likeliest survivors.
-func (c *Chain) sampled(s *scratch, r *row, h History, w *warper) (p Pick, chosen bool, err error) {
+// pickBySampler lets the sequence's own sampler pick among the likeliest survivors.
+func (c *Chain) pickBySampler(s *scratch, r *row, h History, w *warper) (p Pick, chosen bool, err error) {
 	limit := max(c.sampler.Candidates(), 1)
 	n := max(limit, c.topN)
 	var list []Candidate
@@ -392,7 +392,7 @@ func (c *Chain) sampled(s *scratch, r *row, h History, w *warper) (p Pick, chose
 		w.apply(s, r)
 		list = s.topSurvivors(r, n)
 	} else {
-		r.add(s.sums)
+		r.computeSums(s.sums)
 		s.sums = r.sums
 		list = s.topOf(r, n)
 	}
@@ -412,7 +412,7 @@ func (c *Chain) sampled(s *scratch, r *row, h History, w *warper) (p Pick, chose
 		for c.topN < len(list) && list[len(list)-1].Logit < list[c.topN-1].Logit {
 			list = list[:len(list)-1]
 		}
-		p.Top = c.keepTop(list)
+		p.Top = c.copyTop(list)
 	}
 	return p, true, nil
 }
@@ -420,20 +420,20 @@ func (c *Chain) sampled(s *scratch, r *row, h History, w *warper) (p Pick, chose
 // reportRaw replaces what p reports with the model's own distribution.
 func (c *Chain) reportRaw(s *scratch, logits []float32, p *Pick) {
 	r := row{x: logits, scale: 1}
-	if !r.find() { // only where user code gave numbers to a row that had none
+	if !r.findMax() { // only where user code gave numbers to a row that had none
 		p.Logprob = negInf
 		return
 	}
-	r.add(s.sums)
+	r.computeSums(s.sums)
 	s.sums = r.sums
 	p.Logprob = r.logprob(p.Token)
 	if c.topN > 0 {
-		p.Top = c.keepTop(s.topOf(&r, c.topN))
+		p.Top = c.copyTop(s.topOf(&r, c.topN))
 	}
 }
 
-// keepTop copies scratch candidates to the chain's own memory.
-func (c *Chain) keepTop(list []Candidate) []Candidate {
+// copyTop copies scratch candidates to the chain's own memory.
+func (c *Chain) copyTop(list []Candidate) []Candidate {
 	c.top = append(c.top[:0], list...)
 	return c.top
 }

@@ -2,8 +2,8 @@ package sample
 
 import "math"
 
-// border says where a ranking ends that keeps elements until enough is kept.
-type border struct {
+// cutoff says where a ranking ends that keeps elements until enough is kept.
+type cutoff struct {
 	key    uint32  // elements with a smaller key are kept, with a greater one dropped
 	before float64 // what the elements with a smaller key weigh
 }
@@ -14,8 +14,8 @@ type border struct {
 // A nil weights counts each element as 1. There is at least one element, and
 // target is above 0. It takes linear time: a radix selection over the keys'
 // 11 + 11 + 10 bits, most significant first.
-func (s *scratch) cut(keys []uint32, weights []float32, target float64) border {
-	var b border
+func (s *scratch) cut(keys []uint32, weights []float32, target float64) cutoff {
+	var b cutoff
 	for _, level := range [...]struct{ shift, width uint32 }{{21, 11}, {10, 11}, {0, 10}} {
 		bins := s.bins[:1<<level.width]
 		clear(bins)
@@ -59,9 +59,9 @@ type bin struct {
 	n      int
 }
 
-// descending maps logits to keys whose ascending order is the logits' descending
+// descendingKey maps logits to keys whose ascending order is the logits' descending
 // order. The two zeros share a key.
-func descending(v float32) uint32 {
+func descendingKey(v float32) uint32 {
 	b := math.Float32bits(v + 0) // -0 + 0 is +0
 	if b>>31 == 0 {
 		return 0x7fffffff - b
@@ -69,11 +69,11 @@ func descending(v float32) uint32 {
 	return b
 }
 
-// distance maps v >= 0 to keys in the same order. They are fixed-point numbers
+// distanceKey maps v >= 0 to keys in the same order. They are fixed-point numbers
 // in steps of 2^-26 rather than v's own bits, because those would crowd all
 // the distances of a row into a few of cut's bins; what is nearer than a step
 // ties, as does all from 2*spread on, which weighs nothing.
-func distance(v float32) uint32 {
+func distanceKey(v float32) uint32 {
 	if v < 2*spread {
 		return uint32(v * (1 << 26))
 	}

@@ -35,10 +35,10 @@ func TestCut(t *testing.T) {
 					if target == 0 {
 						continue
 					}
-					var want border
+					var want cutoff
 					for at, before := 0, 0.0; at < n && before < target; at++ {
 						if k := keys[order[at]]; at == 0 || k != want.key {
-							want = border{k, before}
+							want = cutoff{k, before}
 						}
 						if w == nil {
 							before++
@@ -59,7 +59,7 @@ func TestCut(t *testing.T) {
 // is cut off.
 func TestCutBeyond(t *testing.T) {
 	got := new(scratch).cut([]uint32{9, 4, 4}, []float32{1, 2, 0}, 3.5)
-	if want := (border{9, 2}); got != want {
+	if want := (cutoff{9, 2}); got != want {
 		t.Errorf("%+v, want %+v", got, want)
 	}
 }
@@ -68,16 +68,16 @@ func TestKeysKeepOrder(t *testing.T) {
 	inf := float32(math.Inf(1))
 	down := []float32{inf, math.MaxFloat32, 3, 1, 1e-40, 0, -1e-40, -1, -3, -math.MaxFloat32, negInf}
 	for i := 1; i < len(down); i++ {
-		if a, b := descending(down[i-1]), descending(down[i]); a >= b {
+		if a, b := descendingKey(down[i-1]), descendingKey(down[i]); a >= b {
 			t.Errorf("descending: key of %v is %#x, of %v %#x", down[i-1], a, down[i], b)
 		}
 	}
-	if a, b := descending(0), descending(float32(math.Copysign(0, -1))); a != b {
+	if a, b := descendingKey(0), descendingKey(float32(math.Copysign(0, -1))); a != b {
 		t.Errorf("descending: the zeros have keys %#x and %#x", a, b)
 	}
 	up := []float32{0, 1e-7, 0.5, 1, 30.9, 61, 62, 1000, inf}
 	for i := 1; i < len(up); i++ {
-		a, b := distance(up[i-1]), distance(up[i])
+		a, b := distanceKey(up[i-1]), distanceKey(up[i])
 		if past := up[i-1] >= 2*spread; a > b || a == b && !past {
 			t.Errorf("distance: key of %v is %#x, of %v %#x", up[i-1], a, up[i], b)
 		}

@@ -131,10 +131,10 @@ func TestUniform(t *testing.T) {
 func TestDrawEnds(t *testing.T) {
 	x := []float32{negInf, 1, 2, negInf, float32(math.NaN())}
 	r := row{x: x, scale: 1}
-	if !r.find() {
+	if !r.findMax() {
 		t.Fatal("no token found")
 	}
-	r.add(nil)
+	r.computeSums(nil)
 	if got := r.draw(math.Nextafter(1, 0)); got != 2 {
 		t.Errorf("at the end of the row: %d, want 2", got)
 	}

@@ -39,11 +39,11 @@ func (c *Chain) Fork() (twin *Chain, close func(), err error) {
 	t := *c
 	t.top, t.step, t.prepared = nil, Step{}, false
 	t.processors, t.preparers = nil, nil
-	seen := c.seen.clone()
+	seen := c.counts.clone()
 	for _, p := range c.processors[:c.builtin] {
-		t.processors = append(t.processors, withTally(p, seen))
+		t.processors = append(t.processors, withCounts(p, seen))
 	}
-	t.seen = seen
+	t.counts = seen
 	var masker Masker
 	if c.fork != nil {
 		plug, err := c.fork()
@@ -51,7 +51,7 @@ func (c *Chain) Fork() (twin *Chain, close func(), err error) {
 			return nil, nil, fmt.Errorf("%w: clone: %w", llm.ErrPlugin, err)
 		}
 		close, masker, t.fork = plug.Close, plug.Masker, plug.Fork
-		t.attach(plug.Processors)
+		t.addProcessors(plug.Processors)
 	}
 	if c.masker != nil {
 		if m, ok := c.masker.(ForkingMasker); ok && masker == nil {
@@ -65,8 +65,8 @@ func (c *Chain) Fork() (twin *Chain, close func(), err error) {
 	return &t, close, nil
 }
 
-// withTally returns the built-in processor with another tally.
-func withTally(p Processor, seen *tally) Processor {
+// withCounts returns the built-in processor with another tally.
+func withCounts(p Processor, seen *tokenCounts) Processor {
 	switch p := p.(type) {
 	case repetition:
 		p.seen = seen
@@ -81,7 +81,7 @@ func withTally(p Processor, seen *tally) Processor {
 	return p // it keeps nothing between steps
 }
 
-func (t *tally) clone() *tally {
+func (t *tokenCounts) clone() *tokenCounts {
 	c := *t
 	c.index, c.counts = maps.Clone(t.index), slices.Clone(t.counts)
 	return &c
@@ -105,14 +105,14 @@ func Join(a, b Plugins) Plugins {
 		j.Close = b.Close
 	}
 	j.Fork = nil
-	if (a.Fork != nil || b.Fork != nil) && a.forks() && b.forks() {
+	if (a.Fork != nil || b.Fork != nil) && a.canFork() && b.canFork() {
 		j.Fork = func() (Plugins, error) { return forkBoth(a, b) }
 	}
 	return j
 }
 
-// forks reports whether all of p that has to can be cloned.
-func (p Plugins) forks() bool {
+// canFork reports whether all of p that has to can be cloned.
+func (p Plugins) canFork() bool {
 	_, byItself := p.Masker.(ForkingMasker)
 	return p.Fork != nil || len(p.Processors) == 0 && (p.Masker == nil || byItself)
 }

@@ -10,11 +10,11 @@ var forbidden = func() (b [1024]float32) {
 	return b
 }()
 
-// forbid sets to -Inf each logit whose bit in mask is 0. Bits past the vocabulary are
+// applyMask sets to -Inf each logit whose bit in mask is 0. Bits past the vocabulary are
 // ignored. Most masks forbid nearly all or nearly nothing: runs of forbidden words are
 // copied over, and a word that allows some tokens costs as many steps as the fewer of
 // its bits.
-func forbid(mask []uint32, logits []float32) {
+func applyMask(mask []uint32, logits []float32) {
 	for w := 0; w < len(mask); w++ {
 		switch m := mask[w]; {
 		case m == 0:
@@ -22,11 +22,11 @@ func forbid(mask []uint32, logits []float32) {
 			for end < len(mask) && mask[end] == 0 {
 				end++
 			}
-			erase(logits[w*32 : min(end*32, len(logits))])
+			fillNegInf(logits[w*32 : min(end*32, len(logits))])
 			w = end - 1
 		case m == ^uint32(0):
 		case bits.OnesCount32(m) < 16:
-			keep(m, logits[w*32:min(w*32+32, len(logits))])
+			keepAllowed(m, logits[w*32:min(w*32+32, len(logits))])
 		default:
 			x := logits[w*32 : min(w*32+32, len(logits))]
 			for deny := ^m; deny != 0; deny &= deny - 1 {
@@ -38,22 +38,22 @@ func forbid(mask []uint32, logits []float32) {
 	}
 }
 
-// erase sets all of x to -Inf.
-func erase(x []float32) {
+// fillNegInf sets all of x to -Inf.
+func fillNegInf(x []float32) {
 	for len(x) > 0 {
 		x = x[copy(x, forbidden[:]):]
 	}
 }
 
-// keep sets those of at most 32 logits to -Inf whose bit is 0.
-func keep(allow uint32, x []float32) {
+// keepAllowed sets those of at most 32 logits to -Inf whose bit is 0.
+func keepAllowed(allow uint32, x []float32) {
 	var kept [32]float32
 	for m := allow; m != 0; m &= m - 1 {
 		if i := bits.TrailingZeros32(m); i < len(x) {
 			kept[i] = x[i]
 		}
 	}
-	erase(x)
+	fillNegInf(x)
 	for m := allow; m != 0; m &= m - 1 {
 		if i := bits.TrailingZeros32(m); i < len(x) {
 			x[i] = kept[i]

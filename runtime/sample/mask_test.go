@@ -38,7 +38,7 @@ func TestForbid(t *testing.T) {
 				want[i] = negInf
 			}
 		}
-		if forbid(mask, got); !slices.Equal(got, want) {
+		if applyMask(mask, got); !slices.Equal(got, want) {
 			t.Fatalf("a vocabulary of %d tokens, mask %x:\n got %v\nwant %v", vocab, mask, got, want)
 		}
 	}
@@ -60,7 +60,7 @@ func BenchmarkForbid(b *testing.B) {
 		}
 		b.Run(name, func(b *testing.B) {
 			for b.Loop() {
-				forbid(mask, logits)
+				applyMask(mask, logits)
 			}
 		})
 	}

@@ -2,9 +2,9 @@ package sample
 
 import "tgi/runtime/llm"
 
-// tally counts the tokens of a sequence. It reads only what is new since the
+// tokenCounts counts the tokens of a sequence. It reads only what is new since the
 // last look, so a step costs its distinct tokens, not its length.
-type tally struct {
+type tokenCounts struct {
 	index  map[llm.Token]int
 	counts []count // in order of first appearance
 	prompt int     // tokens of the prompt counted
@@ -16,25 +16,25 @@ type count struct {
 	total, output int32 // total counts prompt and output
 }
 
-// see brings the tally up to h. Should h be another or a shorter sequence than
+// update brings the tally up to h. Should h be another or a shorter sequence than
 // last time, it counts anew.
-func (t *tally) see(h History) {
+func (t *tokenCounts) update(h History) {
 	if t.index == nil || len(h.Prompt) != t.prompt || len(h.Output) < t.output {
-		*t = tally{index: make(map[llm.Token]int, len(h.Prompt)), counts: t.counts[:0]}
+		*t = tokenCounts{index: make(map[llm.Token]int, len(h.Prompt)), counts: t.counts[:0]}
 		for _, id := range h.Prompt {
-			t.at(id).total++
+			t.entry(id).total++
 		}
 		t.prompt = len(h.Prompt)
 	}
 	for _, id := range h.Output[t.output:] {
-		c := t.at(id)
+		c := t.entry(id)
 		c.total++
 		c.output++
 	}
 	t.output = len(h.Output)
 }
 
-func (t *tally) at(id llm.Token) *count {
+func (t *tokenCounts) entry(id llm.Token) *count {
 	i, ok := t.index[id]
 	if !ok {
 		i = len(t.counts)
@@ -59,13 +59,13 @@ func (b bias) Process(_ History, s *Step) error {
 // divided by the penalty where it is positive, multiplied where it is negative
 // (Keskar et al. 2019, CTRL).
 type repetition struct {
-	seen    *tally
+	seen    *tokenCounts
 	penalty float32
 }
 
 func (p repetition) Process(h History, s *Step) error {
 	logits := s.Logits
-	p.seen.see(h)
+	p.seen.update(h)
 	for _, c := range p.seen.counts {
 		if int64(c.token) >= int64(len(logits)) {
 			continue
@@ -82,13 +82,13 @@ func (p repetition) Process(h History, s *Step) error {
 // frequency implements Processor as TGI's batched version does: the penalty is
 // weighed with the share of the token in prompt and output, not with its count.
 type frequency struct {
-	seen    *tally
+	seen    *tokenCounts
 	penalty float32
 }
 
 func (p frequency) Process(h History, s *Step) error {
 	logits := s.Logits
-	p.seen.see(h)
+	p.seen.update(h)
 	length := float32(len(h.Prompt) + len(h.Output))
 	for _, c := range p.seen.counts {
 		if int64(c.token) < int64(len(logits)) {
@@ -101,13 +101,13 @@ func (p frequency) Process(h History, s *Step) error {
 // presence implements Processor as OpenAI documents it: one subtraction for
 // each token that the output holds, however often.
 type presence struct {
-	seen    *tally
+	seen    *tokenCounts
 	penalty float32
 }
 
 func (p presence) Process(h History, s *Step) error {
 	logits := s.Logits
-	p.seen.see(h)
+	p.seen.update(h)
 	for _, c := range p.seen.counts {
 		if c.output > 0 && int64(c.token) < int64(len(logits)) {
 			logits[c.token] -= p.penalty

@@ -20,10 +20,10 @@ func TestTallyIsIncremental(t *testing.T) {
 	for i := range output {
 		output[i] = llm.Token(rng.IntN(15))
 	}
-	grown := new(tally)
+	grown := new(tokenCounts)
 	for range 200 {
 		h := History{Prompt: prompt, Output: output[:rng.IntN(len(output)+1)]}
-		grown.see(h)
+		grown.update(h)
 		total, out := make(map[llm.Token]int32), make(map[llm.Token]int32)
 		for _, id := range h.Prompt {
 			total[id]++
@@ -51,9 +51,9 @@ func TestPenaltiesByHand(t *testing.T) {
 		want []float32
 	}{
 		{"bias", bias{{Token: 3, Add: -2}, {Token: 0, Add: 0.5}}, []float32{2.5, -2, 4, -1}},
-		{"repetition", repetition{new(tally), 2}, []float32{1, -4, 2, 1}},
-		{"frequency", frequency{new(tally), 2}, []float32{2 - 2*1./8, -2 - 2*3./8, 4 - 2*3./8, 1}},
-		{"presence", presence{new(tally), 0.5}, []float32{2, -2.5, 3.5, 1}},
+		{"repetition", repetition{new(tokenCounts), 2}, []float32{1, -4, 2, 1}},
+		{"frequency", frequency{new(tokenCounts), 2}, []float32{2 - 2*1./8, -2 - 2*3./8, 4 - 2*3./8, 1}},
+		{"presence", presence{new(tokenCounts), 0.5}, []float32{2, -2.5, 3.5, 1}},
 	} {
 		x := []float32{2, -2, 4, 1}
 		if err := c.p.Process(h, &Step{Logits: x}); err != nil {
@@ -101,7 +101,7 @@ func TestWatermark(t *testing.T) {
 	}
 	// The list is a public fact: whoever tests a text for the mark computes it so.
 	for i, got := range after7 {
-		lane := scramble(scramble(15485863*7)+uint64(i/4)) >> (i % 4 * 16) & 0xffff
+		lane := splitMix(splitMix(15485863*7)+uint64(i/4)) >> (i % 4 * 16) & 0xffff
 		if want := lane < 32768; got != want {
 			t.Fatalf("token %d green: %v, want %v", i, got, want)
 		}

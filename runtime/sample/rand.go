@@ -11,12 +11,12 @@ package sample
 // walking the same stream.
 func uniform(seed uint64, k int) float64 {
 	const increment = 0x9e3779b97f4a7c15
-	z := scramble(scramble(seed^0x6a09e667f3bcc908) + (uint64(k)+1)*increment)
+	z := splitMix(splitMix(seed^0x6a09e667f3bcc908) + (uint64(k)+1)*increment)
 	return float64(z>>11) * 0x1p-53
 }
 
-// scramble is SplitMix64's output function, a bijection of the 64-bit numbers.
-func scramble(z uint64) uint64 {
+// splitMix is SplitMix64's output function, a bijection of the 64-bit numbers.
+func splitMix(z uint64) uint64 {
 	z = (z ^ z>>30) * 0xbf58476d1ce4e5b9
 	z = (z ^ z>>27) * 0x94d049bb133111eb
 	return z ^ z>>31

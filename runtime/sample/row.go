@@ -24,11 +24,11 @@ type row struct {
 	sum   float64 // of e^((x-top)*scale), at least 1
 }
 
-// find sets top and best; ok is false when no token has a logit above -Inf.
+// findMax sets top and best; ok is false when no token has a logit above -Inf.
 //
 // Where a processor made logits +Inf, those tokens share the whole mass: they
 // become 0 in x and all others -Inf.
-func (r *row) find() (ok bool) {
+func (r *row) findMax() (ok bool) {
 	start := 0 // of the block that holds the greatest
 	r.top = negInf
 	for i := 0; i < len(r.x); i += blockLen {
@@ -53,8 +53,8 @@ func (r *row) find() (ok bool) {
 	return true
 }
 
-// add sets sum and sums; find comes first. sums is storage to reuse.
-func (r *row) add(sums []float64) {
+// computeSums sets sum and sums; find comes first. sums is storage to reuse.
+func (r *row) computeSums(sums []float64) {
 	r.sums, r.sum = sums[:0], 0
 	for x := r.x; len(x) > 0; {
 		n := min(blockLen, len(x))
@@ -103,12 +103,12 @@ func (r *row) logprob(t llm.Token) float32 {
 // places. The list is the caller's; tokens of probability 0 are not in it.
 func PromptTop(logits []float32, next llm.Token, n int) (logprob float32, top []Candidate) {
 	r := row{x: logits, scale: 1}
-	if int64(next) >= int64(len(logits)) || !r.find() {
+	if int64(next) >= int64(len(logits)) || !r.findMax() {
 		return float32(math.NaN()), nil
 	}
 	s := scratches.Get().(*scratch)
 	defer scratches.Put(s)
-	r.add(s.sums)
+	r.computeSums(s.sums)
 	s.sums = r.sums
 	list := s.topOf(&r, n)
 	return r.logprob(next), slices.Clone(list[:min(n, len(list))])
@@ -120,10 +120,10 @@ func PromptTop(logits []float32, next llm.Token, n int) (logprob float32, top []
 // overwrite logits.
 func PromptLogprob(logits []float32, next llm.Token) float32 {
 	r := row{x: logits, scale: 1}
-	if int64(next) >= int64(len(logits)) || !r.find() {
+	if int64(next) >= int64(len(logits)) || !r.findMax() {
 		return float32(math.NaN())
 	}
 	var sums [256]float64
-	r.add(sums[:0])
+	r.computeSums(sums[:0])
 	return r.logprob(next)
 }

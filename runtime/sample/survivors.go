@@ -39,24 +39,24 @@ const gatherLen = 128
 // that has become much more than k, the k-th best of it becomes the bar.
 func (s *scratch) gatherTop(r *row, k int) {
 	s.id, s.d = s.id[:0], s.d[:0]
-	bar, room := float32(-math.MaxFloat32), 4*k+256
+	threshold, room := float32(-math.MaxFloat32), 4*k+256
 	for start := 0; start < len(r.x); start += gatherLen {
 		part := r.x[start:min(start+gatherLen, len(r.x))]
-		if greatest(part) < bar {
+		if greatest(part) < threshold {
 			continue
 		}
 		for i, v := range part {
-			if v >= bar { // false for NaN
+			if v >= threshold { // false for NaN
 				s.id, s.d = append(s.id, llm.Token(start+i)), append(s.d, v)
 				if len(s.id) == room {
-					bar = s.raise(k)
+					threshold = s.raiseThreshold(k)
 					room = max(room, 2*len(s.id)) // ties may have left all of them
 				}
 			}
 		}
 	}
 	if len(s.id) > k {
-		s.raise(k)
+		s.raiseThreshold(k)
 	}
 	s.w, s.sum = s.w[:0], 0
 	for i, v := range s.d {
@@ -66,25 +66,25 @@ func (s *scratch) gatherTop(r *row, k int) {
 	}
 }
 
-// raise drops what is below the k-th best of the logits in s.d and returns that.
-func (s *scratch) raise(k int) float32 {
+// raiseThreshold drops what is below the k-th best of the logits in s.d and returns that.
+func (s *scratch) raiseThreshold(k int) float32 {
 	s.keys = s.keys[:0]
 	for _, v := range s.d {
-		s.keys = append(s.keys, descending(v))
+		s.keys = append(s.keys, descendingKey(v))
 	}
 	last := s.cut(s.keys, nil, float64(k)).key
-	n, bar := 0, float32(0)
+	n, threshold := 0, float32(0)
 	for i, key := range s.keys {
 		if key <= last {
 			s.id[n], s.d[n] = s.id[i], s.d[i]
 			n++
 		}
 		if key == last {
-			bar = s.d[n-1]
+			threshold = s.d[n-1]
 		}
 	}
 	s.id, s.d = s.id[:n], s.d[:n]
-	return bar
+	return threshold
 }
 
 // gatherWithin makes the tokens of r the survivors whose log-probability is at
@@ -180,7 +180,7 @@ func (s *survivors) logprob(i int) float32 {
 func (s *scratch) candidates(r *row) []Candidate {
 	s.order = s.order[:0]
 	for i, id := range s.id {
-		s.order = append(s.order, uint64(descending(r.x[id]))<<32|uint64(i))
+		s.order = append(s.order, uint64(descendingKey(r.x[id]))<<32|uint64(i))
 	}
 	slices.Sort(s.order)
 	logSum := math.Log(s.sum)
@@ -203,13 +203,13 @@ func (s *scratch) topSurvivors(r *row, n int) []Candidate {
 	if n < len(s.id) {
 		s.keys = s.keys[:0]
 		for _, id := range s.id {
-			s.keys = append(s.keys, descending(r.x[id]))
+			s.keys = append(s.keys, descendingKey(r.x[id]))
 		}
 		sum := s.sum
 		s.keep(s.cut(s.keys, nil, float64(n)).key, math.Inf(1))
 		s.sum = sum
 	}
-	return possible(s.candidates(r))
+	return dropImpossible(s.candidates(r))
 }
 
 // topOf returns the n best tokens of r, whose sum is known, with all that tie
@@ -217,12 +217,12 @@ func (s *scratch) topSurvivors(r *row, n int) []Candidate {
 func (s *scratch) topOf(r *row, n int) []Candidate {
 	s.gatherTop(r, n)
 	s.sum = r.sum
-	return possible(s.candidates(r))
+	return dropImpossible(s.candidates(r))
 }
 
-// possible cuts off the candidates of probability 0, which sort last: a logit so
+// dropImpossible cuts off the candidates of probability 0, which sort last: a logit so
 // far below the best that the difference is infinite is as good as forbidden.
-func possible(list []Candidate) []Candidate {
+func dropImpossible(list []Candidate) []Candidate {
 	for len(list) > 0 && list[len(list)-1].Logprob == negInf {
 		list = list[:len(list)-1]
 	}

@@ -24,26 +24,26 @@ func newWarper(p llm.Params, vocab int) warper {
 		typicalP: float64(p.TypicalP),
 		minP:     float64(p.MinP),
 	}
-	w.heat(p.Temperature)
+	w.setTemperature(p.Temperature)
 	if w.topK >= vocab {
 		w.topK = 0
 	}
 	return w
 }
 
-// heat sets the temperature. Of a tiny one the reciprocal would be infinite, and
+// setTemperature sets the temperature. Of a tiny one the reciprocal would be infinite, and
 // times 0 no number.
-func (w *warper) heat(temperature float32) { w.scale = min(1/temperature, math.MaxFloat32) }
+func (w *warper) setTemperature(temperature float32) { w.scale = min(1/temperature, math.MaxFloat32) }
 
 // narrows reports whether any stage can drop a token.
 func (w *warper) narrows() bool {
 	return w.topK > 0 || w.topP < 1 || w.typicalP < 1 || w.minP > 0
 }
 
-// nucleusReach is how far below the best token, in log-probability, top_p
+// nucleusRange is how far below the best token, in log-probability, top_p
 // looks first: a peaked distribution has its nucleus there, in some hundred of
 // its tokens.
-const nucleusReach = 8
+const nucleusRange = 8
 
 // apply leaves in s the survivors of r.
 func (w *warper) apply(s *scratch, r *row) {
@@ -66,9 +66,9 @@ func (w *warper) gather(s *scratch, r *row) (mass float64) {
 	case w.topK > 0:
 		s.gatherTop(r, w.topK)
 	case w.topP < 1:
-		r.add(s.sums)
+		r.computeSums(s.sums)
 		s.sums = r.sums
-		s.gatherWithin(r, nucleusReach)
+		s.gatherWithin(r, nucleusRange)
 		if s.sum >= w.topP*r.sum {
 			return r.sum
 		}
@@ -89,7 +89,7 @@ func (w *warper) gather(s *scratch, r *row) (mass float64) {
 func (s *scratch) topP(mass float64) {
 	s.keys = s.keys[:0]
 	for _, d := range s.d {
-		s.keys = append(s.keys, distance(-d))
+		s.keys = append(s.keys, distanceKey(-d))
 	}
 	b := s.cut(s.keys, s.w, mass)
 	s.keep(b.key, mass-b.before)
@@ -109,7 +109,7 @@ func (s *scratch) typical(p float64) {
 	// With Z the sum, -log p(i) is log Z - d(i) and the entropy log Z - mean.
 	s.keys = s.keys[:0]
 	for _, d := range s.d {
-		s.keys = append(s.keys, distance(float32(math.Abs(float64(d)-mean))))
+		s.keys = append(s.keys, distanceKey(float32(math.Abs(float64(d)-mean))))
 	}
 	s.keep(s.cut(s.keys, s.w, p*s.sum).key, math.Inf(1))
 }
@@ -118,7 +118,7 @@ func (s *scratch) typical(p float64) {
 func (s *scratch) minP(p float64) {
 	s.keys = s.keys[:0]
 	for _, d := range s.d {
-		s.keys = append(s.keys, distance(-d))
+		s.keys = append(s.keys, distanceKey(-d))
 	}
-	s.keep(distance(float32(-math.Log(p))), math.Inf(1))
+	s.keep(distanceKey(float32(-math.Log(p))), math.Inf(1))
 }

@@ -31,9 +31,9 @@ func (w watermark) Process(h History, s *Step) error {
 	if !ok {
 		return nil // nothing to key the list with
 	}
-	key := scramble(hashKey * uint64(prev))
+	key := splitMix(hashKey * uint64(prev))
 	for i := 0; i < len(logits); i += 4 {
-		lanes := scramble(key + uint64(i/4))
+		lanes := splitMix(key + uint64(i/4))
 		for j := i; j < min(i+4, len(logits)); j++ {
 			logits[j] += w.add[below(lanes&0xffff, w.limit)]
 			lanes >>= 16

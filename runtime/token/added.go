@@ -93,7 +93,7 @@ func (f *finder) next(x text, data dataSpans, i int) (*addedToken, int, int) {
 				break
 			}
 			n := f.nodes[at].token
-			if n < 0 || data != nil && f.tokens[n].withheld && data.touch(x.origin(i+f.tokens[n].lead, k+1)) {
+			if n < 0 || data != nil && f.tokens[n].withheld && data.overlaps(x.origin(i+f.tokens[n].lead, k+1)) {
 				continue
 			}
 			best, end = n, k+1
@@ -118,7 +118,7 @@ func (f *finder) split(x text, data dataSpans, emit func(t *addedToken, start, e
 			break
 		}
 		i = end
-		if t.singleWord && !standsAlone(s, start, end) {
+		if t.singleWord && !isSingleWord(s, start, end) {
 			continue
 		}
 		if t.lstrip {
@@ -138,8 +138,8 @@ func (f *finder) split(x text, data dataSpans, emit func(t *addedToken, start, e
 	return done >= len(s) || emit(nil, done, len(s))
 }
 
-// standsAlone reports whether no word character touches s[start:end].
-func standsAlone(s string, start, end int) bool {
+// isSingleWord reports whether no word character touches s[start:end].
+func isSingleWord(s string, start, end int) bool {
 	if start > 0 {
 		r, _ := utf8.DecodeLastRuneInString(s[:start])
 		if classes.of(r)&word != 0 {

@@ -15,8 +15,8 @@ type symbol struct {
 type bpe struct {
 	vocab  map[string]uint32
 	merges pairTable
-	// made[rank] is the token that the merge of that rank makes.
-	made []uint32
+	// results[rank] is the token that the merge of that rank makes.
+	results []uint32
 	// raw says that words come as bytes: vocab then has byte strings for
 	// keys, and bytes[b] is the token of byte b.
 	raw   bool
@@ -29,10 +29,10 @@ type bpe struct {
 	// fallback[b] is the token <0xBB>, -1 where the vocabulary has none; nil
 	// without byte_fallback.
 	fallback []int64
-	// byMark says that no merge makes a token with a ▁ behind anything but
+	// splitsAtMark says that no merge makes a token with a ▁ behind anything but
 	// another ▁, so that a text of words can be worked on word by word.
-	byMark bool
-	cache  wordCache
+	splitsAtMark bool
+	cache        wordCache
 	// barred are the withheld tokens that merges or ignoreMerges can make; nil
 	// for none.
 	barred map[uint32]bool
@@ -41,11 +41,11 @@ type bpe struct {
 // mark is what stands for a space in vocabularies of SentencePiece's kind.
 const mark = "▁"
 
-// part returns the end of the first part of s that merges don't leave. A model
+// segmentEnd returns the end of the first part of s that merges don't leave. A model
 // without a pre-tokenizer takes a whole text for one word; cutting it where
 // nothing can be joined gives the same tokens, and lets the cache help.
-func (m *bpe) part(s string) int {
-	if !m.byMark {
+func (m *bpe) segmentEnd(s string) int {
+	if !m.splitsAtMark {
 		return len(s)
 	}
 	i := 0
@@ -58,12 +58,12 @@ func (m *bpe) part(s string) int {
 	return len(s)
 }
 
-// findMark sets byMark, given all that merges make. Characters must not
+// detectMark sets byMark, given all that merges make. Characters must not
 // vanish, which would shift the offsets of all that follows in a word.
-func (m *bpe) findMark(merged []string) {
+func (m *bpe) detectMark(merged []string) {
 	_, known := m.vocab[mark]
 	whole := m.hasUnk || m.fallback != nil && !slices.Contains(m.fallback, -1)
-	m.byMark = known && whole && !m.raw && !m.ignoreMerges && !slices.ContainsFunc(merged, func(s string) bool {
+	m.splitsAtMark = known && whole && !m.raw && !m.ignoreMerges && !slices.ContainsFunc(merged, func(s string) bool {
 		return strings.Contains(strings.TrimLeft(s, mark), mark)
 	})
 }
@@ -102,7 +102,7 @@ func (m *bpe) symbols(word string) []node {
 	nodes := make([]node, 0, len(word))
 	if m.raw {
 		for i := range len(word) {
-			nodes = link(nodes, m.bytes[word[i]], 1)
+			nodes = appendNode(nodes, m.bytes[word[i]], 1)
 		}
 		return nodes
 	}
@@ -113,15 +113,15 @@ func (m *bpe) symbols(word string) []node {
 		i += n
 		if id, ok := m.vocab[c]; ok {
 			if unkSize > 0 {
-				nodes = link(nodes, m.unk, unkSize)
+				nodes = appendNode(nodes, m.unk, unkSize)
 				unkSize = 0
 			}
-			nodes = link(nodes, id, int32(n))
+			nodes = appendNode(nodes, id, int32(n))
 			continue
 		}
 		if m.covers(c) {
 			for k := range n {
-				nodes = link(nodes, uint32(m.fallback[c[k]]), 1)
+				nodes = appendNode(nodes, uint32(m.fallback[c[k]]), 1)
 			}
 			continue
 		}
@@ -129,13 +129,13 @@ func (m *bpe) symbols(word string) []node {
 			continue
 		}
 		if unkSize > 0 && !m.fuseUnk {
-			nodes = link(nodes, m.unk, unkSize)
+			nodes = appendNode(nodes, m.unk, unkSize)
 			unkSize = 0
 		}
 		unkSize += int32(n)
 	}
 	if unkSize > 0 {
-		nodes = link(nodes, m.unk, unkSize)
+		nodes = appendNode(nodes, m.unk, unkSize)
 	}
 	return nodes
 }
@@ -153,7 +153,7 @@ func (m *bpe) covers(c string) bool {
 	return true
 }
 
-func link(nodes []node, id uint32, size int32) []node {
+func appendNode(nodes []node, id uint32, size int32) []node {
 	n := int32(len(nodes))
 	if n > 0 {
 		nodes[n-1].next = n
@@ -172,7 +172,7 @@ func (m *bpe) merge(nodes []node, out []symbol, barred map[uint32]bool) []symbol
 		if left.next < 0 {
 			return
 		}
-		if rank, ok := m.merges.find(left.id, nodes[left.next].id); ok && (barred == nil || !barred[m.made[rank]]) {
+		if rank, ok := m.merges.find(left.id, nodes[left.next].id); ok && (barred == nil || !barred[m.results[rank]]) {
 			queue.push(uint64(rank)<<32 | uint64(at))
 		}
 	}
@@ -181,14 +181,14 @@ func (m *bpe) merge(nodes []node, out []symbol, barred map[uint32]bool) []symbol
 	}
 	for len(queue) > 0 {
 		top := queue.pop()
-		made, at := m.made[top>>32], int32(top&0xffffffff)
+		made, at := m.results[top>>32], int32(top&0xffffffff)
 		left := &nodes[at]
 		if left.size == 0 || left.next < 0 {
 			continue
 		}
 		right := &nodes[left.next]
 		// The pair may have changed since it was queued.
-		if rank, ok := m.merges.find(left.id, right.id); !ok || m.made[rank] != made {
+		if rank, ok := m.merges.find(left.id, right.id); !ok || m.results[rank] != made {
 			continue
 		}
 		left.id, left.size, left.next = made, left.size+right.size, right.next

@@ -8,7 +8,7 @@ import "strings"
 // what decoders do at the beginning and the end. A special token's bytes are its
 // own text.
 func (t *Tokenizer) Bytes(id uint32) ([]byte, bool) {
-	s, ok := t.spelling(id)
+	s, ok := t.decoderForm(id)
 	if !ok {
 		return nil, false
 	}
@@ -26,8 +26,8 @@ func (t *Tokenizer) Bytes(id uint32) ([]byte, bool) {
 		}
 	}
 	// The token behind a letter: what is at the start of a text only stays out.
-	var out collect
-	d := chain(t.decoders, &out, true)
+	var out stringSink
+	d := newChain(t.decoders, &out, true)
 	d.feed("a", true)
 	d.feed(s, true)
 	d.finish()

@@ -21,25 +21,25 @@ type decoder interface {
 	stage(next sink, strict bool) sink
 }
 
-// collect is the end of a chain.
-type collect struct{ strings.Builder }
+// stringSink is the end of a chain.
+type stringSink struct{ strings.Builder }
 
-func (c *collect) feed(s string, _ bool) { c.WriteString(s) }
-func (c *collect) finish()               {}
+func (c *stringSink) feed(s string, _ bool) { c.WriteString(s) }
+func (c *stringSink) finish()               {}
 
-// chain puts the decoders in front of out.
-func chain(ds []decoder, out sink, strict bool) sink {
+// newChain puts the decoders in front of out.
+func newChain(ds []decoder, out sink, strict bool) sink {
 	for i := len(ds) - 1; i >= 0; i-- {
 		out = ds[i].stage(out, strict)
 	}
 	return out
 }
 
-// brokenLen returns how many bytes at the start of b, which do not start with
+// invalidLen returns how many bytes at the start of b, which do not start with
 // a character, stand for one U+FFFD: the longest start of a character that
 // could be, or one byte. It is len(b) and open when more bytes could make it
 // a character.
-func brokenLen(b []byte) (n int, open bool) {
+func invalidLen(b []byte) (n int, open bool) {
 	if !utf8.FullRune(b) {
 		return len(b), true
 	}
@@ -51,12 +51,12 @@ func brokenLen(b []byte) (n int, open bool) {
 	return n, false
 }
 
-// lossy returns s with U+FFFD in the place of what is not UTF-8.
-func lossy(s string) string {
+// toValidUTF8 returns s with U+FFFD in the place of what is not UTF-8.
+func toValidUTF8(s string) string {
 	if utf8.ValidString(s) {
 		return s
 	}
-	var out collect
+	var out stringSink
 	d := byteDecoder{}.stage(&out, true).(*byteStage)
 	d.bytes([]byte(s))
 	d.finish()
@@ -97,7 +97,7 @@ func (d *byteStage) bytes(b []byte) {
 			b = b[n:]
 			continue
 		}
-		n, open := brokenLen(b)
+		n, open := invalidLen(b)
 		if open {
 			break
 		}
@@ -153,7 +153,7 @@ func (d *fallbackStage) feed(token string, start bool) {
 		if r, size := utf8.DecodeRune(d.held); r != utf8.RuneError || size > 1 {
 			n = size
 			d.next.feed(string(r), true)
-		} else if broken, open := brokenLen(d.held); !open {
+		} else if broken, open := invalidLen(d.held); !open {
 			n = broken
 			d.broken(n)
 		} else {

@@ -89,7 +89,7 @@ func Load(tokenizerJSON []byte) (*Tokenizer, error) {
 func load(b []byte) (*Tokenizer, error) {
 	var f file
 	if err := json.Unmarshal(b, &f); err != nil {
-		return nil, cmp.Or(foreign(b), err)
+		return nil, cmp.Or(otherModelType(b), err)
 	}
 	if f.Version != "" && f.Version != "1.0" {
 		return nil, fmt.Errorf("version: %q is not \"1.0\"", f.Version)
@@ -120,10 +120,10 @@ func load(b []byte) (*Tokenizer, error) {
 	if err := t.loadVocab(&f); err != nil {
 		return nil, err
 	}
-	if t.model, err = loadModel(&f.Model, t.readsBytes(f.Model.Vocab)); err != nil {
+	if t.model, err = loadModel(&f.Model, t.useRawBytes(f.Model.Vocab)); err != nil {
 		return nil, err
 	}
-	t.model.bar(slices.Concat(t.early.tokens, t.late.tokens))
+	t.model.findBarred(slices.Concat(t.rawFinder.tokens, t.normalizedFinder.tokens))
 	for _, part := range t.post.template {
 		for _, id := range part.ids {
 			if _, ok := t.Token(id); !ok {
@@ -134,9 +134,9 @@ func load(b []byte) (*Tokenizer, error) {
 	return t, nil
 }
 
-// foreign returns which type the model of a file is that does not decode, nil
+// otherModelType returns which type the model of a file is that does not decode, nil
 // for a BPE: a vocabulary of another form is no fault of the file.
-func foreign(b []byte) error {
+func otherModelType(b []byte) error {
 	var f struct {
 		Model struct {
 			Type  *string         `json:"type"`
@@ -148,21 +148,21 @@ func foreign(b []byte) error {
 	case err != nil:
 		return nil
 	case kind != nil && *kind != "BPE":
-		return wrongType(*kind)
+		return unsupportedModel(*kind)
 	case kind == nil && len(f.Model.Vocab) > 0 && f.Model.Vocab[0] == '[': // old files leave the type to the reader
-		return wrongType("Unigram")
+		return unsupportedModel("Unigram")
 	}
 	return nil
 }
 
-func wrongType(kind string) error {
+func unsupportedModel(kind string) error {
 	return fmt.Errorf("model.type: %.64q is not supported, only \"BPE\"", kind)
 }
 
-// readsBytes reports whether the model may read raw bytes, which is quick: the
+// useRawBytes reports whether the model may read raw bytes, which is quick: the
 // last pre-tokenizer is ByteLevel and each byte has a token. If so it tells that
 // pre-tokenizer.
-func (t *Tokenizer) readsBytes(vocab map[string]uint32) bool {
+func (t *Tokenizer) useRawBytes(vocab map[string]uint32) bool {
 	if len(t.pre) == 0 {
 		return false
 	}
@@ -183,7 +183,7 @@ func (t *Tokenizer) readsBytes(vocab map[string]uint32) bool {
 func (t *Tokenizer) loadVocab(f *file) error {
 	vocab := f.Model.Vocab
 	t.ids = make(map[string]uint32, len(vocab)+len(f.AddedTokens))
-	t.special, t.spelled = make(map[string]bool), make(map[uint32]string)
+	t.special, t.decoderForms = make(map[string]bool), make(map[uint32]string)
 	limit := uint32(2*(len(vocab)+len(f.AddedTokens)) + 1<<16)
 	for s, id := range vocab {
 		if id >= limit {
@@ -268,12 +268,12 @@ func (a *addedFile) token(where string) (*addedToken, error) {
 // findAdded builds the finders of added tokens.
 func (t *Tokenizer) findAdded(tokens []*addedToken) error {
 	for _, tok := range tokens {
-		in, pattern := &t.early, tok.content
+		in, pattern := &t.rawFinder, tok.content
 		if tok.normalized {
-			in = &t.late
+			in = &t.normalizedFinder
 			pattern = t.normalizer.normalize(original(tok.content)).s
 			if pattern != tok.content {
-				t.spelled[tok.id] = pattern
+				t.decoderForms[tok.id] = pattern
 				if strings.HasSuffix(pattern, tok.content) {
 					tok.lead = len(pattern) - len(tok.content)
 				}
@@ -290,7 +290,7 @@ func (t *Tokenizer) findAdded(tokens []*addedToken) error {
 func loadModel(f *modelFile, raw bool) (*bpe, error) {
 	switch {
 	case f.Type != nil && *f.Type != "BPE":
-		return nil, wrongType(*f.Type)
+		return nil, unsupportedModel(*f.Type)
 	case f.Vocab == nil:
 		return nil, fmt.Errorf("model.vocab is missing")
 	case f.Merges == nil:
@@ -332,10 +332,10 @@ func loadModel(f *modelFile, raw bool) (*bpe, error) {
 		if !okLeft || !okRight || !okMade {
 			return nil, fmt.Errorf("model.merges[%d]: %q and %q or what they make is not in the vocabulary", i, merge.pair[0], merge.pair[1])
 		}
-		m.merges.put(left, right, uint32(len(m.made)))
-		m.made, merged = append(m.made, made), append(merged, joined)
+		m.merges.put(left, right, uint32(len(m.results)))
+		m.results, merged = append(m.results, made), append(merged, joined)
 	}
-	m.findMark(merged)
+	m.detectMark(merged)
 	if raw {
 		m.toBytes()
 	}

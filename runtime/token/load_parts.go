@@ -63,9 +63,9 @@ type templateFile struct {
 	}
 }
 
-// open reads one component; where is its path in the file. The component is
+// parsePart reads one component; where is its path in the file. The component is
 // nil when the file has null.
-func open(b json.RawMessage, where string, depth int) (*part, error) {
+func parsePart(b json.RawMessage, where string, depth int) (*part, error) {
 	if isNull(b) {
 		return nil, nil
 	}
@@ -79,8 +79,8 @@ func open(b json.RawMessage, where string, depth int) (*part, error) {
 	return p, nil
 }
 
-// need returns the value of a key that must be there.
-func need[T any](v *T, where, key string) (T, error) {
+// require returns the value of a key that must be there.
+func require[T any](v *T, where, key string) (T, error) {
 	if v == nil {
 		var none T
 		return none, fmt.Errorf("%s: key %q is missing", where, key)
@@ -88,8 +88,8 @@ func need[T any](v *T, where, key string) (T, error) {
 	return *v, nil
 }
 
-// inSequence calls load for each of a Sequence's components.
-func inSequence(parts []json.RawMessage, where, key string, load func(b json.RawMessage, where string) error) error {
+// eachInSequence calls load for each of a Sequence's components.
+func eachInSequence(parts []json.RawMessage, where, key string, load func(b json.RawMessage, where string) error) error {
 	if parts == nil {
 		return fmt.Errorf("%s: key %q is missing", where, key)
 	}
@@ -149,7 +149,7 @@ func (ns normalizers) checkGrowth() error {
 }
 
 func loadNormalizers(b json.RawMessage, where string, depth int) (normalizers, error) {
-	p, err := open(b, where, depth)
+	p, err := parsePart(b, where, depth)
 	if p == nil || err != nil {
 		return nil, err
 	}
@@ -160,7 +160,7 @@ func loadNormalizers(b json.RawMessage, where string, depth int) (normalizers, e
 	switch p.Type {
 	case "Sequence":
 		var all normalizers
-		err := inSequence(p.Normalizers, where, "normalizers", func(b json.RawMessage, where string) error {
+		err := eachInSequence(p.Normalizers, where, "normalizers", func(b json.RawMessage, where string) error {
 			ns, err := loadNormalizers(b, where, depth+1)
 			all = append(all, ns...)
 			return err
@@ -171,28 +171,28 @@ func loadNormalizers(b json.RawMessage, where string, depth int) (normalizers, e
 	case "ByteLevel":
 		return one(byteLevelNormalizer{}, nil)
 	case "Strip":
-		left, err := need(p.StripLeft, where, "strip_left")
+		left, err := require(p.StripLeft, where, "strip_left")
 		if err != nil {
 			return nil, err
 		}
-		right, err := need(p.StripRight, where, "strip_right")
+		right, err := require(p.StripRight, where, "strip_right")
 		return one(strip{left, right}, err)
 	case "Prepend":
-		s, err := need(p.Prepend, where, "prepend")
+		s, err := require(p.Prepend, where, "prepend")
 		return one(prepend(s), err)
 	case "Replace":
 		on, err := p.splitter(where)
 		if err != nil {
 			return nil, err
 		}
-		content, err := need(p.Content, where, "content")
+		content, err := require(p.Content, where, "content")
 		return one(replace{on, content}, err)
 	}
 	return nil, unsupported(p, where)
 }
 
 func loadPre(b json.RawMessage, where string, depth int) ([]pretoken, error) {
-	p, err := open(b, where, depth)
+	p, err := parsePart(b, where, depth)
 	if p == nil || err != nil {
 		return nil, err
 	}
@@ -200,17 +200,17 @@ func loadPre(b json.RawMessage, where string, depth int) ([]pretoken, error) {
 	switch p.Type {
 	case "Sequence":
 		var all []pretoken
-		err := inSequence(p.Pretokenizers, where, "pretokenizers", func(b json.RawMessage, where string) error {
+		err := eachInSequence(p.Pretokenizers, where, "pretokenizers", func(b json.RawMessage, where string) error {
 			ps, err := loadPre(b, where, depth+1)
 			all = append(all, ps...)
 			return err
 		})
 		return all, err
 	case "ByteLevel":
-		prefix, err := need(p.AddPrefixSpace, where, "add_prefix_space")
+		prefix, err := require(p.AddPrefixSpace, where, "add_prefix_space")
 		return one(&byteLevel{addPrefixSpace: prefix, useRegex: p.UseRegex == nil || *p.UseRegex}, err)
 	case "Digits":
-		single, err := need(p.IndividualDigits, where, "individual_digits")
+		single, err := require(p.IndividualDigits, where, "individual_digits")
 		how := contiguous
 		if single {
 			how = isolated
@@ -231,7 +231,7 @@ func (p *part) split(where string) (*split, error) {
 	if err != nil {
 		return nil, err
 	}
-	name, err := need(p.Behavior, where, "behavior")
+	name, err := require(p.Behavior, where, "behavior")
 	if err != nil {
 		return nil, err
 	}
@@ -239,13 +239,13 @@ func (p *part) split(where string) (*split, error) {
 	if !ok {
 		return nil, fmt.Errorf("%s.behavior: %q is not supported", where, name)
 	}
-	invert, err := need(p.Invert, where, "invert")
+	invert, err := require(p.Invert, where, "invert")
 	return &split{on: on, how: how, invert: invert}, err
 }
 
 // metaspace reads a Metaspace, of which old files say add_prefix_space.
 func (p *part) metaspace(where string) (*metaspace, error) {
-	char, err := need(p.Replacement, where, "replacement")
+	char, err := require(p.Replacement, where, "replacement")
 	if err != nil {
 		return nil, err
 	}
@@ -269,21 +269,21 @@ func (p *part) metaspace(where string) (*metaspace, error) {
 }
 
 func loadPost(to *post, b json.RawMessage, where string, depth int) error {
-	p, err := open(b, where, depth)
+	p, err := parsePart(b, where, depth)
 	if p == nil || err != nil {
 		return err
 	}
 	switch p.Type {
 	case "Sequence":
-		return inSequence(p.Processors, where, "processors", func(b json.RawMessage, where string) error {
+		return eachInSequence(p.Processors, where, "processors", func(b json.RawMessage, where string) error {
 			return loadPost(to, b, where, depth+1)
 		})
 	case "ByteLevel":
-		prefix, err := need(p.AddPrefixSpace, where, "add_prefix_space")
+		prefix, err := require(p.AddPrefixSpace, where, "add_prefix_space")
 		if err != nil {
 			return err
 		}
-		trim, err := need(p.TrimOffsets, where, "trim_offsets")
+		trim, err := require(p.TrimOffsets, where, "trim_offsets")
 		if trim {
 			to.trims = append(to.trims, prefix)
 		}
@@ -323,7 +323,7 @@ func (to *post) loadTemplate(p *part, where string) error {
 }
 
 func loadDecoders(b json.RawMessage, where string, depth int) ([]decoder, error) {
-	p, err := open(b, where, depth)
+	p, err := parsePart(b, where, depth)
 	if p == nil || err != nil {
 		return nil, err
 	}
@@ -331,7 +331,7 @@ func loadDecoders(b json.RawMessage, where string, depth int) ([]decoder, error)
 	switch p.Type {
 	case "Sequence":
 		var all []decoder
-		err := inSequence(p.Decoders, where, "decoders", func(b json.RawMessage, where string) error {
+		err := eachInSequence(p.Decoders, where, "decoders", func(b json.RawMessage, where string) error {
 			ds, err := loadDecoders(b, where, depth+1)
 			all = append(all, ds...)
 			return err
@@ -353,7 +353,7 @@ func loadDecoders(b json.RawMessage, where string, depth int) ([]decoder, error)
 		if p.Pattern == nil || p.Pattern.String == nil || *p.Pattern.String == "" {
 			return nil, fmt.Errorf("%s.pattern: only a String that is not empty is supported here", where)
 		}
-		content, err := need(p.Content, where, "content")
+		content, err := require(p.Content, where, "content")
 		return one(replaceDecoder{*p.Pattern.String, content}, err)
 	case "Strip":
 		d, err := p.stripDecoder(where)
@@ -364,17 +364,17 @@ func loadDecoders(b json.RawMessage, where string, depth int) ([]decoder, error)
 
 func (p *part) stripDecoder(where string) (stripDecoder, error) {
 	var d stripDecoder
-	content, err := need(p.Content, where, "content")
+	content, err := require(p.Content, where, "content")
 	if err != nil {
 		return d, err
 	}
 	if utf8.RuneCountInString(content) != 1 {
 		return d, fmt.Errorf("%s.content: %q is not one character", where, content)
 	}
-	if d.start, err = need(p.Start, where, "start"); err != nil {
+	if d.start, err = require(p.Start, where, "start"); err != nil {
 		return d, err
 	}
-	if d.stop, err = need(p.Stop, where, "stop"); err != nil {
+	if d.stop, err = require(p.Stop, where, "stop"); err != nil {
 		return d, err
 	}
 	for _, n := range []int{d.start, d.stop} {

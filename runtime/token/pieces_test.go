@@ -25,7 +25,7 @@ func TestPieces(t *testing.T) {
 			}
 			special := r.IntN(2) == 0
 			ids := tok.Encode(s, special)
-			chars := []rune(lossy(s))
+			chars := []rune(toValidUTF8(s))
 			next, stop := iter.Pull(tok.Pieces(s, special))
 			n := 0
 			for ; ; n++ {

@@ -170,7 +170,7 @@ func (p *splitter) regexMatches(s string) []match {
 	rs := make([]rune, 0, len(s))
 	bytes := make([]int, 0, len(s)+1)
 	for i, r := range s {
-		rs = append(rs, standIn(r))
+		rs = append(rs, unicodeStandIn(r))
 		bytes = append(bytes, i)
 	}
 	bytes = append(bytes, len(s))
@@ -199,10 +199,10 @@ func (p *splitter) regexMatches(s string) []match {
 	return ms
 }
 
-// standIn returns what regexp2, which has the toolchain's Unicode tables, is
+// unicodeStandIn returns what regexp2, which has the toolchain's Unicode tables, is
 // shown for r: where those tables and the reference's differ on whether r is
 // assigned, another code point of the class that the reference sees.
-func standIn(r rune) rune {
+func unicodeStandIn(r rune) rune {
 	if r < utf8.RuneSelf {
 		return r
 	}

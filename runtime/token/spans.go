@@ -28,7 +28,7 @@ type Span struct{ Start, End int }
 // of sorting the spans and of one binary search for each withheld token that
 // the text spells.
 func (t *Tokenizer) EncodeSpans(text string, data []Span) []uint32 {
-	s, own := lossyData(text, dataOf(data, len(text)))
+	s, own := toValidUTF8Spans(text, normalizeSpans(data, len(text)))
 	return t.encode(s, own)
 }
 
@@ -40,7 +40,7 @@ func (t *Tokenizer) EncodeSpanOffsets(text string, data []Span) []Piece {
 
 // SpanPieces is EncodeSpanOffsets, one token after the other, as Pieces has it.
 func (t *Tokenizer) SpanPieces(text string, data []Span) iter.Seq[Piece] {
-	s, own := lossyData(text, dataOf(data, len(text)))
+	s, own := toValidUTF8Spans(text, normalizeSpans(data, len(text)))
 	return t.pieces(s, own, false)
 }
 
@@ -53,8 +53,8 @@ func withheld(content string, special bool) bool {
 // between each two, and none empty.
 type dataSpans []span
 
-// dataOf brings spans of a text of n bytes into order.
-func dataOf(data []Span, n int) dataSpans {
+// normalizeSpans brings spans of a text of n bytes into order.
+func normalizeSpans(data []Span, n int) dataSpans {
 	out := make(dataSpans, 0, len(data))
 	for _, d := range data {
 		if s := (span{max(d.Start, 0), min(d.End, n)}); s.start < s.end {
@@ -76,8 +76,8 @@ func dataOf(data []Span, n int) dataSpans {
 	return out[:min(last+1, len(out))]
 }
 
-// touch reports whether a byte of s is in data.
-func (d dataSpans) touch(s span) bool {
+// overlaps reports whether a byte of s is in data.
+func (d dataSpans) overlaps(s span) bool {
 	i, _ := slices.BinarySearchFunc(d, s.start, func(e span, at int) int {
 		if e.end <= at {
 			return -1
@@ -87,8 +87,8 @@ func (d dataSpans) touch(s span) bool {
 	return i < len(d) && d[i].start < s.end
 }
 
-// lossyData is lossy with ranges that follow their bytes.
-func lossyData(s string, data dataSpans) (string, dataSpans) {
+// toValidUTF8Spans is lossy with ranges that follow their bytes.
+func toValidUTF8Spans(s string, data dataSpans) (string, dataSpans) {
 	if utf8.ValidString(s) {
 		return s, data
 	}
@@ -98,7 +98,7 @@ func lossyData(s string, data dataSpans) (string, dataSpans) {
 	for i := 0; i < len(s); {
 		r, n := utf8.DecodeRuneInString(s[i:])
 		if r == utf8.RuneError && n == 1 {
-			n, _ = brokenLen([]byte(s[i:min(i+utf8.UTFMax, len(s))]))
+			n, _ = invalidLen([]byte(s[i:min(i+utf8.UTFMax, len(s))]))
 		}
 		p := span{start: out.Len()}
 		out.WriteRune(r)
@@ -114,15 +114,15 @@ func lossyData(s string, data dataSpans) (string, dataSpans) {
 	return out.String(), data
 }
 
-// bar notes the withheld tokens that the model can make of characters, so that
+// findBarred notes the withheld tokens that the model can make of characters, so that
 // words of data get a look at what became of them. Few files have any.
-func (m *bpe) bar(tokens []*addedToken) {
+func (m *bpe) findBarred(tokens []*addedToken) {
 	ids := make(map[uint32]bool)
 	for _, t := range tokens {
 		ids[t.id] = t.withheld
 	}
 	barred := make(map[uint32]bool)
-	for _, id := range m.made {
+	for _, id := range m.results {
 		if ids[id] {
 			barred[id] = true
 		}
@@ -139,11 +139,11 @@ func (m *bpe) bar(tokens []*addedToken) {
 	}
 }
 
-// guarded returns the tokens of the bytes [start, end) of a word, given those
+// withoutBarred returns the tokens of the bytes [start, end) of a word, given those
 // that the model makes of it: without withheld ones where the word has data.
-func (e *encoder) guarded(x text, start, end int, symbols []symbol) []symbol {
+func (e *encoder) withoutBarred(x text, start, end int, symbols []symbol) []symbol {
 	m := e.t.model
-	if !slices.ContainsFunc(symbols, func(s symbol) bool { return m.barred[s.id] }) || !e.data.touch(x.origin(start, end)) {
+	if !slices.ContainsFunc(symbols, func(s symbol) bool { return m.barred[s.id] }) || !e.data.overlaps(x.origin(start, end)) {
 		return symbols
 	}
 	return m.merge(m.symbols(x.s[start:end]), symbols[:0], m.barred)

@@ -14,7 +14,7 @@ import (
 // withheldTokens returns the added tokens of tok that data may not hold.
 func withheldTokens(tok *Tokenizer) (texts []string, ids map[uint32]bool) {
 	ids = make(map[uint32]bool)
-	for _, f := range []finder{tok.early, tok.late} {
+	for _, f := range []finder{tok.rawFinder, tok.normalizedFinder} {
 		for _, a := range f.tokens {
 			if a.withheld {
 				texts = append(texts, a.content)
@@ -295,7 +295,7 @@ func TestSpansInOrder(t *testing.T) {
 		{[]Span{{1, 3}, {4, 5}, {4, 7}, {2, 3}}, dataSpans{{1, 3}, {4, 7}}},
 	} {
 		before := slices.Clone(c.in)
-		if got := dataOf(c.in, 10); !slices.Equal(got, c.want) {
+		if got := normalizeSpans(c.in, 10); !slices.Equal(got, c.want) {
 			t.Errorf("%v: %v, want %v", c.in, got, c.want)
 		}
 		if !slices.Equal(c.in, before) {
@@ -319,8 +319,8 @@ func TestSpansOfInvalidUTF8(t *testing.T) {
 		{"\xffé<s>", dataSpans{{2, 4}}, "\uFFFDé<s>", dataSpans{{3, 6}}},
 		{"x\xf0\x9f", dataSpans{{0, 1}, {2, 3}}, "x\uFFFD", dataSpans{{0, 1}, {1, 4}}},
 	} {
-		got, spans := lossyData(c.in, slices.Clone(c.data))
-		if got != c.want || !slices.Equal(spans, c.wantSpans) || got != lossy(c.in) {
+		got, spans := toValidUTF8Spans(c.in, slices.Clone(c.data))
+		if got != c.want || !slices.Equal(spans, c.wantSpans) || got != toValidUTF8(c.in) {
 			t.Errorf("%q %v: %q %v, want %q %v", c.in, c.data, got, spans, c.want, c.wantSpans)
 		}
 	}
@@ -347,7 +347,7 @@ func FuzzSpans(f *testing.F) {
 	}
 	f.Fuzz(func(t *testing.T, s string, a, b, c, d int) {
 		data := []Span{{a, b}, {c, d}}
-		text, own := lossyData(s, dataOf(data, len(s)))
+		text, own := toValidUTF8Spans(s, normalizeSpans(data, len(s)))
 		index := newCharIndex(text)
 		for _, tok := range toks {
 			_, withheld := withheldTokens(tok)
@@ -360,7 +360,7 @@ func FuzzSpans(f *testing.F) {
 				content := strings.TrimLeftFunc(p.Text, unicode.IsSpace)
 				at += len(p.Text) - len(content)
 				content = strings.TrimRightFunc(content, unicode.IsSpace)
-				if withheld[p.ID] && own.touch(span{at, at + len(content)}) {
+				if withheld[p.ID] && own.overlaps(span{at, at + len(content)}) {
 					t.Fatalf("%q data %v: %v covers data", s, data, p)
 				}
 			}

@@ -29,7 +29,7 @@ type text struct {
 type source uint32
 
 func sourceAt(start int) source { return source(start) << 1 }
-func nothingAt(at int) source   { return source(at)<<1 | 1 }
+func insertedAt(at int) source  { return source(at)<<1 | 1 }
 
 // span returns the bytes of the character.
 func (x text) span(p source) span {
@@ -118,7 +118,7 @@ func (x text) transform(edits []edit, skip int) text {
 	b.Grow(len(x.s))
 	from := make([]source, 0, len(x.from)+len(x.from)/8)
 	for _, e := range edits {
-		o := nothingAt(x.base)
+		o := insertedAt(x.base)
 		switch {
 		case e.shift <= 0 && at < len(x.from):
 			o = x.from[at]
@@ -182,7 +182,7 @@ func (x text) replace(ms []match, content string) text {
 			from = append(from, x.from[m.start:m.end]...)
 			continue
 		}
-		o := nothingAt(x.base)
+		o := insertedAt(x.base)
 		if m.end > 0 {
 			o = x.from[m.end-1]
 		}

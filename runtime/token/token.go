@@ -30,20 +30,20 @@ type Tokenizer struct {
 	model      *bpe
 	normalizer normalizers
 	// found in the text as it came, and in the normalized text
-	early, late finder
-	pre         []pretoken
-	post        post
-	decoders    []decoder
+	rawFinder, normalizedFinder finder
+	pre                         []pretoken
+	post                        post
+	decoders                    []decoder
 
 	// tokens[id] is the token as the vocabulary spells it; known tells an
 	// empty one from a hole.
 	tokens []string
 	known  []bool
-	// spelled[id] is what the decoder gets, where that is not the token: an
+	// decoderForms[id] is what the decoder gets, where that is not the token: an
 	// added token's normalized form.
-	spelled map[uint32]string
-	ids     map[string]uint32
-	special map[string]bool
+	decoderForms map[uint32]string
+	ids          map[string]uint32
+	special      map[string]bool
 }
 
 // Piece is a token of a text.
@@ -62,7 +62,7 @@ type Piece struct {
 // U+FFFD. The cost is O(n log n) in the length of the text, which must be
 // below 2 GiB.
 func (t *Tokenizer) Encode(text string, addSpecial bool) []uint32 {
-	ids := t.encode(lossy(text), nil)
+	ids := t.encode(toValidUTF8(text), nil)
 	if !addSpecial {
 		return ids
 	}
@@ -93,7 +93,7 @@ func (t *Tokenizer) EncodeOffsets(text string, addSpecial bool) []Piece {
 // added tokens, or a pre-tokenizer took it as one, that stretch with four bytes
 // for each of its own.
 func (t *Tokenizer) Pieces(text string, addSpecial bool) iter.Seq[Piece] {
-	return t.pieces(lossy(text), nil, addSpecial)
+	return t.pieces(toValidUTF8(text), nil, addSpecial)
 }
 
 // pieces encodes a text that is UTF-8.
@@ -152,13 +152,13 @@ func (t *Tokenizer) ID(token string) (uint32, bool) {
 
 // IsSpecial reports whether Decode with skipSpecial passes over the token.
 func (t *Tokenizer) IsSpecial(id uint32) bool {
-	s, ok := t.spelling(id)
+	s, ok := t.decoderForm(id)
 	return ok && t.special[s]
 }
 
-// spelling returns what the decoder gets for an id.
-func (t *Tokenizer) spelling(id uint32) (string, bool) {
-	if s, ok := t.spelled[id]; ok {
+// decoderForm returns what the decoder gets for an id.
+func (t *Tokenizer) decoderForm(id uint32) (string, bool) {
+	if s, ok := t.decoderForms[id]; ok {
 		return s, true
 	}
 	return t.Token(id)
@@ -168,10 +168,10 @@ func (t *Tokenizer) spelling(id uint32) (string, bool) {
 // Ids that are not in the vocabulary have no text. Bytes that do not form
 // characters come out as U+FFFD.
 func (t *Tokenizer) Decode(ids []uint32, skipSpecial bool) string {
-	var out collect
-	d := chain(t.decoders, &out, true)
+	var out stringSink
+	d := newChain(t.decoders, &out, true)
 	for _, id := range ids {
-		s, ok := t.spelling(id)
+		s, ok := t.decoderForm(id)
 		if ok && !(skipSpecial && t.special[s]) {
 			d.feed(s, true)
 		}
@@ -197,7 +197,7 @@ type Stream struct {
 // back if the bytes behind it turn out to be broken.
 func (t *Tokenizer) Stream(context []uint32) *Stream {
 	s := &Stream{t: t}
-	s.in = chain(t.decoders, &streamEnd{out: &s.out}, false)
+	s.in = newChain(t.decoders, &streamEnd{out: &s.out}, false)
 	for _, id := range context {
 		s.Next(id)
 	}
@@ -215,7 +215,7 @@ func (e *streamEnd) finish()               {}
 // vocabulary gives nothing.
 func (s *Stream) Next(id uint32) string {
 	s.out.Reset()
-	if token, ok := s.t.spelling(id); ok {
+	if token, ok := s.t.decoderForm(id); ok {
 		s.in.feed(token, true)
 	}
 	return s.out.String()
@@ -235,8 +235,8 @@ type encoder struct {
 	t *Tokenizer
 	// emit takes a token, which stands for the bytes [start, end) of x and which
 	// the vocabulary spells as value.
-	emit func(id uint32, x text, start, end int, value string) bool
-	room []symbol
+	emit    func(id uint32, x text, start, end int, value string) bool
+	symbols []symbol
 	// data is where withheld tokens are not recognised.
 	data dataSpans
 	// stages[n] takes text to the n-th pre-tokenizer, the last one to the model.
@@ -255,12 +255,12 @@ func newEncoder(t *Tokenizer, data dataSpans, emit func(id uint32, x text, start
 // run encodes s, which is valid UTF-8.
 func (e *encoder) run(s string) bool {
 	whole := original(s)
-	return e.t.early.split(whole, e.data, func(t *addedToken, start, end int) bool {
+	return e.t.rawFinder.split(whole, e.data, func(t *addedToken, start, end int) bool {
 		if t != nil {
 			return e.emit(t.id, whole, start, end, s[start:end])
 		}
 		x := e.t.normalizer.normalize(whole.slice(start, end))
-		return e.t.late.split(x, e.data, func(t *addedToken, start, end int) bool {
+		return e.t.normalizedFinder.split(x, e.data, func(t *addedToken, start, end int) bool {
 			if t != nil {
 				return e.emit(t.id, x, start, end, x.s[start:end])
 			}
@@ -273,12 +273,12 @@ func (e *encoder) run(s string) bool {
 func (e *encoder) word(x text) bool {
 	m := e.t.model
 	for at := 0; at < len(x.s); {
-		end := at + m.part(x.s[at:])
-		e.room = m.encode(x.s[at:end], e.room[:0])
+		end := at + m.segmentEnd(x.s[at:])
+		e.symbols = m.encode(x.s[at:end], e.symbols[:0])
 		if m.barred != nil && e.data != nil {
-			e.room = e.guarded(x, at, end, e.room)
+			e.symbols = e.withoutBarred(x, at, end, e.symbols)
 		}
-		for _, s := range e.room {
+		for _, s := range e.symbols {
 			if !e.emit(s.id, x, at, at+int(s.size), e.t.tokens[s.id]) {
 				return false
 			}

@@ -104,14 +104,12 @@ func TestOnAnEngine(t *testing.T) {
 func TestEngineRefusals(t *testing.T) {
 	e := newEngine(t)
 	s := generate.New(generate.On(e), generatetest.Words{}, generatetest.Limits(), nil)
-	if err := e.Drain(t.Context()); err != nil {
-		t.Fatal(err)
-	}
-	if run, err := s.Start(t.Context(), generate.Draft{Inputs: "a"}); !errors.Is(err, llm.ErrDraining) || run != nil {
+	e.Close()
+	if run, err := s.Start(t.Context(), generate.Draft{Inputs: "a"}); !errors.Is(err, llm.ErrClosed) || run != nil {
 		t.Errorf("got %v, %v", run, err)
 	}
-	if err := s.Healthy(); err != nil {
-		t.Errorf("unhealthy: %v", err)
+	if err := s.Healthy(); !errors.Is(err, llm.ErrClosed) {
+		t.Errorf("health of a closed engine: %v", err)
 	}
 }
 

@@ -106,7 +106,7 @@ func newManager(o Options, b *bootServer, obs engine.Observer) (*manager, error)
 	}
 	for _, m := range cfg.All() {
 		fl.roster.Add(library.ID(m.Name), lifecycle.Options{
-			KeepAlive: time.Duration(m.KeepAlive), Preload: m.Preload, Declared: true,
+			KeepAlive: time.Duration(m.KeepAlive), Declared: true,
 		})
 	}
 	if err := fl.scan(); err != nil {

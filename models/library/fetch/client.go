@@ -19,30 +19,28 @@ type Options struct {
 	Transport http.RoundTripper
 	// Parallel is the number of files that are fetched at a time; 0 is 4.
 	Parallel int
-	// Attempts is how often in a row a file is asked for without a new byte
-	// arriving; 0 is 6.
+	// Attempts is how many requests in a row may bring no new byte of a file; 0 is 6.
 	Attempts int
-	// Backoff is the longest wait before the second of those attempts; each
-	// following wait may be twice as long, up to MaxBackoff, and a random part of up to a half is
-	// taken off. 0 is half a second and half a minute.
+	// Backoff is the longest wait before the second attempt. It doubles with each attempt
+	// up to MaxBackoff, and a random part of up to half is subtracted (jitter). 0 is half
+	// a second for Backoff and half a minute for MaxBackoff.
 	Backoff, MaxBackoff time.Duration
-	// MaxRetryAfter is the longest wait that a server may ask for; 0 is two
-	// minutes. One that asks for more ends the download.
+	// MaxRetryAfter is the longest accepted Retry-After; 0 is two minutes. A longer one ends
+	// the download.
 	MaxRetryAfter time.Duration
-	// Idle is how long nothing may arrive before a connection is given up; 0 is
-	// a minute.
+	// Idle is how long a connection may be silent before it is closed; 0 is a minute.
 	Idle time.Duration
-	// Allow, when set, is asked about every URL before it is requested, those of
-	// redirects included. Its error ends the download.
+	// Allow, if set, is called with every URL before it is requested, redirects included.
+	// Its error ends the download.
 	Allow func(*url.URL) error
 	// UserAgent of requests; empty is "tgi".
 	UserAgent string
 }
 
-// Client fetches models. It may be used for several at a time.
+// Client fetches models. It is safe for concurrent use.
 type Client struct {
 	opt Options
-	// open opens a part for writing; a test's own may run out of space.
+	// open opens a part for writing; tests replace it.
 	open func(path string) (partFile, error)
 }
 
@@ -75,41 +73,41 @@ func New(opt Options) *Client {
 
 const maxRedirects = 10
 
-// errRefused marks errors of a request that no further attempt will change.
+// errRefused marks permanent errors of a request.
 var errRefused = errors.New("refused")
 
-// session is the requests of one download: they share the token.
+// session sends the requests of one download.
 type session struct {
 	*Client
 	http  http.Client
 	token string
-	// home is the only place that gets the token.
-	home *url.URL
+	// tokenHost is the only scheme and host that gets the token.
+	tokenHost *url.URL
 }
 
 func (c *Client) session(home *url.URL, token string) *session {
-	s := &session{Client: c, token: token, home: home}
+	s := &session{Client: c, token: token, tokenHost: home}
 	s.http = http.Client{Transport: s, CheckRedirect: s.redirect}
 	return s
 }
 
-// redirect decides about a redirect: a bounded number, no step from https to
-// http, and only to where Allow lets.
+// redirect limits the number of redirects and refuses those from https to http. RoundTrip
+// checks their URLs by Allow.
 func (s *session) redirect(req *http.Request, via []*http.Request) error {
 	if len(via) > maxRedirects {
 		return fmt.Errorf("%w: %w: more than %d redirects", errRefused, ErrSource, maxRedirects)
 	}
 	if via[len(via)-1].URL.Scheme == "https" && req.URL.Scheme != "https" {
-		return fmt.Errorf("%w: %w: redirect from https to %s", errRefused, ErrSource, show(req.URL))
+		return fmt.Errorf("%w: %w: redirect from https to %s", errRefused, ErrSource, redactURL(req.URL))
 	}
 	return nil
 }
 
-// RoundTrip adds to each request, redirected ones included, what its own host
-// may see. net/http would carry an Authorization header on to subdomains.
+// RoundTrip adds the token to requests to tokenHost only, redirects included. net/http would
+// also send an Authorization header to subdomains.
 func (s *session) RoundTrip(req *http.Request) (*http.Response, error) {
 	if req.URL.Scheme != "http" && req.URL.Scheme != "https" {
-		return nil, fmt.Errorf("%w: %w: redirect to %s", errRefused, ErrSource, show(req.URL))
+		return nil, fmt.Errorf("%w: %w: redirect to %s", errRefused, ErrSource, redactURL(req.URL))
 	}
 	if s.opt.Allow != nil {
 		if err := s.opt.Allow(req.URL); err != nil {
@@ -119,17 +117,17 @@ func (s *session) RoundTrip(req *http.Request) (*http.Response, error) {
 	out := req.Clone(req.Context())
 	out.Header.Del("Authorization")
 	out.Header.Del("Referer") // it may hold a signed URL
-	if s.token != "" && out.URL.Scheme == s.home.Scheme && strings.EqualFold(out.URL.Host, s.home.Host) {
+	if s.token != "" && out.URL.Scheme == s.tokenHost.Scheme && strings.EqualFold(out.URL.Host, s.tokenHost.Host) {
 		out.Header.Set("Authorization", "Bearer "+s.token)
 	}
 	return s.opt.Transport.RoundTrip(out)
 }
 
-// get sends one request. Whatever the status, the body is the caller's to close.
+// get sends one request. The caller closes the body, whatever the status.
 func (s *session) get(ctx context.Context, u *url.URL, header map[string]string) (*http.Response, error) {
 	req, err := http.NewRequestWithContext(ctx, http.MethodGet, u.String(), nil)
 	if err != nil {
-		return nil, fmt.Errorf("%w: %w: %s", errRefused, ErrSource, show(u))
+		return nil, fmt.Errorf("%w: %w: %s", errRefused, ErrSource, redactURL(u))
 	}
 	req.Header.Set("User-Agent", s.opt.UserAgent)
 	req.Header.Set("Accept-Encoding", "identity") // sizes and ranges count the file's own bytes
@@ -142,14 +140,14 @@ func (s *session) get(ctx context.Context, u *url.URL, header map[string]string)
 		if errors.As(err, &wrapped) { // its text holds the whole URL
 			err = wrapped.Err
 		}
-		return nil, fmt.Errorf("%s: %w", show(u), err)
+		return nil, fmt.Errorf("%s: %w", redactURL(u), err)
 	}
 	return res, nil
 }
 
-// statusError is a reply that is not what was asked for.
+// statusError is a reply with an error status.
 type statusError struct {
-	kind   error // nil where another attempt may help
+	kind   error // nil if another attempt may help
 	status int
 	text   string
 	wait   time.Duration // Retry-After; 0 when there was none
@@ -161,12 +159,12 @@ func (e *statusError) Error() string {
 
 func (e *statusError) Unwrap() error { return e.kind }
 
-// failure reads a reply's status and headers as an error.
+// failure returns the error of a reply's status and headers.
 func failure(res *http.Response) *statusError {
 	e := &statusError{status: res.StatusCode, wait: retryAfter(res.Header.Get("Retry-After"))}
 	code, message := res.Header.Get("X-Error-Code"), res.Header.Get("X-Error-Message")
 	if message != "" {
-		e.text = ": " + clean(message)
+		e.text = ": " + sanitize(message)
 	}
 	switch {
 	case code == "RepoNotFound" || code == "RevisionNotFound" || code == "EntryNotFound":
@@ -187,8 +185,8 @@ func failure(res *http.Response) *statusError {
 	return e
 }
 
-// clean makes a server's text fit for a line of a log.
-func clean(s string) string {
+// sanitize makes a server's text safe for a log line.
+func sanitize(s string) string {
 	s = strings.Map(func(r rune) rune {
 		if !unicode.IsPrint(r) {
 			return ' '
@@ -201,7 +199,7 @@ func clean(s string) string {
 	return s
 }
 
-// retryAfter reads seconds or a date; 0 is no wish.
+// retryAfter parses Retry-After, in seconds or as a date; 0 if there is none.
 func retryAfter(s string) time.Duration {
 	if n, err := strconv.ParseUint(strings.TrimSpace(s), 10, 31); err == nil {
 		return time.Duration(n) * time.Second
@@ -212,7 +210,7 @@ func retryAfter(s string) time.Duration {
 	return 0
 }
 
-// getSmall returns a body of at most limit bytes, in as many attempts as a file has.
+// getSmall returns a body of at most limit bytes, with the same retries as a file.
 func (s *session) getSmall(ctx context.Context, u *url.URL, limit int64) ([]byte, error) {
 	var data []byte
 	err := s.retry(ctx, func() (bool, error) {
@@ -220,20 +218,20 @@ func (s *session) getSmall(ctx context.Context, u *url.URL, limit int64) ([]byte
 		defer done()
 		res, err := s.get(actx, u, nil)
 		if err != nil {
-			return false, stalled(actx, err)
+			return false, stallCause(actx, err)
 		}
 		defer res.Body.Close()
 		if res.StatusCode != http.StatusOK {
 			return false, failure(res)
 		}
-		data, err = io.ReadAll(io.LimitReader(&watched{res.Body, alive}, limit+1))
+		data, err = io.ReadAll(io.LimitReader(&watchedReader{res.Body, alive}, limit+1))
 		if err == nil && int64(len(data)) > limit {
 			return false, fmt.Errorf("%w: %w: more than %d bytes", errRefused, ErrSource, limit)
 		}
-		return false, stalled(actx, err)
+		return false, stallCause(actx, err)
 	})
 	if err != nil {
-		return nil, fmt.Errorf("%s: %w", show(u), err)
+		return nil, fmt.Errorf("%s: %w", redactURL(u), err)
 	}
 	return data, nil
 }

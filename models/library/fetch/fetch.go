@@ -17,13 +17,13 @@ import (
 	"tgi/models/library"
 )
 
-// archiveName is what an archive is called among the items of a Progress.
+// archiveName is the name of an archive among the items of a Progress.
 const archiveName = "archive"
 
-// Fetch brings a model into the library and returns it when it is whole. When
-// ctx ends, and after most errors, what has arrived stays for the next call; it
-// is thrown away when it turned out to be no checkpoint that can be served. One fetch of an
-// id runs at a time: others fail with library.ErrInUse. p may be nil.
+// Fetch downloads a model into the library and returns it once it is complete. When ctx is
+// done, and after most errors, what has arrived is kept for the next call; it is discarded
+// if it is not a checkpoint that can be served. Only one fetch of an id runs at a time:
+// others fail with library.ErrInUse. p may be nil.
 func (c *Client) Fetch(ctx context.Context, lib *library.Library, id library.ID, src Source, p *Progress) (library.Model, error) {
 	if p == nil {
 		p = &Progress{}
@@ -37,7 +37,7 @@ func (c *Client) Fetch(ctx context.Context, lib *library.Library, id library.ID,
 		return library.Model{}, err
 	}
 	defer stage.Close()
-	origin, err := c.fill(ctx, stage, src, base, p)
+	origin, err := c.fetchInto(ctx, stage, src, base, p)
 	var m library.Model
 	if err == nil {
 		m, err = stage.Commit(origin)
@@ -45,7 +45,7 @@ func (c *Client) Fetch(ctx context.Context, lib *library.Library, id library.ID,
 	if err == nil {
 		return m, nil
 	}
-	// What an archive holds does not get better by another attempt.
+	// Another attempt would not change what an archive holds.
 	archive := src.Repo == "" && len(src.Files) == 0
 	if errors.Is(err, library.ErrUnusable) || archive && (errors.Is(err, library.ErrPath) || errors.Is(err, library.ErrLimit)) {
 		err = errors.Join(err, stage.Discard())
@@ -63,8 +63,8 @@ type job struct {
 	budget   budget
 }
 
-// Check returns why a source is not fetched, as far as that shows before the first
-// request: it is none, or Options.Allow has something against it.
+// Check validates a source without sending a request: its fields, and its URLs by
+// Options.Allow.
 func (c *Client) Check(src Source) error {
 	base, err := src.check()
 	if err != nil || c.opt.Allow == nil {
@@ -82,8 +82,8 @@ func (c *Client) Check(src Source) error {
 	return err
 }
 
-// fill brings all files into the stage.
-func (c *Client) fill(ctx context.Context, stage *library.Stage, src Source, base *url.URL, p *Progress) (library.Origin, error) {
+// fetchInto downloads all files of a source into the stage.
+func (c *Client) fetchInto(ctx context.Context, stage *library.Stage, src Source, base *url.URL, p *Progress) (library.Origin, error) {
 	j := &job{session: c.session(base, src.Token), stage: stage, progress: p}
 	var origin library.Origin
 	var err error
@@ -93,19 +93,19 @@ func (c *Client) fill(ctx context.Context, stage *library.Stage, src Source, bas
 		j.files, origin.Revision, err = j.list(ctx, base, src)
 		if err == nil {
 			var u *url.URL
-			if u, err = under(base, src.Repo); err == nil {
-				origin.Source = show(u)
+			if u, err = joinURL(base, src.Repo); err == nil {
+				origin.Source = redactURL(u)
 			}
 		}
 	case len(src.Files) > 0:
 		if j.files, err = resolve(src.Files, base); err == nil {
-			origin.Source = show(j.files[0].url)
+			origin.Source = redactURL(j.files[0].url)
 			if base != nil {
-				origin.Source = show(base)
+				origin.Source = redactURL(base)
 			}
 		}
 	default:
-		archive, origin.Source = true, show(base)
+		archive, origin.Source = true, redactURL(base)
 		j.files, err = resolve([]File{{Path: archiveName, URL: base.String(), Size: -1, SHA256: src.SHA256}}, nil)
 	}
 	if err != nil {
@@ -114,7 +114,7 @@ func (c *Client) fill(ctx context.Context, stage *library.Stage, src Source, bas
 	if err := j.prepare(); err != nil {
 		return origin, err
 	}
-	if err := j.all(ctx, archive); err != nil {
+	if err := j.fetchAll(ctx, archive); err != nil {
 		return origin, err
 	}
 	if archive {
@@ -130,8 +130,8 @@ func (c *Client) fill(ctx context.Context, stage *library.Stage, src Source, bas
 	return origin, j.assemble()
 }
 
-// prepare holds the list against the limits and the disk, and removes parts
-// that belong to no file of it.
+// prepare checks the list against the limits and the free disk space, and removes parts that
+// belong to no file of the list.
 func (j *job) prepare() error {
 	limits := j.stage.Limits()
 	if len(j.files) > limits.MaxFiles {
@@ -148,7 +148,7 @@ func (j *job) prepare() error {
 		}
 		left -= max(0, f.Size)
 		need += max(0, f.Size)
-		if err := j.takeBack(f.Path, at+".part"); err != nil {
+		if err := j.reclaimPart(f.Path, at+".part"); err != nil {
 			return err
 		}
 		if st, err := os.Stat(at + ".part"); err == nil {
@@ -157,12 +157,12 @@ func (j *job) prepare() error {
 	}
 	entries, err := os.ReadDir(j.stage.Work())
 	if err != nil {
-		return disk(err)
+		return wrapDisk(err)
 	}
 	for _, e := range entries {
 		if name, _, _ := strings.Cut(e.Name(), "."); !keep[name] {
 			if err := os.RemoveAll(filepath.Join(j.stage.Work(), e.Name())); err != nil {
-				return disk(err)
+				return wrapDisk(err)
 			}
 		}
 	}
@@ -174,25 +174,25 @@ func (j *job) prepare() error {
 	return j.stage.NeedSpace(need)
 }
 
-// takeBack makes a part again of a file that an earlier run had put in place
-// before it was cut off.
-func (j *job) takeBack(name, part string) error {
+// reclaimPart turns a file back into a part if an earlier, interrupted run had already moved
+// it to its final place.
+func (j *job) reclaimPart(name, part string) error {
 	root, err := os.OpenRoot(filepath.Dir(j.stage.Files()))
 	if err != nil {
-		return disk(err)
+		return wrapDisk(err)
 	}
 	defer root.Close()
 	from := path.Join(filepath.Base(j.stage.Files()), name)
 	if st, err := root.Lstat(from); err != nil || !st.Mode().IsRegular() {
 		return nil
 	}
-	return disk(root.Rename(from, path.Join(filepath.Base(j.stage.Work()), filepath.Base(part))))
+	return wrapDisk(root.Rename(from, path.Join(filepath.Base(j.stage.Work()), filepath.Base(part))))
 }
 
-// all fetches the files, a few at a time. The configuration comes first: a model
-// of another kind is refused before its weights are fetched. The first error
-// ends the others, whose parts stay.
-func (j *job) all(ctx context.Context, archive bool) error {
+// fetchAll fetches the files, Options.Parallel at a time. The configuration comes first, so
+// that an unsupported model is refused before its weights are fetched. The first error
+// cancels the others; their parts are kept. It returns when all its goroutines have ended.
+func (j *job) fetchAll(ctx context.Context, archive bool) error {
 	order := make([]int, len(j.files))
 	for i := range order {
 		order[i] = i
@@ -202,7 +202,7 @@ func (j *job) all(ctx context.Context, archive bool) error {
 		if config < 0 {
 			return fmt.Errorf("%w: %s is missing", library.ErrUnusable, hf.ConfigFile)
 		}
-		if err := j.one(ctx, config); err != nil {
+		if err := j.fetchOne(ctx, config); err != nil {
 			return err
 		}
 		if err := j.checkConfig(); err != nil {
@@ -224,8 +224,8 @@ func (j *job) all(ctx context.Context, archive bool) error {
 		}
 		wg.Go(func() {
 			defer func() { <-slots }()
-			if err := j.one(ctx, i); err != nil {
-				cancel(err) // the first call wins: later errors are its echo
+			if err := j.fetchOne(ctx, i); err != nil {
+				cancel(err) // the first call wins; later errors only follow from it
 			}
 		})
 	}
@@ -233,25 +233,25 @@ func (j *job) all(ctx context.Context, archive bool) error {
 	return context.Cause(ctx)
 }
 
-// maxConfig bounds config.json where it is read as a whole.
+// maxConfig limits config.json, which is read into memory.
 const maxConfig = 16 << 20
 
 func (j *job) checkConfig() error {
 	f, err := os.Open(partPath(j.stage.Work(), hf.ConfigFile) + ".part")
 	if err != nil {
-		return disk(err)
+		return wrapDisk(err)
 	}
 	defer f.Close()
 	st, err := f.Stat()
 	if err != nil {
-		return disk(err)
+		return wrapDisk(err)
 	}
 	if st.Size() > maxConfig {
 		return fmt.Errorf("%w: %s has %d bytes, at most %d are allowed", library.ErrLimit, hf.ConfigFile, st.Size(), maxConfig)
 	}
 	data, err := os.ReadFile(f.Name())
 	if err != nil {
-		return disk(err)
+		return wrapDisk(err)
 	}
 	if _, err := hf.ParseConfig(data); err != nil {
 		return fmt.Errorf("%w: %w", library.ErrUnusable, err)
@@ -259,17 +259,17 @@ func (j *job) checkConfig() error {
 	return nil
 }
 
-// one fetches one file into its part.
-func (j *job) one(ctx context.Context, i int) (err error) {
+// fetchOne downloads one file into its part.
+func (j *job) fetchOne(ctx context.Context, i int) (err error) {
 	p, err := j.openPart(j.stage.Work(), &j.files[i])
 	if err != nil {
 		return fmt.Errorf("%s: %w", j.files[i].Path, err)
 	}
 	defer func() { err = errors.Join(err, p.close()) }()
-	t := &transfer{part: p, s: j.session, grow: j.budget.grow,
+	t := &transfer{part: p, s: j.session, reserve: j.budget.reserve,
 		report: func(n, size int64) { j.progress.set(i, n, size) }}
 	if p.Size < 0 {
-		if err := j.budget.grow(p.n); err != nil {
+		if err := j.budget.reserve(p.n); err != nil {
 			return err
 		}
 	}
@@ -277,24 +277,24 @@ func (j *job) one(ctx context.Context, i int) (err error) {
 	return err
 }
 
-// assemble moves the parts to where the files belong.
+// assemble moves the parts to their files' places.
 func (j *job) assemble() error {
 	root, err := os.OpenRoot(filepath.Dir(j.stage.Files()))
 	if err != nil {
-		return disk(err)
+		return wrapDisk(err)
 	}
 	defer root.Close()
 	files, work := filepath.Base(j.stage.Files()), filepath.Base(j.stage.Work())
 	if err := errors.Join(root.RemoveAll(files), root.Mkdir(files, 0o755)); err != nil {
-		return disk(err)
+		return wrapDisk(err)
 	}
 	for _, f := range j.files {
 		to := path.Join(files, f.Path)
 		if err := root.MkdirAll(path.Dir(to), 0o755); err != nil {
-			return disk(err)
+			return wrapDisk(err)
 		}
 		if err := root.Rename(path.Join(work, filepath.Base(partPath(j.stage.Work(), f.Path))+".part"), to); err != nil {
-			return disk(err)
+			return wrapDisk(err)
 		}
 	}
 	return nil

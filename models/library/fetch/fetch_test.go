@@ -487,7 +487,7 @@ func TestSlowServers(t *testing.T) {
 			return reply(r, http.StatusOK, &hanging{r.Context(), 100}), nil
 		})})
 		start := time.Now()
-		wantError(t, fetch(l, c, Source{URL: "http://h/a.tar"}, nil), ErrUnavailable, "nothing arrives for 1m0s")
+		wantError(t, fetch(l, c, Source{URL: "http://h/a.tar"}, nil), ErrUnavailable, "no data received for 1m0s")
 		if took := time.Since(start); took < 2*time.Minute || took > 4*time.Minute || requests < 2 {
 			t.Errorf("given up after %s and %d requests", took, requests)
 		}

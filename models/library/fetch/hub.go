@@ -14,13 +14,13 @@ import (
 	"tgi/models/library"
 )
 
-// maxListing bounds the answer that lists a repository, maxSiblings its files.
+// maxListing limits the bytes of a repository's listing, maxSiblings its files.
 const (
 	maxListing  = 32 << 20
 	maxSiblings = 100_000
 )
 
-// listing is what is read of the hub's answer.
+// listing is the part of the hub's answer that is used.
 type listing struct {
 	SHA      string `json:"sha"`
 	Siblings []struct {
@@ -34,15 +34,14 @@ type listing struct {
 	} `json:"siblings"`
 }
 
-// list asks the hub for a repository's files and returns those that serving
-// needs, and the commit that they belong to, so that a branch which moves on does not
-// mix two versions.
+// list asks the hub for a repository's files and returns those that serving needs, and their
+// commit, so that a branch that moves during the fetch does not mix two versions.
 func (s *session) list(ctx context.Context, hub *url.URL, src Source) (files []File, commit string, err error) {
 	revision := src.Revision
 	if revision == "" {
 		revision = "main"
 	}
-	api, err := under(hub, "api/models/"+src.Repo+"/revision/"+url.PathEscape(revision))
+	api, err := joinURL(hub, "api/models/"+src.Repo+"/revision/"+url.PathEscape(revision))
 	if err != nil {
 		return nil, "", err
 	}
@@ -53,20 +52,20 @@ func (s *session) list(ctx context.Context, hub *url.URL, src Source) (files []F
 	}
 	var l listing
 	if err := json.Unmarshal(data, &l); err != nil {
-		return nil, "", fmt.Errorf("%w: %s: %v", ErrSource, show(api), err)
+		return nil, "", fmt.Errorf("%w: %s: %v", ErrSource, redactURL(api), err)
 	}
 	if len(l.Siblings) > maxSiblings {
-		return nil, "", fmt.Errorf("%w: %s lists %d files, at most %d are allowed", library.ErrLimit, show(api), len(l.Siblings), maxSiblings)
+		return nil, "", fmt.Errorf("%w: %s lists %d files, at most %d are allowed", library.ErrLimit, redactURL(api), len(l.Siblings), maxSiblings)
 	}
 	if l.SHA != "" {
 		if b, err := hex.DecodeString(l.SHA); err != nil || len(b) < 20 || len(b) > 32 {
-			return nil, "", fmt.Errorf("%w: %s: sha %q is no commit", ErrSource, show(api), clean(l.SHA))
+			return nil, "", fmt.Errorf("%w: %s: sha %q is no commit", ErrSource, redactURL(api), sanitize(l.SHA))
 		}
 		revision = l.SHA
 	}
 	byName, err := l.files(hub, src.Repo, revision)
 	if err != nil {
-		return nil, "", fmt.Errorf("%s: %w", show(api), err)
+		return nil, "", fmt.Errorf("%s: %w", redactURL(api), err)
 	}
 	names := make([]string, 0, len(byName))
 	for name := range byName {
@@ -85,8 +84,8 @@ func (s *session) list(ctx context.Context, hub *url.URL, src Source) (files []F
 	return files, l.SHA, nil
 }
 
-// files reads the list. Names that no checkpoint's file has are left out here;
-// they are never written.
+// files converts the listing to Files by name. It leaves out unsafe names, which are never
+// written.
 func (l *listing) files(hub *url.URL, repo, revision string) (map[string]File, error) {
 	out := map[string]File{}
 	for _, x := range l.Siblings {
@@ -100,15 +99,15 @@ func (l *listing) files(hub *url.URL, repo, revision string) (map[string]File, e
 		if x.LFS != nil {
 			f.Size, f.SHA256 = x.LFS.Size, strings.ToLower(x.LFS.SHA256)
 			if f.SHA256 == "" || checkHex("sha256", f.SHA256, sha256.Size) != nil {
-				return nil, fmt.Errorf("%w: %s: lfs.sha256 %q: want %d hex digits", ErrSource, clean(x.Name), clean(x.LFS.SHA256), 2*sha256.Size)
+				return nil, fmt.Errorf("%w: %s: lfs.sha256 %q: want %d hex digits", ErrSource, sanitize(x.Name), sanitize(x.LFS.SHA256), 2*sha256.Size)
 			}
 		} else if f.Size >= 0 && len(x.BlobID) == 2*sha1.Size && checkHex("", x.BlobID, sha1.Size) == nil {
 			f.gitSHA1 = strings.ToLower(x.BlobID)
 		}
 		if f.Size < -1 {
-			return nil, fmt.Errorf("%w: %s: size %d", ErrSource, clean(x.Name), f.Size)
+			return nil, fmt.Errorf("%w: %s: size %d", ErrSource, sanitize(x.Name), f.Size)
 		}
-		u, err := under(hub, repo+"/resolve/"+url.PathEscape(revision)+"/"+strings.TrimPrefix(escapePath(x.Name), "./"))
+		u, err := joinURL(hub, repo+"/resolve/"+url.PathEscape(revision)+"/"+strings.TrimPrefix(escapePath(x.Name), "./"))
 		if err != nil {
 			return nil, err
 		}
@@ -118,7 +117,7 @@ func (l *listing) files(hub *url.URL, repo, revision string) (map[string]File, e
 	return out, nil
 }
 
-// getIndex fetches the index of sharded weights, which says what else to fetch.
+// getIndex fetches the index of sharded weights, which names the shards.
 func (s *session) getIndex(ctx context.Context, f File) ([]byte, error) {
 	data, err := s.getSmall(ctx, f.url, library.MaxIndex)
 	if err != nil {
@@ -131,8 +130,8 @@ func (s *session) getIndex(ctx context.Context, f File) ([]byte, error) {
 	return data, h.check(&f)
 }
 
-// under appends an escaped path to a hub's URL, which may have a path of its own.
-func under(hub *url.URL, escaped string) (*url.URL, error) {
+// joinURL appends an escaped path to a hub's URL, which may have a path itself.
+func joinURL(hub *url.URL, escaped string) (*url.URL, error) {
 	base := *hub
 	base.RawQuery = ""
 	return parseURL("hub", strings.TrimSuffix(base.String(), "/")+"/"+escaped)

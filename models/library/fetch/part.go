@@ -14,11 +14,11 @@ import (
 	"tgi/models/library"
 )
 
-// errDisk marks failures of the disk, which another request does not heal.
+// errDisk marks disk errors, which another request would not fix.
 var errDisk = errors.New("disk")
 
-// disk marks an error of writing or reading a part.
-func disk(err error) error {
+// wrapDisk wraps an error of writing or reading a part in errDisk or library.ErrSpace.
+func wrapDisk(err error) error {
 	switch {
 	case err == nil:
 		return nil
@@ -38,56 +38,54 @@ type partFile interface {
 
 func openPart(path string) (partFile, error) { return os.OpenFile(path, os.O_CREATE|os.O_RDWR, 0o644) }
 
-// note says what a part is a part of. It lies beside it.
-type note struct {
+// partInfo describes the file that a part belongs to. It is stored beside the part.
+type partInfo struct {
 	Path         string `json:"path"`
 	Identity     string `json:"identity"`
 	ETag         string `json:"etag,omitempty"`
 	LastModified string `json:"last_modified,omitempty"`
-	// Size of the whole file; -1 is not known.
+	// Size of the whole file; -1 if not known.
 	Size int64 `json:"size"`
 }
 
-// part is a file that is being fetched. It belongs to one goroutine.
+// part is a file that is being fetched. Only one goroutine may use it.
 type part struct {
 	*File
 	path string // without its suffix
-	note note
+	info partInfo
 	file partFile
 	n    int64 // bytes in the file
 	sums *digest
 }
 
-// partPath is the place of a file's part, without suffix: one name for each
-// path, whatever characters that has.
+// partPath is the path of a file's part, without suffix: a hash, so that any file name works.
 func partPath(work, path string) string {
 	sum := sha256.Sum256([]byte(path))
 	return filepath.Join(work, hex.EncodeToString(sum[:12]))
 }
 
-// openPart opens what an earlier attempt left of f, or an empty part when there
-// is nothing or it belongs to another version. What is there is read for the
-// checksum.
+// openPart opens the part that an earlier attempt left of f, or an empty one if there is none
+// or it belongs to another version. It reads the part for the checksum.
 func (c *Client) openPart(work string, f *File) (*part, error) {
 	p := &part{File: f, path: partPath(work, f.Path)}
-	fresh := note{Path: f.Path, Identity: f.identity(), Size: f.Size}
+	fresh := partInfo{Path: f.Path, Identity: f.identity(), Size: f.Size}
 	data, err := os.ReadFile(p.path + ".json")
-	if err != nil || json.Unmarshal(data, &p.note) != nil || p.note.Path != f.Path || p.note.Identity != fresh.Identity || f.Size >= 0 && p.note.Size != f.Size {
-		// No note, no part: bytes of unknown origin are not gone on with.
+	if err != nil || json.Unmarshal(data, &p.info) != nil || p.info.Path != f.Path || p.info.Identity != fresh.Identity || f.Size >= 0 && p.info.Size != f.Size {
+		// Without matching info the bytes are of unknown origin and are discarded.
 		if err := os.Remove(p.path + ".part"); err != nil && !errors.Is(err, os.ErrNotExist) {
-			return nil, disk(err)
+			return nil, wrapDisk(err)
 		}
-		p.note = fresh
+		p.info = fresh
 	}
 	if p.file, err = c.open(p.path + ".part"); err != nil {
-		return nil, disk(err)
+		return nil, wrapDisk(err)
 	}
 	p.sums = newDigest(f.gitSHA1 != "", f.Size)
 	if p.n, err = io.Copy(p.sums, p.file); err != nil {
 		p.file.Close()
-		return nil, disk(err)
+		return nil, wrapDisk(err)
 	}
-	if p.note.Size >= 0 && p.n > p.note.Size { // more than the file has
+	if p.info.Size >= 0 && p.n > p.info.Size { // more than the file has
 		if err := p.reset(); err != nil {
 			p.file.Close()
 			return nil, err
@@ -96,14 +94,14 @@ func (c *Client) openPart(work string, f *File) (*part, error) {
 	return p, nil
 }
 
-// reset throws away what is there, and what was known of the version.
+// reset discards the part's bytes and what is known of the file's version.
 func (p *part) reset() error {
-	p.note = note{Path: p.Path, Identity: p.identity(), Size: p.Size}
+	p.info = partInfo{Path: p.Path, Identity: p.identity(), Size: p.Size}
 	if err := p.file.Truncate(0); err != nil {
-		return disk(err)
+		return wrapDisk(err)
 	}
 	if _, err := p.file.Seek(0, io.SeekStart); err != nil {
-		return disk(err)
+		return wrapDisk(err)
 	}
 	p.n, p.sums = 0, newDigest(p.gitSHA1 != "", p.Size)
 	return nil
@@ -114,27 +112,27 @@ func (p *part) write(b []byte) error {
 	n, err := p.file.Write(b)
 	p.sums.Write(b[:n])
 	p.n += int64(n)
-	return disk(err)
+	return wrapDisk(err)
 }
 
-// save writes the note, whole or not at all.
+// save writes the info atomically.
 func (p *part) save() error {
-	data, err := json.Marshal(p.note)
+	data, err := json.Marshal(p.info)
 	if err != nil {
 		return err
 	}
 	temp := p.path + ".tmp"
 	if err := os.WriteFile(temp, data, 0o644); err != nil {
-		return disk(err)
+		return wrapDisk(err)
 	}
-	return disk(os.Rename(temp, p.path+".json"))
+	return wrapDisk(os.Rename(temp, p.path+".json"))
 }
 
-// versioned tells whether bytes that come later can be known to be of the same version.
-func (p *part) versioned() bool { return p.known() || p.note.ETag != "" || p.note.LastModified != "" }
+// versioned reports whether later bytes can be verified to be of the same version.
+func (p *part) versioned() bool { return p.known() || p.info.ETag != "" || p.info.LastModified != "" }
 
-// whole tells whether all bytes are there, as far as the size is known.
-func (p *part) whole() bool { return p.note.Size >= 0 && p.n == p.note.Size }
+// complete reports whether the size is known and all bytes have arrived.
+func (p *part) complete() bool { return p.info.Size >= 0 && p.n == p.info.Size }
 
-// close makes the part durable.
-func (p *part) close() error { return disk(errors.Join(p.file.Sync(), p.file.Close())) }
+// close flushes the part to the disk and closes it.
+func (p *part) close() error { return wrapDisk(errors.Join(p.file.Sync(), p.file.Close())) }

@@ -2,23 +2,22 @@ package fetch
 
 import "sync"
 
-// Item is how far one file is.
+// Item is the progress of one file.
 type Item struct {
 	Path string
 	// URL without its query.
 	URL string
-	// SHA256 that the source promised, in hex; empty when it did not.
+	// SHA256 is the checksum that the source gives, in hex; empty for none.
 	SHA256 string
-	// Done and Total are bytes; Total is -1 while it is not known.
+	// Done and Total are bytes; Total is -1 while not known.
 	Done, Total int64
 }
 
-// Progress is how far a download is. It may be read while the download runs;
-// Done goes back where a file has to be fetched anew.
+// Progress is the progress of a download. Its methods are safe for concurrent use. Done
+// decreases when a file has to be fetched again.
 type Progress struct {
-	// On, when set before the download starts, is called after each change
-	// with what Bytes would return. It must be quick and must not call the
-	// Progress; calls follow one another.
+	// On, if set before the download starts, is called after each change with what Bytes
+	// would return, one call at a time. It must be quick and must not call the Progress.
 	On func(done, total int64)
 
 	mu          sync.Mutex
@@ -34,8 +33,7 @@ func (p *Progress) Items() []Item {
 	return append([]Item(nil), p.items...)
 }
 
-// Bytes returns the bytes that lie here and those in all; total is 0 while it
-// is not known.
+// Bytes returns the bytes that have arrived and the total, 0 while not known.
 func (p *Progress) Bytes() (done, total int64) {
 	p.mu.Lock()
 	defer p.mu.Unlock()
@@ -54,17 +52,17 @@ func (p *Progress) start(files []File) {
 	defer p.mu.Unlock()
 	p.items, p.done, p.total, p.unknown = make([]Item, len(files)), 0, 0, 0
 	for i, f := range files {
-		p.items[i] = Item{Path: f.Path, URL: show(f.url), SHA256: f.SHA256, Total: f.Size}
+		p.items[i] = Item{Path: f.Path, URL: redactURL(f.url), SHA256: f.SHA256, Total: f.Size}
 		if f.Size < 0 {
 			p.unknown++
 		} else {
 			p.total += f.Size
 		}
 	}
-	p.tell()
+	p.notify()
 }
 
-// set notes a file's bytes, and its size once that is known.
+// set records a file's bytes, and its size once that is known.
 func (p *Progress) set(i int, done, total int64) {
 	p.mu.Lock()
 	defer p.mu.Unlock()
@@ -79,10 +77,10 @@ func (p *Progress) set(i int, done, total int64) {
 		p.total += total - it.Total
 		it.Total = total
 	}
-	p.tell()
+	p.notify()
 }
 
-func (p *Progress) tell() {
+func (p *Progress) notify() {
 	if p.On != nil {
 		p.On(p.bytes())
 	}

@@ -12,10 +12,10 @@ import (
 )
 
 // errStalled says that nothing arrived for Options.Idle.
-var errStalled = errors.New("nothing arrives")
+var errStalled = errors.New("no data received")
 
-// retry repeats attempt until it succeeds, until its error is of a kind that
-// time does not heal, or until Options.Attempts in a row brought nothing new.
+// retry repeats attempt until it succeeds, fails permanently, or made no progress
+// Options.Attempts times in a row.
 func (c *Client) retry(ctx context.Context, attempt func() (progress bool, err error)) error {
 	for failed := 0; ; {
 		progress, err := attempt()
@@ -25,7 +25,7 @@ func (c *Client) retry(ctx context.Context, attempt func() (progress bool, err e
 		if ctx.Err() != nil {
 			return context.Cause(ctx)
 		}
-		if final(err) {
+		if permanent(err) {
 			return err
 		}
 		if progress {
@@ -37,7 +37,7 @@ func (c *Client) retry(ctx context.Context, attempt func() (progress bool, err e
 		wait := c.backoff(failed)
 		if status := (*statusError)(nil); errors.As(err, &status) && status.wait > 0 {
 			if status.wait > c.opt.MaxRetryAfter {
-				return fmt.Errorf("%w: it asks to wait %s, at most %s are waited: %w", ErrUnavailable, status.wait, c.opt.MaxRetryAfter, err)
+				return fmt.Errorf("%w: the server asks to wait %s, at most %s is allowed: %w", ErrUnavailable, status.wait, c.opt.MaxRetryAfter, err)
 			}
 			wait = max(wait, status.wait)
 		}
@@ -51,8 +51,8 @@ func (c *Client) retry(ctx context.Context, attempt func() (progress bool, err e
 	}
 }
 
-// final tells whether another attempt would end as this one did.
-func final(err error) bool {
+// permanent reports whether another attempt would fail in the same way.
+func permanent(err error) bool {
 	for _, kind := range []error{
 		errRefused, ErrSource, ErrUnauthorized, ErrForbidden, ErrNotFound, ErrChecksum,
 		library.ErrSpace, library.ErrLimit, library.ErrPath, library.ErrUnusable, errDisk,
@@ -73,8 +73,8 @@ func (c *Client) backoff(n int) time.Duration {
 	return d - rand.N(d/2+1)
 }
 
-// watch returns a context that ends when alive was not called for
-// Options.Idle. done frees it.
+// watch returns a context that is cancelled when alive has not been called for Options.Idle.
+// The caller must call done.
 func (c *Client) watch(ctx context.Context) (actx context.Context, alive, done func()) {
 	actx, cancel := context.WithCancelCause(ctx)
 	timer := time.AfterFunc(c.opt.Idle, func() { cancel(fmt.Errorf("%w for %s", errStalled, c.opt.Idle)) })
@@ -84,21 +84,21 @@ func (c *Client) watch(ctx context.Context) (actx context.Context, alive, done f
 	}
 }
 
-// stalled replaces the error that the end of a watch caused by its reason.
-func stalled(actx context.Context, err error) error {
+// stallCause replaces an error that watch's cancellation caused by errStalled.
+func stallCause(actx context.Context, err error) error {
 	if cause := context.Cause(actx); err != nil && errors.Is(cause, errStalled) {
 		return cause
 	}
 	return err
 }
 
-// watched is a reader that tells when something arrives.
-type watched struct {
+// watchedReader calls alive when bytes arrive.
+type watchedReader struct {
 	io.Reader
 	alive func()
 }
 
-func (w *watched) Read(p []byte) (int, error) {
+func (w *watchedReader) Read(p []byte) (int, error) {
 	n, err := w.Reader.Read(p)
 	if n > 0 {
 		w.alive()

@@ -10,13 +10,13 @@ import (
 	"tgi/models/library"
 )
 
-// Source says where a model comes from. One of Repo, Files, or URL alone
-// chooses the kind.
+// Source is where a model comes from: a repository if Repo is set, a list of files if Files
+// is set, otherwise an archive.
 type Source struct {
-	// URL is that of an archive (tar, gzipped tar, zip); with Files it is
-	// what their relative URLs are relative to; with Repo it is the hub.
+	// URL is the archive (tar, gzipped tar, zip); with Files the base of their relative
+	// URLs; with Repo the hub.
 	URL string
-	// SHA256 is the archive's checksum in hex; empty is not checked.
+	// SHA256 is the archive's checksum in hex; empty for no check.
 	SHA256 string
 	// Files are fetched one by one.
 	Files []File
@@ -24,29 +24,29 @@ type Source struct {
 	Repo string
 	// Revision is a branch, tag or commit of Repo; empty is "main".
 	Revision string
-	// Token is sent as a bearer token to the host of URL, and to no other.
+	// Token is sent as a bearer token to the host of URL only.
 	Token string
 }
 
 // File is one file of a checkpoint.
 type File struct {
-	// Path is where the file belongs, slash-separated.
+	// Path is the slash-separated path in the checkpoint.
 	Path string
-	// URL is absolute, or relative to Source.URL; empty is Path.
+	// URL is absolute, or relative to Source.URL; empty means Path.
 	URL string
-	// Size in bytes; 0 with no checksum, or less, is not known.
+	// Size in bytes; less than 0, or 0 without a checksum, means not known.
 	Size int64
-	// SHA256 of the content in hex; empty is not checked.
+	// SHA256 of the content in hex; empty for no check.
 	SHA256 string
 
-	gitSHA1 string   // git's object id, where there is no SHA256
+	gitSHA1 string   // git's object id, if there is no SHA256
 	url     *url.URL // parsed and absolute
 }
 
-// known tells whether there is a checksum to hold the content against.
+// known reports whether there is a checksum of the content.
 func (f *File) known() bool { return f.SHA256 != "" || f.gitSHA1 != "" }
 
-// identity is what a part of the file must have noted to be gone on with.
+// identity identifies the content: a part can be resumed if its info has the same one.
 func (f *File) identity() string {
 	switch {
 	case f.SHA256 != "":
@@ -54,32 +54,32 @@ func (f *File) identity() string {
 	case f.gitSHA1 != "":
 		return "git:" + f.gitSHA1
 	}
-	return "url:" + show(f.url)
+	return "url:" + redactURL(f.url)
 }
 
-// parseURL reads an absolute HTTP URL. Names and passwords in it are refused:
-// they would end up in logs.
+// parseURL parses an absolute HTTP URL. It refuses user names and passwords, which would end
+// up in logs.
 func parseURL(field, s string) (*url.URL, error) {
 	u, err := url.Parse(s)
 	if err != nil {
 		return nil, fmt.Errorf("%w: %s is no URL", ErrSource, field) // err repeats the URL, secrets included
 	}
 	if u.Scheme != "http" && u.Scheme != "https" || u.Host == "" {
-		return nil, fmt.Errorf("%w: %s %q: want an absolute http or https URL", ErrSource, field, show(u))
+		return nil, fmt.Errorf("%w: %s %q: want an absolute http or https URL", ErrSource, field, redactURL(u))
 	}
 	if u.User != nil {
-		return nil, fmt.Errorf("%w: %s %q holds a user name: use the token", ErrSource, field, show(u))
+		return nil, fmt.Errorf("%w: %s %q holds a user name: use the token", ErrSource, field, redactURL(u))
 	}
 	u.Fragment, u.RawFragment = "", ""
 	return u, nil
 }
 
-// show is a URL without what may be secret: user, query and fragment.
-func show(u *url.URL) string {
+// redactURL returns a URL without the parts that may be secret: user, query and fragment.
+func redactURL(u *url.URL) string {
 	return (&url.URL{Scheme: u.Scheme, Host: u.Host, Path: u.Path, RawPath: u.RawPath, Opaque: u.Opaque}).String()
 }
 
-// check reads the source. base is nil where URL is empty.
+// check validates the source. base is nil if URL is empty.
 func (s *Source) check() (base *url.URL, err error) {
 	if s.URL != "" {
 		if base, err = parseURL("url", s.URL); err != nil {

@@ -204,7 +204,7 @@ func (w *world) end() {
 	if err := w.roster.Check(); err != nil {
 		w.t.Error(err)
 	}
-	if promised, _ := w.roster.Memory(); promised != 0 || w.roster.taken != 0 || w.memory != 0 || len(w.alive) != 0 {
-		w.t.Errorf("left: promised %d, taken %d, in memory %d, instances %v", promised, w.roster.taken, w.memory, w.alive)
+	if promised, _ := w.roster.Memory(); promised != 0 || w.roster.allocated != 0 || w.memory != 0 || len(w.alive) != 0 {
+		w.t.Errorf("left: promised %d, taken %d, in memory %d, instances %v", promised, w.roster.allocated, w.memory, w.alive)
 	}
 }

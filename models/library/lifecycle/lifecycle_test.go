@@ -26,7 +26,7 @@ func second[T any](_ T, err error) error { return err }
 func TestTable(t *testing.T) {
 	for _, from := range States() {
 		for _, to := range States() {
-			if got, want := from.To(to), legal[string(from)+" "+string(to)]; got != want {
+			if got, want := from.CanBecome(to), legal[string(from)+" "+string(to)]; got != want {
 				t.Errorf("%s to %s: %v, want %v", from, to, got, want)
 			}
 		}
@@ -141,13 +141,6 @@ func TestFailures(t *testing.T) {
 		wantErr(t, err, ErrNotRunning) // not tried again by itself
 		w.loadErr = func(library.ID) error { return nil }
 		w.must(w.roster.Start("a"))
-		w.roster.Fail("a", boom)
-		synctest.Wait()
-		time.Sleep(2 * time.Second)
-		if s := w.wantState("a", Error); !errors.Is(s.Err, boom) || s.Cause != Failed {
-			t.Errorf("status %+v", s)
-		}
-		w.must(w.roster.Start("a"))
 		w.stopErr = boom
 		wantErr(t, w.begun(w.roster.Stop("a")).Wait(ctx), boom)
 		w.wantState("a", Error)
@@ -257,18 +250,14 @@ func TestLeastRecentlyUsedGoesFirst(t *testing.T) {
 	})
 }
 
-func TestKeepAliveAndPreload(t *testing.T) {
+func TestKeepAlive(t *testing.T) {
 	synctest.Test(t, func(t *testing.T) {
 		w := newWorld(t, Config{}, map[library.ID]int64{"a": 1, "b": 1, "c": 1})
-		w.roster.Add("b", Options{Preload: true, KeepAlive: time.Minute})
-		w.roster.Add("a", Options{Preload: true})
+		w.roster.Add("b", Options{KeepAlive: time.Minute})
+		w.roster.Add("a", Options{})
 		w.roster.Add("c", Options{})
-		if err := w.roster.Preload(ctx); err != nil {
-			t.Fatal(err)
-		}
-		if got, want := strings.Join(w.changes, ", "), "b starting, b running, a starting, a running"; got != want {
-			t.Errorf("preload: %s", got)
-		}
+		w.must(w.roster.Start("b"))
+		w.must(w.roster.Start("a"))
 		time.Sleep(50 * time.Second) // b is loaded since 51s
 		_, release, _, err := w.roster.Use("b")
 		if err != nil {

@@ -8,10 +8,11 @@ import (
 	"tgi/models/library"
 )
 
-// Pull begins to bring a model into the library and returns without waiting
-// for it. The model need not be known before. fetch does the work; it tells
-// report the bytes that are there and those in all (0: not known), and ends when ctx does. A model that is
-// there, or on its way, gives ErrState; ErrBusy says that Config.Pulls run already.
+// Pull begins to fetch a model into the library and returns without waiting for it. The
+// model need not be known before. fetch does the work: it calls report with the bytes
+// done and the total (0 if not known), and returns when ctx is done. A model that is in
+// the library, or being fetched, gives ErrState; ErrBusy says that Config.Pulls fetches
+// are running.
 func (r *Roster) Pull(id library.ID, fetch func(ctx context.Context, report func(done, total int64)) error) (*Pending, error) {
 	r.mu.Lock()
 	defer r.mu.Unlock()
@@ -23,17 +24,17 @@ func (r *Roster) Pull(id library.ID, fetch func(ctx context.Context, report func
 	}
 	m := r.add(id)
 	switch {
-	case m.removing:
+	case m.deleting:
 		return nil, fmt.Errorf("model %s: %w: it is being deleted", id, ErrState)
-	case !m.State.To(Downloading) || m.present:
-		return nil, m.wrong("downloaded")
+	case !m.State.CanBecome(Downloading) || m.present:
+		return nil, m.stateError("downloaded")
 	}
 	r.pulls++
 	ctx, cancel := context.WithCancelCause(context.Background())
 	pending := newPending()
 	m.cancel, m.pull = cancel, pending
 	m.Done, m.Total = 0, 0
-	r.to(m, Downloading, nil)
+	r.transition(m, Downloading, nil)
 	r.tasks.Go(func() {
 		err := fetch(ctx, func(done, total int64) {
 			r.mu.Lock()
@@ -42,32 +43,32 @@ func (r *Roster) Pull(id library.ID, fetch func(ctx context.Context, report func
 		})
 		r.mu.Lock()
 		defer r.mu.Unlock()
-		pending.finish(r.pulled(ctx, m, err))
+		pending.finish(r.finishPull(ctx, m, err))
 		cancel(nil)
 	})
 	return pending, nil
 }
 
-// pulled notes how a fetch ended and returns that.
-func (r *Roster) pulled(ctx context.Context, m *model, err error) error {
+// finishPull records the result of a fetch and returns it.
+func (r *Roster) finishPull(ctx context.Context, m *model, err error) error {
 	r.pulls--
 	m.cancel, m.pull = nil, nil
 	m.present = r.cfg.Present(m.ID)
 	switch {
-	case m.present: // also when it was whole before a cancellation was heard
-		r.to(m, Downloaded, nil)
+	case m.present: // even if it was cancelled just after it had completed
+		r.transition(m, Downloaded, nil)
 		return nil
 	case ctx.Err() != nil:
-		r.to(m, NotDownloaded, nil)
+		r.transition(m, NotDownloaded, nil)
 		return fmt.Errorf("model %s: %w", m.ID, context.Cause(ctx))
 	case err == nil:
 		err = fmt.Errorf("model %s: the download ended without a model", m.ID)
 	}
-	r.to(m, Error, err)
+	r.transition(m, Error, err)
 	return err
 }
 
-// CancelPull ends a fetch; what has arrived is kept for the next. The result is
+// CancelPull cancels a fetch; what has arrived is kept for the next one. The result is
 // that of the fetch: ErrStopped, unless it had ended before.
 func (r *Roster) CancelPull(id library.ID) (*Pending, error) {
 	r.mu.Lock()
@@ -77,14 +78,14 @@ func (r *Roster) CancelPull(id library.ID) (*Pending, error) {
 		return nil, err
 	}
 	if m.State != Downloading {
-		return nil, m.wrong("cancelled")
+		return nil, m.stateError("cancelled")
 	}
 	m.cancel(ErrStopped)
 	return m.pull, nil
 }
 
-// Delete removes a model from the library, and what is left of a fetch. A
-// model that is being fetched or is in memory gives ErrState.
+// Delete removes a model, and the remains of a fetch, from the library. A model that is
+// being fetched or is in memory gives ErrState.
 func (r *Roster) Delete(id library.ID) error {
 	r.mu.Lock()
 	defer r.mu.Unlock()
@@ -92,55 +93,55 @@ func (r *Roster) Delete(id library.ID) error {
 	if err != nil {
 		return err
 	}
-	if m.State != NotDownloaded && !m.State.To(NotDownloaded) || m.State == Downloading {
-		return m.wrong("deleted")
+	if m.State != NotDownloaded && !m.State.CanBecome(NotDownloaded) || m.State == Downloading {
+		return m.stateError("deleted")
 	}
-	m.removing = true
+	m.deleting = true
 	r.mu.Unlock()
 	err = r.cfg.Remove(id)
 	r.mu.Lock()
-	m.removing = false
+	m.deleting = false
 	r.broadcast()
 	if m.present = r.cfg.Present(id); !m.present {
-		r.vanish(m)
+		r.markMissing(m)
 	}
 	return err
 }
 
-// vanish notes that a model is not in the library any more.
-func (r *Roster) vanish(m *model) {
+// markMissing records that a model is no longer in the library.
+func (r *Roster) markMissing(m *model) {
 	m.present = false
 	m.Done, m.Total, m.Cause = 0, 0, ""
 	if m.State != NotDownloaded {
-		r.to(m, NotDownloaded, nil)
+		r.transition(m, NotDownloaded, nil)
 	}
 	if !m.Declared {
 		r.forget(m)
 	}
 }
 
-// Sync brings the roster up to what was found in the library: models that
-// somebody put there are added, those that went are dropped or become
-// NotDownloaded. Models that are in memory or being fetched are left alone.
+// Sync updates the roster to the models found in the library: new ones are added, and
+// missing ones are removed or become NotDownloaded. Models that are in memory or being
+// fetched are left alone.
 func (r *Roster) Sync(found []library.ID) {
 	r.mu.Lock()
 	defer r.mu.Unlock()
 	for _, id := range found {
-		if _, known := r.models[id]; !known && !r.cfg.Present(id) { // the list is older than a deletion
+		if _, known := r.models[id]; !known && !r.cfg.Present(id) { // deleted after the list was made
 			continue
 		}
 		m := r.add(id)
-		if !m.present && m.State.To(Downloaded) && m.State != Downloading && r.cfg.Present(id) {
+		if !m.present && m.State.CanBecome(Downloaded) && m.State != Downloading && r.cfg.Present(id) {
 			m.present = true
-			r.to(m, Downloaded, nil)
+			r.transition(m, Downloaded, nil)
 		}
 	}
 	for _, id := range slices.Clone(r.order) {
 		m := r.models[id]
 		settled := m.State == Downloaded || m.State == Stopped || m.State == Error && m.present
-		// The list may be older than what happened since; the folder is not.
-		if settled && !m.removing && !slices.Contains(found, id) && !r.cfg.Present(id) {
-			r.vanish(m)
+		// The list may be out of date; Present is not.
+		if settled && !m.deleting && !slices.Contains(found, id) && !r.cfg.Present(id) {
+			r.markMissing(m)
 		}
 	}
 }

@@ -117,9 +117,6 @@ func (c *caller) step(id library.ID) {
 		}
 		c.w.mu.Unlock()
 		r.Sync(found)
-		if c.n(4) == 0 {
-			r.Fail(id, errors.New("died"))
-		}
 	}
 	for _, known := range []error{ErrUnknown, ErrState, ErrNotRunning, ErrMemory, ErrBusy, ErrStopped, library.ErrNotFound, context.DeadlineExceeded} {
 		if errors.Is(err, known) {

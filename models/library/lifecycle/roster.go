@@ -14,27 +14,27 @@ import (
 
 // Instance is a loaded model.
 type Instance interface {
-	// Stop refuses new work, ends what runs and frees the model's memory, also
-	// when it returns an error. When ctx ends, work is cut off. It is called once.
+	// Stop refuses new work, waits for running work and frees the model's memory, even if
+	// it returns an error. When ctx is done it aborts the work. It is called once.
 	Stop(ctx context.Context) error
 }
 
 // Runner loads models.
 type Runner interface {
-	// Start loads a model. It is called for different models at the same time.
-	// ctx is for the load alone; when it ends, Start should give up soon. After an
-	// error nothing is left in memory.
+	// Start loads a model. It may be called for different models at the same time. ctx
+	// is for the load alone; when it is done, Start should return soon. After an error
+	// nothing of the model is left in memory.
 	Start(ctx context.Context, id library.ID) (Instance, error)
 }
 
-// Policy says what happens when a model does not fit beside those that run.
+// Policy decides what happens if a model does not fit beside the running ones.
 type Policy string
 
 // The policies.
 const (
 	// Refuse fails the start.
 	Refuse Policy = "refuse"
-	// Evict stops idle models, least recently used first, when that makes enough room.
+	// Evict stops idle models, least recently used first, if that frees enough memory.
 	Evict Policy = "evict"
 )
 
@@ -44,64 +44,62 @@ type Config struct {
 	// Estimate returns what a model will take in memory, in bytes. It is
 	// called before each load, without locks held.
 	Estimate func(library.ID) (int64, error)
-	// Present tells whether the library has the model. It must be quick.
+	// Present reports whether the library has the model. It is called with the roster's
+	// lock held, so it must be quick and must not call the roster.
 	Present func(library.ID) bool
 	// Remove deletes a model from the library.
 	Remove func(library.ID) error
-	// Budget bounds the memory of all models together, in bytes; 0 is no bound.
+	// Budget limits the memory of all models together, in bytes; 0 is no limit.
 	Budget int64
 	// Policy is Refuse when empty.
 	Policy Policy
-	// Drain bounds how long a stop waits for those who use the model; 0 is 30 seconds.
+	// Drain limits how long a stop waits for the model's users; 0 is 30 seconds.
 	Drain time.Duration
-	// Pulls bounds the fetches at a time; 0 is 2.
+	// Pulls limits the fetches at a time; 0 is 2.
 	Pulls int
-	// Observe, when set, is told of every transition, one after another and in
-	// order. It must be quick and must not call the roster.
+	// Observe, if set, receives every transition in order, one at a time. It must be
+	// quick and must not call the roster.
 	Observe func(Change)
 }
 
 // Options of one model.
 type Options struct {
-	// KeepAlive is how long the model stays loaded without being used; 0 is for ever.
+	// KeepAlive is how long an unused model stays loaded; 0 is forever.
 	KeepAlive time.Duration
-	// Preload says that Preload starts the model.
-	Preload bool
 	// Declared models stay known when they are deleted.
 	Declared bool
 }
 
-// Roster is the models and their states. Its methods may be called at the same time.
+// Roster holds the models and their states. Its methods are safe for concurrent use.
 type Roster struct {
 	cfg Config
 
 	mu      sync.Mutex
 	models  map[library.ID]*model
-	order   []library.ID  // in which models were added: that of Preload
+	order   []library.ID  // in which models were added
 	changed chan struct{} // closed and replaced at every change
 	closing bool
 	pulls   int
-	// promised is the need of models that start or run, taken that of models which are in memory.
-	promised, taken int64
-	tasks           sync.WaitGroup
+	// reserved is the memory of models that start or run, allocated that of models in memory.
+	reserved, allocated int64
+	tasks               sync.WaitGroup
 }
 
 // model is one row of the roster. The roster's lock guards it.
 type model struct {
 	Status
-	opt      Options
-	present  bool // the library has it, as far as known
-	instance Instance
-	loaded   bool // its need is in Roster.taken
-	loads    int  // tells the uses of one load from those of the next
-	removing bool
-	awaited  int   // calls of UseOrStart that will use it as soon as it runs
-	failure  error // why a stop ends in Error
-	idle     *time.Timer
-	cancel   context.CancelCauseFunc // of a fetch or a load
-	start    *Pending
-	stop     *Pending
-	pull     *Pending
+	opt       Options
+	present   bool // the library has it, as far as known
+	instance  Instance
+	loaded    bool // its memory is in Roster.allocated
+	loadCount int  // tells uses of this load from uses of an earlier one
+	deleting  bool
+	waiters   int // calls of UseOrStart that wait for it to run
+	idle      *time.Timer
+	cancel    context.CancelCauseFunc // of a fetch or a load
+	start     *Pending
+	stop      *Pending
+	pull      *Pending
 }
 
 // New returns an empty roster.
@@ -127,8 +125,8 @@ func New(cfg Config) (*Roster, error) {
 	return &Roster{cfg: cfg, models: map[library.ID]*model{}, changed: make(chan struct{})}, nil
 }
 
-// Add makes a model known, or gives a known one other options. Whether it lies in
-// the library is asked of Config.Present.
+// Add makes a model known, or replaces the options of a known one. Config.Present tells
+// whether the library has it.
 func (r *Roster) Add(id library.ID, opt Options) {
 	r.mu.Lock()
 	defer r.mu.Unlock()
@@ -139,7 +137,7 @@ func (r *Roster) Add(id library.ID, opt Options) {
 	}
 }
 
-// add returns the row of a model, a new one when there is none.
+// add returns the row of a model and creates it if there is none.
 func (r *Roster) add(id library.ID) *model {
 	if m, ok := r.models[id]; ok {
 		return m
@@ -154,14 +152,14 @@ func (r *Roster) add(id library.ID) *model {
 	return m
 }
 
-// forget drops a row.
+// forget removes a row.
 func (r *Roster) forget(m *model) {
 	delete(r.models, m.ID)
 	r.order = slices.DeleteFunc(r.order, func(id library.ID) bool { return id == m.ID })
 	r.broadcast()
 }
 
-// Get returns a model's status; ok is false when it is not known.
+// Get returns a model's status; ok is false if the model is not known.
 func (r *Roster) Get(id library.ID) (s Status, ok bool) {
 	r.mu.Lock()
 	defer r.mu.Unlock()
@@ -183,14 +181,14 @@ func (r *Roster) All() []Status {
 	return out
 }
 
-// Memory returns what is promised to models that start or run, and the budget; 0 is none.
-func (r *Roster) Memory() (promised, budget int64) {
+// Memory returns the bytes reserved for models that start or run, and the budget; 0 is none.
+func (r *Roster) Memory() (reserved, budget int64) {
 	r.mu.Lock()
 	defer r.mu.Unlock()
-	return r.promised, r.cfg.Budget
+	return r.reserved, r.cfg.Budget
 }
 
-// find returns a row, or why nothing may be done with it.
+// find returns a row, or an error if no operation is allowed on it.
 func (r *Roster) find(id library.ID) (*model, error) {
 	m, ok := r.models[id]
 	if !ok {
@@ -199,20 +197,20 @@ func (r *Roster) find(id library.ID) (*model, error) {
 	if r.closing {
 		return nil, fmt.Errorf("model %s: %w", id, ErrClosed)
 	}
-	if m.removing {
+	if m.deleting {
 		return nil, fmt.Errorf("model %s: %w: it is being deleted", id, ErrState)
 	}
 	return m, nil
 }
 
-// wrong is the error of a state that does not allow what was asked for.
-func (m *model) wrong(what string) error {
+// stateError is the error of an operation that the state does not allow.
+func (m *model) stateError(what string) error {
 	return fmt.Errorf("model %s: %w: it is %s and cannot be %s", m.ID, ErrState, m.State, what)
 }
 
-// to makes a transition. It is the only place that changes a state.
-func (r *Roster) to(m *model, state State, err error) {
-	if !m.State.To(state) {
+// transition changes the state of a model. Nothing else does.
+func (r *Roster) transition(m *model, state State, err error) {
+	if !m.State.CanBecome(state) {
 		panic(fmt.Sprintf("BUG: lifecycle: model %s from %s to %s", m.ID, m.State, state))
 	}
 	c := Change{ID: m.ID, From: m.State, To: state, At: time.Now(), Err: err}
@@ -228,7 +226,7 @@ func (r *Roster) broadcast() {
 	r.changed = make(chan struct{})
 }
 
-// wait waits, with the lock held when it is called and when it returns, until cond holds.
+// wait waits until cond is true. The lock is held on entry and on return.
 func (r *Roster) wait(ctx context.Context, cond func() bool) error {
 	for !cond() {
 		changed := r.changed
@@ -247,7 +245,7 @@ func (r *Roster) wait(ctx context.Context, cond func() bool) error {
 	return nil
 }
 
-// Pending is something that was begun.
+// Pending is an operation in progress.
 type Pending struct {
 	done chan struct{}
 	err  error
@@ -260,11 +258,11 @@ func (p *Pending) finish(err error) {
 	close(p.done)
 }
 
-// Done is closed when it has ended.
+// Done returns a channel that is closed when the operation has ended.
 func (p *Pending) Done() <-chan struct{} { return p.done }
 
-// Wait waits for the end and returns how it went. When ctx ends only the
-// waiting does.
+// Wait waits for the operation and returns its error. When ctx is done, Wait returns its
+// cause and the operation continues.
 func (p *Pending) Wait(ctx context.Context) error {
 	select {
 	case <-p.done:
@@ -274,8 +272,8 @@ func (p *Pending) Wait(ctx context.Context) error {
 	}
 }
 
-// Close cancels fetches, stops all models and waits until that is done or ctx ends. Nothing new
-// is begun afterwards. It may be called again to go on waiting.
+// Close cancels fetches, stops all models and waits until that is done or ctx is done.
+// Afterwards nothing new starts. It may be called again to continue waiting.
 func (r *Roster) Close(ctx context.Context) error {
 	r.mu.Lock()
 	r.closing = true
@@ -284,7 +282,7 @@ func (r *Roster) Close(ctx context.Context) error {
 		case Downloading:
 			m.cancel(ErrClosed)
 		case Starting, Running:
-			r.beginStop(m, Closing, nil)
+			r.beginStop(m, Closing)
 		}
 	}
 	r.mu.Unlock()
@@ -301,32 +299,33 @@ func (r *Roster) Close(ctx context.Context) error {
 	}
 }
 
-// Check holds the books against the rows. It is for tests and for debugging.
+// Check verifies the invariants of the roster: the sums match the rows and fit into the budget,
+// and only running and stopping models have instances. Tests call it; an error is a bug.
 func (r *Roster) Check() error {
 	r.mu.Lock()
 	defer r.mu.Unlock()
-	var promised, taken int64
+	var reserved, allocated int64
 	pulls := 0
 	for _, m := range r.models {
 		switch m.State {
 		case Starting, Running:
-			promised += m.Status.Memory
+			reserved += m.Status.Memory
 		case Downloading:
 			pulls++
 		}
 		if m.loaded {
-			taken += m.Status.Memory
+			allocated += m.Status.Memory
 		}
 		up := m.State == Running || m.State == Stopping && m.instance != nil
 		if (m.instance != nil) != up || m.Uses < 0 || m.Uses > 0 && m.instance == nil {
 			return fmt.Errorf("model %s: %s with instance %v and %d uses", m.ID, m.State, m.instance != nil, m.Uses)
 		}
 	}
-	if promised != r.promised || taken != r.taken || pulls != r.pulls {
-		return fmt.Errorf("promised %d, taken %d, fetches %d; the rows say %d, %d, %d", r.promised, r.taken, r.pulls, promised, taken, pulls)
+	if reserved != r.reserved || allocated != r.allocated || pulls != r.pulls {
+		return fmt.Errorf("promised %d, taken %d, fetches %d; want %d, %d, %d", r.reserved, r.allocated, r.pulls, reserved, allocated, pulls)
 	}
-	if b := r.cfg.Budget; b > 0 && (promised > b || taken > b) {
-		return fmt.Errorf("promised %d, taken %d: the budget is %d", promised, taken, b)
+	if b := r.cfg.Budget; b > 0 && (reserved > b || allocated > b) {
+		return fmt.Errorf("promised %d, taken %d: the budget is %d", reserved, allocated, b)
 	}
 	return nil
 }

@@ -7,27 +7,27 @@ import (
 	"tgi/models/library"
 )
 
-// State is where a model is in its life.
+// State is the state of a model in its lifecycle.
 type State string
 
 // The states.
 const (
 	NotDownloaded State = "not_downloaded"
 	Downloading   State = "downloading"
-	// Downloaded models lie in the library and were not loaded yet.
+	// Downloaded models are in the library and have not been loaded yet.
 	Downloaded State = "downloaded"
 	Starting   State = "starting"
 	Running    State = "running"
-	// Stopping models take no new work and end what they have.
+	// Stopping models take no new work and finish the work that they have.
 	Stopping State = "stopping"
-	// Stopped models lie in the library and were loaded before.
+	// Stopped models are in the library and were loaded before.
 	Stopped State = "stopped"
-	// Error is what a failed fetch, start or stop leaves; Status.Err says why.
+	// Error is the state after a failed fetch, start or stop; Status.Err is the reason.
 	Error State = "error"
 )
 
-// next is the table of transitions.
-var next = map[State][]State{
+// transitions is the table of allowed transitions.
+var transitions = map[State][]State{
 	NotDownloaded: {Downloading, Downloaded},                          // fetched, or found in the folder
 	Downloading:   {Downloaded, NotDownloaded, Error},                 // done, cancelled, failed
 	Downloaded:    {Starting, NotDownloaded},                          // loaded, deleted
@@ -38,15 +38,15 @@ var next = map[State][]State{
 	Error:         {Starting, Downloading, Downloaded, NotDownloaded}, // tried again, found, deleted
 }
 
-// To tells whether a model may go from s to the other state.
-func (s State) To(other State) bool { return slices.Contains(next[s], other) }
+// CanBecome reports whether a model may go from s to the other state.
+func (s State) CanBecome(other State) bool { return slices.Contains(transitions[s], other) }
 
 // States lists all states, in the order of a model's life.
 func States() []State {
 	return []State{NotDownloaded, Downloading, Downloaded, Starting, Running, Stopping, Stopped, Error}
 }
 
-// Cause says why a model was stopped.
+// Cause is why a model was stopped.
 type Cause string
 
 // The causes.
@@ -54,7 +54,6 @@ const (
 	Requested Cause = "requested"
 	Idle      Cause = "idle"
 	Evicted   Cause = "evicted"
-	Failed    Cause = "failed"
 	Closing   Cause = "closing"
 )
 
@@ -68,16 +67,16 @@ type Status struct {
 	Err error
 	// Cause is why the model stops or was stopped; empty before that.
 	Cause Cause
-	// Uses counts those who use the model now; LastUse is when one of them began or ended.
+	// Uses counts the model's present users; LastUse is when a use last began or ended.
 	Uses    int
 	LastUse time.Time
-	// Memory is what the model takes, or will take, in bytes.
+	// Memory is the estimated memory of the model, in bytes.
 	Memory int64
-	// Done and Total are the bytes of a fetch; Total is 0 when not known.
+	// Done and Total are the bytes of a fetch; Total is 0 if not known.
 	Done, Total int64
-	// LoadTook is how long the last load took; 0 before the first.
+	// LoadTook is the duration of the last load; 0 before the first.
 	LoadTook time.Duration
-	// Declared says that the model stays known when it is deleted.
+	// Declared says that the model stays known after it is deleted.
 	Declared bool
 }
 

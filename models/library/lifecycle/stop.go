@@ -9,10 +9,10 @@ import (
 	"tgi/models/library"
 )
 
-// Stop begins to unload a model and returns without waiting for it. The model
-// takes no new work from now on; what runs is waited for, up to Config.Drain. A
-// start that goes on is given up. Of a model that stops already, the result is
-// that stop. Any other state gives ErrState.
+// Stop begins to unload a model and returns without waiting for it. The model takes no
+// new work from now on; running work has Config.Drain to finish. A start in progress is
+// cancelled. For a model that is stopping already it returns that stop. Any other state
+// gives ErrState.
 func (r *Roster) Stop(id library.ID) (*Pending, error) {
 	r.mu.Lock()
 	defer r.mu.Unlock()
@@ -22,35 +22,25 @@ func (r *Roster) Stop(id library.ID) (*Pending, error) {
 	}
 	switch m.State {
 	case Stopping:
-		m.Cause = Requested // it is not to come back by itself
+		m.Cause = Requested // so UseOrStart does not start it again
 		return m.stop, nil
 	case Starting, Running:
-		return r.beginStop(m, Requested, nil), nil
+		return r.beginStop(m, Requested), nil
 	}
-	return nil, m.wrong("stopped")
+	return nil, m.stateError("stopped")
 }
 
-// Fail unloads a model that runs but no longer works. It ends in Error with
-// err. In other states it does nothing.
-func (r *Roster) Fail(id library.ID, err error) {
-	r.mu.Lock()
-	defer r.mu.Unlock()
-	if m, ok := r.models[id]; ok && m.State == Running {
-		r.beginStop(m, Failed, err)
-	}
-}
-
-// beginStop stops a model that starts or runs. failure, when not nil, makes it end in Error.
-func (r *Roster) beginStop(m *model, cause Cause, failure error) *Pending {
+// beginStop stops a model that starts or runs.
+func (r *Roster) beginStop(m *model, cause Cause) *Pending {
 	starts := m.State == Starting
-	r.promised -= m.Memory
-	m.Cause, m.failure, m.stop = cause, failure, newPending()
+	r.reserved -= m.Memory
+	m.Cause, m.stop = cause, newPending()
 	if m.idle != nil {
 		m.idle.Stop()
 	}
-	r.to(m, Stopping, nil)
+	r.transition(m, Stopping, nil)
 	if starts {
-		m.cancel(ErrStopped) // load goes on to unload
+		m.cancel(ErrStopped) // load continues with unload
 		return m.stop
 	}
 	pending := m.stop
@@ -62,14 +52,14 @@ func (r *Roster) beginStop(m *model, cause Cause, failure error) *Pending {
 	return pending
 }
 
-// unload waits for those who use the model, stops its instance, if it has one, and
-// frees the memory. The lock is held when it is called and when it returns.
+// unload waits for the model's users, stops its instance, if it has one, and frees the
+// memory. The lock is held on entry and on return.
 func (r *Roster) unload(m *model) {
 	ctx, cancel := context.WithTimeout(context.Background(), r.cfg.Drain)
 	defer cancel()
-	err := m.failure
+	var err error
 	if m.instance != nil {
-		if waited := r.wait(ctx, func() bool { return m.Uses == 0 }); waited != nil && err == nil {
+		if r.wait(ctx, func() bool { return m.Uses == 0 }) != nil {
 			err = fmt.Errorf("%d uses were cut off after %s", m.Uses, r.cfg.Drain)
 		}
 		instance := m.instance
@@ -78,21 +68,21 @@ func (r *Roster) unload(m *model) {
 		r.mu.Lock()
 		err = errors.Join(err, stopErr)
 	}
-	// Those who were cut off may still give their use back; it counts no more.
+	// Users that were cut off may still release their use; it no longer counts.
 	m.Uses = 0
-	r.freed(m)
+	r.releaseMemory(m)
 	pending := m.stop
-	m.stop, m.failure = nil, nil
+	m.stop = nil
 	if err != nil {
 		err = fmt.Errorf("model %s: stop: %w", m.ID, err)
-		r.to(m, Error, err)
+		r.transition(m, Error, err)
 	} else {
-		r.to(m, Stopped, nil)
+		r.transition(m, Stopped, nil)
 	}
 	pending.finish(err)
 }
 
-// watchIdle unloads a model that nobody uses when its KeepAlive is over.
+// watchIdle starts the timer that unloads an unused model after its KeepAlive.
 func (r *Roster) watchIdle(m *model) {
 	if m.idle != nil {
 		m.idle.Stop()
@@ -104,9 +94,9 @@ func (r *Roster) watchIdle(m *model) {
 	m.idle = time.AfterFunc(keep-time.Since(m.LastUse), func() {
 		r.mu.Lock()
 		defer r.mu.Unlock()
-		// A use that came and went while the timer fired has set a timer of its own.
-		if !r.closing && m.State == Running && m.Uses == 0 && m.awaited == 0 && time.Since(m.LastUse) >= m.opt.KeepAlive && m.opt.KeepAlive > 0 {
-			r.beginStop(m, Idle, nil)
+		// A use that began and ended while the timer fired has started its own timer.
+		if !r.closing && m.State == Running && m.Uses == 0 && m.waiters == 0 && time.Since(m.LastUse) >= m.opt.KeepAlive && m.opt.KeepAlive > 0 {
+			r.beginStop(m, Idle)
 		}
 	})
 }

@@ -10,9 +10,9 @@ import (
 	"tgi/models/library"
 )
 
-// Use returns a model that runs. It is not unloaded, other than at the end of
-// Config.Drain, until release is called; that may be done twice. A model that
-// does not run gives ErrNotRunning and its status.
+// Use returns a running model. Until release is called the model is not unloaded, except
+// when Config.Drain has passed after a Stop. release may be called twice. A model that
+// is not running gives ErrNotRunning and its status.
 func (r *Roster) Use(id library.ID) (_ Instance, release func(), _ Status, _ error) {
 	r.mu.Lock()
 	defer r.mu.Unlock()
@@ -25,11 +25,11 @@ func (r *Roster) Use(id library.ID) (_ Instance, release func(), _ Status, _ err
 	}
 	m.Uses++
 	m.LastUse = time.Now()
-	instance, load := m.instance, m.loads
+	instance, load := m.instance, m.loadCount
 	release = sync.OnceFunc(func() {
 		r.mu.Lock()
 		defer r.mu.Unlock()
-		if m.instance == nil || m.loads != load { // cut off at the end of a drain
+		if m.instance == nil || m.loadCount != load { // cut off at the end of a drain
 			return
 		}
 		m.Uses--
@@ -42,12 +42,12 @@ func (r *Roster) Use(id library.ID) (_ Instance, release func(), _ Status, _ err
 	return instance, release, m.Status, nil
 }
 
-// UseOrStart is Use for a model that may have to be loaded first: one that was
-// not loaded yet, or was unloaded because it was idle or another needed its
-// memory. It waits for the load, and the model does not go as an idle one before it was used. A model
-// that was stopped on request, or whose last start failed, stays as it is.
+// UseOrStart is Use for a model that may have to be loaded first: one that was not loaded
+// yet, or was unloaded because it was idle or evicted. It waits for the load, and the
+// model is not unloaded as idle before it is used. A model that was stopped on request,
+// or whose last start failed, is not started.
 func (r *Roster) UseOrStart(ctx context.Context, id library.ID) (_ Instance, release func(), _ Status, _ error) {
-	defer r.await(id)()
+	defer r.addWaiter(id)()
 	for {
 		instance, release, status, err := r.Use(id)
 		if err == nil || status.State == "" {
@@ -60,7 +60,7 @@ func (r *Roster) UseOrStart(ctx context.Context, id library.ID) (_ Instance, rel
 			if startErr == nil {
 				startErr = p.Wait(ctx)
 			}
-			if startErr == nil || errors.Is(startErr, ErrState) { // ErrState: it is in another by now
+			if startErr == nil || errors.Is(startErr, ErrState) { // ErrState: its state has changed meanwhile
 				continue
 			}
 			return nil, nil, status, startErr
@@ -77,21 +77,22 @@ func (r *Roster) UseOrStart(ctx context.Context, id library.ID) (_ Instance, rel
 	}
 }
 
-// await counts somebody who is about to use a model until the returned function is called. A model that was loaded
-// for who waits would else be idle until that goroutine runs, and two models that do not fit together could evict each
-// other without end.
-func (r *Roster) await(id library.ID) (over func()) {
+// addWaiter registers a caller that is about to use a model, until the returned function
+// is called. Otherwise a model that was loaded for a waiting caller would count as idle
+// until that goroutine runs, and two models that do not fit together could evict each
+// other forever.
+func (r *Roster) addWaiter(id library.ID) (over func()) {
 	r.mu.Lock()
 	defer r.mu.Unlock()
 	m, ok := r.models[id]
 	if !ok {
 		return func() {}
 	}
-	m.awaited++
+	m.waiters++
 	return func() {
 		r.mu.Lock()
 		defer r.mu.Unlock()
-		if m.awaited--; m.awaited == 0 && m.Uses == 0 && m.State == Running { // it gave up
+		if m.waiters--; m.waiters == 0 && m.Uses == 0 && m.State == Running { // the caller gave up
 			r.watchIdle(m)
 		}
 	}

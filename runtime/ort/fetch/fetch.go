@@ -87,9 +87,9 @@ func (f *fetcher) library(ctx context.Context, archive string) error {
 		f.log.line("%s: %v", client.name, err)
 		failed = append(failed, client.name, err)
 	}
-	why := fmt.Errorf("%s: %w; %s: %w", failed...)
+	reasons := fmt.Errorf("%s: %w; %s: %w", failed...)
 	return fmt.Errorf("could not get ONNX Runtime %s (%w): install Python's pip or npm, or download the wheel onnxruntime "+
-		"for %s elsewhere and set TGI_ORT_ARCHIVE to its path", Version, why, f.tag)
+		"for %s elsewhere and set TGI_ORT_ARCHIVE to its path", Version, reasons, f.tag)
 }
 
 // client is a way to get a package.
@@ -119,7 +119,7 @@ func (f *fetcher) download(ctx context.Context, dir string, c client) error {
 	if err := os.Mkdir(dir, 0o755); err != nil {
 		return err
 	}
-	if err := f.try(ctx, dir, c); err != nil {
+	if err := f.runFirst(ctx, dir, c); err != nil {
 		return err
 	}
 	for _, pattern := range []string{"*.whl", "*.tgz"} {
@@ -130,8 +130,8 @@ func (f *fetcher) download(ctx context.Context, dir string, c client) error {
 	return errors.New("it succeeded but left no package")
 }
 
-// try runs a client's commands until one succeeds.
-func (f *fetcher) try(ctx context.Context, dir string, c client) error {
+// runFirst runs a client's commands until one succeeds.
+func (f *fetcher) runFirst(ctx context.Context, dir string, c client) error {
 	done := f.log.watch(fmt.Sprintf("downloading ONNX Runtime %s with %s", Version, c.name), dir, c.bytes)
 	defer done()
 	err := errors.New("not installed")

@@ -254,8 +254,8 @@ func TestRunClient(t *testing.T) {
 	if err := runClient(t.Context(), dir, "sh", "-c", `cd "$TMPDIR" && echo x > package.whl`); err != nil {
 		t.Error(err)
 	}
-	if held(dir) != 2 {
-		t.Errorf("the folder holds %d bytes, want 2", held(dir))
+	if folderSize(dir) != 2 {
+		t.Errorf("the folder holds %d bytes, want 2", folderSize(dir))
 	}
 	if err := runClient(t.Context(), dir, "sh", "-c", "echo no such package >&2; exit 3"); err == nil ||
 		!strings.Contains(err.Error(), "exit status 3: no such package") {

@@ -76,7 +76,7 @@ func (f *fetcher) fromZip(r io.ReaderAt, size int64) error {
 			return err
 		}
 		defer body.Close()
-		return f.place(body, f.wheel)
+		return f.installLibrary(body, f.wheel)
 	}
 	return fmt.Errorf("it does not hold %s", f.wheel.path)
 }
@@ -95,13 +95,13 @@ func (f *fetcher) fromTar(r io.Reader) error {
 			return err
 		}
 		if entry.Name == f.npm.path && entry.Typeflag == tar.TypeReg {
-			return f.place(t, f.npm)
+			return f.installLibrary(t, f.npm)
 		}
 	}
 }
 
-// place writes the library beside its place, checks it, and renames it.
-func (f *fetcher) place(body io.Reader, want pin) (err error) {
+// installLibrary writes the library beside its place, checks it, and renames it.
+func (f *fetcher) installLibrary(body io.Reader, want pin) (err error) {
 	temp, err := os.CreateTemp(filepath.Dir(f.dest), "library-")
 	if err != nil {
 		return err

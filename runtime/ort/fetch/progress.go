@@ -47,7 +47,7 @@ func (p *progress) watch(what, dir string, total int64) (done func()) {
 				}
 				return
 			case <-tick.C:
-				p.report(held(dir), total, time.Since(start))
+				p.report(folderSize(dir), total, time.Since(start))
 			}
 		}
 	})
@@ -66,8 +66,8 @@ func (p *progress) report(have, total int64, passed time.Duration) {
 	p.line("%s", text)
 }
 
-// held returns the bytes of the files in dir.
-func held(dir string) (bytes int64) {
+// folderSize returns the bytes of the files in dir.
+func folderSize(dir string) (bytes int64) {
 	_ = filepath.WalkDir(dir, func(_ string, d fs.DirEntry, err error) error {
 		if err != nil || d.IsDir() {
 			return nil // it may just have been moved away
