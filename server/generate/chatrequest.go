@@ -19,7 +19,7 @@ func (c *Conversation) TemplateRequest(now time.Time) []byte {
 		if i > 0 {
 			b = append(b, ',')
 		}
-		b = c.Messages[i].append(b)
+		b = append(b, c.Messages[i].JSON...)
 	}
 	b = append(b, ']')
 	if c.offers() {
@@ -73,13 +73,13 @@ func (c *Conversation) ToolsRequest(promptEnd string) []byte {
 }
 
 // ConstraintRequest returns what the plugins' contract hands to a parser that is
-// asked what a reply is held to: ToolsRequest, and Answer.
-func (c *Conversation) ConstraintRequest(promptEnd string) []byte {
-	b := c.ToolsRequest(promptEnd)
+// asked what a reply is held to: tools, which is what ToolsRequest returned, and Answer.
+func (c *Conversation) ConstraintRequest(tools []byte) []byte {
 	if c.Answer == nil {
-		return b
+		return tools
 	}
-	b = wire.AppendString(append(b[:len(b)-1], `,"answer":{"language":`...), c.Answer.Language)
+	end := len(tools) - 1
+	b := wire.AppendString(append(tools[:end:end], `,"answer":{"language":`...), c.Answer.Language)
 	b = wire.AppendString(append(b, `,"source":`...), string(c.Answer.Source))
 	if c.Answer.Params != nil {
 		b = append(append(b, `,"params":`...), c.Answer.Params...)

@@ -36,7 +36,7 @@ func (r *Run) holdCalls(ctx context.Context, d *Draft) error {
 	if c == nil || !c.offers() || !c.Strict && !c.ToolChoice.Demands() && c.Answer == nil || r.service.grammars == nil || d.IgnoreEOS {
 		return nil
 	}
-	g, err := r.chat.Constraint(ctx, c, r.Request.Inputs)
+	g, err := r.chat.Constraint(ctx, c, r.tools)
 	switch {
 	case err != nil:
 		return err

@@ -3,32 +3,20 @@ package generate
 import (
 	"strconv"
 	"strings"
-
-	"tgi/server/wire"
 )
 
 // Message is one turn of a conversation.
 type Message struct {
 	// Role is who speaks: system, developer, user, assistant or tool.
 	Role string
-	// Text is what is said, a newline between its parts; empty where the client
-	// sent none or a null.
-	Text string
+	// HasText says that its text holds more than white space.
+	HasText bool
 	// Calls says that the turn calls tools.
 	Calls bool
 	// JSON is the message as a template plugin reads it: the client's object, in
 	// which the arguments of calls are objects where they are the text of one, with
-	// that text beside them. Nil stands for an object of Role and Text.
+	// that text beside them.
 	JSON []byte
-}
-
-// append writes the message as a template reads it.
-func (m *Message) append(b []byte) []byte {
-	if m.JSON != nil {
-		return append(b, m.JSON...)
-	}
-	b = wire.AppendString(append(b, `{"role":`...), m.Role)
-	return append(wire.AppendString(append(b, `,"content":`...), m.Text), '}')
 }
 
 // Choosing says which tools the model may or must call.
@@ -116,5 +104,5 @@ func (c *Conversation) continues() bool {
 		return false
 	}
 	last := &c.Messages[len(c.Messages)-1]
-	return last.Role == "assistant" && !last.Calls && strings.TrimSpace(last.Text) != ""
+	return last.Role == "assistant" && !last.Calls && last.HasText
 }

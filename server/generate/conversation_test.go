@@ -8,9 +8,14 @@ import (
 	"unicode/utf8"
 
 	"tgi/server/generate"
+	"tgi/server/wire"
 )
 
-func say(role, text string) generate.Message { return generate.Message{Role: role, Text: text} }
+func say(role, text string) generate.Message {
+	b := wire.AppendString([]byte(`{"role":`), role)
+	b = append(wire.AppendString(append(b, `,"content":`...), text), '}')
+	return generate.Message{Role: role, HasText: strings.TrimSpace(text) != "", JSON: b}
+}
 
 func talk(list ...generate.Message) *generate.Conversation {
 	return &generate.Conversation{Messages: list, Parallel: true}

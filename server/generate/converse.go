@@ -37,15 +37,15 @@ type BoundChat interface {
 	// llm.ErrOverloaded. now is the time of the request.
 	Render(ctx context.Context, c *Conversation, now time.Time) (Rendered, error)
 	// Parser returns the parser of one sequence, which must be closed; nil where
-	// the text is the answer as it is. promptEnd is the end of the prompt's text,
-	// or all of it. Errors are as those of Plugins.Bind.
-	Parser(ctx context.Context, c *Conversation, promptEnd string, seed uint64) (Parser, error)
+	// the text is the answer as it is. tools is Conversation.ToolsRequest, which all
+	// sequences share. Errors are as those of Plugins.Bind.
+	Parser(ctx context.Context, tools []byte, seed uint64) (Parser, error)
 	// Constraint says what the texts of a reply to c, which demands a call, offers a
 	// strict tool or has an Answer, are held to, so that its calls are right as they
 	// are written; nil for nothing.
-	// promptEnd is as for Parser. Calls that c demands and that can't be held to
+	// tools is as for Parser. Calls that c demands and that can't be held to
 	// fail with a *ToolError; other errors are as those of Plugins.Bind.
-	Constraint(ctx context.Context, c *Conversation, promptEnd string) (*ToolGrammar, error)
+	Constraint(ctx context.Context, c *Conversation, tools []byte) (*ToolGrammar, error)
 	// Close gives back what Bind took. Parsers that were returned go on.
 	Close()
 }

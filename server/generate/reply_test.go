@@ -190,12 +190,12 @@ func (badChat) Render(context.Context, *generate.Conversation, time.Time) (gener
 }
 
 // Parser implements generate.BoundChat.
-func (c badChat) Parser(context.Context, *generate.Conversation, string, uint64) (generate.Parser, error) {
+func (c badChat) Parser(context.Context, []byte, uint64) (generate.Parser, error) {
 	return badParser(c), nil
 }
 
 // Constraint implements generate.BoundChat.
-func (badChat) Constraint(context.Context, *generate.Conversation, string) (*generate.ToolGrammar, error) {
+func (badChat) Constraint(context.Context, *generate.Conversation, []byte) (*generate.ToolGrammar, error) {
 	return nil, nil
 }
 

@@ -65,6 +65,7 @@ type Run struct {
 	// for each sequence, or none at all.
 	conversation *Conversation
 	chat         BoundChat
+	tools        []byte // Conversation.ToolsRequest, made once
 	parsers      []Parser
 
 	cancel    context.CancelFunc
@@ -154,7 +155,7 @@ func (r *Run) parse(ctx context.Context, n int) error {
 		return nil
 	}
 	for i := range n {
-		p, err := r.chat.Parser(ctx, r.conversation, r.Request.Inputs, llm.SeedFor(r.Request.Params.Seed, i))
+		p, err := r.chat.Parser(ctx, r.tools, llm.SeedFor(r.Request.Params.Seed, i))
 		switch {
 		case err != nil:
 			return err

@@ -123,6 +123,9 @@ func (s *Service) launch(ctx context.Context, run *Run, d *Draft, n int) (err er
 	if run.Request, err = s.check(ctx, d, n); err != nil {
 		return err
 	}
+	if run.chat != nil {
+		run.tools = run.conversation.ToolsRequest(run.Request.Inputs)
+	}
 	if run.plugins, err = s.bind(ctx, d); err != nil {
 		return err
 	}

@@ -133,8 +133,10 @@ func BenchmarkChatRender(b *testing.B) {
 	p := openPlugged(b, func(c *config.Config) { c.Model.Template = path })
 	conversation := &generate.Conversation{Tools: []byte(benchTools(10)), Parallel: true}
 	for i := range 50 {
+		role := []string{"user", "assistant"}[i%2]
 		conversation.Messages = append(conversation.Messages, generate.Message{
-			Role: []string{"user", "assistant"}[i%2], Text: fmt.Sprintf("Message %d: %s", i, strings.Repeat("some words of text, ", 12)),
+			Role: role, HasText: true,
+			JSON: fmt.Appendf(nil, `{"role":%q,"content":"Message %d: %s"}`, role, i, strings.Repeat("some words of text, ", 12)),
 		})
 	}
 	sources := realTemplates(b)
@@ -183,7 +185,7 @@ func BenchmarkChatFeed(b *testing.B) {
 	defer chat.Close()
 	var took []float64
 	for b.Loop() {
-		parser, err := chat.Parser(b.Context(), conversation, "", 1)
+		parser, err := chat.Parser(b.Context(), conversation.ToolsRequest(""), 1)
 		if err != nil {
 			b.Fatal(err)
 		}

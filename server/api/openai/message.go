@@ -12,7 +12,7 @@ import (
 // turn is a message while it is read.
 type turn struct {
 	role     string
-	text     strings.Builder
+	hasText  bool // more than white space
 	said     bool // content is there, and no null
 	refused  bool // a part of it is a refusal
 	calls    int
@@ -60,7 +60,7 @@ func message(r *wire.Reader, i int, id string) (generate.Message, error) {
 	if err != nil {
 		return generate.Message{}, err
 	}
-	m := generate.Message{Role: t.role, Text: t.text.String(), Calls: t.calls > 0, JSON: t.normal(raw)}
+	m := generate.Message{Role: t.role, HasText: t.hasText, Calls: t.calls > 0, JSON: t.normal(raw)}
 	if t.role == "function" {
 		m.Role = "tool"
 	}
@@ -89,15 +89,10 @@ func (t *turn) content(r *wire.Reader, i int) error {
 	t.said = true
 	return either(r, func(r *wire.Reader) error {
 		s, err := r.String()
-		t.text.WriteString(s)
+		t.add(s)
 		return err
 	}, func(r *wire.Reader) error {
-		return r.Array(func(j int) error {
-			if j > 0 {
-				t.text.WriteByte('\n')
-			}
-			return t.part(r, i, j)
-		})
+		return r.Array(func(j int) error { return t.part(r, i, j) })
 	})
 }
 
@@ -124,9 +119,12 @@ func (t *turn) part(r *wire.Reader, i, j int) error {
 	case text == nil:
 		return r.Refuse("missing field `" + kind + "`")
 	}
-	t.text.WriteString(*text)
+	t.add(*text)
 	return nil
 }
+
+// add takes a part of what is said.
+func (t *turn) add(text string) { t.hasText = t.hasText || strings.TrimSpace(text) != "" }
 
 // toolCalls reads the calls of an assistant's message, or null.
 func (t *turn) toolCalls(r *wire.Reader) error {

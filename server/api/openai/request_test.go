@@ -77,10 +77,10 @@ func TestDecodeChat(t *testing.T) {
 			Kwargs: []byte(`{ "a":1 }`), Parallel: true, ToolNames: []string{"f"}, ToolPlaces: []string{"#/tools/0/function"}, ToolChoice: generate.ToolChoice{Mode: generate.ChooseNone},
 			Tools: []byte(`[{"type":"function","function":{"name":"f"}}]`),
 			Messages: []generate.Message{
-				{Role: "developer", Text: "Be \nkind.", JSON: []byte(`{"role":"developer","content":[{"type":"text","text":"Be "},{"type":"text","text":"kind."}]}`)},
-				{Role: "user", Text: "a", JSON: []byte(`{"role":"user","content":"a","name":"n"}`)},
+				{Role: "developer", HasText: true, JSON: []byte(`{"role":"developer","content":[{"type":"text","text":"Be "},{"type":"text","text":"kind."}]}`)},
+				{Role: "user", HasText: true, JSON: []byte(`{"role":"user","content":"a","name":"n"}`)},
 				{Role: "assistant", Calls: true, JSON: []byte(`{"role":"assistant","content":null,"tool_calls":[{"id":"c1","type":"function","function":{"name":"f","arguments":{"x":1},"arguments_text":"{\"x\":1}"}},{"function":{"name":"g","arguments":{"y": 2}}}]}`)},
-				{Role: "tool", Text: "b", JSON: []byte(`{"role":"tool","content":"b","tool_call_id":"c1"}`)},
+				{Role: "tool", HasText: true, JSON: []byte(`{"role":"tool","content":"b","tool_call_id":"c1"}`)},
 			},
 		},
 	}

@@ -156,12 +156,16 @@ func (b *chatBody) prompt(words string) {
 		}
 	}
 	more := "\n---\n" + words
-	m.Text += more
+	m.HasText = true
 	inner := members(m.JSON)
 	if old := find(inner, "content"); old != nil && len(old.value) > 0 && old.value[0] == '[' {
 		old.value = withText(old.value, more)
 	} else {
-		inner = setMember(inner, "content", wire.AppendString(nil, m.Text))
+		text := ""
+		if old != nil {
+			_ = json.Unmarshal(old.value, &text) // a text or null: it was read before
+		}
+		inner = setMember(inner, "content", wire.AppendString(nil, text+more))
 	}
 	inner = setMember(inner, "tool_prompt", wire.AppendString(nil, words))
 	m.JSON = appendMembers(nil, inner)

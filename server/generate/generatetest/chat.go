@@ -137,24 +137,23 @@ func (c *content) UnmarshalJSON(b []byte) error {
 }
 
 // Constraint implements generate.BoundChat.
-func (b bound) Constraint(_ context.Context, c *generate.Conversation, promptEnd string) (*generate.ToolGrammar, error) {
+func (b bound) Constraint(_ context.Context, c *generate.Conversation, tools []byte) (*generate.ToolGrammar, error) {
 	if b.chat.Holds != nil || b.chat.RefuseHold != nil {
-		b.chat.note(0, 0, c.ConstraintRequest(promptEnd))
+		b.chat.note(0, 0, c.ConstraintRequest(tools))
 	}
 	return b.chat.Holds, b.chat.RefuseHold
 }
 
 // Parser implements generate.BoundChat.
-func (b bound) Parser(_ context.Context, c *generate.Conversation, promptEnd string, _ uint64) (generate.Parser, error) {
+func (b bound) Parser(_ context.Context, tools []byte, _ uint64) (generate.Parser, error) {
 	switch {
 	case b.chat.RefuseParser != nil:
 		return nil, b.chat.RefuseParser
 	case !b.chat.Parse:
 		return nil, nil
 	}
-	request := c.ToolsRequest(promptEnd)
-	b.chat.note(0, 1, request)
-	p := NewParser(request)
+	b.chat.note(0, 1, tools)
+	p := NewParser(tools)
 	p.closed = func() { b.chat.note(0, -1, nil) }
 	return p, nil
 }

@@ -75,8 +75,8 @@ func (b boundChat) Render(ctx context.Context, c *generate.Conversation, now tim
 }
 
 // Parser implements generate.BoundChat.
-func (b boundChat) Parser(ctx context.Context, c *generate.Conversation, promptEnd string, seed uint64) (generate.Parser, error) {
-	p, err := b.BoundChat.Parser(ctx, c.ToolsRequest(promptEnd), seed)
+func (b boundChat) Parser(ctx context.Context, tools []byte, seed uint64) (generate.Parser, error) {
+	p, err := b.BoundChat.Parser(ctx, tools, seed)
 	switch {
 	case err != nil:
 		return nil, bindError(err)
@@ -87,8 +87,8 @@ func (b boundChat) Parser(ctx context.Context, c *generate.Conversation, promptE
 }
 
 // Constraint implements generate.BoundChat.
-func (b boundChat) Constraint(ctx context.Context, c *generate.Conversation, promptEnd string) (*generate.ToolGrammar, error) {
-	g, err := b.BoundChat.Constraint(ctx, c.ConstraintRequest(promptEnd))
+func (b boundChat) Constraint(ctx context.Context, c *generate.Conversation, tools []byte) (*generate.ToolGrammar, error) {
+	g, err := b.BoundChat.Constraint(ctx, c.ConstraintRequest(tools))
 	var no *plugins.BindError
 	switch {
 	case errors.Is(err, plugins.ErrParams) && errors.As(err, &no):
