@@ -57,6 +57,13 @@ func (r *Reader) Raw() ([]byte, error) {
 	return r.buf[start:r.at:r.at], err
 }
 
+// Since returns the value that was read since start, a copy of r from before it, as it
+// was written: a view of the text.
+func (r *Reader) Since(start Reader) []byte {
+	start.space()
+	return r.buf[start.at:r.at:r.at]
+}
+
 // Strings reads an array of strings, never nil.
 func (r *Reader) Strings() ([]string, error) {
 	out := []string{}

@@ -56,10 +56,7 @@ func message(r *wire.Reader, i int, id string) (generate.Message, error) {
 	if !t.said && t.calls == 0 {
 		return generate.Message{}, r.Refuse("missing field `content`")
 	}
-	raw, err := start.RawObject()
-	if err != nil {
-		return generate.Message{}, err
-	}
+	raw := r.Since(start)
 	m := generate.Message{Role: t.role, HasText: t.hasText, Calls: t.calls > 0, JSON: t.normal(raw)}
 	if t.role == "function" {
 		m.Role = "tool"

@@ -114,13 +114,13 @@ func (b *chatBody) functions(r *wire.Reader) error {
 		if err != nil {
 			return err
 		}
-		raw, err := start.RawObject()
+		raw := r.Since(start)
 		if older {
 			raw = appendMembers(nil, renamed(members(raw), "arguments", "parameters"))
 		}
 		o.raw = append(append([]byte(`{"type":"function","function":`), raw...), '}')
 		b.offers = append(b.offers, o)
-		return err
+		return nil
 	})
 }
 

@@ -75,9 +75,7 @@ func (b *chatBody) tool(r *wire.Reader, i int) error {
 	case kind == "custom":
 		o.custom, o.raw, o.place = true, input, "#/tools/"+strconv.Itoa(i)+"/custom"
 	default:
-		if o.raw, err = start.RawObject(); err != nil {
-			return err
-		}
+		o.raw = r.Since(start)
 	}
 	if older {
 		list := members(o.raw)

@@ -46,7 +46,8 @@ func (a *API) invocations(w http.ResponseWriter, r *http.Request, d *dialect.Dia
 
 // invoke takes a body of any of three forms: the first that fits counts.
 func (a *API) invoke(w http.ResponseWriter, r *http.Request, d *dialect.Dialect, text []byte) error {
-	if err := isJSON(text); err != nil {
+	has, err := membersOf(text)
+	if err != nil {
 		return err
 	}
 	if b, err := decodeBody(text, d, true); err == nil {
@@ -56,7 +57,7 @@ func (a *API) invoke(w http.ResponseWriter, r *http.Request, d *dialect.Dialect,
 		field  string
 		handle BodyHandler
 	}{{"messages", a.options.Chat}, {"prompt", a.options.Completion}} {
-		if form.handle == nil || !has(text, form.field) {
+		if form.handle == nil || !has[form.field] {
 			continue
 		}
 		if err := form.handle(w, r, text); !errors.Is(err, wire.ErrShape) {
@@ -66,24 +67,19 @@ func (a *API) invoke(w http.ResponseWriter, r *http.Request, d *dialect.Dialect,
 	return unmatched("SagemakerRequest")
 }
 
-// isJSON returns where text is no JSON. A body that fits no form may break off
-// behind the field that does not fit.
-func isJSON(text []byte) error {
-	err := wire.Decode(text, func(r *wire.Reader) error { return r.Object("a map", nil) })
-	if errors.Is(err, wire.ErrShape) {
-		return wire.Decode(text, (*wire.Reader).Skip)
-	}
-	return err
-}
-
-// has says whether text, which is JSON, is an object with that field.
-func has(text []byte, field string) bool {
-	found := false
+// membersOf returns the names at the top of a body; none where it is no object. Errors
+// say where it is no JSON: a body that fits no form may break off behind the field that
+// does not fit.
+func membersOf(text []byte) (map[string]bool, error) {
+	names := map[string]bool{}
 	err := wire.Decode(text, func(r *wire.Reader) error {
 		return r.Map("a map", func(key string) error {
-			found = found || key == field
+			names[key] = true
 			return r.Skip()
 		})
 	})
-	return err == nil && found
+	if errors.Is(err, wire.ErrShape) {
+		return nil, wire.Decode(text, (*wire.Reader).Skip)
+	}
+	return names, err
 }
