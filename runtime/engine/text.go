@@ -1,6 +1,9 @@
 package engine
 
-import "tgi/runtime/llm"
+import (
+	"tgi/runtime/llm"
+	"tgi/runtime/stop"
+)
 
 // detokContext is how many of the prompt's last tokens a detokenizer gets, as in
 // text-generation-inference: enough to know whether a word continues.
@@ -10,7 +13,7 @@ const detokContext = 5
 type transcript struct {
 	codec   Codec
 	detok   Detokenizer
-	stop    *stopMatcher
+	matcher *stop.Matcher
 	visible []byte // the text so far without special tokens
 	// recent holds the lengths of the last pieces, from which visibleOf computes the
 	// visible part of a stop string; it reaches back as far as the longest stop string.
@@ -26,9 +29,9 @@ type span struct {
 
 func newTranscript(c Codec, prompt []llm.Token, stops []string) *transcript {
 	t := &transcript{
-		codec: c,
-		detok: c.Stream(prompt[max(len(prompt)-detokContext, 0):]),
-		stop:  newStopMatcher(stops),
+		codec:   c,
+		detok:   c.Stream(prompt[max(len(prompt)-detokContext, 0):]),
+		matcher: stop.New(stops),
 	}
 	for _, s := range stops {
 		t.longest = max(t.longest, len(s))
@@ -42,7 +45,7 @@ func newTranscript(c Codec, prompt []llm.Token, stops []string) *transcript {
 // are set if the text now contains a stop string; text is then cut after it.
 func (t *transcript) add(tok llm.Token, hidden bool) (text, stop string, stopBytes int) {
 	text = t.decode(tok, hidden)
-	stop, cut := t.stop.feed(text)
+	stop, cut := t.matcher.Feed(text)
 	if stop != "" {
 		text = text[:cut]
 	}

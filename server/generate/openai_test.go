@@ -173,9 +173,9 @@ func (double) Process(_ sample.History, s *sample.Step) error {
 	return nil
 }
 
-// TestHoldback: pieces as they arrive, "<x>" for a special token; want has what
+// TestStopFilter: pieces as they arrive, "<x>" for a special token; want has what
 // may be shown after each, parted by "|".
-func TestHoldback(t *testing.T) {
+func TestStopFilter(t *testing.T) {
 	for _, c := range []struct {
 		stops  []string
 		pieces []string
@@ -201,7 +201,7 @@ func TestHoldback(t *testing.T) {
 			tokens = append(tokens, generate.Token{Text: p, Special: strings.HasPrefix(p, "<")})
 		}
 		events := generatetest.Sequence(engine.Request{}, 0, c.end, tokens...)
-		h := generate.NewHoldback(c.stops, c.keep)
+		h := generate.NewStopFilter(c.stops, c.keep)
 		var shown []string
 		for i := range events {
 			now := ""

@@ -22,7 +22,7 @@ type Call struct {
 // then the parser tells the parts apart, then calls are held against what the
 // request demands. It belongs to one goroutine.
 type Reply struct {
-	hold   *Holdback
+	filter *StopFilter
 	parser Parser // nil: the text is the content
 	choice ToolChoice
 	names  []string
@@ -51,7 +51,7 @@ type call struct {
 // text. newID makes the ids of calls that the parser gives none. It is called
 // once for each sequence, and is of no use after Close.
 func (r *Run) Reply(i int, keep bool, newID func() string) *Reply {
-	out := &Reply{hold: NewHoldback(r.Request.Params.Stop, keep), newID: newID}
+	out := &Reply{filter: NewStopFilter(r.Request.Params.Stop, keep), newID: newID}
 	if i < len(r.parsers) {
 		out.parser = r.parsers[i]
 		out.choice, out.names, out.single = r.conversation.ToolChoice, r.conversation.ToolNames, !r.conversation.several()
@@ -75,7 +75,7 @@ func (r *Reply) Parsed() bool { return r.parser != nil }
 // cut. Other errors are the parser's.
 func (r *Reply) Next(e *Event) ([]Delta, error) {
 	r.out = r.out[:0]
-	for _, s := range r.hold.Next(e) {
+	for _, s := range r.filter.Next(e) {
 		if !s.Special {
 			r.shown += len(s.Text)
 		}
@@ -86,7 +86,7 @@ func (r *Reply) Next(e *Event) ([]Delta, error) {
 	if e.Finish == nil || r.parser == nil {
 		return r.out, nil
 	}
-	r.cut = e.Finish.Reason == llm.FinishLength && !r.hold.Stopped()
+	r.cut = e.Finish.Reason == llm.FinishLength && !r.filter.Stopped()
 	deltas, err := r.parser.Finish(r.cut)
 	if err = r.take(deltas, err); err != nil {
 		return nil, err
@@ -103,7 +103,7 @@ func (r *Reply) Shown() int { return r.shown }
 
 // Stopped says whether a stop string ended the text; it is known after the last
 // event.
-func (r *Reply) Stopped() bool { return r.hold.Stopped() }
+func (r *Reply) Stopped() bool { return r.filter.Stopped() }
 
 // Calls are the complete ones.
 func (r *Reply) Calls() []Call { return r.calls }
@@ -113,7 +113,7 @@ func (r *Reply) Calls() []Call { return r.calls }
 func (r *Reply) Called() bool { return len(r.calls) > 0 && !r.broken }
 
 // feed brings a piece of text to the parser.
-func (r *Reply) feed(s Stretch) error {
+func (r *Reply) feed(s Segment) error {
 	if r.parser != nil {
 		deltas, err := r.parser.Feed(s.Text, s.Special)
 		return r.take(deltas, err)

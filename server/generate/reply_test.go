@@ -300,18 +300,34 @@ func held(t *testing.T, reply *generate.Reply, deltas []generate.Delta) {
 	}
 }
 
-// TestStretches: special tokens come in their place among what may be shown.
-func TestStretches(t *testing.T) {
+// TestSegments: special tokens come in their place among what may be shown.
+func TestSegments(t *testing.T) {
 	events := generatetest.Sequence(engine.Request{}, 0, llm.FinishEOS, tokens("a|^<x>|bS|^<T|c|^</s>")...)
 	events[len(events)-1].Finish.Text += "\uFFFD" // a character that stayed incomplete
-	h := generate.NewHoldback([]string{"S<TU", "c</s>"}, false)
-	var got []generate.Stretch
+	h := generate.NewStopFilter([]string{"S<TU", "c</s>"}, false)
+	var got []generate.Segment
 	for i := range events {
 		got = append(got, h.Next(&events[i])...)
 	}
-	want := []generate.Stretch{{Text: "a"}, {Text: "<x>", Special: true}, {Text: "b"}, {Text: "S"}, {Text: "<T", Special: true}, {Text: "c"}, {Text: "\uFFFD"}, {Text: "</s>", Special: true}}
+	want := []generate.Segment{{Text: "a"}, {Text: "<x>", Special: true}, {Text: "b"}, {Text: "S"}, {Text: "<T", Special: true}, {Text: "c"}, {Text: "\uFFFD"}, {Text: "</s>", Special: true}}
 	if !reflect.DeepEqual(got, want) || h.Stopped() {
 		t.Errorf("got %+v", got)
+	}
+}
+
+// TestStopInRest: the rest of a text, known at its end alone, may hold a stop string.
+func TestStopInRest(t *testing.T) {
+	events := generatetest.Sequence(engine.Request{}, 0, llm.FinishEOS, tokens("a|^</s>")...)
+	events[len(events)-1].Finish.Text += "\uFFFD"
+	h := generate.NewStopFilter([]string{"\uFFFD"}, false)
+	var got strings.Builder
+	for i := range events {
+		for _, s := range h.Next(&events[i]) {
+			got.WriteString(s.Text)
+		}
+	}
+	if got.String() != "a\uFFFD</s>" {
+		t.Errorf("got %q", got.String())
 	}
 }
 

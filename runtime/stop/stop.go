@@ -1,8 +1,11 @@
-package engine
+// Package stop finds stop strings in a text that arrives in pieces. The engine ends
+// sequences by it, and the server withholds by it what may become a stop string.
+package stop
 
-// stopMatcher finds the first place where one of several strings ends in a text that
+// Matcher finds the first place where one of several strings ends in a text that
 // arrives in pieces. It is linear in the text for each string, however the text is cut.
-type stopMatcher struct {
+// It belongs to one goroutine.
+type Matcher struct {
 	stops []stopString
 }
 
@@ -14,9 +17,9 @@ type stopString struct {
 	have int // bytes of text that the end of the input matches
 }
 
-// newStopMatcher returns a matcher; empty strings are left out.
-func newStopMatcher(stops []string) *stopMatcher {
-	m := &stopMatcher{}
+// New returns a matcher; empty strings are left out.
+func New(stops []string) *Matcher {
+	m := &Matcher{}
 	for _, s := range stops {
 		if s == "" {
 			continue
@@ -36,10 +39,11 @@ func newStopMatcher(stops []string) *stopMatcher {
 	return m
 }
 
-// feed takes the next piece. If a stop string ends in it, feed returns the string and
+// Feed takes the next piece. If a stop string ends in it, Feed returns the string and
 // the number of bytes of the piece up to its end; of several that end at the same byte,
-// the first in the list. Otherwise it returns "", 0. It must not be called after a match.
-func (m *stopMatcher) feed(piece string) (stop string, cut int) {
+// the first in the list. Otherwise it returns "", 0. What follows in the piece is
+// not looked at.
+func (m *Matcher) Feed(piece string) (stop string, cut int) {
 	for i := 0; i < len(piece); i++ {
 		for j := range m.stops {
 			if s := &m.stops[j]; s.step(piece[i]) {
@@ -51,6 +55,9 @@ func (m *stopMatcher) feed(piece string) (stop string, cut int) {
 }
 
 func (s *stopString) step(c byte) (matched bool) {
+	if s.have == len(s.text) { // behind a match
+		s.have = s.fail[s.have-1]
+	}
 	for s.have > 0 && s.text[s.have] != c {
 		s.have = s.fail[s.have-1]
 	}
@@ -58,4 +65,13 @@ func (s *stopString) step(c byte) (matched bool) {
 		s.have++
 	}
 	return s.have == len(s.text)
+}
+
+// Pending returns the length of the longest beginning of a stop string that the text
+// ends with: so many of its last bytes may be a part of one.
+func (m *Matcher) Pending() (longest int) {
+	for i := range m.stops {
+		longest = max(longest, m.stops[i].have)
+	}
+	return longest
 }
