@@ -4,6 +4,9 @@ import (
 	"fmt"
 	"slices"
 	"strings"
+
+	"tgi/plugins/std/jinja/chars"
+	"tgi/plugins/std/jinja/value"
 )
 
 // attempt is a way to write a conversation: as the template's reading says, or
@@ -25,7 +28,7 @@ type former struct {
 }
 
 // form writes one message.
-func (f *former) form(i int, message *Dict) error {
+func (f *former) form(i int, message *value.Dict) error {
 	if err := f.formContent(i, message); err != nil {
 		return err
 	}
@@ -33,29 +36,29 @@ func (f *former) form(i int, message *Dict) error {
 }
 
 // formContent gives content its form.
-func (f *former) formContent(i int, message *Dict) error {
+func (f *former) formContent(i int, message *value.Dict) error {
 	role := stringMember(message, "role")
-	content, given := message.getStr("content")
+	content, given := message.GetStr("content")
 	switch c := content.(type) {
-	case *List:
+	case *value.List:
 		return f.formParts(i, message, f.contentForm(role, c), c)
-	case *Str:
-		if calls, _ := message.getStr("tool_calls"); c.s == "" && role == "assistant" && calls != nil {
-			return message.set(text("content"), f.empty())
+	case *value.Str:
+		if calls, _ := message.GetStr("tool_calls"); c.String() == "" && role == "assistant" && calls != nil {
+			return message.Set(value.Text("content"), f.empty())
 		}
 		if f.contentForm(role, c) != asText {
-			return message.set(text("content"), &List{[]Value{textPart(c)}})
+			return message.Set(value.Text("content"), &value.List{Items: []value.Value{textPart(c)}})
 		}
 		return nil
 	}
-	if role != "assistant" || given && content != none {
+	if role != "assistant" || given && content != value.None {
 		return nil
 	}
 	return f.formNull(message, given)
 }
 
 // formNull gives an assistant's content that is null, or not there, its form.
-func (f *former) formNull(message *Dict, given bool) error {
+func (f *former) formNull(message *value.Dict, given bool) error {
 	form := f.missing
 	if given {
 		form = f.null
@@ -72,38 +75,38 @@ func (f *former) formNull(message *Dict, given bool) error {
 	case form == nullAsGiven:
 		return nil
 	case form == nullIsNull:
-		return message.set(text("content"), none)
+		return message.Set(value.Text("content"), value.None)
 	}
-	return message.set(text("content"), f.empty())
+	return message.Set(value.Text("content"), f.empty())
 }
 
 // empty is the content of an assistant that says nothing beside its calls.
-func (f *former) empty() Value {
+func (f *former) empty() value.Value {
 	switch {
 	case f.emptyIsNull:
-		return none
+		return value.None
 	case f.emptyPart && !f.join:
 		return emptyPart()
 	}
-	return emptyStr
+	return value.Empty
 }
 
 // contentForm says what content of a role becomes.
-func (f *former) contentForm(role string, content Value) contentForm {
+func (f *former) contentForm(role string, content value.Value) contentForm {
 	if f.join {
 		return asText
 	}
-	list, isList := content.(*List)
+	list, isList := content.(*value.List)
 	if c := f.of(role); !f.content {
 		return c.form(isList)
 	}
 	f.other.content = true
-	said, _ := content.(*Str)
+	said, _ := content.(*value.Str)
 	if isList {
 		said, _, _ = joined(list)
 	}
 	if said != nil {
-		f.texts = append(f.texts, strings.TrimFunc(said.s, isSpace))
+		f.texts = append(f.texts, strings.TrimFunc(said.String(), chars.IsSpace))
 	}
 	return f.of(role).otherForm(isList)
 }
@@ -116,17 +119,19 @@ func (f *former) shows(out []Segment) bool {
 		return true
 	}
 	whole := Text(out)
-	return !slices.ContainsFunc(f.texts, func(s string) bool { return !strings.Contains(whole, s) || s != "" && dumped(whole, s) })
+	return !slices.ContainsFunc(f.texts, func(s string) bool {
+		return !strings.Contains(whole, s) || s != "" && dumped(whole, s)
+	})
 }
 
 // formParts writes content that is a list.
-func (f *former) formParts(i int, message *Dict, form contentForm, parts *List) error {
+func (f *former) formParts(i int, message *value.Dict, form contentForm, parts *value.List) error {
 	switch {
 	case form == asParts:
 		return nil
 	case form == asOnePart:
 		if s, _, _ := joined(parts); s != nil {
-			return message.set(text("content"), &List{[]Value{textPart(s)}})
+			return message.Set(value.Text("content"), &value.List{Items: []value.Value{textPart(s)}})
 		}
 		return nil // of images and text: as it is
 	}
@@ -136,14 +141,14 @@ func (f *former) formParts(i int, message *Dict, form contentForm, parts *List) 
 // formArguments gives the arguments of a call their form. Where the client wrote
 // text, that is what a template gets that shows text; any other gets the object
 // that the text stands for.
-func (f *former) formArguments(call *Dict) error {
-	arguments, _ := call.getStr("arguments")
-	object, ok := arguments.(*Dict)
+func (f *former) formArguments(call *value.Dict) error {
+	arguments, _ := call.GetStr("arguments")
+	object, ok := arguments.(*value.Dict)
 	if !ok {
 		return nil
 	}
 	asText := f.textArguments && !f.objectArguments
-	written, _ := call.getStr("arguments_text")
+	written, _ := call.GetStr("arguments_text")
 	if written != nil {
 		asText = f.textArguments
 	}
@@ -159,42 +164,33 @@ func (f *former) formArguments(call *Dict) error {
 			return err
 		}
 	}
-	return call.set(text("arguments"), written)
+	return call.Set(value.Text("arguments"), written)
 }
 
 // dropTexts takes away what the request says beside what templates know: the text
 // of arguments and the message's tool_prompt.
-func dropTexts(_ int, message *Dict) error {
-	drop(message, "tool_prompt")
-	return eachCall(message, func(call *Dict) error {
-		drop(call, "arguments_text")
+func dropTexts(_ int, message *value.Dict) error {
+	message.Remove("tool_prompt")
+	return eachCall(message, func(call *value.Dict) error {
+		call.Remove("arguments_text")
 		return nil
 	})
 }
 
-// drop takes a member away.
-func drop(d *Dict, name string) {
-	if i := d.findStr(name); i >= 0 {
-		rest := slices.Delete(d.entries, i, i+1)
-		*d = Dict{}
-		d.fill(rest)
-	}
-}
-
 // eachCall calls f for the functions that a message calls.
-func eachCall(message *Dict, f func(call *Dict) error) error {
-	calls, _ := message.getStr("tool_calls")
-	list, ok := calls.(*List)
+func eachCall(message *value.Dict, f func(call *value.Dict) error) error {
+	calls, _ := message.GetStr("tool_calls")
+	list, ok := calls.(*value.List)
 	if !ok {
 		return nil
 	}
-	for _, v := range list.items {
-		call, _ := v.(*Dict)
+	for _, v := range list.Items {
+		call, _ := v.(*value.Dict)
 		if call == nil {
 			continue
 		}
-		if inner, _ := call.getStr("function"); inner != nil {
-			if call, ok = inner.(*Dict); !ok {
+		if inner, _ := call.GetStr("function"); inner != nil {
+			if call, ok = inner.(*value.Dict); !ok {
 				continue
 			}
 		}
@@ -206,45 +202,46 @@ func eachCall(message *Dict, f func(call *Dict) error) error {
 }
 
 // joinContent makes a string of content that is a list.
-func joinContent(i int, message *Dict) error {
-	content, _ := message.getStr("content")
-	parts, ok := content.(*List)
+func joinContent(i int, message *value.Dict) error {
+	content, _ := message.GetStr("content")
+	parts, ok := content.(*value.List)
 	if !ok {
 		return nil
 	}
 	s, n, kind := joined(parts)
 	if s == nil {
-		return fmt.Errorf("%w: message %d: the template takes text only, and part %d of the content is of type %q", ErrInput, i, n, kind)
+		return fmt.Errorf("%w: message %d: the template takes text only, and part %d of the content is of type %q",
+			ErrInput, i, n, kind)
 	}
-	return message.set(text("content"), s)
+	return message.Set(value.Text("content"), s)
 }
 
 // joined is the text of parts, a newline between two, as vLLM does it; nil where
 // part n is none, but of another kind.
-func joined(parts *List) (s *Str, n int, kind string) {
-	var b sbuf
-	for n, part := range parts.items {
+func joined(parts *value.List) (s *value.Str, n int, kind string) {
+	var b value.Buffer
+	for n, part := range parts.Items {
 		s, kind := partText(part)
 		if s == nil {
 			return nil, n, kind
 		}
 		if n > 0 {
-			b.text("\n")
+			b.Text("\n")
 		}
-		b.str(s)
+		b.Str(s)
 	}
-	return b.done(), 0, ""
+	return b.Done(), 0, ""
 }
 
 // partText is the text of a part that is one; else its type.
-func partText(part Value) (s *Str, kind string) {
+func partText(part value.Value) (s *value.Str, kind string) {
 	switch p := part.(type) {
-	case *Str:
+	case *value.Str:
 		return p, ""
-	case *Dict:
+	case *value.Dict:
 		kind = stringMember(p, "type")
-		if v, _ := p.getStr("text"); kind == "text" || kind == "" {
-			s, _ = v.(*Str)
+		if v, _ := p.GetStr("text"); kind == "text" || kind == "" {
+			s, _ = v.(*value.Str)
 		}
 	}
 	return s, kind

@@ -7,6 +7,8 @@ import (
 	"strings"
 	"testing"
 	"time"
+
+	"tgi/plugins/std/jinja/value"
 )
 
 // TestForms: of all the forms that a conversation can have, templates get the one that they show best. Which that is
@@ -95,7 +97,7 @@ func TestAttemptsShareLimits(t *testing.T) {
 	if got, err := m.Render(request, Limits{Steps: 20_000}); err != nil || Text(got) != "Hi" {
 		t.Errorf("%q, %v", Text(got), err)
 	}
-	if _, err := m.Render(request, Limits{Steps: 6_000}); !isClass(err, "UndefinedError") {
+	if _, err := m.Render(request, Limits{Steps: 6_000}); !value.IsClass(err, "UndefinedError") {
 		t.Errorf("%v, want the first error", err)
 	}
 }

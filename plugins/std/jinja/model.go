@@ -6,13 +6,15 @@ import (
 	"slices"
 	"strings"
 	"time"
+
+	"tgi/plugins/std/jinja/value"
 )
 
 // Model is the templates that a model brings, with its special tokens. It is
 // immutable: any number of goroutines may render with it at once.
 type Model struct {
 	templates map[string]*modelTemplate
-	tokens    []entry
+	tokens    []value.Entry
 	parts     Parts
 	keepTools bool
 }
@@ -50,14 +52,14 @@ func NewModel(sources, tokens map[string]string, parts Parts) (*Model, error) {
 	}
 	m := &Model{templates: map[string]*modelTemplate{}, parts: parts}
 	for _, name := range sorted(sources) {
-		t, err := Parse(name, sources[name])
+		t, tree, err := parse(name, sources[name])
 		if err != nil {
 			return nil, err
 		}
-		m.templates[name] = &modelTemplate{Template: t, toolReading: readsTools(t.body)}
+		m.templates[name] = &modelTemplate{Template: t, toolReading: readsTools(tree.Body)}
 	}
 	for _, name := range sorted(tokens) {
-		m.tokens = append(m.tokens, entry{text(name), text(tokens[name])})
+		m.tokens = append(m.tokens, value.Entry{Key: value.Text(name), Value: value.Text(tokens[name])})
 	}
 	if parts != PartsKeep {
 		var spent int64
@@ -106,12 +108,11 @@ func sorted[V any](m map[string]V) []string {
 // name "tool_use", if tools are offered; else "default". Errors are those of
 // RenderChat.
 func (m *Model) Render(request []byte, l Limits) ([]Segment, error) {
-	l = l.filled()
+	l = l.Filled()
 	var first error
 	for _, a := range attempts {
 		var spent int64
-		l.spent = &spent
-		out, err := m.render(request, l, a)
+		out, err := m.render(request, l, a, &spent)
 		if err == nil {
 			return out, nil
 		}
@@ -133,8 +134,8 @@ var (
 	errLost = errors.New("the other form is not shown")
 )
 
-func (m *Model) render(request []byte, l Limits, a attempt) ([]Segment, error) {
-	r, err := decodeObject(request, func(string) origin { return fromData })
+func (m *Model) render(request []byte, l Limits, a attempt, spent *int64) ([]Segment, error) {
+	r, err := value.DecodeObject(request, func(string) value.Origin { return value.FromData })
 	if err != nil {
 		return nil, err
 	}
@@ -170,8 +171,8 @@ func (m *Model) render(request []byte, l Limits, a attempt) ([]Segment, error) {
 	if err != nil {
 		return nil, err
 	}
-	going, _ := r.getStr("continue_final_message")
-	out, err := t.renderChat(vars, now, ChatOptions{ContinueFinal: going == Bool(true)}, l)
+	going, _ := r.GetStr("continue_final_message")
+	out, err := t.renderChat(vars, now, ChatOptions{ContinueFinal: going == value.Bool(true)}, l, spent)
 	if err == nil && !f.shows(out) {
 		return nil, errLost
 	}
@@ -179,7 +180,7 @@ func (m *Model) render(request []byte, l Limits, a attempt) ([]Segment, error) {
 }
 
 // timeOf is the time of the request; none is the zero time.
-func timeOf(r *Dict) (now time.Time, err error) {
+func timeOf(r *value.Dict) (now time.Time, err error) {
 	if s := stringMember(r, "now"); s != "" {
 		if now, err = time.Parse(time.RFC3339, s); err != nil {
 			return now, fmt.Errorf("%w: now is not a time in RFC 3339: %q", ErrInput, s)
@@ -189,52 +190,53 @@ func timeOf(r *Dict) (now time.Time, err error) {
 }
 
 // variables makes the template's variables from the request's members.
-func (m *Model) variables(r *Dict) (*Dict, error) {
-	vars := &Dict{}
+func (m *Model) variables(r *value.Dict) (*value.Dict, error) {
+	vars := &value.Dict{}
 	for _, e := range m.tokens {
-		_ = vars.set(e.key, e.val) // string keys hash, so set cannot fail
+		_ = vars.Set(e.Key, e.Value) // string keys hash, so set cannot fail
 	}
 	own := []string{"messages", "tools", "documents", "add_generation_prompt"}
-	kwargs, _ := r.getStr("kwargs")
-	documents, _ := r.getStr("documents")
-	if d, ok := kwargs.(*Dict); ok {
-		for _, e := range d.entries {
-			name := e.key.(*Str).s
-			if name == "documents" && (documents == nil || documents == none) { // some clients have no other place for them
+	kwargs, _ := r.GetStr("kwargs")
+	documents, _ := r.GetStr("documents")
+	if d, ok := kwargs.(*value.Dict); ok {
+		for _, e := range d.Entries() {
+			name := e.Key.(*value.Str).String()
+			if name == "documents" && (documents == nil || documents == value.None) {
+				// some clients have no other place for them
 				own = slices.DeleteFunc(own, func(n string) bool { return n == name })
 			}
 			if slices.Contains(own, name) {
 				return nil, fmt.Errorf("%w: kwargs: %s is a member of the request itself", ErrInput, name)
 			}
-			_ = vars.set(text(e.key.(*Str).s), e.val)
+			_ = vars.Set(value.Text(e.Key.(*value.Str).String()), e.Value)
 		}
 	}
 	for _, name := range own {
-		v, ok := r.getStr(name)
+		v, ok := r.GetStr(name)
 		if !ok {
-			v = none
+			v = value.None
 		}
-		_ = vars.set(text(name), v)
+		_ = vars.Set(value.Text(name), v)
 	}
 	return vars, nil
 }
 
 // choose finds the request's template.
-func (m *Model) choose(r *Dict) (*modelTemplate, error) {
+func (m *Model) choose(r *value.Dict) (*modelTemplate, error) {
 	name := stringMember(r, "template")
-	if params, _ := r.getStr("params"); name == "" {
-		if d, ok := params.(*Dict); ok {
+	if params, _ := r.GetStr("params"); name == "" {
+		if d, ok := params.(*value.Dict); ok {
 			name = stringMember(d, "template")
 		}
 	}
-	tools, _ := r.getStr("tools")
+	tools, _ := r.GetStr("tools")
 	switch {
 	case name != "":
 		if t := m.templates[name]; t != nil {
 			return t, nil
 		}
 		return nil, fmt.Errorf("%w: template %q is none of this model's: %s", ErrInput, name, m.names())
-	case tools != nil && tools != none && m.templates["tool_use"] != nil:
+	case tools != nil && tools != value.None && m.templates["tool_use"] != nil:
 		return m.templates["tool_use"], nil
 	case m.templates["default"] != nil:
 		return m.templates["default"], nil
@@ -247,23 +249,23 @@ func (m *Model) choose(r *Dict) (*modelTemplate, error) {
 func (m *Model) names() string { return strings.Join(sorted(m.templates), ", ") }
 
 // stringMember is the text of a string member, or nothing.
-func stringMember(d *Dict, name string) string {
-	v, _ := d.getStr(name)
-	if s, ok := v.(*Str); ok {
-		return s.s
+func stringMember(d *value.Dict, name string) string {
+	v, _ := d.GetStr(name)
+	if s, ok := v.(*value.Str); ok {
+		return s.String()
 	}
 	return ""
 }
 
 // eachMessage calls f for the messages. Those that are none are for RenderChat to refuse.
-func eachMessage(r *Dict, f func(i int, message *Dict) error) error {
-	messages, _ := r.getStr("messages")
-	list, ok := messages.(*List)
+func eachMessage(r *value.Dict, f func(i int, message *value.Dict) error) error {
+	messages, _ := r.GetStr("messages")
+	list, ok := messages.(*value.List)
 	if !ok {
 		return nil
 	}
-	for i, v := range list.items {
-		if d, ok := v.(*Dict); ok {
+	for i, v := range list.Items {
+		if d, ok := v.(*value.Dict); ok {
 			if err := f(i, d); err != nil {
 				return err
 			}
@@ -275,10 +277,10 @@ func eachMessage(r *Dict, f func(i int, message *Dict) error) error {
 // trustRole makes a role that models know text of the template: many write
 // "<|" + role + "|>", which is one special token. Any other role stays data, or it
 // could forge one.
-func trustRole(_ int, message *Dict) error {
+func trustRole(_ int, message *value.Dict) error {
 	switch role := stringMember(message, "role"); role {
 	case "system", "developer", "user", "assistant", "tool", "function", "ipython", "observation":
-		return message.set(text("role"), text(role))
+		return message.Set(value.Text("role"), value.Text(role))
 	}
 	return nil
 }

@@ -4,6 +4,8 @@ import (
 	"errors"
 	"strings"
 	"testing"
+
+	"tgi/plugins/std/jinja/value"
 )
 
 // marks shows the data of segments in «».
@@ -145,14 +147,14 @@ func TestTextArguments(t *testing.T) {
 		short := strings.Replace(request, `, {"tool_calls": 1}, {"tool_calls": [1]}`, "", 1)
 		got, err := mustModel(t, parts, "default", source).Render([]byte(short), Limits{})
 		if parts == PartsKeep {
-			if !isClass(err, want) {
+			if !value.IsClass(err, want) {
 				t.Errorf("%s: %v, want a %s", parts, err, want)
 			}
 		} else if err != nil || marks(got) != want {
 			t.Errorf("%s: %s, %v; want %s", parts, marks(got), err, want)
 		}
 	}
-	if _, err := mustModel(t, PartsAuto, "default", source).Render([]byte(request), Limits{}); !isClass(err, "TypeError") {
+	if _, err := mustModel(t, PartsAuto, "default", source).Render([]byte(request), Limits{}); !value.IsClass(err, "TypeError") {
 		t.Errorf("messages that are wrong otherwise: %v, want the first TypeError", err)
 	}
 }

@@ -4,6 +4,8 @@ import (
 	"slices"
 	"strings"
 	"time"
+
+	"tgi/plugins/std/jinja/value"
 )
 
 // probeLimits bound one trial of a template when it is loaded, of which there are ten
@@ -25,7 +27,7 @@ const (
 // prober tries a template.
 type prober struct {
 	t      *Template
-	tokens []entry
+	tokens []value.Entry
 	r      *reading
 	tools  bool   // tools are offered: some templates want them
 	spent  *int64 // steps
@@ -34,28 +36,31 @@ type prober struct {
 
 // probe is a form of an assistant's turn that calls a tool.
 type probe struct {
-	content  Value // nil for none
+	content  value.Value // nil for none
 	textArgs bool
 	answer   string // the role that speaks next
 }
 
 // readForms tries a template with conversations of every form. spent are the steps
 // that the trials of other templates took; its own are added.
-func readForms(t *Template, tokens []entry, spent *int64) *reading {
+func readForms(t *Template, tokens []value.Entry, spent *int64) *reading {
 	p := &prober{t: t, tokens: tokens, spent: spent, r: &reading{roles: map[string]contentReading{}}}
-	p.r.other = p.content(func(x Value) []Value { return []Value{said("user", x)} })
+	p.r.other = p.content(func(x value.Value) []value.Value { return []value.Value{said("user", x)} })
 	p.r.roles["user"] = p.r.other
-	if c := p.content(func(x Value) []Value { return []Value{said("narrator", x), p.turn("user")} }); c.known() {
-		p.r.other = c
+	other := p.content(func(x value.Value) []value.Value { return []value.Value{said("narrator", x), p.turn("user")} })
+	if other.known() {
+		p.r.other = other
 	}
 	for _, role := range []string{"system", "developer"} {
-		p.enter(role, func(x Value) []Value { return []Value{said(role, x), p.turn("user")} })
+		p.enter(role, func(x value.Value) []value.Value { return []value.Value{said(role, x), p.turn("user")} })
 	}
-	p.enter("assistant", func(x Value) []Value { return []Value{p.turn("user"), said("assistant", x), p.turn("user")} })
+	p.enter("assistant", func(x value.Value) []value.Value {
+		return []value.Value{p.turn("user"), said("assistant", x), p.turn("user")}
+	})
 	p.readCalls()
 	for _, role := range []string{"tool", "function", "ipython", "observation"} {
-		p.enter(role, func(x Value) []Value {
-			return []Value{p.turn("user"), p.calling(p.calls), result(role, x)}
+		p.enter(role, func(x value.Value) []value.Value {
+			return []value.Value{p.turn("user"), p.calling(p.calls), result(role, x)}
 		})
 	}
 	return p.r
@@ -63,7 +68,7 @@ func readForms(t *Template, tokens []entry, spent *int64) *reading {
 
 // enter tries the content of a role that the template names. Where nothing shows
 // it, it is taken for the user's.
-func (p *prober) enter(role string, messages func(Value) []Value) {
+func (p *prober) enter(role string, messages func(value.Value) []value.Value) {
 	if !strings.Contains(p.t.source, role) {
 		return
 	}
@@ -76,13 +81,13 @@ func (p *prober) enter(role string, messages func(Value) []Value) {
 
 // content tries the forms of content, without tools and, where nothing is shown
 // without, with tools.
-func (p *prober) content(messages func(Value) []Value) (c contentReading) {
-	word, more := textPart(data(probeWord)), textPart(data(probeMore))
+func (p *prober) content(messages func(value.Value) []value.Value) (c contentReading) {
+	word, more := textPart(value.Data(probeWord)), textPart(value.Data(probeMore))
 	for _, p.tools = range []bool{false, true} {
-		c.text = p.outcome(messages(data(probeWord)), probeWord)
-		c.parts = p.outcome(messages(&List{[]Value{word, more}}), probeWord, probeMore)
+		c.text = p.outcome(messages(value.Data(probeWord)), probeWord)
+		c.parts = p.outcome(messages(&value.List{Items: []value.Value{word, more}}), probeWord, probeMore)
 		if c.text != shown && c.parts != shown {
-			c.first = p.outcome(messages(&List{[]Value{word}}), probeWord)
+			c.first = p.outcome(messages(&value.List{Items: []value.Value{word}}), probeWord)
 		}
 		if c.known() {
 			return c
@@ -92,7 +97,7 @@ func (p *prober) content(messages func(Value) []Value) (c contentReading) {
 }
 
 // outcome renders a conversation and looks for the words.
-func (p *prober) outcome(messages []Value, words ...string) outcome {
+func (p *prober) outcome(messages []value.Value, words ...string) outcome {
 	out, ok := p.render(messages)
 	switch {
 	case !ok:
@@ -108,7 +113,8 @@ func (p *prober) outcome(messages []Value, words ...string) outcome {
 func dumped(out, word string) bool {
 	before := out[:strings.Index(out, word)]
 	name := strings.TrimRight(before, `\"': `)
-	return strings.HasSuffix(name, "text") && strings.ContainsAny(before[len(name):], `"'`) && strings.Contains(before[len(name):], ":")
+	return strings.HasSuffix(name, "text") && strings.ContainsAny(before[len(name):], `"'`) &&
+		strings.Contains(before[len(name):], ":")
 }
 
 // readCalls tries the forms of a turn that calls a tool.
@@ -121,9 +127,9 @@ func (p *prober) readCalls() {
 		out, ok := p.render(p.loop(&object))
 		p.r.objectArguments = ok && strings.Contains(out, probeValue)
 	}
-	_, p.r.emptyPart = p.calls.content.(*List)
-	p.r.emptyIsNull = p.calls.content == none && strings.Contains(written, probeValue)
-	p.r.null = p.nulls(written, nullAsGiven, none)
+	_, p.r.emptyPart = p.calls.content.(*value.List)
+	p.r.emptyIsNull = p.calls.content == value.None && strings.Contains(written, probeValue)
+	p.r.null = p.nulls(written, nullAsGiven, value.None)
 	if p.r.missing = p.nulls(written, nullAsGiven, nil); p.r.missing != nullAsGiven && p.r.null == nullAsGiven {
 		p.r.missing = nullIsNull
 	}
@@ -136,7 +142,7 @@ func (p *prober) anyCall() (written string) {
 	var offered bool
 	for _, answer := range []string{"tool", "user"} {
 		for _, p.tools = range []bool{false, true} {
-			for _, content := range []Value{emptyStr, emptyPart(), none} {
+			for _, content := range []value.Value{value.Empty, emptyPart(), value.None} {
 				for _, textArgs := range []bool{true, false} {
 					p.calls = &probe{content: content, textArgs: textArgs, answer: answer}
 					out, ok := p.render(p.loop(p.calls))
@@ -165,97 +171,99 @@ func verbatim(out string) bool {
 
 // nulls tries a content that says nothing: it must work, and not show as None. It
 // gives form, or nullIsEmpty.
-func (p *prober) nulls(written string, form nullForm, content Value) nullForm {
+func (p *prober) nulls(written string, form nullForm, content value.Value) nullForm {
 	try := *p.calls
 	try.content = content
 	out, ok := p.render(p.loop(&try))
 	switch {
 	case !ok, strings.Contains(written, probeValue) && !strings.Contains(out, probeValue),
-		p.calls.content != none && strings.Count(out, "None") > strings.Count(written, "None"):
+		p.calls.content != value.None && strings.Count(out, "None") > strings.Count(written, "None"):
 		return nullIsEmpty
 	}
 	return form
 }
 
 // loop is a conversation in which a tool is called.
-func (p *prober) loop(c *probe) []Value {
+func (p *prober) loop(c *probe) []value.Value {
 	answer := p.turn("user")
 	if c.answer == "tool" {
-		answer = result("tool", p.shaped("user", data(probeWord)))
+		answer = result("tool", p.shaped("user", value.Data(probeWord)))
 	}
-	return []Value{p.turn("user"), p.calling(c), answer}
+	return []value.Value{p.turn("user"), p.calling(c), answer}
 }
 
 // result is what a tool answered.
-func result(role string, content Value) *Dict {
+func result(role string, content value.Value) *value.Dict {
 	m := said(role, content)
-	m.fill([]entry{{text("tool_call_id"), text("a1b2c3d4e")}, {text("name"), text("f")}})
+	m.Fill([]value.Entry{member("tool_call_id", value.Text("a1b2c3d4e")), member("name", value.Text("f"))})
 	return m
 }
 
 // calling is an assistant's turn that calls a tool.
-func (p *prober) calling(c *probe) *Dict {
-	arguments := Value(&Dict{entries: []entry{{text("q"), data(probeValue)}}})
+func (p *prober) calling(c *probe) *value.Dict {
+	arguments := value.Value(value.NewDict(member("q", value.Data(probeValue))))
 	if c.textArgs {
-		arguments = data(probeTextArgs)
+		arguments = value.Data(probeTextArgs)
 	}
-	call := &Dict{entries: []entry{
-		{text("id"), text("a1b2c3d4e")}, {text("type"), text("function")},
-		{text("function"), &Dict{entries: []entry{{text("name"), text("f")}, {text("arguments"), arguments}}}},
-	}}
-	turn := &Dict{entries: []entry{{text("role"), text("assistant")}}}
+	call := value.NewDict(
+		member("id", value.Text("a1b2c3d4e")), member("type", value.Text("function")),
+		member("function", value.NewDict(member("name", value.Text("f")), member("arguments", arguments))),
+	)
+	turn := value.NewDict(member("role", value.Text("assistant")))
 	if c.content != nil {
-		_ = turn.set(text("content"), c.content)
+		_ = turn.Set(value.Text("content"), c.content)
 	}
-	_ = turn.set(text("tool_calls"), &List{[]Value{call}})
+	_ = turn.Set(value.Text("tool_calls"), &value.List{Items: []value.Value{call}})
 	return turn
 }
 
 // turn says something in the form that was found for a role.
-func (p *prober) turn(role string) *Dict { return said(role, p.shaped(role, text("Hi"))) }
+func (p *prober) turn(role string) *value.Dict { return said(role, p.shaped(role, value.Text("Hi"))) }
 
 // shaped gives a string the form that was found for a role.
-func (p *prober) shaped(role string, s *Str) Value {
+func (p *prober) shaped(role string, s *value.Str) value.Value {
 	if p.r.of(role).form(false) == asText {
 		return s
 	}
-	return &List{[]Value{textPart(s)}}
+	return &value.List{Items: []value.Value{textPart(s)}}
 }
 
 // render renders a conversation; ok tells whether that worked.
-func (p *prober) render(messages []Value) (out string, ok bool) {
-	vars := &Dict{}
-	vars.fill(p.tokens)
-	tools := none
+func (p *prober) render(messages []value.Value) (out string, ok bool) {
+	vars := &value.Dict{}
+	vars.Fill(p.tokens)
+	tools := value.None
 	if p.tools {
-		tools = &List{[]Value{probeTool()}}
+		tools = &value.List{Items: []value.Value{probeTool()}}
 	}
-	vars.fill([]entry{
-		{text("messages"), &List{messages}}, {text("tools"), tools}, {text("documents"), none}, {text("add_generation_prompt"), Bool(true)},
+	vars.Fill([]value.Entry{
+		member("messages", &value.List{Items: messages}), member("tools", tools),
+		member("documents", value.None), member("add_generation_prompt", value.Bool(true)),
 	})
 	l := probeLimits
-	l.Steps, l.spent = min(l.Steps, probeSteps-*p.spent), p.spent
+	l.Steps = min(l.Steps, probeSteps-*p.spent)
 	if l.Steps <= 0 {
 		return "", false
 	}
-	segments, err := p.t.renderChat(vars, time.Time{}, ChatOptions{}, l)
+	segments, err := p.t.renderChat(vars, time.Time{}, ChatOptions{}, l, p.spent)
 	return Text(segments), err == nil
 }
 
 // probeTool is what is offered in a trial.
-func probeTool() *Dict {
-	object := func(entries ...entry) *Dict { return &Dict{entries: entries} }
-	parameters := object(entry{text("type"), text("object")},
-		entry{text("properties"), object(entry{text("q"), object(entry{text("type"), text("string")}, entry{text("description"), text("a word")})})},
-		entry{text("required"), &List{[]Value{text("q")}}})
-	return object(entry{text("type"), text("function")}, entry{text("function"), object(entry{text("name"), text("f")},
-		entry{text("description"), text("looks up")}, entry{text("parameters"), parameters})})
+func probeTool() *value.Dict {
+	word := value.NewDict(member("type", value.Text("string")), member("description", value.Text("a word")))
+	parameters := value.NewDict(
+		member("type", value.Text("object")), member("properties", value.NewDict(member("q", word))),
+		member("required", &value.List{Items: []value.Value{value.Text("q")}}),
+	)
+	function := value.NewDict(
+		member("name", value.Text("f")), member("description", value.Text("looks up")),
+		member("parameters", parameters),
+	)
+	return value.NewDict(member("type", value.Text("function")), member("function", function))
 }
 
 // said is a message.
-func said(role string, content Value) *Dict {
-	return &Dict{entries: []entry{{text("role"), text(role)}, {text("content"), content}}}
+func said(role string, content value.Value) *value.Dict {
+	return value.NewDict(member("role", value.Text(role)), member("content", content))
 }
-
-// data makes a string that belongs to the request.
-func data(s string) *Str { return &Str{s: s, from: fromData} }

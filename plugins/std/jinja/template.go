@@ -3,17 +3,18 @@ package jinja
 import (
 	"strings"
 	"time"
+
+	"tgi/plugins/std/jinja/interp"
+	"tgi/plugins/std/jinja/syntax"
+	"tgi/plugins/std/jinja/value"
 )
 
 // Template is a parsed template. It is immutable: any number of goroutines may
 // render it at once.
 type Template struct {
-	name   string
-	source string
-	body   []stmt
-	frame  *frame
-	blocks map[string]*blockStmt
-	weight int // see parser.weigh
+	name    string
+	source  string
+	program *interp.Program
 }
 
 // maxSource bounds a template's source in bytes; the largest known is below 64 KiB.
@@ -22,19 +23,24 @@ const maxSource = 1 << 20
 // Parse reads a template. name is for error texts only. The error is a
 // *SyntaxError with line and column, for what jinja2 refuses when it compiles.
 func Parse(name, source string) (*Template, error) {
+	t, _, err := parse(name, source)
+	return t, err
+}
+
+// parse gives the tree of the template too.
+func parse(name, source string) (*Template, *syntax.Template, error) {
 	if len(source) > maxSource {
-		return nil, syntaxError(name, "", 0, "the template has %d bytes, more than %d", len(source), maxSource)
+		return nil, nil, syntax.Errorf(name, "", 0, "the template has %d bytes, more than %d", len(source), maxSource)
 	}
-	body, src, weight, err := parse(name, source)
+	tree, err := syntax.Parse(name, source)
 	if err != nil {
-		return nil, err
+		return nil, nil, err
 	}
-	c := &compiler{name: name, src: src, blocks: map[string]*blockStmt{}}
-	f := c.template(body)
-	if c.err != nil {
-		return nil, c.err
+	program, err := interp.Compile(name, tree)
+	if err != nil {
+		return nil, nil, err
 	}
-	return &Template{name: name, source: source, body: body, frame: f, blocks: c.blocks, weight: weight}, nil
+	return &Template{name: name, source: source, program: program}, tree, nil
 }
 
 // Name is what Parse was given.
@@ -55,46 +61,11 @@ type Input struct {
 	Now time.Time
 }
 
-// Limits bound one rendering. A zero field means its default.
-type Limits struct {
-	// Steps counts statements, loop iterations, calls and items touched;
-	// default 10 million, about a second.
-	Steps int64
-	// Output is the most bytes a rendering or one captured block may write; default 16 MiB.
-	Output int64
-	// Memory is the sum of all strings and lists made on the way, in bytes,
-	// whether or not they are still in use; default 256 MiB.
-	Memory int64
-	// Depth is how deep macros, recursive loops and blocks may call each other;
-	// default 100. Each level costs some KiB of stack, and more where expressions
-	// are long or nested: the limit is at most 4000/(40+n), where n is the number of
-	// operators in a tag and 4 for each level of nesting, at their greatest.
-	Depth int
-
-	spent *int64 // the steps are added here
-}
-
 // InSandbox are limits that end a rendering in a guest before the server's
 // sandbox ends the guest, which would count as a fault: before 5e9 fuel, 256 MiB
 // of memory and 2 MiB of stack are used up. A step costs up to some 5,000 fuel
 // there. Conversations of a megabyte stay far below them.
 var InSandbox = Limits{Steps: 500_000, Output: 16 << 20, Memory: 32 << 20, Depth: 100}
-
-func (l Limits) filled() Limits {
-	if l.Steps == 0 {
-		l.Steps = 10_000_000
-	}
-	if l.Output == 0 {
-		l.Output = 16 << 20
-	}
-	if l.Memory == 0 {
-		l.Memory = 256 << 20
-	}
-	if l.Depth == 0 {
-		l.Depth = 100
-	}
-	return l
-}
 
 // Segment is a stretch of rendered text.
 type Segment struct {
@@ -108,50 +79,37 @@ type Segment struct {
 // Render gives the text as segments that alternate between template and data.
 // The error wraps ErrInput, or is a *RenderError with Python's class and text.
 func (t *Template) Render(in Input, l Limits) ([]Segment, error) {
-	vars, err := decodeObject(in.JSON, in.origin)
+	vars, err := value.DecodeObject(in.JSON, in.origin)
 	if err != nil {
 		return nil, err
 	}
-	out, err := t.render(vars, in.Now, l)
+	out, _, err := t.program.Run(vars, in.Now, l)
 	if err != nil {
 		return nil, err
 	}
-	return out.segments(), nil
+	return segments(out), nil
 }
 
-func (in *Input) origin(name string) origin {
+func (in *Input) origin(name string) value.Origin {
 	for _, t := range in.Trusted {
 		if t == name {
-			return fromTemplate
+			return value.FromTemplate
 		}
 	}
-	return fromData
+	return value.FromData
 }
 
-func (t *Template) render(vars *Dict, now time.Time, l Limits) (*Str, error) {
-	l = l.filled()
-	l.Depth = min(l.Depth, 4000/(40+t.weight))
-	st := &state{
-		limits: l, out: &sbuf{}, vars: vars, exports: map[string]Value{},
-		blocks: t.blocks, now: now, body: emptyStr,
-	}
-	err := st.activate(t.frame.fn, nil, func() error {
-		st.enter(t.frame)
-		return st.run(t.body)
-	})
-	if l.spent != nil {
-		*l.spent += st.steps
-	}
-	if err != nil {
-		return nil, err
-	}
-	return st.out.done(), nil
+// render adds the steps that it took to spent.
+func (t *Template) render(vars *value.Dict, now time.Time, l Limits, spent *int64) (*value.Str, error) {
+	out, steps, err := t.program.Run(vars, now, l)
+	*spent += steps
+	return out, err
 }
 
 // segments gives the stretches of a string.
-func (x *Str) segments() []Segment {
+func segments(x *value.Str) []Segment {
 	var out []Segment
-	x.runs(func(part string, data bool) {
+	x.Runs(func(part string, data bool) {
 		if part != "" {
 			out = append(out, Segment{part, data})
 		}

@@ -1,11 +1,19 @@
 package jinja
 
-import "strings"
+import (
+	"strings"
+	"time"
+
+	"tgi/plugins/std/jinja/pylib"
+	"tgi/plugins/std/jinja/syntax"
+	"tgi/plugins/std/jinja/value"
+)
 
 // toolPrompt is TGI's default tool_prompt (router/src/server.rs,
 // default_tool_prompt), which asks for {"name": ..., "parameters": {...}}.
-const toolPrompt = "\nGiven the functions available, please respond with a JSON for a function call with its proper arguments " +
-	"that best answers the given prompt. Respond in the format {name: function name, parameters: dictionary of argument name and its value}." +
+const toolPrompt = "\nGiven the functions available, please respond with a JSON for a function call with its proper " +
+	"arguments that best answers the given prompt. Respond in the format {name: function name, parameters: " +
+	"dictionary of argument name and its value}." +
 	"Do not use variables.\n"
 
 // toolRule separates what TGI adds to a message from the message.
@@ -21,30 +29,30 @@ type toolReading struct {
 
 // readsTools looks for tools in a template. Parameters of macros that are called
 // tools are none: what is handed to such a macro counts.
-func readsTools(body []stmt) toolReading {
+func readsTools(body []syntax.Stmt) toolReading {
 	r := toolReading{results: true}
-	own := map[expr]bool{} // loads of a macro's parameter
-	inside := func(m *macroDef) {
-		for _, p := range m.args {
-			if p.name == "tools" {
-				walk(m.body, func(stmt) {}, func(x expr) { own[x] = true })
+	own := map[syntax.Expr]bool{} // loads of a macro's parameter
+	inside := func(m *syntax.Signature) {
+		for _, p := range m.Params {
+			if p.Name == "tools" {
+				syntax.Walk(m.Body, func(syntax.Stmt) {}, func(x syntax.Expr) { own[x] = true })
 			}
 		}
 	}
 	roles, tool := false, false
-	walk(body, func(n stmt) {
+	syntax.Walk(body, func(n syntax.Stmt) {
 		switch n := n.(type) {
-		case *macroStmt:
-			inside(&n.macroDef)
-		case *callBlock:
-			inside(&n.macroDef)
+		case *syntax.Macro:
+			inside(&n.Signature)
+		case *syntax.CallBlock:
+			inside(&n.Signature)
 		}
-	}, func(x expr) {
+	}, func(x syntax.Expr) {
 		switch x := x.(type) {
-		case *nameExpr:
-			r.tools = r.tools || x.name == "tools" && x.ctx == ctxLoad && !own[x]
-		case *attrExpr:
-			r.calls = r.calls || x.attr == "tool_calls"
+		case *syntax.Name:
+			r.tools = r.tools || x.Name == "tools" && x.Use == syntax.Load && !own[x]
+		case *syntax.Attr:
+			r.calls = r.calls || x.Attr == "tool_calls"
 		}
 		r.calls = r.calls || isText(x, "tool_calls")
 		roles = roles || isText(x, "user") || isText(x, "assistant")
@@ -58,7 +66,7 @@ func readsTools(body []stmt) toolReading {
 // leave out: the tools that are offered behind the last message that is no
 // assistant's, as TGI does; the calls of earlier turns as the text that the prompt
 // asks for; and results as turns of the user.
-func (r toolReading) explainTools(request *Dict) error {
+func (r toolReading) explainTools(request *value.Dict) error {
 	if r.tools {
 		return nil
 	}
@@ -76,12 +84,12 @@ func (r toolReading) explainTools(request *Dict) error {
 }
 
 // offerTools adds the tools to a message: what the request says of them is data.
-func offerTools(request *Dict) error {
-	tools, _ := request.getStr("tools")
-	messages, _ := request.getStr("messages")
-	offered, ok := tools.(*List)
-	list, isList := messages.(*List)
-	if !ok || len(offered.items) == 0 || !isList {
+func offerTools(request *value.Dict) error {
+	tools, _ := request.GetStr("tools")
+	messages, _ := request.GetStr("messages")
+	offered, ok := tools.(*value.List)
+	list, isList := messages.(*value.List)
+	if !ok || len(offered.Items) == 0 || !isList {
 		return nil
 	}
 	m := spokenTo(list)
@@ -93,25 +101,25 @@ func offerTools(request *Dict) error {
 		return err
 	}
 	words := stringMember(m, "tool_prompt")
-	return extend(m, toolRule+words, func(given bool) *Str {
-		var b sbuf
-		b.text(toolRule)
-		b.put(shown.s, true)
-		b.text("\n")
+	return extend(m, toolRule+words, func(given bool) *value.Str {
+		var b value.Buffer
+		b.Text(toolRule)
+		b.Put(shown.String(), true)
+		b.Text("\n")
 		if given && words != "" {
-			b.put(words, true)
+			b.Put(words, true)
 		} else {
-			b.text(toolPrompt)
+			b.Text(toolPrompt)
 		}
-		return b.done()
+		return b.Done()
 	})
 }
 
 // spokenTo is the last message that is no assistant's: the turn that the model
 // answers, or the last of all.
-func spokenTo(messages *List) (m *Dict) {
-	for i := len(messages.items) - 1; i >= 0; i-- {
-		d, ok := messages.items[i].(*Dict)
+func spokenTo(messages *value.List) (m *value.Dict) {
+	for i := len(messages.Items) - 1; i >= 0; i-- {
+		d, ok := messages.Items[i].(*value.Dict)
 		if ok && m == nil {
 			m = d
 		}
@@ -124,41 +132,41 @@ func spokenTo(messages *List) (m *Dict) {
 
 // extend adds text to a message's content, in place of the end that its text may
 // have: given says whether it had.
-func extend(m *Dict, end string, more func(given bool) *Str) error {
-	content, _ := m.getStr("content")
-	add := func(to *Dict, name string, s *Str) error {
-		given := strings.HasSuffix(s.s, end)
+func extend(m *value.Dict, end string, more func(given bool) *value.Str) error {
+	content, _ := m.GetStr("content")
+	add := func(to *value.Dict, name string, s *value.Str) error {
+		given := strings.HasSuffix(s.String(), end)
 		if given {
-			s = s.sub(0, len(s.s)-len(end))
+			s = s.Sub(0, len(s.String())-len(end))
 		}
-		return to.set(text(name), join2(s, more(given)))
+		return to.Set(value.Text(name), value.Concat(s, more(given)))
 	}
 	switch c := content.(type) {
-	case *Str:
+	case *value.Str:
 		return add(m, "content", c)
-	case *List:
-		if n := len(c.items); n > 0 {
-			if last, ok := c.items[n-1].(*Dict); ok {
+	case *value.List:
+		if n := len(c.Items); n > 0 {
+			if last, ok := c.Items[n-1].(*value.Dict); ok {
 				if s, _ := partText(last); s != nil {
 					return add(last, "text", s)
 				}
 			}
 		}
-		c.items = append(c.items, textPart(more(false)))
+		c.Items = append(c.Items, textPart(more(false)))
 		return nil
 	}
-	return m.set(text("content"), more(false))
+	return m.Set(value.Text("content"), more(false))
 }
 
 // showCalls gives an assistant's message its calls as text, in the format of
 // toolPrompt.
-func showCalls(_ int, message *Dict) error {
-	var b sbuf
-	err := eachCall(message, func(call *Dict) error {
-		shown := &Dict{}
+func showCalls(_ int, message *value.Dict) error {
+	var b value.Buffer
+	err := eachCall(message, func(call *value.Dict) error {
+		shown := &value.Dict{}
 		for _, e := range [][2]string{{"name", "name"}, {"arguments", "parameters"}} {
-			if v, ok := call.getStr(e[0]); ok {
-				if err := shown.set(text(e[1]), v); err != nil {
+			if v, ok := call.GetStr(e[0]); ok {
+				if err := shown.Set(value.Text(e[1]), v); err != nil {
 					return err
 				}
 			}
@@ -167,43 +175,43 @@ func showCalls(_ int, message *Dict) error {
 		if err != nil {
 			return err
 		}
-		b.text("\n")
-		b.put(s.s, true)
+		b.Text("\n")
+		b.Put(s.String(), true)
 		return nil
 	})
-	if err != nil || len(b.b) == 0 {
+	if err != nil || len(b.Bytes) == 0 {
 		return err
 	}
-	said := b.done()
-	if content, _ := message.getStr("content"); content == nil || content == none || isEmpty(content) {
-		said = said.sub(min(1, len(said.s)), len(said.s))
+	said := b.Done()
+	if content, _ := message.GetStr("content"); content == nil || content == value.None || isEmpty(content) {
+		said = said.Sub(min(1, len(said.String())), len(said.String()))
 	}
-	return extend(message, "", func(bool) *Str { return said })
+	return extend(message, "", func(bool) *value.Str { return said })
 }
 
 // isEmpty says whether content says nothing.
-func isEmpty(content Value) bool {
+func isEmpty(content value.Value) bool {
 	switch c := content.(type) {
-	case *Str:
-		return c.s == ""
-	case *List:
-		return len(c.items) == 0
+	case *value.Str:
+		return c.String() == ""
+	case *value.List:
+		return len(c.Items) == 0
 	}
 	return false
 }
 
 // showResults makes one turn of the user of results that follow one another:
 // templates that know no tools may demand that users and assistants take turns.
-func showResults(request *Dict) error {
-	messages, _ := request.getStr("messages")
-	list, ok := messages.(*List)
+func showResults(request *value.Dict) error {
+	messages, _ := request.GetStr("messages")
+	list, ok := messages.(*value.List)
 	if !ok {
 		return nil
 	}
-	var kept []Value
-	var results *Dict // the turn that the next result belongs to
-	for i, v := range list.items {
-		m, ok := v.(*Dict)
+	var kept []value.Value
+	var results *value.Dict // the turn that the next result belongs to
+	for i, v := range list.Items {
+		m, ok := v.(*value.Dict)
 		if !ok || stringMember(m, "role") != "tool" {
 			kept, results = append(kept, v), nil
 			continue
@@ -211,8 +219,8 @@ func showResults(request *Dict) error {
 		if err := joinContent(i, m); err != nil {
 			return err
 		}
-		content, _ := m.getStr("content")
-		said, ok := content.(*Str)
+		content, _ := m.GetStr("content")
+		said, ok := content.(*value.Str)
 		switch {
 		case !ok:
 			kept, results = append(kept, v), nil
@@ -220,32 +228,45 @@ func showResults(request *Dict) error {
 		case results == nil:
 			results = m
 			kept = append(kept, m)
-			if err := m.set(text("role"), text("user")); err != nil {
+			if err := m.Set(value.Text("role"), value.Text("user")); err != nil {
 				return err
 			}
 			continue
 		}
-		if err := extend(results, "", func(bool) *Str { return join2(text("\n"), said) }); err != nil {
+		if err := extend(results, "", func(bool) *value.Str {
+			return value.Concat(value.Text("\n"),
+				said)
+		}); err != nil {
 			return err
 		}
 	}
-	list.items = kept
+	list.Items = kept
 	return nil
 }
 
 // toolJSON writes JSON as templates' tojson does.
-func toolJSON(v Value) (*Str, error) {
-	s, err := filterToJSON(&state{limits: Limits{}.filled()}, []Value{v, nil, nil, nil, nil})
-	if err != nil {
-		return nil, err
-	}
-	return s.(*Str), nil
+func toolJSON(v value.Value) (*value.Str, error) {
+	l := Limits{}.Filled()
+	th := value.NewThread(l.Steps, l.Memory, time.Time{})
+	return pylib.ToJSON(&th, v)
 }
 
 // textPart is a part of content that is text.
-func textPart(s *Str) *Dict {
-	return &Dict{entries: []entry{{text("type"), text("text")}, {text("text"), s}}}
+func textPart(s *value.Str) *value.Dict {
+	return value.NewDict(member("type", value.Text("text")),
+		member("text", s))
 }
 
 // emptyPart is content in parts that says nothing.
-func emptyPart() *List { return &List{[]Value{textPart(emptyStr)}} }
+func emptyPart() *value.List { return &value.List{Items: []value.Value{textPart(value.Empty)}} }
+
+// isText reports whether x is a constant string that says want.
+func isText(x syntax.Expr, want string) bool {
+	k, ok := x.(*syntax.Const)
+	return ok && k.Value == want
+}
+
+// member is an entry of an object.
+func member(name string, v value.Value) value.Entry {
+	return value.Entry{Key: value.Text(name), Value: v}
+}

@@ -4,6 +4,8 @@ import (
 	"os"
 	"strings"
 	"testing"
+
+	"tgi/plugins/std/jinja/syntax"
 )
 
 func TestReadsTools(t *testing.T) {
@@ -24,7 +26,7 @@ func TestReadsTools(t *testing.T) {
 		"{% if m['role'] in ['user', 'tool'] %}{{ m.get('tool_calls') }}{% endif %}":            {calls: true, results: true},
 		"{% if 'tool_calls' in m %}{% elif m['role'] != 'assistant' %}{{ 'tools' }}{% endif %}": {calls: true},
 	} {
-		if got := readsTools(mustParse(t, source).body); got != want {
+		if got := readsTools(mustParseTree(t, source)); got != want {
 			t.Errorf("%s: %+v, want %+v", source, got, want)
 		}
 	}
@@ -47,7 +49,7 @@ func TestReadsToolsOfTemplates(t *testing.T) {
 			t.Errorf("%s: no such template", name)
 			continue
 		}
-		if got := readsTools(mustParse(t, string(src)).body); err != nil || got != want {
+		if got := readsTools(mustParseTree(t, string(src))); err != nil || got != want {
 			t.Errorf("%s: %+v, want %+v (%v)", name, got, want, err)
 		}
 	}
@@ -112,4 +114,14 @@ func TestEarlierCalls(t *testing.T) {
 			t.Errorf("%s:\ngot  %q, %v\nwant %q", c.what, marks(got), err, c.want)
 		}
 	}
+}
+
+// mustParseTree gives the statements of a template.
+func mustParseTree(t *testing.T, source string) []syntax.Stmt {
+	t.Helper()
+	tree, err := syntax.Parse("test", source)
+	if err != nil {
+		t.Fatal(err)
+	}
+	return tree.Body
 }

@@ -16,7 +16,8 @@ func init() {
 	plugin.Describe(plugin.Info{
 		Name: "jinja", Version: "1.0.0", Config: true, Doc: "Renders the chat templates of Hugging Face's models.",
 		Params: `{"type":"object","additionalProperties":false,"properties":{` +
-			`"template":{"type":"string","description":"name of one of the model's templates; default: tool_use where tools are offered and the model has it, else default"}}}`,
+			`"template":{"type":"string","description":"name of one of the model's templates; ` +
+			`default: tool_use where tools are offered and the model has it, else default"}}}`,
 	})
 	plugin.Headroom(headroom)
 	template.Register(open)
