@@ -34,6 +34,7 @@ type script struct {
 var scripts = []script{
 	{"openai_client.py", "python/current.txt"},
 	{"hub_client.py", "python/current.txt"},
+	{"pages_client.py", "python/current.txt"},
 	{"hub_client.py", "python/integrations.txt"},
 	{"legacy_client.py", "python/integrations.txt"},
 	{"langchain_client.py", "python/integrations.txt"},

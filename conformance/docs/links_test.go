@@ -133,6 +133,30 @@ func TestRationale(t *testing.T) {
 	}
 }
 
+// TestDependencies: the rationale says why each direct dependency is there, and names no other.
+func TestDependencies(t *testing.T) {
+	page, err := os.ReadFile(filepath.Join(root, "docs/rationale/dependencies.md"))
+	if err != nil {
+		t.Fatal(err)
+	}
+	mod, err := os.ReadFile(filepath.Join(root, "go.mod"))
+	if err != nil {
+		t.Fatal(err)
+	}
+	direct := map[string]bool{}
+	for _, m := range regexp.MustCompile(`(?m)^\t(\S+) v\S+$`).FindAllStringSubmatch(string(mod), -1) {
+		direct[m[1]] = true
+		if !strings.Contains(string(page), "`"+m[1]+"`") {
+			t.Errorf("docs/rationale/dependencies.md does not say why there is %s", m[1])
+		}
+	}
+	for _, m := range regexp.MustCompile("`([a-z.]+\\.[a-z]+/[^`]+)`").FindAllStringSubmatch(string(page), -1) {
+		if !direct[m[1]] && m[1] != "golang.org/x/net/websocket" { // which is named as the road not taken
+			t.Errorf("docs/rationale/dependencies.md names %s, which go.mod does not require", m[1])
+		}
+	}
+}
+
 // TestArchitecture: what the page of the architecture names is in the code: a file, and behind it in brackets a function.
 func TestArchitecture(t *testing.T) {
 	b, err := os.ReadFile(filepath.Join(root, "docs/architecture.md"))
