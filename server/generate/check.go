@@ -2,8 +2,10 @@ package generate
 
 import (
 	"cmp"
+	"context"
 	"crypto/rand"
 	"encoding/binary"
+	"math"
 	"slices"
 
 	"tgi/runtime/llm"
@@ -25,47 +27,46 @@ type Limits struct {
 	WatermarkGamma, WatermarkDelta float32
 }
 
-// maxBias bounds the values of logit_bias, as OpenAI does.
-const maxBias = 100
+// Bounds of OpenAI's API reference: values of logit_bias, and top_logprobs.
+const (
+	maxBias        = 100
+	maxTopLogprobs = 20
+)
 
-// checkShape holds d against what its route can answer. It comes before the
-// request takes a permit.
-func (l Limits) checkShape(d *Draft) error {
-	if err := l.checkBeams(d); err != nil {
-		return err
+// check turns d, whose conversation is rendered, into a Request of size n. Everything that
+// needs no tokens comes first, but for the template: an empty prompt is told from
+// what it made.
+func (s *Service) check(ctx context.Context, d *Draft, n size) (Request, error) {
+	p, err := s.limits.checkSettings(d, n)
+	if err != nil {
+		return Request{}, err
 	}
+	prompt := d.Tokens
+	if prompt == nil {
+		if err := s.work(ctx, func() { prompt = s.encode(d) }); err != nil {
+			return Request{}, err
+		}
+	}
+	if prompt, err = s.limits.checkLength(d, prompt, &p); err != nil {
+		return Request{}, err
+	}
+	if err := s.checkGrammar(d); err != nil {
+		return Request{}, err
+	}
+	if d.Adapter != nil {
+		return Request{}, invalid("adapter_id", "adapter `%.64s` is not loaded", *d.Adapter)
+	}
+	r := Request{Prompt: prompt, Inputs: d.Inputs, Params: p, Sequences: n.sequences, size: n}
 	if d.Rules == OpenAI {
-		return l.checkCounts(d)
+		r.CountPenalty = or(d.FrequencyPenalty, 0)
 	}
-	if d.Stream {
-		if d.BestOf != nil && *d.BestOf != 1 {
-			return invalid("best_of", "`best_of` != 1 is not supported when streaming tokens")
-		}
-		if d.PromptLogprobs {
-			return invalid("decoder_input_details", "`decoder_input_details` == true is not supported when streaming tokens")
-		}
-		return nil
-	}
-	if d.BestOf != nil && *d.BestOf > 1 {
-		if l.MaxBestOf == 1 {
-			return invalid("best_of", "`best_of` != 1 is not allowed for this endpoint")
-		}
-		if *d.BestOf > uint64(l.MaxBestOf) {
-			return invalid("best_of", "`best_of` must be > 0 and <= %d. Given: %d", l.MaxBestOf, *d.BestOf)
-		}
-	}
-	return nil
-}
-
-// sequences returns how many run for d; 0 counts as 1, as it always did.
-func sequences(d *Draft) int {
-	return int(max(1, or(d.BestOf, 1), or(d.N, 1)))
+	return r, nil
 }
 
 // checkSettings holds d's settings against their bounds, in the order in which
 // clients have come to expect the first failure. MaxNewTokens stays 0 when it
 // was not given: only the prompt's length tells what is left.
-func (l Limits) checkSettings(d *Draft) (llm.Params, error) {
+func (l Limits) checkSettings(d *Draft, n size) (llm.Params, error) {
 	p := llm.Params{
 		Temperature: or(d.Temperature, 1), TopP: or(d.TopP, 1), TypicalP: or(d.TypicalP, 1), MinP: or(d.MinP, 0),
 		RepetitionPenalty: or(d.RepetitionPenalty, 1), FrequencyPenalty: or(d.FrequencyPenalty, 0), PresencePenalty: or(d.PresencePenalty, 0),
@@ -80,10 +81,10 @@ func (l Limits) checkSettings(d *Draft) (llm.Params, error) {
 	if d.Rules == OpenAI {
 		sampling = checkOpenAI
 	}
-	if err := sampling(d, &p); err != nil {
+	if err := sampling(d, n, &p); err != nil {
 		return p, err
 	}
-	if err := search(d, &p); err != nil {
+	if err := setSearch(d, n, &p); err != nil {
 		return p, err
 	}
 	if d.MaxNewTokens != nil && *d.MaxNewTokens == 0 {
@@ -96,7 +97,7 @@ func (l Limits) checkSettings(d *Draft) (llm.Params, error) {
 	if slices.Contains(d.Stop, "") {
 		return p, invalid("stop", "`stop` must not hold empty strings")
 	}
-	if d.Rules == TGI && d.Seed != nil && sequences(d) > 1 {
+	if d.Rules == TGI && d.Seed != nil && n.sequences > 1 {
 		return p, invalid("seed", "`seed` must not be set when `best_of` > 1")
 	}
 	if d.Rules == TGI && uint64(p.TopN) > uint64(l.MaxTopN) {
@@ -117,10 +118,10 @@ func (l Limits) checkSettings(d *Draft) (llm.Params, error) {
 
 // checkSampling holds the shape of the distribution against TGI's bounds, and
 // says whether to draw. The conditions are written so that NaN fails them.
-func checkSampling(d *Draft, p *llm.Params) error {
+func checkSampling(d *Draft, n size, p *llm.Params) error {
 	given := d.DoSample || d.Temperature != nil || d.TopK != nil || d.TopP != nil || d.TypicalP != nil || d.MinP != nil
 	switch {
-	case sequences(d) > 1 && !given:
+	case n.sequences > 1 && !given:
 		return invalid("best_of", "you must use sampling when `best_of` is > 1")
 	case !(p.Temperature > 0):
 		return invalid("temperature", "`temperature` must be strictly positive")
@@ -140,6 +141,60 @@ func checkSampling(d *Draft, p *llm.Params) error {
 		return invalid("top_k", "`top_k` must be strictly positive")
 	}
 	p.Sample = d.DoSample || p.Temperature != 1 || p.TopK != 0 || p.TopP < 1 || p.TypicalP < 1 || p.MinP > 0
+	return nil
+}
+
+// checkOpenAI is checkSampling under OpenAI's rules. top_k, typical_p, min_p and
+// repetition_penalty, which OpenAI does not know, are off at the values that
+// switch them off elsewhere, and otherwise have TGI's bounds.
+func checkOpenAI(d *Draft, _ size, p *llm.Params) error {
+	const largest = 3.4e38 // finite
+	switch {
+	case !(p.Temperature >= 0 && p.Temperature <= largest):
+		return invalid("temperature", "`temperature` must be >= 0.0")
+	case !(p.RepetitionPenalty > 0):
+		return invalid("repetition_penalty", "`repetition_penalty` must be strictly positive")
+	case !(p.FrequencyPenalty >= -2 && p.FrequencyPenalty <= 2):
+		return invalid("frequency_penalty", "`frequency_penalty` must be >= -2.0 and <= 2.0")
+	case !(p.PresencePenalty >= -2 && p.PresencePenalty <= 2):
+		return invalid("presence_penalty", "`presence_penalty` must be >= -2.0 and <= 2.0")
+	case !(p.TopP >= 0 && p.TopP <= 1):
+		return invalid("top_p", "`top_p` must be >= 0.0 and <= 1.0")
+	case !(p.TypicalP > 0 && p.TypicalP <= 1):
+		return invalid("typical_p", "`typical_p` must be > 0.0 and <= 1.0")
+	case !(p.MinP >= 0 && p.MinP <= 1):
+		return invalid("min_p", "`min_p` must be >= 0.0 and <= 1.0")
+	case p.TopK < -1:
+		return invalid("top_k", "`top_k` must be >= -1. Given: %d", p.TopK)
+	case or(d.TopNTokens, 0) > maxTopLogprobs:
+		return invalid("top_n_tokens", "`top_logprobs` must be >= 0 and <= %d. Given: %d", maxTopLogprobs, *d.TopNTokens)
+	}
+	p.Sample = p.Temperature > 0 && p.TopP > 0
+	if p.Temperature == 0 {
+		p.Temperature = 1
+	}
+	if p.TopP == 0 {
+		p.TopP = 1
+	}
+	p.TopK = max(p.TopK, 0)
+	p.FrequencyPenalty = 0 // Request.CountPenalty has it
+	p.RawLogprobs = true
+	return nil
+}
+
+// setSearch writes the settings of a beam search of size n to p.
+func setSearch(d *Draft, n size, p *llm.Params) error {
+	penalty := or(d.LengthPenalty, 1)
+	if f := float64(penalty); math.IsNaN(f) || math.IsInf(f, 0) {
+		return invalid("length_penalty", "`length_penalty` must be a finite number. Given: %v", penalty)
+	}
+	if n.beams == 0 {
+		return nil
+	}
+	p.NumBeams, p.NumReturn, p.LengthPenalty, p.EarlyStopping = n.beams, n.sequences, penalty, d.EarlyStopping
+	if d.Rules == OpenAI && d.Temperature == nil {
+		p.Sample = false // who asks for a search does not expect a draw
+	}
 	return nil
 }
 
@@ -186,6 +241,20 @@ func (l Limits) checkLength(d *Draft, prompt []llm.Token, p *llm.Params) ([]llm.
 		}
 	}
 	return prompt, nil
+}
+
+// checkGrammar says what no grammar goes together with. It comes last of all
+// checks, as clients expect.
+func (s *Service) checkGrammar(d *Draft) error {
+	switch {
+	case d.Grammar == nil:
+		return nil
+	case s.grammars == nil:
+		return invalid(d.Grammar.Field, "grammar is not supported")
+	case d.IgnoreEOS:
+		return invalid("ignore_eos", "`ignore_eos` and `%s` exclude each other: a grammar says where its text ends", d.Grammar.Field)
+	}
+	return nil
 }
 
 func or[T any](v *T, otherwise T) T {

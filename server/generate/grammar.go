@@ -93,23 +93,8 @@ func (s *Service) WithGrammars(g Grammars) *Service {
 	return s
 }
 
-// checkGrammar says what no grammar goes together with. It comes last of all
-// checks, as clients expect.
-func (s *Service) checkGrammar(d *Draft) error {
-	switch {
-	case d.Grammar == nil:
-		return nil
-	case s.grammars == nil:
-		return invalid(d.Grammar.Field, "grammar is not supported")
-	case d.IgnoreEOS:
-		return invalid("ignore_eos", "`ignore_eos` and `%s` exclude each other: a grammar says where its text ends", d.Grammar.Field)
-	}
-	return nil
-}
-
-// constrain compiles the grammar of d for n sequences, if it has one, or that of
-// its tools.
-func (r *Run) constrain(ctx context.Context, d *Draft, n int) (err error) {
+// constrain compiles the grammar of d, if it has one, or that of its tools.
+func (r *Run) constrain(ctx context.Context, d *Draft) (err error) {
 	if c := r.conversation; d.Grammar != nil && (c == nil || c.Answer == nil || !c.offers()) {
 		r.grammar, err = r.service.grammars.Compile(ctx, d.Grammar)
 	} else {
@@ -118,7 +103,7 @@ func (r *Run) constrain(ctx context.Context, d *Draft, n int) (err error) {
 	if err != nil || r.grammar == nil {
 		return err
 	}
-	return r.grammar.Begin(ctx, r.Request.Params.Seed, n)
+	return r.grammar.Begin(ctx, r.Request.Params.Seed, r.Request.begun())
 }
 
 // Dropped returns what the grammar of the request, or of its tools, is not held

@@ -22,6 +22,7 @@ type Request struct {
 	CountPenalty float32
 	// Sequences is how many are generated from the prompt.
 	Sequences int
+	size
 	// Checked is how long checking and tokenizing took.
 	Checked time.Duration
 }

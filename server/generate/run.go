@@ -69,7 +69,6 @@ type Run struct {
 	parsers      []Parser
 
 	cancel    context.CancelFunc
-	permits   int // that it holds
 	began     time.Time
 	submitted time.Time
 	last      []time.Time  // of each sequence's latest token
@@ -122,7 +121,7 @@ func (r *Run) Close() {
 	r.closed = true
 	r.cancel()
 	r.release()
-	r.service.permits.give(r.permits, time.Now())
+	r.service.permits.give(r.Request.rows(), time.Now())
 	switch {
 	case len(r.finishes) == r.Request.Sequences:
 		r.service.observe.Finished(r.Timings(), r.finishes)
@@ -149,12 +148,12 @@ func (r *Run) release() {
 	}
 }
 
-// parse gets the parsers of n sequences of a conversation.
-func (r *Run) parse(ctx context.Context, n int) error {
+// parse gets the parsers of the sequences of a conversation.
+func (r *Run) parse(ctx context.Context) error {
 	if r.chat == nil {
 		return nil
 	}
-	for i := range n {
+	for i := range r.Request.Sequences {
 		p, err := r.chat.Parser(ctx, r.tools, llm.SeedFor(r.Request.Params.Seed, i))
 		switch {
 		case err != nil:

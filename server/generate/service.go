@@ -7,6 +7,7 @@ import (
 
 	"tgi/runtime/engine"
 	"tgi/runtime/llm"
+	"tgi/runtime/sample"
 )
 
 // Observer is told what becomes of requests; its methods must not block. They
@@ -79,25 +80,24 @@ func (s *Service) Start(ctx context.Context, d Draft) (*Run, error) {
 
 func (s *Service) start(ctx context.Context, d *Draft) (*Run, error) {
 	began := time.Now()
-	if err := s.limits.checkShape(d); err != nil {
+	n, err := s.limits.size(d)
+	if err != nil {
 		return nil, err
 	}
-	n := rows(d)
-	if !s.permits.take(n, began) {
-		return nil, &Overloaded{RetryAfter: s.permits.wait(n, began)}
+	if !s.permits.take(n.rows(), began) {
+		return nil, &Overloaded{RetryAfter: s.permits.wait(n.rows(), began)}
 	}
 	run, err := s.submit(ctx, d, n, began)
 	if err != nil {
-		s.permits.give(n, time.Now())
+		s.permits.give(n.rows(), time.Now())
 	}
 	return run, err
 }
 
 // submit brings d, whose permits are taken, to the engine.
-func (s *Service) submit(ctx context.Context, d *Draft, permits int, began time.Time) (*Run, error) {
+func (s *Service) submit(ctx context.Context, d *Draft, n size, began time.Time) (*Run, error) {
 	ctx, cancel := context.WithCancel(ctx)
-	n := wanted(d)
-	run := &Run{service: s, cancel: cancel, began: began, permits: permits, last: make([]time.Time, n)}
+	run := &Run{service: s, cancel: cancel, began: began, last: make([]time.Time, n.sequences)}
 	if err := s.launch(ctx, run, d, n); err != nil {
 		cancel()
 		run.release()
@@ -114,7 +114,7 @@ func (s *Service) submit(ctx context.Context, d *Draft, permits int, began time.
 
 // launch checks d, gives the run its user code and the engine the run. What it
 // has set in run when it fails is the caller's to close.
-func (s *Service) launch(ctx context.Context, run *Run, d *Draft, n int) (err error) {
+func (s *Service) launch(ctx context.Context, run *Run, d *Draft, n size) (err error) {
 	if run.conversation = d.Conversation; run.conversation != nil {
 		if run.chat, err = s.converse(ctx, d, run.began); err != nil {
 			return err
@@ -123,45 +123,53 @@ func (s *Service) launch(ctx context.Context, run *Run, d *Draft, n int) (err er
 	if run.Request, err = s.check(ctx, d, n); err != nil {
 		return err
 	}
-	if run.chat != nil {
-		run.tools = run.conversation.ToolsRequest(run.Request.Inputs)
-	}
 	if run.plugins, err = s.bind(ctx, d); err != nil {
 		return err
 	}
-	begun := n
-	if run.Request.Params.BeamSearch() { // the engine forks the one that it begins with
-		begun = 1
+	if run.chat != nil {
+		run.tools = run.conversation.ToolsRequest(run.Request.Inputs)
 	}
-	if err = run.constrain(ctx, d, begun); err != nil {
+	if err = run.constrain(ctx, d); err != nil {
 		return err
 	}
-	if err = run.parse(ctx, n); err != nil {
+	if err = run.parse(ctx); err != nil {
 		return err
 	}
 	run.Request.Checked = time.Since(run.began)
 	s.observe.Checked(run.Request)
-	req := engine.Request{Prompt: run.Request.Prompt, Params: run.Request.Params, N: begun, Cancel: run.cancel}
-	if p := run.plugins; p != nil {
-		if err := p.Begin(req.Prompt, req.Params.MaxNewTokens, req.Params.Seed, begun); err != nil {
-			return err
-		}
-		req.Plugins = p.Sequence
+	code, err := run.userCode()
+	if err != nil {
+		return err
 	}
-	if penalty := run.Request.CountPenalty; penalty != 0 {
-		req.Plugins = penalized(req.Plugins, penalty)
-	}
-	if run.reasoning != nil {
-		req.Plugins = run.bounded(req.Plugins)
-	}
-	if run.grammar != nil {
-		req.Plugins = masked(req.Plugins, run.grammar)
-	}
-	if run.stream, err = s.engine.Submit(ctx, req); err != nil {
+	r := &run.Request
+	run.stream, err = s.engine.Submit(ctx, engine.Request{Prompt: r.Prompt, Params: r.Params, N: r.begun(), Plugins: code, Cancel: run.cancel})
+	if err != nil {
 		return err
 	}
 	run.submitted = time.Now()
 	return nil
+}
+
+// userCode returns what each sequence runs besides the model, in the order in which it
+// runs; nil for nothing.
+func (r *Run) userCode() (code func(int) sample.Plugins, err error) {
+	if p := r.plugins; p != nil {
+		q := &r.Request
+		if err := p.Begin(q.Prompt, q.Params.MaxNewTokens, q.Params.Seed, q.begun()); err != nil {
+			return nil, err
+		}
+		code = p.Sequence
+	}
+	if penalty := r.Request.CountPenalty; penalty != 0 {
+		code = penalized(code, penalty)
+	}
+	if r.reasoning != nil {
+		code = r.bounded(code)
+	}
+	if r.grammar != nil {
+		code = masked(code, r.grammar)
+	}
+	return code, nil
 }
 
 // bind picks the plugins of a request.
@@ -173,36 +181,6 @@ func (s *Service) bind(ctx context.Context, d *Draft) (BoundPlugins, error) {
 		return nil, invalid("plugins", "plugin `%.64s` is not installed", d.Plugins[0].Name)
 	}
 	return nil, nil
-}
-
-// check turns d, whose conversation is rendered, into a Request. Everything that
-// needs no tokens comes first, but for the template: an empty prompt is told from
-// what it made.
-func (s *Service) check(ctx context.Context, d *Draft, n int) (Request, error) {
-	p, err := s.limits.checkSettings(d)
-	if err != nil {
-		return Request{}, err
-	}
-	prompt := d.Tokens
-	if prompt == nil {
-		if err := s.work(ctx, func() { prompt = s.encode(d) }); err != nil {
-			return Request{}, err
-		}
-	}
-	if prompt, err = s.limits.checkLength(d, prompt, &p); err != nil {
-		return Request{}, err
-	}
-	if err := s.checkGrammar(d); err != nil {
-		return Request{}, err
-	}
-	if d.Adapter != nil {
-		return Request{}, invalid("adapter_id", "adapter `%.64s` is not loaded", *d.Adapter)
-	}
-	r := Request{Prompt: prompt, Inputs: d.Inputs, Params: p, Sequences: n}
-	if d.Rules == OpenAI {
-		r.CountPenalty = or(d.FrequencyPenalty, 0)
-	}
-	return r, nil
 }
 
 // encode returns the tokens of d's text.

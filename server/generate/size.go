@@ -1,0 +1,99 @@
+package generate
+
+// MaxBeams bounds num_beams: a step costs as much as that many sequences.
+const MaxBeams = 64
+
+// maxN bounds n under OpenAI's rules, from its API reference.
+const maxN = 128
+
+// size is how much a request runs at once. It is decided before the request takes its
+// permits, and holds from then on.
+type size struct {
+	// sequences are those of the reply.
+	sequences int
+	// beams is the width of a beam search; 0 where there is none.
+	beams int
+}
+
+// begun is how many sequences the engine begins with: it forks the one of a search.
+func (s size) begun() int {
+	if s.beams > 0 {
+		return 1
+	}
+	return s.sequences
+}
+
+// rows is how many sequences the engine computes at a time, which is how many permits
+// the request takes.
+func (s size) rows() int { return max(s.sequences, s.beams) }
+
+// size holds d against what its route can answer.
+func (l Limits) size(d *Draft) (size, error) {
+	var s size
+	most := min(MaxBeams, l.MaxConcurrent)
+	beams := or(d.NumBeams, 1)
+	if beams < 1 || beams > uint64(most) {
+		return s, invalid("num_beams", "`num_beams` must be >= 1 and <= %d. Given: %d", most, beams)
+	}
+	if beams > 1 {
+		s.beams = int(beams)
+		if err := s.checkSearch(d); err != nil {
+			return s, err
+		}
+	}
+	check := l.checkCompeting
+	if d.Rules == OpenAI {
+		check = l.checkCounts
+	}
+	if err := check(d); err != nil {
+		return s, err
+	}
+	s.sequences = int(max(1, or(d.BestOf, 1), or(d.N, 1))) // a best_of of 0 counts as 1, as it always did
+	return s, nil
+}
+
+// checkSearch says what a beam search does not go together with.
+func (s size) checkSearch(d *Draft) error {
+	switch {
+	case or(d.BestOf, 1) > 1:
+		return invalid("best_of", "`best_of` > 1 and `num_beams` > 1 exclude each other")
+	case or(d.N, 1) > uint64(s.beams):
+		return invalid("n", "`n` must be <= `num_beams` (%d). Given: %d", s.beams, *d.N)
+	}
+	return nil
+}
+
+// checkCompeting holds best_of against TGI's bounds.
+func (l Limits) checkCompeting(d *Draft) error {
+	best := or(d.BestOf, 1)
+	switch {
+	case d.Stream && best != 1:
+		return invalid("best_of", "`best_of` != 1 is not supported when streaming tokens")
+	case d.Stream && d.PromptLogprobs:
+		return invalid("decoder_input_details", "`decoder_input_details` == true is not supported when streaming tokens")
+	case d.Stream:
+		return nil
+	case best > 1 && l.MaxBestOf == 1:
+		return invalid("best_of", "`best_of` != 1 is not allowed for this endpoint")
+	case best > uint64(l.MaxBestOf):
+		return invalid("best_of", "`best_of` must be > 0 and <= %d. Given: %d", l.MaxBestOf, best)
+	}
+	return nil
+}
+
+// checkCounts holds n and best_of against OpenAI's bounds.
+func (l Limits) checkCounts(d *Draft) error {
+	n, best := or(d.N, 1), or(d.BestOf, 1)
+	most := uint64(min(maxN, l.MaxConcurrent))
+	switch {
+	case n < 1 || n > most:
+		return invalid("n", "`n` must be >= 1 and <= %d. Given: %d", most, n)
+	case d.BestOf != nil && best < n:
+		return invalid("best_of", "`best_of` must be >= `n`. Given: %d and `n` %d", best, n)
+	case best > n && d.Stream:
+		return invalid("best_of", "`best_of` > `n` is not supported when streaming tokens")
+	case best > n && best > uint64(l.MaxBestOf):
+		return invalid("best_of", "`best_of` must be > 0 and <= %d. Given: %d", l.MaxBestOf, best)
+	}
+	return nil
+}
