@@ -12,7 +12,7 @@ import (
 // Fuel that the imports charge for work that grows with an argument, beside what every import costs.
 const (
 	copyFuel   = 1    // per byte that is copied or printed
-	findFuel   = 250  // to find a token
+	findFuel   = 500  // to find a token: in a large vocabulary it is in no cache
 	beginFuel  = 2000 // to begin with a text: splitting it and room for its tokens
 	encodeFuel = 250  // per byte of text: about 50 ns, what a tokenizer needs at its worst
 )
