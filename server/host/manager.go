@@ -142,6 +142,9 @@ func (f *manager) Start(ctx context.Context, id library.ID) (lifecycle.Instance,
 	if cache > 0 { // none is an error that open tells
 		cfg.Runtime.KVMemory = config.Size(cache)
 	}
+	status, _ := f.roster.Get(id)
+	f.limitHeap()
+	f.makeRoom(status.Memory)
 	s, err := f.start(ctx, id, cfg, f.obs)
 	if err != nil {
 		return nil, err
@@ -192,6 +195,7 @@ func (l *managedModel) Stop(ctx context.Context) error {
 	delete(l.fleet.loaded, l.id)
 	l.fleet.keepCounters(l.loadedModel)
 	l.fleet.mu.Unlock()
+	defer l.fleet.limitHeap()
 	return l.loadedModel.Stop(ctx)
 }
 

@@ -1,0 +1,47 @@
+package host
+
+import (
+	"os"
+	"runtime/debug"
+
+	"tgi/server/config"
+)
+
+// leastHeap is what Go's heap may take in any case: with less, a process that loads its
+// first model would collect garbage all the time. See processOverhead.
+const leastHeap = processOverhead
+
+// heapLimit is what the memory that Go manages may grow to before the collector works
+// harder: what was available at the start without what lies elsewhere, which are the
+// weights and caches of models, and the instances of plugins. Compiled grammars are part
+// of the memory of plugins and lie in the heap.
+func heapLimit(available, models, plugins, grammars int64) int64 {
+	return max(leastHeap, available-models-max(0, plugins-grammars))
+}
+
+// limitHeap tells Go's runtime what the heap may take now, unless the user did by
+// GOMEMLIMIT. It is called when a model begins to load and when one was stopped; a model
+// that could not be loaded counts until then.
+func (f *manager) limitHeap() {
+	if os.Getenv("GOMEMLIMIT") != "" {
+		return
+	}
+	models, _ := f.roster.Memory()
+	plugins := f.memory.Stats().Limit
+	debug.SetMemoryLimit(heapLimit(f.atStart, models, plugins, grammarMemory(f.pluginSettings(), plugins)))
+}
+
+func (f *manager) pluginSettings() config.Plugins {
+	f.mu.Lock()
+	defer f.mu.Unlock()
+	return f.cfg.Plugins
+}
+
+// makeRoom has compiled grammars, and the garbage of compiling them, yield to a model that
+// needs so many bytes, where the system has less.
+func (f *manager) makeRoom(need int64) {
+	if short := need - f.systemMemory(); short > 0 {
+		f.memory.Shrink(short)
+		debug.FreeOSMemory()
+	}
+}
