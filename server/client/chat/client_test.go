@@ -117,14 +117,14 @@ func TestChatAsk(t *testing.T) {
 	left = make(chan struct{})
 	ctx, cancel := context.WithCancelCause(t.Context())
 	a, err = c.Ask(ctx, Question{}, func(Delta) error {
-		cancel(errInterrupted)
+		cancel(ErrInterrupted)
 		return nil
 	})
-	if err != errInterrupted || !strings.HasPrefix("Hello", a.Text) || a.Text == "" { // not wrapped in where it was noticed
+	if err != ErrInterrupted || !strings.HasPrefix("Hello", a.Text) || a.Text == "" { // not wrapped in where it was noticed
 		t.Errorf("got %+v, %v", a, err)
 	}
 	<-left
-	if _, err = c.Ask(ctx, Question{}, nothing); !errors.Is(err, errInterrupted) {
+	if _, err = c.Ask(ctx, Question{}, nothing); !errors.Is(err, ErrInterrupted) {
 		t.Errorf("got %v before the request", err)
 	}
 }

@@ -23,6 +23,8 @@ type command struct {
 	// run gets what follows the name. Its error is told and does not end the
 	// conversation, unless it is wrapped in a leaving.
 	run func(s *session, ctx context.Context, rest string) error
+	// complete returns what the word after the name may become; nil completes nothing.
+	complete func(s *session, word string) []Candidate
 }
 
 // leaving is an error that ends the conversation.
@@ -33,16 +35,16 @@ func (l leaving) Unwrap() error { return l.error }
 
 func commands() []command {
 	return []command{
-		{"/help", "", "this list", (*session).help},
-		{"/system", "[TEXT|-]", "set the system prompt, show it, or clear it with -", (*session).system},
-		{"/tools", "[FILE|off]", "give the model the tools of a JSON file, show them, or take them away", (*session).useTools},
-		{"/set", "[KEY VALUE|KEY -]", "set a member of requests such as temperature, show all, or clear it with -", (*session).set},
-		{"/retry", "", "ask the last message again", (*session).retry},
-		{"/reset", "", "forget the conversation; system prompt, tools and settings stay", (*session).reset},
-		{"/save", "FILE", "write the conversation as JSON, to a new file", (*session).save},
-		{"/save!", "FILE", "the same, replacing a file that is there", (*session).saveOver},
-		{"/load", "FILE", "go on with a conversation that was saved", (*session).load},
-		{"/quit", "", "leave", func(*session, context.Context, string) error { return leaving{errLeave} }},
+		{"/help", "", "this list", (*session).help, nil},
+		{"/system", "[TEXT|-]", "set the system prompt, show it, or clear it with -", (*session).system, nil},
+		{"/tools", "[FILE|off]", "give the model the tools of a JSON file, show them, or take them away", (*session).useTools, (*session).toolFiles},
+		{"/set", "[KEY VALUE|KEY -]", "set a member of requests such as temperature, show all, or clear it with -", (*session).set, (*session).settingNames},
+		{"/retry", "", "ask the last message again", (*session).retry, nil},
+		{"/reset", "", "forget the conversation; system prompt, tools and settings stay", (*session).reset, nil},
+		{"/save", "FILE", "write the conversation as JSON, to a new file", (*session).save, (*session).files},
+		{"/save!", "FILE", "the same, replacing a file that is there", (*session).saveOver, (*session).files},
+		{"/load", "FILE", "go on with a conversation that was saved", (*session).load, (*session).files},
+		{"/quit", "", "leave", func(*session, context.Context, string) error { return leaving{errLeave} }, nil},
 	}
 }
 
@@ -144,23 +146,59 @@ func (s *session) useTools(_ context.Context, rest string) error {
 // written are the members of requests that the chat itself decides.
 var written = map[string]string{"messages": "/load", "tools": "/tools", "stream": "nothing: answers are streams"}
 
-// Setting returns the value of a member of requests: JSON where text is some,
-// else text as a string. members are those that requests may have. The error
-// says why key cannot be set.
-func Setting(key, text string, members []string) (json.RawMessage, error) {
-	switch instead, own := written[key]; {
-	case key == "" || text == "":
-		return nil, fmt.Errorf("a setting wants a key and a value, got %q and %q", key, text)
-	case own:
-		return nil, fmt.Errorf("%s is set by %s", key, instead)
-	case !slices.Contains(members, key):
-		return nil, fmt.Errorf("%.64s is not a member of chat requests%s", key, config.Suggest(key, members))
-	case json.Valid([]byte(text)):
-		return json.RawMessage(text), nil
-	}
-	return json.Marshal(text)
+// Members are what the requests of a conversation may have.
+type Members struct {
+	// Names lists them.
+	Names []string
+	// Check returns why a member cannot have a value; nil takes all.
+	Check func(name string, value json.RawMessage) error
 }
 
+// Setting returns the value of a member of requests: JSON where text is some, else
+// text as a string. The error says why it cannot be set.
+func (m Members) Setting(name, text string) (json.RawMessage, error) {
+	if name == "" || text == "" {
+		return nil, fmt.Errorf("a setting wants a key and a value, got %q and %q", name, text)
+	}
+	if err := m.known(name); err != nil {
+		return nil, err
+	}
+	quoted, err := json.Marshal(text)
+	if err != nil {
+		return nil, err
+	}
+	check := m.Check
+	if check == nil {
+		check = func(string, json.RawMessage) error { return nil }
+	}
+	if json.Valid([]byte(text)) {
+		err = check(name, json.RawMessage(text))
+		if err == nil || check(name, quoted) != nil { // a text may look like a number
+			return json.RawMessage(text), misfit(name, text, err)
+		}
+	}
+	return quoted, misfit(name, text, check(name, quoted))
+}
+
+// known returns why a member cannot be set at all.
+func (m Members) known(name string) error {
+	if instead, own := written[name]; own {
+		return fmt.Errorf("%s is set by %s", name, instead)
+	}
+	if !slices.Contains(m.Names, name) {
+		return fmt.Errorf("%.64s is not a member of chat requests%s", name, config.Suggest(name, m.Names))
+	}
+	return nil
+}
+
+func misfit(name, text string, err error) error {
+	if err == nil {
+		return nil
+	}
+	return fmt.Errorf("%s cannot be %.64s: %w", name, text, err)
+}
+
+// set is /set.
 func (s *session) set(_ context.Context, rest string) error {
 	key, text := CutSetting(rest)
 	switch {
@@ -172,17 +210,15 @@ func (s *session) set(_ context.Context, rest string) error {
 			s.note("no settings: the server's defaults")
 		}
 		return nil
-	}
-	value, err := Setting(key, text, s.members)
-	switch {
-	case err != nil:
-		return err
 	case text == "-":
 		delete(s.settings, key)
-	default:
+		return s.members.known(key)
+	}
+	value, err := s.members.Setting(key, text)
+	if err == nil {
 		s.settings[key] = value
 	}
-	return nil
+	return err
 }
 
 // CutSetting splits KEY VALUE or KEY=VALUE.

@@ -9,42 +9,41 @@ import (
 	"strings"
 )
 
-// errInterrupted: the interrupt key was pressed.
-var errInterrupted = errors.New("interrupted")
+// ErrInterrupted: the interrupt key was pressed.
+var ErrInterrupted = errors.New("interrupted")
 
-// input reads lines, on demand: what is typed while an answer comes stays with
+// input reads entries, on demand: what is typed while an answer comes stays with
 // the terminal, which drops it at an interrupt.
 type input struct {
-	want       chan struct{}
-	lines      chan line
-	waiting    bool // a line is wanted and has not come
+	want       chan Request
+	typed      chan typed
+	waiting    bool // something is wanted and has not come
 	interrupts <-chan os.Signal
+	// show prints a prompt; it is nil where an Editor does.
+	show func(prompt string)
 }
 
-// line is one line without its end, or why there is none.
-type line struct {
+// typed is what was typed, or why there is nothing.
+type typed struct {
 	text string
 	err  error
 }
 
-// newInput reads r in a goroutine that ends with ctx, or with the program when
+// newInput calls read in a goroutine that ends with ctx, or with the program when
 // it waits in a read.
-func newInput(ctx context.Context, r io.Reader, interrupts <-chan os.Signal) *input {
-	in := &input{want: make(chan struct{}), lines: make(chan line), interrupts: interrupts}
+func newInput(ctx context.Context, read func(Request) (string, error), interrupts <-chan os.Signal) *input {
+	in := &input{want: make(chan Request), typed: make(chan typed), interrupts: interrupts}
 	go func() {
-		lines := bufio.NewReader(r)
 		for {
+			var r Request
 			select {
-			case <-in.want:
+			case r = <-in.want:
 			case <-ctx.Done():
 				return
 			}
-			text, err := lines.ReadString('\n')
-			if text != "" {
-				err = nil // the next read tells of it again
-			}
+			text, err := read(r)
 			select {
-			case in.lines <- line{strings.TrimRight(text, "\r\n"), err}:
+			case in.typed <- typed{text, err}:
 			case <-ctx.Done():
 				return
 			}
@@ -53,23 +52,38 @@ func newInput(ctx context.Context, r io.Reader, interrupts <-chan os.Signal) *in
 	return in
 }
 
-// line returns the next line, or errInterrupted, io.EOF, the error of reading
-// or the cause of ctx's end.
-func (in *input) line(ctx context.Context) (string, error) {
+// readLines reads lines of what is no terminal, or one that edits lines itself. It knows no prompts.
+func readLines(r io.Reader) func(Request) (string, error) {
+	lines := bufio.NewReader(r)
+	return func(Request) (string, error) {
+		text, err := lines.ReadString('\n')
+		if text != "" {
+			err = nil // the next read tells of it again
+		}
+		return strings.TrimRight(text, "\r\n"), err
+	}
+}
+
+// read returns what is typed at a prompt, or ErrInterrupted, io.EOF, the error of
+// reading or the cause of ctx's end.
+func (in *input) read(ctx context.Context, r Request) (string, error) {
+	if in.show != nil {
+		in.show(r.Prompt)
+	}
 	if !in.waiting {
 		select {
-		case in.want <- struct{}{}:
+		case in.want <- r:
 			in.waiting = true
 		case <-ctx.Done():
 			return "", context.Cause(ctx)
 		}
 	}
 	select {
-	case l := <-in.lines:
+	case t := <-in.typed:
 		in.waiting = false
-		return l.text, l.err
+		return t.text, t.err
 	case <-in.interrupts:
-		return "", errInterrupted
+		return "", ErrInterrupted
 	case <-ctx.Done():
 		return "", context.Cause(ctx)
 	}
@@ -85,38 +99,45 @@ type entry struct {
 	quoted bool
 }
 
-// entry returns what is typed at the prompt: a line, lines that end with a
-// backslash and the one after them, or all between two fences. more is called
-// before each line but the first.
-func (in *input) entry(ctx context.Context, more func()) (entry, error) {
-	first, err := in.line(ctx)
-	if err != nil {
-		return entry{}, err
+// parseEntry reads what was typed so far: a line, lines that end with a backslash
+// and the one after them, or all between two fences. open says that there is more
+// to come.
+func parseEntry(text string) (e entry, open bool) {
+	if rest, quoted := strings.CutPrefix(strings.TrimLeft(text, " \t"), fence); quoted {
+		inside, closed := strings.CutSuffix(strings.TrimRight(rest, " \t"), fence)
+		return entry{inside, true}, !closed
 	}
-	var lines []string
-	rest, quoted := strings.CutPrefix(strings.TrimLeft(first, " \t"), fence)
-	if !quoted {
-		rest = first
+	lines := strings.Split(text, "\n")
+	for i, line := range lines {
+		lines[i], open = strings.CutSuffix(line, `\`)
 	}
+	return entry{strings.Join(lines, "\n"), false}, open
+}
+
+// entry returns what is typed at the prompt. Beside an error it has what came
+// before it.
+func (in *input) entry(ctx context.Context, r Request) (entry, error) {
+	r.Open = func(text string) bool {
+		_, open := parseEntry(text)
+		return open
+	}
+	text := ""
 	for {
-		text, open := strings.CutSuffix(rest, `\`)
-		if quoted {
-			before, closed := strings.CutSuffix(strings.TrimRight(rest, " \t"), fence)
-			if text, open = before, !closed; open {
-				text = rest
-			}
+		line, err := in.read(ctx, r)
+		if err != nil {
+			return entry{text: text + line}, err
 		}
-		if lines = append(lines, text); !open {
-			return entry{strings.Join(lines, "\n"), quoted}, nil
+		text += line
+		e, open := parseEntry(text)
+		if !open {
+			return e, nil
 		}
-		more()
-		if rest, err = in.line(ctx); err != nil {
-			return entry{}, err
-		}
+		text += "\n"
+		r.Prompt = r.More
 	}
 }
 
-// interruptible returns a context that ends with errInterrupted at an
+// interruptible returns a context that ends with ErrInterrupted at an
 // interrupt. stop must be called, and waits.
 func (in *input) interruptible(ctx context.Context) (_ context.Context, stop func()) {
 	ctx, cancel := context.WithCancelCause(ctx)
@@ -125,7 +146,7 @@ func (in *input) interruptible(ctx context.Context) (_ context.Context, stop fun
 		defer close(done)
 		select {
 		case <-in.interrupts:
-			cancel(errInterrupted)
+			cancel(ErrInterrupted)
 		case <-ctx.Done():
 		}
 	}()

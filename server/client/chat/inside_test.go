@@ -120,7 +120,7 @@ func TestChatInsideEnds(t *testing.T) {
 	ctx, cancel := context.WithCancelCause(t.Context())
 	ended := false
 	h := http.HandlerFunc(func(_ http.ResponseWriter, r *http.Request) {
-		cancel(errInterrupted)
+		cancel(ErrInterrupted)
 		<-r.Context().Done()
 		ended = true
 	})
@@ -129,7 +129,7 @@ func TestChatInsideEnds(t *testing.T) {
 		t.Fatal(err)
 	}
 	resp, err := Inside(h).RoundTrip(req)
-	if !errors.Is(err, errInterrupted) || resp != nil || !ended {
+	if !errors.Is(err, ErrInterrupted) || resp != nil || !ended {
 		t.Errorf("got %v, %v, ended %v", resp, err, ended)
 	}
 }

@@ -20,6 +20,8 @@ type Options struct {
 	// In is what is typed. A read that waits when the conversation is over is
 	// left waiting.
 	In io.Reader
+	// Editor reads instead of In; nil for none. Out must be its terminal.
+	Editor Editor
 	// Out gets the answers, Notes everything around them, Errors what went wrong.
 	Out, Notes, Errors io.Writer
 	// Interrupts are presses of the interrupt key; nil for none.
@@ -32,8 +34,8 @@ type Options struct {
 	System string
 	// Settings are further members of requests, by name.
 	Settings map[string]json.RawMessage
-	// Members are the names that Settings, and those that are set later, may have.
-	Members []string
+	// Members are those that Settings, and what is set later, may have.
+	Members Members
 
 	now func() time.Time // tests fix it
 }
@@ -47,7 +49,7 @@ type session struct {
 	messages []Message // the system prompt, if there is one, is the first
 	tools    tools
 	settings map[string]json.RawMessage
-	members  []string
+	members  Members
 	// dropped are the messages that the last request ended with, from the user's
 	// on, when its turn failed; nil otherwise.
 	dropped []Message
@@ -93,16 +95,21 @@ func Talk(ctx context.Context, o Options) error {
 	ctx, cancel := context.WithCancel(ctx)
 	defer cancel()
 	s := newSession(o)
-	s.in = newInput(ctx, o.In, o.Interrupts)
+	if o.Editor != nil {
+		s.in = newInput(ctx, o.Editor.Read, o.Interrupts)
+	} else {
+		s.in = newInput(ctx, readLines(o.In), o.Interrupts)
+		s.in.show = func(prompt string) { io.WriteString(s.notes, prompt) }
+	}
+	at := Request{Prompt: s.paint(bold, "> "), More: s.paint(bold, ". "), Complete: s.complete}
 	s.note("%s. /help lists the commands, Ctrl-D leaves.", s.client.Model())
 	for presses := 0; ; {
-		s.prompt("> ")
-		e, err := s.in.entry(ctx, func() {
-			presses = 0
-			s.prompt(". ")
-		})
+		e, err := s.in.entry(ctx, at)
 		switch {
-		case errors.Is(err, errInterrupted):
+		case errors.Is(err, ErrInterrupted):
+			if e.text != "" { // lines of an entry: the first press drops them
+				presses = 0
+			}
 			s.newline()
 			if presses++; presses > 1 {
 				return nil
@@ -132,8 +139,6 @@ func Talk(ctx context.Context, o Options) error {
 	}
 }
 
-func (s *session) prompt(text string) { io.WriteString(s.notes, s.paint(bold, text)) }
-
 func (s *session) newline() { io.WriteString(s.notes, "\n") }
 
 // turn asks messages, the user's and what may have followed it, and shows
@@ -152,7 +157,7 @@ func (s *session) turn(ctx context.Context, messages []Message) error {
 		switch {
 		case ctx.Err() != nil:
 			return context.Cause(ctx)
-		case errors.Is(err, errInterrupted):
+		case errors.Is(err, ErrInterrupted):
 			if a.Text == "" {
 				drop()
 				s.note("stopped; the message was taken back, /retry asks it again")
@@ -223,7 +228,7 @@ func (s *session) results(ctx context.Context, a Answer) (bool, error) {
 	for _, c := range a.Calls {
 		text, err := s.result(ctx, c)
 		switch {
-		case errors.Is(err, errInterrupted), errors.Is(err, io.EOF):
+		case errors.Is(err, ErrInterrupted), errors.Is(err, io.EOF):
 			s.newline()
 			if errors.Is(err, io.EOF) {
 				return false, err
@@ -244,8 +249,8 @@ func (s *session) results(ctx context.Context, a Answer) (bool, error) {
 // begins with two @ begins with one. It is empty when none was given.
 func (s *session) result(ctx context.Context, c Call) (string, error) {
 	for {
-		s.prompt(fmt.Sprintf("result of %s (a line, @FILE, nothing to stop): ", safe(c.Name)))
-		text, err := s.in.line(ctx)
+		prompt := fmt.Sprintf("result of %s (a line, @FILE, nothing to stop): ", safe(c.Name))
+		text, err := s.in.read(ctx, Request{Prompt: s.paint(bold, prompt)})
 		if err != nil {
 			return "", err
 		}

@@ -82,7 +82,7 @@ func talk(t *testing.T, setting, screen string) (shown, sent string) {
 		term.script = append(term.script, typed)
 	}
 	server := &fake{t: t}
-	o := Options{Members: []string{"messages", "plugins", "seed", "stop", "temperature"}, In: term, Out: term, Notes: term, Errors: term, Interrupts: term.interrupts, now: ticking()}
+	o := Options{Members: Members{Names: []string{"messages", "plugins", "seed", "stop", "temperature"}}, In: term, Out: term, Notes: term, Errors: term, Interrupts: term.interrupts, now: ticking()}
 	for line := range strings.Lines(setting) {
 		word, rest, _ := strings.Cut(strings.TrimRight(line, "\n"), " ")
 		switch word {

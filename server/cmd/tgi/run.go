@@ -10,6 +10,7 @@ import (
 	"net/url"
 	"os"
 	"os/signal"
+	"path/filepath"
 	"strings"
 	"sync"
 	"syscall"
@@ -20,6 +21,7 @@ import (
 
 	"tgi/server/api/openai"
 	"tgi/server/client/chat"
+	"tgi/server/client/chat/lineedit"
 	"tgi/server/config"
 	"tgi/server/dialect"
 	"tgi/server/host"
@@ -34,6 +36,7 @@ const stillOpening = "opening the model ..."
 // runFlags are the flags of `tgi run` itself.
 type runFlags struct {
 	url, key, model, system string
+	history                 string
 	pairs                   []string // of --set
 	settings                map[string]json.RawMessage
 }
@@ -45,7 +48,8 @@ func newRun(c console) *cobra.Command {
 		Use: "run [flags] [MESSAGE]", Short: "Talk with a model in the terminal",
 		Long: `Talk with a model in the terminal: one of a server by --url, or else the configured one, which is opened in
 this process. With a message it prints one answer. A word - stands for what comes on the pipe, which is the
-message when there is none. NO_COLOR switches colours off.`,
+message when there is none. At the prompt the arrow keys recall earlier entries and Tab completes commands.
+NO_COLOR switches colours off.`,
 		Example: `  tgi run                                     # talk; /help lists the commands
   tgi run "What is 3 plus 4?"                 # one answer
   git diff | tgi run "Say what changed:" -    # a message from a pipe
@@ -77,9 +81,15 @@ message when there is none. NO_COLOR switches colours off.`,
 	set.StringArrayVar(&own.pairs, "set", nil,
 		"member of requests as `KEY=VALUE`, such as temperature=0.7, or as two words; may be given several times")
 	set.Lookup("set").Annotations = map[string][]string{pairFlag: {}}
+	set.StringVar(&own.history, "history", historyFile(), "`file` that keeps what was typed at the prompt; empty keeps nothing")
 	complete(cmd, "set", pairsOf(openai.ChatMembers())...)
 	addSettings(cmd, flags)
 	return cmd
+}
+
+// chatMembers are what requests of a chat may have.
+func chatMembers() chat.Members {
+	return chat.Members{Names: openai.ChatMembers(), Check: openai.CheckChatMember}
 }
 
 // pairsOf are the beginnings of pairs with the names.
@@ -95,7 +105,7 @@ func pairsOf(names []string) []string {
 func (f *runFlags) check(cmd *cobra.Command) error {
 	for _, pair := range f.pairs {
 		key, text := chat.CutSetting(pair)
-		value, err := chat.Setting(key, text, openai.ChatMembers())
+		value, err := chatMembers().Setting(key, text)
 		if err != nil {
 			return misused("--set: %v", err)
 		}
@@ -143,7 +153,7 @@ func (c console) talk(parent context.Context, own runFlags, cfg config.Config, w
 	}
 	defer done()
 	o := chat.Options{
-		Members: openai.ChatMembers(),
+		Members: chatMembers(),
 		Client:  client, In: c.in, Out: c.out, Notes: c.out, Errors: c.errors,
 		Terminal: c.shown, Colour: c.colour, System: own.system, Settings: own.settings,
 	}
@@ -153,6 +163,10 @@ func (c console) talk(parent context.Context, own runFlags, cfg config.Config, w
 	if once {
 		return chat.Once(ctx, o, message)
 	}
+	if editor := c.editor(own.history); editor != nil {
+		defer editor.Close()
+		o.Editor = editor
+	}
 	interrupts := make(chan os.Signal, 1)
 	signal.Notify(interrupts, os.Interrupt)
 	defer signal.Stop(interrupts)
@@ -160,6 +174,33 @@ func (c console) talk(parent context.Context, own runFlags, cfg config.Config, w
 	ctx, stop = signal.NotifyContext(parent, syscall.SIGTERM)
 	o.Interrupts = interrupts
 	return chat.Talk(ctx, o)
+}
+
+// editor returns a line editor where the console is a terminal that can have one, and else nil.
+func (c console) editor(history string) *lineedit.Editor {
+	if !isTerminal(c.in) || !isTerminal(c.out) || os.Getenv("TERM") == "dumb" {
+		return nil
+	}
+	e, err := lineedit.New(history)
+	if err != nil { // a conversation without a history is one
+		fmt.Fprintln(c.errors, "tgi:", err)
+		if e, err = lineedit.New(""); err != nil {
+			return nil
+		}
+	}
+	return e
+}
+
+// historyFile is where the history of conversations is kept, as XDG has it; "" where there is no home.
+func historyFile() string {
+	if state := os.Getenv("XDG_STATE_HOME"); state != "" {
+		return filepath.Join(state, "tgi", "history")
+	}
+	home, err := os.UserHomeDir()
+	if err != nil {
+		return ""
+	}
+	return filepath.Join(home, ".local", "state", "tgi", "history")
 }
 
 // because returns the signal that ended ctx, if one did, and else err.

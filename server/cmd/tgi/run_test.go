@@ -96,6 +96,7 @@ func TestRunOnce(t *testing.T) {
 		"notice":       {" ", []string{"--quantize", "awq"}, "", "tgi: --quantize has no effect: ", 1},
 		"apart":        {"", []string{"--url", ts.URL, "--set", "max_tokens", "2", greedy, sumAsked}, "3 plus\n", "cut at the length", 0},
 		"misspelt":     {"", []string{"--set", "temprature=1", sumAsked}, "", "temprature is not a member of chat requests; did you mean temperature?", 2},
+		"misfit":       {"", []string{"--set", "temperature", "abc", sumAsked}, "", `--set: temperature cannot be abc: invalid type: string "abc", expected f32`, 2},
 		"bare":         {"", []string{"--set"}, "", "--set wants a value", 2},
 		"alone":        {"", []string{"--model", "x", sumAsked}, "", "--model belongs to the server at --url", 2},
 	} {
