@@ -14,7 +14,8 @@ type compiler struct {
 	name, src string
 	err       error
 	blocks    map[string]*blockStmt
-	loops     int // loops around the statement within its function
+	loops     int    // loops around the statement within its function
+	chain     []link // of the expressions that are being compiled
 }
 
 // ctx is jinja2's Frame: the scope that a statement runs in.
@@ -112,7 +113,7 @@ func (c *compiler) stmt(n syntax.Stmt, x ctx) stmt {
 	case *syntax.CallBlock:
 		s := &callBlock{at: at(n.Line)}
 		if n.Call != nil {
-			s.call = c.call(n.Call, x)
+			s.call = c.expr(n.Call, x).(*callExpr)
 		}
 		s.macroDef = c.macro(&n.Signature, x)
 		return s

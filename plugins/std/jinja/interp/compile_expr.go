@@ -31,10 +31,100 @@ func (c *compiler) exprs(x ctx, es []syntax.Expr) []expr {
 
 // expr compiles an expression; nil stays nil. Parts are compiled in the order of
 // jinja2's fields, which decides which of two errors is told.
+//
+// A chain such as a.b|c + d is as deep as it is long: it is compiled in a loop, from
+// its first operand on, and not by as many calls.
 func (c *compiler) expr(e syntax.Expr, x ctx) expr {
-	switch e := e.(type) {
-	case nil:
+	if e == nil {
 		return nil
+	}
+	base := len(c.chain)
+	for first := c.operand(e); first != nil; first = c.operand(e) {
+		l := link{node: e, ctx: x}
+		if cond, ok := e.(*syntax.Cond); ok {
+			x = x.softer()
+			l.ctx, l.test = x, c.expr(cond.Test, x)
+		}
+		c.check(e, x)
+		c.chain = append(c.chain, l)
+		e = first
+	}
+	out := c.start(e, x)
+	for len(c.chain) > base {
+		last := len(c.chain) - 1
+		l := c.chain[last]
+		c.chain = c.chain[:last]
+		out = c.extend(&l, out)
+	}
+	return out
+}
+
+// link is an expression of a chain: what it does with the expression in it.
+type link struct {
+	node syntax.Expr
+	ctx  ctx
+	test expr // of a Cond
+}
+
+// operand is the part of an expression that its chain goes on with, or nil.
+func (c *compiler) operand(e syntax.Expr) syntax.Expr {
+	switch e := e.(type) {
+	case *syntax.Attr:
+		return e.X
+	case *syntax.Item:
+		return e.X
+	case *syntax.Slice:
+		return e.X
+	case *syntax.Call:
+		return e.Fn
+	case *syntax.Filter:
+		return e.X
+	case *syntax.Test:
+		return e.X
+	case *syntax.Cond:
+		return e.Yes
+	case *syntax.Logic:
+		return e.Left
+	case *syntax.Binary:
+		if neg := negated(e); neg != nil {
+			return neg.X
+		}
+		return e.Left
+	case *syntax.Compare:
+		return e.First
+	}
+	return nil
+}
+
+// check refuses filters and tests that there are not.
+func (c *compiler) check(e syntax.Expr, x ctx) {
+	switch e := e.(type) {
+	case *syntax.Filter:
+		if why := leftOut[e.Name]; why != "" {
+			c.fail(e.Offset, "The filter %s is not supported: %s.", chars.Quote(e.Name), why)
+		} else if pylib.Filter(e.Name) == nil && !x.soft {
+			c.fail(e.Offset, "No filter named %s.", chars.Quote(e.Name))
+		}
+	case *syntax.Test:
+		if pylib.Test(e.Name) == nil && !x.soft {
+			c.fail(e.Offset, "No test named %s.", chars.Quote(e.Name))
+		}
+	}
+}
+
+// negated is -(left), where the Python code of (-left) ** right has it: -left ** right,
+// where the power binds first.
+func negated(e *syntax.Binary) *syntax.Unary {
+	neg, ok := e.Left.(*syntax.Unary)
+	if ok && e.Op == syntax.Pow && neg.Op == syntax.Sub && isConst(neg) && !isConst(e.Right) {
+		return neg
+	}
+	return nil
+}
+
+// start compiles an expression that begins a chain.
+func (c *compiler) start(e syntax.Expr, x ctx) expr {
+	switch e := e.(type) {
 	case *syntax.Const:
 		return constant{constantOf(e.Value)}
 	case *syntax.Name:
@@ -53,64 +143,55 @@ func (c *compiler) expr(e syntax.Expr, x ctx) expr {
 			d.vals = append(d.vals, c.expr(e.Values[i], x))
 		}
 		return d
-	case *syntax.Attr:
-		return &attrExpr{
-			at: at(e.Line), x: c.expr(e.X, x), attr: e.Attr, name: value.Text(e.Attr),
-			key: !pylib.IsDictAttr(e.Attr) && e.Attr[0] != '_',
-		}
-	case *syntax.Item:
-		return &itemExpr{at: at(e.Line), x: c.expr(e.X, x), arg: c.expr(e.Arg, x)}
-	case *syntax.Slice:
-		return &sliceExpr{
-			at: at(e.Line), x: c.expr(e.X, x),
-			start: c.expr(e.Start, x), stop: c.expr(e.Stop, x), step: c.expr(e.Step, x),
-		}
-	case *syntax.Call:
-		return c.call(e, x)
-	case *syntax.Filter:
-		return c.filter(e, x)
-	case *syntax.Test:
-		f := pylib.Test(e.Name)
-		if f == nil && !x.soft {
-			c.fail(e.Offset, "No test named %s.", chars.Quote(e.Name))
-		}
-		return &testExpr{at: at(e.Line), name: e.Name, f: f, x: c.expr(e.X, x), args: c.args(&e.Args, x)}
-	}
-	return c.operation(e, x)
-}
-
-// operation compiles an expression that is an operator and its operands.
-func (c *compiler) operation(e syntax.Expr, x ctx) expr {
-	switch e := e.(type) {
-	case *syntax.Cond:
-		x = x.softer()
-		return &condExpr{at: at(e.Line), test: c.expr(e.Test, x), yes: c.expr(e.Yes, x), no: c.expr(e.No, x)}
-	case *syntax.Logic:
-		return &logicExpr{or: e.Or, left: c.expr(e.Left, x), right: c.expr(e.Right, x)}
 	case *syntax.Not:
 		return &notExpr{c.expr(e.X, x)}
 	case *syntax.Unary:
 		return &unaryExpr{at: at(e.Line), op: arithmetic[e.Op], x: c.expr(e.X, x)}
-	case *syntax.Binary:
-		left, negated := e.Left, false
-		// The Python code of (-1) ** x is -1 ** x, where the power binds first.
-		if neg, ok := left.(*syntax.Unary); ok && e.Op == syntax.Pow && neg.Op == syntax.Sub && isConst(neg) &&
-			!isConst(e.Right) {
-			left, negated = neg.X, true
-		}
-		return &binaryExpr{
-			at: at(e.Line), op: arithmetic[e.Op], left: c.expr(left, x), right: c.expr(e.Right, x), negated: negated,
-		}
 	case *syntax.Concat:
 		return &concatExpr{at: at(e.Line), parts: c.exprs(x, e.Parts)}
+	}
+	c.check(e, x)
+	return c.extend(&link{node: e, ctx: x}, nil) // a slice, or a filter of a block's text
+}
+
+// extend compiles an expression around in, the operand that its chain came with.
+func (c *compiler) extend(l *link, in expr) expr {
+	x := l.ctx
+	switch e := l.node.(type) {
+	case *syntax.Attr:
+		return &attrExpr{
+			at: at(e.Line), x: in, attr: e.Attr, name: value.Text(e.Attr),
+			key: !pylib.IsDictAttr(e.Attr) && e.Attr[0] != '_',
+		}
+	case *syntax.Item:
+		return &itemExpr{at: at(e.Line), x: in, arg: c.expr(e.Arg, x)}
+	case *syntax.Slice:
+		return &sliceExpr{
+			at: at(e.Line), x: in,
+			start: c.expr(e.Start, x), stop: c.expr(e.Stop, x), step: c.expr(e.Step, x),
+		}
+	case *syntax.Call:
+		return &callExpr{at: at(e.Line), fn: in, args: c.args(&e.Args, x)}
+	case *syntax.Filter:
+		return &filterExpr{at: at(e.Line), name: e.Name, f: pylib.Filter(e.Name), x: in, args: c.args(&e.Args, x)}
+	case *syntax.Test:
+		return &testExpr{at: at(e.Line), name: e.Name, f: pylib.Test(e.Name), x: in, args: c.args(&e.Args, x)}
+	case *syntax.Cond:
+		return &condExpr{at: at(e.Line), test: l.test, yes: in, no: c.expr(e.No, x)}
+	case *syntax.Logic:
+		return &logicExpr{or: e.Or, left: in, right: c.expr(e.Right, x)}
+	case *syntax.Binary:
+		return &binaryExpr{
+			at: at(e.Line), op: arithmetic[e.Op], left: in, right: c.expr(e.Right, x), negated: negated(e) != nil,
+		}
 	case *syntax.Compare:
-		out := &compareExpr{at: at(e.Line), first: c.expr(e.First, x)}
+		out := &compareExpr{at: at(e.Line), first: in}
 		for _, o := range e.Rest {
 			out.ops = append(out.ops, operand{comparisons[o.Op], c.expr(o.X, x)})
 		}
 		return out
 	}
-	panic(fmt.Sprintf("BUG: an expression of type %T", e))
+	panic(fmt.Sprintf("BUG: an expression of type %T", l.node))
 }
 
 // constantOf is the value of a constant.
@@ -131,20 +212,6 @@ func constantOf(v any) value.Value {
 func (c *compiler) variable(e *syntax.Name, x ctx) *nameExpr {
 	r, _ := x.sym.find(e.Name)
 	return &nameExpr{at: at(e.Line), name: e.Name, ref: r.from(x.sym.fn), top: x.top && e.Use == syntax.Store}
-}
-
-func (c *compiler) call(e *syntax.Call, x ctx) *callExpr {
-	return &callExpr{at: at(e.Line), fn: c.expr(e.Fn, x), args: c.args(&e.Args, x)}
-}
-
-func (c *compiler) filter(e *syntax.Filter, x ctx) *filterExpr {
-	f := pylib.Filter(e.Name)
-	if why := leftOut[e.Name]; why != "" {
-		c.fail(e.Offset, "The filter %s is not supported: %s.", chars.Quote(e.Name), why)
-	} else if f == nil && !x.soft {
-		c.fail(e.Offset, "No filter named %s.", chars.Quote(e.Name))
-	}
-	return &filterExpr{at: at(e.Line), name: e.Name, f: f, x: c.expr(e.X, x), args: c.args(&e.Args, x)}
 }
 
 func (c *compiler) args(a *syntax.Args, x ctx) argList {

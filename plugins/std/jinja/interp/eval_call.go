@@ -108,8 +108,11 @@ func (x *testExpr) eval(st *state) (value.Value, error) {
 
 // call calls any value.
 func call(th *value.Thread, f value.Value, a value.Args) (value.Value, error) {
-	if c, ok := f.(value.Callable); ok {
-		return c.Call(th, a)
+	switch f := f.(type) {
+	case *value.Func:
+		return f.Do(th, a)
+	case value.Callable:
+		return f.Call(th, a)
 	}
 	return nil, value.TypeError("'%s' object is not callable", f.Type())
 }
