@@ -1,16 +1,15 @@
-// Package models describes a model that is ready to run: a graph on disk with
-// its weights, and the numbers that a backend and a server need to know of it.
-// The packages below it turn a Hugging Face checkpoint into one.
+// Package models describes a built model: a graph on disk with its weights, and the sizes that a
+// backend and a server need. The packages below it build one from a Hugging Face checkpoint.
 package models
 
 import "fmt"
 
-// Weights is the form in which a built model holds its matrices.
+// Weights is the format of a built model's matrices.
 type Weights string
 
-// The forms. Norms and biases are 32-bit floats in all of them.
+// The formats. Norms and biases are 32-bit floats in all of them.
 const (
-	// FP32 keeps 32-bit floats: 4 bytes for each parameter, the reference.
+	// FP32 keeps 32-bit floats, 4 bytes for each parameter: the reference.
 	FP32 Weights = "fp32"
 	// Int8 holds 8-bit integers with a 32-bit scale for each block of 128.
 	Int8 Weights = "int8"
@@ -18,7 +17,7 @@ const (
 	Int4 Weights = "int4"
 )
 
-// ParseWeights reads a Weights by its name.
+// ParseWeights parses the name of a format.
 func ParseWeights(s string) (Weights, error) {
 	switch w := Weights(s); w {
 	case FP32, Int8, Int4:
@@ -40,7 +39,7 @@ type Arch struct {
 	HeadDim int `json:"head_dim"`
 	// Vocab is the width of the logits; a tokenizer may know fewer tokens.
 	Vocab int `json:"vocab"`
-	// MaxPositions bounds prompt and output together.
+	// MaxPositions is the maximum length of prompt and output together.
 	MaxPositions int `json:"max_positions"`
 	// Params counts the checkpoint's parameters, tied ones once.
 	Params int64 `json:"params"`
@@ -49,7 +48,7 @@ type Arch struct {
 // Built is a model in the cache.
 type Built struct {
 	Arch
-	// Weights is the form of the matrices.
+	// Weights is the format of the matrices.
 	Weights Weights `json:"weights"`
 	// WeightBytes is the size of the external data file.
 	WeightBytes int64 `json:"weight_bytes"`

@@ -10,8 +10,8 @@ import (
 	"tgi/models/quant"
 )
 
-// Version names the graph that this package builds. It is a part of the
-// cache's key: raise it with every change of the graph or of the weights' form.
+// Version is the version of the graph that this package builds. It is part of the cache key:
+// increment it with every change of the graph or of the weights' format.
 const Version = 2
 
 // Names of a built model's files. The graph refers to DataFile by this name.
@@ -23,11 +23,11 @@ const (
 // Options of Build.
 type Options struct {
 	Weights models.Weights
-	// Progress, when set, is called as weights are written, with the
-	// parameters done and those that there are.
+	// Progress, if set, is called as weights are written, with the number of parameters done
+	// and in total.
 	Progress func(done, total int64)
-	// exact makes quantised products compute in 32 bits, so that tests can
-	// tell an error in the packing from the rounding of activations.
+	// exact makes quantised products compute in 32 bits, so that tests can distinguish packing
+	// errors from the rounding of activations.
 	exact bool
 }
 
@@ -38,14 +38,13 @@ type Result struct {
 	Model []byte
 	// DataBytes is the size of what was written to the data file.
 	DataBytes int64
-	// Error is that of the quantised weights; its Count is 0 for fp32.
+	// Error is the error of the quantised weights; its Count is 0 for fp32.
 	Error quant.WeightError
 }
 
-// Build writes the weights of ck to data and returns the graph that refers to
-// them. It fails, naming the tensor, when the checkpoint lacks a tensor, has
-// one of another shape than its configuration says, or has one that the
-// architecture does not use.
+// Build writes the weights of ck to data and returns the graph that refers to them. It fails,
+// naming the tensor, if a tensor is missing, has another shape than the configuration says, or
+// is not used by the architecture.
 func Build(ck *hf.Checkpoint, data io.Writer, opt Options) (Result, error) {
 	if _, err := models.ParseWeights(string(opt.Weights)); err != nil {
 		return Result{}, err
@@ -77,17 +76,17 @@ func Build(ck *hf.Checkpoint, data io.Writer, opt Options) (Result, error) {
 	}}, nil
 }
 
-// builder holds one build. Its first error sticks; everything after it is idle.
+// builder holds one build. After the first error, which is kept, its methods do nothing.
 type builder struct {
 	cfg  hf.Config
 	src  *source
 	opt  Options
 	g    *onnx.Graph
 	data *onnx.DataWriter
-	// table is the embedding, for a head that is tied to it.
+	// table is the embedding, if the head is tied to it.
 	table      matrix
 	quantError quant.WeightError
-	// wide and bytes are scratch for weights on their way to the file.
+	// wide and bytes are scratch buffers for weights.
 	wide  []float32
 	bytes []byte
 	done  int64

@@ -1,8 +1,8 @@
-// Package decoder builds the ONNX graph of a decoder-only transformer of the
-// Llama family from an open checkpoint, and streams its weights into the
-// graph's external data file in the asked-for form.
+// Package decoder builds the ONNX graph of a decoder-only transformer of the Llama family from
+// an open checkpoint, and streams its weights, in the requested format, to the graph's external
+// data file. Its caller is models/store. It starts no goroutines but those of package quant.
 //
-// The graph computes one step over the flat tokens of all rows:
+// The graph computes one step on the concatenated tokens of all rows:
 //
 //	inputs   input_ids     int64 [T]
 //	         cu_seqlens    int32 [B+1]   where each row's tokens begin
@@ -13,11 +13,10 @@
 //	         k_cache.<i>, v_cache.<i>    float [blocks, kv_heads*head_dim*16]
 //	outputs  logits        float [n, vocab]
 //
-// Attention is one node per layer, tgi:PagedAttention, which takes queries,
-// keys and values packed in one tensor, normalises heads where the
-// architecture does, rotates, and writes the cache in place. Rows of the
-// rotary tables already hold the checkpoint's rope variant. The gate and the up
-// projection are one product, joined by tgi:SwiGLU.
+// Attention is one node per layer, tgi:PagedAttention. It takes queries, keys and values packed
+// in one tensor, normalises heads if the architecture does, applies the rotary embedding, and
+// writes the cache in place. The rotary tables contain the checkpoint's RoPE variant. The gate
+// and up projections are one matrix product, followed by tgi:SwiGLU.
 //
 // The reasons behind it: docs/rationale/models.md.
 package decoder

@@ -46,8 +46,7 @@ func (b *builder) graph() {
 	b.g.Output("logits", onnx.Float, onnx.Symbolic("logit_rows"), onnx.Fixed(c.Vocab))
 }
 
-// layer adds one block and returns its residual and the MLP's output, whose
-// sum is left to the norm that follows.
+// layer adds one block and returns its residual and the MLP's output; the next norm adds them.
 func (b *builder) layer(i int, residual, update string) (string, string) {
 	c, p := b.cfg, fmt.Sprintf("layer%d.", i)
 	w := layerPrefix(i)
@@ -58,8 +57,8 @@ func (b *builder) layer(i int, residual, update string) (string, string) {
 		part{w + "self_attn.v_proj", c.KVHeads * c.HeadDim})
 	x = b.attention(i, p, qkv)
 	if i == c.Layers-1 {
-		// What follows works on each token by itself: from here on only the
-		// tokens whose logits are wanted matter.
+		// The rest works on each token separately, so only the tokens whose logits are
+		// wanted are needed.
 		x = b.rows(p+"attn_rows", x)
 		residual = b.rows(p+"residual_rows", residual)
 	}
@@ -72,7 +71,7 @@ func (b *builder) layer(i int, residual, update string) (string, string) {
 	return residual, b.linear(p+"down", x, c.Intermediate, c.MLPBias, part{w + "mlp.down_proj", c.Hidden})
 }
 
-// node adds a node with one output, which has the node's name.
+// node adds a node with one output of the same name.
 func (b *builder) node(op, domain, name string, inputs []string, attrs ...onnx.Attr) string {
 	b.g.Add(onnx.Node{Op: op, Domain: domain, Name: name, Inputs: inputs, Outputs: []string{name}, Attrs: attrs})
 	return name
@@ -83,8 +82,8 @@ func (b *builder) rows(name, x string) string {
 	return b.node("Gather", "", name, []string{x, "logit_rows"}, onnx.Attr{Name: "axis", Value: 0})
 }
 
-// norm adds update to the residual, if there is one, and normalises; it
-// returns the normalised and the summed stream.
+// norm adds update, if there is one, to the residual and normalises the sum. It returns the
+// normalised stream and the sum.
 func (b *builder) norm(name, tensor, residual, update string) (normed, sum string) {
 	weight := b.vector(name+".weight", tensor)
 	eps := onnx.Attr{Name: "epsilon", Value: float32(b.cfg.NormEps)}
@@ -119,9 +118,8 @@ func (b *builder) attention(i int, p, qkv string) string {
 		onnx.Attr{Name: "qk_norm_epsilon", Value: float32(c.NormEps)})
 }
 
-// rotaryTables adds the cosines and sines of every position. Angles are
-// rounded to 32 bits before the cosine is taken, as models were trained with:
-// at position 100,000 the rounding is what decides the third digit.
+// rotaryTables adds the cosines and sines of every position. Angles are rounded to 32 bits before
+// the cosine, as in training: at position 100,000 the rounding decides the third digit.
 func (b *builder) rotaryTables() {
 	c := b.cfg
 	frequencies := c.Rope.Frequencies(c.HeadDim)

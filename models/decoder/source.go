@@ -11,24 +11,24 @@ import (
 	"tgi/models/safetensors"
 )
 
-// Tensors' names, as all families of the supported architectures have them.
+// Names of tensors; the same in all supported architectures.
 const (
 	nameEmbed = "model.embed_tokens.weight"
 	nameNorm  = "model.norm.weight"
 	nameHead  = "lm_head.weight"
 )
 
-// errShape is wrapped when a tensor is not as config.json says.
+// errShape is wrapped if a tensor does not match config.json.
 var errShape = errors.New("checkpoint does not fit its configuration")
 
-// source is the checkpoint's tensors, checked against the configuration.
+// source holds the checkpoint's tensors after they were checked against the configuration.
 type source struct {
 	set    *safetensors.Set
 	params int64
 }
 
-// newSource checks that the checkpoint holds exactly the tensors that the
-// architecture has, each in its shape, before anything is written.
+// newSource checks that the checkpoint has exactly the tensors of the architecture, with the
+// right shapes, before anything is written.
 func newSource(ck *hf.Checkpoint) (*source, error) {
 	s := &source{set: ck.Tensors}
 	want := expected(ck.Config)
@@ -53,9 +53,8 @@ func newSource(ck *hf.Checkpoint) (*source, error) {
 	return s, s.checkUnused(ck.Config, want)
 }
 
-// checkUnused refuses tensors that the graph would drop, apart from the two
-// kinds that carry nothing: the rotary frequencies that old checkpoints
-// stored, and a copy of the embedding where the head is tied to it.
+// checkUnused refuses tensors that the graph would not use, except two redundant kinds: the
+// rotary frequencies of old checkpoints, and a copy of the embedding if the head is tied to it.
 func (s *source) checkUnused(c hf.Config, want map[string][]int64) error {
 	for _, name := range s.set.Names() {
 		if _, ok := want[name]; ok || strings.HasSuffix(name, ".rotary_emb.inv_freq") {
@@ -66,7 +65,7 @@ func (s *source) checkUnused(c hf.Config, want map[string][]int64) error {
 			return err
 		}
 		if name != nameHead || !c.Tied {
-			return fmt.Errorf("%s: tensor %q is not a part of %s with this configuration: %w", t.File, name, c.Architecture, errShape)
+			return fmt.Errorf("%s: tensor %q is not part of %s with this configuration: %w", t.File, name, c.Architecture, errShape)
 		}
 		embed, err := s.set.Tensor(nameEmbed)
 		if err != nil {

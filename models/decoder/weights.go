@@ -10,21 +10,21 @@ import (
 	"tgi/models/safetensors"
 )
 
-// Blocks of 128: on the CPU kernels for 8-bit activations they batch better
-// than the usual 32, at the same size and little more error.
+// quantBlock is the block size. With 128 the CPU kernels for 8-bit activations batch better than
+// with the usual 32, at the same size and little more error.
 const quantBlock = 128
 
-// Accuracy levels of MatMulNBits: with the second it rounds activations to 8
-// bits per block, which is an order of magnitude faster on CPUs.
+// Accuracy levels of MatMulNBits: accuracyInt8 rounds activations to 8 bits per block, which is an
+// order of magnitude faster on CPUs.
 const (
 	accuracyFloat = 1
 	accuracyInt8  = 4
 )
 
-// chunkFloats bounds the weights that are widened at a time.
+// chunkFloats limits the weights that are widened at a time.
 const chunkFloats = 4 << 20
 
-// part is one matrix of a linear layer that packs several, rows below rows.
+// part is one matrix of a linear layer that stacks the rows of several.
 type part struct {
 	prefix string // tensor name without ".weight"
 	rows   int
@@ -104,7 +104,7 @@ func (b *builder) embed(ids string) string {
 		b.g.External("embed.weight", onnx.Float, []int64{int64(c.Vocab), int64(c.Hidden)}, m.codes)
 		return b.node("Gather", "", "embed", []string{"embed.weight", ids}, onnx.Attr{Name: "axis", Value: 0})
 	}
-	// A table that only lookups read costs no time: it gets 8 bits.
+	// A table that is only used for lookups costs no time, so it gets 8 bits.
 	format := quant.Format{Bits: 8, Block: quantBlock}
 	if c.Tied {
 		format = b.format()
@@ -113,8 +113,8 @@ func (b *builder) embed(ids string) string {
 	return b.lookup(ids, b.table)
 }
 
-// lookup adds the gather from a quantised table. Rows are padded to whole
-// blocks; the padding is cut off behind the lookup.
+// lookup adds the gather from a quantised table. Rows are padded to whole blocks; a Slice after
+// the lookup removes the padding.
 func (b *builder) lookup(ids string, m matrix) string {
 	codes := b.g.External("embed.codes", onnx.Uint8, []int64{int64(m.n), int64(m.format.RowBytes(m.k))}, m.codes)
 	scales := b.g.External("embed.scales", onnx.Float, []int64{int64(m.n), int64(m.format.Blocks(m.k))}, m.scales)
@@ -130,8 +130,8 @@ func (b *builder) lookup(ids string, m matrix) string {
 	return b.node("Slice", "", "embed.cut", []string{x, scalar("embed.from", 0), scalar("embed.to", m.k), scalar("embed.axis", 1)})
 }
 
-// head multiplies by the output matrix, which is the embedding's where tied:
-// the file and, as far as the runtime shares them, memory hold it once.
+// head multiplies by the output matrix. If it is tied to the embedding, the file holds the matrix
+// once, and so does memory as far as the runtime shares initializers.
 func (b *builder) head(x string) {
 	c := b.cfg
 	shape := []int64{int64(c.Vocab), int64(c.Hidden)}
@@ -170,7 +170,7 @@ func (b *builder) bias(name string, n int, parts []part) string {
 	return b.g.External(name, onnx.Float, []int64{int64(n)}, b.floats(tensors, 1, n).codes)
 }
 
-// tensor fetches a tensor that newSource has checked to be there.
+// tensor returns a tensor; newSource has checked that it exists.
 func (b *builder) tensor(name string) *safetensors.Tensor {
 	t, err := b.src.set.Tensor(name)
 	if err != nil {
@@ -180,8 +180,7 @@ func (b *builder) tensor(name string) *safetensors.Tensor {
 	return t
 }
 
-// chunks hands the tensors' elements to do in turn, widened, in pieces of
-// whole rows of k.
+// chunks calls do with the tensors' elements, widened to 32 bits, in pieces of whole rows of k.
 func (b *builder) chunks(tensors []string, k int, do func(x []float32)) {
 	size := max(chunkFloats/k, 1) * k
 	for _, name := range tensors {
@@ -239,7 +238,7 @@ func appendFloats(out []byte, x []float32) []byte {
 	return out
 }
 
-// grow returns n elements of a buffer that is kept for the next caller.
+// grow returns the first n elements of a buffer that it keeps for the next call.
 func grow[T any](buf *[]T, n int) []T {
 	if cap(*buf) < n {
 		*buf = make([]T, n)

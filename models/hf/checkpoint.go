@@ -18,13 +18,13 @@ type Checkpoint struct {
 	Config     Config
 	Generation GenerationConfig
 	Tokenizer  TokenizerConfig
-	// TokenizerJSON is the content of tokenizer.json; nil when the folder has none.
+	// TokenizerJSON is the content of tokenizer.json; nil if there is none.
 	TokenizerJSON []byte
-	// Tensors holds the weights; nil when opened with Describe.
+	// Tensors holds the weights; nil after Describe.
 	Tensors *safetensors.Set
 }
 
-// Open reads a folder and maps its weights. The caller closes the checkpoint.
+// Open reads a folder and maps its weights. The caller must Close the checkpoint.
 func Open(dir string) (*Checkpoint, error) {
 	c, err := Describe(dir)
 	if err != nil {
@@ -36,7 +36,7 @@ func Open(dir string) (*Checkpoint, error) {
 	return c, nil
 }
 
-// Describe reads the JSON files of a folder and leaves the weights alone.
+// Describe reads the JSON files of a folder, but not the weights.
 func Describe(dir string) (*Checkpoint, error) {
 	abs, err := filepath.Abs(dir)
 	if err != nil {
@@ -101,8 +101,8 @@ func describe(fsys fs.FS, name string) (*Checkpoint, error) {
 	return c, nil
 }
 
-// EOS returns the ids that end a sequence, ascending: those that config.json
-// and generation_config.json name, of which either may know more.
+// EOS returns the ids that end a sequence, ascending: the union of those of config.json and
+// generation_config.json.
 func (c *Checkpoint) EOS() []uint32 {
 	ids := slices.Concat(c.Config.EOS, c.Generation.EOS)
 	slices.Sort(ids)

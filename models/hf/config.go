@@ -9,8 +9,8 @@ import (
 // ConfigFile is the name of a model's configuration in its folder.
 const ConfigFile = "config.json"
 
-// Bounds of config.json. They are far above any model of the supported
-// families and keep products of sizes within an int64.
+// Limits of config.json. They are far above any model of the supported families and keep products
+// of sizes within an int64.
 const (
 	maxVocab     = 1 << 24
 	maxWidth     = 1 << 20
@@ -20,7 +20,7 @@ const (
 	maxPositions = 1 << 24
 )
 
-// Config is a decoder's architecture in one vocabulary for all families.
+// Config is a decoder's architecture, with the same names for all families.
 type Config struct {
 	// Architecture is the class that config.json names, e.g. LlamaForCausalLM.
 	Architecture string
@@ -33,25 +33,25 @@ type Config struct {
 	Heads, KVHeads int
 	// HeadDim may differ from Hidden/Heads.
 	HeadDim int
-	// MaxPositions bounds the length of a sequence.
+	// MaxPositions is the maximum length of a sequence.
 	MaxPositions int
 	// NormEps is added to the mean square in every RMSNorm.
 	NormEps float64
-	// QKVBias, OutBias and MLPBias say which linear layers carry a bias.
+	// QKVBias, OutBias and MLPBias say which linear layers have a bias.
 	QKVBias, OutBias, MLPBias bool
-	// QKNorm says that queries and keys are normalised per head before the rotation.
+	// QKNorm says that queries and keys are normalised per head before the rotary embedding.
 	QKNorm bool
-	// Tied says that the output head is the embedding's table.
+	// Tied says that the output head is tied to the embedding.
 	Tied bool
-	// Windows holds for each layer how many keys a query sees, itself
-	// included; 0 is all of them.
+	// Windows holds, for each layer, the size of the sliding window: how many keys a query
+	// attends to, itself included; 0 is all.
 	Windows []int
 	Rope    Rope
 	// BOS and EOS are the ids that config.json names; EOS may be empty.
 	BOS, EOS []uint32
 }
 
-// family holds in what the supported architectures differ.
+// family holds the differences of a supported architecture.
 type family struct {
 	modelType string
 	// qkvBias is fixed by the architecture unless biasKey allows attention_bias.
@@ -117,8 +117,7 @@ func ParseConfig(data []byte) (Config, error) {
 	return c, o.err
 }
 
-// architecture finds the family; the class name counts, and model_type only
-// where a checkpoint names no class.
+// architecture finds the family by the class name, or by model_type if there is no class name.
 func (o *object) architecture() (string, family) {
 	names := o.strings("architectures")
 	modelType := o.string("model_type", "")
@@ -170,7 +169,7 @@ func (c *Config) readHeads(o *object, fam family) {
 	}
 }
 
-// noWindow is for families whose layers all see every key.
+// noWindow is for families without a sliding window.
 func noWindow(o *object, layers int) []int {
 	if v, ok := o.raw("sliding_window"); ok {
 		o.fail("sliding_window", "%s: LlamaForCausalLM has no sliding window", shorten(v))
@@ -183,8 +182,8 @@ func noWindow(o *object, layers int) []int {
 	return make([]int, layers)
 }
 
-// everyLayerWindow is Mistral's: one window for all layers, null for none. The
-// key's absence means 4096, as in the first checkpoints.
+// everyLayerWindow is Mistral's: one window for all layers, null for none. A missing key means
+// 4096, as in the first checkpoints.
 func everyLayerWindow(o *object, layers int) []int {
 	w := 4096
 	if o.has("sliding_window") {
@@ -202,8 +201,8 @@ func everyLayerWindow(o *object, layers int) []int {
 	return out
 }
 
-// switchedWindow is Qwen's: a window where use_sliding_window says so, in the
-// layers that layer_types names, by default those from max_window_layers on.
+// switchedWindow is Qwen's: with use_sliding_window there is a window in the layers that
+// layer_types names, by default those from max_window_layers on.
 func switchedWindow(o *object, layers int) []int {
 	w := o.int("sliding_window", 4096, 1, maxPositions)
 	from := o.int("max_window_layers", 28, 0, maxLayers)
@@ -233,7 +232,7 @@ const (
 	slidingAttention = "sliding_attention"
 )
 
-// layerTypes reads layer_types, nil when absent; its length and words are checked.
+// layerTypes reads layer_types and checks its length and values; nil if absent.
 func (o *object) layerTypes(layers int) []string {
 	types := o.strings("layer_types")
 	if types == nil {

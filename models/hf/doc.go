@@ -1,21 +1,17 @@
-// Package hf reads the JSON side of a Hugging Face model folder and turns it
-// into one normalised description: config.json into Config, where every
-// default is filled in and every architecture's names for a thing have become
-// one, generation_config.json, tokenizer_config.json with the tokens' texts of
-// special_tokens_map.json, and the chat templates from every file that may hold
-// one.
+// Package hf reads the JSON files and chat templates of a Hugging Face model folder into one
+// normalised description: config.json becomes Config, with all defaults filled in and the same
+// names for all architectures. It also reads generation_config.json, tokenizer_config.json with
+// special_tokens_map.json, and the chat templates from every file that may hold one. It starts no
+// goroutines.
 //
 // # Keys of config.json
 //
-// A key of config.json is in one of four lists. Keys that are read decide the
-// graph. Keys that are refused change the numbers in a way that the graph
-// builder does not know; they fail unless their value is the neutral one.
-// Ignored keys have no effect on inference, nor have those that begin with an
-// underscore, which transformers keeps for its own books. All other keys are unknown: an
-// unknown key passes when its value cannot carry a numeric setting (null,
-// false, a string, an empty list or object) and fails otherwise, because a
-// model that quietly computes something else is worse than one that does not
-// start.
+// A key of config.json is of one of four kinds. Keys that are read determine the graph. Refused
+// keys change the computation in an unsupported way; they fail unless their value is neutral.
+// Ignored keys, and those that begin with an underscore (internal to transformers), have no effect
+// on inference. All other keys are unknown: an unknown key is accepted if its value cannot carry a
+// numeric setting (null, false, a string, an empty list or object) and fails otherwise, because a
+// model that silently computes something else is worse than one that does not start.
 //
 // The reasons behind it: docs/rationale/models.md.
 package hf

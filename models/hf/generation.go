@@ -3,7 +3,7 @@ package hf
 // GenerationFile is the name of a model's generation defaults in its folder.
 const GenerationFile = "generation_config.json"
 
-// GenerationConfig is what serving needs of generation_config.json.
+// GenerationConfig is the part of generation_config.json that serving needs.
 type GenerationConfig struct {
 	// BOS, EOS and Pad are token ids; each may be empty.
 	BOS, EOS, Pad []uint32

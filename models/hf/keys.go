@@ -7,8 +7,8 @@ import (
 	"strings"
 )
 
-// refused maps keys that change the numbers to the values that do not, and to
-// the reason that the error gives.
+// refused maps keys that change the computation to their neutral values and to the reason that
+// the error gives.
 var refused = map[string]struct {
 	neutral []string
 	reason  string
@@ -47,8 +47,8 @@ var refused = map[string]struct {
 	"attention_chunk_size": {nil, "chunked attention is not supported"},
 }
 
-// ignored lists keys with no effect on the logits: bookkeeping, training
-// settings, defaults of generation, and names of other tools.
+// ignored lists keys without effect on the logits: metadata, training settings, generation
+// defaults, and settings of other tools.
 var ignored = setOf(`
 	architectures model_type transformers_version torch_dtype dtype use_cache
 	initializer_range attention_dropout hidden_dropout resid_pdrop embd_pdrop
@@ -73,7 +73,7 @@ func setOf(words string) map[string]bool {
 	return out
 }
 
-// checkUnread judges the keys that nothing has read; see the package comment.
+// checkUnread checks the keys that were not read; see the package comment.
 func (o *object) checkUnread(architecture string) {
 	for _, k := range slices.Sorted(maps.Keys(o.values)) {
 		v := o.values[k]
@@ -90,7 +90,7 @@ func (o *object) checkUnread(architecture string) {
 	}
 }
 
-// inert tells whether a value cannot carry a numeric setting.
+// inert reports whether a value cannot carry a numeric setting.
 func inert(v json.RawMessage) bool {
 	switch s := string(v); s {
 	case "null", "false", "[]", "{}":

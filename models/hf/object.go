@@ -8,9 +8,8 @@ import (
 	"strings"
 )
 
-// object is a JSON object under inspection. The first failure sticks: readers
-// after it return defaults, and err tells it, so that a sequence of reads needs
-// one check at its end.
+// object reads a JSON object. It keeps the first error in err; later reads return defaults, so
+// that a sequence of reads needs only one check at its end.
 type object struct {
 	file   string
 	prefix string
@@ -37,14 +36,14 @@ func (o *object) fail(key, format string, a ...any) {
 	}
 }
 
-// raw returns the value of key and whether it is there and not null.
+// raw returns the value of key and whether it is present and not null.
 func (o *object) raw(key string) (json.RawMessage, bool) {
 	o.read[key] = true
 	v, ok := o.values[key]
 	return v, ok && string(v) != "null"
 }
 
-// has tells whether key is present at all, null included.
+// has reports whether key is present, null included.
 func (o *object) has(key string) bool { _, ok := o.values[key]; return ok }
 
 // shorten shortens a value for an error text.
@@ -70,7 +69,7 @@ func (o *object) int(key string, def, lo, hi int) int {
 	return int(f)
 }
 
-// requireInt is int for a key that must be there.
+// requireInt is int for a mandatory key.
 func (o *object) requireInt(key string, lo, hi int) int {
 	if _, ok := o.raw(key); !ok {
 		o.fail(key, "is missing")

@@ -4,12 +4,12 @@ import (
 	"math"
 )
 
-// RopeType names how rotary frequencies are stretched for long contexts.
+// RopeType is how rotary frequencies are scaled for long contexts.
 type RopeType string
 
-// The variants. RopeDynamic equals RopeDefault up to max_position_embeddings,
-// beyond which its frequencies would depend on the sequence's length and make
-// cached keys wrong; sequences end there, so the two are one here.
+// The variants. RopeDynamic equals RopeDefault up to max_position_embeddings. Beyond that its
+// frequencies depend on the sequence's length, which would invalidate cached keys; sequences end
+// there, so the two are the same here.
 const (
 	RopeDefault RopeType = "default"
 	RopeLinear  RopeType = "linear"
@@ -113,7 +113,7 @@ func (r *Rope) readYarn(params *object, original, max float64) {
 	r.Attention = params.float("attention_factor", r.Attention, 0, big)
 }
 
-// requireFloat reads a number that must be there.
+// requireFloat is float for a mandatory key.
 func (o *object) requireFloat(key string, lo, hi float64) float64 {
 	if _, ok := o.raw(key); !ok {
 		o.fail(key, "is missing")
@@ -144,8 +144,8 @@ func (r Rope) Frequencies(dim int) []float64 {
 	return out
 }
 
-// llama3 divides slow frequencies by the factor, keeps fast ones and blends
-// in between. turns is how often a pair goes round in the original context.
+// llama3 divides low frequencies by the factor, keeps high ones and blends in between. turns is
+// the number of rotations in the original context.
 func (r Rope) llama3(f float64) float64 {
 	turns := r.OriginalMax * f / (2 * math.Pi)
 	switch {

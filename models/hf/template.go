@@ -25,26 +25,25 @@ const (
 	LegacyTemplateFile  = "chat_template.json"
 )
 
-// DefaultTemplate is the name of the template that has none of its own.
+// DefaultTemplate is the name of the unnamed template.
 const DefaultTemplate = "default"
 
-// MaxTemplate is how many bytes a template's source may have.
+// MaxTemplate is the maximum size of a template's source, in bytes.
 const MaxTemplate = 1 << 20
 
 const templateSuffix = ".jinja"
 
-// readTemplates fills ChatTemplates and TemplateFiles from the first of these
-// that has a template, as transformers 5.23 does; the later ones are not read:
+// readTemplates fills ChatTemplates and TemplateFiles from the first of these sources that has a
+// template, as transformers 5.23 does:
 //
-//   - chat_template.jinja and additional_chat_templates/*.jinja together, of
-//     which the folder's default.jinja would win
+//   - chat_template.jinja and additional_chat_templates/*.jinja together; the folder's
+//     default.jinja wins over the former
 //   - tokenizer_config.json, which t comes from
 //   - processor_config.json
 //   - chat_template.json
 //
-// The first two are what its tokenizers read. Its processors read the first and
-// the last two, in the order 3, 4, 1; here they serve folders whose tokenizer
-// has no template.
+// transformers' tokenizers read the first two. Its processors read the first and the last two, in
+// the order 3, 4, 1; here these are for folders whose tokenizer has no template.
 func (t *TokenizerConfig) readTemplates(fsys fs.FS) error {
 	if t.ChatTemplates == nil {
 		t.ChatTemplates = map[string]string{}
@@ -92,7 +91,7 @@ func templateFiles(fsys fs.FS) (sources, files map[string]string, err error) {
 	}
 	for _, e := range entries {
 		name, ok := strings.CutSuffix(e.Name(), templateSuffix)
-		if !ok || name == "" || e.IsDir() || name[0] == '.' { // hidden files are those of editors and archives
+		if !ok || name == "" || e.IsDir() || name[0] == '.' { // hidden files come from editors and archives
 			continue
 		}
 		if err := take(name, path.Join(ChatTemplateFolder, e.Name())); err != nil {
@@ -102,9 +101,8 @@ func templateFiles(fsys fs.FS) (sources, files map[string]string, err error) {
 	return sources, files, nil
 }
 
-// ReadTemplate reads a template's source from a file of its own. The error
-// names the file; it wraps ErrConfig when the source has more than MaxTemplate
-// bytes or is not UTF-8.
+// ReadTemplate reads a template's source from a file. The error names the file; it wraps ErrConfig
+// if the source has more than MaxTemplate bytes or is not UTF-8.
 func ReadTemplate(fsys fs.FS, file string) (string, error) {
 	f, err := fsys.Open(file)
 	if err != nil {
@@ -116,7 +114,7 @@ func ReadTemplate(fsys fs.FS, file string) (string, error) {
 		return "", fmt.Errorf("%s: %w", file, err)
 	}
 	if len(b) > MaxTemplate {
-		return "", fmt.Errorf("%s: %w: a template has at most %d bytes, this has more", file, ErrConfig, MaxTemplate)
+		return "", fmt.Errorf("%s: %w: the template has more than %d bytes", file, ErrConfig, MaxTemplate)
 	}
 	if at := invalidUTF8(b); at >= 0 {
 		return "", fmt.Errorf("%s: %w: byte %d is not UTF-8: 0x%02x", file, ErrConfig, at, b[at])
@@ -124,7 +122,7 @@ func ReadTemplate(fsys fs.FS, file string) (string, error) {
 	return string(b), nil
 }
 
-// invalidUTF8 returns where b stops being UTF-8, -1 if nowhere.
+// invalidUTF8 returns the index of the first invalid byte of b, -1 if there is none.
 func invalidUTF8(b []byte) int {
 	for i := 0; i < len(b); {
 		r, n := utf8.DecodeRune(b[i:])
@@ -136,7 +134,7 @@ func invalidUTF8(b []byte) int {
 	return -1
 }
 
-// templatesInJSON reads the key chat_template of a JSON file that need not be there.
+// templatesInJSON reads the key chat_template of an optional JSON file.
 func templatesInJSON(fsys fs.FS, file string) (map[string]string, error) {
 	data, err := fs.ReadFile(fsys, file)
 	if errors.Is(err, fs.ErrNotExist) {

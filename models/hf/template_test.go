@@ -100,7 +100,7 @@ func TestTemplatesThatCannotBeUsed(t *testing.T) {
 	long := strings.Repeat("é", MaxTemplate/2)
 	inJSON := func(s string) string { return `{"chat_template":"` + s + `"}` }
 	for _, c := range []struct{ file, text, want string }{
-		{ChatTemplateFile, long + "x", "m: chat_template.jinja: unusable model configuration: a template has at most 1048576 bytes, this has more"},
+		{ChatTemplateFile, long + "x", "m: chat_template.jinja: unusable model configuration: the template has more than 1048576 bytes"},
 		{ChatTemplateFile, "ab\xe9 {{ x }}", "m: chat_template.jinja: unusable model configuration: byte 2 is not UTF-8: 0xe9"},
 		{ChatTemplateFile, "\u20ac\xe2\x82", "m: chat_template.jinja: unusable model configuration: byte 3 is not UTF-8: 0xe2"},
 		{ChatTemplateFolder + "/rag.jinja", "\xff", "m: additional_chat_templates/rag.jinja: unusable model configuration: byte 0 is not UTF-8: 0xff"},

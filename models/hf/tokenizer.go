@@ -12,28 +12,27 @@ const (
 	SpecialTokensFile   = "special_tokens_map.json"
 )
 
-// TokenizerConfig is what serving needs of tokenizer_config.json and of the
-// files that take its place in older and newer folders.
+// TokenizerConfig is the part of tokenizer_config.json, and of the files that replace it in older
+// and newer folders, that serving needs.
 type TokenizerConfig struct {
-	// BOS, EOS, Pad and Unk are the tokens' texts; "" when there is none.
+	// BOS, EOS, Pad and Unk are the tokens' texts; "" if there is none.
 	BOS, EOS, Pad, Unk string
 	// Tokens are the texts of all tokens that have a name, by that name:
 	// bos_token, eos_token and others. Templates read them as variables.
 	Tokens map[string]string
-	// AddBOS is nil when the file does not say.
+	// AddBOS is nil if the file does not have it.
 	AddBOS *bool
 	// ChatTemplates maps a name to Jinja source; most models have DefaultTemplate only.
 	ChatTemplates map[string]string
-	// TemplateFiles tells of each of ChatTemplates which file of the folder it
-	// is, a slash-separated path from the folder; "" when it stands in a JSON file.
+	// TemplateFiles maps each name in ChatTemplates to its file, a slash-separated path in the
+	// folder; "" if it is in a JSON file.
 	TemplateFiles map[string]string
-	// decoder says that the file lists its added tokens; special_tokens_map.json
-	// then has no say.
+	// decoder says that the file lists its added tokens; special_tokens_map.json is then
+	// ignored.
 	decoder bool
 }
 
-// standardTokens are the names that every tokenizer may have. Others are taken
-// where they look like one.
+// standardTokens are the names of the common special tokens.
 var standardTokens = []string{"bos_token", "eos_token", "unk_token", "sep_token", "pad_token", "cls_token", "mask_token"}
 
 // ParseTokenizerConfig reads tokenizer_config.json. Its errors wrap ErrConfig.
@@ -56,8 +55,8 @@ func ParseTokenizerConfig(data []byte) (TokenizerConfig, error) {
 	return t, o.err
 }
 
-// readSpecialTokens takes the tokens of special_tokens_map.json, as
-// transformers does where tokenizer_config.json does not list added tokens.
+// readSpecialTokens reads the tokens of special_tokens_map.json, as transformers does if
+// tokenizer_config.json does not list added tokens.
 func (t *TokenizerConfig) readSpecialTokens(data []byte) error {
 	if t.decoder {
 		return nil
@@ -78,9 +77,8 @@ func (t *TokenizerConfig) nameTokens() {
 	t.BOS, t.EOS, t.Pad, t.Unk = t.Tokens["bos_token"], t.Tokens["eos_token"], t.Tokens["pad_token"], t.Tokens["unk_token"]
 }
 
-// tokens adds the texts of an object's tokens to out: the standard ones, those
-// whose key ends as theirs, and those of extra_special_tokens where that is an
-// object, which have any name.
+// tokens adds the texts of an object's tokens to out: the standard ones, others whose key ends
+// with _token, and those of extra_special_tokens, if that is an object, under any name.
 func (o *object) tokens(out map[string]string) {
 	for _, key := range standardTokens {
 		v, ok := o.raw(key)

@@ -6,12 +6,12 @@ import (
 	"io"
 )
 
-// dataAlign is where tensors begin in the external file. The format asks for
-// the page size, so that a runtime may map a tensor by itself.
+// dataAlign is the alignment of tensors in the external file. The format asks for the page size,
+// so that a runtime can map a tensor separately.
 const dataAlign = 4096
 
-// DataWriter streams tensors into the external data file. It belongs to one
-// goroutine; Close flushes it but leaves the file below open.
+// DataWriter streams tensors to the external data file. It is not safe for concurrent use. Close
+// flushes it but does not close the underlying file.
 type DataWriter struct {
 	w     *bufio.Writer
 	at    int64
@@ -28,7 +28,7 @@ func NewDataWriter(w io.Writer) *DataWriter {
 // Begin pads to the next tensor's offset.
 func (d *DataWriter) Begin() {
 	if d.open && d.err == nil {
-		d.err = fmt.Errorf("onnx: a tensor was begun before the last one ended")
+		d.err = fmt.Errorf("onnx: Begin before End of the previous tensor")
 	}
 	d.open = true
 	pad := (dataAlign - d.at%dataAlign) % dataAlign
@@ -48,7 +48,7 @@ func (d *DataWriter) Write(p []byte) (int, error) {
 	return n, err
 }
 
-// End closes the tensor and says where it lies.
+// End ends the tensor and returns its position.
 func (d *DataWriter) End() Ref {
 	d.open = false
 	return Ref{Offset: d.begin, Length: d.at - d.begin}

@@ -22,7 +22,7 @@ type Dim struct {
 // Fixed is a dimension of known size.
 func Fixed(n int) Dim { return Dim{Size: int64(n)} }
 
-// Symbolic is a dimension known by name only.
+// Symbolic is a dimension of unknown size, known by name.
 func Symbolic(name string) Dim { return Dim{Name: name} }
 
 // Attr is a node's attribute; Value is an int, a float32 or a string.
@@ -39,7 +39,7 @@ type Node struct {
 	Attrs            []Attr
 }
 
-// Ref says where the data of an initializer lies in the external file.
+// Ref is the position of an initializer's data in the external file.
 type Ref struct{ Offset, Length int64 }
 
 type value struct {
@@ -56,8 +56,7 @@ type initializer struct {
 	ref  *Ref
 }
 
-// Graph collects what becomes one model. The zero value is not ready; use New.
-// A graph belongs to one goroutine.
+// Graph builds one model. Create it with New. It is not safe for concurrent use.
 type Graph struct {
 	name    string
 	data    string
@@ -65,7 +64,7 @@ type Graph struct {
 	inits   []initializer
 	inputs  []value
 	outputs []value
-	defined map[string]bool // every name that something produces
+	defined map[string]bool // the names that inputs, initializers and nodes produce
 	err     error
 }
 
@@ -94,11 +93,11 @@ func (g *Graph) Output(name string, typ DType, dims ...Dim) {
 	g.outputs = append(g.outputs, value{name, typ, dims})
 }
 
-// Add appends a node. Nodes must be added after those that make their inputs.
+// Add appends a node. Nodes must be added after those that produce their inputs.
 func (g *Graph) Add(n Node) {
 	for _, in := range n.Inputs {
 		if in != "" && !g.defined[in] && g.err == nil {
-			g.err = fmt.Errorf("onnx: node %q reads %q, which nothing before it makes", n.Name, in)
+			g.err = fmt.Errorf("onnx: node %q reads %q, which nothing before it produces", n.Name, in)
 		}
 	}
 	for _, out := range n.Outputs {
@@ -109,16 +108,16 @@ func (g *Graph) Add(n Node) {
 	g.nodes = append(g.nodes, n)
 }
 
-// Constant adds a small initializer whose little-endian data travels inside
-// the model, and returns its name.
+// Constant adds a small initializer whose little-endian data is stored in the model, and returns
+// its name.
 func (g *Graph) Constant(name string, typ DType, dims []int64, raw []byte) string {
 	g.define(name)
 	g.inits = append(g.inits, initializer{name: name, typ: typ, dims: dims, raw: raw})
 	return name
 }
 
-// External adds an initializer whose data lies in the external file, and
-// returns its name. Two initializers may share one Ref.
+// External adds an initializer whose data is in the external file, and returns its name. Two
+// initializers may share one Ref.
 func (g *Graph) External(name string, typ DType, dims []int64, ref Ref) string {
 	g.define(name)
 	g.inits = append(g.inits, initializer{name: name, typ: typ, dims: dims, ref: &ref})
@@ -133,12 +132,12 @@ type Opset struct {
 
 const irVersion = 10
 
-// Marshal returns the ModelProto. It fails when a name was produced twice,
-// read before it was made, or declared as an output that nothing makes.
+// Marshal returns the ModelProto. It fails if a name is produced twice, read before it is
+// produced, or declared as an output but never produced.
 func (g *Graph) Marshal(producer string, opsets ...Opset) ([]byte, error) {
 	for _, o := range g.outputs {
 		if !g.defined[o.name] && g.err == nil {
-			g.err = fmt.Errorf("onnx: output %q is made by nothing", o.name)
+			g.err = fmt.Errorf("onnx: nothing produces output %q", o.name)
 		}
 	}
 	if g.err != nil {

@@ -138,8 +138,8 @@ func TestMarshalRefusesGraphsThatCannotRun(t *testing.T) {
 	}{
 		{"twice", func(g *Graph) { g.Input("x", Float); g.Input("x", Float) }, `"x" is produced twice`},
 		{"output twice", func(g *Graph) { g.Input("x", Float); g.Add(Node{Name: "n", Outputs: []string{"x"}}) }, `"x" is produced twice`},
-		{"unknown input", func(g *Graph) { g.Add(Node{Name: "n", Inputs: []string{"x"}, Outputs: []string{"y"}}) }, `node "n" reads "x", which nothing before it makes`},
-		{"unknown output", func(g *Graph) { g.Output("y", Float) }, `output "y" is made by nothing`},
+		{"unknown input", func(g *Graph) { g.Add(Node{Name: "n", Inputs: []string{"x"}, Outputs: []string{"y"}}) }, `node "n" reads "x", which nothing before it produces`},
+		{"unknown output", func(g *Graph) { g.Output("y", Float) }, `nothing produces output "y"`},
 		{"attribute", func(g *Graph) { g.Add(Node{Name: "n", Attrs: []Attr{{"a", 1.5}}}) }, `node "n": attribute "a" has a value of type float64`},
 	}
 	for _, c := range cases {
@@ -187,7 +187,7 @@ func TestDataWriterKeepsTheFirstError(t *testing.T) {
 	d = NewDataWriter(&bytes.Buffer{})
 	d.Begin()
 	d.Begin()
-	if err := d.Close(); err == nil || !strings.Contains(err.Error(), "begun before the last one ended") {
+	if err := d.Close(); err == nil || !strings.Contains(err.Error(), "Begin before End") {
 		t.Errorf("Close gave %v", err)
 	}
 }

@@ -5,10 +5,9 @@ import (
 	"math"
 )
 
-// Agreement gathers how much a model's predictions change when its weights
-// are quantised: over positions of a text, how often the likeliest token stays
-// the same, and how far the distributions are apart. The zero value is ready;
-// it belongs to one goroutine.
+// Agreement measures how much a model's predictions change when its weights are quantised: over
+// the positions of a text, how often the likeliest token stays the same, and the KL divergence
+// of the distributions. The zero value is ready to use; it is not safe for concurrent use.
 type Agreement struct {
 	// Positions compared.
 	Positions int
@@ -36,7 +35,7 @@ func (a *Agreement) Add(reference, quantised []float32) error {
 		p := float64(r) - refLog
 		kl += math.Exp(p) * (p - (float64(quantised[i]) - log))
 	}
-	kl = max(kl, 0) // rounding may leave it a hair below
+	kl = max(kl, 0) // rounding may make it slightly negative
 	a.Positions++
 	a.klSum += kl
 	a.klMax = max(a.klMax, kl)
@@ -46,8 +45,7 @@ func (a *Agreement) Add(reference, quantised []float32) error {
 	return nil
 }
 
-// logSum returns the index of the largest logit and the logarithm of the sum
-// of exponentials.
+// logSum returns the index of the largest logit and the log-sum-exp of all logits.
 func logSum(logits []float32) (top int, log float64, err error) {
 	for i, x := range logits {
 		if x != x || math.IsInf(float64(x), 0) {
@@ -65,7 +63,7 @@ func logSum(logits []float32) (top int, log float64, err error) {
 	return top, most + math.Log(sum), nil
 }
 
-// Top1 returns the share of positions whose likeliest token is the same, 1 when none were compared.
+// Top1 returns the share of positions with the same likeliest token; 1 if none were compared.
 func (a *Agreement) Top1() float64 {
 	if a.Positions == 0 {
 		return 1

@@ -16,7 +16,7 @@ type Format struct {
 	Block int
 }
 
-// Check fails for a format that MatMulNBits does not know.
+// Check returns an error for a format that MatMulNBits does not support.
 func (f Format) Check() error {
 	if f.Bits != 4 && f.Bits != 8 {
 		return fmt.Errorf("quant: %d bits, want 4 or 8", f.Bits)
@@ -27,7 +27,7 @@ func (f Format) Check() error {
 	return nil
 }
 
-// Blocks returns the blocks of a row of k weights; the last may be part full.
+// Blocks returns the number of blocks of a row of k weights; the last may be partly filled.
 func (f Format) Blocks(k int) int { return (k + f.Block - 1) / f.Block }
 
 // RowBytes returns the bytes of a packed row of k weights: whole blocks.
@@ -36,10 +36,9 @@ func (f Format) RowBytes(k int) int { return f.Blocks(k) * f.Block * f.Bits / 8 
 // zero is the code of weight 0.
 func (f Format) zero() int { return 1 << (f.Bits - 1) }
 
-// Rows quantises the rows of src, each of k weights, on all processors, and
-// returns how far the codes are from the weights. codes has RowBytes(k) and
-// scales Blocks(k) entries for each row. Where k ends inside a block the rest
-// of it holds codes of zero.
+// Rows quantises the rows of src [rows*k] on all processors and returns the error. codes has
+// RowBytes(k) bytes and scales Blocks(k) entries for each row. If k is not a multiple of the
+// block size, the last block is padded with codes of zero.
 func (f Format) Rows(codes []byte, scales, src []float32, k int) WeightError {
 	rows := len(src) / k
 	if len(codes) != rows*f.RowBytes(k) || len(scales) != rows*f.Blocks(k) {

@@ -2,18 +2,18 @@ package quant
 
 import "fmt"
 
-// Model runs a sequence of its own, as a backend's adapter sees it.
+// Model runs one sequence on a backend.
 type Model interface {
 	// Logits appends tokens to the sequence and returns the logits of each of
 	// them, [len(tokens)*vocab]. The slice is valid until the next call.
 	Logits(tokens []uint32) ([]float32, error)
 }
 
-// comparePiece bounds the tokens of one call, and so the logits held at a time.
+// comparePiece limits the tokens of one call, and so the logits in memory.
 const comparePiece = 16
 
-// Compare runs two models over the same tokens and gathers how far their
-// predictions agree. vocab is the width of the logits of both.
+// Compare runs two models on the same tokens and measures how far their predictions agree.
+// vocab is the width of both models' logits.
 func Compare(reference, quantised Model, tokens []uint32, vocab int) (*Agreement, error) {
 	a := &Agreement{}
 	for len(tokens) > 0 {

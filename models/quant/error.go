@@ -2,15 +2,15 @@ package quant
 
 import "math"
 
-// WeightError gathers how far quantised weights are from the original ones.
-// The zero value is ready; it belongs to one goroutine.
+// WeightError accumulates the error of quantised weights. The zero value is ready to use; it is
+// not safe for concurrent use.
 type WeightError struct {
 	noise, signal float64
 	worst         float64
 	n             int64
 }
 
-// add compares weights with the multiples of a scale that stand for them.
+// add compares weights with their quantised values, multiples of a scale.
 func (e *WeightError) add(weights []float32, codes []int32, scale float32) {
 	var noise, signal, worst float32 // of one block: short enough for 32 bits
 	for i, w := range weights {
@@ -27,7 +27,7 @@ func (e *WeightError) add(weights []float32, codes []int32, scale float32) {
 	e.n += int64(len(weights))
 }
 
-// Merge adds what another has gathered.
+// Merge adds the errors of another WeightError.
 func (e *WeightError) Merge(o WeightError) {
 	e.noise += o.noise
 	e.signal += o.signal
@@ -35,7 +35,7 @@ func (e *WeightError) Merge(o WeightError) {
 	e.n += o.n
 }
 
-// Relative returns the root mean square of the error over that of the weights.
+// Relative returns the root mean square of the error divided by that of the weights.
 func (e *WeightError) Relative() float64 {
 	if e.signal == 0 {
 		return 0
@@ -46,5 +46,5 @@ func (e *WeightError) Relative() float64 {
 // Worst returns the largest absolute error.
 func (e *WeightError) Worst() float64 { return e.worst }
 
-// Count returns the weights compared.
+// Count returns the number of weights compared.
 func (e *WeightError) Count() int64 { return e.n }

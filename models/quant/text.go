@@ -1,8 +1,7 @@
 package quant
 
-// CheckText is the fixed text on which a quantised model is compared with its
-// 32-bit original when it is converted: plain prose, a list, numbers and code,
-// so that a table of predictions that went wrong has somewhere to show.
+// CheckText is the fixed text on which a quantised model is compared with its 32-bit original
+// at conversion: prose, a list, numbers and code, so that damage of any kind shows.
 const CheckText = `The ferry leaves the harbour at seven in the morning, and on clear days the crossing takes a little under two hours.
 Most passengers stand at the rail until the lighthouse is out of sight; then they go below, where there is coffee and a
 stove. Nobody remembers who painted the map on the cabin wall, but every captain since has added a rock or a wreck to it.

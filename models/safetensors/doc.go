@@ -2,11 +2,10 @@
 // or a set of shards with an index. It owns the mapping of the files into
 // memory, the checks of their headers and the widening of 16-bit floats.
 //
-// A header is checked as a whole when its file is opened: after Open every
-// tensor's bytes are known to lie inside the file, to overlap with no other
-// tensor's and to have the length that its shape and type ask for. What is
-// wrong is told in one sentence with the file, the tensor, the bound and the
-// value, wrapped around ErrFormat.
+// Opening a file checks its whole header: after that every tensor's bytes are known to be
+// inside the file, not to overlap with another tensor's, and to have the length of its shape
+// and type. Errors wrap ErrFormat and name the file, the tensor, the bound and the value. The
+// package starts no goroutines.
 package safetensors
 
 import "errors"
@@ -15,5 +14,5 @@ import "errors"
 // opposed to errors of the file system.
 var ErrFormat = errors.New("malformed safetensors")
 
-// ErrMissing is wrapped when a tensor or a shard is asked for that is not there.
+// ErrMissing is wrapped if a requested tensor or a shard does not exist.
 var ErrMissing = errors.New("not in the checkpoint")

@@ -8,7 +8,7 @@ import (
 
 // Tensor is one tensor of an open file.
 type Tensor struct {
-	// Name as the header has it.
+	// Name as in the header.
 	Name string
 	// DType of the elements.
 	DType DType
@@ -42,7 +42,7 @@ func (t *Tensor) Floats(dst []float32, at int) error {
 		return fmt.Errorf("%s: tensor %q has dtype %s, want F32, F16 or BF16", t.File, t.Name, t.DType)
 	}
 	if n := t.Len(); at < 0 || at > n || len(dst) > n-at {
-		return fmt.Errorf("%s: tensor %q has %d elements, %d from %d were asked for", t.File, t.Name, n, len(dst), at)
+		return fmt.Errorf("%s: tensor %q has %d elements, want %d from index %d", t.File, t.Name, n, len(dst), at)
 	}
 	size := t.DType.Size()
 	t.DType.widen(dst, t.data[at*size:(at+len(dst))*size])

@@ -164,7 +164,7 @@ func TestOpenFolders(t *testing.T) {
 		{"single", map[string][]byte{SingleFile: ab}, "a b", ""},
 		{"shards", map[string][]byte{IndexFile: []byte(`{"weight_map":{"a":"1.safetensors","b":"2.safetensors"}}`), "1.safetensors": a, "2.safetensors": b}, "a b", ""},
 		{"index wins", map[string][]byte{IndexFile: []byte(`{"weight_map":{"a":"1.safetensors"}}`), "1.safetensors": a, SingleFile: ab}, "a", ""},
-		{"nothing", nil, "", "neither model.safetensors nor model.safetensors.index.json is there"},
+		{"nothing", nil, "", "neither model.safetensors nor model.safetensors.index.json exists"},
 		{"shard missing", map[string][]byte{IndexFile: []byte(`{"weight_map":{"a":"1.safetensors","b":"2.safetensors"}}`), "1.safetensors": a}, "", `shard "2.safetensors": not in the checkpoint`},
 		{"shard cut", map[string][]byte{IndexFile: []byte(`{"weight_map":{"a":"1.safetensors"}}`), "1.safetensors": a[:len(a)-1]}, "", `1.safetensors: malformed safetensors: tensor "a" ends at byte 4 of the data, but the file has 3`},
 		{"tensor in the wrong shard", map[string][]byte{IndexFile: []byte(`{"weight_map":{"a":"2.safetensors","b":"1.safetensors"}}`), "1.safetensors": a, "2.safetensors": b}, "", `tensor "a" is not in shard 2.safetensors`},

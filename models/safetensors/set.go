@@ -19,8 +19,8 @@ const (
 	IndexFile  = "model.safetensors.index.json"
 )
 
-// Set is the tensors of a checkpoint, from one file or from all shards. It
-// may be read by several goroutines; Close ends every view into it.
+// Set holds the tensors of a checkpoint, from one file or from all shards. Reading is safe for
+// concurrent use; Close invalidates every view into it.
 type Set struct {
 	byName map[string]*Tensor
 	names  []string
@@ -79,7 +79,7 @@ func openFolder(fsys fs.FS, openOne func(name string) (*file, error)) (_ *Set, e
 	if errors.Is(err, fs.ErrNotExist) {
 		f, err := openOne(SingleFile)
 		if errors.Is(err, fs.ErrNotExist) {
-			return nil, fmt.Errorf("neither %s nor %s is there: %w", SingleFile, IndexFile, ErrMissing)
+			return nil, fmt.Errorf("neither %s nor %s exists: %w", SingleFile, IndexFile, ErrMissing)
 		}
 		if err != nil {
 			return nil, err
@@ -153,7 +153,7 @@ func parseIndex(name string, data []byte) (map[string]string, error) {
 	return out, nil
 }
 
-// add takes a file's tensors over.
+// add adds a file's tensors.
 func (s *Set) add(name string, f *file) error {
 	s.closer = append(s.closer, f.release)
 	s.files = append(s.files, name)
@@ -169,7 +169,7 @@ func (s *Set) add(name string, f *file) error {
 	return nil
 }
 
-// checkIndex holds that index and shards name the same tensors.
+// checkIndex verifies that the index and the shards name the same tensors.
 func (s *Set) checkIndex(weightMap map[string]string) error {
 	for _, name := range slices.Sorted(maps.Keys(weightMap)) {
 		t, ok := s.byName[name]
@@ -194,7 +194,7 @@ func (s *Set) Tensor(name string) (*Tensor, error) {
 	return t, nil
 }
 
-// Has tells whether the set holds a tensor of that name.
+// Has reports whether the set has a tensor of that name.
 func (s *Set) Has(name string) bool { _, ok := s.byName[name]; return ok }
 
 // Names returns the names of all tensors in ascending order.
@@ -203,7 +203,7 @@ func (s *Set) Names() []string { return s.names }
 // Files returns the base names of the files, in order of name.
 func (s *Set) Files() []string { return s.files }
 
-// Close unmaps the files. Views returned by Tensor.Bytes end with it.
+// Close unmaps the files. Views from Tensor.Bytes become invalid.
 func (s *Set) Close() error {
 	var errs []error
 	for _, release := range s.closer {

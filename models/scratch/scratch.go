@@ -1,6 +1,7 @@
-// Package scratch tells the folders in which somebody works from those whose owner
-// was cut off, in all processes of a machine: who works in one holds a lock on it that
-// ends with the process, however that ends.
+// Package scratch distinguishes temporary folders in use from abandoned ones, across all
+// processes of a machine: the owner of a folder holds a file lock on it, which ends with the
+// process, even after a crash. Its callers are models/library and models/store. It starts no
+// goroutines.
 package scratch
 
 import (
@@ -9,16 +10,16 @@ import (
 	"time"
 )
 
-// A folder that is younger than fresh may be about to be claimed. Where there are no
-// locks, as on some network file systems, only one that nothing was written to for
-// stale counts as abandoned.
+// A folder that is younger than fresh may be about to be claimed. On file systems without
+// locks, such as some network file systems, a folder is abandoned if nothing was written to it
+// for stale.
 const (
 	fresh = time.Minute
 	stale = 24 * time.Hour
 )
 
-// Claim says that this process works in dir, until release is called. Where that
-// can't be said to others, they go by the time of the last write.
+// Claim marks dir as used by this process until release is called. If it cannot be locked,
+// other processes go by the time of the last write.
 func Claim(dir string) (release func()) {
 	f, err := os.Open(dir)
 	if err != nil {
@@ -28,7 +29,7 @@ func Claim(dir string) (release func()) {
 	return func() { f.Close() }
 }
 
-// Abandoned says whether nobody works any more in the file or folder at path.
+// Abandoned reports whether no process uses the file or folder at path any more.
 func Abandoned(path string) bool {
 	f, err := os.Open(path)
 	if err != nil {
@@ -48,7 +49,7 @@ func Abandoned(path string) bool {
 // touched returns when a path, or something in it, was last written.
 func touched(path string) time.Time {
 	var last time.Time
-	// What cannot be read has no time.
+	// Unreadable entries are ignored.
 	_ = filepath.WalkDir(path, func(_ string, d os.DirEntry, err error) error {
 		if err != nil {
 			return nil
@@ -61,7 +62,7 @@ func touched(path string) time.Time {
 	return last
 }
 
-// state is what became of an attempt to lock.
+// state is the result of an attempt to lock.
 type state uint8
 
 const (

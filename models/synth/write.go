@@ -13,8 +13,8 @@ import (
 	"tgi/models/safetensors"
 )
 
-// Write writes a checkpoint of the named shape into dir, which must be empty
-// or absent. The same shape and seed give the same bytes on every machine.
+// Write writes a checkpoint of the named shape into dir, which must be empty or not exist. The
+// same shape and seed give the same bytes on every machine.
 func Write(dir, name string, seed uint64) error {
 	s, err := lookup(name)
 	if err != nil {

@@ -9,15 +9,14 @@ import (
 	"unsafe"
 )
 
-// buffer is C memory that grows and never shrinks, for values that are bound
-// to the model.
+// buffer is C memory for bound tensors. It grows and never shrinks.
 type buffer struct {
 	at    unsafe.Pointer
 	bytes int
 }
 
-// reserve makes room for n bytes, and for a valid address when n is 0; what the
-// buffer held is lost when it grows.
+// reserve makes room for n bytes; the address is valid even if n is 0. The contents are lost
+// when the buffer grows.
 func (b *buffer) reserve(n int) error {
 	if n <= b.bytes && b.at != nil {
 		return nil
@@ -59,7 +58,7 @@ type pages struct {
 func mapPages(bytes int) (pages, error) {
 	at := C.tgi_pages_take(C.size_t(bytes))
 	if at == nil {
-		return pages{}, fmt.Errorf("the system refuses %d MiB", bytes>>20)
+		return pages{}, fmt.Errorf("the system cannot provide %d MiB", bytes>>20)
 	}
 	return pages{at, bytes}, nil
 }
@@ -71,5 +70,5 @@ func (p *pages) unmap() {
 	}
 }
 
-// trimHeap returns what C's heap holds free to the system.
+// trimHeap returns the free memory of C's heap to the system.
 func trimHeap() { C.tgi_heap_trim() }

@@ -10,14 +10,13 @@ import (
 	"tgi/runtime/ort/fetch"
 )
 
-// remedy ends every sentence about a library that cannot be used.
+// remedy ends every error about an unusable library.
 const remedy = "run `make ort`, or set TGI_ORT_LIB or [runtime] ort_lib to the path of the library"
 
-// Locate returns the path of the ONNX Runtime library. It takes the first of:
-// explicit (the setting [runtime] ort_lib), the environment variable
-// TGI_ORT_LIB, a library beside the running program, the library that `make
-// ort` put into the cache folder. A path that was named but does not exist is
-// an error rather than a reason to look further. It wraps ErrLibrary.
+// Locate returns the path of the ONNX Runtime library: the first of explicit (the setting
+// [runtime] ort_lib), the environment variable TGI_ORT_LIB, a library beside the running
+// program, and the library that `make ort` put into the cache folder. A path that is set but
+// does not exist is an error. Errors wrap ErrLibrary.
 func Locate(explicit string) (string, error) {
 	named := []struct{ from, path string }{
 		{"[runtime] ort_lib", explicit},
@@ -49,7 +48,7 @@ func Locate(explicit string) (string, error) {
 	return cached, nil
 }
 
-// isFile reports why path cannot be a library.
+// isFile returns an error if path is not a readable file.
 func isFile(path string) error {
 	info, err := os.Stat(path)
 	if err != nil {
@@ -60,7 +59,7 @@ func isFile(path string) error {
 		return err
 	}
 	if info.IsDir() {
-		return errors.New("it is a folder")
+		return errors.New("it is a directory")
 	}
 	return nil
 }

@@ -1,15 +1,18 @@
-// Package ort runs models on ONNX Runtime: it finds and loads the library,
-// opens a built decoder graph over a paged key/value cache, and runs the
-// engine's steps on it.
+// Package ort runs models on ONNX Runtime: it finds and loads the library, opens a built
+// decoder graph over a paged KV cache, and runs the engine's steps on it.
 //
-// It is the only package of the runtime that speaks C. The environment and the
-// session options belong to github.com/yalue/onnxruntime_go; what that binding
-// lacks is in shim.c: values over memory that is not Go's, run with a binding,
-// and a domain of our own operators. The operator tgi.PagedAttention
-// (attention*.c) gives the CPU what ONNX Runtime has for GPUs alone.
+// It is the only package that uses cgo. The environment and the session options belong to
+// github.com/yalue/onnxruntime_go; shim.c adds what that binding lacks: tensors over C memory,
+// I/O binding, and custom operators. The operator tgi.PagedAttention (attention*.c) is for
+// CPUs, because ONNX Runtime has paged attention for GPUs only.
 //
-// Nothing on Go's heap is ever bound to ONNX Runtime: a step's inputs are
-// copied into C memory, and the logits are read where the model wrote them.
+// No Go memory is ever bound to ONNX Runtime: a step's inputs are copied into C memory, and
+// the logits are read where the model wrote them.
+//
+// Callers: the wiring calls Locate, Init and Open; the engine's step goroutine calls the
+// methods of Paged. The package starts no goroutines; ONNX Runtime has threads of its own,
+// which end with the session (Paged.Close). The lock of library is never held during a
+// session's calls.
 //
 // The reasons behind it: docs/rationale/runtime.md.
 package ort
@@ -35,11 +38,11 @@ import (
 	binding "github.com/yalue/onnxruntime_go"
 )
 
-// ErrLibrary says that the ONNX Runtime library is missing or cannot be used.
-// The error's text is one sentence that tells the user what to do.
+// ErrLibrary says that the ONNX Runtime library is missing or cannot be used. The text tells
+// the user what to do.
 var ErrLibrary = errors.New("no usable ONNX Runtime library")
 
-// ErrModel says that a model does not load or does not have the expected form.
+// ErrModel says that a model does not load or has unexpected inputs or outputs.
 var ErrModel = errors.New("cannot use model")
 
 // library is the one loaded library of the process.
@@ -49,9 +52,9 @@ var library struct {
 	version string
 }
 
-// Init loads the library at path and starts ONNX Runtime's environment. It may
-// be called again with the same path; one process holds one library, so
-// another path is an error. It wraps ErrLibrary.
+// Init loads the library at path and starts ONNX Runtime's environment. It may be called again
+// with the same path; another path is an error, because a process can load only one library.
+// Its errors wrap ErrLibrary.
 func Init(path string) error {
 	library.Lock()
 	defer library.Unlock()
@@ -86,8 +89,8 @@ func Version() string {
 // avx512 or neon. The environment variable TGI_ATTENTION forces one at Init.
 func Attention() string { return C.GoString(C.pa_current().name) }
 
-// chooseAttention selects a kernel by name, the best one for this CPU when
-// name is empty. It must not run beside a Forward.
+// chooseAttention selects a kernel by name, or the best one for this CPU if name is empty. It
+// must not run during a Forward.
 func chooseAttention(name string) error {
 	s := C.CString(name)
 	defer C.free(unsafe.Pointer(s))
@@ -97,7 +100,7 @@ func chooseAttention(name string) error {
 	return nil
 }
 
-// load opens the library with our table of functions and with the binding's.
+// load opens the library for the shim and for the binding.
 func load(path string) (version string, err error) {
 	// Read by the library when it starts; the binding's call below comes later.
 	if err := os.Setenv("ORT_DISABLE_TELEMETRY", "1"); err != nil {
@@ -131,7 +134,7 @@ func load(path string) (version string, err error) {
 	return version, nil
 }
 
-// takeError takes over a message of the shim.
+// takeError converts an error message of the shim, which it frees; nil for no error.
 func takeError(message *C.char) error {
 	if message == nil {
 		return nil

@@ -12,13 +12,13 @@ import (
 // BlockSize is the number of tokens of a cache block.
 const BlockSize = 16
 
-// Spin says whether the threads of a session wait for work actively.
+// Spin selects whether the idle threads of a session spin or sleep.
 type Spin int
 
 const (
-	// SpinAuto spins where there are more than 4 threads and no CPU quota.
+	// SpinAuto spins if there are more than 4 threads and no CPU quota.
 	SpinAuto Spin = iota
-	// SpinOn is quicker on an idle machine, and much slower on a busy one.
+	// SpinOn is faster on an idle machine, and much slower on a busy one.
 	SpinOn
 	// SpinOff lets idle threads sleep.
 	SpinOff
@@ -26,20 +26,20 @@ const (
 
 // Options describe a built model and the cache to run it with.
 type Options struct {
-	// ModelPath names the .onnx file; its weights lie beside it.
+	// ModelPath is the path of the .onnx file; its weights are beside it.
 	ModelPath string
-	// Layers, KVHeads and HeadDim give the cache its shape.
+	// Layers, KVHeads and HeadDim are the shape of the cache.
 	Layers, KVHeads, HeadDim int
 	// Vocab is the number of logits of a row.
 	Vocab int
-	// MaxLen bounds the tokens of a sequence (the positions the model knows).
+	// MaxLen is the maximum length of a sequence: the number of positions of the model.
 	MaxLen int
-	// Blocks is the number of cache blocks of BlockSize tokens. Their memory,
-	// BlockBytes() each, is taken from the system as it is first used.
+	// Blocks is the number of cache blocks of BlockSize tokens. The system backs their
+	// memory, BlockBytes() each, on first use.
 	Blocks int
-	// Threads that a step runs on; 0 is Threads().
+	// Threads is how many threads a step runs on; 0 is Threads().
 	Threads int
-	// Spin says whether these threads wait for work actively.
+	// Spin selects whether these threads spin or sleep while idle.
 	Spin Spin
 }
 
@@ -49,7 +49,7 @@ func (o Options) BlockBytes() int { return 2 * o.Layers * o.blockFloats() * 4 }
 // blockFloats returns the floats of one block's keys, or values, in one layer.
 func (o Options) blockFloats() int { return o.KVHeads * o.HeadDim * BlockSize }
 
-// check reports the first option that is out of bounds.
+// check returns an error for the first option that is out of range.
 func (o Options) check() error {
 	for _, v := range []struct {
 		name  string
@@ -74,13 +74,13 @@ func (o Options) check() error {
 		return fmt.Errorf("option Threads is %d, must be between 0 and 1024", o.Threads)
 	}
 	if o.Blocks > math.MaxInt/o.BlockBytes() {
-		return fmt.Errorf("option Blocks is %d, too many for this machine's addresses", o.Blocks)
+		return fmt.Errorf("option Blocks is %d, too large for this machine's address space", o.Blocks)
 	}
 	return nil
 }
 
-// Paged runs a decoder graph over a paged key/value cache on the CPU. It is
-// the engine's model; all methods belong to one goroutine at a time.
+// Paged runs a decoder graph over a paged KV cache on the CPU. It implements the engine's
+// Model. Only one goroutine at a time may call its methods.
 type Paged struct {
 	o       Options
 	session *session
@@ -89,7 +89,7 @@ type Paged struct {
 	logits  buffer
 }
 
-// The step's inputs as the graph names them.
+// stepInputs are the graph's inputs for a step, by name.
 var stepInputs = map[string]element{
 	"input_ids":    int64s,
 	"cu_seqlens":   int32s,
@@ -99,8 +99,8 @@ var stepInputs = map[string]element{
 	"logit_rows":   int64s,
 }
 
-// Open loads a model and reserves its cache. Init must have succeeded. The
-// error wraps ErrModel, or ErrLibrary before Init.
+// Open loads a model and reserves its cache. Init must have succeeded; before it the error wraps
+// ErrLibrary, otherwise ErrModel. The caller must Close the model.
 func Open(o Options) (*Paged, error) {
 	if Version() == "" {
 		return nil, fmt.Errorf("%w: BUG: Open before Init", ErrLibrary)
@@ -124,7 +124,7 @@ func Open(o Options) (*Paged, error) {
 	return p, nil
 }
 
-// bindCache checks the model's form, reserves the cache and binds it.
+// bindCache checks the model's inputs and outputs, reserves the cache and binds it.
 func (p *Paged) bindCache() error {
 	if err := checkTensors(p.session, p.o); err != nil {
 		return err
@@ -165,17 +165,16 @@ func (p *Paged) BlockSize() int { return BlockSize }
 // Blocks returns the number of cache blocks.
 func (p *Paged) Blocks() int { return p.o.Blocks }
 
-// MaxLen returns the most tokens of a sequence.
+// MaxLen returns the maximum length of a sequence.
 func (p *Paged) MaxLen() int { return p.o.MaxLen }
 
 // ThreadCount returns the number of threads that a step runs on.
 func (p *Paged) ThreadCount() int { return p.o.Threads }
 
-// Forward runs a step and returns the logits of its LogitRows,
-// [len(LogitRows)*Vocab], in the rows' order. The slice is C memory: it may be
-// written, and is valid until the next Forward or Close. A step out of bounds
-// and a failing model are errors that wrap llm.ErrBackend; the cache's
-// contents at the step's slots are then undefined, everything else is intact.
+// Forward runs a step and returns the logits of its LogitRows, [len(LogitRows)*Vocab], in the
+// order of the rows. The slice is C memory: it may be overwritten, and is valid until the next
+// Forward or Close. An invalid step and a failing model give errors that wrap llm.ErrBackend;
+// the cache is then undefined at the step's slots and intact elsewhere.
 func (p *Paged) Forward(s *llm.Step) ([]float32, error) {
 	if p.session == nil {
 		return nil, fmt.Errorf("%w: the model is closed", llm.ErrBackend)
@@ -226,7 +225,7 @@ func (p *Paged) bindLogits(rows int) error {
 	return p.session.bind(true, "logits", float32s, p.logits.at, int64(rows), int64(p.o.Vocab))
 }
 
-// CopyBlocks copies whole cache blocks in all layers, in order.
+// CopyBlocks copies whole cache blocks of all layers, one pair after the other.
 func (p *Paged) CopyBlocks(pairs []llm.BlockCopy) error {
 	if p.session == nil {
 		return fmt.Errorf("%w: the model is closed", llm.ErrBackend)
@@ -248,9 +247,8 @@ func (p *Paged) CopyBlocks(pairs []llm.BlockCopy) error {
 	return nil
 }
 
-// Close frees the model and its cache, and gives their memory back to the
-// system. It must not run beside a Forward of the same model, ends the life of
-// the last logits, and may be called twice.
+// Close frees the model and its cache and returns their memory to the system. It must not run
+// during a Forward of the same model. It invalidates the last logits and may be called twice.
 func (p *Paged) Close() {
 	if p.session != nil {
 		p.session.close()

@@ -249,16 +249,16 @@ func TestOpenRefuses(t *testing.T) {
 		t.Fatal(err)
 	}
 	for want, change := range map[string]func(o *Options){
-		"option Layers is 0":              func(o *Options) { o.Layers = 0 },
-		"option HeadDim is 264":           func(o *Options) { o.HeadDim = 264 },
-		"option HeadDim is 12, must be":   func(o *Options) { o.HeadDim = 12 },
-		"option Threads is -1":            func(o *Options) { o.Threads = -1 },
-		"input \"k_cache.2\" is missing":  func(o *Options) { o.Layers = 3 },
-		"input \"k_cache.1\" is none":     func(o *Options) { o.Layers = 1 },
-		"output \"logits\" has element":   func(o *Options) { o.Vocab = 36 },
-		"input \"k_cache.0\" has element": func(o *Options) { o.KVHeads = 2 },
-		"missing.onnx":                    func(o *Options) { o.ModelPath = "missing.onnx" },
-		"broken.onnx":                     func(o *Options) { o.ModelPath = broken },
+		"option Layers is 0":               func(o *Options) { o.Layers = 0 },
+		"option HeadDim is 264":            func(o *Options) { o.HeadDim = 264 },
+		"option HeadDim is 12, must be":    func(o *Options) { o.HeadDim = 12 },
+		"option Threads is -1":             func(o *Options) { o.Threads = -1 },
+		"input \"k_cache.2\" is missing":   func(o *Options) { o.Layers = 3 },
+		"input \"k_cache.1\" is not known": func(o *Options) { o.Layers = 1 },
+		"output \"logits\" has element":    func(o *Options) { o.Vocab = 36 },
+		"input \"k_cache.0\" has element":  func(o *Options) { o.KVHeads = 2 },
+		"missing.onnx":                     func(o *Options) { o.ModelPath = "missing.onnx" },
+		"broken.onnx":                      func(o *Options) { o.ModelPath = broken },
 	} {
 		o := tiny
 		o.ModelPath = path

@@ -29,7 +29,7 @@ func (e element) size() int {
 	return 4
 }
 
-// tensorInfo is an input or an output of a model.
+// tensorInfo describes an input or output of a model.
 type tensorInfo struct {
 	name string
 	kind element
@@ -41,7 +41,7 @@ type session struct {
 	c *C.struct_tgi_session
 }
 
-// sessionOptions are what this package sets of a session.
+// sessionOptions configure a session.
 type sessionOptions struct {
 	threads int
 	spin    bool
@@ -84,21 +84,20 @@ func configure(so *binding.SessionOptions, o sessionOptions) error {
 		so.SetInterOpNumThreads(1),
 		so.SetExecutionMode(binding.ExecutionModeSequential),
 		so.SetGraphOptimizationLevel(binding.GraphOptimizationLevelEnableAll),
-		// Every step has its own shapes: a pattern would never be met again.
+		// Shapes change with every step, so memory patterns would never be reused.
 		so.SetMemPattern(false),
 		so.AddSessionConfigEntry("session.intra_op.allow_spinning", spin),
-		// Weights go to memory of their own instead of rounding up the arena.
+		// Weights are allocated separately, so they do not round up the arena.
 		so.AddSessionConfigEntry("session.use_device_allocator_for_initializers", "1"),
 		so.AddSessionConfigEntry(probeEntry, "1"),
 	)
 }
 
-// probeEntry is an entry that handle looks for.
+// probeEntry is a config entry by which handle verifies the pointer.
 const probeEntry = "tgi.probeEntry"
 
-// handle returns the C object behind the binding's options. The binding keeps
-// it in the only field of the struct; that this is so is tested by finding an
-// entry through the pointer that was set through the binding.
+// handle returns the C object of the binding's options, which is the only field of the struct.
+// It verifies this by reading, through the pointer, an entry that was set through the binding.
 func handle(so *binding.SessionOptions) (*C.OrtSessionOptions, error) {
 	if unsafe.Sizeof(*so) != unsafe.Sizeof(uintptr(0)) {
 		return nil, errors.New("BUG: the binding's SessionOptions is not one pointer")
@@ -140,8 +139,8 @@ func (s *session) tensors(output bool) ([]tensorInfo, error) {
 	return list, nil
 }
 
-// bind lets the named input or output live at data, which is C memory and
-// stays valid until the name is bound anew or the session is closed.
+// bind binds the named input or output to data: C memory that must stay valid until the name is
+// bound again or the session is closed.
 func (s *session) bind(output bool, name string, kind element, data unsafe.Pointer, shape ...int64) error {
 	cname := C.CString(name)
 	defer C.free(unsafe.Pointer(cname))
@@ -157,10 +156,10 @@ func (s *session) bind(output bool, name string, kind element, data unsafe.Point
 	return nil
 }
 
-// run runs the model over what is bound.
+// run runs the model on the bound tensors.
 func (s *session) run() error { return takeError(C.tgi_session_run(s.c)) }
 
-// close frees the session; memory bound to it is the caller's.
+// close frees the session, but not the memory bound to it, which the caller owns.
 func (s *session) close() {
 	if s.c != nil {
 		C.tgi_session_close(s.c)

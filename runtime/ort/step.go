@@ -7,8 +7,8 @@ import (
 	"tgi/runtime/llm"
 )
 
-// checkStep reports the first thing about a step that would make the model
-// read or write outside its tensors, or that contradicts itself.
+// checkStep returns an error if a step is inconsistent or would make the model read or write
+// outside its tensors.
 func checkStep(s *llm.Step, o Options) error {
 	tokens, rows := len(s.Tokens), s.Rows()
 	switch {
@@ -70,8 +70,8 @@ func checkRow(s *llm.Step, b int, o Options) error {
 	return nil
 }
 
-// checkTensors reports how a model's inputs and outputs differ from the form
-// that this package runs.
+// checkTensors returns an error if a model's inputs and outputs are not those that this package
+// expects.
 func checkTensors(s *session, o Options) error {
 	in, err := s.tensors(false)
 	if err != nil {
@@ -101,12 +101,12 @@ func checkTensors(s *session, o Options) error {
 	return match("input", in, want)
 }
 
-// match compares a model's slots with the wanted ones, by name. A dimension of
-// -1 on either side is open.
+// match compares a model's tensors with the expected ones, by name. A dimension of -1 on either
+// side matches any.
 func match(what string, have, want []tensorInfo) error {
 	for _, h := range have {
 		if !slices.ContainsFunc(want, func(w tensorInfo) bool { return w.name == h.name }) {
-			return fmt.Errorf("%s %q is none that this backend feeds", what, h.name)
+			return fmt.Errorf("%s %q is not known to this backend", what, h.name)
 		}
 	}
 	for _, w := range want {

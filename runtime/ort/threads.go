@@ -10,9 +10,9 @@ import (
 	"strings"
 )
 
-// Threads returns the number of threads that a step should run on: the CPUs
-// that this process may run on, no more than the control group's CPU quota
-// (rounded to the nearest whole CPU) and GOMAXPROCS, and at least 1.
+// Threads returns the default number of threads of a step: the CPUs available to this process,
+// limited by GOMAXPROCS and the control group's CPU quota (rounded to the nearest whole CPU),
+// and at least 1.
 func Threads() int {
 	n := min(runtime.NumCPU(), runtime.GOMAXPROCS(0))
 	if quota, ok := cpuQuota(os.DirFS("/")); ok {
@@ -21,17 +21,16 @@ func Threads() int {
 	return max(n, 1)
 }
 
-// spinByDefault says whether idle threads should wait actively: not where CPUs are
-// few, and not under a quota that the waiting would use up.
+// spinByDefault reports whether idle threads should spin: not with few CPUs, and not under a
+// quota, which spinning would use up.
 func spinByDefault(threads int) bool {
 	_, limited := cpuQuota(os.DirFS("/"))
 	return threads > 4 && !limited
 }
 
-// cpuQuota returns the CPUs that the process's control groups grant, the
-// minQuota of its own and all above it, in version 2's and version 1's layout.
-// ok is false where none is set or the system has no control groups. root is
-// the file system's root.
+// cpuQuota returns the CPU quota of the process's control groups: the least of its own group and
+// all groups above it, for versions 1 and 2. ok is false if no quota is set or the system has no
+// control groups. root is the root of the file system.
 func cpuQuota(root fs.FS) (cpus float64, ok bool) {
 	listed, err := fs.ReadFile(root, "proc/self/cgroup")
 	if err != nil {
@@ -64,9 +63,8 @@ func contains(list, item string) bool {
 	return false
 }
 
-// minQuota returns the least quota from group up to the mount point. Inside a
-// container the group's path may not exist below the mount; the mount's own
-// files then count.
+// minQuota returns the least quota of the groups from group up to the mount point. In a container
+// the group's path may not exist below the mount; then only the mount's own files count.
 func minQuota(root fs.FS, mount, group string, read func(fs.FS, string) float64) float64 {
 	least := math.Inf(1)
 	for dir := path.Join("/", group); ; dir = path.Dir(dir) {
@@ -77,7 +75,7 @@ func minQuota(root fs.FS, mount, group string, read func(fs.FS, string) float64)
 	}
 }
 
-// quotaV2 reads "max 100000" or "150000 100000".
+// quotaV2 parses "max 100000" or "150000 100000".
 func quotaV2(root fs.FS, dir string) float64 {
 	b, err := fs.ReadFile(root, path.Join(dir, "cpu.max"))
 	if err != nil {
@@ -99,7 +97,7 @@ func quotaV1(root fs.FS, dir string) float64 {
 	return ratio(strings.TrimSpace(string(quota)), strings.TrimSpace(string(period)))
 }
 
-// ratio returns quota/period, infinity when there is no quota.
+// ratio returns quota/period, or infinity if there is no quota.
 func ratio(quota, period string) float64 {
 	q, err1 := strconv.ParseFloat(quota, 64)
 	p, err2 := strconv.ParseFloat(period, 64)

@@ -7,48 +7,45 @@ import (
 	"tgi/runtime/llm"
 )
 
-// Beam is what Branches must know of the beam search that a chain takes part in.
+// Beam describes the beam of a search to Branches.
 type Beam struct {
 	// Score is the sum of the scores of the sequence's tokens so far.
 	Score float64
-	// Rank is the sequence's place among the beams. Draws of different ranks are
-	// independent of each other.
+	// Rank is the sequence's index among the beams. Draws of different ranks are
+	// independent.
 	Rank int
-	// N is how many branches are wanted, in every step the same.
+	// N is how many branches are wanted; the same in every step.
 	N int
 }
 
-// Branch is a token with which a beam may go on.
+// Branch is a token that may follow a beam.
 type Branch struct {
 	Token llm.Token
-	// Score is the beam's score with the token's added: its log-probability as
-	// the processors left it and, where the chain draws, the temperature.
+	// Score is the beam's score plus the token's: its log-probability after the processors
+	// and, if the chain draws, the temperature.
 	Score float64
-	// Key ranks the branches of all beams, the greatest first. It is Score where
-	// the best are wanted. Where the chain draws, the branches with the greatest
-	// keys are drawn from those of all beams, without replacement, each with a
-	// probability proportional to e^Score.
+	// Key ranks the branches of all beams, greatest first. If the chain does not draw it is
+	// Score. If it draws, the branches with the greatest keys are a draw without
+	// replacement from those of all beams, with probabilities proportional to e^Score.
 	Key float64
-	// Logprob is the token's log-probability for reports: its own part of Score,
-	// or that of the model's own distribution when RawLogprobs is set.
+	// Logprob is the token's log-probability for reports: its part of Score, or that of
+	// the model's own distribution if RawLogprobs is set.
 	Logprob float32
 	// Stop says that a processor ended the sequence at this token; StoppedBy names it.
 	Stop      bool
 	StoppedBy string
 }
 
-// Branches returns up to b.N tokens that may follow h, the greatest key first, and
-// the TopN likeliest as Pick.Top has them, but rated like the branches. It is what
-// Pick is to a sequence that goes its own way: it takes the logits of the last
-// token, which it overwrites, calls Prepare where that has not been done, and
-// leaves telling the masker to Follow. Fewer branches, or none, are left where
-// masks and processors forbid all others.
+// Branches returns up to b.N tokens that may follow h, greatest key first, and the TopN
+// likeliest tokens like Pick.Top, but scored like the branches. It is Pick for a beam: it
+// takes the logits of the last token, which it overwrites, and calls Prepare if the caller
+// has not. It does not call the masker; Follow does. There are fewer branches, or none, if
+// masks and processors forbid the others.
 //
-// As in transformers, processors see log-probabilities instead of logits and what
-// they leave is not normalised again; and where the chain does not draw, neither
-// temperature nor what narrows the distribution applies. Where it does, no fewer
-// than one more tokens than there are end tokens survive. A forced token, and the
-// end where a processor stops the sequence, are the only branch and rated by the
+// As in transformers, processors see log-probabilities instead of logits, and the result is
+// not normalised again. If the chain does not draw, temperature and warpers do not apply. If
+// it draws, at least one token more than there are end tokens survives. A forced token, or
+// the end token if a processor stops the sequence, is the only branch and is scored by the
 // model's own distribution.
 func (c *Chain) Branches(h History, logits []float32, b Beam) (list []Branch, top []Candidate, err error) {
 	if err := c.Prepare(h); err != nil {
@@ -65,7 +62,7 @@ func (c *Chain) Branches(h History, logits []float32, b Beam) (list []Branch, to
 	return list, top, nil
 }
 
-// Follow tells the chain with which branch it goes on. Errors wrap llm.ErrPlugin.
+// Follow continues the chain with the token of a branch. Errors wrap llm.ErrPlugin.
 func (c *Chain) Follow(t llm.Token) error {
 	if c.err == nil && c.masker != nil {
 		if err := c.masker.Accept(t); err != nil {
@@ -75,8 +72,8 @@ func (c *Chain) Follow(t llm.Token) error {
 	return c.err
 }
 
-// scoredRow is a row whose tokens are rated by their log-probabilities, without a pass
-// over the row where it still holds logits.
+// scoredRow is a row whose tokens are scored by their log-probabilities. As long as it holds
+// logits this needs no pass over the row.
 type scoredRow struct {
 	row
 	max, logSum float32 // what to take from a logit, one after the other
@@ -159,7 +156,7 @@ func (c *Chain) branches(s *scratch, h History, logits []float32, b Beam) ([]Bra
 	return list, top, nil
 }
 
-// branch rates a token by the row r that the processors left.
+// branch scores a token by the row r after the processors.
 func (c *Chain) branch(r, own *scoredRow, t llm.Token, b Beam) Branch {
 	p := r.score(t)
 	n := Branch{Token: t, Score: b.Score + float64(p), Logprob: p}
@@ -170,8 +167,8 @@ func (c *Chain) branch(r, own *scoredRow, t llm.Token, b Beam) Branch {
 	return n
 }
 
-// forcedBranch returns the one branch that a processor asks for; none when the model gives
-// it no probability at all.
+// forcedBranch returns the only branch if a processor forces a token or ends the sequence;
+// none if the model gives that token probability 0.
 func (c *Chain) forcedBranch(st *Step, r, own *scoredRow, some bool, b Beam) ([]Branch, error) {
 	t := llm.Token(r.best)
 	switch {
@@ -237,7 +234,7 @@ func (c *Chain) newDrawPool(s *scratch, r *scoredRow, w *warper) drawPool {
 	return drawPool{r, &s.survivors, float64(r.score(s.id[0]) - s.d[0])}
 }
 
-// mass returns the weight of what has not been taken.
+// mass returns the weight of the tokens that have not been taken.
 func (l *drawPool) mass() float64 {
 	if l.survivors != nil {
 		return l.survivors.sum
@@ -245,8 +242,8 @@ func (l *drawPool) mass() float64 {
 	return l.row.sum
 }
 
-// take takes the token at the fraction u of the mass out of the lot, and hands it to
-// rate while it still has its logit. It reports false when nothing is left.
+// take removes the token at the fraction u of the mass, after it has called rate with it. It
+// returns false if nothing is left.
 func (l *drawPool) take(u float64, rate func(llm.Token)) bool {
 	if s := l.survivors; s != nil {
 		i := s.draw(u)
@@ -261,7 +258,7 @@ func (l *drawPool) take(u float64, rate func(llm.Token)) bool {
 	}
 	r := l.row
 	t := r.draw(u)
-	if r.x[t] == negInf { // taken before: nothing that weighs anything is left
+	if r.x[t] == negInf { // taken before: no weight is left
 		return false
 	}
 	rate(t)
@@ -277,10 +274,11 @@ func (l *drawPool) take(u float64, rate func(llm.Token)) bool {
 
 // drawBranches draws branches without replacement. The keys are the scores with
 // independent Gumbel noise added, of which the greatest are such a draw (Kool, van
-// Hoof and Welling 2019, "Stochastic Beams and Where to Find Them"). They are made
-// from the greatest down: the greatest of what is left is Gumbel distributed around
-// the logarithm of its mass and not above the one before, and belongs to a token by
-// the tokens' masses. So a row needs two random numbers per branch, not one per token.
+// Hoof and Welling 2019, "Stochastic Beams and Where to Find Them"). They are
+// generated in descending order: the greatest key of the remaining tokens is Gumbel
+// distributed around the logarithm of their mass, truncated at the key before, and belongs
+// to a token with probability proportional to its mass. So a row needs two random numbers
+// per branch, not one per token.
 func (c *Chain) drawBranches(l drawPool, own *scoredRow, h History, b Beam) (list []Branch) {
 	seed := splitMix(c.seed + uint64(b.Rank)*0x9e3779b97f4a7c15)
 	last := math.Inf(1)

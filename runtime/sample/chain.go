@@ -1,34 +1,36 @@
-// Package sample turns the logits of one sequence into its next token: penalties
-// and user code edit them, warpers narrow the distribution, and a greedy or
-// seeded pick ends the step. It knows nothing of batches, devices or texts.
+// Package sample turns the logits of one sequence into its next token: penalties and
+// user code edit them, warpers narrow the distribution, and a greedy or seeded pick ends
+// the step. It knows nothing of batches, devices or text.
 //
-// The order is TGI's (reference: its HeterogeneousNextTokenChooser), with what
-// TGI lacks put where it does least harm to that order:
+// Its caller is runtime/engine. It starts no goroutines. A chain is used by one goroutine
+// at a time; the only shared state is a sync.Pool of scratch memory.
 //
-//  1. logit_bias, on the raw logits, so that a bias means the same whatever
-//     else is set
+// The order is TGI's (reference: its HeterogeneousNextTokenChooser). Stages that TGI lacks
+// are inserted where they disturb that order least:
+//
+//  1. logit_bias, on the raw logits, so that a bias means the same whatever else is set
 //  2. watermark
 //  3. repetition penalty
 //  4. frequency penalty
 //  5. presence penalty
 //  6. the mask of a grammar
-//  7. the sequence's own processors, behind which the mask is laid once more: none
-//     of them can lift a forbidden token
+//  7. the sequence's own processors, after which the mask is applied again, so that none
+//     of them can allow a forbidden token
 //  8. temperature, top_k, top_p, typical_p, min_p
 //  9. the sequence's own sampler, or the best token, or a draw
 //
 // Stages 1 to 5 and 7 are Processors, built-in and user code alike. A processor may set
 // the temperature of stage 8, pick the token itself, or end the sequence.
 //
-// Temperature and the narrowing stages apply to greedy sequences too: the token
-// is then the best of those left (typical_p may drop the very best), and its
-// log-probability is that of the processed distribution.
+// Temperature and the warpers apply to greedy sequences too: the token is then the best of
+// those left (typical_p may drop the very best), and its log-probability is that of the
+// processed distribution.
 //
-// Logits that are not numbers count as -Inf. Tokens with a logit of +Inf share
-// the whole mass equally. A row in which no token is left fails with ErrNoToken.
+// NaN logits count as -Inf. Tokens with a logit of +Inf share the whole mass equally. A row
+// without any token left fails with ErrNoToken.
 //
-// In a beam search Branches takes the place of stage 9, and of Pick as a whole: it
-// proposes tokens that the search compares with those of other beams.
+// In a beam search Branches replaces Pick: instead of stage 9 it proposes tokens, which the
+// search compares with those of other beams.
 //
 // The reasons behind it: docs/rationale/runtime.md.
 package sample
@@ -40,17 +42,15 @@ import (
 	"tgi/runtime/llm"
 )
 
-// ErrNoToken says that no token can be picked: every logit is -Inf or NaN. It
-// comes wrapped with llm.ErrPlugin where user code had a hand in the row, with
-// llm.ErrBackend where the model alone made it.
+// ErrNoToken says that no token can be picked: every logit is -Inf or NaN. It is wrapped
+// together with llm.ErrPlugin if user code edited the row, otherwise with llm.ErrBackend.
 var ErrNoToken = errors.New("no token is left to pick")
 
 // Chain picks the tokens of one sequence, step after step.
 //
-// One Chain serves one sequence and outlives its preemptions. Prepare and
-// Pick are not called concurrently; chains of different sequences share nothing
-// and may run on different goroutines. After an error every further call
-// returns the same error.
+// One Chain serves one sequence, also across preemptions. Prepare and Pick must not be
+// called concurrently; chains of different sequences share nothing and may run on different
+// goroutines. After an error every further call returns the same error.
 type Chain struct {
 	vocab      int
 	seed       uint64
@@ -92,11 +92,10 @@ type Pick struct {
 	StoppedBy string
 }
 
-// New returns the chain of one sequence over a vocabulary of vocab tokens. Every
-// field of p has its value, as llm.Params demands: settings outside the ranges
-// given there, and biases for tokens outside the vocabulary, are refused with
-// llm.ErrInvalid. ends are the tokens of the vocabulary that end a
-// sequence: where a processor stops it, the likeliest of them is picked.
+// New returns the chain of one sequence over a vocabulary of vocab tokens. It refuses
+// settings outside the ranges that llm.Params documents, and biases for tokens outside the
+// vocabulary, with llm.ErrInvalid. ends are the tokens that end a sequence: if a processor
+// stops it, the likeliest of them is picked.
 func New(p llm.Params, vocab int, ends []llm.Token, plug Plugins) (*Chain, error) {
 	if err := check(p, vocab); err != nil {
 		return nil, err
@@ -134,7 +133,7 @@ func (c *Chain) addProcessors(list []Processor) {
 	}
 }
 
-// builtins returns the processors that p switches on; they count with seen.
+// builtins returns the built-in processors that p turns on; they share the counts seen.
 func builtins(p llm.Params, seen *tokenCounts) (list []Processor) {
 	if len(p.LogitBias) > 0 {
 		list = append(list, bias(p.LogitBias))
@@ -160,11 +159,10 @@ func (c *Chain) Guests() []string { return c.guests }
 // Prepares reports whether Prepare has anything to do.
 func (c *Chain) Prepares() bool { return c.masker != nil || len(c.preparers) > 0 }
 
-// Prepare does what the coming Pick needs and what depends on h alone: the mask,
-// and the processors' own preparations. It needs no logits, so it may run while
-// the forward pass does, on another goroutine than Pick as long as one follows
-// the other. Pick calls it where the caller has not; calling it again before
-// Pick does nothing. Its errors wrap llm.ErrPlugin.
+// Prepare does the work of the next Pick that depends on h alone: the mask, and the
+// processors' preparations. It needs no logits, so it may run during the forward pass, on
+// another goroutine than Pick if the caller orders the two. Pick calls it if the caller has
+// not; a second call before Pick does nothing. Its errors wrap llm.ErrPlugin.
 func (c *Chain) Prepare(h History) error {
 	if c.err != nil || c.prepared || !c.Prepares() {
 		return c.err
@@ -189,10 +187,9 @@ func (c *Chain) prepare(h History) (err error) {
 	return nil
 }
 
-// Pick picks the token that follows h from the logits [vocab] of its last token,
-// which it overwrites, and tells the masker. The same chain settings, history
-// and logits give the same pick, whatever else runs: the draw depends on the
-// seed and on len(h.Output).
+// Pick picks the token that follows h from the logits [vocab] of its last token, which it
+// overwrites, and passes it to the masker. The same settings, history and logits always give
+// the same pick: the draw depends on the seed and on len(h.Output) only.
 //
 // Errors of user code wrap llm.ErrPlugin; see also ErrNoToken.
 func (c *Chain) Pick(h History, logits []float32) (Pick, error) {
@@ -242,9 +239,8 @@ func (c *Chain) pick(s *scratch, h History, logits []float32) (Pick, error) {
 	return p, nil
 }
 
-// process runs everything that edits the row in place: what is built in, the
-// mask, then user code, which sees what the mask forbids as forbidden. It can't
-// allow it again.
+// process runs everything that edits the row in place: the built-in processors, the mask,
+// then user code, which sees forbidden tokens as -Inf and cannot allow them again.
 func (c *Chain) process(h History, st *Step) error {
 	for i, p := range c.processors {
 		if i == c.builtin && c.masked {
@@ -265,7 +261,7 @@ func (c *Chain) process(h History, st *Step) error {
 	return nil
 }
 
-// checkStep refuses what no processor may ask for.
+// checkStep refuses invalid requests of a processor.
 func (c *Chain) checkStep(st *Step) error {
 	if t := st.Temperature; t == t && (t < 0 || !finite(t)) {
 		return fmt.Errorf("temperature must be >= 0 and finite. Given: %v", t)
@@ -276,8 +272,8 @@ func (c *Chain) checkStep(st *Step) error {
 	return nil
 }
 
-// decide picks the token as the step wants it: the end, a forced token, or one
-// from the row.
+// decide picks the token as the step demands: an end token, a forced token, or one from the
+// row.
 func (c *Chain) decide(s *scratch, h History, st *Step) (Pick, error) {
 	w, draw := c.warp, c.sample
 	if t := st.Temperature; t > 0 {
@@ -318,8 +314,9 @@ func (c *Chain) likeliestEnd(logits []float32) llm.Token {
 	return best
 }
 
-// ratedPick is the pick of a token that was not chosen by its logit. It is rated by
-// the distribution before anything narrows it; some says that r has a token.
+// ratedPick is the pick of a token that was not chosen by its logit (forced tokens, which
+// speculative decoding will use, and end tokens). Its log-probability is that of the
+// distribution before the warpers; some says that r has a token.
 func (c *Chain) ratedPick(s *scratch, r *row, t llm.Token, some bool) Pick {
 	p := Pick{Token: t, Logprob: negInf}
 	if c.raw || !some {
@@ -344,8 +341,8 @@ func (c *Chain) noToken() error {
 	return fmt.Errorf("%w: %w: every logit is -Inf or NaN", llm.ErrBackend, ErrNoToken)
 }
 
-// pickFromRow picks from r, through the survivors' list where something narrows or a
-// sampler wants to see it, and straight from the row otherwise.
+// pickFromRow picks from r: through the list of survivors if a warper is active or a sampler
+// needs it, otherwise directly from the row.
 func (c *Chain) pickFromRow(s *scratch, r *row, h History, w *warper, draw bool) (p Pick, err error) {
 	if c.sampler != nil {
 		if p, chosen, err := c.pickBySampler(s, r, h, w); chosen || err != nil {
@@ -383,7 +380,8 @@ func (c *Chain) pickFromRow(s *scratch, r *row, h History, w *warper, draw bool)
 	return p, nil
 }
 
-// pickBySampler lets the sequence's own sampler pick among the likeliest survivors.
+// pickBySampler lets the sequence's own sampler pick among the likeliest survivors. chosen
+// is false if it returned NoChoice.
 func (c *Chain) pickBySampler(s *scratch, r *row, h History, w *warper) (p Pick, chosen bool, err error) {
 	limit := max(c.sampler.Candidates(), 1)
 	n := max(limit, c.topN)
@@ -417,7 +415,7 @@ func (c *Chain) pickBySampler(s *scratch, r *row, h History, w *warper) (p Pick,
 	return p, true, nil
 }
 
-// reportRaw replaces what p reports with the model's own distribution.
+// reportRaw replaces p's log-probabilities by those of the model's own distribution.
 func (c *Chain) reportRaw(s *scratch, logits []float32, p *Pick) {
 	r := row{x: logits, scale: 1}
 	if !r.findMax() { // only where user code gave numbers to a row that had none

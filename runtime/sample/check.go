@@ -7,8 +7,8 @@ import (
 	"tgi/runtime/llm"
 )
 
-// check refuses settings outside the ranges that llm.Params documents: they
-// would not fail later but give a distribution that means nothing.
+// check refuses settings outside the ranges that llm.Params documents. They would not fail
+// later but give a meaningless distribution.
 func check(p llm.Params, vocab int) error {
 	if vocab < 1 || int64(vocab) > math.MaxUint32 {
 		return fmt.Errorf("%w: vocabulary of %d tokens: must be > 0 and < 2^32", llm.ErrInvalid, vocab)

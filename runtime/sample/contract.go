@@ -2,8 +2,8 @@ package sample
 
 import "tgi/runtime/llm"
 
-// History is what a sequence consists of so far. Both slices are views: they
-// may be read during the call that received them and not kept.
+// History is a sequence so far. Both slices are views: they are valid during the call that
+// received them and must not be changed.
 type History struct {
 	// Prompt holds the tokens of the prompt.
 	Prompt []llm.Token
@@ -11,16 +11,16 @@ type History struct {
 	Output []llm.Token
 }
 
-// Step is one position of a sequence, and what may be changed there.
+// Step is one position of a sequence, as processors see and change it.
 type Step struct {
 	// Logits [vocab] are edited in place. A forbidden token has -Inf.
 	Logits []float32
-	// Temperature, when not NaN, replaces the request's at this step: 0 takes the
-	// most likely token, a positive and finite one draws.
+	// Temperature, if not NaN, replaces the request's at this step: 0 takes the likeliest
+	// token, a positive and finite value draws.
 	Temperature float32
-	// Force, when not negative, is the token to pick. It wins over the logits,
-	// the temperature and the sequence's sampler; where a mask forbids it the
-	// sequence fails.
+	// Force, if not negative, is the token to pick. It overrides the logits, the
+	// temperature and the sequence's sampler; the sequence fails if a mask forbids it.
+	// Plugins use it; speculative decoding will too.
 	Force int64
 	// Stop ends the sequence here, whatever else is set.
 	Stop bool
@@ -33,40 +33,38 @@ type Step struct {
 // One Processor serves one sequence and is never called concurrently with
 // itself. An error ends the sequence, not the batch.
 type Processor interface {
-	// Process changes s, which holds what the processors before it have set. It
-	// may not keep s or its logits.
+	// Process changes s, which holds what the processors before it have set. It must not
+	// keep s or its logits.
 	Process(h History, s *Step) error
 }
 
-// Preparer is a Processor that can do its work, or a part of it, before the
-// logits are known.
+// Preparer is a Processor that can do part of its work before the logits are known.
 type Preparer interface {
 	Processor
-	// Prepare comes before each Process, with the same history. It may run
-	// while the forward pass of the step runs, on another goroutine than
-	// Process; the caller orders them.
+	// Prepare is called before each Process, with the same history. It may run during the
+	// step's forward pass, on another goroutine than Process; the caller orders them.
 	Prepare(h History) error
 }
 
-// Masker allows or forbids tokens by what the sequence may say next.
+// Masker decides which tokens may come next, for example by a grammar.
 //
-// Calls alternate: Mask, then Accept of the token that was picked. Mask
-// depends on accepted tokens alone, so it may run while the forward pass of
-// the same step runs, on another goroutine than Accept; the caller orders them.
+// Calls alternate: Mask, then Accept with the picked token. Mask depends on accepted tokens
+// only, so it may run during the step's forward pass, on another goroutine than Accept; the
+// caller orders them.
 type Masker interface {
-	// Mask sets bits [ceil(vocab/32)]: bit t%32 of word t/32 is 1 when token t
-	// is allowed. It overwrites every word. When it returns false the bits are
-	// meaningless and every token is allowed.
+	// Mask sets bits [ceil(vocab/32)]: bit t%32 of word t/32 is 1 if token t is allowed. It
+	// overwrites every word. If it returns false, the bits are meaningless and every token
+	// is allowed.
 	Mask(bits []uint32) (constrained bool, err error)
-	// Accept moves on by the token that was picked.
+	// Accept advances by the picked token.
 	Accept(t llm.Token) error
 }
 
 // Candidate is a token that survived the warpers.
 type Candidate struct {
 	Token llm.Token
-	// Logit is the processed logit; Logprob its log-softmax over the survivors,
-	// those included that are too many to be shown.
+	// Logit is the processed logit; Logprob its log-softmax over all survivors, also those
+	// that are not shown.
 	Logit, Logprob float32
 }
 
@@ -75,8 +73,7 @@ const NoChoice = -1
 
 // Sampler replaces the built-in pick.
 type Sampler interface {
-	// Candidates is how many of the most likely tokens Sample is shown at most,
-	// at least 1 and always the same.
+	// Candidates is the maximum number of candidates for Sample; at least 1 and constant.
 	Candidates() int
 	// Sample returns the index of the chosen candidate, or NoChoice, after which
 	// the token is picked as if there were no sampler. The candidates are
@@ -93,20 +90,18 @@ type Plugins struct {
 	Masker Masker
 	// Sampler, when not nil, replaces the built-in pick.
 	Sampler Sampler
-	// Guests names whose code the others run, where it may take long: the engine waits
-	// for it only so long, on workers that equal names share. Empty says that it is the
-	// host's own and quick.
+	// Guests names the plugins whose code this is, if it may be slow: the engine waits for
+	// it for a limited time, and guests of equal name share workers. Empty means that the
+	// code is the server's own and fast.
 	Guests []string
-	// Close, when not nil, is called once, after the last use of the others.
+	// Close, if not nil, is called once, after the last use of the others.
 	Close func()
-	// Fork, when not nil, returns user code that is where this is: it has seen the
-	// same steps and from now on shares nothing with this; its Close and Fork are its
-	// own. Beam search calls it when several beams go on from one, and refuses
-	// requests with processors without it: between two steps, on any goroutine, and
-	// for different beams of a request at the same time, but never beside another
-	// call of the same user code.
-	// The Masker that it returns takes the place of the forked one's; where it
-	// returns none, a ForkingMasker forks itself. A Sampler is not looked at: beam
-	// search has none. An error ends the request.
+	// Fork, if not nil, returns a copy of the user code in its present state, which shares
+	// nothing with it and has its own Close and Fork. Beam search calls it if several
+	// beams continue one, and refuses requests that have processors but no Fork. It is
+	// called between two steps, on any goroutine, and concurrently for different beams of
+	// a request, but never during another call of the same user code. The copy's Masker
+	// replaces the original's; if it has none, a ForkingMasker forks itself. A Sampler is
+	// ignored: beam search has none. An error ends the request.
 	Fork func() (Plugins, error)
 }

@@ -8,12 +8,12 @@ type cutoff struct {
 	before float64 // what the elements with a smaller key weigh
 }
 
-// cut ranks elements by ascending key and finds the last that is kept when each
-// is kept whose predecessors weigh less than target: with weights 1 and target
-// k the k-th, with probabilities and target p the one that completes the mass p.
-// A nil weights counts each element as 1. There is at least one element, and
-// target is above 0. It takes linear time: a radix selection over the keys'
-// 11 + 11 + 10 bits, most significant first.
+// cut ranks elements by ascending key and returns the last one to keep, where an element is
+// kept if its predecessors weigh less than target: with weights 1 and target k this is the
+// k-th, with probabilities and target p the one that completes the mass p. A nil weights
+// counts each element as 1. There must be at least one element, and target must be above 0.
+// It takes linear time: a radix selection over 11 + 11 + 10 bits of the keys, most
+// significant first.
 func (s *scratch) cut(keys []uint32, weights []float32, target float64) cutoff {
 	var b cutoff
 	for _, level := range [...]struct{ shift, width uint32 }{{21, 11}, {10, 11}, {0, 10}} {
@@ -35,8 +35,7 @@ func (s *scratch) cut(keys []uint32, weights []float32, target float64) cutoff {
 				bin.weight += float64(weights[i])
 			}
 		}
-		// The last bin that holds anything is the border where rounding leaves
-		// the target unreached.
+		// If rounding leaves the target unreached, the last nonempty bin is the cutoff.
 		at, start := 0, b.before
 		for i := range bins {
 			if bins[i].n == 0 {

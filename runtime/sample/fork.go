@@ -12,13 +12,13 @@ import (
 // nothing to close.
 type ForkingMasker interface {
 	Masker
-	// Fork returns a Masker that has accepted the same tokens and from here on goes
-	// its own way. It is called where Accept is, and should be cheap.
+	// Fork returns an independent Masker that has accepted the same tokens. It is called
+	// in place of Accept and should be cheap.
 	Fork() Masker
 }
 
-// CanFork returns nil, or an error that wraps llm.ErrInvalid and says what of the
-// sequence's user code stands in the way.
+// CanFork returns nil if the sequence's user code can be forked, otherwise an error that
+// wraps llm.ErrInvalid and names the reason.
 func (c *Chain) CanFork() error {
 	if c.sampler != nil {
 		return fmt.Errorf("%w: beam search picks the tokens itself and cannot run beside a plugin that does", llm.ErrInvalid)
@@ -32,9 +32,9 @@ func (c *Chain) CanFork() error {
 	return nil
 }
 
-// Fork returns a chain that is where c is and from here on shares nothing with it;
-// CanFork must have allowed it. close, when not nil, is called once after the last
-// use of the new chain, and after an error too. Errors wrap llm.ErrPlugin.
+// Fork returns an independent copy of c in its present state; CanFork must have returned
+// nil. The caller calls close, if it is not nil, once after the last use of the new chain,
+// and after an error too. Errors wrap llm.ErrPlugin.
 func (c *Chain) Fork() (twin *Chain, close func(), err error) {
 	t := *c
 	t.top, t.step, t.prepared = nil, Step{}, false
@@ -65,7 +65,7 @@ func (c *Chain) Fork() (twin *Chain, close func(), err error) {
 	return &t, close, nil
 }
 
-// withCounts returns the built-in processor with another tally.
+// withCounts returns the built-in processor with other counts.
 func withCounts(p Processor, seen *tokenCounts) Processor {
 	switch p := p.(type) {
 	case repetition:
@@ -78,7 +78,7 @@ func withCounts(p Processor, seen *tokenCounts) Processor {
 		p.seen = seen
 		return p
 	}
-	return p // it keeps nothing between steps
+	return p // stateless
 }
 
 func (t *tokenCounts) clone() *tokenCounts {
@@ -87,8 +87,8 @@ func (t *tokenCounts) clone() *tokenCounts {
 	return &c
 }
 
-// Join returns the user code of a and behind it that of b as one. At most one of
-// them has a Masker, and one a Sampler. The whole forks where each can that has to.
+// Join combines the user code of a and b, a first. At most one of them may have a Masker, and
+// one a Sampler. The result can fork if both can, or do not need to.
 func Join(a, b Plugins) Plugins {
 	j := a
 	j.Processors = slices.Concat(a.Processors, b.Processors)

@@ -2,7 +2,7 @@ package sample
 
 import "math/bits"
 
-// forbidden is a block of what the logits of forbidden tokens become.
+// forbidden is a block of -Inf, the logit of forbidden tokens.
 var forbidden = func() (b [1024]float32) {
 	for i := range b {
 		b[i] = negInf
@@ -45,7 +45,7 @@ func fillNegInf(x []float32) {
 	}
 }
 
-// keepAllowed sets those of at most 32 logits to -Inf whose bit is 0.
+// keepAllowed sets the logits, at most 32, whose bit in allow is 0 to -Inf.
 func keepAllowed(allow uint32, x []float32) {
 	var kept [32]float32
 	for m := allow; m != 0; m &= m - 1 {

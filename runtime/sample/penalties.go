@@ -16,8 +16,8 @@ type count struct {
 	total, output int32 // total counts prompt and output
 }
 
-// update brings the tally up to h. Should h be another or a shorter sequence than
-// last time, it counts anew.
+// update counts what is new in h. If h is another or a shorter sequence than last time, it
+// starts over.
 func (t *tokenCounts) update(h History) {
 	if t.index == nil || len(h.Prompt) != t.prompt || len(h.Output) < t.output {
 		*t = tokenCounts{index: make(map[llm.Token]int, len(h.Prompt)), counts: t.counts[:0]}

@@ -86,7 +86,7 @@ func (r *row) draw(u float64) llm.Token {
 			want -= w
 		}
 	}
-	return llm.Token(last) // rounding used up the mass just before its end
+	return llm.Token(last) // rounding consumed the mass just before its end
 }
 
 // logprob returns the log-softmax of token t; -Inf for NaN.
@@ -98,9 +98,9 @@ func (r *row) logprob(t llm.Token) float32 {
 	return float32(float64((v-r.top)*r.scale) - math.Log(r.sum))
 }
 
-// PromptTop returns PromptLogprob and the n likeliest tokens in the place of next,
-// best first, ties by ascending token: no more than n, since a prompt has many
-// places. The list is the caller's; tokens of probability 0 are not in it.
+// PromptTop returns PromptLogprob and the n likeliest tokens at the position of next, best
+// first, ties by ascending token, and never more than n. The caller owns the list; it has no
+// tokens of probability 0.
 func PromptTop(logits []float32, next llm.Token, n int) (logprob float32, top []Candidate) {
 	r := row{x: logits, scale: 1}
 	if int64(next) >= int64(len(logits)) || !r.findMax() {

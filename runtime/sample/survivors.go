@@ -8,8 +8,8 @@ import (
 	"tgi/runtime/llm"
 )
 
-// scratch is the working memory of one Pick: for a vocabulary of 152k tokens up
-// to 3 MB, so that it is lent for the call and not kept by each sequence.
+// scratch is the working memory of one Pick. With a vocabulary of 152k tokens it takes up to
+// 3 MB, so it is pooled and not kept by each sequence.
 type scratch struct {
 	survivors
 	keys  []uint32
@@ -30,13 +30,12 @@ type survivors struct {
 	sum float64   // of w, at least 1
 }
 
-// gatherLen is how many tokens gatherTop passes over at once when none of them
-// reaches the bar.
+// gatherLen is how many tokens gatherTop skips at once if none of them reaches the threshold.
 const gatherLen = 128
 
-// gatherTop makes the k best tokens of r the survivors, with all that tie with
-// the k-th. One pass over the row appends what is not below the bar; whenever
-// that has become much more than k, the k-th best of it becomes the bar.
+// gatherTop makes the k best tokens of r the survivors, with all that tie with the k-th. One
+// pass over the row appends the tokens that are not below a threshold; when these are many
+// more than k, the k-th best of them becomes the threshold.
 func (s *scratch) gatherTop(r *row, k int) {
 	s.id, s.d = s.id[:0], s.d[:0]
 	threshold, room := float32(-math.MaxFloat32), 4*k+256
@@ -112,8 +111,8 @@ func (s *survivors) grow(n int) {
 	s.w = slices.Grow(s.w[:0], n)[:n]
 }
 
-// keep drops the survivors whose key is above last, and of those with the key
-// last all that come after room was used up by the weights of those before.
+// keep drops the survivors whose key is above last. Of those whose key is last it keeps the
+// first ones, until their weights use up room.
 func (s *scratch) keep(last uint32, room float64) {
 	n := 0
 	id, d, w := s.id, s.d, s.w

@@ -6,9 +6,8 @@ import (
 	"tgi/runtime/llm"
 )
 
-// warper narrows a distribution to the tokens that may be picked. The stages
-// follow each other in TGI's order, each on what the one before has left:
-// temperature, top_k, top_p, typical_p, min_p.
+// warper narrows a distribution to the tokens that may be picked. The stages run in TGI's
+// order, each on the result of the one before: temperature, top_k, top_p, typical_p, min_p.
 type warper struct {
 	scale    float32 // 1/temperature
 	topK     int     // 0 is off
@@ -31,8 +30,8 @@ func newWarper(p llm.Params, vocab int) warper {
 	return w
 }
 
-// setTemperature sets the temperature. Of a tiny one the reciprocal would be infinite, and
-// times 0 no number.
+// setTemperature sets the temperature. It bounds the scale, because an infinite reciprocal
+// times a difference of 0 would be NaN.
 func (w *warper) setTemperature(temperature float32) { w.scale = min(1/temperature, math.MaxFloat32) }
 
 // narrows reports whether any stage can drop a token.

@@ -16,13 +16,12 @@ type addedToken struct {
 	normalized bool
 	special    bool
 	withheld   bool // from data, see EncodeSpans
-	// lead is how many bytes of the pattern the normalizer put before the
-	// content: a mark of white space, which may be someone else's.
+	// lead is how many bytes of the pattern the normalizer put before the content: a
+	// white-space marker, which may come from data.
 	lead int
 }
 
-// finder finds added tokens in a text: at each place the longest, then on
-// from its end.
+// finder finds added tokens in a text, the longest at each position, by a byte trie.
 type finder struct {
 	first [256]bool
 	nodes []trieNode
@@ -37,8 +36,7 @@ type trieNode struct {
 	token          int32 // index into finder.tokens, -1 for none
 }
 
-// add makes pattern find t. It fails on an empty pattern and on one that
-// another token has, which would make the two indistinguishable.
+// add adds t under a pattern. It fails if the pattern is empty or belongs to another token.
 func (f *finder) add(pattern string, t *addedToken) error {
 	if pattern == "" {
 		return fmt.Errorf("content %q is empty once normalized", t.content)
@@ -74,9 +72,8 @@ func (f *finder) step(at int32, b byte) int32 {
 	return 0
 }
 
-// next returns the first token at or after byte i of x, the longest where
-// several start, and its range; nil when there is none. Withheld tokens are not
-// found where they have a byte in data.
+// next returns the first token at or after byte i of x, the longest if several start there,
+// and its range; nil if there is none. Withheld tokens that overlap data are not found.
 func (f *finder) next(x text, data dataSpans, i int) (*addedToken, int, int) {
 	if len(f.nodes) == 0 {
 		return nil, 0, 0
@@ -105,11 +102,10 @@ func (f *finder) next(x text, data dataSpans, i int) (*addedToken, int, int) {
 	return nil, 0, 0
 }
 
-// split calls emit for the parts of x in order: stretches without a token
-// (nil) and tokens, with the white space that a token takes along. As in the
-// reference, a token found inside the white space that its predecessor took
-// along is emitted all the same, so that parts may overlap. It ends early, with
-// false, when emit returns that.
+// split calls emit for the parts of x in order: segments without a token (nil) and tokens,
+// including the white space that a token strips. As in the reference, a token inside the
+// white space that its predecessor stripped is emitted too, so parts may overlap. It stops
+// and returns false if emit does.
 func (f *finder) split(x text, data dataSpans, emit func(t *addedToken, start, end int) bool) bool {
 	s, done := x.s, 0
 	for i := 0; ; {
@@ -138,7 +134,7 @@ func (f *finder) split(x text, data dataSpans, emit func(t *addedToken, start, e
 	return done >= len(s) || emit(nil, done, len(s))
 }
 
-// isSingleWord reports whether no word character touches s[start:end].
+// isSingleWord reports whether no word character is adjacent to s[start:end].
 func isSingleWord(s string, start, end int) bool {
 	if start > 0 {
 		r, _ := utf8.DecodeLastRuneInString(s[:start])

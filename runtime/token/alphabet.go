@@ -2,9 +2,8 @@ package token
 
 import "unicode/utf8"
 
-// byteRunes is the alphabet of byte-level vocabularies (GPT-2's): printable
-// Latin-1 stands for itself, every other byte for a character from U+0100 on,
-// in order.
+// byteRunes is the byte alphabet of GPT-2's vocabularies: printable Latin-1 characters stand
+// for themselves, every other byte for a character from U+0100 on, in order.
 var byteRunes = func() (t [256]rune) {
 	next := rune(256)
 	for b := range rune(256) {
@@ -30,8 +29,8 @@ var runeBytes = func() (t [324]int16) {
 	return t
 }()
 
-// fromByteAlphabet returns the bytes that s spells in the byte alphabet;
-// false when s has a character outside it.
+// fromByteAlphabet returns the bytes that s spells in the byte alphabet; false if s has a
+// character outside it.
 func fromByteAlphabet(s string) (string, bool) {
 	b := make([]byte, 0, len(s))
 	for _, r := range s {

@@ -5,20 +5,21 @@ import (
 	"strings"
 )
 
-// symbol is a token of a word and the bytes of the word that it stands for.
+// symbol is a token of a word and the number of bytes that it covers.
 type symbol struct {
 	id   uint32
 	size int32
 }
 
-// bpe is the byte-pair encoding model. It is immutable but for its cache.
+// bpe is the byte-pair encoding model (Sennrich et al. 2016). Apart from its cache it is
+// immutable.
 type bpe struct {
 	vocab  map[string]uint32
 	merges pairTable
-	// results[rank] is the token that the merge of that rank makes.
+	// results[rank] is the token that the merge of that rank produces.
 	results []uint32
-	// raw says that words come as bytes: vocab then has byte strings for
-	// keys, and bytes[b] is the token of byte b.
+	// raw says that words are raw bytes: the keys of vocab are byte strings, and bytes[b] is
+	// the token of byte b.
 	raw   bool
 	bytes [256]uint32
 
@@ -26,24 +27,23 @@ type bpe struct {
 	unk          uint32
 	hasUnk       bool
 	fuseUnk      bool
-	// fallback[b] is the token <0xBB>, -1 where the vocabulary has none; nil
-	// without byte_fallback.
+	// fallback[b] is the token <0xBB>, -1 if the vocabulary has none; nil without
+	// byte_fallback.
 	fallback []int64
-	// splitsAtMark says that no merge makes a token with a ▁ behind anything but
-	// another ▁, so that a text of words can be worked on word by word.
+	// splitsAtMark says that no merge produces a token with a ▁ after anything but
+	// another ▁, so that a text can be encoded word by word.
 	splitsAtMark bool
 	cache        wordCache
-	// barred are the withheld tokens that merges or ignoreMerges can make; nil
-	// for none.
+	// barred are the withheld tokens that merges or ignoreMerges can produce; nil for none.
 	barred map[uint32]bool
 }
 
-// mark is what stands for a space in vocabularies of SentencePiece's kind.
+// mark stands for a space in SentencePiece vocabularies.
 const mark = "▁"
 
-// segmentEnd returns the end of the first part of s that merges don't leave. A model
-// without a pre-tokenizer takes a whole text for one word; cutting it where
-// nothing can be joined gives the same tokens, and lets the cache help.
+// segmentEnd returns the end of the first segment of s that no merge crosses. A model without
+// a pre-tokenizer takes the whole text as one word; cutting it where nothing can be merged
+// gives the same tokens and makes the cache useful.
 func (m *bpe) segmentEnd(s string) int {
 	if !m.splitsAtMark {
 		return len(s)
@@ -58,8 +58,8 @@ func (m *bpe) segmentEnd(s string) int {
 	return len(s)
 }
 
-// detectMark sets byMark, given all that merges make. Characters must not
-// vanish, which would shift the offsets of all that follows in a word.
+// detectMark sets splitsAtMark, given the results of all merges. It requires that no character
+// is dropped, which would shift the offsets of the rest of a word.
 func (m *bpe) detectMark(merged []string) {
 	_, known := m.vocab[mark]
 	whole := m.hasUnk || m.fallback != nil && !slices.Contains(m.fallback, -1)
@@ -88,16 +88,16 @@ func (m *bpe) encode(word string, out []symbol) []symbol {
 	return out
 }
 
-// node is a symbol of a word under work: a doubly linked list by index, -1
-// for none. A node with size 0 was merged into its predecessor.
+// node is a symbol during merging, in a doubly linked list by index, -1 for none. A node with
+// size 0 was merged into its predecessor.
 type node struct {
 	symbol
 	prev, next int32
 }
 
-// symbols returns the word's characters (or bytes) as nodes. Characters that
-// the vocabulary lacks become byte tokens or the unknown token, and vanish
-// where there is neither, as in the reference.
+// symbols returns the word's characters (or bytes) as nodes. Characters that are not in the
+// vocabulary become byte tokens or the unknown token, or are dropped if there is neither, as
+// in the reference.
 func (m *bpe) symbols(word string) []node {
 	nodes := make([]node, 0, len(word))
 	if m.raw {
@@ -161,9 +161,9 @@ func appendNode(nodes []node, id uint32, size int32) []node {
 	return append(nodes, node{symbol{id, size}, n - 1, -1})
 }
 
-// merge joins pairs in the order of their rank, the leftmost first among
-// equals, and appends what is left to out. Merges that would make a barred
-// token are left out. The queue makes this O(n log n) in the word's length.
+// merge merges pairs in the order of their rank, leftmost first among equals, and appends the
+// result to out. It skips merges that would produce a barred token. With the queue it takes
+// O(n log n) in the word's length.
 func (m *bpe) merge(nodes []node, out []symbol, barred map[uint32]bool) []symbol {
 	var room [64]uint64
 	queue := rankHeap(room[:0])
@@ -269,7 +269,7 @@ func newPairTable(n int) pairTable {
 	return pairTable{make([]uint64, 1<<bits), make([]uint32, 1<<bits), 64 - bits}
 }
 
-// slot returns where the key is or belongs.
+// slot returns the index at which the key is, or would be inserted.
 func (t *pairTable) slot(key uint64) uint64 {
 	mask := uint64(len(t.keys) - 1)
 	i := key * 0x9e3779b97f4a7c15 >> t.shift

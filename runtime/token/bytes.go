@@ -2,11 +2,10 @@ package token
 
 import "strings"
 
-// Bytes returns the bytes that a token stands for in the middle of a text, which
-// need not be whole characters, and whether there is such a token. Put together
-// they are what Decode returns of the same tokens, where that is UTF-8 and but for
-// what decoders do at the beginning and the end. A special token's bytes are its
-// own text.
+// Bytes returns the bytes of a token in the middle of a text, which need not be whole
+// characters, and whether there is such a token. Concatenated they are what Decode returns,
+// if that is valid UTF-8, apart from what decoders do at the beginning and the end. The bytes
+// of a special token are its text.
 func (t *Tokenizer) Bytes(id uint32) ([]byte, bool) {
 	s, ok := t.decoderForm(id)
 	if !ok {
@@ -25,7 +24,7 @@ func (t *Tokenizer) Bytes(id uint32) ([]byte, bool) {
 			}
 		}
 	}
-	// The token behind a letter: what is at the start of a text only stays out.
+	// Decode the token after a letter, to leave out what decoders do at the start of a text.
 	var out stringSink
 	d := newChain(t.decoders, &out, true)
 	d.feed("a", true)

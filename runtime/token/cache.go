@@ -8,16 +8,14 @@ import (
 )
 
 const (
-	// maxCachedWord is the longest word, in bytes, that is remembered.
+	// maxCachedWord is the longest cached word, in bytes.
 	maxCachedWord = 64
-	// cacheSlots bounds the cache to about 5 MB in the worst case; English
-	// needs about a tenth of it.
+	// cacheSlots limits the cache to about 5 MB at worst; English needs about a tenth of it.
 	cacheSlots = 1 << 14
 )
 
-// wordCache remembers the tokens of common words. A slot holds the last word
-// that fell into it, so the cache never grows; entries are immutable, so
-// readers and writers need no lock.
+// wordCache is a direct-mapped cache of the tokens of words. A slot holds the last word that
+// hashed to it, so the cache never grows. Entries are immutable, so it needs no lock.
 type wordCache struct {
 	seed  maphash.Seed
 	slots []atomic.Pointer[wordEntry]
@@ -43,8 +41,8 @@ func (c *wordCache) find(slot uint64, word string) *wordEntry {
 	return nil
 }
 
-// put remembers the word. It copies: word may be part of a large text, and
-// symbols of a scratch buffer.
+// put caches copies of word and symbols: the word may be part of a large text, the symbols of
+// a scratch buffer.
 func (c *wordCache) put(slot uint64, word string, symbols []symbol) {
 	c.slots[slot].Store(&wordEntry{strings.Clone(word), slices.Clone(symbols)})
 }

@@ -37,7 +37,7 @@ type classTable struct {
 
 var classes = newClassTable()
 
-// of returns the classes of r; zero for what is no code point.
+// of returns the classes of r; zero if r is not a code point.
 func (t *classTable) of(r rune) class {
 	if uint32(r) > unicode.MaxRune {
 		return 0
@@ -77,7 +77,7 @@ func newClassTable() *classTable {
 	return t
 }
 
-// toLower is the lower case of r where that is one code point.
+// toLower returns the lower case of r if that is one code point, otherwise r.
 func toLower(r rune) rune {
 	lo, hi := 0, len(lowerOf)
 	for lo < hi {
@@ -96,8 +96,7 @@ func toLower(r rune) rune {
 	return r
 }
 
-// runeAt decodes the character of valid UTF-8 at s[i:], with its length;
-// length 0 at the end.
+// runeAt decodes the character at s[i:], which is valid UTF-8, and its length; 0 at the end.
 func runeAt(s string, i int) (rune, int) {
 	if i < len(s) && s[i] < utf8.RuneSelf {
 		return rune(s[i]), 1

@@ -5,18 +5,17 @@ import (
 	"unicode/utf8"
 )
 
-// A sink takes the decoded text in fragments. start says that the fragment
-// begins a token of the decoder chain; a decoder that joins tokens passes one
-// start only. finish comes once, at the end.
+// A sink receives decoded text in fragments. start says that the fragment begins a token of
+// the decoder chain; a decoder that joins tokens passes only one start. finish is called
+// once, at the end.
 type sink interface {
 	feed(fragment string, start bool)
 	finish()
 }
 
-// decoder is one entry of the file's decoder: it makes the stage that does
-// its work in front of next. With strict the stage gives what the reference's
-// decoding of the whole gives; otherwise it may emit what later tokens would
-// have changed.
+// decoder is one entry of the file's decoder. stage returns its stage in front of next. With
+// strict the stage produces what the reference produces for the whole text; otherwise it may
+// emit text early that later tokens would have changed.
 type decoder interface {
 	stage(next sink, strict bool) sink
 }
@@ -35,10 +34,9 @@ func newChain(ds []decoder, out sink, strict bool) sink {
 	return out
 }
 
-// invalidLen returns how many bytes at the start of b, which do not start with
-// a character, stand for one U+FFFD: the longest start of a character that
-// could be, or one byte. It is len(b) and open when more bytes could make it
-// a character.
+// invalidLen returns how many bytes at the start of b, which does not start with a valid
+// character, become one U+FFFD: the longest valid prefix of a character, or one byte. It
+// returns len(b) and open if more bytes could complete the character.
 func invalidLen(b []byte) (n int, open bool) {
 	if !utf8.FullRune(b) {
 		return len(b), true
@@ -51,7 +49,7 @@ func invalidLen(b []byte) (n int, open bool) {
 	return n, false
 }
 
-// toValidUTF8 returns s with U+FFFD in the place of what is not UTF-8.
+// toValidUTF8 returns s with invalid UTF-8 replaced by U+FFFD.
 func toValidUTF8(s string) string {
 	if utf8.ValidString(s) {
 		return s
@@ -68,14 +66,13 @@ type byteDecoder struct{}
 
 type byteStage struct {
 	next    sink
-	held    []byte // the start of a character
+	held    []byte // the beginning of an incomplete character
 	started bool
 }
 
 func (byteDecoder) stage(next sink, _ bool) sink { return &byteStage{next: next} }
 
-// feed takes a token: its bytes, or its own text if it is not spelled in the
-// byte alphabet.
+// feed takes a token: its bytes, or its own text if it is not in the byte alphabet.
 func (d *byteStage) feed(token string, _ bool) {
 	if raw, ok := fromByteAlphabet(token); ok {
 		token = raw
@@ -87,7 +84,7 @@ func (d *byteStage) feed(token string, _ bool) {
 	d.bytes([]byte(token))
 }
 
-// bytes emits what is complete of held and b, and holds the rest.
+// bytes emits the complete characters of held and b, and holds the rest.
 func (d *byteStage) bytes(b []byte) {
 	b = append(d.held, b...)
 	var out strings.Builder
@@ -123,8 +120,8 @@ func (d *byteStage) finish() {
 	d.next.finish()
 }
 
-// fallbackDecoder is the ByteFallback decoder: tokens <0xHH> are bytes, and
-// what they spell is text or, where it is not UTF-8, one U+FFFD for each byte.
+// fallbackDecoder is the ByteFallback decoder: a run of tokens <0xHH> becomes text or, if it
+// is not valid UTF-8, one U+FFFD for each byte.
 type fallbackDecoder struct{}
 
 type fallbackStage struct {
@@ -146,7 +143,7 @@ func (d *fallbackStage) feed(token string, start bool) {
 	}
 	d.held = append(d.held, b)
 	if d.strict {
-		return // the run counts as a whole
+		return // flush decodes the whole run
 	}
 	for len(d.held) > 0 {
 		n := 0
@@ -185,7 +182,7 @@ func (d *fallbackStage) finish() {
 	d.next.finish()
 }
 
-// byteToken reads a token of the form <0xHH>.
+// byteToken parses a token of the form <0xHH>.
 func byteToken(s string) (byte, bool) {
 	if len(s) != 6 || s[:3] != "<0x" || s[5] != '>' {
 		return 0, false
@@ -229,7 +226,7 @@ func (d *fuseStage) feed(s string, _ bool) {
 
 func (d *fuseStage) finish() { d.next.finish() }
 
-// joinDecoder stands for a missing decoder: tokens with spaces between them.
+// joinDecoder is used if the file has no decoder: it puts spaces between tokens.
 type joinDecoder struct{}
 
 type joinStage struct {

@@ -61,8 +61,8 @@ func (d *replaceStage) finish() {
 	d.next.finish()
 }
 
-// stripDecoder is the Strip decoder: it takes up to start of the character
-// from the front of each token and up to stop from its end.
+// stripDecoder is the Strip decoder: it removes up to start occurrences of content from the
+// beginning of each token and up to stop from its end.
 type stripDecoder struct {
 	content     rune
 	start, stop int
@@ -109,8 +109,8 @@ func (d *stripStage) feed(s string, start bool) {
 
 func (d *stripStage) finish() { d.next.finish() }
 
-// metaspaceDecoder is the Metaspace decoder: the mark is a space, and nothing
-// in the first token unless nothing was put in front when encoding.
+// metaspaceDecoder is the Metaspace decoder: the mark becomes a space, or nothing in the first
+// token unless encoding adds none there.
 type metaspaceDecoder struct {
 	mark  string
 	never bool

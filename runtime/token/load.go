@@ -76,8 +76,8 @@ func (m *mergeFile) UnmarshalJSON(b []byte) error {
 	return nil
 }
 
-// Load reads a tokenizer.json. Its errors wrap ErrFormat and name the key and
-// the value that it cannot do.
+// Load reads a tokenizer.json. Its errors wrap ErrFormat and name the unsupported key and
+// value.
 func Load(tokenizerJSON []byte) (*Tokenizer, error) {
 	t, err := load(tokenizerJSON)
 	if err != nil {
@@ -134,8 +134,8 @@ func load(b []byte) (*Tokenizer, error) {
 	return t, nil
 }
 
-// otherModelType returns which type the model of a file is that does not decode, nil
-// for a BPE: a vocabulary of another form is no fault of the file.
+// otherModelType returns the error of an unsupported model type in a file that does not
+// decode, nil for BPE: other types have vocabularies of another form.
 func otherModelType(b []byte) error {
 	var f struct {
 		Model struct {
@@ -159,9 +159,9 @@ func unsupportedModel(kind string) error {
 	return fmt.Errorf("model.type: %.64q is not supported, only \"BPE\"", kind)
 }
 
-// useRawBytes reports whether the model may read raw bytes, which is quick: the
-// last pre-tokenizer is ByteLevel and each byte has a token. If so it tells that
-// pre-tokenizer.
+// useRawBytes reports whether the model can read raw bytes, which is faster: the last
+// pre-tokenizer is ByteLevel and each byte has a token. If so it sets that pre-tokenizer to
+// raw.
 func (t *Tokenizer) useRawBytes(vocab map[string]uint32) bool {
 	if len(t.pre) == 0 {
 		return false
@@ -220,7 +220,7 @@ func (t *Tokenizer) loadVocab(f *file) error {
 			t.special[tok.content] = true
 		}
 		if old := known[tok.content]; old != nil {
-			*old = *tok // the last of several entries counts
+			*old = *tok // the last of several entries wins
 			continue
 		}
 		known[tok.content] = tok
@@ -229,7 +229,7 @@ func (t *Tokenizer) loadVocab(f *file) error {
 	return t.findAdded(order)
 }
 
-// put gives a token its id; where names its place in the file.
+// put assigns an id to a token; where is its path in the file, for errors.
 func (t *Tokenizer) put(where, token string, id uint32) error {
 	for uint32(len(t.tokens)) <= id {
 		t.tokens, t.known = append(t.tokens, ""), append(t.known, false)
@@ -241,7 +241,7 @@ func (t *Tokenizer) put(where, token string, id uint32) error {
 	return nil
 }
 
-// token checks an entry of added_tokens; where names it.
+// token validates an entry of added_tokens; where is its path in the file, for errors.
 func (a *addedFile) token(where string) (*addedToken, error) {
 	missing := ""
 	for _, m := range []struct {
@@ -342,8 +342,8 @@ func loadModel(f *modelFile, raw bool) (*bpe, error) {
 	return m, nil
 }
 
-// toBytes respells the vocabulary in raw bytes. Tokens that no bytes spell
-// can't be met and are dropped.
+// toBytes converts the vocabulary to raw bytes. Tokens outside the byte alphabet can never
+// match and are dropped.
 func (m *bpe) toBytes() {
 	vocab := make(map[string]uint32, len(m.vocab))
 	for s, id := range m.vocab {

@@ -6,7 +6,7 @@ import (
 	"unicode/utf8"
 )
 
-// Bounds that keep a hostile file from costing more than its size.
+// Limits that keep the cost of a hostile file in proportion to its size.
 const (
 	// maxDepth is how deep Sequences may nest, maxParts how long one may be.
 	maxDepth, maxParts = 8, 64
@@ -63,8 +63,8 @@ type templateFile struct {
 	}
 }
 
-// parsePart reads one component; where is its path in the file. The component is
-// nil when the file has null.
+// parsePart reads one component; where is its path in the file. It returns nil if the file
+// has null.
 func parsePart(b json.RawMessage, where string, depth int) (*part, error) {
 	if isNull(b) {
 		return nil, nil
@@ -79,7 +79,7 @@ func parsePart(b json.RawMessage, where string, depth int) (*part, error) {
 	return p, nil
 }
 
-// require returns the value of a key that must be there.
+// require returns the value of a mandatory key.
 func require[T any](v *T, where, key string) (T, error) {
 	if v == nil {
 		var none T
@@ -128,7 +128,7 @@ func (p *part) splitter(where string) (*splitter, error) {
 	return nil, fmt.Errorf("%s.pattern: neither String nor Regex", where)
 }
 
-// checkGrowth refuses Replaces that multiply a text beyond bounds.
+// checkGrowth refuses Replaces that could make a text too long.
 func (ns normalizers) checkGrowth() error {
 	growth := 1
 	for _, n := range ns {
@@ -243,7 +243,7 @@ func (p *part) split(where string) (*split, error) {
 	return &split{on: on, how: how, invert: invert}, err
 }
 
-// metaspace reads a Metaspace, of which old files say add_prefix_space.
+// metaspace reads a Metaspace; old files have add_prefix_space instead of prepend_scheme.
 func (p *part) metaspace(where string) (*metaspace, error) {
 	char, err := require(p.Replacement, where, "replacement")
 	if err != nil {
@@ -262,7 +262,7 @@ func (p *part) metaspace(where string) (*metaspace, error) {
 	}
 	if p.AddPrefixSpace != nil && !*p.AddPrefixSpace {
 		if m.prepend != never {
-			return nil, fmt.Errorf("%s: add_prefix_space false and prepend_scheme do not agree", where)
+			return nil, fmt.Errorf("%s: add_prefix_space false contradicts prepend_scheme", where)
 		}
 	}
 	return m, nil
@@ -386,8 +386,8 @@ func (p *part) stripDecoder(where string) (stripDecoder, error) {
 	return d, nil
 }
 
-// checkDecoders refuses ByteLevel and ByteFallback behind a decoder that
-// joins tokens: they would have to see the whole text at once.
+// checkDecoders refuses ByteLevel and ByteFallback after a decoder that joins tokens: they
+// would need the whole text at once.
 func checkDecoders(ds []decoder) error {
 	joined := false
 	for i, d := range ds {

@@ -9,7 +9,7 @@ import (
 
 // form is a Unicode normalization form.
 type form struct {
-	quick   norm.Form // decides whether anything is to be done
+	quick   norm.Form // for the quick check whether anything must change
 	decomp  norm.Form // NFD or NFKD: whose decompositions
 	compose bool
 }
@@ -19,10 +19,9 @@ var forms = map[string]form{
 	"NFD": {norm.NFD, norm.NFD, false}, "NFKD": {norm.NFKD, norm.NFKD, false},
 }
 
-// Package norm supplies the data and the quick answer. The work is done here
-// because it must report what became of each character, because norm breaks
-// up runs of more than 30 marks, and because characters outside normalRanges
-// (which norm may know) must stay as they are.
+// Package norm supplies the data and the quick check. The normalization itself is done here
+// because it must track each character, because norm splits runs of more than 30 marks, and
+// because characters outside normalRanges (which norm may know) must stay unchanged.
 
 func (f form) apply(x text) text {
 	if isASCII(x.s) || f.quick.IsNormalString(x.s) {
@@ -58,7 +57,7 @@ const (
 	hangulLs, hangulVs, hangulTs, hangulN = 19, 21, 28, 11172
 )
 
-// decompose spells s in decomposed characters, marks in canonical order.
+// decompose returns s in decomposed characters, with marks in canonical order.
 func (f form) decompose(s string) []edit {
 	edits := make([]edit, 0, len(s))
 	marks := make([]uint8, 0, len(s)) // combining class of each edit
@@ -157,8 +156,8 @@ func (m pairMap) join(a, b rune) (rune, bool) {
 	return r, ok
 }
 
-// compositions is worked out from the decompositions: the last step of a
-// character's is its last mark, unless the character is excluded.
+// compositions is derived from the decompositions: the last composition step of a character
+// adds its last mark, unless the character is excluded from composition.
 var compositions = sync.OnceValue(func() pairMap {
 	m := make(pairMap)
 	for _, s := range normalRanges {

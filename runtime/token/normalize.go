@@ -56,7 +56,7 @@ func (n strip) normalize(x text) text {
 	if start >= end {
 		return text{base: x.base, whole: x.whole}
 	}
-	// Not a slice: what starts the text goes on starting it.
+	// Keep the base: a stripped start of the text is still its start.
 	y := x.aligned().slice(start, end)
 	y.base = x.base
 	return y
@@ -77,7 +77,7 @@ func (n replace) normalize(x text) text {
 	return x.replace(n.on.matches(x.s), n.content)
 }
 
-// byteLevelNormalizer is the ByteLevel normalizer: the byte alphabet, early.
+// byteLevelNormalizer is the ByteLevel normalizer: it converts to the byte alphabet.
 type byteLevelNormalizer struct{}
 
 func (byteLevelNormalizer) normalize(x text) text {

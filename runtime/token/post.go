@@ -4,14 +4,14 @@ import (
 	"unicode"
 )
 
-// templatePart is a piece of a post-processing template: the tokens to put
-// there, or the text's own when sequence is set.
+// templatePart is a part of a post-processing template: fixed tokens, or the text's tokens if
+// sequence is set.
 type templatePart struct {
 	ids      []uint32
 	sequence bool
 }
 
-// post is what happens to the tokens of a text at the end.
+// post is the post-processor.
 type post struct {
 	// trims are ByteLevel post-processors that trim offsets, in order; each
 	// value is its add_prefix_space.
@@ -20,13 +20,12 @@ type post struct {
 	template []templatePart
 }
 
-// trim takes the white space of a token out of its offsets, as ByteLevel does:
-// o counts characters, and value is the token as the vocabulary spells it. The
-// head is the first token of a text.
+// trim removes a token's white space from its offsets, as ByteLevel does. o counts characters,
+// value is the token in the vocabulary's spelling, and head says that it is the text's first.
 func trim(o span, value string, head, addPrefixSpace bool) span {
 	lead, trail := blanks(value)
 	if lead > 0 {
-		// The one space that was put in front is in no one's text.
+		// The space that add_prefix_space added is not in the text.
 		if (head || o.start == 0) && addPrefixSpace && lead == 1 {
 			lead = 0
 		}
@@ -58,7 +57,7 @@ func blanks(value string) (lead, trail int) {
 	return lead, total - since
 }
 
-// apply lays out the template around the tokens.
+// apply puts the template's tokens around ids.
 func (p *post) apply(ids []uint32) []uint32 {
 	if p.template == nil {
 		return ids

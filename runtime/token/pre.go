@@ -1,13 +1,12 @@
 package token
 
-// pretoken is one stage of the pre-tokenizer: it cuts a text into words and
-// passes them on, to next, until that returns false. No text passed in either
-// direction is empty.
+// pretoken is one stage of the pre-tokenizer: it splits a text into words and passes them to
+// next until that returns false. Neither the text nor the words are empty.
 type pretoken interface {
 	apply(x text, next func(text) bool) bool
 }
 
-// behavior says what becomes of the matches of a split pattern.
+// behavior decides what happens to the matches of a split pattern.
 type behavior uint8
 
 const (
@@ -23,7 +22,7 @@ var behaviors = map[string]behavior{
 	"MergedWithNext": mergedWithNext, "Contiguous": contiguous,
 }
 
-// cut turns matches into the pieces that are left, in place.
+// cut turns matches into the resulting pieces, in place.
 func (b behavior) cut(ms []match) []match {
 	out := ms[:0]
 	switch b {
@@ -98,8 +97,8 @@ func (p *split) apply(x text, next func(text) bool) bool {
 type byteLevel struct {
 	addPrefixSpace bool
 	useRegex       bool
-	// raw leaves the bytes as they are for a model that reads bytes;
-	// otherwise each becomes its character of the byte alphabet.
+	// raw keeps the bytes for a model that reads raw bytes; otherwise each becomes its
+	// character of the byte alphabet.
 	raw bool
 }
 
@@ -124,7 +123,7 @@ func (p *byteLevel) apply(x text, next func(text) bool) bool {
 	return true
 }
 
-// scheme says when Metaspace puts its mark in front.
+// scheme is when Metaspace prepends its mark.
 type scheme uint8
 
 const (

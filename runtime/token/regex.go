@@ -11,10 +11,10 @@ import (
 	"github.com/dlclark/regexp2"
 )
 
-// matchTimeout bounds one search of a pattern that has no scanner of its own.
+// matchTimeout limits one search of a pattern without a scanner.
 const matchTimeout = 2 * time.Second
 
-// splitter says where a pattern matches. Exactly one field is set.
+// splitter finds the matches of a pattern. Exactly one field is set.
 type splitter struct {
 	scan    scanner
 	literal string
@@ -25,8 +25,8 @@ type splitter struct {
 // digits is what the Digits pre-tokenizer matches.
 var digits = &splitter{runes: func(r rune) bool { return classes.of(r)&digit != 0 }}
 
-// newRegex prepares a pattern of the file: a scanner if it is a known one,
-// otherwise regexp2, as far as that means the same by it.
+// newRegex compiles a pattern of the file: a scanner if it is well known, otherwise regexp2,
+// provided that it means the same there.
 func newRegex(pattern string) (*splitter, error) {
 	if s, ok := scanners[pattern]; ok {
 		return &splitter{scan: s}, nil
@@ -43,21 +43,21 @@ func newRegex(pattern string) (*splitter, error) {
 	return &splitter{re: re}, nil
 }
 
-// foldLongS spells out the one folding that contractions meet in Oniguruma and
-// not in regexp2: ſ is an s in any case.
+// foldLongS adds the one case folding of contractions that Oniguruma has and regexp2 lacks: ſ
+// is an s.
 var foldLongS = strings.NewReplacer(
 	contractionsGPT, "(?i:'[sſ]|'t|'re|'ve|'m|'ll|'d)",
 	contractionsTiktoken, "(?i:[sſdmt]|ll|ve|re)",
 )
 
-// The two ways in which patterns write contractions.
+// The two forms of contractions in patterns.
 const (
 	contractionsGPT      = "(?i:'s|'t|'re|'ve|'m|'ll|'d)"
 	contractionsTiktoken = "(?i:[sdmt]|ll|ve|re)"
 )
 
-// checkPattern refuses what Oniguruma, whose syntax the patterns have, and
-// regexp2 both compile and read differently.
+// checkPattern refuses syntax that both Oniguruma, the reference's engine, and regexp2 accept
+// but interpret differently.
 func checkPattern(p string) error {
 	inClass := false
 	for i := 0; i < len(p); i++ {
@@ -96,8 +96,8 @@ func checkPattern(p string) error {
 	return nil
 }
 
-// plainGroup reports whether the group that p starts with means the same in
-// both: look-around, atomic, not captured, or contractions in any case.
+// plainGroup reports whether the group at the start of p means the same in both engines:
+// look-around, atomic, non-capturing, or case-insensitive contractions.
 func plainGroup(p string) bool {
 	for _, start := range []string{"(?:", "(?=", "(?!", "(?<=", "(?<!", "(?>", contractionsGPT, contractionsTiktoken} {
 		if strings.HasPrefix(p, start) {
@@ -163,9 +163,9 @@ func (p *splitter) runeMatches(s string) []match {
 	return ms
 }
 
-// regexMatches runs regexp2. When a search takes longer than matchTimeout the
-// rest of the text counts as one unmatched stretch: a pattern of exponential
-// cost gives other tokens, never a stuck request.
+// regexMatches runs regexp2. If a search takes longer than matchTimeout, the rest of the text
+// counts as unmatched: a pattern of exponential cost gives other tokens but never hangs a
+// request.
 func (p *splitter) regexMatches(s string) []match {
 	rs := make([]rune, 0, len(s))
 	bytes := make([]int, 0, len(s)+1)
@@ -183,7 +183,7 @@ func (p *splitter) regexMatches(s string) []match {
 		}
 		start, end := m.Index, m.Index+m.Length
 		if start == end && end == last {
-			at++ // no empty match right behind a match
+			at++ // no empty match directly after a match
 			continue
 		}
 		at, last = end, end
@@ -199,9 +199,9 @@ func (p *splitter) regexMatches(s string) []match {
 	return ms
 }
 
-// unicodeStandIn returns what regexp2, which has the toolchain's Unicode tables, is
-// shown for r: where those tables and the reference's differ on whether r is
-// assigned, another code point of the class that the reference sees.
+// unicodeStandIn returns the code point that regexp2, which uses the toolchain's Unicode
+// tables, gets in place of r: if those tables and the reference's differ on whether r is
+// assigned, another code point of the reference's category.
 func unicodeStandIn(r rune) rune {
 	if r < utf8.RuneSelf {
 		return r

@@ -2,9 +2,9 @@ package token
 
 import "unicode/utf8"
 
-// A scanner is one of the well-known patterns written out by hand: it returns
-// the end of the match that starts at byte i of the valid UTF-8 string s,
-// i < len(s). These patterns match at every position and never the empty string.
+// A scanner is a hand-written matcher of a well-known pattern: it returns the end of the match
+// at byte i of the valid UTF-8 string s, i < len(s). These patterns match at every position
+// and never match the empty string.
 type scanner func(s string, i int) int
 
 // The patterns of the model families, letter for letter.
@@ -168,7 +168,7 @@ func scanLlama(s string, i, digits int) int {
 	if end := runOther(s, at); end > at {
 		return runNewlines(s, end)
 	}
-	// \s*[\r\n]+ ends behind the last line break of the white space.
+	// \s*[\r\n]+ ends after the last line break of the white space.
 	all := run(s, i, space)
 	for end := all; end > i; end-- {
 		if b := s[end-1]; b == '\r' || b == '\n' {

@@ -10,35 +10,32 @@ import (
 // Span is a half-open range of bytes of a text.
 type Span struct{ Start, End int }
 
-// EncodeSpans is Encode(text, false) for a text of which the bytes in data are
-// someone else's: who wrote them must not be able to write a control token.
-// Withheld from data are added tokens with special set, and those without it
-// whose text begins with "<" and ends with ">": such a token is recognised only
-// where none of its bytes is in data. Where it is withheld it is as if the
-// vocabulary did not have it there: shorter tokens that start at the same
-// place, and tokens that start inside it, are found, and merges do not make it.
-// Other added tokens (plain words, white space) are recognised everywhere, so
-// that the ids of harmless text are those of the reference. Three things stay
-// as they are for characters that can't be written in another way: the token of
-// a single character or byte, byte tokens, and the unknown token.
+// EncodeSpans is Encode(text, false) for a text in which the byte ranges data are untrusted:
+// their author must not be able to write a control token. Withheld tokens are recognised only
+// if none of their bytes is in data: added tokens with special set, and other added tokens
+// whose text begins with "<" and ends with ">". A withheld token in data is treated as if it
+// were not in the vocabulary: shorter tokens at the same position and tokens inside it are
+// found, and merges do not produce it. Other added tokens (plain words, white space) are
+// recognised everywhere, so that harmless text has the reference's ids. Three kinds are never
+// withheld, because their characters cannot be encoded in another way: tokens of a single
+// character or byte, byte tokens, and the unknown token.
 //
-// The spans may overlap and come in any order; what lies outside the text is
-// cut off, empty ones count for nothing, and data is not changed. Spans of
-// bytes that are not UTF-8 grow to whole U+FFFD. Beyond Encode the cost is that
-// of sorting the spans and of one binary search for each withheld token that
-// the text spells.
+// Spans may overlap and come in any order; they are clipped to the text, empty ones are
+// ignored, and data is not changed. Spans of invalid UTF-8 grow to whole U+FFFD characters.
+// The extra cost is sorting the spans and one binary search for each withheld token in the
+// text.
 func (t *Tokenizer) EncodeSpans(text string, data []Span) []uint32 {
 	s, own := toValidUTF8Spans(text, normalizeSpans(data, len(text)))
 	return t.encode(s, own)
 }
 
-// EncodeSpanOffsets is EncodeSpans with each token's place in the input, as
-// EncodeOffsets has it.
+// EncodeSpanOffsets is EncodeSpans with each token's position in the input, as in
+// EncodeOffsets.
 func (t *Tokenizer) EncodeSpanOffsets(text string, data []Span) []Piece {
 	return slices.AppendSeq(make([]Piece, 0, len(text)/4+8), t.SpanPieces(text, data))
 }
 
-// SpanPieces is EncodeSpanOffsets, one token after the other, as Pieces has it.
+// SpanPieces is EncodeSpanOffsets as an iterator, as in Pieces.
 func (t *Tokenizer) SpanPieces(text string, data []Span) iter.Seq[Piece] {
 	s, own := toValidUTF8Spans(text, normalizeSpans(data, len(text)))
 	return t.pieces(s, own, false)
@@ -49,11 +46,10 @@ func withheld(content string, special bool) bool {
 	return special || strings.HasPrefix(content, "<") && strings.HasSuffix(content, ">")
 }
 
-// dataSpans are ranges of bytes of the original text, ascending, with a gap
-// between each two, and none empty.
+// dataSpans are ranges of bytes of the original text: ascending, not adjacent, not empty.
 type dataSpans []span
 
-// normalizeSpans brings spans of a text of n bytes into order.
+// normalizeSpans sorts, clips and merges spans of a text of n bytes.
 func normalizeSpans(data []Span, n int) dataSpans {
 	out := make(dataSpans, 0, len(data))
 	for _, d := range data {
@@ -76,7 +72,7 @@ func normalizeSpans(data []Span, n int) dataSpans {
 	return out[:min(last+1, len(out))]
 }
 
-// overlaps reports whether a byte of s is in data.
+// overlaps reports whether s has a byte in d.
 func (d dataSpans) overlaps(s span) bool {
 	i, _ := slices.BinarySearchFunc(d, s.start, func(e span, at int) int {
 		if e.end <= at {
@@ -87,7 +83,7 @@ func (d dataSpans) overlaps(s span) bool {
 	return i < len(d) && d[i].start < s.end
 }
 
-// toValidUTF8Spans is lossy with ranges that follow their bytes.
+// toValidUTF8Spans is toValidUTF8 that also adjusts the ranges.
 func toValidUTF8Spans(s string, data dataSpans) (string, dataSpans) {
 	if utf8.ValidString(s) {
 		return s, data
@@ -114,8 +110,8 @@ func toValidUTF8Spans(s string, data dataSpans) (string, dataSpans) {
 	return out.String(), data
 }
 
-// findBarred notes the withheld tokens that the model can make of characters, so that
-// words of data get a look at what became of them. Few files have any.
+// findBarred sets barred: the withheld tokens that the model itself can produce, which word
+// must remove from data. Few files have any.
 func (m *bpe) findBarred(tokens []*addedToken) {
 	ids := make(map[uint32]bool)
 	for _, t := range tokens {
@@ -139,8 +135,8 @@ func (m *bpe) findBarred(tokens []*addedToken) {
 	}
 }
 
-// withoutBarred returns the tokens of the bytes [start, end) of a word, given those
-// that the model makes of it: without withheld ones where the word has data.
+// withoutBarred returns the tokens of the bytes [start, end) of a word, given those that the
+// model produced; if the word overlaps data, without barred ones.
 func (e *encoder) withoutBarred(x text, start, end int, symbols []symbol) []symbol {
 	m := e.t.model
 	if !slices.ContainsFunc(symbols, func(s symbol) bool { return m.barred[s.id] }) || !e.data.overlaps(x.origin(start, end)) {

@@ -9,23 +9,20 @@ import (
 // span is a half-open range of bytes of the original text.
 type span struct{ start, end int }
 
-// text is a stretch of the input on its way through the normalizers and
-// pre-tokenizers, with the knowledge of where each of its bytes came from.
-// It is a value: what changes it makes a new string.
+// text is a segment of the input in the normalizers and pre-tokenizers, with the origin of
+// each of its bytes. It is immutable: changes create a new string.
 type text struct {
 	s string
-	// base is where the stretch starts in the original text.
+	// base is where the segment starts in the original text.
 	base int
-	// from[i] is the original character that byte i stands for; nil says that s is
-	// the original text from base on.
+	// from[i] is the original character of byte i; nil if s is the original text from base on.
 	from []source
 	// whole is the original text.
 	whole string
 }
 
-// source is a character of the original text, or none: the byte at which it
-// starts, times two, plus one for none. Large texts are the reason for a form
-// that has a quarter of a span's size.
+// source is a character of the original text, or none: the byte at which it starts, times two,
+// plus one for none. This takes a quarter of a span's memory, which matters for large texts.
 type source uint32
 
 func sourceAt(start int) source { return source(start) << 1 }
@@ -76,7 +73,7 @@ func (x text) origin(i, j int) span {
 	return span{x.base + i, x.base + j}
 }
 
-// aligned returns x with its table of origins spelled out.
+// aligned returns x with an explicit table of origins.
 func (x text) aligned() text {
 	if x.from != nil {
 		return x
@@ -92,18 +89,16 @@ func (x text) aligned() text {
 	return x
 }
 
-// edit is one character of a transformed text, and what it did to the
-// characters before the transformation: 0 takes the place of one, 1 was
-// inserted behind the last, -n takes the place of one and removes n more.
+// edit is one character of a transformed text. shift relates it to the original characters: 0
+// replaces one, 1 was inserted after the last, -n replaces one and removes n more.
 type edit struct {
 	r     rune
 	shift int
 }
 
-// transform replaces the characters of x by edits, the first skip characters
-// having been removed. Inserted characters share the origin of what precedes
-// them. Origins follow the reference library also where edits come out of
-// order, as canonical reordering makes them.
+// transform removes the first skip characters of x and replaces the rest by edits. Inserted
+// characters share the origin of the character before them. Origins follow the reference
+// library also if edits are out of order, as after canonical reordering.
 func (x text) transform(edits []edit, skip int) text {
 	x = x.aligned()
 	at := 0 // in x.s
@@ -161,8 +156,8 @@ type match struct {
 	hit        bool
 }
 
-// replace puts content in the place of every match that is a hit. What is
-// inserted shares the origin of the last character replaced.
+// replace replaces every match that is a hit by content, which gets the origin of the last
+// replaced character.
 func (x text) replace(ms []match, content string) text {
 	hits := 0
 	for _, m := range ms {
@@ -202,7 +197,7 @@ type charIndex struct {
 	counts []uint32
 }
 
-// charStride is how many bytes are counted anew for each answer at most.
+// charStride is the most bytes that a conversion has to scan.
 const charStride = 64
 
 func newCharIndex(s string) charIndex {
@@ -237,7 +232,7 @@ func (x charIndex) char(b int) int {
 	return n
 }
 
-// byte returns where character c starts, the end for one behind the last.
+// byte returns where character c starts; len(s) for the one after the last.
 func (x charIndex) byte(c int) int {
 	if x.counts == nil {
 		return c

@@ -1,14 +1,15 @@
-// Package token turns text into token ids and back, as a Hugging Face
-// tokenizer.json says. It owns the file's whole pipeline: added tokens,
-// normalizer, pre-tokenizer, byte-pair encoding, post-processor and decoder,
-// and the incremental detokenizer that streams need. It knows no model, no
-// request and no chat template.
+// Package token converts text to token ids and back as a Hugging Face tokenizer.json
+// specifies. It implements the file's whole pipeline: added tokens, normalizer,
+// pre-tokenizer, byte-pair encoding (BPE), post-processor and decoder, and the incremental
+// detokenizer for streams. It knows nothing of models, requests and chat templates.
 //
-// The reference is the Rust library `tokenizers`: ids, offsets and decoded
-// text are the same. What the file asks for and this package does not have is
-// an error of Load that names the key and the value; nothing is passed over.
-// Two settings are not part of a tokenizer's meaning here and are ignored:
-// truncation and padding, which belong to the request.
+// The reference is the Rust library `tokenizers`: ids, offsets and decoded text are the
+// same. Load refuses a file that needs something unsupported, with an error that names the
+// key and the value. Only truncation and padding are ignored: they belong to the request.
+//
+// Callers are the wiring of a loaded model and, through it, the server and the engine. The
+// package starts no goroutines. A Tokenizer is immutable, apart from a lock-free cache of
+// words, and safe for concurrent use.
 //
 // The reasons behind it: docs/rationale/tokenizers.md.
 package token
@@ -20,27 +21,25 @@ import (
 	"strings"
 )
 
-// ErrFormat is wrapped by every error of Load: the file is not a
-// tokenizer.json, or asks for what this package does not do.
+// ErrFormat is wrapped by every error of Load: the file is not a tokenizer.json, or needs
+// something that this package does not support.
 var ErrFormat = errors.New("tokenizer.json")
 
-// Tokenizer encodes and decodes. It is immutable after Load (but for a cache
-// of words that takes care of itself) and safe for concurrent use.
+// Tokenizer encodes and decodes. It is safe for concurrent use.
 type Tokenizer struct {
 	model      *bpe
 	normalizer normalizers
-	// found in the text as it came, and in the normalized text
+	// added tokens that are matched in the original text, and in the normalized text
 	rawFinder, normalizedFinder finder
 	pre                         []pretoken
 	post                        post
 	decoders                    []decoder
 
-	// tokens[id] is the token as the vocabulary spells it; known tells an
-	// empty one from a hole.
+	// tokens[id] is the token in the vocabulary; known tells an empty token from a gap.
 	tokens []string
 	known  []bool
-	// decoderForms[id] is what the decoder gets, where that is not the token: an
-	// added token's normalized form.
+	// decoderForms[id] is what the decoder gets if that is not the token itself: the
+	// normalized form of an added token.
 	decoderForms map[uint32]string
 	ids          map[string]uint32
 	special      map[string]bool
@@ -49,18 +48,17 @@ type Tokenizer struct {
 // Piece is a token of a text.
 type Piece struct {
 	ID uint32
-	// Text is the part of the input that the token stands for: its characters
-	// [Start, End). It is empty for a token that the post-processor added. A
-	// character spread over several tokens is the text of each of them.
+	// Text is the part of the input that the token covers: its characters [Start, End). It
+	// is empty for a token that the post-processor added. A character that is spread over
+	// several tokens is the text of each of them.
 	Text string
 	// Start and End count characters (Unicode scalar values) of the input.
 	Start, End int
 }
 
-// Encode returns the tokens of text; with addSpecial also those that the
-// post-processor puts around it. Bytes that are not UTF-8 are taken for
-// U+FFFD. The cost is O(n log n) in the length of the text, which must be
-// below 2 GiB.
+// Encode returns the tokens of text; with addSpecial also those that the post-processor adds
+// around it. Invalid UTF-8 is read as U+FFFD. The cost is O(n log n) in the length of the
+// text, which must be below 2 GiB.
 func (t *Tokenizer) Encode(text string, addSpecial bool) []uint32 {
 	ids := t.encode(toValidUTF8(text), nil)
 	if !addSpecial {
@@ -80,18 +78,15 @@ func (t *Tokenizer) encode(s string, data dataSpans) []uint32 {
 	return ids
 }
 
-// EncodeOffsets is Encode with each token's place in the input. Where the
-// input is not UTF-8, offsets count the characters after U+FFFD took the
-// place of what is broken.
+// EncodeOffsets is Encode with each token's position in the input. If the input is not valid
+// UTF-8, offsets count characters after the replacement by U+FFFD.
 func (t *Tokenizer) EncodeOffsets(text string, addSpecial bool) []Piece {
 	return slices.AppendSeq(make([]Piece, 0, len(text)/4+8), t.Pieces(text, addSpecial))
 }
 
-// Pieces is EncodeOffsets, one token after the other. The work goes on as they
-// are asked for, and between two of them it holds little: the text, the word
-// that is being cut, and where the normalizer changed a stretch between two
-// added tokens, or a pre-tokenizer took it as one, that stretch with four bytes
-// for each of its own.
+// Pieces is EncodeOffsets as an iterator. It works lazily and keeps little memory: the text,
+// the current word, and, if the normalizer changed the segment between two added tokens or a
+// pre-tokenizer took it as one word, that segment with four bytes for each of its bytes.
 func (t *Tokenizer) Pieces(text string, addSpecial bool) iter.Seq[Piece] {
 	return t.pieces(toValidUTF8(text), nil, addSpecial)
 }
@@ -117,8 +112,7 @@ func (t *Tokenizer) pieces(text string, data dataSpans, addSpecial bool) iter.Se
 	}
 }
 
-// sequence yields the tokens of the text itself. It returns false when yield
-// did.
+// sequence yields the tokens of the text itself. It returns false if yield did.
 func (t *Tokenizer) sequence(s string, data dataSpans, index charIndex, yield func(Piece) bool) bool {
 	head := true
 	return newEncoder(t, data, func(id uint32, x text, start, end int, value string) bool {
@@ -135,8 +129,7 @@ func (t *Tokenizer) sequence(s string, data dataSpans, index charIndex, yield fu
 // VocabSize returns one more than the largest id.
 func (t *Tokenizer) VocabSize() int { return len(t.tokens) }
 
-// Token returns the token of an id as the vocabulary spells it, and whether
-// there is one.
+// Token returns the token of an id in the vocabulary's spelling, and whether there is one.
 func (t *Tokenizer) Token(id uint32) (string, bool) {
 	if int64(id) >= int64(len(t.tokens)) || !t.known[id] {
 		return "", false
@@ -144,13 +137,13 @@ func (t *Tokenizer) Token(id uint32) (string, bool) {
 	return t.tokens[id], true
 }
 
-// ID returns the id of a token as the vocabulary spells it.
+// ID returns the id of a token in the vocabulary's spelling.
 func (t *Tokenizer) ID(token string) (uint32, bool) {
 	id, ok := t.ids[token]
 	return id, ok
 }
 
-// IsSpecial reports whether Decode with skipSpecial passes over the token.
+// IsSpecial reports whether Decode with skipSpecial skips the token.
 func (t *Tokenizer) IsSpecial(id uint32) bool {
 	s, ok := t.decoderForm(id)
 	return ok && t.special[s]
@@ -164,9 +157,8 @@ func (t *Tokenizer) decoderForm(id uint32) (string, bool) {
 	return t.Token(id)
 }
 
-// Decode returns the text of the tokens, without special ones if skipSpecial.
-// Ids that are not in the vocabulary have no text. Bytes that do not form
-// characters come out as U+FFFD.
+// Decode returns the text of the tokens, without special ones if skipSpecial. Ids outside the
+// vocabulary have no text. Bytes that are not valid UTF-8 become U+FFFD.
 func (t *Tokenizer) Decode(ids []uint32, skipSpecial bool) string {
 	var out stringSink
 	d := newChain(t.decoders, &out, true)
@@ -180,21 +172,20 @@ func (t *Tokenizer) Decode(ids []uint32, skipSpecial bool) string {
 	return out.String()
 }
 
-// Stream decodes tokens one at a time. It belongs to one goroutine.
+// Stream decodes tokens one at a time. Only one goroutine may use it.
 type Stream struct {
 	t   *Tokenizer
 	out strings.Builder
 	in  sink
 }
 
-// Stream returns an incremental detokenizer for what follows context, the
-// last tokens of the prompt (as many as the caller likes; a few are enough,
-// none means the start of a text). The context's own text is not returned.
+// Stream returns an incremental detokenizer for the tokens after context, the last tokens of
+// the prompt. A few are enough; none means the start of a text. The text of the context
+// itself is not returned.
 //
-// With a byte-level decoder and no context, what Next and Flush return, put
-// together, is what Decode returns for all tokens. With byte_fallback a
-// character is returned as soon as it is complete, where Decode would take it
-// back if the bytes behind it turn out to be broken.
+// With a byte-level decoder and no context, the concatenated results of Next and Flush are
+// what Decode returns for all tokens. With byte_fallback a character is returned as soon as
+// it is complete, while Decode would replace it if the bytes after it are invalid.
 func (t *Tokenizer) Stream(context []uint32) *Stream {
 	s := &Stream{t: t}
 	s.in = newChain(t.decoders, &streamEnd{out: &s.out}, false)
@@ -210,9 +201,8 @@ type streamEnd struct{ out *strings.Builder }
 func (e *streamEnd) feed(s string, _ bool) { e.out.WriteString(s) }
 func (e *streamEnd) finish()               {}
 
-// Next returns the text that the token adds: "" while the bytes of a
-// character are incomplete. Special tokens give their text. An id outside the
-// vocabulary gives nothing.
+// Next returns the text that the token adds: "" while the bytes of a character are
+// incomplete. Special tokens give their text, ids outside the vocabulary nothing.
 func (s *Stream) Next(id uint32) string {
 	s.out.Reset()
 	if token, ok := s.t.decoderForm(id); ok {
@@ -221,25 +211,24 @@ func (s *Stream) Next(id uint32) string {
 	return s.out.String()
 }
 
-// Flush ends the stream and returns what was held back, U+FFFD for broken
-// bytes. Nothing may follow.
+// Flush ends the stream and returns the held-back text, with U+FFFD for incomplete
+// characters. The stream must not be used afterwards.
 func (s *Stream) Flush() string {
 	s.out.Reset()
 	s.in.finish()
 	return s.out.String()
 }
 
-// encoder is one run of a text through the pipeline. Each of its stages returns
-// false when there is no use in going on.
+// encoder is one run of a text through the pipeline. A stage returns false to stop early.
 type encoder struct {
 	t *Tokenizer
-	// emit takes a token, which stands for the bytes [start, end) of x and which
-	// the vocabulary spells as value.
+	// emit receives a token, which covers the bytes [start, end) of x, and its spelling in
+	// the vocabulary, value.
 	emit    func(id uint32, x text, start, end int, value string) bool
 	symbols []symbol
-	// data is where withheld tokens are not recognised.
+	// data are the ranges in which withheld tokens are not recognised.
 	data dataSpans
-	// stages[n] takes text to the n-th pre-tokenizer, the last one to the model.
+	// stages[n] is the n-th pre-tokenizer; the last stage is the model.
 	stages []func(text) bool
 }
 

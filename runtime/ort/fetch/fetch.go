@@ -1,9 +1,11 @@
-// Package fetch gets the ONNX Runtime library into the user's cache folder:
-// the pinned version, checked against a pinned checksum. It asks pip for the
-// Python wheel and, when that fails, npm for the Node package, so that a
-// machine with either of them needs nothing else; a package that was
-// downloaded elsewhere does as well. Pure Go, so that it runs before anything
-// that needs a C compiler is built.
+// Package fetch installs the ONNX Runtime library into the user's cache folder: a pinned
+// version, verified by a pinned checksum. It asks pip for the Python wheel and, if that fails,
+// npm for the Node package, so a machine needs only one of them. It also accepts a package that
+// was downloaded elsewhere. It is pure Go, so that it runs before anything that needs a C
+// compiler is built.
+//
+// Callers: the command of `make ort`, and Locate of runtime/ort for the paths. A download starts one
+// goroutine that reports progress and awaits it.
 package fetch
 
 import (
@@ -20,19 +22,18 @@ import (
 
 // Options of Library.
 type Options struct {
-	// Archive is the path of a wheel (.whl) or npm package (.tgz) that was
-	// downloaded already; empty asks pip and npm.
+	// Archive is the path of a downloaded wheel (.whl) or npm package (.tgz); empty asks pip
+	// and npm.
 	Archive string
-	// Log receives what happens.
+	// Log receives progress messages; nil for none.
 	Log io.Writer
-	// Terminal says that Log is one: progress then rewrites its line.
+	// Terminal says that Log is a terminal, where progress rewrites its line.
 	Terminal bool
 }
 
-// Library makes sure that the library of this platform is in the cache and
-// returns its path. When it is there and intact nothing is fetched. The file
-// appears under its name only when it is whole, so several programs may do
-// this at once.
+// Library ensures that the library of this platform is in the cache and returns its path. If it
+// is there and intact, nothing is fetched. The file gets its name only when it is complete, so
+// several programs may do this at once.
 func Library(ctx context.Context, o Options) (string, error) {
 	dest, err := LibraryPath()
 	if err != nil {
@@ -54,8 +55,8 @@ type fetcher struct {
 	platform
 	dest string
 	log  *progress
-	// run runs a package client in folder dir; its error is exec.ErrNotFound
-	// when there is no such program.
+	// run runs a package client in folder dir; its error is exec.ErrNotFound if there is no
+	// such program.
 	run func(ctx context.Context, dir string, argv ...string) error
 }
 
@@ -92,11 +93,11 @@ func (f *fetcher) library(ctx context.Context, archive string) error {
 		"for %s elsewhere and set TGI_ORT_ARCHIVE to its path", Version, reasons, f.tag)
 }
 
-// client is a way to get a package.
+// client is a package manager that can download the library.
 type client struct {
 	name  string
-	argv  [][]string // the first that is installed is used
-	bytes int64      // of the package, for progress
+	argv  [][]string // alternative commands, tried in order
+	bytes int64      // size of the package, for progress
 }
 
 func (f *fetcher) clients() []client {
@@ -114,7 +115,7 @@ func (f *fetcher) clients() []client {
 	}
 }
 
-// download lets a client leave its package in dir, and installs the library.
+// download runs a client, which leaves its package in dir, and installs the library.
 func (f *fetcher) download(ctx context.Context, dir string, c client) error {
 	if err := os.Mkdir(dir, 0o755); err != nil {
 		return err
@@ -147,8 +148,8 @@ func (f *fetcher) runFirst(ctx context.Context, dir string, c client) error {
 	return err
 }
 
-// runClient runs a command; its temporary files lie in dir, so that progress
-// can be seen. The error holds the last words of what it printed.
+// runClient runs a command with its temporary files in dir, so that watch sees the progress. The
+// error has the end of the command's output.
 func runClient(ctx context.Context, dir string, argv ...string) error {
 	cmd := exec.CommandContext(ctx, argv[0], argv[1:]...)
 	cmd.Dir = dir

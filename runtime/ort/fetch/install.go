@@ -15,7 +15,7 @@ import (
 	"path/filepath"
 )
 
-// intact reports whether the library is in its place and whole.
+// intact reports whether the library is installed and its checksum matches.
 func (f *fetcher) intact() bool {
 	file, err := os.Open(f.dest)
 	if err != nil {
@@ -34,7 +34,7 @@ func (f *fetcher) intact() bool {
 	return sum == f.wheel.sha256 || sum == f.npm.sha256
 }
 
-// install takes the library out of a package and puts it in its place.
+// install extracts the library from a package and installs it.
 func (f *fetcher) install(archive string) error {
 	file, err := os.Open(archive)
 	if err != nil {
@@ -100,7 +100,7 @@ func (f *fetcher) fromTar(r io.Reader) error {
 	}
 }
 
-// installLibrary writes the library beside its place, checks it, and renames it.
+// installLibrary writes the library to a temporary file, verifies it and renames it.
 func (f *fetcher) installLibrary(body io.Reader, want pin) (err error) {
 	temp, err := os.CreateTemp(filepath.Dir(f.dest), "library-")
 	if err != nil {

@@ -9,8 +9,7 @@ import (
 	"time"
 )
 
-// progress prints what happens: whole lines, and on a terminal one line that
-// is rewritten while something is downloaded.
+// progress prints messages, one a line; on a terminal it rewrites one line during a download.
 type progress struct {
 	out      io.Writer
 	terminal bool
@@ -70,7 +69,7 @@ func (p *progress) report(have, total int64, passed time.Duration) {
 func folderSize(dir string) (bytes int64) {
 	_ = filepath.WalkDir(dir, func(_ string, d fs.DirEntry, err error) error {
 		if err != nil || d.IsDir() {
-			return nil // it may just have been moved away
+			return nil // it may have been renamed meanwhile
 		}
 		if info, err := d.Info(); err == nil {
 			bytes += info.Size()
