@@ -40,7 +40,7 @@ func TestLoading(t *testing.T) {
 	m := server.NewMetrics()
 	c := config.Default().Server
 	c.APIKeys = []string{"k"}
-	s := server.NewLoading(server.Options{Config: c, Metrics: m, Log: quiet})
+	s := server.New(server.Options{Config: c, Metrics: m, Log: quiet})
 	for _, one := range []struct {
 		method, path string
 		status       int

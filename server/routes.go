@@ -43,9 +43,9 @@ type Options struct {
 	Config config.Server
 	// Keys are those of [[key]].
 	Keys []config.Key
-	// APIs are served beside the probes and /metrics.
+	// APIs are served beside the probes and /metrics; nil for those of Open.
 	APIs []API
-	// Healthy returns nil while the engine makes progress.
+	// Healthy returns nil while the engine makes progress; nil is always.
 	Healthy func() error
 	// Metrics are served under /metrics.
 	Metrics *Metrics
@@ -74,25 +74,20 @@ type house struct {
 	public, private http.Handler
 }
 
-// New returns a Server that serves o. Two routes with the same method and path,
-// and a route below AdminPath that is no Admin route, are mistakes of the caller
-// and panic.
+// New returns a Server that serves o. Without APIs it is loading until Open is called:
+// probes and /metrics are answered, and everything else is 503 with the error type
+// "loading". Two routes with the same method and path, and a route below AdminPath that
+// is no Admin route, are mistakes of the caller and panic.
 func New(o Options) *Server {
-	s := NewLoading(o)
-	s.Open(o.APIs, o.Healthy)
-	return s
-}
-
-// NewLoading returns a Server that serves no APIs yet: until Open, probes and
-// /metrics are answered and everything else is 503 with the error type
-// "loading". It makes nothing of o.APIs and o.Healthy.
-func NewLoading(o Options) *Server {
 	s := &Server{options: o, keys: newKeys((&config.Config{Server: o.Config, Key: o.Keys}).AllKeys())}
 	s.gate.init()
 	s.bodies.left = o.Config.Payloads()
 	s.house.Store(s.build(true, nil, nil))
 	s.public = s.around(func(h *house) http.Handler { return h.public })
 	s.private = s.around(func(h *house) http.Handler { return h.private })
+	if o.APIs != nil {
+		s.Open(o.APIs, o.Healthy)
+	}
 	return s
 }
 

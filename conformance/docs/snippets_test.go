@@ -21,10 +21,8 @@ func TestSettings(t *testing.T) {
 			if b.lang != "toml" {
 				continue
 			}
-			file := filepath.Join(t.TempDir(), "tgi.toml")
-			write(t, file, b.text)
 			c := config.Default()
-			err := config.ReadFile(file, &c)
+			err := config.Decode("tgi.toml", []byte(b.text), &c)
 			if err == nil {
 				err = c.Validate()
 			}

@@ -98,7 +98,11 @@ func TestRootFileExample(t *testing.T) {
 
 func TestGoodFile(t *testing.T) {
 	c := Default()
-	if err := ReadFile("testdata/good.toml", &c); err != nil {
+	text, err := os.ReadFile("testdata/good.toml")
+	if err != nil {
+		t.Fatal(err)
+	}
+	if err := c.take("testdata/good.toml", text); err != nil {
 		t.Fatal(err)
 	}
 	want := Default()

@@ -4,7 +4,6 @@ import (
 	"bytes"
 	"errors"
 	"fmt"
-	"os"
 	"path/filepath"
 	"reflect"
 	"strings"
@@ -57,17 +56,6 @@ func placed(name string, err error) error {
 		return fmt.Errorf("%s: %s", where, strings.TrimPrefix(bad.Error(), "toml: "))
 	}
 	return fmt.Errorf("%s: %w", name, err)
-}
-
-// ReadFile lays the file at path over c. Paths of files in c, those that the
-// file does not give included, become relative to the working folder instead of
-// the file's.
-func ReadFile(path string, c *Config) error {
-	text, err := os.ReadFile(path)
-	if err != nil {
-		return fmt.Errorf("read configuration: %w", err)
-	}
-	return c.take(path, text)
 }
 
 // take lays the text of the file at path over c.

@@ -30,7 +30,7 @@ func newBootServer(o Options) (*bootServer, error) {
 	if cfg.Metrics.Enabled {
 		opt.Metrics = b.metrics
 	}
-	b.server = server.NewLoading(opt)
+	b.server = server.New(opt)
 	return b, nil
 }
 
