@@ -156,7 +156,7 @@ var table = []row{
 	{ErrAdminOff, KindForbidden, http.StatusForbidden, "forbidden", "", true, "validation"},
 	{ErrScope, KindForbidden, http.StatusForbidden, "forbidden", "", true, "validation"},
 	{ErrOrigin, KindForbidden, http.StatusForbidden, "forbidden", "", true, "validation"},
-	{ErrCrowd, KindCrowded, http.StatusServiceUnavailable, "overloaded", "Too many connections", false, "overloaded"},
+	{ErrTooManyConnections, KindCrowded, http.StatusServiceUnavailable, "overloaded", "Too many connections", false, "overloaded"},
 	{ErrProtocol, KindProtocol, http.StatusHTTPVersionNotSupported, "bad_request", "", true, "validation"},
 	{ErrHeader, KindHeaderTooLarge, http.StatusRequestHeaderFieldsTooLarge, "bad_request", "", true, "validation"},
 	{ErrRoute, KindUnknownRoute, http.StatusNotFound, "not_found", "", true, "validation"},

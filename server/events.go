@@ -54,7 +54,7 @@ func (e *Events) send(b []byte) error {
 // nothing by it. The ctx of all calls is the same.
 func Await[T any](ctx context.Context, e *Events, next func(context.Context) (T, error)) (T, error) {
 	for {
-		v, err := next(e.patience(ctx))
+		v, err := next(e.timeout(ctx))
 		if err == nil || ctx.Err() != nil || !errors.Is(err, context.DeadlineExceeded) {
 			return v, err
 		}
@@ -67,10 +67,10 @@ func Await[T any](ctx context.Context, e *Events, next func(context.Context) (T,
 	}
 }
 
-// patience returns a context that ends no later than keepAlive after the latest
+// timeout returns a context that ends no later than keepAlive after the latest
 // write. It serves many waits, because making one costs as much as a tenth of
 // an event; the last of them ends with ctx.
-func (e *Events) patience(ctx context.Context) context.Context {
+func (e *Events) timeout(ctx context.Context) context.Context {
 	if e.wait == nil || e.wait.Err() != nil {
 		if e.stop != nil {
 			e.stop()

@@ -35,7 +35,7 @@ const (
 	anyKey
 )
 
-// open says whether routes of the scope outlive the gate.
+// open reports whether routes of the scope outlive the gate.
 func (s Scope) open() bool { return s == Open || s == anyKey }
 
 // String returns what the scope is called in the settings.
@@ -54,7 +54,7 @@ type key struct {
 
 type keyKey struct{}
 
-// MayUse says whether the key of the request of ctx, if it has one, may use the
+// MayUse reports whether the key of the request of ctx, if it has one, may use the
 // model of an id.
 func MayUse(ctx context.Context, id string) bool {
 	k, ok := ctx.Value(keyKey{}).(*key)
@@ -96,7 +96,7 @@ func (k *keys) of(r *http.Request) *key {
 	return &k.all[match]
 }
 
-// admit says whether r may use routes of the scope, and replies when it may not.
+// admit reports whether r may use routes of the scope, and replies when it may not.
 // The request that it returns carries its key.
 func (s *Server) admit(w http.ResponseWriter, r *http.Request, scope Scope) (*http.Request, bool) {
 	if scope == Open || (scope == Generate || scope == Models) && !s.keys.users {
@@ -105,7 +105,7 @@ func (s *Server) admit(w http.ResponseWriter, r *http.Request, scope Scope) (*ht
 	refused := error(nil)
 	given := s.keys.of(r)
 	if given != nil {
-		name(r.Context(), given.name)
+		noteKey(r.Context(), given.name)
 		r = r.WithContext(context.WithValue(r.Context(), keyKey{}, given))
 	}
 	switch {
@@ -127,7 +127,7 @@ func (s *Server) admit(w http.ResponseWriter, r *http.Request, scope Scope) (*ht
 	return r, false
 }
 
-// foreign says whether r comes from a page of another origin than this server's,
+// foreign reports whether r comes from a page of another origin than this server's,
 // and none that was configured. (A page needs the key all the same; this keeps one
 // that got hold of it by a leak from being of use.)
 func (s *Server) foreign(r *http.Request) bool {

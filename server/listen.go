@@ -19,14 +19,14 @@ import (
 // TLS; its files are read again when they change, and a pair that does not fit
 // leaves the one before in use. Each address has at most c.MaxConnections. After an error nothing stays open.
 func Listen(c config.Server, log *slog.Logger) (public, admin net.Listener, err error) {
-	secure := func(l net.Listener) net.Listener { return bound(l, c, log) }
+	secure := func(l net.Listener) net.Listener { return limit(l, c, log) }
 	if c.TLSCert != "" {
 		pair := &certificate{cert: c.TLSCert, key: c.TLSKey, log: log}
 		if _, err := pair.get(nil); err != nil {
 			return nil, nil, fmt.Errorf("cannot serve TLS: %w", err)
 		}
 		t := &tls.Config{GetCertificate: pair.get, NextProtos: []string{"h2", "http/1.1"}, MinVersion: tls.VersionTLS12}
-		secure = func(l net.Listener) net.Listener { return tls.NewListener(bound(l, c, log), t) }
+		secure = func(l net.Listener) net.Listener { return tls.NewListener(limit(l, c, log), t) }
 	}
 	if public, err = listen(c.Hostname, c.Port); err != nil {
 		return nil, nil, err
@@ -63,8 +63,8 @@ type certificate struct {
 func (c *certificate) get(*tls.ClientHelloInfo) (*tls.Certificate, error) {
 	c.mu.Lock()
 	defer c.mu.Unlock()
-	now, err := c.look()
-	if err == nil && c.pair != nil && same(c.seen[0], now[0]) && same(c.seen[1], now[1]) {
+	now, err := c.stat()
+	if err == nil && c.pair != nil && sameFile(c.seen[0], now[0]) && sameFile(c.seen[1], now[1]) {
 		return c.pair, nil
 	}
 	var pair tls.Certificate
@@ -82,14 +82,14 @@ func (c *certificate) get(*tls.ClientHelloInfo) (*tls.Certificate, error) {
 	return c.pair, nil
 }
 
-// look returns what the files look like from outside.
-func (c *certificate) look() (seen [2]fs.FileInfo, err error) {
+// stat returns size, time and identity of the files.
+func (c *certificate) stat() (seen [2]fs.FileInfo, err error) {
 	if seen[0], err = os.Stat(c.cert); err == nil {
 		seen[1], err = os.Stat(c.key)
 	}
 	return seen, err
 }
 
-func same(a, b fs.FileInfo) bool {
+func sameFile(a, b fs.FileInfo) bool {
 	return a.Size() == b.Size() && a.ModTime().Equal(b.ModTime()) && os.SameFile(a, b)
 }

@@ -19,27 +19,29 @@ func NewLog(f *os.File, c config.Log) *slog.Logger {
 }
 
 // RequestLog adds to a line that is logged with a request's context, far from HTTP, the id of that request.
-func RequestLog(next slog.Handler) slog.Handler { return requestLog{next} }
+func RequestLog(next slog.Handler) slog.Handler { return requestIDHandler{next} }
 
-type requestLog struct{ slog.Handler }
+type requestIDHandler struct{ slog.Handler }
 
 // Handle implements slog.Handler. The line of the request itself comes from outside of its context.
-func (l requestLog) Handle(ctx context.Context, r slog.Record) error {
-	if v, ok := ctx.Value(visitKey{}).(*visit); ok && v.id != "" {
+func (l requestIDHandler) Handle(ctx context.Context, r slog.Record) error {
+	if v, ok := ctx.Value(requestLogKey{}).(*requestLog); ok && v.id != "" {
 		r.AddAttrs(slog.String("request_id", v.id))
 	}
 	return l.Handler.Handle(ctx, r)
 }
 
 // WithAttrs implements slog.Handler.
-func (l requestLog) WithAttrs(attrs []slog.Attr) slog.Handler {
-	return requestLog{l.Handler.WithAttrs(attrs)}
+func (l requestIDHandler) WithAttrs(attrs []slog.Attr) slog.Handler {
+	return requestIDHandler{l.Handler.WithAttrs(attrs)}
 }
 
 // WithGroup implements slog.Handler.
-func (l requestLog) WithGroup(name string) slog.Handler { return requestLog{l.Handler.WithGroup(name)} }
+func (l requestIDHandler) WithGroup(name string) slog.Handler {
+	return requestIDHandler{l.Handler.WithGroup(name)}
+}
 
-// IsTerminal says whether f is a terminal, as far as its mode tells.
+// IsTerminal reports whether f is a terminal, as far as its mode tells.
 func IsTerminal(f *os.File) bool {
 	info, err := f.Stat()
 	return err == nil && info.Mode()&os.ModeCharDevice != 0

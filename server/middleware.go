@@ -15,18 +15,18 @@ import (
 
 // reply wraps a response: it counts, and gives every write its deadline, so
 // that a client which does not read is noticed, however long the reply takes. The
-// waits for one that reads a little now and then add up: each patiencePart of the
+// waits for one that reads a little now and then add up: each timeoutPart of the
 // reply may take as long as one write.
 type reply struct {
 	http.ResponseWriter
-	control  *http.ResponseController
-	patience time.Duration
-	waited   time.Duration // in writes
-	status   int
-	bytes    int64
+	control *http.ResponseController
+	timeout time.Duration
+	waited  time.Duration // in writes
+	status  int
+	bytes   int64
 }
 
-const patiencePart = 1 << 20
+const timeoutPart = 1 << 20
 
 func (w *reply) WriteHeader(status int) {
 	if w.status == 0 {
@@ -39,7 +39,7 @@ func (w *reply) Write(b []byte) (int, error) {
 	if w.status == 0 {
 		w.status = http.StatusOK
 	}
-	began := w.hurry()
+	began := w.extendWriteDeadline()
 	n, err := w.ResponseWriter.Write(b)
 	w.waited += time.Since(began)
 	w.bytes += int64(n)
@@ -48,7 +48,7 @@ func (w *reply) Write(b []byte) (int, error) {
 
 // FlushError is what http.ResponseController.Flush calls.
 func (w *reply) FlushError() error {
-	began := w.hurry()
+	began := w.extendWriteDeadline()
 	err := w.control.Flush()
 	w.waited += time.Since(began)
 	return err
@@ -65,37 +65,37 @@ func statusOf(w http.ResponseWriter) int {
 	return 0
 }
 
-// hurry sets the deadline of the write to come, and returns the time. Where
+// extendWriteDeadline sets the deadline of the write to come, and returns the time. Where
 // deadlines are not supported there is no connection that could block.
-func (w *reply) hurry() time.Time {
+func (w *reply) extendWriteDeadline() time.Time {
 	now := time.Now()
-	left := w.patience*time.Duration(1+w.bytes/patiencePart) - w.waited
-	_ = w.control.SetWriteDeadline(now.Add(min(w.patience, left)))
+	left := w.timeout*time.Duration(1+w.bytes/timeoutPart) - w.waited
+	_ = w.control.SetWriteDeadline(now.Add(min(w.timeout, left)))
 	return now
 }
 
-// visit is what the log line of a request says beyond the reply.
-type visit struct {
-	id    string
-	key   string // name of the key that let it in
-	trace string // its trace's id, if it has one
-	tour  tour
-	err   error
+// requestLog is what the log line of a request says beyond the reply.
+type requestLog struct {
+	id      string
+	key     string // name of the key that let it in
+	traceID string // its trace's id, if it has one
+	trace   requestTrace
+	err     error
 }
 
-type visitKey struct{}
+type requestLogKey struct{}
 
 // Note keeps err for the log line of the request that ctx belongs to. Handlers
 // call it for errors that they reported themselves.
 func Note(ctx context.Context, err error) {
-	if v, ok := ctx.Value(visitKey{}).(*visit); ok {
+	if v, ok := ctx.Value(requestLogKey{}).(*requestLog); ok {
 		v.err = err
 	}
 }
 
-// name keeps the name of the key that the request of ctx carried.
-func name(ctx context.Context, key string) {
-	if v, ok := ctx.Value(visitKey{}).(*visit); ok {
+// noteKey keeps the name of the key that the request of ctx carried.
+func noteKey(ctx context.Context, key string) {
+	if v, ok := ctx.Value(requestLogKey{}).(*requestLog); ok {
 		v.key = key
 	}
 }
@@ -104,15 +104,15 @@ func name(ctx context.Context, key string) {
 func (s *Server) log(next http.Handler) http.Handler {
 	return http.HandlerFunc(func(w http.ResponseWriter, r *http.Request) {
 		began := time.Now()
-		v := &visit{}
-		out := &reply{ResponseWriter: w, control: http.NewResponseController(w), patience: time.Duration(s.options.Config.WriteTimeout)}
+		v := &requestLog{}
+		out := &reply{ResponseWriter: w, control: http.NewResponseController(w), timeout: time.Duration(s.options.Config.WriteTimeout)}
 		defer s.line(r, out, v, began) // of one that was broken off too
-		next.ServeHTTP(out, r.WithContext(context.WithValue(r.Context(), visitKey{}, v)))
+		next.ServeHTTP(out, r.WithContext(context.WithValue(r.Context(), requestLogKey{}, v)))
 	})
 }
 
 // line writes the line of a request.
-func (s *Server) line(r *http.Request, out *reply, v *visit, began time.Time) {
+func (s *Server) line(r *http.Request, out *reply, v *requestLog, began time.Time) {
 	level := slog.LevelInfo
 	switch {
 	case out.status >= 500 && out.status != http.StatusServiceUnavailable:
@@ -127,8 +127,8 @@ func (s *Server) line(r *http.Request, out *reply, v *visit, began time.Time) {
 	if v.key != "" {
 		attrs = append(attrs, slog.String("key", v.key))
 	}
-	if v.trace != "" {
-		attrs = append(attrs, slog.String("trace_id", v.trace))
+	if v.traceID != "" {
+		attrs = append(attrs, slog.String("trace_id", v.traceID))
 	}
 	if v.err != nil {
 		attrs = append(attrs, slog.String("error", v.err.Error()))
@@ -149,7 +149,7 @@ func (s *Server) identify(next http.Handler) http.Handler {
 			id = hex.EncodeToString(b[:])
 		}
 		w.Header().Set("X-Request-Id", id)
-		if v, ok := r.Context().Value(visitKey{}).(*visit); ok {
+		if v, ok := r.Context().Value(requestLogKey{}).(*requestLog); ok {
 			v.id = id
 		}
 		next.ServeHTTP(w, r)
@@ -165,9 +165,9 @@ func printable(s string) bool {
 	return true
 }
 
-// rescue turns a panic into a 500, or breaks the connection off when a part of
+// recoverPanics turns a panic into a 500, or breaks the connection off when a part of
 // the reply is out already.
-func (s *Server) rescue(next http.Handler) http.Handler {
+func (s *Server) recoverPanics(next http.Handler) http.Handler {
 	return http.HandlerFunc(func(w http.ResponseWriter, r *http.Request) {
 		defer func() {
 			p := recover()
@@ -234,10 +234,10 @@ func (s *Server) crossOrigin(next http.Handler) http.Handler {
 // size in memory.
 const maxFields = 100
 
-// careful refuses what no route is to see, and lets nothing follow a body without a
+// checkProtocol refuses what no route is to see, and lets nothing follow a body without a
 // length on the same connection: where such a request names a length too, whoever
 // stands before the server may have seen another end of it.
-func careful(next http.Handler) http.Handler {
+func checkProtocol(next http.Handler) http.Handler {
 	return http.HandlerFunc(func(w http.ResponseWriter, r *http.Request) {
 		fields := 0
 		for _, values := range r.Header {

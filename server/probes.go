@@ -33,7 +33,7 @@ func (s *Server) probes() []Route {
 // live returns nil unless the engine does not work: then no request reaches it
 // any more that could show that it recovered, so whoever watches must restart.
 func (s *Server) live() error {
-	if h := s.house.Load(); h.healthy != nil {
+	if h := s.handlers.Load(); h.healthy != nil {
 		if err := h.healthy(); err != nil {
 			s.options.Log.Warn("unhealthy", "error", err)
 			return ErrUnhealthy
@@ -43,7 +43,7 @@ func (s *Server) live() error {
 }
 
 func (s *Server) started() error {
-	if s.house.Load().loading {
+	if s.handlers.Load().loading {
 		return ErrLoading
 	}
 	return nil

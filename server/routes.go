@@ -60,15 +60,15 @@ type Server struct {
 	options Options
 	keys    keys
 	gate    gate
-	bodies  purse
-	// house is what is served now; it is replaced once, when it opens.
-	house   atomic.Pointer[house]
-	public  http.Handler
-	private http.Handler // of the admin address
+	bodies  byteBudget
+	// handlers are what is served now; it is replaced once, when it opens.
+	handlers atomic.Pointer[handlers]
+	public   http.Handler
+	private  http.Handler // of the admin address
 }
 
-// house is everything behind the middleware.
-type house struct {
+// handlers is everything behind the middleware.
+type handlers struct {
 	loading         bool
 	healthy         func() error // nil for nothing that could be ill
 	public, private http.Handler
@@ -82,9 +82,9 @@ func New(o Options) *Server {
 	s := &Server{options: o, keys: newKeys((&config.Config{Server: o.Config, Key: o.Keys}).AllKeys())}
 	s.gate.init()
 	s.bodies.left = o.Config.Payloads()
-	s.house.Store(s.build(true, nil, nil))
-	s.public = s.around(func(h *house) http.Handler { return h.public })
-	s.private = s.around(func(h *house) http.Handler { return h.private })
+	s.handlers.Store(s.build(true, nil, nil))
+	s.public = s.wrap(func(h *handlers) http.Handler { return h.public })
+	s.private = s.wrap(func(h *handlers) http.Handler { return h.private })
 	if o.APIs != nil {
 		s.Open(o.APIs, o.Healthy)
 	}
@@ -94,12 +94,12 @@ func New(o Options) *Server {
 // Open serves apis from now on, and is ready as long as healthy returns nil. It
 // is called once. It panics as New does.
 func (s *Server) Open(apis []API, healthy func() error) {
-	s.house.Store(s.build(false, apis, healthy))
+	s.handlers.Store(s.build(false, apis, healthy))
 }
 
 // build lays out the routes. Those of administrators are on the public address
 // unless they have one of their own.
-func (s *Server) build(loading bool, apis []API, healthy func() error) *house {
+func (s *Server) build(loading bool, apis []API, healthy func() error) *handlers {
 	public := s.own()
 	private := s.own()
 	apart := s.options.Config.AdminPort != 0
@@ -112,14 +112,14 @@ func (s *Server) build(loading bool, apis []API, healthy func() error) *house {
 			}
 		}
 	}
-	return &house{loading, healthy, s.mux(public, loading), s.mux(private, loading)}
+	return &handlers{loading, healthy, s.mux(public, loading), s.mux(private, loading)}
 }
 
-// around puts the middleware around the part of the house that is there when a
+// wrap puts the middleware around the part of the house that is there when a
 // request comes.
-func (s *Server) around(part func(*house) http.Handler) http.Handler {
-	inner := http.HandlerFunc(func(w http.ResponseWriter, r *http.Request) { part(s.house.Load()).ServeHTTP(w, r) })
-	return s.log(s.identify(s.rescue(s.crossOrigin(careful(inner)))))
+func (s *Server) wrap(part func(*handlers) http.Handler) http.Handler {
+	inner := http.HandlerFunc(func(w http.ResponseWriter, r *http.Request) { part(s.handlers.Load()).ServeHTTP(w, r) })
+	return s.log(s.identify(s.recoverPanics(s.crossOrigin(checkProtocol(inner)))))
 }
 
 // ServeHTTP implements http.Handler for the public address.
@@ -144,8 +144,8 @@ func (s *Server) own() []Route {
 // which makes a GET of a POST, and no handler meets a "..".
 func (s *Server) mux(routes []Route, loading bool) http.Handler {
 	m := mux.NewRouter().SkipClean(true)
-	signs := newSignpost(routes)
-	absent := signs.noRoute
+	hints := newRouteHints(routes)
+	absent := hints.noRoute
 	if loading {
 		absent = func(w http.ResponseWriter, r *http.Request) {
 			Note(r.Context(), ErrLoading)
@@ -167,18 +167,18 @@ func (s *Server) mux(routes []Route, loading bool) http.Handler {
 		seen[r.Method+" "+r.Path] = true
 		m.Handle(r.Path, s.handle(r)).Methods(methods...)
 	}
-	for _, path := range signs.paths { // of two that match, the first counts
+	for _, path := range hints.paths { // of two that match, the first counts
 		m.HandleFunc(path, func(w http.ResponseWriter, r *http.Request) {
 			if loading { // POST / will be there
 				absent(w, r)
 				return
 			}
-			signs.noMethod(w, r, path)
+			hints.noMethod(w, r, path)
 		})
 	}
 	m.NotFoundHandler = http.HandlerFunc(absent)
 	return http.HandlerFunc(func(w http.ResponseWriter, r *http.Request) {
-		if !tidy(r.URL.Path) {
+		if !isClean(r.URL.Path) {
 			absent(w, r)
 			return
 		}
@@ -218,7 +218,7 @@ func (s *Server) handle(route Route) http.Handler {
 		for name, value := range mux.Vars(r) {
 			r.SetPathValue(name, value)
 		}
-		body := &paid{ReadCloser: http.MaxBytesReader(w, r.Body, limit), from: &s.bodies}
+		body := &budgetedBody{ReadCloser: http.MaxBytesReader(w, r.Body, limit), from: &s.bodies}
 		defer body.release()
 		r.Body = body
 		if err := route.Handle(w, r); err != nil {

@@ -65,28 +65,28 @@ func (t *Tracer) Close(ctx context.Context) error {
 	return t.provider.Shutdown(ctx)
 }
 
-// tour is the trace of one request.
-type tour struct {
+// requestTrace is the trace of one request.
+type requestTrace struct {
 	began time.Time
 	span  trace.Span // nil while it is not recorded
 
-	mu       sync.Mutex
-	passages []*passage
+	mu          sync.Mutex
+	engineSpans []*engineSpan
 }
 
 // begin starts the trace of a request for a route, or goes on with its
 // caller's (W3C Trace Context).
 func (t *Tracer) begin(r *http.Request, route string) *http.Request {
-	v, _ := r.Context().Value(visitKey{}).(*visit)
+	v, _ := r.Context().Value(requestLogKey{}).(*requestLog)
 	if t == nil || v == nil {
 		return r
 	}
-	v.tour.began = time.Now()
+	v.trace.began = time.Now()
 	ctx := propagation.TraceContext{}.Extract(r.Context(), propagation.HeaderCarrier(r.Header))
-	ctx, span := t.tracer.Start(ctx, r.Method+" "+route, trace.WithSpanKind(trace.SpanKindServer), trace.WithTimestamp(v.tour.began))
-	v.trace = span.SpanContext().TraceID().String()
+	ctx, span := t.tracer.Start(ctx, r.Method+" "+route, trace.WithSpanKind(trace.SpanKindServer), trace.WithTimestamp(v.trace.began))
+	v.traceID = span.SpanContext().TraceID().String()
 	if span.IsRecording() {
-		v.tour.span = span
+		v.trace.span = span
 		span.SetAttributes(attribute.String("http.request.method", r.Method), attribute.String("http.route", route),
 			attribute.String("url.path", r.URL.Path), attribute.String("request_id", v.id))
 	}
@@ -95,11 +95,11 @@ func (t *Tracer) begin(r *http.Request, route string) *http.Request {
 
 // end ends the trace of a request that was answered with status.
 func (t *Tracer) end(ctx context.Context, status int) {
-	v, _ := ctx.Value(visitKey{}).(*visit)
-	if t == nil || v == nil || v.tour.span == nil {
+	v, _ := ctx.Value(requestLogKey{}).(*requestLog)
+	if t == nil || v == nil || v.trace.span == nil {
 		return
 	}
-	span := v.tour.span
+	span := v.trace.span
 	span.SetAttributes(attribute.Int("http.response.status_code", status))
 	if v.err != nil {
 		span.SetAttributes(attribute.String("error.type", Explain(v.err).Type))
@@ -107,19 +107,19 @@ func (t *Tracer) end(ctx context.Context, status int) {
 			span.SetStatus(codes.Error, v.err.Error())
 		}
 	}
-	v.tour.mu.Lock()
-	defer v.tour.mu.Unlock()
-	for _, p := range v.tour.passages {
-		t.stages(ctx, v.tour.began, p)
+	v.trace.mu.Lock()
+	defer v.trace.mu.Unlock()
+	for _, p := range v.trace.engineSpans {
+		t.stages(ctx, v.trace.began, p)
 	}
-	if len(v.tour.passages) > 0 {
-		span.SetAttributes(v.tour.passages[0].fields(v.tour.began)...)
+	if len(v.trace.engineSpans) > 0 {
+		span.SetAttributes(v.trace.engineSpans[0].fields(v.trace.began)...)
 	}
 	span.End()
 }
 
-// passage is the way of one request through the engine.
-type passage struct {
+// engineSpan is the way of one request through the engine.
+type engineSpan struct {
 	params    llm.Params
 	submitted time.Time
 
@@ -131,7 +131,7 @@ type passage struct {
 }
 
 // stages makes a span of each stage of p.
-func (t *Tracer) stages(ctx context.Context, began time.Time, p *passage) {
+func (t *Tracer) stages(ctx context.Context, began time.Time, p *engineSpan) {
 	p.mu.Lock()
 	defer p.mu.Unlock()
 	stage := func(name string, from, to time.Time) {
@@ -149,7 +149,7 @@ func (t *Tracer) stages(ctx context.Context, began time.Time, p *passage) {
 }
 
 // fields are those of TGI's spans, in its form.
-func (p *passage) fields(began time.Time) []attribute.KeyValue {
+func (p *engineSpan) fields(began time.Time) []attribute.KeyValue {
 	p.mu.Lock()
 	defer p.mu.Unlock()
 	settings := p.params
@@ -183,31 +183,31 @@ type watched struct{ generate.Engine }
 
 // Submit implements generate.Engine.
 func (w watched) Submit(ctx context.Context, r engine.Request) (generate.Stream, error) {
-	v, _ := ctx.Value(visitKey{}).(*visit)
-	if v == nil || v.tour.span == nil {
+	v, _ := ctx.Value(requestLogKey{}).(*requestLog)
+	if v == nil || v.trace.span == nil {
 		return w.Engine.Submit(ctx, r)
 	}
-	p := &passage{params: r.Params, submitted: time.Now(), counts: make([]int, max(1, r.N))}
+	p := &engineSpan{params: r.Params, submitted: time.Now(), counts: make([]int, max(1, r.N))}
 	s, err := w.Engine.Submit(ctx, r)
 	if err != nil {
 		return nil, err
 	}
-	v.tour.mu.Lock()
-	v.tour.passages = append(v.tour.passages, p)
-	v.tour.mu.Unlock()
+	v.trace.mu.Lock()
+	v.trace.engineSpans = append(v.trace.engineSpans, p)
+	v.trace.mu.Unlock()
 	return &watchedStream{s, p}, nil
 }
 
 type watchedStream struct {
 	generate.Stream
-	passage *passage
+	span *engineSpan
 }
 
 // Next implements generate.Stream.
 func (s *watchedStream) Next(ctx context.Context) (generate.Event, error) {
 	e, err := s.Stream.Next(ctx)
 	if err == nil {
-		p := s.passage
+		p := s.span
 		p.mu.Lock()
 		if e.Index == 0 {
 			p.queued = e.Timings.Queued

@@ -58,7 +58,7 @@ func (f *Flags) AddTo(set *pflag.FlagSet) {
 		if e.bare {
 			v.kind = kindBool
 		}
-		add(e.flag, "", e.why, v, true, map[string][]string{FlagNoEffect: {e.why}})
+		add(e.flag, "", e.reason, v, true, map[string][]string{FlagNoEffect: {e.reason}})
 	}
 }
 

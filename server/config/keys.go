@@ -41,7 +41,7 @@ func (c *Config) AllKeys() []Key {
 	return keys
 }
 
-// Keyed says whether there is any key.
+// Keyed reports whether there is any key.
 func (c *Config) Keyed() bool {
 	return len(c.Server.APIKeys)+len(c.Server.AdminKeys)+len(c.Key) > 0
 }

@@ -28,8 +28,8 @@ type effect struct {
 	bare bool
 	// same are values that ask for what happens anyway; nobody is told of them.
 	same []string
-	// why says what happens instead.
-	why string
+	// reason says what happens instead.
+	reason string
 }
 
 var no = []string{"false", "0", "off", "no"}
@@ -51,62 +51,62 @@ const (
 )
 
 var effectless = []effect{
-	{flag: "revision", env: []string{"REVISION", "HF_MODEL_REVISION"}, why: whyRevision},
-	{flag: "sharded", same: no, why: whyOneProcess},
-	{flag: "num-shard", env: []string{"NUM_SHARD", "SM_NUM_GPUS"}, same: []string{"1"}, why: whyOneProcess},
-	{flag: "quantize", env: []string{"QUANTIZE", "HF_MODEL_QUANTIZE"}, why: whyWeights},
-	{flag: "dtype", why: whyWeights},
-	{flag: "kv-cache-dtype", why: "the cache holds fp32"},
-	{flag: "speculate", same: []string{"0"}, why: "tokens are generated one by one, which gives the same text"},
-	{flag: "trust-remote-code", env: []string{"TRUST_REMOTE_CODE", "HF_MODEL_TRUST_REMOTE_CODE"}, bare: true, same: no, why: "no code of a model is run; plugins are the way to add code"},
-	{flag: "cuda-graphs", same: []string{"0"}, why: whyNoGPU},
-	{flag: "cuda-memory-fraction", why: "runtime.kv_memory says how much memory the cache takes"},
-	{flag: "disable-custom-kernels", bare: true, same: no, why: whyNoGPU},
-	{flag: "prometheus-port", why: "/metrics is served on --port, and on --admin-port if that is given"},
-	{flag: "shard-uds-path", why: whyOneProcess},
-	{flag: "master-addr", why: whyOneProcess},
-	{flag: "master-port", why: whyOneProcess},
-	{flag: "master-shard-uds-path", why: whyOneProcess},
-	{flag: "huggingface-hub-cache", why: whyFolder},
-	{flag: "weights-cache-override", why: whyFolder},
-	{flag: "rope-scaling", why: whyModelFiles},
-	{flag: "rope-factor", why: whyModelFiles},
-	{flag: "tokenizer-config-path", why: whyModelFiles},
-	{flag: "tokenizer-name", why: whyModelFiles},
-	{flag: "ngrok", bare: true, same: no, why: whyNgrok},
-	{flag: "ngrok-authtoken", why: whyNgrok},
-	{flag: "ngrok-edge", why: whyNgrok},
-	{flag: "env", env: []string{}, bare: true, same: no, why: "`tgi version` and `tgi check` print what this is about"},
-	{flag: "lora-adapters", why: "adapters are not supported: requests get the model itself"},
-	{flag: "usage-stats", same: append([]string{"no-stack"}, no...), why: whyNoCall},
-	{flag: "disable-usage-stats", bare: true, same: []string{"true", "1"}, why: whyNoCall},
-	{flag: "disable-crash-reports", bare: true, same: []string{"true", "1"}, why: whyNoCall},
-	{flag: "enable-prefill-logprobs", bare: true, same: []string{"true", "1"}, why: whyPrefill},
-	{flag: "max-image-fetch-size", why: "images are not supported, none is fetched"},
-	{flag: "n-gpu-layers", same: []string{"0"}, why: whyLlamaCpp},
-	{flag: "type-k", why: whyLlamaCpp},
-	{flag: "type-v", why: whyLlamaCpp},
-	{env: []string{"HF_HUB_ENABLE_HF_TRANSFER", "HF_HUB_USER_AGENT_ORIGIN"}, why: whyFetch},
-	{env: []string{"HF_HUB_OFFLINE"}, same: no, why: "models are fetched where a source in the settings or a pull asks for it, and never else"},
-	{env: []string{"LOG_COLORIZE"}, same: no, why: "the log has no colours"},
-	{env: []string{"ATTENTION"}, same: []string{"paged"}, why: "attention is always paged"},
-	{env: []string{"USE_FLASH_ATTENTION"}, same: no, why: whyNoGPU},
-	{env: []string{"PREFILL_CHUNKING"}, same: []string{"1", "true"}, why: "long prompts are always computed in chunks"},
-	{env: []string{"REQUEST_LOGPROBS"}, same: []string{"1", "true"}, why: whyPrefill},
-	{env: []string{"TGI_WIGGLE_ROOM"}, why: "runtime.kv_memory says how much memory the cache takes"},
-	{env: []string{"PYTORCH_TUNABLEOP_ENABLED", "PYTORCH_TUNABLEOP_TUNING"}, same: no, why: whyNoGPU},
-	{env: []string{"DOCKER_LABEL", "GIT_SHA"}, why: whyBuild},
-	{env: []string{"USE_LLAMA_CPP"}, same: no, why: whyOneEngine},
-	{env: []string{"LLAMA_CPP_MAX_CONTEXT"}, why: "limits.max_total_tokens bounds the context"},
-	{env: []string{"LLAMA_CPP_BATCH_TOKENS"}, why: "limits.max_batch_prefill_tokens bounds the tokens of a step"},
-	{env: []string{"LLAMA_RAM_CACHE_MB"}, why: "runtime.kv_memory says how much memory the cache takes"},
-	{env: []string{"ENABLE_CUDA"}, same: no, why: whyNoGPU},
-	{env: []string{"DEVICE_MAP_AUTO"}, same: no, why: whyOneProcess},
-	{env: []string{"TARGET_GPU_INDEX"}, same: []string{"0"}, why: whyOneProcess},
-	{env: []string{"LOAD_IN_8BIT", "LOAD_IN_4BIT"}, same: no, why: whyWeights},
-	{env: []string{"SPACE_TOKEN_CHAR"}, why: "the tokenizer's own files say how words are joined"},
-	{env: []string{"MODEL_SEED"}, why: "every request has a seed of its own"},
-	{env: []string{"MODEL_LOADER"}, same: []string{"automodelforcausallm"}, why: whyOneEngine},
+	{flag: "revision", env: []string{"REVISION", "HF_MODEL_REVISION"}, reason: whyRevision},
+	{flag: "sharded", same: no, reason: whyOneProcess},
+	{flag: "num-shard", env: []string{"NUM_SHARD", "SM_NUM_GPUS"}, same: []string{"1"}, reason: whyOneProcess},
+	{flag: "quantize", env: []string{"QUANTIZE", "HF_MODEL_QUANTIZE"}, reason: whyWeights},
+	{flag: "dtype", reason: whyWeights},
+	{flag: "kv-cache-dtype", reason: "the cache holds fp32"},
+	{flag: "speculate", same: []string{"0"}, reason: "tokens are generated one by one, which gives the same text"},
+	{flag: "trust-remote-code", env: []string{"TRUST_REMOTE_CODE", "HF_MODEL_TRUST_REMOTE_CODE"}, bare: true, same: no, reason: "no code of a model is run; plugins are the way to add code"},
+	{flag: "cuda-graphs", same: []string{"0"}, reason: whyNoGPU},
+	{flag: "cuda-memory-fraction", reason: "runtime.kv_memory says how much memory the cache takes"},
+	{flag: "disable-custom-kernels", bare: true, same: no, reason: whyNoGPU},
+	{flag: "prometheus-port", reason: "/metrics is served on --port, and on --admin-port if that is given"},
+	{flag: "shard-uds-path", reason: whyOneProcess},
+	{flag: "master-addr", reason: whyOneProcess},
+	{flag: "master-port", reason: whyOneProcess},
+	{flag: "master-shard-uds-path", reason: whyOneProcess},
+	{flag: "huggingface-hub-cache", reason: whyFolder},
+	{flag: "weights-cache-override", reason: whyFolder},
+	{flag: "rope-scaling", reason: whyModelFiles},
+	{flag: "rope-factor", reason: whyModelFiles},
+	{flag: "tokenizer-config-path", reason: whyModelFiles},
+	{flag: "tokenizer-name", reason: whyModelFiles},
+	{flag: "ngrok", bare: true, same: no, reason: whyNgrok},
+	{flag: "ngrok-authtoken", reason: whyNgrok},
+	{flag: "ngrok-edge", reason: whyNgrok},
+	{flag: "env", env: []string{}, bare: true, same: no, reason: "`tgi version` and `tgi check` print what this is about"},
+	{flag: "lora-adapters", reason: "adapters are not supported: requests get the model itself"},
+	{flag: "usage-stats", same: append([]string{"no-stack"}, no...), reason: whyNoCall},
+	{flag: "disable-usage-stats", bare: true, same: []string{"true", "1"}, reason: whyNoCall},
+	{flag: "disable-crash-reports", bare: true, same: []string{"true", "1"}, reason: whyNoCall},
+	{flag: "enable-prefill-logprobs", bare: true, same: []string{"true", "1"}, reason: whyPrefill},
+	{flag: "max-image-fetch-size", reason: "images are not supported, none is fetched"},
+	{flag: "n-gpu-layers", same: []string{"0"}, reason: whyLlamaCpp},
+	{flag: "type-k", reason: whyLlamaCpp},
+	{flag: "type-v", reason: whyLlamaCpp},
+	{env: []string{"HF_HUB_ENABLE_HF_TRANSFER", "HF_HUB_USER_AGENT_ORIGIN"}, reason: whyFetch},
+	{env: []string{"HF_HUB_OFFLINE"}, same: no, reason: "models are fetched where a source in the settings or a pull asks for it, and never else"},
+	{env: []string{"LOG_COLORIZE"}, same: no, reason: "the log has no colours"},
+	{env: []string{"ATTENTION"}, same: []string{"paged"}, reason: "attention is always paged"},
+	{env: []string{"USE_FLASH_ATTENTION"}, same: no, reason: whyNoGPU},
+	{env: []string{"PREFILL_CHUNKING"}, same: []string{"1", "true"}, reason: "long prompts are always computed in chunks"},
+	{env: []string{"REQUEST_LOGPROBS"}, same: []string{"1", "true"}, reason: whyPrefill},
+	{env: []string{"TGI_WIGGLE_ROOM"}, reason: "runtime.kv_memory says how much memory the cache takes"},
+	{env: []string{"PYTORCH_TUNABLEOP_ENABLED", "PYTORCH_TUNABLEOP_TUNING"}, same: no, reason: whyNoGPU},
+	{env: []string{"DOCKER_LABEL", "GIT_SHA"}, reason: whyBuild},
+	{env: []string{"USE_LLAMA_CPP"}, same: no, reason: whyOneEngine},
+	{env: []string{"LLAMA_CPP_MAX_CONTEXT"}, reason: "limits.max_total_tokens bounds the context"},
+	{env: []string{"LLAMA_CPP_BATCH_TOKENS"}, reason: "limits.max_batch_prefill_tokens bounds the tokens of a step"},
+	{env: []string{"LLAMA_RAM_CACHE_MB"}, reason: "runtime.kv_memory says how much memory the cache takes"},
+	{env: []string{"ENABLE_CUDA"}, same: no, reason: whyNoGPU},
+	{env: []string{"DEVICE_MAP_AUTO"}, same: no, reason: whyOneProcess},
+	{env: []string{"TARGET_GPU_INDEX"}, same: []string{"0"}, reason: whyOneProcess},
+	{env: []string{"LOAD_IN_8BIT", "LOAD_IN_4BIT"}, same: no, reason: whyWeights},
+	{env: []string{"SPACE_TOKEN_CHAR"}, reason: "the tokenizer's own files say how words are joined"},
+	{env: []string{"MODEL_SEED"}, reason: "every request has a seed of its own"},
+	{env: []string{"MODEL_LOADER"}, same: []string{"automodelforcausallm"}, reason: whyOneEngine},
 }
 
 // variables returns the environment variables of e.
@@ -122,7 +122,7 @@ func notices(given map[string]string, present func(string) (string, bool)) []Not
 	var all []Notice
 	tell := func(e *effect, name, value string) {
 		if !slices.Contains(e.same, strings.ToLower(value)) {
-			all = append(all, Notice{name, e.why})
+			all = append(all, Notice{name, e.reason})
 		}
 	}
 	for i := range effectless {

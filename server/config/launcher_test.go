@@ -37,7 +37,7 @@ var launcherVariables = map[string]string{
 	"HF_MODEL_QUANTIZE": "awq", "HF_MODEL_TRUST_REMOTE_CODE": "true",
 }
 
-// works says whether the setting has an effect; the others are told of.
+// works reports whether the setting has an effect; the others are told of.
 func works(flag string) bool {
 	for i := range settings {
 		if settings[i].flag == flag {

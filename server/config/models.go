@@ -168,7 +168,7 @@ func (c *Config) DefaultModel() string {
 	return c.All()[0].Name
 }
 
-// RefuseUnknown says whether a request for a model that is none is refused;
+// RefuseUnknown reports whether a request for a model that is none is refused;
 // otherwise it gets the default model. Auto refuses once there are [[model]]:
 // a server of one model serves it under any name, as TGI does.
 func (c *Config) RefuseUnknown() bool {

@@ -36,7 +36,7 @@ func queried(r *http.Request) string {
 	return r.URL.Query().Get("model")
 }
 
-// Placeholder says whether name is what clients send where they must name a model
+// Placeholder reports whether name is what clients send where they must name a model
 // and know of none: huggingface_hub sends "dummy", TGI's own examples and clients have
 // "tgi", the shared endpoint's examples "<MODEL_NAME>", and @huggingface/inference the
 // server's address. It means the default model, unless a model has that name.

@@ -58,7 +58,7 @@ func Hold(dst **generate.Grammar, g *generate.Grammar, name string) error {
 	return nil
 }
 
-// same says whether two grammars are one.
+// same reports whether two grammars are one.
 func same(a, b *generate.Grammar) bool {
 	return a.Language == b.Language && a.Plugin == b.Plugin && bytes.Equal(compact(a.Source), compact(b.Source)) && bytes.Equal(compact(a.Params), compact(b.Params))
 }

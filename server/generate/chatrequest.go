@@ -63,7 +63,7 @@ func (c *Conversation) ToolsRequest(promptEnd string) []byte {
 	case ChooseNamed:
 		b = append(wire.AppendString(append(b, `{"name":`...), c.ToolChoice.Name), '}')
 	}
-	b = strconv.AppendBool(append(b, `,"parallel_tool_calls":`...), c.several())
+	b = strconv.AppendBool(append(b, `,"parallel_tool_calls":`...), c.allowsSeveral())
 	cut := max(0, len(promptEnd)-maxPromptEnd)
 	for cut < len(promptEnd) && !utf8.RuneStart(promptEnd[cut]) {
 		cut++
@@ -87,6 +87,6 @@ func (c *Conversation) ConstraintRequest(tools []byte) []byte {
 	return append(b, "}}"...)
 }
 
-// offers says whether the model is told of tools. One that may call none is not:
+// offers reports whether the model is told of tools. One that may call none is not:
 // a tool that it reads of is one that it calls.
 func (c *Conversation) offers() bool { return c.Tools != nil && c.ToolChoice.Mode != ChooseNone }

@@ -31,7 +31,7 @@ var errBoth = &ToolError{Msg: "Grammar and tools are mutually exclusive"}
 func (r *Run) holdCalls(ctx context.Context, d *Draft) error {
 	c := r.conversation
 	if c != nil && c.offers() {
-		r.dropped = slices.Clip(c.Unheld)
+		r.dropped = slices.Clip(c.NotEnforced)
 	}
 	if c == nil || !c.offers() || !c.Strict && !c.ToolChoice.Demands() && c.Answer == nil || r.service.grammars == nil || d.IgnoreEOS {
 		return nil

@@ -41,7 +41,7 @@ type ToolChoice struct {
 	Name string
 }
 
-// Demands says whether a reply without a call breaks the choice.
+// Demands reports whether a reply without a call breaks the choice.
 func (c ToolChoice) Demands() bool { return c.Mode == ChooseRequired || c.Mode == ChooseNamed }
 
 // place says a pointer into Tools in the client's terms.
@@ -55,9 +55,9 @@ func (c *Conversation) place(pointer string) string {
 	return pointer
 }
 
-// several says whether a turn may have more than one call: one that is demanded by
+// allowsSeveral reports whether a turn may have more than one call: one that is demanded by
 // name is one.
-func (c *Conversation) several() bool { return c.Parallel && c.ToolChoice.Mode != ChooseNamed }
+func (c *Conversation) allowsSeveral() bool { return c.Parallel && c.ToolChoice.Mode != ChooseNamed }
 
 // Conversation is what a template turns into a prompt. Its slices of JSON are as
 // the client wrote them and must not change while it is in use.
@@ -71,8 +71,8 @@ type Conversation struct {
 	// ToolPlaces leads to each of Tools in the client's request, as "#/tools/1/function";
 	// nil where they stand there as in Tools.
 	ToolPlaces []string
-	// Unheld is what the request asks for of Tools and their calls are not held to.
-	Unheld []Dropped
+	// NotEnforced is what the request asks for of Tools and their calls are not held to.
+	NotEnforced []Dropped
 	// Strict: the arguments of some of Tools must fit its schema.
 	Strict bool
 	// ToolChoice is what is demanded of Tools.
@@ -95,7 +95,7 @@ type Conversation struct {
 	Template string
 }
 
-// continues says whether the last message is gone on with.
+// continues reports whether the last message is gone on with.
 func (c *Conversation) continues() bool {
 	if c.Continue != nil {
 		return *c.Continue

@@ -88,7 +88,7 @@ func (l *reasoningLimit) Process(h sample.History, s *sample.Step) error {
 	return nil
 }
 
-// inside says whether the text so far ends in reasoning; over is set where it does not
+// inside reports whether the text so far ends in reasoning; over is set where it does not
 // and won't.
 func (l *reasoningLimit) inside() bool {
 	from := 0
@@ -112,7 +112,7 @@ func (l *reasoningLimit) inside() bool {
 	return !l.over
 }
 
-// whole says whether text does not end inside a character.
+// whole reports whether text does not end inside a character.
 func whole(text []byte) bool {
 	for n := 1; n < utf8.UTFMax && n <= len(text); n++ {
 		if c := text[len(text)-n]; utf8.RuneStart(c) {

@@ -54,12 +54,12 @@ func (r *Run) Reply(i int, keep bool, newID func() string) *Reply {
 	out := &Reply{filter: NewStopFilter(r.Request.Params.Stop, keep), newID: newID}
 	if i < len(r.parsers) {
 		out.parser = r.parsers[i]
-		out.choice, out.names, out.single = r.conversation.ToolChoice, r.conversation.ToolNames, !r.conversation.several()
+		out.choice, out.names, out.single = r.conversation.ToolChoice, r.conversation.ToolNames, !r.conversation.allowsSeveral()
 	}
 	return out
 }
 
-// Parsed says whether the reply may have more than content.
+// Parsed reports whether the reply may have more than content.
 func (r *Reply) Parsed() bool { return r.parser != nil }
 
 // Next takes the sequence's next event and returns what it adds, of the kinds
@@ -101,14 +101,14 @@ func (r *Reply) Next(e *Event) ([]Delta, error) {
 // returned: all but those that a stop string may begin in.
 func (r *Reply) Shown() int { return r.shown }
 
-// Stopped says whether a stop string ended the text; it is known after the last
+// Stopped reports whether a stop string ended the text; it is known after the last
 // event.
 func (r *Reply) Stopped() bool { return r.filter.Stopped() }
 
 // Calls are the complete ones.
 func (r *Reply) Calls() []Call { return r.calls }
 
-// Called says whether the reply ended with calls to execute: there are complete
+// Called reports whether the reply ended with calls to execute: there are complete
 // ones, and none that had begun is broken.
 func (r *Reply) Called() bool { return len(r.calls) > 0 && !r.broken }
 

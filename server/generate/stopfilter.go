@@ -87,7 +87,7 @@ func (h *StopFilter) restore(whole string) {
 	}
 }
 
-// Stopped says whether a stop string ended the sequence's text; it is known
+// Stopped reports whether a stop string ended the sequence's text; it is known
 // after the last event.
 func (h *StopFilter) Stopped() bool { return h.stopped }
 

@@ -35,15 +35,15 @@ type Options struct {
 // API is the generate API.
 type API struct {
 	options Options
-	// look is how often sockets are looked at for the end of the server, quiet
+	// pollInterval is how often sockets are looked at for the end of the server, pingEvery
 	// after how many looks without an answer they are taken for dead.
-	look  time.Duration
-	quiet int
+	pollInterval time.Duration
+	pingEvery    int
 }
 
 // New returns the API.
 func New(o Options) *API {
-	return &API{options: o, look: time.Second, quiet: 30}
+	return &API{options: o, pollInterval: time.Second, pingEvery: 30}
 }
 
 // Routes implements server.API.

@@ -167,7 +167,7 @@ func (o object) settings(s *store.Settings) bool {
 	return ok
 }
 
-// numeric says whether a JSON value is a number.
+// numeric reports whether a JSON value is a number.
 func numeric(raw string) bool { return raw[0] == '-' || '0' <= raw[0] && raw[0] <= '9' }
 
 // integer reads a number that is written as an integer. One past 64 bits becomes

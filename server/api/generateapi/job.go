@@ -13,9 +13,9 @@ import (
 	"tgi/server/dispatch"
 )
 
-// settlePatience is how long the store may take for the state of a finished job,
+// settleTimeout is how long the store may take for the state of a finished job,
 // which is written even when the client leaves in that moment.
-const settlePatience = 5 * time.Second
+const settleTimeout = 5 * time.Second
 
 // job is one request on its way: the texts of its ids, and the claim on their
 // state. It belongs to one goroutine and must be closed.
@@ -182,7 +182,7 @@ func (j *job) settle(ctx context.Context) error {
 	if ctx.Err() != nil {
 		return context.Cause(ctx)
 	}
-	ctx, cancel := context.WithTimeout(context.WithoutCancel(ctx), settlePatience)
+	ctx, cancel := context.WithTimeout(context.WithoutCancel(ctx), settleTimeout)
 	defer cancel()
 	claim := j.claim
 	j.claim = nil
@@ -227,5 +227,5 @@ const (
 	continuedHeader = "X-Continued"
 )
 
-// setContinued says whether there was a state.
+// setContinued reports whether there was a state.
 func (j *job) setContinued(h http.Header) { h.Set(continuedHeader, fmt.Sprint(j.continued)) }

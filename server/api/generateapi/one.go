@@ -95,23 +95,23 @@ func (j *job) stream(w http.ResponseWriter, r *http.Request) error {
 		var err error
 		for piece = ""; piece == "" && !last; { // no empty writes
 			if piece, last, err = t.next(ctx); err != nil {
-				j.breakOff(w, r, err)
+				j.abort(w, r, err)
 				return nil
 			}
 		}
 	}
 	if err := j.settle(ctx); err != nil {
-		j.breakOff(w, r, err)
+		j.abort(w, r, err)
 		return nil
 	}
 	j.setOutcome(w.Header())
 	return nil
 }
 
-// breakOff ends a reply that has begun as the original does: the error's text is
+// abort ends a reply that has begun as the original does: the error's text is
 // the last piece, and the connection breaks off behind it, so that nobody takes
 // the text for complete. It does not return unless the client has left.
-func (j *job) breakOff(w http.ResponseWriter, r *http.Request, err error) {
+func (j *job) abort(w http.ResponseWriter, r *http.Request, err error) {
 	server.Note(r.Context(), err)
 	if errors.Is(err, context.Canceled) && !errors.Is(err, llm.ErrDraining) {
 		return

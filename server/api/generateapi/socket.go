@@ -85,7 +85,7 @@ func (s *socket) read(ctx context.Context) error {
 			return err
 		}
 		if text := s.take(ctx, kind, message); text != "" {
-			s.complain(ctx, text)
+			s.sendError(ctx, text)
 		}
 	}
 }
@@ -123,9 +123,9 @@ func (s *socket) take(ctx context.Context, kind websocket.MessageType, message [
 	}
 	s.mu.Lock()
 	defer s.mu.Unlock()
-	switch why := s.ending(); { // now, so that nothing begins behind idle
-	case why != "":
-		return why
+	switch text := s.ending(); { // now, so that nothing begins behind idle
+	case text != "":
+		return text
 	case s.running == maxJobs:
 		return textManyJobs
 	}
@@ -142,7 +142,7 @@ func (s *socket) take(ctx context.Context, kind websocket.MessageType, message [
 // watch closes the socket when the server or its model is about to end and nothing
 // runs on it, and looks from time to time whether somebody is there.
 func (s *socket) watch(ctx context.Context) {
-	tick := time.NewTicker(s.api.look)
+	tick := time.NewTicker(s.api.pollInterval)
 	defer tick.Stop()
 	for looks := 1; ; looks++ {
 		select {
@@ -150,12 +150,12 @@ func (s *socket) watch(ctx context.Context) {
 			return
 		case <-tick.C:
 		}
-		if why := s.ending(); why != "" && s.idle() {
-			s.complain(ctx, why)
-			_ = s.conn.Close(websocket.StatusGoingAway, why)
+		if text := s.ending(); text != "" && s.idle() {
+			s.sendError(ctx, text)
+			_ = s.conn.Close(websocket.StatusGoingAway, text)
 			return
 		}
-		if looks%s.api.quiet == 0 {
+		if looks%s.api.pingEvery == 0 {
 			if err := s.alive(ctx); err != nil {
 				_ = s.conn.CloseNow()
 				return
@@ -171,7 +171,7 @@ func (s *socket) alive(ctx context.Context) error {
 	return s.conn.Ping(ctx)
 }
 
-// idle says whether nothing runs on the socket.
+// idle reports whether nothing runs on the socket.
 func (s *socket) idle() bool {
 	s.mu.Lock()
 	defer s.mu.Unlock()
@@ -200,7 +200,7 @@ func (s *socket) send(ctx context.Context, message []byte) {
 	}
 }
 
-// complain sends an error that is about no request.
-func (s *socket) complain(ctx context.Context, text string) {
+// sendError sends an error that is about no request.
+func (s *socket) sendError(ctx context.Context, text string) {
 	s.send(ctx, append(appendASCII([]byte(`[{"error": `), text), "}]"...))
 }

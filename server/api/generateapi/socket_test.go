@@ -214,7 +214,7 @@ func TestGenerateAPISocketBounded(t *testing.T) {
 // it, one on which nothing runs at once.
 func TestGenerateAPISocketDrains(t *testing.T) {
 	k := newKit(t)
-	k.api.look = time.Millisecond
+	k.api.pollInterval = time.Millisecond
 	k.engine.Step = make(chan struct{})
 	h := serve(t, k)
 	busy, idle := k.dial(t), k.dial(t)
@@ -247,7 +247,7 @@ func TestGenerateAPISocketStopping(t *testing.T) {
 	var stopping atomic.Bool
 	k := newKit(t)
 	k.model.Stopping = stopping.Load
-	k.api.look = time.Millisecond
+	k.api.pollInterval = time.Millisecond
 	k.engine.Step = make(chan struct{})
 	busy, idle := k.dial(t), k.dial(t)
 	say(t, busy, `{"prompts":[{"request_id":"a","prompt":"x"}],"generation_config":{"max_new_tokens":1}}`)
@@ -280,7 +280,7 @@ func TestGenerateAPISocketDead(t *testing.T) {
 		o.WriteTimeout = 20 * time.Millisecond
 		o.Store = watched{o.Store, func() { close(left) }}
 	})
-	k.api.look, k.api.quiet = time.Millisecond, 1
+	k.api.pollInterval, k.api.pingEvery = time.Millisecond, 1
 	k.engine.Step = make(chan struct{})
 	c := k.dial(t)
 	say(t, c, `{"prompts":[{"request_id":"a","prompt":"x"}]}`)

@@ -65,7 +65,7 @@ func checkHidden(field, id string) error {
 	return nil
 }
 
-// sound says whether part is letters, digits and any of more, and begins with a
+// sound reports whether part is letters, digits and any of more, and begins with a
 // letter, a digit or an underscore.
 func sound(part, more string) bool {
 	for i := range len(part) {

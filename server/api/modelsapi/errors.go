@@ -59,8 +59,8 @@ type failure struct {
 	server.Failure
 	// param is the member of the body that is to blame; empty for none.
 	param string
-	// lacking has the numbers of a 507.
-	lacking *Insufficient
+	// shortage has the numbers of a 507.
+	shortage *Insufficient
 }
 
 // aboutModel is a failure that the model of the request is to blame for.
@@ -70,7 +70,7 @@ func aboutModel(status int, code string, err error) failure {
 
 // explain says what clients see of err.
 func explain(err error) failure {
-	var lacking *Insufficient
+	var shortage *Insufficient
 	var loading *Loading
 	switch {
 	case errors.Is(err, ErrUnknown):
@@ -79,9 +79,9 @@ func explain(err error) failure {
 		return aboutModel(http.StatusConflict, "model_busy", err)
 	case errors.Is(err, ErrConflict):
 		return aboutModel(http.StatusConflict, "conflict", err)
-	case errors.As(err, &lacking):
-		f := aboutModel(http.StatusInsufficientStorage, "insufficient_"+lacking.Of, lacking)
-		f.lacking = lacking
+	case errors.As(err, &shortage):
+		f := aboutModel(http.StatusInsufficientStorage, "insufficient_"+shortage.Of, shortage)
+		f.shortage = shortage
 		return f
 	case errors.As(err, &loading):
 		f := aboutModel(http.StatusServiceUnavailable, "model_loading", loading)
@@ -128,8 +128,8 @@ func refuse(w http.ResponseWriter, r *http.Request, err error) error {
 	if f.param != "" {
 		o.Param = &f.param
 	}
-	if f.lacking != nil {
-		o.Need, o.Free = &f.lacking.Need, &f.lacking.Free
+	if f.shortage != nil {
+		o.Need, o.Free = &f.shortage.Need, &f.shortage.Free
 	}
 	return reply(w, f.Status, errorReply{o, f.Type, f.Text})
 }

@@ -66,7 +66,7 @@ func decodeChat(text []byte, d *dialect.Dialect) (*call, error) {
 			c.customs = setName(c.customs, o.name)
 		}
 	}
-	c.silent = b.reasoning != nil && !*b.reasoning
+	c.hideReasoning = b.reasoning != nil && !*b.reasoning
 	b.draft.Conversation = &b.conversation
 	c.drafts = []generate.Draft{b.draft}
 	return c, nil

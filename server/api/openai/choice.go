@@ -10,7 +10,7 @@ import (
 	"tgi/server/generate"
 )
 
-// scored is a token with what is told of it.
+// scored is a token with its likeliest alternatives.
 type scored struct {
 	generate.Token
 	top []generate.Token
@@ -28,7 +28,7 @@ type choice struct {
 	opened bool
 
 	waiting []scored // tokens whose text was not shown yet
-	told    []scored // tokens that the next chunk of a stream tells of
+	unsent  []scored // tokens that the next chunk of a stream tells of
 	seen    int      // bytes of visible text in all events so far
 	chars   int      // characters in it and in the prompt that is echoed
 
@@ -69,7 +69,7 @@ func (c *choice) next(e *generate.Event) (piece, error) {
 		c.chars += utf8.RuneCountInString(e.Text)
 	}
 	deltas, err := c.reply.Next(e)
-	if c.call.silent {
+	if c.call.hideReasoning {
 		deltas = slices.DeleteFunc(deltas, func(d generate.Delta) bool { return d.Kind == generate.DeltaReasoning })
 	}
 	if len(c.call.customs) > 0 {

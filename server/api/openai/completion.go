@@ -57,8 +57,8 @@ func decodeCompletion(text []byte, d *dialect.Dialect) (*call, error) {
 	return c, nil
 }
 
-// spread gives each prompt of a completion its draft.
-func (c *call) spread() error {
+// makeDrafts gives each prompt of a completion its draft.
+func (c *call) makeDrafts() error {
 	for _, p := range c.prompts {
 		draft := c.draft
 		draft.Inputs, draft.Tokens = p.text, p.tokens

@@ -82,8 +82,8 @@ func renamed(list []member, old, name string) []member {
 	return list
 }
 
-// isNull says whether a value that was checked is null.
+// isNull reports whether a value that was checked is null.
 func isNull(raw []byte) bool { return len(raw) > 0 && raw[0] == 'n' }
 
-// isText says whether a value that was checked is a string.
+// isText reports whether a value that was checked is a string.
 func isText(raw []byte) bool { return len(raw) > 0 && raw[0] == '"' }

@@ -9,17 +9,17 @@ import (
 	"tgi/server/wire"
 )
 
-// turn is a message while it is read.
-type turn struct {
-	role     string
-	hasText  bool // more than white space
-	said     bool // content is there, and no null
-	refused  bool // a part of it is a refusal
-	calls    int
-	reworded bool // a call's arguments are not as templates read them
-	thought  bool // reasoning is there, under its newer name
-	older    bool // the call is that of OpenAI's older API
-	id       string
+// messageReader is a message while it is read.
+type messageReader struct {
+	role       string
+	hasText    bool // more than white space
+	hasContent bool // content is there, and no null
+	refused    bool // a part of it is a refusal
+	calls      int
+	rewrite    bool // a call's arguments are not as templates read them
+	reasons    bool // reasoning is there, under its newer name
+	older      bool // the call is that of OpenAI's older API
+	id         string
 }
 
 // messages reads the conversation.
@@ -37,7 +37,7 @@ func (b *chatBody) messages(r *wire.Reader) error {
 // message reads one. Members that are not known here are the template's.
 func message(r *wire.Reader, i int, id string) (generate.Message, error) {
 	start := *r
-	t := &turn{id: id}
+	t := &messageReader{id: id}
 	err := r.Object("struct Message", []wire.Field{
 		{Name: "role", Required: true, Read: wire.Into(&t.role, (*wire.Reader).String)},
 		{Name: "content", Read: func(r *wire.Reader) error { return t.content(r, i) }},
@@ -53,11 +53,11 @@ func message(r *wire.Reader, i int, id string) (generate.Message, error) {
 	if t.older && t.calls > 1 {
 		return generate.Message{}, r.Refuse("`function_call` and `tool_calls` are both given, expected one of them")
 	}
-	if !t.said && t.calls == 0 {
+	if !t.hasContent && t.calls == 0 {
 		return generate.Message{}, r.Refuse("missing field `content`")
 	}
 	raw := r.Since(start)
-	m := generate.Message{Role: t.role, HasText: t.hasText, Calls: t.calls > 0, JSON: t.normal(raw)}
+	m := generate.Message{Role: t.role, HasText: t.hasText, Calls: t.calls > 0, JSON: t.forTemplate(raw)}
 	if t.role == "function" {
 		m.Role = "tool"
 	}
@@ -71,19 +71,19 @@ func text(r *wire.Reader) error {
 }
 
 // reasoning notes text; what else clients put there is the template's.
-func (t *turn) reasoning(r *wire.Reader) error {
+func (t *messageReader) reasoning(r *wire.Reader) error {
 	probe := *r
 	_, err := probe.String()
-	t.thought = err == nil
+	t.reasons = err == nil
 	return r.Skip()
 }
 
 // content reads text, parts of text or null.
-func (t *turn) content(r *wire.Reader, i int) error {
+func (t *messageReader) content(r *wire.Reader, i int) error {
 	if none, err := r.Null(); none || err != nil {
 		return err
 	}
-	t.said = true
+	t.hasContent = true
 	return either(r, func(r *wire.Reader) error {
 		s, err := r.String()
 		t.add(s)
@@ -94,7 +94,7 @@ func (t *turn) content(r *wire.Reader, i int) error {
 }
 
 // part reads one part of a message's content.
-func (t *turn) part(r *wire.Reader, i, j int) error {
+func (t *messageReader) part(r *wire.Reader, i, j int) error {
 	kind := ""
 	var text, refusal *string
 	err := r.Object("struct MessageChunk", []wire.Field{
@@ -121,10 +121,10 @@ func (t *turn) part(r *wire.Reader, i, j int) error {
 }
 
 // add takes a part of what is said.
-func (t *turn) add(text string) { t.hasText = t.hasText || strings.TrimSpace(text) != "" }
+func (t *messageReader) add(text string) { t.hasText = t.hasText || strings.TrimSpace(text) != "" }
 
 // toolCalls reads the calls of an assistant's message, or null.
-func (t *turn) toolCalls(r *wire.Reader) error {
+func (t *messageReader) toolCalls(r *wire.Reader) error {
 	if none, err := r.Null(); none || err != nil {
 		return err
 	}
@@ -141,7 +141,7 @@ func (t *turn) toolCalls(r *wire.Reader) error {
 				if none, err := r.Null(); none || err != nil {
 					return err
 				}
-				called, t.reworded = true, true
+				called, t.rewrite = true, true
 				name, input := "", ""
 				return r.Object("struct CustomCall", []wire.Field{
 					{Name: "name", Required: true, Read: wire.Into(&name, (*wire.Reader).String)},
@@ -157,40 +157,40 @@ func (t *turn) toolCalls(r *wire.Reader) error {
 }
 
 // functionCall reads the call of OpenAI's older API, or null.
-func (t *turn) functionCall(r *wire.Reader) error {
+func (t *messageReader) functionCall(r *wire.Reader) error {
 	if none, err := r.Null(); none || err != nil {
 		return err
 	}
-	t.older, t.reworded = true, true
+	t.older, t.rewrite = true, true
 	t.calls++
 	return t.function(r)
 }
 
 // function reads the name and the arguments of a call.
-func (t *turn) function(r *wire.Reader) error {
+func (t *messageReader) function(r *wire.Reader) error {
 	name, given := "", false
 	arguments := func(r *wire.Reader) error { return t.arguments(r, &given) }
 	err := r.Object("struct FunctionCall", []wire.Field{
 		{Name: "name", Required: true, Read: wire.Into(&name, (*wire.Reader).String)},
 		{Name: "arguments", Read: arguments},
 		{Name: "parameters", Read: func(r *wire.Reader) error {
-			t.reworded = true
+			t.rewrite = true
 			return arguments(r)
 		}},
 	})
-	t.reworded = t.reworded || !given
+	t.rewrite = t.rewrite || !given
 	return err
 }
 
 // arguments reads an object, its text as OpenAI has it, or null.
-func (t *turn) arguments(r *wire.Reader, given *bool) error {
+func (t *messageReader) arguments(r *wire.Reader, given *bool) error {
 	if none, err := r.Null(); none || err != nil {
 		return err
 	}
 	*given = true
 	return either(r, func(r *wire.Reader) error {
 		_, err := r.String()
-		t.reworded = t.reworded || err == nil
+		t.rewrite = t.rewrite || err == nil
 		return err
 	}, func(r *wire.Reader) error {
 		_, err := r.RawObject()
@@ -198,14 +198,14 @@ func (t *turn) arguments(r *wire.Reader, given *bool) error {
 	})
 }
 
-// normal returns the message as template plugins read it: parts that are refusals
+// forTemplate returns the message as template plugins read it: parts that are refusals
 // become parts of text; arguments of calls that are the text of an object become one,
 // with the text beside it, and an empty object where there are none; reasoning is also there under its older
 // name. Whether the template gets parts or one text is the template plugin's to
 // decide, which knows the template.
-func (t *turn) normal(raw []byte) []byte {
+func (t *messageReader) forTemplate(raw []byte) []byte {
 	result := t.role == "function"
-	if !t.refused && !t.reworded && !t.thought && !result {
+	if !t.refused && !t.rewrite && !t.reasons && !result {
 		return raw
 	}
 	list := members(raw)
@@ -218,7 +218,7 @@ func (t *turn) normal(raw []byte) []byte {
 	if m := find(list, "content"); t.refused && m != nil {
 		m.value = normalParts(m.value)
 	}
-	if m := find(list, "tool_calls"); t.reworded && m != nil {
+	if m := find(list, "tool_calls"); t.rewrite && m != nil {
 		calls := elements(m.value)
 		b := []byte{'['}
 		for i, c := range calls {
@@ -233,7 +233,7 @@ func (t *turn) normal(raw []byte) []byte {
 		}
 		m.value = append(b, ']')
 	}
-	if m := find(list, "reasoning"); t.thought && m != nil && find(list, "reasoning_content") == nil {
+	if m := find(list, "reasoning"); t.reasons && m != nil && find(list, "reasoning_content") == nil {
 		list = append(list, member{"reasoning_content", m.value})
 	}
 	return appendMembers(nil, list)

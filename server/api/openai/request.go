@@ -46,8 +46,8 @@ type call struct {
 	scoreOnly bool
 	// callID makes the ids of tool calls that the model gives none.
 	callID func() string
-	// silent leaves out what the model thinks.
-	silent bool
+	// hideReasoning leaves out what the model thinks.
+	hideReasoning bool
 	// functions: a call is told in the form of OpenAI's older API.
 	functions bool
 	// customs are the names of the tools that take a text.
@@ -124,7 +124,7 @@ func (c *call) bind(m *dispatch.Model) error {
 	if most := m.Limits.MaxClientBatchSize; len(c.prompts) > most {
 		return tooManyPrompts(most)
 	}
-	return c.spread()
+	return c.makeDrafts()
 }
 
 // searchBeams reads use_beam_search as vLLM does: as many beams as sequences are

@@ -15,8 +15,8 @@ import (
 	"tgi/server/generate"
 )
 
-// arrival is an event of one of a call's runs, or why that run has no more.
-type arrival struct {
+// runEvent is an event of one of a call's runs, or why that run has no more.
+type runEvent struct {
 	run   int
 	event generate.Event
 	err   error
@@ -28,7 +28,7 @@ type runs struct {
 	list []*generate.Run
 	// Several runs are read by a goroutine each, which stop brings to an end;
 	// one is read where next is called.
-	arrivals chan arrival
+	arrivals chan runEvent
 	live     int
 	stop     context.CancelFunc
 	readers  sync.WaitGroup
@@ -52,7 +52,7 @@ func (a *API) start(ctx context.Context, c *call) (*runs, error) {
 		return r, nil
 	}
 	ctx, r.stop = context.WithCancel(ctx)
-	r.arrivals = make(chan arrival)
+	r.arrivals = make(chan runEvent)
 	for i, run := range r.list {
 		r.readers.Go(func() { r.read(ctx, i, run) })
 	}
@@ -64,7 +64,7 @@ func (r *runs) read(ctx context.Context, i int, run *generate.Run) {
 	for {
 		e, err := run.Next(ctx)
 		select {
-		case r.arrivals <- arrival{i, e, err}:
+		case r.arrivals <- runEvent{i, e, err}:
 		case <-ctx.Done():
 			return
 		}
@@ -76,10 +76,10 @@ func (r *runs) read(ctx context.Context, i int, run *generate.Run) {
 
 // next returns the next event of any run, io.EOF after the last of all, or why a
 // run failed. When ctx ends it returns its cause and may be called again.
-func (r *runs) next(ctx context.Context) (arrival, error) {
+func (r *runs) next(ctx context.Context) (runEvent, error) {
 	if r.arrivals == nil {
 		e, err := r.list[0].Next(ctx)
-		return arrival{event: e}, err
+		return runEvent{event: e}, err
 	}
 	for r.live > 0 {
 		select {
@@ -92,10 +92,10 @@ func (r *runs) next(ctx context.Context) (arrival, error) {
 			}
 			r.live--
 		case <-ctx.Done():
-			return arrival{}, context.Cause(ctx)
+			return runEvent{}, context.Cause(ctx)
 		}
 	}
-	return arrival{}, io.EOF
+	return runEvent{}, io.EOF
 }
 
 // close ends what still runs.

@@ -80,7 +80,7 @@ func (s *streaming) pump(ctx context.Context) error {
 }
 
 // show sends what one event adds to its choice.
-func (s *streaming) show(one *choice, a *arrival) error {
+func (s *streaming) show(one *choice, a *runEvent) error {
 	if !one.opened && !s.call.form.chat {
 		one.opened = true
 		if err := s.echo(one, a); err != nil {
@@ -100,8 +100,8 @@ func (s *streaming) show(one *choice, a *arrival) error {
 	if s.call.form.chat {
 		apart = d.RoleFirst
 	}
-	one.told = append(one.told, p.tokens...)
-	if len(p.deltas) == 0 && (!apart || len(one.told) > 0 && !one.reply.Parsed()) {
+	one.unsent = append(one.unsent, p.tokens...)
+	if len(p.deltas) == 0 && (!apart || len(one.unsent) > 0 && !one.reply.Parsed()) {
 		p.deltas = append(p.deltas, generate.Delta{})
 	}
 	if s.call.form.chat && !one.opened && (last || len(p.deltas) > 0) {
@@ -136,7 +136,7 @@ func (s *streaming) role(one *choice, content bool) error {
 }
 
 // echo sends the prompt that is repeated before the first token of a completion.
-func (s *streaming) echo(one *choice, a *arrival) error {
+func (s *streaming) echo(one *choice, a *runEvent) error {
 	c := s.call
 	text, chars := c.echoed(s.runs.list[a.run].Request.Inputs, a.event.Prefill)
 	if one.chars = chars; text == "" {
@@ -169,8 +169,8 @@ func (s *streaming) chunk(one *choice, d *generate.Delta, last bool) error {
 	default:
 		b = wire.AppendString(append(s.head(one), `,"text":`...), d.Text)
 	}
-	b = c.appendLogprobs(append(b, `,"logprobs":`...), nil, one.told)
-	one.told = one.told[:0]
+	b = c.appendLogprobs(append(b, `,"logprobs":`...), nil, one.unsent)
+	one.unsent = one.unsent[:0]
 	b = s.appendReason(append(b, `,"finish_reason":`...), one, last)
 	return s.send(b, last)
 }

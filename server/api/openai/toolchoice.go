@@ -121,8 +121,8 @@ func (b *chatBody) checkTools() error {
 		out = append(comma(out, len(c.ToolNames)), o.raw...)
 		c.ToolNames, c.ToolPlaces = append(c.ToolNames, o.name), append(c.ToolPlaces, o.place)
 		c.Strict = c.Strict || o.strict
-		if o.unheld != "" {
-			c.Unheld = append(c.Unheld, generate.Dropped{Pointer: o.place + "/format", Keyword: "grammar", Reason: o.unheld})
+		if o.notEnforced != "" {
+			c.NotEnforced = append(c.NotEnforced, generate.Dropped{Pointer: o.place + "/format", Keyword: "grammar", Reason: o.notEnforced})
 		}
 	}
 	if len(c.ToolNames) > 0 {
@@ -131,7 +131,7 @@ func (b *chatBody) checkTools() error {
 		return toolFault("`tool_choice` \"required\" needs `tools`")
 	}
 	if b.toolPrompt != nil && *b.toolPrompt != "" && len(c.Tools) > 0 && c.ToolChoice.Mode != generate.ChooseNone {
-		b.prompt(*b.toolPrompt)
+		b.addToolPrompt(*b.toolPrompt)
 	}
 	return nil
 }

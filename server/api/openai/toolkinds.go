@@ -43,7 +43,7 @@ func (b *chatBody) custom(r *wire.Reader, o *offer) ([]byte, error) {
 		o.strict = true
 		input = wire.AppendString(append(input, `,"pattern":`...), "^(?:"+definition+")$")
 	case "lark":
-		o.unheld = "the input of a custom tool is not held to a grammar in Lark while it is written; a regex is"
+		o.notEnforced = "the input of a custom tool is not held to a grammar in Lark while it is written; a regex is"
 		told += "\n\nThe input fits this Lark grammar:\n" + definition
 	}
 	if told != "" {
@@ -183,7 +183,7 @@ func (c *choice) customized(deltas []generate.Delta) []generate.Delta {
 	return out
 }
 
-// custom says whether d is about a call of a custom tool.
+// custom reports whether d is about a call of a custom tool.
 func (c *choice) custom(d *generate.Delta) bool {
 	return d != nil && (d.Kind == generate.DeltaBegin || d.Kind == generate.DeltaArguments) && slices.Contains(c.customs, d.Index)
 }

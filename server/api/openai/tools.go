@@ -25,7 +25,7 @@ type offer struct {
 	// place leads to it in the request.
 	place          string
 	strict, custom bool
-	unheld         string // why its input is not held to its grammar
+	notEnforced    string // why its input is not held to its grammar
 }
 
 // tools reads the tools that are offered, or null.
@@ -127,7 +127,7 @@ func (b *chatBody) toolName(r *wire.Reader, dst *string) error {
 	return nil
 }
 
-// isName says whether s may name a tool.
+// isName reports whether s may name a tool.
 func isName(s string) bool {
 	for _, c := range s {
 		if !('a' <= c && c <= 'z' || 'A' <= c && c <= 'Z' || '0' <= c && c <= '9' || c == '_' || c == '-' || c == '.') {
@@ -137,11 +137,11 @@ func isName(s string) bool {
 	return s != "" && len(s) <= maxToolName
 }
 
-// prompt puts TGI's tool_prompt behind the last message that is no assistant's, as
+// addToolPrompt puts TGI's tool_prompt behind the last message that is no assistant's, as
 // TGI does. It has no default here: the model's template says how tools are called,
 // and a template plugin has words of its own for a template that says nothing. It
 // finds those of the request beside the text, as the message's tool_prompt.
-func (b *chatBody) prompt(words string) {
+func (b *chatBody) addToolPrompt(words string) {
 	list := b.conversation.Messages
 	if len(list) == 0 {
 		return

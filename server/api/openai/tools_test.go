@@ -314,7 +314,7 @@ func TestKindsOfTools(t *testing.T) {
 		}
 	}
 	lark := conversation(t, `{`+hi+`,"tools":[{"type":"custom","custom":{"name":"l","format":{"type":"grammar","grammar":{"syntax":"lark","definition":"start: \"a\""}}}}]}`)
-	if len(lark.Unheld) != 1 || lark.Unheld[0].Pointer != "#/tools/0/custom/format" || !strings.Contains(string(lark.Tools), `fits this Lark grammar:\nstart: \"a\""`) {
-		t.Errorf("%+v, %s", lark.Unheld, lark.Tools)
+	if len(lark.NotEnforced) != 1 || lark.NotEnforced[0].Pointer != "#/tools/0/custom/format" || !strings.Contains(string(lark.Tools), `fits this Lark grammar:\nstart: \"a\""`) {
+		t.Errorf("%+v, %s", lark.NotEnforced, lark.Tools)
 	}
 }

@@ -134,7 +134,7 @@ func (q *inference) read(r *wire.Reader) error {
 	return r.Object("struct InferenceRequest", []wire.Field{
 		{Name: "id", Required: true, Read: wire.Into(&q.id, (*wire.Reader).String)},
 		{Name: "parameters", Read: q.shared.parameters},
-		{Name: "plugins", Read: fields.Plugins(&q.shared.beside)},
+		{Name: "plugins", Read: fields.Plugins(&q.shared.topPlugins)},
 		q.shared.modelField(),
 		{Name: "inputs", Required: true, Read: func(r *wire.Reader) error {
 			return r.Array(func(int) error { return q.input(r) })

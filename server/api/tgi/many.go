@@ -29,15 +29,15 @@ func (f refusal) write(w http.ResponseWriter, r *http.Request, cause error) {
 	server.WriteStatus(w, f.status, append(b, '}'))
 }
 
-// turns is how often the texts of one call may fill all places.
-const turns = 8
+// callsPerSlot is how often the texts of one call may fill all places.
+const callsPerSlot = 8
 
 // checkCount bounds the texts of one call: they are generated a few at a time, but
 // the reply waits for all, and each of them is held until then.
 func checkCount(m *dispatch.Model, field string, n int) error {
 	places := m.Limits.MaxConcurrentRequests
-	if most := turns * places; places > 0 && n > most {
-		return &generate.Invalid{Field: field, Msg: fmt.Sprintf("`%s` must have at most %d entries, %d times max_concurrent_requests. Given: %d", field, most, turns, n)}
+	if most := callsPerSlot * places; places > 0 && n > most {
+		return &generate.Invalid{Field: field, Msg: fmt.Sprintf("`%s` must have at most %d entries, %d times max_concurrent_requests. Given: %d", field, most, callsPerSlot, n)}
 	}
 	return nil
 }

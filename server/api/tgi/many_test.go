@@ -12,7 +12,7 @@ import (
 
 // TestTooManyTexts: a call for many texts is refused before the first of them runs.
 func TestTooManyTexts(t *testing.T) {
-	most := turns * sized.MaxConcurrentRequests
+	most := callsPerSlot * sized.MaxConcurrentRequests
 	list := func(one string, n int) string { return strings.TrimSuffix(strings.Repeat(one+",", n), ",") }
 	instance, input, output := `{"inputs":"x","parameters":{"max_new_tokens":1}}`, `{"name":"a","shape":[1],"datatype":"BYTES","data":[120]}`, `{"name":"a"}`
 	for path, body := range map[string]func(n int) string{

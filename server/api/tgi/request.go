@@ -17,8 +17,8 @@ type body struct {
 	details  bool
 	fullText *bool
 	stream   bool
-	// beside are plugins that stand beside the parameters.
-	beside []generate.PluginCall
+	// topPlugins are plugins that stand beside the parameters.
+	topPlugins []generate.PluginCall
 }
 
 // newBody returns what a body without parameters means.
@@ -44,7 +44,7 @@ func decodeBody(text []byte, d *dialect.Dialect, compat bool) (*body, error) {
 	list := []wire.Field{
 		{Name: "inputs", Required: true, Read: wire.Into(&b.draft.Inputs, (*wire.Reader).String)},
 		{Name: "parameters", Read: b.parameters},
-		{Name: "plugins", Read: fields.Plugins(&b.beside)},
+		{Name: "plugins", Read: fields.Plugins(&b.topPlugins)},
 		b.modelField(),
 	}
 	if compat {
@@ -60,10 +60,10 @@ func decodeBody(text []byte, d *dialect.Dialect, compat bool) (*body, error) {
 // join takes the plugins that were named beside the parameters, as OpenAI's routes
 // have them, for those in them.
 func (b *body) join() error {
-	if len(b.beside) > 0 && len(b.draft.Plugins) > 0 {
+	if len(b.topPlugins) > 0 && len(b.draft.Plugins) > 0 {
 		return &generate.Invalid{Field: "plugins", Msg: "`plugins` is given twice, in `parameters` and beside them"}
 	}
-	b.draft.Plugins = append(b.draft.Plugins, b.beside...)
+	b.draft.Plugins = append(b.draft.Plugins, b.topPlugins...)
 	return nil
 }
 

@@ -48,7 +48,7 @@ func begin(t *testing.T, address, path string, length int, body string) net.Conn
 	return conn
 }
 
-// served says whether all four places are free: as many requests at once are served.
+// served reports whether all four places are free: as many requests at once are served.
 func served(address string) bool {
 	done := make(chan bool, 4)
 	for range cap(done) {

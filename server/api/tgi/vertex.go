@@ -174,7 +174,7 @@ func (b *body) instance(r *wire.Reader, want string) error {
 			}
 			return b.parameters(r)
 		}},
-		{Name: "plugins", Read: fields.Plugins(&b.beside)},
+		{Name: "plugins", Read: fields.Plugins(&b.topPlugins)},
 	})
 	if err == nil {
 		err = b.join()

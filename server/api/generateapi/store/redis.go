@@ -19,8 +19,8 @@ const (
 	claimRenews = 5 * time.Second
 )
 
-// patience bounds one exchange with Redis, connecting included.
-const patience = 3 * time.Second
+// timeout bounds one exchange with Redis, connecting included.
+const timeout = 3 * time.Second
 
 // Scripts run as one step in Redis. KEYS are a state's and its claim's, ARGV[1]
 // is what tells a claim from others.
@@ -65,7 +65,7 @@ func OpenRedis(url string, l Limits) (*Redis, error) {
 	// A second attempt of a script whose reply was lost would find its own claim.
 	o.MaxRetries = -1
 	o.DialerRetries = 1
-	o.DialTimeout, o.ReadTimeout, o.WriteTimeout = patience, patience, patience
+	o.DialTimeout, o.ReadTimeout, o.WriteTimeout = timeout, timeout, timeout
 	o.ContextTimeoutEnabled = true
 	o.DisableIdentity = true
 	o.MaintNotificationsConfig = &maintnotifications.Config{Mode: maintnotifications.ModeDisabled}
@@ -81,7 +81,7 @@ func (s *Redis) Claim(ctx context.Context, key Key) (Claim, error) {
 	c := &redisClaim{store: s, token: rand.Text(), stop: make(chan struct{})}
 	// Braces keep both on one node of a cluster.
 	c.keys = []string{"tgi:{" + key.String() + "}:state", "tgi:{" + key.String() + "}:claim"}
-	ctx, cancel := context.WithTimeout(ctx, patience)
+	ctx, cancel := context.WithTimeout(ctx, timeout)
 	defer cancel()
 	got, err := claimScript.Run(ctx, s.client, c.keys, c.token, claimLasts.Milliseconds(), s.limits.MaxState).Slice()
 	if err != nil {
@@ -132,7 +132,7 @@ func (c *redisClaim) renew() {
 
 // run runs a script that returns 0 when the claim is not there any more.
 func (c *redisClaim) run(ctx context.Context, script *redis.Script, args ...any) error {
-	ctx, cancel := context.WithTimeout(ctx, patience)
+	ctx, cancel := context.WithTimeout(ctx, timeout)
 	defer cancel()
 	held, err := script.Run(ctx, c.store.client, c.keys, append([]any{c.token}, args...)...).Int()
 	switch {

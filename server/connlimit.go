@@ -13,49 +13,49 @@ import (
 	"tgi/server/config"
 )
 
-// ErrCrowd: there are as many connections as there may be.
-var ErrCrowd = errors.New("too many connections")
+// ErrTooManyConnections: there are as many connections as there may be.
+var ErrTooManyConnections = errors.New("too many connections")
 
-// crowdQuiet is the time between two lines of the log about a full listener.
-const crowdQuiet = time.Minute
+// refusalLogInterval is the time between two lines of the log about a full listener.
+const refusalLogInterval = time.Minute
 
-// crowd is a listener with a bounded number of connections, in all and of each
+// limitedListener is a listener with a bounded number of connections, in all and of each
 // address. When it is full, a new one takes the place of the one that has waited
 // longest without a request, at the address that has most; when none waits, the new
 // one is refused.
-type crowd struct {
+type limitedListener struct {
 	net.Listener
 	most, each int
-	// talks says that a refusal can be written: TLS does not begin with one.
-	talks bool
+	// plain says that a refusal can be written: TLS does not begin with one.
+	plain bool
 	log   *slog.Logger
 
 	mu     sync.Mutex
-	all    map[*guest]struct{}
-	of     map[string]int // guests of each address
+	all    map[*limitedConn]struct{}
+	of     map[string]int // connections of each address
 	warned time.Time
 }
 
-// guest is one connection.
-type guest struct {
+// limitedConn is one connection.
+type limitedConn struct {
 	net.Conn
-	crowd *crowd
-	from  string
-	// The crowd's lock guards the rest. A guest waits from since on.
-	waits bool
+	listener *limitedListener
+	from     string
+	// The listener's lock guards the rest. The connection is idle from since on.
+	idle  bool
 	since time.Time
 }
 
-// bound returns l with the bounds of c.
-func bound(l net.Listener, c config.Server, log *slog.Logger) *crowd {
-	return &crowd{
-		Listener: l, most: c.MaxConnections, each: c.PerAddress(), talks: c.TLSCert == "", log: log,
-		all: map[*guest]struct{}{}, of: map[string]int{},
+// limit returns l with the bounds of c.
+func limit(l net.Listener, c config.Server, log *slog.Logger) *limitedListener {
+	return &limitedListener{
+		Listener: l, most: c.MaxConnections, each: c.PerAddress(), plain: c.TLSCert == "", log: log,
+		all: map[*limitedConn]struct{}{}, of: map[string]int{},
 	}
 }
 
 // Accept implements net.Listener.
-func (c *crowd) Accept() (net.Conn, error) {
+func (c *limitedListener) Accept() (net.Conn, error) {
 	for {
 		conn, err := c.Listener.Accept()
 		if err != nil {
@@ -68,13 +68,13 @@ func (c *crowd) Accept() (net.Conn, error) {
 	}
 }
 
-// enter makes conn a guest, or returns nil.
-func (c *crowd) enter(conn net.Conn) *guest {
+// enter admits conn, or returns nil.
+func (c *limitedListener) enter(conn net.Conn) *limitedConn {
 	from := conn.RemoteAddr().String()
 	if host, _, err := net.SplitHostPort(from); err == nil {
 		from = host
 	}
-	g := &guest{Conn: conn, crowd: c, from: from, waits: true, since: time.Now()}
+	g := &limitedConn{Conn: conn, listener: c, from: from, idle: true, since: time.Now()}
 	c.mu.Lock()
 	defer c.mu.Unlock()
 	full := ""
@@ -94,12 +94,12 @@ func (c *crowd) enter(conn net.Conn) *guest {
 	return g
 }
 
-// idlest returns the guest to part with: of the address, or for "" of the one that
-// has most guests.
-func (c *crowd) idlest(from string) *guest {
-	var best *guest
+// idlest returns the connection to close: of the address, or for "" of the one that
+// has most.
+func (c *limitedListener) idlest(from string) *limitedConn {
+	var best *limitedConn
 	for g := range c.all {
-		if !g.waits || from != "" && g.from != from {
+		if !g.idle || from != "" && g.from != from {
 			continue
 		}
 		if best == nil || c.of[g.from] > c.of[best.from] || c.of[g.from] == c.of[best.from] && g.since.Before(best.since) {
@@ -109,8 +109,8 @@ func (c *crowd) idlest(from string) *guest {
 	return best
 }
 
-// forget takes g out of the books.
-func (c *crowd) forget(g *guest) {
+// forget counts g no more.
+func (c *limitedListener) forget(g *limitedConn) {
 	if _, there := c.all[g]; !there {
 		return
 	}
@@ -121,9 +121,9 @@ func (c *crowd) forget(g *guest) {
 }
 
 // refuse says why to a connection and closes it.
-func (c *crowd) refuse(conn net.Conn) {
+func (c *limitedListener) refuse(conn net.Conn) {
 	c.mu.Lock()
-	warn := time.Since(c.warned) >= crowdQuiet
+	warn := time.Since(c.warned) >= refusalLogInterval
 	if warn {
 		c.warned = time.Now()
 	}
@@ -132,8 +132,8 @@ func (c *crowd) refuse(conn net.Conn) {
 		c.log.Warn("a connection was refused: there are too many (server.max_connections, server.max_connections_per_address)",
 			"address", c.Addr().String(), "from", conn.RemoteAddr().String())
 	}
-	if c.talks {
-		body := AppendError(nil, ErrCrowd)
+	if c.plain {
+		body := AppendError(nil, ErrTooManyConnections)
 		_ = conn.SetWriteDeadline(time.Now().Add(time.Second)) // it fits into the buffer of a new connection
 		_, _ = conn.Write(append([]byte("HTTP/1.1 503 Service Unavailable\r\nContent-Type: application/json\r\nRetry-After: 1\r\nConnection: close\r\nContent-Length: "+
 			strconv.Itoa(len(body))+"\r\n\r\n"), body...))
@@ -142,23 +142,23 @@ func (c *crowd) refuse(conn net.Conn) {
 }
 
 // Close implements net.Conn.
-func (g *guest) Close() error {
-	g.crowd.mu.Lock()
-	g.crowd.forget(g)
-	g.crowd.mu.Unlock()
+func (g *limitedConn) Close() error {
+	g.listener.mu.Lock()
+	g.listener.forget(g)
+	g.listener.mu.Unlock()
 	return g.Conn.Close()
 }
 
-// noteState is http.Server.ConnState: it tells the crowd who waits.
+// noteState is http.Server.ConnState: it tells the listener which connections are idle.
 func noteState(conn net.Conn, state http.ConnState) {
 	if t, ok := conn.(*tls.Conn); ok {
 		conn = t.NetConn()
 	}
-	g, ok := conn.(*guest)
+	g, ok := conn.(*limitedConn)
 	if !ok {
 		return
 	}
-	g.crowd.mu.Lock()
-	defer g.crowd.mu.Unlock()
-	g.waits, g.since = state == http.StateNew || state == http.StateIdle, time.Now()
+	g.listener.mu.Lock()
+	defer g.listener.mu.Unlock()
+	g.idle, g.since = state == http.StateNew || state == http.StateIdle, time.Now()
 }

@@ -12,14 +12,14 @@ import (
 // however many large ones there are.
 const freeBody = 64 << 10
 
-// purse bounds the bytes of bodies that are held for all requests together.
-type purse struct {
+// byteBudget bounds the bytes of bodies that are held for all requests together.
+type byteBudget struct {
 	mu   sync.Mutex
 	left int64
 }
 
 // take takes n bytes, if there are as many.
-func (p *purse) take(n int64) bool {
+func (p *byteBudget) take(n int64) bool {
 	p.mu.Lock()
 	defer p.mu.Unlock()
 	if p.left < n {
@@ -29,23 +29,23 @@ func (p *purse) take(n int64) bool {
 	return true
 }
 
-func (p *purse) give(n int64) {
+func (p *byteBudget) give(n int64) {
 	p.mu.Lock()
 	defer p.mu.Unlock()
 	p.left += n
 }
 
-// paid is a body whose bytes are taken from a purse as they arrive.
-type paid struct {
+// budgetedBody is a body whose bytes are taken from a byteBudget as they arrive.
+type budgetedBody struct {
 	io.ReadCloser
-	from  *purse
+	from  *byteBudget
 	read  int64
 	taken int64
 }
 
-// Read implements io.Reader. It fails with *generate.Overloaded when the purse is
+// Read implements io.Reader. It fails with *generate.Overloaded when the budget is
 // empty.
-func (b *paid) Read(p []byte) (int, error) {
+func (b *budgetedBody) Read(p []byte) (int, error) {
 	n, err := b.ReadCloser.Read(p)
 	b.read += int64(n)
 	if need := b.read - freeBody - b.taken; need > 0 {
@@ -58,4 +58,4 @@ func (b *paid) Read(p []byte) (int, error) {
 }
 
 // release gives back what was taken. The body must not be read any more.
-func (b *paid) release() { b.from.give(b.taken) }
+func (b *budgetedBody) release() { b.from.give(b.taken) }

@@ -28,17 +28,17 @@ var (
 // search takes time with its length.
 const longestGuess = 200
 
-// signpost tells those who ask for what is not there where they may have wanted to
+// routeHints tells those who ask for what is not there where they may have wanted to
 // go, each in the shape of the API that the path seems to belong to.
-type signpost struct {
+type routeHints struct {
 	routes []Route
 	// methods of each path, in the order of routes; paths in that order too.
 	methods map[string][]string
 	paths   []string
 }
 
-func newSignpost(routes []Route) *signpost {
-	s := &signpost{routes: routes, methods: map[string][]string{}}
+func newRouteHints(routes []Route) *routeHints {
+	s := &routeHints{routes: routes, methods: map[string][]string{}}
 	for _, r := range routes {
 		if s.methods[r.Path] == nil {
 			s.paths = append(s.paths, r.Path)
@@ -52,9 +52,9 @@ func newSignpost(routes []Route) *signpost {
 }
 
 // noRoute replies that nothing has the path of r.
-func (s *signpost) noRoute(w http.ResponseWriter, r *http.Request) {
+func (s *routeHints) noRoute(w http.ResponseWriter, r *http.Request) {
 	path := pathpkg.Clean("/" + r.URL.Path)
-	about, guess := s.like(path), ""
+	about, guess := s.closest(path), ""
 	if len(path) <= longestGuess {
 		// The variables of a pattern stand for what the path has in their places.
 		filled := map[string]string{}
@@ -69,32 +69,32 @@ func (s *signpost) noRoute(w http.ResponseWriter, r *http.Request) {
 		if near := config.Nearest(path, candidates); near != "" {
 			pattern := filled[near]
 			about = s.first(pattern)
-			guess = fmt.Sprintf("; did you mean %s %s?", s.choice(pattern), plain(pattern))
+			guess = fmt.Sprintf("; did you mean %s %s?", s.methodNames(pattern), plain(pattern))
 		}
 	}
-	s.refuse(w, r, about, fmt.Errorf("%w: %s%s", ErrRoute, asked(r), guess))
+	s.refuse(w, r, about, fmt.Errorf("%w: %s%s", ErrRoute, describe(r), guess))
 }
 
 // noMethod replies that path, which r has, is for other methods.
-func (s *signpost) noMethod(w http.ResponseWriter, r *http.Request, path string) {
+func (s *routeHints) noMethod(w http.ResponseWriter, r *http.Request, path string) {
 	w.Header().Set("Allow", strings.Join(s.methods[path], ","))
-	s.refuse(w, r, s.first(path), fmt.Errorf("%w: %s; use %s", ErrMethod, asked(r), s.choice(path)))
+	s.refuse(w, r, s.first(path), fmt.Errorf("%w: %s; use %s", ErrMethod, describe(r), s.methodNames(path)))
 }
 
-func (s *signpost) refuse(w http.ResponseWriter, r *http.Request, about *Route, err error) {
+func (s *routeHints) refuse(w http.ResponseWriter, r *http.Request, about *Route, err error) {
 	Note(r.Context(), err)
 	about.refuse(w, r, err)
 }
 
 // first returns the first route of a path.
-func (s *signpost) first(path string) *Route {
+func (s *routeHints) first(path string) *Route {
 	i := slices.IndexFunc(s.routes, func(r Route) bool { return r.Path == path })
 	return &s.routes[i]
 }
 
-// like returns the first of the routes that share most with the beginning of path,
+// closest returns the first of the routes that share most with the beginning of path,
 // and one without a shape of its own when none shares anything.
-func (s *signpost) like(path string) *Route {
+func (s *routeHints) closest(path string) *Route {
 	best, most := &Route{}, 0
 	given := strings.Split(strings.Trim(path, "/"), "/")
 	for i := range s.routes {
@@ -129,19 +129,19 @@ func fill(pattern, path string) string {
 	return strings.Join(parts, "/")
 }
 
-// tidy says whether a path goes straight to its end.
-func tidy(path string) bool {
+// isClean reports whether a path goes straight to its end.
+func isClean(path string) bool {
 	clean := pathpkg.Clean(path)
 	return path == clean || path == clean+"/"
 }
 
-// asked names what r asks for, in characters that are harmless everywhere.
-func asked(r *http.Request) string {
+// describe names what r asks for, in characters that are harmless everywhere.
+func describe(r *http.Request) string {
 	return fmt.Sprintf("%.20s %.*s", r.Method, longestGuess, r.URL.EscapedPath())
 }
 
-// choice names the methods of a path; that HEAD goes with GET is understood.
-func (s *signpost) choice(path string) string {
+// methodNames lists the methods of a path; that HEAD goes with GET is understood.
+func (s *routeHints) methodNames(path string) string {
 	methods := slices.DeleteFunc(slices.Clone(s.methods[path]), func(m string) bool { return m == http.MethodHead })
 	return strings.Join(methods, " or ")
 }
