@@ -11,7 +11,9 @@ import (
 	"os"
 	"path/filepath"
 	"runtime"
+	"runtime/debug"
 	"strings"
+	"sync"
 
 	"golang.org/x/sys/cpu"
 )
@@ -33,10 +35,39 @@ type manifest struct {
 	SHA256 string `json:"sha256"`
 }
 
-// keyOf names a compiled module: by all that the machine code depends on.
+// foundVersion is the engine's version as it finds it in this program's build information. It looks for compiled modules under
+// it, so what a program with another, such as a test, has left is of no use.
+var foundVersion = sync.OnceValue(func() string {
+	info, _ := debug.ReadBuildInfo()
+	return versionIn(info)
+})
+
+// versionIn looks for the engine's version as the engine does.
+func versionIn(info *debug.BuildInfo) string {
+	const unknown = "dev"
+	if info == nil {
+		return unknown
+	}
+	version := info.Main.Version
+	for _, dep := range info.Deps {
+		if strings.Contains(dep.Path, "github.com/tetratelabs/wazero") && dep.Version != "" && dep.Version != "(devel)" {
+			version = dep.Version
+		}
+	}
+	if version == "" || version == "(devel)" {
+		return unknown
+	}
+	return version
+}
+
+// keyOf names a compiled module: by all that the machine code, and where the engine looks for it, depend on.
 func keyOf(rewritten []byte) string {
 	h := sha256.New()
-	fmt.Fprintf(h, "%s %s %s %+v %+v\n", engineVersion, runtime.GOOS, runtime.GOARCH, cpu.X86, cpu.ARM64)
+	version := engineVersion
+	if found := foundVersion(); found != version {
+		version += " as " + found
+	}
+	fmt.Fprintf(h, "%s %s %s %+v %+v\n", version, runtime.GOOS, runtime.GOARCH, cpu.X86, cpu.ARM64)
 	h.Write(rewritten)
 	return hex.EncodeToString(h.Sum(nil))
 }

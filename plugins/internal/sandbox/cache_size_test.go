@@ -4,6 +4,7 @@ import (
 	"bytes"
 	"os"
 	"path/filepath"
+	"runtime/debug"
 	"testing"
 	"time"
 )
@@ -101,4 +102,31 @@ func module(n byte) []byte {
 		3, 2, 1, 0, // a function of it
 		7, 5, 1, 1, 'f', 0, 0, // exported
 		10, 6, 1, 4, 0, 0x41, n, 0x0b) // i32.const n
+}
+
+// TestFoundVersion: the key of a compiled module follows the version under which the engine looks for it.
+func TestFoundVersion(t *testing.T) {
+	e := engine(t, Config{CacheDir: t.TempDir()})
+	m, err := e.Compile(t.Context(), module(9), ModuleConfig{Name: "m"})
+	if err != nil {
+		t.Fatal(err)
+	}
+	m.Close()
+	files, err := filepath.Glob(filepath.Join(e.cache, "*", "wazero-"+foundVersion()+"-*"))
+	if err != nil || len(files) != 1 {
+		t.Errorf("%d folders of version %s, %v", len(files), foundVersion(), err)
+	}
+	own := debug.Module{Path: "tgi", Version: "(devel)"}
+	for want, info := range map[string]*debug.BuildInfo{
+		"dev":    {Main: own},
+		"v1.2.3": {Main: own, Deps: []*debug.Module{{Path: "other", Version: "v9"}, {Path: "github.com/tetratelabs/wazero", Version: "v1.2.3"}}},
+		"v7":     {Main: debug.Module{Version: "v7"}, Deps: []*debug.Module{{Path: "github.com/tetratelabs/wazero"}}},
+	} {
+		if got := versionIn(info); got != want {
+			t.Errorf("%+v: %s, want %s", info, got, want)
+		}
+	}
+	if got := versionIn(nil); got != "dev" {
+		t.Errorf("without build information: %s", got)
+	}
 }
