@@ -2,15 +2,14 @@
 //! emptiness, the words of a finite language, the automaton itself.
 
 use crate::hash::{Map, Seen};
-use crate::re::{next, range, Node, Pool, Re, Set, NEVER};
+use crate::re::{Node, Pool, Re, Row};
 use std::collections::VecDeque;
-use std::rc::Rc;
 
 /// Most states that a walk looks at before it gives up.
 pub const MAX_STATES: usize = 20_000;
 
-/// Byte ranges and the states they lead to.
-pub type Row = Vec<(u8, u8, u32)>;
+/// Most words that a finite language is asked for.
+pub const MAX_WORDS: usize = 64;
 
 /// A deterministic automaton. State 0 is the first.
 pub struct Dfa {
@@ -21,71 +20,6 @@ pub struct Dfa {
 }
 
 impl Pool {
-    // Before which bytes the derivatives of r may change: all bytes between two
-    // cuts lead to the same expression.
-    fn cuts(&self, r: Re, cuts: &mut Set) {
-        match self.node(r) {
-            Node::Never | Node::Empty => {}
-            Node::Bytes(s) => {
-                let mut carry = 0;
-                for i in 0..4 {
-                    cuts[i] |= s[i] ^ (s[i] << 1 | carry);
-                    carry = s[i] >> 63;
-                }
-            }
-            Node::Cat(..) => {
-                let mut rest = r;
-                while let Node::Cat(a, b) = *self.node(rest) {
-                    self.cuts(a, cuts);
-                    if !self.nullable(a) {
-                        return;
-                    }
-                    rest = b;
-                }
-                self.cuts(rest, cuts);
-            }
-            Node::Or(v) | Node::And(v) => v.iter().for_each(|&x| self.cuts(x, cuts)),
-            Node::Not(x) | Node::Rep(x, _, _) => self.cuts(*x, cuts),
-            Node::Words(list, lo, hi, depth) => {
-                for b in self.part((*list, *lo, *hi, *depth)).filter_map(|w| w.first()) {
-                    for c in [Some(*b), b.checked_add(1)].into_iter().flatten() {
-                        cuts[c as usize >> 6] |= 1 << (c & 63);
-                    }
-                }
-            }
-            Node::Mod(..) => range(b'-', b':').iter().zip(cuts).for_each(|(s, c)| *c |= s),
-        }
-    }
-
-    /// Byte ranges and what remains after each, in order; ranges that lead to
-    /// nothing are left out.
-    pub fn moves(&mut self, r: Re) -> Rc<Row> {
-        if let Some(row) = self.rows.get(&r) {
-            return row.clone();
-        }
-        let row = Rc::new(self.fresh_moves(r));
-        self.rows.insert(r, row.clone());
-        row
-    }
-
-    fn fresh_moves(&mut self, r: Re) -> Row {
-        let mut cuts = [0; 4];
-        self.cuts(r, &mut cuts);
-        let (mut out, mut lo) = (Row::new(), 0);
-        while lo < 256 {
-            let hi = next(&cuts, lo + 1, true) - 1;
-            let d = self.derive(r, lo as u8);
-            if d != NEVER {
-                match out.last_mut() {
-                    Some((_, h, t)) if *t == d && *h as u32 + 1 == lo => *h = hi as u8,
-                    _ => out.push((lo as u8, hi as u8, d)),
-                }
-            }
-            lo = hi + 1;
-        }
-        out
-    }
-
     /// Whether the language has no text. None: too many states to say.
     pub fn is_empty(&mut self, r: Re) -> Option<bool> {
         if self.has_text(r) {
@@ -270,7 +204,7 @@ impl Pool {
         let endless = match self.endless.get(&r) {
             Some(&e) => e,
             None => {
-                let e = self.cycles(r, 600);
+                let e = self.many_short(r) || self.cycles(r, 600);
                 self.endless.insert(r, e);
                 e
             }
@@ -278,27 +212,57 @@ impl Pool {
         if endless {
             return None;
         }
-        let dfa = self.dfa(r, 600)?;
-        let mut out = Vec::new();
-        // A word longer than the number of states would go round a cycle.
-        let mut stack: Vec<(u32, Vec<u8>)> = vec![(0, Vec::new())];
-        while let Some((s, word)) = stack.pop() {
-            if dfa.accepts[s as usize] {
-                out.push(word.clone());
-            }
-            if out.len() > limit || stack.len() > 64 * limit + 1024 || word.len() > dfa.moves.len() {
-                return None;
-            }
-            for &(lo, hi, t) in &dfa.moves[s as usize] {
-                for b in lo..=hi {
-                    let mut w = word.clone();
-                    w.push(b);
-                    stack.push((t, w));
+        let (mut out, mut level) = (Vec::new(), vec![(r, Vec::new())]);
+        while !level.is_empty() {
+            let mut next = Vec::new();
+            for (s, word) in level {
+                for &(lo, hi, d) in self.moves(s).iter() {
+                    if self.is_empty(d)? {
+                        continue;
+                    }
+                    // Each of these begins a word of its own.
+                    if next.len() + out.len() + (hi - lo) as usize > limit {
+                        return None;
+                    }
+                    next.extend((lo..=hi).map(|b| (d, [word.as_slice(), &[b]].concat())));
+                }
+                if self.nullable(s) {
+                    out.push(word);
                 }
             }
+            level = next;
+            if self.tired() {
+                return None;
+            }
+        }
+        if out.len() > limit {
+            return None;
         }
         out.sort();
         Some(out)
+    }
+
+    // Whether more words than anyone asks for begin with the same few bytes.
+    fn many_short(&mut self, r: Re) -> bool {
+        let mut level: Map<Re, usize> = Map::default();
+        level.insert(r, 1);
+        for _ in 0..8 {
+            let mut next: Map<Re, usize> = Map::default();
+            for (s, n) in level {
+                for &(lo, hi, d) in self.moves(s).iter() {
+                    *next.entry(d).or_insert(0) += n * (hi - lo + 1) as usize;
+                }
+            }
+            // All that lead to a state with a text begin a word.
+            level = next;
+            if level.iter().map(|(&s, &n)| if self.has_text(s) { n } else { 0 }).sum::<usize>() > MAX_WORDS {
+                return true;
+            }
+            if level.len() > 64 {
+                return false;
+            }
+        }
+        false
     }
 }
 
@@ -344,7 +308,7 @@ fn joined(row: &[(u8, u8, u32)], class: &[u32]) -> Vec<(u8, u8, u32)> {
 #[cfg(test)]
 mod tests {
     use super::*;
-    use crate::re::{Divisor, ALL, EMPTY, MANY};
+    use crate::re::{range, Divisor, ALL, EMPTY, MANY, NEVER};
 
     #[test]
     fn words_and_emptiness() {

@@ -75,11 +75,6 @@ impl<K: Eq + std::hash::Hash, V> Layered<K, V> {
         self.now.insert(k, v);
     }
 
-    /// How many have been inserted since it was frozen.
-    pub fn recent(&self) -> usize {
-        self.now.len()
-    }
-
     /// Leaves what is in it as it is: what comes later is kept apart. Once.
     pub fn freeze(&mut self) {
         if self.before.is_empty() {

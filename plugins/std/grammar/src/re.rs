@@ -6,10 +6,12 @@
 //! (1964): what remains of a language after one byte is again an expression.
 
 mod derive;
+mod moves;
 mod shape;
 
+pub use moves::Row;
+
 use crate::chars::{Form, Ranges};
-use crate::explore::Row;
 use crate::hash::{Index, Layered, Map, Mix};
 use shape::{MORE, NULLABLE, SOME};
 use std::hash::{Hash, Hasher};
@@ -30,9 +32,8 @@ pub const MANY: u32 = u32::MAX;
 /// Most expressions that one compilation makes.
 pub const MAX_NODES: usize = 220_000;
 
-/// Most derivatives of one compilation that questions about automata are worth:
-/// about half a second.
-pub const MAX_DERIVED: usize = 300_000;
+/// Most moves between states that the automata of one compilation may have.
+pub const MAX_WALKED: usize = 150_000;
 
 /// A set of bytes, one bit each.
 pub type Set = [u64; 4];
@@ -139,6 +140,8 @@ pub struct Pool {
     word_lists: Vec<List>,
     word_index: Map<List, u32>,
     derived: Layered<(Re, u8), Re>,
+    // Moves made since it was frozen.
+    walked: usize,
     /// Moves of states that walks have been at.
     pub(crate) rows: Layered<Re, Rc<Row>>,
     /// Which languages' automata come back to themselves, where that has been asked.
@@ -207,6 +210,7 @@ impl Pool {
             word_lists: Vec::new(),
             word_index: Map::default(),
             derived: Layered::default(),
+            walked: 0,
             rows: Layered::default(),
             endless: Layered::default(),
             empty: Layered::default(),
@@ -313,6 +317,7 @@ impl Pool {
         self.weights.reserve(1000);
         self.index.freeze();
         self.derived.freeze();
+        self.walked = 0;
         self.rows.freeze();
         self.endless.freeze();
         self.empty.freeze();
@@ -321,9 +326,14 @@ impl Pool {
         self.lists.freeze();
     }
 
-    /// Whether so many derivatives have been taken that no more automata are walked.
+    /// How many moves have been made since it was frozen: what questions about automata took.
+    pub fn walked(&self) -> usize {
+        self.walked
+    }
+
+    /// Whether so many moves have been made that no more automata are walked.
     pub fn tired(&self) -> bool {
-        self.derived.recent() >= MAX_DERIVED || self.full()
+        self.walked >= MAX_WALKED || self.full()
     }
 
     /// One byte of a set.
@@ -461,6 +471,38 @@ impl Pool {
         out
     }
 
+    // In an intersection with a, what is a or b is no condition; in one with what is not a, it is b, and a itself
+    // is impossible. None: there is nothing to leave out.
+    fn without_excluded(&mut self, sorted: &[Re]) -> Option<Vec<Re>> {
+        let mut excluded = Vec::new();
+        for &r in sorted {
+            if let Node::Not(x) = *self.node(r) {
+                match self.node(x) {
+                    Node::Or(v) => excluded.extend(v),
+                    _ => excluded.push(x),
+                }
+            }
+        }
+        if sorted.iter().any(|r| excluded.contains(r)) {
+            return Some(vec![NEVER]);
+        }
+        let mut out: Option<Vec<Re>> = None;
+        for (i, &r) in sorted.iter().enumerate() {
+            let rest = match self.node(r) {
+                Node::Or(v) if v.iter().any(|m| sorted.binary_search(m).is_ok()) => ALL,
+                Node::Or(v) if v.iter().any(|m| excluded.contains(m)) => {
+                    let rest = v.iter().copied().filter(|m| !excluded.contains(m)).collect();
+                    self.or(rest)
+                }
+                // Said already by the complement of a union.
+                Node::Not(x) if excluded.iter().filter(|m| *m == x).count() > 1 => ALL,
+                _ => continue,
+            };
+            out.get_or_insert_with(|| sorted.to_vec())[i] = rest;
+        }
+        out
+    }
+
     /// Both of two.
     pub fn and2(&mut self, a: Re, b: Re) -> Re {
         self.and(vec![a, b])
@@ -487,7 +529,7 @@ impl Pool {
         if flat.first() == Some(&NEVER) || self.has_complement(&flat) || self.outside_itself(&flat) {
             return NEVER;
         }
-        if let Some(parts) = self.without_repeats(&flat) {
+        if let Some(parts) = self.without_repeats(&flat).or_else(|| self.without_excluded(&flat)) {
             return self.and(parts);
         }
         if flat.first() == Some(&EMPTY) {

@@ -3,7 +3,7 @@
 use super::{has, Node, Pool, Re, EMPTY, MANY, NEVER};
 
 impl Pool {
-    fn derive_words(&mut self, (list, lo, hi, depth): (u32, u32, u32, u32), b: u8) -> Re {
+    pub(super) fn derive_words(&mut self, (list, lo, hi, depth): (u32, u32, u32, u32), b: u8) -> Re {
         let (words, at) = (&self.word_lists[list as usize][lo as usize..hi as usize], depth as usize);
         // A word that ends here comes first.
         let from = words.partition_point(|w| w.get(at).map_or(true, |&c| c < b)) as u32;
@@ -74,6 +74,7 @@ impl Pool {
             // Answered above.
             Node::Never | Node::Empty | Node::Bytes(_) | Node::Words(..) => NEVER,
         };
+        self.walked += 1;
         self.derived.insert((r, b), d);
         d
     }
