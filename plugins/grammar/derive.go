@@ -75,6 +75,9 @@ func (w *work) alikeBelow(t *term, b byte) byteSet {
 			}
 		}
 	case opAlt, opAnd:
+		if !w.spend(int64(len(t.kids)) * priceKid) {
+			return s
+		}
 		for _, k := range t.kids {
 			s = s.and(w.alike(k, b))
 		}

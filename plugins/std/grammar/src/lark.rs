@@ -1,12 +1,15 @@
 //! A subset of Lark's grammars.
 //!
 //! Rules, terminals, strings, regular expressions, ranges, repeats, `%ignore`,
-//! `%import common.NAME` and, as in llguidance, `%llguidance {...}`, `%json {schema}` and `<token>`.
+//! `%import common.NAME` and, as in llguidance, `%llguidance {...}`, `%json {schema}`, `%regex {...}`, `<token>`
+//! and the attributes `capture`, `lazy`, `suffix` and an empty `stop`.
 //! Templates, `%declare`, `%extend` and `%override` are refused.
 //!
 //! There is no scanner: a text belongs to the grammar when it can be cut so that
 //! its pieces fit the terminals. What `%ignore` names may come before the first
 //! and behind every terminal that a rule uses.
+
+mod attributes;
 
 use crate::build::{Builder, Ex};
 use crate::chars::{self, Form};
@@ -16,6 +19,7 @@ use crate::pattern::{self, Flags, Match};
 use crate::re::MANY;
 use crate::scan::Scanner;
 use crate::{schema, Dropped, Options};
+use attributes::{Attributes, Lazy};
 use std::collections::HashMap;
 
 /// Terminals of Lark's library, as regular expressions.
@@ -59,6 +63,7 @@ struct Parser<'a, 'o> {
     ignored: Vec<Ex>,
     // Whether ignored text may come before anything else.
     leading: bool,
+    lazy: Vec<Lazy>,
     options: &'o Options,
     dropped: &'o mut Vec<Dropped>,
 }
@@ -76,6 +81,7 @@ pub fn compile(mut b: Builder, source: &str, options: &Options, dropped: &mut Ve
         gap,
         ignored: Vec::new(),
         leading: true,
+        lazy: Vec::new(),
         options,
         dropped,
     };
@@ -91,6 +97,7 @@ pub fn compile(mut b: Builder, source: &str, options: &Options, dropped: &mut Ve
         let name = p.rules.iter().find(|(_, r)| **r == rule).map_or("", |(n, _)| n);
         return Err(Error::at(source, at, format!("{:?} is not defined", name)));
     }
+    p.end_early()?;
     let ignored = p.b.choice(&p.ignored);
     let ignored = p.b.times(ignored, 0, MANY);
     p.b.define(gap, ignored);
@@ -249,9 +256,7 @@ impl Parser<'_, '_> {
         if self.s.peek() == Some('{') {
             return Err(self.s.fail("templates are not supported"));
         }
-        if !is_terminal(name) {
-            self.attributes()?;
-        }
+        let attributes = if is_terminal(name) { Attributes::default() } else { self.attributes()? };
         // A priority: there is nothing to decide by it.
         if self.s.eat(".") {
             self.s.eat("-");
@@ -262,43 +267,17 @@ impl Parser<'_, '_> {
             return Err(self.s.want("':'"));
         }
         self.space(true);
-        self.terminal = is_terminal(name);
+        let lazy = attributes.lazy || attributes.suffix.is_some();
+        self.terminal = is_terminal(name) || lazy;
         let body = self.alternatives()?;
         self.terminal = false;
+        if lazy {
+            let parts: Vec<Ex> = Some(body).into_iter().chain(attributes.suffix).collect();
+            let (rule, body) = (self.id(name), self.b.seq(&parts));
+            self.lazy.push(Lazy { rule, body, at: start });
+        }
         self.define(name, start, body)?;
         self.end_of_line()
-    }
-
-    // llguidance's attributes of a rule. A capture asks nothing of the text; what bounds or ends
-    // a rule by other means than its body is not there.
-    fn attributes(&mut self) -> Result<()> {
-        if !self.s.eat("[") {
-            return Ok(());
-        }
-        loop {
-            self.space(true);
-            let start = self.s.at;
-            match self.s.while_(name_char) {
-                "capture" => {}
-                "" => return Err(self.s.want("an attribute")),
-                other => return Err(Error::at(self.s.text, start, format!("the attribute {:?} is not supported", other))),
-            }
-            self.space(true);
-            if self.s.eat("=") {
-                self.space(true);
-                if self.s.peek() != Some('"') {
-                    return Err(self.s.want("a text in quotes"));
-                }
-                self.s.quoted()?;
-                self.space(true);
-            }
-            if self.s.eat("]") {
-                return Ok(());
-            }
-            if !self.s.eat(",") {
-                return Err(self.s.want("',' or ']'"));
-            }
-        }
     }
 
     fn alternatives(&mut self) -> Result<Ex> {
@@ -524,11 +503,17 @@ impl Parser<'_, '_> {
 
     fn json(&mut self) -> Result<Ex> {
         let start = self.s.at;
+        if self.s.eat("%regex") {
+            return self.parts_of_text(start);
+        }
+        if self.s.eat("%lark") {
+            return Err(Error::at(self.s.text, start, "%lark, a grammar within a grammar, is not supported"));
+        }
         if !self.s.eat("%json") {
             return Err(Error::at(
                 self.s.text,
                 start,
-                "want '%json' and a schema; other statements stand at the beginning of a line",
+                "want '%json' and a schema, or '%regex'; other statements stand at the beginning of a line",
             ));
         }
         let (value, end) = json::parse_at(self.s.text, self.s.at)?;

@@ -2,7 +2,8 @@
 //! Python's `re` does where the two agree.
 //!
 //! Look-ahead is exact: what it asks of the rest of the text is intersected with
-//! the rest. Look-behind, back references and inline flags are refused.
+//! the rest. Look-behind and back references are refused. Flags may stand in front
+//! and before a group, as in `(?i)` and `(?s:.*)`; of them `i`, `s` and `u` are known.
 
 use crate::chars::{self, complement, union, Form, Ranges};
 use crate::error::{Error, Result};
@@ -244,6 +245,26 @@ impl Parser<'_> {
         }
     }
 
+    // The flags inside a group: those of `(?:`, `(?s:`, `(?-i:` or `(?i-s:`, behind the question mark.
+    fn group_flags(&mut self) -> Option<Flags> {
+        let (mut flags, mut on) = (self.flags, true);
+        for (i, c) in self.text[self.at..].char_indices() {
+            match c {
+                'i' => flags.any_case = on,
+                's' => flags.dot_all = on,
+                // Characters are Unicode's either way.
+                'u' if on => {}
+                '-' if on => on = false,
+                ':' => {
+                    self.at += i + 1;
+                    return Some(flags);
+                }
+                _ => return None,
+            }
+        }
+        None
+    }
+
     fn fail(&self, reason: &str) -> Error {
         Error::at(self.text, self.at, reason)
     }
@@ -355,7 +376,7 @@ impl Parser<'_> {
         }
         let start = self.at;
         self.at += 1;
-        let mut ahead = None;
+        let (mut ahead, mut inner) = (None, self.flags);
         if self.eat("?") {
             if self.eat("=") {
                 ahead = Some(true);
@@ -368,16 +389,20 @@ impl Parser<'_> {
                     Some(i) => self.at += i + 1,
                     None => return Err(self.fail("want '>' behind the name of the group")),
                 }
-            } else if !self.eat(":") {
+            } else if let Some(flags) = self.group_flags() {
+                inner = flags;
+            } else {
                 return Err(Error::at(
                     self.text,
                     start,
-                    "want '(?:', '(?=', '(?!' or '(?<name>'; other groups are not supported",
+                    "want '(?:', '(?=', '(?!', '(?<name>' or '(?' with the flags i, s or u; other groups are not supported",
                 ));
             }
         }
         self.depth += 1;
+        let outer = std::mem::replace(&mut self.flags, inner);
         let inside = self.alternatives()?;
+        self.flags = outer;
         self.depth -= 1;
         if !self.eat(")") {
             return Err(Error::at(self.text, start, "the group is not closed"));

@@ -169,8 +169,20 @@ fn lark_attributes_of_rules() {
     let source = "start: \"a\" x y\nx[capture]: X\nX: /b+/\ny[ capture=\"z\" , capture ]: \"c\"";
     check("lark", source, &["abc", "abbc"], &["ac", "ab"]);
     for (attributes, want) in [
-        ("[capture, max_tokens=20]", "line 2, column 12: the attribute \"max_tokens\" is not supported"),
-        ("[stop=\"x\"]", "line 2, column 3: the attribute \"stop\" is not supported"),
+        (
+            "[capture, max_tokens=20]",
+            "line 2, column 12: max_tokens of a rule is not supported; a repeat bounds its text, as in /.{0,100}/",
+        ),
+        (
+            "[temperature=0.5]",
+            "line 2, column 3: temperature of a rule is not supported; a request has one for all of its text",
+        ),
+        (
+            "[stop=\"x\"]",
+            "line 2, column 3: stop takes text back that was written, which is not supported; suffix keeps it",
+        ),
+        ("[stop_capture=\"x\"]", "line 2, column 3: the attribute \"stop_capture\" is not supported"),
+        ("[suffix=y]: \"b\"\ny", "line 2, column 1: a rule with lazy or suffix is made of terminals: patterns, texts and names in capitals"),
         ("[]", "line 2, column 3: want an attribute, found ']'"),
         ("[capture=x]", "line 2, column 11: want a text in quotes, found 'x'"),
         ("[capture", "line 2, column 10: want ',' or ']', found ':'"),
@@ -178,6 +190,37 @@ fn lark_attributes_of_rules() {
         assert_eq!(error("lark", &format!("start: x\nx{}: \"b\"", attributes)), want);
     }
     assert_eq!(error("lark", "start: X\nX[capture]: \"b\""), "line 2, column 2: want ':', found '['");
+}
+
+// What guidance's gen() sends, and rules that end where they first can.
+#[test]
+fn lark_rules_that_end_early() {
+    let open = "%llguidance {}\n\nstart: \"a: \" gen\ngen[capture=\"x\", stop=\"\"]: /(?s:.*)/\n";
+    check("lark", open, &["a: ", "a: b\nc"], &["a:", "b"]);
+    let suffix = "start: \"<\" x \"!\"\nx[capture, suffix=\"end\"]: /(?s:.*)/";
+    check("lark", suffix, &["<end!", "<a\nbend!", "<eend!"], &["<!", "<endend!", "<aend", "<a endb end!"]);
+    let lazy = "start: x \"b\"\nx[lazy]: A\nA: /a+/ B?\nB: \"c\"\n%ignore \" \"";
+    check("lark", lazy, &["ab", "a b"], &["aab", "acb", "a"]);
+    check("lark", "start: x\nx[lazy]: /.*<end>/", &["<end>", "a<end>"], &["a<end>b<end>", "a"]);
+    check("lark", "start: x \"2\"\nx[suffix=END]: /[a-z]*/\nEND: /[0-9]/", &["ab12", "12"], &["ab2", "ab122"]);
+}
+
+#[test]
+fn lark_parts_of_a_text() {
+    let chunks = "start: \"<\" x \">\"\nx: %regex {\"substring_chunks\": [\"abc\", \"de\", \"fg\"]}";
+    check("lark", chunks, &["<>", "<abc>", "<de>", "<abcde>", "<defg>", "<abcdefg>"], &["<ab>", "<cde>", "<abcfg>"]);
+    check("lark", "start: %regex {\"substring_chars\": \"äbc\"}", &["", "äb", "bc", "äbc"], &["äc", "cb"]);
+    let want = "line 1, column 8: %regex: want {\"substring_chunks\": [texts]} or {\"substring_chars\": text}; others are not supported";
+    assert_eq!(error("lark", "start: %regex {\"substring_words\": \"a b\"}"), want);
+}
+
+#[test]
+fn flags_of_groups() {
+    check("regex", "a(?s:.)b(?i:c.)", &["a\nbcx", "a\nbCx"], &["a\nBcx", "a\nbc\n"]);
+    check("regex", "(?i)a(?-i:b)c", &["abc", "AbC"], &["aBc"]);
+    check("regex", "(?is:a.(?-s:.))", &["A\nx"], &["A\n\n"]);
+    let want = "line 1, column 1: want '(?:', '(?=', '(?!', '(?<name>' or '(?' with the flags i, s or u; other groups are not supported";
+    assert_eq!(error("regex", "(?x:a)"), want);
 }
 
 #[test]

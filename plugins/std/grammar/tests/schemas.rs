@@ -274,6 +274,50 @@ fn lenient_lists_what_it_leaves_out() {
 }
 
 #[test]
+fn order_of_members_is_spelt_right() {
+    for (schema, want) in [
+        (r#"{"x-order":"anny"}"#, r#"#: x-order: want "any" or "schema", got "anny""#),
+        (r##"{"$ref":"#/$defs/a","x-order":1,"$defs":{"a":{}}}"##, r#"#: x-order: want "any" or "schema", got 1"#),
+        (r#"{"x-oder":"any"}"#, r#"#: x-oder: there is no such keyword; did you mean "x-order"?"#),
+        (r#"{"properties":{"a":{"X-Order":"schema"}}}"#, r#"#/properties/a: X-Order: there is no such keyword; did you mean "x-order"?"#),
+        (r#"{"properties":{"a":{"x-order":"any"}}}"#, "#/properties/a: x-order: only the root of a schema sets the order of members"),
+    ] {
+        let refused = grammar::compile("json_schema", schema, &options()).unwrap_err();
+        assert_eq!(refused.to_string(), want, "{}", schema);
+    }
+    for schema in [r#"{"x-border":"thin","x-variant":"any"}"#, r#"{"type":"string","x-order":"schema"}"#] {
+        assert!(grammar::compile("json_schema", schema, &options()).is_ok(), "{}", schema);
+    }
+}
+
+// What a schema's automata may take is bounded, whatever it asks for: 150,000 moves are some tens of milliseconds.
+#[test]
+fn questions_about_automata_end_early() {
+    let primes = [7, 11, 13, 17, 19, 23, 29, 31].map(|p| format!(r#"{{"multipleOf":{}}}"#, p)).join(",");
+    let patterns: Vec<String> = ('a'..='m').map(|c| format!(r#""[a-z]*{}[a-z]{{8}}":{{"maxLength":{}}}"#, c, c as u32)).collect();
+    for (schema, most) in [
+        (format!(r#"{{"type":"number","allOf":[{}],"minimum":3}}"#, primes), 160_000),
+        (r#"{"type":"number","multipleOf":3999,"minimum":-1e30,"maximum":1e30}"#.into(), 160_000),
+        (format!(r#"{{"patternProperties":{{{}}}}}"#, patterns.join(",")), 160_000),
+        // Names of 1 to 255 characters are no list: that takes no automaton.
+        (r#"{"patternProperties":{"^[0-9a-zA-Z_-]{1,255}$":{}},"additionalProperties":false}"#.into(), 500),
+        // One pattern is told apart from itself among others at once.
+        (r#"{"allOf":[{"patternProperties":{"^(abc[.])?import$":{},"^x-.*$":{}},"additionalProperties":false},
+            {"patternProperties":{"^(abc[.])?import$":{},"^x-.*$":{}},"additionalProperties":false}]}"#.into(), 500),
+    ] {
+        let b = grammar::build::Builder::over(grammar::prepare::pool());
+        let before = b.p.walked();
+        let value = grammar::json::parse(&schema).unwrap();
+        // What is refused gives no builder back, so the pool is asked by a compilation that goes on.
+        let lenient = Options { lenient: true, ..options() };
+        if let Ok((b, _)) = grammar::schema::compile(b, &value, &lenient, &mut Vec::new()) {
+            let moves = b.p.walked() - before;
+            assert!(moves < most, "{}: {} moves", schema, moves);
+        }
+    }
+}
+
+#[test]
 fn members_in_any_order() {
     let any = Options { any_order: true, ..options() };
     let s = r#"{"type":"object","properties":{"a":{"type":"integer"},"b":{"type":"null"},"c":{"type":"boolean"}},"required":["a","c"],"additionalProperties":false}"#;

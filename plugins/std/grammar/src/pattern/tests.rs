@@ -73,7 +73,10 @@ fn errors() {
         ("a{9999999}", "line 1, column 2: a repeat counts to 1000000 at most, not 9999999"),
         ("\\p{Foo}", "line 1, column 1: the property \"Foo\" is not supported; general categories are"),
         ("\\y", "line 1, column 1: unknown escape \\y"),
-        ("(?i)a", "line 1, column 1: want '(?:', '(?=', '(?!' or '(?<name>'; other groups are not supported"),
+        (
+            "(?i)a",
+            "line 1, column 1: want '(?:', '(?=', '(?!', '(?<name>' or '(?' with the flags i, s or u; other groups are not supported",
+        ),
         ("(^a)*", "line 1, column 1: anchors and look-ahead are not supported inside a repeat"),
         (copies.as_str(), "repeats of anchors and look-ahead within each other take too many steps"),
         (deep.as_str(), "line 1, column 101: groups nested deeper than 100"),

@@ -94,7 +94,7 @@ impl<'a> Compiler<'a> {
             | "dependencies" => self.object_keyword(l, k, v),
             // Annotations, keywords that others look at, and unknown ones: JSON
             // Schema gives them no say in what is valid.
-            _ => Ok(ANY),
+            _ => self.annotation(l, k, v),
         }
     }
 

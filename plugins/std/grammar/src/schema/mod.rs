@@ -118,11 +118,7 @@ pub fn compile_as(
         waiting: Vec::new(),
         lenient: o.lenient,
         formats: o.formats,
-        any_order: match schema.get("x-order").and_then(Value::as_str) {
-            Some("any") => true,
-            Some("schema") => false,
-            _ => o.any_order,
-        },
+        any_order: order::of_root(schema)?.unwrap_or(o.any_order),
         space: 0,
         compact: o.whitespace == Whitespace::Compact,
         place: String::new(),

@@ -3,14 +3,60 @@
 //! Both are lists without an order (`Expr::Unordered`): which of their members came
 //! is part of the state of whoever follows the grammar.
 
-use super::expr::Sx;
+use super::expr::{Sx, ANY, OBJ};
+use super::load::Location;
 use super::object::Writer;
 use super::Compiler;
 use crate::build::{Ex, MAX_MEMBERS, REPEATS, REQUIRED};
 use crate::error::{Error, Result};
+use crate::json::Value;
+use crate::options::shown;
 use crate::re::{range, Re, Set, ALL, MANY, NEVER};
 
+/// The keyword that sets the order of members, at the root of a schema.
+pub(super) const ORDER: &str = "x-order";
+
+/// Whether a schema asks for members in any order; None: it does not say.
+pub(super) fn of_root(schema: &Value) -> Result<Option<bool>> {
+    match schema.get(ORDER) {
+        None => Ok(None),
+        Some(Value::Str(s)) if s == "any" => Ok(Some(true)),
+        Some(Value::Str(s)) if s == "schema" => Ok(Some(false)),
+        Some(v) => Err(Error::pointer("", ORDER, format!("want \"any\" or \"schema\", got {}", shown(v)))),
+    }
+}
+
+/// Whether a keyword is a misspelt `x-order`: nearly its name, with one of its values.
+fn misspelt(k: &str, v: &Value) -> bool {
+    matches!(v.as_str(), Some("any" | "schema")) && k.len() < 12 && distance(&k.to_lowercase(), ORDER) <= 2
+}
+
+// How many letters must be put in, left out or replaced (Levenshtein 1966).
+fn distance(a: &str, b: &str) -> usize {
+    let mut row: Vec<usize> = (0..=b.len()).collect();
+    for (i, x) in a.bytes().enumerate() {
+        let mut diagonal = std::mem::replace(&mut row[0], i + 1);
+        for (j, y) in b.bytes().enumerate() {
+            let replaced = diagonal + (x != y) as usize;
+            diagonal = row[j + 1];
+            row[j + 1] = replaced.min(row[j] + 1).min(diagonal + 1);
+        }
+    }
+    row[b.len()]
+}
+
 impl Compiler<'_> {
+    /// A keyword that says nothing about values: `x-order` stands at the root alone.
+    pub(super) fn annotation(&mut self, l: &Location, k: &str, v: &Value) -> Result<Sx> {
+        if k == ORDER && !l.pointer.is_empty() {
+            return Ok(self.refuse(l, k, "only the root of a schema sets the order of members", OBJ));
+        }
+        if k != ORDER && misspelt(k, v) {
+            return Err(Error::pointer(&l.pointer, k, format!("there is no such keyword; did you mean {:?}?", ORDER)));
+        }
+        Ok(ANY)
+    }
+
     /// Members without names of their own in kinds whose names are different: those
     /// that begin with one letter, in either case, are a kind.
     pub(super) fn kinds_apart(&mut self, free: &[(Re, Sx)]) -> Result<Vec<Ex>> {
