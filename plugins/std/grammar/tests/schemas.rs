@@ -274,6 +274,31 @@ fn lenient_lists_what_it_leaves_out() {
 }
 
 #[test]
+fn members_of_several_kinds_are_asked_for_at_once() {
+    let of = |x: &str, other: &str| {
+        format!(
+            r#"{{"type":"object","not":{{"anyOf":[{{"patternProperties":{{"^x":{}}}}},{{"patternProperties":{{"^x":true}},"additionalProperties":{}}}]}}}}"#,
+            x, other
+        )
+    };
+    let s = of(r#"{"type":"string"}"#, r#"{"type":"boolean"}"#);
+    let (yes, no) = (
+        [r#"{"x":1,"a":1}"#, r#"{"a":1,"x1":1,"b":null}"#, r#"{"x":"","a":true,"x":2,"c":3}"#],
+        ["{}", r#"{"x":1}"#, r#"{"a":1}"#, r#"{"x":"","a":1}"#, r#"{"x":1,"a":true}"#, r#"{"x":1,"a":1,"x":""}"#],
+    );
+    check(&s, &yes, &no);
+    check_with(&Options { any_order: true, ..options() }, &s, &yes, &no);
+    // With their number.
+    let few = s.replacen('{', r#"{"maxProperties":3,"minProperties":2,"#, 1);
+    check(&few, &[r#"{"a":1,"x":1,"b":1}"#, r#"{"x":1,"a":1}"#], &[r#"{"a":1,"b":1,"x":1,"c":1}"#]);
+    let two = s.replacen('{', r#"{"maxProperties":1,"#, 1);
+    assert_eq!(refused(&two), "nothing satisfies the grammar");
+    // Members of which one might be both are not told apart.
+    let both = r#"{"not":{"anyOf":[{"patternProperties":{"x":{"type":"string"}}},{"patternProperties":{"y":{"type":"number"}}}]},"type":"object"}"#;
+    assert_eq!(refused(both), "#: two kinds of members that may have the same names are asked for at once");
+}
+
+#[test]
 fn order_of_members_is_spelt_right() {
     for (schema, want) in [
         (r#"{"x-order":"anny"}"#, r#"#: x-order: want "any" or "schema", got "anny""#),

@@ -31,8 +31,8 @@ struct Members {
     named: Vec<Member>,
     // Names of all others by kind, and their values.
     free: Vec<(Re, Sx)>,
-    // A kind of member that must come among the others.
-    witness: Option<Vec<(Re, Sx)>>,
+    // Members that must come among the others, each of one of some kinds. No two may have one name.
+    witnesses: Vec<Vec<(Re, Sx)>>,
     min: u32,
     max: u32,
 }
@@ -63,7 +63,7 @@ impl<'a> Compiler<'a> {
             named.push(self.member(name, &all, &some));
         }
         let free = self.kinds(&mut named, &all, &some)?;
-        let mut variants = vec![Members { named, free, witness: None, min, max }];
+        let mut variants = vec![Members { named, free, witnesses: Vec::new(), min, max }];
         for (names, v) in some {
             if !self.singles.contains_key(&names) {
                 variants = self.witnesses(variants, names, v)?;
@@ -169,10 +169,16 @@ impl<'a> Compiler<'a> {
                 }
             }
             if !kinds.is_empty() {
-                if m.witness.is_some() {
-                    return Err(Error::whole("two kinds of members without names of their own are asked for at once"));
+                for &(other, _) in m.witnesses.iter().flatten() {
+                    // One member might be both, or come twice with one name.
+                    if kinds.iter().any(|k| self.b.p.disjoint(k.0, other) != Some(true)) {
+                        let reason = "two kinds of members that may have the same names are asked for at once";
+                        return Err(Error::whole(reason));
+                    }
                 }
-                out.push(Members { witness: Some(kinds), ..m });
+                let mut m = m;
+                m.witnesses.push(kinds);
+                out.push(m);
             }
             if out.len() > MAX_CLASSES {
                 return Err(Error::whole(format!(
@@ -221,7 +227,7 @@ impl<'a> Compiler<'a> {
 
     fn members_of(&mut self, mut m: Members) -> Result<Ex> {
         m.named.retain(|n| n.required || n.value != NONE);
-        let required = m.named.iter().filter(|n| n.required).count() as u32 + m.witness.is_some() as u32;
+        let required = m.named.iter().filter(|n| n.required).count() as u32 + m.witnesses.len() as u32;
         if m.max < required || m.named.iter().any(|n| n.required && n.value == NONE) {
             return Ok(self.b.never());
         }
@@ -235,13 +241,11 @@ impl<'a> Compiler<'a> {
         for n in &m.named {
             pairs.push((self.pair(n.name, n.value)?, n.required));
         }
-        let (free, witness) = (
-            self.others(&m.free)?,
-            match &m.witness {
-                Some(w) => Some(self.others(w)?),
-                None => None,
-            },
-        );
+        let free = self.others(&m.free)?;
+        let mut witnesses = Vec::new();
+        for w in &m.witnesses {
+            witnesses.push(self.others(w)?);
+        }
         let parameters = self.style.is_some();
         let (comma, ws) = if parameters {
             let line = self.line();
@@ -249,6 +253,8 @@ impl<'a> Compiler<'a> {
         } else {
             (self.spaced(b","), self.space)
         };
+        let last = witnesses.len() as u32;
+        let witness = witnesses.into_iter().reduce(|all, w| self.b.seq(&[all, comma, w]));
         let apart = if m.min >= 2 && witness.is_none() { self.kinds_apart(&m.free)? } else { Vec::new() };
         let mut w = Writer {
             c: self,
@@ -257,6 +263,7 @@ impl<'a> Compiler<'a> {
             has_free: !m.free.is_empty(),
             apart,
             witness,
+            last,
             comma,
             min: m.min,
             max: m.max,
@@ -281,7 +288,9 @@ pub(super) struct Writer<'c, 'a> {
     pub(super) has_free: bool,
     // Free members with names that are different, where several of them may be needed.
     pub(super) apart: Vec<Ex>,
+    // The members that must come behind the free ones, and how many they are.
     pub(super) witness: Option<Ex>,
+    pub(super) last: u32,
     pub(super) comma: Ex,
     pub(super) min: u32,
     pub(super) max: u32,
@@ -314,7 +323,7 @@ impl Writer<'_, '_> {
             let b = &mut self.c.b;
             if let Some(w) = self.witness {
                 let more = b.seq(&[self.free, self.comma]);
-                let before = b.times(more, low.saturating_sub(1), less(high));
+                let before = b.times(more, low.saturating_sub(self.last), less(high, self.last));
                 parts.push(b.seq(&[before, w]));
             } else if many {
                 parts.push(self.different(low, high));
@@ -382,10 +391,10 @@ impl Writer<'_, '_> {
             let b = &mut self.c.b;
             let more = b.seq(&[self.comma, self.free]);
             if let Some(w) = self.witness {
-                if high == 0 {
+                if high < self.last {
                     return Ok(b.never());
                 }
-                let before = b.times(more, low.saturating_sub(1), less(high));
+                let before = b.times(more, low.saturating_sub(self.last), less(high, self.last));
                 return Ok(b.seq(&[before, self.comma, w]));
             }
             return Ok(b.times(more, low, high));
@@ -419,10 +428,10 @@ impl Writer<'_, '_> {
     }
 }
 
-fn less(n: u32) -> u32 {
+fn less(n: u32, by: u32) -> u32 {
     if n == MANY {
         MANY
     } else {
-        n.saturating_sub(1)
+        n.saturating_sub(by)
     }
 }

@@ -105,7 +105,7 @@ impl Writer<'_, '_> {
             self.pairs.iter().map(|&(x, required)| (x, if required { REQUIRED } else { 0 })).collect();
         let required = members.iter().filter(|m| m.1 != 0).count() as u32;
         let names = members.len() as u32;
-        let last = self.witness.is_some() as u32;
+        let last = self.last;
         let (mut low, high) = (self.min.saturating_sub(last), if self.max == MANY { MANY } else { self.max - last });
         if self.has_free && low >= 2 && self.apart.is_empty() {
             // A name may come again, so members are counted by their names alone.
