@@ -47,6 +47,22 @@ func TestGrammarFuel(t *testing.T) {
 			schema: `{"type":"integer","multipleOf":13,"not":{"anyOf":[{"multipleOf":2},{"multipleOf":3},{"multipleOf":5},{"multipleOf":7},
 				{"multipleOf":11}]},"exclusiveMinimum":100,"exclusiveMaximum":1000}`, millions: 400,
 		},
+		"multiples of eight numbers": {
+			schema: `{"type":"number","minimum":3,"allOf":[` + listOf(8, func(i int) string {
+				return fmt.Sprintf(`{"multipleOf":%d}`, []int{7, 11, 13, 17, 19, 23, 29, 31}[i])
+			}) + `]}`,
+			refused: "bounds and multiples of a number take too many states together", millions: 100,
+		},
+		"multiples of 3999 with bounds": {
+			schema:  `{"type":"number","multipleOf":3999,"minimum":-1e30,"maximum":1e30}`,
+			refused: "bounds and multiples of a number take too many states together", millions: 600,
+		},
+		"13 patterns of names": {
+			schema: `{"patternProperties":{` + listOf(13, func(i int) string {
+				return fmt.Sprintf(`"[a-z]*%c[a-z]{8}":{"maxLength":%d}`, 'a'+i, i)
+			}) + `}}`,
+			refused: "patterns of names tell more than 64 kinds of names apart", millions: 800,
+		},
 		"names of two lists": {
 			schema: `{"type":"object","allOf":[{"properties":{` + names + `,"one":{}},"additionalProperties":false},
 				{"properties":{` + names + `,"other":{}},"additionalProperties":false}]}`, millions: 37,

@@ -163,7 +163,7 @@ impl Pool {
 
     // Whether the automaton comes back to a state from which a text can still end,
     // or is too large to say. Goes depth first, so that a loop is soon found.
-    fn cycles(&mut self, r: Re, limit: usize) -> bool {
+    pub(crate) fn cycles(&mut self, r: Re, limit: usize) -> bool {
         // States on the way to the current one are open, others closed.
         let mut open: Map<Re, bool> = Map::default();
         let row = self.moves(r);

@@ -588,6 +588,14 @@ impl Pool {
         self.make(Node::Mod(i as u32, 0))
     }
 
+    /// What an expression asks to be divisible by; None: it is not about divisibility alone.
+    pub fn divisor(&self, r: Re) -> Option<Divisor> {
+        match *self.node(r) {
+            Node::Mod(d, 0) => Some(self.divisors[d as usize]),
+            _ => None,
+        }
+    }
+
     /// One of these words.
     pub fn words<T: AsRef<[u8]>>(&mut self, words: &[T]) -> Re {
         let mut sorted: Vec<Vec<u8>> = words.iter().map(|w| w.as_ref().to_vec()).collect();

@@ -8,7 +8,7 @@
 use crate::build::{Builder, Ex};
 use crate::decimal::Decimal;
 use crate::ir;
-use crate::re::{range, Divisor, Kept, Pool, Re, EMPTY, MANY, NEVER};
+use crate::re::{range, Divisor, Kept, Node, Pool, Re, EMPTY, MANY, NEVER};
 
 /// Largest modulus of a divisibility automaton.
 pub const MAX_MODULUS: u64 = 4000;
@@ -223,6 +223,50 @@ pub fn values(p: &mut Pool, set: Re, limit: usize) -> Option<Vec<Vec<u8>>> {
     p.finite(r, limit)
 }
 
+// Most states of the automaton that is written for a set.
+const MAX_WRITTEN: usize = 20_000;
+
+// Whether a set that has no largest number is divisible by so much that its automaton is too large: it tells apart all
+// remainders of the least common multiple without its factors 2 and 5, by which the last digits decide.
+fn too_divisible(p: &mut Pool, set: Re) -> bool {
+    let members = match p.node(set) {
+        Node::And(v) => v.clone(),
+        _ => return false,
+    };
+    let (mut multiple, mut rest) = (1u64, Vec::new());
+    for r in members {
+        let mut m = match p.divisor(r) {
+            Some(d) => d.modulus as u64,
+            None => {
+                rest.push(r);
+                continue;
+            }
+        };
+        for factor in [2, 5] {
+            while m % factor == 0 {
+                m /= factor;
+            }
+        }
+        multiple = (multiple * (m / common(multiple, m))).min(u32::MAX as u64);
+    }
+    if multiple <= MAX_WRITTEN as u64 {
+        return false;
+    }
+    let w = whole(p);
+    rest.push(signed(p, w));
+    let rest = p.and(rest);
+    p.cycles(rest, MAX_WRITTEN)
+}
+
+// The greatest common divisor.
+fn common(a: u64, b: u64) -> u64 {
+    if b == 0 {
+        a
+    } else {
+        common(b, a % b)
+    }
+}
+
 /// What is written for a set.
 pub fn written(b: &mut Builder, set: Re) -> Option<Ex> {
     if set == NEVER {
@@ -245,6 +289,9 @@ pub fn written(b: &mut Builder, set: Re) -> Option<Ex> {
         let r = signed(p, w);
         return Some(b.term(r));
     }
+    if too_divisible(p, set) {
+        return None;
+    }
     let listed = p.numbers.get(&set).cloned();
     if let Some(words) = listed.or_else(|| values(p, set, 64)) {
         let r = p.words(&words);
@@ -265,7 +312,7 @@ pub fn written(b: &mut Builder, set: Re) -> Option<Ex> {
     };
     let r = p.and2(set, form);
     if ir::divides(p, r) {
-        return ir::automaton(b, r, "multiple", 20_000);
+        return ir::automaton(b, r, "multiple", MAX_WRITTEN);
     }
     debug_assert!(r != EMPTY);
     Some(b.term(r))
