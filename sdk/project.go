@@ -1,6 +1,6 @@
-// Package sdk holds what authors of plugins need, as files: the contract, the
-// SDKs of four languages, and a first plugin in each. `tgi plugin new` writes
-// them out.
+// Package sdk embeds the files that plugin authors need: the contract, the SDKs of four languages,
+// and a first plugin in each. Its caller is `tgi plugin new`, which writes them out. It starts no
+// goroutines.
 //
 // The reasons behind it: docs/rationale/sdk.md.
 package sdk
@@ -28,28 +28,28 @@ var files embed.FS
 
 // File is one file of a project.
 type File struct {
-	// Path is slash-separated, below the project's folder.
+	// Path is slash-separated and relative to the project's folder.
 	Path string
 	Data []byte
 }
 
-// Languages are those that [Project] knows.
+// Languages are the languages that [Project] supports.
 var Languages = []string{"go", "rust", "c", "as"}
 
-// Kinds are the kinds of plugins that [Project] knows, in every language.
+// Kinds are the kinds of plugins that [Project] supports, in every language.
 var Kinds = []string{abi.KindLogits, abi.KindSampler, abi.KindTemplate, abi.KindTools, abi.KindGrammar}
 
-// Stepping is what [Project] takes in the place of kind grammar for a plugin that follows the text itself and says at each
-// step which tokens may come. In C and AssemblyScript every grammar does.
+// Stepping is the kind that [Project] takes, instead of grammar, for a plugin that computes the allowed tokens at each
+// step itself. In C and AssemblyScript every grammar does.
 const Stepping = "steps"
 
-// Name is what a plugin's name must match.
+// Name is the pattern of plugin names.
 var Name = regexp.MustCompile(`^[a-z][a-z0-9]*(-[a-z0-9]+)*$`)
 
-// Project returns the files of a new plugin of a kind, or [Stepping], with its own copy of the SDK: it
-// builds and passes its tests as it stands, without network (AssemblyScript:
-// once asc is installed). `make` builds NAME.wasm and `make test` tests it; for
-// AssemblyScript that is `npm run build` and `npm test`.
+// Project returns the files of a new plugin of a kind, or [Stepping], with its own copy of the SDK. It
+// builds and passes its tests without changes and without network (AssemblyScript: once asc is
+// installed). `make` builds NAME.wasm and `make test` tests it; for AssemblyScript these are
+// `npm run build` and `npm test`.
 func Project(language, kind, name string) ([]File, error) {
 	if !Name.MatchString(name) || slices.Contains([]string{"tgi", "tgi-plugin", "test"}, name) {
 		return nil, fmt.Errorf("plugin name %q: want lower-case letters, digits and single hyphens, a letter first, and none of tgi, tgi-plugin, test", name)
@@ -100,7 +100,7 @@ func Project(language, kind, name string) ([]File, error) {
 	return p.files, p.err
 }
 
-// project collects files; the first error stays.
+// project collects files. It keeps the first error.
 type project struct {
 	name  string
 	kind  string
@@ -118,11 +118,11 @@ func (p *project) common(docs string) {
 	}
 	p.fromTemplate(".", map[string]string{page: "README.md", "gitignore": ".gitignore"})
 	p.edit("README.md", func(s string) string { return strings.ReplaceAll(s, "SDKDOC", docs) })
-	// The SDK's page speaks of folders that a project has elsewhere.
+	// The SDK's README refers to folders that are elsewhere in a project.
 	p.edit(docs, strings.NewReplacer("[examples](examples)", "the project's own", `"../assembly`, `"./tgi`, "[test/host.mjs](test/host.mjs)", "[host.mjs](host.mjs)").Replace)
 }
 
-// fromTemplate adds the templates of a language, by file, each under the path given. KIND stands for the kind.
+// fromTemplate adds templates of a language: paths maps each template to its file. KIND stands for the kind.
 func (p *project) fromTemplate(language string, paths map[string]string) {
 	for from, to := range paths {
 		b, err := files.ReadFile(path.Join("templates", language, strings.Replace(from, "KIND", p.kind, 1)+".tmpl"))
@@ -133,7 +133,7 @@ func (p *project) fromTemplate(language string, paths map[string]string) {
 	}
 }
 
-// copy adds a file or folder of the SDK, tests of the SDK itself left out.
+// copy adds a file or folder of the SDK without the SDK's own tests.
 func (p *project) copy(from, to string) {
 	err := fs.WalkDir(files, from, func(name string, d fs.DirEntry, err error) error {
 		if err != nil || d.IsDir() || strings.HasSuffix(name, "_test.go") {

@@ -1,6 +1,6 @@
 package sdk
 
-// Registration says how a plugin in one of [Languages] registers a kind, for an author who forgot to.
+// Registration returns how a plugin in one of [Languages] registers a kind, for the error if it does not.
 func Registration(language string) string {
 	switch language {
 	case "go":
