@@ -76,6 +76,9 @@ func (w wanted) matches(wasm []byte) error {
 	return nil
 }
 
+// unfit is the error of a setting that makes no sense for a module which is right in itself.
+type unfit struct{ error }
+
 // load brings a module to the point where requests may meet it. like serves under its name now, or is nil. The error
 // matches ErrLoad and names the plugin.
 func (s *Set) load(ctx context.Context, w wanted, wasm []byte, like *guest.Guest) (v *version, err error) {
@@ -98,11 +101,11 @@ func (s *Set) load(ctx context.Context, w wanted, wasm []byte, like *guest.Guest
 	v = &version{guest: g, set: w.set, loaded: time.Now(), breakers: breakers{all: breaker{limit: s.o.Breaker.Faults, pause: s.o.Breaker.Pause}}}
 	v.refs.Store(1)
 	if v.kinds, err = w.set.kinds(g.Description().Kinds); err != nil {
-		return nil, fmt.Errorf("%w: %s: %w", ErrLoad, w.name, err)
+		return nil, fmt.Errorf("%w: %s: %w", ErrLoad, w.name, unfit{err})
 	}
 	v.steps = slices.DeleteFunc(slices.Clone(v.kinds), func(k string) bool { return !guest.Steps(k) })
 	if err := w.set.fits(v.kinds); err != nil {
-		return nil, fmt.Errorf("%w: %s: %w", ErrLoad, w.name, err)
+		return nil, fmt.Errorf("%w: %s: %w", ErrLoad, w.name, unfit{err})
 	}
 	if v.refuses, err = canary(ctx, g, v.kinds); err != nil {
 		return nil, fmt.Errorf("%w: first steps: %w", ErrLoad, err)

@@ -121,6 +121,19 @@ type entry struct {
 	ledger  *ledger
 }
 
+// stopsStart reports whether a set can't be opened because of the entry: a spec's module that can't be loaded, unless requests
+// may go on without it too or the compiler's limits are to blame, and a setting that makes no sense in any case.
+func (e *entry) stopsStart() bool {
+	var setting unfit
+	switch {
+	case e.origin != fromSpec || e.err == nil || errors.Is(e.err, sandbox.ErrCompile):
+		return false
+	case errors.As(e.err, &setting):
+		return true
+	}
+	return e.set.onError != OnErrorSkip
+}
+
 // rejectedAs reports whether the newest version was rejected as the one before, which may be nil, was: the same module for the
 // same reason.
 func (e *entry) rejectedAs(before *entry) bool {
@@ -172,7 +185,7 @@ func Open(ctx context.Context, o Options) (*Set, error) {
 	_, err = s.Reload(ctx, o.Specs)
 	errs := []error{err}
 	for _, e := range s.order {
-		if e.origin == fromSpec && e.err != nil && e.set.onError != OnErrorSkip && !errors.Is(e.err, sandbox.ErrCompile) {
+		if e.stopsStart() {
 			errs = append(errs, e.err)
 		}
 	}
