@@ -84,7 +84,7 @@ var importRules = []importRule{
 }
 
 // commandLines bounds the files of server/cmd/tgi together, tests left out.
-const commandLines = 3500
+const commandLines = 3000
 
 // TestTreeCommand: what has grown beyond the bound does more than parse flags, print and exit.
 func TestTreeCommand(t *testing.T) {

@@ -5,6 +5,8 @@ import (
 	"log/slog"
 	"os"
 
+	"golang.org/x/term"
+
 	"tgi/server/config"
 )
 
@@ -12,7 +14,7 @@ import (
 // line for anything else, unless c asks for one of them.
 func NewLog(f *os.File, c config.Log) *slog.Logger {
 	o := &slog.HandlerOptions{Level: c.Level}
-	if c.Format == config.LogJSON || c.Format == config.LogAuto && !IsTerminal(f) {
+	if c.Format == config.LogJSON || c.Format == config.LogAuto && !term.IsTerminal(int(f.Fd())) {
 		return slog.New(RequestLog(slog.NewJSONHandler(f, o)))
 	}
 	return slog.New(RequestLog(slog.NewTextHandler(f, o)))
@@ -39,10 +41,4 @@ func (l requestIDHandler) WithAttrs(attrs []slog.Attr) slog.Handler {
 // WithGroup implements slog.Handler.
 func (l requestIDHandler) WithGroup(name string) slog.Handler {
 	return requestIDHandler{l.Handler.WithGroup(name)}
-}
-
-// IsTerminal reports whether f is a terminal, as far as its mode tells.
-func IsTerminal(f *os.File) bool {
-	info, err := f.Stat()
-	return err == nil && info.Mode()&os.ModeCharDevice != 0
 }

@@ -20,9 +20,6 @@ func TestNewLog(t *testing.T) {
 		if err != nil {
 			t.Fatal(err)
 		}
-		if server.IsTerminal(f) {
-			t.Error("a file is taken for a terminal")
-		}
 		log := server.NewLog(f, config.Log{Level: slog.LevelWarn, Format: c.format})
 		log.Info("no")
 		log.Warn("yes", "a", 1)

@@ -26,6 +26,7 @@ import (
 	"tgi/server/client/bench"
 	"tgi/server/config"
 	"tgi/server/host"
+	"tgi/server/host/catalog"
 )
 
 // benchFlags are the flags of `tgi bench`.
@@ -187,7 +188,7 @@ func measureModel(ctx context.Context, cfg config.Config, stderr io.Writer) (*be
 	cfg.Server.Hostname, cfg.Server.Port = "127.0.0.1", 0
 	share := &shareOutside{}
 	log := slog.New(slog.NewTextHandler(stderr, &slog.HandlerOptions{Level: slog.LevelWarn}))
-	h, err := host.Open(ctx, host.Options{Config: only(cfg, cfg.DefaultModel()), Version: version, Log: log, Observer: share})
+	h, err := host.Open(ctx, host.Options{Config: catalog.Only(cfg, cfg.DefaultModel()), Version: version, Log: log, Observer: share})
 	if err != nil {
 		return nil, err
 	}

@@ -89,20 +89,6 @@ func newModelSynth() *cobra.Command {
 	return cmd
 }
 
-// bytesText writes a number of bytes for people.
-func bytesText(n int64) string {
-	if n < 1<<10 {
-		return fmt.Sprintf("%d B", n)
-	}
-	v, unit := float64(n), ""
-	for _, unit = range []string{"KiB", "MiB", "GiB", "TiB"} {
-		if v /= 1 << 10; v < 1023.95 {
-			break
-		}
-	}
-	return fmt.Sprintf("%.1f %s", v, unit)
-}
-
 // countText writes a number of parameters for people.
 func countText(n int64) string {
 	switch {

@@ -15,6 +15,7 @@ import (
 
 	"tgi/models/library"
 	"tgi/models/library/fetch"
+	"tgi/models/library/progress"
 	"tgi/server/config"
 	"tgi/server/host"
 )
@@ -113,11 +114,11 @@ func (call *pullCall) run(ctx context.Context, stdout, stderr io.Writer) error {
 	}
 	before := lib.Partial(call.id)
 	if before > 0 {
-		fmt.Fprintf(stderr, "%s of %s are here already, going on from there\n", bytesText(before), call.id)
+		fmt.Fprintf(stderr, "%s of %s are here already, going on from there\n", progress.Bytes(before), call.id)
 	}
 	started := time.Now()
 	p := &fetch.Progress{}
-	stop := showPull(stderr, string(call.id), before, p)
+	stop := progress.Show(stderr, string(call.id), before, p)
 	_, err = client.Fetch(ctx, lib, call.id, call.source, p)
 	stop()
 	if err != nil {
@@ -128,7 +129,7 @@ func (call *pullCall) run(ctx context.Context, stdout, stderr io.Writer) error {
 		return err
 	}
 	_, err = fmt.Fprintf(stdout, "%s: %s, %s parameters, context of %d tokens, %s in %d files, in %s\n%s\n",
-		call.id, info.Architecture, countText(info.Parameters), info.Context, bytesText(info.Bytes), info.Files,
+		call.id, info.Architecture, countText(info.Parameters), info.Context, progress.Bytes(info.Bytes), info.Files,
 		time.Since(started).Round(time.Second/10), info.Dir)
 	return err
 }
@@ -137,7 +138,7 @@ func (call *pullCall) run(ctx context.Context, stdout, stderr io.Writer) error {
 func (call *pullCall) failed(ctx context.Context, stderr io.Writer, lib *library.Library, err error) error {
 	id, left := call.id, ""
 	if n := lib.Partial(id); n > 0 {
-		left = fmt.Sprintf("%s are here: the same command goes on from there, `tgi model rm %s` removes them", bytesText(n), id)
+		left = fmt.Sprintf("%s are here: the same command goes on from there, `tgi model rm %s` removes them", progress.Bytes(n), id)
 	}
 	if ctx.Err() != nil {
 		fmt.Fprintln(stderr, strings.TrimSuffix("interrupted; "+left, "; "))

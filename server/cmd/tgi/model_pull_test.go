@@ -18,6 +18,8 @@ import (
 
 	"tgi/models/library"
 	"tgi/models/library/fetch/hubtest"
+	"tgi/models/library/progress"
+	"tgi/server/host/catalog"
 )
 
 const hubID library.ID = "org/model"
@@ -83,7 +85,7 @@ func TestModelPull(t *testing.T) {
 	contains(t, out, "ID         SIZE", "org/model  ", "  103K        160      safetensors F32   downloaded           "+h.URL+"/org/model@c0ffee00c0ff\n")
 	var list struct {
 		Folder string
-		Models []listedModel
+		Models []catalog.Model
 	}
 	out, _ = tgiModel(t, 0, flags, "list", "--json")
 	if err := json.Unmarshal([]byte(out), &list); err != nil || list.Folder != lib.Dir() || len(list.Models) != 2 {
@@ -108,7 +110,7 @@ func TestModelPull(t *testing.T) {
 
 	size := folderSize(filepath.Join(lib.Dir(), "org", "model"))
 	out, _ = tgiModel(t, 0, flags, "rm", "org/model")
-	contains(t, out, "removed org/model, "+bytesText(size)+" freed\n")
+	contains(t, out, "removed org/model, "+progress.Bytes(size)+" freed\n")
 	if lib.Has(hubID) || size == 0 {
 		t.Errorf("the model is still there, or had no bytes: %d", size)
 	}
@@ -127,9 +129,9 @@ func TestModelPullFails(t *testing.T) {
 	}
 	left := lib.Partial(hubID)
 	_, errs = tgiModel(t, 1, flags, "info", "org/model")
-	contains(t, errs, "model org/model: model not found: "+bytesText(left)+" of it are here")
+	contains(t, errs, "model org/model: model not found: "+progress.Bytes(left)+" of it are here")
 	out, _ := tgiModel(t, 0, flags, "rm", "org/model")
-	contains(t, out, "removed what was fetched of org/model, "+bytesText(left)+" freed")
+	contains(t, out, "removed what was fetched of org/model, "+progress.Bytes(left)+" freed")
 	if n := lib.Partial(hubID); n > 0 || left == 0 {
 		t.Errorf("%d bytes of %d are left", n, left)
 	}

@@ -10,6 +10,7 @@ import (
 	"github.com/spf13/cobra"
 
 	"tgi/models/library"
+	"tgi/models/library/progress"
 	"tgi/server/config"
 	"tgi/server/host"
 )
@@ -56,7 +57,7 @@ func modelRemove(cfg config.Config, id library.ID, stdout io.Writer) error {
 		}
 		return err
 	}
-	_, err = fmt.Fprintf(stdout, "removed %s, %s freed\n", what, bytesText(freed))
+	_, err = fmt.Fprintf(stdout, "removed %s, %s freed\n", what, progress.Bytes(freed))
 	return err
 }
 

@@ -152,14 +152,7 @@ func TestModelInfoOfFolders(t *testing.T) {
 	contains(t, errs, "model tgi-demo: it is part of the program")
 }
 
-func TestTexts(t *testing.T) {
-	for n, want := range map[int64]string{
-		0: "0 B", 1023: "1023 B", 1024: "1.0 KiB", 1<<20 - 1: "1.0 MiB", 1 << 20: "1.0 MiB", 3 << 29: "1.5 GiB", 5 << 40: "5.0 TiB", 5000 << 40: "5000.0 TiB",
-	} {
-		if got := bytesText(n); got != want {
-			t.Errorf("%d bytes are %q, want %q", n, got, want)
-		}
-	}
+func TestCounts(t *testing.T) {
 	for n, want := range map[int64]string{0: "-", 103232: "103K", 5246208: "5.2M", 494_032_768: "494.0M", 7_000_000_000: "7.0B"} {
 		if got := countText(n); got != want {
 			t.Errorf("%d is %q, want %q", n, got, want)

@@ -25,6 +25,7 @@ import (
 	"tgi/server/config"
 	"tgi/server/dialect"
 	"tgi/server/host"
+	"tgi/server/host/catalog"
 )
 
 // loadingSilence is how long opening a model may take before it is told.
@@ -253,7 +254,7 @@ func (c console) client(ctx context.Context, own runFlags, cfg config.Config) (*
 	}
 	log := &quietLog{Handler: slog.NewTextHandler(c.errors, &slog.HandlerOptions{Level: slog.LevelWarn}), progress: c.errors}
 	late := time.AfterFunc(loadingSilence, func() { log.say(stillOpening) })
-	h, err := host.Open(ctx, host.Options{Config: only(unlocked(cfg), cfg.DefaultModel()), Version: version, Log: slog.New(log)})
+	h, err := host.Open(ctx, host.Options{Config: catalog.Only(unlocked(cfg), cfg.DefaultModel()), Version: version, Log: slog.New(log)})
 	late.Stop()
 	log.open()
 	if err != nil {

@@ -1,4 +1,4 @@
-package main
+package progress
 
 import (
 	"strings"
@@ -9,10 +9,10 @@ import (
 	"tgi/models/library/fetch"
 )
 
-// TestPullPicture: lines stay for files that are whole, the others and the bar are
+// TestPicture: lines stay for files that are whole, the others and the bar are
 // drawn anew.
-func TestPullPicture(t *testing.T) {
-	v := &pullView{name: "org/model", width: 80, pace: pace{before: 1 << 20}}
+func TestPicture(t *testing.T) {
+	v := &view{name: "org/model", width: 80, pace: pace{before: 1 << 20}}
 	at := time.Unix(0, 0)
 	draw := func(after time.Duration, done int64, items ...fetch.Item) string {
 		at = at.Add(after)
@@ -49,8 +49,8 @@ func TestPullPicture(t *testing.T) {
 	}
 }
 
-func TestPullLine(t *testing.T) {
-	v := &pullView{name: "a"}
+func TestLine(t *testing.T) {
+	v := &view{name: "a"}
 	at := time.Unix(0, 0)
 	for _, c := range []struct {
 		after       time.Duration
@@ -70,8 +70,8 @@ func TestPullLine(t *testing.T) {
 	}
 }
 
-// TestPullFollow: it is told once for each period, and the end.
-func TestPullFollow(t *testing.T) {
+// TestFollow: it is told once for each period, and the end.
+func TestFollow(t *testing.T) {
 	synctest.Test(t, func(t *testing.T) {
 		var told []bool
 		stop := follow(lineEvery, func(last bool) { told = append(told, last) })
@@ -81,4 +81,14 @@ func TestPullFollow(t *testing.T) {
 			t.Errorf("told %v", told)
 		}
 	})
+}
+
+func TestBytes(t *testing.T) {
+	for n, want := range map[int64]string{
+		0: "0 B", 1023: "1023 B", 1024: "1.0 KiB", 1<<20 - 1: "1.0 MiB", 1 << 20: "1.0 MiB", 3 << 29: "1.5 GiB", 5 << 40: "5.0 TiB", 5000 << 40: "5000.0 TiB",
+	} {
+		if got := Bytes(n); got != want {
+			t.Errorf("%d bytes are %q, want %q", n, got, want)
+		}
+	}
 }

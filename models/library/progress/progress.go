@@ -1,4 +1,5 @@
-package main
+// Package progress shows a download: a picture that is drawn anew on a terminal, and a line now and then elsewhere.
+package progress
 
 import (
 	"fmt"
@@ -9,11 +10,12 @@ import (
 	"time"
 	"unicode/utf8"
 
+	"golang.org/x/term"
+
 	"tgi/models/library/fetch"
-	"tgi/server"
 )
 
-// How often a pull is told: the picture on a terminal, and a line elsewhere.
+// How often a download is shown: the picture on a terminal, and a line elsewhere.
 const (
 	drawEvery = 200 * time.Millisecond
 	lineEvery = 5 * time.Second
@@ -25,14 +27,17 @@ const usualWidth = 80
 // rateWindow is the time that the rate is an average of.
 const rateWindow = 10 * time.Second
 
-// showPull tells on w how far a download is until stop is called, which tells the
-// end. before are the bytes that lay here at the start.
-func showPull(w io.Writer, name string, before int64, p *fetch.Progress) (stop func()) {
-	v := &pullView{name: name, pace: pace{before: before}}
+// Show prints on w how far a download is until stop is called, which prints the end and waits for that. before is the
+// number of bytes that were here at the start.
+func Show(w io.Writer, name string, before int64, p *fetch.Progress) (stop func()) {
+	v := &view{name: name, pace: pace{before: before}}
 	file, ok := w.(*os.File)
-	if ok && server.IsTerminal(file) {
+	if ok && term.IsTerminal(int(file.Fd())) {
 		return follow(drawEvery, func(bool) {
-			v.width = terminalWidth(file)
+			v.width = usualWidth
+			if columns, _, err := term.GetSize(int(file.Fd())); err == nil && columns > 0 {
+				v.width = columns
+			}
 			done, total := p.Bytes()
 			io.WriteString(w, v.picture(time.Now(), p.Items(), done, total))
 		})
@@ -44,25 +49,24 @@ func showPull(w io.Writer, name string, before int64, p *fetch.Progress) (stop f
 	})
 }
 
-// follow calls tell once for each period, and a last time when stop is called. stop
-// waits for that.
-func follow(every time.Duration, tell func(last bool)) (stop func()) {
+// follow calls show once for each period, and a last time when stop is called, which waits for that.
+func follow(every time.Duration, show func(last bool)) (stop func()) {
 	over := make(chan struct{})
-	var telling sync.WaitGroup
-	telling.Go(func() {
+	var running sync.WaitGroup
+	running.Go(func() {
 		tick := time.NewTicker(every)
 		defer tick.Stop()
 		for {
 			select {
 			case <-tick.C:
-				tell(false)
+				show(false)
 			case <-over:
-				tell(true)
+				show(true)
 				return
 			}
 		}
 	})
-	return func() { close(over); telling.Wait() }
+	return func() { close(over); running.Wait() }
 }
 
 // pace knows how fast bytes arrive. Those that lay here before are passed over
@@ -91,8 +95,8 @@ func (p *pace) rate(now time.Time, done int64) float64 {
 	return float64(last.arrived-first.arrived) / last.at.Sub(first.at).Seconds()
 }
 
-// pullView shows a download.
-type pullView struct {
+// view shows a download.
+type view struct {
 	name string
 	pace pace
 	// width is that of the terminal, in columns.
@@ -104,22 +108,22 @@ type pullView struct {
 }
 
 // line is the state in one line.
-func (v *pullView) line(now time.Time, done, total int64) string {
+func (v *view) line(now time.Time, done, total int64) string {
 	return v.name + ": " + v.sum(now, done, total)
 }
 
 // sum says how much is here, how fast it grows and how long that will take.
-func (v *pullView) sum(now time.Time, done, total int64) string {
+func (v *view) sum(now time.Time, done, total int64) string {
 	rate := v.pace.rate(now, done)
-	text := bytesText(done)
+	text := Bytes(done)
 	if total > 0 {
-		text = fmt.Sprintf("%3d%%  %s of %s", 100*done/total, text, bytesText(total))
+		text = fmt.Sprintf("%3d%%  %s of %s", 100*done/total, text, Bytes(total))
 	}
 	if done == total {
 		return text
 	}
 	if rate > 0 {
-		text += fmt.Sprintf("  %s/s", bytesText(int64(rate)))
+		text += fmt.Sprintf("  %s/s", Bytes(int64(rate)))
 		if total > 0 {
 			text += fmt.Sprintf("  %s left", leftText(float64(total-done)/rate))
 		}
@@ -145,7 +149,7 @@ const barCells = 24
 
 // picture replaces the last one: a line that stays for each file that became whole,
 // a line for each that is being fetched, and a bar for all of them.
-func (v *pullView) picture(now time.Time, items []fetch.Item, done, total int64) string {
+func (v *view) picture(now time.Time, items []fetch.Item, done, total int64) string {
 	var b strings.Builder
 	if v.drawn > 0 {
 		fmt.Fprintf(&b, "\x1b[%dA\x1b[J", v.drawn)
@@ -158,7 +162,7 @@ func (v *pullView) picture(now time.Time, items []fetch.Item, done, total int64)
 		switch {
 		case it.Total >= 0 && it.Done == it.Total:
 			if !v.whole[it.Path] {
-				fmt.Fprintf(&b, "%s\n", v.cut(fmt.Sprintf("  %s  %s", it.Path, bytesText(it.Total))))
+				fmt.Fprintf(&b, "%s\n", v.cut(fmt.Sprintf("  %s  %s", it.Path, Bytes(it.Total))))
 			}
 			v.whole[it.Path] = true
 		case it.Done > 0:
@@ -172,7 +176,8 @@ func (v *pullView) picture(now time.Time, items []fetch.Item, done, total int64)
 		if total > 0 {
 			filled = int(barCells * done / total)
 		}
-		under = append(under, v.cut(fmt.Sprintf("[%s%s] %s", strings.Repeat("#", filled), strings.Repeat("-", barCells-filled), v.sum(now, done, total))))
+		bar := strings.Repeat("#", filled) + strings.Repeat("-", barCells-filled)
+		under = append(under, v.cut(fmt.Sprintf("[%s] %s", bar, v.sum(now, done, total))))
 	}
 	for _, l := range under {
 		b.WriteString(l + "\n")
@@ -184,16 +189,30 @@ func (v *pullView) picture(now time.Time, items []fetch.Item, done, total int64)
 // part says how much of a file is here.
 func part(it fetch.Item) string {
 	if it.Total <= 0 {
-		return bytesText(it.Done)
+		return Bytes(it.Done)
 	}
-	return fmt.Sprintf("%d%% of %s", 100*it.Done/it.Total, bytesText(it.Total))
+	return fmt.Sprintf("%d%% of %s", 100*it.Done/it.Total, Bytes(it.Total))
 }
 
 // cut shortens a line to the terminal's width: one that wraps would not be replaced.
-func (v *pullView) cut(line string) string {
+func (v *view) cut(line string) string {
 	most := v.width - 1
 	if most < 1 || utf8.RuneCountInString(line) <= most {
 		return line
 	}
 	return string([]rune(line)[:most])
+}
+
+// Bytes writes a number of bytes for people.
+func Bytes(n int64) string {
+	if n < 1<<10 {
+		return fmt.Sprintf("%d B", n)
+	}
+	v, unit := float64(n), ""
+	for _, unit = range []string{"KiB", "MiB", "GiB", "TiB"} {
+		if v /= 1 << 10; v < 1023.95 {
+			break
+		}
+	}
+	return fmt.Sprintf("%.1f %s", v, unit)
 }

@@ -1,0 +1,138 @@
+package catalog
+
+import (
+	"errors"
+	"log/slog"
+	"os"
+	"path/filepath"
+	"slices"
+	"strings"
+	"testing"
+
+	"tgi/models/demo"
+	"tgi/models/library"
+	"tgi/models/library/lifecycle"
+	"tgi/server/config"
+)
+
+// settings are those of an empty folder.
+func settings(t *testing.T) config.Config {
+	t.Helper()
+	cfg := config.Default()
+	cfg.Models.Folder, cfg.Plugins.Folder, cfg.Plugins.Uploads = t.TempDir(), t.TempDir(), ""
+	return cfg
+}
+
+func TestModels(t *testing.T) {
+	cfg := settings(t)
+	cfg.ModelList = []config.Model{
+		{Name: "far", Source: "https://hub.example/far.tar?key=secret"}, {Name: "broken", Path: t.TempDir()},
+	}
+	if err := os.CopyFS(filepath.Join(cfg.Models.Folder, "org", "small"), demo.Checkpoint()); err != nil {
+		t.Fatal(err)
+	}
+	folder, list, err := Models(cfg)
+	if err != nil || folder != cfg.Models.Folder {
+		t.Fatal(folder, err)
+	}
+	var ids []library.ID
+	for _, m := range list {
+		ids = append(ids, m.ID)
+	}
+	if !slices.Equal(ids, []library.ID{"broken", "far", "org/small"}) {
+		t.Fatalf("listed %q", ids)
+	}
+	broken, far, small := list[0], list[1], list[2]
+	if broken.State != lifecycle.Error || broken.Error == "" || !broken.Declared {
+		t.Errorf("%+v", broken)
+	}
+	if far.State != lifecycle.NotDownloaded || !far.Default || strings.Contains(far.Source, "secret") {
+		t.Errorf("%+v", far)
+	}
+	if small.State != lifecycle.Downloaded || small.Declared || small.Parameters == 0 || small.Files == 0 {
+		t.Errorf("%+v", small)
+	}
+
+	_, d, err := Find(cfg, "org/small")
+	if err != nil || d.Dir != filepath.Join(cfg.Models.Folder, "org", "small") {
+		t.Fatalf("found %+v, %v", d, err)
+	}
+	r, err := Describe(cfg, d)
+	if err != nil || r.Parameters != small.Parameters || r.Estimated || r.Weights == nil || len(r.Weights.Choices) != len(r.Weights.Memory) {
+		t.Errorf("described %+v, %v", r, err)
+	}
+	if _, _, err := Find(cfg, "org/none"); !errors.Is(err, library.ErrNotFound) {
+		t.Errorf("found none: %v", err)
+	}
+	r, err = Describe(cfg, library.Declared{ID: "broken", Dir: cfg.ModelList[1].Path})
+	if err == nil || r != nil {
+		t.Errorf("described %+v, %v", r, err)
+	}
+}
+
+func TestPlugins(t *testing.T) {
+	cfg := settings(t)
+	file := filepath.Join(cfg.Plugins.Folder, "mine.wasm")
+	for name, text := range map[string]string{"mine.wasm": "\x00asm\x01\x00\x00\x00", ".mine.wasm": "", "jinja.wasm": ""} {
+		if err := os.WriteFile(filepath.Join(cfg.Plugins.Folder, name), []byte(text), 0o600); err != nil {
+			t.Fatal(err)
+		}
+	}
+	cfg.Plugin = []config.Plugin{
+		{Name: "penalty", Source: "builtin:dry"}, {Name: "half", Source: "builtin:grammar", Kind: "grammar"},
+		{Name: "lost", Source: filepath.Join(cfg.Plugins.Folder, "none.wasm")},
+	}
+	list, err := Plugins(cfg)
+	if err != nil {
+		t.Fatal(err)
+	}
+	find := func(name string) Plugin {
+		at := slices.IndexFunc(list, func(p Plugin) bool { return p.Name == name })
+		if at < 0 {
+			t.Fatalf("%s is not among %+v", name, list)
+		}
+		return list[at]
+	}
+	if p := find("penalty"); p.Declared != BySettings || !slices.Equal(p.Kinds, []string{"logits"}) || p.Bytes == 0 {
+		t.Errorf("%+v", p)
+	}
+	if p := find("lost"); p.Error == "" || p.Bytes != 0 {
+		t.Errorf("%+v", p)
+	}
+	if p := find("mine"); p.Declared != ByFolder || p.Source != file || len(p.Kinds) != 0 {
+		t.Errorf("%+v", p)
+	}
+	if p := find("jinja"); p.Declared != ByFolder { // a file of the folder beats a built-in one of its name
+		t.Errorf("%+v", p)
+	}
+	if p := find("xtc"); p.Declared != "" || p.Source != "builtin:xtc" {
+		t.Errorf("%+v", p)
+	}
+	for _, hidden := range []string{".mine", "dry", "grammar"} {
+		if slices.ContainsFunc(list, func(p Plugin) bool { return p.Name == hidden }) {
+			t.Errorf("%s is listed", hidden)
+		}
+	}
+}
+
+// TestCheck starts the demo model, and leaves alone what was not fetched.
+func TestCheck(t *testing.T) {
+	cfg := settings(t)
+	cfg.ModelList = []config.Model{cfg.Model, cfg.Model}
+	cfg.ModelList[0].Name, cfg.ModelList[1].Name = config.DemoModel, "far"
+	cfg.ModelList[1].Source = "org/far"
+	var found []Checked
+	err := Check(t.Context(), cfg, "test", slog.New(slog.DiscardHandler), func(m Checked) { found = append(found, m) })
+	if err != nil || len(found) != 2 {
+		t.Fatalf("%+v, %v", found, err)
+	}
+	if m := found[0]; m.ID != config.DemoModel || !m.Fetched || m.Blocks == 0 || m.Limits == nil || m.Limits.MaxTotalTokens == 0 {
+		t.Errorf("%+v", m)
+	}
+	if m := found[1]; m.ID != "far" || m.Fetched || m.Limits != nil {
+		t.Errorf("%+v", m)
+	}
+	if cfg.ModelList[0].Preload != cfg.Model.Preload {
+		t.Error("the settings were changed")
+	}
+}

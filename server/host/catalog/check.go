@@ -1,0 +1,95 @@
+package catalog
+
+import (
+	"context"
+	"fmt"
+	"log/slog"
+	"slices"
+
+	"tgi/models/library"
+	"tgi/runtime/ort"
+	"tgi/server/config"
+	"tgi/server/host"
+)
+
+// Checked is what a start found out about a model.
+type Checked struct {
+	ID string `json:"id"`
+	// Fetched is false for a model that is not here yet, of which nothing else is known.
+	Fetched      bool   `json:"fetched"`
+	Architecture string `json:"architecture,omitempty"`
+	Weights      string `json:"weights,omitempty"`
+	ORT          string `json:"onnxruntime,omitempty"`
+	Threads      int    `json:"threads,omitempty"`
+	Attention    string `json:"attention,omitempty"`
+	Chat         string `json:"chat,omitempty"`
+	Blocks       int    `json:"cache_blocks,omitempty"`
+	BlockTokens  int    `json:"cache_block_tokens,omitempty"`
+	CacheBytes   int64  `json:"cache_bytes,omitempty"`
+	// Limits are those of [limits] that depend on the model.
+	Limits *CheckedLimits `json:"limits,omitempty"`
+}
+
+// CheckedLimits are those of [limits] that depend on the model.
+type CheckedLimits struct {
+	MaxInputTokens        int `json:"max_input_tokens"`
+	MaxTotalTokens        int `json:"max_total_tokens"`
+	MaxBatchPrefillTokens int `json:"max_batch_prefill_tokens"`
+	MaxBatchTotalTokens   int `json:"max_batch_total_tokens"`
+	MaxBatchSize          int `json:"max_batch_size"`
+	MaxConcurrentRequests int `json:"max_concurrent_requests"`
+}
+
+// Check opens the models of cfg one after the other, as a start would, has each generate one token, and passes what it
+// found to found. Models that were not fetched yet are not fetched.
+func Check(ctx context.Context, cfg config.Config, version string, log *slog.Logger, found func(Checked)) error {
+	lib, err := host.OpenLibrary(cfg)
+	if err != nil {
+		return err
+	}
+	for _, m := range cfg.All() {
+		if m.Source != "" && !lib.Has(library.ID(m.Name)) {
+			found(Checked{ID: m.Name})
+			continue
+		}
+		checked, err := checkModel(ctx, Only(cfg, m.Name), version, log)
+		if err != nil {
+			return err
+		}
+		found(checked)
+	}
+	return nil
+}
+
+// Only returns cfg with one of its models loaded at the start, as the default one.
+func Only(cfg config.Config, name string) config.Config {
+	cfg.Models.Default = name
+	cfg.Model.Preload = true
+	cfg.ModelList = slices.Clone(cfg.ModelList)
+	for i := range cfg.ModelList {
+		cfg.ModelList[i].Preload = cfg.ModelList[i].Name == name
+	}
+	return cfg
+}
+
+// checkModel opens the default model of cfg and has it generate.
+func checkModel(ctx context.Context, cfg config.Config, version string, log *slog.Logger) (m Checked, err error) {
+	h, err := host.Open(ctx, host.Options{Config: cfg, Version: version, Log: log})
+	if err != nil {
+		return m, err
+	}
+	defer h.Close()
+	info, _ := h.Default()
+	if err := h.Probe(ctx); err != nil {
+		return m, fmt.Errorf("model %s does not generate: %w", info.ID, err)
+	}
+	l := info.Limits
+	return Checked{
+		ID: info.ID, Fetched: true, Architecture: info.Architecture, Weights: info.Weights,
+		ORT: ort.Version(), Threads: info.Threads, Attention: ort.Attention(),
+		Chat: info.Chat, Blocks: info.Blocks, BlockTokens: ort.BlockSize, CacheBytes: info.CacheBytes,
+		Limits: &CheckedLimits{
+			l.MaxInputTokens, l.MaxTotalTokens, l.MaxBatchPrefillTokens, l.MaxBatchTotalTokens, l.MaxBatchSize, l.MaxConcurrentRequests,
+		},
+	}, nil
+}

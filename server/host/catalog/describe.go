@@ -1,0 +1,123 @@
+package catalog
+
+import (
+	"cmp"
+	"errors"
+	"fmt"
+	"maps"
+	"slices"
+
+	"tgi/models/hf"
+	"tgi/models/library"
+	"tgi/models/library/progress"
+	"tgi/server/config"
+	"tgi/server/host"
+)
+
+// Find returns a model of the models folder or of cfg, with the settings that it has.
+func Find(cfg config.Config, id library.ID) (config.Config, library.Declared, error) {
+	var d library.Declared
+	lib, err := host.OpenLibrary(cfg)
+	if err != nil {
+		return cfg, d, err
+	}
+	m, err := lib.Find(id)
+	if n := lib.Partial(id); err != nil && n > 0 {
+		return cfg, d, fmt.Errorf("model %s: %w: %s of it are here, the pull that was broken off goes on from there",
+			id, library.ErrNotFound, progress.Bytes(n))
+	}
+	if err != nil {
+		return cfg, d, err
+	}
+	d = library.Declared{ID: id, Dir: m.Dir}
+	if m.Dir == "" {
+		d.FS = m.FS
+	}
+	return host.SettingsFor(cfg, id), d, nil
+}
+
+// Description says what a model is.
+type Description struct {
+	ID           library.ID `json:"id"`
+	Folder       string     `json:"folder,omitempty"` // none for a model that is part of the program
+	Architecture string     `json:"architecture"`
+	Layers       int        `json:"layers"`
+	Hidden       int        `json:"hidden_size"`
+	Heads        int        `json:"heads"`
+	KVHeads      int        `json:"kv_heads"`
+	HeadDim      int        `json:"head_dim"`
+	Vocabulary   int        `json:"vocabulary"`
+	Positions    int        `json:"positions"`
+	// Parameters are counted where the weights can be read, and else estimated.
+	Parameters int64           `json:"parameters"`
+	Estimated  bool            `json:"parameters_estimated,omitempty"`
+	EOS        []uint32        `json:"eos_token_ids"`
+	Weights    *Weights        `json:"weights,omitempty"` // nil where they cannot be served
+	Chat       string          `json:"chat,omitempty"`
+	Templates  []string        `json:"chat_templates"`
+	Tokenizer  bool            `json:"tokenizer"`
+	Origin     *library.Origin `json:"origin,omitempty"`
+}
+
+// Weights are the files of weights, and the memory that they take.
+type Weights struct {
+	Files         int              `json:"files"`
+	Bytes         int64            `json:"bytes"`
+	Format        library.Format   `json:"format"`
+	DTypes        []string         `json:"dtypes"`
+	Memory        map[string]int64 `json:"memory_bytes"` // by --weights; empty where the graph decides
+	CachePerToken int64            `json:"cache_bytes_per_token"`
+	Context       int              `json:"context"`
+	// Choices are those of Memory in their order.
+	Choices []library.Choice `json:"-"`
+}
+
+// Describe returns what a model is, and what conversations with it go through by cfg. A report beside an
+// error says what the JSON files hold of a model whose weights cannot be served.
+func Describe(cfg config.Config, d library.Declared) (*Description, error) {
+	lib, err := library.Open(library.Options{Dir: ".", Declared: []library.Declared{d}}) // no other model is asked for
+	if err != nil {
+		return nil, err
+	}
+	m, err := lib.Find(d.ID)
+	if err != nil {
+		return nil, err
+	}
+	c, err := hf.DescribeFS(m.FS, cmp.Or(m.Dir, PartOfProgram))
+	if err != nil {
+		return nil, err
+	}
+	info, unusable := lib.Describe(d.ID)
+	a := c.Config
+	r := &Description{
+		ID: d.ID, Folder: m.Dir, Architecture: a.Architecture, Layers: a.Layers, Hidden: a.Hidden, Heads: a.Heads,
+		KVHeads: a.KVHeads, HeadDim: a.HeadDim, Vocabulary: a.Vocab, Positions: a.MaxPositions, Parameters: info.Parameters, EOS: c.EOS(),
+		Templates: slices.Sorted(maps.Keys(c.Tokenizer.ChatTemplates)), Tokenizer: c.TokenizerJSON != nil,
+	}
+	if r.Parameters == 0 {
+		r.Parameters, r.Estimated = int64(host.EstimateParams(c.Config)), true
+	}
+	if unusable == nil {
+		r.Weights = weightsOf(info)
+		r.Origin = info.Origin
+	}
+	chat, chatErr := host.DescribeChat(cfg, string(d.ID), d.Dir, c.Tokenizer)
+	if chatErr == nil {
+		r.Chat = chat
+	}
+	return r, errors.Join(unusable, chatErr)
+}
+
+func weightsOf(info library.Info) *Weights {
+	w := &Weights{
+		Files: info.Files, Bytes: info.Bytes, Format: info.Format, DTypes: info.DTypes, Memory: map[string]int64{},
+		CachePerToken: info.CacheBytes, Context: info.Context, Choices: info.Choices,
+	}
+	for _, c := range info.Choices {
+		w.Memory[string(c.Weights)] = c.Bytes
+	}
+	return w
+}
+
+// PartOfProgram stands where a model has no folder.
+const PartOfProgram = "part of the program"
