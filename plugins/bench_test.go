@@ -15,7 +15,7 @@ func BenchmarkRequest(b *testing.B) {
 		for name, seeds := range map[string][]uint64{"1": {1}, "best-of-4": {1, 2, 3, 4}} {
 			b.Run(lang+"/"+name, func(b *testing.B) {
 				for b.Loop() {
-					bound, err := s.Bind(ctx, []Call{{"a", []byte(`{"ban":[5]}`)}})
+					bound, err := s.Bind(ctx, []Call{{Name: "a", Params: []byte(`{"ban":[5]}`)}})
 					if err != nil {
 						b.Fatal(err)
 					}
@@ -36,23 +36,21 @@ func BenchmarkRequest(b *testing.B) {
 // BenchmarkStep is one step of a guest that denies a token: through this package, and through the kind's alone.
 func BenchmarkStep(b *testing.B) {
 	s := open(b, Options{Specs: []Spec{spec(b, "a", guesttest.SDK(b, "banned-and-boost")["c"])}})
-	bound := bind(b, s, 1, Call{"a", []byte(`{"ban":[5]}`)})
+	bound := bind(b, s, 1, Call{Name: "a", Params: []byte(`{"ban":[5]}`)})
 	defer bound.Close()
 	p := bound.Sequence(0).Processors[0]
 	defer bound.Release(0)
 	x := row()
-	step := func(p interface {
-		Process(prompt, output []uint32, row []float32) (logits.Effect, error)
-	}) func(*testing.B) {
+	step := func(process func(prompt, output []uint32, row []float32) (logits.Effect, error)) func(*testing.B) {
 		return func(b *testing.B) {
 			b.ReportAllocs()
 			for b.Loop() {
-				if _, err := p.Process(prompt, nil, x); err != nil {
+				if _, err := process(prompt, nil, x); err != nil {
 					b.Fatal(err)
 				}
 			}
 		}
 	}
-	b.Run("set", step(p))
-	b.Run("kind", step(p.inner))
+	b.Run("set", step(p.Run))
+	b.Run("kind", step(p.inner.Process))
 }

@@ -14,6 +14,7 @@ import (
 
 	"tgi/plugins/internal/guest"
 	"tgi/plugins/internal/sandbox"
+	"tgi/runtime/llm"
 	"tgi/sdk/abi"
 )
 
@@ -21,14 +22,11 @@ import (
 // per sequence and its time at every step.
 const MaxPerRequest = 16
 
-// Call names a plugin in one request.
-type Call struct {
-	Name   string
-	Params []byte // JSON object in the plugin's own terms; nil means {}. Not kept after Begin, for a BoundChat not after Close
-}
+// Call names a plugin in one request. Its Params are not kept after Begin, for a BoundChat not after Close.
+type Call = llm.PluginCall
 
 // Skip is a plugin that failed and without which a request went on.
-type Skip struct{ Plugin, Reason string }
+type Skip = llm.Skip
 
 // Bound is the plugins of one request, at the versions that were current when it was bound. Begin comes at most once;
 // Sequence and Release may then be called from any goroutine, for different sequences at the same time. Close it.
@@ -105,7 +103,7 @@ func (s *Set) pick(b *Bound, calls []Call, client string) error {
 			add(v, e.name, named[e.name])
 		case v != nil || e.set.apply != ApplyAlways:
 		case e.set.onError == OnErrorSkip:
-			b.skipped = append(b.skipped, Skip{e.name, e.absent()})
+			b.skipped = append(b.skipped, Skip{Plugin: e.name, Reason: e.absent()})
 		default: // what an operator applies to all must not be passed by because its module is damaged
 			return &BindError{e.name, e.absent(), ErrOff}
 		}
@@ -305,7 +303,7 @@ func (b *Bound) skip(ctx context.Context, p *part, reason string, err error, ste
 	b.mu.Lock()
 	defer b.mu.Unlock()
 	if !slices.ContainsFunc(b.skipped, func(s Skip) bool { return s.Plugin == p.name }) {
-		b.skipped = append(b.skipped, Skip{p.name, reason})
+		b.skipped = append(b.skipped, Skip{Plugin: p.name, Reason: reason})
 	}
 }
 

@@ -31,7 +31,7 @@ func TestBindOrder(t *testing.T) {
 		want  []string
 	}{
 		{nil, []string{"z", "a"}},
-		{[]Call{{Name: "n"}, {"a", []byte(`{ "x":1}`)}, {"m", []byte("{}")}}, []string{"z", `a{ "x":1}`, "n", "m{}"}},
+		{[]Call{{Name: "n"}, {Name: "a", Params: []byte(`{ "x":1}`)}, {Name: "m", Params: []byte("{}")}}, []string{"z", `a{ "x":1}`, "n", "m{}"}},
 		{[]Call{{Name: "m"}, {Name: "n"}}, []string{"z", "a", "m", "n"}},
 	} {
 		b, err := s.Bind(t.Context(), c.calls)
@@ -80,13 +80,13 @@ func TestBindRefusals(t *testing.T) {
 		}
 	}
 	for _, lang := range []string{"go", "rust", "c", "assemblyscript"} {
-		check(refusal(t, s, Call{"boost-" + lang, []byte(`{"bann":[1]}`)}), "boost-"+lang, "unknown parameter: bann", ErrParams)
+		check(refusal(t, s, Call{Name: "boost-" + lang, Params: []byte(`{"bann":[1]}`)}), "boost-"+lang, "unknown parameter: bann", ErrParams)
 	}
-	check(refusal(t, s, Call{"greedy", []byte(`{"epsilon":2}`)}), "greedy", "epsilon: want a number from 0 to 1", ErrParams)
-	check(refusal(t, s, Call{"greedy", []byte(`[]`)}), "greedy", "params is not a JSON object", ErrParams)
-	check(refusal(t, s, Call{"greedy", []byte(`{"a"`)}), "greedy", "params is not a JSON object", ErrParams)
+	check(refusal(t, s, Call{Name: "greedy", Params: []byte(`{"epsilon":2}`)}), "greedy", "epsilon: want a number from 0 to 1", ErrParams)
+	check(refusal(t, s, Call{Name: "greedy", Params: []byte(`[]`)}), "greedy", "params is not a JSON object", ErrParams)
+	check(refusal(t, s, Call{Name: "greedy", Params: []byte(`{"a"`)}), "greedy", "params is not a JSON object", ErrParams)
 	check(refusal(t, s, Call{Name: "obligatory"}), "obligatory", "say what", ErrParams)
-	check(refusal(t, s, Call{"obligatory", []byte("{}")}), "obligatory", "say what", ErrParams)
+	check(refusal(t, s, Call{Name: "obligatory", Params: []byte("{}")}), "obligatory", "say what", ErrParams)
 	check(refusal(t, s, Call{Name: "none"}), "none", "there is no plugin of this name", ErrUnknown)
 	check(refusal(t, s, Call{Name: "greedy"}, Call{Name: "greedy"}), "greedy", "is named twice", ErrParams)
 	check(refusal(t, s, Call{Name: "greedy"}, Call{Name: "other"}), "other", "and greedy both pick the token, one request has one sampler", ErrParams)
@@ -145,7 +145,7 @@ func TestBindBusy(t *testing.T) {
 		t.Errorf("after a busy Begin: %+v", st)
 	}
 	third := bind(t, s, 1, Call{Name: "a"})
-	if err := refusal(t, s, Call{"a", []byte(`{"x":1}`)}); !errors.Is(err, ErrBusy) {
+	if err := refusal(t, s, Call{Name: "a", Params: []byte(`{"x":1}`)}); !errors.Is(err, ErrBusy) {
 		t.Errorf("validation with no instance left: %v", err)
 	}
 	first.Close()
@@ -165,12 +165,12 @@ func TestBindFaults(t *testing.T) {
 		skipping.OnError = OnErrorSkip
 		s := open(t, Options{Specs: []Spec{failing, skipping, spec(t, "a", bias(1).Wasm())}})
 		other := []byte(`{"a":1}`)
-		_, err := once(s, Call{"fails", other})
+		_, err := once(s, Call{Name: "fails", Params: other})
 		var be *BindError
 		if !errors.As(err, &be) || !errors.Is(err, ErrFault) || be.Text[:len(export)] != export {
 			t.Errorf("%s: %v", export, err)
 		}
-		b := bind(t, s, 2, Call{"skips", other}, Call{Name: "a"})
+		b := bind(t, s, 2, Call{Name: "skips", Params: other}, Call{Name: "a"})
 		skipped := b.Skipped()
 		if len(skipped) != 1 || skipped[0].Plugin != "skips" || skipped[0].Reason[:len(export)] != export {
 			t.Errorf("%s: skipped %q", export, skipped)
@@ -197,7 +197,7 @@ func TestBindCancelled(t *testing.T) {
 	ctx, cancel := context.WithCancelCause(t.Context())
 	why := errors.New("the client left")
 	cancel(why)
-	if _, err := s.Bind(ctx, []Call{{"a", []byte(`{"a":1}`)}}); !errors.Is(err, why) {
+	if _, err := s.Bind(ctx, []Call{{Name: "a", Params: []byte(`{"a":1}`)}}); !errors.Is(err, why) {
 		t.Errorf("error %v", err)
 	}
 	if st, _ := s.Get("a"); st.State != StateActive || st.Stats.Cancelled != 1 {

@@ -80,7 +80,7 @@ func TestBreakerOfRequests(t *testing.T) {
 			return st
 		}
 		call := func(params string) error {
-			_, err := once(s, Call{"a", []byte(params)})
+			_, err := once(s, Call{Name: "a", Params: []byte(params)})
 			return err
 		}
 		for _, params := range []string{doTrap, doTrap, "{}", doSpin, doRogue} {
@@ -134,7 +134,7 @@ func TestBreakerAlways(t *testing.T) {
 		sp := spec(t, "a", faulty())
 		sp.Apply, sp.OnError = ApplyAlways, onError
 		s := open(t, Options{Specs: []Spec{sp, spec(t, "b", bias(1).Wasm())}, Breaker: Breaker{Faults: 1, Pause: time.Hour}})
-		if _, err := once(s, Call{"a", []byte(doTrap)}); (err == nil) != (onError == OnErrorSkip) {
+		if _, err := once(s, Call{Name: "a", Params: []byte(doTrap)}); (err == nil) != (onError == OnErrorSkip) {
 			t.Errorf("%s: %v", onError, err)
 		}
 		b, err := s.Bind(t.Context(), []Call{{Name: "b"}})
@@ -175,7 +175,7 @@ func TestBreakerIgnoresRefusals(t *testing.T) {
 			t.Fatal(err)
 		}
 	}
-	if _, err := once(s, Call{"a", []byte(`{"x":1}`)}); err != nil {
+	if _, err := once(s, Call{Name: "a", Params: []byte(`{"x":1}`)}); err != nil {
 		t.Error(err)
 	}
 }
@@ -184,10 +184,10 @@ func TestBreakerIgnoresRefusals(t *testing.T) {
 func TestBreakerCountsSequences(t *testing.T) {
 	s := open(t, Options{Specs: []Spec{spec(t, "a", guesttest.SDK(t, "every-mode")["c"])}, Breaker: Breaker{Faults: 2, Pause: time.Hour}})
 	for i, want := range []State{StateActive, StateOff} {
-		b := bind(t, s, 1, Call{"a", []byte(`{"trap_at":1}`)})
+		b := bind(t, s, 1, Call{Name: "a", Params: []byte(`{"trap_at":1}`)})
 		p := b.Sequence(0).Processors[0]
 		for step := range 2 {
-			if _, err := p.Process(prompt, make([]uint32, step), row()); (err != nil) != (step == 1) {
+			if _, err := p.Run(prompt, make([]uint32, step), row()); (err != nil) != (step == 1) {
 				t.Fatal(err)
 			}
 		}
@@ -217,7 +217,7 @@ func TestBreakerOfClients(t *testing.T) {
 		log := &logLines{}
 		s := open(t, Options{Specs: []Spec{spec(t, "a", faulty())}, Breaker: Breaker{Faults: limit, Pause: time.Minute}, Client: clientOf, Log: logger(log)})
 		call := func(client, params string) error {
-			b, err := s.Bind(fromClient(client), []Call{{"a", []byte(params)}})
+			b, err := s.Bind(fromClient(client), []Call{{Name: "a", Params: []byte(params)}})
 			if err != nil {
 				return err
 			}
@@ -226,7 +226,7 @@ func TestBreakerOfClients(t *testing.T) {
 				return err
 			}
 			defer b.Release(0)
-			_, err = b.Sequence(0).Processors[0].Process(prompt, nil, row())
+			_, err = b.Sequence(0).Processors[0].Run(prompt, nil, row())
 			return err
 		}
 		fails := func(client string, n int) {

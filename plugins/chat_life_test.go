@@ -14,7 +14,7 @@ import (
 func TestChatBreaker(t *testing.T) {
 	for _, name := range []string{"t", "p"} {
 		s := chatSet(t, Options{Breaker: Breaker{Faults: 2, Pause: time.Hour}})
-		bad, no := Call{name, []byte(doTrap)}, Call{name, []byte(doRefuse)}
+		bad, no := Call{Name: name, Params: []byte(doTrap)}, Call{Name: name, Params: []byte(doRefuse)}
 		run := func(calls ...Call) {
 			for _, c := range calls {
 				_, _, _ = converse(s, chatDefaults, c)

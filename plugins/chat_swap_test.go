@@ -95,7 +95,7 @@ func TestChatFaultsLeakNothing(t *testing.T) {
 	run := func(n int) {
 		for i := range n {
 			for _, params := range []string{doTrap, doSpin, doRogue, doRefuse} {
-				if _, _, err := converse(s, chatDefaults, Call{[]string{"t", "p"}[i%2], []byte(params)}); err == nil {
+				if _, _, err := converse(s, chatDefaults, Call{Name: []string{"t", "p"}[i%2], Params: []byte(params)}); err == nil {
 					t.Fatal("served ", params)
 				}
 			}

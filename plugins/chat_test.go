@@ -66,11 +66,11 @@ func TestBindChatPicks(t *testing.T) {
 		{nil, chatDefaults, "t", "p", nil},
 		{[]Call{call("l")}, chatDefaults, "t", "p", []string{"l"}},
 		{[]Call{call("t2")}, chatDefaults, "t2", "p", nil},
-		{[]Call{{"t", []byte(`{"x":1}`)}, call("l")}, chatDefaults, `t{"x":1}`, "p", []string{"l"}},
+		{[]Call{{Name: "t", Params: []byte(`{"x":1}`)}, call("l")}, chatDefaults, `t{"x":1}`, "p", []string{"l"}},
 		{[]Call{call("both")}, chatDefaults, "both", "both", nil},
 		{nil, ChatPlugins{"both", "both"}, "both", "both", nil},
 		{nil, ChatPlugins{"both", "p"}, "both", "p", nil},
-		{[]Call{{"p", []byte(`{"x":1}`)}}, ChatPlugins{"both", "both"}, "both", `p{"x":1}`, nil},
+		{[]Call{{Name: "p", Params: []byte(`{"x":1}`)}}, ChatPlugins{"both", "both"}, "both", `p{"x":1}`, nil},
 		{[]Call{call("l"), call("mixed"), call("p")}, chatDefaults, "mixed", "p", []string{"l", "mixed"}},
 	} {
 		b, rest, err := s.BindChat(ctx, c.calls, c.d)
@@ -125,7 +125,7 @@ func TestBindChatRefusals(t *testing.T) {
 		{[]Call{{Name: "p2"}, {Name: "p"}}, chatDefaults, "p", `and p2 are both of kind "tools", one request has one`, ErrParams},
 		{nil, ChatPlugins{Template: "p"}, "p", `serves ["tools"], kind "template" is wanted`, ErrParams},
 		{nil, ChatPlugins{Tools: "l"}, "l", `serves ["logits"], kind "tools" is wanted`, ErrParams},
-		{[]Call{{"t", []byte("[]")}}, chatDefaults, "t", "params is not a JSON object", ErrParams},
+		{[]Call{{Name: "t", Params: []byte("[]")}}, chatDefaults, "t", "params is not a JSON object", ErrParams},
 	} {
 		b, rest, err := s.BindChat(ctx, c.calls, c.d)
 		var be *BindError
@@ -169,14 +169,14 @@ func TestChatErrors(t *testing.T) {
 		kind error
 		text string
 	}{
-		{Call{"t", []byte(doRefuse)}, ErrRefused, "plugin t: hello"},
-		{Call{"t", []byte(doTrap)}, ErrFault, "plugin t: tgi_template_render: trap: unreachable"},
-		{Call{"t", []byte(doSpin)}, ErrFault, "plugin t: tgi_template_render: out of fuel"},
-		{Call{"t", []byte(doRogue)}, ErrFault, "plugin t: tgi_template_render: unusable result: result of 20 bytes at 0xfffffff0"},
-		{Call{"p", []byte(doRefuse)}, ErrParams, "plugin p: hi"},
-		{Call{"p", []byte(doTrap)}, ErrFault, "plugin p: tgi_tools_begin: trap: unreachable"},
-		{Call{"p", []byte(doSpin)}, ErrFault, "plugin p: tgi_tools_begin: out of fuel"},
-		{Call{"p", []byte(doRogue)}, ErrFault, "plugin p: tgi_tools_feed: unusable result: 1 events at 0xfffffff0"},
+		{Call{Name: "t", Params: []byte(doRefuse)}, ErrRefused, "plugin t: hello"},
+		{Call{Name: "t", Params: []byte(doTrap)}, ErrFault, "plugin t: tgi_template_render: trap: unreachable"},
+		{Call{Name: "t", Params: []byte(doSpin)}, ErrFault, "plugin t: tgi_template_render: out of fuel"},
+		{Call{Name: "t", Params: []byte(doRogue)}, ErrFault, "plugin t: tgi_template_render: unusable result: result of 20 bytes at 0xfffffff0"},
+		{Call{Name: "p", Params: []byte(doRefuse)}, ErrParams, "plugin p: hi"},
+		{Call{Name: "p", Params: []byte(doTrap)}, ErrFault, "plugin p: tgi_tools_begin: trap: unreachable"},
+		{Call{Name: "p", Params: []byte(doSpin)}, ErrFault, "plugin p: tgi_tools_begin: out of fuel"},
+		{Call{Name: "p", Params: []byte(doRogue)}, ErrFault, "plugin p: tgi_tools_feed: unusable result: 1 events at 0xfffffff0"},
 	} {
 		_, _, err := converse(s, chatDefaults, c.call)
 		if !errors.Is(err, c.kind) || !strings.HasPrefix(err.Error(), c.text) {
@@ -201,7 +201,7 @@ func TestChatErrors(t *testing.T) {
 // TestParserStaysBroken: the first error of a parser is its last word.
 func TestParserStaysBroken(t *testing.T) {
 	s := chatSet(t, Options{})
-	b := bindChat(t, s, chatDefaults, Call{"p", []byte(doRogue)})
+	b := bindChat(t, s, chatDefaults, Call{Name: "p", Params: []byte(doRogue)})
 	p, err := b.Parser(ctx, []byte(parseRequest), 1)
 	if err != nil {
 		t.Fatal(err)
@@ -237,7 +237,7 @@ func TestChatCancelled(t *testing.T) {
 		cancel(why)
 		return c
 	}
-	b := bindChat(t, s, chatDefaults, Call{"t", []byte(doSpin)}, Call{"p", []byte(doSpin)})
+	b := bindChat(t, s, chatDefaults, Call{Name: "t", Params: []byte(doSpin)}, Call{Name: "p", Params: []byte(doSpin)})
 	if _, err := b.Render(gone(), []byte(renderRequest)); !errors.Is(err, why) {
 		t.Errorf("render: %v", err)
 	}
@@ -245,7 +245,7 @@ func TestChatCancelled(t *testing.T) {
 		t.Errorf("parser: %v", err)
 	}
 	b.Close()
-	b = bindChat(t, s, chatDefaults, Call{"p", []byte(doRogue)})
+	b = bindChat(t, s, chatDefaults, Call{Name: "p", Params: []byte(doRogue)})
 	c, cancel := context.WithCancelCause(ctx)
 	p, err := b.Parser(c, []byte(parseRequest), 1)
 	if err != nil {

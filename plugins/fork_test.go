@@ -20,12 +20,12 @@ func TestFork(t *testing.T) {
 	for lang, wasm := range guesttest.SDK(t, "every-mode") {
 		t.Run(lang, func(t *testing.T) {
 			s := open(t, Options{Specs: []Spec{processing(t, wasm)}})
-			b := bind(t, s, 1, Call{"e", []byte(`{"mode":"deny","ids":[5],"force_at":1,"force":[9,10,11]}`)})
+			b := bind(t, s, 1, Call{Name: "e", Params: []byte(`{"mode":"deny","ids":[5],"force_at":1,"force":[9,10,11]}`)})
 			one := b.Sequence(0)
 			process := func(seq Sequence, output ...uint32) int64 {
 				t.Helper()
 				x := row()
-				e, err := seq.Processors[0].Process(prompt, output, x)
+				e, err := seq.Processors[0].Run(prompt, output, x)
 				if err != nil {
 					t.Fatal(err)
 				}
@@ -86,15 +86,15 @@ func TestForkOfSkipped(t *testing.T) {
 	for _, on := range []OnError{OnErrorSkip, OnErrorFail} {
 		sp := processing(t, guesttest.SDK(t, "every-mode")["c"])
 		sp.OnError = on
-		b := bind(t, open(t, Options{Specs: []Spec{sp}}), 1, Call{"e", []byte(`{"trap_at":0}`)})
+		b := bind(t, open(t, Options{Specs: []Spec{sp}}), 1, Call{Name: "e", Params: []byte(`{"trap_at":0}`)})
 		seq := b.Sequence(0)
-		_, failed := seq.Processors[0].Process(prompt, nil, row())
+		_, failed := seq.Processors[0].Run(prompt, nil, row())
 		twin, err := seq.Fork(1)
 		if (failed == nil) != (on == OnErrorSkip) || (err == nil) != (on == OnErrorSkip) {
 			t.Errorf("%s: step %v, fork %v", on, failed, err)
 		}
 		if err == nil {
-			if _, err := twin.Processors[0].Process(prompt, []uint32{1}, row()); err != nil {
+			if _, err := twin.Processors[0].Run(prompt, []uint32{1}, row()); err != nil {
 				t.Error(err)
 			}
 			twin.Release()

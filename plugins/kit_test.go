@@ -182,7 +182,7 @@ func once(s *Set, calls ...Call) ([]float32, error) {
 	defer b.Release(0)
 	x := row()
 	for _, p := range seq.Processors {
-		if _, err := p.Process(prompt, nil, x); err != nil {
+		if _, err := p.Run(prompt, nil, x); err != nil {
 			return x, err
 		}
 	}

@@ -29,10 +29,10 @@ func TestFaultsLeakNothing(t *testing.T) {
 	run := func(requests int) (faults int) {
 		for i := range requests {
 			params := []string{doTrap, doRogue}[i%2]
-			b := bind(t, s, 2, Call{"fails", []byte(params)}, Call{"skips", []byte(params)})
+			b := bind(t, s, 2, Call{Name: "fails", Params: []byte(params)}, Call{Name: "skips", Params: []byte(params)})
 			for j := range 2 {
 				for k, p := range b.Sequence(j).Processors {
-					if _, err := p.Process(prompt, nil, row()); (err != nil) != (k == 0) {
+					if _, err := p.Run(prompt, nil, row()); (err != nil) != (k == 0) {
 						t.Fatalf("processor %d: %v", k, err)
 					}
 					faults++

@@ -2,16 +2,19 @@ package plugins
 
 import (
 	"context"
+	"errors"
+	"fmt"
 
 	"tgi/plugins/internal/guest"
 	"tgi/plugins/tools"
+	"tgi/runtime/llm"
 )
 
 // Event is one step of what a model's text comes to: content, reasoning, or of a tool call.
 type Event = tools.Event
 
-// Parser is a plugin of kind "tools" in one sequence. It is used by one goroutine at a time. An error is a [*BindError] that
-// names export, rule and what the guest printed last, or the context's cause; it comes again at every further call. Close it.
+// Parser is a plugin of kind "tools" in one sequence. It is used by one goroutine at a time. An error wraps llm.ErrPlugin and
+// a [*BindError] that names export, rule and what the guest printed last, or is the context's cause; it comes again at every further call. Close it.
 type Parser struct {
 	bound   *BoundChat
 	ctx     context.Context
@@ -63,8 +66,12 @@ func (p *Parser) Finish(cut bool) ([]Event, error) {
 
 // judge makes a request's error of the guest's; the first one stays.
 func (p *Parser) judge(err error) error {
-	if err != nil {
-		p.err = p.part.chatError(p.ctx, p.bound.set, err)
+	if err == nil {
+		return p.err
+	}
+	p.err = p.part.chatError(p.ctx, p.bound.set, err)
+	if errors.As(p.err, new(*BindError)) {
+		p.err = fmt.Errorf("%w: %w", llm.ErrPlugin, p.err)
 	}
 	return p.err
 }

@@ -16,25 +16,25 @@ func TestSequences(t *testing.T) {
 	for lang, wasm := range guesttest.SDK(t, "every-mode") {
 		t.Run(lang, func(t *testing.T) {
 			s := open(t, Options{Specs: []Spec{spec(t, "every", wasm), spec(t, "a", bias(2).Wasm())}})
-			b := bind(t, s, 2, Call{"every", []byte(`{"mode":"sparse","ids":[5,7],"bias":1,"temperature":0.5,"force_at":1,"force":[9]}`)}, Call{Name: "a"})
+			b := bind(t, s, 2, Call{Name: "every", Params: []byte(`{"mode":"sparse","ids":[5,7],"bias":1,"temperature":0.5,"force_at":1,"force":[9]}`)}, Call{Name: "a"})
 			defer b.Close()
 			for i := range 2 {
 				seq := b.Sequence(i)
 				x := row()
-				first, err := seq.Processors[0].Process(prompt, nil, x)
+				first, err := seq.Processors[0].Run(prompt, nil, x)
 				if err != nil || first.Temperature != 0.5 || first.Force != -1 || first.Stop {
 					t.Fatalf("step 0: %+v, %v", first, err)
 				}
-				if _, err := seq.Processors[1].Process(prompt, nil, x); err != nil {
+				if _, err := seq.Processors[1].Run(prompt, nil, x); err != nil {
 					t.Fatal(err)
 				}
 				if x[5] != 3 || x[7] != 1 || x[8] != 0 {
 					t.Errorf("logits %v, want 3 1 0", []float32{x[5], x[7], x[8]})
 				}
-				if second, err := seq.Processors[0].Process(prompt, []uint32{5}, row()); err != nil || second.Force != 9 {
+				if second, err := seq.Processors[0].Run(prompt, []uint32{5}, row()); err != nil || second.Force != 9 {
 					t.Errorf("step 1: %+v, %v", second, err)
 				}
-				if pick, err := seq.Sampler.Sample([]uint32{5, 7}, []float32{3, 1}, []float32{-0.1, -2}); err != nil || pick != 0 {
+				if pick, err := seq.Sampler.Choose([]uint32{5, 7}, []float32{3, 1}, []float32{-0.1, -2}); err != nil || pick != 0 {
 					t.Errorf("picked %d, %v", pick, err)
 				}
 				b.Release(i)
@@ -58,7 +58,7 @@ func TestSequenceSeeds(t *testing.T) {
 	wasm := guesttest.SDK(t, "every-mode")["c"]
 	s := open(t, Options{Specs: []Spec{spec(t, "a", wasm), spec(t, "b", wasm)}})
 	picks := func(name string) (out [2][]int) {
-		b, err := s.Bind(t.Context(), []Call{{name, []byte(`{"random":true}`)}})
+		b, err := s.Bind(t.Context(), []Call{{Name: name, Params: []byte(`{"random":true}`)}})
 		if err != nil {
 			t.Fatal(err)
 		}
@@ -70,7 +70,7 @@ func TestSequenceSeeds(t *testing.T) {
 		for i := range out {
 			seq := b.Sequence(i)
 			for range 8 {
-				pick, err := seq.Sampler.Sample(ids, x, x)
+				pick, err := seq.Sampler.Choose(ids, x, x)
 				if err != nil {
 					t.Fatal(err)
 				}
@@ -93,7 +93,7 @@ func TestSequenceSeeds(t *testing.T) {
 func TestFaultFails(t *testing.T) {
 	s := open(t, Options{Specs: []Spec{spec(t, "a", faulty())}})
 	for params, want := range map[string]string{doTrap: "a: tgi_logits_process: trap", doSpin: "a: tgi_logits_process: out of fuel", doRogue: "a: tgi_logits_process: "} {
-		x, err := once(s, Call{"a", []byte(params)})
+		x, err := once(s, Call{Name: "a", Params: []byte(params)})
 		if err == nil || !strings.HasPrefix(err.Error(), want) {
 			t.Errorf("%s: %v", params, err)
 		}
@@ -101,10 +101,10 @@ func TestFaultFails(t *testing.T) {
 			t.Errorf("%s: the row was changed", params)
 		}
 	}
-	b := bind(t, s, 1, Call{"a", []byte(doTrap)})
+	b := bind(t, s, 1, Call{Name: "a", Params: []byte(doTrap)})
 	p := b.Sequence(0).Processors[0]
-	first := p.Prepare(prompt, nil)
-	_, second := p.Process(prompt, nil, row())
+	first := p.RunAhead(prompt, nil)
+	_, second := p.Run(prompt, nil, row())
 	if first == nil || !errors.Is(second, first) {
 		t.Errorf("errors %v and %v", first, second)
 	}
@@ -125,13 +125,13 @@ func TestFaultSkips(t *testing.T) {
 	skipping := spec(t, "skips", every)
 	skipping.OnError = OnErrorSkip
 	s := open(t, Options{Specs: []Spec{skipping, spec(t, "a", bias(2).Wasm())}})
-	b := bind(t, s, 2, Call{"skips", []byte(`{"mode":"row","ids":[5],"trap_at":1}`)}, Call{Name: "a"})
+	b := bind(t, s, 2, Call{Name: "skips", Params: []byte(`{"mode":"row","ids":[5],"trap_at":1}`)}, Call{Name: "a"})
 	one, two := b.Sequence(0), b.Sequence(1)
 	step := func(seq Sequence, output []uint32) float32 {
 		t.Helper()
 		x := row()
 		for _, p := range seq.Processors {
-			e, err := p.Process(prompt, output, x)
+			e, err := p.Run(prompt, output, x)
 			if err != nil {
 				t.Fatal(err)
 			}
@@ -145,7 +145,7 @@ func TestFaultSkips(t *testing.T) {
 	if want := []float32{3, 2, 2, 3, 2}; !slices.Equal(got, want) {
 		t.Errorf("logits %v, want %v", got, want)
 	}
-	if pick, err := one.Sampler.Sample([]uint32{1}, []float32{0}, []float32{0}); pick != NoChoice || err != nil {
+	if pick, err := one.Sampler.Choose([]uint32{1}, []float32{0}, []float32{0}); pick != NoChoice || err != nil {
 		t.Errorf("the sampler of a plugin that was passed over picked %d, %v", pick, err)
 	}
 	skipped := b.Skipped()
@@ -174,7 +174,7 @@ func TestSamplerFaults(t *testing.T) {
 		var picks []int
 		var errs int
 		for _, n := range []int{2, 3, 2} {
-			pick, err := sampler.Sample(make([]uint32, n), make([]float32, n), make([]float32, n))
+			pick, err := sampler.Choose(make([]uint32, n), make([]float32, n), make([]float32, n))
 			picks = append(picks, pick)
 			if err != nil {
 				errs++
@@ -193,7 +193,7 @@ func TestSequenceCancelled(t *testing.T) {
 	sp := spec(t, "a", faulty())
 	sp.OnError, sp.Limits.FuelPerStep = OnErrorSkip, 1<<46
 	s := open(t, Options{Specs: []Spec{sp}, Breaker: Breaker{Faults: 1}})
-	b, err := s.Bind(t.Context(), []Call{{"a", []byte(doSpin)}})
+	b, err := s.Bind(t.Context(), []Call{{Name: "a", Params: []byte(doSpin)}})
 	if err != nil {
 		t.Fatal(err)
 	}
@@ -203,7 +203,7 @@ func TestSequenceCancelled(t *testing.T) {
 	}
 	p := b.Sequence(0).Processors[0]
 	cancel()
-	if _, err := p.Process(prompt, nil, row()); !errors.Is(err, context.Canceled) {
+	if _, err := p.Run(prompt, nil, row()); !errors.Is(err, context.Canceled) {
 		t.Errorf("error %v", err)
 	}
 	b.Release(0)
@@ -223,7 +223,7 @@ func TestCloseBeforeRelease(t *testing.T) {
 		t.Errorf("%d instances out, want that of the running sequence", st.Stats.InstancesOut)
 	}
 	x := row()
-	if _, err := seq.Processors[0].Process(prompt, nil, x); err != nil || x[5] != 1 {
+	if _, err := seq.Processors[0].Run(prompt, nil, x); err != nil || x[5] != 1 {
 		t.Errorf("logit %v, %v", x[5], err)
 	}
 	b.Release(1)

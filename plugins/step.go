@@ -1,6 +1,9 @@
 package plugins
 
-import "tgi/plugins/logits"
+import (
+	"tgi/plugins/logits"
+	"tgi/runtime/llm"
+)
 
 // Effect is what a processor wants beside its change of the logits.
 type Effect = logits.Effect
@@ -20,9 +23,33 @@ func (p *Processor) Name() string { return p.r.part.name }
 // Ahead reports whether the guest looks at no logits, so that Prepare has something to do before they are known.
 func (p *Processor) Ahead() bool { return p.inner.Ahead() }
 
-// Prepare asks the guest about the next position, if it can be asked before the logits are known. prompt is what the
+// Process implements the engine's sample.Processor.
+func (p *Processor) Process(h llm.History, s *llm.Position) error {
+	e, err := p.Run(h.Prompt, h.Output, s.Logits)
+	if err != nil {
+		return err
+	}
+	if e.Temperature == e.Temperature { // not NaN
+		s.Temperature = e.Temperature
+	}
+	if e.Force >= 0 {
+		s.Force = e.Force
+	}
+	if e.Stop && !s.Stop {
+		s.Stop, s.StoppedBy = true, p.Name()
+	}
+	return nil
+}
+
+// Preparer is a Processor that is Ahead, as the engine's sample.Preparer.
+type Preparer struct{ *Processor }
+
+// Prepare implements sample.Preparer.
+func (p Preparer) Prepare(h llm.History) error { return p.RunAhead(h.Prompt, h.Output) }
+
+// RunAhead asks the guest about the next position, if it can be asked before the logits are known. prompt is what the
 // sequence began with, output what followed; they are not kept.
-func (p *Processor) Prepare(prompt, output []uint32) error {
+func (p *Processor) RunAhead(prompt, output []uint32) error {
 	if p.r.stopped {
 		return p.r.err
 	}
@@ -33,9 +60,9 @@ func (p *Processor) Prepare(prompt, output []uint32) error {
 	return nil
 }
 
-// Process asks the guest about the next position and applies its answer to the logits, one for each id of the
+// Run asks the guest about the next position and applies its answer to the logits, one for each id of the
 // vocabulary. Where the guest fails, the logits are left as they were.
-func (p *Processor) Process(prompt, output []uint32, row []float32) (Effect, error) {
+func (p *Processor) Run(prompt, output []uint32, row []float32) (Effect, error) {
 	if p.r.stopped {
 		return logits.None(), p.r.err
 	}
@@ -54,17 +81,31 @@ type Sampler struct {
 	r     *run
 	inner *logits.Sampler
 	steps int // that it has picked for
+	// The candidates of a step, as the guest wants them.
+	ids              []uint32
+	logits, logprobs []float32
 }
 
 // NoChoice is what Sample returns for a plugin that was passed over.
-const NoChoice = -1
+const NoChoice = llm.NoChoice
 
 // Candidates is how many candidates the guest looks at, at most, always the same.
 func (p *Sampler) Candidates() int { return p.inner.Candidates() }
 
-// Sample has the guest choose one of the candidates, the most likely first, and returns its index, or NoChoice, after
+// Sample implements the engine's sample.Sampler.
+func (p *Sampler) Sample(_ llm.History, list []llm.Candidate) (int, error) {
+	p.ids, p.logits, p.logprobs = p.ids[:0], p.logits[:0], p.logprobs[:0]
+	for _, c := range list {
+		p.ids = append(p.ids, c.Token)
+		p.logits = append(p.logits, c.Logit)
+		p.logprobs = append(p.logprobs, c.Logprob)
+	}
+	return p.Choose(p.ids, p.logits, p.logprobs)
+}
+
+// Choose has the guest choose one of the candidates, the most likely first, and returns its index, or NoChoice, after
 // which the token is to be picked as without the plugin. The slices are equally long, not empty, and not kept.
-func (p *Sampler) Sample(ids []uint32, values, logprobs []float32) (int, error) {
+func (p *Sampler) Choose(ids []uint32, values, logprobs []float32) (int, error) {
 	if p.r.stopped {
 		return NoChoice, p.r.err
 	}

@@ -76,10 +76,10 @@ func swapRequest(s *Set) (version int, err error) {
 		for step := range 3 {
 			for _, p := range seq.Processors {
 				x := row()
-				if err := p.Prepare(prompt, make([]uint32, step)); err != nil {
+				if err := p.RunAhead(prompt, make([]uint32, step)); err != nil {
 					return 0, err
 				}
-				if _, err := p.Process(prompt, make([]uint32, step), x); err != nil {
+				if _, err := p.Run(prompt, make([]uint32, step), x); err != nil {
 					return 0, err
 				}
 				if version == 0 {
@@ -108,7 +108,7 @@ func TestSwapFreesTheOld(t *testing.T) {
 	reload(t, s, []Spec{a}, []string{"a"}, nil, nil, nil)
 	seq := b.Sequence(0)
 	x := row()
-	if _, err := seq.Processors[0].Process(prompt, nil, x); err != nil || x[5] != 1 {
+	if _, err := seq.Processors[0].Run(prompt, nil, x); err != nil || x[5] != 1 {
 		t.Errorf("the old request: %v, %v", x[5], err)
 	}
 	before, _ := s.Get("a")
@@ -145,7 +145,7 @@ func TestConcurrentUse(t *testing.T) {
 				case 0:
 					_, _ = s.Put(ctx, name, faulty(), Upload{OnError: OnErrorSkip})
 				case 1:
-					_, _ = once(s, Call{"a", []byte(`{"ban":[5]}`)}, Call{name, []byte(doTrap)})
+					_, _ = once(s, Call{Name: "a", Params: []byte(`{"ban":[5]}`)}, Call{Name: name, Params: []byte(doTrap)})
 				case 2:
 					_, _ = s.Reload(ctx, []Spec{a, b}[:1+i%2])
 				case 3:
@@ -158,7 +158,7 @@ func TestConcurrentUse(t *testing.T) {
 		})
 	}
 	wait.Wait()
-	if x, err := once(s, Call{"a", []byte(`{"boost":{"#5":2}}`)}); err != nil || x[5] != 2 {
+	if x, err := once(s, Call{Name: "a", Params: []byte(`{"boost":{"#5":2}}`)}); err != nil || x[5] != 2 {
 		t.Errorf("logit %v, %v", x, err)
 	}
 }

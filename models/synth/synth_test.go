@@ -161,7 +161,7 @@ func TestTokenizerLoadsAndRoundTrips(t *testing.T) {
 		if len(ids) != len(text) || tok.Decode(ids, true) != text {
 			t.Errorf("%q became %v and %q", text, ids, tok.Decode(ids, true))
 		}
-		if got := tok.Encode(eosText, true); !slices.Equal(got, []uint32{uint32(s.eos[0])}) || !tok.IsSpecial(uint32(s.bos)) {
+		if got := tok.Encode(eosText, true); !slices.Equal(got, []uint32{uint32(s.eos[0])}) || !tok.Special(uint32(s.bos)) {
 			t.Errorf("the end is %v", got)
 		}
 	}

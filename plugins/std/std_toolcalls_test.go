@@ -14,6 +14,7 @@ import (
 	"tgi/plugins/internal/guest"
 	"tgi/plugins/std/toolcalls"
 	"tgi/plugins/tools"
+	"tgi/runtime/llm"
 	"tgi/sdk/abi"
 )
 
@@ -77,7 +78,7 @@ var reasons = map[toolcalls.Reason]uint8{
 func natively(f *toolcalls.Format, o toolcalls.Options, text string) (all []tools.Event) {
 	p := toolcalls.New(f, o)
 	for _, e := range append(append([]toolcalls.Event(nil), p.Feed(text)...), p.Finish()...) {
-		x := tools.Event{Kind: uint8(e.Kind), Index: e.Index, Text: e.Text, Name: e.Name, ID: e.ID, Reason: reasons[e.Reason]}
+		x := tools.Event{Kind: llm.DeltaKind(e.Kind), Index: e.Index, Text: e.Text, Name: e.Name, ID: e.ID, Failed: llm.CallFailure(reasons[e.Reason])}
 		if x.Kind == abi.EventFailed {
 			x.Name = ""
 		}

@@ -10,18 +10,15 @@ import (
 	"unicode/utf8"
 
 	"tgi/plugins/internal/guest"
+	"tgi/runtime/llm"
 	"tgi/sdk/abi"
 )
 
-// Span is a part of a text: from Start up to End, in bytes.
-type Span struct{ Start, End int }
+// Span is a part of a text.
+type Span = llm.Span
 
-// Rendered is what the model reads. Data are the parts of Text that came from the request: rising, not overlapping, on the
-// borders of characters, none empty. No special token is recognised in them.
-type Rendered struct {
-	Text string
-	Data []Span
-}
+// Rendered is what the model reads.
+type Rendered = llm.Rendered
 
 // render is the export of the kind.
 const render = "tgi_template_render"
@@ -110,7 +107,7 @@ func spans(memory, text []byte, at, count uint32) (out []Span, err error) {
 			return nil, fmt.Errorf("span %d from %d to %d cuts a character", i, from, to)
 		}
 		if last = to; from < to {
-			out = append(out, Span{int(from), int(to)})
+			out = append(out, Span{Start: int(from), End: int(to)})
 		}
 	}
 	return out, nil

@@ -63,11 +63,11 @@ func TestRender(t *testing.T) {
 		f    guesttest.Fake
 		want template.Rendered
 	}{
-		{"the contract's example", saying("<|user|>Hi</s>", 8, 10), template.Rendered{Text: "<|user|>Hi</s>", Data: []template.Span{{8, 10}}}},
+		{"the contract's example", saying("<|user|>Hi</s>", 8, 10), template.Rendered{Text: "<|user|>Hi</s>", Data: []template.Span{{Start: 8, End: 10}}}},
 		{"no spans", saying(text), template.Rendered{Text: text}},
-		{"all of it", saying(text, 0, 15), template.Rendered{Text: text, Data: []template.Span{{0, 15}}}},
-		{"neighbours, a character of two bytes", saying(text, 8, 9, 9, 11, 11, 15), template.Rendered{Text: text, Data: []template.Span{{8, 9}, {9, 11}, {11, 15}}}},
-		{"empty spans say nothing", saying(text, 0, 0, 9, 9, 9, 11, 15, 15), template.Rendered{Text: text, Data: []template.Span{{9, 11}}}},
+		{"all of it", saying(text, 0, 15), template.Rendered{Text: text, Data: []template.Span{{Start: 0, End: 15}}}},
+		{"neighbours, a character of two bytes", saying(text, 8, 9, 9, 11, 11, 15), template.Rendered{Text: text, Data: []template.Span{{Start: 8, End: 9}, {Start: 9, End: 11}, {Start: 11, End: 15}}}},
+		{"empty spans say nothing", saying(text, 0, 0, 9, 9, 9, 11, 15, 15), template.Rendered{Text: text, Data: []template.Span{{Start: 9, End: 11}}}},
 		{"empty text", answering("", nil, 0, 0xffffffff, 0, 0xffffffff, 0), template.Rendered{}},
 	} {
 		s := open(t, c.f, guest.Limits{}, nil)

@@ -7,6 +7,7 @@ import (
 	"fmt"
 	"unicode/utf8"
 
+	"tgi/runtime/llm"
 	"tgi/sdk/abi"
 )
 
@@ -96,7 +97,7 @@ func (o *order) event(memory []byte, f *fields, piece string) (e Event, said boo
 	if err != nil {
 		return e, false, err
 	}
-	e = Event{Kind: uint8(kind), Index: int(f.at(abi.EventIndex))}
+	e = Event{Kind: llm.DeltaKind(kind), Index: int(f.at(abi.EventIndex))}
 	switch kind {
 	case abi.EventBegin:
 		err = o.begin(memory, f, &e)
@@ -168,7 +169,7 @@ func (o *order) failed(f *fields, e *Event) error {
 	if reason > abi.FailedTooMany {
 		return fmt.Errorf("reason %d: the last is %d", reason, abi.FailedTooMany)
 	}
-	e.Reason = uint8(reason)
+	e.Failed = llm.CallFailure(reason)
 	if !o.open && index == ^uint32(0) {
 		e.Index = NoCall
 		return nil

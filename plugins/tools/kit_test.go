@@ -7,6 +7,7 @@ import (
 
 	"tgi/plugins/internal/guest"
 	"tgi/plugins/internal/guest/guesttest"
+	"tgi/runtime/llm"
 	"tgi/sdk/abi"
 )
 
@@ -44,7 +45,7 @@ func (l *layout) add(list []Event) uint64 {
 	at := eventsAt + len(l.events)
 	for _, e := range list {
 		var f [abi.EventSize / 4]uint32
-		f[abi.EventKind/4], f[abi.EventIndex/4], f[abi.EventReason/4] = uint32(e.Kind), uint32(e.Index), uint32(e.Reason)
+		f[abi.EventKind/4], f[abi.EventIndex/4], f[abi.EventReason/4] = uint32(e.Kind), uint32(e.Index), uint32(e.Failed)
 		f[abi.EventText/4], f[abi.EventTextBytes/4] = l.text(e.Text)
 		f[abi.EventName/4], f[abi.EventNameBytes/4] = l.text(e.Name)
 		f[abi.EventID/4], f[abi.EventIDBytes/4] = l.text(e.ID)
@@ -109,6 +110,6 @@ func call(i int, name string) Event {
 }
 func args(i int, text string) Event { return Event{Kind: abi.EventArguments, Index: i, Text: text} }
 func end(i int) Event               { return Event{Kind: abi.EventEnd, Index: i} }
-func failed(i int, reason uint8) Event {
-	return Event{Kind: abi.EventFailed, Index: i, Reason: reason, Text: "<x"}
+func failed(i int, reason llm.CallFailure) Event {
+	return Event{Kind: abi.EventFailed, Index: i, Failed: reason, Text: "<x"}
 }

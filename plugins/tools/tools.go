@@ -10,21 +10,16 @@ import (
 	"fmt"
 
 	"tgi/plugins/internal/guest"
+	"tgi/runtime/llm"
 	"tgi/sdk/abi"
 )
 
 // NoCall is the Index of an abi.EventFailed where no call had begun.
 const NoCall = -1
 
-// Event is one step of what the model's text comes to. Fields that its kind does not use are zero.
-type Event struct {
-	Kind   uint8  // abi.EventContent ...
-	Index  int    // of the call, from 0; NoCall
-	Text   string // part of content, reasoning or arguments; what was written of a call that failed
-	Name   string // of the tool
-	ID     string // of the call
-	Reason uint8  // abi.FailedIncomplete ...
-}
+// Event is one step of what the model's text comes to. Its kinds and reasons have the numbers of sdk/abi; Index is
+// NoCall where a call failed before it had begun.
+type Event = llm.Delta
 
 // The exports of the kind that are called once.
 const (

@@ -1,13 +1,14 @@
-// Package llm declares the plain types that the scheduler, the samplers, the backends
-// and the server exchange. It starts no goroutines and has no state.
+// Package llm declares the plain types that cross the borders between the runtime, the
+// plugins and the server, each once. It imports nothing of the module, starts no
+// goroutines and has no state: every package may import it.
 //
 // The reasons behind it: docs/rationale/architecture.md.
 package llm
 
 import "errors"
 
-// Token is an id of the model's vocabulary. It is an alias, so that packages that must
-// not import this one (tokenizers, plugins) can use []uint32.
+// Token is an id of the model's vocabulary. It is an alias, so that tokenizers and
+// guests' arrays can use []uint32.
 type Token = uint32
 
 // Reason is why a sequence ended.

@@ -361,15 +361,15 @@ func TestForksGoTheirOwnWay(t *testing.T) {
 	live := []*walker{{start(), nil, func() { open-- }}}
 	for range 60 {
 		w := live[rng.IntN(len(live))]
-		list, _ := branches(t, w.chain, History{prompt, w.out}, row(w.out), Beam{N: 3})
+		list, _ := branches(t, w.chain, History{Prompt: prompt, Output: w.out}, row(w.out), Beam{N: 3})
 		alone := start()
 		for i := range w.out {
-			branches(t, alone, History{prompt, w.out[:i]}, row(w.out[:i]), Beam{N: 3})
+			branches(t, alone, History{Prompt: prompt, Output: w.out[:i]}, row(w.out[:i]), Beam{N: 3})
 			if err := alone.Follow(w.out[i]); err != nil {
 				t.Fatal(err)
 			}
 		}
-		want, _ := branches(t, alone, History{prompt, w.out}, row(w.out), Beam{N: 3})
+		want, _ := branches(t, alone, History{Prompt: prompt, Output: w.out}, row(w.out), Beam{N: 3})
 		if open--; !slices.Equal(list, want) {
 			t.Fatalf("behind %v: %+v, alone %+v", w.out, list, want)
 		}

@@ -2,31 +2,18 @@ package sample
 
 import "tgi/runtime/llm"
 
-// History is a sequence so far. Both slices are views: they are valid during the call that
-// received them and must not be changed.
-type History struct {
-	// Prompt holds the tokens of the prompt.
-	Prompt []llm.Token
-	// Output holds the tokens generated so far.
-	Output []llm.Token
-}
+// What a plugin gets and gives at one position, under the names that samplers use.
+type (
+	// History is what a sequence consists of so far.
+	History = llm.History
+	// Step is one position of a sequence, and what may be changed there.
+	Step = llm.Position
+	// Candidate is a token that survived the warpers.
+	Candidate = llm.Candidate
+)
 
-// Step is one position of a sequence, as processors see and change it.
-type Step struct {
-	// Logits [vocab] are edited in place. A forbidden token has -Inf.
-	Logits []float32
-	// Temperature, if not NaN, replaces the request's at this step: 0 takes the likeliest
-	// token, a positive and finite value draws.
-	Temperature float32
-	// Force, if not negative, is the token to pick. It overrides the logits, the
-	// temperature and the sequence's sampler; the sequence fails if a mask forbids it.
-	// Plugins use it; speculative decoding will too.
-	Force int64
-	// Stop ends the sequence here, whatever else is set.
-	Stop bool
-	// StoppedBy names the first processor that set Stop.
-	StoppedBy string
-}
+// NoChoice is what a Sampler returns to leave the pick to the chain.
+const NoChoice = llm.NoChoice
 
 // Processor edits one row of logits before it is turned into a distribution.
 //
@@ -59,17 +46,6 @@ type Masker interface {
 	// Accept advances by the picked token.
 	Accept(t llm.Token) error
 }
-
-// Candidate is a token that survived the warpers.
-type Candidate struct {
-	Token llm.Token
-	// Logit is the processed logit; Logprob its log-softmax over all survivors, also those
-	// that are not shown.
-	Logit, Logprob float32
-}
-
-// NoChoice is what a Sampler returns to leave the pick to the chain.
-const NoChoice = -1
 
 // Sampler replaces the built-in pick.
 type Sampler interface {

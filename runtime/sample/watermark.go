@@ -26,7 +26,7 @@ func newWatermark(gamma, delta float32) watermark {
 
 func (w watermark) Process(h History, s *Step) error {
 	logits := s.Logits
-	prev, ok := h.last()
+	prev, ok := lastOf(h)
 	if !ok {
 		return nil // nothing to key the list with
 	}
@@ -45,8 +45,8 @@ func (w watermark) Process(h History, s *Step) error {
 // are green, so a branch would be mispredicted half the time.
 func below(a, b uint64) uint64 { return (a - b) >> 63 }
 
-// last returns the token before the one to be picked; ok is false at the start.
-func (h History) last() (t llm.Token, ok bool) {
+// lastOf returns the token before the one to be picked; ok is false at the start.
+func lastOf(h History) (t llm.Token, ok bool) {
 	if n := len(h.Output); n > 0 {
 		return h.Output[n-1], true
 	}

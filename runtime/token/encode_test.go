@@ -99,11 +99,11 @@ func TestVocabulary(t *testing.T) {
 	}
 	for s, want := range map[string]bool{"<|begin|>": true, "<|x|>": true, "<right>": false, "a": false} {
 		id, ok := tok.ID(s)
-		if !ok || tok.IsSpecial(id) != want {
+		if !ok || tok.Special(id) != want {
 			t.Errorf("IsSpecial(%q) = %v, want %v", s, !want, want)
 		}
 	}
-	if tok.IsSpecial(1 << 31) {
+	if tok.Special(1 << 31) {
 		t.Error("an id outside the vocabulary is special")
 	}
 }

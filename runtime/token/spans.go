@@ -5,10 +5,12 @@ import (
 	"slices"
 	"strings"
 	"unicode/utf8"
+
+	"tgi/runtime/llm"
 )
 
 // Span is a half-open range of bytes of a text.
-type Span struct{ Start, End int }
+type Span = llm.Span
 
 // EncodeSpans is Encode(text, false) for a text in which the byte ranges data are untrusted:
 // their author must not be able to write a control token. Withheld tokens are recognised only

@@ -26,7 +26,7 @@ func withheldTokens(tok *Tokenizer) (texts []string, ids map[uint32]bool) {
 	return texts, ids
 }
 
-func all(s string) []Span { return []Span{{0, len(s)}} }
+func all(s string) []Span { return []Span{{Start: 0, End: len(s)}} }
 
 // Without data EncodeSpans is Encode, whatever empty spans there are.
 func TestSpansWithoutDataAreEncode(t *testing.T) {
@@ -35,7 +35,7 @@ func TestSpansWithoutDataAreEncode(t *testing.T) {
 		for i, s := range testStrings(t) {
 			var data []Span
 			if i%2 == 0 {
-				data = []Span{{len(s) / 2, len(s) / 2}, {-3, 0}, {len(s), len(s) + 9}, {4, 2}}
+				data = []Span{{Start: len(s) / 2, End: len(s) / 2}, {Start: -3, End: 0}, {Start: len(s), End: len(s) + 9}, {Start: 4, End: 2}}
 			}
 			if got, want := tok.EncodeSpans(s, data), tok.Encode(s, false); !slices.Equal(got, want) {
 				t.Fatalf("%s: %q\n got %v\nwant %v", name, s, got, want)
@@ -75,7 +75,7 @@ func TestEveryWithheldTokenIsText(t *testing.T) {
 				}
 				tested++
 				s := mark + "." + text + "." + mark
-				got := tok.EncodeSpans(s, []Span{{len(mark), len(s) - len(mark)}})
+				got := tok.EncodeSpans(s, []Span{{Start: len(mark), End: len(s) - len(mark)}})
 				inner := slices.IndexFunc(got[1:len(got)-1], func(id uint32) bool { return ids[id] })
 				if got[0] != id || got[len(got)-1] != id || inner >= 0 {
 					t.Fatalf("%s: %q: %v, want %d at both ends only", name, s, got, id)
@@ -115,7 +115,7 @@ func TestSpanGoldens(t *testing.T) {
 			cases++
 			var data []Span
 			for _, r := range ranges {
-				data = append(data, Span{r[0], r[1]})
+				data = append(data, Span{Start: r[0], End: r[1]})
 			}
 			got := tok.EncodeSpans(text, data)
 			if !slices.Equal(got, want) {
@@ -178,7 +178,7 @@ func mixed(rng *rand.Rand, tokens []string) (string, []Span) {
 	var data []Span
 	for range rng.IntN(5) {
 		at := rng.IntN(len(text))
-		data = append(data, Span{at, at + rng.IntN(len(text)-at+1)})
+		data = append(data, Span{Start: at, End: at + rng.IntN(len(text)-at+1)})
 	}
 	return text, data
 }
@@ -257,18 +257,18 @@ func TestModelMakesNoWithheldToken(t *testing.T) {
 		data       []Span
 		want       []uint32
 	}{
-		{single, "s<s> s<s> s<s>", []Span{{6, 8}}, []uint32{1, 5, 7, 1, 3, 2, 7, 1, 5}},
+		{single, "s<s> s<s> s<s>", []Span{{Start: 6, End: 8}}, []uint32{1, 5, 7, 1, 3, 2, 7, 1, 5}},
 		{merges, "<s>", nil, []uint32{5}},
-		{merges, "<s>", []Span{{0, 3}}, []uint32{3, 2}},
-		{merges, "<s>", []Span{{0, 1}}, []uint32{3, 2}},
-		{merges, "<s>", []Span{{2, 3}}, []uint32{3, 2}},
-		{merges, "<s>", []Span{{3, 4}}, []uint32{5}},
-		{merges, "ss<s><s>ss", []Span{{0, 5}}, []uint32{6, 3, 2, 5, 6}},
-		{merges, "ss<s><s>ss", []Span{{5, 6}}, []uint32{6, 5, 3, 2, 6}},
+		{merges, "<s>", []Span{{Start: 0, End: 3}}, []uint32{3, 2}},
+		{merges, "<s>", []Span{{Start: 0, End: 1}}, []uint32{3, 2}},
+		{merges, "<s>", []Span{{Start: 2, End: 3}}, []uint32{3, 2}},
+		{merges, "<s>", []Span{{Start: 3, End: 4}}, []uint32{5}},
+		{merges, "ss<s><s>ss", []Span{{Start: 0, End: 5}}, []uint32{6, 3, 2, 5, 6}},
+		{merges, "ss<s><s>ss", []Span{{Start: 5, End: 6}}, []uint32{6, 5, 3, 2, 6}},
 		{words, "<s>", nil, []uint32{5}},
-		{words, "<s>", []Span{{1, 2}}, []uint32{0, 4}},
-		{words, "<s>ss", []Span{{3, 4}}, []uint32{5, 6}},
-		{words, "<s><s>", []Span{{3, 6}}, []uint32{5, 0, 4}},
+		{words, "<s>", []Span{{Start: 1, End: 2}}, []uint32{0, 4}},
+		{words, "<s>ss", []Span{{Start: 3, End: 4}}, []uint32{5, 6}},
+		{words, "<s><s>", []Span{{Start: 3, End: 6}}, []uint32{5, 0, 4}},
 	} {
 		tok, err := Load([]byte(c.file))
 		if err != nil {
@@ -288,11 +288,11 @@ func TestSpansInOrder(t *testing.T) {
 		want dataSpans
 	}{
 		{nil, nil},
-		{[]Span{{3, 3}, {5, 4}, {-5, 0}, {10, 12}, {99, 100}}, nil},
-		{[]Span{{7, 20}, {-1, 2}}, dataSpans{{0, 2}, {7, 10}}},
-		{[]Span{{4, 6}, {1, 4}}, dataSpans{{1, 6}}},
-		{[]Span{{1, 9}, {2, 3}, {5, 6}}, dataSpans{{1, 9}}},
-		{[]Span{{1, 3}, {4, 5}, {4, 7}, {2, 3}}, dataSpans{{1, 3}, {4, 7}}},
+		{[]Span{{Start: 3, End: 3}, {Start: 5, End: 4}, {Start: -5, End: 0}, {Start: 10, End: 12}, {Start: 99, End: 100}}, nil},
+		{[]Span{{Start: 7, End: 20}, {Start: -1, End: 2}}, dataSpans{{0, 2}, {7, 10}}},
+		{[]Span{{Start: 4, End: 6}, {Start: 1, End: 4}}, dataSpans{{1, 6}}},
+		{[]Span{{Start: 1, End: 9}, {Start: 2, End: 3}, {Start: 5, End: 6}}, dataSpans{{1, 9}}},
+		{[]Span{{Start: 1, End: 3}, {Start: 4, End: 5}, {Start: 4, End: 7}, {Start: 2, End: 3}}, dataSpans{{1, 3}, {4, 7}}},
 	} {
 		before := slices.Clone(c.in)
 		if got := normalizeSpans(c.in, 10); !slices.Equal(got, c.want) {
@@ -327,7 +327,7 @@ func TestSpansOfInvalidUTF8(t *testing.T) {
 	tok := loadFile(t, "gpt2")
 	id, _ := tok.ID("<|endoftext|>")
 	const s = "\xff\xff<|endoftext|>\xff<|endoftext|>"
-	got := tok.EncodeSpans(s, []Span{{2, 15}})
+	got := tok.EncodeSpans(s, []Span{{Start: 2, End: 15}})
 	if n := slices.Index(got, id); n != len(got)-1 {
 		t.Errorf("%v: %d at %d, want it at the end only", got, id, n)
 	}
@@ -346,7 +346,7 @@ func FuzzSpans(f *testing.F) {
 		lossless = append(lossless, onlyWithheld(f, name))
 	}
 	f.Fuzz(func(t *testing.T, s string, a, b, c, d int) {
-		data := []Span{{a, b}, {c, d}}
+		data := []Span{{Start: a, End: b}, {Start: c, End: d}}
 		text, own := toValidUTF8Spans(s, normalizeSpans(data, len(s)))
 		index := newCharIndex(text)
 		for _, tok := range toks {
@@ -392,7 +392,7 @@ func BenchmarkEncodeSpans(b *testing.B) {
 				text.WriteString("<|x|>user\n")
 				from := text.Len()
 				text.WriteString(words[i*len(words)/50 : (i+1)*len(words)/50])
-				data = append(data, Span{from, text.Len()})
+				data = append(data, Span{Start: from, End: text.Len()})
 				text.WriteString("<|x|>\n")
 			}
 			s := text.String()

@@ -19,6 +19,8 @@ import (
 	"iter"
 	"slices"
 	"strings"
+
+	"tgi/runtime/llm"
 )
 
 // ErrFormat is wrapped by every error of Load: the file is not a tokenizer.json, or needs
@@ -46,15 +48,7 @@ type Tokenizer struct {
 }
 
 // Piece is a token of a text.
-type Piece struct {
-	ID uint32
-	// Text is the part of the input that the token covers: its characters [Start, End). It
-	// is empty for a token that the post-processor added. A character that is spread over
-	// several tokens is the text of each of them.
-	Text string
-	// Start and End count characters (Unicode scalar values) of the input.
-	Start, End int
-}
+type Piece = llm.Piece
 
 // Encode returns the tokens of text; with addSpecial also those that the post-processor adds
 // around it. Invalid UTF-8 is read as U+FFFD. The cost is O(n log n) in the length of the
@@ -122,7 +116,7 @@ func (t *Tokenizer) sequence(s string, data dataSpans, index charIndex, yield fu
 			o = trim(o, value, head, addPrefixSpace)
 		}
 		head = false
-		return yield(Piece{id, index.cut(o.start, o.end), o.start, o.end})
+		return yield(Piece{ID: id, Text: index.cut(o.start, o.end), Start: o.start, End: o.end})
 	}).run(s)
 }
 
@@ -143,8 +137,8 @@ func (t *Tokenizer) ID(token string) (uint32, bool) {
 	return id, ok
 }
 
-// IsSpecial reports whether Decode with skipSpecial skips the token.
-func (t *Tokenizer) IsSpecial(id uint32) bool {
+// Special reports whether Decode with skipSpecial skips the token.
+func (t *Tokenizer) Special(id uint32) bool {
 	s, ok := t.decoderForm(id)
 	return ok && t.special[s]
 }
@@ -178,6 +172,9 @@ type Stream struct {
 	out strings.Builder
 	in  sink
 }
+
+// Text returns the text of one token alone.
+func (t *Tokenizer) Text(id uint32) string { return t.Decode([]uint32{id}, false) }
 
 // Stream returns an incremental detokenizer for the tokens after context, the last tokens of
 // the prompt. A few are enough; none means the start of a text. The text of the context

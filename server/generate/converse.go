@@ -3,19 +3,17 @@ package generate
 import (
 	"context"
 	"time"
+
+	"tgi/runtime/llm"
 )
 
-// Span is a part of a text, from the byte Start up to the byte End.
-type Span struct{ Start, End int }
-
-// Rendered is the prompt that a conversation becomes.
-type Rendered struct {
-	// Text holds the special tokens that the model expects.
-	Text string
-	// Data are the parts of Text that came from the request, rising and apart: no
-	// special token is recognised in what touches them.
-	Data []Span
-}
+// Texts with the parts that came from the request, as the template gives them.
+type (
+	// Span is a part of a text, from the byte Start up to the byte End.
+	Span = llm.Span
+	// Rendered is the prompt that a conversation becomes.
+	Rendered = llm.Rendered
+)
 
 // Chat is what turns conversations into prompts, and what the model writes into
 // replies. It is safe for concurrent use.
@@ -63,51 +61,31 @@ type Parser interface {
 	Close()
 }
 
-// DeltaKind says what a Delta adds.
-type DeltaKind uint8
-
-// Calls are numbered from 0 in the order in which they begin, and one is open at
-// a time. The numbers are those of the plugins' contract.
-const (
-	// DeltaContent: Text is a part of the answer.
-	DeltaContent DeltaKind = iota
-	// DeltaReasoning: Text is a part of what the model thinks.
-	DeltaReasoning
-	// DeltaBegin: a call of Name begins; ID may be empty.
-	DeltaBegin
-	// DeltaArguments: Text is the next part of the open call's arguments.
-	DeltaArguments
-	// DeltaEnd: the open call is complete and may be executed.
-	DeltaEnd
-	// DeltaFailed: what the model wrote, Text, is a call that can't be used, for
-	// the reason Failed. Index is negative where it had not begun.
-	DeltaFailed
+// What the plugins say of a reply, under the names that dialects use.
+type (
+	// Delta is what a piece of text adds to a reply.
+	Delta = llm.Delta
+	// DeltaKind says what a Delta adds.
+	DeltaKind = llm.DeltaKind
+	// CallFailure says why a call can't be used.
+	CallFailure = llm.CallFailure
 )
 
-// CallFailure says why a call can't be used.
-type CallFailure uint8
-
-// The numbers are those of the plugins' contract.
+// The kinds of Delta.
 const (
-	// FailedIncomplete: the text ended inside the call.
-	FailedIncomplete CallFailure = iota
-	// FailedUnknown: the tool was not offered, or another was demanded.
-	FailedUnknown
-	// FailedMalformed: it is not what the format demands, or no JSON object.
-	FailedMalformed
-	// FailedTooLong: it is longer or deeper than the parser takes.
-	FailedTooLong
-	// FailedTooMany: there are more calls than are allowed.
-	FailedTooMany
+	DeltaContent   = llm.DeltaContent
+	DeltaReasoning = llm.DeltaReasoning
+	DeltaBegin     = llm.DeltaBegin
+	DeltaArguments = llm.DeltaArguments
+	DeltaEnd       = llm.DeltaEnd
+	DeltaFailed    = llm.DeltaFailed
 )
 
-// Delta is what a piece of text adds to a reply.
-type Delta struct {
-	Kind DeltaKind
-	// Index is the number of the call.
-	Index int
-	// Text, Name and ID are those of the kind.
-	Text, Name, ID string
-	// Failed is the reason of DeltaFailed.
-	Failed CallFailure
-}
+// The reasons of DeltaFailed.
+const (
+	FailedIncomplete = llm.FailedIncomplete
+	FailedUnknown    = llm.FailedUnknown
+	FailedMalformed  = llm.FailedMalformed
+	FailedTooLong    = llm.FailedTooLong
+	FailedTooMany    = llm.FailedTooMany
+)

@@ -50,11 +50,7 @@ func (a adapter) Submit(ctx context.Context, r engine.Request) (Stream, error) {
 }
 
 // Piece is a token with its place in the text: Start and End count characters.
-type Piece struct {
-	ID         llm.Token
-	Text       string
-	Start, End int
-}
+type Piece = llm.Piece
 
 // Tokenizer turns text into tokens. It is safe for concurrent use.
 type Tokenizer interface {

@@ -50,14 +50,6 @@ type Grammar struct {
 // ErrLanguage: no plugin knows the language of a grammar.
 var ErrLanguage = errors.New("unknown language of a grammar")
 
-// Dropped is something that a grammar asks for and that the reply is not held to.
-type Dropped struct {
-	// Pointer leads to it in the source.
-	Pointer string
-	// Keyword is its name, Reason why it is left out.
-	Keyword, Reason string
-}
-
 // Grammars compile grammars. They are safe for concurrent use.
 type Grammars interface {
 	// Compile prepares g, or finds it prepared; it may take a second, in which

@@ -7,13 +7,15 @@ import (
 	"tgi/runtime/sample"
 )
 
-// PluginCall asks for a plugin in one request.
-type PluginCall struct {
-	// Name is the plugin's.
-	Name string
-	// Params is a JSON object in the plugin's own terms; nil is {}.
-	Params []byte
-}
+// What a request says of plugins, and what they say of it.
+type (
+	// PluginCall asks for a plugin in one request.
+	PluginCall = llm.PluginCall
+	// Skip is a plugin that failed and without which the request went on.
+	Skip = llm.Skip
+	// Dropped is something that a grammar asks for and that the reply is not held to.
+	Dropped = llm.Dropped
+)
 
 // Plugins are what runs user code in the token loop. It is safe for concurrent use.
 type Plugins interface {
@@ -42,6 +44,3 @@ type BoundPlugins interface {
 	// runs keep theirs until it is through with them.
 	Close()
 }
-
-// Skip is a plugin that failed and without which the request went on.
-type Skip struct{ Plugin, Reason string }

@@ -285,20 +285,3 @@ func (r *Reply) fail(d *Delta) error {
 	}
 	return nil
 }
-
-// String says what is wrong with the call.
-func (f CallFailure) String() string {
-	switch f {
-	case FailedIncomplete:
-		return "is incomplete"
-	case FailedUnknown:
-		return "is of a tool that was not offered or not demanded"
-	case FailedMalformed:
-		return "is not what the format demands"
-	case FailedTooLong:
-		return "is too long or too deep"
-	case FailedTooMany:
-		return "is one more than is allowed"
-	}
-	return fmt.Sprintf("failed for reason %d", uint8(f))
-}

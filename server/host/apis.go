@@ -79,7 +79,7 @@ func openContinuations(c config.GenerateStore) (store.Store, error) {
 // service returns what runs a model's requests of every API.
 func (s *loadedModel) service(cfg config.Config, f *bootServer) *generate.Service {
 	l := s.limits
-	svc := generate.New(f.tracer.Engine(generate.On(s.engine)), bridge.Tokenizer(s.tokenizer), generate.Limits{
+	svc := generate.New(f.tracer.Engine(generate.On(s.engine)), s.tokenizer, generate.Limits{
 		MaxConcurrent: l.MaxConcurrentRequests,
 		MaxBestOf:     l.MaxBestOf, MaxStop: l.MaxStopSequences, MaxTopN: l.MaxTopNTokens,
 		MaxInput: l.MaxInputTokens, MaxTotal: l.MaxTotalTokens,

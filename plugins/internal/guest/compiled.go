@@ -6,11 +6,12 @@ import (
 	"fmt"
 	"unicode/utf8"
 
+	"tgi/runtime/llm"
 	"tgi/sdk/abi"
 )
 
 // Dropped is something that a guest was asked for and that what it made does not enforce.
-type Dropped struct{ Pointer, Keyword, Reason string }
+type Dropped = llm.Dropped
 
 // Compiled calls an export that takes a request and answers with the struct of abi.CompiledSize bytes. read gets its text, of
 // at most so many bytes, where it lies in the guest's memory; its error says which rule the text breaks. That the guest

@@ -34,22 +34,18 @@ type chat struct {
 func (c chat) Bind(ctx context.Context, calls []generate.PluginCall) (generate.BoundChat, []generate.PluginCall, error) {
 	c.source.Refresh(ctx)
 	var b *plugins.BoundChat
-	var rest []plugins.Call
+	var rest []generate.PluginCall
 	var err error
 	for again := true; again; {
 		seen := c.source.Current()
-		b, rest, err = c.set.BindChat(ctx, callsOf(calls), *seen)
+		b, rest, err = c.set.BindChat(ctx, calls, *seen)
 		// A reload may just have put others in their place.
 		again = errors.Is(err, plugins.ErrUnknown) && c.source.Settled() != seen
 	}
 	if err != nil {
 		return nil, nil, bindError(err)
 	}
-	left := make([]generate.PluginCall, len(rest))
-	for i, r := range rest {
-		left[i] = generate.PluginCall{Name: r.Name, Params: r.Params}
-	}
-	return boundChat{b}, left, nil
+	return boundChat{b}, rest, nil
 }
 
 // boundChat is the template and the tool parser of one request.
@@ -67,11 +63,7 @@ func (b boundChat) Render(ctx context.Context, c *generate.Conversation, now tim
 	case err != nil:
 		return generate.Rendered{}, bindError(err)
 	}
-	out := generate.Rendered{Text: r.Text, Data: make([]generate.Span, len(r.Data))}
-	for i, s := range r.Data {
-		out.Data[i] = generate.Span{Start: s.Start, End: s.End}
-	}
-	return out, nil
+	return r, nil
 }
 
 // Parser implements generate.BoundChat.
@@ -83,7 +75,7 @@ func (b boundChat) Parser(ctx context.Context, tools []byte, seed uint64) (gener
 	case p == nil:
 		return nil, nil // a nil *plugins.Parser is no nil interface
 	}
-	return &parser{plugin: p}, nil
+	return p, nil
 }
 
 // Constraint implements generate.BoundChat.
@@ -98,10 +90,7 @@ func (b boundChat) Constraint(ctx context.Context, c *generate.Conversation, too
 	case g == nil:
 		return nil, nil
 	}
-	out := &generate.ToolGrammar{Optional: g.Optional, Answer: g.Answer}
-	for _, d := range g.Dropped {
-		out.Dropped = append(out.Dropped, generate.Dropped{Pointer: d.Pointer, Keyword: d.Keyword, Reason: d.Reason})
-	}
+	out := &generate.ToolGrammar{Optional: g.Optional, Answer: g.Answer, Dropped: g.Dropped}
 	if r := g.Reasoning; r != nil {
 		out.Reasoning = &generate.Reasoning{Open: r.Open, Begin: r.Begin, End: r.End}
 	}
@@ -123,36 +112,4 @@ func withField(client func(string) (string, string), field string) func(string) 
 		}
 		return said, tool
 	}
-}
-
-// parser is a plugin's parser as requests want it.
-type parser struct {
-	plugin *plugins.Parser
-	deltas []generate.Delta
-}
-
-// Feed implements generate.Parser.
-func (p *parser) Feed(piece string, special bool) ([]generate.Delta, error) {
-	return p.deltasOf(p.plugin.Feed(piece, special))
-}
-
-// Finish implements generate.Parser.
-func (p *parser) Finish(cut bool) ([]generate.Delta, error) { return p.deltasOf(p.plugin.Finish(cut)) }
-
-// Close implements generate.Parser.
-func (p *parser) Close() { p.plugin.Close() }
-
-// deltasOf turns a plugin's events into deltas: kinds and reasons have the contract's numbers on both sides.
-func (p *parser) deltasOf(events []plugins.Event, err error) ([]generate.Delta, error) {
-	if err != nil {
-		return nil, bindError(err)
-	}
-	p.deltas = p.deltas[:0]
-	for _, e := range events {
-		p.deltas = append(p.deltas, generate.Delta{
-			Kind: generate.DeltaKind(e.Kind), Index: e.Index, Text: e.Text, Name: e.Name, ID: e.ID,
-			Failed: generate.CallFailure(e.Reason),
-		})
-	}
-	return p.deltas, nil
 }

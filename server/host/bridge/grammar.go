@@ -80,7 +80,7 @@ func (b *boundGrammar) Sequence(i int) sample.Plugins {
 	}
 	b.texts[i] = nil
 	if c.Native() {
-		return sample.Plugins{Masker: forkingMasker{masker{c}}, Close: c.Close}
+		return sample.Plugins{Masker: forkingMasker{c}, Close: c.Close}
 	}
 	return guestMasker(c)
 }
@@ -88,7 +88,7 @@ func (b *boundGrammar) Sequence(i int) sample.Plugins {
 // guestMasker is a text that a guest follows, as the engine wants it.
 func guestMasker(c *plugins.Constraint) sample.Plugins {
 	return sample.Plugins{
-		Masker: masker{c},
+		Masker: c,
 		Guests: []string{c.Plugin()},
 		Close:  func() { go c.Close() }, // which may unmap memory: not on the engine's goroutine
 		Fork: func() (sample.Plugins, error) {
@@ -108,9 +108,8 @@ func (b *boundGrammar) Dropped() []generate.Dropped {
 		if b.of.Client != nil {
 			d.Pointer, _ = b.of.Client(d.Pointer)
 		}
-		said := generate.Dropped{Pointer: d.Pointer, Keyword: d.Keyword, Reason: d.Reason}
-		if !slices.Contains(out, said) { // the grammar of tools has a tool in several places
-			out = append(out, said)
+		if !slices.Contains(out, d) { // the grammar of tools has a tool in several places
+			out = append(out, d)
 		}
 	}
 	return out
@@ -129,24 +128,15 @@ func (b *boundGrammar) Close() {
 	b.grammar.Close()
 }
 
-// masker is a text on its way through a grammar, as the engine wants it.
-type masker struct{ text *plugins.Constraint }
-
-// Mask implements sample.Masker.
-func (m masker) Mask(bits []uint32) (bool, error) { return m.text.Mask(bits) }
-
-// Accept implements sample.Masker.
-func (m masker) Accept(t llm.Token) error { return m.text.Accept(t) }
-
 // forkingMasker is a masker that beam search can use: the host runs its grammar,
 // so that a clone costs nothing and needs no Close.
-type forkingMasker struct{ masker }
+type forkingMasker struct{ *plugins.Constraint }
 
 // Fork implements sample.ForkingMasker.
 func (m forkingMasker) Fork() sample.Masker {
-	twin, err := m.text.Clone()
+	twin, err := m.Clone()
 	if err != nil {
 		panic("BUG: a grammar that the host runs cannot be cloned: " + err.Error())
 	}
-	return forkingMasker{masker{twin}}
+	return forkingMasker{twin}
 }

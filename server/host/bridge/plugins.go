@@ -20,7 +20,7 @@ type pluginSet struct{ *plugins.Set }
 
 // Bind implements generate.Plugins.
 func (u pluginSet) Bind(ctx context.Context, calls []generate.PluginCall) (generate.BoundPlugins, error) {
-	b, err := u.Set.Bind(ctx, callsOf(calls))
+	b, err := u.Set.Bind(ctx, calls)
 	switch {
 	case err != nil:
 		return nil, bindError(err)
@@ -28,14 +28,6 @@ func (u pluginSet) Bind(ctx context.Context, calls []generate.PluginCall) (gener
 		return nil, nil // a nil *plugins.Bound is no nil interface
 	}
 	return &boundPlugins{Bound: b, ctx: ctx}, nil
-}
-
-func callsOf(calls []generate.PluginCall) []plugins.Call {
-	list := make([]plugins.Call, len(calls))
-	for i, c := range calls {
-		list[i] = plugins.Call{Name: c.Name, Params: c.Params}
-	}
-	return list
 }
 
 // bindError says what an error of the plugins means to a request.
@@ -106,76 +98,13 @@ func pluginsOf(s plugins.Sequence, seed uint64) sample.Plugins {
 	}
 	for _, x := range s.Processors {
 		if x.Ahead() {
-			p.Processors = append(p.Processors, preparingProcessor{processor{x}})
+			p.Processors = append(p.Processors, plugins.Preparer{Processor: x})
 		} else {
-			p.Processors = append(p.Processors, processor{x})
+			p.Processors = append(p.Processors, x)
 		}
 	}
 	if s.Sampler != nil {
-		p.Sampler = &sampler{plugin: s.Sampler}
+		p.Sampler = s.Sampler
 	}
 	return p
-}
-
-// Skipped implements generate.BoundPlugins.
-func (b *boundPlugins) Skipped() []generate.Skip {
-	var out []generate.Skip
-	for _, s := range b.Bound.Skipped() {
-		out = append(out, generate.Skip{Plugin: s.Plugin, Reason: s.Reason})
-	}
-	return out
-}
-
-// processor is a plugin's processor as the engine wants it.
-type processor struct{ plugin *plugins.Processor }
-
-// Process implements sample.Processor.
-func (p processor) Process(h sample.History, s *sample.Step) error {
-	e, err := p.plugin.Process(h.Prompt, h.Output, s.Logits)
-	if err != nil {
-		return err
-	}
-	if e.Temperature == e.Temperature { // not NaN
-		s.Temperature = e.Temperature
-	}
-	if e.Force >= 0 {
-		s.Force = e.Force
-	}
-	if e.Stop && !s.Stop {
-		s.Stop, s.StoppedBy = true, p.plugin.Name()
-	}
-	return nil
-}
-
-// preparingProcessor is a processor that does not need the logits.
-type preparingProcessor struct{ processor }
-
-// Prepare implements sample.Preparer.
-func (p preparingProcessor) Prepare(h sample.History) error {
-	return p.plugin.Prepare(h.Prompt, h.Output)
-}
-
-// sampler is a plugin's sampler as the engine wants it.
-type sampler struct {
-	plugin           *plugins.Sampler
-	ids              []uint32
-	logits, logprobs []float32
-}
-
-// Candidates implements sample.Sampler.
-func (s *sampler) Candidates() int { return s.plugin.Candidates() }
-
-// Sample implements sample.Sampler.
-func (s *sampler) Sample(_ sample.History, list []sample.Candidate) (int, error) {
-	s.ids, s.logits, s.logprobs = s.ids[:0], s.logits[:0], s.logprobs[:0]
-	for _, c := range list {
-		s.ids = append(s.ids, c.Token)
-		s.logits = append(s.logits, c.Logit)
-		s.logprobs = append(s.logprobs, c.Logprob)
-	}
-	i, err := s.plugin.Sample(s.ids, s.logits, s.logprobs)
-	if err == nil && i == plugins.NoChoice {
-		return sample.NoChoice, nil
-	}
-	return i, err
 }

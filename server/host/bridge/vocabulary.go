@@ -34,7 +34,7 @@ func (v vocabulary) Bytes(id uint32) []byte {
 
 // Flags implements plugins.Vocabulary.
 func (v vocabulary) Flags(id uint32) (flags uint32) {
-	if v.tok.IsSpecial(id) {
+	if v.tok.Special(id) {
 		flags |= abi.TokenSpecial
 	}
 	if v.ends[id] {

@@ -1,0 +1,20 @@
+package llm
+
+// PluginCall names a plugin in one request.
+type PluginCall struct {
+	Name string
+	// Params is a JSON object in the plugin's own terms; nil is {}.
+	Params []byte
+}
+
+// Skip is a plugin that failed and without which a request went on.
+type Skip struct{ Plugin, Reason string }
+
+// Dropped is something that a grammar, or a tool, asks for and that the reply is not
+// held to.
+type Dropped struct {
+	// Pointer leads to it in the source.
+	Pointer string
+	// Keyword is its name, Reason why it is left out.
+	Keyword, Reason string
+}
