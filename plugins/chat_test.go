@@ -176,7 +176,7 @@ func TestChatErrors(t *testing.T) {
 		{Call{Name: "p", Params: []byte(doRefuse)}, ErrParams, "plugin p: hi"},
 		{Call{Name: "p", Params: []byte(doTrap)}, ErrFault, "plugin p: tgi_tools_begin: trap: unreachable"},
 		{Call{Name: "p", Params: []byte(doSpin)}, ErrFault, "plugin p: tgi_tools_begin: out of fuel"},
-		{Call{Name: "p", Params: []byte(doRogue)}, ErrFault, "plugin p: tgi_tools_feed: unusable result: 1 events at 0xfffffff0"},
+		{Call{Name: "p", Params: []byte(doRogue)}, ErrFault, "plugin failed: plugin p: tgi_tools_feed: unusable result: 1 events at 0xfffffff0"},
 	} {
 		_, _, err := converse(s, chatDefaults, c.call)
 		if !errors.Is(err, c.kind) || !strings.HasPrefix(err.Error(), c.text) {
