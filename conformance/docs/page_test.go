@@ -11,7 +11,7 @@
 //	LANG file=F   the block is written to the file F of that folder
 //	json          behind a block that runs: its output has these members; "..." is anything. Else it is JSON
 //	toml          a settings file that loads
-//	go, c         a plugin, or a part of one, that compiles
+//	go, c         a plugin, or a part of one, that compiles; rust and ts as well, where TGI_LONG is set
 //	python        parsed where python3 is, and run by `make clients`
 //	text, mermaid shown only
 package docs

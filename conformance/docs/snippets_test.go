@@ -11,6 +11,7 @@ import (
 	"strings"
 	"testing"
 
+	"tgi/conformance/long"
 	"tgi/server/config"
 )
 
@@ -154,5 +155,92 @@ func TestCSnippets(t *testing.T) {
 				t.Errorf("%s:%d: %s", p.path, b.line, out)
 			}
 		}
+	}
+}
+
+// TestRustSnippets: each Rust block is a plugin, or a part of one, that compiles.
+func TestRustSnippets(t *testing.T) {
+	long.Test(t) // it takes Rust's toolchain
+	sdk, err := filepath.Abs(filepath.Join(root, "sdk/rust"))
+	if err != nil {
+		t.Fatal(err)
+	}
+	folder, manifest := t.TempDir(), "[package]\nname = \"snippets\"\nversion = \"0.0.0\"\nedition = \"2021\"\n[dependencies]\n"
+	manifest += fmt.Sprintf("tgi-plugin = { path = %q }\n[lib]\npath = \"lib.rs\"\n", sdk)
+	write(t, filepath.Join(folder, "lib.rs"), "")
+	found := 0
+	for _, p := range pages(t) {
+		for _, b := range p.blocks {
+			if b.lang != "rust" || !strings.Contains(b.text, "tgi_plugin") {
+				continue
+			}
+			found++
+			name := fmt.Sprintf("snippet%d", found)
+			text := b.text
+			if !strings.Contains(text, "extern crate alloc") {
+				text = "extern crate alloc;\n" + text
+			}
+			if !strings.Contains(text, "plugin! {") { // a part, which the block before shows how to complete
+				text += "\nplugin! { description: \"\", tools: Whole, }\n"
+			}
+			manifest += fmt.Sprintf("[[example]]\nname = %q\npath = \"%s.rs\"\ncrate-type = [\"cdylib\"]\n", name, name)
+			write(t, filepath.Join(folder, name+".rs"), "// "+p.path+fmt.Sprintf(":%d\n", b.line)+text)
+		}
+	}
+	if found == 0 {
+		t.Fatal("no page has a plugin in Rust")
+	}
+	write(t, filepath.Join(folder, "Cargo.toml"), manifest)
+	cmd := exec.Command("cargo", "check", "--offline", "--quiet", "--examples")
+	cmd.Dir, cmd.Env = folder, append(os.Environ(), "CARGO_TARGET_DIR="+filepath.Join(folder, "target"))
+	if out, err := cmd.CombinedOutput(); err != nil {
+		t.Errorf("%v\n%s", err, out)
+	}
+}
+
+// TestAssemblyScriptSnippets: each TypeScript block is a plugin, or a part of one, that compiles.
+func TestAssemblyScriptSnippets(t *testing.T) {
+	long.Test(t) // it takes asc
+	sdk, err := filepath.Abs(filepath.Join(root, "sdk/assemblyscript"))
+	if err != nil {
+		t.Fatal(err)
+	}
+	folder, err := os.MkdirTemp(sdk, "snippets-") // beside assembly, as the imports of the page say
+	if err != nil {
+		t.Fatal(err)
+	}
+	t.Cleanup(func() { os.RemoveAll(folder) })
+	exports := regexp.MustCompile(`"\.\./assembly/exports/(\w+)"`)
+	found := 0
+	for _, p := range pages(t) {
+		kind := "" // of the exports that the text before a part names
+		for _, b := range p.blocks {
+			if b.lang != "ts" {
+				continue
+			}
+			found++
+			text := b.text
+			before := strings.Join(strings.Split(p.text, "\n")[:b.line], "\n")
+			if m := exports.FindAllStringSubmatch(before, -1); m != nil {
+				kind = m[len(m)-1][1]
+			}
+			if !strings.Contains(text, "import ") {
+				text = "import { describe, template, tools, steps, Template, Tools, Steps, Conversation, Content, Output, Offer, Events, Source, Mask, vocabSize } from \"../assembly\";\n" +
+					"export * from \"../assembly/exports/common\";\nexport * from \"../assembly/exports/" + kind + "\";\n" + text
+			}
+			if !strings.Contains(text, "describe(") {
+				text += "\ndescribe('{}');\n"
+			}
+			file := filepath.Join(folder, fmt.Sprintf("snippet%d.ts", found))
+			write(t, file, text)
+			cmd := exec.Command("node_modules/.bin/asc", file, "--config", "asconfig.json", "--outFile", filepath.Join(t.TempDir(), "x.wasm"))
+			cmd.Dir = sdk
+			if out, err := cmd.CombinedOutput(); err != nil {
+				t.Errorf("%s:%d: %v\n%s", p.path, b.line, err, out)
+			}
+		}
+	}
+	if found == 0 {
+		t.Fatal("no page has a plugin in AssemblyScript")
 	}
 }
