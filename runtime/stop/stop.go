@@ -1,5 +1,7 @@
 // Package stop finds stop strings in a text that arrives in pieces. The engine ends
 // sequences by it, and the server withholds by it what may become a stop string.
+//
+// The reasons behind it: docs/rationale/server.md.
 package stop
 
 // Matcher finds the first place where one of several strings ends in a text that

@@ -27,4 +27,6 @@
 // that loads the models beside the default one; Server.Close awaits it. A loadedModel starts
 // the watcher of its files; Stop awaits it. Those of engines, plugins and downloads belong to
 // their packages.
+//
+// The reasons behind it: docs/rationale/model-manager.md.
 package host

@@ -11,6 +11,8 @@
 // kept waiting, which a closed loop silently leaves out (coordinated omission).
 //
 // Load goes to the given URL alone: redirects and proxies are not followed.
+//
+// The reasons behind it: docs/rationale/conformance.md.
 package bench
 
 import (

@@ -3,4 +3,6 @@
 // owns what is printed and what is read; it knows the server by its URL alone,
 // which may be a handler in the same process (Inside). Nothing that a model asks
 // for is ever run: whoever sits at the terminal gives the results of its calls.
+//
+// The reasons behind it: docs/rationale/chat.md.
 package chat
