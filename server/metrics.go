@@ -57,7 +57,7 @@ func (m *Metrics) Watch(l config.Limits, stats func() engine.Stats, blockSize in
 	m.gauge("tgi_batch_max_total_tokens", "Tokens that all running sequences may hold.", func() float64 { return float64(l.MaxBatchTotalTokens) })
 	m.gauge("tgi_queue_size", "Sequences that wait.", func() float64 { return float64(stats().Waiting) })
 	m.gauge("tgi_batch_current_size", "Sequences that run.", func() float64 { return float64(stats().Running) })
-	m.gauge("tgi_batch_parked_size", "Running or waiting sequences that sit out because their plugins are not done.", func() float64 { return float64(stats().Parked) })
+	m.gauge("tgi_batch_parked_size", "Running or waiting sequences that are parked because their plugins are not done.", func() float64 { return float64(stats().Parked) })
 	m.gauge("tgi_batch_current_max_tokens", "Tokens that the running sequences hold cache for.", func() float64 { return float64(stats().KVUsed * blockSize) })
 	m.gauge("tgi_kv_usage", "Share of the cache that sequences hold, 0 to 1.", func() float64 { return usage(stats()) })
 	m.gauge("tgi_kv_blocks", "Cache blocks.", func() float64 { return float64(stats().KVTotal) })
@@ -136,7 +136,7 @@ func (m *Metrics) addSteps() {
 	m.cachedTokens = m.counter("tgi_prefix_hit_tokens", "Prompt tokens found in the cache.")
 	m.late = m.counter("tgi_plugin_late_count", "Tokens that plugins did not finish in the step that computed them.")
 	m.satOut = m.counter("tgi_plugin_sat_out_steps", "Steps that sequences sat out because their plugins were not done.")
-	m.preempted = m.counter("tgi_preemption_count", "Sequences that stepped back for want of cache blocks.")
+	m.preempted = m.counter("tgi_preemption_count", "Sequences that were preempted for lack of cache blocks.")
 }
 
 // serve replies with the figures in Prometheus' text format.

@@ -47,7 +47,7 @@ func fixture(t *testing.T, c hf.Config, change func(specs map[string]safetensors
 	if err := safetensors.WriteHeader(&file, list); err != nil {
 		t.Fatal(err)
 	}
-	set, err := safetensors.Parse("model.safetensors", append(file.Bytes(), body...))
+	set, err := parseTensors(append(file.Bytes(), body...))
 	if err != nil {
 		t.Fatal(err)
 	}
@@ -107,7 +107,7 @@ func TestBuildRefusesCheckpointsThatDoNotFit(t *testing.T) {
 func TestTiedHeadMayBeStoredToo(t *testing.T) {
 	config := tinyConfig()
 	config.Tied = true
-	set, err := safetensors.Parse("model.safetensors", tiedTwice(t, config))
+	set, err := parseTensors(tiedTwice(t, config))
 	if err != nil {
 		t.Fatal(err)
 	}

@@ -7,12 +7,18 @@ import (
 	"path/filepath"
 	"slices"
 	"testing"
+	"testing/fstest"
 
 	"tgi/models"
 	"tgi/models/hf"
 	"tgi/models/safetensors"
 	"tgi/runtime/llm"
 )
+
+// parseTensors opens a safetensors file in memory.
+func parseTensors(data []byte) (*safetensors.Set, error) {
+	return safetensors.OpenFS(fstest.MapFS{safetensors.SingleFile: {Data: data}})
+}
 
 // goldenDir holds what testdata/make_goldens.py wrote.
 const goldenDir = "../testdata/golden"
@@ -44,7 +50,11 @@ func readGolden(t testing.TB, name string) (*hf.Checkpoint, golden) {
 	if err := json.Unmarshal(data, &g); err != nil {
 		t.Fatal(err)
 	}
-	set, err := safetensors.Open(filepath.Join(dir, "golden.safetensors"))
+	weights, err := os.ReadFile(filepath.Join(dir, "golden.safetensors"))
+	if err != nil {
+		t.Fatal(err)
+	}
+	set, err := parseTensors(weights)
 	if err != nil {
 		t.Fatal(err)
 	}

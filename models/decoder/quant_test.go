@@ -11,6 +11,19 @@ import (
 	"tgi/models/safetensors"
 )
 
+// dequantise writes the weights of the codes to dst, rows of k.
+func dequantise(f quant.Format, dst []float32, codes []byte, scales []float32, k int) {
+	zero := 1 << (f.Bits - 1)
+	for i := range dst {
+		row, col := i/k, i%k
+		c := int(codes[row*f.RowBytes(k)+col*f.Bits/8])
+		if f.Bits == 4 {
+			c = c >> (4 * (col % 2)) & 15
+		}
+		dst[i] = float32(c-zero) * scales[row*f.Blocks(k)+col/f.Block]
+	}
+}
+
 // rewrite returns a copy of a checkpoint whose tensors went through change,
 // stored as 32-bit floats.
 func rewrite(t testing.TB, ck *hf.Checkpoint, change func(name string, shape []int64, x []float32)) *hf.Checkpoint {
@@ -35,7 +48,7 @@ func rewrite(t testing.TB, ck *hf.Checkpoint, change func(name string, shape []i
 		t.Fatal(err)
 	}
 	file.Write(body.Bytes())
-	set, err := safetensors.Parse("rewritten", file.Bytes())
+	set, err := parseTensors(file.Bytes())
 	if err != nil {
 		t.Fatal(err)
 	}
@@ -59,7 +72,7 @@ func rounded(t testing.TB, ck *hf.Checkpoint, bits int) *hf.Checkpoint {
 		rows := len(x) / k
 		codes, scales := make([]byte, rows*f.RowBytes(k)), make([]float32, rows*f.Blocks(k))
 		f.Rows(codes, scales, x, k)
-		f.Dequantise(x, codes, scales, k)
+		dequantise(f, x, codes, scales, k)
 	})
 }
 

@@ -16,7 +16,7 @@ import (
 	"tgi/models/scratch"
 )
 
-// Origin says where a model came from. It is kept beside the model's files.
+// Origin is where a model came from. It is stored with the model's files.
 type Origin struct {
 	// Source is a URL without secrets, or a path.
 	Source string `json:"source"`
@@ -24,14 +24,14 @@ type Origin struct {
 	Revision string `json:"revision,omitempty"`
 	// Time is when the model was complete.
 	Time time.Time `json:"time"`
-	// SHA256 are the files' checksums as they came, in hex, by path; those
-	// that were not computed are left out.
+	// SHA256 are the checksums of the received files, in hex, by path, as far as they were
+	// computed.
 	SHA256 map[string]string `json:"sha256,omitempty"`
 }
 
-// Stage is a model that is being put together. One stage of an id is open at a
-// time, in all processes. What lies in it outlives the process until Commit or
-// Discard. A stage belongs to one goroutine.
+// Stage is a model that is being assembled. Only one stage of an id is open at a time, across all
+// processes. Its files outlive the process until Commit or Discard. A stage is not safe for
+// concurrent use.
 type Stage struct {
 	lib  *Library
 	id   ID
@@ -45,9 +45,9 @@ const (
 	stageWork  = "work"
 )
 
-// Stage opens the place where a model is put together, with what an earlier
-// stage of the id has left there. It fails with ErrExists when the id is
-// taken and with ErrInUse while another stage of it is open.
+// Stage opens the stage of a model, with the files that an earlier stage of the id has left. It
+// fails with ErrExists if the id is taken and with ErrInUse while another stage of it is open. The
+// caller must Close it.
 func (l *Library) Stage(id ID) (*Stage, error) {
 	if err := l.checkAvailable(id); err != nil {
 		return nil, err

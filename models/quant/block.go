@@ -16,17 +16,6 @@ type Format struct {
 	Block int
 }
 
-// Check returns an error for a format that MatMulNBits does not support.
-func (f Format) Check() error {
-	if f.Bits != 4 && f.Bits != 8 {
-		return fmt.Errorf("quant: %d bits, want 4 or 8", f.Bits)
-	}
-	if f.Block < 16 || f.Block&(f.Block-1) != 0 {
-		return fmt.Errorf("quant: blocks of %d, want a power of two from 16", f.Block)
-	}
-	return nil
-}
-
 // Blocks returns the number of blocks of a row of k weights; the last may be partly filled.
 func (f Format) Blocks(k int) int { return (k + f.Block - 1) / f.Block }
 
@@ -125,21 +114,4 @@ func code(x, inverse float32, zero int32) int32 {
 	const magic = 3 << 22
 	rounded := int32(math.Float32bits(float32(x*inverse)+magic)) - int32(0x4b400000)
 	return min(max(rounded, -zero), zero-1)
-}
-
-// Dequantise writes the weights that the codes stand for to dst, rows of k.
-func (f Format) Dequantise(dst []float32, codes []byte, scales []float32, k int) {
-	rows := len(dst) / k
-	parallel(rows, func(r int) {
-		row, rowScales := codes[r*f.RowBytes(k):], scales[r*f.Blocks(k):]
-		for i := range k {
-			var c int
-			if f.Bits == 8 {
-				c = int(row[i])
-			} else {
-				c = int(row[i/2]>>(4*(i%2))) & 15
-			}
-			dst[r*k+i] = float32(c-f.zero()) * rowScales[i/f.Block]
-		}
-	})
 }

@@ -43,8 +43,5 @@ func (e *WeightError) Relative() float64 {
 	return math.Sqrt(e.noise / e.signal)
 }
 
-// Worst returns the largest absolute error.
-func (e *WeightError) Worst() float64 { return e.worst }
-
 // Count returns the number of weights compared.
 func (e *WeightError) Count() int64 { return e.n }

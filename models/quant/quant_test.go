@@ -33,9 +33,6 @@ func formats() []Format {
 func TestErrorIsAtMostHalfAStep(t *testing.T) {
 	r := rand.New(rand.NewPCG(1, 2))
 	for _, f := range formats() {
-		if err := f.Check(); err != nil {
-			t.Fatal(err)
-		}
 		for _, k := range []int{1, 15, 16, 17, 128, 576, 1000} {
 			const rows = 9
 			src := make([]float32, rows*k)
@@ -45,13 +42,13 @@ func TestErrorIsAtMostHalfAStep(t *testing.T) {
 			codes, scales := make([]byte, rows*f.RowBytes(k)), make([]float32, rows*f.Blocks(k))
 			reported := f.Rows(codes, scales, src, k)
 			back := make([]float32, len(src))
-			f.Dequantise(back, codes, scales, k)
+			dequantise(f, back, codes, scales, k)
 			var measured WeightError
 			for i := range src {
 				d := float64(back[i]) - float64(src[i])
 				measured.Merge(WeightError{noise: d * d, signal: float64(src[i]) * float64(src[i]), worst: math.Abs(d), n: 1})
 			}
-			if reported.Count() != measured.Count() || math.Abs(reported.Worst()-measured.Worst()) > 1e-7 || math.Abs(reported.Relative()/measured.Relative()-1) > 1e-5 && k > 1 {
+			if reported.Count() != measured.Count() || math.Abs(reported.worst-measured.worst) > 1e-7 || math.Abs(reported.Relative()/measured.Relative()-1) > 1e-5 && k > 1 {
 				t.Errorf("%+v, rows of %d: reported error %+v, measured %+v", f, k, reported, measured)
 			}
 			for i, x := range src {
@@ -77,7 +74,7 @@ func TestLargestElementIsExact(t *testing.T) {
 			codes, scales := make([]byte, f.RowBytes(len(src))), make([]float32, 1)
 			f.Rows(codes, scales, src, len(src))
 			back := make([]float32, len(src))
-			f.Dequantise(back, codes, scales, len(src))
+			dequantise(f, back, codes, scales, len(src))
 			if back[5] != top || back[0] != 0 {
 				t.Errorf("%+v: %g came back as %g, 0 as %g", f, top, back[5], back[0])
 			}
@@ -92,7 +89,7 @@ func TestBlocksOfNothing(t *testing.T) {
 		codes, scales := make([]byte, f.RowBytes(len(src))), make([]float32, 1)
 		f.Rows(codes, scales, src, len(src))
 		back := make([]float32, len(src))
-		f.Dequantise(back, codes, scales, len(src))
+		dequantise(f, back, codes, scales, len(src))
 		for _, x := range back {
 			if x != 0 {
 				t.Fatalf("%+v: zeros came back as %v", f, back)
@@ -124,21 +121,13 @@ func TestRowsDoNotDependOnTheirNeighbours(t *testing.T) {
 	}
 }
 
-func TestFormatsThatAreRefused(t *testing.T) {
-	for _, f := range []Format{{3, 32}, {4, 8}, {4, 48}, {4, 0}, {8, -16}} {
-		if f.Check() == nil {
-			t.Errorf("%+v was accepted", f)
-		}
-	}
-}
-
 func TestWeightError(t *testing.T) {
 	var a, b WeightError
 	a.add([]float32{3, 4}, []int32{6, 9}, 0.5)
 	b.add([]float32{0}, []int32{1}, -1)
 	a.Merge(b)
-	if got, want := a.Relative(), math.Sqrt(1.25/25); math.Abs(got-want) > 1e-12 || a.Worst() != 1 || a.Count() != 3 {
-		t.Errorf("relative %g (want %g), worst %g, count %d", got, want, a.Worst(), a.Count())
+	if got, want := a.Relative(), math.Sqrt(1.25/25); math.Abs(got-want) > 1e-12 || a.worst != 1 || a.Count() != 3 {
+		t.Errorf("relative %g (want %g), worst %g, count %d", got, want, a.worst, a.Count())
 	}
 	if got := (&WeightError{}).Relative(); got != 0 {
 		t.Errorf("nothing has an error of %g", got)
@@ -238,4 +227,21 @@ func TestCompareWalksTheTextOnce(t *testing.T) {
 	if _, err := Compare(&echo{vocab: 7}, &echo{vocab: 7}, []uint32{1}, 50); err == nil {
 		t.Error("logits of another width were accepted")
 	}
+}
+
+// dequantise writes the weights that the codes stand for to dst, rows of k.
+func dequantise(f Format, dst []float32, codes []byte, scales []float32, k int) {
+	rows := len(dst) / k
+	parallel(rows, func(r int) {
+		row, rowScales := codes[r*f.RowBytes(k):], scales[r*f.Blocks(k):]
+		for i := range k {
+			var c int
+			if f.Bits == 8 {
+				c = int(row[i])
+			} else {
+				c = int(row[i/2]>>(4*(i%2))) & 15
+			}
+			dst[r*k+i] = float32(c-f.zero()) * rowScales[i/f.Block]
+		}
+	})
 }

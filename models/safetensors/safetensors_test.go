@@ -59,7 +59,7 @@ func TestParseRefusesDamagedFiles(t *testing.T) {
 	}
 	for _, c := range cases {
 		t.Run(c.name, func(t *testing.T) {
-			_, err := Parse("bad.safetensors", c.data)
+			_, err := parse("bad.safetensors", c.data)
 			if !errors.Is(err, ErrFormat) {
 				t.Fatalf("error %v does not wrap ErrFormat", err)
 			}
@@ -71,7 +71,7 @@ func TestParseRefusesDamagedFiles(t *testing.T) {
 }
 
 func TestParseAcceptsWhatTheFormatAllows(t *testing.T) {
-	s, err := Parse("ok", image(`{"__metadata__":{"format":"pt"},"scalar":{"dtype":"F32","shape":[],"data_offsets":[4,8]},`+
+	s, err := parse("ok", image(`{"__metadata__":{"format":"pt"},"scalar":{"dtype":"F32","shape":[],"data_offsets":[4,8]},`+
 		`"none":{"dtype":"F32","shape":[0,5],"data_offsets":[4,4]},"pair":{"dtype":"BF16","shape":[2,1],"data_offsets":[0,4]}}   `, "\x80\x3f\x00\xc0\x00\x00\x20\x41"))
 	if err != nil {
 		t.Fatal(err)
@@ -95,7 +95,7 @@ func TestParseAcceptsWhatTheFormatAllows(t *testing.T) {
 }
 
 func TestFloatsRefusesTypesAndRanges(t *testing.T) {
-	s, err := Parse("ok", image(`{"i":{"dtype":"I8","shape":[4],"data_offsets":[0,4]},"h":{"dtype":"F16","shape":[2],"data_offsets":[4,8]}}`, eight))
+	s, err := parse("ok", image(`{"i":{"dtype":"I8","shape":[4],"data_offsets":[0,4]},"h":{"dtype":"F16","shape":[2],"data_offsets":[4,8]}}`, eight))
 	if err != nil {
 		t.Fatal(err)
 	}
@@ -214,7 +214,7 @@ func TestOpenFolders(t *testing.T) {
 }
 
 func TestOpenRefusesFolders(t *testing.T) {
-	if _, err := Open(t.TempDir()); err == nil {
+	if _, err := openFile(t.TempDir()); err == nil {
 		t.Error("a folder was opened as a file")
 	}
 }
@@ -236,7 +236,7 @@ func FuzzParse(f *testing.F) {
 	f.Add(image(`{"__metadata__":{"k":"v"},"a":{"dtype":"F16","shape":[2,2],"data_offsets":[0,8]}}`, eight))
 	f.Add(image(`{"a":{"dtype":"BF16","shape":[3],"data_offsets":[0,6]},"b":{"dtype":"U8","shape":[],"data_offsets":[6,7]}}`, eight[:7]))
 	f.Fuzz(func(t *testing.T, data []byte) {
-		s, err := Parse("f", data)
+		s, err := parse("f", data)
 		if err != nil {
 			if !errors.Is(err, ErrFormat) {
 				t.Errorf("error %v does not wrap ErrFormat", err)
@@ -271,4 +271,14 @@ func FuzzIndex(f *testing.F) {
 			}
 		}
 	})
+}
+
+// parse reads a file in memory; name is used in errors.
+func parse(name string, data []byte) (*Set, error) {
+	f, err := parseFile(name, data)
+	if err != nil {
+		return nil, err
+	}
+	s := &Set{byName: map[string]*Tensor{}}
+	return s, s.add(name, f)
 }

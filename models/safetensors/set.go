@@ -28,27 +28,6 @@ type Set struct {
 	closer []func() error
 }
 
-// Open maps one file.
-func Open(path string) (*Set, error) {
-	f, err := openFile(path)
-	if err != nil {
-		return nil, err
-	}
-	s := &Set{byName: map[string]*Tensor{}}
-	return s, s.add(filepath.Base(path), f)
-}
-
-// Parse reads a file that is already in memory; name is used in errors. The
-// set keeps data.
-func Parse(name string, data []byte) (*Set, error) {
-	f, err := parseFile(name, data)
-	if err != nil {
-		return nil, err
-	}
-	s := &Set{byName: map[string]*Tensor{}}
-	return s, s.add(name, f)
-}
-
 // OpenDir maps the weights of a Hugging Face folder: model.safetensors, or
 // the shards that model.safetensors.index.json names. It fails when the index
 // and the shards disagree in any tensor.

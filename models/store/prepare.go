@@ -16,18 +16,18 @@ import (
 
 // Options of Prepare.
 type Options struct {
-	// Weights is the form to build.
+	// Weights is the format to build.
 	Weights models.Weights
-	// Dir is the cache; "" is that of Dir().
+	// Dir is the cache folder; "" means that of Dir().
 	Dir string
-	// Progress, when set, is told while a model is converted: parameters done
-	// and parameters in all.
+	// Progress, if set, receives the progress of a conversion: the parameters done and in
+	// total.
 	Progress func(done, total int64)
-	// Converted, when set, is called once after a conversion, and not at all
-	// when the cache had the model.
+	// Converted, if set, is called once after a conversion, and not if the cache had the
+	// model.
 	Converted func(Conversion)
-	// Damaged, when set, is told of an entry of the cache that is not what was
-	// written, before the model is converted anew.
+	// Damaged, if set, receives the error of a damaged cache entry before the model is
+	// converted again.
 	Damaged func(error)
 }
 
@@ -52,9 +52,9 @@ func Dir() (string, error) {
 	return filepath.Join(dir, "tgi", "models"), nil
 }
 
-// Prepare returns the built form of the Hugging Face folder dir, converting it
-// when the cache does not hold it whole. Errors about the checkpoint name
-// file, key or tensor, and reason. A cancelled ctx ends a conversion.
+// Prepare returns the built model of the Hugging Face folder dir. It converts the model if the
+// cache has no complete entry. Errors about the checkpoint name file, key or tensor, and reason.
+// A conversion ends when ctx is done.
 func Prepare(ctx context.Context, dir string, opt Options) (models.Built, error) {
 	ck, err := hf.Open(dir)
 	if err != nil {

@@ -140,7 +140,7 @@ type Engine struct {
 	demand       demand
 	guestLatency map[string]time.Duration // moving average of the steps of each guest
 	freeLogits   [][]float32              // memory for the logits of sequences with guests
-	// meanForward and lastPass are how long forward passes take, of late and the last.
+	// meanForward is a moving average of the durations of forward passes, lastForward the last.
 	meanForward, lastForward time.Duration
 }
 

@@ -223,7 +223,7 @@ func (c *Chain) newDrawPool(s *scratch, r *scoredRow, w *warper) drawPool {
 		s.sums = r.sums
 		return drawPool{row: r, logUnit: float64(r.score(llm.Token(r.best)))}
 	}
-	least := len(c.endTokens) + 1 // so that a beam can go on when all ends are drawn
+	least := len(c.endTokens) + 1 // so that a beam can continue if all end tokens are drawn
 	if w.topK > 0 {
 		w.topK = max(w.topK, least)
 	}

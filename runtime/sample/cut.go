@@ -19,7 +19,7 @@ func (s *scratch) cut(keys []uint32, weights []float32, target float64) cutoff {
 	for _, level := range [...]struct{ shift, width uint32 }{{21, 11}, {10, 11}, {0, 10}} {
 		bins := s.bins[:1<<level.width]
 		clear(bins)
-		shift := level.shift & 31 // told to the compiler, which then drops a check
+		shift := level.shift & 31 // lets the compiler drop a check
 		// Only keys that share the bits found so far count: all of them at first.
 		span := uint32(1)<<(level.shift+level.width) - 1
 		for i, k := range keys {

@@ -233,6 +233,6 @@ type lateLog struct{ log *slog.Logger }
 // Step implements engine.Observer.
 func (l lateLog) Step(r engine.Report) {
 	if r.Late > 0 {
-		l.log.Debug("plugins are late, their sequences sit out", "late", r.Late, "parked", r.Parked, "forward", r.Forward, "total", r.Total)
+		l.log.Debug("plugins are late: their sequences are parked", "late", r.Late, "parked", r.Parked, "forward", r.Forward, "total", r.Total)
 	}
 }

@@ -1,18 +1,17 @@
-// Package fetch brings checkpoints into a library over HTTP: from a hub that
-// speaks the API of the Hugging Face Hub, from a list of files, or from one
-// archive.
+// Package fetch downloads checkpoints into a library over HTTP: from a hub with the API of the
+// Hugging Face Hub, from a list of files, or from one archive. Its callers are the model manager
+// and the command line. Fetch starts at most Options.Parallel goroutines and awaits them.
 //
-// # What a broken download leaves
+// # Resuming interrupted downloads
 //
-// Each file is written to a part of its own in the stage of the model
-// (library.Stage), with a note of what it is a part of: the checksum that the
-// list gives, or else the URL, and the entity tag of the reply. A later
-// attempt, in this process or another, asks for the rest with Range and
-// If-Range. Where the file has changed in between, the part is thrown away: by a
-// new checksum in the list, by the reply (200 instead of 206, another entity
-// tag or size), or at the end by a checksum that does not fit, after which the
-// file is fetched once more from its beginning. The model appears when all
-// files are whole, their checksums hold and library.Check has read them.
+// Each file is written to a part in the stage of the model (library.Stage), with a description
+// of the file that it belongs to: the checksum in the list, or else the URL, and the entity tag
+// of the reply. A later attempt, in this process or another, requests the rest with Range and
+// If-Range. If the file has changed meanwhile, the part is discarded: because of a new checksum
+// in the list, because of the reply (200 instead of 206, another entity tag or size), or because
+// the checksum does not match at the end; then the file is fetched once more from its beginning.
+// The model appears when all files are complete, their checksums match and library.Check
+// accepts them.
 //
 // # Facts of the hub's API
 //
@@ -35,11 +34,11 @@ package fetch
 
 import "errors"
 
-// Errors that a caller tells apart; beside them come library's ErrPath,
+// Errors for callers to test with errors.Is, besides library's ErrPath,
 // ErrLimit, ErrSpace, ErrUnusable, ErrExists and ErrInUse.
 var (
-	// ErrSource says that a source cannot be fetched from as it is described,
-	// or that what answers does not speak the protocol.
+	// ErrSource says that the description of a source is invalid, or that the server violates
+	// the protocol.
 	ErrSource = errors.New("bad source")
 	// ErrUnauthorized is a reply of 401: a token is needed, or a better one.
 	ErrUnauthorized = errors.New("unauthorized")
@@ -47,9 +46,9 @@ var (
 	ErrForbidden = errors.New("forbidden")
 	// ErrNotFound is a reply of 404 or 410.
 	ErrNotFound = errors.New("not found at the source")
-	// ErrUnavailable says that the server did not deliver in all attempts. What
-	// arrived is kept: trying again later goes on from there.
+	// ErrUnavailable says that all attempts failed. What arrived is kept: a later fetch
+	// resumes there.
 	ErrUnavailable = errors.New("source unavailable")
-	// ErrChecksum says that a file is not what its checksum or size promised.
+	// ErrChecksum says that a file does not match its checksum or size.
 	ErrChecksum = errors.New("checksum mismatch")
 )

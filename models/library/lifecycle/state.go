@@ -31,7 +31,7 @@ var transitions = map[State][]State{
 	NotDownloaded: {Downloading, Downloaded},                          // fetched, or found in the folder
 	Downloading:   {Downloaded, NotDownloaded, Error},                 // done, cancelled, failed
 	Downloaded:    {Starting, NotDownloaded},                          // loaded, deleted
-	Starting:      {Running, Stopping, Error},                         // done, told to stop, failed
+	Starting:      {Running, Stopping, Error},                         // done, stopped, failed
 	Running:       {Stopping},                                         // also when it failed
 	Stopping:      {Stopped, Error},                                   // done, failed
 	Stopped:       {Starting, NotDownloaded},                          // loaded again, deleted
@@ -40,11 +40,6 @@ var transitions = map[State][]State{
 
 // CanBecome reports whether a model may go from s to the other state.
 func (s State) CanBecome(other State) bool { return slices.Contains(transitions[s], other) }
-
-// States lists all states, in the order of a model's life.
-func States() []State {
-	return []State{NotDownloaded, Downloading, Downloaded, Starting, Running, Stopping, Stopped, Error}
-}
 
 // Cause is why a model was stopped.
 type Cause string
