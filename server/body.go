@@ -12,8 +12,8 @@ import (
 	"tgi/server/generate"
 )
 
-// ReadBody returns the JSON body of r. Errors are ErrMediaType, ErrTooLarge
-// and ErrBody.
+// ReadBody returns the JSON body of r. Errors are ErrMediaType and those of
+// ReadAnyBody.
 func ReadBody(r *http.Request) ([]byte, error) {
 	kind, _, err := mime.ParseMediaType(r.Header.Get("Content-Type"))
 	if err != nil && !errors.Is(err, mime.ErrInvalidMediaParameter) {
@@ -30,9 +30,12 @@ func ReadBody(r *http.Request) ([]byte, error) {
 // that it is: a client that announces much and sends nothing costs no more.
 const firstRoom = 64 << 10
 
-// ReadAnyBody returns the body of r, whatever its media type. Errors are ErrTooLarge,
-// ErrBody and that of a server that holds too many bodies.
+// ReadAnyBody returns the body of r, whatever its media type. Errors are ErrEncoding,
+// ErrTooLarge, ErrBody and that of a server that holds too many bodies.
 func ReadAnyBody(r *http.Request) ([]byte, error) {
+	if e := r.Header.Get("Content-Encoding"); e != "" && !strings.EqualFold(e, "identity") {
+		return nil, fmt.Errorf("%w: `Content-Encoding: %.32s`; send the body as it is", ErrEncoding, e)
+	}
 	var b bytes.Buffer
 	if n := r.ContentLength; n > 0 {
 		b.Grow(int(min(n, firstRoom)) + bytes.MinRead)

@@ -17,6 +17,8 @@ import (
 var (
 	// ErrMediaType: the body does not say that it is JSON.
 	ErrMediaType = errors.New("unsupported media type")
+	// ErrEncoding: the body is compressed.
+	ErrEncoding = errors.New("unsupported content encoding")
 	// ErrTooLarge: the body passed the payload limit.
 	ErrTooLarge = errors.New("payload too large")
 	// ErrBody: the body could not be read.
@@ -37,6 +39,10 @@ var (
 	ErrAdminOff = errors.New("routes of administrators are switched off: server.admin_keys is empty")
 	// ErrOrigin: a page of another origin called an admin route.
 	ErrOrigin = errors.New("routes of administrators are not for pages of other origins: server.cors_allow_origin does not name this one")
+	// ErrNoKey: the request shows no key.
+	ErrNoKey = errors.New("no key given: send the header `Authorization: Bearer KEY`")
+	// ErrWrongKey: nobody has the key.
+	ErrWrongKey = errors.New("the key given is not known to this server")
 	// ErrScope: the key opens other routes.
 	ErrScope = errors.New("this route needs a key with the scope")
 	// ErrNotFound: no plugin has the name.
@@ -133,6 +139,7 @@ const statusGone = 499
 // first row that matches counts.
 var table = []row{
 	{ErrMediaType, KindMediaType, http.StatusUnsupportedMediaType, "unsupported_media_type", "Expected request with `Content-Type: application/json`", false, "validation"},
+	{ErrEncoding, KindMediaType, http.StatusUnsupportedMediaType, "unsupported_media_type", "", true, "validation"},
 	{ErrTooLarge, KindTooLarge, http.StatusRequestEntityTooLarge, "payload_too_large", "Failed to buffer the request body: length limit exceeded", false, "validation"},
 	{ErrBody, KindBrokenBody, http.StatusBadRequest, "bad_request", "Failed to buffer the request body", false, "dropped"},
 	{wire.ErrSyntax, KindSyntax, http.StatusBadRequest, "bad_request", "Failed to parse the request body as JSON: ", true, "validation"},
@@ -154,6 +161,8 @@ var table = []row{
 	{ErrModel, KindUnknownModel, http.StatusNotFound, "model_not_found", "", true, "validation"},
 	{ErrModelKey, KindModelForbidden, http.StatusForbidden, "forbidden", "", true, "validation"},
 	{ErrAdminOff, KindForbidden, http.StatusForbidden, "forbidden", "", true, "validation"},
+	{ErrNoKey, KindUnauthorized, http.StatusUnauthorized, "unauthorized", "", true, "validation"},
+	{ErrWrongKey, KindUnauthorized, http.StatusUnauthorized, "unauthorized", "", true, "validation"},
 	{ErrScope, KindForbidden, http.StatusForbidden, "forbidden", "", true, "validation"},
 	{ErrOrigin, KindForbidden, http.StatusForbidden, "forbidden", "", true, "validation"},
 	{ErrTooManyConnections, KindCrowded, http.StatusServiceUnavailable, "overloaded", "Too many connections", false, "overloaded"},

@@ -96,13 +96,11 @@ func (k *keys) of(r *http.Request) *key {
 	return &k.all[match]
 }
 
-// admit reports whether r may use routes of the scope, and replies when it may not.
-// The request that it returns carries its key.
-func (s *Server) admit(w http.ResponseWriter, r *http.Request, scope Scope) (*http.Request, bool) {
+// admit returns r with its key, or why it may not use routes of the scope.
+func (s *Server) admit(r *http.Request, scope Scope) (*http.Request, error) {
 	if scope == Open || (scope == Generate || scope == Models) && !s.keys.users {
-		return r, true
+		return r, nil
 	}
-	refused := error(nil)
 	given := s.keys.of(r)
 	if given != nil {
 		noteKey(r.Context(), given.name)
@@ -110,21 +108,31 @@ func (s *Server) admit(w http.ResponseWriter, r *http.Request, scope Scope) (*ht
 	}
 	switch {
 	case scope == Admin && !s.keys.admins:
-		refused = ErrAdminOff
+		return r, ErrAdminOff
+	case given == nil && r.Header.Get("Authorization") == "":
+		return r, ErrNoKey
 	case given == nil:
-		w.Header().Set("WWW-Authenticate", "Bearer")
-		w.WriteHeader(http.StatusUnauthorized)
-		return r, false
+		return r, ErrWrongKey
 	case scope == Admin && s.foreign(r):
-		refused = ErrOrigin
+		return r, ErrOrigin
 	case scope == anyKey || slices.Contains(given.scopes, scope.String()):
-		return r, true
-	default:
-		refused = fmt.Errorf("%w `%s`, the key given has %s", ErrScope, scope, strings.Join(given.scopes, ", "))
+		return r, nil
 	}
-	Note(r.Context(), refused)
-	WriteError(w, refused)
-	return r, false
+	return r, fmt.Errorf("%w `%s`, the key given has %s", ErrScope, scope, strings.Join(given.scopes, ", "))
+}
+
+// refuseKey replies to a request that admit refused. A 401 of TGI's routes has no body;
+// those with a shape of their own say what is wrong.
+func (route *Route) refuseKey(w http.ResponseWriter, r *http.Request, err error) {
+	Note(r.Context(), err)
+	if Explain(err).Kind == KindUnauthorized {
+		w.Header().Set("WWW-Authenticate", "Bearer")
+		if route.Refuse == nil {
+			w.WriteHeader(http.StatusUnauthorized)
+			return
+		}
+	}
+	route.refuse(w, r, err)
 }
 
 // foreign reports whether r comes from a page of another origin than this server's,

@@ -23,6 +23,7 @@ const (
 	KindWrongMethod
 	KindProtocol
 	KindHeaderTooLarge
+	KindUnauthorized
 	KindForbidden
 	// Of the model.
 	KindUnknownModel

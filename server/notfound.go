@@ -93,7 +93,8 @@ func (s *routeHints) first(path string) *Route {
 }
 
 // closest returns the first of the routes that share most with the beginning of path,
-// and one without a shape of its own when none shares anything.
+// of several one whose errors have a shape of their own, and one without when none
+// shares anything.
 func (s *routeHints) closest(path string) *Route {
 	best, most := &Route{}, 0
 	given := strings.Split(strings.Trim(path, "/"), "/")
@@ -105,7 +106,7 @@ func (s *routeHints) closest(path string) *Route {
 			}
 			n++
 		}
-		if n > most {
+		if n > most || n > 0 && n == most && best.Refuse == nil && s.routes[i].Refuse != nil {
 			best, most = &s.routes[i], n
 		}
 	}

@@ -2,7 +2,6 @@ package server_test
 
 import (
 	"encoding/json"
-	"errors"
 	"net/http"
 	"strings"
 	"testing"
@@ -15,12 +14,8 @@ type shaped struct{}
 
 func (shaped) Routes() []server.Route {
 	refuse := func(w http.ResponseWriter, _ *http.Request, err error) {
-		status := http.StatusNotFound
-		if errors.Is(err, server.ErrMethod) {
-			status = http.StatusMethodNotAllowed
-		}
 		text, _ := json.Marshal(map[string]map[string]string{"error": {"message": err.Error()}})
-		server.WriteStatus(w, status, text)
+		server.WriteStatus(w, server.Explain(err).Status, text)
 	}
 	ok := func(w http.ResponseWriter, r *http.Request) error {
 		server.WriteJSON(w, []byte(`"`+r.PathValue("id")+`"`))
@@ -29,6 +24,7 @@ func (shaped) Routes() []server.Route {
 	return []server.Route{
 		{Method: "POST", Path: "/", Handle: ok},
 		{Method: "POST", Path: "/generate", Handle: ok},
+		{Method: "POST", Path: "/v1/completions/generate", Handle: ok},
 		{Method: "POST", Path: "/v1/chat/completions", Handle: ok, Refuse: refuse},
 		{Method: "GET", Path: "/v1/models", Handle: ok, Refuse: refuse},
 		{Method: "GET", Path: "/v1/models/{id:.+}", Handle: ok, Refuse: refuse},

@@ -202,13 +202,14 @@ func (s *Server) handle(route Route) http.Handler {
 		limit = int64(s.options.Config.PayloadLimit)
 	}
 	return http.HandlerFunc(func(w http.ResponseWriter, r *http.Request) {
-		r, ok := s.admit(w, fromAddress(r), route.Scope)
-		if !ok {
+		r, err := s.admit(fromAddress(r), route.Scope)
+		if err != nil {
+			route.refuseKey(w, r, err)
 			return
 		}
 		if !route.Scope.open() {
 			if !s.gate.enter() {
-				WriteError(w, llm.ErrDraining)
+				route.refuse(w, r, llm.ErrDraining)
 				return
 			}
 			defer s.gate.leave()

@@ -149,6 +149,31 @@ func TestKeys(t *testing.T) {
 	}
 }
 
+// TestKeyErrors: routes whose errors have a shape of their own say what is wrong with a key.
+func TestKeyErrors(t *testing.T) {
+	s := newServer(nil, func(o *server.Options) {
+		o.Config.APIKeys = []string{"one"}
+		o.APIs = []server.API{shaped{}}
+	})
+	for key, want := range map[string]string{"": server.ErrNoKey.Error(), "Bearer two": server.ErrWrongKey.Error()} {
+		rec := ask(s, "POST", "/v1/chat/completions", "1", "Authorization", key)
+		if rec.Code != 401 || rec.Body.String() != `{"error":{"message":"`+want+`"}}` || rec.Header().Get("WWW-Authenticate") != "Bearer" {
+			t.Errorf("%q: %d %v %s", key, rec.Code, rec.Header(), rec.Body)
+		}
+	}
+}
+
+// TestCompressedBodies: a body in an encoding is refused by its name and not read as JSON.
+func TestCompressedBodies(t *testing.T) {
+	s := newServer(routes{"/echo": echo}, func(*server.Options) {})
+	for encoding, want := range map[string]int{"gzip": 415, "br": 415, "identity": 200, "Identity": 200, "": 200} {
+		rec := ask(s, "POST", "/echo", "1", "Content-Encoding", encoding)
+		if rec.Code != want || want == 415 && !strings.Contains(rec.Body.String(), "unsupported content encoding: `Content-Encoding: "+encoding+"`; send the body as it is") {
+			t.Errorf("%q: %d %s", encoding, rec.Code, rec.Body)
+		}
+	}
+}
+
 // scoped is an API with one route of each scope.
 type scoped struct{}
 

@@ -68,12 +68,26 @@ type Reader struct {
 func Decode(body []byte, read func(*Reader) error) error {
 	r := &Reader{buf: body}
 	if err := read(r); err != nil {
+		if e, ok := err.(*Error); ok {
+			e.Path = shortPath(e.Path)
+		}
 		return err
 	}
 	if r.space(); r.at < len(r.buf) {
 		return r.syntaxNext("trailing characters")
 	}
 	return nil
+}
+
+// maxPath is how much of a path an error shows at each end, in bytes.
+const maxPath = 100
+
+// shortPath leaves out the middle of a long path: its keys are the client's.
+func shortPath(path string) string {
+	if len(path) <= 3*maxPath {
+		return path
+	}
+	return strings.ToValidUTF8(path[:maxPath], "") + "…" + strings.ToValidUTF8(path[len(path)-maxPath:], "")
 }
 
 // Field is one member of an object.

@@ -5,6 +5,7 @@ import (
 	"math"
 	"strings"
 	"testing"
+	"unicode/utf8"
 )
 
 type sample struct {
@@ -235,4 +236,15 @@ func FuzzDecode(f *testing.F) {
 			t.Fatalf("%q does not survive writing and reading: %q, %v", s.inputs, got.inputs, err)
 		}
 	})
+}
+
+// TestLongPath: an error shows both ends of a long way to its place: keys are the client's.
+func TestLongPath(t *testing.T) {
+	for _, key := range []string{strings.Repeat("words", 2000), strings.Repeat("é", 2001)} {
+		read := func(r *Reader) error { return r.Object("struct T", nil) }
+		got := Decode([]byte(`{"a`+key+`z":tru}`), read).Error()
+		if !strings.HasPrefix(got, "a"+key[:90]) || !strings.Contains(got, "…") || !strings.Contains(got, "z: expected ident") || len(got) > 300 || !utf8.ValidString(got) {
+			t.Errorf("%d bytes: %s", len(got), got)
+		}
+	}
 }

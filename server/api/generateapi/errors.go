@@ -112,9 +112,10 @@ func public(err error) (status int, text string) {
 			return row.status, row.text
 		}
 	}
-	out, ok := outcomes[server.Explain(err).Kind]
+	f := server.Explain(err)
+	out, ok := outcomes[f.Kind]
 	if !ok {
-		return http.StatusInternalServerError, "Internal server error"
+		return f.Status, f.Text
 	}
 	var full *generate.Overloaded
 	switch {

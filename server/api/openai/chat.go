@@ -21,7 +21,8 @@ type chatBody struct {
 	older        bool            // they are functions, of OpenAI's older API
 	olderChoice  bool
 	newerChoice  bool
-	olderCalls   int // of the messages, that had a result
+	word         bool // the choice is a word
+	olderCalls   int  // of the messages, that had a result
 	parallel     *bool
 	reasoning    *bool   // shown
 	effort       *string // of reasoning

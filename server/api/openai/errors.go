@@ -75,6 +75,8 @@ func explain(err error, f *form) failure {
 	switch {
 	case errors.As(err, &shape):
 		out.param = shape.Path
+	case out.Kind == server.KindUnauthorized:
+		out.code = "invalid_api_key"
 	case out.Kind == server.KindTemplate:
 		out.param = "messages"
 	case errors.As(err, &rule):

@@ -11,15 +11,16 @@ import (
 
 // messageReader is a message while it is read.
 type messageReader struct {
-	role       string
-	hasText    bool // more than white space
-	hasContent bool // content is there, and no null
-	refused    bool // a part of it is a refusal
-	calls      int
-	rewrite    bool // a call's arguments are not as templates read them
-	reasons    bool // reasoning is there, under its newer name
-	older      bool // the call is that of OpenAI's older API
-	id         string
+	role        string
+	hasText     bool // more than white space
+	nullContent bool
+	hasContent  bool // content is there, and no null
+	refused     bool // a part of it is a refusal
+	calls       int
+	rewrite     bool // a call's arguments are not as templates read them
+	reasons     bool // reasoning is there, under its newer name
+	older       bool // the call is that of OpenAI's older API
+	id          string
 }
 
 // messages reads the conversation.
@@ -53,6 +54,9 @@ func message(r *wire.Reader, i int, id string) (generate.Message, error) {
 	if t.older && t.calls > 1 {
 		return generate.Message{}, r.Refuse("`function_call` and `tool_calls` are both given, expected one of them")
 	}
+	if t.nullContent && t.calls == 0 && t.role != "assistant" {
+		return generate.Message{}, r.Refuse(fmt.Sprintf("`content` must not be null in a message of role `%.32s`", t.role))
+	}
 	if !t.hasContent && t.calls == 0 {
 		return generate.Message{}, r.Refuse("missing field `content`")
 	}
@@ -81,6 +85,7 @@ func (t *messageReader) reasoning(r *wire.Reader) error {
 // content reads text, parts of text or null.
 func (t *messageReader) content(r *wire.Reader, i int) error {
 	if none, err := r.Null(); none || err != nil {
+		t.nullContent = none
 		return err
 	}
 	t.hasContent = true

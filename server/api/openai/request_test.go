@@ -175,6 +175,10 @@ func TestRefusals(t *testing.T) {
 		{chatPath, `{` + hi + `,"logit_bias":[1]}`, 422, unfit + "logit_bias[0]: invalid type: sequence, expected a map from token ids to numbers at line 1 column 59", "logit_bias[0]", "validation"},
 		{chatPath, `{"messages":[{"content":"x"}]}`, 422, unfit + "messages[0]: missing field `role` at line 1 column 28", "messages[0]", "validation"},
 		{chatPath, `{"messages":[{"role":"user"}]}`, 422, unfit + "messages[0]: missing field `content` at line 1 column 28", "messages[0]", "validation"},
+		{
+			chatPath, `{"messages":[{"role":"user","content":null}]}`, 422,
+			unfit + "messages[0]: `content` must not be null in a message of role `user` at line 1 column 43", "messages[0]", "validation",
+		},
 		{chatPath, `{"messages":[{"role":"user","content":[{"type":"text"}]}]}`, 422, unfit + "messages[0].content[0]: missing field `text` at line 1 column 54", "messages[0].content[0]", "validation"},
 		{chatPath, `{"messages":[{"role":"user","content":[{"type":"image_url","image_url":{"url":"x"}}]}]}`, 422, rule + "`messages[0].content[0]`: parts of type `image_url` are not supported, the model reads text only", "messages", "validation"},
 		{chatPath, `{` + hi + `,"modalities":["text","audio"]}`, 422, rule + "`modalities` is not supported", "modalities", "validation"},

@@ -2,7 +2,10 @@ package openai
 
 import (
 	"fmt"
+	"maps"
+	"slices"
 
+	"tgi/server/config"
 	"tgi/server/generate"
 	"tgi/server/wire"
 )
@@ -28,9 +31,11 @@ func (b *chatBody) choice(r *wire.Reader) error {
 	c := &b.conversation.ToolChoice
 	return either(r, func(r *wire.Reader) error {
 		word, err := r.String()
+		b.word = true
 		b.choose(word)
 		return err
 	}, func(r *wire.Reader) error {
+		b.word = false
 		kind, allowed := "function", false
 		c.Mode, c.Name = generate.ChooseNamed, ""
 		err := r.Object("struct ToolChoice", append(b.named(&c.Name),
@@ -54,6 +59,20 @@ func (b *chatBody) choice(r *wire.Reader) error {
 		}
 		return nil
 	})
+}
+
+// noTool is about a name that no tool has. A word of tool_choice may have been meant for
+// one that says how tools are chosen.
+func (b *chatBody) noTool(name string, word bool) error {
+	known := slices.Sorted(maps.Keys(b.offered))
+	if word {
+		known = append(known, "auto", "none", "required")
+	}
+	near := ""
+	if len(name) > 2 && len(name) <= maxToolName { // one letter is near every other
+		near = config.Suggest(name, known)
+	}
+	return toolFault("Tool with name %.64s not found%s", name, near)
 }
 
 // choose takes the word of a choice; any that is none is a tool's name.
@@ -106,11 +125,11 @@ func (b *chatBody) checkTools() error {
 		return err
 	}
 	if c.ToolChoice.Mode == generate.ChooseNamed && !b.offered[c.ToolChoice.Name] {
-		return toolFault("Tool with name %.64s not found", c.ToolChoice.Name)
+		return b.noTool(c.ToolChoice.Name, b.word)
 	}
 	for name := range b.allowed {
 		if !b.offered[name] {
-			return toolFault("Tool with name %.64s not found", name)
+			return b.noTool(name, false)
 		}
 	}
 	out := []byte{'['}
