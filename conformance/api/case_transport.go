@@ -131,10 +131,10 @@ var transportCases = []Case{
 			}
 		}
 	}},
-	{ID: "key-missing", Rule: "routes that generate reply an empty 401 without the key", Source: ofRoutes, run: func(p *probe) {
+	{ID: "key-missing", Rule: "routes that generate reply 401 without the key, those of TGI an empty one", Source: ofRoutes, run: func(p *probe) {
 		p.keyed(map[string]string{})
 	}},
-	{ID: "key-wrong", Rule: "routes that generate reply an empty 401 with another key", Source: ofRoutes, run: func(p *probe) {
+	{ID: "key-wrong", Rule: "routes that generate reply 401 with another key, those of TGI an empty one", Source: ofRoutes, run: func(p *probe) {
 		p.keyed(map[string]string{"Authorization": "Bearer " + p.target.Key + "x"})
 	}},
 	{ID: "key-everywhere", Rule: "every route needs the key but those of health, figures and the docs page", Source: ofServer, This: true, run: func(p *probe) {
@@ -163,7 +163,9 @@ func (p *probe) keyed(header map[string]string) {
 	for _, path := range []string{"/", "/generate", "/generate_stream", "/tokenize", "/v1/chat/completions", "/v1/completions", "/vertex"} {
 		r := p.do(request{method: http.MethodPost, path: path, body: generate(`"max_new_tokens":1`), bare: true, header: header})
 		p.equal("the status of "+path, r.status, http.StatusUnauthorized)
-		p.empty(r)
+		if !strings.HasPrefix(path, "/v1/") { // OpenAI's clients read an error object, of which TGI sends none
+			p.empty(r)
+		}
 	}
 }
 
