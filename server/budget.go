@@ -8,7 +8,7 @@ import (
 	"tgi/server/generate"
 )
 
-// freeBody is how much of each body counts for nothing: small requests are served
+// freeBody is how much of each body is free of charge: small requests are served
 // however many large ones there are.
 const freeBody = 64 << 10
 

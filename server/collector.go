@@ -62,7 +62,7 @@ func (c *collector) Stop(context.Context) error {
 // take are logged and lost: a request waits for none of this.
 func (c *collector) UploadTraces(ctx context.Context, spans []*traces.ResourceSpans) error {
 	if err := c.send(ctx, spans); err != nil {
-		c.log.Warn("traces lost", "error", err.Error()+c.hint)
+		c.log.Warn("traces were dropped", "error", err.Error()+c.hint)
 	}
 	return nil
 }

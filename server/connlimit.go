@@ -19,10 +19,9 @@ var ErrTooManyConnections = errors.New("too many connections")
 // refusalLogInterval is the time between two lines of the log about a full listener.
 const refusalLogInterval = time.Minute
 
-// limitedListener is a listener with a bounded number of connections, in all and of each
-// address. When it is full, a new one takes the place of the one that has waited
-// longest without a request, at the address that has most; when none waits, the new
-// one is refused.
+// limitedListener bounds the number of connections, in total and per address. When it
+// is full, a new connection replaces the one that has been idle longest at the address
+// with the most connections; if none is idle, the new one is refused.
 type limitedListener struct {
 	net.Listener
 	most, each int
@@ -129,7 +128,7 @@ func (c *limitedListener) refuse(conn net.Conn) {
 	}
 	c.mu.Unlock()
 	if warn {
-		c.log.Warn("a connection was refused: there are too many (server.max_connections, server.max_connections_per_address)",
+		c.log.Warn("connection refused: limit reached (server.max_connections, server.max_connections_per_address)",
 			"address", c.Addr().String(), "from", conn.RemoteAddr().String())
 	}
 	if c.plain {

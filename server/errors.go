@@ -33,7 +33,7 @@ var (
 	ErrPanic = errors.New("internal server error")
 )
 
-// Errors of keys and of the admin routes, whose texts clients see as they are.
+// Errors of keys and of the admin routes. Clients see their texts unchanged.
 var (
 	// ErrAdminOff: there is no key for the admin routes.
 	ErrAdminOff = errors.New("routes of administrators are switched off: server.admin_keys is empty")
@@ -41,7 +41,7 @@ var (
 	ErrOrigin = errors.New("routes of administrators are not for pages of other origins: server.cors_allow_origin does not name this one")
 	// ErrNoKey: the request shows no key.
 	ErrNoKey = errors.New("no key given: send the header `Authorization: Bearer KEY`")
-	// ErrWrongKey: nobody has the key.
+	// ErrWrongKey: the key is not configured.
 	ErrWrongKey = errors.New("the key given is not known to this server")
 	// ErrScope: the key opens other routes.
 	ErrScope = errors.New("this route needs a key with the scope")
@@ -65,7 +65,7 @@ var ErrModel = errors.New("no such model")
 // ErrModelKey: the key's list of models lacks the one that was asked for.
 var ErrModelKey = errors.New("the key given is not for this model")
 
-// NoModel is a request for a model that is none. It wraps ErrModel.
+// NoModel is a request for a model that does not exist. It wraps ErrModel.
 type NoModel struct {
 	// ID is what the client asked for.
 	ID string
@@ -81,9 +81,9 @@ func (e *NoModel) Unwrap() error { return ErrModel }
 type NotServing struct {
 	// ID is the model's.
 	ID string
-	// Loading says that it is about to run; otherwise somebody must start it.
+	// Loading says that it is about to run; otherwise it must be started.
 	Loading bool
-	// Reason says why it does not run, behind its name; empty for "is loading" and
+	// Reason says why it does not run, after its name; empty means "is loading" or
 	// "is stopped".
 	Reason string
 	// RetryAfter is when to ask again; clients see whole seconds, at least one.
@@ -121,7 +121,7 @@ type row struct {
 	status int
 	// errorType is TGI's error_type.
 	errorType string
-	// text is what error says; a detailed row puts the error's own after it.
+	// text is the message; a detailed row appends the error's own text.
 	text     string
 	detailed bool
 	// label is tgi_request_failure's.
@@ -132,7 +132,7 @@ type row struct {
 // loaded: most take less than that.
 const loadingRetry = 5 * time.Second
 
-// statusGone is logged when the client left before the reply; nobody reads it.
+// statusGone is logged when the client left before the reply. It is never read.
 const statusGone = 499
 
 // table is the only place where an error becomes a status and a text. The
@@ -179,7 +179,7 @@ var table = []row{
 	{context.DeadlineExceeded, KindCanceled, statusGone, "dropped", "Client closed the request", false, "dropped"},
 }
 
-// unknown is the row of every other error; its text is for the log alone.
+// unknown is the row of every other error, whose text only the log shows.
 var unknown = row{ErrPanic, KindInternal, http.StatusInternalServerError, "internal", "Internal server error", false, "generation"}
 
 func lookUp(err error) row {
@@ -200,8 +200,7 @@ type Failure struct {
 	Type, Text string
 	// RetryAfter is when to ask again, in whole seconds; 0 says nothing about it.
 	RetryAfter time.Duration
-	// Close says that the client had better connect anew: another replica may be
-	// better off.
+	// Close asks the client to reconnect: another replica may be able to serve it.
 	Close bool
 }
 

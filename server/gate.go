@@ -2,18 +2,18 @@ package server
 
 import "sync"
 
-// gate counts the requests inside and can be closed behind them.
+// gate counts running requests and can be closed to new ones.
 type gate struct {
 	mu     sync.Mutex
 	inside int
 	closed bool
-	// empty is closed when the gate is and nobody is inside.
+	// empty is closed when the gate is closed and no request is running.
 	empty chan struct{}
 }
 
 func (g *gate) init() { g.empty = make(chan struct{}) }
 
-// enter lets a request in unless the gate is closed; it must leave.
+// enter counts a request unless the gate is closed. Each enter needs a leave.
 func (g *gate) enter() bool {
 	g.mu.Lock()
 	defer g.mu.Unlock()
@@ -32,7 +32,7 @@ func (g *gate) leave() {
 	}
 }
 
-// close lets nobody else in. It may be called once.
+// close lets no further request in. It may be called once.
 func (g *gate) close() {
 	g.mu.Lock()
 	defer g.mu.Unlock()
@@ -47,7 +47,7 @@ func (g *gate) draining() bool {
 	return g.closed
 }
 
-// count returns how many requests are inside.
+// count returns how many requests are running.
 func (g *gate) count() int {
 	g.mu.Lock()
 	defer g.mu.Unlock()

@@ -77,7 +77,7 @@ func (c *certificate) get(*tls.ClientHelloInfo) (*tls.Certificate, error) {
 	case c.pair == nil:
 		return nil, err
 	default: // the files are being replaced, or were by something broken
-		c.log.Warn("certificate not taken over", "error", err)
+		c.log.Warn("certificate reload failed; keeping the previous one", "error", err)
 	}
 	return c.pair, nil
 }

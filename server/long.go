@@ -84,7 +84,7 @@ func (l *Long) Close() error {
 }
 
 // Fail ends the reply with err. When nothing is out it returns err, for a reply
-// that says so; otherwise it breaks the connection off, so that nobody takes the
+// that says so; otherwise it breaks the connection off, so that no client takes the
 // part for the whole.
 func (l *Long) Fail(r *http.Request, err error) error {
 	if !l.sent {

@@ -14,7 +14,7 @@ import (
 
 // Metrics are the server's figures: TGI's under TGI's names, so that dashboards
 // and autoscalers keep working, and below them what TGI has none for. It is
-// told of requests as a generate.Observer and of steps as an engine.Observer.
+// notified of requests as a generate.Observer and of steps as an engine.Observer.
 type Metrics struct {
 	registry *prometheus.Registry
 	handler  http.Handler

@@ -13,10 +13,9 @@ import (
 	"time"
 )
 
-// reply wraps a response: it counts, and gives every write its deadline, so
-// that a client which does not read is noticed, however long the reply takes. The
-// waits for one that reads a little now and then add up: each timeoutPart of the
-// reply may take as long as one write.
+// reply wraps a response: it counts bytes and sets a deadline for every write, so
+// that a client that does not read is noticed, however long the reply takes. Waits for
+// a slow reader add up: each timeoutPart of the reply may take as long as one write.
 type reply struct {
 	http.ResponseWriter
 	control *http.ResponseController
@@ -65,8 +64,8 @@ func statusOf(w http.ResponseWriter) int {
 	return 0
 }
 
-// extendWriteDeadline sets the deadline of the write to come, and returns the time. Where
-// deadlines are not supported there is no connection that could block.
+// extendWriteDeadline sets the deadline of the next write and returns the current time.
+// Where deadlines are not supported, no connection can block.
 func (w *reply) extendWriteDeadline() time.Time {
 	now := time.Now()
 	left := w.timeout*time.Duration(1+w.bytes/timeoutPart) - w.waited
@@ -74,7 +73,7 @@ func (w *reply) extendWriteDeadline() time.Time {
 	return now
 }
 
-// requestLog is what the log line of a request says beyond the reply.
+// requestLog is what the log line of a request adds to status and size.
 type requestLog struct {
 	id      string
 	key     string // name of the key that let it in
@@ -85,8 +84,8 @@ type requestLog struct {
 
 type requestLogKey struct{}
 
-// Note keeps err for the log line of the request that ctx belongs to. Handlers
-// call it for errors that they reported themselves.
+// Note records err for the log line of the request of ctx. Handlers call it for errors
+// that they reported themselves.
 func Note(ctx context.Context, err error) {
 	if v, ok := ctx.Value(requestLogKey{}).(*requestLog); ok {
 		v.err = err
@@ -139,7 +138,7 @@ func (s *Server) line(r *http.Request, out *reply, v *requestLog, began time.Tim
 // maxRequestID bounds the ids that clients may choose.
 const maxRequestID = 128
 
-// identify gives the request an id, the client's own when it is harmless.
+// identify gives the request an id: the client's own if it is short and printable.
 func (s *Server) identify(next http.Handler) http.Handler {
 	return http.HandlerFunc(func(w http.ResponseWriter, r *http.Request) {
 		id := r.Header.Get("X-Request-Id")
@@ -165,8 +164,8 @@ func printable(s string) bool {
 	return true
 }
 
-// recoverPanics turns a panic into a 500, or breaks the connection off when a part of
-// the reply is out already.
+// recoverPanics turns a panic into a 500, or aborts the connection if a part of the
+// reply was already sent.
 func (s *Server) recoverPanics(next http.Handler) http.Handler {
 	return http.HandlerFunc(func(w http.ResponseWriter, r *http.Request) {
 		defer func() {
@@ -189,14 +188,14 @@ func (s *Server) recoverPanics(next http.Handler) http.Handler {
 	})
 }
 
-// allowedHeaders are what pages may send. The star stands for the headers of
-// their own that client libraries add, but never for Authorization, which has
-// to be named (Fetch standard, section 4.9).
+// allowedHeaders are what pages may send. The star covers headers that client
+// libraries add, but never Authorization, which must be named (Fetch standard,
+// section 4.9).
 const allowedHeaders = "authorization,content-type,*"
 
-// crossOrigin lets browsers of the configured origins in; none configured is
-// all of them. What is below AdminPath is for no page; other Admin routes are for
-// pages of configured origins, see foreign.
+// crossOrigin allows pages of the configured origins, or of all if none is configured.
+// Routes below AdminPath are never for pages; other Admin routes are for pages of
+// configured origins, see foreign.
 func (s *Server) crossOrigin(next http.Handler) http.Handler {
 	origins := s.options.Config.CORSAllowOrigin
 	methods := "GET,POST"
@@ -234,9 +233,9 @@ func (s *Server) crossOrigin(next http.Handler) http.Handler {
 // size in memory.
 const maxFields = 100
 
-// checkProtocol refuses what no route is to see, and lets nothing follow a body without a
-// length on the same connection: where such a request names a length too, whoever
-// stands before the server may have seen another end of it.
+// checkProtocol refuses requests that no route should see. After a chunked body the
+// connection is closed: if such a request also names a length, a proxy in front may
+// have seen a different end of it.
 func checkProtocol(next http.Handler) http.Handler {
 	return http.HandlerFunc(func(w http.ResponseWriter, r *http.Request) {
 		fields := 0

@@ -12,7 +12,7 @@ import (
 	"tgi/server/config"
 )
 
-// Errors of requests that no route is for, whose texts clients see as they are.
+// Errors of requests that match no route. Clients see their texts unchanged.
 var (
 	// ErrProtocol: HTTP/2 begins with TLS here.
 	ErrProtocol = errors.New("HTTP/2 without TLS is not served: use HTTP/1.1, or TLS (server.tls_cert)")
@@ -93,8 +93,8 @@ func (s *routeHints) first(path string) *Route {
 }
 
 // closest returns the first of the routes that share most with the beginning of path,
-// of several one whose errors have a shape of their own, and one without when none
-// shares anything.
+// preferring one with its own error format; a route without one if none shares
+// anything.
 func (s *routeHints) closest(path string) *Route {
 	best, most := &Route{}, 0
 	given := strings.Split(strings.Trim(path, "/"), "/")

@@ -16,7 +16,7 @@ import (
 type API interface{ Routes() []Route }
 
 // AdminPath is where nothing but Admin routes is. Some of those are elsewhere,
-// beside what they administrate.
+// next to what they administrate.
 const AdminPath = "/admin/"
 
 // Route is one method of one path.
@@ -43,7 +43,7 @@ type Options struct {
 	Config config.Server
 	// Keys are those of [[key]].
 	Keys []config.Key
-	// APIs are served beside the probes and /metrics; nil for those of Open.
+	// APIs are served in addition to the probes and /metrics; nil until Open is called.
 	APIs []API
 	// Healthy returns nil while the engine makes progress; nil is always.
 	Healthy func() error
@@ -97,7 +97,7 @@ func (s *Server) Open(apis []API, healthy func() error) {
 	s.handlers.Store(s.build(false, apis, healthy))
 }
 
-// build lays out the routes. Those of administrators are on the public address
+// build registers the routes. Those of administrators are on the public address
 // unless they have one of their own.
 func (s *Server) build(loading bool, apis []API, healthy func() error) *handlers {
 	public := s.own()
@@ -140,7 +140,7 @@ func (s *Server) own() []Route {
 
 // mux routes by path and method. Unknown paths get 404 with the nearest, or 503
 // while the routes are not known yet, wrong methods 405 with the right ones. A path
-// that could be shorter is unknown: nobody is sent from //generate to /generate,
+// that could be shorter is unknown: no client is redirected from //generate to /generate,
 // which makes a GET of a POST, and no handler meets a "..".
 func (s *Server) mux(routes []Route, loading bool) http.Handler {
 	m := mux.NewRouter().SkipClean(true)

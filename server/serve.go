@@ -74,7 +74,7 @@ func (s *Server) ServeBoth(ctx context.Context, public, admin net.Listener) erro
 		if err := h.Shutdown(last); err != nil {
 			_ = h.Close()
 			if late == nil {
-				s.options.Log.Warn("closed connections that would not end", "error", err)
+				s.options.Log.Warn("closed connections that did not end in time", "error", err)
 			}
 		}
 	}

@@ -74,8 +74,8 @@ type requestTrace struct {
 	engineSpans []*engineSpan
 }
 
-// begin starts the trace of a request for a route, or goes on with its
-// caller's (W3C Trace Context).
+// begin starts the trace of a request for a route, or continues its caller's
+// (W3C Trace Context).
 func (t *Tracer) begin(r *http.Request, route string) *http.Request {
 	v, _ := r.Context().Value(requestLogKey{}).(*requestLog)
 	if t == nil || v == nil {
@@ -118,7 +118,7 @@ func (t *Tracer) end(ctx context.Context, status int) {
 	span.End()
 }
 
-// engineSpan is the way of one request through the engine.
+// engineSpan records one request in the engine.
 type engineSpan struct {
 	params    llm.Params
 	submitted time.Time
@@ -170,8 +170,8 @@ func (p *engineSpan) fields(began time.Time) []attribute.KeyValue {
 		attribute.String("time_per_token", (inference/time.Duration(max(1, p.most))).String()))
 }
 
-// Engine returns e with an eye on its requests, for the stages of their traces;
-// requests without a trace pass it untouched.
+// Engine returns e, with the stages of traced requests recorded; other requests pass
+// through unchanged.
 func (t *Tracer) Engine(e generate.Engine) generate.Engine {
 	if t == nil {
 		return e

@@ -183,7 +183,7 @@ func TestTracesLost(t *testing.T) {
 		t.Error("the request suffered:", rec.Code)
 	}
 	flush()
-	if !strings.Contains(logged.String(), "traces lost") || !strings.Contains(logged.String(), "503") {
+	if !strings.Contains(logged.String(), "traces were dropped") || !strings.Contains(logged.String(), "503") {
 		t.Errorf("the log says %s", &logged)
 	}
 }

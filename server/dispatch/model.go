@@ -18,7 +18,7 @@ type Model struct {
 	Service *generate.Service
 	// Limits bound them, sized for the model.
 	Limits config.Limits
-	// DType is the type of its weights, Revision what was downloaded; either may be
+	// DType is the type of its weights, Revision the downloaded revision; either may be
 	// empty.
 	DType, Revision string
 	// Vocab is the number of token ids, EOS are those that end a text.
@@ -32,8 +32,8 @@ type Model struct {
 	Decoder func(context []llm.Token) Decoder
 	// Plugins returns those that it runs; nil is none.
 	Plugins func() []server.Plugin
-	// Stopping says that the model is about to be taken away, so that connections that
-	// last must end; nil is never.
+	// Stopping reports whether the model is being unloaded, so that long-lived connections
+	// must end; nil is never.
 	Stopping func() bool
 }
 

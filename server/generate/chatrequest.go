@@ -87,6 +87,6 @@ func (c *Conversation) ConstraintRequest(tools []byte) []byte {
 	return append(b, "}}"...)
 }
 
-// offers reports whether the model is told of tools. One that may call none is not:
-// a tool that it reads of is one that it calls.
+// offers reports whether the prompt lists the tools. If none may be called it does not:
+// models call what they read about.
 func (c *Conversation) offers() bool { return c.Tools != nil && c.ToolChoice.Mode != ChooseNone }

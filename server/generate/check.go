@@ -34,8 +34,8 @@ const (
 )
 
 // check turns d, whose conversation is rendered, into a Request of size n. Everything that
-// needs no tokens comes first, but for the template: an empty prompt is told from
-// what it made.
+// needs no tokens comes first, except the template: only its output shows that a prompt
+// is empty.
 func (s *Service) check(ctx context.Context, d *Draft, n size) (Request, error) {
 	p, err := s.limits.checkSettings(d, n)
 	if err != nil {
@@ -63,8 +63,8 @@ func (s *Service) check(ctx context.Context, d *Draft, n size) (Request, error) 
 	return r, nil
 }
 
-// checkSettings holds d's settings against their bounds, in the order in which
-// clients have come to expect the first failure. MaxNewTokens stays 0 when it
+// checkSettings checks d's settings, in the order in which TGI reports the first
+// failure. MaxNewTokens stays 0 when it
 // was not given: only the prompt's length tells what is left.
 func (l Limits) checkSettings(d *Draft, n size) (llm.Params, error) {
 	p := llm.Params{
@@ -116,8 +116,8 @@ func (l Limits) checkSettings(d *Draft, n size) (llm.Params, error) {
 	return p, nil
 }
 
-// checkSampling holds the shape of the distribution against TGI's bounds, and
-// says whether to draw. The conditions are written so that NaN fails them.
+// checkSampling checks the sampling settings against TGI's bounds and decides whether
+// to sample. The conditions are written so that NaN fails them.
 func checkSampling(d *Draft, n size, p *llm.Params) error {
 	given := d.DoSample || d.Temperature != nil || d.TopK != nil || d.TopP != nil || d.TypicalP != nil || d.MinP != nil
 	switch {
@@ -216,8 +216,8 @@ func (l Limits) checkBias(d *Draft, p *llm.Params) error {
 }
 
 // checkLength cuts the prompt to its last truncate tokens, gives p the rest of
-// the context when it has no limit of its own, and holds both against the
-// model's room. The total comes before the prompt.
+// the context when it has no limit of its own, and checks both against the
+// model's limits. The total is checked before the prompt.
 func (l Limits) checkLength(d *Draft, prompt []llm.Token, p *llm.Params) ([]llm.Token, error) {
 	if d.Truncate != nil {
 		prompt = prompt[max(0, len(prompt)-int(*d.Truncate)):]
@@ -243,8 +243,8 @@ func (l Limits) checkLength(d *Draft, prompt []llm.Token, p *llm.Params) ([]llm.
 	return prompt, nil
 }
 
-// checkGrammar says what no grammar goes together with. It comes last of all
-// checks, as clients expect.
+// checkGrammar refuses what a grammar cannot be combined with. It is the last check, as
+// in TGI.
 func (s *Service) checkGrammar(d *Draft) error {
 	switch {
 	case d.Grammar == nil:

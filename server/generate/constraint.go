@@ -11,7 +11,7 @@ import (
 type ToolGrammar struct {
 	// Grammar of all that the model writes; nil for none.
 	Grammar *Grammar
-	// Optional: the request goes on without the grammar where it can't be compiled.
+	// Optional: the request continues without the grammar if it cannot be compiled.
 	Optional bool
 	// Answer: a text that is no call is held to Conversation.Answer.
 	Answer bool

@@ -86,7 +86,7 @@ type Conversation struct {
 	// Kwargs is a JSON object of variables for the template; nil for none.
 	Kwargs []byte
 	// Continue ends the prompt where the last message ends, so that the model
-	// goes on with it; nil does so where that is the assistant's and says something.
+	// continues it; nil does so if it is the assistant's and has text.
 	Continue *bool
 	// GenerationPrompt ends the prompt where the assistant's turn begins; nil
 	// does so unless the last message is continued.
@@ -95,7 +95,7 @@ type Conversation struct {
 	Template string
 }
 
-// continues reports whether the last message is gone on with.
+// continues reports whether the model continues the last message.
 func (c *Conversation) continues() bool {
 	if c.Continue != nil {
 		return *c.Continue

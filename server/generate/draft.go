@@ -2,7 +2,7 @@ package generate
 
 import "tgi/runtime/llm"
 
-// Rules are whose meaning and bounds the settings of a Draft have.
+// Rules says which API defines the meaning and bounds of a Draft's settings.
 type Rules uint8
 
 const (

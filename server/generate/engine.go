@@ -62,7 +62,7 @@ type Tokenizer interface {
 	Pieces(text string, special bool) iter.Seq[Piece]
 	// EncodeSpans returns the tokens of a text whose parts data came from a
 	// request, none added. A special token is recognised only where it does not
-	// touch data, so that nobody forges one.
+	// touch data, so that a request cannot forge one.
 	EncodeSpans(text string, data []Span) []llm.Token
 	// SpanPieces is EncodeSpans with places, as Pieces has it.
 	SpanPieces(text string, data []Span) iter.Seq[Piece]
@@ -71,8 +71,8 @@ type Tokenizer interface {
 	Bytes(t llm.Token) ([]byte, bool)
 }
 
-// meanLogprob is the score by which sequences compete; a sequence without
-// tokens, or with a NaN, loses.
+// meanLogprob is the score that ranks sequences of best_of; one without tokens, or with
+// a NaN, ranks last.
 func meanLogprob(tokens []Token) float64 {
 	sum := 0.0
 	for _, t := range tokens {

@@ -19,7 +19,7 @@ var ErrTool = errors.New("tool error")
 type ToolError struct {
 	// Msg is for the client.
 	Msg string
-	// Err is what it wraps beside these; nil for nothing.
+	// Err is a further error that it wraps, or nil.
 	Err error
 }
 

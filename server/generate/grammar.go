@@ -107,8 +107,7 @@ func (r *Run) Dropped() []Dropped {
 	return append(r.dropped[:len(r.dropped):len(r.dropped)], r.grammar.Dropped()...)
 }
 
-// AppendDropped writes the member of a reply that tells of dropped, if there is
-// anything: ,"grammar_dropped":[{"pointer":…,"keyword":…,"reason":…}].
+// AppendDropped writes the member of a reply that lists dropped, if there is any: ,"grammar_dropped":[{"pointer":…,"keyword":…,"reason":…}].
 func AppendDropped(b []byte, dropped []Dropped) []byte {
 	for i, d := range dropped {
 		if i == 0 {
@@ -134,7 +133,7 @@ func SetDropped(h http.Header, dropped []Dropped) {
 	}
 }
 
-// masked adds the grammar to the user code of each sequence.
+// masked adds the grammar to the plugins of each sequence.
 func masked(plugins func(int) sample.Plugins, g BoundGrammar) func(int) sample.Plugins {
 	return func(i int) sample.Plugins {
 		if plugins == nil {

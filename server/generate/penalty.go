@@ -8,8 +8,8 @@ import (
 	"tgi/runtime/sample"
 )
 
-// penalized puts OpenAI's frequency penalty before the user code of each
-// sequence, where the engine has TGI's.
+// penalized applies OpenAI's frequency penalty before the plugins of each sequence,
+// where the engine applies TGI's.
 func penalized(plugins func(int) sample.Plugins, penalty float32) func(int) sample.Plugins {
 	return func(i int) sample.Plugins {
 		var s sample.Plugins

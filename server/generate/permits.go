@@ -12,7 +12,7 @@ const (
 	maxRetry = time.Minute
 )
 
-// permits count the sequences that may be waiting or running. Nobody waits for
+// permits count the sequences that may be waiting or running. No request waits for
 // one: a request gets all it needs at once or none.
 type permits struct {
 	mu          sync.Mutex

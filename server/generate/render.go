@@ -21,8 +21,8 @@ func (e *TemplateError) Error() string { return e.Msg }
 // Unwrap returns ErrTemplate.
 func (e *TemplateError) Unwrap() error { return ErrTemplate }
 
-// converse turns the conversation of d into its inputs, and returns the chat that
-// did, which must be closed.
+// converse renders the conversation of d into its inputs and returns the bound chat,
+// which must be closed.
 func (s *Service) converse(ctx context.Context, d *Draft, now time.Time) (BoundChat, error) {
 	switch {
 	case s.chat == nil:

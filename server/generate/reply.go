@@ -17,10 +17,9 @@ type Call struct {
 	Arguments string
 }
 
-// Reply turns the events of one sequence into what may be shown of it, whether
-// it is shown as it grows or at its end: first the stop strings are held back,
-// then the parser tells the parts apart, then calls are held against what the
-// request demands. It belongs to one goroutine.
+// Reply turns the events of one sequence into what the client may see, streamed or
+// not: stop strings are withheld, the parser separates the parts, and calls are checked
+// against what the request demands. It belongs to one goroutine.
 type Reply struct {
 	filter *StopFilter
 	parser Parser // nil: the text is the content
@@ -67,12 +66,12 @@ func (r *Reply) Parsed() bool { return r.parser != nil }
 // kind joined. The slice is the caller's until the next call. Put together it is
 // the same however the text was cut into events.
 //
-// The braces at the end of a call's arguments come with the call's end: nobody
-// reads JSON before the call is complete. What the model wrote of a call that can't
+// The braces at the end of a call's arguments come with the call's end: no client
+// parses JSON before the call is complete. What the model wrote of a call that can't
 // be used is content, unless the text ended inside a call that had begun, or more
 // calls were made than are allowed. Where the request demands a call, such calls
-// and a reply without one are a *ToolError, but for a reply that the length limit
-// cut. Other errors are the parser's.
+// and a reply without one are a *ToolError, unless the length limit cut the
+// reply. Other errors are the parser's.
 func (r *Reply) Next(e *Event) ([]Delta, error) {
 	r.out = r.out[:0]
 	for _, s := range r.filter.Next(e) {
@@ -265,7 +264,7 @@ func (r *Reply) end() error {
 	return nil
 }
 
-// fail tells of a call that can't be used.
+// fail handles a call that cannot be used.
 func (r *Reply) fail(d *Delta) error {
 	if r.open != nil && r.open.surplus {
 		r.open = nil

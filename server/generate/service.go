@@ -10,8 +10,8 @@ import (
 	"tgi/runtime/sample"
 )
 
-// Observer is told what becomes of requests; its methods must not block. They
-// are called from many goroutines.
+// Observer is notified of what happens to requests. Its methods must not block and are
+// called from many goroutines.
 type Observer interface {
 	// Arrived: a request entered.
 	Arrived()
@@ -94,7 +94,7 @@ func (s *Service) start(ctx context.Context, d *Draft) (*Run, error) {
 	return run, err
 }
 
-// submit brings d, whose permits are taken, to the engine.
+// submit starts d, whose permits are taken.
 func (s *Service) submit(ctx context.Context, d *Draft, n size, began time.Time) (*Run, error) {
 	ctx, cancel := context.WithCancel(ctx)
 	run := &Run{service: s, cancel: cancel, began: began, last: make([]time.Time, n.sequences)}
@@ -112,8 +112,8 @@ func (s *Service) submit(ctx context.Context, d *Draft, n size, began time.Time)
 	return run, nil
 }
 
-// launch checks d, gives the run its user code and the engine the run. What it
-// has set in run when it fails is the caller's to close.
+// launch checks d, binds its user code and submits it to the engine. If it fails, the
+// caller closes what run holds.
 func (s *Service) launch(ctx context.Context, run *Run, d *Draft, n size) (err error) {
 	if run.conversation = d.Conversation; run.conversation != nil {
 		if run.chat, err = s.converse(ctx, d, run.began); err != nil {
@@ -150,8 +150,7 @@ func (s *Service) launch(ctx context.Context, run *Run, d *Draft, n size) (err e
 	return nil
 }
 
-// userCode returns what each sequence runs besides the model, in the order in which it
-// runs; nil for nothing.
+// userCode returns the plugins of each sequence in the order in which they run, or nil.
 func (r *Run) userCode() (code func(int) sample.Plugins, err error) {
 	if p := r.plugins; p != nil {
 		q := &r.Request
@@ -204,7 +203,7 @@ func (s *Service) work(ctx context.Context, f func()) error {
 	return nil
 }
 
-// nobody observes nothing.
+// nobody is the Observer that ignores everything.
 type nobody struct{}
 
 func (nobody) Arrived()                       {}

@@ -27,7 +27,7 @@ func (s size) begun() int {
 // the request takes.
 func (s size) rows() int { return max(s.sequences, s.beams) }
 
-// size holds d against what its route can answer.
+// size checks how much d asks for against what its route can answer.
 func (l Limits) size(d *Draft) (size, error) {
 	var s size
 	most := min(MaxBeams, l.MaxConcurrent)
@@ -48,11 +48,11 @@ func (l Limits) size(d *Draft) (size, error) {
 	if err := check(d); err != nil {
 		return s, err
 	}
-	s.sequences = int(max(1, or(d.BestOf, 1), or(d.N, 1))) // a best_of of 0 counts as 1, as it always did
+	s.sequences = int(max(1, or(d.BestOf, 1), or(d.N, 1))) // a best_of of 0 counts as 1, as in TGI
 	return s, nil
 }
 
-// checkSearch says what a beam search does not go together with.
+// checkSearch refuses what a beam search cannot be combined with.
 func (s size) checkSearch(d *Draft) error {
 	switch {
 	case or(d.BestOf, 1) > 1:
@@ -63,7 +63,7 @@ func (s size) checkSearch(d *Draft) error {
 	return nil
 }
 
-// checkCompeting holds best_of against TGI's bounds.
+// checkCompeting checks best_of against TGI's bounds.
 func (l Limits) checkCompeting(d *Draft) error {
 	best := or(d.BestOf, 1)
 	switch {
@@ -81,7 +81,7 @@ func (l Limits) checkCompeting(d *Draft) error {
 	return nil
 }
 
-// checkCounts holds n and best_of against OpenAI's bounds.
+// checkCounts checks n and best_of against OpenAI's bounds.
 func (l Limits) checkCounts(d *Draft) error {
 	n, best := or(d.N, 1), or(d.BestOf, 1)
 	most := uint64(min(maxN, l.MaxConcurrent))

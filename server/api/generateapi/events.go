@@ -27,7 +27,7 @@ func (s *socket) serve(ctx context.Context, q *request) {
 	if err == nil || ctx.Err() != nil {
 		return
 	}
-	s.api.options.Log.Info("a request on a socket failed", "error", err)
+	s.api.options.Log.Info("WebSocket request failed", "error", err)
 	if j != nil {
 		j.close() // before the client hears of it and asks again
 	}

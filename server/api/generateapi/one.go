@@ -108,15 +108,15 @@ func (j *job) stream(w http.ResponseWriter, r *http.Request) error {
 	return nil
 }
 
-// abort ends a reply that has begun as the original does: the error's text is
-// the last piece, and the connection breaks off behind it, so that nobody takes
-// the text for complete. It does not return unless the client has left.
+// abort ends a reply that has begun as the original does: the error's text is the last
+// piece, then the connection is aborted, so that no client takes the text for complete.
+// It returns only if the client has left.
 func (j *job) abort(w http.ResponseWriter, r *http.Request, err error) {
 	server.Note(r.Context(), err)
 	if errors.Is(err, context.Canceled) && !errors.Is(err, llm.ErrDraining) {
 		return
 	}
-	j.api.options.Log.Error("a text broke off", "path", r.URL.Path, "error", err)
+	j.api.options.Log.Error("generation failed after the reply had begun", "path", r.URL.Path, "error", err)
 	_, text := public(err)
 	_, _ = w.Write([]byte(text))
 	_ = http.NewResponseController(w).Flush()

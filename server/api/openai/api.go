@@ -55,8 +55,7 @@ func read(serve func(http.ResponseWriter, *http.Request, []byte) error) func(htt
 	}
 }
 
-// refuser returns what replies with errors that are found before a call of form f is
-// read.
+// refuser returns how errors are written that occur before a call of form f is read.
 func (a *API) refuser(f *form) func(http.ResponseWriter, *http.Request, error) {
 	return func(w http.ResponseWriter, r *http.Request, err error) {
 		d, unknown := dialect.From(r, a.options.Dialect)

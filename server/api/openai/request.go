@@ -10,7 +10,7 @@ import (
 	"tgi/server/wire"
 )
 
-// form is what chat and completions do not share.
+// form is what differs between chat and completions.
 type form struct {
 	chat bool
 	// prefix of ids; object of replies and of a stream's chunks.
