@@ -310,7 +310,11 @@ fn order_of_members_is_spelt_right() {
         let refused = grammar::compile("json_schema", schema, &options()).unwrap_err();
         assert_eq!(refused.to_string(), want, "{}", schema);
     }
-    for schema in [r#"{"x-border":"thin","x-variant":"any"}"#, r#"{"type":"string","x-order":"schema"}"#] {
+    for schema in [
+        r#"{"x-border":"thin","x-variant":"any"}"#,
+        r#"{"type":"string","x-order":"schema"}"#,
+        r#"{"properties":{"a":{"type":"string","x-order":3}}}"#, // numbered, as OpenAPI generators do
+    ] {
         assert!(grammar::compile("json_schema", schema, &options()).is_ok(), "{}", schema);
     }
 }

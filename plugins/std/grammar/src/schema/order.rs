@@ -47,8 +47,10 @@ fn distance(a: &str, b: &str) -> usize {
 
 impl Compiler<'_> {
     /// A keyword that says nothing about values: `x-order` stands at the root alone.
+    /// Elsewhere it is refused with our values; with others it is somebody else's, as
+    /// in the OpenAPI documents that number their properties with it.
     pub(super) fn annotation(&mut self, l: &Location, k: &str, v: &Value) -> Result<Sx> {
-        if k == ORDER && !l.pointer.is_empty() {
+        if k == ORDER && !l.pointer.is_empty() && matches!(v.as_str(), Some("any" | "schema")) {
             return Ok(self.refuse(l, k, "only the root of a schema sets the order of members", OBJ));
         }
         if k != ORDER && misspelt(k, v) {
