@@ -72,9 +72,8 @@ type BenchReport struct {
 	Runs       []BenchRun `json:"runs"`
 }
 
-// Bench measures a module through the code that the server runs it with, over a synthetic vocabulary and synthetic
-// logits, a made-up conversation and a made-up text. The error is why the module can't be loaded, or why nothing could be measured; what happens at a step is in
-// the report.
+// Bench measures a module with the server's own code, over a synthetic vocabulary, synthetic logits, and a synthetic
+// conversation and text. The error says why the module can't be loaded or measured; a fault at a step is in the report.
 func Bench(ctx context.Context, name string, wasm []byte, o BenchOptions) (*BenchReport, error) {
 	if o.Vocabulary == 0 {
 		o.Vocabulary = DefaultVocabulary

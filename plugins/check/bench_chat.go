@@ -41,9 +41,11 @@ func benchToolList() string {
 func benchConversation() []byte {
 	messages := make([]string, benchMessages)
 	for i := range messages {
-		messages[i] = fmt.Sprintf(`{"role":"%s","content":"%d. %s"}`, []string{"user", "assistant"}[i%2], i, strings.Repeat("Some words of a long talk. ", 10))
+		messages[i] = fmt.Sprintf(`{"role":"%s","content":"%d. %s"}`, []string{"user", "assistant"}[i%2], i,
+			strings.Repeat("Some words of a long talk. ", 10))
 	}
-	return []byte(`{"messages":[` + strings.Join(messages, ",") + `],` + benchToolList() + `,"add_generation_prompt":true,"continue_final_message":false,"now":"2024-01-31T12:00:00Z"}`)
+	return []byte(`{"messages":[` + strings.Join(messages, ",") + `],` + benchToolList() +
+		`,"add_generation_prompt":true,"continue_final_message":false,"now":"2024-01-31T12:00:00Z"}`)
 }
 
 // benchText is what a parser is fed: reasoning, an answer and a call, cut where tokens might be.

@@ -20,7 +20,8 @@ type Grammar = kit.Source
 
 // benchGrammars are what a guest is measured with that was given nothing, in the languages that have a meaning for all.
 var benchGrammars = []Grammar{
-	{Language: "json_schema", Text: `{"type":"object","properties":{"name":{"type":"string"},"place":{"enum":["here","there"]},"count":{"type":"integer"},"tags":{"type":"array","items":{"type":"string"}}},"required":["name","place"],"additionalProperties":false}`},
+	{Language: "json_schema",
+		Text: `{"type":"object","properties":{"name":{"type":"string"},"place":{"enum":["here","there"]},"count":{"type":"integer"},"tags":{"type":"array","items":{"type":"string"}}},"required":["name","place"],"additionalProperties":false}`},
 	{Language: "json_object", Text: ""},
 	{Language: "regex", Text: `[A-Z][a-z]+( [A-Z][a-z]+)*, [0-9]{1,3}`},
 	{Language: "choice", Text: `["yes","no","perhaps"]`},
@@ -37,7 +38,8 @@ func (r *running) sources() ([]Grammar, error) {
 	if len(r.o.Grammars) > 0 {
 		return r.o.Grammars, checkLanguages(r.o.Grammars, languages)
 	}
-	list := slices.DeleteFunc(slices.Clone(benchGrammars), func(g Grammar) bool { return !slices.Contains(languages, g.Language) })
+	list := slices.DeleteFunc(slices.Clone(benchGrammars),
+		func(g Grammar) bool { return !slices.Contains(languages, g.Language) })
 	if len(list) == 0 {
 		return nil, fmt.Errorf("no source is known in its languages %q: give a language and a source", languages)
 	}
@@ -161,7 +163,8 @@ func (k keyed) Put(key uint64, words []uint32) { k[key] = words }
 
 // walk measures steps of texts that begin makes, which go on by likely tokens that the mask allows, until none but the
 // end is left or the text is long.
-func (r *running) walk(ctx context.Context, language, by string, steps int, begin func() (follower, func(), error)) error {
+func (r *running) walk(ctx context.Context, language, by string, steps int,
+	begin func() (follower, func(), error)) error {
 	bits := make([]uint32, abi.MaskWords(uint32(r.o.Vocabulary)))
 	var spent time.Duration
 	for done := 0; done < steps; {
@@ -175,7 +178,8 @@ func (r *running) walk(ctx context.Context, language, by string, steps int, begi
 			}
 			began := time.Now()
 			var constrained bool
-			err = r.measure(func() (err error) { constrained, err = f.mask(bits); return err }, always(language+": mask"+by))
+			err = r.measure(func() (err error) { constrained, err = f.mask(bits); return err },
+				always(language+": mask"+by))
 			spent += time.Since(began)
 			if err != nil {
 				break

@@ -43,7 +43,8 @@ type running struct {
 
 // run measures requests with params, and steps of sequences that they begin.
 func (b *bench) run(ctx context.Context, g *guest.Guest, params string, steps int) BenchRun {
-	r := &running{bench: b, g: g, params: []byte(params), row: make([]float32, b.o.Vocabulary), run: BenchRun{Params: params}}
+	r := &running{bench: b, g: g, params: []byte(params), row: make([]float32, b.o.Vocabulary),
+		run: BenchRun{Params: params}}
 	d, err := g.Description(), error(nil)
 	if slices.ContainsFunc(d.Kinds, guest.Steps) {
 		err = r.requests(ctx)
@@ -72,8 +73,8 @@ func (b *bench) run(ctx context.Context, g *guest.Guest, params string, steps in
 	return r.run
 }
 
-// measure times f, and adds what the guest did in it to the series that name gives, knowing whether the guest was called;
-// "" leaves it out.
+// measure times f, and adds what the guest did in it to the series that name gives, knowing whether the guest was
+// called; "" leaves it out.
 func (r *running) measure(f func() error, name func(called bool) string) error {
 	before := r.g.Stats()
 	began := time.Now()
@@ -105,9 +106,11 @@ func (r *running) budget(name string) int64 {
 		name = call
 	}
 	switch {
-	case name == "compile" || name == "validate" || name == "begin" || name == renderName || name == "begin of a text" || name == "finish":
+	case name == "compile" || name == "validate" || name == "begin" || name == renderName ||
+		name == "begin of a text" || name == "finish":
 		return r.g.Limits().FuelPerRequest
-	case name == sampleName || name == feedName || name == "mask" || name == "accept" || strings.HasPrefix(name, processName):
+	case name == sampleName || name == feedName || name == "mask" || name == "accept" ||
+		strings.HasPrefix(name, processName):
 		return r.g.Limits().FuelPerStep
 	}
 	return 0
@@ -149,7 +152,9 @@ func (r *running) requests(ctx context.Context) error {
 
 func (r *running) begin(prompt []uint32, seed uint64) (s *guest.Session, err error) {
 	err = r.measure(func() error {
-		s, err = r.g.Begin(guest.Start{Params: r.params, Prompt: prompt, Seed: seed, MaxTokens: benchPrompt + benchSequence})
+		s, err = r.g.Begin(guest.Start{
+			Params: r.params, Prompt: prompt, Seed: seed, MaxTokens: benchPrompt + benchSequence,
+		})
 		return err
 	}, always("begin"))
 	return s, err

@@ -1,6 +1,6 @@
-// Package check tells whether a plugin's module is sound, and what it costs, without a server: [Run] holds it to the
-// rules of conformance/guest in the sandbox, as the server would run it, and names every fault with the export and the
-// signature wanted; [Bench] measures it call by call.
+// Package check validates a plugin's module and measures it, without a server: [Run] checks it against the rules of
+// conformance/guest in the sandbox, as the server would run it, and reports every violation with the export and the
+// expected signature; [Bench] measures it call by call.
 //
 // It owns the bridge from the sandbox to the conformance kit. It knows neither files nor flags: `tgi plugin check` and
 // `tgi plugin bench` are built on it.
@@ -55,14 +55,22 @@ func (r *Report) Sound() bool { return len(r.Violations) == 0 }
 func Rules() []kit.Rule { return append(slices.Clone(kit.Rules), ruleModule, ruleState, ruleLoad) }
 
 var (
-	ruleModule = kit.Rule{ID: "module", Text: "the module is WebAssembly core 2.0 (with SIMD) and keeps to the limits", Source: "sdk/abi, Form"}
-	ruleLoad   = kit.Rule{ID: "load", Text: fmt.Sprintf("the server loads it within the limits, with a vocabulary of %d tokens", DefaultVocabulary), Source: "sdk/abi, Life"}
-	ruleState  = kit.Rule{ID: "state", Text: "all state is in memory and numeric globals, so that it can be snapshotted and cloned", Source: "sdk/abi, Life"}
+	ruleModule = kit.Rule{
+		ID: "module", Text: "the module is WebAssembly core 2.0 (with SIMD) and keeps to the limits", Source: "sdk/abi, Form",
+	}
+	ruleLoad = kit.Rule{
+		ID: "load", Source: "sdk/abi, Life",
+		Text: fmt.Sprintf("the server loads it within the limits, with a vocabulary of %d tokens", DefaultVocabulary),
+	}
+	ruleState = kit.Rule{
+		ID: "state", Source: "sdk/abi, Life",
+		Text: "all state is in memory and numeric globals, so that it can be snapshotted and cloned",
+	}
 )
 
-// Run checks the module. What is wrong with it is in the report; the error is for what kept the check from running: a
-// cancelled ctx, limits out of bounds, a cache folder that can't be used, or a *LanguageError. ctx ends a compilation,
-// not a guest's call, which fuel bounds.
+// Run checks the module. The report has its violations; the error says why the check could not run: a cancelled ctx,
+// limits out of bounds, an unusable cache folder, or a *LanguageError. ctx ends a compilation, not a guest's call,
+// which fuel bounds.
 func Run(ctx context.Context, name string, wasm []byte, o Options) (*Report, error) {
 	sum := sha256.Sum256(wasm)
 	r := &Report{Bytes: len(wasm), SHA256: hex.EncodeToString(sum[:]), Violations: []Violation{}}
@@ -118,8 +126,9 @@ func (r *Report) faults(m *module, err error, cases []Case) {
 	}
 	var found []kit.Violation
 	if err != nil {
-		// What can be seen without running it is told all the same.
-		found = slices.DeleteFunc(kit.Run(unloadable{m}), func(v kit.Violation) bool { return v.ID == "trap" || v.ID == "import" })
+		// Report what can be seen without running it.
+		found = slices.DeleteFunc(kit.Run(unloadable{m}),
+			func(v kit.Violation) bool { return v.ID == "trap" || v.ID == "import" })
 	} else {
 		found = kit.Run(m, cases...)
 	}
@@ -131,12 +140,15 @@ func (r *Report) faults(m *module, err error, cases []Case) {
 		r.Violations = append(r.Violations, w)
 	}
 	for _, v := range m.unseen() {
-		if !slices.ContainsFunc(r.Violations, func(w Violation) bool { return w.Rule == v.Rule && w.Found == v.Found }) {
+		if !slices.ContainsFunc(r.Violations, func(w Violation) bool {
+			return w.Rule == v.Rule && w.Found == v.Found
+		}) {
 			r.Violations = append(r.Violations, v)
 		}
 	}
 }
 
 func (r *Report) add(rule kit.Rule, err error) {
-	r.Violations = append(r.Violations, Violation{Rule: rule.ID, Found: err.Error(), Text: rule.Text, Source: rule.Source})
+	r.Violations = append(r.Violations, Violation{Rule: rule.ID, Found: err.Error(), Text: rule.Text,
+		Source: rule.Source})
 }

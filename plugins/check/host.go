@@ -34,9 +34,10 @@ func hostFuncs() []sandbox.HostFunc {
 	var out []sandbox.HostFunc
 	for _, f := range abi.Imports {
 		answer := answers[f.Name]
-		out = append(out, sandbox.HostFunc{Module: abi.ImportModule, Name: f.Name, Sig: guest.Signature(f), Func: func(in *sandbox.Instance, s []uint64) {
-			answer(in, in.Host().(kit.Host), s)
-		}})
+		out = append(out, sandbox.HostFunc{Module: abi.ImportModule, Name: f.Name, Sig: guest.Signature(f),
+			Func: func(in *sandbox.Instance, s []uint64) {
+				answer(in, in.Host().(kit.Host), s)
+			}})
 	}
 	return out
 }

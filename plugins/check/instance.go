@@ -10,8 +10,8 @@ import (
 	"tgi/sdk/abi"
 )
 
-// instance is one instance of the sandbox as the kit wants it: a kit.Instance. It and its forks have a pool of their own,
-// so that a fork goes the server's way: a snapshot's memory and globals, then a copy.
+// instance is one instance of the sandbox as the kit wants it: a kit.Instance. It and its forks have a pool of their
+// own, so that a fork goes the server's way: a snapshot's memory and globals, then a copy.
 type instance struct {
 	m     *module
 	pool  *sandbox.Pool
@@ -28,14 +28,15 @@ type instance struct {
 func (m *module) Load(h kit.Host) (kit.Instance, error) {
 	i := &instance{m: m, host: h, load: m.limits.Load(), saved: m.limits.FuelPerStep}
 	i.first = i
-	pool, err := m.code.NewPool(sandbox.PoolConfig{Lease: sandbox.Lease{Host: h}, Ready: 1, Init: func(in *sandbox.Instance) error {
-		f := in.Func(abi.Initialize)
-		if f == nil {
-			return nil
-		}
-		_, err := i.spend(in, f, nil)
-		return err
-	}})
+	pool, err := m.code.NewPool(sandbox.PoolConfig{Lease: sandbox.Lease{Host: h}, Ready: 1,
+		Init: func(in *sandbox.Instance) error {
+			f := in.Func(abi.Initialize)
+			if f == nil {
+				return nil
+			}
+			_, err := i.spend(in, f, nil)
+			return err
+		}})
 	if err != nil {
 		return nil, err
 	}
@@ -65,7 +66,8 @@ func (i *instance) Call(export string, args ...uint64) (uint64, error) {
 		i.saved = min(i.saved+l.FuelPerStep, guest.Burst*l.FuelPerStep)
 		use, err = i.in.Run(f, stack, l.Budget(export, i.saved))
 		i.saved -= use.Fuel
-	case "tgi_validate", "tgi_logits_begin", "tgi_sampler_begin", "tgi_template_render", "tgi_tools_begin", "tgi_tools_finish", "tgi_tools_constraint":
+	case "tgi_validate", "tgi_logits_begin", "tgi_sampler_begin", "tgi_template_render", "tgi_tools_begin",
+		"tgi_tools_finish", "tgi_tools_constraint":
 		use, err = i.in.Run(f, stack, l.Budget(export, 0))
 	default:
 		use, err = i.spend(i.in, f, stack)

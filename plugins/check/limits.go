@@ -14,8 +14,8 @@ func DefaultLimits() Limits {
 	return l
 }
 
-// LimitsOf gives l with the defaults that a module has by the kinds that it serves. The error names a field that is out of
-// bounds.
+// LimitsOf gives l with the defaults that a module has by the kinds that it serves. The error names a field that is out
+// of bounds.
 func LimitsOf(wasm []byte, l Limits) (Limits, error) { return l.WithDefaults(guest.Kinds(wasm)) }
 
 const pageBytes = 64 << 10

@@ -101,7 +101,8 @@ func (m *module) unseen() (list []Violation) {
 			continue
 		}
 		form := abi.Exports(kind)
-		if kind == abi.KindGrammar && !slices.ContainsFunc(m.exports, func(f abi.Func) bool { return f.Name == form[0].Name }) {
+		if kind == abi.KindGrammar && !slices.ContainsFunc(m.exports,
+			func(f abi.Func) bool { return f.Name == form[0].Name }) {
 			form = abi.GrammarSteps
 		}
 		for _, want := range form {

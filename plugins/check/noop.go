@@ -5,8 +5,8 @@ import (
 )
 
 // assembly is a module written down by hand: functions that are all exported, one memory, one global (mutable, i32) and
-// one piece of data. It is as much of WebAssembly as a guest without a toolchain needs: the baseline of [Bench], and what
-// the tests break.
+// one piece of data. It is as much of WebAssembly as a guest without a toolchain needs: the baseline of [Bench], and
+// what the tests break.
 type assembly struct {
 	imports []imported
 	funcs   []exported
@@ -44,7 +44,8 @@ func noop() assembly {
 		abi.Marker: nil,
 		"tgi_alloc": join(
 			// Nothing is left when the heap and the size go beyond the memory.
-			[]byte{0x23, 0, 0xad, 0x20, 0, 0xad, 0x7c, 0x42}, signed(noopPages*pageBytes), []byte{0x56, 0x04, 0x40, 0x41, 0, 0x0f, 0x0b},
+			[]byte{0x23, 0, 0xad, 0x20, 0, 0xad, 0x7c, 0x42}, signed(noopPages*pageBytes),
+			[]byte{0x56, 0x04, 0x40, 0x41, 0, 0x0f, 0x0b},
 			// The heap's end is the result; it moves on by the size, rounded up to 16.
 			[]byte{0x23, 0, 0x23, 0, 0x20, 0, 0x6a, 0x41, 15, 0x6a, 0x41, 0x70, 0x71, 0x24, 0}),
 		"tgi_describe":       join([]byte{0x42}, signed(int64(text))),
@@ -54,7 +55,8 @@ func noop() assembly {
 		"tgi_logits_begin":   {0x42, 0},
 		"tgi_logits_process": {0x41, 0},
 	}
-	a := assembly{memory: []string{abi.Memory}, pages: noopPages, global: noopHeap, dataAt: noopText, data: noopDescription}
+	a := assembly{memory: []string{abi.Memory}, pages: noopPages, global: noopHeap, dataAt: noopText,
+		data: noopDescription}
 	for _, list := range [][]abi.Func{abi.Common, abi.Logits} {
 		for _, f := range list {
 			a.funcs = append(a.funcs, exported{f, code[f.Name]})

@@ -29,8 +29,8 @@ type Summary struct {
 	Untried []string `json:"untried_languages,omitempty"`
 }
 
-// summary loads a module that the kit found sound as the server does, with a vocabulary as large as models have: the kit's
-// is small, and what a guest does for each token at load counts.
+// summary loads a module that the kit found sound as the server does, with a vocabulary as large as models have: the
+// kit's is small, and what a guest does for each token at load counts.
 func (m *module) summary(ctx context.Context, e *sandbox.Engine, wasm []byte, cases []Case) (*Summary, error) {
 	config := cases[0].Config
 	if slices.ContainsFunc(guest.Kinds(wasm), guest.Converses) {

@@ -12,9 +12,9 @@ import (
 // MinVocabulary is the smallest vocabulary that [Bench] makes: all bytes, some words, and two special tokens.
 const MinVocabulary = 512
 
-// synthetic is a vocabulary made for measurements, of any size: the 256 bytes, a few English words, made-up ones of which half
-// begin with a space, <s> and </s>. The same size gives the same vocabulary. It implements guest.Vocabulary and, for init alone,
-// the kit's Host.
+// synthetic is a vocabulary made for measurements, of any size: the 256 bytes, a few English words, made-up ones of
+// which half begin with a space, <s> and </s>. The same size gives the same vocabulary. It implements guest.Vocabulary
+// and, for init alone, the kit's Host.
 type synthetic struct {
 	words   [][]byte
 	ids     map[string]uint32

@@ -1,7 +1,7 @@
-// Package template is the host's side of the plugin kind "template": a conversation becomes the text that the model reads.
+// Package template is the host side of the plugin kind "template", which turns a conversation into a prompt.
 //
-// It owns the request in the guest's memory, the result struct, and the rules that the result is held to. What is in a
-// request is the business of sdk/abi and of whoever has a conversation.
+// It writes the request into the guest's memory, reads the result and validates it. sdk/abi defines what a request
+// contains; the caller builds it.
 package template
 
 import (
@@ -23,9 +23,9 @@ type Rendered = llm.Rendered
 // render is the export of the kind.
 const render = "tgi_template_render"
 
-// Render has the guest render a conversation, once in a session that guest.Open gave. request is the JSON object of
-// abi.Template without "params", which are added to it; nil params mean {}. Neither is kept. That the guest can't render it
-// is a *guest.Refusal with its words; other errors are a *sandbox.Fault or the pool's.
+// Render renders a conversation, once in a session of guest.Open. request is the JSON object of abi.Template without
+// "params", which are added; nil params mean {}. Neither is kept. If the guest refuses the conversation the error is a
+// *guest.Refusal with the guest's text; other errors are a *sandbox.Fault or the pool's.
 func Render(s *guest.Session, request, params []byte) (Rendered, error) {
 	at, n, err := s.Request(guest.WithMember(request, "params", params))
 	if err != nil {
@@ -45,11 +45,13 @@ func Render(s *guest.Session, request, params []byte) (Rendered, error) {
 	return r, nil
 }
 
-// read copies a result out of a guest's memory, or gives the text of a guest that failed, in its memory. The error says
-// which rule is broken by what.
+// read copies a result out of the guest's memory, or returns the text of a refusal, still in that memory. The error
+// names the broken rule and the value.
 func read(memory []byte, at uint32) (r Rendered, refused []byte, err error) {
 	if at%4 != 0 || uint64(at)+abi.RenderedSize > uint64(len(memory)) {
-		return r, nil, fmt.Errorf("result of %d bytes at 0x%x: it is to be aligned to 4, the memory has %d", abi.RenderedSize, at, len(memory))
+		return r, nil,
+			fmt.Errorf("result of %d bytes at 0x%x: want an address aligned to 4 inside the memory of %d bytes",
+				abi.RenderedSize, at, len(memory))
 	}
 	field := func(i uint32) uint32 { return binary.LittleEndian.Uint32(memory[at+i:]) }
 	status, textAt, size := field(abi.RenderedStatus), field(abi.RenderedText), field(abi.RenderedTextBytes)
@@ -91,7 +93,8 @@ func spans(memory, text []byte, at, count uint32) (out []Span, err error) {
 	case count > abi.MaxSpans:
 		return nil, fmt.Errorf("%d spans, the limit is %d", count, abi.MaxSpans)
 	case at%4 != 0 || uint64(at)+uint64(count)*abi.SpanSize > uint64(len(memory)):
-		return nil, fmt.Errorf("%d spans at 0x%x: they are to be aligned to 4, the memory has %d bytes", count, at, len(memory))
+		return nil, fmt.Errorf("%d spans at 0x%x: want an address aligned to 4 inside the memory of %d bytes", count,
+			at, len(memory))
 	}
 	out = make([]Span, 0, count)
 	last := uint32(0)

@@ -11,7 +11,7 @@ import (
 	"tgi/sdk/abi"
 )
 
-// Constraint is a grammar of all that a model writes, still to be compiled. Without a Source the text is held to nothing.
+// Constraint is the source of a grammar for the model's text. Without a Source the text is not constrained.
 type Constraint struct {
 	Language string
 	Source   string
@@ -24,13 +24,13 @@ type Constraint struct {
 	Reasoning *Reasoning
 }
 
-// Reasoning is what a model may write before what its text is for. The grammar takes the first End anywhere in it.
+// Reasoning is what a model may write before its answer or calls. The grammar ends it at the first End.
 type Reasoning struct {
 	Open       bool // the text begins inside it
 	Begin, End []string
 }
 
-// Place says what a place of a source comes from: JSON pointers into source and request, and the name of a tool.
+// Place maps a part of a source to the request: JSON pointers into both, and the name of a tool.
 type Place struct{ At, Pointer, Tool string }
 
 // Dropped is something that a request asks for and that its text is not held to. Pointer leads into the request.
@@ -39,18 +39,19 @@ type Dropped = guest.Dropped
 // constraint is the export that a guest may do without.
 const constraint = "tgi_tools_constraint"
 
-// Constrain asks a guest what the text of a request is held to, in a session of its own that guest.Open gave. request and
-// params are those of Begin. A guest that says nothing gives the zero value. That what is demanded can't be held to is a
-// *guest.Refusal with the guest's words; other errors are a *sandbox.Fault or the pool's.
+// Constrain asks the guest for the constraint of a request, in a session of its own of guest.Open. request and params
+// are those of Begin. It returns the zero value if the guest has none. If the guest can't enforce the request the error
+// is a *guest.Refusal with the guest's text; other errors are a *sandbox.Fault or the pool's.
 func Constrain(s *guest.Session, request, params []byte) (Constraint, error) {
 	if !s.Has(constraint) {
 		return Constraint{}, nil
 	}
 	var out Constraint
-	dropped, err := s.Compiled(constraint, guest.WithMember(request, "params", params), abi.MaxConstraint, func(text []byte) (err error) {
-		out, err = readConstraint(text)
-		return err
-	})
+	dropped, err := s.Compiled(constraint, guest.WithMember(request, "params", params), abi.MaxConstraint,
+		func(text []byte) (err error) {
+			out, err = readConstraint(text)
+			return err
+		})
 	if err != nil {
 		return Constraint{}, err
 	}
@@ -83,15 +84,15 @@ func parseConstraint(text []byte) (out Constraint, err error) {
 	}
 	switch {
 	case j.Language == "" || len(j.Language) > abi.MaxLanguage:
-		return out, fmt.Errorf("language %.80q has not from 1 to %d bytes", j.Language, abi.MaxLanguage)
+		return out, fmt.Errorf("language %.80q: want 1 to %d bytes", j.Language, abi.MaxLanguage)
 	case j.Source == "" || len(j.Source) > abi.MaxSource:
-		return out, fmt.Errorf("source of %d bytes, want from 1 to %d", len(j.Source), abi.MaxSource)
+		return out, fmt.Errorf("source of %d bytes, want 1 to %d", len(j.Source), abi.MaxSource)
 	case len(j.Places) > abi.MaxPlaces:
 		return out, fmt.Errorf("%d places, the limit is %d", len(j.Places), abi.MaxPlaces)
 	}
 	for _, p := range j.Places {
 		if !strings.HasPrefix(p.At, "#") || !strings.HasPrefix(p.Pointer, "#") {
-			return out, fmt.Errorf("place %.80q is %.80q, both are to begin with #", p.At, p.Pointer)
+			return out, fmt.Errorf("place %.80q is %.80q, want both to begin with #", p.At, p.Pointer)
 		}
 	}
 	if err := j.Reasoning.check(); err != nil {
@@ -103,7 +104,8 @@ func parseConstraint(text []byte) (out Constraint, err error) {
 	if len(j.Params) > 0 && j.Params[0] != '{' {
 		return out, fmt.Errorf("params of %d bytes are not a JSON object", len(j.Params))
 	}
-	return Constraint{Language: j.Language, Source: j.Source, Params: j.Params, Optional: j.Optional, Answer: j.Answer, Places: j.Places, Reasoning: j.Reasoning}, nil
+	return Constraint{Language: j.Language, Source: j.Source, Params: j.Params, Optional: j.Optional, Answer: j.Answer,
+		Places: j.Places, Reasoning: j.Reasoning}, nil
 }
 
 // check says what is wrong with the markers of reasoning.
@@ -120,15 +122,16 @@ func (r *Reasoning) check() error {
 		}
 		for _, m := range list {
 			if m == "" || len(m) > abi.MaxName {
-				return fmt.Errorf("reasoning has a text of %d bytes that begins or ends it, want from 1 to %d", len(m), abi.MaxName)
+				return fmt.Errorf("reasoning has a text of %d bytes that begins or ends it, want from 1 to %d", len(m),
+					abi.MaxName)
 			}
 		}
 	}
 	return nil
 }
 
-// Client says a text that begins with a place of the source, or is one, in the terms of the request. tool is the one that it
-// is about, "" where none is known.
+// Client says a text that begins with a place of the source, or is one, in the terms of the request. tool is the one
+// that it is about, "" where none is known.
 func (c *Constraint) Client(text string) (said, tool string) {
 	best := -1
 	for i, p := range c.Places {

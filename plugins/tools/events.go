@@ -33,7 +33,8 @@ type fields [abi.EventSize / 4]uint32
 // at gives the field at an offset of the layout.
 func (f *fields) at(offset int) uint32 { return f[offset/4] }
 
-// uses are the fields that a kind uses beside the kind itself, a bit for each u32. A text's offset and length come together.
+// uses are the fields that a kind uses beside the kind itself, a bit for each u32. A text's offset and length come
+// together.
 var uses = [...]uint16{
 	abi.EventContent:   1<<(abi.EventText/4) | 1<<(abi.EventTextBytes/4),
 	abi.EventReasoning: 1<<(abi.EventText/4) | 1<<(abi.EventTextBytes/4),
@@ -44,8 +45,9 @@ var uses = [...]uint16{
 	abi.EventFailed:    1<<(abi.EventIndex/4) | 1<<(abi.EventText/4) | 1<<(abi.EventTextBytes/4) | 1<<(abi.EventReason/4),
 }
 
-// read copies the events of one call out of the guest's memory and adds them to out; those that say nothing are left out.
-// piece is what the guest was given: a text that equals it is not copied again. The error says which rule is broken by what.
+// read copies the events of one call out of the guest's memory and adds them to out; those that say nothing are left
+// out. piece is what the guest was given: a text that equals it is not copied again. The error says which rule is
+// broken by what.
 func (o *order) read(memory []byte, packed uint64, piece string, out []Event) ([]Event, error) {
 	at, count := abi.Unpack(packed)
 	switch {
@@ -54,7 +56,8 @@ func (o *order) read(memory []byte, packed uint64, piece string, out []Event) ([
 	case count > abi.MaxEvents:
 		return nil, fmt.Errorf("%d events, the limit is %d", count, abi.MaxEvents)
 	case at%4 != 0 || uint64(at)+uint64(count)*abi.EventSize > uint64(len(memory)):
-		return nil, fmt.Errorf("%d events at 0x%x: they are to be aligned to 4, the memory has %d bytes", count, at, len(memory))
+		return nil, fmt.Errorf("%d events at 0x%x: want an address aligned to 4 inside the memory of %d bytes", count,
+			at, len(memory))
 	}
 	if out == nil {
 		out = make([]Event, 0, count)
@@ -77,7 +80,8 @@ func (o *order) read(memory []byte, packed uint64, piece string, out []Event) ([
 		}
 	}
 	if o.left -= sum; o.left < 0 {
-		return nil, fmt.Errorf("texts of %d bytes more than %d and %d times what was fed", -o.left, abi.MaxEventText, abi.MaxEcho)
+		return nil, fmt.Errorf("texts of %d bytes more than %d and %d times what was fed", -o.left, abi.MaxEventText,
+			abi.MaxEcho)
 	}
 	return out, nil
 }

@@ -114,22 +114,22 @@ func TestReadOutside(t *testing.T) {
 		return abi.Pack(0x100, 1)
 	}
 	for want, packed := range map[string]func() uint64{
-		"4097 events, the limit is 4096":        func() uint64 { return abi.Pack(0, abi.MaxEvents+1) },
-		"4294967295 events":                     func() uint64 { return math.MaxUint64 },
-		"2 events at 0xffbc: they are to be":    func() uint64 { return abi.Pack(65536-68, 2) },
-		"1 events at 0x102: they are to be":     func() uint64 { return abi.Pack(0x102, 1) },
-		"1 events at 0xfffffffc":                func() uint64 { return abi.Pack(0xfffffffc, 1) },
-		"text of 2 bytes at 0xffff":             func() uint64 { return event(0, 0, 0xffff, 2) },
-		"text of 16 bytes at 0xfffffff8":        func() uint64 { return event(0, 0, 0xfffffff8, 16) },
-		"text of 8388609 bytes, the limit":      func() uint64 { return event(1, 0, 0, abi.MaxEventText+1) },
-		"name of 2 bytes at 0xffff":             func() uint64 { return event(2, 0, 0, 0, 0xffff, 2, 0x200, 1) },
-		"id of 2 bytes at 0xffff":               func() uint64 { return event(2, 0, 0, 0, 0x200, 2, 0xffff, 2) },
-		"kind 4294967295: the last is 5":        func() uint64 { return event(0xffffffff) },
-		"call 4294967295 begins, the next is 0": func() uint64 { return event(2, 0xffffffff, 0, 0, 0x200, 2, 0x200, 2) },
-		"kind 2 has 1 at offset 12, which it":   func() uint64 { return event(2, 0, 0, 1, 0x200, 2, 0x200, 2) },
-		"kind 0 has 5 at offset 28, which it":   func() uint64 { return event(0, 0, 0, 0, 0, 0, 0, 5) },
-		"reason 4294967295: the last is 4":      func() uint64 { return event(5, 0xffffffff, 0, 0, 0, 0, 0, 0, 0xffffffff) },
-		"kind 5 of call 0, none is open":        func() uint64 { return event(5, 0) },
+		"4097 events, the limit is 4096":              func() uint64 { return abi.Pack(0, abi.MaxEvents+1) },
+		"4294967295 events":                           func() uint64 { return math.MaxUint64 },
+		"2 events at 0xffbc: want an address aligned": func() uint64 { return abi.Pack(65536-68, 2) },
+		"1 events at 0x102: want an address aligned":  func() uint64 { return abi.Pack(0x102, 1) },
+		"1 events at 0xfffffffc":                      func() uint64 { return abi.Pack(0xfffffffc, 1) },
+		"text of 2 bytes at 0xffff":                   func() uint64 { return event(0, 0, 0xffff, 2) },
+		"text of 16 bytes at 0xfffffff8":              func() uint64 { return event(0, 0, 0xfffffff8, 16) },
+		"text of 8388609 bytes, the limit":            func() uint64 { return event(1, 0, 0, abi.MaxEventText+1) },
+		"name of 2 bytes at 0xffff":                   func() uint64 { return event(2, 0, 0, 0, 0xffff, 2, 0x200, 1) },
+		"id of 2 bytes at 0xffff":                     func() uint64 { return event(2, 0, 0, 0, 0x200, 2, 0xffff, 2) },
+		"kind 4294967295: the last is 5":              func() uint64 { return event(0xffffffff) },
+		"call 4294967295 begins, the next is 0":       func() uint64 { return event(2, 0xffffffff, 0, 0, 0x200, 2, 0x200, 2) },
+		"kind 2 has 1 at offset 12, which it":         func() uint64 { return event(2, 0, 0, 1, 0x200, 2, 0x200, 2) },
+		"kind 0 has 5 at offset 28, which it":         func() uint64 { return event(0, 0, 0, 0, 0, 0, 0, 5) },
+		"reason 4294967295: the last is 4":            func() uint64 { return event(5, 0xffffffff, 0, 0, 0, 0, 0, 0, 0xffffffff) },
+		"kind 5 of call 0, none is open":              func() uint64 { return event(5, 0) },
 	} {
 		clear(memory)
 		o := newOrder()

@@ -1,8 +1,8 @@
-// Package tools is the host's side of the plugin kind "tools": the text that the model writes becomes content, reasoning and
+// Package tools is the host side of the plugin kind "tools", which turns the model's text into content, reasoning and
 // tool calls.
 //
-// It owns the pieces in the guest's memory, the events that come back, and the rules that they are held to, each alone and
-// in their order. What is in a request is the business of sdk/abi and of whoever has a conversation.
+// It writes pieces of text into the guest's memory, reads the events and validates each of them and their order.
+// sdk/abi defines what a request contains; the caller builds it.
 package tools
 
 import (
@@ -17,7 +17,7 @@ import (
 // NoCall is the Index of an abi.EventFailed where no call had begun.
 const NoCall = -1
 
-// Event is one step of what the model's text comes to. Its kinds and reasons have the numbers of sdk/abi; Index is
+// Event is one step of the parsed text. Its kinds and reasons have the numbers of sdk/abi; Index is
 // NoCall where a call failed before it had begun.
 type Event = llm.Delta
 
@@ -30,21 +30,21 @@ const (
 // errFinished is the caller's mistake.
 var errFinished = errors.New("BUG: a parser was used after it had finished")
 
-// Parser runs a guest of kind "tools" for one sequence. It is used by one goroutine at a time. An error of Feed or Finish
-// is a *sandbox.Fault, which names plugin, export and the broken rule, and comes again at every later call as one that matches
-// sandbox.ErrBroken. Closing the session ends the parser.
+// Parser runs a guest of kind "tools" for one sequence. It is used by one goroutine at a time. An error of Feed or
+// Finish is a *sandbox.Fault, which names plugin, export and the broken rule, and comes again at every later call as
+// one that matches sandbox.ErrBroken. Closing the session ends the parser.
 type Parser struct {
 	s     *guest.Session
 	entry *guest.Entry
-	large uint32 // room of a special token that is longer than the usual room
-	size  int    // of it
+	large uint32 // address of a buffer for special tokens that are longer than the usual one
+	size  int    // of that buffer
 	order order
 	done  bool
 }
 
-// Begin begins a sequence in a session that guest.Open gave. request is the JSON object of abi.Tools without "params", which
-// are added to it; nil params mean {}. Neither is kept. That the guest can't serve the request is a *guest.Refusal with its
-// words; other errors are a *sandbox.Fault or the pool's.
+// Begin begins a sequence in a session of guest.Open. request is the JSON object of abi.Tools without "params", which
+// are added; nil params mean {}. Neither is kept. If the guest refuses the request the error is a *guest.Refusal with
+// the guest's text; other errors are a *sandbox.Fault or the pool's.
 func Begin(s *guest.Session, request, params []byte) (*Parser, error) {
 	if err := s.Begin(begin, guest.WithMember(request, "params", params)); err != nil {
 		return nil, err
@@ -52,8 +52,8 @@ func Begin(s *guest.Session, request, params []byte) (*Parser, error) {
 	return &Parser{s: s, entry: s.Entry(guest.Feed), order: newOrder()}, nil
 }
 
-// Feed hands over the next piece of the model's text, UTF-8, and gives the events that it brings about. special says that
-// it is the text of one special token. A long piece of text is handed over in parts.
+// Feed passes the next piece of the model's text, UTF-8, to the guest and returns the events. special says that it is
+// the text of one special token. A long piece of text is passed in parts.
 func (p *Parser) Feed(piece string, special bool) ([]Event, error) {
 	if p.done {
 		return nil, errFinished
@@ -76,7 +76,7 @@ func (p *Parser) Feed(piece string, special bool) ([]Event, error) {
 	return p.feed(piece, 0, events)
 }
 
-// feed hands over one part and adds the events to those before.
+// feed passes one part and appends its events.
 func (p *Parser) feed(piece string, flags uint64, events []Event) ([]Event, error) {
 	if piece == "" {
 		return events, nil
@@ -122,7 +122,7 @@ const (
 	eventFuel = 100
 )
 
-// Finish ends the text and gives the last events. cut says that the length limit did. It is called once, last.
+// Finish ends the text and returns the last events. cut says that the length limit ended it. It is called once, last.
 func (p *Parser) Finish(cut bool) ([]Event, error) {
 	if p.done {
 		return nil, errFinished

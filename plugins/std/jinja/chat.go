@@ -49,7 +49,7 @@ func (t *Template) renderChat(
 			return nil, fmt.Errorf("%w: message %d is not an object", ErrInput, i)
 		}
 		if !o.PlainReasoning {
-			list.Items[i] = aliasReasoning(d)
+			list.Items[i] = copyReasoning(d)
 		}
 	}
 	if !o.ContinueFinal {
@@ -75,8 +75,8 @@ func (t *Template) renderChat(
 
 var reasoningFields = []string{"reasoning_content", "thinking", "reasoning"}
 
-// aliasReasoning gives a message its reasoning under the names that templates read.
-func aliasReasoning(m *value.Dict) *value.Dict {
+// copyReasoning gives a message its reasoning under the names that templates read.
+func copyReasoning(m *value.Dict) *value.Dict {
 	for _, f := range reasoningFields {
 		v, ok := m.GetStr(f)
 		if !ok || v == value.None {

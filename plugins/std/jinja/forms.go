@@ -9,7 +9,7 @@ import (
 	"tgi/plugins/std/jinja/value"
 )
 
-// attempt is a way to write a conversation: as the template's reading says, or
+// attempt is a way to write a conversation: in the forms that the template was seen to show, or
 // with other forms of content or of arguments. A template may fail with the
 // former in a case that was not tried.
 type attempt struct{ content, arguments bool }
@@ -17,31 +17,31 @@ type attempt struct{ content, arguments bool }
 // attempts in the order in which they are made.
 var attempts = []attempt{{}, {arguments: true}, {content: true}, {content: true, arguments: true}}
 
-// former gives messages the forms that a template reads.
-type former struct {
-	*reading
+// messageWriter rewrites messages into the forms that a template shows.
+type messageWriter struct {
+	*templateForms
 	attempt
-	join  bool    // lists of parts become strings, whatever the template reads
-	other attempt // what the attempt changed
+	join    bool    // lists of parts become strings, whatever the template reads
+	changed attempt // what the attempt has changed so far
 
 	texts []string // contents whose form the attempt changed
 }
 
-// form writes one message.
-func (f *former) form(i int, message *value.Dict) error {
-	if err := f.formContent(i, message); err != nil {
+// write rewrites one message.
+func (f *messageWriter) write(i int, message *value.Dict) error {
+	if err := f.writeContent(i, message); err != nil {
 		return err
 	}
-	return eachCall(message, f.formArguments)
+	return eachCall(message, f.writeArguments)
 }
 
-// formContent gives content its form.
-func (f *former) formContent(i int, message *value.Dict) error {
+// writeContent rewrites a message's content.
+func (f *messageWriter) writeContent(i int, message *value.Dict) error {
 	role := stringMember(message, "role")
 	content, given := message.GetStr("content")
 	switch c := content.(type) {
 	case *value.List:
-		return f.formParts(i, message, f.contentForm(role, c), c)
+		return f.writeParts(i, message, f.contentForm(role, c), c)
 	case *value.Str:
 		if calls, _ := message.GetStr("tool_calls"); c.String() == "" && role == "assistant" && calls != nil {
 			return message.Set(value.Text("content"), f.empty())
@@ -54,17 +54,17 @@ func (f *former) formContent(i int, message *value.Dict) error {
 	if role != "assistant" || given && content != value.None {
 		return nil
 	}
-	return f.formNull(message, given)
+	return f.writeNull(message, given)
 }
 
-// formNull gives an assistant's content that is null, or not there, its form.
-func (f *former) formNull(message *value.Dict, given bool) error {
+// writeNull rewrites an assistant's content that is null or missing.
+func (f *messageWriter) writeNull(message *value.Dict, given bool) error {
 	form := f.missing
 	if given {
 		form = f.null
 	}
 	if f.content {
-		f.other.content = true
+		f.changed.content = true
 		if form == nullIsEmpty {
 			form = nullIsNull
 		} else {
@@ -80,8 +80,8 @@ func (f *former) formNull(message *value.Dict, given bool) error {
 	return message.Set(value.Text("content"), f.empty())
 }
 
-// empty is the content of an assistant that says nothing beside its calls.
-func (f *former) empty() value.Value {
+// empty is an assistant's content beside calls where it has no text.
+func (f *messageWriter) empty() value.Value {
 	switch {
 	case f.emptyIsNull:
 		return value.None
@@ -92,15 +92,15 @@ func (f *former) empty() value.Value {
 }
 
 // contentForm says what content of a role becomes.
-func (f *former) contentForm(role string, content value.Value) contentForm {
+func (f *messageWriter) contentForm(role string, content value.Value) contentForm {
 	if f.join {
 		return asText
 	}
 	list, isList := content.(*value.List)
-	if c := f.of(role); !f.content {
-		return c.form(isList)
+	if c := f.forRole(role); !f.content {
+		return c.choose(isList)
 	}
-	f.other.content = true
+	f.changed.content = true
 	said, _ := content.(*value.Str)
 	if isList {
 		said, _, _ = joined(list)
@@ -108,24 +108,24 @@ func (f *former) contentForm(role string, content value.Value) contentForm {
 	if said != nil {
 		f.texts = append(f.texts, strings.TrimFunc(said.String(), chars.IsSpace))
 	}
-	return f.of(role).otherForm(isList)
+	return f.forRole(role).alternative(isList)
 }
 
 // shows reports whether a rendering shows the contents whose form the attempt
 // changed: a template that failed with one form may lose the other, or write it as
 // Python does.
-func (f *former) shows(out []Segment) bool {
+func (f *messageWriter) shows(out []Segment) bool {
 	if len(f.texts) == 0 {
 		return true
 	}
 	whole := Text(out)
 	return !slices.ContainsFunc(f.texts, func(s string) bool {
-		return !strings.Contains(whole, s) || s != "" && dumped(whole, s)
+		return !strings.Contains(whole, s) || s != "" && printedAsList(whole, s)
 	})
 }
 
-// formParts writes content that is a list.
-func (f *former) formParts(i int, message *value.Dict, form contentForm, parts *value.List) error {
+// writeParts rewrites content that is a list.
+func (f *messageWriter) writeParts(i int, message *value.Dict, form contentForm, parts *value.List) error {
 	switch {
 	case form == asParts:
 		return nil
@@ -138,10 +138,10 @@ func (f *former) formParts(i int, message *value.Dict, form contentForm, parts *
 	return joinContent(i, message)
 }
 
-// formArguments gives the arguments of a call their form. Where the client wrote
+// writeArguments gives the arguments of a call their form. Where the client wrote
 // text, that is what a template gets that shows text; any other gets the object
 // that the text stands for.
-func (f *former) formArguments(call *value.Dict) error {
+func (f *messageWriter) writeArguments(call *value.Dict) error {
 	arguments, _ := call.GetStr("arguments")
 	object, ok := arguments.(*value.Dict)
 	if !ok {
@@ -153,7 +153,7 @@ func (f *former) formArguments(call *value.Dict) error {
 		asText = f.textArguments
 	}
 	if f.arguments {
-		f.other.arguments, asText = true, !asText
+		f.changed.arguments, asText = true, !asText
 	}
 	if !asText {
 		return nil
@@ -167,9 +167,9 @@ func (f *former) formArguments(call *value.Dict) error {
 	return call.Set(value.Text("arguments"), written)
 }
 
-// dropTexts takes away what the request says beside what templates know: the text
-// of arguments and the message's tool_prompt.
-func dropTexts(_ int, message *value.Dict) error {
+// dropExtras removes the members that no template knows: the text of arguments and the
+// message's tool_prompt.
+func dropExtras(_ int, message *value.Dict) error {
 	message.Remove("tool_prompt")
 	return eachCall(message, func(call *value.Dict) error {
 		call.Remove("arguments_text")

@@ -21,8 +21,8 @@ type Model struct {
 
 type modelTemplate struct {
 	*Template
-	reading *reading
-	toolReading
+	forms *templateForms
+	toolSupport
 }
 
 // Parts says what becomes of content that is a list of parts, and of content
@@ -56,7 +56,7 @@ func NewModel(sources, tokens map[string]string, parts Parts) (*Model, error) {
 		if err != nil {
 			return nil, err
 		}
-		m.templates[name] = &modelTemplate{Template: t, toolReading: readsTools(tree.Body)}
+		m.templates[name] = &modelTemplate{Template: t, toolSupport: toolSupportOf(tree.Body)}
 	}
 	for _, name := range sorted(tokens) {
 		m.tokens = append(m.tokens, value.Entry{Key: value.Text(name), Value: value.Text(tokens[name])})
@@ -64,7 +64,7 @@ func NewModel(sources, tokens map[string]string, parts Parts) (*Model, error) {
 	if parts != PartsKeep {
 		var spent int64
 		for _, name := range sorted(sources) {
-			m.templates[name].reading = readForms(m.templates[name].Template, m.tokens, &spent)
+			m.templates[name].forms = probeForms(m.templates[name].Template, m.tokens, &spent)
 		}
 	}
 	return m, nil
@@ -130,8 +130,8 @@ func (m *Model) Render(request []byte, l Limits) ([]Segment, error) {
 // errSame ends an attempt that would be one of those before it, errLost one that
 // does not show what was said.
 var (
-	errSame = errors.New("there is no other form")
-	errLost = errors.New("the other form is not shown")
+	errNoOtherForm = errors.New("there is no other form")
+	errNotShown    = errors.New("the other form is not shown")
 )
 
 func (m *Model) render(request []byte, l Limits, a attempt, spent *int64) ([]Segment, error) {
@@ -151,20 +151,20 @@ func (m *Model) render(request []byte, l Limits, a attempt, spent *int64) ([]Seg
 		return nil, err
 	}
 	if m.parts != PartsKeep && !m.keepTools {
-		if err := t.explainTools(r); err != nil {
+		if err := t.addTools(r); err != nil {
 			return nil, err
 		}
 	}
-	f := &former{reading: t.reading, attempt: a, join: m.parts == PartsJoin}
+	f := &messageWriter{templateForms: t.forms, attempt: a, join: m.parts == PartsJoin}
 	if m.parts != PartsKeep {
-		if err := eachMessage(r, f.form); err != nil {
+		if err := eachMessage(r, f.write); err != nil {
 			return nil, err
 		}
 	}
-	if f.other != a {
-		return nil, errSame
+	if f.changed != a {
+		return nil, errNoOtherForm
 	}
-	if err := eachMessage(r, dropTexts); err != nil {
+	if err := eachMessage(r, dropExtras); err != nil {
 		return nil, err
 	}
 	now, err := timeOf(r)
@@ -174,7 +174,7 @@ func (m *Model) render(request []byte, l Limits, a attempt, spent *int64) ([]Seg
 	going, _ := r.GetStr("continue_final_message")
 	out, err := t.renderChat(vars, now, ChatOptions{ContinueFinal: going == value.Bool(true)}, l, spent)
 	if err == nil && !f.shows(out) {
-		return nil, errLost
+		return nil, errNotShown
 	}
 	return out, err
 }

@@ -28,7 +28,7 @@ const (
 type prober struct {
 	t      *Template
 	tokens []value.Entry
-	r      *reading
+	r      *templateForms
 	tools  bool   // tools are offered: some templates want them
 	spent  *int64 // steps
 	calls  *probe // the calls that the trials of a result follow
@@ -41,34 +41,40 @@ type probe struct {
 	answer   string // the role that speaks next
 }
 
-// readForms tries a template with conversations of every form. spent are the steps
+// probeForms tries a template with conversations of every form. spent are the steps
 // that the trials of other templates took; its own are added.
-func readForms(t *Template, tokens []value.Entry, spent *int64) *reading {
-	p := &prober{t: t, tokens: tokens, spent: spent, r: &reading{roles: map[string]contentReading{}}}
-	p.r.other = p.content(func(x value.Value) []value.Value { return []value.Value{said("user", x)} })
-	p.r.roles["user"] = p.r.other
-	other := p.content(func(x value.Value) []value.Value { return []value.Value{said("narrator", x), p.turn("user")} })
+func probeForms(t *Template, tokens []value.Entry, spent *int64) *templateForms {
+	p := &prober{t: t, tokens: tokens, spent: spent, r: &templateForms{roles: map[string]contentForms{}}}
+	p.r.otherRoles = p.content(func(x value.Value) []value.Value { return []value.Value{message("user", x)} })
+	p.r.roles["user"] = p.r.otherRoles
+	other := p.content(func(x value.Value) []value.Value {
+		return []value.Value{message("narrator", x),
+			p.messageOf("user")}
+	})
 	if other.known() {
-		p.r.other = other
+		p.r.otherRoles = other
 	}
 	for _, role := range []string{"system", "developer"} {
-		p.enter(role, func(x value.Value) []value.Value { return []value.Value{said(role, x), p.turn("user")} })
+		p.probeRole(role, func(x value.Value) []value.Value {
+			return []value.Value{message(role, x),
+				p.messageOf("user")}
+		})
 	}
-	p.enter("assistant", func(x value.Value) []value.Value {
-		return []value.Value{p.turn("user"), said("assistant", x), p.turn("user")}
+	p.probeRole("assistant", func(x value.Value) []value.Value {
+		return []value.Value{p.messageOf("user"), message("assistant", x), p.messageOf("user")}
 	})
 	p.readCalls()
 	for _, role := range []string{"tool", "function", "ipython", "observation"} {
-		p.enter(role, func(x value.Value) []value.Value {
-			return []value.Value{p.turn("user"), p.calling(p.calls), result(role, x)}
+		p.probeRole(role, func(x value.Value) []value.Value {
+			return []value.Value{p.messageOf("user"), p.callMessage(p.calls), result(role, x)}
 		})
 	}
 	return p.r
 }
 
-// enter tries the content of a role that the template names. Where nothing shows
+// probeRole tries the content of a role that the template names. Where nothing shows
 // it, it is taken for the user's.
-func (p *prober) enter(role string, messages func(value.Value) []value.Value) {
+func (p *prober) probeRole(role string, messages func(value.Value) []value.Value) {
 	if !strings.Contains(p.t.source, role) {
 		return
 	}
@@ -81,7 +87,7 @@ func (p *prober) enter(role string, messages func(value.Value) []value.Value) {
 
 // content tries the forms of content, without tools and, where nothing is shown
 // without, with tools.
-func (p *prober) content(messages func(value.Value) []value.Value) (c contentReading) {
+func (p *prober) content(messages func(value.Value) []value.Value) (c contentForms) {
 	word, more := textPart(value.Data(probeWord)), textPart(value.Data(probeMore))
 	for _, p.tools = range []bool{false, true} {
 		c.text = p.outcome(messages(value.Data(probeWord)), probeWord)
@@ -102,15 +108,15 @@ func (p *prober) outcome(messages []value.Value, words ...string) outcome {
 	switch {
 	case !ok:
 		return failed
-	case slices.ContainsFunc(words, func(w string) bool { return !strings.Contains(out, w) || dumped(out, w) }):
-		return lost
+	case slices.ContainsFunc(words, func(w string) bool { return !strings.Contains(out, w) || printedAsList(out, w) }):
+		return notShown
 	}
 	return shown
 }
 
-// dumped reports whether a text stands where a list of parts was written as
+// printedAsList reports whether a text stands where a list of parts was written as
 // Python or JSON does.
-func dumped(out, word string) bool {
+func printedAsList(out, word string) bool {
 	before := out[:strings.Index(out, word)]
 	name := strings.TrimRight(before, `\"': `)
 	return strings.HasSuffix(name, "text") && strings.ContainsAny(before[len(name):], `"'`) &&
@@ -119,25 +125,25 @@ func dumped(out, word string) bool {
 
 // readCalls tries the forms of a turn that calls a tool.
 func (p *prober) readCalls() {
-	written := p.anyCall()
+	written := p.findCall()
 	p.r.textArguments, p.r.objectArguments = p.calls.textArgs, true
 	if p.r.textArguments {
 		object := *p.calls
 		object.textArgs = false
-		out, ok := p.render(p.loop(&object))
+		out, ok := p.render(p.conversation(&object))
 		p.r.objectArguments = ok && strings.Contains(out, probeValue)
 	}
 	_, p.r.emptyPart = p.calls.content.(*value.List)
 	p.r.emptyIsNull = p.calls.content == value.None && strings.Contains(written, probeValue)
-	p.r.null = p.nulls(written, nullAsGiven, value.None)
-	if p.r.missing = p.nulls(written, nullAsGiven, nil); p.r.missing != nullAsGiven && p.r.null == nullAsGiven {
+	p.r.null = p.probeNull(written, nullAsGiven, value.None)
+	if p.r.missing = p.probeNull(written, nullAsGiven, nil); p.r.missing != nullAsGiven && p.r.null == nullAsGiven {
 		p.r.missing = nullIsNull
 	}
 }
 
-// anyCall finds a turn with a call that the template shows, or at least takes, and
+// findCall finds a turn with a call that the template shows, or at least takes, and
 // gives what is rendered then.
-func (p *prober) anyCall() (written string) {
+func (p *prober) findCall() (written string) {
 	var taken *probe
 	var offered bool
 	for _, answer := range []string{"tool", "user"} {
@@ -145,8 +151,8 @@ func (p *prober) anyCall() (written string) {
 			for _, content := range []value.Value{value.Empty, emptyPart(), value.None} {
 				for _, textArgs := range []bool{true, false} {
 					p.calls = &probe{content: content, textArgs: textArgs, answer: answer}
-					out, ok := p.render(p.loop(p.calls))
-					if textArgs && verbatim(out) || !textArgs && strings.Contains(out, probeValue) {
+					out, ok := p.render(p.conversation(p.calls))
+					if textArgs && printedVerbatim(out) || !textArgs && strings.Contains(out, probeValue) {
 						return out
 					}
 					if ok && !textArgs && taken == nil {
@@ -162,19 +168,19 @@ func (p *prober) anyCall() (written string) {
 	return written
 }
 
-// verbatim reports whether the arguments stand there as they were written, and not
+// printedVerbatim reports whether the arguments stand there as they were written, and not
 // as Python writes a string.
-func verbatim(out string) bool {
+func printedVerbatim(out string) bool {
 	i := strings.Index(out, probeTextArgs)
 	return i >= 0 && (i == 0 || out[i-1] != '\'')
 }
 
-// nulls tries a content that says nothing: it must work, and not show as None. It
+// probeNull tries a content that says nothing: it must work, and not show as None. It
 // gives form, or nullIsEmpty.
-func (p *prober) nulls(written string, form nullForm, content value.Value) nullForm {
+func (p *prober) probeNull(written string, form nullForm, content value.Value) nullForm {
 	try := *p.calls
 	try.content = content
-	out, ok := p.render(p.loop(&try))
+	out, ok := p.render(p.conversation(&try))
 	switch {
 	case !ok, strings.Contains(written, probeValue) && !strings.Contains(out, probeValue),
 		p.calls.content != value.None && strings.Count(out, "None") > strings.Count(written, "None"):
@@ -183,24 +189,24 @@ func (p *prober) nulls(written string, form nullForm, content value.Value) nullF
 	return form
 }
 
-// loop is a conversation in which a tool is called.
-func (p *prober) loop(c *probe) []value.Value {
-	answer := p.turn("user")
+// conversation is a conversation in which a tool is called.
+func (p *prober) conversation(c *probe) []value.Value {
+	answer := p.messageOf("user")
 	if c.answer == "tool" {
-		answer = result("tool", p.shaped("user", value.Data(probeWord)))
+		answer = result("tool", p.contentFor("user", value.Data(probeWord)))
 	}
-	return []value.Value{p.turn("user"), p.calling(c), answer}
+	return []value.Value{p.messageOf("user"), p.callMessage(c), answer}
 }
 
 // result is what a tool answered.
 func result(role string, content value.Value) *value.Dict {
-	m := said(role, content)
+	m := message(role, content)
 	m.Fill([]value.Entry{member("tool_call_id", value.Text("a1b2c3d4e")), member("name", value.Text("f"))})
 	return m
 }
 
-// calling is an assistant's turn that calls a tool.
-func (p *prober) calling(c *probe) *value.Dict {
+// callMessage is an assistant's turn that calls a tool.
+func (p *prober) callMessage(c *probe) *value.Dict {
 	arguments := value.Value(value.NewDict(member("q", value.Data(probeValue))))
 	if c.textArgs {
 		arguments = value.Data(probeTextArgs)
@@ -217,12 +223,14 @@ func (p *prober) calling(c *probe) *value.Dict {
 	return turn
 }
 
-// turn says something in the form that was found for a role.
-func (p *prober) turn(role string) *value.Dict { return said(role, p.shaped(role, value.Text("Hi"))) }
+// messageOf says something in the form that was found for a role.
+func (p *prober) messageOf(role string) *value.Dict {
+	return message(role, p.contentFor(role, value.Text("Hi")))
+}
 
-// shaped gives a string the form that was found for a role.
-func (p *prober) shaped(role string, s *value.Str) value.Value {
-	if p.r.of(role).form(false) == asText {
+// contentFor gives a string the form that was found for a role.
+func (p *prober) contentFor(role string, s *value.Str) value.Value {
+	if p.r.forRole(role).choose(false) == asText {
 		return s
 	}
 	return &value.List{Items: []value.Value{textPart(s)}}
@@ -263,7 +271,7 @@ func probeTool() *value.Dict {
 	return value.NewDict(member("type", value.Text("function")), member("function", function))
 }
 
-// said is a message.
-func said(role string, content value.Value) *value.Dict {
+// message is a message.
+func message(role string, content value.Value) *value.Dict {
 	return value.NewDict(member("role", value.Text(role)), member("content", content))
 }

@@ -43,12 +43,6 @@ func parse(name, source string) (*Template, *syntax.Template, error) {
 	return &Template{name: name, source: source, program: program}, tree, nil
 }
 
-// Name is what Parse was given.
-func (t *Template) Name() string { return t.name }
-
-// Source is what Parse was given.
-func (t *Template) Source() string { return t.source }
-
 // Input is what a template is rendered with.
 type Input struct {
 	// JSON is an object: its names are the template's variables. The order of

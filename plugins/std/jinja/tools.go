@@ -19,18 +19,18 @@ const toolPrompt = "\nGiven the functions available, please respond with a JSON 
 // toolRule separates what TGI adds to a message from the message.
 const toolRule = "\n---\n"
 
-// toolReading says which parts of a conversation with tools a template knows of.
+// toolSupport says which parts of a conversation with tools a template knows of.
 // It goes by the syntax, as TGI does with minijinja's undeclared_variables.
-type toolReading struct {
+type toolSupport struct {
 	tools   bool // the variable tools is read somewhere
 	calls   bool // the name tool_calls occurs: calls of earlier turns are shown
 	results bool // the role tool occurs, or none is told from another
 }
 
-// readsTools looks for tools in a template. Parameters of macros that are called
+// toolSupportOf looks for tools in a template. Parameters of macros that are called
 // tools are none: what is handed to such a macro counts.
-func readsTools(body []syntax.Stmt) toolReading {
-	r := toolReading{results: true}
+func toolSupportOf(body []syntax.Stmt) toolSupport {
+	r := toolSupport{results: true}
 	own := map[syntax.Expr]bool{} // loads of a macro's parameter
 	inside := func(m *syntax.Signature) {
 		for _, p := range m.Params {
@@ -62,29 +62,29 @@ func readsTools(body []syntax.Stmt) toolReading {
 	return r
 }
 
-// explainTools puts into messages what a template that never reads tools would
+// addTools puts into messages what a template that never reads tools would
 // leave out: the tools that are offered behind the last message that is no
 // assistant's, as TGI does; the calls of earlier turns as the text that the prompt
 // asks for; and results as turns of the user.
-func (r toolReading) explainTools(request *value.Dict) error {
+func (r toolSupport) addTools(request *value.Dict) error {
 	if r.tools {
 		return nil
 	}
 	if !r.calls {
-		if err := eachMessage(request, showCalls); err != nil {
+		if err := eachMessage(request, writeCalls); err != nil {
 			return err
 		}
 	}
 	if !r.results {
-		if err := showResults(request); err != nil {
+		if err := writeResults(request); err != nil {
 			return err
 		}
 	}
-	return offerTools(request)
+	return appendTools(request)
 }
 
-// offerTools adds the tools to a message: what the request says of them is data.
-func offerTools(request *value.Dict) error {
+// appendTools adds the tools to a message: what the request says of them is data.
+func appendTools(request *value.Dict) error {
 	tools, _ := request.GetStr("tools")
 	messages, _ := request.GetStr("messages")
 	offered, ok := tools.(*value.List)
@@ -92,7 +92,7 @@ func offerTools(request *value.Dict) error {
 	if !ok || len(offered.Items) == 0 || !isList {
 		return nil
 	}
-	m := spokenTo(list)
+	m := lastAddressed(list)
 	if m == nil {
 		return nil
 	}
@@ -101,7 +101,7 @@ func offerTools(request *value.Dict) error {
 		return err
 	}
 	words := stringMember(m, "tool_prompt")
-	return extend(m, toolRule+words, func(given bool) *value.Str {
+	return appendText(m, toolRule+words, func(given bool) *value.Str {
 		var b value.Buffer
 		b.Text(toolRule)
 		b.Put(shown.String(), true)
@@ -115,9 +115,9 @@ func offerTools(request *value.Dict) error {
 	})
 }
 
-// spokenTo is the last message that is no assistant's: the turn that the model
-// answers, or the last of all.
-func spokenTo(messages *value.List) (m *value.Dict) {
+// lastAddressed is the last message that is not an assistant's: the turn that the model
+// answers; or else the last message.
+func lastAddressed(messages *value.List) (m *value.Dict) {
 	for i := len(messages.Items) - 1; i >= 0; i-- {
 		d, ok := messages.Items[i].(*value.Dict)
 		if ok && m == nil {
@@ -130,9 +130,9 @@ func spokenTo(messages *value.List) (m *value.Dict) {
 	return m
 }
 
-// extend adds text to a message's content, in place of the end that its text may
+// appendText adds text to a message's content, in place of the end that its text may
 // have: given says whether it had.
-func extend(m *value.Dict, end string, more func(given bool) *value.Str) error {
+func appendText(m *value.Dict, end string, more func(given bool) *value.Str) error {
 	content, _ := m.GetStr("content")
 	add := func(to *value.Dict, name string, s *value.Str) error {
 		given := strings.HasSuffix(s.String(), end)
@@ -158,9 +158,9 @@ func extend(m *value.Dict, end string, more func(given bool) *value.Str) error {
 	return m.Set(value.Text("content"), more(false))
 }
 
-// showCalls gives an assistant's message its calls as text, in the format of
+// writeCalls gives an assistant's message its calls as text, in the format of
 // toolPrompt.
-func showCalls(_ int, message *value.Dict) error {
+func writeCalls(_ int, message *value.Dict) error {
 	var b value.Buffer
 	err := eachCall(message, func(call *value.Dict) error {
 		shown := &value.Dict{}
@@ -186,7 +186,7 @@ func showCalls(_ int, message *value.Dict) error {
 	if content, _ := message.GetStr("content"); content == nil || content == value.None || isEmpty(content) {
 		said = said.Sub(min(1, len(said.String())), len(said.String()))
 	}
-	return extend(message, "", func(bool) *value.Str { return said })
+	return appendText(message, "", func(bool) *value.Str { return said })
 }
 
 // isEmpty says whether content says nothing.
@@ -200,9 +200,9 @@ func isEmpty(content value.Value) bool {
 	return false
 }
 
-// showResults makes one turn of the user of results that follow one another:
+// writeResults makes one turn of the user of results that follow one another:
 // templates that know no tools may demand that users and assistants take turns.
-func showResults(request *value.Dict) error {
+func writeResults(request *value.Dict) error {
 	messages, _ := request.GetStr("messages")
 	list, ok := messages.(*value.List)
 	if !ok {
@@ -233,7 +233,7 @@ func showResults(request *value.Dict) error {
 			}
 			continue
 		}
-		if err := extend(results, "", func(bool) *value.Str {
+		if err := appendText(results, "", func(bool) *value.Str {
 			return value.Concat(value.Text("\n"),
 				said)
 		}); err != nil {

@@ -9,7 +9,7 @@ import (
 )
 
 func TestReadsTools(t *testing.T) {
-	for source, want := range map[string]toolReading{
+	for source, want := range map[string]toolSupport{
 		"{{ messages }}":       {results: true},
 		"{{ tools | tojson }}": {tools: true, results: true},
 		"{% if x %}{% set tools = y %}{% endif %}{{ tools }}":                                   {tools: true, results: true},
@@ -26,7 +26,7 @@ func TestReadsTools(t *testing.T) {
 		"{% if m['role'] in ['user', 'tool'] %}{{ m.get('tool_calls') }}{% endif %}":            {calls: true, results: true},
 		"{% if 'tool_calls' in m %}{% elif m['role'] != 'assistant' %}{{ 'tools' }}{% endif %}": {calls: true},
 	} {
-		if got := readsTools(mustParseTree(t, source)); got != want {
+		if got := toolSupportOf(mustParseTree(t, source)); got != want {
 			t.Errorf("%s: %+v, want %+v", source, got, want)
 		}
 	}
@@ -34,7 +34,7 @@ func TestReadsTools(t *testing.T) {
 
 // TestReadsToolsOfTemplates: of real templates, those that name tools nowhere are told from the others.
 func TestReadsToolsOfTemplates(t *testing.T) {
-	for name, want := range map[string]toolReading{
+	for name, want := range map[string]toolSupport{
 		"trl/qwen3":                     {tools: true, calls: true, results: true},
 		"llama.cpp/GLM-4.6":             {tools: true, calls: true, results: true},
 		"llama.cpp/openai-gpt-oss-120b": {tools: true, calls: true, results: true},
@@ -49,7 +49,7 @@ func TestReadsToolsOfTemplates(t *testing.T) {
 			t.Errorf("%s: no such template", name)
 			continue
 		}
-		if got := readsTools(mustParseTree(t, string(src))); err != nil || got != want {
+		if got := toolSupportOf(mustParseTree(t, string(src))); err != nil || got != want {
 			t.Errorf("%s: %+v, want %+v (%v)", name, got, want, err)
 		}
 	}

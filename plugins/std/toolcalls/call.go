@@ -7,9 +7,9 @@ type call struct {
 	raw       []byte // the call's source, up to Limits.Call
 	recording bool   // raw is being kept: a call may be here
 	inHeader  bool   // raw is a header of Channels, and not yet a call
-	open      bool   // CallBegin was told, CallEnd not
+	open      bool   // CallBegin was emitted, CallEnd not
 	failed    Reason // why the call can't be used any more; its source is still being read
-	again     bool   // another call of the same list or section came before
+	inList    bool   // another call of the same list or section came before
 	inTail    bool   // after a call's body, at what closes it
 	bare      bool   // the call began without a marker
 	marker    string // the Begin that opened it
@@ -32,7 +32,7 @@ type call struct {
 func (p *Parser) openMarker(m string, origin Kind) {
 	wasSection := p.inSection
 	p.openCall(m, origin)
-	p.again = wasSection && p.used
+	p.inList = wasSection && p.used
 	p.take(len(m))
 	if slices.Contains(p.f.Section.Begin, m) && !slices.Contains(p.f.Call.Begin, m) {
 		p.inSection, p.used = true, false
@@ -47,14 +47,14 @@ func (p *Parser) openCall(m string, origin Kind) {
 	if !p.recording {
 		p.raw = p.raw[:0]
 	}
-	p.recording, p.again, p.bare, p.array = true, false, false, false
+	p.recording, p.inList, p.bare, p.array = true, false, false, false
 	p.origin, p.marker, p.name, p.tool, p.answer = origin, m, "", nil, ""
 	p.head = p.head[:0]
 	p.step = (*Parser).body
 }
 
-// keep adds to the call's source.
-func (p *Parser) keep(s string) {
+// recordSource adds to the source of the call, up to its limit.
+func (p *Parser) recordSource(s string) {
 	p.raw = append(p.raw, s[:min(len(s), max(0, p.o.Limits.Call-len(p.raw)))]...)
 }
 
@@ -75,22 +75,22 @@ func (p *Parser) body() bool {
 	case f.Named != nil && !p.bare:
 		p.step = (*Parser).named
 	default:
-		p.refuse(Malformed)
+		p.reject(Malformed)
 	}
 	return true
 }
 
-// gather reads a name or a header up to one of the markers, which is not consumed. Without a marker more text is needed,
-// or, when it did something, the text was too long and the call is refused. What is consumed until then does not depend
-// on how much of the text is there.
-func (p *Parser) gather(set *markers) (marker string, did bool) {
+// readUntil reads a name or a header up to one of the markers, which is not consumed. Without a marker more text is
+// needed, or, when it did something, the text was too long and the call is refused. What is consumed until then does
+// not depend on how much of the text is there.
+func (p *Parser) readUntil(set *markers) (marker string, did bool) {
 	v := p.view()
 	room := maxText - len(p.head)
 	some := v[:min(len(v), room+maxMarker)]
 	at, m := set.find(some, p.whole() && len(some) == len(v))
 	if at > room {
 		p.head = append(p.head, p.take(room)...)
-		p.refuse(Malformed)
+		p.reject(Malformed)
 		return "", true
 	}
 	p.head = append(p.head, p.take(at)...)
@@ -110,40 +110,40 @@ func (p *Parser) skipSpace() string {
 
 func isSpace(c byte) bool { return c == ' ' || c == '\n' || c == '\r' || c == '\t' }
 
-// begin tells the call when its name is known. False: the call was refused, and the state is another one.
+// begin emits CallBegin once the name is known. It returns false if the call was rejected; the state has changed then.
 func (p *Parser) begin(name, id string) bool {
 	if j := p.f.JSON; j != nil && j.Answers[name] != "" && !p.object.plain && p.o.Choice.Mode == Auto {
 		p.name, p.answer = name, j.Answers[name]
-		p.settle()
+		p.settleSpace()
 		p.recording = false // it can't be refused any more: its content is told as it comes
 		p.raw = p.raw[:0]
 		return true
 	}
-	tool := p.offered(name)
+	tool := p.findTool(name)
 	switch {
 	case tool == nil:
 		p.name = name
-		p.refuse(UnknownTool)
+		p.reject(UnknownTool)
 		return false
 	case p.o.Choice.Single && p.index >= 0 || p.index+1 >= p.o.Limits.Calls:
 		p.name = name
-		p.refuse(TooMany)
+		p.reject(TooMany)
 		return false
 	}
-	p.settle()
+	p.settleSpace()
 	p.index++
-	p.name, p.tool, p.open, p.owed = name, tool, true, false
+	p.name, p.tool, p.open, p.endMarkerDue = name, tool, true, false
 	p.origin = Content                          // text after a call is no reasoning any more
 	if id == "" || slices.Contains(p.ids, id) { // a model may write the same one twice, and results refer to it
 		id = p.f.id(p.o.Seed, p.index)
 	}
 	p.ids = append(p.ids, id)
-	p.tell(Event{Kind: CallBegin, Index: p.index, Name: name, ID: id})
+	p.emitEvent(Event{Kind: CallBegin, Index: p.index, Name: name, ID: id})
 	return true
 }
 
-// offered is the tool of that name, if the choice allows it.
-func (p *Parser) offered(name string) *Tool {
+// findTool finds a tool by name; nil if the choice does not allow it.
+func (p *Parser) findTool(name string) *Tool {
 	if p.o.Choice.Mode == Exact && name != p.o.Choice.Name {
 		return nil
 	}
@@ -158,10 +158,10 @@ func (p *Parser) offered(name string) *Tool {
 // arg adds to the arguments of the open call.
 func (p *Parser) arg(s string) { p.emit(Arguments, p.index, s) }
 
-// endCall tells that the call is complete.
+// endCall emits CallEnd.
 func (p *Parser) endCall() {
 	if p.open {
-		p.tell(Event{Kind: CallEnd, Index: p.index})
+		p.emitEvent(Event{Kind: CallEnd, Index: p.index})
 		p.calls++
 	}
 	p.used = true
@@ -170,29 +170,29 @@ func (p *Parser) endCall() {
 	p.space = ""
 }
 
-// refuse says that what was taken for a call can't be used. Before CallBegin, in Auto, its text is what it was before:
-// content or reasoning. Otherwise the call fails when its source ends.
-func (p *Parser) refuse(why Reason) {
+// reject gives up a call that can't be used. In Auto, before CallBegin, its text becomes content or reasoning again.
+// Otherwise the call fails when its source ends.
+func (p *Parser) reject(why Reason) {
 	p.inHeader = false
 	if p.open || p.o.Choice.Mode != Auto && p.o.Choice.Mode != None || why == TooMany {
 		p.failed = why
-		p.step = (*Parser).broken
+		p.step = (*Parser).skipRejected
 		if p.end {
-			p.keep(p.buf)
+			p.recordSource(p.buf)
 			p.buf = ""
 			p.fail(why)
 		}
 		return
 	}
 	text := string(p.raw)
-	p.owed = p.inSection && p.used
+	p.endMarkerDue = p.inSection && p.used
 	p.recording, p.inSection = false, false
 	p.raw = p.raw[:0]
 	if p.origin == Content {
 		p.started = true
-		p.owedText()
+		p.beginText()
 	}
-	p.say(p.origin, text)
+	p.emitText(p.origin, text)
 	switch {
 	case p.f.Channels != nil:
 		p.step = (*Parser).message
@@ -203,51 +203,51 @@ func (p *Parser) refuse(why Reason) {
 	}
 }
 
-// broken reads on to the end of a call that can't be used.
-func (p *Parser) broken() bool {
+// skipRejected reads to the end of a rejected call.
+func (p *Parser) skipRejected() bool {
 	p.recording = false
 	at, m := p.f.ends.find(p.buf, p.end)
-	p.keep(p.take(at))
+	p.recordSource(p.take(at))
 	if m == "" {
 		return false
 	}
 	again := slices.Contains(p.f.Call.Begin, m) || p.f.Channels != nil && m == p.f.Channels.Start
 	if !again {
-		p.keep(m)
+		p.recordSource(m)
 		p.take(len(m))
 	}
 	p.fail(p.failed)
 	if slices.Contains(p.f.Section.End, m) {
 		p.inSection = false
 	}
-	p.rest()
+	p.afterCall()
 	return true
 }
 
-// fail tells that the call can't be used and why.
+// fail emits CallFailed with its reason.
 func (p *Parser) fail(why Reason) {
 	index := -1
 	if p.open {
 		index = p.index
 	} else {
-		p.settle()
+		p.settleSpace()
 	}
-	p.tell(Event{Kind: CallFailed, Index: index, Name: p.name, Reason: why, Text: string(p.raw)})
+	p.emitEvent(Event{Kind: CallFailed, Index: index, Name: p.name, Reason: why, Text: string(p.raw)})
 	p.open, p.recording, p.failed, p.used = false, false, "", true
 	p.raw = p.raw[:0]
 }
 
-// close goes to what closes a call, after its body.
+// close begins to read what closes a call.
 func (p *Parser) close() {
 	p.inTail = true
-	p.step = (*Parser).tail
+	p.step = (*Parser).callTail
 }
 
-// tail is after a call's body: what closes the call.
-func (p *Parser) tail() bool {
+// callTail reads what closes a call after its body.
+func (p *Parser) callTail() bool {
 	v := p.buf
 	if n := len(v) - len(skipLeft(v)); n > 0 {
-		p.hold(Content, p.take(n))
+		p.holdSpace(Content, p.take(n))
 		return true
 	}
 	if v == "" && !p.end {
@@ -258,15 +258,15 @@ func (p *Parser) tail() bool {
 	case waiting:
 		return false
 	case m == "":
-		p.owed = len(p.f.Call.End)+len(p.f.Section.End) > 0
-		p.rest()
+		p.endMarkerDue = len(p.f.Call.End)+len(p.f.Section.End) > 0
+		p.afterCall()
 		return true
 	}
 	p.take(len(m))
 	if slices.Contains(p.f.Call.End, m) || p.f.Channels != nil {
 		p.space = ""
-		p.owed = !p.inSection && len(p.f.Section.End) > 0
-		p.rest()
+		p.endMarkerDue = !p.inSection && len(p.f.Section.End) > 0
+		p.afterCall()
 	}
 	return true
 }

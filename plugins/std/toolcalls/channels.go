@@ -10,7 +10,7 @@ import (
 func (p *Parser) header() bool {
 	v := p.buf
 	if n := len(v) - len(skipLeft(v)); n > 0 {
-		p.hold(Content, p.take(n))
+		p.holdSpace(Content, p.take(n))
 		return true
 	}
 	if v == "" {
@@ -21,7 +21,7 @@ func (p *Parser) header() bool {
 	case waiting:
 		return false
 	case m == "":
-		p.release(Content)
+		p.flushSpace(Content)
 		p.step = (*Parser).message
 		p.origin = Content
 	default:
@@ -35,7 +35,7 @@ func (p *Parser) header() bool {
 
 // headerRest reads on to the header's end and acts on it.
 func (p *Parser) headerRest() bool {
-	m, did := p.gather(p.f.message)
+	m, did := p.readUntil(p.f.message)
 	if m == "" {
 		return did
 	}
@@ -44,7 +44,7 @@ func (p *Parser) headerRest() bool {
 	c := p.f.Channels
 	channel, recipient := field(string(p.head), c.Channel), field(string(p.head), c.Recipient)
 	if recipient != "" && recipient != "user" {
-		p.called(recipient)
+		p.beginChannelCall(recipient)
 		return true
 	}
 	p.recording = false
@@ -57,12 +57,12 @@ func (p *Parser) headerRest() bool {
 	return true
 }
 
-// called begins a call of the tool that the header names.
-func (p *Parser) called(recipient string) {
+// beginChannelCall begins a call of the tool that is the header's recipient.
+func (p *Parser) beginChannelCall(recipient string) {
 	name, is := strings.CutPrefix(recipient, p.f.Channels.Prefix)
-	if !is || !p.looks() {
+	if !is || !p.callsAllowed() {
 		p.name = recipient
-		p.refuse(UnknownTool)
+		p.reject(UnknownTool)
 		return
 	}
 	if p.begin(name, "") {
@@ -85,7 +85,7 @@ func field(header, mark string) string {
 // message is the text of a channel.
 func (p *Parser) message() bool {
 	at, m := p.f.inMessage.find(p.buf, p.end)
-	p.say(p.origin, p.take(at))
+	p.emitText(p.origin, p.take(at))
 	if m == "" {
 		return false
 	}

@@ -9,30 +9,31 @@ const (
 	constrain   = "<|constrain|>"
 )
 
-// channels is a message of a format with channels, from behind the role that the prompt ends with: reasoning and other texts, and
-// calls, which end it.
-func (h *holder) channels() *structure {
+// channels is a message of a format with channels, from behind the role that the prompt ends with: reasoning and other
+// texts, and calls, which end it.
+func (h *constraintBuilder) channels() *structure {
 	c := h.f.Channels
-	next := seq(h.marks(c.End[:1]), h.mark(c.Start), constant("assistant"))
+	next := seq(h.anyMarker(c.End[:1]), h.marker(c.Start), constant("assistant"))
 	text := func(channels []string) *structure {
-		return seq(h.mark(c.Channel), pattern(alternatives(channels)), h.mark(c.Message), free(h.channelMarks()...))
+		return seq(h.marker(c.Channel), pattern(alternatives(channels)), h.marker(c.Message),
+			anyText(h.channelMarks()...))
 	}
-	call := h.each(func(t *offered) *structure {
-		head := seq(h.mark(c.Channel), constant(callChannel+" "+c.Recipient+c.Prefix+t.Name))
+	call := h.anyTool(func(t *offered) *structure {
+		head := seq(h.marker(c.Channel), constant(callChannel+" "+c.Recipient+c.Prefix+t.Name))
 		if h.isToken(constrain) {
-			head = seq(head, optional(seq(constant(" "), h.mark(constrain), constant(callType))))
+			head = seq(head, optional(seq(constant(" "), h.marker(constrain), constant(callType))))
 		}
-		return seq(head, h.mark(c.Message), h.arguments(t))
+		return seq(head, h.marker(c.Message), h.arguments(t))
 	})
 	calls := seq(call, h.callEnd())
-	if more := h.goesOn(); more != nil && !h.d.Choice.Single {
+	if more := h.nextCall(); more != nil && !h.d.Choice.Single {
 		calls = seq(call, star(seq(more, call)), h.callEnd())
 	}
 	if !h.auto {
 		return seq(optional(seq(text(c.Reasoning), next)), calls)
 	}
 	if h.d.Answer != nil {
-		final := seq(h.mark(c.Channel), constant("final"), h.mark(c.Message), h.answer())
+		final := seq(h.marker(c.Channel), constant("final"), h.marker(c.Message), h.answer())
 		return seq(optional(seq(text(c.Reasoning), next)), either(calls, final))
 	}
 	all := append(slices.Clone(c.Reasoning), callChannel, "final")
@@ -41,13 +42,13 @@ func (h *holder) channels() *structure {
 }
 
 // channelMarks are the markers that free text of a channel never spells.
-func (h *holder) channelMarks() []string {
+func (h *constraintBuilder) channelMarks() []string {
 	c := h.f.Channels
 	return slices.Concat(c.End, []string{c.Start, c.Channel})
 }
 
 // callEnd is what ends a call: nothing where that ends the message.
-func (h *holder) callEnd() *structure {
+func (h *constraintBuilder) callEnd() *structure {
 	for _, m := range h.f.Channels.End {
 		if h.d.Split == nil {
 			continue
@@ -56,14 +57,14 @@ func (h *holder) callEnd() *structure {
 			return seq()
 		}
 	}
-	return optional(h.marks(h.f.Channels.End))
+	return optional(h.anyMarker(h.f.Channels.End))
 }
 
-// goesOn is what stands between two calls of a message; nil where a call ends it.
-func (h *holder) goesOn() *structure {
+// nextCall is what stands between two calls of a message; nil where a call ends it.
+func (h *constraintBuilder) nextCall() *structure {
 	if s := h.callEnd(); len(s.parts) == 0 {
 		return nil
 	}
 	c := h.f.Channels
-	return seq(h.marks(c.End), h.mark(c.Start), constant("assistant"))
+	return seq(h.anyMarker(c.End), h.marker(c.Start), constant("assistant"))
 }

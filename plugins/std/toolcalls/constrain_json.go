@@ -11,7 +11,7 @@ import (
 const id = `[0-9A-Za-z_\-]{1,64}`
 
 // object is a call as a JSON object: the name first, then the arguments.
-func (h *holder) object(t *offered) *structure {
+func (h *constraintBuilder) object(t *offered) *structure {
 	j := h.f.JSON
 	names, args := j.NameKeys, j.ArgumentKeys
 	if j.Flat {
@@ -28,7 +28,8 @@ func (h *holder) object(t *offered) *structure {
 	if ids != "" {
 		head += "(?:" + ids + spaces + "," + spaces + ")?"
 	}
-	head += `"` + alternatives(names) + `"` + spaces + ":" + spaces + fixed(quote(t.Name)) + spaces + "," + spaces +
+	head += `"` + alternatives(names) + `"` + spaces + ":" + spaces + quoteRegex(quote(t.Name)) + spaces + "," +
+		spaces +
 		`"` + alternatives(args) + `"` + spaces + ":" + spaces
 	tail := spaces
 	if ids != "" {
@@ -37,22 +38,25 @@ func (h *holder) object(t *offered) *structure {
 	return seq(pattern(head), h.arguments(t), pattern(tail+`\}`))
 }
 
-// flat is a call whose arguments are the name's neighbours, as in {"function": {"_name": ..., ...}}: an object that has the name
-// as its first member.
-func (h *holder) flat(t *offered) *structure {
+// flat is a call whose arguments are the name's neighbours, as in {"function": {"_name": ..., ...}}: an object that has
+// the name as its first member.
+func (h *constraintBuilder) flat(t *offered) *structure {
 	j := h.f.JSON
 	key := j.NameKeys[0]
 	schema, ok := withName(h.parameters(t), key, t.Name)
 	if !ok {
-		h.cannot(t, t.pointer()+"/properties", "properties", "the format "+h.f.Name+" has the tool's name at "+strconv.Quote(key)+", beside the arguments")
-		schema = `{"type":"object","properties":{` + quote(key) + `:{"const":` + quote(t.Name) + `}},"required":[` + quote(key) + `]}`
+		h.noteUnenforceable(t, t.pointer()+"/properties", "properties",
+			"the format "+h.f.Name+" has the tool's name at "+strconv.Quote(key)+", beside the arguments")
+		schema = `{"type":"object","properties":{` + quote(key) + `:{"const":` + quote(t.Name) + `}},"required":[` +
+			quote(key) + `]}`
 	}
-	body := &structure{kind: "json_schema", text: schema, loose: !t.Strict, origin: Place{Pointer: t.pointer(), Tool: t.Name}}
+	body := &structure{kind: "json_schema", text: schema, loose: !t.Strict,
+		origin: Place{Pointer: t.pointer(), Tool: t.Name}}
 	return seq(pattern(`\{`+spaces+`"`+alternatives(j.Wrap)+`"`+spaces+":"+spaces), body, pattern(spaces+`\}`))
 }
 
-// withName adds a property to a schema of an object, as the first one. Not ok: it has one of that name, or means itself by a
-// reference.
+// withName adds a property to a schema of an object, as the first one. Not ok: it has one of that name, or means itself
+// by a reference.
 func withName(schema, key, name string) (out string, ok bool) {
 	ok = !strings.Contains(schema, `"#"`)
 	properties, required := quote(key)+":{\"const\":"+quote(name)+"}", quote(key)
@@ -79,7 +83,7 @@ func withName(schema, key, name string) (out string, ok bool) {
 func alternatives(keys []string) string {
 	all := make([]string, len(keys))
 	for i, k := range keys {
-		all[i] = fixed(string(quoted(nil, k)))
+		all[i] = quoteRegex(string(quoted(nil, k)))
 	}
 	if len(all) == 1 {
 		return all[0]
@@ -88,33 +92,35 @@ func alternatives(keys []string) string {
 }
 
 // namedCall is a call as its name and then its arguments.
-func (h *holder) namedCall(t *offered) *structure {
+func (h *constraintBuilder) namedCall(t *offered) *structure {
 	n := h.f.Named
-	name := fixed(n.Prefix + t.Name)
+	name := quoteRegex(n.Prefix + t.Name)
 	if n.Index != "" {
-		name += fixed(n.Index) + "[0-9]{1,3}"
+		name += quoteRegex(n.Index) + "[0-9]{1,3}"
 	}
 	parts := []*structure{pattern(name)}
 	if n.ID != "" {
-		parts = append(parts, optional(seq(h.mark(n.ID), pattern(id))))
+		parts = append(parts, optional(seq(h.marker(n.ID), pattern(id))))
 	}
 	if len(n.Separators) > 0 {
-		parts = append(parts, h.marks(n.Separators))
+		parts = append(parts, h.anyMarker(n.Separators))
 	}
 	parts = append(parts, pattern(gap), h.arguments(t))
 	if len(n.After) > 0 {
-		parts = append(parts, pattern(gap), h.marks(n.After))
+		parts = append(parts, pattern(gap), h.anyMarker(n.After))
 	}
 	return seq(parts...)
 }
 
 // arguments are those of a tool as a JSON object.
-func (h *holder) arguments(t *offered) *structure {
-	return &structure{kind: "json_schema", text: h.parameters(t), loose: !t.Strict, origin: Place{Pointer: t.pointer(), Tool: t.Name}}
+func (h *constraintBuilder) arguments(t *offered) *structure {
+	return &structure{kind: "json_schema", text: h.parameters(t), loose: !t.Strict,
+		origin: Place{Pointer: t.pointer(), Tool: t.Name}}
 }
 
-// parameters is the schema of a tool's arguments, which are an object whatever it says. A function without parameters takes none.
-func (h *holder) parameters(t *offered) string {
+// parameters is the schema of a tool's arguments, which are an object whatever it says. A function without parameters
+// takes none.
+func (h *constraintBuilder) parameters(t *offered) string {
 	const none = `{"type":"object","properties":{},"additionalProperties":false}`
 	raw := strings.Trim(string(t.Parameters), whiteSpace)
 	switch {
@@ -122,7 +128,7 @@ func (h *holder) parameters(t *offered) string {
 		return none
 	case raw[0] != '{':
 		if raw != "true" {
-			h.cannot(t, t.pointer(), "parameters", "no object fits it")
+			h.noteUnenforceable(t, t.pointer(), "parameters", "no object fits it")
 		}
 		return `{"type":"object"}`
 	}
@@ -135,7 +141,7 @@ func (h *holder) parameters(t *offered) string {
 	}
 	switch err := r.Close(); {
 	case err != nil:
-		h.cannot(t, t.pointer(), "parameters", err.Error())
+		h.noteUnenforceable(t, t.pointer(), "parameters", err.Error())
 		return `{"type":"object"}`
 	case kind == `"object"`:
 		return raw
@@ -144,7 +150,7 @@ func (h *holder) parameters(t *offered) string {
 	case strings.Contains(kind, `"object"`): // one of several
 		return withType(without(raw, "type"))
 	}
-	h.cannot(t, t.pointer()+"/type", "type", "arguments are an object, the schema wants "+kind)
+	h.noteUnenforceable(t, t.pointer()+"/type", "type", "arguments are an object, the schema wants "+kind)
 	return `{"type":"object"}`
 }
 

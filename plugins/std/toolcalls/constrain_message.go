@@ -13,37 +13,38 @@ const (
 	spaces  = `(?: |\n {0,20})?`
 )
 
-// message is the whole text. Not ok: there is nothing to hold it to.
-func (h *holder) message() (*structure, bool) {
+// message is the grammar of the whole text. ok is false where nothing constrains it.
+func (h *constraintBuilder) message() (*structure, bool) {
 	f := h.f
 	if f.Channels != nil {
 		return h.channels(), true
 	}
-	unit, ok := h.unit()
+	unit, ok := h.markedCall()
 	if h.auto {
 		if f.Bare != "" {
-			h.unheld("in the format " + f.Name + " a call may begin without a marker, and is told from an answer when it is complete")
+			h.noteUnconstrained("in the format " + f.Name +
+				" a call may begin without a marker, and is told from an answer when it is complete")
 		}
 		switch {
 		case !ok:
 			return nil, false
 		case h.d.Answer != nil:
-			return either(h.thinkingFirst(h.units(unit)), seq(h.thoughts(), h.answer())), true
+			return either(h.reasoningThen(h.callSequence(unit)), seq(h.completeReasoning(), h.answer())), true
 		}
-		return h.thinking(h.lazily(unit)), true
+		return h.withReasoning(h.textWithCalls(unit)), true
 	}
 	first := unit
 	if f.Bare != "" {
-		bare := h.bare()
+		bare := h.bareCall()
 		if first = bare; ok {
 			first = either(bare, unit)
 		}
 	}
-	return h.thinkingFirst(h.units(first)), true
+	return h.reasoningThen(h.callSequence(first)), true
 }
 
-// units is one unit, or more where they are allowed.
-func (h *holder) units(unit *structure) *structure {
+// callSequence is one marked call, or several where the request allows them.
+func (h *constraintBuilder) callSequence(unit *structure) *structure {
 	f := h.f
 	switch {
 	case h.d.Choice.Single, f.KeepSpace && len(f.Section.Begin) > 0: // a section has all the calls
@@ -53,13 +54,13 @@ func (h *holder) units(unit *structure) *structure {
 	}
 	more := between
 	if f.Bare != "" && f.JSON != nil && f.JSON.Separators != "" {
-		more = gap + "[" + fixed(f.JSON.Separators) + "]?" + gap
+		more = gap + "[" + quoteRegex(f.JSON.Separators) + "]?" + gap
 	}
 	return plus(seq(unit, pattern(more)))
 }
 
-// answer is what a message is that is no call.
-func (h *holder) answer() *structure {
+// answer is the grammar of a message without a call.
+func (h *constraintBuilder) answer() *structure {
 	a := h.d.Answer
 	s := &structure{kind: a.Language, text: a.Source, loose: a.Loose, origin: Place{Pointer: "#/answer"}}
 	switch a.Language {
@@ -78,16 +79,16 @@ func (h *holder) answer() *structure {
 	return s
 }
 
-// reasoning is the format's, where the model is known to reason: another would write one that has no end.
-func (h *holder) reasoning() *Span {
+// reasoning is the format's reasoning if the model is known to reason: another model would never end it.
+func (h *constraintBuilder) reasoning() *Span {
 	if h.d.Reasons || h.d.Thinking {
 		return h.f.Reasoning
 	}
 	return nil
 }
 
-// opening is reasoning that comes before calls or an answer and has to end.
-func (h *holder) opening() *Opening {
+// opening is reasoning before calls or an answer, which must end.
+func (h *constraintBuilder) opening() *Opening {
 	if c := h.f.Channels; c != nil {
 		o := &Opening{End: c.End[:1]}
 		for _, name := range c.Reasoning {
@@ -101,29 +102,31 @@ func (h *holder) opening() *Opening {
 	}
 	o := &Opening{Open: h.d.Thinking, Begin: r.Begin, End: r.End}
 	if h.f.Implicit {
-		o.End = slices.Concat(r.End, h.begins())
+		o.End = slices.Concat(r.End, h.callMarkers())
 	}
 	return o
 }
 
-// thoughts are reasoning before an answer, complete.
-func (h *holder) thoughts() *structure {
+// completeReasoning is reasoning before an answer, with the marker that ends it.
+func (h *constraintBuilder) completeReasoning() *structure {
 	r := h.reasoning()
 	if r == nil {
 		return seq()
 	}
-	inside := seq(h.thought(), h.marks(r.End), pattern(between))
+	inside := seq(h.reasoningText(), h.anyMarker(r.End), pattern(between))
 	if h.d.Thinking {
 		return inside
 	}
-	return optional(seq(h.marks(r.Begin), inside))
+	return optional(seq(h.anyMarker(r.Begin), inside))
 }
 
-// begins are the markers that begin calls.
-func (h *holder) begins() []string { return slices.Concat(h.f.Section.Begin, h.f.Call.Begin) }
+// callMarkers are the markers that begin a call.
+func (h *constraintBuilder) callMarkers() []string {
+	return slices.Concat(h.f.Section.Begin, h.f.Call.Begin)
+}
 
-// lazily is free text with calls in it.
-func (h *holder) lazily(unit *structure) *structure {
+// textWithCalls is free text with calls in it.
+func (h *constraintBuilder) textWithCalls(unit *structure) *structure {
 	text := h.text()
 	call := seq(text, unit)
 	switch {
@@ -138,8 +141,8 @@ func (h *holder) lazily(unit *structure) *structure {
 }
 
 // text is free text outside of calls. No special token comes in it but those of the format that are no calls.
-func (h *holder) text() *structure {
-	f, plain := h.f, free(h.begins()...)
+func (h *constraintBuilder) text() *structure {
+	f, plain := h.f, anyText(h.callMarkers()...)
 	marks := f.Drop
 	if f.Reasoning != nil {
 		marks = slices.Concat(marks, f.Reasoning.Begin, f.Reasoning.End)
@@ -147,7 +150,7 @@ func (h *holder) text() *structure {
 	var tokens []*structure
 	for _, m := range marks {
 		if h.isToken(m) {
-			tokens = append(tokens, h.mark(m))
+			tokens = append(tokens, h.marker(m))
 		}
 	}
 	if len(tokens) == 0 {
@@ -156,48 +159,49 @@ func (h *holder) text() *structure {
 	return seq(star(seq(plain, either(tokens...))), plain)
 }
 
-// thought is what is inside reasoning, up to what ends it.
-func (h *holder) thought() *structure {
+// reasoningText is the text inside reasoning, up to the marker that ends it.
+func (h *constraintBuilder) reasoningText() *structure {
 	ends := h.f.Reasoning.End
 	if h.f.Implicit {
-		ends = slices.Concat(ends, h.begins())
+		ends = slices.Concat(ends, h.callMarkers())
 	}
-	return free(ends...)
+	return anyText(ends...)
 }
 
-// thinking puts reasoning before what a free answer is.
-func (h *holder) thinking(answer *structure) *structure {
+// withReasoning puts optional reasoning before a free answer.
+func (h *constraintBuilder) withReasoning(answer *structure) *structure {
 	r := h.f.Reasoning
 	if r == nil || h.f.Implicit { // calls in reasoning are calls: all of it is free text
 		return answer
 	}
 	if h.d.Thinking {
-		open := h.thought()
-		return either(seq(open, h.marks(r.End), answer), open)
+		open := h.reasoningText()
+		return either(seq(open, h.anyMarker(r.End), answer), open)
 	}
-	open := seq(h.marks(r.Begin), h.thought())
-	return either(seq(optional(seq(open, h.marks(r.End))), answer), open)
+	open := seq(h.anyMarker(r.Begin), h.reasoningText())
+	return either(seq(optional(seq(open, h.anyMarker(r.End))), answer), open)
 }
 
-// thinkingFirst puts reasoning before calls that are demanded.
-func (h *holder) thinkingFirst(calls *structure) *structure {
+// reasoningThen puts optional reasoning before required calls.
+func (h *constraintBuilder) reasoningThen(calls *structure) *structure {
 	r := h.reasoning()
 	if r == nil {
 		return calls
 	}
-	end := h.marks(r.End)
+	end := h.anyMarker(r.End)
 	if h.f.Implicit {
 		end = optional(end)
 	}
-	inside := seq(h.thought(), end, pattern(between))
+	inside := seq(h.reasoningText(), end, pattern(between))
 	if h.d.Thinking {
 		return seq(inside, calls)
 	}
-	return seq(optional(seq(h.marks(r.Begin), inside)), calls)
+	return seq(optional(seq(h.anyMarker(r.Begin), inside)), calls)
 }
 
-// unit is what a marker begins: a call, an array of calls, or a section of them. Not ok: no marker does.
-func (h *holder) unit() (*structure, bool) {
+// markedCall is what a marker begins: a call, an array of calls, or a section of them. ok is false where the format
+// has no marker.
+func (h *constraintBuilder) markedCall() (*structure, bool) {
 	f := h.f
 	if len(f.Call.Begin) == 0 {
 		return nil, false
@@ -213,7 +217,7 @@ func (h *holder) unit() (*structure, bool) {
 	if !h.d.Choice.Single {
 		calls = plus(calls)
 	}
-	section := seq(h.marks(f.Section.Begin), pattern(gap), calls, h.marks(f.Section.End))
+	section := seq(h.anyMarker(f.Section.Begin), pattern(gap), calls, h.anyMarker(f.Section.End))
 	if h.auto { // a model may leave the section out, and its calls are held all the same
 		return either(section, call), true
 	}
@@ -221,15 +225,15 @@ func (h *holder) unit() (*structure, bool) {
 }
 
 // call is one marked call, or an array of calls.
-func (h *holder) call() *structure {
+func (h *constraintBuilder) call() *structure {
 	f := h.f
-	parts := []*structure{h.marks(f.Call.Begin)}
+	parts := []*structure{h.anyMarker(f.Call.Begin)}
 	if f.Named == nil && f.Tagged == nil {
 		parts = append(parts, pattern(gap))
 	}
 	parts = append(parts, h.body())
 	if len(f.Call.End) > 0 {
-		end := seq(pattern(gap), h.marks(f.Call.End))
+		end := seq(pattern(gap), h.anyMarker(f.Call.End))
 		if len(f.Call.Begin) > 1 { // of several ways to begin some have no end
 			end = optional(end)
 		}
@@ -238,17 +242,17 @@ func (h *holder) call() *structure {
 	return seq(parts...)
 }
 
-// body is what stands between the markers.
-func (h *holder) body() *structure {
+// body is the text between the markers.
+func (h *constraintBuilder) body() *structure {
 	switch f := h.f; {
 	case f.Tagged != nil:
-		return h.each(h.taggedCall)
+		return h.anyTool(h.taggedCall)
 	case f.Python != nil:
 		return h.pythonCalls()
 	case f.Named != nil:
-		return h.each(h.namedCall)
+		return h.anyTool(h.namedCall)
 	}
-	one := once(h.each(h.object))
+	one := once(h.anyTool(h.object))
 	if h.f.Bare == "[" {
 		return one
 	}
@@ -259,16 +263,16 @@ func (h *holder) body() *structure {
 	return either(one, seq(constant("["), all, constant("]")))
 }
 
-// bare is a call without a marker.
-func (h *holder) bare() *structure {
+// bareCall is a call without a marker.
+func (h *constraintBuilder) bareCall() *structure {
 	if h.f.Python != nil {
 		return h.pythonList(h.python())
 	}
-	return h.each(h.object)
+	return h.anyTool(h.object)
 }
 
-// each is a call of any of the tools.
-func (h *holder) each(call func(*offered) *structure) *structure {
+// anyTool is a call of any of the tools.
+func (h *constraintBuilder) anyTool(call func(*offered) *structure) *structure {
 	var all []*structure
 	for i := range h.tools {
 		all = append(all, call(&h.tools[i]))

@@ -6,7 +6,7 @@ import (
 )
 
 // pythonCalls are calls between markers: a list of them, or one a line.
-func (h *holder) pythonCalls() *structure {
+func (h *constraintBuilder) pythonCalls() *structure {
 	one := h.python()
 	switch {
 	case h.f.Bare == "[":
@@ -18,15 +18,15 @@ func (h *holder) pythonCalls() *structure {
 }
 
 // python is a call of any of the tools, made once.
-func (h *holder) python() *structure {
+func (h *constraintBuilder) python() *structure {
 	if h.pyCall == nil {
-		h.pyCall = once(h.each(h.pythonCall))
+		h.pyCall = once(h.anyTool(h.pythonCall))
 	}
 	return h.pyCall
 }
 
 // pythonList is a list of calls.
-func (h *holder) pythonList(all *structure) *structure {
+func (h *constraintBuilder) pythonList(all *structure) *structure {
 	if !h.d.Choice.Single {
 		all = list(seq(pattern("[ \n]?"), all))
 	}
@@ -34,17 +34,19 @@ func (h *holder) pythonList(all *structure) *structure {
 }
 
 // pythonCall is a call with keyword arguments: those that must come, then some of the others, in the schema's order.
-func (h *holder) pythonCall(t *offered) *structure {
+func (h *constraintBuilder) pythonCall(t *offered) *structure {
 	s := h.signature(t)
-	if !madeOf(t.Name, nameByte) {
-		h.cannot(t, t.pointer(), "name", "no function of Python is called so, as the format "+h.f.Name+" wants it")
+	if !consistsOf(t.Name, nameByte) {
+		h.noteUnenforceable(t, t.pointer(), "name",
+			"no function of Python is called so, as the format "+h.f.Name+" wants it")
 	}
 	var must, may []*structure
 	for i := range s.properties {
 		p := &s.properties[i]
-		if strings.Trim(p.schema, whiteSpace) == "false" || !madeOf(p.name, isWord) {
+		if strings.Trim(p.schema, whiteSpace) == "false" || !consistsOf(p.name, isWord) {
 			if p.required {
-				h.cannot(t, p.pointer, "required", "no argument of Python is called so, as the format "+h.f.Name+" wants it")
+				h.noteUnenforceable(t, p.pointer, "required",
+					"no argument of Python is called so, as the format "+h.f.Name+" wants it")
 			}
 			continue
 		}
@@ -71,19 +73,20 @@ func (h *holder) pythonCall(t *offered) *structure {
 		rest = append(rest, optional(seq(pattern(comma), x)))
 	}
 	if first > 0 {
-		rest = []*structure{optional(seq(some(may[:first]), seq(rest...)))}
+		rest = []*structure{optional(seq(atLeastOne(may[:first]), seq(rest...)))}
 	}
 	return seq(append(append(parts, rest...), constant(")"))...)
 }
 
-// maxFirst bounds the arguments that a call without an obligatory one may begin with: the grammar has each of them several times.
+// maxFirst bounds the arguments that a call without an obligatory one may begin with: the grammar has each of them
+// several times.
 const maxFirst = 8
 
 // comma is between arguments.
 const comma = ", ?"
 
-// madeOf says whether a name is made of some bytes alone.
-func madeOf(s string, of func(byte) bool) bool {
+// consistsOf says whether a name is made of some bytes alone.
+func consistsOf(s string, of func(byte) bool) bool {
 	for i := 0; i < len(s); i++ {
 		if !of(s[i]) {
 			return false
@@ -92,19 +95,19 @@ func madeOf(s string, of func(byte) bool) bool {
 	return s != "" && len(s) <= maxText
 }
 
-// some is at least one of a list, in its order, with a comma between two. Halving the list keeps the grammar small: of its first
-// half some and perhaps of the second, or of the second alone.
-func some(list []*structure) *structure {
+// atLeastOne is at least one of a list, in its order, with a comma between two. Halving the list keeps the grammar
+// small: of its first half some and perhaps of the second, or of the second alone.
+func atLeastOne(list []*structure) *structure {
 	if len(list) < 2 {
 		return seq(list...)
 	}
 	half := len(list) / 2
-	first, second := some(list[:half]), once(some(list[half:])) // which stands in two places
+	first, second := atLeastOne(list[:half]), once(atLeastOne(list[half:])) // which stands in two places
 	return either(seq(first, optional(seq(pattern(comma), second))), second)
 }
 
 // pythonValue is a literal. JSON is nearly Python: only the words for booleans and none differ.
-func (h *holder) pythonValue(t *offered, s *signature, p *property) *structure {
+func (h *constraintBuilder) pythonValue(t *offered, s *signature, p *property) *structure {
 	f := facets(p.schema)
 	if f.plain && f.values == nil && f.pattern == "" {
 		switch {
@@ -122,5 +125,6 @@ func (h *holder) pythonValue(t *offered, s *signature, p *property) *structure {
 			return pattern(`"(?:[^"\\\x00-\x1f]|\\["\\nrt]){` + strconv.Itoa(f.min) + "," + most + `}"`)
 		}
 	}
-	return &structure{kind: "json_schema", text: s.whole(p), loose: !t.Strict, origin: Place{Pointer: p.pointer, Tool: t.Name}}
+	return &structure{kind: "json_schema", text: s.whole(p), loose: !t.Strict,
+		origin: Place{Pointer: p.pointer, Tool: t.Name}}
 }

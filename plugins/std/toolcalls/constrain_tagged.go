@@ -7,20 +7,21 @@ import (
 	"unicode/utf8"
 )
 
-// taggedCall is a call as its name and its parameters between markers, those that it has in the schema's order.
-func (h *holder) taggedCall(t *offered) *structure {
+// taggedCall is a call as its name and its parameters between markers, in the schema's order.
+func (h *constraintBuilder) taggedCall(t *offered) *structure {
 	x := h.f.Tagged
 	s := h.signature(t)
 	parts := []*structure{constant(t.Name)}
 	if len(x.NameEnd) > 0 {
-		parts = append(parts, h.marks(x.NameEnd))
+		parts = append(parts, h.anyMarker(x.NameEnd))
 	}
 	for i := range s.properties {
 		p := &s.properties[i]
 		value, ok := h.parameter(t, &s, p)
 		switch {
 		case !ok && p.required:
-			h.cannot(t, p.pointer, "required", "no text between the markers of the format "+h.f.Name+" is a value of it")
+			h.noteUnenforceable(t, p.pointer, "required",
+				"no text between the markers of the format "+h.f.Name+" is a value of it")
 		case !ok:
 		case p.required:
 			parts = append(parts, value)
@@ -31,8 +32,8 @@ func (h *holder) taggedCall(t *offered) *structure {
 	return seq(parts...)
 }
 
-// parameter is one parameter with its markers. Not ok: no text can be one.
-func (h *holder) parameter(t *offered, s *signature, p *property) (*structure, bool) {
+// parameter is one parameter with its markers. ok is false where no text fits.
+func (h *constraintBuilder) parameter(t *offered, s *signature, p *property) (*structure, bool) {
 	x := h.f.Tagged
 	if strings.Trim(p.schema, whiteSpace) == "false" || !h.taggable(p.name) {
 		return nil, false
@@ -40,76 +41,79 @@ func (h *holder) parameter(t *offered, s *signature, p *property) (*structure, b
 	if !p.known && !x.GuessTypes {
 		p.types = typeString
 	}
-	head := []*structure{pattern(gap), h.marks(x.Open), constant(p.name)}
+	head := []*structure{pattern(gap), h.anyMarker(x.Open), constant(p.name)}
 	switch {
 	case len(x.OpenEnd) == 0 || len(x.StringEnd) > 0 && len(x.JSONEnd) > 0: // the marker says what the value is
-		return seq(append(head, h.told(t, s, p))...), true
+		return seq(append(head, h.typedParameter(t, s, p))...), true
 	case p.types&typeString == 0 && p.types != 0:
-		return seq(append(head, h.valued(x.OpenEnd, h.json(t, p, s.whole(p))))...), true
+		return seq(append(head, h.parameterValue(x.OpenEnd, h.json(t, p, s.whole(p))))...), true
 	case p.types == 0 && (p.known || x.GuessTypes): // it may be a string
-		return seq(append(head, h.valued(x.OpenEnd, h.json(t, p, but(s.whole(p), h.spells()))))...), true
+		return seq(append(head, h.parameterValue(x.OpenEnd,
+			h.json(t, p, schemaWithout(s.whole(p), h.closingMarkers()))))...), true
 	}
-	value, why := h.raw(p)
+	value, why := h.rawString(p)
 	if why != "" {
-		h.cannot(t, p.pointer, "type", "the format "+h.f.Name+" writes strings as they are, "+why)
-		value = free(x.Close...)
+		h.noteUnenforceable(t, p.pointer, "type", "the format "+h.f.Name+" writes strings as they are, "+why)
+		value = anyText(x.Close...)
 	}
-	return seq(append(head, h.valued(x.OpenEnd, value))...), value.kind != "or" || len(value.parts) > 0
+	return seq(append(head, h.parameterValue(x.OpenEnd, value))...), value.kind != "or" || len(value.parts) > 0
 }
 
-// valued is a value from the marker behind its name to the one behind itself.
-func (h *holder) valued(end []string, value *structure) *structure {
+// parameterValue is a value with the marker before it and the one that closes it.
+func (h *constraintBuilder) parameterValue(end []string, value *structure) *structure {
 	x := h.f.Tagged
-	parts := []*structure{h.marks(end)}
+	parts := []*structure{h.anyMarker(end)}
 	if len(x.ValueOpen) > 0 {
-		parts = append(parts, pattern(gap), h.marks(x.ValueOpen))
+		parts = append(parts, pattern(gap), h.anyMarker(x.ValueOpen))
 	}
 	if x.Newlines {
 		parts = append(parts, constant("\n"), value, constant("\n"))
 	} else {
 		parts = append(parts, value)
 	}
-	return seq(append(parts, h.marks(x.Close))...)
+	return seq(append(parts, h.anyMarker(x.Close))...)
 }
 
 // taggable says whether a parameter's name can stand between its markers.
-func (h *holder) taggable(name string) bool {
+func (h *constraintBuilder) taggable(name string) bool {
 	x := h.f.Tagged
 	if name == "" || name != strings.Trim(name, whiteSpace) || len(name) > maxText {
 		return false
 	}
-	return !slices.ContainsFunc(slices.Concat(x.OpenEnd, x.StringEnd, x.JSONEnd), func(m string) bool { return strings.Contains(name, m) })
+	return !slices.ContainsFunc(slices.Concat(x.OpenEnd, x.StringEnd, x.JSONEnd),
+		func(m string) bool { return strings.Contains(name, m) })
 }
 
-// told is the value of a parameter whose marker says whether it is a string. A string is written as one, so that it does not
-// spell the marker behind it, or else in JSON without that marker in it.
-func (h *holder) told(t *offered, s *signature, p *property) *structure {
+// typedParameter is the value of a parameter whose marker says whether it is a string. A string is written as text that
+// does not contain the closing marker, or else as JSON without that marker.
+func (h *constraintBuilder) typedParameter(t *offered, s *signature, p *property) *structure {
 	x := h.f.Tagged
 	if p.types&typeString == 0 && p.types != 0 {
-		return h.valued(x.JSONEnd, h.json(t, p, s.whole(p)))
+		return h.parameterValue(x.JSONEnd, h.json(t, p, s.whole(p)))
 	}
 	text := *p
 	text.types = typeString
-	value, why := h.raw(&text)
+	value, why := h.rawString(&text)
 	if f := facets(p.schema); p.types == typeString && why == "" && (value.kind != "or" || len(value.parts) > 0) {
-		return h.valued(x.StringEnd, value)
+		return h.parameterValue(x.StringEnd, value)
 	} else if p.types != typeString && f.plain && f.simple {
-		return either(h.valued(x.StringEnd, free(x.Close...)), h.valued(x.JSONEnd, h.json(t, p, but(s.whole(p), `{"type":"string"}`))))
+		return either(h.parameterValue(x.StringEnd, anyText(x.Close...)),
+			h.parameterValue(x.JSONEnd, h.json(t, p, schemaWithout(s.whole(p), `{"type":"string"}`))))
 	}
-	return h.valued(x.JSONEnd, h.json(t, p, but(s.whole(p), h.spells())))
+	return h.parameterValue(x.JSONEnd, h.json(t, p, schemaWithout(s.whole(p), h.closingMarkers())))
 }
 
-// spells is a schema of the strings that spell the marker behind a value.
-func (h *holder) spells() string {
+// closingMarkers is a schema of the strings that contain the closing marker of a value.
+func (h *constraintBuilder) closingMarkers() string {
 	var all []string
 	for _, m := range h.f.Tagged.Close {
-		all = append(all, fixed(m))
+		all = append(all, quoteRegex(m))
 	}
 	return `{"type":"string","pattern":` + quote(strings.Join(all, "|")) + `}`
 }
 
-// but is a schema without the values of another.
-func but(schema, other string) string {
+// schemaWithout is a schema that excludes the values of another.
+func schemaWithout(schema, other string) string {
 	if raw := strings.Trim(schema, whiteSpace); raw[0] == '{' && !strings.Contains(raw, `"not"`) {
 		rest := strings.TrimLeft(raw[1:], whiteSpace)
 		if rest == "}" {
@@ -121,21 +125,22 @@ func but(schema, other string) string {
 }
 
 // json is a value in JSON.
-func (h *holder) json(t *offered, p *property, schema string) *structure {
-	return &structure{kind: "json_schema", text: schema, loose: !t.Strict, origin: Place{Pointer: p.pointer, Tool: t.Name}}
+func (h *constraintBuilder) json(t *offered, p *property, schema string) *structure {
+	return &structure{kind: "json_schema", text: schema, loose: !t.Strict,
+		origin: Place{Pointer: p.pointer, Tool: t.Name}}
 }
 
-// raw is a value that may be a string, which stands there as it is; an alternative of nothing where no text is one. why says why
-// the format can't hold to it.
-func (h *holder) raw(p *property) (value *structure, why string) {
+// rawString is a value that may be a string, written without quotes; an empty alternative where no text fits. why says
+// why the format can't enforce it.
+func (h *constraintBuilder) rawString(p *property) (value *structure, why string) {
 	f := facets(p.schema)
 	switch {
 	case !f.plain:
 		return value, "and what else the schema says of them can't be enforced there"
 	case f.values != nil:
-		return h.listed(f.values, p.types), ""
+		return h.enumValues(f.values, p.types), ""
 	case f.simple:
-		return free(h.f.Tagged.Close...), ""
+		return anyText(h.f.Tagged.Close...), ""
 	case p.types != typeString:
 		return value, "and the schema allows other values beside them"
 	case f.pattern != "" && (f.min > 0 || f.max >= 0):
@@ -147,11 +152,11 @@ func (h *holder) raw(p *property) (value *structure, why string) {
 		}
 		return pattern(inner), ""
 	}
-	return h.sized(f.min, f.max), ""
+	return h.textOfLength(f.min, f.max), ""
 }
 
-// listed is any of some values in JSON. One that would be read as another value is left out.
-func (h *holder) listed(values []string, allowed types) *structure {
+// enumValues is any of the listed values, as JSON. A value that would be parsed as another one is left out.
+func (h *constraintBuilder) enumValues(values []string, allowed types) *structure {
 	var all []*structure
 	for _, v := range values {
 		text := strings.Trim(v, whiteSpace)
@@ -167,9 +172,10 @@ func (h *holder) listed(values []string, allowed types) *structure {
 	return either(all...)
 }
 
-// sized is text of a number of characters. What begins the marker behind it comes only behind the fewest that there may be.
-func (h *holder) sized(min, max int) *structure {
-	rest := free(h.f.Tagged.Close...)
+// textOfLength is text of a number of characters. What begins the marker behind it comes only behind the fewest that
+// there may be.
+func (h *constraintBuilder) textOfLength(min, max int) *structure {
+	rest := anyText(h.f.Tagged.Close...)
 	if max >= 0 {
 		rest.most = max - min
 	}
@@ -183,20 +189,21 @@ func (h *holder) sized(min, max int) *structure {
 }
 
 // firsts are the characters that the markers behind a value begin with, inside a class.
-func (h *holder) firsts() (class string) {
+func (h *constraintBuilder) firsts() (class string) {
 	for _, m := range h.f.Tagged.Close {
 		r, _ := utf8.DecodeRuneInString(m)
-		class += fixed(string(r))
+		class += quoteRegex(string(r))
 	}
 	return class
 }
 
-// safePattern is what is inside the anchors of a pattern whose texts never hold what a marker behind the value begins with. Not
-// ok: it may, or it is not anchored.
-func (h *holder) safePattern(p string) (inner string, ok bool) {
+// safePattern is what is inside the anchors of a pattern whose texts never hold what a marker behind the value begins
+// with. Not ok: it may, or it is not anchored.
+func (h *constraintBuilder) safePattern(p string) (inner string, ok bool) {
 	inner, begins := strings.CutPrefix(p, "^")
 	inner, ends := strings.CutSuffix(inner, "$")
-	if !begins || !ends || strings.HasSuffix(inner, `\`) || strings.ContainsAny(inner, "^$|.") || strings.Contains(inner, "(?") {
+	if !begins || !ends || strings.HasSuffix(inner, `\`) || strings.ContainsAny(inner, "^$|.") ||
+		strings.Contains(inner, "(?") {
 		return "", false
 	}
 	for i := 0; i < len(inner); i++ {

@@ -5,17 +5,17 @@ import (
 	"strconv"
 )
 
-// Demand is what a request wants of the calls that answer it.
+// Demand is what a request asks of the calls in the answer.
 type Demand struct {
 	Tools    []Tool
 	Choice   Choice
 	Thinking bool // the prompt ended inside reasoning
 	Reasons  bool // the model is known to reason: see Format.Reasons
-	// Answer is what an answer that is no call is held to; nil for any text. In Auto the message is then such an answer or
-	// calls, and nothing else. It does not matter where a call is demanded.
+	// Answer is what an answer that is no call is held to; nil for any text. In Auto the message is then such an answer
+	// or calls, and nothing else. It does not matter where a call is demanded.
 	Answer *Answer
-	// Split cuts a marker into the special tokens of the model's vocabulary and the text between them. Nil takes every marker
-	// for text.
+	// Split cuts a marker into the special tokens of the model's vocabulary and the text between them. Nil takes every
+	// marker for text.
 	Split func(marker string) []Piece
 }
 
@@ -33,8 +33,8 @@ type Piece struct {
 	End     bool // a special token that ends the message: nothing is written behind it
 }
 
-// Constraint is a grammar of the messages in a format whose calls are right: a structural tag. Without a Source there is
-// nothing to hold a message to.
+// Constraint is a grammar of the messages in a format whose calls are right: a structural tag. Without a Source there
+// is nothing to hold a message to.
 type Constraint struct {
 	Source   string
 	Optional bool // nobody insists: a message may do without it where it can't be compiled
@@ -45,41 +45,42 @@ type Constraint struct {
 	Dropped   []Dropped
 }
 
-// Opening is reasoning before what a message is for. Whoever writes the message sees to it that it ends in time: its end may
-// follow anywhere in it.
+// Opening is reasoning before what a message is for. Whoever writes the message sees to it that it ends in time: its
+// end may follow anywhere in it.
 type Opening struct {
 	Open  bool     // the message begins inside it
 	Begin []string // texts that begin it, at the message's start
 	End   []string // texts that end it, the first for one who has to
 }
 
-// Dropped is something that a request asks for and that the grammar does not enforce. Pointer leads into the request.
+// Dropped is a part of the request that the grammar does not enforce. Pointer leads into the request.
 type Dropped struct{ Pointer, Keyword, Reason string }
 
-// demandError is a demand that no grammar of the format can hold a message to.
+// demandError is a demand that no grammar of the format can enforce.
 type demandError string
 
 // Error says which, and why.
 func (e demandError) Error() string { return string(e) }
 
-// Constraint is what a message is held to so that its calls are right.
+// Constraint builds the grammar that makes the calls of a message correct.
 //
-// Where a call is demanded the message is reasoning, if the format has it and the model is known to, and then calls of the tools
-// that are allowed, one if only one is, or if it is named. In Auto the text is free until a marker begins a call, and again behind it; there must be a strict tool, since
-// otherwise nobody asks for anything. Arguments are held to the tool's schema, and what of the schema can't be enforced makes
-// the grammar's plugin refuse it; of tools that are not strict it is left out.
+// Where a call is required, the message is reasoning (if the format has it and the model is known to reason) and then
+// calls of the allowed tools; a single one if the choice allows one or names the tool. In Auto the text is free until a
+// marker begins a call, and after the call; without a strict tool there is no grammar. Arguments must fit the tool's
+// schema. A part of the schema that can't be enforced makes the grammar's plugin refuse it, or is left out for tools
+// that are not strict.
 //
-// Some formats can't say all that a schema can: values between markers and Python's literals. What they can't say of a strict
-// tool is an error where a call is demanded. In Auto it is left out and noted, as it always is of tools that are not strict. A
-// call that begins without a marker can't be told from an answer before it is complete: in Auto it is held to nothing, and an
-// Answer neither.
+// Some formats can't express every schema: values between markers, and Python's literals. For a strict tool that is an
+// error where a call is required; in Auto, and for tools that are not strict, that part is left out and reported. A
+// call that begins without a marker can't be told from an answer before it is complete: in Auto neither it nor an
+// Answer is constrained.
 //
-// Every text of the grammar is read by a Parser as calls whose arguments fit, with two exceptions: a string inside an object or
-// an array that stands between markers may spell the marker behind it; and a string in a Python literal may have an escape that
-// is JSON's and not Python's, which counts as two characters.
+// A Parser reads every text of the grammar as calls whose arguments fit, with two exceptions: a string inside an object
+// or array between markers may contain the closing marker; and a string in a Python literal may have an escape of JSON
+// that Python lacks, which counts as two characters.
 func (f *Format) Constraint(d Demand) (Constraint, error) {
 	d.Choice.Single = d.Choice.Single || d.Choice.Mode == Exact
-	h := &holder{f: f, d: d, auto: d.Choice.Mode == Auto}
+	h := &constraintBuilder{f: f, d: d, auto: d.Choice.Mode == Auto}
 	h.tools = h.allowed()
 	strict := slices.ContainsFunc(h.tools, func(t offered) bool { return t.Strict })
 	answers := h.auto && d.Answer != nil
@@ -98,7 +99,8 @@ func (f *Format) Constraint(d Demand) (Constraint, error) {
 	}
 	s, ok := h.message()
 	if h.count > maxAll {
-		return tooLarge("the tools have more than " + strconv.Itoa(maxAll) + " parameters, which the format " + f.Name + " writes one by one")
+		return tooLarge("the tools have more than " + strconv.Itoa(maxAll) + " parameters, which the format " + f.Name +
+			" writes one by one")
 	}
 	if h.err != "" {
 		return Constraint{}, demandError(h.err)
@@ -110,7 +112,8 @@ func (f *Format) Constraint(d Demand) (Constraint, error) {
 	w := writer{b: make([]byte, 0, 64<<10)}
 	w.write(s, "#")
 	if len(w.places) > maxPlaces {
-		return tooLarge("the grammar of the tools has " + strconv.Itoa(len(w.places)) + " schemas, at most " + strconv.Itoa(maxPlaces) + " are held to")
+		return tooLarge("the grammar of the tools has " + strconv.Itoa(len(w.places)) + " schemas, the limit is " +
+			strconv.Itoa(maxPlaces))
 	}
 	out.Source, out.Places = string(w.b), w.places
 	if !h.auto || answers {
@@ -119,18 +122,19 @@ func (f *Format) Constraint(d Demand) (Constraint, error) {
 	return out, nil
 }
 
-// What tools may have at most so that messages are held to them. A parser that made grammars of more would run into the limits
-// of a plugin's calls, and be switched off for what a client sent.
+// The largest tools that a grammar is built for. More would exceed the limits of a plugin's calls, and the plugin would
+// be disabled for what a client sent.
 const (
 	maxSchemas = 192 << 10 // bytes of all schemas, and toolCost of each tool
 	maxListed  = 128 << 10 // the same, where arguments are written one by one
 	toolCost   = 1 << 10
-	maxAll     = 800  // parameters of all tools where they are written one by one; one whose marker says what it is counts twice
-	maxPlaces  = 4096 // of the contract
+	// parameters of all tools where they are written one by one; one whose marker says what it is counts twice
+	maxAll    = 800
+	maxPlaces = 4096 // of the contract
 )
 
-// tooLarge says why there are too many tools to hold a message to, or nothing.
-func (h *holder) tooLarge() string {
+// tooLarge says why the tools are too large for a grammar; "" if they are not.
+func (h *constraintBuilder) tooLarge() string {
 	size, most := 0, maxSchemas
 	if h.d.Answer != nil {
 		size = len(h.d.Answer.Source)
@@ -144,7 +148,8 @@ func (h *holder) tooLarge() string {
 	if size <= most {
 		return ""
 	}
-	return "the tools and their schemas are too large to hold calls to them: they count as " + strconv.Itoa(size) + " bytes, at most " + strconv.Itoa(most) + " are held to"
+	return "the tools and their schemas are too large to constrain calls: they count as " + strconv.Itoa(size) +
+		" bytes, the limit is " + strconv.Itoa(most)
 }
 
 // offered is a tool with its number in the request.
@@ -158,22 +163,22 @@ func (t *offered) pointer() string {
 	return "#/tools/" + strconv.Itoa(t.index) + "/function/parameters"
 }
 
-// holder makes the grammar of one demand.
-type holder struct {
-	f       *Format
-	d       Demand
-	tools   []offered // those that may be called
-	auto    bool
-	dropped []Dropped
-	err     string                // the first demand that can't be met
-	made    map[string]*structure // of markers
-	any     map[listOf]*structure
-	count   int        // parameters so far, of formats that write them one by one
-	pyCall  *structure // of a Python call
+// constraintBuilder builds the grammar for one demand.
+type constraintBuilder struct {
+	f          *Format
+	d          Demand
+	tools      []offered // those that may be called
+	auto       bool
+	dropped    []Dropped
+	err        string                // the first demand that can't be enforced
+	markers    map[string]*structure // of markers
+	markerSets map[listOf]*structure
+	count      int        // parameters so far, of formats that write them one by one
+	pyCall     *structure // of a Python call
 }
 
 // allowed are the tools that the choice allows.
-func (h *holder) allowed() (list []offered) {
+func (h *constraintBuilder) allowed() (list []offered) {
 	for i, t := range h.d.Tools {
 		if h.d.Choice.Mode != Exact || t.Name == h.d.Choice.Name {
 			list = append(list, offered{t, i})
@@ -182,29 +187,31 @@ func (h *holder) allowed() (list []offered) {
 	return list
 }
 
-// cannot notes that the format can't say something of a tool. It is an error where a strict tool's call is demanded.
-func (h *holder) cannot(t *offered, pointer, keyword, why string) {
+// noteUnenforceable records that the format can't enforce a part of a tool's schema. It is an error for a strict tool
+// where a call is required.
+func (h *constraintBuilder) noteUnenforceable(t *offered, pointer, keyword, why string) {
 	if t.Strict && !h.auto && h.err == "" {
 		h.err = "tool `" + t.Name + "`: " + pointer + ": " + keyword + ": " + why
 	}
 	h.dropped = append(h.dropped, Dropped{pointer, keyword, why})
 }
 
-// unheld notes that calls of the strict tools are held to nothing.
-func (h *holder) unheld(why string) {
+// noteUnconstrained records that calls of the strict tools are not constrained.
+func (h *constraintBuilder) noteUnconstrained(why string) {
 	for _, t := range h.tools {
 		if t.Strict {
-			h.dropped = append(h.dropped, Dropped{"#/tools/" + strconv.Itoa(t.index) + "/function/strict", "strict", why})
+			h.dropped = append(h.dropped, Dropped{"#/tools/" + strconv.Itoa(t.index) + "/function/strict", "strict",
+				why})
 		}
 	}
 }
 
-// mark is a marker: tokens where its pieces are special ones.
-func (h *holder) mark(m string) *structure {
+// marker is the grammar of a marker: special tokens where it has them, text elsewhere.
+func (h *constraintBuilder) marker(m string) *structure {
 	if h.d.Split == nil {
 		return constant(m)
 	}
-	if s, ok := h.made[m]; ok {
+	if s, ok := h.markers[m]; ok {
 		return s
 	}
 	var parts []*structure
@@ -216,31 +223,31 @@ func (h *holder) mark(m string) *structure {
 			parts = append(parts, &structure{kind: "token", text: p.Text})
 		}
 	}
-	if h.made == nil {
-		h.made = map[string]*structure{}
+	if h.markers == nil {
+		h.markers = map[string]*structure{}
 	}
-	h.made[m] = seq(parts...)
-	return h.made[m]
+	h.markers[m] = seq(parts...)
+	return h.markers[m]
 }
 
-// marks is any of some markers, which are those of a format's list.
-func (h *holder) marks(list []string) *structure {
+// anyMarker is any marker of one of the format's lists.
+func (h *constraintBuilder) anyMarker(list []string) *structure {
 	if len(list) == 0 {
 		return either()
 	}
 	key := listOf{&list[0], len(list)}
-	if s, ok := h.any[key]; ok {
+	if s, ok := h.markerSets[key]; ok {
 		return s
 	}
 	var all []*structure
 	for _, m := range list {
-		all = append(all, h.mark(m))
+		all = append(all, h.marker(m))
 	}
-	if h.any == nil {
-		h.any = map[listOf]*structure{}
+	if h.markerSets == nil {
+		h.markerSets = map[listOf]*structure{}
 	}
-	h.any[key] = either(all...)
-	return h.any[key]
+	h.markerSets[key] = either(all...)
+	return h.markerSets[key]
 }
 
 // listOf is a list of markers by where it lies.
@@ -250,7 +257,7 @@ type listOf struct {
 }
 
 // isToken says whether a marker is one special token.
-func (h *holder) isToken(m string) bool {
+func (h *constraintBuilder) isToken(m string) bool {
 	if h.d.Split == nil {
 		return false
 	}

@@ -133,7 +133,7 @@ func TestConstraintLarge(t *testing.T) {
 		if err != nil || c.Source != "" || len(c.Dropped) != 1 || c.Dropped[0].Pointer != "#/tools" {
 			t.Errorf("%s: %d bytes, %+v, %v", name, len(c.Source), c.Dropped, err)
 		}
-		if _, err := f.Constraint(demand(Choice{Mode: Required}, true, many...)); err == nil || !strings.Contains(err.Error(), map[bool]string{true: "at most 196608 are held to", false: "more than 800 parameters"}[name == "hermes"]) {
+		if _, err := f.Constraint(demand(Choice{Mode: Required}, true, many...)); err == nil || !strings.Contains(err.Error(), map[bool]string{true: "the limit is 196608", false: "more than 800 parameters"}[name == "hermes"]) {
 			t.Errorf("%s: %v", name, err)
 		}
 		if c, err := f.Constraint(demand(Choice{Mode: Required}, true, many[:14]...)); err != nil || c.Source == "" || len(c.Places) > 4096 {
@@ -146,7 +146,7 @@ func TestConstraintLarge(t *testing.T) {
 		}
 	}
 	big := `{"description":"` + strings.Repeat("x", maxListed) + `"}`
-	if _, err := preset(t, "lfm2").Constraint(demand(Choice{Mode: Required}, true, big)); err == nil || !strings.Contains(err.Error(), "at most 131072 are held to") {
+	if _, err := preset(t, "lfm2").Constraint(demand(Choice{Mode: Required}, true, big)); err == nil || !strings.Contains(err.Error(), "the limit is 131072") {
 		t.Errorf("too many bytes: %v", err)
 	}
 }
@@ -171,7 +171,7 @@ func TestParametersOfTools(t *testing.T) {
 		"{}": any, " { } ": any, "true": any, `{"type":"object","a":1}`: `{"type":"object","a":1}`, `{"a":1}`: `{"type":"object","a":1}`,
 		`{"a":1,"type":["null","object"],"b":2}`: `{"type":"object","a":1,"b":2}`, `{"type":["object"]}`: any, "[]": any, `{"a"`: any,
 	} {
-		h := &holder{f: &Format{}}
+		h := &constraintBuilder{f: &Format{}}
 		if got := h.parameters(&offered{Tool: Tool{Parameters: []byte(raw)}}); got != want {
 			t.Errorf("%s: got %s, want %s", raw, got, want)
 		}

@@ -43,8 +43,8 @@ func Detect(template string) (preset string, ok bool) {
 }
 
 // ForTemplate is the format to read what a model writes whose conversations that chat template renders: the one that
-// Detect finds, or TGI's own JSON. A model whose template never reads the variable tools is told of them in TGI's words,
-// which ask for TGI's JSON: it is read beside the calls that the template shows of earlier turns.
+// Detect finds, or TGI's own JSON. A model whose template never reads the variable tools is told of them in TGI's
+// words, which ask for TGI's JSON: it is read beside the calls that the template shows of earlier turns.
 func ForTemplate(template string) *Format {
 	own, _ := Preset("tgi")
 	name, ok := Detect(template)
@@ -66,8 +66,8 @@ func ForTemplate(template string) *Format {
 	return &told
 }
 
-// readsTools says whether the name tools occurs in a Jinja template's tags other than as an attribute, a text, or what is
-// set.
+// readsTools says whether the name tools occurs in a Jinja template's tags other than as an attribute, a text, or what
+// is set.
 func readsTools(template string) bool {
 	for {
 		at := strings.IndexByte(template, '{')
@@ -138,8 +138,8 @@ func (e Evidence) in(template string) bool {
 	return len(e.All) > 0
 }
 
-// Reasons says whether a model is known to reason as the format has it: a marker of reasoning stands in its chat template, or is
-// one token of its vocabulary. A format with channels is reason enough.
+// Reasons says whether a model is known to reason as the format has it: a marker of reasoning stands in its chat
+// template, or is one token of its vocabulary. A format with channels is reason enough.
 func (f *Format) Reasons(template string, token func(marker string) bool) bool {
 	if f.Channels != nil {
 		return true

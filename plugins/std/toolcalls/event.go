@@ -1,6 +1,6 @@
 package toolcalls
 
-// Kind says what an Event tells.
+// Kind is the kind of an Event.
 type Kind uint8
 
 // The kinds of events. A call is CallBegin, any number of Arguments, then CallEnd; or CallFailed instead of CallEnd.
@@ -11,9 +11,10 @@ const (
 	Reasoning
 	// CallBegin opens call Index with its Name and ID. It comes as soon as the name is complete.
 	CallBegin
-	// Arguments is the next part of the arguments of call Index: Text. The parts of a call that ended are one JSON object.
+	// Arguments is the next part of the arguments of call Index: Text. The parts of a call that ended are one JSON
+	// object.
 	Arguments
-	// CallEnd says that call Index is complete and may be executed. Nothing else says so.
+	// CallEnd says that call Index is complete and may be executed. No other event does.
 	CallEnd
 	// CallFailed says that a call can't be used, and Reason why. Index is -1 when the call had not begun. Text is what
 	// the model wrote, up to Limits.Call bytes: a caller that has shown nothing of the call yet may make it content.
@@ -39,7 +40,7 @@ func (k Kind) String() string {
 	return "unknown"
 }
 
-// Event is one step of the parsed output. Which fields mean something is said at each Kind; the others are zero.
+// Event is one step of the parsed output. Each Kind names the fields that it uses; the others are zero.
 type Event struct {
 	Kind   Kind
 	Index  int    // of the call, from 0
@@ -71,38 +72,38 @@ func (p *Parser) emit(k Kind, index int, text string) {
 	if text == "" {
 		return
 	}
-	if p.one != "" && (p.pendingKind != k || p.pendingIndex != index) {
+	if p.firstText != "" && (p.pendingKind != k || p.pendingIndex != index) {
 		p.flush()
 	}
 	p.pendingKind, p.pendingIndex = k, index
-	if p.one == "" {
-		p.one = text
+	if p.firstText == "" {
+		p.firstText = text
 		return
 	}
-	if len(p.joined) == 0 {
-		p.joined = append(p.joined, p.one...)
+	if len(p.allText) == 0 {
+		p.allText = append(p.allText, p.firstText...)
 	}
-	p.joined = append(p.joined, text...)
+	p.allText = append(p.allText, text...)
 }
 
 // flush ends the event that emit was collecting.
 func (p *Parser) flush() {
-	if p.one == "" {
+	if p.firstText == "" {
 		return
 	}
-	e := Event{Kind: p.pendingKind, Text: p.one}
-	if len(p.joined) > 0 {
-		e.Text = string(p.joined)
+	e := Event{Kind: p.pendingKind, Text: p.firstText}
+	if len(p.allText) > 0 {
+		e.Text = string(p.allText)
 	}
 	if e.Kind == Arguments {
 		e.Index = p.pendingIndex
 	}
 	p.out = append(p.out, e)
-	p.one, p.joined = "", p.joined[:0]
+	p.firstText, p.allText = "", p.allText[:0]
 }
 
-// tell adds an event that is never joined to another.
-func (p *Parser) tell(e Event) {
+// emitEvent adds an event that is never joined to another.
+func (p *Parser) emitEvent(e Event) {
 	p.flush()
 	p.out = append(p.out, e)
 }

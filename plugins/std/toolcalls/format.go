@@ -49,8 +49,8 @@ type JSON struct {
 	Wrap         []string `json:"wrap,omitempty"`          // keys whose object is looked into, as in {"function": {...}}
 	// Flat: the arguments are the name's neighbours inside the wrapped object, as in {"function": {"_name": ..., ...}}.
 	Flat bool `json:"flat,omitempty"`
-	// PlainKeys, with Flat, are keys of a name whose arguments are under ArgumentKeys all the same, whether wrapped or not,
-	// as in {"name": ..., "parameters": {...}}.
+	// PlainKeys, with Flat, are keys of a name whose arguments are under ArgumentKeys all the same, whether wrapped or
+	// not, as in {"name": ..., "parameters": {...}}.
 	PlainKeys []string `json:"plain_keys,omitempty"`
 	// Separators are bytes that may stand between objects without a Call.Begin.
 	Separators string `json:"separators,omitempty"`
@@ -110,16 +110,16 @@ const (
 	IDShort IDStyle = "nine" // 9 letters and digits, as Mistral's templates demand
 )
 
-// Check says whether the format can be parsed by. Errors wrap ErrFormat and name the field.
+// Check validates the format. Errors wrap ErrFormat and name the field.
 func (f *Format) Check() error {
-	if why := f.fault(); why != "" {
+	if why := f.problem(); why != "" {
 		return formatError(strconv.Quote(f.Name) + ": " + why)
 	}
 	return nil
 }
 
-// fault says what is wrong, or nothing.
-func (f *Format) fault() string {
+// problem says what is wrong with the format; "" for nothing.
+func (f *Format) problem() string {
 	bodies := 0
 	for _, is := range []bool{f.JSON != nil || f.Named != nil, f.Tagged != nil, f.Python != nil, f.Channels != nil} {
 		if is {
@@ -172,7 +172,8 @@ func (f *Format) required() (string, int) {
 	case f.Channels != nil:
 		c := f.Channels
 		fields = []field{{"channels.start", len(c.Start)}, {"channels.channel", len(c.Channel)},
-			{"channels.message", len(c.Message)}, {"channels.end", len(c.End)}, {"channels.recipient", len(c.Recipient)}}
+			{"channels.message", len(c.Message)}, {"channels.end", len(c.End)},
+			{"channels.recipient", len(c.Recipient)}}
 	case f.JSON != nil:
 		fields = []field{{"json.name_keys", len(f.JSON.NameKeys)}}
 		if f.JSON.Flat {
@@ -182,7 +183,8 @@ func (f *Format) required() (string, int) {
 		}
 	}
 	if f.Reasoning != nil {
-		fields = append(fields, field{"reasoning.begin", len(f.Reasoning.Begin)}, field{"reasoning.end", len(f.Reasoning.End)})
+		fields = append(fields, field{"reasoning.begin", len(f.Reasoning.Begin)},
+			field{"reasoning.end", len(f.Reasoning.End)})
 	}
 	for _, x := range fields {
 		if x.n == 0 {

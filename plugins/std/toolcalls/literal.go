@@ -280,8 +280,8 @@ func (s *pyScan) escape(c byte) verdict {
 	return more
 }
 
-// literal is a whole Python literal as JSON.
-func literal(text string, depth int) (string, bool) {
+// pythonToJSON is a whole Python literal as JSON.
+func pythonToJSON(text string, depth int) (string, bool) {
 	var s pyScan
 	s.reset(depth)
 	for i := 0; i < len(text); i++ {

@@ -7,7 +7,7 @@ import (
 
 // named reads a name, and an id where there is one, up to the arguments.
 func (p *Parser) named() bool {
-	m, did := p.gather(p.f.nameEnd)
+	m, did := p.readUntil(p.f.nameEnd)
 	if m == "" {
 		return did
 	}
@@ -16,7 +16,7 @@ func (p *Parser) named() bool {
 	}
 	name, id := p.f.Named.split(string(p.head))
 	if name == "" {
-		p.refuse(Malformed)
+		p.reject(Malformed)
 		return true
 	}
 	if p.begin(name, id) {
@@ -25,7 +25,7 @@ func (p *Parser) named() bool {
 	return true
 }
 
-// split is the name and the id in what stands before the arguments. An empty name: there is none.
+// split returns the name and the id before the arguments; the name is empty if there is none.
 func (n *Named) split(head string) (name, id string) {
 	name = strings.Trim(head, whiteSpace)
 	if n.ID != "" {
@@ -52,7 +52,7 @@ func (p *Parser) arguments() bool {
 	}
 	if v[0] == '{' {
 		p.value = newScan(p.o.Limits.Depth, p.value.stack)
-		p.step = (*Parser).passing
+		p.step = (*Parser).passArguments
 		return true
 	}
 	m, waiting := p.f.afterCall.at(v, p.whole())
@@ -60,7 +60,7 @@ func (p *Parser) arguments() bool {
 	case waiting:
 		return false
 	case m == "":
-		p.refuse(Malformed)
+		p.reject(Malformed)
 	default:
 		p.arg("{}")
 		p.endCall()
@@ -69,8 +69,8 @@ func (p *Parser) arguments() bool {
 	return true
 }
 
-// passing gives the arguments on as they are.
-func (p *Parser) passing() bool {
+// passArguments emits the arguments as they are.
+func (p *Parser) passArguments() bool {
 	v := p.view()
 	if v == "" {
 		return false
@@ -83,9 +83,9 @@ func (p *Parser) passing() bool {
 		p.endCall()
 		p.close()
 	case deep:
-		p.refuse(TooLong)
+		p.reject(TooLong)
 	default:
-		p.refuse(Malformed)
+		p.reject(Malformed)
 	}
 	return true
 }

@@ -9,19 +9,19 @@ import (
 
 // object is the state of a JSON body: one object with the call's name and arguments.
 type object struct {
-	at      objectPlace
-	level   int // 1 inside the object, 2 inside a wrapped one
-	what    meaning
-	key     string
-	rawKey  string
-	text    []byte // a key, a name or an id being read; with its quotes
-	read    int    // bytes of it
-	held    []byte // arguments that came before the name
-	id      string
-	named   bool
-	plain   bool // of a Flat body: the arguments are not the name's neighbours
-	args    bool // the arguments were read
-	members int  // of a Flat body
+	at        objectPlace
+	level     int // 1 inside the object, 2 inside a wrapped one
+	valueRole valueRole
+	key       string
+	rawKey    string
+	text      []byte // a key, a name or an id being read; with its quotes
+	read      int    // bytes of it
+	held      []byte // arguments that came before the name
+	id        string
+	named     bool
+	plain     bool // of a Flat body: the arguments are not the name's neighbours
+	args      bool // the arguments were read
+	members   int  // of a Flat body
 }
 
 type objectPlace uint8
@@ -36,17 +36,17 @@ const (
 	objectComma
 )
 
-// meaning is what a member's value is for.
-type meaning uint8
+// valueRole is what a member's value is for.
+type valueRole uint8
 
 const (
-	passed meaning = iota // nothing
-	isName
-	isID
-	isArgs
-	isEncoded // arguments as a string that holds JSON
-	isFlat    // one argument
-	isAnswer  // content
+	ignoredValue valueRole = iota // nothing
+	nameValue
+	idValue
+	argumentsValue
+	encodedArguments // arguments as a string that holds JSON
+	flatArgument     // one argument
+	answerValue      // content
 )
 
 // maxText bounds a name, an id and a key of a call, in bytes.
@@ -77,21 +77,21 @@ func (p *Parser) elements() bool {
 	switch {
 	case v[0] == '{':
 		if !p.recording {
-			p.recording, p.again = true, true
+			p.recording, p.inList = true, true
 			p.name, p.tool, p.answer = "", nil, ""
 		}
 		p.take(1)
 		p.startObject()
 	case p.recording:
-		p.refuse(Malformed)
+		p.reject(Malformed)
 	case v[0] == ',':
 		p.take(1)
 	case v[0] == ']':
 		p.take(1)
 		p.close()
 	default:
-		p.owed = len(p.f.Call.End) > 0
-		p.rest()
+		p.endMarkerDue = len(p.f.Call.End) > 0
+		p.afterCall()
 	}
 	return true
 }
@@ -126,7 +126,7 @@ func (p *Parser) inObject() bool {
 		p.closeObject()
 		return true
 	default:
-		p.refuse(Malformed)
+		p.reject(Malformed)
 		return true
 	}
 	p.take(1)
@@ -136,7 +136,7 @@ func (p *Parser) inObject() bool {
 // startValue decides what the value after a key is for; c is its first byte.
 func (p *Parser) startValue(c byte) {
 	o, j := &p.object, p.f.JSON
-	o.what = passed
+	o.valueRole = ignoredValue
 	flat := j.Flat && o.level == 2 && !o.plain
 	if flat && !o.named && o.members == 0 && p.startsPlain(c) {
 		flat, o.plain = false, true
@@ -147,39 +147,40 @@ func (p *Parser) startValue(c byte) {
 		o.level, o.at = 2, objectFirst
 		return
 	case slices.Contains(j.NameKeys, o.key) && (flat || !j.Flat) && !o.named:
-		o.what = isName
+		o.valueRole = nameValue
 	case j.Flat && !flat && !o.named && slices.Contains(j.PlainKeys, o.key):
-		o.what, o.plain = isName, true
+		o.valueRole, o.plain = nameValue, true
 	case flat && p.answer == o.key && p.answer != "":
-		o.what = isAnswer
+		o.valueRole = answerValue
 	case flat:
-		o.what = isFlat
+		o.valueRole = flatArgument
 		p.member()
 	case slices.Contains(j.ArgumentKeys, o.key):
 		if o.args || c != '{' && c != '"' && c != 'n' {
-			p.refuse(Malformed)
+			p.reject(Malformed)
 			return
 		}
 		o.args = true
-		o.what = isArgs
+		o.valueRole = argumentsValue
 		switch {
 		case p.answer != "":
-			o.what = passed
+			o.valueRole = ignoredValue
 		case c == '"':
-			o.what = isEncoded
+			o.valueRole = encodedArguments
 		case c == 'n': // null
-			o.what = passed
-			p.sink("{}")
+			o.valueRole = ignoredValue
+			p.addArguments("{}")
 		}
 	case slices.Contains(j.IDKeys, o.key):
-		o.what = isID
+		o.valueRole = idValue
 	}
 	o.at = objectInside
 	o.text, o.read = o.text[:0], 0
 	p.value = newScan(p.o.Limits.Depth, p.value.stack)
 }
 
-// startsPlain says whether the first key of a wrapped object, whose value begins with c, is one of a body that is not Flat.
+// startsPlain says whether the first key of a wrapped object, whose value begins with c, is one of a body that is not
+// Flat.
 func (p *Parser) startsPlain(c byte) bool {
 	j, key := p.f.JSON, p.object.key
 	return slices.Contains(j.PlainKeys, key) || len(j.PlainKeys) > 0 && c == '{' && slices.Contains(j.ArgumentKeys, key)
@@ -193,11 +194,11 @@ func (p *Parser) member() {
 		lead = "{"
 	}
 	o.members++
-	p.sink(lead + o.rawKey + ": ")
+	p.addArguments(lead + o.rawKey + ": ")
 }
 
-// sink takes a part of the arguments: told, or held until the name is known.
-func (p *Parser) sink(s string) {
+// addArguments takes a part of the arguments: emitted, or held until the name is known.
+func (p *Parser) addArguments(s string) {
 	switch {
 	case p.open:
 		p.arg(s)
@@ -213,7 +214,7 @@ func (p *Parser) pass(v string, to func(string)) (int, verdict) {
 	for i := 0; i < len(v); i++ {
 		switch d := p.value.step(v[i]); d {
 		case more:
-		case mend:
+		case escapeByte:
 			to(v[from:i])
 			to(escaped(v[i]))
 			from = i + 1
@@ -232,28 +233,29 @@ func (p *Parser) pass(v string, to func(string)) (int, verdict) {
 // inValue reads on in a key or a value.
 func (p *Parser) inValue(v string) bool {
 	o := &p.object
-	short := o.at == objectInKey || o.what == isName || o.what == isID
+	short := o.at == objectInKey || o.valueRole == nameValue || o.valueRole == idValue
 	if short {
 		v = v[:min(len(v), maxText+1-o.read)]
 	}
 	to := func(string) {}
 	switch {
-	case o.at == objectInKey || o.what == isName || o.what == isID || o.what == isEncoded || o.what == isAnswer:
+	case o.at == objectInKey || o.valueRole == nameValue || o.valueRole == idValue || o.valueRole == encodedArguments ||
+		o.valueRole == answerValue:
 		to = func(s string) { o.text = append(o.text, s...) }
-	case o.what == isArgs || o.what == isFlat:
-		to = p.sink
+	case o.valueRole == argumentsValue || o.valueRole == flatArgument:
+		to = p.addArguments
 	}
 	n, d := p.pass(v, to)
 	p.take(n)
 	o.read += n
-	if o.what == isAnswer && o.at == objectInside {
-		p.tellAnswer(d)
+	if o.valueRole == answerValue && o.at == objectInside {
+		p.emitAnswer(d)
 	}
 	switch {
 	case d == deep:
-		p.refuse(TooLong)
+		p.reject(TooLong)
 	case d == wrong || short && o.read > maxText:
-		p.refuse(Malformed)
+		p.reject(Malformed)
 	case d == more:
 		return true
 	case o.at == objectInKey:
@@ -264,13 +266,13 @@ func (p *Parser) inValue(v string) bool {
 	return true
 }
 
-// tellAnswer tells what is there of a string that is content.
-func (p *Parser) tellAnswer(d verdict) {
+// emitAnswer emits the part that has arrived of a string that is content.
+func (p *Parser) emitAnswer(d verdict) {
 	o := &p.object
 	source := o.text
 	if len(source) > 0 && o.members == 0 { // the opening quote
 		if source[0] != '"' {
-			p.refuse(Malformed)
+			p.reject(Malformed)
 			return
 		}
 		source = source[1:]
@@ -285,7 +287,7 @@ func (p *Parser) tellAnswer(d verdict) {
 	}
 	o.text = append(o.text[:0], rest...)
 	p.started = true
-	p.say(Content, text)
+	p.emitText(Content, text)
 }
 
 func (p *Parser) endKey() {
@@ -293,22 +295,23 @@ func (p *Parser) endKey() {
 	key, ok := unquote(o.text)
 	o.key, o.rawKey = key, string(o.text)
 	o.at = objectColon
-	known := slices.Contains(j.NameKeys, key) || slices.Contains(j.ArgumentKeys, key) || slices.Contains(j.IDKeys, key) ||
+	known := slices.Contains(j.NameKeys, key) || slices.Contains(j.ArgumentKeys, key) ||
+		slices.Contains(j.IDKeys, key) ||
 		slices.Contains(j.Wrap, key) || slices.Contains(j.PlainKeys, key) || key == "type"
 	// An answer may itself be a JSON object. It is told at once when its first key can't be a call's.
 	if !ok || p.bare && !known && o.level == 1 && !o.named && !o.args {
-		p.refuse(Malformed)
+		p.reject(Malformed)
 	}
 }
 
 func (p *Parser) endValue() {
 	o := &p.object
 	o.at = objectComma
-	switch o.what {
-	case isName:
+	switch o.valueRole {
+	case nameValue:
 		name, ok := unquote(o.text)
 		if !ok || name == "" {
-			p.refuse(Malformed)
+			p.reject(Malformed)
 			return
 		}
 		o.named = true
@@ -316,32 +319,32 @@ func (p *Parser) endValue() {
 			return
 		}
 		if p.answer != "" {
-			p.heldAnswer()
+			p.emitHeldAnswer()
 			return
 		}
 		p.arg(string(o.held))
 		o.held = o.held[:0]
-	case isID:
+	case idValue:
 		o.id = string(o.text)
 		if id, ok := unquote(o.text); ok {
 			o.id = id
 		}
-	case isEncoded:
+	case encodedArguments:
 		inner, ok := unquote(o.text)
 		inner = strings.Trim(inner, whiteSpace)
 		if inner == "" {
 			inner = "{}"
 		}
-		if !ok || inner[0] != '{' || !one(inner, p.o.Limits.Depth) {
-			p.refuse(Malformed)
+		if !ok || inner[0] != '{' || !isOneValue(inner, p.o.Limits.Depth) {
+			p.reject(Malformed)
 			return
 		}
-		p.sink(inner)
+		p.addArguments(inner)
 	}
 }
 
-// heldAnswer tells the content of an answer whose members came before its name.
-func (p *Parser) heldAnswer() {
+// emitHeldAnswer emits the content of an answer whose members came before its name.
+func (p *Parser) emitHeldAnswer() {
 	o := &p.object
 	if len(o.held) > 0 {
 		text := ""
@@ -355,7 +358,7 @@ func (p *Parser) heldAnswer() {
 		}
 		if r.Close() == nil {
 			p.started = true
-			p.say(Content, text)
+			p.emitText(Content, text)
 		}
 	}
 	o.held = o.held[:0]
@@ -370,18 +373,18 @@ func (p *Parser) closeObject() {
 		if j.Flat && !o.plain {
 			o.args = true
 			if o.members == 0 {
-				p.sink("{")
+				p.addArguments("{")
 			}
-			p.sink("}")
+			p.addArguments("}")
 		}
 		return
 	}
 	if !o.named {
-		p.refuse(Malformed)
+		p.reject(Malformed)
 		return
 	}
 	if !o.args {
-		p.sink("{}")
+		p.addArguments("{}")
 	}
 	p.endCall()
 	p.answer = ""

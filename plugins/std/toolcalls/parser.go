@@ -52,19 +52,19 @@ type Parser struct {
 	step state
 	out  []Event
 
-	one          string // the first text of the event being collected
-	joined       []byte // all of its texts, when there are more
+	firstText    string // the first text of the event being collected
+	allText      []byte // all of its texts, when there are more
 	pendingKind  Kind
 	pendingIndex int
 
-	space     string // white space held back
-	dropSpace bool   // white space that comes now is layout
-	spaceFull bool   // the run of white space was longer than Limits.Space
-	origin    Kind   // what text is when it is no call: Content or Reasoning
-	started   bool   // content has been told since the message or the last reasoning began
-	owed      bool   // a call ended, its End marker has not come
-	inSection bool
-	used      bool // the section had a call
+	space        string // white space held back
+	dropSpace    bool   // white space that comes now is layout
+	spaceFull    bool   // the run of white space was longer than Limits.Space
+	origin       Kind   // what text is when it is no call: Content or Reasoning
+	started      bool   // content has been told since the message or the last reasoning began
+	endMarkerDue bool   // a call ended, its End marker has not come
+	inSection    bool
+	used         bool // the section had a call
 
 	call
 }
@@ -85,7 +85,7 @@ func New(f *Format, o Options) *Parser {
 		p.step = (*Parser).header
 	case o.Thinking && f.Reasoning != nil:
 		p.enterReasoning()
-		p.step = (*Parser).thinkAgain
+		p.step = (*Parser).repeatedReasoning
 	}
 	return p
 }
@@ -103,11 +103,11 @@ func (l Limits) withDefaults() Limits {
 	return l
 }
 
-// looks says whether calls are looked for.
-func (p *Parser) looks() bool { return p.o.Choice.Mode != None && len(p.o.Tools) > 0 }
+// callsAllowed reports whether the parser looks for calls.
+func (p *Parser) callsAllowed() bool { return p.o.Choice.Mode != None && len(p.o.Tools) > 0 }
 
-// Feed takes the next piece of text, cut anywhere, and returns what can be told now. The slice may be
-// used until the next call. Characters that a cut divided are told whole.
+// Feed takes the next piece of text, cut anywhere, and returns the events so far. The slice is valid until the next
+// call. A character that a cut divided is emitted whole.
 func (p *Parser) Feed(piece string) []Event {
 	p.out = p.out[:0]
 	text := p.rune + piece
@@ -119,8 +119,8 @@ func (p *Parser) Feed(piece string) []Event {
 	return p.run()
 }
 
-// Special is Feed for a special token, by its text. One that is a marker of the format, a part of one, or holds one, is
-// read as that text. Any other is markup of which the format knows nothing, such as the end of the turn: it is left out.
+// Special is Feed for a special token, by its text. A token that is a marker of the format, a part of one, or contains
+// one is read as text. Any other token, such as the end of the turn, is left out.
 func (p *Parser) Special(token string) []Event {
 	if !p.f.marks(token) {
 		return nil
@@ -128,9 +128,9 @@ func (p *Parser) Special(token string) []Event {
 	return p.Feed(token)
 }
 
-// Finish ends the text, whether the model ended it or it was cut. A call that had begun and not ended is told as
-// CallFailed with Incomplete. One that had not begun is content in Auto, unless it followed another one in the same list,
-// and a CallFailed otherwise. The beginning of a marker that was cut after a complete call is dropped.
+// Finish ends the text, whether the model ended it or it was truncated. An open call becomes CallFailed with
+// Incomplete. A call that had not begun is content in Auto, unless it followed another one in the same list, and
+// CallFailed otherwise. A marker truncated after a complete call is dropped.
 func (p *Parser) Finish() []Event {
 	p.out = p.out[:0]
 	if (p.inTail || p.inSection && p.used) && !p.recording && p.failed == "" {
@@ -141,7 +141,7 @@ func (p *Parser) Finish() []Event {
 	p.rune = ""
 	p.run()
 	if p.open || p.failed != "" || p.recording {
-		p.keep(p.buf)
+		p.recordSource(p.buf)
 		p.buf = ""
 	}
 	switch {
@@ -150,13 +150,13 @@ func (p *Parser) Finish() []Event {
 	case p.open:
 		p.fail(Incomplete)
 	case p.inHeader && p.o.Choice.Mode == Auto: // markup only
-	case p.recording && p.again: // in a list of calls: its rest was never text
+	case p.recording && p.inList: // in a list of calls: its rest was never text
 		if strings.Trim(string(p.raw), whiteSpace) != "" {
 			p.fail(Incomplete)
 		}
 		p.recording = false
 	case p.recording:
-		p.refuse(Incomplete)
+		p.reject(Incomplete)
 	}
 	if p.space != "" && !p.dropSpace && p.origin == Content {
 		p.emit(Content, 0, p.space)
@@ -193,7 +193,7 @@ func (p *Parser) take(n int) string {
 	s := p.buf[:n]
 	p.buf = p.buf[n:]
 	if p.recording {
-		p.keep(s)
+		p.recordSource(s)
 	}
 	return s
 }
@@ -209,17 +209,17 @@ func (p *Parser) view() string {
 // whole says that nothing will follow the view.
 func (p *Parser) whole() bool { return p.end && len(p.view()) == len(p.buf) }
 
-// overflow refuses a call whose source is too long. It is asked only when its state can do no more.
+// overflow rejects a call whose source is too long. It runs only when the state can do no more.
 func (p *Parser) overflow() bool {
 	if !p.recording || p.failed != "" || len(p.raw)+len(p.buf) <= p.o.Limits.Call {
 		return false
 	}
-	p.refuse(TooLong)
+	p.reject(TooLong)
 	return true
 }
 
-// say tells text of the answer or the reasoning. White space at its end waits for what follows.
-func (p *Parser) say(k Kind, s string) {
+// emitText emits text of the answer or the reasoning. White space at its end waits for what follows.
+func (p *Parser) emitText(k Kind, s string) {
 	if p.f.KeepSpace && k == Content {
 		p.dropSpace = false
 		p.emit(k, 0, s)
@@ -230,10 +230,10 @@ func (p *Parser) say(k Kind, s string) {
 		if p.dropSpace {
 			text = skipLeft(text)
 		}
-		p.release(k)
+		p.flushSpace(k)
 		p.emit(k, 0, text)
 	}
-	p.hold(k, s[lastText(s):])
+	p.holdSpace(k, s[lastText(s):])
 }
 
 // lastText is the length of s without the white space at its end.
@@ -247,8 +247,8 @@ func lastText(s string) int {
 
 const whiteSpace = " \t\r\n"
 
-// hold keeps white space back, up to the limit: then it is text.
-func (p *Parser) hold(k Kind, s string) {
+// holdSpace holds white space back, up to the limit; more is text.
+func (p *Parser) holdSpace(k Kind, s string) {
 	switch {
 	case p.dropSpace:
 	case p.spaceFull:
@@ -261,14 +261,14 @@ func (p *Parser) hold(k Kind, s string) {
 	}
 }
 
-// release tells the white space that was held back: text follows it.
-func (p *Parser) release(k Kind) {
+// flushSpace emits the white space that was held back, as text follows it.
+func (p *Parser) flushSpace(k Kind) {
 	p.emit(k, 0, p.space)
 	p.space, p.spaceFull, p.dropSpace = "", false, false
 }
 
-// settle decides about white space before a call or reasoning.
-func (p *Parser) settle() {
+// settleSpace emits or drops the white space before a call or reasoning.
+func (p *Parser) settleSpace() {
 	if p.f.KeepSpace && p.origin == Content {
 		p.emit(Content, 0, p.space)
 	}

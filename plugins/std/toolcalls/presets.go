@@ -156,7 +156,8 @@ var presets = []*Format{
 		Name:   "lfm2",
 		Call:   Span{Begin: []string{"<|tool_call_start|>"}, End: []string{"<|tool_call_end|>"}},
 		Python: &Python{},
-		Detect: []Evidence{{All: []string{"<|tool_call_start|>"}, None: []string{"```python"}}, has("<|tool_list_start|>")},
+		Detect: []Evidence{{All: []string{"<|tool_call_start|>"}, None: []string{"```python"}},
+			has("<|tool_list_start|>")},
 	},
 	{
 		Name:      "olmo3",
@@ -188,7 +189,8 @@ var presets = []*Format{
 			NameKeys: []string{"name"}, ArgumentKeys: []string{"parameters", "arguments"}, IDKeys: []string{"id"},
 			Wrap: []string{"function"}, Separators: ";",
 		},
-		Detect: []Evidence{{All: []string{"<|python_tag|>"}, None: []string{"<function="}}, has(`"parameters": dictionary of argument name`)},
+		Detect: []Evidence{{All: []string{"<|python_tag|>"}, None: []string{"<function="}},
+			has(`"parameters": dictionary of argument name`)},
 	},
 	{
 		Name:      "tgi",
@@ -220,7 +222,8 @@ var functionTags = &Tagged{
 // aliases are names of other servers for the presets.
 var aliases = map[string]string{
 	"openai": "gpt-oss", "harmony": "gpt-oss", "deepseek-v31": "deepseek-v3.1", "deepseek-v32": "deepseek-v3.2",
-	"deepseek-r1": "deepseek-v3", "glm45": "glm-4.5", "glm47": "glm-4.5", "qwen3-xml": "qwen3-coder", "qwen25": "hermes",
-	"qwen": "hermes", "llama4-pythonic": "pythonic", "llama4-json": "llama3-json", "llama3": "llama3-json",
+	"deepseek-r1": "deepseek-v3", "glm45": "glm-4.5", "glm47": "glm-4.5", "qwen3-xml": "qwen3-coder",
+	"qwen25": "hermes",
+	"qwen":   "hermes", "llama4-pythonic": "pythonic", "llama4-json": "llama3-json", "llama3": "llama3-json",
 	"phi4-mini-json": "phi-4-mini", "cohere-command3": "cohere", "granite4": "granite", "hunyuan-a13b": "jamba",
 }

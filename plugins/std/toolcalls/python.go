@@ -34,11 +34,11 @@ func (p *Parser) pyName() bool {
 	p.head = append(p.head, p.take(n)...)
 	switch {
 	case len(p.head) > maxText:
-		p.refuse(Malformed)
+		p.reject(Malformed)
 	case n == len(v):
 		return false
 	case v[n] != '(' || len(p.head) == 0:
-		p.refuse(Malformed)
+		p.reject(Malformed)
 	default:
 		p.take(1)
 		if p.begin(string(p.head), "") {
@@ -67,7 +67,7 @@ func (p *Parser) pyArgument() bool {
 		p.python.key = p.python.key[:0]
 		p.step = (*Parser).pyKey
 	default:
-		p.refuse(Malformed)
+		p.reject(Malformed)
 	}
 	return true
 }
@@ -83,7 +83,7 @@ func (p *Parser) pyKey() bool {
 	x := &p.python
 	x.key = append(x.key, p.take(n)...)
 	if len(x.key) > maxText {
-		p.refuse(Malformed)
+		p.reject(Malformed)
 		return true
 	}
 	if n == len(v) {
@@ -100,7 +100,7 @@ func (p *Parser) pyEquals() bool {
 	case v == "":
 		return false
 	case v[0] != '=' || slices.Contains(x.seen, string(x.key)) || len(x.seen) >= maxParameters:
-		p.refuse(Malformed)
+		p.reject(Malformed)
 		return true
 	}
 	p.take(1)
@@ -139,9 +139,9 @@ func (p *Parser) pyArgumentValue() bool {
 	case done, before:
 		p.step = (*Parser).pyComma
 	case deep:
-		p.refuse(TooLong)
+		p.reject(TooLong)
 	default:
-		p.refuse(Malformed)
+		p.reject(Malformed)
 	}
 	return true
 }
@@ -158,7 +158,7 @@ func (p *Parser) pyComma() bool {
 	case v[0] == ')':
 		p.step = (*Parser).pyArgument
 	default:
-		p.refuse(Malformed)
+		p.reject(Malformed)
 	}
 	return true
 }
@@ -174,7 +174,7 @@ func (p *Parser) pyNext() bool {
 		if v[0] == ',' {
 			p.take(1)
 		}
-		p.recording, p.again = true, true
+		p.recording, p.inList = true, true
 		p.name, p.tool = "", nil
 		p.head = p.head[:0]
 		p.step = (*Parser).pyName

@@ -48,11 +48,12 @@ func textsOf(r *params.Reader, to *[]string) func() {
 func (f *Format) read(r *params.Reader) {
 	fields(r, "the format", map[string]func(){
 		"name": textOf(r, &f.Name), "bare": textOf(r, &f.Bare), "ids": textOf(r, (*string)(&f.IDs)),
-		"implicit": boolOf(r, &f.Implicit), "keep_space": boolOf(r, &f.KeepSpace), "trim_start": boolOf(r, &f.TrimStart),
-		"drop":    textsOf(r, &f.Drop),
-		"section": func() { f.Section.read(r, "section") },
-		"call":    func() { f.Call.read(r, "call") },
-		"fence":   func() { f.Fence.read(r, "fence") },
+		"implicit": boolOf(r, &f.Implicit), "keep_space": boolOf(r, &f.KeepSpace),
+		"trim_start": boolOf(r, &f.TrimStart),
+		"drop":       textsOf(r, &f.Drop),
+		"section":    func() { f.Section.read(r, "section") },
+		"call":       func() { f.Call.read(r, "call") },
+		"fence":      func() { f.Fence.read(r, "fence") },
 		"reasoning": func() {
 			f.Reasoning = new(Span)
 			f.Reasoning.read(r, "reasoning")
@@ -82,8 +83,10 @@ func (s *Span) read(r *params.Reader, where string) {
 func readJSON(r *params.Reader) *JSON {
 	j := new(JSON)
 	fields(r, "json", map[string]func(){
-		"name_keys": textsOf(r, &j.NameKeys), "argument_keys": textsOf(r, &j.ArgumentKeys), "id_keys": textsOf(r, &j.IDKeys),
-		"wrap": textsOf(r, &j.Wrap), "flat": boolOf(r, &j.Flat), "plain_keys": textsOf(r, &j.PlainKeys), "separators": textOf(r, &j.Separators),
+		"name_keys": textsOf(r, &j.NameKeys), "argument_keys": textsOf(r, &j.ArgumentKeys),
+		"id_keys": textsOf(r, &j.IDKeys),
+		"wrap":    textsOf(r, &j.Wrap), "flat": boolOf(r, &j.Flat), "plain_keys": textsOf(r, &j.PlainKeys),
+		"separators": textOf(r, &j.Separators),
 		"answers": func() {
 			j.Answers = map[string]string{}
 			for key := range r.Object() {
@@ -97,7 +100,8 @@ func readJSON(r *params.Reader) *JSON {
 func readNamed(r *params.Reader) *Named {
 	n := new(Named)
 	fields(r, "named", map[string]func(){
-		"separators": textsOf(r, &n.Separators), "id": textOf(r, &n.ID), "prefix": textOf(r, &n.Prefix), "index": textOf(r, &n.Index),
+		"separators": textsOf(r, &n.Separators), "id": textOf(r, &n.ID), "prefix": textOf(r, &n.Prefix),
+		"index":    textOf(r, &n.Index),
 		"whole_id": boolOf(r, &n.WholeID), "after": textsOf(r, &n.After),
 	})
 	return n
@@ -107,8 +111,9 @@ func readTagged(r *params.Reader) *Tagged {
 	t := new(Tagged)
 	fields(r, "tagged", map[string]func(){
 		"name_end": textsOf(r, &t.NameEnd), "open": textsOf(r, &t.Open), "open_end": textsOf(r, &t.OpenEnd),
-		"string_end": textsOf(r, &t.StringEnd), "json_end": textsOf(r, &t.JSONEnd), "value_open": textsOf(r, &t.ValueOpen),
-		"close": textsOf(r, &t.Close), "newlines": boolOf(r, &t.Newlines), "guess_types": boolOf(r, &t.GuessTypes),
+		"string_end": textsOf(r, &t.StringEnd), "json_end": textsOf(r, &t.JSONEnd),
+		"value_open": textsOf(r, &t.ValueOpen),
+		"close":      textsOf(r, &t.Close), "newlines": boolOf(r, &t.Newlines), "guess_types": boolOf(r, &t.GuessTypes),
 	})
 	return t
 }
@@ -116,7 +121,8 @@ func readTagged(r *params.Reader) *Tagged {
 func readChannels(r *params.Reader) *Channels {
 	c := new(Channels)
 	fields(r, "channels", map[string]func(){
-		"start": textOf(r, &c.Start), "channel": textOf(r, &c.Channel), "message": textOf(r, &c.Message), "end": textsOf(r, &c.End),
+		"start": textOf(r, &c.Start), "channel": textOf(r, &c.Channel), "message": textOf(r, &c.Message),
+		"end":       textsOf(r, &c.End),
 		"recipient": textOf(r, &c.Recipient), "prefix": textOf(r, &c.Prefix), "reasoning": textsOf(r, &c.Reasoning),
 	})
 	return c

@@ -4,12 +4,12 @@ package toolcalls
 type verdict uint8
 
 const (
-	more   verdict = iota
-	done           // the byte was the value's last
-	before         // the value ended before the byte
-	mend           // the byte is a control character inside a string: JSON wants it escaped
-	wrong          // the byte can't stand here
-	deep           // nested deeper than allowed
+	more       verdict = iota
+	done               // the byte was the value's last
+	before             // the value ended before the byte
+	escapeByte         // the byte is a control character inside a string: JSON wants it escaped
+	wrong              // the byte can't stand here
+	deep               // nested deeper than allowed
 )
 
 // scan checks one JSON value byte by byte (RFC 8259). It holds the open brackets only.
@@ -175,7 +175,7 @@ func (s *scan) inText(c byte) verdict {
 	case c == '\\':
 		s.at = inEscape
 	case c < ' ':
-		return mend
+		return escapeByte
 	}
 	return more
 }

@@ -30,7 +30,7 @@ func TestLiterals(t *testing.T) {
 		if !known && l.JSON != nil {
 			want = *l.JSON
 		}
-		got, ok := literal(l.Source, 100)
+		got, ok := pythonToJSON(l.Source, 100)
 		if !ok {
 			got = ""
 		}

@@ -11,8 +11,9 @@ import (
 type signature struct {
 	properties []property
 	places     map[string]int // in properties, by name
-	shared     string         // the members of the schema that the properties' own refer to, each with a comma behind it
-	odd        []string       // keywords that say something of the parameters together
+	// the members of the schema that the properties' own refer to, each with a comma behind it
+	shared string
+	odd    []string // keywords that say something of the parameters together
 }
 
 // property is one parameter.
@@ -27,15 +28,16 @@ type property struct {
 
 // together are the keywords of an object's schema that no list of parameters can say.
 var together = []string{
-	"$ref", "$dynamicRef", "allOf", "anyOf", "oneOf", "not", "if", "enum", "const", "minProperties", "maxProperties", "patternProperties",
+	"$ref", "$dynamicRef", "allOf", "anyOf", "oneOf", "not", "if", "enum", "const", "minProperties", "maxProperties",
+	"patternProperties",
 	"propertyNames", "dependentRequired", "dependentSchemas", "dependencies", "unevaluatedProperties",
 }
 
 // signature reads a tool's schema and notes what no list of parameters can say.
-func (h *holder) signature(t *offered) signature {
+func (h *constraintBuilder) signature(t *offered) signature {
 	s, err := readSignature(t)
 	if err != nil {
-		h.cannot(t, t.pointer(), "parameters", err.Error())
+		h.noteUnenforceable(t, t.pointer(), "parameters", err.Error())
 		return signature{}
 	}
 	if h.count += len(s.properties); h.f.Tagged != nil && len(h.f.Tagged.StringEnd) > 0 {
@@ -45,7 +47,7 @@ func (h *holder) signature(t *offered) signature {
 		return signature{}
 	}
 	for _, k := range s.odd {
-		h.cannot(t, t.pointer()+"/"+k, k, "the format "+h.f.Name+" writes parameters one by one")
+		h.noteUnenforceable(t, t.pointer()+"/"+k, k, "the format "+h.f.Name+" writes parameters one by one")
 	}
 	return s
 }
@@ -63,7 +65,8 @@ func readSignature(t *offered) (s signature, err error) {
 		switch next := r.Peek(); {
 		case key == "properties" && next == '{':
 			for name := range r.Object() {
-				p := property{name: name, schema: string(r.Raw()), pointer: t.pointer() + "/properties/" + escapePointer(name)}
+				p := property{name: name, schema: string(r.Raw()), pointer: t.pointer() + "/properties/" +
+					escapePointer(name)}
 				p.types, p.known = types.typesOf(name)
 				s.properties[s.place(name)] = p // the last of a name counts
 			}
@@ -151,7 +154,8 @@ func facets(schema string) facet {
 	for key := range r.Object() {
 		next := r.Peek()
 		switch {
-		case key == "type", key == "title", key == "description", key == "default", key == "examples", key == "$comment", key == "deprecated",
+		case key == "type", key == "title", key == "description", key == "default", key == "examples",
+			key == "$comment", key == "deprecated",
 			key == "readOnly", key == "writeOnly", key == "nullable":
 			r.Skip()
 			continue

@@ -5,10 +5,12 @@ import (
 	"strings"
 )
 
-// structure is a part of a structural tag, XGrammar's form of a grammar for text with structured parts. The zero value of
-// what a kind does not use is left out.
+// structure is a part of a structural tag, XGrammar's form of a grammar for text with structured parts. The zero value
+// of what a kind does not use is left out.
 type structure struct {
-	kind   string // as the form has it: const_string, regex, any_text, json_schema, token, sequence, or, star, plus, optional, tags_with_separator
+	// as the form has it: const_string, regex, any_text, json_schema, token, sequence, or, star, plus, optional,
+	// tags_with_separator
+	kind   string
 	text   string // of const_string, regex, token; the schema's JSON
 	parts  []*structure
 	not    []string  // what any_text never spells
@@ -20,7 +22,8 @@ type structure struct {
 	shared *fragment // of shared, a kind of our own: what stands in several places
 }
 
-// Place says what a place of a Constraint's source comes from: JSON pointers into source and request, and a tool's name.
+// Place says what a place of a Constraint's source comes from: JSON pointers into source and request, and a tool's
+// name.
 type Place struct{ At, Pointer, Tool string }
 
 // fragment is the JSON of a structure, with its places from where it stands.
@@ -43,9 +46,9 @@ func pattern(regex string) *structure {
 	}
 	return &structure{kind: "regex", text: regex}
 }
-func free(not ...string) *structure { return &structure{kind: "any_text", not: not, most: -1} }
-func star(s *structure) *structure  { return &structure{kind: "star", parts: []*structure{s}} }
-func plus(s *structure) *structure  { return &structure{kind: "plus", parts: []*structure{s}} }
+func anyText(not ...string) *structure { return &structure{kind: "any_text", not: not, most: -1} }
+func star(s *structure) *structure     { return &structure{kind: "star", parts: []*structure{s}} }
+func plus(s *structure) *structure     { return &structure{kind: "plus", parts: []*structure{s}} }
 func list(s *structure) *structure {
 	return &structure{kind: "tags_with_separator", parts: []*structure{s}}
 }                                       // with commas
@@ -56,8 +59,8 @@ func seq(l ...*structure) *structure    { return several("sequence", l) }
 // gaps is the pattern that stands everywhere.
 var gaps = structure{kind: "regex", text: gap}
 
-// several makes one structure of several. One alone stands for itself, the parts of a part of the same kind for that, and
-// texts in a row are one.
+// several makes one structure of several. One alone stands for itself, the parts of a part of the same kind for that,
+// and texts in a row are one.
 func several(kind string, list []*structure) *structure {
 	flat := make([]*structure, 0, len(list)+4)
 	for _, s := range list {
@@ -79,8 +82,8 @@ func several(kind string, list []*structure) *structure {
 	return &structure{kind: kind, parts: flat}
 }
 
-// fixed is a regular expression for a text.
-func fixed(text string) string {
+// quoteRegex is a regular expression for a text.
+func quoteRegex(text string) string {
 	var b strings.Builder
 	for _, r := range text {
 		if strings.ContainsRune(`\.^$|()[]{}*+?/-`, r) {
@@ -167,7 +170,8 @@ func (w *writer) write(s *structure, at string) {
 		w.member("content")
 		w.write(s.parts[0], at+"/content")
 	case "tags_with_separator":
-		w.b = append(w.b, `,"separator":",","at_least_one":true,"tags":[{"type":"tag","begin":"","end":"","content":`...)
+		w.b = append(w.b,
+			`,"separator":",","at_least_one":true,"tags":[{"type":"tag","begin":"","end":"","content":`...)
 		w.write(s.parts[0], at+"/tags/0/content")
 		w.b = append(w.b, "}]"...)
 	default:

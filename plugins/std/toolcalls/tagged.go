@@ -22,7 +22,7 @@ const maxParameters = 1000
 
 // taggedName reads the name after Call.Begin.
 func (p *Parser) taggedName() bool {
-	m, did := p.gather(p.f.nameEnd)
+	m, did := p.readUntil(p.f.nameEnd)
 	if m == "" {
 		return did
 	}
@@ -35,7 +35,7 @@ func (p *Parser) taggedName() bool {
 		p.take(len(m))
 	}
 	if name == "" || strings.ContainsAny(name, whiteSpace) {
-		p.refuse(Malformed)
+		p.reject(Malformed)
 		return true
 	}
 	if p.begin(name, "") {
@@ -53,7 +53,7 @@ func (p *Parser) taggedOpen() bool {
 	case v == "" || waiting:
 		return false
 	case m == "":
-		p.refuse(Malformed)
+		p.reject(Malformed)
 	case slices.Contains(p.f.Tagged.Open, m):
 		p.take(len(m))
 		p.head = p.head[:0]
@@ -71,7 +71,7 @@ func (p *Parser) taggedOpen() bool {
 
 // taggedKey reads a parameter's name.
 func (p *Parser) taggedKey() bool {
-	m, did := p.gather(p.f.keyEnd)
+	m, did := p.readUntil(p.f.keyEnd)
 	if m == "" {
 		return did
 	}
@@ -79,7 +79,7 @@ func (p *Parser) taggedKey() bool {
 	x, t := &p.tagged, p.f.Tagged
 	x.key = strings.Trim(string(p.head), whiteSpace)
 	if x.key == "" || slices.Contains(x.seen, x.key) || len(x.seen) >= maxParameters {
-		p.refuse(Malformed)
+		p.reject(Malformed)
 		return true
 	}
 	var known bool
@@ -112,7 +112,7 @@ func (p *Parser) taggedValueOpen() bool {
 	case v == "" || waiting:
 		return false
 	case m == "":
-		p.refuse(Malformed)
+		p.reject(Malformed)
 	default:
 		p.take(len(m))
 		p.step = (*Parser).taggedValue

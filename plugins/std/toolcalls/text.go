@@ -10,7 +10,7 @@ func (p *Parser) start() bool {
 	v := p.buf
 	n := len(v) - len(strings.TrimLeft(v, whiteSpace+p.separators()))
 	if n > 0 {
-		p.hold(Content, p.take(n))
+		p.holdSpace(Content, p.take(n))
 		return true
 	}
 	if v == "" {
@@ -21,14 +21,14 @@ func (p *Parser) start() bool {
 	case waiting:
 		return false
 	case m != "":
-		return p.meet(m)
-	case strings.IndexByte(p.f.Bare, v[0]) >= 0 && !p.started && p.looks():
+		return p.onMarker(m)
+	case strings.IndexByte(p.f.Bare, v[0]) >= 0 && !p.started && p.callsAllowed():
 		p.openCall("", Content)
 		p.bare = true
 		return true
 	}
 	p.started = true
-	p.owedText()
+	p.beginText()
 	p.step = (*Parser).content
 	return true
 }
@@ -41,45 +41,45 @@ func (p *Parser) separators() string {
 	return ""
 }
 
-// owedText tells the white space held back at a place where text follows.
-func (p *Parser) owedText() {
+// beginText emits the white space held back where text follows.
+func (p *Parser) beginText() {
 	if p.dropSpace {
 		p.space = ""
 	}
-	p.release(Content)
+	p.flushSpace(Content)
 }
 
-// content is the answer's text.
+// content reads the answer's text.
 func (p *Parser) content() bool {
 	at, m := p.f.inText.find(p.buf, p.end)
-	p.say(Content, p.take(at))
+	p.emitText(Content, p.take(at))
 	if m == "" {
 		return false
 	}
-	return p.meet(m)
+	return p.onMarker(m)
 }
 
-// reasoning is the text that the model thinks.
+// reasoning reads the text of the model's reasoning.
 func (p *Parser) reasoning() bool {
 	set := p.f.inReasoning
 	at, m := set.find(p.buf, p.end)
-	p.say(Reasoning, p.take(at))
+	p.emitText(Reasoning, p.take(at))
 	switch {
 	case m == "":
 		return false
 	case slices.Contains(p.f.Reasoning.End, m):
 		p.take(len(m))
 		p.leaveReasoning()
-	case !p.looks():
-		p.say(Reasoning, p.take(len(m)))
+	case !p.callsAllowed():
+		p.emitText(Reasoning, p.take(len(m)))
 	default:
 		p.openMarker(m, Reasoning)
 	}
 	return true
 }
 
-// thinkAgain is the beginning of a message whose prompt opened the reasoning: a model may open it once more.
-func (p *Parser) thinkAgain() bool {
+// repeatedReasoning begins a message whose prompt opened the reasoning: a model may repeat the opening marker.
+func (p *Parser) repeatedReasoning() bool {
 	if n := len(p.buf) - len(strings.TrimLeft(p.buf, whiteSpace)); n > 0 {
 		p.take(n)
 	}
@@ -92,8 +92,8 @@ func (p *Parser) thinkAgain() bool {
 	return true
 }
 
-// meet acts on a marker that stands at the beginning of the buffer, outside of reasoning and calls.
-func (p *Parser) meet(m string) bool {
+// onMarker handles a marker at the beginning of the buffer, outside reasoning and calls.
+func (p *Parser) onMarker(m string) bool {
 	f := p.f
 	switch {
 	case slices.Contains(f.thinkBegin.list, m) && !p.started:
@@ -103,20 +103,20 @@ func (p *Parser) meet(m string) bool {
 	case !p.started && p.calls == 0 && p.f.Reasoning != nil && slices.Contains(p.f.Reasoning.End, m):
 		p.take(len(m)) // the end of reasoning that the prompt closed, or never opened
 		p.leaveReasoning()
-	case p.owed && (slices.Contains(f.Call.End, m) || slices.Contains(f.Section.End, m)):
+	case p.endMarkerDue && (slices.Contains(f.Call.End, m) || slices.Contains(f.Section.End, m)):
 		p.take(len(m))
-		p.owed = slices.Contains(f.Call.End, m) && !slices.Contains(f.Section.End, m) && len(f.Section.End) > 0
+		p.endMarkerDue = slices.Contains(f.Call.End, m) && !slices.Contains(f.Section.End, m) && len(f.Section.End) > 0
 	case slices.Contains(f.Drop, m):
 		p.take(len(m))
-	case (slices.Contains(f.Section.Begin, m) || slices.Contains(f.Call.Begin, m)) && p.looks():
+	case (slices.Contains(f.Section.Begin, m) || slices.Contains(f.Call.Begin, m)) && p.callsAllowed():
 		p.openMarker(m, Content)
-	case slices.Contains(f.Fence.Begin, m) && !p.started && p.looks():
+	case slices.Contains(f.Fence.Begin, m) && !p.started && p.callsAllowed():
 		p.openMarker(m, Content)
 		p.bare = true
 	default:
 		p.started = true
-		p.owedText()
-		p.say(Content, p.take(len(m)))
+		p.beginText()
+		p.emitText(Content, p.take(len(m)))
 		p.step = (*Parser).content
 	}
 	return true
@@ -142,7 +142,7 @@ func (p *Parser) section() bool {
 	if n := len(v) - len(strings.TrimLeft(v, whiteSpace)); n > 0 {
 		s := p.take(n)
 		if !p.recording {
-			p.hold(Content, s)
+			p.holdSpace(Content, s)
 		}
 		return true
 	}
@@ -154,7 +154,7 @@ func (p *Parser) section() bool {
 		p.take(len(m))
 		p.space = "" // between calls it is layout
 		p.inSection = false
-		p.rest()
+		p.afterCall()
 	case slices.Contains(p.f.Call.Begin, m):
 		if p.used {
 			p.space = ""
@@ -162,16 +162,16 @@ func (p *Parser) section() bool {
 		p.openMarker(m, p.origin)
 	case p.used:
 		p.inSection = false
-		p.owed = true
-		p.rest()
+		p.endMarkerDue = true
+		p.afterCall()
 	default:
-		p.refuse(Malformed)
+		p.reject(Malformed)
 	}
 	return true
 }
 
-// rest goes on after a call, a section, or a message's part.
-func (p *Parser) rest() {
+// afterCall continues after a call, a section, or a part of a message.
+func (p *Parser) afterCall() {
 	p.inTail = false
 	if p.inSection {
 		p.step = (*Parser).section

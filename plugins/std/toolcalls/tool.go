@@ -35,12 +35,12 @@ func convert(text string, t types, depth int) string {
 		isObject := word[0] == '{' && t&typeObject != 0
 		isArray := (word[0] == '[' || word[0] == '(') && t&typeArray != 0
 		if t == 0 || isObject || isArray {
-			if one(word, depth) {
+			if isOneValue(word, depth) {
 				return word
 			}
 		}
 		if isObject || isArray {
-			if s, ok := literal(word, depth); ok {
+			if s, ok := pythonToJSON(word, depth); ok {
 				return s
 			}
 		}
@@ -48,8 +48,8 @@ func convert(text string, t types, depth int) string {
 	return quote(text)
 }
 
-// one says whether text is one JSON value and nothing else, not nested deeper than depth.
-func one(text string, depth int) bool {
+// isOneValue says whether text is one JSON value and nothing else, not nested deeper than depth.
+func isOneValue(text string, depth int) bool {
 	s := newScan(depth, nil)
 	for i := 0; i < len(text); i++ {
 		switch s.step(text[i]) {
@@ -65,7 +65,7 @@ func one(text string, depth int) bool {
 
 // number is how a number that a model wrote is written in JSON.
 func number(s string) (string, bool) {
-	if one(s, 1) && (s[0] == '-' || isDigit(s[0])) {
+	if isOneValue(s, 1) && (s[0] == '-' || isDigit(s[0])) {
 		return s, true
 	}
 	t := strings.ReplaceAll(strings.TrimPrefix(s, "+"), "_", "")

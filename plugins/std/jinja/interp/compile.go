@@ -18,16 +18,16 @@ type compiler struct {
 	chain     []link // of the expressions that are being compiled
 }
 
-// ctx is jinja2's Frame: the scope that a statement runs in.
-type ctx struct {
+// scope is jinja2's Frame: the scope that a statement runs in.
+type scope struct {
 	sym  *symbols
 	top  bool // the template's own level: sets are visible to macros and blocks
 	soft bool // inside an if: unknown filters fail only when they are used
 }
 
-func (c ctx) inner(f *fn) ctx { return ctx{sym: newSymbols(c.sym, f)} }
+func (c scope) nested(f *function) scope { return scope{sym: newSymbols(c.sym, f)} }
 
-func (c ctx) softer() ctx {
+func (c scope) softer() scope {
 	c.soft = true
 	return c
 }
@@ -40,7 +40,7 @@ func (c *compiler) fail(pos int, format string, args ...any) {
 
 // template compiles a whole template.
 func (c *compiler) template(body []syntax.Stmt) *Program {
-	top := ctx{sym: newSymbols(nil, newFn(nil)), top: true}
+	top := scope{sym: newSymbols(nil, newFunction(nil)), top: true}
 	c.findBlocks(body)
 	top.sym.analyze(body)
 	out := c.stmts(body, top)
@@ -48,8 +48,8 @@ func (c *compiler) template(body []syntax.Stmt) *Program {
 	return &Program{body: out, frame: top.sym.frame(), blocks: c.blocks}
 }
 
-// leftOut are filters that jinja2 has and why they are left out.
-var leftOut = map[string]string{
+// unsupportedFilters are filters that jinja2 has and why they are left out.
+var unsupportedFilters = map[string]string{
 	"random": "a rendering depends on nothing but its input",
 	"urlize": "prompts have no links",
 }
@@ -87,7 +87,7 @@ func (c *compiler) findBlocks(body []syntax.Stmt) {
 	})
 }
 
-func (c *compiler) stmts(body []syntax.Stmt, x ctx) []stmt {
+func (c *compiler) stmts(body []syntax.Stmt, x scope) []stmt {
 	out := make([]stmt, 0, len(body))
 	for _, n := range body {
 		out = append(out, c.stmt(n, x))
@@ -95,7 +95,7 @@ func (c *compiler) stmts(body []syntax.Stmt, x ctx) []stmt {
 	return out
 }
 
-func (c *compiler) stmt(n syntax.Stmt, x ctx) stmt {
+func (c *compiler) stmt(n syntax.Stmt, x scope) stmt {
 	switch n := n.(type) {
 	case *syntax.Output:
 		return &outputStmt{at: at(n.Line), parts: c.exprs(x, n.Parts)}
@@ -131,11 +131,11 @@ func (c *compiler) stmt(n syntax.Stmt, x ctx) stmt {
 		}
 		return &loopJump{at: at(n.Line), leave: n.Break}
 	}
-	return c.scope(n, x, x.inner(x.sym.fn))
+	return c.scope(n, x, x.nested(x.sym.fn))
 }
 
 // scope compiles a statement whose body is a scope of its own, which is in.
-func (c *compiler) scope(n syntax.Stmt, x, in ctx) stmt {
+func (c *compiler) scope(n syntax.Stmt, x, in scope) stmt {
 	switch n := n.(type) {
 	case *syntax.SetBlock:
 		s := &assignBlock{at: at(n.Line)}
@@ -174,7 +174,7 @@ func (c *compiler) scope(n syntax.Stmt, x, in ctx) stmt {
 	panic(fmt.Sprintf("BUG: a statement of type %T", n))
 }
 
-func (c *compiler) ifs(n *syntax.If, x ctx) *ifStmt {
+func (c *compiler) ifs(n *syntax.If, x scope) *ifStmt {
 	s := &ifStmt{at: at(n.Line), test: c.expr(n.Test, x)}
 	s.body = c.stmts(n.Body, x)
 	for _, e := range n.Elifs {
@@ -193,10 +193,10 @@ func (c *compiler) function(f func()) {
 	c.loops = loops
 }
 
-func (c *compiler) block(n *syntax.Block, x ctx) *blockStmt {
+func (c *compiler) block(n *syntax.Block, x scope) *blockStmt {
 	s := &blockStmt{at: at(n.Line), name: n.Name, scoped: n.Scoped}
 	c.blocks[n.Name] = s
-	in := ctx{sym: newSymbols(nil, newFn(nil))}
+	in := scope{sym: newSymbols(nil, newFunction(nil))}
 	in.sym.analyze(n.Body)
 	c.function(func() { s.body = c.stmts(n.Body, in) })
 	s.frame = in.sym.frame()
@@ -215,14 +215,14 @@ func (c *compiler) block(n *syntax.Block, x ctx) *blockStmt {
 	return s
 }
 
-func (c *compiler) loop(n *syntax.For, x ctx) *forStmt {
+func (c *compiler) loop(n *syntax.For, x scope) *forStmt {
 	s := &forStmt{at: at(n.Line), recursive: n.Recursive}
 	bodyFn := x.sym.fn
 	if n.Recursive {
-		bodyFn = newFn(x.sym.fn)
+		bodyFn = newFunction(x.sym.fn)
 		s.bodyFn = bodyFn
 	}
-	in, els := x.inner(bodyFn), x.inner(bodyFn)
+	in, els := x.nested(bodyFn), x.nested(bodyFn)
 	s.extended = n.Recursive || syntax.Undeclared(n.Body, "loop")["loop"] || hasScopedBlock(n.Body)
 	if s.extended {
 		s.loopRef = in.sym.param("loop").from(bodyFn)
@@ -231,7 +231,7 @@ func (c *compiler) loop(n *syntax.For, x ctx) *forStmt {
 	in.sym.analyze(n.Body)
 	els.sym.analyze(n.Else)
 	if n.Test != nil {
-		test := x.inner(newFn(x.sym.fn))
+		test := x.nested(newFunction(x.sym.fn))
 		test.sym.params(n.Target)
 		test.sym.exprs(n.Test)
 		s.test = c.expr(n.Test, test)
@@ -303,10 +303,10 @@ func hasScopedBlock(body []syntax.Stmt) bool {
 }
 
 // macro compiles a macro or call block.
-func (c *compiler) macro(m *syntax.Signature, x ctx) macroDef {
+func (c *compiler) macro(m *syntax.Signature, x scope) macroDef {
 	d := macroDef{name: m.Name}
-	f := newFn(x.sym.fn)
-	in := x.inner(f)
+	f := newFunction(x.sym.fn)
+	in := x.nested(f)
 	enter := func() {
 		for _, a := range m.Params {
 			in.sym.param(a.Name)
@@ -329,7 +329,7 @@ func (c *compiler) macro(m *syntax.Signature, x ctx) macroDef {
 
 // specials makes parameters of the names caller, kwargs and varargs where the body
 // reads them.
-func (c *compiler) specials(m *syntax.Signature, d *macroDef, in ctx) {
+func (c *compiler) specials(m *syntax.Signature, d *macroDef, in scope) {
 	free := syntax.Undeclared(m.Body, "caller", "kwargs", "varargs")
 	for i, name := range []string{"caller", "kwargs", "varargs"} {
 		if !free[name] {
@@ -337,10 +337,10 @@ func (c *compiler) specials(m *syntax.Signature, d *macroDef, in ctx) {
 		}
 		explicit := slices.IndexFunc(m.Params, func(a *syntax.Name) bool { return a.Name == name })
 		if explicit < 0 {
-			d.uses[i] = true
+			d.usesSpecial[i] = true
 			d.special[i] = in.sym.param(name).from(in.sym.fn)
 		} else if i == 0 {
-			d.uses[i] = true
+			d.usesSpecial[i] = true
 			if explicit < len(m.Params)-len(m.Defaults) {
 				c.fail(0, `When defining macros or call blocks the special "caller" argument must be omitted `+
 					`or be given a default.`)

@@ -21,7 +21,7 @@ var comparisons = map[syntax.CompareOp]value.CompareOp{
 }
 
 // exprs compiles expressions in their order.
-func (c *compiler) exprs(x ctx, es []syntax.Expr) []expr {
+func (c *compiler) exprs(x scope, es []syntax.Expr) []expr {
 	out := make([]expr, 0, len(es))
 	for _, e := range es {
 		out = append(out, c.expr(e, x))
@@ -34,7 +34,7 @@ func (c *compiler) exprs(x ctx, es []syntax.Expr) []expr {
 //
 // A chain such as a.b|c + d is as deep as it is long: it is compiled in a loop, from
 // its first operand on, and not by as many calls.
-func (c *compiler) expr(e syntax.Expr, x ctx) expr {
+func (c *compiler) expr(e syntax.Expr, x scope) expr {
 	if e == nil {
 		return nil
 	}
@@ -62,7 +62,7 @@ func (c *compiler) expr(e syntax.Expr, x ctx) expr {
 // link is an expression of a chain: what it does with the expression in it.
 type link struct {
 	node syntax.Expr
-	ctx  ctx
+	ctx  scope
 	test expr // of a Cond
 }
 
@@ -97,10 +97,10 @@ func (c *compiler) operand(e syntax.Expr) syntax.Expr {
 }
 
 // check refuses filters and tests that there are not.
-func (c *compiler) check(e syntax.Expr, x ctx) {
+func (c *compiler) check(e syntax.Expr, x scope) {
 	switch e := e.(type) {
 	case *syntax.Filter:
-		if why := leftOut[e.Name]; why != "" {
+		if why := unsupportedFilters[e.Name]; why != "" {
 			c.fail(e.Offset, "The filter %s is not supported: %s.", chars.Quote(e.Name), why)
 		} else if pylib.Filter(e.Name) == nil && !x.soft {
 			c.fail(e.Offset, "No filter named %s.", chars.Quote(e.Name))
@@ -123,7 +123,7 @@ func negated(e *syntax.Binary) *syntax.Unary {
 }
 
 // start compiles an expression that begins a chain.
-func (c *compiler) start(e syntax.Expr, x ctx) expr {
+func (c *compiler) start(e syntax.Expr, x scope) expr {
 	switch e := e.(type) {
 	case *syntax.Const:
 		return constant{constantOf(e.Value)}
@@ -209,17 +209,17 @@ func constantOf(v any) value.Value {
 	return value.None
 }
 
-func (c *compiler) variable(e *syntax.Name, x ctx) *nameExpr {
+func (c *compiler) variable(e *syntax.Name, x scope) *nameExpr {
 	r, _ := x.sym.find(e.Name)
 	return &nameExpr{at: at(e.Line), name: e.Name, ref: r.from(x.sym.fn), top: x.top && e.Use == syntax.Store}
 }
 
-func (c *compiler) args(a *syntax.Args, x ctx) argList {
-	out := argList{pos: c.exprs(x, a.Pos)}
+func (c *compiler) args(a *syntax.Args, x scope) callArgs {
+	out := callArgs{pos: c.exprs(x, a.Pos)}
 	for _, k := range a.Keywords {
 		out.kw = append(out.kw, keyword{k.Name, c.expr(k.Value, x)})
 	}
-	out.star, out.star2 = c.expr(a.Star, x), c.expr(a.StarStar, x)
+	out.star, out.doubleStar = c.expr(a.Star, x), c.expr(a.StarStar, x)
 	return out
 }
 

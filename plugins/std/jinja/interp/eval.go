@@ -18,7 +18,7 @@ func (x *nameExpr) eval(st *state) (value.Value, error) {
 
 func (x *nsRef) eval(*state) (value.Value, error) { return value.None, nil }
 
-func evalAll(st *state, xs []expr) ([]value.Value, error) {
+func evalExprs(st *state, xs []expr) ([]value.Value, error) {
 	out := make([]value.Value, len(xs))
 	for i, x := range xs {
 		v, err := x.eval(st)
@@ -31,7 +31,7 @@ func evalAll(st *state, xs []expr) ([]value.Value, error) {
 }
 
 func (x *tupleExpr) eval(st *state) (value.Value, error) {
-	items, err := evalAll(st, x.items)
+	items, err := evalExprs(st, x.items)
 	if err != nil {
 		return nil, err
 	}
@@ -39,7 +39,7 @@ func (x *tupleExpr) eval(st *state) (value.Value, error) {
 }
 
 func (x *listExpr) eval(st *state) (value.Value, error) {
-	items, err := evalAll(st, x.items)
+	items, err := evalExprs(st, x.items)
 	if err != nil {
 		return nil, err
 	}
@@ -244,7 +244,7 @@ func (x *itemExpr) eval(st *state) (value.Value, error) {
 
 func (x *sliceExpr) eval(st *state) (value.Value, error) {
 	if x.x == nil {
-		return &sliceObj{}, nil // part of a tuple of subscripts: a key that no dict has
+		return &sliceValue{}, nil // part of a tuple of subscripts: a key that no dict has
 	}
 	v, err := x.x.eval(st)
 	if err != nil {
@@ -264,8 +264,8 @@ func (x *sliceExpr) eval(st *state) (value.Value, error) {
 	return v, value.AtLine(err, x.line())
 }
 
-// sliceObj is Python's slice where it is a value.
-type sliceObj struct{}
+// sliceValue is Python's slice where it is a value.
+type sliceValue struct{}
 
 // Type implements Value.
-func (*sliceObj) Type() string { return "slice" }
+func (*sliceValue) Type() string { return "slice" }

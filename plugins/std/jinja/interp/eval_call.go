@@ -6,7 +6,7 @@ import (
 )
 
 // eval evaluates the arguments of a call; first, where not nil, goes before them.
-func (a *argList) eval(st *state, first value.Value) (value.Args, error) {
+func (a *callArgs) eval(st *state, first value.Value) (value.Args, error) {
 	out := value.Args{Pos: make([]value.Value, 0, len(a.pos)+1)}
 	if first != nil {
 		out.Pos = append(out.Pos, first)
@@ -36,8 +36,8 @@ func (a *argList) eval(st *state, first value.Value) (value.Args, error) {
 		}
 		out.Pos = append(out.Pos, more...)
 	}
-	if a.star2 != nil {
-		v, err := a.star2.eval(st)
+	if a.doubleStar != nil {
+		v, err := a.doubleStar.eval(st)
 		if err != nil {
 			return out, err
 		}

@@ -234,7 +234,7 @@ func (s *blockStmt) exec(st *state) error {
 }
 
 func (st *state) runBlock(s *blockStmt) error {
-	return st.activate(s.frame.fn, nil, func() error {
+	return st.callFunction(s.frame.fn, nil, func() error {
 		st.enter(s.frame)
 		return st.run(s.body)
 	})

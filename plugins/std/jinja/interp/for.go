@@ -20,7 +20,7 @@ func (s *forStmt) exec(st *state) error {
 // recurse runs a recursive loop as the function that it is in jinja2.
 func (s *forStmt) recurse(st *state, outer *env, iterable value.Value, depth int64) (value.Value, error) {
 	var out *value.Str
-	err := st.activate(s.bodyFn, outer, func() error {
+	err := st.callFunction(s.bodyFn, outer, func() error {
 		var err error
 		out, err = st.capture(func() error {
 			again := func(v value.Value, depth int64) (value.Value, error) { return s.recurse(st, outer, v, depth) }

@@ -74,14 +74,14 @@ func (m *Macro) Call(_ *value.Thread, a value.Args) (value.Value, error) {
 		foundCaller = foundCaller || arg.name == "caller"
 	}
 	var special [3]value.Value
-	if d.uses[0] && !foundCaller {
+	if d.usesSpecial[0] && !foundCaller {
 		var v value.Value
 		if v, kw = value.TakeKeyword(kw, "caller"); v == nil || v == value.None {
 			v = &value.Undefined{Hint: "No caller defined", Name: value.Text("caller")}
 		}
 		special[0] = v
 	}
-	if d.uses[1] {
+	if d.usesSpecial[1] {
 		special[1] = kwDict(kw)
 	} else if len(kw) > 0 {
 		for _, k := range kw {
@@ -92,7 +92,7 @@ func (m *Macro) Call(_ *value.Thread, a value.Args) (value.Value, error) {
 		}
 		return nil, value.TypeError("macro %s takes no keyword argument %s", m.reprName(), value.Repr(kw[0].Name))
 	}
-	if d.uses[2] {
+	if d.usesSpecial[2] {
 		special[2] = &value.Tuple{Items: append([]value.Value(nil), a.Pos[len(given):]...)}
 	} else if len(a.Pos) > len(d.args) {
 		return nil, value.TypeError("macro %s takes not more than %d argument(s)", m.reprName(), len(d.args))
@@ -111,14 +111,14 @@ func kwDict(kw []value.Keyword) *value.Dict {
 func (m *Macro) invoke(vals []value.Value, special [3]value.Value) (value.Value, error) {
 	st, d := m.st, m.def
 	var out *value.Str
-	err := st.activate(d.frame.fn, m.env, func() error {
+	err := st.callFunction(d.frame.fn, m.env, func() error {
 		var err error
 		out, err = st.capture(func() error {
 			for i, v := range vals {
 				st.set(d.args[i].ref, v)
 			}
 			for i, v := range special {
-				if v != nil && d.uses[i] {
+				if v != nil && d.usesSpecial[i] {
 					st.set(d.special[i], v)
 				}
 			}
@@ -157,20 +157,20 @@ func (m *Macro) defaults(st *state, vals []value.Value) error {
 	return nil
 }
 
-// selfObj is the variable self: the template's blocks by name.
-type selfObj struct{ st *state }
+// blocksObject is the variable self: the template's blocks by name.
+type blocksObject struct{ st *state }
 
 // Type implements Value.
-func (*selfObj) Type() string { return "TemplateReference" }
+func (*blocksObject) Type() string { return "TemplateReference" }
 
 // Repr implements value.Printable.
-func (*selfObj) Repr(w *value.Writer) error {
+func (*blocksObject) Repr(w *value.Writer) error {
 	w.Text("<TemplateReference None>")
 	return nil
 }
 
 // Attr implements value.Attributed.
-func (s *selfObj) Attr(_ *value.Thread, name string) (value.Value, error) {
+func (s *blocksObject) Attr(_ *value.Thread, name string) (value.Value, error) {
 	return s.st.block(name), nil
 }
 
@@ -204,11 +204,11 @@ func (m *Macro) Attr(_ *value.Thread, name string) (value.Value, error) {
 		}
 		return t, nil
 	case "catch_kwargs":
-		return value.Bool(m.def.uses[1]), nil
+		return value.Bool(m.def.usesSpecial[1]), nil
 	case "catch_varargs":
-		return value.Bool(m.def.uses[2]), nil
+		return value.Bool(m.def.usesSpecial[2]), nil
 	case "caller":
-		return value.Bool(m.def.uses[0]), nil
+		return value.Bool(m.def.usesSpecial[0]), nil
 	}
 	return nil, nil
 }

@@ -97,21 +97,21 @@ type (
 	callExpr struct {
 		at
 		fn   expr
-		args argList
+		args callArgs
 	}
 	filterExpr struct {
 		at
 		x    expr // nil: the text of the block
 		name string
 		f    *pylib.Function // nil: there is none of this name
-		args argList
+		args callArgs
 	}
 	testExpr struct {
 		at
 		x    expr
 		name string
 		f    *pylib.Function // nil: there is none of this name
-		args argList
+		args callArgs
 	}
 )
 
@@ -125,12 +125,12 @@ type keyword struct {
 	val  expr
 }
 
-// argList is the arguments of a call, filter or test.
-type argList struct {
-	pos   []expr
-	kw    []keyword
-	star  expr // *args
-	star2 expr // **kwargs
+// callArgs is the arguments of a call, filter or test.
+type callArgs struct {
+	pos        []expr
+	kw         []keyword
+	star       expr // *args
+	doubleStar expr // **kwargs
 }
 
 // param is a parameter of a macro.
@@ -164,7 +164,7 @@ type (
 		bodyFrame  *frame
 		elseFrame  *frame
 		testFrame  *frame
-		bodyFn     *fn // of a recursive loop
+		bodyFn     *function // of a recursive loop
 	}
 	assignStmt struct {
 		at
@@ -179,13 +179,13 @@ type (
 		frame  *frame
 	}
 	macroDef struct {
-		name     string
-		args     []param
-		defaults []expr
-		body     []stmt
-		frame    *frame
-		special  [3]slotRef // caller, kwargs, varargs
-		uses     [3]bool
+		name        string
+		args        []param
+		defaults    []expr
+		body        []stmt
+		frame       *frame
+		special     [3]slotRef // caller, kwargs, varargs
+		usesSpecial [3]bool
 	}
 	macroStmt struct {
 		at

@@ -72,8 +72,8 @@ func (p *Program) Run(vars *value.Dict, now time.Time, l Limits) (out *value.Str
 		Thread: value.NewThread(l.Steps, l.Memory, now), limits: l,
 		out: &value.Buffer{}, vars: vars, exports: map[string]value.Value{}, blocks: p.blocks, body: value.Empty,
 	}
-	st.self = &selfObj{st}
-	err = st.activate(p.frame.fn, nil, func() error {
+	st.self = &blocksObject{st}
+	err = st.callFunction(p.frame.fn, nil, func() error {
 		st.enter(p.frame)
 		return st.run(p.body)
 	})

@@ -2,18 +2,20 @@ package interp
 
 import "strconv"
 
-// fn is one function of the Python code that jinja2 would generate: the
+// function is one function of the Python code that jinja2 would generate: the
 // template, a block, a macro, a recursive loop, the test of a loop. Its slots
 // are that function's local variables.
-type fn struct {
-	parent *fn
+type function struct {
+	parent *function
 	slots  map[string]int
 }
 
-func newFn(parent *fn) *fn { return &fn{parent: parent, slots: map[string]int{}} }
+func newFunction(parent *function) *function {
+	return &function{parent: parent, slots: map[string]int{}}
+}
 
 // slot gives the place of a local variable.
-func (f *fn) slot(ident string) int {
+func (f *function) slot(ident string) int {
 	i, ok := f.slots[ident]
 	if !ok {
 		i = len(f.slots)
@@ -24,7 +26,7 @@ func (f *fn) slot(ident string) int {
 
 // varRef is a local variable of a function.
 type varRef struct {
-	fn   *fn
+	fn   *function
 	slot int
 }
 
@@ -32,7 +34,7 @@ type varRef struct {
 type slotRef struct{ up, slot int }
 
 // from gives the way to r from inside f.
-func (r varRef) from(f *fn) slotRef {
+func (r varRef) from(f *function) slotRef {
 	up := 0
 	for f != r.fn && f.parent != nil {
 		f = f.parent
@@ -61,14 +63,14 @@ type load struct {
 type symbols struct {
 	level  int
 	parent *symbols
-	fn     *fn
+	fn     *function
 	refs   map[string]varRef
 	loads  map[varRef]load
 	order  []varRef // of loads, by first appearance
 	stores map[string]bool
 }
 
-func newSymbols(parent *symbols, f *fn) *symbols {
+func newSymbols(parent *symbols, f *function) *symbols {
 	s := &symbols{parent: parent, fn: f, refs: map[string]varRef{}, loads: map[varRef]load{}, stores: map[string]bool{}}
 	if parent != nil {
 		s.level = parent.level + 1
@@ -178,7 +180,7 @@ func (s *symbols) merge(branches ...*symbols) {
 
 // frame is what a scope does when it is entered and left.
 type frame struct {
-	fn    *fn
+	fn    *function
 	loads []frameLoad
 }
 

@@ -19,7 +19,7 @@ type state struct {
 	blocks  map[string]*blockStmt
 	escape  bool       // inside {% autoescape true %}
 	body    *value.Str // text that the filter of a block works on
-	self    *selfObj
+	self    *blocksObject
 	spare   value.Buffer // see takeSpare
 }
 
@@ -125,8 +125,8 @@ func (st *state) leave(f *frame) {
 	}
 }
 
-// activate runs f in a new activation of fn below parent.
-func (st *state) activate(fn *fn, parent *env, f func() error) error {
+// callFunction runs f in a new activation of fn below parent.
+func (st *state) callFunction(fn *function, parent *env, f func() error) error {
 	if err := st.deeper(); err != nil {
 		return err
 	}

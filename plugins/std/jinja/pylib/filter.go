@@ -73,7 +73,7 @@ func init() {
 		"xmlattr": def("do_xmlattr", 1, "d autospace=", filterXMLAttr),
 	}
 	for name, f := range filters {
-		f.slow = perCharacter[name]
+		f.perCharacter = perCharacterNames[name]
 	}
 }
 

@@ -7,11 +7,11 @@ import (
 	"tgi/plugins/std/jinja/value"
 )
 
-// keyed is an item with what it is sorted by.
-type keyed struct{ key, item value.Value }
+// sortItem is an item with what it is sorted by.
+type sortItem struct{ key, item value.Value }
 
 // sortBy sorts stably by the keys with Python's <.
-func sortBy(th *value.Thread, items []keyed, reverse bool) error {
+func sortBy(th *value.Thread, items []sortItem, reverse bool) error {
 	if err := th.GrowItems(len(items)); err != nil {
 		return err
 	}
@@ -19,7 +19,7 @@ func sortBy(th *value.Thread, items []keyed, reverse bool) error {
 	if reverse {
 		slices.Reverse(items)
 	}
-	slices.SortStableFunc(items, func(a, b keyed) int {
+	slices.SortStableFunc(items, func(a, b sortItem) int {
 		if failed != nil {
 			return 0
 		}
@@ -45,7 +45,7 @@ func sortBy(th *value.Thread, items []keyed, reverse bool) error {
 	return failed
 }
 
-func unkey(items []keyed) []value.Value {
+func sortedItems(items []sortItem) []value.Value {
 	out := make([]value.Value, len(items))
 	for i, k := range items {
 		out[i] = k.item
@@ -74,7 +74,7 @@ func filterSort(th *value.Thread, a []value.Value) (value.Value, error) {
 	} else {
 		getters = []getter{{parts: attrParts(a[3]), fold: !exact}}
 	}
-	keys := make([]keyed, len(items))
+	keys := make([]sortItem, len(items))
 	for i, v := range items {
 		key := &value.List{}
 		for _, g := range getters {
@@ -84,10 +84,10 @@ func filterSort(th *value.Thread, a []value.Value) (value.Value, error) {
 			}
 			key.Items = append(key.Items, k)
 		}
-		keys[i] = keyed{key, v}
+		keys[i] = sortItem{key, v}
 	}
 	err = sortBy(th, keys, reverse)
-	return &value.List{Items: unkey(keys)}, err
+	return &value.List{Items: sortedItems(keys)}, err
 }
 
 func filterDictSort(th *value.Thread, a []value.Value) (value.Value, error) {
@@ -114,7 +114,7 @@ func filterDictSort(th *value.Thread, a []value.Value) (value.Value, error) {
 		}
 		return nil, value.Raise("AttributeError", "'%s' object has no attribute 'items'", value.ClassName(a[0]))
 	}
-	keys := make([]keyed, d.Len())
+	keys := make([]sortItem, d.Len())
 	for i, e := range d.Entries() {
 		g := getter{fold: !exact}
 		k := e.Key
@@ -124,10 +124,10 @@ func filterDictSort(th *value.Thread, a []value.Value) (value.Value, error) {
 		if k, err = g.get(th, k); err != nil {
 			return nil, err
 		}
-		keys[i] = keyed{k, &value.Tuple{Items: []value.Value{e.Key, e.Value}}}
+		keys[i] = sortItem{k, &value.Tuple{Items: []value.Value{e.Key, e.Value}}}
 	}
 	err = sortBy(th, keys, reverse)
-	return &value.List{Items: unkey(keys)}, err
+	return &value.List{Items: sortedItems(keys)}, err
 }
 
 func filterUnique(th *value.Thread, a []value.Value) (value.Value, error) {
@@ -206,13 +206,13 @@ func filterGroupBy(th *value.Thread, a []value.Value) (value.Value, error) {
 		return nil, err
 	}
 	g := getter{parts: attrParts(a[1]), fold: !exact, def: a[2]}
-	keys := make([]keyed, len(items))
+	keys := make([]sortItem, len(items))
 	for i, v := range items {
 		k, err := g.get(th, v)
 		if err != nil {
 			return nil, err
 		}
-		keys[i] = keyed{k, v}
+		keys[i] = sortItem{k, v}
 	}
 	if err := sortBy(th, keys, false); err != nil {
 		return nil, err

@@ -13,27 +13,27 @@ type callFunc func(th *value.Thread, a []value.Value) (value.Value, error)
 
 // Function is a filter or test: a Python function with named parameters.
 type Function struct {
-	name     string // as Python's errors call it
-	hidden   int    // parameters that jinja2 passes itself and Python counts
-	params   []string
-	required int
-	star     bool // takes *args: a *Tuple, after the parameters
-	star2    bool // takes **kwargs: a *Dict, last
-	native   bool // written in C: positional only, other error texts
-	slow     bool // see perCharacter
-	call     callFunc
+	name         string // as Python's errors call it
+	implicit     int    // parameters that jinja2 passes itself and Python counts
+	params       []string
+	required     int
+	varArgs      bool // takes *args: a *Tuple, after the parameters
+	varKeywords  bool // takes **kwargs: a *Dict, last
+	builtin      bool // written in C: positional only, other error texts
+	perCharacter bool // see perCharacter
+	call         callFunc
 }
 
 // def declares a function. spec lists the parameters; those with a = may be left
 // out and are nil then.
 func def(name string, hidden int, spec string, call callFunc) *Function {
-	f := &Function{name: name, hidden: hidden, call: call}
+	f := &Function{name: name, implicit: hidden, call: call}
 	for p := range strings.FieldsSeq(spec) {
 		switch {
 		case strings.HasPrefix(p, "**"):
-			f.star2 = true
+			f.varKeywords = true
 		case strings.HasPrefix(p, "*"):
-			f.star = true
+			f.varArgs = true
 		case strings.HasSuffix(p, "="):
 			f.params = append(f.params, p[:len(p)-1])
 		default:
@@ -47,18 +47,18 @@ func def(name string, hidden int, spec string, call callFunc) *Function {
 // native declares a function that Python has in C.
 func native(name, spec string, call callFunc) *Function {
 	f := def(name, 0, spec, call)
-	f.native = true
+	f.builtin = true
 	return f
 }
 
 // Invoke calls a filter or test: its value comes first.
 func (f *Function) Invoke(th *value.Thread, a value.Args) (value.Value, error) {
 	if len(a.Pos) > 0 {
-		if err := th.Read(a.Pos[0], f.slow); err != nil {
+		if err := th.Read(a.Pos[0], f.perCharacter); err != nil {
 			return nil, err
 		}
 	}
-	if f.native {
+	if f.builtin {
 		if len(a.Keywords) > 0 {
 			return nil, value.TypeError("%s() takes no keyword arguments", f.name)
 		}
@@ -69,7 +69,7 @@ func (f *Function) Invoke(th *value.Thread, a value.Args) (value.Value, error) {
 	}
 	n := len(f.params)
 	vals := make([]value.Value, n, n+2)
-	if len(a.Pos) > n && !f.star {
+	if len(a.Pos) > n && !f.varArgs {
 		return nil, f.tooMany(len(a.Pos))
 	}
 	copy(vals, a.Pos)
@@ -77,7 +77,7 @@ func (f *Function) Invoke(th *value.Thread, a value.Args) (value.Value, error) {
 	for _, k := range a.Keywords {
 		i := f.param(k.Name.String())
 		switch {
-		case i < 0 && f.star2:
+		case i < 0 && f.varKeywords:
 			if rest == nil {
 				rest = &value.Dict{}
 			}
@@ -93,14 +93,14 @@ func (f *Function) Invoke(th *value.Thread, a value.Args) (value.Value, error) {
 	if err := f.missing(vals); err != nil {
 		return nil, err
 	}
-	if f.star {
+	if f.varArgs {
 		extra := &value.Tuple{}
 		if len(a.Pos) > n {
 			extra.Items = a.Pos[n:]
 		}
 		vals = append(vals, extra)
 	}
-	if f.star2 {
+	if f.varKeywords {
 		if rest == nil {
 			rest = &value.Dict{}
 		}
@@ -126,8 +126,8 @@ func (f *Function) nativeCount(n int) error {
 }
 
 func (f *Function) tooMany(n int) error {
-	most := len(f.params) + f.hidden
-	least := f.required + f.hidden
+	most := len(f.params) + f.implicit
+	least := f.required + f.implicit
 	takes := fmt.Sprint(most)
 	if least != most {
 		takes = fmt.Sprintf("from %d to %d", least, most)
@@ -136,7 +136,7 @@ func (f *Function) tooMany(n int) error {
 	if most == 1 {
 		plural = ""
 	}
-	return value.TypeError("%s() takes %s positional argument%s but %d were given", f.name, takes, plural, n+f.hidden)
+	return value.TypeError("%s() takes %s positional argument%s but %d were given", f.name, takes, plural, n+f.implicit)
 }
 
 func (f *Function) missing(vals []value.Value) error {
@@ -159,8 +159,8 @@ func (f *Function) missing(vals []value.Value) error {
 		strings.Join(names[:last], ", "), names[last])
 }
 
-// perCharacter names the methods and filters that look at each character by itself.
-var perCharacter = set("upper lower title capitalize swapcase casefold isalpha isalnum isdecimal isdigit isnumeric " +
+// perCharacterNames names the methods and filters that look at each character by itself.
+var perCharacterNames = set("upper lower title capitalize swapcase casefold isalpha isalnum isdecimal isdigit isnumeric " +
 	"isspace isprintable isascii islower isupper isidentifier istitle splitlines expandtabs translate maketrans " +
 	"zfill encode format format_map wordcount indent escape e forceescape striptags urlencode xmlattr truncate list " +
 	"reverse int float wordwrap urlize pprint")

@@ -9,12 +9,12 @@ import (
 
 // method is a method of one of Python's built-in types.
 type method struct {
-	class, name string
-	min, max    int
-	kw          []string // parameters that may be given by name
-	slow        bool     // see perCharacter
-	old         bool     // parsed by PyArg_ParseTuple, which words its errors differently
-	call        func(th *value.Thread, self value.Value, a []value.Value) (value.Value, error)
+	class, name  string
+	min, max     int
+	kw           []string // parameters that may be given by name
+	perCharacter bool     // see perCharacter
+	parseTuple   bool     // parsed by PyArg_ParseTuple, which words its errors differently
+	call         func(th *value.Thread, self value.Value, a []value.Value) (value.Value, error)
 }
 
 // bind makes the method of a value callable.
@@ -33,7 +33,7 @@ func (m *method) bind(self value.Value) value.Value {
 		if err := th.Step(); err != nil {
 			return nil, err
 		}
-		if err := th.Read(self, m.slow); err != nil {
+		if err := th.Read(self, m.perCharacter); err != nil {
 			return nil, err
 		}
 		return m.call(th, self, vals)
@@ -78,9 +78,9 @@ func (m *method) count(n int) error {
 		return value.TypeError("%s takes no arguments (%d given)", full, n)
 	case m.min == 1 && m.max == 1:
 		return value.TypeError("%s takes exactly one argument (%d given)", full, n)
-	case m.old && n < m.min:
+	case m.parseTuple && n < m.min:
 		return value.TypeError("%s() takes at least %d argument%s (%d given)", m.name, m.min, plural(m.min), n)
-	case m.old || m.kw != nil:
+	case m.parseTuple || m.kw != nil:
 		return value.TypeError("%s() takes at most %d argument%s (%d given)", m.name, m.max, plural(m.max), n)
 	case n < m.min:
 		return value.TypeError("%s expected at least %d argument%s, got %d", m.name, m.min, plural(m.min), n)

@@ -31,7 +31,7 @@ func addSearches(add addMethod) {
 				return nil, value.ValueError("substring not found")
 			}
 			return value.Int(-1), nil
-		}).old = true
+		}).parseTuple = true
 	}
 	find("find", false, false)
 	find("rfind", true, false)
@@ -47,7 +47,7 @@ func addSearches(add addMethod) {
 			return value.Int(0), err
 		}
 		return value.Int(strings.Count(part, sub.String())), nil
-	}).old = true
+	}).parseTuple = true
 	affix := func(name string, has func(string, string) bool) {
 		add(name, 1, 3, "", func(th *value.Thread, s *value.Str, a []value.Value) (value.Value, error) {
 			wanted := []value.Value{a[0]}
@@ -71,7 +71,7 @@ func addSearches(add addMethod) {
 				}
 			}
 			return value.Bool(false), nil
-		}).old = true
+		}).parseTuple = true
 	}
 	affix("startswith", strings.HasPrefix)
 	affix("endswith", strings.HasSuffix)

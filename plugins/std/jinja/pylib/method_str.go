@@ -14,7 +14,7 @@ var strMethods map[string]*method
 func init() {
 	strMethods = map[string]*method{}
 	add := func(name string, min, max int, kw string, call strMethod) *method {
-		m := &method{class: "str", name: name, min: min, max: max, slow: perCharacter[name],
+		m := &method{class: "str", name: name, min: min, max: max, perCharacter: perCharacterNames[name],
 			call: func(th *value.Thread, self value.Value, a []value.Value) (value.Value, error) {
 				s := self.(*value.Str)
 				v, err := call(th, s, a)

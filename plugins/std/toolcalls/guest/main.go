@@ -18,7 +18,8 @@ import (
 
 func init() {
 	plugin.Describe(plugin.Info{
-		Name: "toolcalls", Version: "1.0.0", Config: true, Doc: "Reads reasoning and tool calls in the formats that models write.",
+		Name: "toolcalls", Version: "1.0.0", Config: true,
+		Doc: "Reads reasoning and tool calls in the formats that models write.",
 		Params: `{"type":"object","additionalProperties":false,"properties":{` +
 			`"format":{"type":["string","object"],"description":"auto, the name of a built-in format, or a format; default: that of the configuration"}}}`,
 	})
@@ -78,7 +79,8 @@ func (p reader) choose(raw []byte) (*toolcalls.Format, error) {
 	}
 	f, ok := toolcalls.Preset(name)
 	if !ok {
-		return nil, errors.New("format: " + strconv.Quote(name) + " is none of auto, " + strings.Join(toolcalls.Presets(), ", "))
+		return nil, errors.New("format: " + strconv.Quote(name) + " is none of auto, " +
+			strings.Join(toolcalls.Presets(), ", "))
 	}
 	return f, nil
 }
@@ -115,7 +117,8 @@ func (p reader) Begin(request tools.Request) (tools.Parser, error) {
 	if err != nil {
 		return nil, err
 	}
-	return parser{toolcalls.New(f, toolcalls.Options{Tools: d.Tools, Choice: d.Choice, Thinking: d.Thinking, Seed: plugin.Rand()})}, nil
+	return parser{toolcalls.New(f, toolcalls.Options{Tools: d.Tools, Choice: d.Choice, Thinking: d.Thinking,
+		Seed: plugin.Rand()})}, nil
 }
 
 // demand reads a request, and the format that it is for.
@@ -140,15 +143,17 @@ func (p reader) demand(request tools.Request) (f *toolcalls.Format, d toolcalls.
 	d.Answer = answer(m.Answer)
 	for _, t := range m.Tools {
 		if len(t.Name) > abi.MaxName {
-			return nil, d, errors.New("a tool's name has " + strconv.Itoa(len(t.Name)) + " bytes, more than " + strconv.Itoa(abi.MaxName))
+			return nil, d, errors.New("a tool's name has " + strconv.Itoa(len(t.Name)) + " bytes, more than " +
+				strconv.Itoa(abi.MaxName))
 		}
-		d.Tools = append(d.Tools, toolcalls.Tool{Name: t.Name, Parameters: append([]byte(nil), t.Parameters...), Strict: t.Strict})
+		d.Tools = append(d.Tools, toolcalls.Tool{Name: t.Name, Parameters: append([]byte(nil), t.Parameters...),
+			Strict: t.Strict})
 	}
 	return f, d, nil
 }
 
-// answer is what an answer is held to. One in another language, or with parameters of its own, is none that can stand beside
-// calls.
+// answer is what an answer is held to. One in another language, or with parameters of its own, is none that can stand
+// beside calls.
 func answer(a *tools.Answer) *toolcalls.Answer {
 	if a == nil {
 		return nil

@@ -1,13 +1,12 @@
 package jinja
 
-// A reading says what a template makes of the forms that a message can have. It
-// is found out when the template is loaded: the template is tried with small
-// conversations, and what it shows of them tells. So it follows the values
-// through assignments, loops, macros and tests as the template does, where a
-// look at the syntax would have to guess.
-type reading struct {
-	roles map[string]contentReading
-	other contentReading // of roles that the template does not name
+// templateForms says which forms of a message a template shows. It is measured when
+// the template is loaded, by rendering small conversations and searching the output.
+// That follows values through assignments, loops, macros and tests, where an
+// analysis of the syntax would have to guess.
+type templateForms struct {
+	roles      map[string]contentForms
+	otherRoles contentForms // of roles that the template does not name
 
 	// null and missing are what stands for an assistant's content that is null
 	// or not there.
@@ -27,13 +26,13 @@ type reading struct {
 type outcome uint8
 
 const (
-	failed outcome = iota // no text at all
-	lost                  // the content is not in the text, or as Python or JSON writes a list
+	failed   outcome = iota // no text at all
+	notShown                // the content is not in the text, or as Python or JSON writes a list
 	shown
 )
 
-// contentReading is what a template makes of the content of one role.
-type contentReading struct {
+// contentForms is what a template makes of the content of one role.
+type contentForms struct {
 	text  outcome // a string
 	parts outcome // a list of parts
 	first outcome // a list of one part
@@ -48,8 +47,8 @@ const (
 	asOnePart
 )
 
-// form says what becomes of content that is a list, or a string.
-func (c contentReading) form(list bool) contentForm {
+// choose says what becomes of content that is a list, or a string.
+func (c contentForms) choose(list bool) contentForm {
 	switch {
 	case list && c.parts == shown:
 		return asParts
@@ -63,16 +62,16 @@ func (c contentReading) form(list bool) contentForm {
 	return asText
 }
 
-// otherForm says what may be tried where form did not work out.
-func (c contentReading) otherForm(list bool) contentForm {
-	if c.form(list) == asText {
+// alternative says what may be tried where form did not work out.
+func (c contentForms) alternative(list bool) contentForm {
+	if c.choose(list) == asText {
 		return asParts
 	}
 	return asText
 }
 
 // known says whether any form was shown.
-func (c contentReading) known() bool { return c.text == shown || c.parts == shown || c.first == shown }
+func (c contentForms) known() bool { return c.text == shown || c.parts == shown || c.first == shown }
 
 // nullForm is what stands for content that is null or not there.
 type nullForm uint8
@@ -83,10 +82,10 @@ const (
 	nullIsEmpty
 )
 
-// of gives the reading for a role.
-func (r *reading) of(role string) contentReading {
+// forRole gives the forms of a role's content.
+func (r *templateForms) forRole(role string) contentForms {
 	if c, ok := r.roles[role]; ok {
 		return c
 	}
-	return r.other
+	return r.otherRoles
 }
