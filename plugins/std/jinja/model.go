@@ -127,8 +127,8 @@ func (m *Model) Render(request []byte, l Limits) ([]Segment, error) {
 	return nil, first
 }
 
-// errSame ends an attempt that would be one of those before it, errLost one that
-// does not show what was said.
+// errNoOtherForm ends an attempt that would repeat an earlier one, errNotShown one whose
+// output lacks the content.
 var (
 	errNoOtherForm = errors.New("there is no other form")
 	errNotShown    = errors.New("the other form is not shown")
