@@ -1,20 +1,20 @@
-// Paged attention on the CPU: what a call is, how it is cut into units, and
-// the kernels that run a unit.
+// Paged attention on the CPU: calls, their division into units, and the kernels
+// that run a unit.
 //
-// The cache holds blocks of PA_BLOCK tokens. A block's keys lie transposed,
+// The cache holds blocks of PA_BLOCK tokens. A block's keys are transposed,
 // [kv_head][head_size][PA_BLOCK], so that the scores of 16 keys are plain
-// multiply-adds; its values lie [kv_head][PA_BLOCK][head_size].
+// multiply-adds; its values are [kv_head][PA_BLOCK][head_size].
 //
 // A call has two phases with a barrier between them: first the new keys and
 // values of all tokens are written, then all tokens attend. So a row may read
-// what another row of the same call writes (two sequences that share a prefix
-// which one of them is still computing).
+// what another row of the same call writes (two sequences share a prefix that
+// one of them is still computing).
 //
-// Keys are taken in chunks that start at multiples of PA_CHUNK of the
-// sequence's positions. Each chunk gives a partial result of its own, and the
-// partials are merged in order. The result of a token therefore depends on its
-// own sequence alone: not on its neighbours in the batch, not on how a prompt
-// was cut into steps, not on how units were spread over threads.
+// Keys are processed in chunks that start at multiples of PA_CHUNK of the
+// sequence's positions. Each chunk gives a partial result, and the partial
+// results are merged in order. The result of a token therefore depends only on
+// its own sequence: not on other rows of the batch, not on how a prompt was
+// split into steps, not on how units were distributed over threads.
 #ifndef TGI_ATTENTION_H
 #define TGI_ATTENTION_H
 
@@ -78,9 +78,9 @@ extern const struct pa_kernel pa_avx2, pa_avx512;
 extern const struct pa_kernel pa_neon;
 #endif
 
-// pa_choose selects the kernel by name, or the best one this CPU runs when the
-// name is empty. It returns the kernel's name, or null when the CPU lacks it or
-// there is none of that name. It must not run beside a call.
+// pa_choose selects the kernel by name, or the best one for this CPU if the name
+// is empty. It returns the kernel's name, or null if there is no such kernel or
+// the CPU cannot run it. It must not run during a call.
 const char *pa_choose(const char *name);
 
 // pa_current is the selected kernel.

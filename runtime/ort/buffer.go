@@ -56,7 +56,7 @@ type pages struct {
 }
 
 func mapPages(bytes int) (pages, error) {
-	at := C.tgi_pages_take(C.size_t(bytes))
+	at := C.tgi_pages_map(C.size_t(bytes))
 	if at == nil {
 		return pages{}, fmt.Errorf("the system cannot provide %d MiB", bytes>>20)
 	}
@@ -65,7 +65,7 @@ func mapPages(bytes int) (pages, error) {
 
 func (p *pages) unmap() {
 	if p.at != nil {
-		C.tgi_pages_give(p.at, C.size_t(p.bytes))
+		C.tgi_pages_unmap(p.at, C.size_t(p.bytes))
 		*p = pages{}
 	}
 }

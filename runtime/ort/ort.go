@@ -109,7 +109,7 @@ func load(path string) (version string, err error) {
 	if _, err := os.Stat(path); err != nil {
 		return "", fmt.Errorf("%w: %s cannot be read (%v): %s", ErrLibrary, path, errors.Unwrap(err), remedy)
 	}
-	C.tgi_heap_settle()
+	C.tgi_heap_configure()
 	name := C.CString(path)
 	defer C.free(unsafe.Pointer(name))
 	var found *C.char

@@ -10,10 +10,10 @@
 
 struct tgi_ort_api tgi_ort;
 
-// own_pages is the size from which a piece of memory has pages of its own: most of a model's weights do.
+// own_pages is the size from which an allocation gets separate pages: most of a model's weights do.
 enum { own_pages = 1 << 20, keep_free = 32 << 20 };
 
-void tgi_heap_settle(void) {
+void tgi_heap_configure(void) {
 #ifdef __GLIBC__
 	// Left alone, glibc raises the first of these to the size of the largest piece that was ever given back, up to
 	// 32 MiB. The weights of every model after the first then lie between small pieces in the heap, and stay resident
@@ -30,7 +30,7 @@ void tgi_heap_trim(void) {
 #endif
 }
 
-// message takes a status over and returns its text, null for success.
+// message frees a status and returns its text, null for success.
 static char *message(OrtStatus *status) {
 	if (!status) return NULL;
 	char *text = strdup(tgi_ort.GetErrorMessage(status));
@@ -128,7 +128,7 @@ static OrtStatus *tensor_info(const OrtTypeInfo *info, unsigned *type, int64_t *
 	return status;
 }
 
-char *tgi_session_slot(const struct tgi_session *s, int output, size_t index, char **name, unsigned *type,
+char *tgi_session_tensor(const struct tgi_session *s, int output, size_t index, char **name, unsigned *type,
                        int64_t *dims, size_t *rank) {
 	OrtAllocator *allocator = NULL;
 	OrtTypeInfo *info = NULL;
@@ -162,10 +162,10 @@ char *tgi_session_bind(struct tgi_session *s, int output, const char *name, void
 
 char *tgi_session_run(struct tgi_session *s) { return message(tgi_ort.RunWithBinding(s->session, s->run, s->binding)); }
 
-void *tgi_pages_take(size_t bytes) {
+void *tgi_pages_map(size_t bytes) {
 	void *pages = mmap(NULL, bytes, PROT_READ | PROT_WRITE, MAP_PRIVATE | MAP_ANON, -1, 0);
 	if (pages == MAP_FAILED) return NULL;
 	return pages;
 }
 
-void tgi_pages_give(void *pages, size_t bytes) { munmap(pages, bytes); }
+void tgi_pages_unmap(void *pages, size_t bytes) { munmap(pages, bytes); }

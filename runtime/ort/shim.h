@@ -1,6 +1,6 @@
-// The C side of the binding: the library, sessions, bound values and the
-// domain of our own operators. Functions that can fail return null, or a
-// message that the caller frees.
+// The C side of the binding: the library, sessions, bound tensors and custom
+// operators. Functions that can fail return null, or a message that the caller
+// frees.
 #ifndef TGI_SHIM_H
 #define TGI_SHIM_H
 
@@ -14,8 +14,8 @@ extern struct tgi_ort_api tgi_ort;
 // The library stays open.
 char *tgi_load(const char *path, char **version);
 
-// tgi_add_operators makes the operators of the domain "tgi" known to the
-// sessions that are opened with these options.
+// tgi_add_operators registers the operators of the domain "tgi" with sessions
+// that are opened with these options.
 char *tgi_add_operators(OrtSessionOptions *options);
 
 // tgi_has_entry reports in *has whether the options hold the entry.
@@ -29,39 +29,39 @@ struct tgi_session {
 	OrtRunOptions *run;
 };
 
-// tgi_session_open loads a model; *out is set on success alone.
+// tgi_session_open loads a model; *out is only set on success.
 char *tgi_session_open(const char *path, const OrtSessionOptions *options, struct tgi_session **out);
 
-// tgi_session_close frees the session and what is bound to it, not the memory that values lie in.
+// tgi_session_close frees the session and its bindings, but not the bound memory.
 void tgi_session_close(struct tgi_session *s);
 
 // tgi_session_count reports the number of inputs, or of outputs.
 char *tgi_session_count(const struct tgi_session *s, int output, size_t *count);
 
-// tgi_session_slot reports the name (to be freed), the element type and up to
+// tgi_session_tensor reports the name (to be freed), the element type and up to
 // *rank dimensions of an input or output; unknown dimensions are -1.
-char *tgi_session_slot(const struct tgi_session *s, int output, size_t index, char **name, unsigned *type,
+char *tgi_session_tensor(const struct tgi_session *s, int output, size_t index, char **name, unsigned *type,
                        int64_t *dims, size_t *rank);
 
-// tgi_session_bind lets an input or output live at data until it is bound anew.
+// tgi_session_bind binds an input or output to data until it is bound again.
 char *tgi_session_bind(struct tgi_session *s, int output, const char *name, void *data, size_t bytes, unsigned type,
                        const int64_t *shape, size_t rank);
 
-// tgi_session_run runs the model over what is bound.
+// tgi_session_run runs the model on the bound tensors.
 char *tgi_session_run(struct tgi_session *s);
 
-// tgi_pages_take returns zeroed memory that is backed on first touch, or null.
-void *tgi_pages_take(size_t bytes);
-void tgi_pages_give(void *pages, size_t bytes);
+// tgi_pages_map returns zeroed memory that is backed on first touch, or null.
+void *tgi_pages_map(size_t bytes);
+void tgi_pages_unmap(void *pages, size_t bytes);
 
-// tgi_heap_settle makes glibc's malloc hand large pieces back to the system when they are freed, whatever came before.
-// Other C libraries are left as they are.
-void tgi_heap_settle(void);
+// tgi_heap_configure makes glibc's malloc always return large allocations to the system when they are freed.
+// It does nothing with other C libraries.
+void tgi_heap_configure(void);
 
-// tgi_heap_trim gives back what lies free between the pieces that are in use.
+// tgi_heap_trim returns free memory between allocations to the system.
 void tgi_heap_trim(void);
 
-// tgi_operators returns the null-terminated list of our operators.
+// tgi_operators returns the null-terminated list of custom operators.
 const struct tgi_custom_op *const *tgi_operators(void);
 
 #endif
