@@ -85,11 +85,15 @@ var model = func() schema {
 	dim := schema{1: {"dim_value", nil}, 2: {"dim_param", nil}}
 	tensorType := schema{1: {"elem_type", nil}, 2: {"shape", schema{1: {"dim", dim}}}}
 	value := schema{1: {"name", nil}, 2: {"type", schema{1: {"tensor_type", tensorType}}}}
-	tensor := schema{1: {"dims", nil}, 2: {"data_type", nil}, 8: {"name", nil}, 9: {"raw_data", nil}, 13: {"external_data", entry}, 14: {"data_location", nil}}
+	tensor := schema{1: {"dims", nil}, 2: {"data_type", nil}, 8: {"name", nil}, 9: {"raw_data", nil},
+		13: {"external_data", entry}, 14: {"data_location", nil}}
 	attribute := schema{1: {"name", nil}, 2: {"f", nil}, 3: {"i", nil}, 4: {"s", nil}, 20: {"type", nil}}
-	node := schema{1: {"input", nil}, 2: {"output", nil}, 3: {"name", nil}, 4: {"op_type", nil}, 5: {"attribute", attribute}, 7: {"domain", nil}}
-	graph := schema{1: {"node", node}, 2: {"name", nil}, 5: {"initializer", tensor}, 11: {"input", value}, 12: {"output", value}}
-	return schema{1: {"ir_version", nil}, 2: {"producer_name", nil}, 7: {"graph", graph}, 8: {"opset_import", schema{1: {"domain", nil}, 2: {"version", nil}}}}
+	node := schema{1: {"input", nil}, 2: {"output", nil}, 3: {"name", nil}, 4: {"op_type", nil}, 5: {"attribute",
+		attribute}, 7: {"domain", nil}}
+	graph := schema{1: {"node", node}, 2: {"name", nil}, 5: {"initializer", tensor}, 11: {"input", value}, 12: {"output",
+		value}}
+	return schema{1: {"ir_version", nil}, 2: {"producer_name", nil}, 7: {"graph", graph}, 8: {"opset_import",
+		schema{1: {"domain", nil}, 2: {"version", nil}}}}
 }()
 
 // modelSum is that of the model below. The writer before this one, which used no library, made the same bytes.
@@ -137,10 +141,13 @@ func TestMarshalRefusesGraphsThatCannotRun(t *testing.T) {
 		want  string
 	}{
 		{"twice", func(g *Graph) { g.Input("x", Float); g.Input("x", Float) }, `"x" is produced twice`},
-		{"output twice", func(g *Graph) { g.Input("x", Float); g.Add(Node{Name: "n", Outputs: []string{"x"}}) }, `"x" is produced twice`},
-		{"unknown input", func(g *Graph) { g.Add(Node{Name: "n", Inputs: []string{"x"}, Outputs: []string{"y"}}) }, `node "n" reads "x", which nothing before it produces`},
+		{"output twice", func(g *Graph) { g.Input("x", Float); g.Add(Node{Name: "n", Outputs: []string{"x"}}) },
+			`"x" is produced twice`},
+		{"unknown input", func(g *Graph) { g.Add(Node{Name: "n", Inputs: []string{"x"}, Outputs: []string{"y"}}) },
+			`node "n" reads "x", which nothing before it produces`},
 		{"unknown output", func(g *Graph) { g.Output("y", Float) }, `nothing produces output "y"`},
-		{"attribute", func(g *Graph) { g.Add(Node{Name: "n", Attrs: []Attr{{"a", 1.5}}}) }, `node "n": attribute "a" has a value of type float64`},
+		{"attribute", func(g *Graph) { g.Add(Node{Name: "n", Attrs: []Attr{{"a", 1.5}}}) },
+			`node "n": attribute "a" has a value of type float64`},
 	}
 	for _, c := range cases {
 		g := New("net", "net.data")
@@ -165,7 +172,8 @@ func TestDataWriterAlignsTensors(t *testing.T) {
 	if want := []Ref{{0, 3}, {4096, 3}}; !slices.Equal([]Ref{a, b}, want) {
 		t.Errorf("tensors at %v, want %v", []Ref{a, b}, want)
 	}
-	if got := out.Bytes(); string(got[:3]) != "abc" || string(got[4096:]) != "def" || len(bytes.Trim(got[3:4096], "\x00")) != 0 {
+	if got := out.Bytes(); string(got[:3]) != "abc" || string(got[4096:]) != "def" || len(bytes.Trim(got[3:4096],
+		"\x00")) != 0 {
 		t.Error("the file does not hold the tensors")
 	}
 }

@@ -134,7 +134,8 @@ func (o Options) normal() (Options, error) {
 		}
 	}
 	if o.Duration < 0 || o.Timeout < 0 {
-		return o, fmt.Errorf("%w: durations must be positive. Given: duration %v, timeout %v", ErrOptions, o.Duration, o.Timeout)
+		return o, fmt.Errorf("%w: durations must be positive. Given: duration %v, timeout %v", ErrOptions, o.Duration,
+			o.Timeout)
 	}
 	if o.Repeat && o.Rate > 0 {
 		return o, fmt.Errorf("%w: repeat and rate exclude each other", ErrOptions)

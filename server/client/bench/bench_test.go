@@ -92,7 +92,8 @@ func TestOpenLoopChargesWaiting(t *testing.T) {
 			}
 		}
 		// All five were due in the first few milliseconds.
-		if m.Completed != 5 || m.FirstToken.Max < 4900 || m.FirstToken.Max > 5000 || m.FirstToken.P50 < 2900 || m.FirstToken.P50 > 3000 {
+		if m.Completed != 5 || m.FirstToken.Max < 4900 || m.FirstToken.Max > 5000 || m.FirstToken.P50 < 2900 ||
+			m.FirstToken.P50 > 3000 {
 			t.Errorf("measured %+v", m)
 		}
 	})
@@ -143,7 +144,8 @@ func TestRepeat(t *testing.T) {
 		if err != nil {
 			t.Fatal(err)
 		}
-		if got := r.Repeat; got == nil || got.Prompts != 4 || got.Failed != 0 || got.Cold.P50 != 400 || got.Cached.P50 != 30 || got.Cached.Count != 4 {
+		if got := r.Repeat; got == nil || got.Prompts != 4 || got.Failed != 0 || got.Cold.P50 != 400 ||
+			got.Cached.P50 != 30 || got.Cached.Count != 4 {
 			t.Errorf("%+v", got)
 		}
 		if !r.Completed() {

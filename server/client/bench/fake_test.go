@@ -67,7 +67,8 @@ func (f *fake) RoundTrip(r *http.Request) (*http.Response, error) {
 		resp.Body = io.NopCloser(strings.NewReader(string(data)))
 		return resp, err
 	case "POST /generate_stream":
-		if body.Parameters.DoSample == nil || *body.Parameters.DoSample || !body.Parameters.Details || body.Parameters.MaxNewTokens < 1 {
+		if body.Parameters.DoSample == nil || *body.Parameters.DoSample || !body.Parameters.Details ||
+			body.Parameters.MaxNewTokens < 1 {
 			return nil, fmt.Errorf("parameters %+v", body.Parameters)
 		}
 		f.mu.Lock()

@@ -88,7 +88,8 @@ func (r *ModelReport) WriteTable(w io.Writer) error {
 	tw := tabwriter.NewWriter(w, 0, 0, 3, ' ', tabwriter.AlignRight)
 	fmt.Fprintln(tw, "streams\tdecode tok/s\toutput tok/s\tTTFT p50 ms\toutside ORT\t")
 	for _, d := range r.Decode {
-		fmt.Fprintf(tw, "%d\t%.1f\t%.1f\t%.1f\t%.1f%%\t\n", d.Streams, d.PerSecond, d.WholePerSecond, d.FirstP50, 100*d.Outside)
+		fmt.Fprintf(tw, "%d\t%.1f\t%.1f\t%.1f\t%.1f%%\t\n", d.Streams, d.PerSecond, d.WholePerSecond, d.FirstP50,
+			100*d.Outside)
 	}
 	if err := tw.Flush(); err != nil {
 		return err

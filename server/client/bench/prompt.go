@@ -48,7 +48,8 @@ func calibrate(ctx context.Context, c *client, o Options) (*prompts, error) {
 		return nil, err
 	}
 	if p.length <= p.base || p.shared > 0 && p.shared <= p.base {
-		return nil, fmt.Errorf("prompts have %d special tokens: prompt tokens and shared prefix must be more. Given: %d and %d", p.base, p.length, p.shared)
+		return nil, fmt.Errorf("prompts have %d special tokens: prompt tokens and shared prefix must be more. "+
+			"Given: %d and %d", p.base, p.length, p.shared)
 	}
 	if p.shared > 0 {
 		p.prefix = p.text(rand.New(rand.NewPCG(o.Seed, 0)), p.shared-p.base)

@@ -49,10 +49,12 @@ func TestMeasure(t *testing.T) {
 	if m.Requests != 5 || m.Completed != 2 || m.Rejected != 1 || len(m.Errors) != 1 || m.Errors[failTimeout] != 2 {
 		t.Errorf("counts %+v", m)
 	}
-	if m.InputTokens != 30 || m.OutputTokens != 3 || m.Seconds != 2 || m.OutputPerSecond != 1.5 || m.TotalPerSecond != 16.5 || m.RequestsPerSecond != 1 {
+	if m.InputTokens != 30 || m.OutputTokens != 3 || m.Seconds != 2 || m.OutputPerSecond != 1.5 ||
+		m.TotalPerSecond != 16.5 || m.RequestsPerSecond != 1 {
 		t.Errorf("rates %+v", m)
 	}
-	if m.FirstToken.P50 != 100 || m.FirstToken.Max != 200 || m.InterToken.Count != 1 || m.InterToken.P50 != 50 || m.EndToEnd.Max != 200 {
+	if m.FirstToken.P50 != 100 || m.FirstToken.Max != 200 || m.InterToken.Count != 1 || m.InterToken.P50 != 50 ||
+		m.EndToEnd.Max != 200 {
 		t.Errorf("times %+v", m)
 	}
 	if m := measure(start, nil); m.Requests != 0 || m.OutputPerSecond != 0 {
@@ -65,7 +67,8 @@ func sampleReport() Report {
 	return Report{
 		URL: "http://h:1", PromptTokens: 128, OutputTokens: 64, SharedPrefix: 32, Seed: 7,
 		Runs: []Measured{
-			{Concurrency: 1, Seconds: 12.345, Requests: 9, Completed: 9, OutputTokens: 576, OutputPerSecond: 46.66, TotalPerSecond: 140, FirstToken: s, InterToken: s, EndToEnd: s},
+			{Concurrency: 1, Seconds: 12.345, Requests: 9, Completed: 9, OutputTokens: 576, OutputPerSecond: 46.66,
+				TotalPerSecond: 140, FirstToken: s, InterToken: s, EndToEnd: s},
 			{Rate: 2.5, Seconds: 100, Requests: 12, Rejected: 3, Errors: map[string]int{"timeout": 8, "500": 1}},
 		},
 		Repeat: &Repeated{Prompts: 4, Failed: 1, Cold: s},

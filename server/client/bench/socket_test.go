@@ -70,7 +70,8 @@ func TestOverSockets(t *testing.T) {
 		t.Fatalf("%d runs, want 2", len(r.Runs))
 	}
 	for _, m := range r.Runs {
-		if m.Requests != 24 || m.Completed != 8 || m.Rejected != 4 || m.Errors["503"] != 4 || m.Errors["307"] != 4 || m.Errors[failConnection] != 4 {
+		if m.Requests != 24 || m.Completed != 8 || m.Rejected != 4 || m.Errors["503"] != 4 || m.Errors["307"] != 4 ||
+			m.Errors[failConnection] != 4 {
 			t.Errorf("counts %+v", m)
 		}
 		if m.OutputTokens != 16 || m.FirstToken.Count != 8 || m.InterToken.Count != 8 {

@@ -79,8 +79,9 @@ func TestChatBrokenStreams(t *testing.T) {
 		"no JSON":                 {strings.NewReader(begin + "data: hello\n\n"), ErrMalformed},
 		"another shape":           {strings.NewReader(begin + "data: {\"choices\":[{\"delta\":\"x\"}]}\n\n"), ErrMalformed},
 		"a long line":             {strings.NewReader("data: " + strings.Repeat("x", sse.MaxEvent+1)), ErrMalformed},
-		"a long event":            {strings.NewReader(strings.Repeat("data: "+strings.Repeat("x", sse.MaxEvent/4)+"\n", 5) + "\n"), ErrMalformed},
-		"many calls":              {strings.NewReader(calls.String()), ErrMalformed},
+		"a long event": {strings.NewReader(strings.Repeat("data: "+strings.Repeat("x", sse.MaxEvent/4)+"\n",
+			5) + "\n"), ErrMalformed},
+		"many calls": {strings.NewReader(calls.String()), ErrMalformed},
 	} {
 		r := reading{see: nothing}
 		if err := r.all(sse.New(c.stream)); !errors.Is(err, c.want) {
@@ -120,7 +121,8 @@ func TestChatAsk(t *testing.T) {
 		cancel(ErrInterrupted)
 		return nil
 	})
-	if err != ErrInterrupted || !strings.HasPrefix("Hello", a.Text) || a.Text == "" { // not wrapped in where it was noticed
+	if err != ErrInterrupted || !strings.HasPrefix("Hello",
+		a.Text) || a.Text == "" { // not wrapped in where it was noticed
 		t.Errorf("got %+v, %v", a, err)
 	}
 	<-left
@@ -182,14 +184,16 @@ func TestChatOnce(t *testing.T) {
 	for name, c := range map[string]struct {
 		reply, out, notes, err string
 	}{
-		"text":      {"think hm; say Hi|\\e there; finish stop; usage 3; done", "Hi\x1b there\n", "", ""},
-		"newline":   {"say Hi\\n; finish stop; done", "Hi\n", "", ""},
-		"empty":     {"finish stop; done", "", "", ""},
-		"cut":       {"say Hi; finish length; done", "Hi\n", "the answer was cut at the length that was allowed\n", ""},
-		"half":      {"say Hi; break", "Hi\n", "", "the answer broke off: unexpected EOF"},
-		"status":    {"header Retry-After 3; status 429 {\"error\":\"full\"}", "", "", "429 Too Many Requests: full (try again in 3 s)"},
-		"long page": {"status 502 " + strings.Repeat("a", maxRefusal+1), "", "", "502 Bad Gateway: " + strings.Repeat("a", maxRefusal) + "..."},
-		"call":      {"call 0 c f {}; finish tool_calls; done", "", "", "the model calls the tool f, which it was not given"},
+		"text":    {"think hm; say Hi|\\e there; finish stop; usage 3; done", "Hi\x1b there\n", "", ""},
+		"newline": {"say Hi\\n; finish stop; done", "Hi\n", "", ""},
+		"empty":   {"finish stop; done", "", "", ""},
+		"cut":     {"say Hi; finish length; done", "Hi\n", "the answer was cut at the length that was allowed\n", ""},
+		"half":    {"say Hi; break", "Hi\n", "", "the answer broke off: unexpected EOF"},
+		"status": {"header Retry-After 3; status 429 {\"error\":\"full\"}", "", "",
+			"429 Too Many Requests: full (try again in 3 s)"},
+		"long page": {"status 502 " + strings.Repeat("a", maxRefusal+1), "", "", "502 Bad Gateway: " + strings.Repeat("a",
+			maxRefusal) + "..."},
+		"call": {"call 0 c f {}; finish tool_calls; done", "", "", "the model calls the tool f, which it was not given"},
 	} {
 		t.Run(name, func(t *testing.T) {
 			var out, notes bytes.Buffer
@@ -276,7 +280,8 @@ func TestChatSaved(t *testing.T) {
 func TestChatSafe(t *testing.T) {
 	for r := rune(0); r < 0x2100; r++ {
 		got := safe(string(r))
-		steers := r < 0x20 && r != '\n' && r != '\t' || r >= 0x7f && r < 0xa0 || r >= 0x202a && r <= 0x202e || r >= 0x2066 && r <= 0x2069
+		steers := r < 0x20 && r != '\n' && r != '\t' || r >= 0x7f && r < 0xa0 || r >= 0x202a && r <= 0x202e ||
+			r >= 0x2066 && r <= 0x2069
 		if (got != string(r)) != steers {
 			t.Errorf("%q became %q", r, got)
 		}

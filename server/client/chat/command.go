@@ -37,8 +37,10 @@ func commands() []command {
 	return []command{
 		{"/help", "", "this list", (*session).help, nil},
 		{"/system", "[TEXT|-]", "set the system prompt, show it, or clear it with -", (*session).system, nil},
-		{"/tools", "[FILE|off]", "give the model the tools of a JSON file, show them, or take them away", (*session).useTools, (*session).toolFiles},
-		{"/set", "[KEY VALUE|KEY -]", "set a member of requests such as temperature, show all, or clear it with -", (*session).set, (*session).settingNames},
+		{"/tools", "[FILE|off]", "give the model the tools of a JSON file, show them, or take them away",
+			(*session).useTools, (*session).toolFiles},
+		{"/set", "[KEY VALUE|KEY -]", "set a member of requests such as temperature, show all, or clear it with -",
+			(*session).set, (*session).settingNames},
 		{"/retry", "", "ask the last message again", (*session).retry, nil},
 		{"/reset", "", "forget the conversation; system prompt, tools and settings stay", (*session).reset, nil},
 		{"/save", "FILE", "write the conversation as JSON, to a new file", (*session).save, (*session).files},

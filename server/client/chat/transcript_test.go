@@ -82,7 +82,8 @@ func talk(t *testing.T, setting, screen string) (shown, sent string) {
 		term.script = append(term.script, typed)
 	}
 	server := &fake{t: t}
-	o := Options{Members: Members{Names: []string{"messages", "plugins", "seed", "stop", "temperature"}}, In: term, Out: term, Notes: term, Errors: term, Interrupts: term.interrupts, now: ticking()}
+	o := Options{Members: Members{Names: []string{"messages", "plugins", "seed", "stop", "temperature"}}, In: term,
+		Out: term, Notes: term, Errors: term, Interrupts: term.interrupts, now: ticking()}
 	for line := range strings.Lines(setting) {
 		word, rest, _ := strings.Cut(strings.TrimRight(line, "\n"), " ")
 		switch word {
@@ -248,7 +249,8 @@ func (f *fake) ServeHTTP(w http.ResponseWriter, r *http.Request) {
 		f.t.Error(err)
 	}
 	// The same in all requests.
-	if body["stream"] != true || body["model"] != "parrot" || fmt.Sprint(body["stream_options"]) != "map[include_usage:true]" {
+	if body["stream"] != true || body["model"] != "parrot" ||
+		fmt.Sprint(body["stream_options"]) != "map[include_usage:true]" {
 		f.t.Errorf("asked with %v", body)
 	}
 	for _, name := range []string{"stream", "model", "stream_options"} {
@@ -334,7 +336,8 @@ func playCall(delta func(string, any), rest string) {
 	words := strings.SplitN(rest, " ", 4)
 	index := 0
 	fmt.Sscan(words[0], &index)
-	first := map[string]any{"index": index, "type": "function", "function": map[string]string{"name": words[2], "arguments": ""}}
+	first := map[string]any{"index": index, "type": "function", "function": map[string]string{"name": words[2],
+		"arguments": ""}}
 	if words[1] != "-" {
 		first["id"] = words[1]
 	}

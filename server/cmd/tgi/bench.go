@@ -82,16 +82,20 @@ server of its own on the loopback address and measures that model on this machin
 	})
 	set.Float64Var(&f.load.Rate, "rate", 0,
 		"requests per `second` at random moments, whatever the server does, instead of --concurrency")
-	set.BoolVar(&f.load.Repeat, "repeat", false, "send each prompt twice for one token: time to first token cold and cached")
+	set.BoolVar(&f.load.Repeat, "repeat", false,
+		"send each prompt twice for one token: time to first token cold and cached")
 	set.IntVar(&f.load.Requests, "requests", 0, "requests per run (default 64, with --repeat 8 prompts)")
-	set.DurationVar(&f.load.Duration, "duration", 0, "stop sending after this `time`, such as 30s, though requests are left")
+	set.DurationVar(&f.load.Duration, "duration", 0,
+		"stop sending after this `time`, such as 30s, though requests are left")
 	set.IntVar(&f.load.PromptTokens, "prompt-tokens", 128, "`tokens` of each prompt")
 	set.IntVar(&f.load.OutputTokens, "output-tokens", 64, "new `tokens` at most")
 	set.IntVar(&f.load.SharedPrefix, "shared-prefix", 0, "leading `tokens` that are the same in all prompts")
 	set.IntVar(&f.load.Warmup, "warmup", 1, "`requests` before the first run that are not counted")
 	set.DurationVar(&f.load.Timeout, "timeout", 2*time.Minute, "`time` after which a request is given up")
-	set.Uint64Var(&f.load.Seed, "seed", 0, "makes prompts and moments (default from the clock, so that no prompt is cached)")
-	set.StringVar(&f.shape, "shape", "", "measure a random checkpoint of this `shape`: "+strings.Join(synth.Shapes(), ", "))
+	set.Uint64Var(&f.load.Seed, "seed", 0, "makes prompts and moments "+
+		"(default from the clock, so that no prompt is cached)")
+	set.StringVar(&f.shape, "shape", "", "measure a random checkpoint of this `shape`: "+strings.Join(synth.Shapes(),
+		", "))
 	set.StringVar(&f.model, "model-id", "", "measure the checkpoint in this `folder`")
 	set.StringVar(&f.weights, "weights", "int4", "with --shape or --model-id: fp32, int8 or int4")
 	set.IntVar(&f.threads, "threads", 0, "with --shape or --model-id: threads; 0 is one per core that the process may use")
@@ -188,7 +192,8 @@ func measureModel(ctx context.Context, cfg config.Config, stderr io.Writer) (*be
 	cfg.Server.Hostname, cfg.Server.Port = "127.0.0.1", 0
 	share := &shareOutside{}
 	log := slog.New(slog.NewTextHandler(stderr, &slog.HandlerOptions{Level: slog.LevelWarn}))
-	h, err := host.Open(ctx, host.Options{Config: catalog.Only(cfg, cfg.DefaultModel()), Version: version, Log: log, Observer: share})
+	h, err := host.Open(ctx, host.Options{Config: catalog.Only(cfg, cfg.DefaultModel()), Version: version, Log: log,
+		Observer: share})
 	if err != nil {
 		return nil, err
 	}

@@ -51,7 +51,8 @@ func TestBenchTable(t *testing.T) {
 		out, _ := runTgi(t, 0, "bench", "--url", server.URL, "--requests", "3", "--prompt-tokens", "64", c.flag)
 		contains(t, out, c.want)
 	}
-	out, errs := runTgi(t, 0, "bench", "--url", server.URL, "--requests", "3", "--prompt-tokens", "64", "--concurrency", "1, 2", "--json")
+	out, errs := runTgi(t, 0, "bench", "--url", server.URL, "--requests", "3", "--prompt-tokens", "64", "--concurrency",
+		"1, 2", "--json")
 	var r bench.Report
 	if err := json.Unmarshal([]byte(out), &r); err != nil || len(r.Runs) != 2 || r.Runs[1].Completed != 3 {
 		t.Errorf("%v in %s", err, out)
@@ -70,7 +71,8 @@ func TestBenchFails(t *testing.T) {
 		want string
 	}{
 		{"unknown flag", []string{"--concurency", "4"}, 2, "unknown flag --concurency; did you mean --concurrency?"},
-		{"unknown flag after others", []string{"--json", "--rate", "-1", "--promt-tokens=4"}, 2, "did you mean --prompt-tokens?"},
+		{"unknown flag after others", []string{"--json", "--rate", "-1", "--promt-tokens=4"}, 2,
+			"did you mean --prompt-tokens?"},
 		{"no number", []string{"--concurrency", "1,x"}, 2, `"x" is no number`},
 		{"no value", []string{"--rate"}, 2, "--rate wants a value"},
 		{"argument", []string{"--json", "http://x"}, 2, `unexpected argument "http://x"`},
@@ -83,7 +85,8 @@ func TestBenchFails(t *testing.T) {
 		{"all refused", []string{"--url", full.URL, "--requests", "3", "--prompt-tokens", "64"}, 1, ""},
 	} {
 		var stdout, stderr strings.Builder
-		if code := run(append([]string{"bench"}, c.args...), &stdout, &stderr); code != c.code || !strings.Contains(stderr.String(), c.want) {
+		if code := run(append([]string{"bench"}, c.args...), &stdout,
+			&stderr); code != c.code || !strings.Contains(stderr.String(), c.want) {
 			t.Errorf("%s: exit code %d and %q, want %d and %q", c.name, code, stderr.String(), c.code, c.want)
 		}
 	}

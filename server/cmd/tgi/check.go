@@ -21,7 +21,8 @@ func newCheck() *cobra.Command {
 	flags := &config.Flags{}
 	var out output
 	cmd := &cobra.Command{
-		Use: "check [flags]", Short: "Start without listening, and print the settings and what would be served", Args: takesNothing,
+		Use: "check [flags]", Short: "Start without listening, and print the settings and what would be served",
+		Args: takesNothing,
 		Long: `Start as "tgi serve" would, but without listening: print every setting with its source, open each model
 and generate one token with it. Models that were not fetched yet are not fetched.`,
 		Annotations: map[string]string{settingsShown: "config,model-id,models-folder,plugins-folder"},
@@ -69,7 +70,8 @@ func checkJSON(ctx context.Context, settings config.Loaded, log *slog.Logger, st
 	for _, n := range settings.Notices {
 		report.Notices = append(report.Notices, n.String())
 	}
-	err := catalog.Check(ctx, settings.Config, version, log, func(m catalog.Checked) { report.Models = append(report.Models, m) })
+	err := catalog.Check(ctx, settings.Config, version, log,
+		func(m catalog.Checked) { report.Models = append(report.Models, m) })
 	report.OK = err == nil
 	if err != nil {
 		report.Error = err.Error()
@@ -90,5 +92,6 @@ func writeChecked(w io.Writer, m *catalog.Checked) {
 	l := m.Limits
 	fmt.Fprintf(w, "limits   max_input_tokens=%d max_total_tokens=%d max_batch_prefill_tokens=%d "+
 		"max_batch_total_tokens=%d max_batch_size=%d max_concurrent_requests=%d\n",
-		l.MaxInputTokens, l.MaxTotalTokens, l.MaxBatchPrefillTokens, l.MaxBatchTotalTokens, l.MaxBatchSize, l.MaxConcurrentRequests)
+		l.MaxInputTokens, l.MaxTotalTokens, l.MaxBatchPrefillTokens, l.MaxBatchTotalTokens,
+		l.MaxBatchSize, l.MaxConcurrentRequests)
 }

@@ -29,8 +29,8 @@ func newConformance() *cobra.Command {
 	c := &conforming{}
 	cmd := &cobra.Command{
 		Use: "conformance --url URL", Short: "Check a server against the API of TGI and of OpenAI", Args: takesNothing,
-		Long: `Check that a server behaves as text-generation-inference and OpenAI's API do. It sends some hundred requests, a few
-long ones among them. It works on TGI itself too.`,
+		Long: `Check that a server behaves as text-generation-inference and OpenAI's API do. It sends some hundred requests,
+a few long ones among them. It works on TGI itself too.`,
 		RunE: func(cmd *cobra.Command, _ []string) error {
 			ctx, stop := signal.NotifyContext(cmd.Context(), os.Interrupt)
 			defer stop()
@@ -45,16 +45,18 @@ long ones among them. It works on TGI itself too.`,
 	set.StringVar(&c.target.AdminKey, "admin-key", "",
 		"its administrators' bearer `key`; with one, a model that is not the default is stopped and started")
 	set.DurationVar(&c.target.Timeout, "timeout", time.Minute, "how long one case may take")
-	set.Func("only", "cases to check, as `patterns` with * and commas between them, such as 'chat-*,info'", func(s string) error {
-		for one := range strings.SplitSeq(s, ",") {
-			if _, err := path.Match(one, ""); err != nil {
-				return fmt.Errorf("%q: %w", one, err)
+	set.Func("only", "cases to check, as `patterns` with * and commas between them, such as 'chat-*,info'",
+		func(s string) error {
+			for one := range strings.SplitSeq(s, ",") {
+				if _, err := path.Match(one, ""); err != nil {
+					return fmt.Errorf("%q: %w", one, err)
+				}
+				c.only = append(c.only, one)
 			}
-			c.only = append(c.only, one)
-		}
-		return nil
-	})
-	set.StringArrayVar(&c.files, "openapi", nil, "an OpenAPI `file` that replies must fit as well; may be given several times")
+			return nil
+		})
+	set.StringArrayVar(&c.files, "openapi", nil,
+		"an OpenAPI `file` that replies must fit as well; may be given several times")
 	set.BoolVar(&c.list, "list", false, "print the cases and check nothing")
 	c.output.flag(cmd)
 	complete(cmd, "dialect", dialects...)
@@ -169,7 +171,8 @@ func printReport(w io.Writer, url string, r api.Report) {
 			fmt.Fprintf(w, "left out %s: %s\n", one.Case.ID, one.Skipped)
 		}
 	}
-	fmt.Fprintf(w, "%s, %s in the dialect %s: %s, %d left out, %s\n", url, kind, r.Dialect, count(len(r.Results)-left, "case", "cases"), left, count(len(r.Violations()), "violation", "violations"))
+	fmt.Fprintf(w, "%s, %s in the dialect %s: %s, %d left out, %s\n", url, kind, r.Dialect, count(len(r.Results)-left,
+		"case", "cases"), left, count(len(r.Violations()), "violation", "violations"))
 }
 
 // jsonCase is a case in the JSON report.

@@ -9,7 +9,8 @@ import (
 
 func TestPrintSettings(t *testing.T) {
 	t.Chdir(t.TempDir())
-	l, err := config.Read(settingFlags(t, "--port", "81", "--api-key", "secret", "--quantize", "awq"), func(string) (string, bool) { return "", false })
+	l, err := config.Read(settingFlags(t, "--port", "81", "--api-key", "secret", "--quantize", "awq"),
+		func(string) (string, bool) { return "", false })
 	if err != nil {
 		t.Fatal(err)
 	}
@@ -18,7 +19,8 @@ func TestPrintSettings(t *testing.T) {
 		t.Fatal(err)
 	}
 	squeezed := strings.Join(strings.Fields(out.String()), " ")
-	for _, want := range []string{"[server] hostname = \"0.0.0.0\" # default port = 81 # flag --port", `api_keys = ["***"] # flag --api-key`, "# --quantize has no effect: "} {
+	for _, want := range []string{"[server] hostname = \"0.0.0.0\" # default port = 81 # flag --port",
+		`api_keys = ["***"] # flag --api-key`, "# --quantize has no effect: "} {
 		if !strings.Contains(squeezed, want) {
 			t.Errorf("no %q in\n%s", want, out.String())
 		}

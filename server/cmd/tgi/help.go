@@ -27,7 +27,8 @@ const (
 func newHelp() *cobra.Command {
 	return &cobra.Command{
 		Use: "help [COMMAND]", Short: "Show the help of a command",
-		ValidArgsFunction: func(cmd *cobra.Command, args []string, _ string) (names []cobra.Completion, _ cobra.ShellCompDirective) {
+		ValidArgsFunction: func(cmd *cobra.Command, args []string, _ string) (names []cobra.Completion,
+			_ cobra.ShellCompDirective) {
 			if of, _, err := cmd.Root().Find(args); err == nil {
 				for _, sub := range of.Commands() {
 					names = append(names, cobra.CompletionWithDesc(sub.Name(), sub.Short))

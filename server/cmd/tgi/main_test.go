@@ -54,7 +54,8 @@ func TestHelp(t *testing.T) {
 		if errs != "" {
 			t.Errorf("%s --help: printed %q to stderr", path, errs)
 		}
-		forms := [][]string{append(slices.Clone(verb), "-h"), append(slices.Clone(verb), "-help"), append([]string{"help"}, verb...)}
+		forms := [][]string{append(slices.Clone(verb), "-h"), append(slices.Clone(verb), "-help"), append([]string{"help"},
+			verb...)}
 		if len(verb) == 2 {
 			forms = append(forms, []string{verb[0], "help", verb[1]})
 		}
@@ -70,7 +71,8 @@ func TestHelp(t *testing.T) {
 		}
 	}
 	out, _ := runTgi(t, 0, "serve", "--help")
-	contains(t, out, "-p, --port number", "$PORT, $SAGEMAKER_BIND_TO_PORT", "server.port] (default 3000)", "--config file", "$TGI_CONFIG",
+	contains(t, out, "-p, --port number", "$PORT, $SAGEMAKER_BIND_TO_PORT", "server.port] (default 3000)",
+		"--config file", "$TGI_CONFIG",
 		"Flags of TGI's launcher that are accepted and have no effect:\n", "--lora-adapters", "adapters are not supported")
 	out, _ = runTgi(t, 0, "plugin", "--help")
 	contains(t, out, "steps", "tgi plugin new --lang go|rust|c|as")
@@ -142,7 +144,8 @@ func TestSpellings(t *testing.T) {
 			t.Errorf("%q: got %q, %v, want %s", c.args, got, err, c.want)
 		}
 	}
-	out, _ := runTgi(t, 0, "check", "-port=81", "-p", "82", "--cors-allow-origin", "a", "-cors-allow-origin=b", "--json-output")
+	out, _ := runTgi(t, 0, "check", "-port=81", "-p", "82", "--cors-allow-origin", "a", "-cors-allow-origin=b",
+		"--json-output")
 	contains(t, out, "port = 82 ", "# flag --port", `cors_allow_origin = ["a", "b"]`, `format = "json" `)
 }
 

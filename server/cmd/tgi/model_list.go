@@ -58,7 +58,8 @@ func writeModels(w io.Writer, folder string, list []catalog.Model) error {
 	t := tabwriter.NewWriter(w, 0, 0, 2, ' ', 0)
 	fmt.Fprintln(t, "ID\tSIZE\tPARAMETERS\tCONTEXT\tWEIGHTS\tSTATE\tFROM")
 	for _, l := range list {
-		fmt.Fprintf(t, "%s\t%s\t%s\t%s\t%s\t%s\t%s\n", l.ID, sizeCell(l), countText(l.Parameters), contextCell(l), weightsCell(l), stateCell(l), fromCell(l))
+		fmt.Fprintf(t, "%s\t%s\t%s\t%s\t%s\t%s\t%s\n", l.ID, sizeCell(l), countText(l.Parameters), contextCell(l),
+			weightsCell(l), stateCell(l), fromCell(l))
 	}
 	if err := t.Flush(); err != nil {
 		return err

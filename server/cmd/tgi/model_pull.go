@@ -138,7 +138,8 @@ func (call *pullCall) run(ctx context.Context, stdout, stderr io.Writer) error {
 func (call *pullCall) failed(ctx context.Context, stderr io.Writer, lib *library.Library, err error) error {
 	id, left := call.id, ""
 	if n := lib.Partial(id); n > 0 {
-		left = fmt.Sprintf("%s are here: the same command goes on from there, `tgi model rm %s` removes them", progress.Bytes(n), id)
+		left = fmt.Sprintf("%s are here: the same command goes on from there, `tgi model rm %s` removes them",
+			progress.Bytes(n), id)
 	}
 	if ctx.Err() != nil {
 		fmt.Fprintln(stderr, strings.TrimSuffix("interrupted; "+left, "; "))

@@ -30,7 +30,8 @@ const hubID library.ID = "org/model"
 func modelFolder(t *testing.T, h *hubtest.Hub) (lib *library.Library, flags []string) {
 	t.Helper()
 	dir := t.TempDir()
-	for _, name := range []string{"HF_TOKEN", "HF_API_TOKEN", "HUGGING_FACE_HUB_TOKEN", "HF_ENDPOINT", "MODEL_ID", "HF_MODEL_ID", "TGI_CONFIG"} {
+	for _, name := range []string{"HF_TOKEN", "HF_API_TOKEN", "HUGGING_FACE_HUB_TOKEN", "HF_ENDPOINT", "MODEL_ID",
+		"HF_MODEL_ID", "TGI_CONFIG"} {
 		t.Setenv(name, "")
 	}
 	t.Chdir(dir)
@@ -75,14 +76,16 @@ func TestModelPull(t *testing.T) {
 	t.Setenv("HF_TOKEN", "hf_secret")
 	out, errs := tgiModel(t, 0, flags, "pull", "org/model@refs/pr/1")
 	isWhole(t, lib, h, hubID)
-	contains(t, out, "org/model: Qwen2ForCausalLM, 103K parameters, context of 160 tokens, ", filepath.Join(lib.Dir(), "org", "model")+"\n")
+	contains(t, out, "org/model: Qwen2ForCausalLM, 103K parameters, context of 160 tokens, ", filepath.Join(lib.Dir(),
+		"org", "model")+"\n")
 	contains(t, errs, "org/model: 100%  ")
 	if !h.Saw("Bearer hf_secret") || strings.Contains(out+errs, "hf_secret") {
 		t.Errorf("the token was not sent, or shown\n%s%s", out, errs)
 	}
 
 	out, _ = tgiModel(t, 0, flags, "list")
-	contains(t, out, "ID         SIZE", "org/model  ", "  103K        160      safetensors F32   downloaded           "+h.URL+"/org/model@c0ffee00c0ff\n")
+	contains(t, out, "ID         SIZE", "org/model  ",
+		"  103K        160      safetensors F32   downloaded           "+h.URL+"/org/model@c0ffee00c0ff\n")
 	var list struct {
 		Folder string
 		Models []catalog.Model
@@ -91,14 +94,16 @@ func TestModelPull(t *testing.T) {
 	if err := json.Unmarshal([]byte(out), &list); err != nil || list.Folder != lib.Dir() || len(list.Models) != 2 {
 		t.Fatalf("%v in %s", err, out)
 	}
-	if m := list.Models[0]; m.ID != hubID || m.Revision != hubtest.Commit || m.State != "downloaded" || m.Parameters != 103232 || m.Files == 0 || m.Declared || m.Default {
+	if m := list.Models[0]; m.ID != hubID || m.Revision != hubtest.Commit || m.State != "downloaded" ||
+		m.Parameters != 103232 || m.Files == 0 || m.Declared || m.Default {
 		t.Errorf("got %+v", m)
 	}
 	if m := list.Models[1]; m.ID != "tgi-demo" || !m.Declared || !m.Default || m.Dir != "" {
 		t.Errorf("got %+v", m)
 	}
 	out, _ = tgiModel(t, 0, flags, "info", "org/model")
-	contains(t, out, "org/model: Qwen2ForCausalLM, 3 layers of 64", "103K parameters", "int8 193.9 KiB", "768 B for each token, 120.0 KiB for the whole context of 160",
+	contains(t, out, "org/model: Qwen2ForCausalLM, 3 layers of 64", "103K parameters", "int8 193.9 KiB",
+		"768 B for each token, 120.0 KiB for the whole context of 160",
 		"no template: conversations are refused", "no tokenizer.json", h.URL+"/org/model at revision "+hubtest.Commit, hubtest.Sum(h.Files[hubtest.Weights])+"  "+hubtest.Weights)
 
 	_, errs = tgiModel(t, 1, flags, "pull", "org/model")
@@ -123,7 +128,8 @@ func TestModelPullFails(t *testing.T) {
 	h.Promise(hubtest.Weights, strings.Repeat("00", 32))
 	lib, flags := modelFolder(t, h)
 	_, errs := tgiModel(t, 1, flags, "pull", "org/model")
-	contains(t, errs, hubtest.Weights+": checksum mismatch", "the same command goes on from there, `tgi model rm org/model` removes them")
+	contains(t, errs, hubtest.Weights+": checksum mismatch",
+		"the same command goes on from there, `tgi model rm org/model` removes them")
 	if all := sure(lib.List()); len(all) > 0 {
 		t.Errorf("a model came of a wrong checksum: %v", all)
 	}
@@ -305,7 +311,8 @@ func TestModelPullGoesOn(t *testing.T) {
 	if code := cmd.ProcessState.ExitCode(); code != exitInterrupted {
 		t.Errorf("exit status %d\n%s", code, stderr)
 	}
-	contains(t, stderr.String(), " of org/model are here already, going on from there\n", "interrupted; ", " are here: the same command goes on from there")
+	contains(t, stderr.String(), " of org/model are here already, going on from there\n", "interrupted; ",
+		" are here: the same command goes on from there")
 	if hits := h.Asked(); !slices.Contains(hits, hubtest.Weights+" bytes=20000-") || slices.Contains(hits, "config.json") {
 		t.Errorf("the second process asked for %q", hits)
 	}

@@ -19,8 +19,10 @@ import (
 func TestModelIDsAgree(t *testing.T) {
 	long := strings.Repeat("a", 96)
 	ids := []string{
-		"", "a", "A/b_c/d-e.f/9", "a/b/c/d/e", "/a", "a/", "a//b", ".", "..", "a/..", "../a", ".a", "a.", "-a", "a-", "_a", "a b", "a\x00", "a\\b", "a+b", "é",
-		long, long + "a", long + "/" + long, long + "/" + long + "/abcdef", long + "/" + long + "/abcdefg", "con", "a@b", "a:b", "~", "a/.tgi", ".tgi/a",
+		"", "a", "A/b_c/d-e.f/9", "a/b/c/d/e", "/a", "a/", "a//b", ".", "..", "a/..", "../a", ".a", "a.", "-a", "a-", "_a",
+		"a b", "a\x00", "a\\b", "a+b", "é",
+		long, long + "a", long + "/" + long, long + "/" + long + "/abcdef", long + "/" + long + "/abcdefg", "con", "a@b",
+		"a:b", "~", "a/.tgi", ".tgi/a",
 	}
 	good := 0
 	for _, id := range ids {
@@ -42,7 +44,8 @@ func TestSourcesAgree(t *testing.T) {
 	lib, _ := modelFolder(t, nil)
 	refuse := errors.New("nothing is asked here")
 	client := fetch.New(fetch.Options{Allow: func(*url.URL) error { return refuse }})
-	for _, source := range []string{"a", "a/b", "a/b@v1", "a/b@refs/pr/1", "a@x y", "http://h/x.tar", "https://h:8080/x?y=z#f"} {
+	for _, source := range []string{"a", "a/b", "a/b@v1", "a/b@refs/pr/1", "a@x y", "http://h/x.tar",
+		"https://h:8080/x?y=z#f"} {
 		m := config.Default().Models
 		m.HubToken = "t"
 		src, err := host.SourceOf(m, source)
@@ -91,7 +94,8 @@ name = "broken"
 path = "broken"
 `)
 	out, _ := tgiModel(t, 0, flags, "list")
-	contains(t, out, "downloaded, default  ", "elsewhere\n", "not_downloaded       org/model@v1\n", "https://hub.example/x.tar?***\n", "broken   -  ", "  error  ", "model broken: ")
+	contains(t, out, "downloaded, default  ", "elsewhere\n", "not_downloaded       org/model@v1\n",
+		"https://hub.example/x.tar?***\n", "broken   -  ", "  error  ", "model broken: ")
 	if strings.Contains(out, "secret") {
 		t.Errorf("the URL's query is shown:\n%s", out)
 	}
@@ -134,7 +138,8 @@ func TestModelInUse(t *testing.T) {
 func TestModelInfoOfFolders(t *testing.T) {
 	modelFolder(t, nil)
 	out, _ := runTgi(t, 0, "model", "info")
-	contains(t, out, "tgi-demo: LlamaForCausalLM", "5.2M parameters", "part of the program", "the model's template, tool calls: format hermes", "templates  default")
+	contains(t, out, "tgi-demo: LlamaForCausalLM", "5.2M parameters", "part of the program",
+		"the model's template, tool calls: format hermes", "templates  default")
 	_, errs := runTgi(t, 1, "model", "info", ".")
 	contains(t, errs, "config.json")
 	if err := os.CopyFS("half", os.DirFS(hubtest.Checkpoint)); err != nil {
@@ -153,7 +158,8 @@ func TestModelInfoOfFolders(t *testing.T) {
 }
 
 func TestCounts(t *testing.T) {
-	for n, want := range map[int64]string{0: "-", 103232: "103K", 5246208: "5.2M", 494_032_768: "494.0M", 7_000_000_000: "7.0B"} {
+	for n, want := range map[int64]string{0: "-", 103232: "103K", 5246208: "5.2M", 494_032_768: "494.0M",
+		7_000_000_000: "7.0B"} {
 		if got := countText(n); got != want {
 			t.Errorf("%d is %q, want %q", n, got, want)
 		}

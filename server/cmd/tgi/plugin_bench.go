@@ -28,7 +28,8 @@ type benching struct {
 func newPluginBench() *cobra.Command {
 	b := &benching{}
 	cmd := &cobra.Command{
-		Use: "bench FILE.wasm", Short: "Measure time and fuel of a module, call by call", Args: atMost(1), ValidArgsFunction: modules,
+		Use: "bench FILE.wasm", Short: "Measure time and fuel of a module, call by call", Args: atMost(1),
+		ValidArgsFunction: modules,
 		RunE: func(cmd *cobra.Command, words []string) error {
 			if len(words) == 0 {
 				return misused("plugin bench needs a .wasm file")
@@ -43,7 +44,8 @@ func newPluginBench() *cobra.Command {
 	}
 	set := cmd.Flags()
 	set.Var(&b.config, "config", "the operator's configuration, a JSON `object`; default: {}")
-	set.Var(&b.params, "params", "a request's parameters, a JSON `object`; given several times, each is measured alone; default: {}")
+	set.Var(&b.params, "params", "a request's parameters, a JSON `object`; "+
+		"given several times, each is measured alone; default: {}")
 	set.IntVar(&b.vocabulary, "vocab", check.DefaultVocabulary, "`tokens` in the made-up vocabulary")
 	set.IntVar(&b.steps, "steps", check.DefaultSteps, "`steps` for each set of parameters")
 	set.Uint64Var(&b.seed, "seed", 1, "seed of logits and tokens")
@@ -71,7 +73,8 @@ func (b *benching) measure(ctx context.Context, file string, stdout io.Writer) e
 		return err
 	}
 	r, err := check.Bench(ctx, strings.TrimSuffix(filepath.Base(file), ".wasm"), wasm, check.BenchOptions{
-		Vocabulary: b.vocabulary, Steps: b.steps, Seed: b.seed, Config: text, Params: b.params, Grammars: grammars, Limits: b.limits,
+		Vocabulary: b.vocabulary, Steps: b.steps, Seed: b.seed, Config: text, Params: b.params, Grammars: grammars,
+		Limits: b.limits,
 	})
 	if err != nil {
 		return err
@@ -110,7 +113,8 @@ func printBench(w io.Writer, r *check.BenchReport) error {
 		}
 		switch {
 		case run.Grown > 0:
-			fmt.Fprintf(w, "memory %s, and %s more at the end of a sequence: such an instance is not used again\n", config.Size(run.Memory), config.Size(run.Grown))
+			fmt.Fprintf(w, "memory %s, and %s more at the end of a sequence: such an instance is not used again\n",
+				config.Size(run.Memory), config.Size(run.Grown))
 		case run.Memory > 0:
 			fmt.Fprintf(w, "memory %s, does not grow\n", config.Size(run.Memory))
 		}

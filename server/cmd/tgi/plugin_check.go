@@ -45,10 +45,12 @@ func (c *checking) limitFlags(set *pflag.FlagSet) {
 	set.Func("memory", fmt.Sprintf("`size` that an instance's memory may have (default %s; this and the defaults below "+
 		"are higher for kinds template and tools)", config.Size(check.DefaultLimits().Memory)),
 		func(s string) error { return c.memory.UnmarshalText([]byte(s)) })
-	set.Int64Var(&c.limits.FuelPerStep, "fuel-per-step", 0, "`fuel` of process, sample and feed, on average; 1 is about 0.2 ns")
+	set.Int64Var(&c.limits.FuelPerStep, "fuel-per-step", 0,
+		"`fuel` of process, sample and feed, on average; 1 is about 0.2 ns")
 	set.Int64Var(&c.limits.FuelPerRequest, "fuel-per-request", 0, "`fuel` of validate, begin, render and finish, each")
 	set.Int64Var(&c.limits.FuelLoad, "fuel-load", 0, "`fuel` of each call at load")
-	set.DurationVar(&c.limits.TimePerStep, "time-per-step", 0, "`time` that a call of process, sample or feed may run (default 1s)")
+	set.DurationVar(&c.limits.TimePerStep, "time-per-step", 0,
+		"`time` that a call of process, sample or feed may run (default 1s)")
 	set.DurationVar(&c.limits.TimePerRequest, "time-per-request", 0,
 		"`time` that a call of validate, begin, render or finish may run (default 10s)")
 	set.DurationVar(&c.limits.TimeLoad, "time-load", 0, "`time` that loading may take (default 1m0s)")
@@ -57,7 +59,8 @@ func (c *checking) limitFlags(set *pflag.FlagSet) {
 // grammarFlags adds those of what a plugin of kind grammar is tried with beside the built-in samples.
 func (c *checking) grammarFlags(set *pflag.FlagSet) {
 	set.StringVar(&c.language, "language", "", "kind grammar: `language` of --source, one that the plugin lists")
-	set.StringVar(&c.source, "source", "", "kind grammar: a `source` in that language; default: samples of common languages")
+	set.StringVar(&c.source, "source", "", "kind grammar: a `source` in that language; "+
+		"default: samples of common languages")
 }
 
 // grammars is the one grammar that the flags give, if any.
@@ -194,7 +197,8 @@ func printSummary(w io.Writer, file string, r *check.Report, l check.Limits) {
 		line("params", "%s", s.Params)
 	}
 	if len(s.Untried) > 0 {
-		line("untried", "no source was given in %s: no text was held to it (--language and --source give one)", strings.Join(s.Untried, ", "))
+		line("untried", "no source was given in %s: no text was held to it (--language and --source give one)",
+			strings.Join(s.Untried, ", "))
 	}
 	line("checked", "%d rules with %s", len(check.Rules()), count(s.Cases, "set of parameters", "sets of parameters"))
 }
@@ -238,7 +242,8 @@ func orNone(words []string) string {
 }
 
 func (c *checking) printViolations(w io.Writer, file string, r *check.Report) {
-	fmt.Fprintf(w, "%s: %s (%d bytes, sha256 %s)\n", file, count(len(r.Violations), "violation", "violations"), r.Bytes, r.SHA256)
+	fmt.Fprintf(w, "%s: %s (%d bytes, sha256 %s)\n", file, count(len(r.Violations), "violation", "violations"), r.Bytes,
+		r.SHA256)
 	refused := false
 	for _, v := range r.Violations {
 		fmt.Fprintf(w, "  %s: %s\n      wanted: %s (%s)\n", v.Rule, v.Found, v.Text, v.Source)

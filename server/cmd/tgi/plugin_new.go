@@ -53,7 +53,8 @@ func writeProject(stdout io.Writer, language, kind, name, dir string) error {
 	if language == "as" {
 		fmt.Fprintln(stdout, "  npm ci                   # once: asc, the compiler")
 	}
-	fmt.Fprintf(stdout, "  tgi plugin test          # its native tests\n  tgi plugin build         # %s.wasm, checked\n", name)
+	fmt.Fprintf(stdout, "  tgi plugin test          # its native tests\n  tgi plugin build         # %s.wasm, checked\n",
+		name)
 	if kind == sdk.Stepping {
 		kind = abi.KindGrammar
 	}
@@ -67,5 +68,6 @@ func writeProject(stdout io.Writer, language, kind, name, dir string) error {
 
 // tryParams are what new plugins take, by kind, as flags; NAME is the plugin.
 var tryParams = map[string]string{
-	abi.KindLogits: ` --params '{"ban": [17, 99]}'`, abi.KindSampler: ` --params '{"epsilon": 0.5}'`, abi.KindGrammar: " --language NAME --source 'AB-##'",
+	abi.KindLogits: ` --params '{"ban": [17, 99]}'`, abi.KindSampler: ` --params '{"epsilon": 0.5}'`,
+	abi.KindGrammar: " --language NAME --source 'AB-##'",
 }

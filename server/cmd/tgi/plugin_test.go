@@ -112,7 +112,8 @@ func TestPluginForgotten(t *testing.T) {
 		{"go", "main.go", `(?m)^\tlogits\.Register.*$`, "_, _ = logits.Uses{}, open", "no kind is registered"},
 		{"rust", "src/lib.rs", "(?m)^    logits: Sequence,$", "", `kind "logits" is described and not registered`},
 		{"c", "first-one.c", `(?m)^TGI_LOGITS.*$`, "", `kind "logits" is described and not registered`},
-		{"as", "index.ts", `(?m)^export .* from "./tgi/exports/logits";$`, "", `kind "logits" is described and not registered`},
+		{"as", "index.ts", `(?m)^export .* from "./tgi/exports/logits";$`, "",
+			`kind "logits" is described and not registered`},
 		{"as", "index.ts", `(?s)\nlogits\(.*$`, "", "no logits is registered: call logits(...)"},
 	} {
 		t.Run(c.language+" "+c.want, func(t *testing.T) {
@@ -148,8 +149,10 @@ func TestPluginGo(t *testing.T) {
 	t.Setenv("GOFLAGS", "-mod=mod")
 	t.Setenv("GOPROXY", "off")
 	file := filepath.Join(tryProject(t, "go", abi.KindLogits), "first-one.wasm")
-	out, _ := runTgi(t, 0, "plugin", "bench", file, "--vocab", "600", "--steps", "20", "--params", `{}`, "--params", `{"ban":[1,2]}`)
-	contains(t, out, "a vocabulary of 600 tokens", "parameters {}\n", "process, pass", `parameters {"ban":[1,2]}`, "process, deny", "tgi_init", "copying a row of 2400 bytes")
+	out, _ := runTgi(t, 0, "plugin", "bench", file, "--vocab", "600", "--steps", "20", "--params", `{}`, "--params",
+		`{"ban":[1,2]}`)
+	contains(t, out, "a vocabulary of 600 tokens", "parameters {}\n", "process, pass", `parameters {"ban":[1,2]}`,
+		"process, deny", "tgi_init", "copying a row of 2400 bytes")
 	tryKinds(t, "go", abi.KindTemplate, abi.KindTools)
 	t.Run(abi.KindGrammar, func(t *testing.T) {
 		file := filepath.Join(tryProject(t, "go", abi.KindGrammar), "first-one.wasm")
@@ -164,7 +167,8 @@ func TestPluginGo(t *testing.T) {
 		if strings.Contains(checked, "untried") {
 			t.Errorf("a source was given:\n%s", checked)
 		}
-		out, _ := runTgi(t, 0, "plugin", "bench", file, "--vocab", "600", "--steps", "20", "--language", "first-one", "--source", "A-##")
+		out, _ := runTgi(t, 0, "plugin", "bench", file, "--vocab", "600", "--steps", "20", "--language", "first-one",
+			"--source", "A-##")
 		contains(t, out, "first-one: compile", "first-one: mask by the host", " steps a second")
 	})
 }
@@ -180,7 +184,8 @@ func TestPluginRust(t *testing.T) {
 		t.Fatal(err)
 	}
 	before, _, _ := strings.Cut(string(source), "s.deny(")
-	if err := os.WriteFile(lib, []byte(strings.Replace(string(source), "s.deny(", `panic!("stuck"); s.deny(`, 1)), 0o600); err != nil {
+	if err := os.WriteFile(lib, []byte(strings.Replace(string(source), "s.deny(", `panic!("stuck"); s.deny(`, 1)),
+		0o600); err != nil {
 		t.Fatal(err)
 	}
 	out, _ := runTgi(t, 1, "plugin", "build", dir, "--params", `{"ban":[1]}`)
@@ -259,7 +264,8 @@ func TestPluginToolchains(t *testing.T) {
 	t.Setenv("CLANG", "")
 	for language, want := range map[string][]string{
 		"go": {"make is missing", "go is missing: install Go 1.24"}, "rust": {"cargo or rustc is missing", "rustup"},
-		"c": {"clang is missing", "apt install clang lld"}, "as": {"node or npm is missing", "asc is missing: run `npm ci` in"},
+		"c": {"clang is missing", "apt install clang lld"}, "as": {"node or npm is missing",
+			"asc is missing: run `npm ci` in"},
 	} {
 		dir := t.TempDir()
 		runTgi(t, 0, "plugin", "new", "ban", "--lang", language, "--dir", dir)
@@ -289,19 +295,23 @@ func TestPluginCheckReports(t *testing.T) {
 		return r
 	}
 	out, _ := runTgi(t, 0, "plugin", "check", file, "--json")
-	if r := parse(out); r.File != file || len(r.Violations) != 0 || r.Summary == nil || !slices.Equal(r.Summary.Kinds, []string{"logits", "sampler"}) ||
+	if r := parse(out); r.File != file || len(r.Violations) != 0 || r.Summary == nil || !slices.Equal(r.Summary.Kinds,
+		[]string{"logits", "sampler"}) ||
 		!slices.Contains(r.Summary.Exports, "tgi_init(i32, i32) -> i64") {
 		t.Errorf("%+v", r)
 	}
 	out, _ = runTgi(t, 0, "plugin", "check", file)
-	contains(t, out, "every-mode", "all logits", "most likely tokens", "candidates", "allow", "tgi.vocab_size", "limit 64MiB")
+	contains(t, out, "every-mode", "all logits", "most likely tokens", "candidates", "allow", "tgi.vocab_size",
+		"limit 64MiB")
 
 	broken := filepath.Join(t.TempDir(), "broken.wasm")
-	if err := os.WriteFile(broken, bytes.Replace(wasm, []byte("tgi_logits_begin"), []byte("tgi_logits_bigin"), 1), 0o600); err != nil {
+	if err := os.WriteFile(broken, bytes.Replace(wasm, []byte("tgi_logits_begin"), []byte("tgi_logits_bigin"), 1),
+		0o600); err != nil {
 		t.Fatal(err)
 	}
 	out, _ = runTgi(t, 1, "plugin", "check", broken)
-	contains(t, out, "tgi_logits_bigin(i32, i32, i32, i32) -> i64 is not part of version 1", "export: tgi_logits_begin(i32, i32, i32, i32) -> i64 is missing", "2 violations")
+	contains(t, out, "tgi_logits_bigin(i32, i32, i32, i32) -> i64 is not part of version 1",
+		"export: tgi_logits_begin(i32, i32, i32, i32) -> i64 is missing", "2 violations")
 	out, _ = runTgi(t, 1, "plugin", "check", broken, "--json")
 	if r := parse(out); len(r.Violations) != 2 || r.Summary != nil || r.Violations[0].Text == "" {
 		t.Errorf("%+v", r)
@@ -311,6 +321,7 @@ func TestPluginCheckReports(t *testing.T) {
 	if _, errs := runTgi(t, 1, "plugin", "bench", broken, "--vocab", "600"); !strings.Contains(errs, "tgi_logits_begin") {
 		t.Errorf("bench of a broken module: %s", errs)
 	}
-	out, _ = runTgi(t, 1, "plugin", "bench", file, "--vocab", "600", "--steps", "5", "--json", "--params", `{"mode":"none"}`)
+	out, _ = runTgi(t, 1, "plugin", "bench", file, "--vocab", "600", "--steps", "5", "--json", "--params",
+		`{"mode":"none"}`)
 	contains(t, out, `"fault":"it refuses the parameters: mode`, `"fuel_p50":`)
 }

@@ -82,7 +82,8 @@ NO_COLOR switches colours off.`,
 	set.StringArrayVar(&own.pairs, "set", nil,
 		"member of requests as `KEY=VALUE`, such as temperature=0.7, or as two words; may be given several times")
 	set.Lookup("set").Annotations = map[string][]string{pairFlag: {}}
-	set.StringVar(&own.history, "history", historyFile(), "`file` that keeps what was typed at the prompt; empty keeps nothing")
+	set.StringVar(&own.history, "history", historyFile(),
+		"`file` that keeps what was typed at the prompt; empty keeps nothing")
 	complete(cmd, "set", pairsOf(openai.ChatMembers())...)
 	addSettings(cmd, flags)
 	return cmd
@@ -252,9 +253,11 @@ func (c console) client(ctx context.Context, own runFlags, cfg config.Config) (*
 		}
 		return client, func() {}, err
 	}
-	log := &quietLog{Handler: slog.NewTextHandler(c.errors, &slog.HandlerOptions{Level: slog.LevelWarn}), progress: c.errors}
+	log := &quietLog{Handler: slog.NewTextHandler(c.errors, &slog.HandlerOptions{Level: slog.LevelWarn}),
+		progress: c.errors}
 	late := time.AfterFunc(loadingSilence, func() { log.say(stillOpening) })
-	h, err := host.Open(ctx, host.Options{Config: catalog.Only(unlocked(cfg), cfg.DefaultModel()), Version: version, Log: slog.New(log)})
+	h, err := host.Open(ctx, host.Options{Config: catalog.Only(unlocked(cfg), cfg.DefaultModel()), Version: version,
+		Log: slog.New(log)})
 	late.Stop()
 	log.open()
 	if err != nil {

@@ -77,28 +77,38 @@ func TestRunOnce(t *testing.T) {
 		errs string // a part of what stderr has; empty for nothing there
 		code int
 	}{
-		"word":         {"", []string{greedy, sumAsked}, sumAnswer, "", 0},
-		"words":        {"", append([]string{"--url", ts.URL, greedy}, strings.Fields(sumAsked)...), sumAnswer, "", 0},
-		"mixed":        {sumAsked + "\n", []string{"--url", ts.URL, greedy, "-"}, sumAnswer, "", 0},
-		"own keys":     {"", []string{"--api-key", "k", "--dialect=tgi-0.6", greedy, sumAsked}, sumAnswer, "", 0},
-		"server":       {"", []string{"--url", ts.URL, greedy, sumAsked}, sumAnswer, "", 0},
-		"key":          {"", []string{"--url=" + tk.URL + "/v1", "--key", "k", "--model", "tgi", greedy, "--", sumAsked}, sumAnswer, "", 0},
-		"no key":       {"", []string{"--url", tk.URL, sumAsked}, "", "find the model of " + tk.URL + ": 401 Unauthorized; --model names one", 1},
-		"no answer":    {"", []string{"--url", ts.URL, "--set", "temperature=-1", sumAsked}, "", "422 Unprocessable Entity: ", 1},
-		"no server":    {"", []string{"--url", "http://127.0.0.1:1", sumAsked}, "", "connection refused", 1},
-		"cut":          {"", []string{"--url", ts.URL, "--set", "max_tokens=2", greedy, sumAsked}, "3 plus\n", "cut at the length", 0},
-		"empty":        {" \n", nil, "", "the message is empty", 1},
-		"no model":     {"", []string{"--model-id", "nowhere", sumAsked}, "", "nowhere", 1},
-		"flag":         {"", []string{"--weihgts", "int8", sumAsked}, "", "unknown flag --weihgts; did you mean --weights?", 2},
-		"url flag":     {"", []string{"--url", ts.URL, "--sytem", "x"}, "", "unknown flag --sytem; did you mean --system?", 2},
-		"setting flag": {"", []string{"--url", ts.URL, "--weights", "int8", "x"}, "", "--weights is for a model in this process", 2},
-		"setting":      {"", []string{"--set", "stream=false", sumAsked}, "", "--set: stream is set by nothing", 2},
-		"notice":       {" ", []string{"--quantize", "awq"}, "", "tgi: --quantize has no effect: ", 1},
-		"apart":        {"", []string{"--url", ts.URL, "--set", "max_tokens", "2", greedy, sumAsked}, "3 plus\n", "cut at the length", 0},
-		"misspelt":     {"", []string{"--set", "temprature=1", sumAsked}, "", "temprature is not a member of chat requests; did you mean temperature?", 2},
-		"misfit":       {"", []string{"--set", "temperature", "abc", sumAsked}, "", `--set: temperature cannot be abc: invalid type: string "abc", expected f32`, 2},
-		"bare":         {"", []string{"--set"}, "", "--set wants a value", 2},
-		"alone":        {"", []string{"--model", "x", sumAsked}, "", "--model belongs to the server at --url", 2},
+		"word":     {"", []string{greedy, sumAsked}, sumAnswer, "", 0},
+		"words":    {"", append([]string{"--url", ts.URL, greedy}, strings.Fields(sumAsked)...), sumAnswer, "", 0},
+		"mixed":    {sumAsked + "\n", []string{"--url", ts.URL, greedy, "-"}, sumAnswer, "", 0},
+		"own keys": {"", []string{"--api-key", "k", "--dialect=tgi-0.6", greedy, sumAsked}, sumAnswer, "", 0},
+		"server":   {"", []string{"--url", ts.URL, greedy, sumAsked}, sumAnswer, "", 0},
+		"key": {"", []string{"--url=" + tk.URL + "/v1", "--key", "k", "--model", "tgi", greedy, "--", sumAsked},
+			sumAnswer, "", 0},
+		"no key": {"", []string{"--url", tk.URL, sumAsked}, "",
+			"find the model of " + tk.URL + ": 401 Unauthorized; --model names one", 1},
+		"no answer": {"", []string{"--url", ts.URL, "--set", "temperature=-1", sumAsked}, "",
+			"422 Unprocessable Entity: ", 1},
+		"no server": {"", []string{"--url", "http://127.0.0.1:1", sumAsked}, "", "connection refused", 1},
+		"cut": {"", []string{"--url", ts.URL, "--set", "max_tokens=2", greedy, sumAsked}, "3 plus\n",
+			"cut at the length", 0},
+		"empty":    {" \n", nil, "", "the message is empty", 1},
+		"no model": {"", []string{"--model-id", "nowhere", sumAsked}, "", "nowhere", 1},
+		"flag": {"", []string{"--weihgts", "int8", sumAsked}, "", "unknown flag --weihgts; did you mean --weights?",
+			2},
+		"url flag": {"", []string{"--url", ts.URL, "--sytem", "x"}, "", "unknown flag --sytem; did you mean --system?",
+			2},
+		"setting flag": {"", []string{"--url", ts.URL, "--weights", "int8", "x"}, "",
+			"--weights is for a model in this process", 2},
+		"setting": {"", []string{"--set", "stream=false", sumAsked}, "", "--set: stream is set by nothing", 2},
+		"notice":  {" ", []string{"--quantize", "awq"}, "", "tgi: --quantize has no effect: ", 1},
+		"apart": {"", []string{"--url", ts.URL, "--set", "max_tokens", "2", greedy, sumAsked}, "3 plus\n",
+			"cut at the length", 0},
+		"misspelt": {"", []string{"--set", "temprature=1", sumAsked}, "",
+			"temprature is not a member of chat requests; did you mean temperature?", 2},
+		"misfit": {"", []string{"--set", "temperature", "abc", sumAsked}, "",
+			`--set: temperature cannot be abc: invalid type: string "abc", expected f32`, 2},
+		"bare":  {"", []string{"--set"}, "", "--set wants a value", 2},
+		"alone": {"", []string{"--model", "x", sumAsked}, "", "--model belongs to the server at --url", 2},
 	} {
 		t.Run(name, func(t *testing.T) {
 			out, errs, code := runOn(t, console{in: strings.NewReader(c.in)}, c.args...)
@@ -119,7 +129,8 @@ func TestRunOnce(t *testing.T) {
 // was saved is loaded by the next run.
 func TestRunTalk(t *testing.T) {
 	saved := filepath.Join(t.TempDir(), "talk.json")
-	typed := strings.Join([]string{"/set temperature 0", sumAsked, "/save " + saved, "What pet does Tomas have?", "What colour is it?", ""}, "\n")
+	typed := strings.Join([]string{"/set temperature 0", sumAsked, "/save " + saved, "What pet does Tomas have?",
+		"What colour is it?", ""}, "\n")
 	out, errs, code := runOn(t, console{in: strings.NewReader(typed), typed: true})
 	answers := strings.SplitAfter(out, "\n")
 	if code != 0 || len(answers) != 4 || answers[0] != sumAnswer || strings.Contains(errs, "error") {
@@ -133,8 +144,10 @@ func TestRunTalk(t *testing.T) {
 	if want := "[\n  {\"role\":\"user\",\"content\":\"" + sumAsked + "\"},\n  {\"role\":\"assistant\",\"content\":\"3 plus 4 is 7.\"}\n]\n"; err != nil || string(text) != want {
 		t.Errorf("saved %q, %v", text, err)
 	}
-	shown, _, _ := runOn(t, console{in: strings.NewReader(sumAsked + "\n"), typed: true, shown: true, colour: true}, greedy)
-	if !strings.Contains(shown, "\x1b[1m> \x1b[0m") || !strings.Contains(shown, sumAnswer) || !strings.Contains(shown, "tokens/s") {
+	shown, _, _ := runOn(t, console{in: strings.NewReader(sumAsked + "\n"), typed: true, shown: true, colour: true},
+		greedy)
+	if !strings.Contains(shown, "\x1b[1m> \x1b[0m") || !strings.Contains(shown, sumAnswer) || !strings.Contains(shown,
+		"tokens/s") {
 		t.Errorf("a terminal shows %q", shown)
 	}
 }
@@ -208,7 +221,8 @@ func TestRunLog(t *testing.T) {
 	log.Info("converting: 50%")
 	log.Warn("faulty", "plugin", "a")
 	got := b.String()
-	if !strings.HasPrefix(got, "tgi: converting: 40%\ntgi: opening the model ...\ntime=") || !strings.HasSuffix(got, " level=WARN msg=faulty plugin=a\n") || strings.Count(got, "\n") != 3 {
+	if !strings.HasPrefix(got, "tgi: converting: 40%\ntgi: opening the model ...\ntime=") || !strings.HasSuffix(got,
+		" level=WARN msg=faulty plugin=a\n") || strings.Count(got, "\n") != 3 {
 		t.Errorf("got %q", got)
 	}
 }

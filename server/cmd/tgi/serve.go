@@ -25,7 +25,8 @@ func newServe() *cobra.Command {
 	flags := &config.Flags{}
 	cmd := &cobra.Command{
 		Use: "serve [flags]", Short: "Serve models over HTTP", Args: takesNothing,
-		Long: "Serve models over HTTP until SIGINT or SIGTERM, then finish the running requests. SIGHUP reads the settings again.",
+		Long: "Serve models over HTTP until SIGINT or SIGTERM, then finish the running requests. " +
+			"SIGHUP reads the settings again.",
 		Example: `  tgi serve                                              # the embedded demo model
   tgi serve --model-id Qwen/Qwen2.5-0.5B-Instruct --port 8080
   tgi serve --config /etc/tgi/tgi.toml`,
@@ -50,7 +51,8 @@ func runServe(ctx context.Context, settings config.Loaded, flags *config.Flags) 
 	for _, n := range settings.Notices {
 		log.Warn(n.String())
 	}
-	options := host.Options{Config: cfg, Version: version, Log: log, Reload: func(running config.Config) (config.Config, []string, error) {
+	options := host.Options{Config: cfg, Version: version, Log: log, Reload: func(running config.Config) (config.Config,
+		[]string, error) {
 		return config.Reload(running, flags, os.LookupEnv)
 	}}
 	if err := serve(ctx, options, os.Stderr); err != nil {
@@ -74,7 +76,8 @@ func loadConfig(flags *config.Flags) (config.Loaded, error) {
 
 // badRoute returns why a further path of c cannot be one.
 func badRoute(c config.Config) error {
-	return errors.Join(tgi.CheckRoute("server.predict_route", c.Server.PredictRoute), tgi.CheckRoute("server.health_route", c.Server.HealthRoute))
+	return errors.Join(tgi.CheckRoute("server.predict_route", c.Server.PredictRoute),
+		tgi.CheckRoute("server.health_route", c.Server.HealthRoute))
 }
 
 // serve serves until ctx ends, and reloads the settings at SIGHUP.
@@ -93,7 +96,8 @@ func printBanner(terminal *os.File, log *slog.Logger, cfg config.Config, s *host
 	names := s.Models()
 	m, loaded := s.Default()
 	if !isTerminal(terminal) {
-		attrs := []any{"url", url, "backend", "onnxruntime " + ort.Version() + " cpu", "attention", ort.Attention(), "open", open, "models", names}
+		attrs := []any{"url", url, "backend", "onnxruntime " + ort.Version() + " cpu", "attention", ort.Attention(), "open",
+			open, "models", names}
 		if loaded {
 			attrs = append(attrs, "model", m.ID, "weights", m.Weights, "threads", m.Threads,
 				"kv_tokens", m.CacheTokens, "kv_bytes", m.CacheBytes, "max_total_tokens", m.Limits.MaxTotalTokens,
@@ -107,7 +111,8 @@ func printBanner(terminal *os.File, log *slog.Logger, cfg config.Config, s *host
 	}
 	fmt.Fprintf(terminal, "tgi %s\n", version)
 	if loaded {
-		line("model", "%s, %s, %.1fM parameters, %s (%d MiB)", m.ID, m.Architecture, float64(m.Params)/1e6, m.Weights, m.WeightBytes>>20)
+		line("model", "%s, %s, %.1fM parameters, %s (%d MiB)", m.ID, m.Architecture, float64(m.Params)/1e6, m.Weights,
+			m.WeightBytes>>20)
 		line("backend", "ONNX Runtime %s on the CPU, %d threads, %s attention", ort.Version(), m.Threads, ort.Attention())
 		line("cache", "%d tokens (%d MiB), up to %d per request", m.CacheTokens, m.CacheBytes>>20, m.Limits.MaxTotalTokens)
 		line("chat", "%s", m.Chat)

@@ -58,7 +58,8 @@ func TestModels(t *testing.T) {
 		t.Fatalf("found %+v, %v", d, err)
 	}
 	r, err := Describe(cfg, d)
-	if err != nil || r.Parameters != small.Parameters || r.Estimated || r.Weights == nil || len(r.Weights.Choices) != len(r.Weights.Memory) {
+	if err != nil || r.Parameters != small.Parameters || r.Estimated || r.Weights == nil ||
+		len(r.Weights.Choices) != len(r.Weights.Memory) {
 		t.Errorf("described %+v, %v", r, err)
 	}
 	if _, _, err := Find(cfg, "org/none"); !errors.Is(err, library.ErrNotFound) {
@@ -126,7 +127,8 @@ func TestCheck(t *testing.T) {
 	if err != nil || len(found) != 2 {
 		t.Fatalf("%+v, %v", found, err)
 	}
-	if m := found[0]; m.ID != config.DemoModel || !m.Fetched || m.Blocks == 0 || m.Limits == nil || m.Limits.MaxTotalTokens == 0 {
+	if m := found[0]; m.ID != config.DemoModel || !m.Fetched || m.Blocks == 0 || m.Limits == nil ||
+		m.Limits.MaxTotalTokens == 0 {
 		t.Errorf("%+v", m)
 	}
 	if m := found[1]; m.ID != "far" || m.Fetched || m.Limits != nil {

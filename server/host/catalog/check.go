@@ -89,7 +89,8 @@ func checkModel(ctx context.Context, cfg config.Config, version string, log *slo
 		ORT: ort.Version(), Threads: info.Threads, Attention: ort.Attention(),
 		Chat: info.Chat, Blocks: info.Blocks, BlockTokens: ort.BlockSize, CacheBytes: info.CacheBytes,
 		Limits: &CheckedLimits{
-			l.MaxInputTokens, l.MaxTotalTokens, l.MaxBatchPrefillTokens, l.MaxBatchTotalTokens, l.MaxBatchSize, l.MaxConcurrentRequests,
+			l.MaxInputTokens, l.MaxTotalTokens, l.MaxBatchPrefillTokens, l.MaxBatchTotalTokens, l.MaxBatchSize,
+			l.MaxConcurrentRequests,
 		},
 	}, nil
 }

@@ -209,7 +209,8 @@ func TestEditor(t *testing.T) {
 		k.sees(step.sees)
 	}
 	text, err := os.ReadFile(history)
-	if err != nil || !strings.Contains(string(text), "naïve 世界") || strings.Contains(string(text), "secret") || strings.Contains(string(text), "some") {
+	if err != nil || !strings.Contains(string(text), "naïve 世界") || strings.Contains(string(text),
+		"secret") || strings.Contains(string(text), "some") {
 		t.Errorf("the history is %s, %v", text, err)
 	}
 	if info, err := os.Stat(history); err != nil || info.Mode().Perm() != 0o600 {
