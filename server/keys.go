@@ -21,7 +21,7 @@ const (
 	// Generate routes compute. They need a key with config.ScopeGenerate, once
 	// there is any key but an administrator's.
 	Generate Scope = iota
-	// Models routes tell of models. They need a key with config.ScopeModels,
+	// Models routes are about models. They need a key with config.ScopeModels,
 	// once there is any key but an administrator's.
 	Models
 	// Open routes need no key and work while the server shuts down.

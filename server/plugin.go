@@ -19,7 +19,7 @@ const (
 )
 
 // Plugin is a plugin as /info, the admin routes and the metrics show it: a
-// value, made for whoever asks.
+// value, made for each caller.
 type Plugin struct {
 	// Name is what requests call it; no two have the same.
 	Name string `json:"name"`

@@ -59,7 +59,7 @@ type Server struct {
 	// ProtectMetrics makes /metrics want a key of any scope.
 	ProtectMetrics bool `toml:"protect_metrics"`
 	// AdminHostname and AdminPort are where the routes below /admin are served,
-	// and there alone; AdminPort 0 serves them beside the others.
+	// and there alone; AdminPort 0 serves them with the others.
 	AdminHostname string `toml:"admin_hostname"`
 	AdminPort     int    `toml:"admin_port"`
 	// TLSCert and TLSKey are PEM files that are served with, on both addresses,
@@ -221,7 +221,7 @@ const (
 	LogJSON = "json"
 )
 
-// Default returns the settings of a server that was told nothing.
+// Default returns the default settings.
 func Default() Config {
 	return Config{
 		Server: Server{

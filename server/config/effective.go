@@ -168,7 +168,7 @@ func inline(t Table) string {
 	return strings.TrimPrefix(strings.TrimSpace(b.String()), "t = ")
 }
 
-// quote returns s as a string of TOML: JSON's strings are, but for DEL.
+// quote returns s as a string of TOML: JSON's strings are, except DEL.
 func quote(s string) string {
 	var b strings.Builder
 	e := json.NewEncoder(&b)

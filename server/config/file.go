@@ -11,7 +11,7 @@ import (
 	"github.com/pelletier/go-toml/v2"
 )
 
-// Decode lays the TOML text over c; name is how errors call it. Keys that are
+// Decode decodes the TOML text into c; name is its name in errors. Keys that are
 // not in the text keep their value.
 func Decode(name string, text []byte, c *Config) error {
 	if err := decodeFile(name, text, c); err != nil {
@@ -23,7 +23,7 @@ func Decode(name string, text []byte, c *Config) error {
 	return nil
 }
 
-// decode lays text over file, a pointer to a struct, and refuses keys that it
+// decode decodes text into file, a pointer to a struct, and refuses keys that it
 // does not have.
 func decode(name string, text []byte, file any) error {
 	err := toml.NewDecoder(bytes.NewReader(text)).DisallowUnknownFields().Decode(file)
@@ -58,7 +58,7 @@ func placed(name string, err error) error {
 	return fmt.Errorf("%s: %w", name, err)
 }
 
-// take lays the text of the file at path over c.
+// take decodes the text of the file at path into c.
 func (c *Config) take(path string, text []byte) error {
 	if err := Decode(path, text, c); err != nil {
 		return err

@@ -26,7 +26,7 @@ type effect struct {
 	env []string
 	// bare is a flag without a value.
 	bare bool
-	// same are values that ask for what happens anyway; nobody is told of them.
+	// same are values that ask for what happens anyway; they are not reported.
 	same []string
 	// reason says what happens instead.
 	reason string

@@ -84,7 +84,7 @@ func (l *Loaded) set(s *setting, given map[string]string, present func(string) (
 	return nil
 }
 
-// foreign reports whether an environment variable was set by somebody else:
+// foreign reports whether an environment variable was set by another program:
 // container engines and shells set HOSTNAME to the machine's name, which is no
 // address to listen on (TGI passes over it too), and Kubernetes sets ADMIN_PORT
 // to a URL for a service that is called admin.

@@ -29,10 +29,10 @@ type modelText struct {
 	Quantisation string `toml:"quantisation"`
 }
 
-// weightsAliases are the keys of modelText beside those of Model.
+// weightsAliases are the keys of modelText besides those of Model.
 var weightsAliases = []string{"quantization", "quantisation"}
 
-// decodeFile lays text over c, with what it has of models. What c has of
+// decodeFile decodes text into c, with what it has of models. What c has of
 // [[model]] is replaced by that of the text, and kept when that has none.
 func decodeFile(name string, text []byte, c *Config) error {
 	var given map[string]any
@@ -58,7 +58,7 @@ func decodeFile(name string, text []byte, c *Config) error {
 	return c.units(name, text, given)
 }
 
-// decodeMany lays text with its blocks [[model]] over c.
+// decodeMany decodes text with its blocks [[model]] into c.
 func (c *Config) decodeMany(name string, text []byte, blocks []any) error {
 	file := manyModels{Config: c}
 	if err := decode(name, text, &file); err != nil {

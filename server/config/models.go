@@ -75,7 +75,7 @@ type Models struct {
 	// Default is the id that requests without a model mean; empty is the first
 	// that is declared. See Config.DefaultModel.
 	Default string `toml:"default"`
-	// Unknown is what a request gets whose model is none: UnknownRefuse,
+	// Unknown is what a request gets whose model does not exist: UnknownRefuse,
 	// UnknownDefault, or Auto. See Config.RefuseUnknown.
 	Unknown string `toml:"unknown"`
 	// Memory bounds all loaded models together; 0 is what was available at the
@@ -95,7 +95,7 @@ type Models struct {
 	Hub string `toml:"hub"`
 	// HubToken is sent to the hub, and to no other host. It is a secret.
 	HubToken string `toml:"hub_token"`
-	// AllowHosts are hosts, or host:port, that models may be fetched from beside
+	// AllowHosts are hosts, or host:port, that models may be fetched from besides
 	// the hub and where that redirects to; "*" is every host.
 	AllowHosts []string `toml:"allow_hosts"`
 	// Pulls bounds the models that are fetched at the same time.
@@ -168,7 +168,7 @@ func (c *Config) DefaultModel() string {
 	return c.All()[0].Name
 }
 
-// RefuseUnknown reports whether a request for a model that is none is refused;
+// RefuseUnknown reports whether a request for a model that does not exist is refused;
 // otherwise it gets the default model. Auto refuses once there are [[model]]:
 // a server of one model serves it under any name, as TGI does.
 func (c *Config) RefuseUnknown() bool {

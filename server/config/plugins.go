@@ -74,7 +74,7 @@ type Plugin struct {
 	Config Table `toml:"config"`
 }
 
-// PluginLimits bound a guest. The zero of each is the default of whoever runs
+// PluginLimits bound a guest. A zero stands for the default of the code that runs
 // guests.
 type PluginLimits struct {
 	// Memory of one instance.

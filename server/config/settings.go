@@ -81,7 +81,7 @@ const legacyInput = "max-input-length"
 const configFlag = "config"
 
 // env returns the environment variable of a flag: PORT for port. The file's is
-// TGI_CONFIG, since CONFIG alone belongs to nobody.
+// TGI_CONFIG, since CONFIG alone is too general.
 func env(flag string) string {
 	if flag == configFlag {
 		return "TGI_CONFIG"

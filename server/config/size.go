@@ -7,7 +7,7 @@ import "fmt"
 // wait that long at most.
 const prefillChunk = 512
 
-// checkGiven holds the token limits that were given against each other.
+// checkGiven checks the token limits that were given against each other.
 func (l *Limits) checkGiven() error {
 	in, total, prefill, batch := l.MaxInputTokens, l.MaxTotalTokens, l.MaxBatchPrefillTokens, l.MaxBatchTotalTokens
 	switch {

@@ -1,4 +1,4 @@
-// Package admin is the API for whoever runs the server: it shows, uploads and
+// Package admin is the API for the operator of the server: it shows, uploads and
 // removes plugins and has the settings read again.
 //
 // Its routes lie below /admin and need a key with the scope admin as bearer

@@ -15,7 +15,7 @@ const (
 	eventError       = "ERROR"
 )
 
-// serve runs one request of a socket and tells of it.
+// serve runs one request of a socket and reports it.
 func (s *socket) serve(ctx context.Context, q *request) {
 	s.tell(ctx, q.ids, func(l *pythonList, _ int) { l.text("type", eventAccepted) })
 	began := time.Now()
@@ -49,7 +49,7 @@ func (s *socket) tell(ctx context.Context, ids []string, fill func(l *pythonList
 	s.send(ctx, list.end())
 }
 
-// follow tells of a job's texts until all have ended.
+// follow reports a job's texts until all have ended.
 func (s *socket) follow(ctx context.Context, q *request, j *job, began time.Time) error {
 	s.tell(ctx, j.ids, func(l *pythonList, _ int) { l.text("type", eventStarted) })
 	if q.stream {

@@ -124,7 +124,7 @@ func (j *job) resume(ctx context.Context, kept []byte, q *request) error {
 	return nil
 }
 
-// check holds a state against the request and the model. Its settings are held
+// check compares a state with the request and the model. Its settings are held
 // against their bounds like those of a body.
 func check(s *store.State, ids []string, m *dispatch.Model) error {
 	if len(s.Items) != len(ids) {

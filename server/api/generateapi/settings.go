@@ -19,7 +19,7 @@ type settings struct {
 	maxNewTokens                                 int
 }
 
-// resolve fills what s leaves open, and holds it against the bounds. Those are
+// resolve fills what s leaves open, and checks it against the bounds. Those are
 // transformers', which the original hands them to: settings of draws do not
 // matter where nothing is drawn, 0 switches top_k off, 1 and more top_p.
 func resolve(s *store.Settings, defaults *config.GenerateAPI) (settings, error) {

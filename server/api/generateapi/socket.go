@@ -140,7 +140,7 @@ func (s *socket) take(ctx context.Context, kind websocket.MessageType, message [
 }
 
 // watch closes the socket when the server or its model is about to end and nothing
-// runs on it, and looks from time to time whether somebody is there.
+// runs on it, and looks from time to time whether the client is still there.
 func (s *socket) watch(ctx context.Context) {
 	tick := time.NewTicker(s.api.pollInterval)
 	defer tick.Stop()

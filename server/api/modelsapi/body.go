@@ -77,7 +77,7 @@ func sound(part, more string) bool {
 	return part != ""
 }
 
-// checkText holds a text from a body against its bounds.
+// checkText checks a text from a body against its bounds.
 func checkText(field, s string, least, most int) error {
 	switch {
 	case len(s) < least || len(s) > most:
@@ -177,7 +177,7 @@ func (q *request) pull() (Pull, error) {
 	return p, checkText("name", p.Name, 0, maxName)
 }
 
-// checkSource holds a Pull's Source against its rules. A repository may have a
+// checkSource checks a Pull's Source against its rules. A repository may have a
 // tag or a revision behind it.
 func checkSource(field, source string) error {
 	if err := checkText(field, source, 1, maxSource); err != nil {

@@ -38,12 +38,12 @@
 //     are there and equal.
 //   - metadata.engine must be nitro, openai or hf_inference. It is none of
 //     them, and left out.
-//   - Errors are OpenAI's object with error_type beside it, as on the other
+//   - Errors are OpenAI's object with error_type next to it, as on the other
 //     routes, and message, which Jan's clients read. Their statuses are real
 //     ones, where Jan's server says 200 and its successor 400.
 //
 // Members of bodies that these routes do not know are no error: clients send
-// settings of other engines. A reply names them in warning, so that nobody
+// settings of other engines. A reply names them in warning, so that no one
 // takes them for applied. Imports copy, whatever option says: a link would lead
 // out of the models folder, and the reply warns who asked for one.
 package modelsapi

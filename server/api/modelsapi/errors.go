@@ -11,13 +11,13 @@ import (
 	"tgi/server/wire"
 )
 
-// Errors of Models, whose texts clients see as they are.
+// Errors of Models, whose texts clients see unchanged.
 var (
 	// ErrUnknown: no model has the id. Its text is always that of OpenAI.
 	ErrUnknown = errors.New("no such model")
 	// ErrBusy: something else is done to the model that must end first.
 	ErrBusy = errors.New("the model is busy")
-	// ErrConflict: the model's state forbids the action until somebody changes it.
+	// ErrConflict: the model's state forbids the action until it is changed.
 	ErrConflict = errors.New("the model's state does not allow this")
 )
 

@@ -22,7 +22,7 @@ const (
 	Failed        State = "error"
 )
 
-// Model is a model as it is at one moment: a value, made for whoever asks. Of
+// Model is a model as it is at one moment: a value, made for each caller. Of
 // its fields ID, Created and State are always there; others are left out of
 // replies when they are zero.
 type Model struct {
@@ -39,7 +39,7 @@ type Model struct {
 	// Failed alone: the document shows it as downloaded or not_downloaded.
 	Local bool
 	// Failure is why the last step failed, in words for clients: no paths, no
-	// credentials. It may stand beside any state; Failed has one always.
+	// credentials. It may accompany any state; Failed has one always.
 	Failure string
 	// Source is the absolute URL that the files came or would come from, without
 	// credentials; empty for none.
@@ -111,7 +111,7 @@ type Import struct {
 //
 // Every id and taskId is a string that a client sent: look it up, and make no
 // path of it. ctx ends with the request and carries its key, whose list of
-// models Models may hold the id against; what an action began goes on without
+// models Models may hold the id against; what an action began continues without
 // it. Actions return without waiting for the end of what they began, with the
 // model as it is then. They are idempotent: one that finds the model where it
 // should go, or on the way there, is no error.

@@ -8,7 +8,7 @@ import (
 	"tgi/server/wire"
 )
 
-// chatBody is what a chat request has beside the settings.
+// chatBody is what a chat request has besides the settings.
 type chatBody struct {
 	settings
 	conversation generate.Conversation
@@ -82,7 +82,7 @@ func setName(set map[string]bool, name string) map[string]bool {
 	return set
 }
 
-// chatFields are those of a chat request beside the settings, OpenAI's and those
+// chatFields are those of a chat request besides the settings, OpenAI's and those
 // that other servers of its API added.
 func (b *chatBody) chatFields() []wire.Field {
 	c := &b.conversation
@@ -169,7 +169,7 @@ func (b *chatBody) template(r *wire.Reader) error {
 	return nil
 }
 
-// kwargs keeps the template's variables as they were written, but for documents,
+// kwargs keeps the template's variables as they were written, except documents,
 // which are the request's wherever they stand.
 func (b *chatBody) kwargs(r *wire.Reader) error {
 	if none, err := r.Null(); none || err != nil {

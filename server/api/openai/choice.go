@@ -28,7 +28,7 @@ type choice struct {
 	opened bool
 
 	waiting []scored // tokens whose text was not shown yet
-	unsent  []scored // tokens that the next chunk of a stream tells of
+	unsent  []scored // tokens that the next chunk of a stream reports
 	seen    int      // bytes of visible text in all events so far
 	chars   int      // characters in it and in the prompt that is echoed
 

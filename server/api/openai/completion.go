@@ -13,7 +13,7 @@ type prompt struct {
 	tokens []llm.Token
 }
 
-// completionBody is what a completions request has beside the settings.
+// completionBody is what a completions request has besides the settings.
 type completionBody struct {
 	settings
 	prompts  []prompt

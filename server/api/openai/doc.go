@@ -5,7 +5,7 @@
 // A handler decodes a body into a call, starts a generate.Run for each prompt,
 // and feeds the events of all of them to one choice per sequence, whether the
 // reply is streamed or not: both are made of the same pieces. Messages and tools
-// reach the template as the client's JSON, but for what message.go and tools.go
+// reach the template as the client's JSON, except what message.go and tools.go
 // bring into one form.
 //
 // The reasons behind it: docs/rationale/server.md.

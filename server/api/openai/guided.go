@@ -6,7 +6,7 @@ import (
 	"tgi/server/wire"
 )
 
-// guided are the fields by which vLLM's clients ask for grammars, of old and of
+// guided are the fields by which vLLM's clients ask for grammars, older and
 // today, and TGI's. A request has one of them, or response_format; the same in several is one.
 func guided(dst **generate.Grammar) []wire.Field {
 	text := func(language string) func(*wire.Reader, *generate.Grammar) error {

@@ -7,7 +7,7 @@ import (
 
 // modelName returns the model that a reply names: as TGI, a server that lets every name
 // mean its model says the name of the request again, unless it is one of those that
-// clients send for want of a better.
+// clients send when they know none.
 func (c *call) modelName() string {
 	if c.form.chat && c.dialect.EchoModel && !dispatch.Placeholder(c.named) {
 		return c.named

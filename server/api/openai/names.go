@@ -34,7 +34,7 @@ func CheckChatMember(name string, value json.RawMessage) error {
 	return err
 }
 
-// chatMembers are the members of a request that nobody reads.
+// chatMembers are the members of a request that are not read.
 func chatMembers() []wire.Field {
 	b := &chatBody{}
 	return append(b.settings.fields(), b.chatFields()...)

@@ -48,13 +48,13 @@ type call struct {
 	callID func() string
 	// hideReasoning leaves out what the model thinks.
 	hideReasoning bool
-	// functions: a call is told in the form of OpenAI's older API.
+	// functions: a call is written in the form of OpenAI's older API.
 	functions bool
 	// customs are the names of the tools that take a text.
 	customs map[string]bool
 }
 
-// settings are the fields that both forms of request have, but for the prompt.
+// settings are the fields that both forms of request have, except the prompt.
 type settings struct {
 	draft      generate.Draft
 	model      *string

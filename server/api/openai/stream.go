@@ -175,7 +175,7 @@ func (s *streaming) chunk(one *choice, d *generate.Delta, last bool) error {
 	return s.send(b, last)
 }
 
-// appendReason writes finish_reason. In completions of old it was always empty.
+// appendReason writes finish_reason. In older completions it was always empty.
 func (s *streaming) appendReason(b []byte, one *choice, last bool) []byte {
 	switch {
 	case !s.call.form.chat && !s.call.dialect.CompletionEnd:
@@ -187,7 +187,7 @@ func (s *streaming) appendReason(b []byte, one *choice, last bool) []byte {
 }
 
 // send closes a chunk that was begun by head and sends it. The last one of the
-// last choice tells of plugins.
+// last choice reports plugins.
 func (s *streaming) send(b []byte, last bool) error {
 	b = append(b, `}]`...)
 	if s.call.usage && s.call.dialect.ChunkUsage {

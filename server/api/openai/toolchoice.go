@@ -75,7 +75,7 @@ func (b *chatBody) noTool(name string, word bool) error {
 	return toolFault("Tool with name %.64s not found%s", name, near)
 }
 
-// choose takes the word of a choice; any that is none is a tool's name.
+// choose takes the word of a choice; any other is a tool's name.
 func (b *chatBody) choose(word string) {
 	c := &b.conversation.ToolChoice
 	switch word {
@@ -116,7 +116,7 @@ func (b *chatBody) allow(r *wire.Reader) error {
 	})
 }
 
-// checkTools holds the choice against the tools, and tells the model of those that
+// checkTools checks the choice against the tools, and tells the model of those that
 // it may call, and of the request's own words about them. One that it may not call is
 // kept from it: a tool that it reads of is one that it calls.
 func (b *chatBody) checkTools() error {

@@ -51,7 +51,7 @@ func native(l *config.Limits) map[string]*Schema {
 	}
 }
 
-// named is the member by which a body chooses a model.
+// named is the member with which a body chooses a model.
 func named() property {
 	return may("model", orNull(text("The model that is meant; without it the default one.")))
 }

@@ -76,7 +76,7 @@ type call struct {
 	also map[int]string
 	// only is the one status of success that is no 200; 0 is 200.
 	only int
-	// fails lists the statuses of generation beside those that every route has.
+	// fails lists the statuses of generation besides those that every route has.
 	fails []int
 	// whole replies have the headers of a finished generation.
 	timed bool
@@ -93,7 +93,7 @@ func op(method, path, tag, summary, reads string, replies map[string]*Schema, fa
 	return c
 }
 
-// whichModel is the parameter by which requests without a body choose a model.
+// whichModel is the parameter with which requests without a body choose a model.
 func whichModel() Parameter {
 	return Parameter{Name: "model", In: "query", Schema: text(""), Description: "The model that is meant; without it the default one."}
 }
@@ -113,7 +113,7 @@ var generating = []int{422, 424, 429, 500, 400, 404, 413, 415, 503}
 // parsing are those of routes that read a body and generate nothing.
 var parsing = []int{422, 400, 404, 413, 415, 503}
 
-// choosing are those of routes that tell of a model.
+// choosing are those of routes that are about a model.
 var choosing = []int{404, 503}
 
 // calls are all operations that have a description.
@@ -233,7 +233,7 @@ func (c *call) failure(status int) Response {
 	default:
 		kinds := map[string]*Schema{mediaJSON: c.shape()}
 		if _, ok := c.replies[mediaEvents]; ok {
-			// A stream whose header is out tells its errors as events.
+			// A stream whose header was sent reports its errors as events.
 			kinds[mediaEvents] = c.shape()
 		}
 		r.Content = media(kinds, map[string]any{"error": f.text, "error_type": f.kind})

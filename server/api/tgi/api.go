@@ -44,7 +44,7 @@ type Options struct {
 
 	// PredictRoute and HealthRoute are further paths of POST /vertex and of a
 	// probe, Vertex AI's AIP_PREDICT_ROUTE and AIP_HEALTH_ROUTE; empty for none.
-	// CheckRoute holds them against what a path may be.
+	// CheckRoute checks them against what a path may be.
 	PredictRoute, HealthRoute string
 	// Ready returns nil while requests are accepted.
 	Ready func() error

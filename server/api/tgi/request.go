@@ -17,7 +17,7 @@ type body struct {
 	details  bool
 	fullText *bool
 	stream   bool
-	// topPlugins are plugins that stand beside the parameters.
+	// topPlugins are plugins that the body names outside of the parameters.
 	topPlugins []generate.PluginCall
 }
 
@@ -37,7 +37,7 @@ func (b *body) limit() {
 	}
 }
 
-// decodeBody reads a GenerateRequest. compat adds what POST / takes beside it.
+// decodeBody reads a GenerateRequest. compat adds what POST / accepts in addition.
 func decodeBody(text []byte, d *dialect.Dialect, compat bool) (*body, error) {
 	b := newBody(d)
 	want := "struct GenerateRequest"
@@ -57,7 +57,7 @@ func decodeBody(text []byte, d *dialect.Dialect, compat bool) (*body, error) {
 	return b, b.join()
 }
 
-// join takes the plugins that were named beside the parameters, as OpenAI's routes
+// join takes the plugins that were named outside of the parameters, as OpenAI's routes
 // have them, for those in them.
 func (b *body) join() error {
 	if len(b.topPlugins) > 0 && len(b.draft.Plugins) > 0 {

@@ -132,9 +132,9 @@ type delta struct {
 	sampled bool
 	details bool
 	prompt  string
-	// skipped is what the last event tells of plugins.
+	// skipped is what the last event says of plugins.
 	skipped []generate.Skip
-	// dropped is what it tells of the grammar.
+	// dropped is what it says of the grammar.
 	dropped []generate.Dropped
 }
 

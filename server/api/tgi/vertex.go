@@ -74,7 +74,7 @@ func CheckRoute(name, path string) error {
 	return fmt.Errorf("%s must be a path from the root, without braces and outside of %s. Given: %.64q", name, server.AdminPath, path)
 }
 
-// vertexRoutes returns the operator's own paths, but for those that are served
+// vertexRoutes returns the operator's own paths, except those that are served
 // already: by one of routes, or as a probe.
 func (a *API) vertexRoutes(routes []server.Route) (extra []server.Route) {
 	served := func(method, path string) bool {
@@ -130,7 +130,7 @@ func (v *instances) read(r *wire.Reader) error {
 	})
 }
 
-// chat reads a conversation. A body that is none is an error; one that breaks a rule is
+// chat reads a conversation. Any other body is an error; one that breaks a rule is
 // noted, because the rest of the list is read first.
 func (v *instances) chat(b *body, raw []byte) error {
 	if v.api.options.ChatDraft == nil {

@@ -20,7 +20,7 @@ type Limits struct {
 	MaxMemory  int64
 }
 
-// entryCost is about what an entry of Memory takes beside its state, in bytes.
+// entryCost is about what an entry of Memory takes besides its state, in bytes.
 const entryCost = 256
 
 // Memory keeps states in this process. When there is no more room it forgets

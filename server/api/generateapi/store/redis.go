@@ -13,7 +13,7 @@ import (
 	"github.com/redis/go-redis/v9/maintnotifications"
 )
 
-// How long a claim lasts when nobody renews it, and how often its holder does.
+// How long a claim lasts unless it is renewed, and how often its holder does.
 const (
 	claimLasts  = 15 * time.Second
 	claimRenews = 5 * time.Second
@@ -47,7 +47,7 @@ return redis.call('DEL', KEYS[2])`)
 
 // Redis keeps states where every replica finds them. A claim is a key of its own
 // that ends by itself claimLasts after its holder died; saving and dropping
-// fail with ErrLost once it has ended, so that nobody writes over what another
+// fail with ErrLost once it has ended, so that no one writes over what another
 // replica went on with.
 type Redis struct {
 	client *redis.Client
@@ -150,7 +150,7 @@ func (c *redisClaim) end() {
 	c.renewing.Wait()
 }
 
-// give gives the key back behind the caller, who has nobody to tell of an error:
+// give gives the key back behind the caller, who cannot report an error:
 // the claim ends by itself.
 func (c *redisClaim) give() {
 	go func() { _ = c.run(context.Background(), releaseScript) }()

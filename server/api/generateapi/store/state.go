@@ -1,9 +1,9 @@
 // Package store keeps what the generate API needs to go on with a generation:
-// token ids and settings, under a key that nobody but their owner can name.
+// token ids and settings, under a key that only their owner can name.
 //
 // It owns the form of a state in bytes, and two stores for them: Memory, which is
 // bounded and forgets what was not used for the longest time, and Redis, so that
-// any replica can go on. Whoever wants a state claims its key first; one claim
+// any replica can continue. Whoever wants a state claims its key first; one claim
 // at a time holds a key.
 package store
 
@@ -18,7 +18,7 @@ import (
 	"tgi/runtime/llm"
 )
 
-// ErrState: the bytes are no state that can be gone on with.
+// ErrState: the bytes are not a state that can be continued.
 var ErrState = errors.New("the state kept cannot be used")
 
 // Settings are a generation_config as a client gave it: nil means "not given".

@@ -51,7 +51,7 @@ type Store interface {
 	Close() error
 }
 
-// Claim is a key that nobody else may use. It belongs to one goroutine.
+// Claim is a key that no one else may use. It belongs to one goroutine.
 type Claim interface {
 	// State returns what is kept under the key, nil for nothing. It must not be
 	// changed, and may be truncated when it is larger than the store takes.
