@@ -138,22 +138,36 @@ const statusGone = 499
 // table is the only place where an error becomes a status and a text. The
 // first row that matches counts.
 var table = []row{
-	{ErrMediaType, KindMediaType, http.StatusUnsupportedMediaType, "unsupported_media_type", "Expected request with `Content-Type: application/json`", false, "validation"},
+	{ErrMediaType, KindMediaType, http.StatusUnsupportedMediaType, "unsupported_media_type",
+		"Expected request with `Content-Type: application/json`", false, "validation"},
 	{ErrEncoding, KindMediaType, http.StatusUnsupportedMediaType, "unsupported_media_type", "", true, "validation"},
-	{ErrTooLarge, KindTooLarge, http.StatusRequestEntityTooLarge, "payload_too_large", "Failed to buffer the request body: length limit exceeded", false, "validation"},
+	{ErrTooLarge, KindTooLarge, http.StatusRequestEntityTooLarge, "payload_too_large",
+		"Failed to buffer the request body: length limit exceeded", false, "validation"},
 	{ErrBody, KindBrokenBody, http.StatusBadRequest, "bad_request", "Failed to buffer the request body", false, "dropped"},
-	{wire.ErrSyntax, KindSyntax, http.StatusBadRequest, "bad_request", "Failed to parse the request body as JSON: ", true, "validation"},
-	{wire.ErrShape, KindShape, http.StatusUnprocessableEntity, "validation", "Failed to deserialize the JSON body into the target type: ", true, "validation"},
-	{generate.ErrTemplate, KindTemplate, http.StatusUnprocessableEntity, "template_error", "Template error: ", true, "template"},
-	{llm.ErrInvalid, KindInvalid, http.StatusUnprocessableEntity, "validation", "Input validation error: ", true, "validation"},
-	{llm.ErrTooLong, KindTooLong, http.StatusUnprocessableEntity, "validation", "Input validation error: ", true, "validation"},
-	{llm.ErrOverloaded, KindOverloaded, http.StatusTooManyRequests, "overloaded", "Model is overloaded", false, "overloaded"},
-	{llm.ErrDraining, KindDraining, http.StatusServiceUnavailable, "draining", "Server is shutting down", false, "dropped"},
-	{generate.ErrIncomplete, KindIncomplete, http.StatusInternalServerError, "incomplete_generation", "Incomplete generation", false, "incomplete"},
-	{ErrIncompleteStream, KindIncompleteStream, http.StatusInternalServerError, "incomplete_generation_stream", "Incomplete generation stream", false, "incomplete"},
-	{llm.ErrBackend, KindBackend, http.StatusFailedDependency, "generation", "Request failed during generation: ", true, "generation"},
-	{llm.ErrPlugin, KindPluginFailed, http.StatusFailedDependency, "plugin", "Request failed during generation: ", true, "plugin"},
-	{llm.ErrClosed, KindClosed, http.StatusFailedDependency, "generation", "Request failed during generation: ", true, "generation"},
+	{wire.ErrSyntax, KindSyntax, http.StatusBadRequest, "bad_request", "Failed to parse the request body as JSON: ", true,
+		"validation"},
+	{wire.ErrShape, KindShape, http.StatusUnprocessableEntity, "validation",
+		"Failed to deserialize the JSON body into the target type: ", true, "validation"},
+	{generate.ErrTemplate, KindTemplate, http.StatusUnprocessableEntity, "template_error", "Template error: ", true,
+		"template"},
+	{llm.ErrInvalid, KindInvalid, http.StatusUnprocessableEntity, "validation", "Input validation error: ", true,
+		"validation"},
+	{llm.ErrTooLong, KindTooLong, http.StatusUnprocessableEntity, "validation", "Input validation error: ", true,
+		"validation"},
+	{llm.ErrOverloaded, KindOverloaded, http.StatusTooManyRequests, "overloaded", "Model is overloaded", false,
+		"overloaded"},
+	{llm.ErrDraining, KindDraining, http.StatusServiceUnavailable, "draining", "Server is shutting down", false,
+		"dropped"},
+	{generate.ErrIncomplete, KindIncomplete, http.StatusInternalServerError, "incomplete_generation",
+		"Incomplete generation", false, "incomplete"},
+	{ErrIncompleteStream, KindIncompleteStream, http.StatusInternalServerError, "incomplete_generation_stream",
+		"Incomplete generation stream", false, "incomplete"},
+	{llm.ErrBackend, KindBackend, http.StatusFailedDependency, "generation", "Request failed during generation: ", true,
+		"generation"},
+	{llm.ErrPlugin, KindPluginFailed, http.StatusFailedDependency, "plugin", "Request failed during generation: ", true,
+		"plugin"},
+	{llm.ErrClosed, KindClosed, http.StatusFailedDependency, "generation", "Request failed during generation: ", true,
+		"generation"},
 	{ErrUnhealthy, KindUnhealthy, http.StatusServiceUnavailable, "healthcheck", "unhealthy", false, "generation"},
 	{ErrLoading, KindServerLoading, http.StatusServiceUnavailable, "loading", "Model is loading", false, "dropped"},
 	{errLoadingModel, KindModelLoading, http.StatusServiceUnavailable, "loading", "", true, "dropped"},
@@ -165,7 +179,8 @@ var table = []row{
 	{ErrWrongKey, KindUnauthorized, http.StatusUnauthorized, "unauthorized", "", true, "validation"},
 	{ErrScope, KindForbidden, http.StatusForbidden, "forbidden", "", true, "validation"},
 	{ErrOrigin, KindForbidden, http.StatusForbidden, "forbidden", "", true, "validation"},
-	{ErrTooManyConnections, KindCrowded, http.StatusServiceUnavailable, "overloaded", "Too many connections", false, "overloaded"},
+	{ErrTooManyConnections, KindCrowded, http.StatusServiceUnavailable, "overloaded", "Too many connections", false,
+		"overloaded"},
 	{ErrProtocol, KindProtocol, http.StatusHTTPVersionNotSupported, "bad_request", "", true, "validation"},
 	{ErrHeader, KindHeaderTooLarge, http.StatusRequestHeaderFieldsTooLarge, "bad_request", "", true, "validation"},
 	{ErrRoute, KindUnknownRoute, http.StatusNotFound, "not_found", "", true, "validation"},
@@ -180,7 +195,8 @@ var table = []row{
 }
 
 // unknown is the row of every other error, whose text only the log shows.
-var unknown = row{ErrPanic, KindInternal, http.StatusInternalServerError, "internal", "Internal server error", false, "generation"}
+var unknown = row{ErrPanic, KindInternal, http.StatusInternalServerError, "internal", "Internal server error", false,
+	"generation"}
 
 func lookUp(err error) row {
 	for _, r := range table {

@@ -72,7 +72,8 @@ type keys struct {
 func newKeys(list []config.Key) keys {
 	var k keys
 	for _, one := range list {
-		k.all = append(k.all, key{name: one.Name, hash: sha256.Sum256([]byte(one.Key)), scopes: one.Scopes, models: one.Models})
+		k.all = append(k.all, key{name: one.Name, hash: sha256.Sum256([]byte(one.Key)), scopes: one.Scopes,
+			models: one.Models})
 		for _, s := range one.Scopes {
 			k.users = k.users || s != config.ScopeAdmin
 			k.admins = k.admins || s == config.ScopeAdmin

@@ -33,7 +33,8 @@ type CacheFigures struct {
 // WatchMemory adds the figures of memory, which read returns at each scrape, and those of the
 // process. It is called at most once.
 func (m *Metrics) WatchMemory(read func() MemoryFigures) {
-	m.registry.MustRegister(memoryCollector{read}, collectors.NewGoCollector(), collectors.NewProcessCollector(collectors.ProcessCollectorOpts{}))
+	m.registry.MustRegister(memoryCollector{read}, collectors.NewGoCollector(),
+		collectors.NewProcessCollector(collectors.ProcessCollectorOpts{}))
 }
 
 // memoryCollector reads the figures when it is asked for them.
@@ -44,17 +45,21 @@ func describeMemory(name, help string, labels ...string) *prometheus.Desc {
 }
 
 var (
-	memoryLimit     = describeMemory("tgi_plugin_memory_limit_bytes", "Bytes that all plugins together may take.")
-	memoryUsed      = describeMemory("tgi_plugin_memory_bytes", "Bytes that plugins take: instances, what those of a plugin share (snapshots), and grammars that are remembered.", "of")
+	memoryLimit = describeMemory("tgi_plugin_memory_limit_bytes", "Bytes that all plugins together may take.")
+	memoryUsed  = describeMemory("tgi_plugin_memory_bytes",
+		"Bytes that plugins take: instances, what those of a plugin share (snapshots), and grammars that are remembered.",
+		"of")
 	memoryWaiting   = describeMemory("tgi_plugin_memory_queue_size", "Requests that wait for memory for plugins.")
 	memoryWaited    = describeMemory("tgi_plugin_memory_waits_total", "Requests that had to wait for memory for plugins.")
 	memoryRefused   = describeMemory("tgi_plugin_memory_refusals_total", "Instances that were refused for want of memory.")
 	memoryEnded     = describeMemory("tgi_plugin_memory_ended_total", "Instances that were ended because they grew.")
-	memoryReclaimed = describeMemory("tgi_plugin_memory_reclaimed_total", "Waiting instances that were given back for others.")
-	cacheBytes      = describeMemory("tgi_cache_bytes", "Bytes of what is remembered.", "cache", "model")
-	cacheLimit      = describeMemory("tgi_cache_limit_bytes", "Bytes that may be remembered.", "cache", "model")
-	cacheEntries    = describeMemory("tgi_cache_entries", "Entries of what is remembered.", "cache", "model")
-	cacheEvictions  = describeMemory("tgi_cache_evictions_total", "Entries that were forgotten for want of room.", "cache", "model")
+	memoryReclaimed = describeMemory("tgi_plugin_memory_reclaimed_total",
+		"Waiting instances that were given back for others.")
+	cacheBytes     = describeMemory("tgi_cache_bytes", "Bytes of what is remembered.", "cache", "model")
+	cacheLimit     = describeMemory("tgi_cache_limit_bytes", "Bytes that may be remembered.", "cache", "model")
+	cacheEntries   = describeMemory("tgi_cache_entries", "Entries of what is remembered.", "cache", "model")
+	cacheEvictions = describeMemory("tgi_cache_evictions_total", "Entries that were forgotten for want of room.",
+		"cache", "model")
 )
 
 // Describe implements prometheus.Collector.

@@ -54,15 +54,19 @@ func NewMetrics() *Metrics {
 // before the limits are known.
 func (m *Metrics) Watch(l config.Limits, stats func() engine.Stats, blockSize int) {
 	m.addRequests(l)
-	m.gauge("tgi_batch_max_total_tokens", "Tokens that all running sequences may hold.", func() float64 { return float64(l.MaxBatchTotalTokens) })
+	m.gauge("tgi_batch_max_total_tokens", "Tokens that all running sequences may hold.",
+		func() float64 { return float64(l.MaxBatchTotalTokens) })
 	m.gauge("tgi_queue_size", "Sequences that wait.", func() float64 { return float64(stats().Waiting) })
 	m.gauge("tgi_batch_current_size", "Sequences that run.", func() float64 { return float64(stats().Running) })
-	m.gauge("tgi_batch_parked_size", "Running or waiting sequences that are parked because their plugins are not done.", func() float64 { return float64(stats().Parked) })
-	m.gauge("tgi_batch_current_max_tokens", "Tokens that the running sequences hold cache for.", func() float64 { return float64(stats().KVUsed * blockSize) })
+	m.gauge("tgi_batch_parked_size", "Running or waiting sequences that are parked because their plugins are not done.",
+		func() float64 { return float64(stats().Parked) })
+	m.gauge("tgi_batch_current_max_tokens", "Tokens that the running sequences hold cache for.",
+		func() float64 { return float64(stats().KVUsed * blockSize) })
 	m.gauge("tgi_kv_usage", "Share of the cache that sequences hold, 0 to 1.", func() float64 { return usage(stats()) })
 	m.gauge("tgi_kv_blocks", "Cache blocks.", func() float64 { return float64(stats().KVTotal) })
 	m.gauge("tgi_kv_blocks_used", "Cache blocks that sequences hold.", func() float64 { return float64(stats().KVUsed) })
-	m.gauge("tgi_kv_blocks_cached", "Cache blocks that a prefix can be found in.", func() float64 { return float64(stats().KVCached) })
+	m.gauge("tgi_kv_blocks_cached", "Cache blocks that a prefix can be found in.",
+		func() float64 { return float64(stats().KVCached) })
 }
 
 // usage is the share of the cache blocks that sequences hold.
@@ -80,7 +84,8 @@ func usage(s engine.Stats) float64 {
 func (m *Metrics) WatchVLLM(stats func() engine.Stats, blockSize int) {
 	m.gauge("vllm:num_requests_waiting", "Sequences that wait.", func() float64 { return float64(stats().Waiting) })
 	m.gauge("vllm:num_requests_running", "Sequences that run.", func() float64 { return float64(stats().Running) })
-	m.gauge("vllm:kv_cache_usage_perc", "Share of the cache that sequences hold, 0 to 1.", func() float64 { return usage(stats()) })
+	m.gauge("vllm:kv_cache_usage_perc", "Share of the cache that sequences hold, 0 to 1.",
+		func() float64 { return usage(stats()) })
 	constant := func(name, help string, value float64, labels prometheus.Labels) {
 		g := prometheus.NewGauge(prometheus.GaugeOpts{Name: name, Help: help, ConstLabels: labels})
 		g.Set(value)
@@ -104,27 +109,35 @@ func (m *Metrics) addRequests(l config.Limits) {
 	m.duration = m.histogram("tgi_request_duration", "Seconds from arrival to the last token.", durations())
 	m.validation = m.histogram("tgi_request_validation_duration", "Seconds of checking and tokenizing.", durations())
 	m.queue = m.histogram("tgi_request_queue_duration", "Seconds from submission to the first step.", durations())
-	m.inference = m.histogram("tgi_request_inference_duration", "Seconds from the first step to the last token.", durations())
+	m.inference = m.histogram("tgi_request_inference_duration", "Seconds from the first step to the last token.",
+		durations())
 	m.perToken = m.histogram("tgi_request_mean_time_per_token_duration", "Seconds of inference per token.", durations())
 	m.inputLength = m.histogram("tgi_request_input_length", "Tokens of the prompt.", linear(l.MaxInputTokens))
-	m.maxNewTokens = m.histogram("tgi_request_max_new_tokens", "Tokens that a request may generate.", linear(l.MaxTotalTokens))
+	m.maxNewTokens = m.histogram("tgi_request_max_new_tokens", "Tokens that a request may generate.",
+		linear(l.MaxTotalTokens))
 	m.generated = m.histogram("tgi_request_generated_tokens", "Tokens that a request generated.", linear(l.MaxTotalTokens))
-	m.skipped = prometheus.NewSummary(prometheus.SummaryOpts{Name: "tgi_request_skipped_tokens", Help: "Tokens that a step gave a sequence beyond the first; always 0 without speculation."})
+	m.skipped = prometheus.NewSummary(prometheus.SummaryOpts{Name: "tgi_request_skipped_tokens",
+		Help: "Tokens that a step gave a sequence beyond the first; always 0 without speculation."})
 	m.registry.MustRegister(m.skipped)
-	m.first = m.histogram("tgi_request_time_to_first_token_duration", "Seconds from submission to a sequence's first token.", durations())
+	m.first = m.histogram("tgi_request_time_to_first_token_duration",
+		"Seconds from submission to a sequence's first token.", durations())
 	m.between = m.histogram("tgi_request_inter_token_duration", "Seconds between two tokens of a sequence.", durations())
 }
 
 func (m *Metrics) addSteps() {
-	m.stepCount = m.counters("tgi_batch_inference_count", "Steps: prefill when they hold prompt tokens, else decode.", "method")
+	m.stepCount = m.counters("tgi_batch_inference_count", "Steps: prefill when they hold prompt tokens, else decode.",
+		"method")
 	m.stepDone = m.counters("tgi_batch_inference_success", "Steps whose forward pass succeeded.", "method")
 	m.stepFailed = m.counters("tgi_batch_inference_failure", "Steps whose forward pass failed.", "method")
 	m.stepTime = m.histograms("tgi_batch_inference_duration", "Seconds of a step.", "method")
 	m.forwardTime = m.histograms("tgi_batch_forward_duration", "Seconds of a step's forward pass.", "method")
 	m.pickNow = m.histograms("tgi_batch_decode_duration", "Seconds of a step's picking and detokenizing.", "method")
-	m.dropTime = m.histograms("tgi_batch_filter_duration", "Seconds of choosing a step's sequences, which leaves out those that ended.", "method")
-	m.joinTime = m.histograms("tgi_batch_concat_duration", "Seconds of that in steps in which prompts joined running sequences.", "method")
-	m.nextSize = m.histogram("tgi_batch_next_size", "Prompts in a step that holds any.", prometheus.ExponentialBuckets(1, 2, 11))
+	m.dropTime = m.histograms("tgi_batch_filter_duration",
+		"Seconds of choosing a step's sequences, which leaves out those that ended.", "method")
+	m.joinTime = m.histograms("tgi_batch_concat_duration",
+		"Seconds of that in steps in which prompts joined running sequences.", "method")
+	m.nextSize = m.histogram("tgi_batch_next_size", "Prompts in a step that holds any.",
+		prometheus.ExponentialBuckets(1, 2, 11))
 	m.joined = m.counters("tgi_batch_concat", "Steps in which prompts joined running sequences.", "reason")
 	m.joined.WithLabelValues(chunking)
 	for _, method := range []string{prefill, decode} {
@@ -164,7 +177,8 @@ func (m *Metrics) histogram(name, help string, buckets []float64) prometheus.His
 }
 
 func (m *Metrics) histograms(name, help, label string) *prometheus.HistogramVec {
-	h := prometheus.NewHistogramVec(prometheus.HistogramOpts{Name: name, Help: help, Buckets: durations()}, []string{label})
+	h := prometheus.NewHistogramVec(prometheus.HistogramOpts{Name: name, Help: help, Buckets: durations()},
+		[]string{label})
 	m.registry.MustRegister(h)
 	return h
 }

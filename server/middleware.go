@@ -104,7 +104,8 @@ func (s *Server) log(next http.Handler) http.Handler {
 	return http.HandlerFunc(func(w http.ResponseWriter, r *http.Request) {
 		began := time.Now()
 		v := &requestLog{}
-		out := &reply{ResponseWriter: w, control: http.NewResponseController(w), timeout: time.Duration(s.options.Config.WriteTimeout)}
+		out := &reply{ResponseWriter: w, control: http.NewResponseController(w),
+			timeout: time.Duration(s.options.Config.WriteTimeout)}
 		defer s.line(r, out, v, began) // of one that was broken off too
 		next.ServeHTTP(out, r.WithContext(context.WithValue(r.Context(), requestLogKey{}, v)))
 	})

@@ -32,9 +32,10 @@ func describeModel(name, help string, labels ...string) *prometheus.Desc {
 
 var (
 	modelInfo   = describeModel("tgi_model_info", "Models and their states; the value is always 1.", "state")
-	modelMemory = describeModel("tgi_model_memory_bytes", "Bytes that a model takes in memory, as estimated before it was loaded.")
-	modelUses   = describeModel("tgi_model_uses", "Requests that have a model now.")
-	modelLoad   = describeModel("tgi_model_load_seconds", "Seconds of a model's last load.")
+	modelMemory = describeModel("tgi_model_memory_bytes",
+		"Bytes that a model takes in memory, as estimated before it was loaded.")
+	modelUses = describeModel("tgi_model_uses", "Requests that have a model now.")
+	modelLoad = describeModel("tgi_model_load_seconds", "Seconds of a model's last load.")
 )
 
 // Describe implements prometheus.Collector.

@@ -21,24 +21,28 @@ func describePlugin(name, help string, labels ...string) *prometheus.Desc {
 }
 
 var (
-	pluginCalls     = describePlugin("tgi_plugin_calls_total", "Calls of a plugin's functions.")
-	pluginSeconds   = describePlugin("tgi_plugin_seconds_total", "Seconds that a plugin's functions ran.")
-	pluginFuel      = describePlugin("tgi_plugin_fuel_total", "Fuel that a plugin's functions used.")
-	pluginPaused    = describePlugin("tgi_plugin_paused_seconds_total", "Seconds that a plugin's functions were held up because others waited for tokens.")
-	pluginSlices    = describePlugin("tgi_plugin_slices_total", "Slices of fuel, between which a plugin's functions can be held up.")
+	pluginCalls   = describePlugin("tgi_plugin_calls_total", "Calls of a plugin's functions.")
+	pluginSeconds = describePlugin("tgi_plugin_seconds_total", "Seconds that a plugin's functions ran.")
+	pluginFuel    = describePlugin("tgi_plugin_fuel_total", "Fuel that a plugin's functions used.")
+	pluginPaused  = describePlugin("tgi_plugin_paused_seconds_total",
+		"Seconds that a plugin's functions were held up because others waited for tokens.")
+	pluginSlices = describePlugin("tgi_plugin_slices_total",
+		"Slices of fuel, between which a plugin's functions can be held up.")
 	pluginFaults    = describePlugin("tgi_plugin_faults_total", "Calls that failed, by kind.", "kind")
 	pluginSkips     = describePlugin("tgi_plugin_skips_total", "Sequences that went on without a plugin that failed.")
 	pluginResets    = describePlugin("tgi_plugin_resets_total", "Instances made fresh for another sequence.")
 	pluginLoads     = describePlugin("tgi_plugin_loads_total", "Versions loaded.")
 	pluginInstances = describePlugin("tgi_plugin_instances", "Instances in use (out) and ready (waiting).", "state")
-	pluginBytes     = describePlugin("tgi_plugin_instance_bytes", "Bytes that the instances take, by the pages that they touched.")
-	pluginInfo      = describePlugin("tgi_plugin_info", "Plugins; the value is always 1.", "version", "sha256", "state")
+	pluginBytes     = describePlugin("tgi_plugin_instance_bytes",
+		"Bytes that the instances take, by the pages that they touched.")
+	pluginInfo = describePlugin("tgi_plugin_info", "Plugins; the value is always 1.", "version", "sha256", "state")
 )
 
 // Describe implements prometheus.Collector.
 func (pluginCollector) Describe(out chan<- *prometheus.Desc) {
 	for _, d := range []*prometheus.Desc{
-		pluginCalls, pluginSeconds, pluginFuel, pluginPaused, pluginSlices, pluginFaults, pluginSkips, pluginResets, pluginLoads, pluginInstances, pluginBytes, pluginInfo,
+		pluginCalls, pluginSeconds, pluginFuel, pluginPaused, pluginSlices, pluginFaults, pluginSkips, pluginResets,
+		pluginLoads, pluginInstances, pluginBytes, pluginInfo,
 	} {
 		out <- d
 	}

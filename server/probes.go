@@ -19,13 +19,14 @@ func (s *Server) probes() []Route {
 		case "/startupz":
 			answer = s.started
 		}
-		routes = append(routes, Route{Method: http.MethodGet, Path: path, Scope: Open, Handle: func(w http.ResponseWriter, _ *http.Request) error {
-			if err := answer(); err != nil {
-				return err
-			}
-			w.WriteHeader(http.StatusOK)
-			return nil
-		}})
+		routes = append(routes, Route{Method: http.MethodGet, Path: path, Scope: Open,
+			Handle: func(w http.ResponseWriter, _ *http.Request) error {
+				if err := answer(); err != nil {
+					return err
+				}
+				w.WriteHeader(http.StatusOK)
+				return nil
+			}})
 	}
 	return routes
 }

@@ -133,7 +133,8 @@ func (s *Server) own() []Route {
 		if s.options.Config.ProtectMetrics {
 			scope = anyKey
 		}
-		routes = append(routes, Route{Method: http.MethodGet, Path: "/metrics", Scope: scope, Handle: s.options.Metrics.serve})
+		routes = append(routes, Route{Method: http.MethodGet, Path: "/metrics", Scope: scope,
+			Handle: s.options.Metrics.serve})
 	}
 	return routes
 }

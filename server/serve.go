@@ -65,7 +65,8 @@ func (s *Server) ServeBoth(ctx context.Context, public, admin net.Listener) erro
 	select {
 	case <-s.gate.empty:
 	case <-grace.C:
-		late = fmt.Errorf("%w after %s: %d requests were cut off", ErrGrace, time.Duration(config.GracefulTerminationTimeout), s.gate.count())
+		late = fmt.Errorf("%w after %s: %d requests were cut off", ErrGrace,
+			time.Duration(config.GracefulTerminationTimeout), s.gate.count())
 		cut(llm.ErrDraining)
 	}
 	last, cancel := context.WithTimeout(context.WithoutCancel(ctx), closing)

@@ -83,7 +83,8 @@ func (t *Tracer) begin(r *http.Request, route string) *http.Request {
 	}
 	v.trace.began = time.Now()
 	ctx := propagation.TraceContext{}.Extract(r.Context(), propagation.HeaderCarrier(r.Header))
-	ctx, span := t.tracer.Start(ctx, r.Method+" "+route, trace.WithSpanKind(trace.SpanKindServer), trace.WithTimestamp(v.trace.began))
+	ctx, span := t.tracer.Start(ctx, r.Method+" "+route, trace.WithSpanKind(trace.SpanKindServer),
+		trace.WithTimestamp(v.trace.began))
 	v.traceID = span.SpanContext().TraceID().String()
 	if span.IsRecording() {
 		v.trace.span = span

@@ -42,7 +42,8 @@ func placed(name string, err error) error {
 			e := &unknown.Errors[i]
 			line, _ := e.Position()
 			key := strings.Join(e.Key(), ".")
-			all = append(all, fmt.Errorf("%s:%d: unknown key %s%s", name, line, key, Suggest(key, append(Keys(), sections()...))))
+			all = append(all, fmt.Errorf("%s:%d: unknown key %s%s", name, line, key,
+				Suggest(key, append(Keys(), sections()...))))
 		}
 		return errors.Join(all...)
 	}

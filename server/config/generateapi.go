@@ -69,11 +69,13 @@ func (g *GenerateAPI) validate(v *verdict) {
 	v.atLeast("generate_api.top_k", g.TopK, 0)
 	v.atLeast("generate_api.max_new_tokens", g.MaxNewTokens, 1)
 	positive("repetition_penalty", g.RepetitionPenalty)
-	v.check(math.Abs(g.LengthPenalty) <= math.MaxFloat32, "generate_api.length_penalty must be a number, given %v", g.LengthPenalty)
+	v.check(math.Abs(g.LengthPenalty) <= math.MaxFloat32, "generate_api.length_penalty must be a number, given %v",
+		g.LengthPenalty)
 	s := &g.Store
 	if s.RedisURL != "" { // the text may hold a password: no error repeats it
 		u, err := url.Parse(s.RedisURL)
-		v.check(err == nil && (u.Scheme == "unix" && u.Path != "" || (u.Scheme == "redis" || u.Scheme == "rediss") && u.Host != ""),
+		v.check(err == nil && (u.Scheme == "unix" && u.Path != "" || (u.Scheme == "redis" || u.Scheme == "rediss") &&
+			u.Host != ""),
 			"generate_api.store.redis_url must be a URL such as redis://localhost:6379/0, rediss://… or unix:///path")
 	}
 	v.positive("generate_api.store.ttl", s.TTL)
@@ -91,19 +93,35 @@ var llmInference = map[string][]string{
 // generateSettings are the ways to set them outside the file. The further
 // environment variables are llm-inference's.
 var generateSettings = []setting{
-	{"generate-eos-text", "generate_api.eos_text", "texts that the model ended end with its end-of-sequence text", func(c *Config) any { return &c.GenerateAPI.EOSText }, nil},
-	{"generate-max-prompts", "generate_api.max_prompts", "most prompts in one batch", func(c *Config) any { return &c.GenerateAPI.MaxPrompts }, nil},
-	{"generate-num-beams", "generate_api.num_beams", "beams, where a request names none", func(c *Config) any { return &c.GenerateAPI.NumBeams }, []string{"MODEL_DEFAULT_NUM_BEAMS"}},
-	{"generate-do-sample", "generate_api.do_sample", "whether to draw, likewise", func(c *Config) any { return &c.GenerateAPI.DoSample }, []string{"MODEL_DEFAULT_DO_SAMPLE"}},
-	{"generate-temperature", "generate_api.temperature", "temperature, likewise", func(c *Config) any { return &c.GenerateAPI.Temperature }, []string{"MODEL_DEFAULT_TEMPERATURE"}},
-	{"generate-top-p", "generate_api.top_p", "top_p, likewise", func(c *Config) any { return &c.GenerateAPI.TopP }, []string{"MODEL_DEFAULT_TOP_P"}},
-	{"generate-top-k", "generate_api.top_k", "top_k, likewise", func(c *Config) any { return &c.GenerateAPI.TopK }, []string{"MODEL_DEFAULT_TOP_K"}},
-	{"generate-max-new-tokens", "generate_api.max_new_tokens", "most tokens of a text, likewise", func(c *Config) any { return &c.GenerateAPI.MaxNewTokens }, []string{"MODEL_DEFAULT_MAX_NEW_TOKENS"}},
-	{"generate-repetition-penalty", "generate_api.repetition_penalty", "repetition penalty, likewise", func(c *Config) any { return &c.GenerateAPI.RepetitionPenalty }, []string{"MODEL_DEFAULT_REPETITION_PENALTY"}},
-	{"generate-length-penalty", "generate_api.length_penalty", "length penalty of beams, likewise", func(c *Config) any { return &c.GenerateAPI.LengthPenalty }, []string{"MODEL_DEFAULT_LENGTH_PENALTY"}},
-	{"generate-store-redis-url", "generate_api.store.redis_url", "Redis that keeps texts to continue; none is this process", func(c *Config) any { return &c.GenerateAPI.Store.RedisURL }, nil},
-	{"generate-store-ttl", "generate_api.store.ttl", "how long a text can be continued", func(c *Config) any { return &c.GenerateAPI.Store.TTL }, []string{"MAX_CACHE_TTL"}},
-	{"generate-store-max-state", "generate_api.store.max_state", "most memory for one text to continue", func(c *Config) any { return &c.GenerateAPI.Store.MaxState }, nil},
-	{"generate-store-max-entries", "generate_api.store.max_entries", "most texts to continue that are kept in memory", func(c *Config) any { return &c.GenerateAPI.Store.MaxEntries }, []string{"MAX_CACHE_SIZE"}},
-	{"generate-store-max-memory", "generate_api.store.max_memory", "most memory for texts to continue", func(c *Config) any { return &c.GenerateAPI.Store.MaxMemory }, nil},
+	{"generate-eos-text", "generate_api.eos_text", "texts that the model ended end with its end-of-sequence text",
+		func(c *Config) any { return &c.GenerateAPI.EOSText }, nil},
+	{"generate-max-prompts", "generate_api.max_prompts", "most prompts in one batch",
+		func(c *Config) any { return &c.GenerateAPI.MaxPrompts }, nil},
+	{"generate-num-beams", "generate_api.num_beams", "beams, where a request names none",
+		func(c *Config) any { return &c.GenerateAPI.NumBeams }, []string{"MODEL_DEFAULT_NUM_BEAMS"}},
+	{"generate-do-sample", "generate_api.do_sample", "whether to draw, likewise",
+		func(c *Config) any { return &c.GenerateAPI.DoSample }, []string{"MODEL_DEFAULT_DO_SAMPLE"}},
+	{"generate-temperature", "generate_api.temperature", "temperature, likewise",
+		func(c *Config) any { return &c.GenerateAPI.Temperature }, []string{"MODEL_DEFAULT_TEMPERATURE"}},
+	{"generate-top-p", "generate_api.top_p", "top_p, likewise", func(c *Config) any { return &c.GenerateAPI.TopP },
+		[]string{"MODEL_DEFAULT_TOP_P"}},
+	{"generate-top-k", "generate_api.top_k", "top_k, likewise", func(c *Config) any { return &c.GenerateAPI.TopK },
+		[]string{"MODEL_DEFAULT_TOP_K"}},
+	{"generate-max-new-tokens", "generate_api.max_new_tokens", "most tokens of a text, likewise",
+		func(c *Config) any { return &c.GenerateAPI.MaxNewTokens }, []string{"MODEL_DEFAULT_MAX_NEW_TOKENS"}},
+	{"generate-repetition-penalty", "generate_api.repetition_penalty", "repetition penalty, likewise",
+		func(c *Config) any { return &c.GenerateAPI.RepetitionPenalty }, []string{"MODEL_DEFAULT_REPETITION_PENALTY"}},
+	{"generate-length-penalty", "generate_api.length_penalty", "length penalty of beams, likewise",
+		func(c *Config) any { return &c.GenerateAPI.LengthPenalty }, []string{"MODEL_DEFAULT_LENGTH_PENALTY"}},
+	{"generate-store-redis-url", "generate_api.store.redis_url",
+		"Redis that keeps texts to continue; none is this process",
+		func(c *Config) any { return &c.GenerateAPI.Store.RedisURL }, nil},
+	{"generate-store-ttl", "generate_api.store.ttl", "how long a text can be continued",
+		func(c *Config) any { return &c.GenerateAPI.Store.TTL }, []string{"MAX_CACHE_TTL"}},
+	{"generate-store-max-state", "generate_api.store.max_state", "most memory for one text to continue",
+		func(c *Config) any { return &c.GenerateAPI.Store.MaxState }, nil},
+	{"generate-store-max-entries", "generate_api.store.max_entries", "most texts to continue that are kept in memory",
+		func(c *Config) any { return &c.GenerateAPI.Store.MaxEntries }, []string{"MAX_CACHE_SIZE"}},
+	{"generate-store-max-memory", "generate_api.store.max_memory", "most memory for texts to continue",
+		func(c *Config) any { return &c.GenerateAPI.Store.MaxMemory }, nil},
 }

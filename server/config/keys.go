@@ -65,11 +65,13 @@ func (c *Config) validateKeys(v *verdict) {
 			v.check(false, "%sname %w", at, err)
 		}
 		usable(at+"key", k.Key)
-		v.check(len(k.Scopes) > 0, "%sscopes must name at least one of %s, %s, %s", at, ScopeGenerate, ScopeModels, ScopeAdmin)
+		v.check(len(k.Scopes) > 0, "%sscopes must name at least one of %s, %s, %s", at, ScopeGenerate, ScopeModels,
+			ScopeAdmin)
 		for j, s := range k.Scopes {
 			v.oneOf(fmt.Sprintf("%sscopes[%d]", at, j), s, ScopeGenerate, ScopeModels, ScopeAdmin)
 		}
-		v.check(k.Models == nil || len(k.Models) > 0, "%smodels must name at least one model; without it the key may use all", at)
+		v.check(k.Models == nil || len(k.Models) > 0,
+			"%smodels must name at least one model; without it the key may use all", at)
 		for j, id := range k.Models {
 			if err := CheckModelID(id); err != nil {
 				v.check(false, "%smodels[%d] %w", at, j, err)

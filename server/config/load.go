@@ -75,7 +75,8 @@ func (l *Loaded) set(s *setting, given map[string]string, present func(string) (
 		return nil
 	}
 	if n := len(l.Config.ModelList); n > 0 && strings.HasPrefix(s.key, "model.") {
-		return fmt.Errorf("%s sets %s, which is about one model: %s declares %d by [[model]], set it there", name, s.key, l.Config.File, n)
+		return fmt.Errorf("%s sets %s, which is about one model: %s declares %d by [[model]], set it there", name, s.key,
+			l.Config.File, n)
 	}
 	if err := assign(s.at(&l.Config), value); err != nil {
 		return fmt.Errorf("%s: %w", name, err)
@@ -132,7 +133,8 @@ func (l *Loaded) hubModel() {
 	const path, source = "model.path", "model.source"
 	m := &l.Config.Model
 	repo, _, _ := strings.Cut(m.Path, "@")
-	if origin := l.origins[path]; !strings.HasPrefix(origin, "flag ") && !strings.HasPrefix(origin, "env ") || strings.Count(repo, "/") != 1 || m.Source != "" {
+	if origin := l.origins[path]; !strings.HasPrefix(origin, "flag ") && !strings.HasPrefix(origin, "env ") ||
+		strings.Count(repo, "/") != 1 || m.Source != "" {
 		return
 	}
 	if s, err := ParseSource(m.Path); err != nil || s.Repo == "" {

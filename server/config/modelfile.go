@@ -124,7 +124,8 @@ func find(table any, key string) (value any, ok bool) {
 
 // twiceError says that weights was given once more as key; text is the file.
 func twiceError(name string, text []byte, key string) error {
-	return fmt.Errorf("%s:%d: %s is another name of weights, which is given too: give one of them", name, lines(text)[key], key)
+	return fmt.Errorf("%s:%d: %s is another name of weights, which is given too: give one of them", name,
+		lines(text)[key], key)
 }
 
 // canonical returns the key of the setting that key, as lines returns it, is

@@ -6,7 +6,10 @@ import "strings"
 // nothing when none is near. A key may be near by its last part alone, as when
 // it stands in the wrong section; of those, the one nearest in all.
 func Suggest(name string, candidates []string) string {
-	best := nearest(name, candidates, func(a, b string) int { return min(distance(a, b), 1+distance(lastPart(a), lastPart(b))) })
+	best := nearest(name, candidates, func(a, b string) int {
+		return min(distance(a, b),
+			1+distance(lastPart(a), lastPart(b)))
+	})
 	if best == "" {
 		return ""
 	}

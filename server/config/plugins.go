@@ -145,7 +145,8 @@ const (
 // CheckName refuses names that a plugin cannot have: they stand in paths of
 // URLs and files and in labels of metrics.
 func CheckName(name string) error {
-	ok := name != "" && len(name) <= maxName && 'a' <= name[0] && name[0] <= 'z' && !strings.HasSuffix(name, "-") && !strings.Contains(name, "--")
+	ok := name != "" && len(name) <= maxName && 'a' <= name[0] && name[0] <= 'z' && !strings.HasSuffix(name, "-") &&
+		!strings.Contains(name, "--")
 	for i := 0; ok && i < len(name); i++ {
 		c := name[i]
 		ok = 'a' <= c && c <= 'z' || '0' <= c && c <= '9' || c == '-'
@@ -223,13 +224,15 @@ func (p *Plugin) Check(prefix string) []error {
 		key  string
 		fuel int64
 	}{{"fuel_per_step", l.FuelPerStep}, {"fuel_per_request", l.FuelPerRequest}, {"fuel_load", l.FuelLoad}} {
-		v.check(f.fuel >= 0 && f.fuel <= maxFuel, "%slimits.%s must be >= 0 and <= %d, given %d", prefix, f.key, int64(maxFuel), f.fuel)
+		v.check(f.fuel >= 0 && f.fuel <= maxFuel, "%slimits.%s must be >= 0 and <= %d, given %d", prefix, f.key,
+			int64(maxFuel), f.fuel)
 	}
 	for _, f := range []struct {
 		key  string
 		time Duration
 	}{{"time_per_step", l.TimePerStep}, {"time_per_request", l.TimePerRequest}, {"time_load", l.TimeLoad}} {
-		v.check(f.time >= 0 && f.time <= maxTime, "%slimits.%s must be >= 0s and <= %s, given %s", prefix, f.key, maxTime, f.time)
+		v.check(f.time >= 0 && f.time <= maxTime, "%slimits.%s must be >= 0s and <= %s, given %s", prefix, f.key, maxTime,
+			f.time)
 	}
 	v.check(l.Share == 0 || l.Share >= minShare && l.Share <= maxShare,
 		"%slimits.share must be >= %v and <= %v, given %v", prefix, minShare, maxShare, l.Share)
@@ -243,16 +246,23 @@ func (p *Plugin) Check(prefix string) []error {
 func (c *Config) validatePlugins(v *verdict) {
 	p := &c.Plugins
 	v.check(p.Watch >= 0, "plugins.watch must not be negative, given %s", p.Watch)
-	v.check(p.UploadLimit >= 1 && p.UploadLimit <= maxUpload, "plugins.upload_limit must be >= 1B and <= %s, given %s", Size(maxUpload), p.UploadLimit)
-	v.check(p.Memory == 0 || p.Memory >= minPluginsMemory, "plugins.memory must be auto or >= %s, given %s", Size(minPluginsMemory), p.Memory)
-	v.check(p.MemoryWait >= 0 && p.MemoryWait <= maxMemoryWait, "plugins.memory_wait must be >= 0s and <= %s, given %s", maxMemoryWait, p.MemoryWait)
-	v.check(p.GrammarMemory == 0 || p.GrammarMemory >= minGrammarMemory, "plugins.grammar_memory must be auto or >= %s, given %s", Size(minGrammarMemory), p.GrammarMemory)
-	v.check(p.Memory == 0 || p.GrammarMemory <= p.Memory, "plugins.grammar_memory must be <= plugins.memory, given %s and %s", p.GrammarMemory, p.Memory)
+	v.check(p.UploadLimit >= 1 && p.UploadLimit <= maxUpload, "plugins.upload_limit must be >= 1B and <= %s, given %s",
+		Size(maxUpload), p.UploadLimit)
+	v.check(p.Memory == 0 || p.Memory >= minPluginsMemory, "plugins.memory must be auto or >= %s, given %s",
+		Size(minPluginsMemory), p.Memory)
+	v.check(p.MemoryWait >= 0 && p.MemoryWait <= maxMemoryWait, "plugins.memory_wait must be >= 0s and <= %s, given %s",
+		maxMemoryWait, p.MemoryWait)
+	v.check(p.GrammarMemory == 0 || p.GrammarMemory >= minGrammarMemory,
+		"plugins.grammar_memory must be auto or >= %s, given %s", Size(minGrammarMemory), p.GrammarMemory)
+	v.check(p.Memory == 0 || p.GrammarMemory <= p.Memory,
+		"plugins.grammar_memory must be <= plugins.memory, given %s and %s", p.GrammarMemory, p.Memory)
 	v.atLeast("plugins.breaker_faults", p.BreakerFaults, 0)
 	v.positive("plugins.breaker_pause", p.BreakerPause)
-	v.check(p.CompileTime >= second && p.CompileTime%second == 0, "plugins.compile_time must be whole seconds, at least 1s, given %s", p.CompileTime)
+	v.check(p.CompileTime >= second && p.CompileTime%second == 0,
+		"plugins.compile_time must be whole seconds, at least 1s, given %s", p.CompileTime)
 	v.check(p.CompileTimeout >= second, "plugins.compile_timeout must be >= 1s, given %s", p.CompileTimeout)
-	v.check(p.CompileMemory >= minCompile, "plugins.compile_memory must be >= %s, given %s", Size(minCompile), p.CompileMemory)
+	v.check(p.CompileMemory >= minCompile, "plugins.compile_memory must be >= %s, given %s", Size(minCompile),
+		p.CompileMemory)
 	v.check(p.CacheSize >= minCache, "plugins.cache_size must be >= %s, given %s", Size(minCache), p.CacheSize)
 	first := map[string]int{}
 	for i := range c.Plugin {
@@ -263,12 +273,15 @@ func (c *Config) validatePlugins(v *verdict) {
 		} else {
 			first[p.Name] = i
 		}
-		v.check(p.Name != TemplatePlugin && p.Name != ToolsPlugin, "%sname must not be %s: that is what [model] stands for", at, p.Name)
+		v.check(p.Name != TemplatePlugin && p.Name != ToolsPlugin, "%sname must not be %s: that is what [model] stands for",
+			at, p.Name)
 		kinds := []string{KindLogits, KindSampler, KindTemplate, KindTools, KindGrammar}
-		v.check(p.Kind == "" || slices.Contains(kinds, p.Kind), "%skind must be one of %s, given %q", at, strings.Join(kinds, ", "), trim(p.Kind))
+		v.check(p.Kind == "" || slices.Contains(kinds, p.Kind), "%skind must be one of %s, given %q", at,
+			strings.Join(kinds, ", "), trim(p.Kind))
 		v.check(p.Source != "" && p.Source != Builtin, "%ssource must name a file or %sNAME, given %q", at, Builtin, p.Source)
 		sum, err := hex.DecodeString(p.SHA256)
-		v.check(p.SHA256 == "" || err == nil && len(sum) == 32, "%ssha256 must be 64 hexadecimal digits, given %q", at, trim(p.SHA256))
+		v.check(p.SHA256 == "" || err == nil && len(sum) == 32, "%ssha256 must be 64 hexadecimal digits, given %q", at,
+			trim(p.SHA256))
 	}
 }
 

@@ -15,7 +15,8 @@ import (
 // names what is wrong as Read's does; a file that was there and no longer is
 // is one too, so that one that an editor is about to replace does not unload
 // every plugin.
-func Reload(running Config, flags *Flags, lookup func(string) (string, bool)) (next Config, restart []string, err error) {
+func Reload(running Config, flags *Flags, lookup func(string) (string, bool)) (next Config, restart []string,
+	err error) {
 	l, err := Read(flags, lookup)
 	if err != nil {
 		return Config{}, nil, err

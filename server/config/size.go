@@ -31,9 +31,11 @@ func (l Limits) Size(positions, cache int) (Limits, error) {
 	case positions < 2 || cache < 2:
 		return l, fmt.Errorf("the model has %d positions and the cache holds %d tokens: both must be >= 2", positions, cache)
 	case l.MaxTotalTokens > positions:
-		return l, fmt.Errorf("`max_total_tokens` must be <= the model's positions. Given: %d and %d", l.MaxTotalTokens, positions)
+		return l, fmt.Errorf("`max_total_tokens` must be <= the model's positions. Given: %d and %d", l.MaxTotalTokens,
+			positions)
 	case l.MaxBatchTotalTokens > cache:
-		return l, fmt.Errorf("`max_batch_total_tokens` must be <= the tokens that the cache holds. Given: %d and %d", l.MaxBatchTotalTokens, cache)
+		return l, fmt.Errorf("`max_batch_total_tokens` must be <= the tokens that the cache holds. Given: %d and %d",
+			l.MaxBatchTotalTokens, cache)
 	}
 	if l.MaxBatchTotalTokens == 0 {
 		l.MaxBatchTotalTokens = cache

@@ -29,17 +29,21 @@ func (c *Config) Validate() error {
 	v.check(!s.ProtectMetrics || c.Keyed(), "server.protect_metrics wants a key to protect them with: server.api_keys, server.admin_keys or [[key]]")
 	v.check(s.AdminHostname != "", "server.admin_hostname must not be empty")
 	v.between("server.admin_port", s.AdminPort, 0, 65535)
-	v.check(s.AdminPort == 0 || s.AdminPort != s.Port, "server.admin_port must differ from server.port, given %d twice", s.Port)
-	v.check((s.TLSCert == "") == (s.TLSKey == ""), "server.tls_cert and server.tls_key must be given together, given %q and %q", s.TLSCert, s.TLSKey)
+	v.check(s.AdminPort == 0 || s.AdminPort != s.Port, "server.admin_port must differ from server.port, given %d twice",
+		s.Port)
+	v.check((s.TLSCert == "") == (s.TLSKey == ""),
+		"server.tls_cert and server.tls_key must be given together, given %q and %q", s.TLSCert, s.TLSKey)
 	v.atLeast("server.payload_limit", s.PayloadLimit, 1)
 	v.atLeast("server.max_connections", s.MaxConnections, 1)
 	v.atLeast("server.max_connections_per_address", s.MaxConnectionsPerAddress, 0)
-	v.check(s.HeaderLimit >= minHeader && s.HeaderLimit <= maxHeader, "server.header_limit must be >= %s and <= %s, given %s", Size(minHeader), Size(maxHeader), s.HeaderLimit)
+	v.check(s.HeaderLimit >= minHeader && s.HeaderLimit <= maxHeader,
+		"server.header_limit must be >= %s and <= %s, given %s", Size(minHeader), Size(maxHeader), s.HeaderLimit)
 	v.positive("server.header_timeout", s.HeaderTimeout)
 	v.positive("server.read_timeout", s.ReadTimeout)
 	v.positive("server.write_timeout", s.WriteTimeout)
 	v.positive("server.idle_timeout", s.IdleTimeout)
-	v.check(s.GracefulTerminationTimeout >= 0, "server.graceful_termination_timeout must not be negative, given %s", s.GracefulTerminationTimeout)
+	v.check(s.GracefulTerminationTimeout >= 0, "server.graceful_termination_timeout must not be negative, given %s",
+		s.GracefulTerminationTimeout)
 
 	c.validateModels(v)
 
@@ -55,12 +59,16 @@ func (c *Config) Validate() error {
 	v.atLeast("limits.max_batch_total_tokens", l.MaxBatchTotalTokens, 0)
 	v.atLeast("limits.max_batch_size", l.MaxBatchSize, 0)
 	v.atLeast("limits.max_waiting_tokens", l.MaxWaitingTokens, 0)
-	v.check(l.WaitingServedRatio >= 0 && !math.IsInf(l.WaitingServedRatio, 0), "limits.waiting_served_ratio must be >= 0, given %v", l.WaitingServedRatio)
-	v.check(l.WatermarkGamma > 0 && l.WatermarkGamma < 1, "limits.watermark_gamma must be > 0 and < 1, given %v", l.WatermarkGamma)
-	v.check(!math.IsNaN(l.WatermarkDelta) && !math.IsInf(l.WatermarkDelta, 0), "limits.watermark_delta must be a number, given %v", l.WatermarkDelta)
+	v.check(l.WaitingServedRatio >= 0 && !math.IsInf(l.WaitingServedRatio, 0),
+		"limits.waiting_served_ratio must be >= 0, given %v", l.WaitingServedRatio)
+	v.check(l.WatermarkGamma > 0 && l.WatermarkGamma < 1, "limits.watermark_gamma must be > 0 and < 1, given %v",
+		l.WatermarkGamma)
+	v.check(!math.IsNaN(l.WatermarkDelta) && !math.IsInf(l.WatermarkDelta, 0),
+		"limits.watermark_delta must be a number, given %v", l.WatermarkDelta)
 
 	v.atLeast("runtime.threads", c.Runtime.Threads, 0)
-	v.check(c.Runtime.PluginWait <= maxPluginWait, "runtime.plugin_wait must be at most %s, given %s", maxPluginWait, c.Runtime.PluginWait)
+	v.check(c.Runtime.PluginWait <= maxPluginWait, "runtime.plugin_wait must be at most %s, given %s", maxPluginWait,
+		c.Runtime.PluginWait)
 	v.oneOf("runtime.spin", c.Runtime.Spin, Auto, SpinOn, SpinOff)
 	c.Trace.validate(v)
 	c.GenerateAPI.validate(v)
@@ -82,7 +90,8 @@ func (c *Config) validateModels(v *verdict) {
 		m.validate(v, at)
 		v.check(m.Name != "", "%sname is needed: it is what requests call the model", at)
 		for j := range c.ModelList[:i] {
-			v.check(m.Name == "" || c.ModelList[j].Name != m.Name, "%sname must differ from model[%d].name, given %q twice", at, j, trim(m.Name))
+			v.check(m.Name == "" || c.ModelList[j].Name != m.Name, "%sname must differ from model[%d].name, given %q twice", at,
+				j, trim(m.Name))
 		}
 	}
 	m := &c.Models
@@ -90,11 +99,14 @@ func (c *Config) validateModels(v *verdict) {
 	v.oneOf("models.unknown", m.Unknown, Auto, UnknownRefuse, UnknownDefault)
 	v.oneOf("models.policy", m.Policy, PolicyRefuse, PolicyEvict)
 	hub, err := url.Parse(m.Hub)
-	v.check(err == nil && (hub.Scheme == "http" || hub.Scheme == "https") && hub.Host != "" && hub.User == nil && hub.RawQuery == "" && hub.Fragment == "",
+	v.check(err == nil && (hub.Scheme == "http" || hub.Scheme == "https") && hub.Host != "" && hub.User == nil &&
+		hub.RawQuery == "" && hub.Fragment == "",
 		"models.hub must be an http or https URL without user and query, given %q", trim(shown(m.Hub)))
-	v.check(!strings.ContainsFunc(m.HubToken, func(r rune) bool { return r <= ' ' || r > '~' }), "models.hub_token must hold neither white space nor what no header may hold")
+	v.check(!strings.ContainsFunc(m.HubToken, func(r rune) bool { return r <= ' ' || r > '~' }),
+		"models.hub_token must hold neither white space nor what no header may hold")
 	for i, host := range m.AllowHosts {
-		v.check(host != "" && !strings.ContainsAny(host, "/@? \t"), "models.allow_hosts[%d] must be a host, host:port or %s, given %q", i, EveryHost, trim(host))
+		v.check(host != "" && !strings.ContainsAny(host, "/@? \t"),
+			"models.allow_hosts[%d] must be a host, host:port or %s, given %q", i, EveryHost, trim(host))
 	}
 	v.between("models.pulls", m.Pulls, 1, maxPulls)
 	v.check(m.MaxSize > 0, "models.max_size must be >= 1B, given %s", m.MaxSize)
@@ -116,7 +128,8 @@ func (m *Model) validate(v *verdict, at string) {
 	}
 	v.oneOf(at+"weights", m.Weights, Auto, WeightsFP32, WeightsInt8, WeightsInt4)
 	v.check(m.Context == 0 || m.Context >= 2, "%scontext must be 0 or >= 2, given %d", at, m.Context)
-	v.check(m.Template != "", "%stemplate must be %s, %s, a file *.jinja or the name of a plugin, given %q", at, Auto, None, "")
+	v.check(m.Template != "", "%stemplate must be %s, %s, a file *.jinja or the name of a plugin, given %q", at, Auto,
+		None, "")
 	v.check(m.Tools != "", "%stools must be %s, %s, the name of a format, a file *.json or the name of a plugin, given %q", at, Auto, None, "")
 	for i, name := range m.Plugins {
 		if err := CheckName(name); err != nil {

@@ -51,7 +51,8 @@ func Hold(dst **generate.Grammar, g *generate.Grammar, name string) error {
 		return nil
 	}
 	if *dst != nil {
-		return &generate.Invalid{Msg: fmt.Sprintf("`%s` and `%s` are both given: a request has one grammar", (*dst).Field, name), Field: name}
+		return &generate.Invalid{Msg: fmt.Sprintf("`%s` and `%s` are both given: a request has one grammar", (*dst).Field,
+			name), Field: name}
 	}
 	g.Field = name
 	*dst = g
@@ -60,7 +61,8 @@ func Hold(dst **generate.Grammar, g *generate.Grammar, name string) error {
 
 // same reports whether two grammars are one.
 func same(a, b *generate.Grammar) bool {
-	return a.Language == b.Language && a.Plugin == b.Plugin && bytes.Equal(compact(a.Source), compact(b.Source)) && bytes.Equal(compact(a.Params), compact(b.Params))
+	return a.Language == b.Language && a.Plugin == b.Plugin && bytes.Equal(compact(a.Source), compact(b.Source)) &&
+		bytes.Equal(compact(a.Params), compact(b.Params))
 }
 
 // compact returns a JSON text without white space, and others as they are.

@@ -69,8 +69,9 @@ func (s *Service) check(ctx context.Context, d *Draft, n size) (Request, error) 
 func (l Limits) checkSettings(d *Draft, n size) (llm.Params, error) {
 	p := llm.Params{
 		Temperature: or(d.Temperature, 1), TopP: or(d.TopP, 1), TypicalP: or(d.TypicalP, 1), MinP: or(d.MinP, 0),
-		RepetitionPenalty: or(d.RepetitionPenalty, 1), FrequencyPenalty: or(d.FrequencyPenalty, 0), PresencePenalty: or(d.PresencePenalty, 0),
-		TopK: int(or(d.TopK, 0)), TopN: int(or(d.TopNTokens, 0)),
+		RepetitionPenalty: or(d.RepetitionPenalty, 1), FrequencyPenalty: or(d.FrequencyPenalty, 0),
+		PresencePenalty: or(d.PresencePenalty, 0),
+		TopK:            int(or(d.TopK, 0)), TopN: int(or(d.TopNTokens, 0)),
 		Watermark: d.Watermark, WatermarkGamma: l.WatermarkGamma, WatermarkDelta: l.WatermarkDelta,
 		Stop: d.Stop, IgnoreEOS: d.IgnoreEOS, PromptLogprobs: d.PromptLogprobs,
 	}
@@ -107,7 +108,8 @@ func (l Limits) checkSettings(d *Draft, n size) (llm.Params, error) {
 		return p, invalid("inputs", "`inputs` cannot be empty")
 	}
 	if d.Truncate != nil && (*d.Truncate == 0 || *d.Truncate > uint64(l.MaxInput)) {
-		return p, invalid("truncate", "`truncate` must be strictly positive and less than %d. Given: %d", l.MaxInput, *d.Truncate)
+		return p, invalid("truncate", "`truncate` must be strictly positive and less than %d. Given: %d", l.MaxInput,
+			*d.Truncate)
 	}
 	if err := l.checkBias(d, &p); err != nil {
 		return p, err
@@ -209,7 +211,8 @@ func (l Limits) checkBias(d *Draft, p *llm.Params) error {
 			return invalid("logit_bias", "`logit_bias` keys must be token ids < %d. Given: %d", l.Vocab, b.Token)
 		}
 		if !(b.Add >= -maxBias && b.Add <= maxBias) {
-			return invalid("logit_bias", "`logit_bias` values must be >= -%d and <= %d. Given: %v for token %d", maxBias, maxBias, b.Add, b.Token)
+			return invalid("logit_bias", "`logit_bias` values must be >= -%d and <= %d. Given: %v for token %d", maxBias,
+				maxBias, b.Add, b.Token)
 		}
 	}
 	return nil
@@ -252,7 +255,8 @@ func (s *Service) checkGrammar(d *Draft) error {
 	case s.grammars == nil:
 		return invalid(d.Grammar.Field, "grammar is not supported")
 	case d.IgnoreEOS:
-		return invalid("ignore_eos", "`ignore_eos` and `%s` exclude each other: a grammar says where its text ends", d.Grammar.Field)
+		return invalid("ignore_eos", "`ignore_eos` and `%s` exclude each other: a grammar says where its text ends",
+			d.Grammar.Field)
 	}
 	return nil
 }

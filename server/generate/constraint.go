@@ -33,7 +33,8 @@ func (r *Run) holdCalls(ctx context.Context, d *Draft) error {
 	if c != nil && c.offers() {
 		r.dropped = slices.Clip(c.NotEnforced)
 	}
-	if c == nil || !c.offers() || !c.Strict && !c.ToolChoice.Demands() && c.Answer == nil || r.service.grammars == nil || d.IgnoreEOS {
+	if c == nil || !c.offers() || !c.Strict && !c.ToolChoice.Demands() && c.Answer == nil || r.service.grammars == nil ||
+		d.IgnoreEOS {
 		return nil
 	}
 	g, err := r.chat.Constraint(ctx, c, r.tools)
@@ -65,7 +66,8 @@ func (r *Run) holdCalls(ctx context.Context, d *Draft) error {
 	var no *ToolError
 	if err != nil && c.Answer == nil && (errors.Is(err, ErrLanguage) || g.Optional && errors.As(err, &no)) {
 		r.grammar = nil
-		r.dropped = append(r.dropped[:len(r.dropped):len(r.dropped)], Dropped{Pointer: "#/tools", Keyword: "function", Reason: err.Error()})
+		r.dropped = append(r.dropped[:len(r.dropped):len(r.dropped)],
+			Dropped{Pointer: "#/tools", Keyword: "function", Reason: err.Error()})
 		return nil
 	}
 	return err

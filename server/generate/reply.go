@@ -53,7 +53,8 @@ func (r *Run) Reply(i int, keep bool, newID func() string) *Reply {
 	out := &Reply{filter: NewStopFilter(r.Request.Params.Stop, keep), newID: newID}
 	if i < len(r.parsers) {
 		out.parser = r.parsers[i]
-		out.choice, out.names, out.single = r.conversation.ToolChoice, r.conversation.ToolNames, !r.conversation.allowsSeveral()
+		out.choice, out.names, out.single = r.conversation.ToolChoice, r.conversation.ToolNames,
+			!r.conversation.allowsSeveral()
 	}
 	return out
 }

@@ -74,7 +74,8 @@ func readSettings(name, query string) (Settings, error) {
 		read, values := readers[key], given[key]
 		switch {
 		case read == nil:
-			return Settings{}, &generate.Invalid{Msg: fmt.Sprintf("unknown setting %.*q%s", maxValue, key, config.Suggest(key, slices.Sorted(maps.Keys(readers))))}
+			return Settings{}, &generate.Invalid{Msg: fmt.Sprintf("unknown setting %.*q%s", maxValue, key,
+				config.Suggest(key, slices.Sorted(maps.Keys(readers))))}
 		case len(values) > 1:
 			return Settings{}, &generate.Invalid{Msg: fmt.Sprintf("%s is given %d times", key, len(values))}
 		}

@@ -142,14 +142,16 @@ func (o object) truth(name string) bool { return string(o[name]) != "false" }
 // settings reads a generation_config, and says whether every value has its type.
 func (o object) settings(s *store.Settings) bool {
 	ok := true
-	for name, into := range map[string]**int64{"num_beams": &s.NumBeams, "top_k": &s.TopK, "max_new_tokens": &s.MaxNewTokens} {
+	for name, into := range map[string]**int64{"num_beams": &s.NumBeams, "top_k": &s.TopK,
+		"max_new_tokens": &s.MaxNewTokens} {
 		if raw := string(o[name]); raw != "" {
 			n, whole := integer(raw)
 			*into, ok = &n, ok && whole
 		}
 	}
 	for name, into := range map[string]**float64{
-		"temperature": &s.Temperature, "top_p": &s.TopP, "repetition_penalty": &s.RepetitionPenalty, "length_penalty": &s.LengthPenalty,
+		"temperature": &s.Temperature, "top_p": &s.TopP, "repetition_penalty": &s.RepetitionPenalty,
+		"length_penalty": &s.LengthPenalty,
 	} {
 		if raw := string(o[name]); raw != "" {
 			f, err := strconv.ParseFloat(raw, 64)

@@ -63,9 +63,12 @@ var ownErrors = []struct {
 	err error
 	outcome
 }{
-	{store.ErrUnavailable, outcome{status: http.StatusServiceUnavailable, text: "The store of texts to continue does not answer"}},
-	{store.ErrLost, outcome{status: http.StatusServiceUnavailable, text: "The text cannot be continued: the store of texts to continue did not answer for a while"}},
-	{store.ErrTooLarge, outcome{status: http.StatusInsufficientStorage, text: "The text cannot be continued: it is larger than generate_api.store.max_state"}},
+	{store.ErrUnavailable, outcome{status: http.StatusServiceUnavailable,
+		text: "The store of texts to continue does not answer"}},
+	{store.ErrLost, outcome{status: http.StatusServiceUnavailable,
+		text: "The text cannot be continued: the store of texts to continue did not answer for a while"}},
+	{store.ErrTooLarge, outcome{status: http.StatusInsufficientStorage,
+		text: "The text cannot be continued: it is larger than generate_api.store.max_state"}},
 }
 
 // outcome is the status and the text of a kind of error.
@@ -78,7 +81,8 @@ type outcome struct {
 
 // outcomes says what clients see of the errors that all APIs share.
 var outcomes = map[server.Kind]outcome{
-	server.KindTooLarge:       {status: http.StatusRequestEntityTooLarge, text: "The body is larger than server.payload_limit"},
+	server.KindTooLarge: {status: http.StatusRequestEntityTooLarge,
+		text: "The body is larger than server.payload_limit"},
 	server.KindBrokenBody:     {status: http.StatusBadRequest, text: "The body could not be read"},
 	server.KindUnknownRoute:   {status: http.StatusNotFound, detailed: true},
 	server.KindWrongMethod:    {status: http.StatusMethodNotAllowed, detailed: true},

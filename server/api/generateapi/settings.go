@@ -31,8 +31,10 @@ func resolve(s *store.Settings, defaults *config.GenerateAPI) (settings, error) 
 	repetition := or(s.RepetitionPenalty, defaults.RepetitionPenalty)
 	length := or(s.LengthPenalty, defaults.LengthPenalty)
 	out := settings{
-		beams: int(beams), sample: or(s.DoSample, defaults.DoSample), temperature: float32(temperature), topP: float32(min(topP, 1)),
-		repetition: float32(repetition), lengthPenalty: float32(length), topK: int32(min(topK, math.MaxInt32)), maxNewTokens: int(most),
+		beams: int(beams), sample: or(s.DoSample, defaults.DoSample), temperature: float32(temperature),
+		topP:       float32(min(topP, 1)),
+		repetition: float32(repetition), lengthPenalty: float32(length), topK: int32(min(topK, math.MaxInt32)),
+		maxNewTokens: int(most),
 	}
 	switch {
 	case beams < 1 || beams > generate.MaxBeams:

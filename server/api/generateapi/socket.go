@@ -31,8 +31,10 @@ const (
 // refer to it by request_id. Closing the socket ends what runs on it. All messages
 // are for the model that was named when the socket was opened.
 func (a *API) socket(w http.ResponseWriter, r *http.Request) error {
-	if origin := r.Header.Get("Origin"); origin != "" && len(a.options.Origins) > 0 && !slices.Contains(a.options.Origins, origin) {
-		err := &refusal{status: http.StatusForbidden, text: "Pages of this origin may not open a socket (server.cors_allow_origin)"}
+	if origin := r.Header.Get("Origin"); origin != "" && len(a.options.Origins) > 0 &&
+		!slices.Contains(a.options.Origins, origin) {
+		err := &refusal{status: http.StatusForbidden,
+			text: "Pages of this origin may not open a socket (server.cors_allow_origin)"}
 		return refuse(w, r, err)
 	}
 	m, release, err := dispatch.Use(a.options.Models, r, "")
@@ -119,7 +121,8 @@ func (s *socket) take(ctx context.Context, kind websocket.MessageType, message [
 		_, text := public(err)
 		return text
 	case q.model != s.model.ID && !dispatch.Placeholder(q.model):
-		return fmt.Sprintf("This socket is for the model `%.64s`: open /api/ws?model=NAME for another, given `%.64s`", s.model.ID, q.model)
+		return fmt.Sprintf("This socket is for the model `%.64s`: open /api/ws?model=NAME for another, given `%.64s`",
+			s.model.ID, q.model)
 	}
 	s.mu.Lock()
 	defer s.mu.Unlock()

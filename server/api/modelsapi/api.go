@@ -111,7 +111,8 @@ func (a *API) stop(w http.ResponseWriter, r *http.Request) error {
 }
 
 // act does something to a model; said is the status and the message then.
-func (a *API) act(w http.ResponseWriter, r *http.Request, do func(context.Context, string) (Model, error), said func(*Model) (int, string)) error {
+func (a *API) act(w http.ResponseWriter, r *http.Request, do func(context.Context, string) (Model, error),
+	said func(*Model) (int, string)) error {
 	address := r.PathValue("id")
 	q, err := body(r, address != "")
 	if err != nil {

@@ -70,7 +70,8 @@ func checkHidden(field, id string) error {
 func sound(part, more string) bool {
 	for i := range len(part) {
 		c := part[i]
-		if !('0' <= c && c <= '9' || 'a' <= c && c <= 'z' || 'A' <= c && c <= 'Z') && strings.IndexByte(more, c) < 0 || i == 0 && c != '_' && strings.IndexByte(more, c) >= 0 {
+		if !('0' <= c && c <= '9' || 'a' <= c && c <= 'z' || 'A' <= c && c <= 'Z') && strings.IndexByte(more, c) < 0 ||
+			i == 0 && c != '_' && strings.IndexByte(more, c) >= 0 {
 			return false
 		}
 	}
@@ -101,7 +102,8 @@ type request struct {
 // readRequest reads a body.
 func readRequest(body []byte) (*request, error) {
 	q := &request{}
-	known := map[string]**string{"model": &q.model, "id": &q.id, "taskId": &q.taskID, "modelPath": &q.path, "name": &q.name, "option": &q.option}
+	known := map[string]**string{"model": &q.model, "id": &q.id, "taskId": &q.taskID, "modelPath": &q.path,
+		"name": &q.name, "option": &q.option}
 	var seen []string
 	err := wire.Decode(body, func(r *wire.Reader) error {
 		return r.Map("struct ModelRequest", func(key string) error {

@@ -210,9 +210,11 @@ func (m *Model) got() string {
 
 func (m *Model) item() item {
 	i := item{
-		head: m.head(), Type: "model", Version: "1", Name: cmp.Or(m.Name, m.ID), Description: m.Description, State: m.listed(),
+		head: m.head(), Type: "model", Version: "1", Name: cmp.Or(m.Name, m.ID), Description: m.Description,
+		State:  m.listed(),
 		Format: m.Format, SourceURL: m.source(), Metadata: m.metadata(), tail: m.tail(),
-		Settings: settings{Context: text(m.Context), Embedding: "false", Parallel: text(m.Parallel), Parameters: settingsParameters{Stream: "true"}},
+		Settings: settings{Context: text(m.Context), Embedding: "false", Parallel: text(m.Parallel),
+			Parameters: settingsParameters{Stream: "true"}},
 	}
 	if s := m.Sampling; s != nil {
 		p := &i.Settings.Parameters
@@ -230,8 +232,9 @@ func (m *Model) single() single {
 	}
 	return single{
 		head: m.head(), State: m.got(), SourceURL: m.source(), Parameters: p, ModelParameters: p, Metadata: m.metadata(),
-		Engine: engineParameters{Context: within(m.Context, docContext, docTokens), Parallel: p.Parallel, Batching: true, Threads: within(m.Threads, 1, math.MaxInt)},
-		Name:   cmp.Or(m.Name, m.ID), Description: m.Description, Format: m.Format, tail: m.tail(),
+		Engine: engineParameters{Context: within(m.Context, docContext, docTokens), Parallel: p.Parallel, Batching: true,
+			Threads: within(m.Threads, 1, math.MaxInt)},
+		Name: cmp.Or(m.Name, m.ID), Description: m.Description, Format: m.Format, tail: m.tail(),
 	}
 }
 
@@ -240,7 +243,8 @@ func (m *Model) metadata() metadata {
 }
 
 func (m *Model) change(message, warning string) change {
-	return change{ID: m.ID, Object: "model", State: m.State, Message: message, Warning: warning, Progress: m.progress(), Failure: m.Failure}
+	return change{ID: m.ID, Object: "model", State: m.State, Message: message, Warning: warning, Progress: m.progress(),
+		Failure: m.Failure}
 }
 
 // task returns the download of the model.

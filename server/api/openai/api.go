@@ -79,7 +79,8 @@ func (a *API) Complete(w http.ResponseWriter, r *http.Request, body []byte) erro
 }
 
 // serve reads a call of form f with decode and replies to it.
-func (a *API) serve(w http.ResponseWriter, r *http.Request, f *form, decode func(*dialect.Dialect) (*call, error)) error {
+func (a *API) serve(w http.ResponseWriter, r *http.Request, f *form,
+	decode func(*dialect.Dialect) (*call, error)) error {
 	d, err := dialect.From(r, a.options.Dialect)
 	if err != nil {
 		refuse(w, r, f, dialect.Default(), err)

@@ -41,7 +41,8 @@ func decodeChat(text []byte, d *dialect.Dialect) (*call, error) {
 	if err := b.checkTools(); err != nil {
 		return nil, err
 	}
-	if g := b.draft.Grammar; g != nil && len(b.conversation.ToolNames) > 0 && b.conversation.ToolChoice.Mode != generate.ChooseNone {
+	if g := b.draft.Grammar; g != nil && len(b.conversation.ToolNames) > 0 &&
+		b.conversation.ToolChoice.Mode != generate.ChooseNone {
 		if !d.AnswerOrCalls || g.Field != "response_format" || g.Plugin != "" {
 			return nil, toolFault("Grammar and tools are mutually exclusive")
 		}
@@ -115,7 +116,8 @@ func (b *chatBody) finish() error {
 	case b.speech:
 		return unsupported("modalities")
 	case c.Continue != nil && *c.Continue && c.GenerationPrompt != nil && *c.GenerationPrompt:
-		return &generate.Invalid{Msg: "`add_generation_prompt` and `continue_final_message` must not both be true", Field: "continue_final_message"}
+		return &generate.Invalid{Msg: "`add_generation_prompt` and `continue_final_message` must not both be true",
+			Field: "continue_final_message"}
 	}
 	c.Parallel = (b.parallel == nil || *b.parallel) && !b.older
 	if b.effort != nil {
@@ -144,7 +146,8 @@ func (b *chatBody) documents(r *wire.Reader) error {
 		return err
 	}
 	if b.conversation.Documents != nil {
-		return &generate.Invalid{Msg: "`documents` and `chat_template_kwargs.documents` must not both be given", Field: "documents"}
+		return &generate.Invalid{Msg: "`documents` and `chat_template_kwargs.documents` must not both be given",
+			Field: "documents"}
 	}
 	if len(out) > 1 {
 		b.conversation.Documents = append(out, ']')

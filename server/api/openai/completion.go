@@ -64,7 +64,8 @@ func (c *call) makeDrafts() error {
 		draft.Inputs, draft.Tokens = p.text, p.tokens
 		draft.PromptLogprobs, draft.PromptTop = c.echo && (c.logprobs || p.tokens != nil), c.logprobs
 		if draft.PromptLogprobs && c.stream && c.n > 1 {
-			return &generate.Invalid{Msg: "`echo` with log-probabilities or token ids is not supported when streaming `n` > 1", Field: "echo"}
+			return &generate.Invalid{Msg: "`echo` with log-probabilities or token ids is not supported when streaming `n` > 1",
+				Field: "echo"}
 		}
 		c.drafts = append(c.drafts, draft)
 	}

@@ -28,7 +28,8 @@ func (e *refusal) Unwrap() error { return llm.ErrInvalid }
 // Requests that are refused whatever their settings are.
 var (
 	noSuffix = &refusal{
-		http.StatusUnprocessableEntity, "Suffix is not supported and can be achieved by preprocessing the prompt.", "suffix not supported", "suffix",
+		http.StatusUnprocessableEntity, "Suffix is not supported and can be achieved by preprocessing the prompt.",
+		"suffix not supported", "suffix",
 	}
 )
 

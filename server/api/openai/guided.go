@@ -6,7 +6,7 @@ import (
 	"tgi/server/wire"
 )
 
-// guided are the fields by which vLLM's clients ask for grammars, older and
+// guided are the fields by which vLLM's clients ask for grammars, those of older versions and of
 // today, and TGI's. A request has one of them, or response_format; the same in several is one.
 func guided(dst **generate.Grammar) []wire.Field {
 	text := func(language string) func(*wire.Reader, *generate.Grammar) error {
@@ -71,7 +71,8 @@ func guided(dst **generate.Grammar) []wire.Field {
 }
 
 // oneOf returns a Field.Read of a grammar that read understands, or null.
-func oneOf(dst **generate.Grammar, name string, read func(*wire.Reader, *generate.Grammar) error) func(*wire.Reader) error {
+func oneOf(dst **generate.Grammar, name string,
+	read func(*wire.Reader, *generate.Grammar) error) func(*wire.Reader) error {
 	return func(r *wire.Reader) error {
 		if none, err := r.Null(); none || err != nil {
 			return err

@@ -115,7 +115,8 @@ func (t *messageReader) part(r *wire.Reader, i, j int) error {
 		return err
 	case kind != "text" && kind != "refusal":
 		return &generate.Invalid{
-			Msg:   fmt.Sprintf("`messages[%d].content[%d]`: parts of type `%.32s` are not supported, the model reads text only", i, j, kind),
+			Msg: fmt.Sprintf("`messages[%d].content[%d]`: parts of type `%.32s` are not supported, the model reads text only",
+				i, j, kind),
 			Field: "messages",
 		}
 	case text == nil:

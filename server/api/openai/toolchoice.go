@@ -15,7 +15,8 @@ func (b *chatBody) named(dst *string) []wire.Field {
 	var list []wire.Field
 	for _, kind := range []string{"function", "custom"} {
 		list = append(list, wire.Field{Name: kind, Read: func(r *wire.Reader) error {
-			return r.Object("struct FunctionName", []wire.Field{{Name: "name", Required: true, Read: wire.Into(dst, (*wire.Reader).String)}})
+			return r.Object("struct FunctionName", []wire.Field{{Name: "name", Required: true,
+				Read: wire.Into(dst, (*wire.Reader).String)}})
 		}})
 	}
 	return list
@@ -141,7 +142,8 @@ func (b *chatBody) checkTools() error {
 		c.ToolNames, c.ToolPlaces = append(c.ToolNames, o.name), append(c.ToolPlaces, o.place)
 		c.Strict = c.Strict || o.strict
 		if o.notEnforced != "" {
-			c.NotEnforced = append(c.NotEnforced, generate.Dropped{Pointer: o.place + "/format", Keyword: "grammar", Reason: o.notEnforced})
+			c.NotEnforced = append(c.NotEnforced, generate.Dropped{Pointer: o.place + "/format", Keyword: "grammar",
+				Reason: o.notEnforced})
 		}
 	}
 	if len(c.ToolNames) > 0 {

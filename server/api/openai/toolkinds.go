@@ -49,7 +49,8 @@ func (b *chatBody) custom(r *wire.Reader, o *offer) ([]byte, error) {
 	if told != "" {
 		out = wire.AppendString(append(out, `,"description":`...), told)
 	}
-	out = append(append(append(out, `,"parameters":{"type":"object","properties":{"`+customInput+`":`...), input...), `}},"required":["`+customInput+`"],"additionalProperties":false}`...)
+	out = append(append(append(out, `,"parameters":{"type":"object","properties":{"`+customInput+`":`...), input...),
+		`}},"required":["`+customInput+`"],"additionalProperties":false}`...)
 	if o.strict {
 		out = append(out, `,"strict":true`...)
 	}
@@ -141,7 +142,8 @@ func (b *chatBody) functionCall(r *wire.Reader) error {
 		return err
 	}, func(r *wire.Reader) error {
 		c.Mode = generate.ChooseNamed
-		return r.Object("struct FunctionName", []wire.Field{{Name: "name", Required: true, Read: wire.Into(&c.Name, (*wire.Reader).String)}})
+		return r.Object("struct FunctionName", []wire.Field{{Name: "name", Required: true,
+			Read: wire.Into(&c.Name, (*wire.Reader).String)}})
 	})
 }
 
@@ -185,7 +187,8 @@ func (c *choice) customized(deltas []generate.Delta) []generate.Delta {
 
 // custom reports whether d is about a call of a custom tool.
 func (c *choice) custom(d *generate.Delta) bool {
-	return d != nil && (d.Kind == generate.DeltaBegin || d.Kind == generate.DeltaArguments) && slices.Contains(c.customs, d.Index)
+	return d != nil && (d.Kind == generate.DeltaBegin || d.Kind == generate.DeltaArguments) &&
+		slices.Contains(c.customs, d.Index)
 }
 
 // newerCall puts the function_call of an assistant's message where its tool_calls are.

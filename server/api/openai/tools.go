@@ -14,7 +14,8 @@ const maxToolName = 64
 
 // toolFault is a request whose tools cannot be used. The text begins as TGI's does.
 func toolFault(format string, args ...any) error {
-	return &refusal{http.StatusUnprocessableEntity, "Tool error: " + fmt.Sprintf(format, args...), "tool_error", "tool_choice"}
+	return &refusal{http.StatusUnprocessableEntity, "Tool error: " + fmt.Sprintf(format, args...), "tool_error",
+		"tool_choice"}
 }
 
 // offer is a tool that a request offers.
@@ -118,7 +119,8 @@ func (b *chatBody) toolName(r *wire.Reader, dst *string) error {
 	case err != nil:
 		return err
 	case !isName(name):
-		return r.Refuse(fmt.Sprintf("invalid value: string %.80q, expected 1 to %d letters, digits, `_`, `-` and `.`", name, maxToolName))
+		return r.Refuse(fmt.Sprintf("invalid value: string %.80q, expected 1 to %d letters, digits, `_`, `-` and `.`", name,
+			maxToolName))
 	case b.offered[name]:
 		return r.Refuse(fmt.Sprintf("invalid value: string %q, expected a name that no other tool has", name))
 	}

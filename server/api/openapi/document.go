@@ -72,8 +72,9 @@ func New(s Served) *Document {
 	d := &Document{
 		OpenAPI: "3.0.3",
 		Info: About{
-			Title: "Text Generation Inference", Version: s.Version, Description: "Text generation with user code in the token loop, over the APIs of TGI and OpenAI.",
-			License: License{"Apache 2.0", "https://www.apache.org/licenses/LICENSE-2.0"},
+			Title: "Text Generation Inference", Version: s.Version,
+			Description: "Text generation with user code in the token loop, over the APIs of TGI and OpenAI.",
+			License:     License{"Apache 2.0", "https://www.apache.org/licenses/LICENSE-2.0"},
 		},
 		Paths: map[string]map[string]*Operation{},
 		Components: Components{

@@ -86,7 +86,8 @@ type call struct {
 
 // op is a call of TGI's or OpenAI's routes.
 func op(method, path, tag, summary, reads string, replies map[string]*Schema, fails []int, timed bool) call {
-	c := call{method: method, path: path, tag: tag, summary: summary, reads: reads, replies: replies, fails: fails, timed: timed}
+	c := call{method: method, path: path, tag: tag, summary: summary, reads: reads, replies: replies, fails: fails,
+		timed: timed}
 	if slices.Equal(fails, choosing) {
 		c.query = []Parameter{whichModel()}
 	}
@@ -95,7 +96,8 @@ func op(method, path, tag, summary, reads string, replies map[string]*Schema, fa
 
 // whichModel is the parameter with which requests without a body choose a model.
 func whichModel() Parameter {
-	return Parameter{Name: "model", In: "query", Schema: text(""), Description: "The model that is meant; without it the default one."}
+	return Parameter{Name: "model", In: "query", Schema: text(""),
+		Description: "The model that is meant; without it the default one."}
 }
 
 const (
@@ -124,33 +126,52 @@ func calls() []call {
 	}
 	const version = "/v2/models/{model_name}/versions/{model_version}"
 	return slices.Concat([]call{
-		op(http.MethodPost, "/", tagTGI, "Generate tokens, or stream them if `stream` is set", "CompatGenerateRequest", both(list(ref("GenerateResponse")), ref("StreamResponse")), generating, true),
-		op(http.MethodPost, "/generate", tagTGI, "Generate tokens", "GenerateRequest", body(ref("GenerateResponse")), generating, true),
-		op(http.MethodPost, "/generate_stream", tagTGI, "Generate a stream of tokens", "GenerateRequest", map[string]*Schema{mediaEvents: ref("StreamResponse")}, generating, false),
-		op(http.MethodPost, "/v1/completions/generate", tagTGI, "Generate tokens, where hosts of many models have it", "GenerateRequest", body(ref("GenerateResponse")), generating, true),
-		op(http.MethodPost, "/v1/completions/generate_stream", tagTGI, "Generate a stream of tokens, where hosts of many models have it", "GenerateRequest", map[string]*Schema{mediaEvents: ref("StreamResponse")}, generating, false),
-		op(http.MethodPost, "/tokenize", tagTGI, "Tokenize inputs", "GenerateRequest", body(ref("TokenizeResponse")), parsing, false),
-		op(http.MethodPost, "/chat_tokenize", tagTGI, "Render a conversation and tokenize it", "ChatRequest", body(ref("ChatTokenizeResponse")), parsing, false),
+		op(http.MethodPost, "/", tagTGI, "Generate tokens, or stream them if `stream` is set", "CompatGenerateRequest",
+			both(list(ref("GenerateResponse")), ref("StreamResponse")), generating, true),
+		op(http.MethodPost, "/generate", tagTGI, "Generate tokens", "GenerateRequest", body(ref("GenerateResponse")),
+			generating, true),
+		op(http.MethodPost, "/generate_stream", tagTGI, "Generate a stream of tokens", "GenerateRequest",
+			map[string]*Schema{mediaEvents: ref("StreamResponse")}, generating, false),
+		op(http.MethodPost, "/v1/completions/generate", tagTGI, "Generate tokens, where hosts of many models have it",
+			"GenerateRequest", body(ref("GenerateResponse")), generating, true),
+		op(http.MethodPost, "/v1/completions/generate_stream", tagTGI,
+			"Generate a stream of tokens, where hosts of many models have it", "GenerateRequest",
+			map[string]*Schema{mediaEvents: ref("StreamResponse")}, generating, false),
+		op(http.MethodPost, "/tokenize", tagTGI, "Tokenize inputs", "GenerateRequest", body(ref("TokenizeResponse")),
+			parsing, false),
+		op(http.MethodPost, "/chat_tokenize", tagTGI, "Render a conversation and tokenize it", "ChatRequest",
+			body(ref("ChatTokenizeResponse")), parsing, false),
 		op(http.MethodGet, "/info", tagTGI, "What is served", "", body(ref("Info")), choosing, false),
-		op(http.MethodPost, "/v1/chat/completions", tagOpenAI, "Answer a conversation", "ChatRequest", both(ref("ChatCompletion"), ref("ChatCompletionChunk")), generating, true),
-		op(http.MethodPost, "/v1/completions", tagOpenAI, "Continue one or several prompts", "CompletionRequest", both(ref("CompletionFinal"), ref("Chunk")), generating, false),
+		op(http.MethodPost, "/v1/chat/completions", tagOpenAI, "Answer a conversation", "ChatRequest",
+			both(ref("ChatCompletion"), ref("ChatCompletionChunk")), generating, true),
+		op(http.MethodPost, "/v1/completions", tagOpenAI, "Continue one or several prompts", "CompletionRequest",
+			both(ref("CompletionFinal"), ref("Chunk")), generating, false),
 		op(http.MethodPost, "/invocations", tagCloud, "Generate tokens from a SageMaker request", "SagemakerRequest",
-			both(anyOf("", list(ref("GenerateResponse")), ref("ChatCompletion"), ref("CompletionFinal")), anyOf("", ref("StreamResponse"), ref("ChatCompletionChunk"), ref("Chunk"))), generating, true),
-		op(http.MethodPost, "/vertex", tagCloud, "Generate tokens from a Vertex request", "VertexRequest", body(ref("VertexResponse")), generating, false),
+			both(anyOf("", list(ref("GenerateResponse")), ref("ChatCompletion"), ref("CompletionFinal")),
+				anyOf("", ref("StreamResponse"), ref("ChatCompletionChunk"), ref("Chunk"))), generating, true),
+		op(http.MethodPost, "/vertex", tagCloud, "Generate tokens from a Vertex request", "VertexRequest",
+			body(ref("VertexResponse")), generating, false),
 		op(http.MethodGet, "/v2", tagCloud, "The server", "", body(ref("MetadataServerResponse")), nil, false),
-		op(http.MethodGet, "/v2/health/live", tagCloud, "Whether the process answers", "", body(ref("LiveResponse")), nil, false),
-		op(http.MethodGet, "/v2/health/ready", tagCloud, "Whether requests are accepted", "", body(ref("ReadyResponse")), []int{503}, false),
-		op(http.MethodGet, version, tagCloud, "A version of a model", "", body(ref("MetadataServerResponse")), choosing, false),
-		op(http.MethodGet, version+"/ready", tagCloud, "Whether requests are accepted", "", body(ref("ReadyResponse")), []int{503}, false),
-		op(http.MethodPost, version+"/infer", tagCloud, "Generate a text per input", "InferenceRequest", body(ref("InferenceOutput")), generating, false),
+		op(http.MethodGet, "/v2/health/live", tagCloud, "Whether the process answers", "", body(ref("LiveResponse")), nil,
+			false),
+		op(http.MethodGet, "/v2/health/ready", tagCloud, "Whether requests are accepted", "", body(ref("ReadyResponse")),
+			[]int{503}, false),
+		op(http.MethodGet, version, tagCloud, "A version of a model", "", body(ref("MetadataServerResponse")), choosing,
+			false),
+		op(http.MethodGet, version+"/ready", tagCloud, "Whether requests are accepted", "", body(ref("ReadyResponse")),
+			[]int{503}, false),
+		op(http.MethodPost, version+"/infer", tagCloud, "Generate a text per input", "InferenceRequest",
+			body(ref("InferenceOutput")), generating, false),
 		op(http.MethodGet, "/health", tagServer, "Whether requests are accepted", "", nil, []int{503}, false),
 		op(http.MethodGet, "/ping", tagServer, "Whether requests are accepted, for SageMaker", "", nil, []int{503}, false),
 		op(http.MethodGet, "/", tagServer, "Whether requests are accepted", "", nil, []int{503}, false),
 		op(http.MethodGet, "/readyz", tagServer, "Whether requests are accepted", "", nil, []int{503}, false),
 		op(http.MethodGet, "/livez", tagServer, "Whether restarting would help", "", nil, []int{503}, false),
 		op(http.MethodGet, "/startupz", tagServer, "Whether the model is loaded", "", nil, []int{503}, false),
-		op(http.MethodGet, "/metrics", tagServer, "Prometheus metrics", "", map[string]*Schema{mediaText: {Type: "string"}}, nil, false),
-		op(http.MethodGet, "/docs", tagServer, "This document as a page", "", map[string]*Schema{"text/html": {Type: "string"}}, nil, false),
+		op(http.MethodGet, "/metrics", tagServer, "Prometheus metrics", "", map[string]*Schema{mediaText: {Type: "string"}},
+			nil, false),
+		op(http.MethodGet, "/docs", tagServer, "This document as a page", "",
+			map[string]*Schema{"text/html": {Type: "string"}}, nil, false),
 		op(http.MethodGet, "/api-doc/openapi.json", tagServer, "This document", "", body(anyObject("")), nil, false),
 	}, modelsCalls(), plainCalls())
 }
@@ -161,13 +182,15 @@ var failures = map[int]struct{ about, text, kind string }{
 	404: {"No model has the name", "The model `x` does not exist", "model_not_found"},
 	409: {"The model's state forbids it", "the model's state does not allow this", "conflict"},
 	413: {"The body is too large", "Failed to buffer the request body: length limit exceeded", "payload_too_large"},
-	415: {"The body does not say that it is JSON", "Expected request with `Content-Type: application/json`", "unsupported_media_type"},
+	415: {"The body does not say that it is JSON", "Expected request with `Content-Type: application/json`",
+		"unsupported_media_type"},
 	422: {"Input validation error", "Input validation error: `inputs` cannot be empty", "validation"},
 	424: {"Generation Error", "Request failed during generation: forward pass failed", "generation"},
 	429: {"Model is overloaded", "Model is overloaded", "overloaded"},
 	500: {"Incomplete generation", "Incomplete generation", "incomplete_generation"},
 	503: {"Loading, stopped, shutting down or stuck", "unhealthy", "healthcheck"},
-	507: {"There is not enough memory or disk", "not enough memory: the model needs 2 bytes, 1 are free", "insufficient_memory"},
+	507: {"There is not enough memory or disk", "not enough memory: the model needs 2 bytes, 1 are free",
+		"insufficient_memory"},
 }
 
 // operation spells c out for a route at path, which needs a key or not.
@@ -196,7 +219,8 @@ func (c *call) operation(path string, keyed bool) *Operation {
 		return o
 	}
 	o.Responses["401"] = Response{Description: "The key is missing or wrong"}
-	forbidden := Response{Description: "The key opens other routes or other models", Content: media(map[string]*Schema{mediaJSON: c.forbidden()}, nil)}
+	forbidden := Response{Description: "The key opens other routes or other models",
+		Content: media(map[string]*Schema{mediaJSON: c.forbidden()}, nil)}
 	if c.tag == tagPlain {
 		forbidden.Content[mediaText] = Media{Schema: text("")}
 	}
@@ -239,7 +263,8 @@ func (c *call) failure(status int) Response {
 		r.Content = media(kinds, map[string]any{"error": f.text, "error_type": f.kind})
 	}
 	if status == http.StatusServiceUnavailable || status == http.StatusTooManyRequests {
-		r.Headers = map[string]Header{"retry-after": {Description: "Seconds. Not where another replica should be asked.", Schema: whole("", "")}}
+		r.Headers = map[string]Header{"retry-after": {Description: "Seconds. Not where another replica should be asked.",
+			Schema: whole("", "")}}
 	}
 	return r
 }
@@ -278,12 +303,14 @@ func media(kinds map[string]*Schema, example map[string]any) map[string]Media {
 // timings are the headers of a finished generation.
 func timings() map[string]Header {
 	out := map[string]Header{
-		"x-compute-type": {Schema: text("")}, "x-compute-time": {Description: "Seconds; milliseconds in tgi-0.6.", Schema: number("")},
+		"x-compute-type": {Schema: text("")}, "x-compute-time": {Description: "Seconds; milliseconds in tgi-0.6.",
+			Schema: number("")},
 		"x-compute-characters": {Schema: whole("", "")},
 		"x-prompt-tokens":      {Description: "Not in tgi-0.6.", Schema: whole("", "")},
 		"x-generated-tokens":   {Description: "Not in tgi-0.6.", Schema: whole("", "")},
 	}
-	for _, name := range []string{"x-total-time", "x-validation-time", "x-queue-time", "x-inference-time", "x-time-per-token"} {
+	for _, name := range []string{"x-total-time", "x-validation-time", "x-queue-time", "x-inference-time",
+		"x-time-per-token"} {
 		out[name] = Header{Description: "Milliseconds.", Schema: whole("", "")}
 	}
 	return out

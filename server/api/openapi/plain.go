@@ -17,18 +17,21 @@ func plainCalls() []call {
 		},
 		{
 			method: http.MethodPost, path: "/api/generate-batch", tag: tagPlain, reads: "GenerateBatch", fails: fails,
-			summary: "Generate several texts, or go on with them", replies: map[string]*Schema{mediaJSON: list(ref("BatchText"))},
-			also: map[int]string{http.StatusPartialContent: "The model has not ended all texts, which can go on"},
+			summary: "Generate several texts, or go on with them",
+			replies: map[string]*Schema{mediaJSON: list(ref("BatchText"))},
+			also:    map[int]string{http.StatusPartialContent: "The model has not ended all texts, which can go on"},
 		},
 		{
-			method: http.MethodGet, path: "/api/ws", tag: tagPlain, only: http.StatusSwitchingProtocols, fails: []int{404, 503}, query: []Parameter{whichModel()},
+			method: http.MethodGet, path: "/api/ws", tag: tagPlain, only: http.StatusSwitchingProtocols, fails: []int{404, 503},
+			query:   []Parameter{whichModel()},
 			summary: "A WebSocket: each message is a body of /api/generate-batch",
 		},
 	}
 	for _, method := range []string{http.MethodPost, http.MethodGet} {
 		out = append(out,
 			call{method: method, path: "/api/alive", tag: tagPlain, summary: "Whether the process answers", replies: said},
-			call{method: method, path: "/api/ready", tag: tagPlain, summary: "Whether requests are accepted", replies: said, fails: []int{503}})
+			call{method: method, path: "/api/ready", tag: tagPlain, summary: "Whether requests are accepted", replies: said,
+				fails: []int{503}})
 	}
 	return out
 }
@@ -45,10 +48,13 @@ func plain() map[string]*Schema {
 	return map[string]*Schema{
 		"GenerateOne":   object("", append(item, shared...)...),
 		"GenerateBatch": object("", append([]property{need("prompts", list(object("", item...)))}, shared...)...),
-		"BatchText":     object("", need("request_id", text("")), may("prompt", text("As the model sees it. Not with only_new_tokens.")), need("response", text(""))),
+		"BatchText": object("", need("request_id", text("")),
+			may("prompt", text("As the model sees it. Not with only_new_tokens.")), need("response", text(""))),
 		"GenerationConfig": object("What is left out is the server's own. Where a text goes on and nothing is given, what held before still does.",
-			may("num_beams", upTo(from(whole("", "Search with so many beams at once."), 1), generate.MaxBeams)), may("do_sample", flag("")),
-			may("temperature", above(number(""), 0)), may("top_p", from(number("1 and more is all."), 0)), may("top_k", whole("", "0 is all.")),
+			may("num_beams", upTo(from(whole("", "Search with so many beams at once."), 1), generate.MaxBeams)),
+			may("do_sample", flag("")),
+			may("temperature", above(number(""), 0)), may("top_p", from(number("1 and more is all."), 0)),
+			may("top_k", whole("", "0 is all.")),
 			may("max_new_tokens", from(whole("", ""), 1)), may("repetition_penalty", above(number(""), 0)),
 			may("length_penalty", number("Exponent on the length by which a beam search divides scores."))),
 	}

@@ -90,7 +90,8 @@ func (a *API) Routes() []server.Route {
 }
 
 // in gives h the dialect of the request.
-func (a *API) in(h func(http.ResponseWriter, *http.Request, *dialect.Dialect) error) func(http.ResponseWriter, *http.Request) error {
+func (a *API) in(h func(http.ResponseWriter, *http.Request, *dialect.Dialect) error) func(http.ResponseWriter,
+	*http.Request) error {
 	return func(w http.ResponseWriter, r *http.Request) error {
 		d, err := dialect.From(r, a.options.Dialect)
 		if err != nil {

@@ -26,7 +26,8 @@ const (
 var page []byte
 
 // pagePolicy lets the page run its own script and style, and nothing else.
-var pagePolicy = "default-src 'none'; connect-src 'self'; style-src " + digest("style") + "; script-src " + digest("script") + "; base-uri 'none'; form-action 'none'; frame-ancestors 'none'"
+var pagePolicy = "default-src 'none'; connect-src 'self'; style-src " + digest("style") + "; script-src " +
+	digest("script") + "; base-uri 'none'; form-action 'none'; frame-ancestors 'none'"
 
 // digest returns how a policy names the content of the page's one element of
 // that name.

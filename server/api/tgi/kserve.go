@@ -142,7 +142,8 @@ func (q *inference) read(r *wire.Reader) error {
 		{Name: "outputs", Required: true, Read: func(r *wire.Reader) error {
 			return r.Array(func(int) error {
 				name := ""
-				err := r.Object("struct Output", []wire.Field{{Name: "name", Required: true, Read: wire.Into(&name, (*wire.Reader).String)}})
+				err := r.Object("struct Output", []wire.Field{{Name: "name", Required: true,
+					Read: wire.Into(&name, (*wire.Reader).String)}})
 				q.outputs = append(q.outputs, name)
 				return err
 			})

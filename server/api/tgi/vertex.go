@@ -32,7 +32,8 @@ func (a *API) vertex(w http.ResponseWriter, r *http.Request, d *dialect.Dialect)
 	v := instances{api: a, dialect: d}
 	var top body
 	err = wire.Decode(text, func(r *wire.Reader) error {
-		return r.Object("struct VertexRequest", []wire.Field{{Name: "instances", Required: true, Read: v.read}, top.modelField()})
+		return r.Object("struct VertexRequest", []wire.Field{{Name: "instances", Required: true, Read: v.read},
+			top.modelField()})
 	})
 	switch {
 	case err != nil:
@@ -60,7 +61,8 @@ func (a *API) vertex(w http.ResponseWriter, r *http.Request, d *dialect.Dialect)
 		incomplete.write(w, r, err)
 		return nil
 	}
-	out := appendList([]byte(`{"predictions":`), texts, func(b []byte, s *string) []byte { return wire.AppendString(b, *s) })
+	out := appendList([]byte(`{"predictions":`), texts,
+		func(b []byte, s *string) []byte { return wire.AppendString(b, *s) })
 	server.WriteJSON(w, append(out, '}'))
 	return nil
 }
@@ -68,10 +70,12 @@ func (a *API) vertex(w http.ResponseWriter, r *http.Request, d *dialect.Dialect)
 // CheckRoute returns why path cannot be a further route; name is how the error
 // calls the setting.
 func CheckRoute(name, path string) error {
-	if path == "" || path[0] == '/' && !strings.ContainsAny(path, "{}?#") && path == pathpkg.Clean(path) && !strings.HasPrefix(path, server.AdminPath) {
+	if path == "" || path[0] == '/' && !strings.ContainsAny(path, "{}?#") && path == pathpkg.Clean(path) &&
+		!strings.HasPrefix(path, server.AdminPath) {
 		return nil
 	}
-	return fmt.Errorf("%s must be a path from the root, without braces and outside of %s. Given: %.64q", name, server.AdminPath, path)
+	return fmt.Errorf("%s must be a path from the root, without braces and outside of %s. Given: %.64q", name,
+		server.AdminPath, path)
 }
 
 // vertexRoutes returns the operator's own paths, except those that are served
@@ -83,7 +87,8 @@ func (a *API) vertexRoutes(routes []server.Route) (extra []server.Route) {
 	if path := a.options.PredictRoute; path != "" && !served(http.MethodPost, path) {
 		extra = append(extra, server.Route{Method: http.MethodPost, Path: path, Handle: a.in(a.vertex)})
 	}
-	if path := a.options.HealthRoute; path != "" && !served(http.MethodGet, path) && !slices.Contains(server.Probes(), path) && path != "/metrics" {
+	if path := a.options.HealthRoute; path != "" && !served(http.MethodGet, path) &&
+		!slices.Contains(server.Probes(), path) && path != "/metrics" {
 		extra = append(extra, server.Route{Method: http.MethodGet, Path: path, Scope: server.Open, Handle: a.probe})
 	}
 	return extra
@@ -181,6 +186,7 @@ func (b *body) instance(r *wire.Reader, want string) error {
 	}
 	d := &b.draft
 	b.fullText = nil
-	b.draft = generate.Draft{Inputs: d.Inputs, DoSample: true, MaxNewTokens: d.MaxNewTokens, Seed: d.Seed, Grammar: d.Grammar, Plugins: d.Plugins}
+	b.draft = generate.Draft{Inputs: d.Inputs, DoSample: true, MaxNewTokens: d.MaxNewTokens, Seed: d.Seed,
+		Grammar: d.Grammar, Plugins: d.Plugins}
 	return err
 }

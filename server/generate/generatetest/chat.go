@@ -62,7 +62,8 @@ func (c *Chat) Bind(_ context.Context, calls []generate.PluginCall) (generate.Bo
 		return nil, nil, c.Refuse
 	}
 	c.note(1, 0, nil)
-	rest := slices.DeleteFunc(slices.Clone(calls), func(p generate.PluginCall) bool { return slices.Contains(c.Takes, p.Name) })
+	rest := slices.DeleteFunc(slices.Clone(calls),
+		func(p generate.PluginCall) bool { return slices.Contains(c.Takes, p.Name) })
 	return bound{c}, rest, nil
 }
 

@@ -97,7 +97,8 @@ func (m *Memory) remove(at *list.Element) {
 func (m *Memory) put(key Key, state []byte) error {
 	e := &entry{key: key, state: append([]byte(nil), state...), until: time.Now().Add(m.limits.TTL)}
 	if len(state) > m.limits.MaxState || e.cost() > m.limits.MaxMemory {
-		return fmt.Errorf("%w: %d bytes of at most %d", ErrTooLarge, len(state), min(int64(m.limits.MaxState), m.limits.MaxMemory-entryCost))
+		return fmt.Errorf("%w: %d bytes of at most %d", ErrTooLarge, len(state),
+			min(int64(m.limits.MaxState), m.limits.MaxMemory-entryCost))
 	}
 	if at, ok := m.entries[key]; ok {
 		m.remove(at)
