@@ -132,6 +132,13 @@ func (c *Constraint) judge(err error) error {
 	return c.err
 }
 
+// CloseLater is Close on a goroutine that Set.Close awaits, as Sequence.ReleaseLater is.
+func (c *Constraint) CloseLater() {
+	if c.grammar != nil {
+		c.grammar.set.releasing.Go(c.Close)
+	}
+}
+
 // Close ends the text. Closing twice is fine.
 func (c *Constraint) Close() {
 	if c.grammar == nil {

@@ -97,16 +97,17 @@ func (s *Set) GrammarStats() GrammarStats {
 // grammarCache remembers grammars, the latest used, and has those that are wanted at the same time made once. open comes
 // before all else.
 type grammarCache struct {
-	mu      sync.Mutex
-	ready   map[[sha256.Size]byte]*list.Element // of *keptGrammar
-	order   list.List                           // the latest used first
-	flights map[[sha256.Size]byte]*flight
-	turns   *turns
-	stats   GrammarStats // the counters
-	masks   maskCounts
-	vocab   *grammar.Vocab // nil until it is made
-	limit   int64          // bytes of grammars
-	part    *sandbox.Cache // of the memory for plugins
+	compiling sync.WaitGroup // the flights; Set.Close awaits them
+	mu        sync.Mutex
+	ready     map[[sha256.Size]byte]*list.Element // of *keptGrammar
+	order     list.List                           // the latest used first
+	flights   map[[sha256.Size]byte]*flight
+	turns     *turns
+	stats     GrammarStats // the counters
+	masks     maskCounts
+	vocab     *grammar.Vocab // nil until it is made
+	limit     int64          // bytes of grammars
+	part      *sandbox.Cache // of the memory for plugins
 }
 
 // open begins to count what is remembered; the result is how much of it masks may take.
@@ -122,6 +123,12 @@ func (c *grammarCache) open(m *Memory, bytes int64) (masks int64) {
 
 // close forgets all.
 func (c *grammarCache) close() {
+	c.mu.Lock()
+	for _, f := range c.flights {
+		f.cancel()
+	}
+	c.mu.Unlock()
+	c.compiling.Wait()
 	c.mu.Lock()
 	defer c.mu.Unlock()
 	c.forget(c.size(), 0)
@@ -186,7 +193,7 @@ func (c *grammarCache) begin(client string, key [sha256.Size]byte, build func(*t
 	ctx, cancel := context.WithCancel(context.Background())
 	f := &flight{cancel: cancel, done: make(chan struct{})}
 	c.flights[key] = f
-	go func() { // ends with the compilation, which is bounded by fuel and limits
+	c.compiling.Go(func() { // which fuel and limits bound
 		defer cancel()
 		m, err := c.compile(ctx, client, build)
 		c.mu.Lock()
@@ -199,7 +206,7 @@ func (c *grammarCache) begin(client string, key [sha256.Size]byte, build func(*t
 		c.mu.Unlock()
 		f.made, f.err = m, err
 		close(f.done)
-	}()
+	})
 	return f
 }
 

@@ -153,6 +153,10 @@ func (b *Bound) Release(i int) { b.release(&b.seqs[i]) }
 // Release ends the sequence after the last use of its plugins: their instances go back. Releasing twice is fine.
 func (s Sequence) Release() { s.bound.release(s.of) }
 
+// ReleaseLater is Release on a goroutine that Set.Close awaits: closing an instance that
+// failed unmaps its memory, which must not take the time of the engine's goroutine.
+func (s Sequence) ReleaseLater() { s.bound.set.releasing.Go(s.Release) }
+
 func (b *Bound) release(seq *sequence) {
 	if seq.state.Swap(released) != released {
 		b.end(seq)

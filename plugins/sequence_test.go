@@ -234,3 +234,18 @@ func TestCloseBeforeRelease(t *testing.T) {
 		t.Errorf("%d references, want the set's", n)
 	}
 }
+
+// TestReleaseLater: closing the set awaits the sequences that are released in the background.
+func TestReleaseLater(t *testing.T) {
+	const sequences = 64
+	s := open(t, Options{Specs: []Spec{spec(t, "a", bias(1).Wasm())}, MaxInstances: 2 * sequences})
+	b := bind(t, s, sequences, Call{Name: "a"})
+	for i := range sequences {
+		b.Sequence(i).ReleaseLater()
+	}
+	b.Close()
+	s.Close()
+	if n := b.open.Load(); n != 0 {
+		t.Errorf("%d sequences are open after the set was closed", n)
+	}
+}

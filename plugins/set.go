@@ -109,6 +109,7 @@ type Set struct {
 	vocab      func() *grammar.Vocab // makes it once
 	grammars   grammarCache
 	background sync.WaitGroup
+	releasing  sync.WaitGroup // sequences and texts that the engine let go
 }
 
 // entry is one name.
@@ -301,6 +302,7 @@ func (s *Set) Close() {
 	s.mu.Unlock()
 	s.close(ErrClosed)
 	s.loading.Wait()
+	s.releasing.Wait() // first: the versions that they hold are to be freed here
 	s.change <- struct{}{}
 	defer func() { <-s.change }()
 	s.mu.Lock()

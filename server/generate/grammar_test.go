@@ -34,7 +34,7 @@ type closed struct{ n *int }
 func (c closed) Bind(context.Context, []generate.PluginCall) (generate.BoundPlugins, error) {
 	return c, nil
 }
-func (closed) Begin([]llm.Token, int, uint64, int) error { return nil }
+func (closed) Begin(context.Context, []llm.Token, int, uint64, int) error { return nil }
 func (c closed) Sequence(int) sample.Plugins             { return sample.Plugins{Close: func() { *c.n++ }} }
 func (closed) Skipped() []generate.Skip                  { return nil }
 func (closed) Close()                                    {}

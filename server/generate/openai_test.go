@@ -160,7 +160,7 @@ type double struct{}
 func (double) Bind(context.Context, []generate.PluginCall) (generate.BoundPlugins, error) {
 	return double{}, nil
 }
-func (double) Begin([]llm.Token, int, uint64, int) error { return nil }
+func (double) Begin(context.Context, []llm.Token, int, uint64, int) error { return nil }
 func (double) Skipped() []generate.Skip                  { return nil }
 func (double) Close()                                    {}
 func (double) Sequence(int) sample.Plugins {

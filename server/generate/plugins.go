@@ -33,8 +33,9 @@ type Plugins interface {
 // current when it was bound.
 type BoundPlugins interface {
 	// Begin gives sequence i of the request its user code; the seed of the
-	// sequence is llm.SeedFor(seed, i). It is called once, before Sequence.
-	Begin(prompt []llm.Token, maxNew int, seed uint64, n int) error
+	// sequence is llm.SeedFor(seed, i). It is called once, before Sequence. When ctx
+	// ends, so does guest code that runs, then or at a later step.
+	Begin(ctx context.Context, prompt []llm.Token, maxNew int, seed uint64, n int) error
 	// Sequence returns the user code of sequence i < n. The engine closes it.
 	Sequence(i int) sample.Plugins
 	// Skipped returns the plugins that failed and were passed over since, those

@@ -137,7 +137,7 @@ func (s *Service) launch(ctx context.Context, run *Run, d *Draft, n size) (err e
 	}
 	run.Request.Checked = time.Since(run.began)
 	s.observe.Checked(run.Request)
-	code, err := run.userCode()
+	code, err := run.userCode(ctx)
 	if err != nil {
 		return err
 	}
@@ -152,10 +152,10 @@ func (s *Service) launch(ctx context.Context, run *Run, d *Draft, n size) (err e
 }
 
 // userCode returns the plugins of each sequence in the order in which they run, or nil.
-func (r *Run) userCode() (code func(int) sample.Plugins, err error) {
+func (r *Run) userCode(ctx context.Context) (code func(int) sample.Plugins, err error) {
 	if p := r.plugins; p != nil {
 		q := &r.Request
-		if err := p.Begin(q.Prompt, q.Params.MaxNewTokens, q.Params.Seed, q.begun()); err != nil {
+		if err := p.Begin(ctx, q.Prompt, q.Params.MaxNewTokens, q.Params.Seed, q.begun()); err != nil {
 			return nil, err
 		}
 		code = p.Sequence

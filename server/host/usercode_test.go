@@ -67,7 +67,7 @@ func (p *plugged) run(t *testing.T, params string, seed uint64, n int) [][]llm.T
 	defer bound.Close()
 	prompt := p.defaultModel().tokenizer.Encode("Once upon a time", true)
 	const tokens = 40
-	if err := bound.Begin(prompt, tokens, seed, n); err != nil {
+	if err := bound.Begin(t.Context(), prompt, tokens, seed, n); err != nil {
 		t.Fatal(err)
 	}
 	s, err := p.defaultModel().engine.Submit(t.Context(), engine.Request{Prompt: prompt, N: n, Plugins: bound.Sequence, Params: llm.Params{

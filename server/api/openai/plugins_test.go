@@ -18,7 +18,7 @@ type passedOver struct{}
 func (passedOver) Bind(context.Context, []generate.PluginCall) (generate.BoundPlugins, error) {
 	return passedOver{}, nil
 }
-func (passedOver) Begin([]llm.Token, int, uint64, int) error { return nil }
+func (passedOver) Begin(context.Context, []llm.Token, int, uint64, int) error { return nil }
 func (passedOver) Sequence(int) sample.Plugins               { return sample.Plugins{} }
 func (passedOver) Skipped() []generate.Skip                  { return []generate.Skip{{Plugin: "a", Reason: "b\"c"}} }
 func (passedOver) Close()                                    {}

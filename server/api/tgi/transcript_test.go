@@ -155,7 +155,7 @@ func (p *plugins) Bind(_ context.Context, calls []generate.PluginCall) (generate
 	return p, nil
 }
 
-func (p *plugins) Begin([]llm.Token, int, uint64, int) error {
+func (p *plugins) Begin(context.Context, []llm.Token, int, uint64, int) error {
 	p.began = true
 	return nil
 }

@@ -90,7 +90,7 @@ func guestMasker(c *plugins.Constraint) sample.Plugins {
 	return sample.Plugins{
 		Masker: c,
 		Guests: []string{c.Plugin()},
-		Close:  func() { go c.Close() }, // which may unmap memory: not on the engine's goroutine
+		Close:  c.CloseLater,
 		Fork: func() (sample.Plugins, error) {
 			twin, err := c.Clone()
 			if err != nil {

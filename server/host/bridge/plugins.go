@@ -27,7 +27,7 @@ func (u pluginSet) Bind(ctx context.Context, calls []generate.PluginCall) (gener
 	case b == nil:
 		return nil, nil // a nil *plugins.Bound is no nil interface
 	}
-	return &boundPlugins{Bound: b, ctx: ctx}, nil
+	return &boundPlugins{Bound: b}, nil
 }
 
 // bindError says what an error of the plugins means to a request.
@@ -57,18 +57,17 @@ func Suggestion(err error) string {
 // boundPlugins is the plugins of one request.
 type boundPlugins struct {
 	*plugins.Bound
-	ctx   context.Context // the request's
-	seeds []uint64        // of its sequences
+	seeds []uint64 // of its sequences
 }
 
 // Begin implements generate.BoundPlugins.
-func (b *boundPlugins) Begin(prompt []llm.Token, maxNew int, seed uint64, n int) error {
+func (b *boundPlugins) Begin(ctx context.Context, prompt []llm.Token, maxNew int, seed uint64, n int) error {
 	seeds := make([]uint64, n)
 	for i := range seeds {
 		seeds[i] = llm.SeedFor(seed, i)
 	}
 	b.seeds = seeds
-	if err := b.Bound.Begin(b.ctx, prompt, maxNew, seeds); err != nil {
+	if err := b.Bound.Begin(ctx, prompt, maxNew, seeds); err != nil {
 		return bindError(err)
 	}
 	return nil
@@ -82,8 +81,7 @@ func (b *boundPlugins) Sequence(i int) sample.Plugins {
 // pluginsOf is a sequence of plugins as the engine wants it. seed is the sequence's: forks draw by seeds that follow from it and
 // from how many were made before.
 func pluginsOf(s plugins.Sequence, seed uint64) sample.Plugins {
-	// Closing an instance that failed unmaps its memory: not on the engine's goroutine.
-	p := sample.Plugins{Guests: s.Names(), Close: func() { go s.Release() }}
+	p := sample.Plugins{Guests: s.Names(), Close: s.ReleaseLater}
 	if s.CanFork() {
 		forks := 0
 		p.Fork = func() (sample.Plugins, error) {

@@ -53,6 +53,7 @@ type Redis struct {
 	client *redis.Client
 	limits Limits
 	renews time.Duration
+	giving sync.WaitGroup // claims that are given back behind their callers
 }
 
 // OpenRedis returns the store at url (redis://, rediss:// or unix://, as
@@ -74,7 +75,10 @@ func OpenRedis(url string, l Limits) (*Redis, error) {
 }
 
 // Close implements Store.
-func (s *Redis) Close() error { return s.client.Close() }
+func (s *Redis) Close() error {
+	s.giving.Wait() // each ends by its timeout
+	return s.client.Close()
+}
 
 // Claim implements Store.
 func (s *Redis) Claim(ctx context.Context, key Key) (Claim, error) {
@@ -153,7 +157,7 @@ func (c *redisClaim) end() {
 // give gives the key back behind the caller, who cannot report an error:
 // the claim ends by itself.
 func (c *redisClaim) give() {
-	go func() { _ = c.run(context.Background(), releaseScript) }()
+	c.store.giving.Go(func() { _ = c.run(context.Background(), releaseScript) })
 }
 
 func (c *redisClaim) Save(ctx context.Context, state []byte) error {
