@@ -35,9 +35,9 @@ func (c closed) Bind(context.Context, []generate.PluginCall) (generate.BoundPlug
 	return c, nil
 }
 func (closed) Begin(context.Context, []llm.Token, int, uint64, int) error { return nil }
-func (c closed) Sequence(int) sample.Plugins             { return sample.Plugins{Close: func() { *c.n++ }} }
-func (closed) Skipped() []generate.Skip                  { return nil }
-func (closed) Close()                                    {}
+func (c closed) Sequence(int) sample.Plugins                              { return sample.Plugins{Close: func() { *c.n++ }} }
+func (closed) Skipped() []generate.Skip                                   { return nil }
+func (closed) Close()                                                     {}
 
 // TestGrammar: every sequence has a masker of its own beside its other user code, and
 // all that was taken is given back.

@@ -161,8 +161,8 @@ func (double) Bind(context.Context, []generate.PluginCall) (generate.BoundPlugin
 	return double{}, nil
 }
 func (double) Begin(context.Context, []llm.Token, int, uint64, int) error { return nil }
-func (double) Skipped() []generate.Skip                  { return nil }
-func (double) Close()                                    {}
+func (double) Skipped() []generate.Skip                                   { return nil }
+func (double) Close()                                                     {}
 func (double) Sequence(int) sample.Plugins {
 	return sample.Plugins{Processors: []sample.Processor{double{}}}
 }

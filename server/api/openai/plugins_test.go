@@ -19,9 +19,9 @@ func (passedOver) Bind(context.Context, []generate.PluginCall) (generate.BoundPl
 	return passedOver{}, nil
 }
 func (passedOver) Begin(context.Context, []llm.Token, int, uint64, int) error { return nil }
-func (passedOver) Sequence(int) sample.Plugins               { return sample.Plugins{} }
-func (passedOver) Skipped() []generate.Skip                  { return []generate.Skip{{Plugin: "a", Reason: "b\"c"}} }
-func (passedOver) Close()                                    {}
+func (passedOver) Sequence(int) sample.Plugins                                { return sample.Plugins{} }
+func (passedOver) Skipped() []generate.Skip                                   { return []generate.Skip{{Plugin: "a", Reason: "b\"c"}} }
+func (passedOver) Close()                                                     {}
 
 // TestSkippedPlugins: a reply tells of plugins that failed at its end, a stream
 // in the last chunk of the last choice, once.
