@@ -61,7 +61,7 @@ const (
 // out (llguidance's rule, docs/fast_forward.md). None where encode would have cut the
 // text so far in another way. tail are the tokens before the state's first, the
 // prompt's last ones; nil where there are none or they don't matter. The state does not
-// move. The error wraps ErrLimit.
+// move. The error wraps ErrLimit. The engine will take forced tokens in one step with it.
 func (s *State) Forced(tail []uint32, encode func(text string) []uint32) ([]uint32, error) {
 	text, end, err := s.forced(maxForced)
 	if err != nil || len(text) == 0 {

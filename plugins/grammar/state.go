@@ -189,7 +189,7 @@ func (s *State) move(to *set, token uint32, text string) {
 
 // Rollback takes back the last n tokens or calls of AcceptBytes. More than 32
 // takes the way from the start again; only then there may be an error that wraps
-// ErrLimit.
+// ErrLimit. Speculative decoding will need it, to take back drafts that were rejected.
 func (s *State) Rollback(n int) error {
 	if n < 0 || n > s.Len() {
 		return fmt.Errorf("rollback: want 0 to %d, got %d", s.Len(), n)
