@@ -50,7 +50,7 @@ func checkText(ctx context.Context, settings config.Loaded, log *slog.Logger, st
 	if err := printSettings(stdout, settings); err != nil {
 		return err
 	}
-	err := catalog.Check(ctx, settings.Config, version, log, func(m catalog.Checked) { writeChecked(stdout, &m) })
+	err := catalog.Check(ctx, settings.Config, version, log, func(m catalog.Checked) { m.WriteText(stdout) })
 	if err != nil {
 		return err
 	}
@@ -77,21 +77,4 @@ func checkJSON(ctx context.Context, settings config.Loaded, log *slog.Logger, st
 		report.Error = err.Error()
 	}
 	return errors.Join(printIndented(stdout, report), err)
-}
-
-// writeChecked prints a model for people.
-func writeChecked(w io.Writer, m *catalog.Checked) {
-	if !m.Fetched {
-		fmt.Fprintf(w, "model    %s, not fetched yet\n", m.ID)
-		return
-	}
-	fmt.Fprintf(w, "model    %s, %s, %s weights\n", m.ID, m.Architecture, m.Weights)
-	fmt.Fprintf(w, "runtime  ONNX Runtime %s, %d threads, %s attention\n", m.ORT, m.Threads, m.Attention)
-	fmt.Fprintf(w, "chat     %s\n", m.Chat)
-	fmt.Fprintf(w, "cache    %d blocks of %d tokens, %d bytes\n", m.Blocks, m.BlockTokens, m.CacheBytes)
-	l := m.Limits
-	fmt.Fprintf(w, "limits   max_input_tokens=%d max_total_tokens=%d max_batch_prefill_tokens=%d "+
-		"max_batch_total_tokens=%d max_batch_size=%d max_concurrent_requests=%d\n",
-		l.MaxInputTokens, l.MaxTotalTokens, l.MaxBatchPrefillTokens, l.MaxBatchTotalTokens,
-		l.MaxBatchSize, l.MaxConcurrentRequests)
 }

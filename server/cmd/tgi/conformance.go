@@ -86,9 +86,9 @@ func (c *conforming) run(ctx context.Context, stdout io.Writer) error {
 		return err
 	}
 	if c.output.json {
-		err = printJSON(stdout, jsonReport(c.target.URL, report))
+		err = printJSON(stdout, report.JSON(c.target.URL))
 	} else {
-		printReport(stdout, c.target.URL, report)
+		err = report.WriteText(stdout, c.target.URL)
 	}
 	if err == nil && len(report.Violations()) > 0 {
 		return errReported
@@ -118,91 +118,10 @@ func (c *conforming) accept() (func(id string) bool, error) {
 	}, nil
 }
 
-// listedCase is a case as --list prints it.
-type listedCase struct {
-	ID       string   `json:"id"`
-	Rule     string   `json:"rule"`
-	Source   string   `json:"source"`
-	NotOfTGI bool     `json:"not_kept_by_tgi,omitempty"`
-	Dialects []string `json:"dialects,omitempty"` // all without any
-}
-
-func (c *conforming) printCases(w io.Writer, accept func(string) bool) error {
-	cases := []listedCase{}
-	for _, one := range api.Cases() {
-		if accept(one.ID) {
-			cases = append(cases, listedCase{one.ID, one.Rule, one.Source, one.This, one.Dialects})
-		}
-	}
+func (c *conforming) printCases(stdout io.Writer, accept func(string) bool) error {
+	cases := api.List(accept)
 	if c.output.json {
-		return printIndented(w, cases)
+		return printIndented(stdout, cases)
 	}
-	for _, one := range cases {
-		about := one.Source
-		if one.NotOfTGI {
-			about += "; not kept by TGI itself"
-		}
-		if one.Dialects != nil {
-			about += "; in " + strings.Join(one.Dialects, " and ")
-		}
-		if _, err := fmt.Fprintf(w, "%-26s %s (%s)\n", one.ID, one.Rule, about); err != nil {
-			return err
-		}
-	}
-	return nil
-}
-
-func printReport(w io.Writer, url string, r api.Report) {
-	kind := "TGI itself"
-	if r.This {
-		kind = "this server"
-	}
-	left := 0
-	for _, one := range r.Results {
-		for _, v := range one.Violations {
-			fmt.Fprintf(w, "%s: %s\n  rule    %s\n  source  %s\n", v.ID, v.Detail, v.Rule, v.Source)
-			if v.Transcript != "" {
-				fmt.Fprintf(w, "  %s\n", strings.ReplaceAll(strings.TrimRight(v.Transcript, "\n"), "\n", "\n  "))
-			}
-			fmt.Fprintln(w)
-		}
-		if one.Skipped != "" {
-			left++
-			fmt.Fprintf(w, "left out %s: %s\n", one.Case.ID, one.Skipped)
-		}
-	}
-	fmt.Fprintf(w, "%s, %s in the dialect %s: %s, %d left out, %s\n", url, kind, r.Dialect, count(len(r.Results)-left,
-		"case", "cases"), left, count(len(r.Violations()), "violation", "violations"))
-}
-
-// jsonCase is a case in the JSON report.
-type jsonCase struct {
-	ID         string          `json:"id"`
-	Rule       string          `json:"rule"`
-	Source     string          `json:"source"`
-	LeftOut    string          `json:"left_out,omitempty"`
-	Violations []jsonViolation `json:"violations,omitempty"`
-}
-
-type jsonViolation struct {
-	Detail     string `json:"detail"`
-	Transcript string `json:"transcript,omitempty"`
-}
-
-func jsonReport(url string, r api.Report) any {
-	out := struct {
-		URL        string     `json:"url"`
-		TGI        bool       `json:"tgi_itself"`
-		Dialect    string     `json:"dialect"`
-		Violations int        `json:"violations"`
-		Cases      []jsonCase `json:"cases"`
-	}{URL: url, TGI: !r.This, Dialect: r.Dialect, Violations: len(r.Violations())}
-	for _, one := range r.Results {
-		c := jsonCase{ID: one.Case.ID, Rule: one.Case.Rule, Source: one.Case.Source, LeftOut: one.Skipped}
-		for _, v := range one.Violations {
-			c.Violations = append(c.Violations, jsonViolation{v.Detail, v.Transcript})
-		}
-		out.Cases = append(out.Cases, c)
-	}
-	return out
+	return api.WriteList(stdout, cases)
 }

@@ -88,16 +88,3 @@ func newModelSynth() *cobra.Command {
 	must(cmd.MarkFlagDirname("out"))
 	return cmd
 }
-
-// countText writes a number of parameters for people.
-func countText(n int64) string {
-	switch {
-	case n <= 0:
-		return "-"
-	case n < 1e6:
-		return fmt.Sprintf("%.0fK", float64(n)/1e3)
-	case n < 1e9:
-		return fmt.Sprintf("%.1fM", float64(n)/1e6)
-	}
-	return fmt.Sprintf("%.1fB", float64(n)/1e9)
-}

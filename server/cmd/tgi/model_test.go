@@ -156,12 +156,3 @@ func TestModelInfoOfFolders(t *testing.T) {
 	_, errs = runTgi(t, 1, "model", "rm", "tgi-demo")
 	contains(t, errs, "model tgi-demo: it is part of the program")
 }
-
-func TestCounts(t *testing.T) {
-	for n, want := range map[int64]string{0: "-", 103232: "103K", 5246208: "5.2M", 494_032_768: "494.0M",
-		7_000_000_000: "7.0B"} {
-		if got := countText(n); got != want {
-			t.Errorf("%d is %q, want %q", n, got, want)
-		}
-	}
-}

@@ -1,13 +1,8 @@
 package main
 
 import (
-	"fmt"
-	"io"
-	"text/tabwriter"
-
 	"github.com/spf13/cobra"
 
-	"tgi/models/library/progress"
 	"tgi/server/config"
 	"tgi/server/host/catalog"
 )
@@ -35,32 +30,10 @@ func newPluginList() *cobra.Command {
 					Plugins []catalog.Plugin `json:"plugins"`
 				}{cfg.Plugins.Folder, list})
 			}
-			return writePlugins(cmd.OutOrStdout(), list)
+			return catalog.WritePlugins(cmd.OutOrStdout(), list)
 		},
 	}
 	out.flag(cmd)
 	addSettings(cmd, flags)
 	return cmd
-}
-
-// writePlugins writes the table. What is wrong with a plugin stands below it.
-func writePlugins(w io.Writer, list []catalog.Plugin) error {
-	t := tabwriter.NewWriter(w, 0, 0, 2, ' ', 0)
-	fmt.Fprintln(t, "NAME\tKINDS\tSIZE\tDECLARED BY\tSOURCE")
-	for _, l := range list {
-		declared := l.Declared
-		if declared == "" {
-			declared = "-"
-		}
-		fmt.Fprintf(t, "%s\t%s\t%s\t%s\t%s\n", l.Name, orNone(l.Kinds), progress.Bytes(int64(l.Bytes)), declared, l.Source)
-	}
-	if err := t.Flush(); err != nil {
-		return err
-	}
-	for _, l := range list {
-		if l.Error != "" {
-			fmt.Fprintf(w, "plugin %s: %s\n", l.Name, l.Error)
-		}
-	}
-	return nil
 }
