@@ -130,8 +130,8 @@ func (call *pullCall) run(ctx context.Context, stdout, stderr io.Writer) error {
 		return err
 	}
 	_, err = fmt.Fprintf(stdout, "%s: %s, %s parameters, context of %d tokens, %s in %d files, in %s\n%s\n",
-		call.id, info.Architecture, catalog.ParameterCount(info.Parameters), info.Context, progress.Bytes(info.Bytes), info.Files,
-		time.Since(started).Round(time.Second/10), info.Dir)
+		call.id, info.Architecture, catalog.ParameterCount(info.Parameters), info.Context,
+		progress.Bytes(info.Bytes), info.Files, time.Since(started).Round(time.Second/10), info.Dir)
 	return err
 }
 

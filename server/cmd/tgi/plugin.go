@@ -38,11 +38,3 @@ func (o *objects) Set(text string) error {
 	*o = append(*o, text)
 	return nil
 }
-
-// count writes a number with its noun.
-func count(n int, one, many string) string {
-	if n == 1 {
-		return "1 " + one
-	}
-	return fmt.Sprintf("%d %s", n, many)
-}

@@ -2,19 +2,15 @@ package main
 
 import (
 	"context"
-	"fmt"
 	"io"
 	"os"
 	"os/signal"
 	"path/filepath"
 	"strings"
-	"text/tabwriter"
-	"time"
 
 	"github.com/spf13/cobra"
 
 	"tgi/plugins/check"
-	"tgi/server/config"
 )
 
 // benching is what the flags of `tgi plugin bench` say.
@@ -82,7 +78,7 @@ func (b *benching) measure(ctx context.Context, file string, stdout io.Writer) e
 	if b.output.json {
 		err = printJSON(stdout, r)
 	} else {
-		err = printBench(stdout, r)
+		err = r.WriteTables(stdout)
 	}
 	for _, run := range r.Runs {
 		if err == nil && run.Fault != "" {
@@ -90,74 +86,4 @@ func (b *benching) measure(ctx context.Context, file string, stdout io.Writer) e
 		}
 	}
 	return err
-}
-
-// printBench writes the tables.
-func printBench(w io.Writer, r *check.BenchReport) error {
-	fmt.Fprintf(w, "%s, a vocabulary of %d tokens; fuel 1 is about 0.2 ns\n\n", r.Name, r.Vocabulary)
-	if err := printSeries(w, append(r.Load, r.Baseline...)); err != nil {
-		return err
-	}
-	for _, run := range r.Runs {
-		fmt.Fprintf(w, "\nparameters %s\n", run.Params)
-		if len(run.Calls) > 0 {
-			if err := printSeries(w, run.Calls); err != nil {
-				return err
-			}
-		}
-		for _, m := range run.Masks {
-			fmt.Fprintf(w, "%s: %.4g steps a second, a mask and an accepted token each\n", m.Language, m.PerSecond)
-		}
-		if run.Forced > 0 {
-			fmt.Fprintf(w, "%d steps took a forced token without a call\n", run.Forced)
-		}
-		switch {
-		case run.Grown > 0:
-			fmt.Fprintf(w, "memory %s, and %s more at the end of a sequence: such an instance is not used again\n",
-				config.Size(run.Memory), config.Size(run.Grown))
-		case run.Memory > 0:
-			fmt.Fprintf(w, "memory %s, does not grow\n", config.Size(run.Memory))
-		}
-		if run.Fault != "" {
-			fmt.Fprintf(w, "stopped: %s\n", run.Fault)
-		}
-	}
-	return nil
-}
-
-func printSeries(w io.Writer, list []check.Series) error {
-	tw := tabwriter.NewWriter(w, 0, 0, 2, ' ', tabwriter.AlignRight)
-	fmt.Fprintln(tw, "call\tcount\tp50\tp99\tin the guest p50\tp99\tfuel p50\tp99\tof limit\t")
-	for _, s := range list {
-		share := ""
-		if s.Budget > 0 {
-			share = fmt.Sprintf("%.2g%%", 100*float64(s.FuelP50)/float64(s.Budget))
-		}
-		fmt.Fprintf(tw, "%s\t%d\t%s\t%s\t%s\t%s\t%s\t%s\t%s\t\n", s.Name, s.Count, short(s.P50), short(s.P99),
-			short(s.GuestP50), short(s.GuestP99), fuel(s, s.FuelP50), fuel(s, s.FuelP99), share)
-	}
-	return tw.Flush()
-}
-
-// fuel is nothing where it was not measured.
-func fuel(s check.Series, n int64) string {
-	if s.Budget == 0 && n == 0 {
-		return ""
-	}
-	return fmt.Sprint(n)
-}
-
-// short gives three digits: 181ns, 12.3us, 1.05ms; nothing for 0.
-func short(d time.Duration) string {
-	switch {
-	case d == 0:
-		return ""
-	case d < time.Microsecond:
-		return fmt.Sprintf("%dns", d)
-	case d < time.Millisecond:
-		return fmt.Sprintf("%.3gus", float64(d)/1e3)
-	case d < time.Second:
-		return fmt.Sprintf("%.3gms", float64(d)/1e6)
-	}
-	return fmt.Sprintf("%.3gs", d.Seconds())
 }

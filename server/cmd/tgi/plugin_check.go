@@ -14,8 +14,6 @@ import (
 	"github.com/spf13/pflag"
 
 	"tgi/plugins/check"
-	"tgi/sdk"
-	"tgi/sdk/abi"
 	"tgi/server/config"
 )
 
@@ -162,111 +160,13 @@ func (c *checking) check(ctx context.Context, file string, stdout io.Writer) err
 			File string `json:"file"`
 			*check.Report
 		}{file, r})
-	} else if r.Sound() {
-		printSummary(stdout, file, r, c.limits)
 	} else {
-		c.printViolations(stdout, file, r)
+		r.WriteText(stdout, check.TextOptions{
+			File: file, Limits: c.limits, Language: c.project, ParamsGiven: len(c.params) > 0,
+		})
 	}
 	if err == nil && !r.Sound() {
 		return errReported
 	}
 	return err
-}
-
-func printSummary(w io.Writer, file string, r *check.Report, l check.Limits) {
-	s := r.Summary
-	line := func(name, format string, args ...any) {
-		fmt.Fprintf(w, "  %-8s  %s\n", name, fmt.Sprintf(format, args...))
-	}
-	fmt.Fprintf(w, "%s: sound\n", file)
-	line("name", "%s", strings.TrimSpace(s.Name+" "+s.Version))
-	if s.Doc != "" {
-		line("doc", "%s", s.Doc)
-	}
-	line("kinds", "%s", orNone(s.Kinds))
-	line("modes", "%s", orNone(s.Modes))
-	line("needs", "%s", orNone(needs(s)))
-	line("size", "%d bytes", r.Bytes)
-	line("sha256", "%s", r.SHA256)
-	if s.Memory > 0 {
-		line("memory", "%s of an instance, limit %s", config.Size(s.Memory), config.Size(l.Memory))
-	}
-	line("exports", "%s", orNone(names(s.Exports)))
-	line("imports", "%s", orNone(names(s.Imports)))
-	if len(s.Params) > 0 {
-		line("params", "%s", s.Params)
-	}
-	if len(s.Untried) > 0 {
-		line("untried", "no source was given in %s: no text was held to it (--language and --source give one)",
-			strings.Join(s.Untried, ", "))
-	}
-	line("checked", "%d rules with %s", len(check.Rules()), count(s.Cases, "set of parameters", "sets of parameters"))
-}
-
-// needs lists what a guest looks at, in words.
-func needs(s *check.Summary) (list []string) {
-	if s.TopK > 0 {
-		list = append(list, fmt.Sprintf("the %d most likely tokens", s.TopK))
-	}
-	if s.Row {
-		list = append(list, "all logits")
-	}
-	if s.Candidates > 0 {
-		list = append(list, fmt.Sprintf("up to %d candidates", s.Candidates))
-	}
-	return list
-}
-
-// names drops signatures, and counts the imports of WASI where they stood.
-func names(funcs []string) (list []string) {
-	stub := 0
-	for _, f := range funcs {
-		name, _, _ := strings.Cut(f, "(")
-		if strings.HasPrefix(name, abi.WASIModule+".") {
-			stub++
-		} else {
-			list = append(list, name)
-		}
-	}
-	if stub > 0 {
-		list = append(list, fmt.Sprintf("%d of %s", stub, abi.WASIModule))
-	}
-	return list
-}
-
-func orNone(words []string) string {
-	if len(words) == 0 {
-		return "none"
-	}
-	return strings.Join(words, ", ")
-}
-
-func (c *checking) printViolations(w io.Writer, file string, r *check.Report) {
-	fmt.Fprintf(w, "%s: %s (%d bytes, sha256 %s)\n", file, count(len(r.Violations), "violation", "violations"), r.Bytes,
-		r.SHA256)
-	refused := false
-	for _, v := range r.Violations {
-		fmt.Fprintf(w, "  %s: %s\n      wanted: %s (%s)\n", v.Rule, v.Found, v.Text, v.Source)
-		if v.Params != "" {
-			fmt.Fprintf(w, "      with config %s and parameters %s\n", v.Config, v.Params)
-		}
-		if v.Rule == "registered" {
-			c.printRegistration(w)
-		}
-		refused = refused || v.Rule == "validate" && v.Params == "{}"
-	}
-	if refused && len(c.params) == 0 {
-		fmt.Fprintln(w, "It refuses {}: give parameters that it accepts by --params, and {} by --refuse.")
-	}
-}
-
-// printRegistration says how a kind is registered, in the project's language or else in each.
-func (c *checking) printRegistration(w io.Writer) {
-	if c.project != "" {
-		fmt.Fprintf(w, "      %s\n", sdk.Registration(c.project))
-		return
-	}
-	for _, l := range sdk.Languages {
-		fmt.Fprintf(w, "      %-5s %s\n", l+":", sdk.Registration(l))
-	}
 }
