@@ -44,23 +44,23 @@ type Bound struct {
 
 // part is one plugin in a request.
 type part struct {
-	v      *version
-	name   string
-	params []byte
-	named  bool   // by the request
-	out    bool   // passed over from the start; written before the first sequence begins
-	client string // whose request it is, "" where nobody knows
-	trial  trial  // see breaker.admit
+	version *version
+	name    string
+	params  []byte
+	named   bool   // by the request
+	skipped bool   // for the whole request; set before the first sequence begins
+	client  string // that sent the request, "" if unknown
+	trial   trial  // see breaker.admit
 }
 
-// Bind picks the plugins of a request: first those that apply always, in the order of the settings, with the request's
+// Bind selects the plugins of a request: first those that apply always, in the order of the settings, with the request's
 // parameters where it names one; then the others that it names, in its order. It asks each whether it accepts its
 // parameters. A plugin that only works on conversations can't be named: calls come from BindChat then. nil means that there
 // are none. Errors are a [*BindError], ErrClosed, or ctx's cause when it ended a call.
 func (s *Set) Bind(ctx context.Context, calls []Call) (*Bound, error) {
 	b := &Bound{set: s}
 	b.open.Store(1)
-	if err := s.pick(b, calls, s.client(ctx)); err != nil {
+	if err := s.selectParts(b, calls, s.client(ctx)); err != nil {
 		return nil, err
 	}
 	if len(b.parts)+len(b.skipped) == 0 {
@@ -75,8 +75,8 @@ func (s *Set) Bind(ctx context.Context, calls []Call) (*Bound, error) {
 	return b, nil
 }
 
-// pick makes the parts of a request, each with a reference to its version, or none.
-func (s *Set) pick(b *Bound, calls []Call, client string) error {
+// selectParts selects the plugins of a request and takes a reference to each version. On an error it takes none.
+func (s *Set) selectParts(b *Bound, calls []Call, client string) error {
 	s.mu.RLock()
 	defer s.mu.RUnlock()
 	if s.closed {
@@ -91,7 +91,7 @@ func (s *Set) pick(b *Bound, calls []Call, client string) error {
 	}
 	var parts []*part
 	add := func(v *version, name string, c *Call) {
-		p := &part{v: v, name: name, named: c != nil, client: client}
+		p := &part{version: v, name: name, named: c != nil, client: client}
 		if c != nil {
 			p.params = c.Params
 		}
@@ -99,26 +99,26 @@ func (s *Set) pick(b *Bound, calls []Call, client string) error {
 	}
 	for _, e := range s.order {
 		switch v := e.current; {
-		case v != nil && v.set.apply == ApplyAlways:
+		case v != nil && v.settings.apply == ApplyAlways:
 			add(v, e.name, named[e.name])
-		case v != nil || e.set.apply != ApplyAlways:
-		case e.set.onError == OnErrorSkip:
-			b.skipped = append(b.skipped, Skip{Plugin: e.name, Reason: e.absent()})
-		default: // what an operator applies to all must not be passed by because its module is damaged
-			return &BindError{e.name, e.absent(), ErrOff}
+		case v != nil || e.settings.apply != ApplyAlways:
+		case e.settings.onError == OnErrorSkip:
+			b.skipped = append(b.skipped, Skip{Plugin: e.name, Reason: e.unavailableReason()})
+		default: // a plugin that applies always is never left out because its module is damaged
+			return &BindError{e.name, e.unavailableReason(), ErrOff}
 		}
 	}
 	for i, c := range calls {
 		e := s.names[c.Name]
 		switch {
 		case e == nil:
-			return s.unknown(c.Name)
-		case e.current == nil && e.set.apply == ApplyAlways: // passed over above
+			return s.unknownError(c.Name)
+		case e.current == nil && e.settings.apply == ApplyAlways: // passed over above
 		case e.current == nil:
-			return &BindError{c.Name, e.absent(), ErrOff}
+			return &BindError{c.Name, e.unavailableReason(), ErrOff}
 		case len(e.current.steps) == 0:
-			return &BindError{c.Name, e.current.elsewhere(), ErrParams}
-		case e.current.set.apply != ApplyAlways:
+			return &BindError{c.Name, e.current.usageHint(), ErrParams}
+		case e.current.settings.apply != ApplyAlways:
 			add(e.current, c.Name, &calls[i])
 		}
 	}
@@ -126,24 +126,24 @@ func (s *Set) pick(b *Bound, calls []Call, client string) error {
 		return err
 	}
 	for _, p := range parts {
-		p.v.hold()
+		p.version.ref()
 	}
 	b.parts = parts
 	return nil
 }
 
-// unknown is the error of a name that no plugin has. The lock is held.
-func (s *Set) unknown(name string) error {
+// unknownError is the error for a name that no plugin has. The lock is held.
+func (s *Set) unknownError(name string) error {
 	text := "there is no plugin of this name"
-	if slices.Contains(s.builtins(), name) {
+	if slices.Contains(s.builtinNames(), name) {
 		text += `: it is built in and becomes one by a block [[plugin]] with source = "` + Builtin + name + `"`
 		return &BindError{name, text, ErrUnknown}
 	}
 	return &BindError{name, text, &Misnamed{name, slices.Sorted(maps.Keys(s.names)), ErrUnknown}}
 }
 
-// elsewhere says where a plugin that has no part in the token loop can be named.
-func (v *version) elsewhere() string {
+// usageHint says where to name a plugin that does not run in the token loop.
+func (v *version) usageHint() string {
 	if slices.ContainsFunc(v.kinds, guest.Converses) {
 		return "works on conversations: only chat requests can name it"
 	}
@@ -156,7 +156,7 @@ func checkParts(parts []*part) error {
 	}
 	sampler := ""
 	for _, p := range parts {
-		if !p.v.serves(abi.KindSampler) {
+		if !p.version.serves(abi.KindSampler) {
 			continue
 		}
 		if sampler != "" {
@@ -170,21 +170,21 @@ func checkParts(parts []*part) error {
 // admit asks the breaker and the guest.
 func (b *Bound) admit(ctx context.Context, p *part) error {
 	if refused := p.admit(); refused != "" {
-		if p.v.set.apply == ApplyAlways && p.v.set.onError == OnErrorSkip {
+		if p.version.settings.apply == ApplyAlways && p.version.settings.onError == OnErrorSkip {
 			b.skip(ctx, p, refused, errSwitchedOff, noStep)
-			p.out = true
+			p.skipped = true
 			return nil
 		}
 		return &BindError{p.name, refused, ErrOff}
 	}
-	return p.validate(func() error { return b.answer(ctx, p, p.v.guest.Validate(ctx.Done(), p.params)) })
+	return p.validate(func() error { return b.handleError(ctx, p, p.version.guest.Validate(ctx.Done(), p.params)) })
 }
 
-// validate looks at a request's parameters; ask asks the guest about them.
+// validate checks a request's parameters; ask has the guest check them.
 func (p *part) validate(ask func() error) error {
 	if len(p.params) == 0 || string(p.params) == "{}" { // the canary asked already
-		if p.v.refuses != "" {
-			return &BindError{p.name, p.v.refuses, ErrParams}
+		if p.version.refusalText != "" {
+			return &BindError{p.name, p.version.refusalText, ErrParams}
 		}
 		return nil
 	}
@@ -194,39 +194,39 @@ func (p *part) validate(ask func() error) error {
 	return ask()
 }
 
-// answer makes a request's error of a plugin's, or has the request go on without the plugin.
-func (b *Bound) answer(ctx context.Context, p *part, err error) error {
+// handleError turns a plugin's error into the request's, or has the request go on without the plugin.
+func (b *Bound) handleError(ctx context.Context, p *part, err error) error {
 	var no *guest.Refusal
 	var fault *sandbox.Fault
 	switch {
 	case err == nil:
 		return nil
 	case errors.As(err, &no):
-		if p.named || p.v.set.onError == OnErrorFail {
-			return &BindError{p.name, no.Text, p.refusal()}
+		if p.named || p.version.settings.onError == OnErrorFail {
+			return &BindError{p.name, no.Text, p.paramsError()}
 		}
 	case errors.Is(err, sandbox.ErrBusy), errors.Is(err, sandbox.ErrMemory):
-		return p.busy(err)
+		return p.busyError(err)
 	case errors.Is(err, sandbox.ErrCancelled):
-		return cause(ctx, err)
+		return cancelCause(ctx, err)
 	case errors.As(err, &fault):
-		p.failed(b.set, err)
+		p.recordFault(b.set, err)
 		fallthrough
 	default:
-		if p.v.set.onError == OnErrorFail {
-			return &BindError{p.name, p.says(err), ErrFault}
+		if p.version.settings.onError == OnErrorFail {
+			return &BindError{p.name, p.errorText(err), ErrFault}
 		}
 	}
-	b.skip(ctx, p, p.says(err), err, noStep)
-	p.out = true
+	b.skip(ctx, p, p.errorText(err), err, noStep)
+	p.skipped = true
 	return nil
 }
 
-// refusal is ErrParams, and names a parameter that the schema of the plugin's description does not have.
-func (p *part) refusal() error {
+// paramsError returns ErrParams, with the name of a parameter that is not in the plugin's schema, if any.
+func (p *part) paramsError() error {
 	var schema struct{ Properties map[string]json.RawMessage }
 	var given map[string]json.RawMessage
-	if json.Unmarshal(p.v.guest.Description().Params, &schema) != nil || json.Unmarshal(p.params, &given) != nil || len(schema.Properties) == 0 {
+	if json.Unmarshal(p.version.guest.Description().Params, &schema) != nil || json.Unmarshal(p.params, &given) != nil || len(schema.Properties) == 0 {
 		return ErrParams
 	}
 	for _, name := range slices.Sorted(maps.Keys(given)) {
@@ -237,64 +237,64 @@ func (p *part) refusal() error {
 	return ErrParams
 }
 
-// busy makes a request's error of the want of an instance, or of memory for it.
-func (p *part) busy(err error) error {
+// busyError is the request's error when no instance, or no memory for one, is available.
+func (p *part) busyError(err error) error {
 	var short *sandbox.Shortage
 	switch {
 	case errors.As(err, &short) && short.Never:
-		return &BindError{p.name, p.says(err), ErrParams}
+		return &BindError{p.name, p.errorText(err), ErrParams}
 	case errors.Is(err, sandbox.ErrMemory):
-		return &BindError{p.name, p.says(err), ErrBusy}
+		return &BindError{p.name, p.errorText(err), ErrBusy}
 	}
 	return &BindError{p.name, "all its instances are in use", ErrBusy}
 }
 
-// says gives an error's text without the name of the plugin before it.
-func (p *part) says(err error) string { return strings.TrimPrefix(err.Error(), p.name+": ") }
+// errorText returns an error's text without the plugin's name in front.
+func (p *part) errorText(err error) string { return strings.TrimPrefix(err.Error(), p.name+": ") }
 
-// cause is why a guest's call was cancelled.
-func cause(ctx context.Context, err error) error {
+// cancelCause returns why a guest's call was cancelled: the context's cause, or err without one.
+func cancelCause(ctx context.Context, err error) error {
 	if c := context.Cause(ctx); c != nil {
 		return c
 	}
 	return err
 }
 
-// admit asks the breakers, and says why the request is not let through.
+// admit asks the breakers and returns why they refuse the request, "" if they do not.
 func (p *part) admit() (refused string) {
-	p.trial, refused = p.v.breakers.admit(time.Now(), p.client)
+	p.trial, refused = p.version.breakers.admit(time.Now(), p.client)
 	return refused
 }
 
-// abandon gives back a trial that showed nothing.
-func (p *part) abandon() { p.v.breakers.abandon(p.client, p.trial) }
+// cancelTrial ends a trial without a result.
+func (p *part) cancelTrial() { p.version.breakers.cancelTrial(p.client, p.trial) }
 
-// failed counts a faulty sequence.
-func (p *part) failed(s *Set, err error) {
-	if off := p.v.breakers.fault(time.Now(), p.client, p.says(err), p.trial); off != "" {
-		s.log.Warn("plugin switched off", "plugin", p.name, "sha256", p.v.sum(), "client", p.client, "why", off)
+// recordFault counts a faulty sequence.
+func (p *part) recordFault(s *Set, err error) {
+	if off := p.version.breakers.fault(time.Now(), p.client, p.errorText(err), p.trial); off != "" {
+		s.log.Warn("plugin switched off", "plugin", p.name, "sha256", p.version.sum(), "client", p.client, "why", off)
 	}
 }
 
-// worked counts a sequence that the plugin served without a fault.
-func (p *part) worked(s *Set) {
-	if p.v.breakers.good(p.client, p.trial) {
-		s.log.Info("plugin switched on again", "plugin", p.name, "sha256", p.v.sum())
+// recordSuccess counts a sequence without a fault.
+func (p *part) recordSuccess(s *Set) {
+	if p.version.breakers.success(p.client, p.trial) {
+		s.log.Info("plugin switched on again", "plugin", p.name, "sha256", p.version.sum())
 	}
 }
 
-// errSwitchedOff is the cause of a plugin that is passed over because its breaker is open.
+// errSwitchedOff is the cause when a plugin is skipped because its breaker is open.
 var errSwitchedOff = errors.New("switched off")
 
-// noStep stands for the step of a fault before the first one.
+// noStep is the step of a fault that came before the first step.
 const noStep = -1
 
-// skip notes that a sequence, or the whole request, goes on without a plugin. The log has each cause once for a version:
-// a plugin that fails at every request would fill it.
+// skip records that a sequence, or the whole request, goes on without a plugin. Each cause is logged once per version:
+// a plugin that fails at every request would fill the log.
 func (b *Bound) skip(ctx context.Context, p *part, reason string, err error, step int) {
-	p.v.ledger.skips.Add(1)
-	if p.v.firstSkip(err) {
-		attrs := []any{"plugin", p.name, "sha256", p.v.sum(), "error", reason}
+	p.version.totals.skips.Add(1)
+	if p.version.firstSkip(err) {
+		attrs := []any{"plugin", p.name, "sha256", p.version.sum(), "error", reason}
 		if step != noStep {
 			attrs = append(attrs, "step", step)
 		}
@@ -307,8 +307,8 @@ func (b *Bound) skip(ctx context.Context, p *part, reason string, err error, ste
 	}
 }
 
-// Skipped gives the plugins that failed and were passed over so far, each once with what it failed at first. It may be
-// called at any time, after Close too.
+// Skipped returns the plugins that failed and were skipped so far, each once with its first failure. It may be
+// called at any time, even after Close.
 func (b *Bound) Skipped() []Skip {
 	b.mu.Lock()
 	defer b.mu.Unlock()
@@ -316,7 +316,7 @@ func (b *Bound) Skipped() []Skip {
 }
 
 // Close ends the request: sequences that were not handed out by Sequence end now, the others with their Release. The
-// versions are let go with the last of them. Closing twice is fine.
+// last of them releases the versions. Closing twice is fine.
 func (b *Bound) Close() {
 	b.once.Do(func() {
 		for i := range b.seqs {
@@ -324,17 +324,17 @@ func (b *Bound) Close() {
 				b.end(&b.seqs[i])
 			}
 		}
-		b.drop()
+		b.unref()
 	})
 }
 
-// drop counts down what is open, and lets the versions go with the last.
-func (b *Bound) drop() {
+// unref drops a reference; the last one releases the versions.
+func (b *Bound) unref() {
 	if b.open.Add(-1) > 0 {
 		return
 	}
 	for _, p := range b.parts {
-		p.abandon()
-		p.v.drop()
+		p.cancelTrial()
+		p.version.unref()
 	}
 }

@@ -14,8 +14,8 @@ import (
 type breakers struct {
 	all breaker
 
-	mu  sync.Mutex
-	own map[string]*breaker // of the clients that had a faulty sequence since their last good one
+	mu       sync.Mutex
+	byClient map[string]*breaker // of the clients that had a faulty sequence since their last good one
 }
 
 const (
@@ -28,11 +28,11 @@ const (
 // trial is what a request holds that tries a plugin which was off, for all or for its client.
 type trial struct{ all, own uint64 }
 
-// of gives the breaker of a client, nil when there is none. Without a client there never is.
-func (b *breakers) of(client string) *breaker {
+// forClient returns the breaker of a client, nil when there is none.
+func (b *breakers) forClient(client string) *breaker {
 	b.mu.Lock()
 	defer b.mu.Unlock()
-	return b.own[client]
+	return b.byClient[client]
 }
 
 // admit lets a request of a client through; see [breaker.admit].
@@ -40,108 +40,107 @@ func (b *breakers) admit(now time.Time, client string) (t trial, refused string)
 	if t.all, refused = b.all.admit(now); refused != "" {
 		return trial{}, refused
 	}
-	if own := b.of(client); own != nil {
+	if own := b.forClient(client); own != nil {
 		if t.own, refused = own.admit(now); refused != "" {
-			b.all.abandon(t.all)
+			b.all.cancelTrial(t.all)
 			return trial{}, refused
 		}
 	}
 	return t, ""
 }
 
-// fault counts a faulty sequence of a request that admit let through. It gives why the plugin was switched off by it, "" when
-// it was not.
+// fault counts a faulty sequence of an admitted request. It returns the reason if this switched the plugin off, else "".
 func (b *breakers) fault(now time.Time, client, cause string, t trial) (off string) {
 	if client != "" {
-		off = b.enter(now, client).fault(now, cause, client, t.own)
+		off = b.getOrCreate(now, client).fault(now, cause, client, t.own)
 	}
 	return cmp.Or(b.all.fault(now, cause, client, t.all), off)
 }
 
-// enter gives the breaker of a client, a new one where there is none.
-func (b *breakers) enter(now time.Time, client string) *breaker {
+// getOrCreate returns the breaker of a client and creates it if there is none.
+func (b *breakers) getOrCreate(now time.Time, client string) *breaker {
 	b.mu.Lock()
 	defer b.mu.Unlock()
-	own := b.own[client]
+	own := b.byClient[client]
 	if own == nil {
-		if len(b.own) >= maxBreakers {
-			delete(b.own, b.oldest())
+		if len(b.byClient) >= maxBreakers {
+			delete(b.byClient, b.oldest())
 		}
-		if b.own == nil {
-			b.own = map[string]*breaker{}
+		if b.byClient == nil {
+			b.byClient = map[string]*breaker{}
 		}
-		own = &breaker{limit: b.all.limit, pause: b.all.pause, single: true}
-		b.own[client] = own
+		own = &breaker{limit: b.all.limit, pause: b.all.pause, perClient: true}
+		b.byClient[client] = own
 	}
-	own.latest = now
+	own.lastFaultAt = now
 	return own
 }
 
-// oldest gives the client whose last fault is oldest. The lock is held.
+// oldest returns the client whose last fault is oldest. The lock is held.
 func (b *breakers) oldest() (client string) {
-	for c, own := range b.own {
-		if client == "" || own.latest.Before(b.own[client].latest) {
+	for c, own := range b.byClient {
+		if client == "" || own.lastFaultAt.Before(b.byClient[client].lastFaultAt) {
 			client = c
 		}
 	}
 	return client
 }
 
-// good counts a sequence that ended without a fault and reports whether it switched the plugin on again.
-func (b *breakers) good(client string, t trial) (on bool) {
-	on = b.all.good(t.all)
-	own := b.of(client)
+// success counts a sequence that ended without a fault and reports whether it switched the plugin on again.
+func (b *breakers) success(client string, t trial) (on bool) {
+	on = b.all.success(t.all)
+	own := b.forClient(client)
 	if own == nil {
 		return on
 	}
-	on = own.good(t.own) || on
+	on = own.success(t.own) || on
 	b.mu.Lock()
 	defer b.mu.Unlock()
-	if own.idle() {
-		delete(b.own, client)
+	if own.isReset() {
+		delete(b.byClient, client)
 	}
 	return on
 }
 
-// abandon gives back a trial that showed nothing, since the request ended before its plugin was asked.
-func (b *breakers) abandon(client string, t trial) {
-	b.all.abandon(t.all)
-	if own := b.of(client); own != nil {
-		own.abandon(t.own)
+// cancelTrial ends a trial without a result: the request ended before its plugin ran.
+func (b *breakers) cancelTrial(client string, t trial) {
+	b.all.cancelTrial(t.all)
+	if own := b.forClient(client); own != nil {
+		own.cancelTrial(t.own)
 	}
 }
 
-// clients counts those for which the plugin is off, and gives the last fault of one of them.
-func (b *breakers) clients(now time.Time) (n int, last string) {
+// openClients counts the clients for which the plugin is off, and returns the last fault of one of them.
+func (b *breakers) openClients(now time.Time) (n int, last string) {
 	b.mu.Lock()
 	defer b.mu.Unlock()
-	for _, own := range b.own {
-		if own.state(now) != "" {
-			n, last = n+1, own.cause()
+	for _, own := range b.byClient {
+		if own.offReason(now) != "" {
+			n, last = n+1, own.lastFault()
 		}
 	}
 	return n, last
 }
 
-// breaker is what breakers have for all clients, and for each.
+// breaker is a circuit breaker, for all clients or for one of them.
 type breaker struct {
-	limit  int // 0: never
-	pause  time.Duration
-	single bool      // it is one client's
-	latest time.Time // fault, by the lock of breakers
+	limit       int // 0: never
+	pause       time.Duration
+	perClient   bool      // it belongs to one client
+	lastFaultAt time.Time // guarded by the lock of breakers
 
 	mu           sync.Mutex
-	row          int            // faulty sequences since the last good one, as far as they count
-	clients      map[string]int // how many of them each client has; nil where nobody is told apart
+	consecutive  int            // faulty sequences since the last good one
+	clients      map[string]int // consecutive faults per client; nil in a client's own breaker
 	off          bool
 	since, until time.Time
-	last         string // the fault that switched it off
-	trial        uint64 // number of the request that tries it now, 0 when none does
-	trials       uint64 // given out so far
+	lastCause    string // the fault that switched it off
+	trial        uint64 // number of the request that tries the plugin now, 0: none
+	trials       uint64 // started so far
 }
 
-// admit lets a request through. trial is not 0 when that request is the one that tries a plugin that was off; it must
-// come back with good, fault or abandon. The text says why a request is not let through.
+// admit lets a request through, or returns why not. trial is not 0 when the request is the one that tries a plugin that
+// was off; it must end with success, fault or cancelTrial.
 func (b *breaker) admit(now time.Time) (trial uint64, refused string) {
 	b.mu.Lock()
 	defer b.mu.Unlock()
@@ -149,72 +148,71 @@ func (b *breaker) admit(now time.Time) (trial uint64, refused string) {
 		return 0, ""
 	}
 	if b.trial != 0 || now.Before(b.until) {
-		return 0, b.why()
+		return 0, b.reasonText()
 	}
 	b.trials++
 	b.trial = b.trials
 	return b.trial, ""
 }
 
-// fault counts a faulty sequence of a request that admit let through. It gives why the plugin was switched off by it, "" when it
-// was not.
+// fault counts a faulty sequence of an admitted request. It returns the reason if this switched the plugin off, else "".
 func (b *breaker) fault(now time.Time, cause, client string, trial uint64) (off string) {
 	b.mu.Lock()
 	defer b.mu.Unlock()
-	enough := b.count(client)
+	limitReached := b.countFault(client)
 	switch {
-	case b.limit == 0, b.off && (trial == 0 || trial != b.trial), !b.off && !enough:
-		return "" // one that began before it was switched off changes nothing
+	case b.limit == 0, b.off && (trial == 0 || trial != b.trial), !b.off && !limitReached:
+		return "" // a request from before the switch-off changes nothing
 	}
 	b.off, b.trial = true, 0
-	b.since, b.until, b.last = now, now.Add(b.pause), cause
-	return b.why()
+	b.since, b.until, b.lastCause = now, now.Add(b.pause), cause
+	return b.reasonText()
 }
 
-// count counts a fault of a client and reports whether there are enough. The lock is held.
-func (b *breaker) count(client string) (enough bool) {
-	if b.single || client == "" {
-		b.row++
-		return b.row >= b.limit
+// countFault counts a fault of a client and reports whether the limit is reached. The lock is held.
+func (b *breaker) countFault(client string) (enough bool) {
+	if b.perClient || client == "" {
+		b.consecutive++
+		return b.consecutive >= b.limit
 	}
 	if b.clients == nil {
 		b.clients = map[string]int{}
 	}
 	if n := b.clients[client]; n < max(1, b.limit/sharedClients) && len(b.clients) <= b.limit+sharedClients {
 		b.clients[client] = n + 1
-		b.row++
+		b.consecutive++
 	}
-	return b.row >= b.limit && len(b.clients) >= sharedClients
+	return b.consecutive >= b.limit && len(b.clients) >= sharedClients
 }
 
-// cause gives the fault that switched the plugin off.
-func (b *breaker) cause() string {
+// lastFault returns the fault that switched the plugin off.
+func (b *breaker) lastFault() string {
 	b.mu.Lock()
 	defer b.mu.Unlock()
-	return b.last
+	return b.lastCause
 }
 
-// idle reports whether there is nothing to remember.
-func (b *breaker) idle() bool {
+// isReset reports whether the breaker is in its initial state.
+func (b *breaker) isReset() bool {
 	b.mu.Lock()
 	defer b.mu.Unlock()
-	return !b.off && b.row == 0
+	return !b.off && b.consecutive == 0
 }
 
-// good counts a sequence that ended without a fault and reports whether it switched the plugin on again.
-func (b *breaker) good(trial uint64) bool {
+// success counts a sequence that ended without a fault and reports whether it switched the plugin on again.
+func (b *breaker) success(trial uint64) bool {
 	b.mu.Lock()
 	defer b.mu.Unlock()
 	if b.off && (trial == 0 || trial != b.trial) {
 		return false
 	}
 	on := b.off
-	b.off, b.trial, b.row, b.last, b.clients = false, 0, 0, "", nil
+	b.off, b.trial, b.consecutive, b.lastCause, b.clients = false, 0, 0, "", nil
 	return on
 }
 
-// abandon gives back a trial that showed nothing, since the request ended before its plugin was asked.
-func (b *breaker) abandon(trial uint64) {
+// cancelTrial ends a trial without a result: the request ended before its plugin ran.
+func (b *breaker) cancelTrial(trial uint64) {
 	b.mu.Lock()
 	defer b.mu.Unlock()
 	if trial != 0 && trial == b.trial {
@@ -222,21 +220,21 @@ func (b *breaker) abandon(trial uint64) {
 	}
 }
 
-// state gives why the plugin is off, "" when it is on: also when its pause is over, since the next request tries it.
-func (b *breaker) state(now time.Time) string {
+// offReason returns why the plugin is off, "" when it is on or its pause is over, since the next request tries it then.
+func (b *breaker) offReason(now time.Time) string {
 	b.mu.Lock()
 	defer b.mu.Unlock()
 	if !b.off || b.trial == 0 && !now.Before(b.until) {
 		return ""
 	}
-	return b.why()
+	return b.reasonText()
 }
 
-// why is read with the lock held.
-func (b *breaker) why() string {
+// reasonText describes why the plugin is off. The lock is held.
+func (b *breaker) reasonText() string {
 	whom := ""
-	if b.single {
+	if b.perClient {
 		whom = " for this client"
 	}
-	return fmt.Sprintf("switched off%s at %s for %v after %d faulty sequences in a row, the last: %s", whom, b.since.UTC().Format(time.RFC3339), b.pause, b.row, b.last)
+	return fmt.Sprintf("switched off%s at %s for %v after %d faulty sequences in a row, the last: %s", whom, b.since.UTC().Format(time.RFC3339), b.pause, b.consecutive, b.lastCause)
 }

@@ -44,11 +44,11 @@ func TestBreaker(t *testing.T) {
 			case 'F':
 				b.fault(now, "why", "", trial)
 			case 'g':
-				b.good(0)
+				b.success(0)
 			case 'G':
-				b.good(trial)
+				b.success(trial)
 			case 'O':
-				b.abandon(trial)
+				b.cancelTrial(trial)
 			case '+':
 				now = now.Add(30 * time.Second)
 			}
@@ -260,7 +260,7 @@ func TestBreakerOfClients(t *testing.T) {
 			t.Errorf("after the pause: %v", err)
 		}
 		status(StateActive, "")
-		if n := len(s.names["a"].current.breakers.own); n != 0 {
+		if n := len(s.names["a"].current.breakers.byClient); n != 0 {
 			t.Errorf("%d clients are remembered", n)
 		}
 		for _, client := range []string{"one", "two", "three"} {
@@ -290,7 +290,7 @@ func TestBreakersBounded(t *testing.T) {
 		now = now.Add(time.Second)
 		b.fault(now, fmt.Sprint(i), "why", trial{})
 	}
-	if len(b.own) != maxBreakers || b.of(fmt.Sprint(maxBreakers-1)) != nil || b.of(fmt.Sprint(maxBreakers)) == nil || len(b.all.clients) > 20 {
-		t.Errorf("%d clients are remembered, for all %d", len(b.own), len(b.all.clients))
+	if len(b.byClient) != maxBreakers || b.forClient(fmt.Sprint(maxBreakers-1)) != nil || b.forClient(fmt.Sprint(maxBreakers)) == nil || len(b.all.clients) > 20 {
+		t.Errorf("%d clients are remembered, for all %d", len(b.byClient), len(b.all.clients))
 	}
 }

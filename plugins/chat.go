@@ -36,7 +36,7 @@ type BoundChat struct {
 func (s *Set) BindChat(ctx context.Context, calls []Call, d ChatPlugins) (b *BoundChat, rest []Call, err error) {
 	b = &BoundChat{set: s}
 	b.open.Store(1)
-	if rest, err = s.pickChat(b, calls, d, s.client(ctx)); err != nil {
+	if rest, err = s.selectChatParts(b, calls, d, s.client(ctx)); err != nil {
 		return nil, nil, err
 	}
 	for _, p := range b.parts() {
@@ -49,8 +49,8 @@ func (s *Set) BindChat(ctx context.Context, calls []Call, d ChatPlugins) (b *Bou
 	return b, rest, nil
 }
 
-// pickChat makes the parts, each with a reference to its version, or none.
-func (s *Set) pickChat(b *BoundChat, calls []Call, d ChatPlugins, client string) (rest []Call, err error) {
+// selectChatParts selects the plugins and takes a reference to each version. On an error it takes none.
+func (s *Set) selectChatParts(b *BoundChat, calls []Call, d ChatPlugins, client string) (rest []Call, err error) {
 	s.mu.RLock()
 	defer s.mu.RUnlock()
 	if s.closed {
@@ -68,10 +68,10 @@ func (s *Set) pickChat(b *BoundChat, calls []Call, d ChatPlugins, client string)
 			rest = append(rest, c)
 		}
 		if len(v.steps) == 0 && !slices.ContainsFunc(v.kinds, guest.Converses) {
-			return nil, &BindError{c.Name, v.elsewhere(), ErrParams}
+			return nil, &BindError{c.Name, v.usageHint(), ErrParams}
 		}
-		p := &part{v: v, name: c.Name, params: c.Params, named: true, client: client}
-		if err := b.take(p); err != nil {
+		p := &part{version: v, name: c.Name, params: c.Params, named: true, client: client}
+		if err := b.assign(p); err != nil {
 			return nil, err
 		}
 	}
@@ -89,36 +89,36 @@ func (s *Set) pickChat(b *BoundChat, calls []Call, d ChatPlugins, client string)
 		if !v.serves(want.kind) {
 			return nil, &BindError{want.name, fmt.Sprintf("serves %q, kind %q is wanted", v.kinds, want.kind), ErrParams}
 		}
-		*want.slot = &part{v: v, name: want.name, client: client}
+		*want.slot = &part{version: v, name: want.name, client: client}
 		if b.template != nil && b.template.name == want.name { // it does both
 			*want.slot = b.template
 		}
 	}
 	for _, p := range b.parts() {
-		p.v.hold()
+		p.version.ref()
 	}
 	return rest, nil
 }
 
-// serving gives the version that serves under a name. The lock is held.
+// serving returns the version that serves under a name. The lock is held.
 func (s *Set) serving(name string) (*version, error) {
 	switch e := s.names[name]; {
 	case e == nil:
-		return nil, s.unknown(name)
+		return nil, s.unknownError(name)
 	case e.current == nil:
-		return nil, &BindError{name, e.absent(), ErrOff}
+		return nil, &BindError{name, e.unavailableReason(), ErrOff}
 	default:
 		return e.current, nil
 	}
 }
 
-// take gives a plugin that a request names the places of its kinds.
-func (b *BoundChat) take(p *part) error {
+// assign makes a plugin that the request names the template, the tool parser or both, by its kinds.
+func (b *BoundChat) assign(p *part) error {
 	for _, want := range []struct {
 		kind string
 		slot **part
 	}{{abi.KindTemplate, &b.template}, {abi.KindTools, &b.tools}} {
-		if !p.v.serves(want.kind) {
+		if !p.version.serves(want.kind) {
 			continue
 		}
 		if other := *want.slot; other != nil {
@@ -145,15 +145,15 @@ func (p *part) admitChat(ctx context.Context, s *Set, shared bool) error {
 		return &BindError{p.name, refused, ErrOff}
 	}
 	if shared {
-		p.abandon()
+		p.cancelTrial()
 		p.trial = trial{}
 	}
 	return p.validate(func() error {
-		return p.chatError(ctx, s, p.v.guest.Validate(ctx.Done(), p.params))
+		return p.chatError(ctx, s, p.version.guest.Validate(ctx.Done(), p.params))
 	})
 }
 
-// chatError makes a request's error of one of the guest's, and counts a fault.
+// chatError turns a guest's error into the request's, and counts a fault.
 func (p *part) chatError(ctx context.Context, s *Set, err error) error {
 	var no *guest.Refusal
 	var fault *sandbox.Fault
@@ -161,15 +161,15 @@ func (p *part) chatError(ctx context.Context, s *Set, err error) error {
 	case err == nil:
 		return nil
 	case errors.As(err, &no):
-		return &BindError{p.name, no.Text, p.refusal()}
+		return &BindError{p.name, no.Text, p.paramsError()}
 	case errors.Is(err, sandbox.ErrBusy), errors.Is(err, sandbox.ErrMemory):
-		return p.busy(err)
+		return p.busyError(err)
 	case errors.Is(err, sandbox.ErrCancelled):
-		return cause(ctx, err)
+		return cancelCause(ctx, err)
 	case errors.As(err, &fault):
-		p.failed(s, err)
+		p.recordFault(s, err)
 	}
-	return &BindError{p.name, p.says(err), ErrFault}
+	return &BindError{p.name, p.errorText(err), ErrFault}
 }
 
 // Render renders a conversation. request is the JSON object of abi.Template without "params"; it is not kept. That the
@@ -180,7 +180,7 @@ func (b *BoundChat) Render(ctx context.Context, request []byte) (Rendered, error
 	if p == nil {
 		return Rendered{}, ErrNoTemplate
 	}
-	s, err := p.v.guest.Open(p.seed(0), ctx.Done())
+	s, err := p.version.guest.Open(p.seed(0), ctx.Done())
 	if err != nil {
 		return Rendered{}, p.chatError(ctx, b.set, err)
 	}
@@ -188,26 +188,26 @@ func (b *BoundChat) Render(ctx context.Context, request []byte) (Rendered, error
 	r, err := template.Render(s, request, p.params)
 	var no *guest.Refusal
 	if refused := errors.As(err, &no); refused {
-		p.worked(b.set)
+		p.recordSuccess(b.set)
 		return Rendered{}, &RenderRefusal{p.name, no.Text}
 	}
 	if err != nil {
 		return Rendered{}, p.chatError(ctx, b.set, err)
 	}
-	p.worked(b.set)
+	p.recordSuccess(b.set)
 	return r, nil
 }
 
-// Close lets the plugins go, when the last parser is closed too. Closing twice is fine.
-func (b *BoundChat) Close() { b.once.Do(b.drop) }
+// Close releases the plugins once the last parser is closed too. Closing twice is fine.
+func (b *BoundChat) Close() { b.once.Do(b.unref) }
 
-// drop counts down what is open, and lets the versions go with the last.
-func (b *BoundChat) drop() {
+// unref drops a reference; the last one releases the versions.
+func (b *BoundChat) unref() {
 	if b.open.Add(-1) > 0 {
 		return
 	}
 	for _, p := range b.parts() {
-		p.abandon()
-		p.v.drop()
+		p.cancelTrial()
+		p.version.unref()
 	}
 }

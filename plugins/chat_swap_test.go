@@ -55,8 +55,8 @@ func TestChatHotSwap(t *testing.T) {
 		t.Errorf("%d requests of one version, %d of the other, %d calls counted", seen[0].Load(), seen[1].Load(), st.Stats.Calls)
 	}
 	for _, name := range []string{"t", "p"} {
-		if v := s.names[name].current; v.refs.Load() != 1 || len(v.ledger.live) != 1 {
-			t.Errorf("%s: %d references, %d live versions", name, v.refs.Load(), len(v.ledger.live))
+		if v := s.names[name].current; v.refs.Load() != 1 || len(v.totals.live) != 1 {
+			t.Errorf("%s: %d references, %d live versions", name, v.refs.Load(), len(v.totals.live))
 		}
 	}
 }

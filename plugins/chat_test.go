@@ -108,7 +108,7 @@ func TestBindChatPicks(t *testing.T) {
 func TestBindChatRefusals(t *testing.T) {
 	bad := spec(t, "bad", renderer("xx").Wasm())
 	s := chatSet(t, Options{Specs: []Spec{spec(t, "t2", renderer("two").Wasm()), spec(t, "p2", parser("two").Wasm()), bad}})
-	s.names["bad"].current.drop()
+	s.names["bad"].current.unref()
 	s.names["bad"].current = nil
 	for _, c := range []struct {
 		calls        []Call

@@ -32,7 +32,7 @@ func (c *Constraint) begin(open func(seed uint64, cancel <-chan struct{}) (*gues
 	if err != nil {
 		return c.part.chatError(c.ctx, c.grammar.set, err)
 	}
-	stepper, err := kind.Begin(s, c.grammar.call, c.grammar.made.masks)
+	stepper, err := kind.Begin(s, c.grammar.call, c.grammar.prepared.masks)
 	if err == nil {
 		err = stepper.Accept(c.tokens...)
 	}
@@ -61,7 +61,7 @@ func (c *Constraint) Mask(bits []uint32) (constrained bool, err error) {
 		return false, c.err
 	}
 	constrained, err = c.stepper.Mask(bits)
-	return constrained, c.judge(err)
+	return constrained, c.recordError(err)
 }
 
 // Accept moves on by a token. One that may not come is an error, and leaves a grammar that the host runs as it was.
@@ -73,7 +73,7 @@ func (c *Constraint) Accept(token uint32) error {
 		return c.err
 	}
 	c.tokens = append(c.tokens, token)
-	return c.judge(c.stepper.Accept(token))
+	return c.recordError(c.stepper.Accept(token))
 }
 
 // Rollback takes back the last n tokens, of which there are as many. A guest begins anew for it and is told all the others.
@@ -91,7 +91,7 @@ func (c *Constraint) Rollback(n int) error {
 	c.tokens = c.tokens[:len(c.tokens)-n]
 	c.session.Close()
 	c.session = nil
-	c.err = c.begin(c.part.v.guest.OpenNow)
+	c.err = c.begin(c.part.version.guest.OpenNow)
 	return c.err
 }
 
@@ -103,7 +103,7 @@ func (c *Constraint) Clone() (*Constraint, error) {
 	if c.err != nil {
 		return nil, c.err
 	}
-	twin := &Constraint{grammar: c.grammar, part: &part{v: c.part.v, name: c.part.name, client: c.part.client}, ctx: c.ctx, seed: c.seed, tokens: append([]uint32(nil), c.tokens...)}
+	twin := &Constraint{grammar: c.grammar, part: &part{version: c.part.version, name: c.part.name, client: c.part.client}, ctx: c.ctx, seed: c.seed, tokens: append([]uint32(nil), c.tokens...)}
 	if err := twin.beginAt(c); err != nil {
 		return nil, err
 	}
@@ -114,8 +114,8 @@ func (c *Constraint) Clone() (*Constraint, error) {
 // beginAt takes an instance that is where another text's is: a copy, or a fresh one that is told the tokens where the guest
 // keeps state that can't be copied.
 func (c *Constraint) beginAt(other *Constraint) error {
-	if !c.part.v.guest.CanClone() {
-		return c.begin(c.part.v.guest.OpenNow)
+	if !c.part.version.guest.CanClone() {
+		return c.begin(c.part.version.guest.OpenNow)
 	}
 	s, err := other.session.Clone(c.part.seed(c.seed), c.ctx.Done())
 	if err != nil {
@@ -125,7 +125,7 @@ func (c *Constraint) beginAt(other *Constraint) error {
 	return nil
 }
 
-func (c *Constraint) judge(err error) error {
+func (c *Constraint) recordError(err error) error {
 	if err != nil {
 		c.err = c.stepError(err)
 	}
@@ -149,9 +149,9 @@ func (c *Constraint) Close() {
 		c.session = nil
 	}
 	if !c.faulty && c.err == nil && len(c.tokens) > 0 {
-		c.part.worked(c.grammar.set)
+		c.part.recordSuccess(c.grammar.set)
 	}
-	c.part.abandon()
-	c.grammar.drop()
+	c.part.cancelTrial()
+	c.grammar.unref()
 	c.grammar = nil
 }

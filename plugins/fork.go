@@ -14,8 +14,8 @@ func (s Sequence) CanFork() bool {
 	if s.Sampler != nil {
 		return false
 	}
-	for _, r := range s.of.runs {
-		if !r.part.v.guest.CanClone() {
+	for _, r := range s.sequence.runs {
+		if !r.part.version.guest.CanClone() {
 			return false
 		}
 	}
@@ -29,19 +29,19 @@ func (s Sequence) Fork(seed uint64) (Sequence, error) {
 	if !s.CanFork() {
 		return Sequence{}, errNoFork
 	}
-	twin := Sequence{bound: s.bound, of: &sequence{}}
-	twin.of.state.Store(handed)
-	for i, r := range s.of.runs {
+	twin := Sequence{bound: s.bound, sequence: &sequence{}}
+	twin.sequence.state.Store(handedOut)
+	for i, r := range s.sequence.runs {
 		one, err := r.fork(seed)
 		if err != nil {
-			twin.of.close()
+			twin.sequence.close()
 			return Sequence{}, err
 		}
 		p := &Processor{one, s.Processors[i].inner} // without a sampler each run is one processor
 		if one.session != nil {
 			p.inner = p.inner.Clone(one.session)
 		}
-		twin.of.runs, twin.Processors = append(twin.of.runs, one), append(twin.Processors, p)
+		twin.sequence.runs, twin.Processors = append(twin.sequence.runs, one), append(twin.Processors, p)
 	}
 	s.bound.open.Add(1)
 	return twin, nil
@@ -49,16 +49,16 @@ func (s Sequence) Fork(seed uint64) (Sequence, error) {
 
 // fork gives the plugin in a sequence that begins where this one is.
 func (r *run) fork(seed uint64) (*run, error) {
-	twin := &run{bound: r.bound, part: r.part, stopped: r.stopped, err: r.err, worked: r.worked, faulty: r.faulty}
+	twin := &run{bound: r.bound, part: r.part, stopped: r.stopped, err: r.err, succeeded: r.succeeded, faulty: r.faulty}
 	if r.stopped {
 		return twin, r.err
 	}
 	session, err := r.session.Clone(r.part.seed(seed), r.bound.ctx.Done())
 	switch {
 	case errors.Is(err, sandbox.ErrBusy), errors.Is(err, sandbox.ErrMemory):
-		return nil, r.part.busy(err)
+		return nil, r.part.busyError(err)
 	case err != nil:
-		if err := r.fail(err); err != nil {
+		if err := r.handleError(err); err != nil {
 			return nil, err
 		}
 		twin.stopped = true

@@ -27,17 +27,17 @@ const (
 	maskMemoryBytes = 4 << 20
 )
 
-// made is a grammar that is ready, shared by the requests that want it.
-type made struct {
-	native  *grammar.Grammar // nil where a guest computes the masks
-	masks   *maskMemory      // of such a guest
-	dropped []Dropped
-	cost    int64 // bytes, without what texts find
+// preparedGrammar is a grammar ready for use, shared by the requests that have it.
+type preparedGrammar struct {
+	native    *grammar.Grammar // nil where a guest computes the masks
+	masks     *maskMemory      // of such a guest
+	dropped   []Dropped
+	baseBytes int64 // bytes, without the states that texts reach
 }
 
-// bytes is about what the grammar takes now.
-func (m *made) bytes() int64 {
-	n := m.cost
+// bytes estimates the grammar's current size.
+func (m *preparedGrammar) bytes() int64 {
+	n := m.baseBytes
 	if m.native != nil {
 		n += m.native.Bytes()
 	}
@@ -47,15 +47,15 @@ func (m *made) bytes() int64 {
 	return n
 }
 
-// GrammarStats counts what became of grammars so far.
+// GrammarStats counts compiled grammars, their cache and their masks.
 type GrammarStats struct {
 	Compiled uint64  // by plugins, failures among them
 	Shared   uint64  // requests that waited for another's compilation
-	Found    uint64  // requests whose grammar was there
+	Found    uint64  // requests whose grammar was cached
 	Seconds  float64 // that they ran, without waiting for others
 	Kept     int     // now
 	Bytes    int64   // of those that are kept, about
-	Evicted  uint64  // grammars that were forgotten for want of room
+	Evicted  uint64  // grammars evicted to free memory
 	Limit    int64   // of Bytes
 	Masks    grammar.CacheStats
 
@@ -65,13 +65,13 @@ type GrammarStats struct {
 }
 
 // maskCounts counts the masks of all sequences.
-type maskCounts struct{ asked, nanoseconds, deadEnds atomic.Uint64 }
+type maskCounts struct{ requests, nanoseconds, deadEnds atomic.Uint64 }
 
 // mask is a state's mask, counted.
 func (c *maskCounts) mask(s *grammar.State, bits []uint32) error {
 	start := time.Now()
 	err := s.Mask(bits)
-	c.asked.Add(1)
+	c.requests.Add(1)
 	c.nanoseconds.Add(uint64(time.Since(start)))
 	if errors.Is(err, grammar.ErrStuck) || errors.Is(err, grammar.ErrLimit) {
 		c.deadEnds.Add(1)
@@ -86,7 +86,7 @@ func (s *Set) GrammarStats() GrammarStats {
 	defer c.mu.Unlock()
 	out := c.stats
 	out.Kept, out.Bytes, out.Limit = c.order.Len(), c.size(), c.limit
-	out.Asked, out.DeadEnds = c.masks.asked.Load(), c.masks.deadEnds.Load()
+	out.Asked, out.DeadEnds = c.masks.requests.Load(), c.masks.deadEnds.Load()
 	out.MaskSeconds = time.Duration(c.masks.nanoseconds.Load()).Seconds()
 	if c.vocab != nil {
 		out.Masks = c.vocab.CacheStats()
@@ -94,8 +94,8 @@ func (s *Set) GrammarStats() GrammarStats {
 	return out
 }
 
-// grammarCache remembers grammars, the latest used, and has those that are wanted at the same time made once. open comes
-// before all else.
+// grammarCache is an LRU cache of grammars. Requests for the same grammar at the same time share one compilation. open is
+// called first.
 type grammarCache struct {
 	compiling sync.WaitGroup // the flights; Set.Close awaits them
 	mu        sync.Mutex
@@ -107,21 +107,21 @@ type grammarCache struct {
 	masks     maskCounts
 	vocab     *grammar.Vocab // nil until it is made
 	limit     int64          // bytes of grammars
-	part      *sandbox.Cache // of the memory for plugins
+	account   *sandbox.Cache // of the memory for plugins
 }
 
-// open begins to count what is remembered; the result is how much of it masks may take.
+// open registers the cache with the plugin memory; the result is how many bytes masks may take.
 func (c *grammarCache) open(m *Memory, bytes int64) (masks int64) {
 	if bytes == 0 {
 		bytes = grammarsBytes
 	}
 	masks = bytes / maskShare
 	c.limit = bytes - masks
-	c.part = m.NewCache(c.shrink)
+	c.account = m.NewCache(c.shrink)
 	return masks
 }
 
-// close forgets all.
+// close cancels the compilations and empties the cache.
 func (c *grammarCache) close() {
 	c.mu.Lock()
 	for _, f := range c.flights {
@@ -131,13 +131,13 @@ func (c *grammarCache) close() {
 	c.compiling.Wait()
 	c.mu.Lock()
 	defer c.mu.Unlock()
-	c.forget(c.size(), 0)
-	c.part.Close()
+	c.evict(c.size(), 0)
+	c.account.Close()
 }
 
-type keptGrammar struct {
+type cachedGrammar struct {
 	key [sha256.Size]byte
-	*made
+	*preparedGrammar
 }
 
 // flight is a compilation under way.
@@ -145,18 +145,18 @@ type flight struct {
 	waiters int
 	cancel  context.CancelFunc
 	done    chan struct{} // closed when the fields below are set
-	made    *made
+	made    *preparedGrammar
 	err     error
 }
 
-// get gives the grammar of a key, which build makes for a client unless it is there or on its way. The context of build's turn
-// ends when nobody waits for it any more.
-func (c *grammarCache) get(ctx context.Context, client string, key [sha256.Size]byte, build func(*turn) (*made, error)) (*made, error) {
+// get returns the grammar of a key. Unless it is cached or being compiled, build compiles it for the client. The context of
+// build's turn ends when nobody waits for it any more.
+func (c *grammarCache) get(ctx context.Context, client string, key [sha256.Size]byte, build func(*turn) (*preparedGrammar, error)) (*preparedGrammar, error) {
 	c.mu.Lock()
 	if e := c.ready[key]; e != nil {
 		c.order.MoveToFront(e)
 		c.stats.Found++
-		m := e.Value.(*keptGrammar).made
+		m := e.Value.(*cachedGrammar).preparedGrammar
 		c.trim()
 		c.mu.Unlock()
 		return m, nil
@@ -186,21 +186,21 @@ func (c *grammarCache) get(ctx context.Context, client string, key [sha256.Size]
 }
 
 // begin starts a compilation. The lock is held.
-func (c *grammarCache) begin(client string, key [sha256.Size]byte, build func(*turn) (*made, error)) *flight {
+func (c *grammarCache) begin(client string, key [sha256.Size]byte, build func(*turn) (*preparedGrammar, error)) *flight {
 	if c.turns == nil {
 		c.turns, c.flights, c.ready = newTurns(turnSlice), map[[sha256.Size]byte]*flight{}, map[[sha256.Size]byte]*list.Element{}
 	}
 	ctx, cancel := context.WithCancel(context.Background())
 	f := &flight{cancel: cancel, done: make(chan struct{})}
 	c.flights[key] = f
-	c.compiling.Go(func() { // which fuel and limits bound
+	c.compiling.Go(func() { // bounded by fuel and limits
 		defer cancel()
 		m, err := c.compile(ctx, client, build)
 		c.mu.Lock()
 		if c.flights[key] == f {
 			delete(c.flights, key)
 			if err == nil {
-				c.keep(key, m)
+				c.add(key, m)
 			}
 		}
 		c.mu.Unlock()
@@ -211,8 +211,8 @@ func (c *grammarCache) begin(client string, key [sha256.Size]byte, build func(*t
 }
 
 // compile has build make a grammar.
-func (c *grammarCache) compile(ctx context.Context, client string, build func(*turn) (*made, error)) (*made, error) {
-	t, err := c.turns.begin(ctx, client)
+func (c *grammarCache) compile(ctx context.Context, client string, build func(*turn) (*preparedGrammar, error)) (*preparedGrammar, error) {
+	t, err := c.turns.register(ctx, client)
 	if err != nil {
 		return nil, err
 	}
@@ -225,53 +225,53 @@ func (c *grammarCache) compile(ctx context.Context, client string, build func(*t
 	return m, err
 }
 
-// keep remembers a grammar. The lock is held.
-func (c *grammarCache) keep(key [sha256.Size]byte, m *made) {
-	c.ready[key] = c.order.PushFront(&keptGrammar{key, m})
+// add caches a grammar. The lock is held.
+func (c *grammarCache) add(key [sha256.Size]byte, m *preparedGrammar) {
+	c.ready[key] = c.order.PushFront(&cachedGrammar{key, m})
 	c.trim()
 }
 
-// grammarsKept is how many grammars are remembered at most: all are looked at for each request.
-const grammarsKept = 2000
+// maxGrammars bounds the number of cached grammars, since each request walks over all of them to sum their sizes.
+const maxGrammars = 2000
 
-// trim forgets the grammars that were used longest ago. They grow while they are used, so the limit is looked at with each
-// request. The lock is held.
+// trim evicts the least recently used grammars. Grammars grow while they are used, so each request checks the limit. The
+// lock is held.
 func (c *grammarCache) trim() {
-	c.forget(c.size()-c.limit, 1)
-	if excess := c.part.Set(c.size() + c.maskBytes()); excess > 0 {
-		c.give(excess)
+	c.evict(c.size()-c.limit, 1)
+	if excess := c.account.Set(c.size() + c.maskBytes()); excess > 0 {
+		c.evictBytes(excess)
 	}
 }
 
-// shrink forgets about so many bytes, because others need them.
+// shrink evicts about so many bytes, because others need them.
 func (c *grammarCache) shrink(bytes int64) {
 	c.mu.Lock()
 	defer c.mu.Unlock()
-	c.give(bytes)
+	c.evictBytes(bytes)
 }
 
-// give is shrink. The lock is held.
-func (c *grammarCache) give(bytes int64) {
+// evictBytes evicts grammars, then masks. The lock is held.
+func (c *grammarCache) evictBytes(bytes int64) {
 	before := c.size()
-	c.forget(bytes, 0)
+	c.evict(bytes, 0)
 	if left := bytes - (before - c.size()); left > 0 && c.vocab != nil {
 		c.vocab.Shrink(left)
 	}
-	c.part.Set(c.size() + c.maskBytes())
+	c.account.Set(c.size() + c.maskBytes())
 }
 
-// forget lets go of so many bytes of grammars, and of those beyond the number that are kept, the longest unused first and never
-// the last least of them. The lock is held.
-func (c *grammarCache) forget(bytes int64, least int) {
-	for c.order.Len() > least && (bytes > 0 || c.order.Len() > grammarsKept) {
-		last := c.order.Remove(c.order.Back()).(*keptGrammar)
+// evict removes grammars, the least recently used first, until so many bytes are freed and at most maxGrammars are left.
+// It keeps at least least of them. The lock is held.
+func (c *grammarCache) evict(bytes int64, least int) {
+	for c.order.Len() > least && (bytes > 0 || c.order.Len() > maxGrammars) {
+		last := c.order.Remove(c.order.Back()).(*cachedGrammar)
 		delete(c.ready, last.key)
 		bytes -= last.bytes()
 		c.stats.Evicted++
 	}
 }
 
-// maskBytes is what the masks take that grammars have in common. The lock is held.
+// maskBytes is the size of the masks that grammars share. The lock is held.
 func (c *grammarCache) maskBytes() int64 {
 	if c.vocab == nil {
 		return 0
@@ -279,10 +279,10 @@ func (c *grammarCache) maskBytes() int64 {
 	return c.vocab.CacheStats().Bytes
 }
 
-// size is that of the grammars that are kept. The lock is held.
+// size is the size of the cached grammars. The lock is held.
 func (c *grammarCache) size() (n int64) {
 	for e := c.order.Front(); e != nil; e = e.Next() {
-		n += e.Value.(*keptGrammar).bytes()
+		n += e.Value.(*cachedGrammar).bytes()
 	}
 	return n
 }

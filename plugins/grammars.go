@@ -16,7 +16,7 @@ import (
 	"tgi/sdk/abi"
 )
 
-// GrammarCall is a grammar as a request wants it. Nothing of it is kept after Compile.
+// GrammarCall is a grammar as a request names it. Nothing of it is kept after Compile.
 type GrammarCall struct {
 	Plugin   string // that compiles it; "" means the first, in the order of List, that knows Language
 	Language string // of Source; "" means the first that Plugin names
@@ -30,12 +30,12 @@ type Dropped = kind.Dropped
 // Grammar is a request's grammar, compiled, or a guest that follows it, at the version that was current. Its methods may be
 // called from any goroutine at the same time. Close it; its sequences outlive that.
 type Grammar struct {
-	set  *Set
-	part *part
-	call kind.Call // of a guest that computes masks
-	made *made
-	open atomic.Int64
-	once sync.Once
+	set      *Set
+	part     *part
+	call     kind.Call // of a guest that computes masks
+	prepared *preparedGrammar
+	open     atomic.Int64
+	once     sync.Once
 }
 
 // Compile prepares a grammar. Those that were compiled before, by the same plugin from the same source, are remembered, and
@@ -44,7 +44,7 @@ type Grammar struct {
 // Bind: that the plugin does not take the source, or that the result is too costly, matches ErrParams. When ctx ends, so does
 // the waiting, and the compilation unless others wait for it.
 func (s *Set) Compile(ctx context.Context, c GrammarCall) (*Grammar, error) {
-	p, language, err := s.pickGrammar(c, s.client(ctx))
+	p, language, err := s.selectGrammarPart(c, s.client(ctx))
 	if err != nil {
 		return nil, err
 	}
@@ -53,23 +53,23 @@ func (s *Set) Compile(ctx context.Context, c GrammarCall) (*Grammar, error) {
 	if len(c.Params) > 0 && !isObject(c.Params) {
 		err = &BindError{p.name, "params is not a JSON object", ErrParams}
 	} else {
-		g.made, err = s.grammars.get(ctx, p.client, p.grammarKey(g.call), func(t *turn) (*made, error) { return s.build(t, p, g.call) })
+		g.prepared, err = s.grammars.get(ctx, p.client, p.grammarKey(g.call), func(t *turn) (*preparedGrammar, error) { return s.build(t, p, g.call) })
 	}
 	if err != nil {
 		g.Close()
 		return nil, err
 	}
-	if g.made.native != nil {
+	if g.prepared.native != nil {
 		g.call, g.part = kind.Call{}, nil
-		p.v.drop() // the guest is not needed any more
+		p.version.unref() // the guest is not needed any more
 	} else {
 		g.call.Source, g.call.Params = slices.Clone(c.Source), slices.Clone(c.Params)
 	}
 	return g, nil
 }
 
-// pickGrammar makes the part of the plugin that compiles, with a reference to its version, and tells the language.
-func (s *Set) pickGrammar(c GrammarCall, client string) (p *part, language string, err error) {
+// selectGrammarPart selects the plugin that compiles, takes a reference to its version, and returns the language.
+func (s *Set) selectGrammarPart(c GrammarCall, client string) (p *part, language string, err error) {
 	s.mu.RLock()
 	defer s.mu.RUnlock()
 	if s.closed {
@@ -77,7 +77,7 @@ func (s *Set) pickGrammar(c GrammarCall, client string) (p *part, language strin
 	}
 	v, name := (*version)(nil), c.Plugin
 	if name == "" {
-		i := slices.IndexFunc(s.order, func(e *entry) bool { return e.current != nil && e.current.knows(c.Language) })
+		i := slices.IndexFunc(s.order, func(e *entry) bool { return e.current != nil && e.current.readsLanguage(c.Language) })
 		if i < 0 {
 			return nil, "", &BindError{"", fmt.Sprintf("none of those installed knows grammars in the language %.64q", c.Language), ErrUnknown}
 		}
@@ -90,24 +90,24 @@ func (s *Set) pickGrammar(c GrammarCall, client string) (p *part, language strin
 		return nil, "", &BindError{name, fmt.Sprintf("serves %q, kind %q is wanted", v.kinds, abi.KindGrammar), ErrParams}
 	case c.Language == "":
 		language = v.guest.Description().Languages[0]
-	case !v.knows(c.Language):
+	case !v.readsLanguage(c.Language):
 		return nil, "", &BindError{name, fmt.Sprintf("does not know grammars in the language %.64q, but in %q", c.Language, v.guest.Description().Languages), ErrParams}
 	default:
 		language = c.Language
 	}
-	v.hold()
-	return &part{v: v, name: name, params: c.Params, named: c.Plugin != "", client: client}, language, nil
+	v.ref()
+	return &part{version: v, name: name, params: c.Params, named: c.Plugin != "", client: client}, language, nil
 }
 
-// knows reports whether a version reads grammars in a language.
-func (v *version) knows(language string) bool {
+// readsLanguage reports whether a version reads grammars in a language.
+func (v *version) readsLanguage(language string) bool {
 	return v.serves(abi.KindGrammar) && slices.Contains(v.guest.Description().Languages, language)
 }
 
-// grammarKey names what a version makes of a call: modules with the same bytes and configuration make the same.
+// grammarKey is the cache key of a call: modules with the same bytes and settings compile to the same grammar.
 func (p *part) grammarKey(c kind.Call) (key [sha256.Size]byte) {
 	h := sha256.New()
-	for _, field := range []string{p.name, p.v.sum(), fmt.Sprint(p.v.set), c.Language, string(c.Source), string(c.Params)} {
+	for _, field := range []string{p.name, p.version.sum(), fmt.Sprint(p.version.settings), c.Language, string(c.Source), string(c.Params)} {
 		var n [8]byte
 		binary.LittleEndian.PutUint64(n[:], uint64(len(field)))
 		h.Write(n[:])
@@ -118,21 +118,21 @@ func (p *part) grammarKey(c kind.Call) (key [sha256.Size]byte) {
 }
 
 // build asks the breaker and the guest, and prepares what the guest compiled.
-func (s *Set) build(t *turn, p *part, c kind.Call) (*made, error) {
+func (s *Set) build(t *turn, p *part, c kind.Call) (*preparedGrammar, error) {
 	ctx := t.ctx
-	p = &part{v: p.v, name: p.name, params: p.params, named: p.named, client: p.client} // another request may wait for this one's trial
+	p = &part{version: p.version, name: p.name, params: p.params, named: p.named, client: p.client} // another request may wait for this one's trial
 	if refused := p.admit(); refused != "" {
 		return nil, &BindError{p.name, refused, ErrOff}
 	}
-	defer p.abandon()
-	err := p.validate(func() error { return p.chatError(ctx, s, p.v.guest.Validate(ctx.Done(), p.params)) })
+	defer p.cancelTrial()
+	err := p.validate(func() error { return p.chatError(ctx, s, p.version.guest.Validate(ctx.Done(), p.params)) })
 	if err != nil {
 		return nil, err
 	}
-	if p.v.guest.Description().Steps() {
-		return &made{masks: &maskMemory{}}, nil
+	if p.version.guest.Description().Steps() {
+		return &preparedGrammar{masks: &maskMemory{}}, nil
 	}
-	session, err := p.v.guest.OpenShared(p.seed(0), ctx.Done(), t.yield)
+	session, err := p.version.guest.OpenShared(p.seed(0), ctx.Done(), t.yield)
 	if err != nil {
 		return nil, p.chatError(ctx, s, err)
 	}
@@ -143,66 +143,66 @@ func (s *Set) build(t *turn, p *part, c kind.Call) (*made, error) {
 	out, err := kind.Compile(session, c)
 	if errors.Is(err, sandbox.ErrFuel) || errors.Is(err, sandbox.ErrTime) {
 		// It is the client's source that takes so much. Counted as the plugin's fault, ten of them would switch it off for all.
-		return nil, &BindError{p.name, "takes more to compile than the plugin's limits allow: " + p.says(err), ErrParams}
+		return nil, &BindError{p.name, "takes more to compile than the plugin's limits allow: " + p.errorText(err), ErrParams}
 	}
 	if err != nil {
 		return nil, p.chatError(ctx, s, err)
 	}
-	p.worked(s)
+	p.recordSuccess(s)
 	return s.prepare(t, p.name, out)
 }
 
-// prepare makes a grammar ready to be followed.
-func (s *Set) prepare(t *turn, name string, out kind.Compiled) (*made, error) {
+// prepare makes a compiled grammar ready for sequences.
+func (s *Set) prepare(t *turn, name string, out kind.Compiled) (*preparedGrammar, error) {
 	ctx := t.ctx
 	g, err := s.vocabulary().Compile(ctx, out.Grammar, grammar.Limits{Memory: grammarMemory, Yield: func() { t.yield() }})
 	switch {
 	case err == nil:
-		return &made{native: g, dropped: out.Dropped, cost: int64(out.Size) * nodeBytes}, nil
+		return &preparedGrammar{native: g, dropped: out.Dropped, baseBytes: int64(out.Size) * nodeBytes}, nil
 	case ctx.Err() != nil:
-		return nil, cause(ctx, err)
+		return nil, cancelCause(ctx, err)
 	}
 	return nil, &BindError{name, err.Error(), ErrParams} // no text, no such token, or too costly
 }
 
 // Dropped gives what the source asks for and the grammar does not enforce. It must not be changed.
-func (g *Grammar) Dropped() []Dropped { return g.made.dropped }
+func (g *Grammar) Dropped() []Dropped { return g.prepared.dropped }
 
 // Close ends the grammar's use by its request; its sequences go on. Closing twice is fine.
-func (g *Grammar) Close() { g.once.Do(g.drop) }
+func (g *Grammar) Close() { g.once.Do(g.unref) }
 
-// drop counts down what is open, and lets the version go with the last.
-func (g *Grammar) drop() {
+// unref drops a reference; the last one releases the version.
+func (g *Grammar) unref() {
 	if g.open.Add(-1) == 0 && g.part != nil {
-		g.part.v.drop()
+		g.part.version.unref()
 	}
 }
 
 // Sequence begins a text of the grammar. It is to be closed. seed is for a guest that follows it; when ctx ends, so does a call
 // of that guest, then or later. Errors are those of Compile. g is not closed yet.
 func (g *Grammar) Sequence(ctx context.Context, seed uint64) (*Constraint, error) {
-	if g.made.native != nil {
-		return &Constraint{state: g.made.native.Start(), counts: &g.set.grammars.masks}, nil
+	if g.prepared.native != nil {
+		return &Constraint{state: g.prepared.native.Start(), counts: &g.set.grammars.masks}, nil
 	}
-	p := &part{v: g.part.v, name: g.part.name, client: g.part.client}
+	p := &part{version: g.part.version, name: g.part.name, client: g.part.client}
 	if refused := p.admit(); refused != "" {
 		return nil, &BindError{p.name, refused, ErrOff}
 	}
 	c := &Constraint{grammar: g, part: p, ctx: ctx, seed: seed}
-	if err := c.begin(g.part.v.guest.Open); err != nil {
-		p.abandon()
+	if err := c.begin(g.part.version.guest.Open); err != nil {
+		p.cancelTrial()
 		return nil, err
 	}
 	g.open.Add(1)
 	return c, nil
 }
 
-// stepError makes a request's error of one of a guest that computes masks, and counts a fault.
+// stepError turns an error of a guest that computes masks into the request's, and counts a fault.
 func (c *Constraint) stepError(err error) error {
 	var fault *sandbox.Fault
 	switch {
 	case errors.Is(err, sandbox.ErrCancelled):
-		return cause(c.ctx, err)
+		return cancelCause(c.ctx, err)
 	case errors.As(err, &fault):
 		c.faulty = true
 	case errors.Is(err, kind.ErrRejected):

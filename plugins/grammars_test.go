@@ -257,8 +257,8 @@ func TestGrammarsForgotten(t *testing.T) {
 	var c grammarCache
 	c.open(NewMemory(MemoryConfig{}), grammarsBytes)
 	c.limit = grammarsBytes
-	get := func(key byte) *made {
-		m, err := c.get(ctx, "", [32]byte{key}, func(*turn) (*made, error) { return &made{cost: grammarsBytes / 2}, nil })
+	get := func(key byte) *preparedGrammar {
+		m, err := c.get(ctx, "", [32]byte{key}, func(*turn) (*preparedGrammar, error) { return &preparedGrammar{baseBytes: grammarsBytes / 2}, nil })
 		if err != nil {
 			t.Fatal(err)
 		}

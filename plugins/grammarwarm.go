@@ -21,8 +21,8 @@ const (
 		`"mail": "a.b@c-d.ef", "host": "a-b.cd", "uri": "http://a.b/c?d=e#f", "time": "2020-01-31T10:20:30.5Z", "uuid": "01234567-89ab-cdef-0123-456789abcdef"}`
 )
 
-// common has a guest compile the grammar that others have parts of; nil where it does not know such grammars.
-func common(ctx context.Context, g *guest.Guest) *ir.Grammar {
+// compileCommon has a guest compile the grammar that others have parts of; nil where it does not know such grammars.
+func compileCommon(ctx context.Context, g *guest.Guest) *ir.Grammar {
 	s, err := g.Open(canarySeed, ctx.Done())
 	if err != nil {
 		return nil
@@ -35,9 +35,9 @@ func common(ctx context.Context, g *guest.Guest) *ir.Grammar {
 	return out.Grammar
 }
 
-// warm prepares the vocabulary, and the masks along the common text as far as the grammar admits it, so that no request
+// prepareMasks prepares the vocabulary, and the masks along the common text as far as the grammar admits it, so that no request
 // waits for either. What fails here does so in the request that needs it.
-func (s *Set) warm(common *ir.Grammar) {
+func (s *Set) prepareMasks(common *ir.Grammar) {
 	v := s.vocabulary()
 	if common == nil {
 		return

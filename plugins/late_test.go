@@ -106,7 +106,7 @@ func TestLateFiles(t *testing.T) {
 	s := open(t, Options{Folder: dir})
 	late := func(wasm []byte) *job {
 		write(t, path, wasm)
-		end, err := s.begin(t.Context())
+		end, err := s.lockChanges(t.Context())
 		if err != nil {
 			t.Fatal(err)
 		}
@@ -116,22 +116,22 @@ func TestLateFiles(t *testing.T) {
 			t.Fatal(len(jobs), err)
 		}
 		j := jobs[0]
-		j.through = make(chan struct{})
+		j.done = make(chan struct{})
 		go func() {
-			defer close(j.through)
+			defer close(j.done)
 			j.run(t.Context(), s)
 		}()
 		return j
 	}
-	s.finish(late(bias(5).Wasm()), s.round)
+	s.installLate(late(bias(5).Wasm()), s.round)
 	if got := logit(t, s, "late"); got != 5 {
 		t.Errorf("logit %v", got)
 	}
-	s.finish(late(bias(6).Wasm()), s.round-1)
+	s.installLate(late(bias(6).Wasm()), s.round-1)
 	if got := logit(t, s, "late"); got != 5 {
 		t.Errorf("a reload that is over brought %v in", got)
 	}
-	s.finish(late([]byte("nothing")), s.round)
+	s.installLate(late([]byte("nothing")), s.round)
 	if got, why := state(s, "late"); got != StateActive || !strings.Contains(why, "a newer version was rejected") || logit(t, s, "late") != 5 {
 		t.Errorf("after a bad file it is %s: %s", got, why)
 	}

@@ -22,73 +22,73 @@ import (
 	"tgi/sdk/abi"
 )
 
-// job is one wanted plugin on its way into the set.
+// job loads one desired plugin into the set.
 type job struct {
-	wanted
-	serving *version          // what had the name when the job began, held for it; nil for none
-	steady  bool              // nobody but a reload replaces it
-	through chan struct{}     // closed when the job has run
-	sum     [sha256.Size]byte // of the module that was read; zero where none could be
-	fresh   *version          // loaded, not yet in the set
-	same    bool              // what serves is what is wanted
-	late    bool              // the job runs on elsewhere
-	err     error             // why neither
+	desired
+	serving    *version          // what had the name when the job began, held for it; nil for none
+	reloadOnly bool              // only a reload replaces it
+	done       chan struct{}     // closed when run has returned
+	sum        [sha256.Size]byte // of the module that was read; zero where none could be
+	loaded     *version          // the new version, not yet in the set
+	unchanged  bool              // the serving version is already the desired one
+	late       bool              // another goroutine finishes the job
+	err        error             // why nothing was loaded
 }
 
-// letGo gives back what was held for the job.
-func (j *job) letGo() {
+// releaseServing drops the job's reference to the serving version.
+func (j *job) releaseServing() {
 	if j.serving != nil {
-		j.serving.drop()
+		j.serving.unref()
 		j.serving = nil
 	}
 }
 
-// run reads the module and loads it, unless it is what serves already.
+// run reads the module and loads it, unless it is the serving one.
 func (j *job) run(ctx context.Context, s *Set) {
-	defer j.letGo()
+	defer j.releaseServing()
 	wasm, err := s.read(j.source)
 	if err != nil {
 		j.err = fmt.Errorf("%w: %s: %w", ErrLoad, j.name, err)
 		return
 	}
 	j.sum = sha256.Sum256(wasm)
-	if err := j.matches(wasm); err != nil {
+	if err := j.checkSum(wasm); err != nil {
 		j.err = fmt.Errorf("%w: %s: %w", ErrLoad, j.name, err)
 		return
 	}
 	var like *guest.Guest
 	if v := j.serving; v != nil {
-		if j.steady && v.set == j.set && v.guest.Sum() == j.sum {
-			j.same = true
+		if j.reloadOnly && v.settings == j.settings && v.guest.Sum() == j.sum {
+			j.unchanged = true
 			return
 		}
 		like = v.guest
 	}
-	j.fresh, j.err = s.load(ctx, j.wanted, wasm, like)
+	j.loaded, j.err = s.load(ctx, j.desired, wasm, like)
 }
 
-// matches holds a module to its pin.
-func (w wanted) matches(wasm []byte) error {
+// checkSum compares a module with its configured SHA-256.
+func (w desired) checkSum(wasm []byte) error {
 	sum := sha256.Sum256(wasm)
-	if got := hex.EncodeToString(sum[:]); w.pin != "" && got != w.pin {
-		return fmt.Errorf("source %q has sha256 %s, the settings want %s", w.source, got, w.pin)
+	if got := hex.EncodeToString(sum[:]); w.sha256 != "" && got != w.sha256 {
+		return fmt.Errorf("source %q has sha256 %s, the settings want %s", w.source, got, w.sha256)
 	}
 	return nil
 }
 
-// unfit is the error of a setting that makes no sense for a module which is right in itself.
-type unfit struct{ error }
+// settingsError is the error of a setting that does not suit a valid module.
+type settingsError struct{ error }
 
-// load brings a module to the point where requests may meet it. like serves under its name now, or is nil. The error
-// matches ErrLoad and names the plugin.
-func (s *Set) load(ctx context.Context, w wanted, wasm []byte, like *guest.Guest) (v *version, err error) {
+// load compiles and checks a module until it is ready for requests. like is the guest that serves under its name, or nil.
+// The error matches ErrLoad and names the plugin.
+func (s *Set) load(ctx context.Context, w desired, wasm []byte, like *guest.Guest) (v *version, err error) {
 	if err := checkName(w.name); err != nil { // a file's
 		return nil, fmt.Errorf("%w: %w", ErrLoad, err)
 	}
 	g, err := guest.Load(ctx, s.engine, guest.Config{
-		Name: w.name, Wasm: wasm, Config: []byte(w.set.config), Model: s.o.Model, Limits: w.set.limits, Vocabulary: s.o.Vocabulary,
-		MaxInstances: s.o.MaxInstances, Log: s.printer(w.name), Like: like,
-		Governor: s.o.Governor, Trusted: strings.HasPrefix(w.source, Builtin), OnPause: s.pauses(w.name),
+		Name: w.name, Wasm: wasm, Config: []byte(w.settings.config), Model: s.o.Model, Limits: w.settings.limits, Vocabulary: s.o.Vocabulary,
+		MaxInstances: s.o.MaxInstances, Log: s.guestLogger(w.name), Like: like,
+		Governor: s.o.Governor, Trusted: strings.HasPrefix(w.source, Builtin), OnPause: s.pauseLogger(w.name),
 	})
 	if err != nil {
 		return nil, fmt.Errorf("%w: %w", ErrLoad, err)
@@ -98,34 +98,34 @@ func (s *Set) load(ctx context.Context, w wanted, wasm []byte, like *guest.Guest
 			g.Close()
 		}
 	}()
-	v = &version{guest: g, set: w.set, loaded: time.Now(), breakers: breakers{all: breaker{limit: s.o.Breaker.Faults, pause: s.o.Breaker.Pause}}}
+	v = &version{guest: g, settings: w.settings, loaded: time.Now(), breakers: breakers{all: breaker{limit: s.o.Breaker.Faults, pause: s.o.Breaker.Pause}}}
 	v.refs.Store(1)
-	if v.kinds, err = w.set.kinds(g.Description().Kinds); err != nil {
-		return nil, fmt.Errorf("%w: %s: %w", ErrLoad, w.name, unfit{err})
+	if v.kinds, err = w.settings.kinds(g.Description().Kinds); err != nil {
+		return nil, fmt.Errorf("%w: %s: %w", ErrLoad, w.name, settingsError{err})
 	}
 	v.steps = slices.DeleteFunc(slices.Clone(v.kinds), func(k string) bool { return !guest.Steps(k) })
-	if err := w.set.fits(v.kinds); err != nil {
-		return nil, fmt.Errorf("%w: %s: %w", ErrLoad, w.name, unfit{err})
+	if err := w.settings.checkKinds(v.kinds); err != nil {
+		return nil, fmt.Errorf("%w: %s: %w", ErrLoad, w.name, settingsError{err})
 	}
-	if v.refuses, err = canary(ctx, g, v.kinds); err != nil {
+	if v.refusalText, err = canary(ctx, g, v.kinds); err != nil {
 		return nil, fmt.Errorf("%w: first steps: %w", ErrLoad, err)
 	}
-	if w.set.apply == ApplyAlways && v.refuses != "" {
-		return nil, fmt.Errorf("%w: %s: apply is %q, but the plugin refuses a request without parameters: %s", ErrLoad, w.name, ApplyAlways, v.refuses)
+	if w.settings.apply == ApplyAlways && v.refusalText != "" {
+		return nil, fmt.Errorf("%w: %s: apply is %q, but the plugin refuses a request without parameters: %s", ErrLoad, w.name, ApplyAlways, v.refusalText)
 	}
 	if v.serves(abi.KindGrammar) && !g.Description().Steps() {
 		var shared *ir.Grammar
-		if v.knows(commonLanguage) {
-			shared = common(ctx, g)
+		if v.readsLanguage(commonLanguage) {
+			shared = compileCommon(ctx, g)
 		}
-		s.background.Go(func() { s.warm(shared) }) // so that the first request does not wait for it
+		s.background.Go(func() { s.prepareMasks(shared) }) // so that the first request does not wait for it
 	}
-	v.base = g.Stats()
+	v.baseline = g.Stats()
 	return v, nil
 }
 
-// printer logs what a guest prints.
-func (s *Set) printer(name string) func(level int, text string) {
+// guestLogger returns a function that logs what a guest prints.
+func (s *Set) guestLogger(name string) func(level int, text string) {
 	log := s.log.With("plugin", name)
 	return func(level int, text string) {
 		to := slog.LevelError
@@ -141,8 +141,8 @@ func (s *Set) printer(name string) func(level int, text string) {
 	}
 }
 
-// builtins lists the names of the modules that are built in.
-func (s *Set) builtins() (names []string) {
+// builtinNames lists the built-in modules.
+func (s *Set) builtinNames() (names []string) {
 	if s.o.Builtin == nil {
 		return nil
 	}
@@ -153,24 +153,24 @@ func (s *Set) builtins() (names []string) {
 	return names
 }
 
-// pauseNews is how often the log says that a plugin is paused.
-const pauseNews = time.Minute
+// pauseLogInterval is the least time between two log entries about a plugin's pauses.
+const pauseLogInterval = time.Minute
 
-// pauses logs, once in a while, that calls of a plugin are paused.
-func (s *Set) pauses(name string) func() {
-	var told atomic.Int64 // Unix time
+// pauseLogger returns a function that logs, at most once per interval, that calls of a plugin are paused.
+func (s *Set) pauseLogger(name string) func() {
+	var lastLogged atomic.Int64 // Unix time
 	return func() {
-		now, last := time.Now().Unix(), told.Load()
-		if now-last >= int64(pauseNews/time.Second) && told.CompareAndSwap(last, now) {
-			s.log.Warn("plugin is paused now and then: it uses more than its share of the processors while others wait", "plugin", name)
+		now, last := time.Now().Unix(), lastLogged.Load()
+		if now-last >= int64(pauseLogInterval/time.Second) && lastLogged.CompareAndSwap(last, now) {
+			s.log.Warn("plugin is being throttled: it uses more than its share of the processors while others wait", "plugin", name)
 		}
 	}
 }
 
-// errUnsteady: the file is being written.
-var errUnsteady = errors.New("changed while it was read")
+// errChangedWhileRead means that the file is still being written.
+var errChangedWhileRead = errors.New("changed while it was read")
 
-// read gives the module of a source. A file that changes meanwhile is refused rather than loaded in halves.
+// read returns the module of a source. It rejects a file that changes while it is read.
 func (s *Set) read(source string) ([]byte, error) {
 	// A pipe would block for as long as nobody writes to it.
 	open := func() (fs.File, error) { return os.OpenFile(source, os.O_RDONLY|syscall.O_NONBLOCK, 0) }
@@ -178,7 +178,7 @@ func (s *Set) read(source string) ([]byte, error) {
 		open = func() (fs.File, error) {
 			f, err := s.o.Builtin.Open(name + ".wasm")
 			if err != nil {
-				return nil, fmt.Errorf("source %q is not built in: %w; built in are %s", source, err, strings.Join(s.builtins(), ", "))
+				return nil, fmt.Errorf("source %q is not built in: %w; built in are %s", source, err, strings.Join(s.builtinNames(), ", "))
 			}
 			return f, nil
 		}
@@ -208,7 +208,7 @@ func (s *Set) read(source string) ([]byte, error) {
 		return nil, err
 	}
 	if !before.ModTime().Equal(after.ModTime()) || after.Size() != int64(len(wasm)) {
-		return nil, fmt.Errorf("source %q %w", source, errUnsteady)
+		return nil, fmt.Errorf("source %q %w", source, errChangedWhileRead)
 	}
 	return wasm, nil
 }

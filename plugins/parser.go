@@ -32,7 +32,7 @@ func (b *BoundChat) Parser(ctx context.Context, request []byte, seed uint64) (*P
 	if p == nil {
 		return nil, nil
 	}
-	s, err := p.v.guest.Open(p.seed(seed), ctx.Done())
+	s, err := p.version.guest.Open(p.seed(seed), ctx.Done())
 	if err != nil {
 		return nil, p.chatError(ctx, b.set, err)
 	}
@@ -52,7 +52,7 @@ func (p *Parser) Feed(piece string, special bool) ([]Event, error) {
 		return nil, p.err
 	}
 	events, err := p.inner.Feed(piece, special)
-	return events, p.judge(err)
+	return events, p.recordError(err)
 }
 
 // Finish ends the text and gives the last events; cut says that the length limit ended it. It is the last call before Close.
@@ -61,11 +61,11 @@ func (p *Parser) Finish(cut bool) ([]Event, error) {
 		return nil, p.err
 	}
 	events, err := p.inner.Finish(cut)
-	return events, p.judge(err)
+	return events, p.recordError(err)
 }
 
-// judge makes a request's error of the guest's; the first one stays.
-func (p *Parser) judge(err error) error {
+// recordError makes a request's error of the guest's; the first one stays.
+func (p *Parser) recordError(err error) error {
 	if err == nil {
 		return p.err
 	}
@@ -84,7 +84,7 @@ func (p *Parser) Close() {
 	p.session.Close()
 	p.session = nil
 	if p.err == nil {
-		p.part.worked(p.bound.set)
+		p.part.recordSuccess(p.bound.set)
 	}
-	p.bound.drop()
+	p.bound.unref()
 }

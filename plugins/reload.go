@@ -17,14 +17,14 @@ import (
 	"tgi/sdk/abi"
 )
 
-// Report says what a reload did, by name.
+// Report lists what a reload did, by name.
 type Report struct {
 	Loaded    []string         // new, or another version than before
-	Unchanged []string         // same module and settings: nothing was touched
-	Removed   []string         // not wanted any more
-	Failed    map[string]error // rejected; what served before, if anything, goes on serving
-	// Late are files of the folder that take long to load: they come in, or are rejected, when that is through, and what served
-	// before, if anything, goes on serving until then.
+	Unchanged []string         // same module and settings
+	Removed   []string         // no longer configured
+	Failed    map[string]error // rejected; the previous version, if any, keeps serving
+	// Late are files of the folder that take long to load. They are installed or rejected when loading ends; the previous
+	// version, if any, serves until then.
 	Late []string
 }
 
@@ -40,40 +40,40 @@ func (s *Set) Reload(ctx context.Context, specs []Spec) (Report, error) {
 	return s.reload(ctx, func() []Spec { return slices.Clone(specs) })
 }
 
-// refresh reloads with the specs there are.
+// refresh reloads with the current specs.
 func (s *Set) refresh(ctx context.Context) (Report, error) {
 	return s.reload(ctx, func() []Spec { return s.specs })
 }
 
-// reload does Reload's work. wanted is asked for the specs with change held.
-func (s *Set) reload(ctx context.Context, wanted func() []Spec) (Report, error) {
+// reload does Reload's work. getSpecs is called with change held.
+func (s *Set) reload(ctx context.Context, getSpecs func() []Spec) (Report, error) {
 	select {
 	case s.reloads <- struct{}{}:
 	case <-ctx.Done():
 		return Report{}, context.Cause(ctx)
 	}
 	defer func() { <-s.reloads }()
-	ctx, done, err := s.during(ctx)
+	ctx, done, err := s.loadContext(ctx)
 	if err != nil {
 		return Report{}, err
 	}
 	defer done()
-	end, err := s.begin(ctx)
+	unlock, err := s.lockChanges(ctx)
 	if err != nil {
 		return Report{}, err
 	}
-	specs := wanted()
+	specs := getSpecs()
 	jobs, folderErr := s.jobs(specs)
 	s.round++
 	round := s.round
-	end()
-	patience := folderPatience
+	unlock()
+	timeout := folderTimeout
 	if round == 1 {
-		patience = startPatience
+		timeout = startTimeout
 	}
-	late, err := s.runAll(ctx, jobs, patience)
+	late, err := s.runAll(ctx, jobs, timeout)
 	if err == nil {
-		end, err = s.begin(ctx)
+		unlock, err = s.lockChanges(ctx)
 	}
 	if err != nil {
 		for _, j := range jobs {
@@ -81,25 +81,25 @@ func (s *Set) reload(ctx context.Context, wanted func() []Spec) (Report, error) 
 		}
 		return Report{}, err
 	}
-	defer end()
+	defer unlock()
 	for i, j := range jobs {
 		switch e := s.names[j.name]; {
 		case slices.Contains(late, j):
-			jobs[i] = &job{wanted: j.wanted, err: fmt.Errorf("%w: %s: %w", ErrLoad, j.name, errLate), late: true}
-			s.loading.Go(func() { s.finish(j, round) })
+			jobs[i] = &job{desired: j.desired, err: fmt.Errorf("%w: %s: %w", ErrLoad, j.name, errLate), late: true}
+			s.loading.Go(func() { s.installLate(j, round) })
 		case j.origin == fromFolder && e != nil && e.origin == fromUpload: // the upload came meanwhile
 			j.discard(nil)
 			jobs[i] = nil
 		}
 	}
 	jobs = slices.DeleteFunc(jobs, func(j *job) bool { return j == nil })
-	s.resolve(jobs)
+	s.rejectConflicts(jobs)
 	before := s.names
 	r := s.commit(jobs, specs)
 	for name, err := range r.Failed {
 		e := s.names[name]
-		if e.rejectedAs(before[name]) {
-			continue // whoever watches the folder sees it at every change of another file
+		if e.sameRejection(before[name]) {
+			continue // already logged: every change of another file reloads this one too
 		}
 		serves := "the version before it"
 		if e.current == nil {
@@ -110,142 +110,142 @@ func (s *Set) reload(ctx context.Context, wanted func() []Spec) (Report, error) 
 	return r, folderErr
 }
 
-// runAll runs the jobs: those of the specs to their end, then those of the folder. What of the folder is not through after
-// wait runs on and is returned.
-func (s *Set) runAll(ctx context.Context, jobs []*job, wait time.Duration) (late []*job, err error) {
-	// One processor is left to those who serve: an engine that comes back from its model would otherwise wait for
-	// one for as long as those who load may run without a pause.
+// runAll runs the jobs: those of the specs to their end, then those of the folder. It returns the folder's jobs that are
+// still running after timeout.
+func (s *Set) runAll(ctx context.Context, jobs []*job, timeout time.Duration) (late []*job, err error) {
+	// One processor stays free for serving: the engine would otherwise wait for one, after each step of the model, as
+	// long as the loaders run without a pause.
 	slots := make(chan struct{}, max(1, runtime.GOMAXPROCS(0)-1))
 	run := func(ctx context.Context, origin origin) (started []*job) {
 		for _, j := range jobs {
-			if j.origin != origin || j.same { // same: a plugin of a folder that can't be read
+			if j.origin != origin || j.unchanged { // same: a plugin of a folder that can't be read
 				continue
 			}
 			started = append(started, j)
-			j.through = make(chan struct{})
+			j.done = make(chan struct{})
 			s.loading.Go(func() {
-				defer close(j.through)
+				defer close(j.done)
 				slots <- struct{}{}
-				leave := sync.OnceFunc(func() { <-slots })
-				defer leave()
-				// What takes longer waits for a compiler, which runs elsewhere: it is no reason to keep others waiting.
-				defer time.AfterFunc(slotTurn, leave).Stop()
+				releaseSlot := sync.OnceFunc(func() { <-slots })
+				defer releaseSlot()
+				// What takes longer waits for a compiler in another process, and need not delay the other jobs.
+				defer time.AfterFunc(slotTime, releaseSlot).Stop()
 				j.run(ctx, s)
 			})
 		}
 		return started
 	}
 	for _, j := range run(ctx, fromSpec) {
-		<-j.through
+		<-j.done
 	}
-	// What runs on does so for nobody in particular: until the set is closed.
-	onward, giveUp := context.WithCancelCause(s.life)
-	patience := time.NewTimer(wait)
-	defer patience.Stop()
-	for _, j := range run(onward, fromFolder) {
+	// Late jobs outlive ctx: only closing the set cancels them.
+	lateCtx, cancelLate := context.WithCancelCause(s.life)
+	timer := time.NewTimer(timeout)
+	defer timer.Stop()
+	for _, j := range run(lateCtx, fromFolder) {
 		select {
-		case <-j.through:
+		case <-j.done:
 			continue
 		default:
 		}
 		select {
-		case <-j.through:
-		case <-patience.C:
-			patience.Reset(0) // nor is there any for the others
+		case <-j.done:
+		case <-timer.C:
+			timer.Reset(0) // the others have no time left either
 			late = append(late, j)
 		case <-ctx.Done():
-			giveUp(context.Cause(ctx))
-			<-j.through
+			cancelLate(context.Cause(ctx))
+			<-j.done
 		}
 	}
 	if err := context.Cause(ctx); err != nil {
-		giveUp(err)
+		cancelLate(err)
 		for _, j := range late {
-			<-j.through
+			<-j.done
 		}
 		return nil, err
 	}
 	if len(late) == 0 {
-		giveUp(nil)
+		cancelLate(nil)
 	} else {
 		s.loading.Go(func() {
 			for _, j := range late {
-				<-j.through
+				<-j.done
 			}
-			giveUp(nil)
+			cancelLate(nil)
 		})
 	}
 	return late, nil
 }
 
-// slotTurn is how long loading a module may keep the next one from being begun.
-const slotTurn = time.Second
+// slotTime is how long one load may delay the start of the next.
+const slotTime = time.Second
 
-// How long files of the folder are waited for: at the start, where requests would miss an honest module that a busy machine
-// compiles slowly, and in a reload, where what else changed waits with them.
+// How long the start and a reload wait for files of the folder. The start is patient, since requests would miss a good
+// module that a busy machine compiles slowly. In a reload all other changes wait too.
 const (
-	startPatience  = 30 * time.Second
-	folderPatience = 5 * time.Second
+	startTimeout  = 30 * time.Second
+	folderTimeout = 5 * time.Second
 )
 
-// errLate: the module is not through yet.
+// errLate means that the module is still being loaded.
 var errLate = errors.New("is still being loaded")
 
-// finish installs a job of a reload that did not wait for it, unless another reload has looked at the folder since.
-func (s *Set) finish(j *job, round int) {
-	<-j.through
-	end, err := s.begin(s.life)
+// installLate installs a job that its reload did not wait for, unless another reload has read the folder since.
+func (s *Set) installLate(j *job, round int) {
+	<-j.done
+	unlock, err := s.lockChanges(s.life)
 	if err == nil && s.life.Err() != nil {
-		end()
+		unlock()
 		err = ErrClosed
 	}
 	if err != nil {
 		j.discard(nil)
 		return
 	}
-	defer end()
+	defer unlock()
 	e := s.names[j.name]
 	if s.round != round || e == nil || e.origin != fromFolder {
 		j.discard(nil)
 		return
 	}
-	if j.err == nil && !j.same {
-		_ = s.fit(j) // what is wrong stays in j.err
+	if j.err == nil && !j.unchanged {
+		_ = s.checkConflicts(j) // the error stays in j.err
 	}
-	next, was := s.put(j)
-	if was != nil {
-		was.drop()
+	next, replaced := s.installJob(j)
+	if replaced != nil {
+		replaced.unref()
 	}
-	if next.rejectedAs(e) {
+	if next.sameRejection(e) {
 		return
 	}
 	if j.err != nil {
 		s.log.Error("plugin rejected", "plugin", j.name, "error", j.err)
-	} else if v := next.current; !j.same {
+	} else if v := next.current; !j.unchanged {
 		s.log.Info("plugin loaded", "plugin", j.name, "source", j.source, "sha256", v.sum(), "version", v.guest.Description().Version)
 	}
 }
 
-// jobs lists what should be there: the specs, then the folder's files whose names are not taken.
+// jobs makes a job for each spec, then for each of the folder's files whose name is not taken.
 func (s *Set) jobs(specs []Spec) (jobs []*job, folderErr error) {
 	defer func() {
 		for _, j := range jobs {
-			if e := s.names[j.name]; e != nil && e.current != nil && !j.same {
-				e.current.hold() // until the job has run
-				j.serving, j.steady = e.current, e.origin != fromUpload
+			if e := s.names[j.name]; e != nil && e.current != nil && !j.unchanged {
+				e.current.ref() // until the job has run
+				j.serving, j.reloadOnly = e.current, e.origin != fromUpload
 			}
 		}
 	}()
 	taken := map[string]bool{}
 	for _, spec := range specs {
-		jobs = append(jobs, &job{wanted: spec.wanted()})
+		jobs = append(jobs, &job{desired: spec.desired()})
 		taken[spec.Name] = true
 	}
 	files, err := s.folder()
-	if err != nil { // it may come back: nothing of it is taken away
+	if err != nil { // it may come back: keep its plugins
 		for _, e := range s.order {
 			if e.origin == fromFolder && !taken[e.name] {
-				jobs = append(jobs, &job{wanted: e.wanted, same: true})
+				jobs = append(jobs, &job{desired: e.desired, unchanged: true})
 			}
 		}
 		return jobs, err
@@ -257,12 +257,12 @@ func (s *Set) jobs(specs []Spec) (jobs []*job, folderErr error) {
 			continue
 		}
 		taken[name] = true
-		jobs = append(jobs, &job{wanted: wanted{name: name, origin: fromFolder, source: file, set: settings{}.withDefaults()}})
+		jobs = append(jobs, &job{desired: desired{name: name, origin: fromFolder, source: file, settings: settings{}.withDefaults()}})
 	}
 	return jobs, nil
 }
 
-// folder lists the modules of the folder, sorted. What begins with a dot is somebody's temporary file.
+// folder lists the modules of the folder, sorted. It ignores names that begin with a dot: they are temporary files.
 func (s *Set) folder() (files []string, err error) {
 	if s.o.Folder == "" {
 		return nil, nil
@@ -283,81 +283,82 @@ func (s *Set) folder() (files []string, err error) {
 	return files, nil
 }
 
-// discard frees what was loaded in vain, for the reason given.
-func (j *job) discard(why error) {
-	j.letGo()
-	j.err = why
-	if j.fresh != nil {
-		j.fresh.guest.Close()
-		j.fresh = nil
+// discard frees what the job loaded and sets its error to reason.
+func (j *job) discard(reason error) {
+	j.releaseServing()
+	j.err = reason
+	if j.loaded != nil {
+		j.loaded.guest.Close()
+		j.loaded = nil
 	}
 }
 
-// resolve rejects those new versions that can't serve beside the others: all that apply always must fit one request.
-func (s *Set) resolve(jobs []*job) {
+// rejectConflicts rejects new versions that can't serve beside the others: one request must be able to have all plugins
+// that apply always.
+func (s *Set) rejectConflicts(jobs []*job) {
 	for again := true; again; {
 		again = false
 		always, sampler := 0, ""
-		count := func(name string, v *version) (why error) {
-			if v == nil || v.set.apply != ApplyAlways {
+		count := func(name string, v *version) (reason error) {
+			if v == nil || v.settings.apply != ApplyAlways {
 				return nil
 			}
 			if always++; always > MaxPerRequest {
 				return fmt.Errorf("apply is %q for %d plugins, the limit is %d", ApplyAlways, always, MaxPerRequest)
 			}
-			if v.rules() && sampler != "" {
+			if v.alwaysSamples() && sampler != "" {
 				return fmt.Errorf("apply is %q for two plugins of kind %q, %s is the other", ApplyAlways, abi.KindSampler, sampler)
 			}
-			if v.rules() {
+			if v.alwaysSamples() {
 				sampler = name
 			}
 			return nil
 		}
 		replaced := map[string]bool{}
 		for _, j := range jobs {
-			if j.fresh != nil {
+			if j.loaded != nil {
 				replaced[j.name] = true
 			}
 		}
 		for _, e := range s.order {
-			if stays := e.origin == fromUpload || slices.ContainsFunc(jobs, func(j *job) bool { return j.name == e.name }); stays && !replaced[e.name] {
+			if remains := e.origin == fromUpload || slices.ContainsFunc(jobs, func(j *job) bool { return j.name == e.name }); remains && !replaced[e.name] {
 				_ = count(e.name, e.current) // they served together before
 			}
 		}
 		for _, j := range jobs {
-			if j.fresh == nil {
+			if j.loaded == nil {
 				continue
 			}
-			if why := count(j.name, j.fresh); why != nil {
-				j.discard(fmt.Errorf("%w: %s: %w", ErrLoad, j.name, why))
-				again = true // what it would have replaced serves on, and counts
+			if reason := count(j.name, j.loaded); reason != nil {
+				j.discard(fmt.Errorf("%w: %s: %w", ErrLoad, j.name, reason))
+				again = true // the version it would have replaced keeps serving, and counts
 				break
 			}
 		}
 	}
 }
 
-// commit makes the outcome of jobs what is installed.
+// commit installs the results of the jobs.
 func (s *Set) commit(jobs []*job, specs []Spec) Report {
 	r := Report{Failed: map[string]error{}}
 	var old []*version
 	names, order := map[string]*entry{}, []*entry{}
 	s.mu.Lock()
 	for _, j := range jobs {
-		e, was := j.install(s.names[j.name])
+		e, replaced := j.install(s.names[j.name])
 		names[j.name], order = e, append(order, e)
 		switch {
 		case j.late:
 			r.Late = append(r.Late, j.name)
 		case j.err != nil:
 			r.Failed[j.name] = j.err
-		case j.same:
+		case j.unchanged:
 			r.Unchanged = append(r.Unchanged, j.name)
 		default:
 			r.Loaded = append(r.Loaded, j.name)
 		}
-		if was != nil {
-			old = append(old, was)
+		if replaced != nil {
+			old = append(old, replaced)
 		}
 	}
 	for _, e := range s.order {
@@ -375,7 +376,7 @@ func (s *Set) commit(jobs []*job, specs []Spec) Report {
 	s.names, s.order, s.specs = names, order, specs
 	s.mu.Unlock()
 	for _, v := range old {
-		v.drop()
+		v.unref()
 	}
 	for _, name := range r.Loaded {
 		v := names[name].current
@@ -387,25 +388,25 @@ func (s *Set) commit(jobs []*job, specs []Spec) Report {
 	return r
 }
 
-// install gives the entry that takes the place of e, which may be nil, and the version that it replaces.
-func (j *job) install(e *entry) (next *entry, was *version) {
-	next = &entry{wanted: j.wanted, err: j.err, late: j.late, tried: j.sum}
+// install returns the entry that replaces e, which may be nil, and the version that is replaced.
+func (j *job) install(e *entry) (next *entry, replaced *version) {
+	next = &entry{desired: j.desired, err: j.err, late: j.late, triedSum: j.sum}
 	if e != nil {
-		next.ledger, next.current = e.ledger, e.current
+		next.totals, next.current = e.totals, e.current
 	} else {
-		next.ledger = &ledger{}
+		next.totals = &statsTotals{}
 	}
-	if j.fresh != nil {
-		was = next.current
-		next.ledger.enter(j.fresh)
-		next.current = j.fresh
+	if j.loaded != nil {
+		replaced = next.current
+		next.totals.addVersion(j.loaded)
+		next.current = j.loaded
 	}
-	return next, was
+	return next, replaced
 }
 
-// put installs one job beside all others, the uploads by name at the end; the caller holds change.
-func (s *Set) put(j *job) (*entry, *version) {
-	e, was := j.install(s.names[j.name])
+// installJob installs one job and keeps all other entries; uploads come last, by name. The caller holds change.
+func (s *Set) installJob(j *job) (*entry, *version) {
+	e, replaced := j.install(s.names[j.name])
 	names := maps.Clone(s.names)
 	names[j.name] = e
 	order := slices.Clone(s.order)
@@ -421,5 +422,5 @@ func (s *Set) put(j *job) (*entry, *version) {
 	s.mu.Lock()
 	s.names, s.order = names, order
 	s.mu.Unlock()
-	return e, was
+	return e, replaced
 }

@@ -18,14 +18,14 @@ type Sequence struct {
 	Processors []*Processor // in the order of the chain
 	Sampler    *Sampler     // nil when none picks the token
 
-	bound *Bound
-	of    *sequence
+	bound    *Bound
+	sequence *sequence
 }
 
 // States of a sequence.
 const (
-	begun  int32 = iota // Close ends it
-	handed              // Release does
+	begun     int32 = iota // Close ends it
+	handedOut              // Release does
 	released
 )
 
@@ -36,14 +36,14 @@ type sequence struct {
 
 // run is one plugin in one sequence. One goroutine at a time uses it; nothing of it is shared with other sequences.
 type run struct {
-	bound   *Bound
-	part    *part
-	session *guest.Session
-	stopped bool // no further calls: err says why, nil that the sequence goes on without the plugin
-	err     error
-	worked  bool // a step succeeded
-	faulty  bool
-	step    int // the position that its plugin was last asked about, counted from the first token after the prompt
+	bound     *Bound
+	part      *part
+	session   *guest.Session
+	stopped   bool // no further calls: err says why, nil that the sequence goes on without the plugin
+	err       error
+	succeeded bool // a step succeeded
+	faulty    bool
+	step      int // the position that its plugin was last asked about, counted from the first token after the prompt
 }
 
 // Begin begins a sequence for each of the seeds: each plugin begins the first one, and the others start as copies of it
@@ -57,11 +57,11 @@ func (b *Bound) Begin(ctx context.Context, prompt []uint32, maxNew int, seeds []
 	b.ctx = ctx
 	seqs := make([]sequence, len(seeds))
 	for _, p := range b.parts {
-		if p.out {
+		if p.skipped {
 			continue
 		}
 		sessions, err := p.begin(ctx, prompt, maxNew, seeds)
-		if err := b.answer(ctx, p, err); err != nil {
+		if err := b.handleError(ctx, p, err); err != nil {
 			for i := range seqs {
 				seqs[i].close()
 			}
@@ -78,7 +78,7 @@ func (b *Bound) Begin(ctx context.Context, prompt []uint32, maxNew int, seeds []
 
 // begin gives a session for each seed, or none.
 func (p *part) begin(ctx context.Context, prompt []uint32, maxNew int, seeds []uint64) (out []*guest.Session, err error) {
-	start := guest.Start{Kinds: p.v.steps, Params: p.params, Prompt: prompt, Cancel: ctx.Done()}
+	start := guest.Start{Kinds: p.version.steps, Params: p.params, Prompt: prompt, Cancel: ctx.Done()}
 	if maxNew > 0 {
 		start.MaxTokens = len(prompt) + maxNew
 	}
@@ -89,13 +89,13 @@ func (p *part) begin(ctx context.Context, prompt []uint32, maxNew int, seeds []u
 			s, err = out[0].Clone(start.Seed, start.Cancel)
 		}
 		if i == 0 || errors.Is(err, sandbox.ErrHiddenState) {
-			s, err = p.v.guest.Begin(start)
+			s, err = p.version.guest.Begin(start)
 		}
 		if err != nil {
 			closeAll(out)
 			return nil, err
 		}
-		if out = append(out, s); i == 0 && len(seeds) > 1 && p.v.guest.CanClone() { // all or none, lest two requests wait for each other
+		if out = append(out, s); i == 0 && len(seeds) > 1 && p.version.guest.CanClone() { // all or none, lest two requests wait for each other
 			err = s.Reserve(len(seeds)-1, start.Cancel)
 		}
 		if err != nil {
@@ -123,15 +123,15 @@ func (p *part) seed(of uint64) uint64 {
 // after Begin and before Close.
 func (b *Bound) Sequence(i int) Sequence {
 	seq := &b.seqs[i]
-	if !seq.state.CompareAndSwap(begun, handed) {
+	if !seq.state.CompareAndSwap(begun, handedOut) {
 		panic("BUG: sequence handed out twice, or after Close")
 	}
-	out := Sequence{bound: b, of: seq}
+	out := Sequence{bound: b, sequence: seq}
 	for _, r := range seq.runs {
-		if r.part.v.serves(abi.KindLogits) {
+		if r.part.version.serves(abi.KindLogits) {
 			out.Processors = append(out.Processors, &Processor{r, logits.NewProcessor(r.session)})
 		}
-		if r.part.v.serves(abi.KindSampler) {
+		if r.part.version.serves(abi.KindSampler) {
 			out.Sampler = &Sampler{r: r, inner: logits.NewSampler(r.session)}
 		}
 	}
@@ -140,7 +140,7 @@ func (b *Bound) Sequence(i int) Sequence {
 
 // Names returns the names of the plugins that run in the sequence, each once.
 func (s Sequence) Names() (names []string) {
-	for _, r := range s.of.runs {
+	for _, r := range s.sequence.runs {
 		names = append(names, r.part.name)
 	}
 	slices.Sort(names)
@@ -151,7 +151,7 @@ func (s Sequence) Names() (names []string) {
 func (b *Bound) Release(i int) { b.release(&b.seqs[i]) }
 
 // Release ends the sequence after the last use of its plugins: their instances go back. Releasing twice is fine.
-func (s Sequence) Release() { s.bound.release(s.of) }
+func (s Sequence) Release() { s.bound.release(s.sequence) }
 
 // ReleaseLater is Release on a goroutine that Set.Close awaits: closing an instance that
 // failed unmaps its memory, which must not take the time of the engine's goroutine.
@@ -163,15 +163,15 @@ func (b *Bound) release(seq *sequence) {
 	}
 }
 
-// end gives back what a sequence took, once.
+// end releases what a sequence holds, once.
 func (b *Bound) end(seq *sequence) {
 	seq.close()
 	for _, r := range seq.runs {
-		if r.worked && !r.faulty {
-			r.part.worked(b.set)
+		if r.succeeded && !r.faulty {
+			r.part.recordSuccess(b.set)
 		}
 	}
-	b.drop()
+	b.unref()
 }
 
 func (s *sequence) close() {
@@ -182,21 +182,21 @@ func (s *sequence) close() {
 	}
 }
 
-// fail judges the error of a call. What it returns is the sequence's error, nil when it goes on without the plugin.
-func (r *run) fail(err error) error {
+// handleError handles the error of a call. It returns the sequence's error, nil when it goes on without the plugin.
+func (r *run) handleError(err error) error {
 	var fault *sandbox.Fault
 	switch {
 	case errors.Is(err, sandbox.ErrCancelled):
-		r.err = cause(r.bound.ctx, err)
+		r.err = cancelCause(r.bound.ctx, err)
 	case !errors.As(err, &fault):
 		r.err = err // the caller's mistake
 	default:
 		r.faulty = true
-		if !errors.Is(err, sandbox.ErrMemory) { // whether there is too little is not the plugin's doing alone
-			r.part.failed(r.bound.set, err)
+		if !errors.Is(err, sandbox.ErrMemory) { // other plugins use up the memory too
+			r.part.recordFault(r.bound.set, err)
 		}
-		if r.part.v.set.onError == OnErrorSkip {
-			r.bound.skip(r.bound.ctx, r.part, r.part.says(err), err, r.step)
+		if r.part.version.settings.onError == OnErrorSkip {
+			r.bound.skip(r.bound.ctx, r.part, r.part.errorText(err), err, r.step)
 		} else {
 			r.err = err
 		}

@@ -114,35 +114,34 @@ type Set struct {
 
 // entry is one name.
 type entry struct {
-	wanted
-	current *version          // nil when none could be loaded
-	err     error             // why the newest version was rejected, or is not there yet
-	late    bool              // the newest version is still being loaded
-	tried   [sha256.Size]byte // the module of the newest version; zero where it could not be read
-	ledger  *ledger
+	desired
+	current  *version          // nil when none could be loaded
+	err      error             // why the newest version was rejected, or is not there yet
+	late     bool              // the newest version is still being loaded
+	triedSum [sha256.Size]byte // the module of the newest version; zero where it could not be read
+	totals   *statsTotals
 }
 
-// stopsStart reports whether a set can't be opened because of the entry: a spec's module that can't be loaded, unless requests
-// may go on without it too or the compiler's limits are to blame, and a setting that makes no sense in any case.
-func (e *entry) stopsStart() bool {
-	var setting unfit
+// preventsStart reports whether the entry prevents opening the set. A spec's module that fails to load does, unless its
+// on_error is "skip" or the compiler's limits are the cause. A setting that does not suit the module always does.
+func (e *entry) preventsStart() bool {
+	var setting settingsError
 	switch {
 	case e.origin != fromSpec || e.err == nil || errors.Is(e.err, sandbox.ErrCompile):
 		return false
 	case errors.As(e.err, &setting):
 		return true
 	}
-	return e.set.onError != OnErrorSkip
+	return e.settings.onError != OnErrorSkip
 }
 
-// rejectedAs reports whether the newest version was rejected as the one before, which may be nil, was: the same module for the
-// same reason.
-func (e *entry) rejectedAs(before *entry) bool {
-	return before != nil && e.err != nil && before.err != nil && e.tried == before.tried && e.err.Error() == before.err.Error()
+// sameRejection reports whether e and before, which may be nil, reject the same module for the same reason.
+func (e *entry) sameRejection(before *entry) bool {
+	return before != nil && e.err != nil && before.err != nil && e.triedSum == before.triedSum && e.err.Error() == before.err.Error()
 }
 
-// absent says why no version serves.
-func (e *entry) absent() string {
+// unavailableReason returns why no version serves.
+func (e *entry) unavailableReason() string {
 	if e.late {
 		return errLate.Error()
 	}
@@ -186,7 +185,7 @@ func Open(ctx context.Context, o Options) (*Set, error) {
 	_, err = s.Reload(ctx, o.Specs)
 	errs := []error{err}
 	for _, e := range s.order {
-		if e.stopsStart() {
+		if e.preventsStart() {
 			errs = append(errs, e.err)
 		}
 	}
@@ -197,8 +196,8 @@ func Open(ctx context.Context, o Options) (*Set, error) {
 	return s, nil
 }
 
-// begin takes the right to change the set. The returned function gives it back.
-func (s *Set) begin(ctx context.Context) (end func(), err error) {
+// lockChanges locks the set against other changes. The returned function unlocks it.
+func (s *Set) lockChanges(ctx context.Context) (unlock func(), err error) {
 	select {
 	case s.change <- struct{}{}:
 	case <-ctx.Done():
@@ -211,9 +210,9 @@ func (s *Set) begin(ctx context.Context) (end func(), err error) {
 	return func() { <-s.change }, nil
 }
 
-// during gives a context for loading modules that ends with ctx or with the set. done is called when nothing is loaded any
-// more.
-func (s *Set) during(ctx context.Context) (_ context.Context, done func(), err error) {
+// loadContext returns a context for loading modules that ends with ctx or with the set. The caller calls done after the
+// last load.
+func (s *Set) loadContext(ctx context.Context) (_ context.Context, done func(), err error) {
 	s.mu.RLock()
 	defer s.mu.RUnlock()
 	if s.closing {
@@ -252,7 +251,7 @@ func (s *Set) Get(name string) (Status, bool) {
 }
 
 func (e *entry) status() Status {
-	st := Status{Name: e.name, Source: e.source, State: StateFailed, Apply: e.set.apply, OnError: e.set.onError, Stats: e.ledger.stats()}
+	st := Status{Name: e.name, Source: e.source, State: StateFailed, Apply: e.settings.apply, OnError: e.settings.onError, Stats: e.totals.stats()}
 	if e.err != nil {
 		st.Error = e.err.Error()
 	}
@@ -274,19 +273,19 @@ func (e *entry) status() Status {
 	if v.serves(abi.KindGrammar) {
 		st.Languages = slices.Clone(d.Languages)
 	}
-	st.State, st.Apply, st.OnError = StateActive, v.set.apply, v.set.onError
+	st.State, st.Apply, st.OnError = StateActive, v.settings.apply, v.settings.onError
 	now := time.Now()
-	why := v.breakers.all.state(now)
-	if why != "" {
+	reason := v.breakers.all.offReason(now)
+	if reason != "" {
 		st.State = StateOff
-	} else if n, last := v.breakers.clients(now); n > 0 {
-		why = fmt.Sprintf("switched off for %d of its clients, whose sequences alone were faulty; the last: %s", n, last)
+	} else if n, last := v.breakers.openClients(now); n > 0 {
+		reason = fmt.Sprintf("switched off for %d of its clients, whose sequences alone were faulty; the last: %s", n, last)
 	}
-	st.Error = strings.Trim(why+"\n"+st.Error, "\n")
+	st.Error = strings.Trim(reason+"\n"+st.Error, "\n")
 	return st
 }
 
-// client names the client of a request, "" where nobody knows.
+// client returns the client of a request, "" if unknown.
 func (s *Set) client(ctx context.Context) string {
 	if s.o.Client == nil {
 		return ""
@@ -312,7 +311,7 @@ func (s *Set) Close() {
 	var freed []*version
 	for _, e := range entries {
 		if v := e.current; v != nil {
-			v.drop()
+			v.unref()
 			if v.refs.Load() == 0 {
 				freed = append(freed, v)
 			}

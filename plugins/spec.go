@@ -65,7 +65,7 @@ type Breaker struct {
 // maxName is the greatest length of a name, in bytes.
 const maxName = 64
 
-// settings are what of a Spec shapes a version: two versions with the same module and settings behave alike.
+// settings are the parts of a Spec that determine a version's behaviour: two versions with the same module and settings behave alike.
 type settings struct {
 	kind    string
 	onError OnError
@@ -83,17 +83,17 @@ const (
 	fromUpload
 )
 
-// wanted is a plugin that should be there.
-type wanted struct {
-	name   string
-	origin origin
-	source string
-	pin    string
-	set    settings
+// desired is a plugin that should be installed.
+type desired struct {
+	name     string
+	origin   origin
+	source   string
+	sha256   string
+	settings settings
 }
 
-// where names the place to change or delete the plugin at.
-func (w wanted) where() string {
+// location says where the plugin is configured.
+func (w desired) location() string {
 	switch w.origin {
 	case fromSpec:
 		return fmt.Sprintf("in the server's settings, with source %q", w.source)
@@ -103,9 +103,9 @@ func (w wanted) where() string {
 	return "by upload"
 }
 
-func (s Spec) wanted() wanted {
+func (s Spec) desired() desired {
 	set := settings{kind: s.Kind, onError: s.OnError, apply: s.Apply, limits: s.Limits, config: string(s.Config)}
-	return wanted{name: s.Name, origin: fromSpec, source: s.Source, pin: strings.ToLower(s.SHA256), set: set.withDefaults()}
+	return desired{name: s.Name, origin: fromSpec, source: s.Source, sha256: strings.ToLower(s.SHA256), settings: set.withDefaults()}
 }
 
 func (s settings) withDefaults() settings {
@@ -121,7 +121,7 @@ func (s settings) withDefaults() settings {
 	return s
 }
 
-// checkSpecs names all that is wrong with the specs alone, before any file is read.
+// checkSpecs reports all errors of the specs themselves, before any file is read.
 func (s *Set) checkSpecs(specs []Spec) error {
 	var errs []error
 	seen := map[string]int{}
@@ -130,14 +130,14 @@ func (s *Set) checkSpecs(specs []Spec) error {
 			errs = append(errs, fmt.Errorf("%w: plugin %d has the name of plugin %d: %q", ErrSpec, i, first, spec.Name))
 		}
 		seen[spec.Name] = i
-		for _, err := range s.checkSpec(spec.wanted()) {
+		for _, err := range s.checkSpec(spec.desired()) {
 			errs = append(errs, fmt.Errorf("%w: plugin %d (%q): %w", ErrSpec, i, spec.Name, err))
 		}
 	}
 	return errors.Join(errs...)
 }
 
-func (s *Set) checkSpec(w wanted) (errs []error) {
+func (s *Set) checkSpec(w desired) (errs []error) {
 	if err := checkName(w.name); err != nil {
 		errs = append(errs, err)
 	}
@@ -146,18 +146,18 @@ func (s *Set) checkSpec(w wanted) (errs []error) {
 	} else if strings.HasPrefix(w.source, Builtin) && s.o.Builtin == nil {
 		errs = append(errs, fmt.Errorf("source %q: nothing is built in", w.source))
 	}
-	if b, err := hex.DecodeString(w.pin); w.pin != "" && (err != nil || len(b) != 32) {
-		errs = append(errs, fmt.Errorf("sha256 %q is not 64 hexadecimal digits", w.pin))
+	if b, err := hex.DecodeString(w.sha256); w.sha256 != "" && (err != nil || len(b) != 32) {
+		errs = append(errs, fmt.Errorf("sha256 %q is not 64 hexadecimal digits", w.sha256))
 	}
-	return append(errs, w.set.check()...)
+	return append(errs, w.settings.check()...)
 }
 
-// check looks at what an upload has too.
+// check validates the settings that uploads have too.
 func (s settings) check() (errs []error) {
 	if s.kind != "" && abi.Exports(s.kind) == nil {
 		errs = append(errs, fmt.Errorf("kind %q is none of %q", s.kind, []string{abi.KindLogits, abi.KindSampler, abi.KindTemplate, abi.KindTools, abi.KindGrammar}))
 	} else if s.kind != "" {
-		if err := s.fits([]string{s.kind}); err != nil {
+		if err := s.checkKinds([]string{s.kind}); err != nil {
 			errs = append(errs, err)
 		}
 	}
@@ -173,8 +173,8 @@ func (s settings) check() (errs []error) {
 	return errs
 }
 
-// fits says which setting makes no sense for a plugin that has no part in the token loop.
-func (s settings) fits(kinds []string) error {
+// checkKinds rejects settings that do not suit a plugin that does not run in the token loop.
+func (s settings) checkKinds(kinds []string) error {
 	switch {
 	case slices.ContainsFunc(kinds, guest.Steps):
 		return nil
@@ -194,7 +194,7 @@ func isObject(text []byte) bool {
 	return json.Valid(text) && bytes.HasPrefix(bytes.TrimLeft(text, " \t\r\n"), []byte("{"))
 }
 
-// checkName holds a name to what fits paths of URLs, file names and labels of metrics alike.
+// checkName accepts names that are valid in URL paths, file names and metric labels.
 func checkName(name string) error {
 	ok := name != "" && len(name) <= maxName && 'a' <= name[0] && name[0] <= 'z' && !strings.HasSuffix(name, "-") && !strings.Contains(name, "--")
 	for i := 0; ok && i < len(name); i++ {
@@ -207,7 +207,7 @@ func checkName(name string) error {
 	return nil
 }
 
-// kinds gives the kinds that are used of a module that serves some.
+// kinds returns which of the kinds that a module serves are used.
 func (s settings) kinds(served []string) ([]string, error) {
 	if s.kind == "" {
 		return served, nil

@@ -55,7 +55,7 @@ func (p *Processor) RunAhead(prompt, output []uint32) error {
 	}
 	p.r.step = len(output)
 	if err := p.inner.Prepare(prompt, output); err != nil {
-		return p.r.fail(err)
+		return p.r.handleError(err)
 	}
 	return nil
 }
@@ -69,9 +69,9 @@ func (p *Processor) Run(prompt, output []uint32, row []float32) (Effect, error) 
 	p.r.step = len(output)
 	effect, err := p.inner.Process(prompt, output, row)
 	if err != nil {
-		return logits.None(), p.r.fail(err)
+		return logits.None(), p.r.handleError(err)
 	}
-	p.r.worked = true
+	p.r.succeeded = true
 	return effect, nil
 }
 
@@ -112,9 +112,9 @@ func (p *Sampler) Choose(ids []uint32, values, logprobs []float32) (int, error) 
 	p.r.step = p.steps
 	i, err := p.inner.Sample(ids, values, logprobs)
 	if err != nil {
-		return NoChoice, p.r.fail(err)
+		return NoChoice, p.r.handleError(err)
 	}
 	p.steps++
-	p.r.worked = true
+	p.r.succeeded = true
 	return i, nil
 }

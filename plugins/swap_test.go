@@ -55,8 +55,8 @@ func TestHotSwap(t *testing.T) {
 	if want := uint64(requests * (1 + 2*3)); st.Stats.Calls != want || st.Stats.Faults["trap"] != 0 { // one begin, its copy, three steps each
 		t.Errorf("%d calls counted over all versions, want %d: %+v", st.Stats.Calls, want, st.Stats)
 	}
-	if s.names["a"].current.refs.Load() != 1 || len(s.names["a"].ledger.live) != 1 {
-		t.Errorf("%d references, %d live versions", s.names["a"].current.refs.Load(), len(s.names["a"].ledger.live))
+	if s.names["a"].current.refs.Load() != 1 || len(s.names["a"].totals.live) != 1 {
+		t.Errorf("%d references, %d live versions", s.names["a"].current.refs.Load(), len(s.names["a"].totals.live))
 	}
 }
 

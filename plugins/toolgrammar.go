@@ -19,7 +19,7 @@ func (b *BoundChat) Constraint(ctx context.Context, request []byte) (*ToolGramma
 	if p == nil {
 		return nil, nil
 	}
-	s, err := p.v.guest.Open(p.seed(0), ctx.Done())
+	s, err := p.version.guest.Open(p.seed(0), ctx.Done())
 	if err != nil {
 		return nil, p.chatError(ctx, b.set, err)
 	}

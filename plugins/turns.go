@@ -16,20 +16,20 @@ const (
 	clientTurns = 32
 )
 
-// turns shares the processors among compilations, so that those of one client hardly delay another's: at most as many run at
-// once as there are processors, and one that has run for a slice pauses where another has a better claim. The best claim has
-// the client whose compilations that are under way ran least so far, then the compilation that ran least, then the one that
+// turns shares the processors among compilations fairly, so that one client's hardly delay another's. At most as many run at
+// once as there are processors, and one that has run for a slice pauses if another has priority. Priority goes to the
+// client whose running compilations took least time so far, then to the compilation that took least, then to the one that
 // waited longest. So a short compilation waits for about one slice of each long one that came at the same time, even where
 // all come from one client.
 //
 // turns.mu guards all fields of its turns and clients, but those that say otherwise.
 type turns struct {
-	mu      sync.Mutex
-	slice   time.Duration
-	free    int     // processors
-	queue   []*turn // turns that wait for a processor
-	clients map[string]*turnClient
-	arrived uint64 // counts entries of the queue
+	mu       sync.Mutex
+	slice    time.Duration
+	free     int     // processors
+	queue    []*turn // turns that wait for a processor
+	clients  map[string]*turnClient
+	arrivals uint64 // counts entries of the queue
 }
 
 // turnClient is a client with compilations under way.
@@ -37,12 +37,12 @@ type turnClient struct {
 	name  string
 	turns int           // under way, or waiting to be
 	ran   time.Duration // they did, together
-	open  chan struct{} // holds a token for each that is under way
+	slots chan struct{} // holds a token for each that is under way
 }
 
 // turn is one compilation.
 type turn struct {
-	of      *turns
+	turns   *turns
 	ctx     context.Context // of the compilation
 	client  *turnClient
 	ran     time.Duration
@@ -55,29 +55,29 @@ func newTurns(slice time.Duration) *turns {
 	return &turns{slice: slice, free: runtime.GOMAXPROCS(0), clients: map[string]*turnClient{}}
 }
 
-// begin waits until one more compilation of a client may be under way. ctx is the compilation's. It is to be ended.
-func (s *turns) begin(ctx context.Context, client string) (*turn, error) {
+// register waits until the client may have one more compilation. ctx is the compilation's. It is to be ended.
+func (s *turns) register(ctx context.Context, client string) (*turn, error) {
 	s.mu.Lock()
 	c := s.clients[client]
 	if c == nil {
-		c = &turnClient{name: client, open: make(chan struct{}, clientTurns)}
+		c = &turnClient{name: client, slots: make(chan struct{}, clientTurns)}
 		s.clients[client] = c
 	}
 	c.turns++
 	s.mu.Unlock()
-	t := &turn{of: s, ctx: ctx, client: c}
+	t := &turn{turns: s, ctx: ctx, client: c}
 	select {
-	case c.open <- struct{}{}:
+	case c.slots <- struct{}{}:
 		return t, nil
 	case <-ctx.Done():
-		t.leave()
+		t.remove()
 		return nil, context.Cause(ctx)
 	}
 }
 
 // take waits for a processor and reports whether it came before the compilation was cancelled.
 func (t *turn) take() bool {
-	s := t.of
+	s := t.turns
 	s.mu.Lock()
 	if s.free > 0 {
 		s.free--
@@ -92,9 +92,9 @@ func (t *turn) take() bool {
 
 // enqueue puts the turn at the end of the queue. The lock is held.
 func (t *turn) enqueue() {
-	s := t.of
-	s.arrived++
-	t.arrival, t.granted = s.arrived, make(chan struct{})
+	s := t.turns
+	s.arrivals++
+	t.arrival, t.granted = s.arrivals, make(chan struct{})
 	s.queue = append(s.queue, t)
 }
 
@@ -106,7 +106,7 @@ func (t *turn) wait() bool {
 		return true
 	case <-t.ctx.Done():
 	}
-	s := t.of
+	s := t.turns
 	s.mu.Lock()
 	defer s.mu.Unlock()
 	if i := slices.Index(s.queue, t); i >= 0 {
@@ -117,16 +117,16 @@ func (t *turn) wait() bool {
 	return false
 }
 
-// yield is called often by a compilation that has a processor. It pauses where another has a better claim, and reports
-// whether the compilation goes on.
+// yield is called often by a compilation that has a processor. It pauses if another has priority, and reports whether the
+// compilation may go on.
 func (t *turn) yield() bool {
 	now := time.Now()
-	if now.Sub(t.since) < t.of.slice {
+	if now.Sub(t.since) < t.turns.slice {
 		return true
 	}
-	s := t.of
+	s := t.turns
 	s.mu.Lock()
-	t.count(now)
+	t.addTime(now)
 	t.since = now
 	next := s.best()
 	if next == nil || !next.before(t) {
@@ -140,14 +140,14 @@ func (t *turn) yield() bool {
 	return t.wait()
 }
 
-// count adds the time since the slice began. The lock is held.
-func (t *turn) count(now time.Time) {
+// addTime adds the time since the slice began. The lock is held.
+func (t *turn) addTime(now time.Time) {
 	ran := now.Sub(t.since)
 	t.ran += ran
 	t.client.ran += ran
 }
 
-// before reports whether t has a better claim than other.
+// before reports whether t has priority over other.
 func (t *turn) before(other *turn) bool {
 	switch {
 	case t.client.ran != other.client.ran:
@@ -158,7 +158,7 @@ func (t *turn) before(other *turn) bool {
 	return t.arrival < other.arrival
 }
 
-// best gives the turn of the queue that has the best claim, nil when none waits. The lock is held.
+// best returns the queued turn with the highest priority, nil when none waits. The lock is held.
 func (s *turns) best() (best *turn) {
 	for _, t := range s.queue {
 		if best == nil || t.before(best) {
@@ -180,25 +180,25 @@ func (s *turns) release() {
 	close(t.granted)
 }
 
-// end gives back what the compilation has and says how long it ran, pauses not counted.
+// end releases the processor and the client's slot, and returns how long the compilation ran without its pauses.
 func (t *turn) end() time.Duration {
-	s := t.of
+	s := t.turns
 	s.mu.Lock()
 	if !t.since.IsZero() {
-		t.count(time.Now())
+		t.addTime(time.Now())
 		t.since = time.Time{}
 		s.release()
 	}
 	ran := t.ran
 	s.mu.Unlock()
-	<-t.client.open
-	t.leave()
+	<-t.client.slots
+	t.remove()
 	return ran
 }
 
-// leave forgets the turn, and its client with the last one.
-func (t *turn) leave() {
-	s := t.of
+// remove removes the turn, and with its last turn the client.
+func (t *turn) remove() {
+	s := t.turns
 	s.mu.Lock()
 	defer s.mu.Unlock()
 	t.client.ran -= t.ran

@@ -15,7 +15,7 @@ import (
 // runTurn compiles for so long, asking every millisecond, and gives how long it took with all waiting.
 func runTurn(s *turns, ctx context.Context, client string, work time.Duration) (time.Duration, error) {
 	start := time.Now()
-	t, err := s.begin(ctx, client)
+	t, err := s.register(ctx, client)
 	if err != nil {
 		return 0, err
 	}
@@ -78,8 +78,8 @@ func TestTurnsOfClients(t *testing.T) {
 			crowd.Go(func() { _, _ = runTurn(s, t.Context(), "crowd", time.Second) })
 		}
 		synctest.Wait()
-		if n := s.clients["crowd"].turns; n != 3*clientTurns || len(s.clients["crowd"].open) != clientTurns {
-			t.Errorf("%d, of them %d under way", n, len(s.clients["crowd"].open))
+		if n := s.clients["crowd"].turns; n != 3*clientTurns || len(s.clients["crowd"].slots) != clientTurns {
+			t.Errorf("%d, of them %d under way", n, len(s.clients["crowd"].slots))
 		}
 		took, err := runTurn(s, t.Context(), "other", time.Second)
 		if err != nil || took > 2*time.Second+4*turnSlice {

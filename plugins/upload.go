@@ -32,24 +32,24 @@ func (s *Set) Put(ctx context.Context, name string, wasm []byte, u Upload) (Stat
 
 // Prepare does the first part of Put, all but installing, with its errors.
 func (s *Set) Prepare(ctx context.Context, name string, wasm []byte, u Upload) (*Prepared, error) {
-	w := wanted{name: name, origin: fromUpload, source: sourceUpload}
-	w.set = settings{onError: u.OnError, apply: u.Apply, limits: u.Limits, config: string(u.Config)}.withDefaults()
-	if err := errors.Join(append(w.set.check(), checkName(name))...); err != nil {
+	w := desired{name: name, origin: fromUpload, source: sourceUpload}
+	w.settings = settings{onError: u.OnError, apply: u.Apply, limits: u.Limits, config: string(u.Config)}.withDefaults()
+	if err := errors.Join(append(w.settings.check(), checkName(name))...); err != nil {
 		return nil, fmt.Errorf("%w: %w", ErrSpec, err)
 	}
 	s.mu.RLock()
-	err := s.names[name].uploaded()
+	err := s.names[name].checkUpload()
 	s.mu.RUnlock()
 	if err != nil {
 		return nil, err
 	}
-	ctx, done, err := s.during(ctx)
+	ctx, done, err := s.loadContext(ctx)
 	if err != nil {
 		return nil, err
 	}
 	defer done()
-	j := &job{wanted: w}
-	if j.fresh, err = s.load(ctx, w, wasm, nil); err != nil {
+	j := &job{desired: w}
+	if j.loaded, err = s.load(ctx, w, wasm, nil); err != nil {
 		return nil, cmp.Or(context.Cause(ctx), err)
 	}
 	return &Prepared{s, j}, nil
@@ -58,22 +58,22 @@ func (s *Set) Prepare(ctx context.Context, name string, wasm []byte, u Upload) (
 // Commit does the second part of Put, with its errors: it installs the upload, unless ctx has ended.
 func (p *Prepared) Commit(ctx context.Context) (Status, error) {
 	s, j := p.set, p.job
-	end, err := s.begin(ctx)
+	unlock, err := s.lockChanges(ctx)
 	if err != nil {
 		p.Discard()
 		return Status{}, err
 	}
-	defer end()
-	if err := cmp.Or(context.Cause(ctx), s.names[j.name].uploaded()); err != nil {
+	defer unlock()
+	if err := cmp.Or(context.Cause(ctx), s.names[j.name].checkUpload()); err != nil {
 		p.Discard()
 		return Status{}, err
 	}
-	if err := s.fit(j); err != nil {
+	if err := s.checkConflicts(j); err != nil {
 		return Status{}, err
 	}
-	e, was := s.put(j)
-	if was != nil {
-		was.drop()
+	e, replaced := s.installJob(j)
+	if replaced != nil {
+		replaced.unref()
 	}
 	s.log.Info("plugin loaded", "plugin", j.name, "source", sourceUpload, "sha256", e.current.sum(), "version", e.current.guest.Description().Version)
 	return e.status(), nil
@@ -82,56 +82,56 @@ func (p *Prepared) Commit(ctx context.Context) (Status, error) {
 // Discard frees what Prepare loaded.
 func (p *Prepared) Discard() { p.job.discard(nil) }
 
-// uploaded refuses an entry that an upload can't replace. nil is none.
-func (e *entry) uploaded() error {
+// checkUpload returns an error if an upload can't replace the entry, which may be nil.
+func (e *entry) checkUpload() error {
 	if e != nil && e.origin != fromUpload {
-		return fmt.Errorf("%w: %s is configured %s", ErrConfigured, e.name, e.where())
+		return fmt.Errorf("%w: %s is configured %s", ErrConfigured, e.name, e.location())
 	}
 	return nil
 }
 
-// fit rejects a job that can't serve beside what is there.
-func (s *Set) fit(j *job) error {
+// checkConflicts rejects a job that conflicts with installed plugins.
+func (s *Set) checkConflicts(j *job) error {
 	jobs := []*job{j}
 	for _, e := range s.order {
 		if e.name != j.name {
-			jobs = append(jobs, &job{wanted: e.wanted, same: true})
+			jobs = append(jobs, &job{desired: e.desired, unchanged: true})
 		}
 	}
-	s.resolve(jobs)
+	s.rejectConflicts(jobs)
 	return j.err
 }
 
 // Fail lists an upload that was kept and can't be used, with the reason: requests that it applies to are refused, or go on
 // without it, as its settings say. It lives until Delete or a Put under its name. Nothing is changed where something serves.
 func (s *Set) Fail(ctx context.Context, name string, u Upload, cause error) error {
-	end, err := s.begin(ctx)
+	unlock, err := s.lockChanges(ctx)
 	if err != nil {
 		return err
 	}
-	defer end()
+	defer unlock()
 	if e := s.names[name]; e != nil && (e.current != nil || e.origin != fromUpload) {
 		return nil
 	}
-	w := wanted{name: name, origin: fromUpload, source: sourceUpload}
-	w.set = settings{onError: u.OnError, apply: u.Apply, limits: u.Limits, config: string(u.Config)}.withDefaults()
-	s.put(&job{wanted: w, err: cause})
+	w := desired{name: name, origin: fromUpload, source: sourceUpload}
+	w.settings = settings{onError: u.OnError, apply: u.Apply, limits: u.Limits, config: string(u.Config)}.withDefaults()
+	s.installJob(&job{desired: w, err: cause})
 	return nil
 }
 
 // Delete removes a plugin that was put at run time; requests that have it finish with it. Errors match ErrUnknown,
 // ErrConfigured, which says where else it is to be removed, or ErrClosed.
 func (s *Set) Delete(name string) error {
-	end, err := s.begin(context.Background())
+	unlock, err := s.lockChanges(context.Background())
 	if err != nil {
 		return err
 	}
-	defer end()
+	defer unlock()
 	e := s.names[name]
 	if e == nil {
 		return &Misnamed{name, slices.Sorted(maps.Keys(s.names)), fmt.Errorf("%w: %q", ErrUnknown, name)}
 	}
-	if err := e.uploaded(); err != nil {
+	if err := e.checkUpload(); err != nil {
 		return err
 	}
 	names := maps.Clone(s.names)
@@ -141,7 +141,7 @@ func (s *Set) Delete(name string) error {
 	s.order = slices.DeleteFunc(slices.Clone(s.order), func(x *entry) bool { return x == e })
 	s.mu.Unlock()
 	if e.current != nil {
-		e.current.drop()
+		e.current.unref()
 	}
 	s.log.Info("plugin removed", "plugin", name)
 	return nil

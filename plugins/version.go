@@ -17,30 +17,30 @@ import (
 // version is one loaded module with its settings. Requests that were bound to it finish on it; it is freed when it is
 // no longer current and the last of them is released.
 type version struct {
-	guest    *guest.Guest
-	set      settings
-	kinds    []string // used of the module
-	steps    []string // of them, those of the token loop
-	refuses  string   // the guest's words where it does not accept {} for parameters
-	loaded   time.Time
-	base     guest.Stats // what loading and the canary used
-	breakers breakers
-	ledger   *ledger
-	refs     atomic.Int64 // one of the set while it is current, one of each request
-	skips    skipCauses
+	guest       *guest.Guest
+	settings    settings
+	kinds       []string // used of the module
+	steps       []string // of them, those of the token loop
+	refusalText string   // the guest's error text if it refuses {} as parameters
+	loaded      time.Time
+	baseline    guest.Stats // what loading and the canary used
+	breakers    breakers
+	totals      *statsTotals
+	refs        atomic.Int64 // one of the set while it is current, one of each request
+	skips       skipCauses
 }
 
-// skipCauses are the causes for which a version was passed over so far.
+// skipCauses are the causes for which a version was skipped so far.
 type skipCauses struct {
 	mu   sync.Mutex
 	seen map[string]bool
 }
 
-// maxSkipCauses bounds what is remembered of one version; what a guest can vary is not part of a cause.
+// maxSkipCauses bounds the causes remembered per version. Text that a guest can vary is not part of a cause.
 const maxSkipCauses = 64
 
-// firstSkip reports whether the version was not passed over for this cause before: a fault of the same kind in the same
-// export, or the same text.
+// firstSkip reports whether this cause is new for the version. Faults of the same kind in the same export have the same
+// cause, and so have errors with the same text.
 func (v *version) firstSkip(err error) bool {
 	key := err.Error()
 	if f := (*sandbox.Fault)(nil); errors.As(err, &f) {
@@ -58,21 +58,23 @@ func (v *version) firstSkip(err error) bool {
 	return true
 }
 
-// hold counts a request. The caller knows that the version has a reference already.
-func (v *version) hold() { v.refs.Add(1) }
+// ref takes a reference for a request. The version must have one already.
+func (v *version) ref() { v.refs.Add(1) }
 
-// drop gives a reference back. With the last one every session is closed, so the counts are final.
-func (v *version) drop() {
+// unref drops a reference. With the last one every session is closed, so the counts are final.
+func (v *version) unref() {
 	if v.refs.Add(-1) == 0 {
-		v.ledger.retire(v)
+		v.totals.retireVersion(v)
 		v.guest.Close()
 	}
 }
 
 func (v *version) serves(kind string) bool { return slices.Contains(v.kinds, kind) }
 
-// rules reports whether the version picks the tokens of every request.
-func (v *version) rules() bool { return v.set.apply == ApplyAlways && v.serves(abi.KindSampler) }
+// alwaysSamples reports whether the version chooses the tokens of every request.
+func (v *version) alwaysSamples() bool {
+	return v.settings.apply == ApplyAlways && v.serves(abi.KindSampler)
+}
 
 func (v *version) sum() string {
 	sum := v.guest.Sum()
@@ -85,7 +87,7 @@ type Stats struct {
 	Calls     uint64            // of the guest's exports
 	Seconds   float64           // that they ran
 	Fuel      uint64            // that they used
-	Paused    float64           // seconds that they were paused so that others get on
+	Paused    float64           // seconds that they were paused in favour of others
 	Slices    uint64            // of fuel that they had
 	Refusals  uint64            // requests that the guest refused
 	Faults    map[string]uint64 // calls that failed, by "trap", "fuel", "time", "memory", "access" and "result" (a broken rule)
@@ -99,8 +101,8 @@ type Stats struct {
 	InstanceBytes                  int64 // that these take
 }
 
-// ledger keeps the counts of one name over its versions, so that they never go down.
-type ledger struct {
+// statsTotals sums the counts of one name over all its versions, so that they never decrease.
+type statsTotals struct {
 	skips, loads atomic.Uint64
 
 	mu   sync.Mutex
@@ -108,26 +110,26 @@ type ledger struct {
 	live []*version
 }
 
-// enter begins to count a version.
-func (l *ledger) enter(v *version) {
-	v.ledger = l
+// addVersion starts counting a version.
+func (l *statsTotals) addVersion(v *version) {
+	v.totals = l
 	l.loads.Add(1)
 	l.mu.Lock()
 	l.live = append(l.live, v)
 	l.mu.Unlock()
 }
 
-func (l *ledger) retire(v *version) {
+func (l *statsTotals) retireVersion(v *version) {
 	l.mu.Lock()
 	defer l.mu.Unlock()
 	if i := slices.Index(l.live, v); i >= 0 {
 		l.live = slices.Delete(l.live, i, i+1)
-		l.past.add(v.guest.Stats(), v.base)
+		l.past.add(v.guest.Stats(), v.baseline)
 	}
 }
 
 // stats sums up all versions.
-func (l *ledger) stats() Stats {
+func (l *statsTotals) stats() Stats {
 	l.mu.Lock()
 	defer l.mu.Unlock()
 	s := l.past
@@ -137,7 +139,7 @@ func (l *ledger) stats() Stats {
 	}
 	for _, v := range l.live {
 		now := v.guest.Stats()
-		s.add(now, v.base)
+		s.add(now, v.baseline)
 		s.InstancesOut += now.Instances.Out
 		s.InstancesWaiting += now.Instances.Waiting
 		s.InstanceBytes += now.Instances.Bytes
@@ -168,13 +170,13 @@ func (s *Stats) add(now, base guest.Stats) {
 	s.Discarded += uint64(now.Instances.Discarded - base.Instances.Discarded)
 }
 
-// State is what a plugin is up to.
+// State is the state of a plugin.
 type State string
 
 // The states of a plugin.
 const (
-	StateActive State = "active" // it serves requests; Status.Error may say why a newer version does not
-	StateOff    State = "off"    // it failed too often and is left alone for a while
+	StateActive State = "active" // it serves requests; Status.Error says why a newer version, if any, does not
+	StateOff    State = "off"    // its circuit breaker is open: it failed too often
 	StateFailed State = "failed" // no version of it could be loaded
 	// StateLoading: the first version of it is still being loaded.
 	StateLoading State = "loading"

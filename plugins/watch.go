@@ -9,9 +9,10 @@ import (
 	"time"
 )
 
-// Watch looks every interval whether a source's file or the folder changed, and reloads what did, as Reload does, until
-// ctx ends; an interval of 0 never looks. The first look reloads too. A change counts once a whole interval has passed without another, so that a
-// file is not loaded while it is being written. What can't be loaded is logged, and not tried again before it changes.
+// Watch scans the sources' files and the folder every interval and reloads what changed, as Reload does, until ctx
+// ends; an interval of 0 disables it. The first scan reloads too. A change counts once a whole interval has passed
+// without another, so that a file is not loaded while it is being written. A failure is logged, and not retried before
+// the file changes.
 func (s *Set) Watch(ctx context.Context, interval time.Duration) {
 	if interval <= 0 {
 		<-ctx.Done()
@@ -19,25 +20,25 @@ func (s *Set) Watch(ctx context.Context, interval time.Duration) {
 	}
 	tick := time.NewTicker(interval)
 	defer tick.Stop()
-	w := &watch{set: s}
+	w := &watcher{set: s}
 	for {
 		select {
 		case <-tick.C:
-			w.look(ctx)
+			w.scan(ctx)
 		case <-ctx.Done():
 			return
 		}
 	}
 }
 
-// watch remembers files: as they were at the last look, and when they were last loaded.
-type watch struct {
+// watcher remembers the state of the files at the last scan and at the last load.
+type watcher struct {
 	set          *Set
 	last, loaded map[string]fs.FileInfo
 }
 
-// look reloads if the files differ from those that were loaded and are as they were at the last look.
-func (w *watch) look(ctx context.Context) {
+// scan reloads if the files differ from those last loaded and have not changed since the last scan.
+func (w *watcher) scan(ctx context.Context) {
 	now := w.set.files()
 	steady := w.last != nil && maps.EqualFunc(now, w.last, sameFile)
 	w.last = now
@@ -50,7 +51,7 @@ func (w *watch) look(ctx context.Context) {
 	w.loaded = now
 }
 
-// files gives the state of all files that modules come from; one that is not there is left out.
+// files returns the state of all files that modules come from, without those that do not exist.
 func (s *Set) files() map[string]fs.FileInfo {
 	s.mu.RLock()
 	specs := s.specs
@@ -73,7 +74,7 @@ func (s *Set) files() map[string]fs.FileInfo {
 	return out
 }
 
-// sameFile tells by size, time and inode, so that a link that points elsewhere is seen too.
+// sameFile compares size, time and inode, so that a changed link is noticed too.
 func sameFile(a, b fs.FileInfo) bool {
 	return a.Size() == b.Size() && a.ModTime().Equal(b.ModTime()) && os.SameFile(a, b)
 }

@@ -33,11 +33,11 @@ func TestWatchLooks(t *testing.T) {
 	sp := spec(t, "s", bias(1).Wasm())
 	log := &logLines{}
 	s := open(t, Options{Specs: []Spec{sp}, Folder: dir, Log: logger(log)})
-	w := &watch{set: s}
+	w := &watcher{set: s}
 	look := func(what, first, second string) {
 		t.Helper()
 		for i, want := range []string{first, second, second} {
-			w.look(t.Context())
+			w.scan(t.Context())
 			if got := versionsOf(t, s); got != want {
 				t.Errorf("%s, look %d: %q, want %q", what, i+1, got, want)
 			}
@@ -50,7 +50,7 @@ func TestWatchLooks(t *testing.T) {
 	wasm := bias(2).Wasm()
 	for i := range 4 { // bytes arrive; all but the last are no module
 		write(t, at("a"), wasm[:len(wasm)*i/4])
-		w.look(t.Context())
+		w.scan(t.Context())
 		if st, _ := s.Get("a"); st.Error != "" || st.Stats.Loads != 1 {
 			t.Errorf("half a file was looked into: %+v", st)
 		}
@@ -105,13 +105,13 @@ func TestWatchSeesLinks(t *testing.T) {
 	}
 	point("one")
 	s := open(t, Options{Specs: []Spec{{Name: "s", Source: filepath.Join(dir, "data", "s.wasm")}}})
-	w := &watch{set: s}
+	w := &watcher{set: s}
 	for range 3 {
-		w.look(t.Context())
+		w.scan(t.Context())
 	}
 	point("two")
-	w.look(t.Context())
-	w.look(t.Context())
+	w.scan(t.Context())
+	w.scan(t.Context())
 	if got := versionsOf(t, s); got != "s:2" {
 		t.Errorf("serving %s", got)
 	}
