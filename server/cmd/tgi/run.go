@@ -28,11 +28,11 @@ import (
 	"tgi/server/host/catalog"
 )
 
-// loadingSilence is how long opening a model may take before it is told.
+// loadingSilence is how long opening a model may take before a notice is printed.
 const loadingSilence = 2 * time.Second
 
-// stillOpening tells it.
-const stillOpening = "opening the model ..."
+// openingNotice is what is printed then.
+const openingNotice = "opening the model ..."
 
 // runFlags are the flags of `tgi run` itself.
 type runFlags struct {
@@ -151,7 +151,7 @@ func (c console) talk(parent context.Context, own runFlags, cfg config.Config, w
 	defer func() { stop() }()
 	client, done, err := c.client(ctx, own, cfg)
 	if err != nil {
-		return because(ctx, err)
+		return signalOr(ctx, err)
 	}
 	defer done()
 	o := chat.Options{
@@ -205,8 +205,8 @@ func historyFile() string {
 	return filepath.Join(home, ".local", "state", "tgi", "history")
 }
 
-// because returns the signal that ended ctx, if one did, and else err.
-func because(ctx context.Context, err error) error {
+// signalOr returns the signal that ended ctx, if one did, and else err.
+func signalOr(ctx context.Context, err error) error {
 	if ctx.Err() != nil {
 		return context.Cause(ctx)
 	}
@@ -253,9 +253,9 @@ func (c console) client(ctx context.Context, own runFlags, cfg config.Config) (*
 		}
 		return client, func() {}, err
 	}
-	log := &quietLog{Handler: slog.NewTextHandler(c.errors, &slog.HandlerOptions{Level: slog.LevelWarn}),
+	log := &progressLog{Handler: slog.NewTextHandler(c.errors, &slog.HandlerOptions{Level: slog.LevelWarn}),
 		progress: c.errors}
-	late := time.AfterFunc(loadingSilence, func() { log.say(stillOpening) })
+	late := time.AfterFunc(loadingSilence, func() { log.showProgress(openingNotice) })
 	h, err := host.Open(ctx, host.Options{Config: catalog.Only(unlocked(cfg), cfg.DefaultModel()), Version: version,
 		Log: slog.New(log)})
 	late.Stop()
@@ -291,9 +291,9 @@ func unlocked(cfg config.Config) config.Config {
 	return cfg
 }
 
-// quietLog lets warnings through and, until the model is open, shows what opening
+// progressLog lets warnings through and, until the model is open, shows what opening
 // it says of its progress: messages without attributes.
-type quietLog struct {
+type progressLog struct {
 	slog.Handler
 	mu       sync.Mutex // held while progress is written
 	progress io.Writer
@@ -301,14 +301,14 @@ type quietLog struct {
 }
 
 // open ends the progress; none is written when it returned.
-func (l *quietLog) open() {
+func (l *progressLog) open() {
 	l.mu.Lock()
 	defer l.mu.Unlock()
 	l.opened = true
 }
 
-// say shows progress.
-func (l *quietLog) say(text string) {
+// showProgress writes a line of progress until the model is open.
+func (l *progressLog) showProgress(text string) {
 	l.mu.Lock()
 	defer l.mu.Unlock()
 	if !l.opened {
@@ -317,17 +317,19 @@ func (l *quietLog) say(text string) {
 }
 
 // Enabled implements slog.Handler.
-func (l *quietLog) Enabled(_ context.Context, level slog.Level) bool { return level >= slog.LevelInfo }
+func (l *progressLog) Enabled(_ context.Context, level slog.Level) bool {
+	return level >= slog.LevelInfo
+}
 
 // Handle implements slog.Handler.
-func (l *quietLog) Handle(ctx context.Context, r slog.Record) error {
+func (l *progressLog) Handle(ctx context.Context, r slog.Record) error {
 	switch {
 	case l.Handler.Enabled(ctx, r.Level):
 		l.mu.Lock()
 		defer l.mu.Unlock()
 		return l.Handler.Handle(ctx, r)
 	case r.NumAttrs() == 0:
-		l.say(r.Message)
+		l.showProgress(r.Message)
 	}
 	return nil
 }

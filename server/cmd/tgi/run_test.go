@@ -32,7 +32,7 @@ func runOn(t *testing.T, c console, args ...string) (out, errs string, code int)
 
 // told is what went to stderr, without the line of a slow machine.
 func told(stderr *bytes.Buffer) string {
-	return strings.TrimPrefix(stderr.String(), "tgi: "+stillOpening+"\n")
+	return strings.TrimPrefix(stderr.String(), "tgi: "+openingNotice+"\n")
 }
 
 // TestRunPipe asks the demo model through real pipes, as a shell does.
@@ -210,14 +210,14 @@ func TestRunMessage(t *testing.T) {
 // TestRunLog: opening a model says what takes long; later only warnings are told.
 func TestRunLog(t *testing.T) {
 	var b bytes.Buffer
-	h := &quietLog{Handler: slog.NewTextHandler(&b, &slog.HandlerOptions{Level: slog.LevelWarn}), progress: &b}
+	h := &progressLog{Handler: slog.NewTextHandler(&b, &slog.HandlerOptions{Level: slog.LevelWarn}), progress: &b}
 	log := slog.New(h)
 	log.Debug("never")
 	log.Info("converting: 40%")
-	h.say(stillOpening)
+	h.showProgress(openingNotice)
 	log.Info("plugin loaded", "plugin", "a")
 	h.open()
-	h.say(stillOpening)
+	h.showProgress(openingNotice)
 	log.Info("converting: 50%")
 	log.Warn("faulty", "plugin", "a")
 	got := b.String()
