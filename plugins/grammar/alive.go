@@ -7,10 +7,10 @@ const longText = 1 << 20
 // text, or 0 where nothing is known.
 const dies = -1
 
-// lives reports whether t has a text. Only intersections and complements need a
+// isAlive reports whether t has a text. Only intersections and complements need a
 // search, through derivatives until one matches the empty text: in the order of lengths
-// at first, for the shorter the text the more rung can do with it, then depth first.
-func (w *work) lives(t *term) bool {
+// at first, for the shorter the text the more maskByBucket can do with it, then depth first.
+func (w *work) isAlive(t *term) bool {
 	e := w.essence(t)
 	if e.known {
 		return e.yes
@@ -54,7 +54,7 @@ func (w *work) search(t *term, most int, deep bool) (alive, known bool) {
 		}
 		top := all[n].t
 		b := all[n].left.lowest()
-		all[n].left = all[n].left.minus(w.alike(top, b))
+		all[n].left = all[n].left.minus(w.equivalent(top, b))
 		e := w.essence(w.derive(top, b))
 		if e.known && e.yes {
 			book(all, n, e.length(0))

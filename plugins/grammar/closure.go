@@ -147,7 +147,7 @@ func (c *closer) visit(g goal) {
 		if head.lo == 0 {
 			c.add(rest, g.o)
 		}
-		c.add(c.w.catExpr(head.kids[0], c.w.catExpr(c.w.fewer(head), rest)), g.o)
+		c.add(c.w.catExpr(head.kids[0], c.w.catExpr(c.w.restAfterOne(head), rest)), g.o)
 	}
 }
 

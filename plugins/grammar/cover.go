@@ -8,9 +8,9 @@ const endless = 1 << 30
 // maxReach is how far a term is looked into.
 const maxReach = 40
 
-// maxLooks is how many terms are looked into in one call. It is the price of walks
+// maxCoverSteps is how many terms are looked into in one call. It is the price of walks
 // that are shorter for it; terms that lead to many others are not worth more.
-const maxLooks = 150
+const maxCoverSteps = 150
 
 // enough is the reach that is not worth a second look: few tokens have more characters.
 const enough = 20
@@ -158,10 +158,10 @@ func (w *work) cover(t *term) cover {
 		w.slack = max(w.slack, t.slack.Load())
 		return unpack(known)
 	}
-	if w.looks > maxLooks {
+	if w.steps > maxCoverSteps {
 		return cover{}
 	}
-	if part := w.thin(t); part != t {
+	if part := w.dropSingleByteKids(t); part != t {
 		c := w.cover(part)
 		if n := part.cover.Load(); w.err == nil && n != 0 {
 			w.keepCover(t, known, n)
@@ -192,7 +192,7 @@ func (w *work) cover(t *term) cover {
 		c = cover{of, reach}
 		break
 	}
-	if w.err == nil && w.looks <= maxLooks {
+	if w.err == nil && w.steps <= maxCoverSteps {
 		w.keepCover(t, known, c.pack())
 	}
 	return c
@@ -204,9 +204,9 @@ type visit struct {
 	level int
 }
 
-// thin leaves out alternatives that begin with one certain byte, if there are others:
+// dropSingleByteKids leaves out alternatives that begin with one certain byte, if there are others:
 // what these take t takes too, and there are fewer terms to look at.
-func (w *work) thin(t *term) *term {
+func (w *work) dropSingleByteKids(t *term) *term {
 	if t.op != opAlt {
 		return t
 	}
@@ -242,7 +242,7 @@ func (w *work) advance(t *term, of kinds) (way []visit, reach int, keep kinds) {
 		if len(level) == 0 {
 			return way, endless, 0
 		}
-		if len(level) > 4 || w.looks > maxLooks {
+		if len(level) > 4 || w.steps > maxCoverSteps {
 			return way, reach + 1, 0
 		}
 		if len(level) != 1 {
@@ -264,7 +264,7 @@ func (w *work) advance(t *term, of kinds) (way []visit, reach int, keep kinds) {
 // the terms take; only where these are all it is complete.
 func (w *work) after(level []*term, of kinds) (taken kinds, out []*term) {
 	taken = of
-	w.looks += len(level)
+	w.steps += len(level)
 	for _, t := range level {
 		for i := range categories {
 			c := &categories[i]
@@ -293,13 +293,13 @@ func (w *work) images(ts []*term, on byteSet) []*term {
 		}
 		for left := on; !left.empty(); {
 			b := left.lowest()
-			left = left.minus(w.alike(t, b))
+			left = left.minus(w.equivalent(t, b))
 			n := w.next(t, b)
 			if n == nothing {
 				return nil
 			}
 			w.note(n)
-			n = w.thin(n)
+			n = w.dropSingleByteKids(n)
 			dup := false
 			for _, o := range out {
 				dup = dup || o == n

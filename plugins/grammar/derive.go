@@ -6,36 +6,36 @@ func (w *work) next(t *term, b byte) *term {
 	if !t.first.has(b) {
 		return nothing
 	}
-	if n := t.known(b); n != nil {
+	if n := t.cachedNext(b); n != nil {
 		return n
 	}
-	return w.find(t, b)
+	return w.computeNext(t, b)
 }
 
-// known is where byte b leads from t, nil where that was not asked yet.
-func (t *term) known(b byte) *term {
+// cachedNext is where byte b leads from t, nil if that is not computed yet.
+func (t *term) cachedNext(b byte) *term {
 	if tab := t.tab.Load(); tab != nil {
 		return tab.get(b)
 	}
 	return nil
 }
 
-// find computes a transition and remembers it for all bytes that lead alike.
-func (w *work) find(t *term, b byte) *term {
+// computeNext computes a transition and caches it for all equivalent bytes.
+func (w *work) computeNext(t *term, b byte) *term {
 	n := w.derive(t, b)
-	if !n.pure && !w.lives(n) {
+	if !n.pure && !w.isAlive(n) {
 		n = nothing
 	}
 	if w.err != nil {
 		return nothing
 	}
-	w.m.linkTerm(t, w.alike(t, b), n)
+	w.m.linkTerm(t, w.equivalent(t, b), n)
 	return n
 }
 
-// alike are bytes, b among them, by which t has the same derivative. What lies deep is
-// remembered while it is looked at, as by derive.
-func (w *work) alike(t *term, b byte) byteSet {
+// equivalent returns bytes, b among them, by which t has the same derivative. Deep terms
+// are memoized, as in derive.
+func (w *work) equivalent(t *term, b byte) byteSet {
 	switch t.op {
 	case opClass, opLit:
 		return t.first.side(b)
@@ -44,7 +44,7 @@ func (w *work) alike(t *term, b byte) byteSet {
 	}
 	if w.depth < memoDepth {
 		w.depth++
-		s := w.alikeBelow(t, b)
+		s := w.equivalentByKids(t, b)
 		if w.depth--; w.depth == 0 {
 			w.sides = nil
 		}
@@ -52,7 +52,7 @@ func (w *work) alike(t *term, b byte) byteSet {
 	}
 	s, ok := w.sides[derivation{t, b}]
 	if !ok && w.spend(priceAsk) {
-		s = w.alikeBelow(t, b)
+		s = w.equivalentByKids(t, b)
 		if w.sides == nil {
 			w.sides = map[derivation]byteSet{}
 		}
@@ -61,17 +61,17 @@ func (w *work) alike(t *term, b byte) byteSet {
 	return s
 }
 
-func (w *work) alikeBelow(t *term, b byte) byteSet {
+func (w *work) equivalentByKids(t *term, b byte) byteSet {
 	s := allBytes
 	switch t.op {
 	case opCat:
-		s = w.alike(t.kids[0], b)
+		s = w.equivalent(t.kids[0], b)
 		for t.op == opCat && t.kids[0].nullable {
 			t = t.kids[1]
 			if t.op == opCat {
-				s = s.and(w.alike(t.kids[0], b))
+				s = s.and(w.equivalent(t.kids[0], b))
 			} else {
-				s = s.and(w.alike(t, b))
+				s = s.and(w.equivalent(t, b))
 			}
 		}
 	case opAlt, opAnd:
@@ -79,23 +79,22 @@ func (w *work) alikeBelow(t *term, b byte) byteSet {
 			return s
 		}
 		for _, k := range t.kids {
-			s = s.and(w.alike(k, b))
+			s = s.and(w.equivalent(k, b))
 		}
 	case opRep, opNot:
-		s = w.alike(t.kids[0], b)
+		s = w.equivalent(t.kids[0], b)
 	}
 	return s
 }
 
-// memoDepth is how deep in each other terms lie before derivatives are remembered:
-// a term that has another twice, which has another twice, and so on, has it more
-// often than anyone could look at.
+// memoDepth is the nesting depth from which derivatives are memoized: a term that has
+// another twice, which has another twice, and so on, has exponentially many occurrences.
 const memoDepth = 8
 
 // derivation is a question that derive has answered.
 type derivation struct {
-	of *term
-	b  byte
+	term *term
+	b    byte
 }
 
 // derive is what is left of t's texts that begin with b (Brzozowski's derivative).
@@ -105,7 +104,7 @@ func (w *work) derive(t *term, b byte) *term {
 	}
 	if w.depth < memoDepth || t.op < opCat {
 		w.depth++
-		n := w.fresh(t, b)
+		n := w.deriveUncached(t, b)
 		if w.depth--; w.depth == 0 {
 			w.derived = nil
 		}
@@ -116,7 +115,7 @@ func (w *work) derive(t *term, b byte) *term {
 		if !w.spend(priceAsk) {
 			return nothing
 		}
-		n = w.fresh(t, b)
+		n = w.deriveUncached(t, b)
 		if w.derived == nil {
 			w.derived = map[derivation]*term{}
 		}
@@ -125,7 +124,7 @@ func (w *work) derive(t *term, b byte) *term {
 	return n
 }
 
-func (w *work) fresh(t *term, b byte) *term {
+func (w *work) deriveUncached(t *term, b byte) *term {
 	switch t.op {
 	case opClass:
 		return empty

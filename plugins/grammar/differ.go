@@ -10,7 +10,7 @@ func (w *work) differ(t *term) *mask {
 		return nil
 	}
 	base := w.termMask(like)
-	d := difference{w: w, sc: w.v.borrow(), words: make([]uint32, w.v.words)}
+	d := difference{w: w, sc: w.v.getScratch(), words: make([]uint32, w.v.words)}
 	defer w.v.scratch.Put(d.sc)
 	copy(d.words, base.words)
 	for _, id := range base.ids {

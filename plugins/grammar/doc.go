@@ -39,7 +39,7 @@
 // at each token by itself:
 //
 //   - Counts make no difference to tokens that are shorter, so the mask of a term with
-//     counts is that of the term without them, but for the long tokens (rung.go).
+//     counts is that of the term without them, but for the long tokens (buckets.go).
 //   - Most terms treat all small letters alike, all capitals and so on. For these the
 //     shapes of tokens are walked, a tenth as many as there are nodes (shape.go).
 //   - Other terms walk the trie, but not where a whole slice of the vocabulary is known

@@ -98,8 +98,8 @@ func (w *work) timesExpr(x *expr, lo, hi uint32) *expr {
 	return w.internExpr(expr{op: eTimes, kids: []*expr{x}, lo: lo, hi: hi})
 }
 
-// fewer is what is left of x lo to hi times after the first.
-func (w *work) fewer(e *expr) *expr {
+// restAfterOne is what is left of x lo to hi times after the first.
+func (w *work) restAfterOne(e *expr) *expr {
 	hi := e.hi
 	if hi != unbounded {
 		hi--

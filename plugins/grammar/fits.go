@@ -81,7 +81,7 @@ func (w *work) fitsFirst(x, at, c *term, left *int) bool {
 			return false
 		}
 		b := todo.lowest()
-		todo = todo.minus(w.alike(x, b).and(w.alike(at, b)))
+		todo = todo.minus(w.equivalent(x, b).and(w.equivalent(at, b)))
 		rest, to := w.next(x, b), w.next(at, b)
 		if to.nullable {
 			if !w.fits(rest, c) {

@@ -14,7 +14,7 @@ func (s *State) forced(most int) (text []byte, at *set, err error) {
 	w := s.work()
 	at = s.at
 	for len(text) < most {
-		b, to := w.sole(at)
+		b, to := w.onlyByte(at)
 		if w.err != nil {
 			return nil, nil, w.err
 		}
@@ -26,9 +26,9 @@ func (s *State) forced(most int) (text []byte, at *set, err error) {
 	return text, at, nil
 }
 
-// sole is the only byte that may follow in s, with the set after it; nil where there
+// onlyByte returns the only byte that may follow in s, with the set after it; nil if there
 // is a choice.
-func (w *work) sole(s *set) (b byte, to *set) {
+func (w *work) onlyByte(s *set) (b byte, to *set) {
 	if s.accept || s.tokens || !s.impure && s.first.count() != 1 {
 		return 0, nil
 	}
@@ -104,14 +104,14 @@ func (s *State) tail(prompt []uint32) []uint32 {
 	n := around
 	p := s.past
 	for ; p != nil && n > 0; p = p.before {
-		if p.token == noToken || s.g.v.spell[p.token] == "" {
+		if p.token == noToken || s.g.v.texts[p.token] == "" {
 			return out[n:]
 		}
 		n--
 		out[n] = p.token
 	}
 	for i := len(prompt) - 1; i >= 0 && n > 0; i-- {
-		if prompt[i] >= uint32(s.g.v.size) || s.g.v.spell[prompt[i]] == "" {
+		if prompt[i] >= uint32(s.g.v.size) || s.g.v.texts[prompt[i]] == "" {
 			break
 		}
 		n--
@@ -125,7 +125,7 @@ func (s *State) cut(before []uint32, text []byte, encode func(string) []uint32) 
 	v := s.g.v
 	var all []byte
 	for _, t := range before {
-		all = append(all, v.spell[t]...)
+		all = append(all, v.texts[t]...)
 	}
 	all = append(all, text...)
 	if !utf8.Valid(all) {
@@ -136,10 +136,10 @@ func (s *State) cut(before []uint32, text []byte, encode func(string) []uint32) 
 		return nil, false
 	}
 	for i, t := range tokens {
-		if t >= uint32(v.size) || v.spell[t] == "" || i < len(before) && t != before[i] {
+		if t >= uint32(v.size) || v.texts[t] == "" || i < len(before) && t != before[i] {
 			return nil, false
 		}
-		if n := len(v.spell[t]); n > len(all) || string(all[:n]) != v.spell[t] {
+		if n := len(v.texts[t]); n > len(all) || string(all[:n]) != v.texts[t] {
 			return nil, false
 		} else {
 			all = all[n:]
@@ -158,7 +158,7 @@ func (s *State) settled(tokens []uint32, end *set) []uint32 {
 	for n := min(chop, len(tokens)); n > 0; n-- {
 		var text []byte
 		for _, t := range tokens[len(tokens)-n:] {
-			text = append(text, s.g.v.spell[t]...)
+			text = append(text, s.g.v.texts[t]...)
 		}
 		if at := s.g.v.all.find(text); at >= 0 && s.longer(uint32(at), end) {
 			return tokens[:len(tokens)-n]

@@ -30,7 +30,7 @@ func (w *work) loops(t *term) *asciiSet {
 		if b >= 0x80 {
 			break
 		}
-		alike := w.alike(t, b)
+		alike := w.equivalent(t, b)
 		if w.next(t, b) == t {
 			s[0], s[1] = s[0]|left[0]&alike[0], s[1]|left[1]&alike[1]
 		}

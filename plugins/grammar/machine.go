@@ -92,7 +92,7 @@ type work struct {
 	check   int64           // left at the last look at ctx
 	ctx     context.Context // nil: not to be cancelled
 	yield   func()          // see Limits.Yield; nil without
-	looks   int             // see maxLooks
+	steps   int             // bounded by maxCoverSteps
 	depth   int             // of terms in each other, see derive
 	derived map[derivation]*term
 	sides   map[derivation]byteSet

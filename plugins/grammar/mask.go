@@ -60,7 +60,7 @@ func (w *work) walkExits(b *blend, exits []uint32, s *set) {
 	if s.first.empty() {
 		return
 	}
-	sc := w.v.borrow()
+	sc := w.v.getScratch()
 	defer w.v.scratch.Put(sc)
 	nodes, visited := w.v.all.nodes, int64(0)
 	for _, exit := range exits {

@@ -39,7 +39,7 @@ func (c *compiler) properties() {
 		return none(x) || x.Kind == ir.Terminal && c.terms[x.Ref].nullable
 	}), nil)
 	c.productive = c.solve(up, all, leaf(func(i uint32, x *ir.Expr) bool {
-		return none(x) || x.Kind == ir.Terminal && c.w.lives(c.terms[x.Ref]) || c.toks[i] != nil
+		return none(x) || x.Kind == ir.Terminal && c.w.isAlive(c.terms[x.Ref]) || c.toks[i] != nil
 	}), nil)
 	one := func(*ir.Expr) int { return 1 }
 	never := leaf(func(i uint32, x *ir.Expr) bool {
@@ -71,7 +71,7 @@ func (c *compiler) longer(t *term) bool {
 	}
 	for left := t.first; !left.empty() && c.w.err == nil; {
 		b := left.lowest()
-		left = left.minus(c.w.alike(t, b))
+		left = left.minus(c.w.equivalent(t, b))
 		if c.w.next(t, b) != nothing {
 			return true
 		}

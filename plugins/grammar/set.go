@@ -85,7 +85,7 @@ func (w *work) stepOn(s *set, b byte) *set {
 		if th.t == nil {
 			continue
 		}
-		alike = alike.and(w.alike(th.t, b))
+		alike = alike.and(w.equivalent(th.t, b))
 		n := w.next(th.t, b)
 		if n.nullable {
 			kernel = append(kernel, thread{rest: th.rest, f: th.f})

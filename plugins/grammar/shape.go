@@ -165,8 +165,8 @@ func (w *work) walkShapes(m *mask, sc *scratch, t *term, most int) bool {
 		}
 		next, b := nothing, sample[n.class]
 		if t.first.has(b) {
-			if next = t.known(b); next == nil {
-				next = w.find(t, b)
+			if next = t.cachedNext(b); next == nil {
+				next = w.computeNext(t, b)
 			}
 		}
 		if next == nothing {

@@ -131,7 +131,7 @@ func (s *State) after(token uint32) (*set, error) {
 	}
 	if s.at != ended {
 		w := s.work()
-		to := w.take(s.at, token, v.spell[token])
+		to := w.take(s.at, token, v.texts[token])
 		if w.err != nil {
 			return nil, w.err
 		}
@@ -142,7 +142,7 @@ func (s *State) after(token uint32) (*set, error) {
 	if s.CanEnd() && slices.Contains(v.ends, token) {
 		return ended, nil
 	}
-	return nil, fmt.Errorf("%w: token %d, %q", ErrRejected, token, v.spell[token])
+	return nil, fmt.Errorf("%w: token %d, %q", ErrRejected, token, v.texts[token])
 }
 
 // AcceptBytes moves on by text that is not cut into tokens: all of it or, with an

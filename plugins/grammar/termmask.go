@@ -42,7 +42,7 @@ func (w *work) termMask(t *term) *mask {
 	}
 	before := w.slack
 	w.slack = 0
-	m := w.rung(t)
+	m := w.maskByBucket(t)
 	if m == nil {
 		m = w.walkTerm(t)
 	}
@@ -56,7 +56,7 @@ func (w *work) termMask(t *term) *mask {
 // walkTerm finds the mask by a walk: over shapes, along what the term excludes, or over
 // the trie, or what is left of it when the term takes a whole slice.
 func (w *work) walkTerm(t *term) *mask {
-	sc := w.v.borrow()
+	sc := w.v.getScratch()
 	defer w.v.scratch.Put(sc)
 	if t.split == 0 {
 		most := unlimited
@@ -127,8 +127,8 @@ func (w *work) walkTermFrom(m *mask, tr *trie, sc *scratch, at uint32) {
 		t := sc.terms[n.depth-1]
 		next := nothing
 		if t.first.has(n.b) {
-			if next = t.known(n.b); next == nil {
-				next = w.find(t, n.b)
+			if next = t.cachedNext(n.b); next == nil {
+				next = w.computeNext(t, n.b)
 			}
 		}
 		if next == nothing {
@@ -183,8 +183,8 @@ func (sc *scratch) settle(m *mask, tr *trie, i uint32) {
 	}
 }
 
-// borrow is room for a walk over any of the tries; give it back to scratch.
-func (p *Vocab) borrow() *scratch {
+// getScratch is room for a walk over any of the tries; give it back to scratch.
+func (p *Vocab) getScratch() *scratch {
 	sc := p.scratch.Get().(*scratch)
 	sc.clear()
 	if need := p.all.deep + 1; len(sc.terms) < need {

@@ -24,14 +24,14 @@ type node struct {
 
 const noToken = ^uint32(0)
 
-// spelt is an ordinary token and its bytes, at least one.
-type spelt struct {
+// tokenText is an ordinary token and its bytes, at least one.
+type tokenText struct {
 	text string
 	id   uint32
 }
 
 // newTrie makes a trie of tokens sorted by text, no text twice.
-func newTrie(sorted []spelt) *trie {
+func newTrie(sorted []tokenText) *trie {
 	t := &trie{}
 	for i := range t.heads {
 		t.heads[i] = -1

@@ -32,7 +32,7 @@ const maxToken = 4096
 type Vocab struct {
 	size    int
 	words   int
-	spell   []string // by id; "" where a token is not matched by its bytes
+	texts   []string // by id; "" where a token is not matched by its bytes
 	special map[string]uint32
 	ends    []uint32
 	twins   [][2]uint32 // tokens spelt like another: that one's id, then their own
@@ -41,7 +41,7 @@ type Vocab struct {
 	known   []uint32 // the ids that there are
 	all     *trie
 	shapes  *shapes
-	long    []long // by length
+	buckets []lengthBucket // by length
 	slices  []slice
 	cache   *cache
 	scratch sync.Pool // *scratch
@@ -64,12 +64,12 @@ func NewVocab(v Vocabulary, cacheBytes int64) *Vocab {
 	}
 	n := v.Size()
 	p := &Vocab{
-		size: n, words: (n + 31) / 32, spell: make([]string, n), special: map[string]uint32{},
+		size: n, words: (n + 31) / 32, texts: make([]string, n), special: map[string]uint32{},
 		twinned: map[uint32][]uint32{}, cache: newCache(cacheBytes),
 	}
 	p.scratch.New = func() any { return &scratch{} }
 	p.normal, p.known = make([]uint32, p.words), make([]uint32, p.words)
-	tokens := make([]spelt, 0, n)
+	tokens := make([]tokenText, 0, n)
 	for id := range uint32(n) {
 		b := v.Bytes(id)
 		if b == nil {
@@ -85,20 +85,20 @@ func NewVocab(v Vocabulary, cacheBytes int64) *Vocab {
 				p.special[string(b)] = id
 			}
 		} else if len(b) > 0 && len(b) <= maxToken {
-			p.spell[id] = string(b)
+			p.texts[id] = string(b)
 			setBit(p.normal, id)
-			tokens = append(tokens, spelt{p.spell[id], id})
+			tokens = append(tokens, tokenText{p.texts[id], id})
 		}
 	}
-	slices.SortFunc(tokens, func(x, y spelt) int {
+	slices.SortFunc(tokens, func(x, y tokenText) int {
 		if d := strings.Compare(x.text, y.text); d != 0 {
 			return d
 		}
 		return int(x.id) - int(y.id)
 	})
-	tokens = slices.DeleteFunc(tokens, func() func(spelt) bool {
-		var last spelt
-		return func(s spelt) bool {
+	tokens = slices.DeleteFunc(tokens, func() func(tokenText) bool {
+		var last tokenText
+		return func(s tokenText) bool {
 			if s.text == last.text {
 				p.twins = append(p.twins, [2]uint32{last.id, s.id})
 				p.twinned[last.id] = append(p.twinned[last.id], s.id)
@@ -112,7 +112,7 @@ func NewVocab(v Vocabulary, cacheBytes int64) *Vocab {
 	return p
 }
 
-func (p *Vocab) build(tokens []spelt) {
+func (p *Vocab) build(tokens []tokenText) {
 	p.slices = []slice{{chars: endless}, {chars: 32}, {chars: 16}}
 	chars := make([]int, len(tokens)) // of safe tokens, else 0
 	for i, t := range tokens {
@@ -130,7 +130,7 @@ func (p *Vocab) build(tokens []spelt) {
 		s := &p.slices[i]
 		wg.Go(func() {
 			s.words = make([]uint32, p.words)
-			var rest []spelt
+			var rest []tokenText
 			for j, t := range tokens {
 				if chars[j] > 0 && chars[j] <= s.chars {
 					setBit(s.words, t.id)
@@ -146,7 +146,7 @@ func (p *Vocab) build(tokens []spelt) {
 	}
 	wg.Wait()
 	wg.Go(func() { p.shapes = newShapes(p.all) })
-	wg.Go(func() { p.longer(tokens) })
+	wg.Go(func() { p.buildBuckets(tokens) })
 	for i := range p.slices {
 		wg.Go(func() { p.slices[i].rest.within(p.all) })
 	}
@@ -185,13 +185,13 @@ func (p *Vocab) Words() int { return p.words }
 // Bytes is about how much memory the vocabulary takes, without its cache.
 func (p *Vocab) Bytes() int64 {
 	n := p.all.bytes() + p.shapes.bytes() + int64(p.size)*16 + int64(p.words)*4
-	for _, s := range p.spell {
+	for _, s := range p.texts {
 		n += int64(len(s))
 	}
 	for _, s := range p.slices {
 		n += s.rest.bytes() + int64(p.words)*4
 	}
-	for _, l := range p.long {
+	for _, l := range p.buckets {
 		n += l.trie.bytes() + int64(p.words)*4
 	}
 	return n

@@ -38,9 +38,9 @@ func (g *Guest) open(l sandbox.Lease) (*Session, error) {
 // export.
 func (s *Session) Request(request []byte) (at, n uint64, err error) {
 	if s.in == nil {
-		return 0, 0, s.closed("request")
+		return 0, 0, s.closedError("request")
 	}
-	return s.g.lay(s.in, request, s.g.rooms.request, requestRoom)
+	return s.g.writeText(s.in, request, s.g.rooms.request, requestRoom)
 }
 
 // Begin calls an export that begins a kind with a request; a "no" is a *Refusal.
@@ -49,17 +49,17 @@ func (s *Session) Begin(export string, request []byte) error {
 	if err != nil {
 		return err
 	}
-	return s.g.ask(s.in, export, at, n)
+	return s.g.callForError(s.in, export, at, n)
 }
 
 // Call runs an export that is called once in a session, under the fuel of a request.
 func (s *Session) Call(export string, args ...uint64) (uint64, error) {
 	if s.in == nil {
-		return 0, s.closed(export)
+		return 0, s.closedError(export)
 	}
 	stack := make([]uint64, max(1, len(args)))
 	copy(stack, args)
-	_, err := s.g.call(s.in, s.in.Func(export), stack, s.g.limits.request(s.g.limits.FuelPerRequest))
+	_, err := s.g.callCounted(s.in, s.in.Func(export), stack, s.g.limits.request(s.g.limits.FuelPerRequest))
 	return stack[0], err
 }
 
@@ -69,7 +69,7 @@ func (s *Session) Has(export string) bool { return s.g.module.Has(export) }
 // Room has the guest make room of n bytes, paid from the fuel of a request.
 func (s *Session) Room(n int) (uint32, error) {
 	if s.in == nil {
-		return 0, s.closed("tgi_alloc")
+		return 0, s.closedError("tgi_alloc")
 	}
 	budget := s.g.limits.FuelPerRequest
 	return s.g.alloc(s.in, uint64(n), &budget)

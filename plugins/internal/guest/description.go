@@ -28,8 +28,8 @@ type Description struct {
 // Serves reports whether the guest serves a kind.
 func (d Description) Serves(kind string) bool { return slices.Contains(d.Kinds, kind) }
 
-// converses reports whether the guest serves a kind that works on conversations.
-func (d Description) converses() bool { return slices.ContainsFunc(d.Kinds, Converses) }
+// worksOnChats reports whether the guest serves a kind that works on conversations.
+func (d Description) worksOnChats() bool { return slices.ContainsFunc(d.Kinds, Converses) }
 
 // Steps reports whether the guest computes the masks of a grammar itself.
 func (d Description) Steps() bool { return d.Serves(abi.KindGrammar) && d.Declares(abi.NameSteps) }
@@ -72,7 +72,7 @@ func parse(text []byte, vocab int) (Description, error) {
 		}
 	}
 	for _, n := range j.Needs {
-		if err := d.need(n); err != nil {
+		if err := d.addNeed(n); err != nil {
 			errs = append(errs, err)
 		}
 	}
@@ -108,8 +108,8 @@ func parse(text []byte, vocab int) (Description, error) {
 	return d, errors.Join(errs...)
 }
 
-// need adds one of "needs".
-func (d *Description) need(n string) error {
+// addNeed applies one entry of "needs".
+func (d *Description) addNeed(n string) error {
 	if n == abi.NeedsRow {
 		d.Row = true
 		return nil
@@ -123,14 +123,14 @@ func (d *Description) need(n string) error {
 	return nil
 }
 
-// configured refuses a configuration for a guest that reads none: what nobody reads has no effect, and whoever wrote it
-// would not learn of it. What is no object is the guest's to refuse.
-func (d Description) configured(config []byte) error {
+// checkConfig refuses a configuration for a guest that reads none: it would silently have no effect. The guest itself
+// refuses what is not an object.
+func (d Description) checkConfig(config []byte) error {
 	var members map[string]json.RawMessage
 	if d.Config || json.Unmarshal(config, &members) != nil {
 		return nil
 	}
-	if d.converses() { // theirs holds the model
+	if d.worksOnChats() { // their configuration holds the model
 		delete(members, "model")
 	}
 	if len(members) == 0 {

@@ -113,10 +113,10 @@ func (l *loader) run(config []byte) error {
 	if err != nil {
 		return fmt.Errorf("%s: tgi_describe: %w", l.g.name, err)
 	}
-	if err := l.d.configured(config); err != nil {
+	if err := l.d.checkConfig(config); err != nil {
 		return fmt.Errorf("%s: %w", l.g.name, err)
 	}
-	if l.d.converses() {
+	if l.d.worksOnChats() {
 		config = withModel(config, l.model)
 	}
 	if err := l.allocate(len(config)); err != nil {
@@ -152,7 +152,7 @@ func (l *loader) allocate(config int) error {
 	if l.d.Serves(abi.KindLogits) || l.d.Serves(abi.KindSampler) {
 		tokens = tokensRoom * 4
 	}
-	if l.d.converses() || l.d.Serves(abi.KindGrammar) {
+	if l.d.worksOnChats() || l.d.Serves(abi.KindGrammar) {
 		request = requestRoom
 	}
 	if l.d.Steps() {

@@ -22,15 +22,15 @@ type Start struct {
 
 // Session is one sequence's instance. It is used by one goroutine at a time. Close it.
 type Session struct {
-	g      *Guest
-	in     *sandbox.Instance // nil after Close
-	prompt int
-	known  int    // how many of the sequence's tokens are in the room
-	room   uint32 // where they are
-	space  int    // how many fit
+	g        *Guest
+	in       *sandbox.Instance // nil after Close
+	prompt   int
+	written  int    // how many of the sequence's tokens the room holds
+	room     uint32 // where they are
+	capacity int    // how many fit
 }
 
-// noParams stands for parameters that were not given.
+// noParams is the default of parameters.
 var noParams = []byte("{}")
 
 // Validate asks the guest whether it accepts a request's parameters. A "no" is a *Refusal, a failure of the guest a
@@ -41,11 +41,11 @@ func (g *Guest) Validate(cancel <-chan struct{}, params []byte) error {
 		return err
 	}
 	defer g.pool.Put(in)
-	at, n, err := g.hand(in, params)
+	at, n, err := g.writeParams(in, params)
 	if err != nil {
 		return err
 	}
-	return g.ask(in, "tgi_validate", at, n)
+	return g.callForError(in, "tgi_validate", at, n)
 }
 
 // Begin takes an instance and has it begin a sequence, for each kind asked for. Errors are those of Validate.
@@ -66,7 +66,7 @@ func (g *Guest) Begin(s Start) (*Session, error) {
 	if err != nil {
 		return nil, err
 	}
-	out := &Session{g: g, in: in, prompt: len(s.Prompt), room: g.rooms.tokens, space: tokensRoom}
+	out := &Session{g: g, in: in, prompt: len(s.Prompt), room: g.rooms.tokens, capacity: tokensRoom}
 	if err := out.begin(kinds, s); err != nil {
 		out.Close()
 		return nil, err
@@ -75,35 +75,35 @@ func (g *Guest) Begin(s Start) (*Session, error) {
 }
 
 func (s *Session) begin(kinds []string, start Start) error {
-	at, n, err := s.g.hand(s.in, start.Params)
+	at, n, err := s.g.writeParams(s.in, start.Params)
 	if err != nil {
 		return err
 	}
-	if most := max(len(start.Prompt), start.MaxTokens); most > s.space {
+	if most := max(len(start.Prompt), start.MaxTokens); most > s.capacity {
 		budget := s.g.limits.FuelPerRequest
-		if err := s.widen(most, &budget); err != nil {
+		if err := s.grow(most, &budget); err != nil {
 			return err
 		}
 	}
-	s.write(start.Prompt, nil)
+	s.writeTokens(start.Prompt, nil)
 	for _, k := range slices.Sorted(slices.Values(kinds)) {
-		if err := s.g.ask(s.in, "tgi_"+k+"_begin", at, n, uint64(s.room), uint64(s.prompt)); err != nil {
+		if err := s.g.callForError(s.in, "tgi_"+k+"_begin", at, n, uint64(s.room), uint64(s.prompt)); err != nil {
 			return err
 		}
 	}
 	return nil
 }
 
-// hand writes parameters to the guest's memory.
-func (g *Guest) hand(in *sandbox.Instance, params []byte) (at, n uint64, err error) {
+// writeParams writes parameters to the guest's memory.
+func (g *Guest) writeParams(in *sandbox.Instance, params []byte) (at, n uint64, err error) {
 	if len(params) == 0 {
 		params = noParams
 	}
-	return g.lay(in, params, g.rooms.params, paramsRoom)
+	return g.writeText(in, params, g.rooms.params, paramsRoom)
 }
 
-// lay writes a text to a room of size bytes, or to one of its own where it is longer.
-func (g *Guest) lay(in *sandbox.Instance, text []byte, room uint32, size int) (at, n uint64, err error) {
+// writeText writes a text to a room of size bytes, or to a new one if the text is longer.
+func (g *Guest) writeText(in *sandbox.Instance, text []byte, room uint32, size int) (at, n uint64, err error) {
 	if len(text) > size {
 		budget := g.limits.FuelPerRequest
 		if room, err = g.alloc(in, uint64(len(text)), &budget); err != nil {
@@ -114,11 +114,11 @@ func (g *Guest) lay(in *sandbox.Instance, text []byte, room uint32, size int) (a
 	return uint64(room), uint64(len(text)), nil
 }
 
-// ask calls an export that answers with an error text.
-func (g *Guest) ask(in *sandbox.Instance, fn string, args ...uint64) error {
+// callForError calls an export that returns an error text.
+func (g *Guest) callForError(in *sandbox.Instance, fn string, args ...uint64) error {
 	stack := make([]uint64, 4)
 	copy(stack, args)
-	if _, err := g.call(in, in.Func(fn), stack, g.limits.request(g.limits.FuelPerRequest)); err != nil {
+	if _, err := g.callCounted(in, in.Func(fn), stack, g.limits.request(g.limits.FuelPerRequest)); err != nil {
 		return err
 	}
 	err := accepted(in, fn, stack[0])
@@ -131,8 +131,8 @@ func (g *Guest) ask(in *sandbox.Instance, fn string, args ...uint64) error {
 	return err
 }
 
-// call runs an export and counts it.
-func (g *Guest) call(in *sandbox.Instance, f *sandbox.Func, stack []uint64, b sandbox.Budget) (used int64, err error) {
+// callCounted runs an export and counts the call.
+func (g *Guest) callCounted(in *sandbox.Instance, f *sandbox.Func, stack []uint64, b sandbox.Budget) (used int64, err error) {
 	use, err := in.Run(f, stack, b)
 	g.counts.call(use)
 	if err != nil {
@@ -147,7 +147,7 @@ func (g *Guest) alloc(in *sandbox.Instance, size uint64, budget *int64) (uint32,
 		return 0, fmt.Errorf("%s: room of %d bytes for a sequence: a guest can be asked for %d", g.name, size, 1<<31-1)
 	}
 	stack := []uint64{size}
-	used, err := g.call(in, in.Func("tgi_alloc"), stack, g.limits.request(*budget))
+	used, err := g.callCounted(in, in.Func("tgi_alloc"), stack, g.limits.request(*budget))
 	*budget -= used
 	if err == nil {
 		err = checkRoom(in, "tgi_alloc", uint32(stack[0]), size)
@@ -156,24 +156,24 @@ func (g *Guest) alloc(in *sandbox.Instance, size uint64, budget *int64) (uint32,
 	return uint32(stack[0]), err
 }
 
-// widen makes room for n tokens; none are in it.
-func (s *Session) widen(n int, budget *int64) error {
+// grow allocates an empty room for n tokens.
+func (s *Session) grow(n int, budget *int64) error {
 	room, err := s.g.alloc(s.in, uint64(n)*4, budget)
 	if err != nil {
 		return err
 	}
-	s.room, s.space, s.known = room, n, 0
+	s.room, s.capacity, s.written = room, n, 0
 	return nil
 }
 
-// write brings the tokens in the guest's memory up to date.
-func (s *Session) write(prompt, output []uint32) {
+// writeTokens writes the new tokens to the guest's memory.
+func (s *Session) writeTokens(prompt, output []uint32) {
 	m := s.in.Memory()[s.room:]
-	for ; s.known < len(prompt); s.known++ {
-		binary.LittleEndian.PutUint32(m[4*s.known:], prompt[s.known])
+	for ; s.written < len(prompt); s.written++ {
+		binary.LittleEndian.PutUint32(m[4*s.written:], prompt[s.written])
 	}
-	for ; s.known < len(prompt)+len(output); s.known++ {
-		binary.LittleEndian.PutUint32(m[4*s.known:], output[s.known-len(prompt)])
+	for ; s.written < len(prompt)+len(output); s.written++ {
+		binary.LittleEndian.PutUint32(m[4*s.written:], output[s.written-len(prompt)])
 	}
 }
 
@@ -196,7 +196,7 @@ func (s *Session) Closed() bool { return s.in == nil }
 // sandbox.ErrCancelled.
 func (s *Session) Reserve(n int, cancel <-chan struct{}) error {
 	if s.in == nil {
-		return s.closed("clone")
+		return s.closedError("clone")
 	}
 	return s.g.pool.Reserve(s.in, n, sandbox.Lease{Cancel: cancel, Patient: true})
 }
@@ -205,7 +205,7 @@ func (s *Session) Reserve(n int, cancel <-chan struct{}) error {
 // Errors are those of Validate; a guest that keeps state where the host can't copy it gives sandbox.ErrHiddenState.
 func (s *Session) Clone(seed uint64, cancel <-chan struct{}) (*Session, error) {
 	if s.in == nil {
-		return nil, s.closed("clone")
+		return nil, s.closedError("clone")
 	}
 	in, err := s.g.pool.Clone(s.in, sandbox.Lease{Cancel: cancel})
 	if err != nil {
@@ -217,7 +217,7 @@ func (s *Session) Clone(seed uint64, cancel <-chan struct{}) (*Session, error) {
 	return &twin, nil
 }
 
-// Break says that fn, an export, answered what breaks a rule. The session takes no further calls.
+// Break records that fn, an export, returned an invalid result. The session takes no further calls.
 func (s *Session) Break(fn, cause string) error {
 	err := s.in.Break(fn, cause)
 	s.g.counts.fault(err)
@@ -232,7 +232,7 @@ func (s *Session) Close() {
 	}
 }
 
-func (s *Session) closed(fn string) error {
+func (s *Session) closedError(fn string) error {
 	return fmt.Errorf("%s: %s: session %w", s.g.name, fn, sandbox.ErrClosed)
 }
 
@@ -266,10 +266,10 @@ func (e *Entry) Next() {
 // Call runs the export with up to three arguments. The error is a *sandbox.Fault, or matches sandbox.ErrClosed.
 func (e *Entry) Call(args ...uint64) (result uint64, err error) {
 	if e.s.in == nil {
-		return 0, e.s.closed(e.name)
+		return 0, e.s.closedError(e.name)
 	}
 	copy(e.stack[:], args)
-	used, err := e.s.g.call(e.s.in, e.f, e.stack[:], e.s.g.limits.step(e.saved))
+	used, err := e.s.g.callCounted(e.s.in, e.f, e.stack[:], e.s.g.limits.step(e.saved))
 	e.saved -= used
 	return e.stack[0], err
 }
@@ -287,18 +287,18 @@ func (e *Entry) Charge(fuel int64) error {
 func (e *Entry) Tokens(prompt, output []uint32) (at uint32, err error) {
 	s := e.s
 	if s.in == nil {
-		return 0, s.closed(e.name)
+		return 0, s.closedError(e.name)
 	}
 	n := len(prompt) + len(output)
-	if len(prompt) != s.prompt || n < s.known {
-		return 0, fmt.Errorf("BUG: %s: sequence of %d and %d tokens, it was of %d and %d", s.g.name, len(prompt), len(output), s.prompt, s.known-s.prompt)
+	if len(prompt) != s.prompt || n < s.written {
+		return 0, fmt.Errorf("BUG: %s: sequence of %d and %d tokens, it was of %d and %d", s.g.name, len(prompt), len(output), s.prompt, s.written-s.prompt)
 	}
-	if n > s.space {
-		if err := s.widen(max(n, 2*s.space), &e.saved); err != nil {
+	if n > s.capacity {
+		if err := s.grow(max(n, 2*s.capacity), &e.saved); err != nil {
 			return 0, err
 		}
 	}
-	s.write(prompt, output)
+	s.writeTokens(prompt, output)
 	return s.room, nil
 }
 

@@ -16,7 +16,7 @@ var kinds = []string{abi.KindLogits, abi.KindSampler, abi.KindTemplate, abi.Kind
 // checkExports finds all that is wrong with a module's exports as far as can be told without running it: a kind of which
 // one export is there must be there as a whole, and nothing else may begin with tgi_.
 func checkExports(m *sandbox.Module) error {
-	want := wanted(abi.Common)
+	want := requiredExports(abi.Common)
 	known := map[string]bool{abi.Memory: true}
 	for _, f := range abi.Common {
 		known[f.Name] = true
@@ -27,7 +27,7 @@ func checkExports(m *sandbox.Module) error {
 				known[f.Name] = true
 			}
 			if slices.ContainsFunc(list, func(f abi.Func) bool { return m.Has(f.Name) }) {
-				want = append(want, wanted(list)...)
+				want = append(want, requiredExports(list)...)
 			}
 		}
 		for _, f := range abi.Optional(k) {
@@ -73,27 +73,27 @@ func checkKinds(m *sandbox.Module, d Description) error {
 					errs = append(errs, fmt.Errorf("%w: kind %q is described and not registered: none of its exports is there", ErrDescription, k))
 					continue
 				}
-				errs = append(errs, m.Check(wanted(list)))
+				errs = append(errs, m.Check(requiredExports(list)))
 				continue
 			}
 			for _, f := range list {
 				if m.Has(f.Name) {
-					errs = append(errs, fmt.Errorf("%w: %s is exported, but %s", ErrDescription, f.Name, d.lacks(k)))
+					errs = append(errs, fmt.Errorf("%w: %s is exported, but %s", ErrDescription, f.Name, d.unexpectedReason(k)))
 					break
 				}
 			}
 		}
 		for _, f := range abi.Optional(k) {
 			if m.Has(f.Name) && !d.Serves(k) {
-				errs = append(errs, fmt.Errorf("%w: %s is exported, but %s", ErrDescription, f.Name, d.lacks(k)))
+				errs = append(errs, fmt.Errorf("%w: %s is exported, but %s", ErrDescription, f.Name, d.unexpectedReason(k)))
 			}
 		}
 	}
 	return errors.Join(errs...)
 }
 
-// lacks says why an export is too many.
-func (d Description) lacks(kind string) string {
+// unexpectedReason says why the description does not allow an export.
+func (d Description) unexpectedReason(kind string) string {
 	switch {
 	case !d.Serves(kind):
 		return fmt.Sprintf("kinds lacks %q", kind)
@@ -103,8 +103,8 @@ func (d Description) lacks(kind string) string {
 	return fmt.Sprintf("modes lacks %q", abi.NameSteps)
 }
 
-// wanted gives functions of the contract as the sandbox checks them.
-func wanted(list []abi.Func) (out []sandbox.Export) {
+// requiredExports converts functions of the contract to what the sandbox checks.
+func requiredExports(list []abi.Func) (out []sandbox.Export) {
 	for _, f := range list {
 		out = append(out, sandbox.Export{Name: f.Name, Sig: Signature(f)})
 	}

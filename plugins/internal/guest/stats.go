@@ -27,7 +27,7 @@ func (f Faults) All() uint64 { return f.Trap + f.Fuel + f.Time + f.Memory + f.Ac
 
 type counters struct {
 	calls, fuel, nanoseconds, paused, slices, refusals atomic.Uint64
-	trap, outOfFuel, late, memory, access              atomic.Uint64
+	trap, outOfFuel, outOfTime, memory, access         atomic.Uint64
 	result, cancel                                     atomic.Uint64
 }
 
@@ -46,7 +46,7 @@ func (c *counters) fault(err error) {
 	case errors.Is(err, sandbox.ErrFuel):
 		c.outOfFuel.Add(1)
 	case errors.Is(err, sandbox.ErrTime):
-		c.late.Add(1)
+		c.outOfTime.Add(1)
 	case errors.Is(err, sandbox.ErrMemory):
 		c.memory.Add(1)
 	case errors.Is(err, sandbox.ErrAccess):
@@ -66,7 +66,7 @@ func (g *Guest) Stats() Stats {
 	return Stats{
 		Instances: g.pool.Stats(), Calls: c.calls.Load(), Fuel: c.fuel.Load(), Nanoseconds: c.nanoseconds.Load(),
 		Paused: c.paused.Load(), Slices: c.slices.Load(), Refusals: c.refusals.Load(),
-		Faults: Faults{Trap: c.trap.Load(), Fuel: c.outOfFuel.Load(), Time: c.late.Load(), Memory: c.memory.Load(), Access: c.access.Load(), Result: c.result.Load(),
+		Faults: Faults{Trap: c.trap.Load(), Fuel: c.outOfFuel.Load(), Time: c.outOfTime.Load(), Memory: c.memory.Load(), Access: c.access.Load(), Result: c.result.Load(),
 			Cancelled: c.cancel.Load()},
 	}
 }

@@ -85,7 +85,7 @@ func (e *Engine) Compile(ctx context.Context, wasm []byte, c ModuleConfig) (*Mod
 		}
 		return nil, fmt.Errorf("%s: %w: %w", c.Name, ErrModule, err)
 	}
-	m.share = e.quota.open(c.Name)
+	m.share = e.quota.addShare(c.Name)
 	return m, nil
 }
 
@@ -154,7 +154,7 @@ func (m *Module) HiddenState() string { return m.info.HiddenState }
 // Close frees the compiled code. Every instance must have been closed before: close the pool and wait for it.
 func (m *Module) Close() {
 	if m.share != nil {
-		m.engine.quota.close(m.share)
+		m.engine.quota.removeShare(m.share)
 	}
 	ctx := context.Background()
 	if m.runtime != nil {

@@ -67,8 +67,8 @@ type storeError struct{ text string }
 
 func (e *storeError) Error() string { return e.text }
 
-// compileApart has a worker compile a module into dir. A worker never outlives the call, nor this process.
-func compileApart(ctx context.Context, dir string, wasm []byte, l CompileLimits) error {
+// compileInWorker has a worker compile a module into dir. A worker never outlives the call, nor this process.
+func compileInWorker(ctx context.Context, dir string, wasm []byte, l CompileLimits) error {
 	return compilations.run(ctx, laneTurn, func() (<-chan error, func(), error) {
 		w := &worker{limits: l, ended: make(chan struct{})}
 		done := make(chan error, 1)
@@ -219,9 +219,9 @@ func outOfMemory(text string) bool {
 	return false
 }
 
-// places are the folders that a module can be compiled into, the cache first. Without one, or where it is full, any other
+// outputDirs are the folders that a module can be compiled into, the cache first. Without one, or where it is full, any other
 // does: the compiled module is loaded and its file removed.
-func (e *Engine) places() []string {
+func (e *Engine) outputDirs() []string {
 	list := []string{e.cache, os.TempDir()}
 	if runtime.GOOS == "linux" {
 		list = append(list, "/dev/shm")
@@ -248,7 +248,7 @@ func (m *Module) open(ctx context.Context, out []byte, host []HostFunc, limits C
 		return err
 	}
 	var why []error
-	for _, place := range e.places() {
+	for _, place := range e.outputDirs() {
 		err := m.compileAt(ctx, place, key, out, host, limits)
 		var store *storeError
 		if !errors.As(err, &store) {
@@ -288,7 +288,7 @@ func (m *Module) compileAt(ctx context.Context, place, key string, out []byte, h
 		return &storeError{err.Error()}
 	}
 	defer s.remove()
-	if err := compileApart(ctx, s.path, out, limits); err != nil {
+	if err := compileInWorker(ctx, s.path, out, limits); err != nil {
 		return err
 	}
 	if err := m.load(ctx, s.path, out, host); err != nil {

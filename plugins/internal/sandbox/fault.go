@@ -69,16 +69,16 @@ func (f *Fault) Error() string {
 	} else if f.Budget > 0 {
 		fmt.Fprintf(&b, " (fuel %d of %d)", f.Used, f.Budget)
 	}
-	if line := f.lastWords(); line != "" {
+	if line := f.lastOutput(); line != "" {
 		fmt.Fprintf(&b, "; last printed: %q", line)
 	}
 	return b.String()
 }
 
-// lastWords gives the line that says most: a Go guest's panic, which its stacks follow, or the last one.
-func (f *Fault) lastWords() string {
+// lastOutput returns the most useful printed line: a Go guest's panic, which stack traces follow, or else the last line.
+func (f *Fault) lastOutput() string {
 	for _, line := range f.Log {
-		if lastWords(line) {
+		if isPanicLine(line) {
 			return line
 		}
 	}
@@ -124,7 +124,7 @@ func (in *Instance) fault(fn string, budget, used int64, err error) *Fault {
 			f.Cause, _, _ = strings.Cut(err.Error(), "\n")
 		}
 	}
-	in.starved(f)
+	in.explainMemory(f)
 	if _, trace, ok := strings.Cut(err.Error(), "wasm stack trace:\n\t"); ok {
 		for line := range strings.SplitSeq(trace, "\n\t") {
 			f.Trace = append(f.Trace, strings.TrimPrefix(line, "."))
@@ -134,9 +134,9 @@ func (in *Instance) fault(fn string, budget, used int64, err error) *Fault {
 	return f
 }
 
-// starved says of a guest that trapped, or never came to an end, that it had asked for more memory than it may have: what it
-// does then, a trap, an exit or a loop, says little.
-func (in *Instance) starved(f *Fault) {
+// explainMemory adds to the fault that the guest was refused memory before it failed: the trap, exit or endless loop that
+// follows a refusal says little by itself.
+func (in *Instance) explainMemory(f *Fault) {
 	if in.memory == nil || in.memory.refused == 0 || f.Kind != ErrTrap && f.Kind != ErrFuel && f.Kind != ErrTime {
 		return
 	}

@@ -34,7 +34,7 @@ type Instance struct {
 	funcs   map[string]*Func
 	home    *Pool     // nil for an instance of its own
 	origin  *snapshot // the state it is reset to
-	held    holding
+	alloc   allocation
 }
 
 // Lease is what an instance is given for one sequence. The zero value is fine.
@@ -81,7 +81,7 @@ func (m *Module) fresh(lease Lease, a *Account) (*Instance, error) {
 // instantiate makes an instance without running any of the guest's code.
 func (m *Module) instantiate() (in *Instance, err error) {
 	in = &Instance{module: m}
-	in.meter.pace = pace{size: m.slice.Load(), most: m.engine.slice}
+	in.meter.pacer = slicePacer{size: m.slice.Load(), max: m.engine.slice}
 	in.ctx.in = in
 	ctx := context.Background()
 	if m.info.HasMemory {
@@ -105,7 +105,7 @@ func (m *Module) instantiate() (in *Instance, err error) {
 	in.fuel = in.guest.ExportedGlobal(rewrite.FuelGlobal).(api.MutableGlobal)
 	in.depth = in.guest.ExportedGlobal(rewrite.DepthGlobal)
 	in.states = statesOf(in)
-	in.open()
+	in.chargeNew()
 	return in, nil
 }
 

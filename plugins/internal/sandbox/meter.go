@@ -36,32 +36,32 @@ type Use struct {
 	Slices int           // of fuel, the last one included
 }
 
-// began is where clock starts.
-var began = time.Now()
+// clockStart is where clock starts.
+var clockStart = time.Now()
 
 // clock is monotonic time, read in half the time of time.Now.
-func clock() time.Duration { return time.Since(began) }
+func clock() time.Duration { return time.Since(clockStart) }
 
-// pace is the size of an instance's slices.
-type pace struct {
-	size, most int64
-	grow       time.Duration // when it may double
-	doubt      bool          // the slice before seemed to take too long
+// slicePacer is the size of an instance's slices.
+type slicePacer struct {
+	size, max int64
+	growAt    time.Duration // when it may double
+	suspect   bool          // the slice before seemed to take too long
 }
 
-// next makes the size follow a slice in which so much fuel took so long, and reports whether it changed. sure says that
+// adjust makes the size follow a slice in which so much fuel took so long, and reports whether it changed. sure says that
 // nothing but the guest can have taken that time; if the system may have stopped the thread, it takes two such slices.
-func (p *pace) next(used int64, took time.Duration, sure bool, now time.Duration) (changed bool) {
-	fit := max(used*int64(sliceTime)/max(int64(took), 1), min(minSlice, p.most))
-	slow := took > 2*sliceTime && fit < p.size
-	believed := slow && (sure || p.doubt)
-	p.doubt = slow && !believed
+func (p *slicePacer) adjust(used int64, took time.Duration, sure bool, now time.Duration) (changed bool) {
+	fitting := max(used*int64(sliceTime)/max(int64(took), 1), min(minSlice, p.max))
+	slow := took > 2*sliceTime && fitting < p.size
+	confirmed := slow && (sure || p.suspect)
+	p.suspect = slow && !confirmed
 	switch {
-	case believed:
-		p.size, p.grow = fit, now+growEvery
+	case confirmed:
+		p.size, p.growAt = fitting, now+growEvery
 		return true
-	case !slow && p.size < p.most && now >= p.grow:
-		p.size, p.grow = min(2*p.size, p.most), now+growEvery
+	case !slow && p.size < p.max && now >= p.growAt:
+		p.size, p.growAt = min(2*p.size, p.max), now+growEvery
 		return true
 	}
 	return false
@@ -69,28 +69,28 @@ func (p *pace) next(used int64, took time.Duration, sure bool, now time.Duration
 
 // meter counts what the call under way uses.
 type meter struct {
-	pace   pace
-	budget Budget
-	left   int64         // fuel that is not yet handed to a slice
-	given  int64         // fuel of the slice
-	from   time.Duration // when the slice began
-	cpu    time.Duration // of the thread then; negative where it is not known
-	ran    time.Duration // of the slices before
-	paused time.Duration
-	slices int
+	pacer         slicePacer
+	budget        Budget
+	left          int64         // fuel that is not yet handed to a slice
+	sliceFuel     int64         // fuel of the slice
+	sliceStart    time.Duration // when the slice began
+	sliceStartCPU time.Duration // of the thread then; negative where it is not known
+	ran           time.Duration // of the slices before
+	paused        time.Duration
+	slices        int
 }
 
 // begin starts a call. The result is the fuel of its first slice. The thread's time is read only where it
-// is in doubt: most calls end within their first slice, and it would cost more than they do.
+// is uncertain: most calls end within their first slice, and it would cost more than they do.
 func (m *meter) begin(b Budget) int64 {
 	m.budget, m.ran, m.paused, m.slices = b, 0, 0, 1
-	m.from, m.cpu = clock(), -1
-	if m.pace.doubt {
-		m.cpu = threadTime()
+	m.sliceStart, m.sliceStartCPU = clock(), -1
+	if m.pacer.suspect {
+		m.sliceStartCPU = threadTime()
 	}
-	m.given = min(m.pace.size, b.Fuel)
-	m.left = b.Fuel - m.given
-	return m.given
+	m.sliceFuel = min(m.pacer.size, b.Fuel)
+	m.left = b.Fuel - m.sliceFuel
+	return m.sliceFuel
 }
 
 func threadTime() time.Duration {
@@ -102,27 +102,27 @@ func threadTime() time.Duration {
 
 // stop counts the slice, of whose fuel rest is left, up to now. changed says that the size of slices did.
 func (m *meter) stop(rest int64, now time.Duration) (took time.Duration, changed bool) {
-	used, wall, cpu := m.given-rest, now-m.from, threadTime()
-	took = cpu - m.cpu
-	sure := m.cpu >= 0 && cpu >= 0 && took >= 0 && took <= wall // else Go changed the thread before the slice began
+	used, wall, cpu := m.sliceFuel-rest, now-m.sliceStart, threadTime()
+	took = cpu - m.sliceStartCPU
+	sure := m.sliceStartCPU >= 0 && cpu >= 0 && took >= 0 && took <= wall // else Go changed the thread before the slice began
 	if !sure {
 		took = min(wall, longSlice+time.Duration(used))
 	}
 	m.ran += took
-	m.from, m.cpu, m.given = now, cpu, rest
-	return took, m.pace.next(used, took, sure, now)
+	m.sliceStart, m.sliceStartCPU, m.sliceFuel = now, cpu, rest
+	return took, m.pacer.adjust(used, took, sure, now)
 }
 
 // end is stop at the end of a call. That of a short one takes no more than a look at the clock.
 func (m *meter) end(rest int64) (took, now time.Duration, changed bool) {
 	now = clock()
-	if took = now - m.from; took > 2*sliceTime {
+	if took = now - m.sliceStart; took > 2*sliceTime {
 		took, changed = m.stop(rest, now)
 		return took, now, changed
 	}
 	m.ran += took
-	if m.pace.doubt || m.pace.size < m.pace.most {
-		changed = m.pace.next(m.given-rest, took, false, now)
+	if m.pacer.suspect || m.pacer.size < m.pacer.max {
+		changed = m.pacer.adjust(m.sliceFuel-rest, took, false, now)
 	}
 	return took, now, changed
 }
@@ -130,10 +130,10 @@ func (m *meter) end(rest int64) (took, now time.Duration, changed bool) {
 // refill begins the next slice. rest is what is left of the one before. The result is its fuel.
 func (m *meter) refill(rest int64) int64 {
 	all := m.left + rest
-	m.given = min(m.pace.size, all)
-	m.left = all - m.given
+	m.sliceFuel = min(m.pacer.size, all)
+	m.left = all - m.sliceFuel
 	m.slices++
-	return m.given
+	return m.sliceFuel
 }
 
 // late is the fault of a call that ran too long.
@@ -148,7 +148,7 @@ func (in *Instance) Run(f *Func, stack []uint64, b Budget) (Use, error) {
 	if in.broken != nil {
 		return Use{}, &Fault{Kind: ErrBroken, Module: in.module.name, Func: f.name, Cause: in.broken.Error()}
 	}
-	if doom := in.held.doom.Load(); doom != nil {
+	if doom := in.alloc.termination.Load(); doom != nil {
 		return Use{}, in.fault(f.name, b.Fuel, 0, doom)
 	}
 	if in.memory != nil {
@@ -160,10 +160,10 @@ func (in *Instance) Run(f *Func, stack []uint64, b Budget) (Use, error) {
 	rest := int64(in.fuel.Get())
 	took, now, changed := m.end(rest)
 	if changed {
-		in.module.slice.Store(m.pace.size)
+		in.module.slice.Store(m.pacer.size)
 	}
 	in.account.charge(now, took)
-	in.spent(took)
+	in.addRunTime(took)
 	use := Use{Fuel: b.Fuel - m.left - rest, Ran: m.ran, Paused: m.paused, Slices: m.slices}
 	if err != nil {
 		return use, in.fault(f.name, b.Fuel, use.Fuel, err)
@@ -191,14 +191,14 @@ func (in *Instance) tick() {
 	}
 	now := clock()
 	took, changed := m.stop(rest, now)
-	if doom := in.spent(took); doom != nil {
+	if doom := in.addRunTime(took); doom != nil {
 		panic(doom)
 	}
 	if m.budget.Time > 0 && m.budget.Spent+m.ran > m.budget.Time {
 		panic(m.late())
 	}
 	if changed {
-		in.module.slice.Store(m.pace.size)
+		in.module.slice.Store(m.pacer.size)
 	}
 	on := true
 	if in.account.charge(now, took) && m.ran >= shortCall {
@@ -217,7 +217,7 @@ func (in *Instance) tick() {
 func (in *Instance) paused(now time.Duration, wait func() bool) (on bool) {
 	on = wait()
 	m := &in.meter
-	m.from, m.cpu = clock(), threadTime() // it may be another thread
-	m.paused += m.from - now
+	m.sliceStart, m.sliceStartCPU = clock(), threadTime() // it may be another thread
+	m.paused += m.sliceStart - now
 	return on
 }

@@ -30,7 +30,7 @@ func TestFuelBySlices(t *testing.T) {
 			t.Fatal(err)
 		}
 		defer in.Close()
-		in.meter.pace.size = min(size, in.meter.pace.most)
+		in.meter.pacer.size = min(size, in.meter.pacer.max)
 		stack := append(append([]uint64(nil), args...), 0)
 		use, err := in.Run(in.Func(export), stack, Budget{Fuel: fuel})
 		return use, stack[0], err
@@ -58,11 +58,11 @@ func TestFuelBySlices(t *testing.T) {
 // TestPace: slices shrink at once when they take long, one that only seems to changes nothing, and they are back soon.
 func TestPace(t *testing.T) {
 	const most = DefaultSlice
-	p, now := pace{size: most, most: most}, time.Second
+	p, now := slicePacer{size: most, max: most}, time.Second
 	slice := func(nanoseconds float64, sure bool) { // of a unit
 		took := time.Duration(float64(p.size) * nanoseconds)
 		now += took
-		p.next(p.size, took, sure, now)
+		p.adjust(p.size, took, sure, now)
 	}
 	if slice(0.2, true); p.size != most {
 		t.Errorf("%d after a slice that took as long as it should", p.size)
@@ -91,11 +91,11 @@ func TestPace(t *testing.T) {
 	if back := now - began; p.size != most || back < 50*time.Millisecond || back > 100*time.Millisecond {
 		t.Errorf("slices of %d %v after the code was fast again", p.size, back)
 	}
-	if p.next(1000*most, 1000*sliceTime, true, now); p.size != most {
+	if p.adjust(1000*most, 1000*sliceTime, true, now); p.size != most {
 		t.Errorf("%d after a host function that took long and was paid for", p.size)
 	}
-	tiny := pace{size: 500, most: 500}
-	if tiny.next(500, time.Hour, true, now); tiny.size != 500 {
+	tiny := slicePacer{size: 500, max: 500}
+	if tiny.adjust(500, time.Hour, true, now); tiny.size != 500 {
 		t.Errorf("%d, less than the engine's slice", tiny.size)
 	}
 }
@@ -104,18 +104,18 @@ func TestPace(t *testing.T) {
 func TestMeterStopped(t *testing.T) {
 	const asleep = 200 * time.Millisecond
 	for _, known := range []bool{true, false} {
-		m := meter{given: 1000, cpu: -1, pace: pace{size: DefaultSlice, most: DefaultSlice}}
+		m := meter{sliceFuel: 1000, sliceStartCPU: -1, pacer: slicePacer{size: DefaultSlice, max: DefaultSlice}}
 		if known {
 			runtime.LockOSThread()
 			defer runtime.UnlockOSThread()
-			m.cpu = threadTime()
+			m.sliceStartCPU = threadTime()
 		}
 		from := clock()
-		m.from = from
+		m.sliceStart = from
 		time.Sleep(asleep)
 		took, changed := m.stop(400, clock())
-		if took > longSlice+600 || took != m.ran || m.from-from < asleep || m.given != 400 || changed {
-			t.Errorf("thread's time known %v: %v count for %v of %v, %+v", known, m.from-from, took, m.ran, m)
+		if took > longSlice+600 || took != m.ran || m.sliceStart-from < asleep || m.sliceFuel != 400 || changed {
+			t.Errorf("thread's time known %v: %v count for %v of %v, %+v", known, m.sliceStart-from, took, m.ran, m)
 		}
 		if runtime.GOOS == "linux" && known && took > asleep/4 {
 			t.Errorf("a thread that slept ran for %v", took)
@@ -152,16 +152,16 @@ func TestShorterSlices(t *testing.T) {
 	m := compile(t, engine(t, Config{}), guestFile(t, "walk.wasm"), ModuleConfig{})
 	in := instance(t, m)
 	for range 2 {
-		in.meter.from, in.meter.cpu, in.meter.given = clock()-5*time.Millisecond, -1, in.meter.pace.size
+		in.meter.sliceStart, in.meter.sliceStartCPU, in.meter.sliceFuel = clock()-5*time.Millisecond, -1, in.meter.pacer.size
 		in.fuel.Set(0)
 		in.meter.left = plenty
 		in.tick()
 	}
-	if in.meter.pace.size >= DefaultSlice/10 || m.slice.Load() != in.meter.pace.size {
-		t.Errorf("slices of %d, the module's are of %d", in.meter.pace.size, m.slice.Load())
+	if in.meter.pacer.size >= DefaultSlice/10 || m.slice.Load() != in.meter.pacer.size {
+		t.Errorf("slices of %d, the module's are of %d", in.meter.pacer.size, m.slice.Load())
 	}
-	if next := instance(t, m); next.meter.pace.size != in.meter.pace.size {
-		t.Errorf("another instance begins with slices of %d", next.meter.pace.size)
+	if next := instance(t, m); next.meter.pacer.size != in.meter.pacer.size {
+		t.Errorf("another instance begins with slices of %d", next.meter.pacer.size)
 	}
 }
 

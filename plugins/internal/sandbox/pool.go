@@ -13,8 +13,8 @@ const (
 	DefaultMax   = 1024
 )
 
-// keep is how many instances that came back a pool keeps, if Ready is not more: they are cheaper than new ones.
-const keep = 64
+// maxIdle is how many returned instances a pool keeps, if Ready is not more: they are cheaper than new ones.
+const maxIdle = 64
 
 // PoolConfig says how instances begin and how many there may be.
 type PoolConfig struct {
@@ -45,17 +45,17 @@ type Pool struct {
 	c      PoolConfig
 	origin *snapshot // nil when every instance is built by Init
 
-	mu      sync.Mutex
-	idle    []*Instance
-	live    int // idle, out, or being made
-	ahead   int // of them, being made by the filler
-	out     int
-	stats   Stats
-	closed  bool
-	drained chan struct{} // closed when the pool is closed and nothing lives
+	mu          sync.Mutex
+	idle        []*Instance
+	live        int // idle, out, or being made
+	prebuilding int // of them, being built by the filler
+	out         int
+	stats       Stats
+	closed      bool
+	drained     chan struct{} // closed when the pool is closed and nothing lives
 
-	want chan struct{} // holds one token while the filler has something to look at
-	stop chan struct{} // closed by Close
+	wakeup chan struct{} // holds one token while the filler has work
+	stop   chan struct{} // closed by Close
 }
 
 // NewPool makes the first instance, runs its start function and Init, takes the snapshot, and begins to fill. An error
@@ -70,7 +70,7 @@ func (m *Module) NewPool(c PoolConfig) (*Pool, error) {
 	if c.Ready < 0 || c.Max < 1 {
 		return nil, fmt.Errorf("%s: pool of %d ready and %d in all: both must be positive", m.name, c.Ready, c.Max)
 	}
-	p := &Pool{module: m, c: c, drained: make(chan struct{}), want: make(chan struct{}, 1),
+	p := &Pool{module: m, c: c, drained: make(chan struct{}), wakeup: make(chan struct{}, 1),
 		stop: make(chan struct{})}
 	lease := c.Lease
 	lease.Cancel = c.Cancel
@@ -87,7 +87,7 @@ func (m *Module) NewPool(c PoolConfig) (*Pool, error) {
 	default:
 		first.Close() // its memory is not mapped from the snapshot
 	}
-	m.engine.quota.join(p)
+	m.engine.quota.addPool(p)
 	go p.fill()
 	p.wake()
 	return p, nil
@@ -120,7 +120,7 @@ func (p *Pool) create() (in *Instance, err error) {
 	defer p.mu.Unlock()
 	if err != nil {
 		p.live--
-		p.settle()
+		p.closeIfDrained()
 		return nil, err
 	}
 	in.home = p
@@ -132,21 +132,21 @@ func (p *Pool) create() (in *Instance, err error) {
 func (p *Pool) fill() {
 	for {
 		select {
-		case <-p.want:
+		case <-p.wakeup:
 		case <-p.stop:
 			return
 		}
-		for p.claim() {
+		for p.reserveSlot() {
 			in, err := p.create()
 			p.mu.Lock()
-			p.ahead--
+			p.prebuilding--
 			if err != nil {
 				p.mu.Unlock()
 				break // the next Take meets the same error and reports it
 			}
 			if p.closed || p.live > p.c.Max { // a Take did not wait for this one
 				p.mu.Unlock()
-				p.discard(in)
+				p.closeInstance(in)
 				break
 			}
 			p.idle = append(p.idle, in)
@@ -155,22 +155,22 @@ func (p *Pool) fill() {
 	}
 }
 
-// claim counts one more instance if the pool wants one.
-func (p *Pool) claim() bool {
+// reserveSlot counts one more instance if the pool needs one ahead.
+func (p *Pool) reserveSlot() bool {
 	p.mu.Lock()
 	defer p.mu.Unlock()
-	if p.closed || len(p.idle) >= p.c.Ready || p.live >= p.c.Max || p.module.engine.quota.tight() {
+	if p.closed || len(p.idle) >= p.c.Ready || p.live >= p.c.Max || p.module.engine.quota.isTight() {
 		return false
 	}
 	p.live++
-	p.ahead++
+	p.prebuilding++
 	return true
 }
 
-// wake tells the filler to look.
+// wake wakes the filler.
 func (p *Pool) wake() {
 	select {
-	case p.want <- struct{}{}:
+	case p.wakeup <- struct{}{}:
 	default:
 	}
 }
@@ -179,21 +179,21 @@ func (p *Pool) wake() {
 // when Max are out, with ErrMemory when there is no room for it, and with ErrClosed after Close. Give it back with Put.
 func (p *Pool) Take(l Lease) (*Instance, error) {
 	q := p.module.engine.quota
-	need := q.need(p.module.share, l)
+	need := q.initialCharge(p.module.share, l)
 	if err := q.admit(p.module.share, 1, need, l); err != nil {
 		return nil, err
 	}
-	return p.takePaid(l, need)
+	return p.takeCharged(l, need)
 }
 
-// takePaid is Take for who was charged so many bytes for the instance, which are given back when there is none.
-func (p *Pool) takePaid(l Lease, bytes int64) (*Instance, error) {
+// takeCharged is Take for a caller that was charged bytes already. They are refunded on an error.
+func (p *Pool) takeCharged(l Lease, bytes int64) (*Instance, error) {
 	in, err := p.take()
 	if err != nil {
-		p.module.engine.quota.give(p.module.share, bytes)
+		p.module.engine.quota.refund(p.module.share, bytes)
 		return nil, err
 	}
-	in.enter(bytes, l)
+	in.acquire(bytes, l)
 	in.begin(l)
 	return in, nil
 }
@@ -210,7 +210,7 @@ func (p *Pool) take() (*Instance, error) {
 		in = p.idle[n-1]
 		p.idle[n-1] = nil
 		p.idle = p.idle[:n-1]
-	} else if p.live-p.ahead >= p.c.Max { // what is being made ahead must not keep a sequence out
+	} else if p.live-p.prebuilding >= p.c.Max { // instances built ahead must not keep a sequence out
 		p.mu.Unlock()
 		return nil, fmt.Errorf("%s: %w: %d", p.module.name, ErrBusy, p.c.Max)
 	} else {
@@ -242,7 +242,7 @@ func (p *Pool) Put(in *Instance) {
 		panic("BUG: instance given back to another pool, or twice")
 	}
 	in.home = nil
-	in.leave()
+	in.returnToPool()
 	good := in.reusable() && in.reset() == nil
 	in.begin(Lease{})
 	p.mu.Lock()
@@ -252,7 +252,7 @@ func (p *Pool) Put(in *Instance) {
 		p.stats.Discarded++
 	case p.closed:
 		good = false
-	case len(p.idle) >= max(p.c.Ready, keep):
+	case len(p.idle) >= max(p.c.Ready, maxIdle):
 		p.stats.Cut++
 		good = false
 	default:
@@ -261,17 +261,17 @@ func (p *Pool) Put(in *Instance) {
 	}
 	p.mu.Unlock()
 	if !good {
-		p.discard(in)
+		p.closeInstance(in)
 		p.wake()
 	}
 }
 
-// discard closes an instance and stops counting it.
-func (p *Pool) discard(in *Instance) {
+// closeInstance closes an instance and stops counting it.
+func (p *Pool) closeInstance(in *Instance) {
 	in.Close()
 	p.mu.Lock()
 	p.live--
-	p.settle()
+	p.closeIfDrained()
 	p.mu.Unlock()
 }
 
@@ -284,7 +284,7 @@ func (p *Pool) Clone(in *Instance, l Lease) (*Instance, error) {
 	if in.broken != nil {
 		return nil, &Fault{Kind: ErrBroken, Module: p.module.name, Func: "clone", Cause: in.broken.Error()}
 	}
-	twin, err := p.takeLike(in, l)
+	twin, err := p.takeForClone(in, l)
 	if err != nil {
 		return nil, err
 	}
@@ -299,29 +299,29 @@ func (p *Pool) Clone(in *Instance, l Lease) (*Instance, error) {
 // Reserve charges n clones of an instance of this pool, as it is now, so that they can be had one after the other. What was
 // not cloned is given back with the instance.
 func (p *Pool) Reserve(in *Instance, n int, l Lease) error {
-	in.settle()
-	each := in.held.bytes.Load()
+	in.recountPages()
+	each := in.alloc.bytes.Load()
 	if err := p.module.engine.quota.admit(p.module.share, n, each, l); err != nil {
 		return err
 	}
-	in.held.credit += int64(n) * each
+	in.alloc.credit += int64(n) * each
 	return nil
 }
 
-// takeLike is Take for a clone of in.
-func (p *Pool) takeLike(in *Instance, l Lease) (*Instance, error) {
+// takeForClone is Take for a clone of in, paid from in's credit if it has enough.
+func (p *Pool) takeForClone(in *Instance, l Lease) (*Instance, error) {
 	q := p.module.engine.quota
-	need := in.held.bytes.Load()
-	if in.held.credit >= need {
-		in.held.credit -= need
+	need := in.alloc.bytes.Load()
+	if in.alloc.credit >= need {
+		in.alloc.credit -= need
 	} else if err := q.admit(p.module.share, 1, need, l); err != nil {
 		return nil, err
 	}
-	return p.takePaid(l, need)
+	return p.takeCharged(l, need)
 }
 
-// shed gives back the instances that wait.
-func (p *Pool) shed() int {
+// dropIdle frees the idle instances.
+func (p *Pool) dropIdle() int {
 	p.mu.Lock()
 	idle := p.idle
 	if p.origin == nil && len(idle) > 0 { // building one anew costs more than it takes
@@ -332,7 +332,7 @@ func (p *Pool) shed() int {
 	}
 	p.mu.Unlock()
 	for _, in := range idle {
-		p.discard(in)
+		p.closeInstance(in)
 	}
 	return len(idle)
 }
@@ -342,7 +342,7 @@ func (p *Pool) Stats() Stats {
 	p.mu.Lock()
 	defer p.mu.Unlock()
 	s := p.stats
-	s.Out, s.Waiting, s.Bytes = p.out, len(p.idle), p.module.engine.quota.held(p.module.share)
+	s.Out, s.Waiting, s.Bytes = p.out, len(p.idle), p.module.engine.quota.shareBytes(p.module.share)
 	return s
 }
 
@@ -361,26 +361,26 @@ func (p *Pool) Close() {
 	idle := p.idle
 	p.idle = nil
 	close(p.stop)
-	p.settle()
+	p.closeIfDrained()
 	p.mu.Unlock()
 	for _, in := range idle {
-		p.discard(in)
+		p.closeInstance(in)
 	}
 }
 
 // Drained is closed when the pool is closed and every instance has been put back.
 func (p *Pool) Drained() <-chan struct{} { return p.drained }
 
-// settle frees the snapshot when the last instance of a closed pool is gone. The lock is held.
-func (p *Pool) settle() {
+// closeIfDrained frees the snapshot after the last instance of a closed pool. The lock is held.
+func (p *Pool) closeIfDrained() {
 	if !p.closed || p.live > 0 {
 		return
 	}
 	q := p.module.engine.quota
-	q.part(p)
+	q.removePool(p)
 	if p.origin != nil {
 		_ = p.origin.memory.close()
-		_ = q.snapshot(p.module.share, -int64(p.origin.size)) // which can't fail
+		_ = q.chargeSnapshot(p.module.share, -int64(p.origin.size)) // which can't fail
 	}
 	close(p.drained)
 }

@@ -47,7 +47,7 @@ func (p *printer) line(out func(line string)) {
 	p.part = p.part[:0]
 	if len(p.tail) == tailLines {
 		oldest := 0
-		if lastWords(p.tail[0]) {
+		if isPanicLine(p.tail[0]) {
 			oldest = 1 // the stacks that follow a Go guest's panic must not push it out
 		}
 		p.tail = slices.Delete(p.tail, oldest, oldest+1)
@@ -56,8 +56,8 @@ func (p *printer) line(out func(line string)) {
 	out(s)
 }
 
-// lastWords reports whether a line is the text of a Go guest's panic.
-func lastWords(line string) bool {
+// isPanicLine reports whether a line is the text of a Go guest's panic.
+func isPanicLine(line string) bool {
 	return strings.HasPrefix(line, "panic: ") || strings.HasPrefix(line, "fatal error: ")
 }
 

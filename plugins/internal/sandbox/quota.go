@@ -13,7 +13,7 @@ import (
 // [*Fault] of one that was ended.
 var ErrMemory = errors.New("out of plugin memory")
 
-// QuotaConfig says how much there is.
+// QuotaConfig sets a quota's bounds.
 type QuotaConfig struct {
 	Bytes int64         // in all; 0 means no bound
 	Space int64         // of address space that instances may reserve; 0 means no bound
@@ -28,21 +28,21 @@ type QuotaConfig struct {
 // whose growth passes it. Pages are counted at the ends of calls and at ticks. So the bound can be passed for a moment, by what
 // the guests that run at the same time touch in one slice of their fuel.
 type Quota struct {
-	c       QuotaConfig
-	pressed atomic.Bool // little is left: it pays to know it exactly
+	c         QuotaConfig
+	lowMemory atomic.Bool // little is left: pages are counted more often
 
-	mu      sync.Mutex
-	used    int64 // charged, in all
-	fixed   int64 // of it, snapshots
-	cached  int64 // of it, caches
-	doomed  int64 // of it, instances that are to end
-	mapped  int64 // address space
-	shares  map[*share]struct{}
-	pools   map[*Pool]struct{}
-	caches  map[*Cache]struct{}
-	queue   []*ticket // in the order of arrival
-	counted time.Time // when all doubts were settled last
-	stats   QuotaStats
+	mu            sync.Mutex
+	used          int64 // charged in total
+	snapshotBytes int64 // of it, snapshots
+	cacheBytes    int64 // of it, caches
+	terminating   int64 // of it, by instances that will be terminated
+	mapped        int64 // address space
+	shares        map[*share]struct{}
+	pools         map[*Pool]struct{}
+	caches        map[*Cache]struct{}
+	queue         []*ticket // in the order of arrival
+	lastRecount   time.Time // when all pages were last recounted
+	stats         QuotaStats
 }
 
 // QuotaStats is the state of a quota.
@@ -50,56 +50,56 @@ type QuotaStats struct {
 	Limit, Used       int64 // bytes
 	Snapshots, Cached int64 // of those used
 	Queue             int   // takers that wait now
-	// Since the start: takers that waited and those that were refused, instances that were ended for growing, and waiting
-	// instances that were given back.
+	// Since the start: takers that waited, takers that were refused, instances terminated because they grew, and idle
+	// instances that were freed.
 	Waited, Refused, Ended, Reclaimed uint64
 }
 
-// share is what the instances of one module have. The quota's lock guards it.
+// share is the memory of one module's instances. The quota's lock guards it.
 type share struct {
-	name   string
-	bytes  int64 // charged, the snapshot aside
-	expect int64 // what sequences came to touch: the most, forgotten slowly
-	out    map[*Instance]struct{}
+	name     string
+	bytes    int64 // charged, the snapshot aside
+	expected int64 // bytes that sequences touch: a maximum that decays slowly
+	out      map[*Instance]struct{}
 }
 
-// need is what an instance is charged at first: what those before it came to have, and those that are out have.
-func (q *Quota) need(s *share, l Lease) int64 {
+// initialCharge is what a new instance is charged: what earlier ones came to use, or what those in use have on average.
+func (q *Quota) initialCharge(s *share, l Lease) int64 {
 	if l.Brief {
 		return instanceBytes
 	}
 	q.mu.Lock()
 	defer q.mu.Unlock()
-	most, sum, n := s.expect, int64(0), int64(0)
+	most, sum, n := s.expected, int64(0), int64(0)
 	for in := range s.out {
-		if !in.held.brief {
-			sum += in.held.bytes.Load() - instanceBytes
+		if !in.alloc.brief {
+			sum += in.alloc.bytes.Load() - instanceBytes
 			n++
 		}
 	}
 	return instanceBytes + max(most, sum/max(n, 1))
 }
 
-// ticket is a taker that waits.
+// ticket is a taker that waits for memory.
 type ticket struct {
-	of      *share
+	share   *share
 	bytes   int64
 	granted chan struct{} // closed when it is charged
 	done    bool
 }
 
-// Shortage says that an instance could not be had.
+// Shortage is the error of an instance that there is no memory for.
 type Shortage struct {
 	Module                  string
 	Instances               int
 	Need, Held, Used, Limit int64 // bytes: of the instances, of the module's other ones, in all
 	Setting                 string
 	Waited                  time.Duration
-	Never                   bool // it is more than there can be
+	Never                   bool // more than the quota allows one module
 	addressSpace            bool
 }
 
-// Error says what is needed and what there is.
+// Error reports the bytes needed, used and allowed.
 func (s *Shortage) Error() string {
 	many := "another instance needs"
 	if s.Instances > 1 {
@@ -140,12 +140,12 @@ func (q *Quota) Stats() QuotaStats {
 	q.mu.Lock()
 	defer q.mu.Unlock()
 	s := q.stats
-	s.Limit, s.Used, s.Snapshots, s.Cached, s.Queue = q.c.Bytes, q.used, q.fixed, q.cached, len(q.queue)
+	s.Limit, s.Used, s.Snapshots, s.Cached, s.Queue = q.c.Bytes, q.used, q.snapshotBytes, q.cacheBytes, len(q.queue)
 	return s
 }
 
-// open begins to count a module.
-func (q *Quota) open(name string) *share {
+// addShare adds a module to the quota.
+func (q *Quota) addShare(name string) *share {
 	s := &share{name: name, out: map[*Instance]struct{}{}}
 	q.mu.Lock()
 	defer q.mu.Unlock()
@@ -153,57 +153,57 @@ func (q *Quota) open(name string) *share {
 	return s
 }
 
-// held is what a share is charged.
-func (q *Quota) held(s *share) int64 {
+// shareBytes returns what a share is charged.
+func (q *Quota) shareBytes(s *share) int64 {
 	q.mu.Lock()
 	defer q.mu.Unlock()
 	return s.bytes
 }
 
-// join and part begin and end the care for a pool's waiting instances.
-func (q *Quota) join(p *Pool) {
+// addPool and removePool add and remove a pool whose idle instances the quota may free.
+func (q *Quota) addPool(p *Pool) {
 	q.mu.Lock()
 	defer q.mu.Unlock()
 	q.pools[p] = struct{}{}
 }
 
-func (q *Quota) part(p *Pool) {
+func (q *Quota) removePool(p *Pool) {
 	q.mu.Lock()
 	defer q.mu.Unlock()
 	delete(q.pools, p)
 }
 
-// tight says that no instances are to be made ahead.
-func (q *Quota) tight() bool {
+// isTight reports that pools must not build instances ahead.
+func (q *Quota) isTight() bool {
 	q.mu.Lock()
 	defer q.mu.Unlock()
-	return q.lacks(4*instanceBytes) || q.c.Space > 0 && q.mapped > q.c.Space/2
+	return q.exceeds(4*instanceBytes) || q.c.Space > 0 && q.mapped > q.c.Space/2
 }
 
-func (q *Quota) close(s *share) {
+func (q *Quota) removeShare(s *share) {
 	q.mu.Lock()
 	defer q.mu.Unlock()
 	delete(q.shares, s)
 }
 
-// admit charges a share n times bytes, when there is room: who is patient waits for it in turn. The error is a [*Shortage],
+// admit charges a share n times bytes when there is room. A patient lease waits in the queue for it. The error is a [*Shortage],
 // or matches ErrCancelled.
 func (q *Quota) admit(s *share, n int, bytes int64, l Lease) error {
 	need := int64(n) * bytes
-	q.lookInto(need)
+	q.recountIfNeeded(need)
 	q.mu.Lock()
-	if q.c.Bytes > 0 && need > q.most(s, need)-q.fixed {
+	if q.c.Bytes > 0 && need > q.maxUsed(s, need)-q.snapshotBytes {
 		defer q.mu.Unlock()
 		return q.refuse(s, n, need, 0, true)
 	}
-	if (len(q.queue) == 0 || !l.Patient) && q.take(s, need) {
+	if (len(q.queue) == 0 || !l.Patient) && q.tryCharge(s, need) {
 		q.mu.Unlock()
 		return nil
 	}
 	q.mu.Unlock()
 	q.reclaim(need)
 	q.mu.Lock()
-	if (len(q.queue) == 0 || !l.Patient) && q.take(s, need) {
+	if (len(q.queue) == 0 || !l.Patient) && q.tryCharge(s, need) {
 		q.mu.Unlock()
 		return nil
 	}
@@ -211,10 +211,10 @@ func (q *Quota) admit(s *share, n int, bytes int64, l Lease) error {
 		defer q.mu.Unlock()
 		return q.refuse(s, n, need, 0, false)
 	}
-	t := &ticket{of: s, bytes: need, granted: make(chan struct{})}
+	t := &ticket{share: s, bytes: need, granted: make(chan struct{})}
 	q.queue = append(q.queue, t)
 	q.stats.Waited++
-	q.serve()
+	q.grantTickets()
 	q.mu.Unlock()
 	return q.await(t, n, l.Cancel)
 }
@@ -237,70 +237,70 @@ func (q *Quota) await(t *ticket, n int, cancel <-chan struct{}) error {
 		return nil
 	}
 	if t.done {
-		q.charge(t.of, -t.bytes)
+		q.charge(t.share, -t.bytes)
 	} else {
 		q.queue = slices.DeleteFunc(q.queue, func(o *ticket) bool { return o == t })
 	}
-	q.serve() // those behind it may fit
+	q.grantTickets() // those behind it may fit
 	if cancelled {
-		return fmt.Errorf("%s: %w while it waited for memory", t.of.name, ErrCancelled)
+		return fmt.Errorf("%s: %w while it waited for memory", t.share.name, ErrCancelled)
 	}
-	return q.refuse(t.of, n, t.bytes, q.c.Wait, false)
+	return q.refuse(t.share, n, t.bytes, q.c.Wait, false)
 }
 
-// refuse makes the error of a taker. The lock is held.
+// refuse returns the error of a refused taker. The lock is held.
 func (q *Quota) refuse(s *share, n int, need int64, waited time.Duration, never bool) error {
 	q.stats.Refused++
 	return &Shortage{Module: s.name, Instances: n, Need: need, Held: s.bytes, Used: q.used, Limit: q.c.Bytes, Setting: q.c.Name, Waited: waited, Never: never}
 }
 
-// most is how much may be used when a share takes more: what has more than half leaves an eighth to the others. The lock is
-// held.
-func (q *Quota) most(s *share, need int64) int64 {
+// maxUsed is the bound on used bytes when a share takes more: a share of over half must leave an eighth to others. The lock
+// is held.
+func (q *Quota) maxUsed(s *share, need int64) int64 {
 	if s.bytes+need > q.c.Bytes/2 {
 		return q.c.Bytes - q.c.Bytes/8
 	}
 	return q.c.Bytes
 }
 
-// take charges a share if there is room. The lock is held.
-func (q *Quota) take(s *share, need int64) bool {
-	if q.c.Bytes > 0 && q.used+need > q.most(s, need) {
+// tryCharge charges a share if there is room. The lock is held.
+func (q *Quota) tryCharge(s *share, need int64) bool {
+	if q.c.Bytes > 0 && q.used+need > q.maxUsed(s, need) {
 		return false
 	}
 	q.charge(s, need)
 	return true
 }
 
-// charge books bytes of a share. The lock is held.
+// charge adds bytes to a share. The lock is held.
 func (q *Quota) charge(s *share, bytes int64) {
 	s.bytes += bytes
 	q.used += bytes
-	q.pressed.Store(q.c.Bytes > 0 && q.used > q.c.Bytes-q.c.Bytes/4)
+	q.lowMemory.Store(q.c.Bytes > 0 && q.used > q.c.Bytes-q.c.Bytes/4)
 }
 
-// give books bytes back.
-func (q *Quota) give(s *share, bytes int64) {
+// refund takes bytes off a share.
+func (q *Quota) refund(s *share, bytes int64) {
 	if bytes == 0 {
 		return
 	}
 	q.mu.Lock()
 	defer q.mu.Unlock()
 	q.charge(s, -bytes)
-	q.serve()
+	q.grantTickets()
 }
 
-// serve grants what fits now: the share that has least comes first, its tickets in their order. One that does not fit is
-// waited for, lest small ones pass it by for ever. The lock is held.
-func (q *Quota) serve() {
+// grantTickets grants the tickets that fit now: the smallest share first, its tickets in order. It stops at one that does
+// not fit, so that small ones cannot starve it. The lock is held.
+func (q *Quota) grantTickets() {
 	for len(q.queue) > 0 {
 		var next *ticket
 		for _, t := range q.queue {
-			if next == nil || t.of.bytes < next.of.bytes {
+			if next == nil || t.share.bytes < next.share.bytes {
 				next = t
 			}
 		}
-		if !q.take(next.of, next.bytes) {
+		if !q.tryCharge(next.share, next.bytes) {
 			return
 		}
 		next.done = true
@@ -309,22 +309,22 @@ func (q *Quota) serve() {
 	}
 }
 
-// snapshot books what all instances of a module share. It is there already; the error is a [*Shortage].
-func (q *Quota) snapshot(s *share, bytes int64) error {
-	q.reclaimOver(bytes)
+// chargeSnapshot charges the snapshot that a module's instances share. The error is a [*Shortage].
+func (q *Quota) chargeSnapshot(s *share, bytes int64) error {
+	q.reclaimIfFull(bytes)
 	q.mu.Lock()
 	defer q.mu.Unlock()
 	if q.c.Bytes > 0 && bytes > 0 && q.used+bytes > q.c.Bytes {
 		return q.refuse(s, 1, bytes, 0, false)
 	}
 	q.used += bytes
-	q.fixed += bytes
-	q.serve()
+	q.snapshotBytes += bytes
+	q.grantTickets()
 	return nil
 }
 
-// space books address space.
-func (q *Quota) space(s *share, bytes int64) error {
+// chargeAddressSpace charges or, with negative bytes, returns address space.
+func (q *Quota) chargeAddressSpace(s *share, bytes int64) error {
 	for try := 0; ; try++ {
 		q.mu.Lock()
 		if bytes <= 0 || q.c.Space == 0 || q.mapped+bytes <= q.c.Space {
@@ -339,90 +339,90 @@ func (q *Quota) space(s *share, bytes int64) error {
 				Setting: "the limit of the process's address space", addressSpace: true}
 		}
 		q.mu.Unlock()
-		q.shed()
+		q.dropIdle()
 	}
 }
 
-// room is what is free beside what would be used with more. The lock is held.
-func (q *Quota) lacks(more int64) bool { return q.c.Bytes > 0 && q.used+more > q.c.Bytes-q.c.Bytes/8 }
+// exceeds reports whether more bytes would use over seven eighths of the quota. The lock is held.
+func (q *Quota) exceeds(more int64) bool { return q.c.Bytes > 0 && q.used+more > q.c.Bytes-q.c.Bytes/8 }
 
-// reclaimOver is reclaim where more bytes do not fit.
-func (q *Quota) reclaimOver(more int64) {
+// reclaimIfFull reclaims if more bytes do not fit.
+func (q *Quota) reclaimIfFull(more int64) {
 	q.mu.Lock()
-	lacks := q.c.Bytes > 0 && q.used+more > q.c.Bytes
+	full := q.c.Bytes > 0 && q.used+more > q.c.Bytes
 	q.mu.Unlock()
-	if lacks {
+	if full {
 		q.reclaim(more)
 	}
 }
 
-// settleEvery is how often all doubts are settled at most.
-const settleEvery = 50 * time.Millisecond
+// recountInterval is the least time between two recounts of all instances.
+const recountInterval = 50 * time.Millisecond
 
-// lookInto settles doubts where more bytes might not fit for them.
-func (q *Quota) lookInto(more int64) {
+// recountIfNeeded recounts if more bytes might not fit, should all uncounted pages be touched.
+func (q *Quota) recountIfNeeded(more int64) {
 	q.mu.Lock()
 	for s := range q.shares {
 		for in := range s.out {
-			more += in.held.doubt.Load()
+			more += in.alloc.uncounted.Load()
 		}
 	}
-	lacks := q.lacks(more)
+	exceeds := q.exceeds(more)
 	q.mu.Unlock()
-	if lacks {
-		q.settle()
+	if exceeds {
+		q.recountAll()
 	}
 }
 
-// settle counts the pages of all instances of which it is not known what they touched.
-func (q *Quota) settle() {
+// recountAll counts the pages of all instances that may have touched uncounted ones.
+func (q *Quota) recountAll() {
 	q.mu.Lock()
-	var doubtful []*Instance
-	if now := time.Now(); now.Sub(q.counted) > settleEvery {
-		q.counted = now
+	var uncounted []*Instance
+	if now := time.Now(); now.Sub(q.lastRecount) > recountInterval {
+		q.lastRecount = now
 		for s := range q.shares {
 			for in := range s.out {
-				if in.held.doubt.Load() > 0 {
-					doubtful = append(doubtful, in)
+				if in.alloc.uncounted.Load() > 0 {
+					uncounted = append(uncounted, in)
 				}
 			}
 		}
 	}
 	q.mu.Unlock()
-	for _, in := range doubtful {
-		in.settle()
+	for _, in := range uncounted {
+		in.recountPages()
 	}
 }
 
-// reclaim looks for more bytes: first what the books are wrong about, then instances that wait, then what is remembered.
+// reclaim frees memory for more bytes: first by recounting pages, then from idle instances, then from caches.
 func (q *Quota) reclaim(more int64) {
 	q.mu.Lock()
-	if !q.lacks(more) {
+	if !q.exceeds(more) {
 		q.mu.Unlock()
 		return
 	}
 	q.mu.Unlock()
-	q.settle()
-	if q.short(more) > 0 {
-		q.shed()
+	q.recountAll()
+	if q.missing(more) > 0 {
+		q.dropIdle()
 	}
-	if short := q.short(more); short > 0 {
-		q.shrink(short)
+	if missing := q.missing(more); missing > 0 {
+		q.shrink(missing)
 	}
 }
 
-// short is how many bytes are missing for more.
-func (q *Quota) short(more int64) int64 {
+// missing returns how many bytes must be freed before more fit.
+func (q *Quota) missing(more int64) int64 {
 	q.mu.Lock()
 	defer q.mu.Unlock()
-	if !q.lacks(more) {
+	if !q.exceeds(more) {
 		return 0
 	}
 	return q.used + more - (q.c.Bytes - q.c.Bytes/8)
 }
 
-// shed gives back the instances that wait.
-func (q *Quota) shed() {
+// dropIdle frees the idle instances of all pools.
+func (q *Quota) dropIdle() {
 	q.mu.Lock()
 	pools := make([]*Pool, 0, len(q.pools))
 	for p := range q.pools {
@@ -430,17 +430,17 @@ func (q *Quota) shed() {
 	}
 	q.mu.Unlock()
 	for _, p := range pools {
-		n := p.shed()
+		n := p.dropIdle()
 		q.mu.Lock()
 		q.stats.Reclaimed += uint64(n)
 		q.mu.Unlock()
 	}
 }
 
-// grew books what an instance has come to. Where that is too much for all, somebody ends: see doom.
-func (q *Quota) grew(in *Instance, bytes int64) {
+// setBytes records an instance's size. If the quota is then exceeded, terminateLargest ends instances.
+func (q *Quota) setBytes(in *Instance, bytes int64) {
 	q.mu.Lock()
-	h := &in.held
+	h := &in.alloc
 	if h.closed {
 		q.mu.Unlock()
 		return
@@ -448,11 +448,11 @@ func (q *Quota) grew(in *Instance, bytes int64) {
 	delta := bytes - h.bytes.Load()
 	h.bytes.Store(bytes)
 	q.charge(h.share, delta)
-	if h.doom.Load() != nil {
-		q.doomed += delta
+	if h.termination.Load() != nil {
+		q.terminating += delta
 	}
 	if delta < 0 {
-		q.serve()
+		q.grantTickets()
 	}
 	over := q.c.Bytes > 0 && delta > 0 && q.used > q.c.Bytes
 	q.mu.Unlock()
@@ -460,54 +460,54 @@ func (q *Quota) grew(in *Instance, bytes int64) {
 		return
 	}
 	q.reclaim(0)
-	q.doom(in)
+	q.terminateLargest(in)
 }
 
-// doom ends instances until the others fit: of the module that has most the request that has most, and of that the largest
-// one. It ends at its next tick or call. Where those do not come, because its request waits for its turn, and the bound is
-// passed by half, it is the turn of the one that grew, in, if it has more than others on average.
-func (q *Quota) doom(in *Instance) {
+// terminateLargest terminates instances until the others fit: of the largest module's largest request the largest one. It
+// ends at its next tick or call. If that does not come, because its request waits for a processor, and the quota is exceeded
+// by half, it terminates in, the one that grew, if it is larger than the average.
+func (q *Quota) terminateLargest(in *Instance) {
 	q.mu.Lock()
 	defer q.mu.Unlock()
-	for q.used-q.doomed > q.c.Bytes {
+	for q.used-q.terminating > q.c.Bytes {
 		victim := q.largest()
 		if victim == nil {
 			break
 		}
 		q.mu.Unlock()
-		doubtful := victim.settle() // nobody ends on suspicion
+		recounted := victim.recountPages() // only exact counts terminate an instance
 		q.mu.Lock()
-		if h := &victim.held; !doubtful && !h.closed && h.doom.Load() == nil && q.used-q.doomed > q.c.Bytes {
-			q.mark(victim)
+		if h := &victim.alloc; !recounted && !h.closed && h.termination.Load() == nil && q.used-q.terminating > q.c.Bytes {
+			q.terminate(victim)
 		}
 	}
-	outs := 0
+	instances := 0
 	for s := range q.shares {
-		outs += len(s.out)
+		instances += len(s.out)
 	}
-	h := &in.held
-	if q.used > q.c.Bytes+q.c.Bytes/2 && !h.closed && h.doom.Load() == nil && h.bytes.Load()*int64(outs) > q.c.Bytes {
-		q.mark(in)
+	h := &in.alloc
+	if q.used > q.c.Bytes+q.c.Bytes/2 && !h.closed && h.termination.Load() == nil && h.bytes.Load()*int64(instances) > q.c.Bytes {
+		q.terminate(in)
 	}
 }
 
-func (q *Quota) mark(in *Instance) {
-	h := &in.held
-	h.doom.Store(&abort{kind: ErrMemory, cause: fmt.Sprintf("this instance has %s, all of the plugin %s, all plugins together %s of %s (%s)",
+func (q *Quota) terminate(in *Instance) {
+	h := &in.alloc
+	h.termination.Store(&abort{kind: ErrMemory, cause: fmt.Sprintf("this instance has %s, all of the plugin %s, all plugins together %s of %s (%s)",
 		size(h.bytes.Load()), size(h.share.bytes), size(q.used), size(q.c.Bytes), q.c.Name)})
-	q.doomed += h.bytes.Load()
+	q.terminating += h.bytes.Load()
 	q.stats.Ended++
 }
 
-// largest finds whom to end. The lock is held.
+// largest returns the instance to terminate next. The lock is held.
 func (q *Quota) largest() (victim *Instance) {
 	var most int64
 	var from *share
 	for s := range q.shares {
 		var sum int64
 		for in := range s.out {
-			if in.held.doom.Load() == nil {
-				sum += in.held.bytes.Load()
+			if in.alloc.termination.Load() == nil {
+				sum += in.alloc.bytes.Load()
 			}
 		}
 		if sum > most {
@@ -520,17 +520,17 @@ func (q *Quota) largest() (victim *Instance) {
 	// A request's sequences have its cancellation in common.
 	requests := map[<-chan struct{}]int64{}
 	for in := range from.out {
-		if h := &in.held; h.doom.Load() == nil && h.request != nil {
+		if h := &in.alloc; h.termination.Load() == nil && h.request != nil {
 			requests[h.request] += h.bytes.Load()
 		}
 	}
-	weight := func(in *Instance) int64 { return max(requests[in.held.request], in.held.bytes.Load()) }
+	weight := func(in *Instance) int64 { return max(requests[in.alloc.request], in.alloc.bytes.Load()) }
 	for in := range from.out {
-		if in.held.doom.Load() != nil {
+		if in.alloc.termination.Load() != nil {
 			continue
 		}
 		if victim == nil || weight(in) > weight(victim) ||
-			weight(in) == weight(victim) && in.held.bytes.Load() > victim.held.bytes.Load() {
+			weight(in) == weight(victim) && in.alloc.bytes.Load() > victim.alloc.bytes.Load() {
 			victim = in
 		}
 	}

@@ -33,9 +33,9 @@ func (c *Cache) Set(bytes int64) (excess int64) {
 	delta := bytes - c.bytes
 	c.bytes = bytes
 	q.used += delta
-	q.cached += delta
+	q.cacheBytes += delta
 	if delta < 0 {
-		q.serve()
+		q.grantTickets()
 	}
 	if q.c.Bytes == 0 {
 		return 0

@@ -71,8 +71,8 @@ func (w *world) pool(name string, c PoolConfig) *Pool {
 			w.t.Error("not drained")
 		}
 		m.Close()
-		if q := w.q; q.used != q.cached+q.fixed && len(q.shares) == 0 || m.share.bytes != 0 || q.doomed != 0 && len(q.shares) == 0 {
-			w.t.Errorf("after all is closed: %d charged, %d of the module, %d doomed", q.used, m.share.bytes, q.doomed)
+		if q := w.q; q.used != q.cacheBytes+q.snapshotBytes && len(q.shares) == 0 || m.share.bytes != 0 || q.terminating != 0 && len(q.shares) == 0 {
+			w.t.Errorf("after all is closed: %d charged, %d of the module, %d doomed", q.used, m.share.bytes, q.terminating)
 		}
 	})
 	return p
@@ -105,12 +105,12 @@ func TestQuotaCounts(t *testing.T) {
 		if err := touchPages(in, pages); err != nil {
 			t.Fatal(err)
 		}
-		in.held.doubt.Store(1) // so that it is counted
-		in.settle()
-		if got := in.held.touched; got != int64(pages)*pageSize {
+		in.alloc.uncounted.Store(1) // so that it is counted
+		in.recountPages()
+		if got := in.alloc.touched; got != int64(pages)*pageSize {
 			t.Errorf("%d pages touched, %d bytes counted", pages, got)
 		}
-		if got, want := in.held.bytes.Load(), int64(instanceBytes+pages*pageSize); got > want || got < want-bookStep {
+		if got, want := in.alloc.bytes.Load(), int64(instanceBytes+pages*pageSize); got > want || got < want-minCharge {
 			t.Errorf("%d pages touched, %d bytes charged, want %d", pages, got, want)
 		}
 	}
@@ -118,12 +118,12 @@ func TestQuotaCounts(t *testing.T) {
 	if err != nil {
 		t.Fatal(err)
 	}
-	if twin.held.bytes.Load() != in.held.bytes.Load() {
-		t.Errorf("a clone is charged %d, its original %d", twin.held.bytes.Load(), in.held.bytes.Load())
+	if twin.alloc.bytes.Load() != in.alloc.bytes.Load() {
+		t.Errorf("a clone is charged %d, its original %d", twin.alloc.bytes.Load(), in.alloc.bytes.Load())
 	}
 	p.Put(twin)
 	p.Put(in)
-	if got := in.held.bytes.Load(); got != instanceBytes {
+	if got := in.alloc.bytes.Load(); got != instanceBytes {
 		t.Errorf("%d bytes charged after a reset", got)
 	}
 }
@@ -135,7 +135,7 @@ func TestQuotaCallCounts(t *testing.T) {
 	if err := touchPages(in, 4096); err != nil {
 		t.Fatal(err)
 	}
-	if got := in.held.bytes.Load(); got < 16*mib {
+	if got := in.alloc.bytes.Load(); got < 16*mib {
 		t.Errorf("%d bytes charged", got)
 	}
 	in.home.Put(in)
@@ -430,15 +430,15 @@ func TestQuotaRandom(t *testing.T) {
 func (q *Quota) check() error {
 	q.mu.Lock()
 	defer q.mu.Unlock()
-	sum := q.fixed + q.cached
+	sum := q.snapshotBytes + q.cacheBytes
 	for s := range q.shares {
 		sum += s.bytes
 		if s.bytes < 0 {
 			return fmt.Errorf("%s has %d bytes", s.name, s.bytes)
 		}
 	}
-	if sum != q.used || q.doomed < 0 || q.used < 0 {
-		return fmt.Errorf("%d bytes used, the parts are %d, doomed %d", q.used, sum, q.doomed)
+	if sum != q.used || q.terminating < 0 || q.used < 0 {
+		return fmt.Errorf("%d bytes used, the parts are %d, doomed %d", q.used, sum, q.terminating)
 	}
 	return nil
 }

@@ -112,7 +112,7 @@ func New(c Config) (*Engine, error) {
 		}
 		e.cache = dir
 	}
-	for _, place := range e.places() {
+	for _, place := range e.outputDirs() {
 		sweep(place)
 	}
 	e.trim()

@@ -75,12 +75,12 @@ func (in *Instance) capture() (*snapshot, error) {
 	if in.memory != nil {
 		data, s.size = in.memory.bytes(), in.memory.size
 	}
-	if err := in.module.engine.quota.snapshot(in.module.share, int64(s.size)); err != nil {
+	if err := in.module.engine.quota.chargeSnapshot(in.module.share, int64(s.size)); err != nil {
 		return nil, err
 	}
 	var err error
 	if s.memory, err = newImage(data, in.module.engine.plain); err != nil {
-		_ = in.module.engine.quota.snapshot(in.module.share, -int64(s.size)) // which can't fail
+		_ = in.module.engine.quota.chargeSnapshot(in.module.share, -int64(s.size)) // which can't fail
 	}
 	return s, err
 }
@@ -144,7 +144,7 @@ func (in *Instance) reset() error {
 		}
 	}
 	in.slept = in.origin.slept
-	in.cleared()
+	in.resetCharge()
 	return in.putGlobals(in.origin.globals)
 }
 

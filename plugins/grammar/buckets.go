@@ -2,25 +2,25 @@ package grammar
 
 import "slices"
 
-// rungs are lengths, in bytes, that tokens are told apart by. Few tokens are longer
+// lengthBuckets are the lengths in bytes that divide tokens into buckets. Few tokens are longer
 // than the first one, and next to none longer than the last.
-var rungs = [...]int{12, 16, 20, 24, 32, 48, 64, 80, 96, 112}
+var lengthBuckets = [...]int{12, 16, 20, 24, 32, 48, 64, 80, 96, 112}
 
-// long is the tokens of more than so many bytes.
-type long struct {
+// lengthBucket is the tokens of more than so many bytes.
+type lengthBucket struct {
 	over  int
 	short []uint32 // all other tokens that are matched by their bytes
 	trie  *trie
 }
 
-// longer makes the parts of the vocabulary by length, the last of which has no token.
-func (p *Vocab) longer(tokens []spelt) {
-	for _, n := range append(slices.Clone(rungs[:]), p.all.deep) {
-		if n > p.all.deep || len(p.long) > 0 && p.long[len(p.long)-1].over == n {
+// buildBuckets divides the vocabulary by length; the last bucket has no token.
+func (p *Vocab) buildBuckets(tokens []tokenText) {
+	for _, n := range append(slices.Clone(lengthBuckets[:]), p.all.deep) {
+		if n > p.all.deep || len(p.buckets) > 0 && p.buckets[len(p.buckets)-1].over == n {
 			continue
 		}
-		l := long{over: n, short: slices.Clone(p.normal)}
-		var rest []spelt
+		l := lengthBucket{over: n, short: slices.Clone(p.normal)}
+		var rest []tokenText
 		for _, t := range tokens {
 			if len(t.text) > n {
 				rest = append(rest, t)
@@ -32,11 +32,11 @@ func (p *Vocab) longer(tokens []spelt) {
 		}
 		l.trie = newTrie(rest)
 		l.trie.within(p.all)
-		p.long = append(p.long, l)
+		p.buckets = append(p.buckets, l)
 	}
 }
 
-// rung finds the mask of a term with counts, as a string of at most 200 characters,
+// maskByBucket finds the mask of a term with counts, as a string of at most 200 characters,
 // from that of the same term with the largest counts left out: to tokens that are short
 // enough they make no difference, and the others are few. So the strings of all
 // lengths share a mask, and the same string does from one character to the next. It is
@@ -46,9 +46,9 @@ func (p *Vocab) longer(tokens []spelt) {
 // x takes a byte. With intersections it is needed as well that each state of the looser
 // term that tokens reach has a text of at most slack bytes: then a text with that
 // ending, of at most n bytes together, is one of both terms.
-func (w *work) rung(t *term) *mask {
-	for i := len(w.v.long) - 1; i >= 0; i-- {
-		l := &w.v.long[i]
+func (w *work) maskByBucket(t *term) *mask {
+	for i := len(w.v.buckets) - 1; i >= 0; i-- {
+		l := &w.v.buckets[i]
 		if int(t.counts) <= l.over {
 			continue
 		}
@@ -67,18 +67,18 @@ func (w *work) rung(t *term) *mask {
 		if !t.pure && k.lowest != unbounded && int(k.lowest) < l.over+int(base.slack) {
 			continue
 		}
-		return w.lengthen(t, base, l)
+		return w.addLongTokens(t, base, l)
 	}
 	return nil
 }
 
-// lengthen makes the mask of t from that of a term which is equal to tokens that are not long.
-func (w *work) lengthen(t *term, base *mask, l *long) *mask {
+// addLongTokens makes the mask of t from that of a term which is equal to tokens that are not long.
+func (w *work) addLongTokens(t *term, base *mask, l *lengthBucket) *mask {
 	m := &mask{words: base.words, ids: base.ids, exits: base.exits, slack: base.slack}
 	if len(l.trie.nodes) == 0 {
 		return m
 	}
-	sc := w.v.borrow()
+	sc := w.v.getScratch()
 	defer w.v.scratch.Put(sc)
 	var rest mask
 	w.walkBytes(&rest, l.trie, sc, t, cover{})

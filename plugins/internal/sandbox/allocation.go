@@ -1,0 +1,240 @@
+package sandbox
+
+import (
+	"fmt"
+	"sync"
+	"sync/atomic"
+	"time"
+)
+
+// allocation is an instance's part of its module's share.
+type allocation struct {
+	share *share
+
+	// The quota's lock guards these.
+	bytes   atomic.Int64 // charged; read without the lock too
+	closed  bool
+	request <-chan struct{} // the request that uses it
+	brief   bool            // used for one call only
+
+	termination atomic.Pointer[abort] // not nil: why the instance must end
+
+	// mu guards the page counts, and is held while pages are counted and while the memory is freed.
+	mu        sync.Mutex
+	freed     bool
+	admitted  int64         // bytes charged at admission
+	size      int64         // of the memory, at the last update
+	touched   int64         // bytes of its own pages, at the last count
+	uncounted atomic.Int64  // upper bound of bytes touched since; written under mu
+	runTime   time.Duration // since
+	countTime time.Duration // time that the last count took
+
+	// Used by the instance's user alone.
+	pendingRunTime time.Duration // not yet in runTime
+	credit         int64         // bytes charged ahead for clones
+}
+
+const (
+	// instanceBytes is about what an instance takes beside the pages of its memory.
+	instanceBytes = 256 << 10
+	// pageSize is the unit in which memory is touched.
+	pageSize = 4096
+	// touchTime is how quickly a guest can touch a page, at best: the system must find and clear one. (Measured: 0.5 to 3 us.)
+	touchTime = 250 * time.Nanosecond
+	// countFraction bounds the time for counting to a thirty-second of the guest's own.
+	countFraction = 32
+	// countFractionLowMemory is the same when little memory is left.
+	countFractionLowMemory = 4
+	// minCharge is the least growth that is charged, minRunTime a time in which no more can be touched.
+	minCharge  = 64 << 10
+	minRunTime = minCharge / pageSize * touchTime
+)
+
+// addRunTime adds the time that the guest ran. The result is not nil if the instance must end, and says why.
+func (in *Instance) addRunTime(took time.Duration) *abort {
+	h := &in.alloc
+	if h.pendingRunTime += took; in.memory == nil || h.pendingRunTime < minRunTime {
+		return h.termination.Load()
+	}
+	h.mu.Lock()
+	h.update(int64(in.memory.size))
+	parts := time.Duration(countFraction)
+	if in.module.engine.quota.lowMemory.Load() {
+		parts = countFractionLowMemory
+	}
+	counted := h.uncounted.Load() >= minCharge && h.runTime >= parts*max(h.countTime, time.Microsecond)
+	if counted {
+		in.countPages()
+	}
+	bytes := h.chargeable()
+	h.mu.Unlock()
+	if counted {
+		in.recordBytes(bytes)
+	}
+	return h.termination.Load()
+}
+
+// update takes over the size and the pending run time. mu is held, by the instance's user.
+func (h *allocation) update(size int64) {
+	h.size = size
+	h.runTime += h.pendingRunTime
+	h.pendingRunTime = 0
+	h.uncounted.Store(min(max(0, h.size-h.touched), int64(h.runTime/touchTime)*pageSize))
+}
+
+// recountPages counts the pages if there may be uncounted ones, and reports whether it did.
+func (in *Instance) recountPages() bool {
+	h := &in.alloc
+	h.mu.Lock()
+	if h.freed || h.uncounted.Load() == 0 {
+		h.mu.Unlock()
+		return false
+	}
+	in.countPages()
+	bytes := h.chargeable()
+	h.mu.Unlock()
+	in.recordBytes(bytes)
+	return true
+}
+
+// chargeable is the bytes to charge for the instance. mu is held.
+func (h *allocation) chargeable() int64 { return instanceBytes + max(h.admitted, h.touched) }
+
+// recordBytes charges bytes, unless the growth is below minCharge.
+func (in *Instance) recordBytes(bytes int64) {
+	if change := bytes - in.alloc.bytes.Load(); change >= minCharge || change < 0 {
+		in.module.engine.quota.setBytes(in, bytes)
+	}
+}
+
+// countPages counts the instance's own pages. mu is held.
+func (in *Instance) countPages() {
+	h := &in.alloc
+	began := time.Now()
+	n, ok := in.memory.touched(h.size)
+	if !ok { // the system does not say
+		n = h.size
+		if in.origin != nil && !in.origin.copied() {
+			n -= int64(in.origin.size)
+		}
+	}
+	h.touched, h.runTime = n, 0
+	h.uncounted.Store(0)
+	// A count that the system interrupted must not delay the next one for long.
+	h.countTime = min(time.Since(began), 4*h.countTime+time.Duration(h.size/pageSize)*20*time.Nanosecond)
+}
+
+// acquire hands an idle or new instance to a taker that was admitted with so many bytes.
+func (in *Instance) acquire(bytes int64, l Lease) {
+	h, q := &in.alloc, in.module.engine.quota
+	h.mu.Lock()
+	h.admitted = bytes - instanceBytes
+	h.mu.Unlock()
+	q.mu.Lock()
+	defer q.mu.Unlock()
+	q.charge(h.share, -h.bytes.Load()) // admission charged it anew
+	h.bytes.Store(bytes)
+	h.request, h.brief = l.Cancel, l.Brief
+	h.share.out[in] = struct{}{}
+	q.grantTickets()
+}
+
+// returnToPool ends a sequence's use and updates what the next one is expected to touch. The instance keeps its pages
+// until it is reset or closed.
+func (in *Instance) returnToPool() {
+	h, q := &in.alloc, in.module.engine.quota
+	h.mu.Lock()
+	if in.memory != nil {
+		if h.update(int64(in.memory.size)); h.uncounted.Load() > 0 {
+			in.countPages()
+		}
+	}
+	touched := h.touched
+	credit := h.credit
+	h.admitted, h.credit = 0, 0
+	h.mu.Unlock()
+	q.mu.Lock()
+	defer q.mu.Unlock()
+	delete(h.share.out, in)
+	if h.termination.Load() != nil {
+		q.terminating -= h.bytes.Load()
+	}
+	h.request = nil
+	h.termination.Store(nil)
+	s := h.share
+	if !h.brief {
+		s.expected = max(touched, s.expected-(s.expected-touched)/16)
+	}
+	q.charge(s, -credit)
+	q.grantTickets()
+}
+
+// resetCharge records that the instance's pages were freed.
+func (in *Instance) resetCharge() {
+	h, q := &in.alloc, in.module.engine.quota
+	h.mu.Lock()
+	h.touched, h.runTime = 0, 0
+	h.uncounted.Store(0)
+	h.mu.Unlock()
+	q.mu.Lock()
+	defer q.mu.Unlock()
+	q.charge(h.share, instanceBytes-h.bytes.Load())
+	h.bytes.Store(instanceBytes)
+	q.grantTickets()
+}
+
+// reserve is the system's, within the quota's address space.
+func (m *Module) reserve(n uint64) ([]byte, error) {
+	if err := m.engine.quota.chargeAddressSpace(m.share, int64(n)); err != nil {
+		return nil, err
+	}
+	b, err := reserve(n)
+	if err != nil {
+		_ = m.engine.quota.chargeAddressSpace(m.share, -int64(n))
+		return nil, fmt.Errorf("%s: %w: %w", m.name, ErrMemory, err)
+	}
+	return b, nil
+}
+
+// release runs free and returns the address space that it frees to the quota.
+func (in *Instance) release(free func()) {
+	n := 0
+	if in.memory != nil {
+		n = len(in.memory.reserved)
+	}
+	free()
+	_ = in.module.engine.quota.chargeAddressSpace(in.module.share, -int64(n)) // which can't fail
+}
+
+// chargeNew charges a new instance.
+func (in *Instance) chargeNew() {
+	h, q := &in.alloc, in.module.engine.quota
+	h.share = in.module.share
+	q.mu.Lock()
+	defer q.mu.Unlock()
+	h.bytes.Store(instanceBytes)
+	q.charge(h.share, instanceBytes)
+}
+
+// free runs release, which frees the memory, while no count runs, and takes the instance off the quota.
+func (in *Instance) free(release func()) {
+	h, q := &in.alloc, in.module.engine.quota
+	h.mu.Lock()
+	h.freed = true
+	h.uncounted.Store(0)
+	release()
+	h.mu.Unlock()
+	q.mu.Lock()
+	defer q.mu.Unlock()
+	if h.closed {
+		return
+	}
+	h.closed = true
+	delete(h.share.out, in)
+	if h.termination.Load() != nil {
+		q.terminating -= h.bytes.Load()
+	}
+	q.charge(h.share, -h.bytes.Load())
+	h.bytes.Store(0)
+	q.grantTickets()
+}
