@@ -72,7 +72,7 @@ func (s *State) Forced(tail []uint32, encode func(text string) []uint32) ([]uint
 	}
 	before := s.tail(tail)
 	for n := len(before); ; n /= 2 {
-		if tokens, ok := s.cut(before[len(before)-n:], text, encode); ok {
+		if tokens, ok := s.tokenize(before[len(before)-n:], text, encode); ok {
 			return s.settled(tokens, end), nil
 		}
 		if n == 0 || n == 1 {
@@ -120,8 +120,8 @@ func (s *State) tail(prompt []uint32) []uint32 {
 	return out[n:]
 }
 
-// cut is the tokens of text behind those of before, ok where encode agrees with before.
-func (s *State) cut(before []uint32, text []byte, encode func(string) []uint32) (tokens []uint32, ok bool) {
+// tokenize is the tokens of text behind those of before, ok where encode agrees with before.
+func (s *State) tokenize(before []uint32, text []byte, encode func(string) []uint32) (tokens []uint32, ok bool) {
 	v := s.g.v
 	var all []byte
 	for _, t := range before {

@@ -38,10 +38,10 @@ func (d ids) id(i int) uint32 { return binary.LittleEndian.Uint32(d[4*i:]) }
 
 // row is the logits that an answer is applied to.
 type row struct {
-	x     []float32
-	alive int      // a token that was allowed when last looked; a hint
-	dry   bool     // check only: the row does not matter, because the token is known or the sequence ends
-	tmp   *scratch // nil until needed
+	x         []float32
+	alive     int      // a token that was allowed when last looked; a hint
+	checkOnly bool     // check only: the row does not matter, because the token is known or the sequence ends
+	tmp       *scratch // nil until needed
 }
 
 // apply checks what the mode's array holds and changes the row as it says. An error says which rule is broken by what;
@@ -81,8 +81,8 @@ func errNumber(mode, i int, id uint32, v float32) error {
 // usable is false for NaN and +Inf.
 func usable(v float32) bool { return v <= math.MaxFloat32 }
 
-// borrow gives room for the logits that n entries name.
-func (r *row) borrow(n int) []float32 {
+// getScratch gives room for the logits that n entries name.
+func (r *row) getScratch(n int) []float32 {
 	r.tmp = scratches.Get().(*scratch)
 	if cap(r.tmp.old) < n {
 		r.tmp.old = make([]float32, n)
@@ -90,15 +90,15 @@ func (r *row) borrow(n int) []float32 {
 	return r.tmp.old[:n]
 }
 
-func (r *row) give() {
+func (r *row) putScratch() {
 	if r.tmp != nil {
 		scratches.Put(r.tmp)
 		r.tmp = nil
 	}
 }
 
-// lives reports whether any token is allowed.
-func (r *row) lives() bool {
+// hasCandidate reports whether any token is allowed.
+func (r *row) hasCandidate() bool {
 	if r.alive < len(r.x) && r.x[r.alive] > negInf {
 		return true
 	}
@@ -113,7 +113,7 @@ func (r *row) lives() bool {
 
 // allow leaves the tokens listed.
 func (r *row) allow(list ids) error {
-	old, some := r.borrow(list.len()), false
+	old, some := r.getScratch(list.len()), false
 	for i := range old {
 		id := list.id(i)
 		if uint64(id) >= uint64(len(r.x)) {
@@ -122,7 +122,7 @@ func (r *row) allow(list ids) error {
 		old[i] = r.x[id]
 		some = some || old[i] > negInf
 	}
-	if r.dry {
+	if r.checkOnly {
 		return nil
 	}
 	if !some {
@@ -137,7 +137,7 @@ func (r *row) allow(list ids) error {
 
 // deny forbids the tokens listed.
 func (r *row) deny(list ids) error {
-	old := r.borrow(list.len())
+	old := r.getScratch(list.len())
 	for i := range old {
 		id := list.id(i)
 		if uint64(id) >= uint64(len(r.x)) {
@@ -145,13 +145,13 @@ func (r *row) deny(list ids) error {
 		}
 		old[i] = r.x[id]
 	}
-	if r.dry {
+	if r.checkOnly {
 		return nil
 	}
 	for i := range old {
 		r.x[list.id(i)] = negInf
 	}
-	if r.lives() {
+	if r.hasCandidate() {
 		return nil
 	}
 	for i, v := range old {
@@ -162,7 +162,7 @@ func (r *row) deny(list ids) error {
 
 // sparse adds to the tokens listed. An id may be listed more than once.
 func (r *row) sparse(list entries, only bool) error {
-	old := r.borrow(list.len())
+	old := r.getScratch(list.len())
 	for i := range old {
 		id, bias := list.id(i), list.value(i)
 		if uint64(id) >= uint64(len(r.x)) {
@@ -172,7 +172,7 @@ func (r *row) sparse(list entries, only bool) error {
 			return errNumber(abi.ModeSparse, i, id, bias)
 		}
 	}
-	if r.dry {
+	if r.checkOnly {
 		return nil
 	}
 	some, denied := false, false
@@ -193,7 +193,7 @@ func (r *row) sparse(list entries, only bool) error {
 	for i := 0; only && !some && i < len(old); i++ {
 		some = r.x[list.id(i)] > negInf
 	}
-	if only && !some || !only && denied && !r.lives() {
+	if only && !some || !only && denied && !r.hasCandidate() {
 		r.undo(list, old)
 		return errDead(abi.ModeSparse)
 	}
@@ -218,9 +218,9 @@ func (r *row) undo(list entries, old []float32) {
 
 // view sets the tokens listed, each once.
 func (r *row) view(list entries, only bool) error {
-	old := r.borrow(list.len())
+	old := r.getScratch(list.len())
 	some, denied, err := r.checkView(list)
-	if err != nil || r.dry {
+	if err != nil || r.checkOnly {
 		return err
 	}
 	if only {
@@ -233,7 +233,7 @@ func (r *row) view(list entries, only bool) error {
 		id := list.id(i)
 		old[i], r.x[id] = r.x[id], list.value(i)
 	}
-	if denied && !only && !r.lives() {
+	if denied && !only && !r.hasCandidate() {
 		r.undo(list, old)
 		return errDead(abi.ModeView)
 	}
@@ -270,7 +270,7 @@ func (r *row) checkView(list entries) (some, denied bool, err error) {
 
 // mask leaves the tokens whose bit is 1.
 func (r *row) mask(words ids) error {
-	if r.dry {
+	if r.checkOnly {
 		return nil
 	}
 	if !r.maskLives(words) {

@@ -4,8 +4,8 @@ import "tgi/sdk/abi"
 
 // Apply applies an answer's array to a row.
 func Apply(x []float32, mode, flags uint32, out []byte, dry bool) error {
-	r := row{x: x, dry: dry}
-	defer r.give()
+	r := row{x: x, checkOnly: dry}
+	defer r.putScratch()
 	return r.apply(mode, flags, out)
 }
 
@@ -23,8 +23,8 @@ func Decoded(memory []byte, step, status uint32, x []float32) error {
 	if err := p.force(memory); err != nil || a.mode == abi.ModePass {
 		return err
 	}
-	r := row{x: x, dry: a.forceCount > 0}
-	defer r.give()
+	r := row{x: x, checkOnly: a.forceCount > 0}
+	defer r.putScratch()
 	return r.apply(a.mode, a.flags, memory[a.out:uint64(a.out)+uint64(a.count)*entryBytes[a.mode]])
 }
 

@@ -208,9 +208,9 @@ func (p *Processor) apply(memory []byte, logits []float32) error {
 			return fmt.Errorf("mode %s: %w", abi.ModeNames[a.mode], err)
 		}
 	}
-	r := row{x: logits, alive: p.alive, dry: a.forceCount > 0 || a.flags&abi.FlagStop != 0}
+	r := row{x: logits, alive: p.alive, checkOnly: a.forceCount > 0 || a.flags&abi.FlagStop != 0}
 	err := r.apply(a.mode, a.flags, out)
-	r.give()
+	r.putScratch()
 	p.alive = r.alive
 	return err
 }

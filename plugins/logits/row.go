@@ -47,10 +47,10 @@ func (r *row) replace(out []byte) error {
 			return fmt.Errorf("mode %s: %v for token %d: it must not be NaN or +Inf", abi.ModeNames[abi.ModeRow], edited[i], i)
 		}
 	}
-	if r.dry {
+	if r.checkOnly {
 		return nil
 	}
-	if e := (row{x: edited, alive: r.alive}); !e.lives() {
+	if e := (row{x: edited, alive: r.alive}); !e.hasCandidate() {
 		return errDead(abi.ModeRow)
 	}
 	copy(r.x, edited)

@@ -40,9 +40,9 @@ func writeView(to []byte, x []float32, n int) {
 
 // top gives the keys of the n most likely tokens, sorted.
 func (t *topper) top(x []float32, n int) []uint64 {
-	bar := t.guess(x, n)
-	t.gather(x, n, bar)
-	if len(t.keys) < n && bar > negInf {
+	threshold := t.sampleThreshold(x, n)
+	t.gather(x, n, threshold)
+	if len(t.keys) < n && threshold > negInf {
 		t.gather(x, n, negInf)
 	}
 	t.sort()
@@ -54,40 +54,40 @@ func (t *topper) top(x []float32, n int) []uint64 {
 	return t.keys
 }
 
-// gather makes the keys those of the n most likely tokens that are above the bar, by rising id. One pass over the row
-// collects what is above the bar; whenever that has become several times n, the n-th best of it becomes the bar. Of two
-// that tie the one seen first is better, so that a later one at the bar never counts.
-func (t *topper) gather(x []float32, n int, bar float32) {
+// gather makes the keys those of the n most likely tokens that are above the threshold, by rising id. One pass over the row
+// collects what is above the threshold; whenever that has become several times n, the n-th best of it becomes the threshold. Of two
+// that tie the one seen first is better, so that a later one at the threshold never counts.
+func (t *topper) gather(x []float32, n int, threshold float32) {
 	room := 4*n + 256
 	t.keys = slices.Grow(t.keys[:0], room+blockLen)
 	for start := 0; start < len(x); start += blockLen {
-		start += skip(x[start:], bar)
+		start += skipBelow(x[start:], threshold)
 		for i, v := range x[start:min(start+blockLen, len(x))] {
-			if v > bar { // false for NaN
+			if v > threshold { // false for NaN
 				t.keys = append(t.keys, keyOf(v, start+i))
 			}
 		}
 		if len(t.keys) >= room {
-			bar = x[uint32(t.cut(n))]
+			threshold = x[uint32(t.keepLeast(n))]
 		}
 	}
 	if len(t.keys) > n {
-		t.cut(n)
+		t.keepLeast(n)
 	}
 }
 
-// A long view of a long row is worth a guess at the bar.
+// For a long view of a long row, sampling an estimate of the threshold pays.
 const (
-	guessFrom = 256  // entries of a view
-	samples   = 4096 // looked at
+	sampleFrom = 256  // entries of a view
+	samples    = 4096 // looked at
 )
 
-// guess gives a bar above which there are most likely a few more than n tokens; -Inf where it makes no guess.
-func (t *topper) guess(x []float32, n int) float32 {
+// sampleThreshold estimates a threshold above which there are most likely a few more than n tokens; -Inf: no estimate.
+func (t *topper) sampleThreshold(x []float32, n int) float32 {
 	stride := len(x) / samples
 	above := n * samples / max(len(x), 1)
 	above += 4*int(math.Sqrt(float64(above))) + 8
-	if n < guessFrom || stride < 8 || above >= samples {
+	if n < sampleFrom || stride < 8 || above >= samples {
 		return negInf
 	}
 	t.spare = t.spare[:0]
@@ -105,15 +105,15 @@ func (t *topper) guess(x []float32, n int) float32 {
 	return v
 }
 
-// blockLen is how many logits are looked at one by one when one of them may be above the bar.
+// blockLen is how many logits are compared one by one when one of them may be above the threshold.
 const blockLen = 32
 
-// skip gives the number of logits, a multiple of blockLen, that can be passed over because none is above the bar.
-func skip(x []float32, bar float32) int {
-	n := vectorSkip(x, bar)
+// skipBelow returns how many leading logits, a multiple of blockLen, are not above the threshold.
+func skipBelow(x []float32, threshold float32) int {
+	n := vectorSkip(x, threshold)
 	for x = x[n:]; len(x) >= blockLen; x, n = x[blockLen:], n+blockLen {
 		for b := x[:blockLen]; len(b) >= 8; b = b[8:] {
-			if b[0] > bar || b[1] > bar || b[2] > bar || b[3] > bar || b[4] > bar || b[5] > bar || b[6] > bar || b[7] > bar {
+			if b[0] > threshold || b[1] > threshold || b[2] > threshold || b[3] > threshold || b[4] > threshold || b[5] > threshold || b[6] > threshold || b[7] > threshold {
 				return n
 			}
 		}
@@ -121,8 +121,8 @@ func skip(x []float32, bar float32) int {
 	return n
 }
 
-// cut drops all but the n least keys, keeps their order, and returns the greatest that stays.
-func (t *topper) cut(n int) uint64 {
+// keepLeast keeps the n least keys in their order, and returns the greatest of them.
+func (t *topper) keepLeast(n int) uint64 {
 	t.spare = append(t.spare[:0], t.keys...)
 	last := nth(t.spare, n-1)
 	kept := t.keys[:0]

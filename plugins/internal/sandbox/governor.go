@@ -22,8 +22,8 @@ const (
 	// shortCall is what a call may run before it is paused, whatever others of its plugin used: twice what the default
 	// fuel of a step takes, so that a plugin that keeps to it is never paused.
 	shortCall = time.Millisecond
-	// lookEvery is how often a paused call looks whether anybody still wants the processors.
-	lookEvery = 2 * time.Millisecond
+	// pollInterval is how often a paused call looks whether anybody still wants the processors.
+	pollInterval = 2 * time.Millisecond
 )
 
 // Governor keeps guests from taking the processors from others. Each guest has an account, which is charged with the time
@@ -49,7 +49,7 @@ func (g *Governor) Account(share float64, trusted bool, onPause func()) *Account
 	if g == nil {
 		return nil
 	}
-	a := &Account{g: g, turn: make(chan struct{}, 1), onPause: onPause}
+	a := &Account{g: g, waiter: make(chan struct{}, 1), onPause: onPause}
 	a.own.share = share
 	if !trusted {
 		a.all = &g.all
@@ -62,12 +62,13 @@ type Account struct {
 	g       *Governor
 	own     bucket
 	all     *bucket       // of all guests that are not trusted; nil for one that is
-	turn    chan struct{} // full while a call waits for the buckets; others wait for it, first come first served
+	waiter  chan struct{} // full while a call waits for the buckets; others wait for it, first come first served
 	onPause func()
 }
 
-// charge takes the time that a call ran, and reports whether the account is overdrawn and the processors are wanted.
-func (a *Account) charge(now, ran time.Duration) (greedy bool) {
+// charge takes the time that a call ran off the account, and reports whether to throttle: the account is overdrawn and
+// others want the processors.
+func (a *Account) charge(now, ran time.Duration) (throttle bool) {
 	if a == nil {
 		return false
 	}
@@ -78,18 +79,18 @@ func (a *Account) charge(now, ran time.Duration) (greedy bool) {
 	return over && a.g.busy()
 }
 
-// pause waits until the account has something saved again or the processors are not wanted any more, and reports whether
-// that came before cancel was closed.
+// pause waits until the account has time again or nobody wants the processors any more, and reports whether that came
+// before cancel was closed.
 func (a *Account) pause(cancel <-chan struct{}) bool {
 	if a.onPause != nil {
 		a.onPause()
 	}
 	select {
-	case a.turn <- struct{}{}:
+	case a.waiter <- struct{}{}:
 	case <-cancel:
 		return false
 	}
-	defer func() { <-a.turn }()
+	defer func() { <-a.waiter }()
 	timer := time.NewTimer(0)
 	defer timer.Stop()
 	for {
@@ -106,7 +107,7 @@ func (a *Account) pause(cancel <-chan struct{}) bool {
 		if wait <= 0 || !a.g.busy() {
 			return true
 		}
-		timer.Reset(min(wait, lookEvery))
+		timer.Reset(min(wait, pollInterval))
 	}
 }
 

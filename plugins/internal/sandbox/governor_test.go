@@ -101,7 +101,7 @@ func TestPauseEnds(t *testing.T) {
 	a := greedy(g, 1e-6) // half a day
 	cancel := make(chan struct{})
 	first := paused(a, cancel)
-	for len(a.turn) == 0 {
+	for len(a.waiter) == 0 {
 		time.Sleep(time.Millisecond)
 	}
 	second := paused(a, nil)
@@ -138,7 +138,7 @@ func TestPauseEnds(t *testing.T) {
 		_, err := in.Call(in.Func("spin"), []uint64{1<<32 - 1}, plenty)
 		ended <- err
 	}()
-	for len(in.account.turn) == 0 {
+	for len(in.account.waiter) == 0 {
 		time.Sleep(time.Millisecond)
 	}
 	close(stop)

@@ -113,7 +113,7 @@ func (m *meter) stop(rest int64, now time.Duration) (took time.Duration, changed
 	return took, m.pacer.adjust(used, took, sure, now)
 }
 
-// end is stop at the end of a call. That of a short one takes no more than a look at the clock.
+// end is stop at the end of a call. For a short call it only reads the clock.
 func (m *meter) end(rest int64) (took, now time.Duration, changed bool) {
 	now = clock()
 	if took = now - m.sliceStart; took > 2*sliceTime {
@@ -136,8 +136,8 @@ func (m *meter) refill(rest int64) int64 {
 	return m.sliceFuel
 }
 
-// late is the fault of a call that ran too long.
-func (m *meter) late() *abort {
+// timeFault is the cause of ending a call that ran too long.
+func (m *meter) timeFault() *abort {
 	return &abort{kind: ErrTime, cause: fmt.Sprintf("it ran for %v, %s is %v", (m.budget.Spent + m.ran).Round(time.Millisecond), m.budget.Limit, m.budget.Time)}
 }
 
@@ -148,8 +148,8 @@ func (in *Instance) Run(f *Func, stack []uint64, b Budget) (Use, error) {
 	if in.broken != nil {
 		return Use{}, &Fault{Kind: ErrBroken, Module: in.module.name, Func: f.name, Cause: in.broken.Error()}
 	}
-	if doom := in.alloc.termination.Load(); doom != nil {
-		return Use{}, in.fault(f.name, b.Fuel, 0, doom)
+	if cause := in.alloc.termination.Load(); cause != nil {
+		return Use{}, in.fault(f.name, b.Fuel, 0, cause)
 	}
 	if in.memory != nil {
 		in.memory.refused = 0
@@ -191,11 +191,11 @@ func (in *Instance) tick() {
 	}
 	now := clock()
 	took, changed := m.stop(rest, now)
-	if doom := in.addRunTime(took); doom != nil {
-		panic(doom)
+	if cause := in.addRunTime(took); cause != nil {
+		panic(cause)
 	}
 	if m.budget.Time > 0 && m.budget.Spent+m.ran > m.budget.Time {
-		panic(m.late())
+		panic(m.timeFault())
 	}
 	if changed {
 		in.module.slice.Store(m.pacer.size)
