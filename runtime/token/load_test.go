@@ -69,7 +69,7 @@ func TestLoadErrors(t *testing.T) {
 		{"pre_tokenizer", split(`[]a]`), `"[]" is not supported here`},
 		{"pre_tokenizer", `{"type":"Metaspace","replacement":"__","prepend_scheme":"first"}`, `pre_tokenizer.replacement: "__" is not one character`},
 		{"pre_tokenizer", `{"type":"Metaspace","replacement":"_","prepend_scheme":"last"}`, `pre_tokenizer.prepend_scheme: "last" is not supported`},
-		{"pre_tokenizer", `{"type":"Metaspace","replacement":"_","prepend_scheme":"first","add_prefix_space":false}`, `add_prefix_space false and prepend_scheme do not agree`},
+		{"pre_tokenizer", `{"type":"Metaspace","replacement":"_","prepend_scheme":"first","add_prefix_space":false}`, `add_prefix_space false contradicts prepend_scheme`},
 		{"post_processor", `{"type":"BertProcessing"}`, `post_processor.type: "BertProcessing" is not supported`},
 		{"post_processor", `{"type":"TemplateProcessing"}`, `post_processor: key "single" is missing`},
 		{"post_processor", `{"type":"TemplateProcessing","single":[{"Sequence":{"id":"B"}}]}`, `post_processor.single[0].Sequence.id: "B" is not "A"`},
