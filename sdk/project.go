@@ -52,7 +52,8 @@ var Name = regexp.MustCompile(`^[a-z][a-z0-9]*(-[a-z0-9]+)*$`)
 // `npm run build` and `npm test`.
 func Project(language, kind, name string) ([]File, error) {
 	if !Name.MatchString(name) || slices.Contains([]string{"tgi", "tgi-plugin", "test"}, name) {
-		return nil, fmt.Errorf("plugin name %q: want lower-case letters, digits and single hyphens, a letter first, and none of tgi, tgi-plugin, test", name)
+		return nil,
+			fmt.Errorf("plugin name %q: want lower-case letters, digits and single hyphens, a letter first, and none of tgi, tgi-plugin, test", name)
 	}
 	if !slices.Contains(Kinds, kind) && kind != Stepping {
 		return nil, fmt.Errorf("kind %q: want one of %s, or %s", kind, strings.Join(Kinds, ", "), Stepping)
@@ -63,13 +64,15 @@ func Project(language, kind, name string) ([]File, error) {
 	p := project{name: name, kind: kind}
 	switch language {
 	case "go":
-		p.fromTemplate("go", map[string]string{"KIND/main.go": "main.go", "KIND/main_test.go": "main_test.go", "go.mod": "go.mod", "Makefile": "Makefile"})
+		p.fromTemplate("go", map[string]string{"KIND/main.go": "main.go", "KIND/main_test.go": "main_test.go",
+			"go.mod": "go.mod", "Makefile": "Makefile"})
 		p.add("tgi/go.mod", []byte("module tgi\n\ngo 1.24\n"))
 		p.copy("abi", "tgi/sdk/abi")
 		p.copy("go", "tgi/sdk/go")
 		p.common("tgi/sdk/go/README.md")
 	case "rust":
-		p.fromTemplate("rust", map[string]string{"KIND/lib.rs": "src/lib.rs", "Cargo.toml": "Cargo.toml", "Makefile": "Makefile"})
+		p.fromTemplate("rust", map[string]string{"KIND/lib.rs": "src/lib.rs", "Cargo.toml": "Cargo.toml",
+			"Makefile": "Makefile"})
 		p.copy("rust", "tgi")
 		p.copy("rust/.cargo", ".cargo")
 		p.edit("tgi/Cargo.toml", func(s string) string {
@@ -78,19 +81,23 @@ func Project(language, kind, name string) ([]File, error) {
 		})
 		p.common("tgi/README.md")
 	case "c":
-		p.fromTemplate("c", map[string]string{"KIND/plugin.c": name + ".c", "KIND/plugin_test.c": name + "_test.c", "Makefile": "Makefile"})
+		p.fromTemplate("c", map[string]string{"KIND/plugin.c": name + ".c", "KIND/plugin_test.c": name + "_test.c",
+			"Makefile": "Makefile"})
 		p.copy("c", "tgi")
 		p.common("tgi/README.md")
 	case "as":
-		p.fromTemplate("assemblyscript", map[string]string{"KIND/index.ts": "index.ts", "KIND/plugin.test.mjs": "test/" + name + ".test.mjs", "package.json": "package.json"})
+		p.fromTemplate("assemblyscript", map[string]string{"KIND/index.ts": "index.ts",
+			"KIND/plugin.test.mjs": "test/" + name + ".test.mjs", "package.json": "package.json"})
 		p.copy("assemblyscript/assembly", "tgi")
 		p.copy("assemblyscript/test", "tgi")
 		p.copy("assemblyscript/asconfig.json", "asconfig.json")
 		p.copy("assemblyscript/README.md", "tgi/README.md")
 		p.edit("asconfig.json", func(s string) string { return strings.Replace(s, "assembly/abort", "tgi/abort", 1) })
-		p.copy("assemblyscript/package-lock.json", "package-lock.json") // so that asc is the one that the SDK was tested with
+		// so that asc is the one that the SDK was tested with
+		p.copy("assemblyscript/package-lock.json", "package-lock.json")
 		p.edit("package-lock.json", func(s string) string {
-			return strings.NewReplacer(`"tgi-plugin"`, `"`+name+`"`, `"version": "1.0.0"`, `"version": "0.1.0"`, "      \"license\": \"Apache-2.0\",\n      \"dev", "      \"dev").Replace(s)
+			return strings.NewReplacer(`"tgi-plugin"`, `"`+name+`"`, `"version": "1.0.0"`, `"version": "0.1.0"`,
+				"      \"license\": \"Apache-2.0\",\n      \"dev", "      \"dev").Replace(s)
 		})
 		p.common("tgi/README.md")
 	default:
@@ -119,7 +126,8 @@ func (p *project) common(docs string) {
 	p.fromTemplate(".", map[string]string{page: "README.md", "gitignore": ".gitignore"})
 	p.edit("README.md", func(s string) string { return strings.ReplaceAll(s, "SDKDOC", docs) })
 	// The SDK's README refers to folders that are elsewhere in a project.
-	p.edit(docs, strings.NewReplacer("[examples](examples)", "the project's own", `"../assembly`, `"./tgi`, "[test/host.mjs](test/host.mjs)", "[host.mjs](host.mjs)").Replace)
+	p.edit(docs, strings.NewReplacer("[examples](examples)", "the project's own", `"../assembly`, `"./tgi`,
+		"[test/host.mjs](test/host.mjs)", "[host.mjs](host.mjs)").Replace)
 }
 
 // fromTemplate adds templates of a language: paths maps each template to its file. KIND stands for the kind.

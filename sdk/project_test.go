@@ -96,8 +96,10 @@ func TestASProject(t *testing.T) {
 }
 
 func TestProjectFaults(t *testing.T) {
-	for _, c := range [][3]string{{"go", "logits", ""}, {"go", "logits", "Ban"}, {"go", "logits", "a--b"}, {"go", "logits", "../x"},
-		{"go", "logits", "1a"}, {"rust", "logits", "tgi"}, {"perl", "logits", "ban"}, {"go", "", "ban"}, {"go", "gramar", "ban"}} {
+	for _, c := range [][3]string{{"go", "logits", ""}, {"go", "logits", "Ban"}, {"go", "logits", "a--b"},
+		{"go", "logits", "../x"},
+		{"go", "logits", "1a"}, {"rust", "logits", "tgi"}, {"perl", "logits", "ban"}, {"go", "", "ban"},
+		{"go", "gramar", "ban"}} {
 		if _, err := sdk.Project(c[0], c[1], c[2]); err == nil {
 			t.Errorf("%q of kind %q in %q is accepted", c[2], c[1], c[0])
 		}
@@ -119,7 +121,8 @@ func TestProjectFiles(t *testing.T) {
 				}
 			}
 			for _, f := range files {
-				open := strings.Contains(string(f.Data), "NAME") || strings.Contains(string(f.Data), "SDKDOC") || strings.Contains(string(f.Data), "KIND")
+				open := strings.Contains(string(f.Data), "NAME") || strings.Contains(string(f.Data), "SDKDOC") ||
+					strings.Contains(string(f.Data), "KIND")
 				if seen[f.Path] || len(f.Data) == 0 || open && !strings.HasPrefix(f.Path, "tgi/") {
 					t.Errorf("%s %s: %s is there twice, empty, or not filled in", language, kind, f.Path)
 				}

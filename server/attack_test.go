@@ -79,40 +79,71 @@ func TestSmuggling(t *testing.T) {
 		send string
 		want []int
 	}{
-		"sound":                       {"POST /echo HTTP/1.1\r\n" + head + "Content-Length: 2\r\nConnection: close\r\n\r\n{}", []int{200}},
-		"a length and chunks":         {"POST /echo HTTP/1.1\r\n" + head + "Content-Length: 4\r\nTransfer-Encoding: chunked\r\n\r\n2\r\n{}\r\n0\r\n\r\n" + inner, []int{200}},
-		"chunks and a length":         {"POST /echo HTTP/1.1\r\n" + head + "Transfer-Encoding: chunked\r\nContent-Length: 6\r\n\r\n0\r\n\r\n" + inner, []int{200}},
-		"two lengths":                 {"POST /echo HTTP/1.1\r\n" + head + "Content-Length: 2\r\nContent-Length: 60\r\n\r\n{}" + inner, []int{400}},
-		"a list of lengths":           {"POST /echo HTTP/1.1\r\n" + head + "Content-Length: 2, 60\r\n\r\n{}" + inner, []int{400}},
-		"a length with a sign":        {"POST /echo HTTP/1.1\r\n" + head + "Content-Length: +2\r\n\r\n{}" + inner, []int{400}},
-		"a length in hex":             {"POST /echo HTTP/1.1\r\n" + head + "Content-Length: 0x2\r\n\r\n{}" + inner, []int{400}},
-		"a negative length":           {"POST /echo HTTP/1.1\r\n" + head + "Content-Length: -2\r\n\r\n{}" + inner, []int{400}},
-		"a length beyond 64 bits":     {"POST /echo HTTP/1.1\r\n" + head + "Content-Length: 18446744073709551618\r\n\r\n{}" + inner, []int{400}},
-		"a space before the colon":    {"POST /echo HTTP/1.1\r\n" + head + "Content-Length : 2\r\n\r\n{}" + inner, []int{400}},
-		"a folded field":              {"POST /echo HTTP/1.1\r\n" + head + "Transfer-Encoding:\r\n chunked\r\n\r\n0\r\n\r\n" + inner, []int{200}},
-		"a foreign encoding":          {"POST /echo HTTP/1.1\r\n" + head + "Transfer-Encoding: xchunked\r\n\r\n0\r\n\r\n" + inner, []int{501}},
-		"two encodings":               {"POST /echo HTTP/1.1\r\n" + head + "Transfer-Encoding: chunked\r\nTransfer-Encoding: identity\r\n\r\n0\r\n\r\n" + inner, []int{501}},
-		"a list of encodings":         {"POST /echo HTTP/1.1\r\n" + head + "Transfer-Encoding: gzip, chunked\r\n\r\n0\r\n\r\n" + inner, []int{501}},
-		"a chunk of no number":        {"POST /echo HTTP/1.1\r\n" + head + "Transfer-Encoding: chunked\r\n\r\nx\r\n{}\r\n0\r\n\r\n" + inner, []int{400}},
-		"a chunk beyond 64 bits":      {"POST /echo HTTP/1.1\r\n" + head + "Transfer-Encoding: chunked\r\n\r\n10000000000000002\r\n{}\r\n0\r\n\r\n" + inner, []int{400}},
-		"a negative chunk":            {"POST /echo HTTP/1.1\r\n" + head + "Transfer-Encoding: chunked\r\n\r\n-2\r\n{}\r\n0\r\n\r\n" + inner, []int{400}},
-		"a chunk longer than told":    {"POST /echo HTTP/1.1\r\n" + head + "Transfer-Encoding: chunked\r\n\r\n2\r\n{}{}\r\n0\r\n\r\n" + inner, []int{400}},
-		"an extension of a chunk":     {"POST /echo HTTP/1.1\r\n" + head + "Transfer-Encoding: chunked\r\n\r\n2;a=\"\r\n{}\r\n0\r\n\r\n" + inner, []int{200}},
-		"many extensions":             {"POST /echo HTTP/1.1\r\n" + head + "Transfer-Encoding: chunked\r\n\r\n" + strings.Repeat("1;"+strings.Repeat("a", 1000)+"\r\n \r\n", 100) + "2\r\n{}\r\n0\r\n\r\n" + inner, []int{400}},
-		"a bare line feed in a chunk": {"POST /echo HTTP/1.1\r\n" + head + "Transfer-Encoding: chunked\r\n\r\n2;\n{}\r\n0\r\n\r\n" + inner, []int{400}},
-		"a trailer with a length":     {"POST /echo HTTP/1.1\r\n" + head + "Transfer-Encoding: chunked\r\n\r\n2\r\n{}\r\n0\r\nContent-Length: 60\r\n\r\n" + inner, []int{200}},
-		"two hosts":                   {"POST /echo HTTP/1.1\r\n" + head + "Host: y\r\nContent-Length: 2\r\n\r\n{}", []int{400}},
-		"no host":                     {"POST /echo HTTP/1.1\r\nContent-Type: application/json\r\nContent-Length: 2\r\n\r\n{}", []int{400}},
-		"a null in a field":           {"POST /echo HTTP/1.1\r\n" + head + "X: a\x00b\r\nContent-Length: 2\r\n\r\n{}", []int{400}},
-		"a line feed for a line":      {"POST /echo HTTP/1.1\r\n" + head + "X: a\rContent-Length: 60\r\nContent-Length: 2\r\n\r\n{}", []int{400}},
-		"an absolute form":            {"POST http://elsewhere/echo HTTP/1.1\r\n" + head + "Content-Length: 2\r\nConnection: close\r\n\r\n{}", []int{200}},
-		"an authority":                {"CONNECT elsewhere:443 HTTP/1.1\r\nHost: elsewhere:443\r\n\r\n", []int{404}},
-		"HTTP/0.9":                    {"GET /\r\n\r\n" + inner, []int{400}},
-		"HTTP/1.0":                    {"POST /echo HTTP/1.0\r\n" + head + "Content-Length: 2\r\n\r\n{}" + inner, []int{200}},
-		"HTTP/3.0":                    {"POST /echo HTTP/3.0\r\n" + head + "Content-Length: 2\r\n\r\n{}" + inner, []int{505}},
-		"h2c by knowledge":            {"PRI * HTTP/2.0\r\n\r\nSM\r\n\r\n\x00\x00\x00\x04\x00\x00\x00\x00\x00", []int{505}},
-		"h2c by upgrade":              {"POST /echo HTTP/1.1\r\n" + head + "Connection: Upgrade, HTTP2-Settings, close\r\nUpgrade: h2c\r\nHTTP2-Settings: AAMAAABkAAQAAP__\r\nContent-Length: 2\r\n\r\n{}", []int{200}},
-		"noise":                       {"\x16\x03\x01\x02\x00\x01\x00\x01\xfc\x03\x03\r\n\r\n", []int{400}},
+		"sound": {"POST /echo HTTP/1.1\r\n" + head +
+			"Content-Length: 2\r\nConnection: close\r\n\r\n{}", []int{200}},
+		"a length and chunks": {"POST /echo HTTP/1.1\r\n" + head +
+			"Content-Length: 4\r\nTransfer-Encoding: chunked\r\n\r\n2\r\n{}\r\n0\r\n\r\n" + inner, []int{200}},
+		"chunks and a length": {"POST /echo HTTP/1.1\r\n" + head +
+			"Transfer-Encoding: chunked\r\nContent-Length: 6\r\n\r\n0\r\n\r\n" + inner, []int{200}},
+		"two lengths": {"POST /echo HTTP/1.1\r\n" + head +
+			"Content-Length: 2\r\nContent-Length: 60\r\n\r\n{}" + inner, []int{400}},
+		"a list of lengths": {"POST /echo HTTP/1.1\r\n" + head + "Content-Length: 2, 60\r\n\r\n{}" + inner,
+			[]int{400}},
+		"a length with a sign": {"POST /echo HTTP/1.1\r\n" + head + "Content-Length: +2\r\n\r\n{}" + inner,
+			[]int{400}},
+		"a length in hex": {"POST /echo HTTP/1.1\r\n" + head + "Content-Length: 0x2\r\n\r\n{}" + inner,
+			[]int{400}},
+		"a negative length": {"POST /echo HTTP/1.1\r\n" + head + "Content-Length: -2\r\n\r\n{}" + inner,
+			[]int{400}},
+		"a length beyond 64 bits": {"POST /echo HTTP/1.1\r\n" + head +
+			"Content-Length: 18446744073709551618\r\n\r\n{}" + inner, []int{400}},
+		"a space before the colon": {"POST /echo HTTP/1.1\r\n" + head + "Content-Length : 2\r\n\r\n{}" + inner,
+			[]int{400}},
+		"a folded field": {"POST /echo HTTP/1.1\r\n" + head +
+			"Transfer-Encoding:\r\n chunked\r\n\r\n0\r\n\r\n" + inner, []int{200}},
+		"a foreign encoding": {"POST /echo HTTP/1.1\r\n" + head +
+			"Transfer-Encoding: xchunked\r\n\r\n0\r\n\r\n" + inner, []int{501}},
+		"two encodings": {"POST /echo HTTP/1.1\r\n" + head +
+			"Transfer-Encoding: chunked\r\nTransfer-Encoding: identity\r\n\r\n0\r\n\r\n" + inner, []int{501}},
+		"a list of encodings": {"POST /echo HTTP/1.1\r\n" + head +
+			"Transfer-Encoding: gzip, chunked\r\n\r\n0\r\n\r\n" + inner, []int{501}},
+		"a chunk of no number": {"POST /echo HTTP/1.1\r\n" + head +
+			"Transfer-Encoding: chunked\r\n\r\nx\r\n{}\r\n0\r\n\r\n" + inner, []int{400}},
+		"a chunk beyond 64 bits": {"POST /echo HTTP/1.1\r\n" + head +
+			"Transfer-Encoding: chunked\r\n\r\n10000000000000002\r\n{}\r\n0\r\n\r\n" + inner, []int{400}},
+		"a negative chunk": {"POST /echo HTTP/1.1\r\n" + head +
+			"Transfer-Encoding: chunked\r\n\r\n-2\r\n{}\r\n0\r\n\r\n" + inner, []int{400}},
+		"a chunk longer than told": {"POST /echo HTTP/1.1\r\n" + head +
+			"Transfer-Encoding: chunked\r\n\r\n2\r\n{}{}\r\n0\r\n\r\n" + inner, []int{400}},
+		"an extension of a chunk": {"POST /echo HTTP/1.1\r\n" + head +
+			"Transfer-Encoding: chunked\r\n\r\n2;a=\"\r\n{}\r\n0\r\n\r\n" + inner, []int{200}},
+		"many extensions": {"POST /echo HTTP/1.1\r\n" + head + "Transfer-Encoding: chunked\r\n\r\n" +
+			strings.Repeat("1;"+strings.Repeat("a", 1000)+"\r\n \r\n", 100) + "2\r\n{}\r\n0\r\n\r\n" + inner,
+			[]int{400}},
+		"a bare line feed in a chunk": {"POST /echo HTTP/1.1\r\n" + head +
+			"Transfer-Encoding: chunked\r\n\r\n2;\n{}\r\n0\r\n\r\n" + inner, []int{400}},
+		"a trailer with a length": {"POST /echo HTTP/1.1\r\n" + head +
+			"Transfer-Encoding: chunked\r\n\r\n2\r\n{}\r\n0\r\nContent-Length: 60\r\n\r\n" + inner, []int{200}},
+		"two hosts": {"POST /echo HTTP/1.1\r\n" + head + "Host: y\r\nContent-Length: 2\r\n\r\n{}",
+			[]int{400}},
+		"no host": {"POST /echo HTTP/1.1\r\nContent-Type: application/json\r\nContent-Length: 2\r\n\r\n{}", []int{400}},
+		"a null in a field": {"POST /echo HTTP/1.1\r\n" + head + "X: a\x00b\r\nContent-Length: 2\r\n\r\n{}",
+			[]int{400}},
+		"a line feed for a line": {"POST /echo HTTP/1.1\r\n" + head +
+			"X: a\rContent-Length: 60\r\nContent-Length: 2\r\n\r\n{}", []int{400}},
+		"an absolute form": {"POST http://elsewhere/echo HTTP/1.1\r\n" + head +
+			"Content-Length: 2\r\nConnection: close\r\n\r\n{}", []int{200}},
+		"an authority": {"CONNECT elsewhere:443 HTTP/1.1\r\nHost: elsewhere:443\r\n\r\n", []int{404}},
+		"HTTP/0.9":     {"GET /\r\n\r\n" + inner, []int{400}},
+		"HTTP/1.0": {"POST /echo HTTP/1.0\r\n" + head + "Content-Length: 2\r\n\r\n{}" + inner,
+			[]int{200}},
+		"HTTP/3.0": {"POST /echo HTTP/3.0\r\n" + head + "Content-Length: 2\r\n\r\n{}" + inner,
+			[]int{505}},
+		"h2c by knowledge": {"PRI * HTTP/2.0\r\n\r\nSM\r\n\r\n\x00\x00\x00\x04\x00\x00\x00\x00\x00",
+			[]int{505}},
+		"h2c by upgrade": {"POST /echo HTTP/1.1\r\n" + head +
+			"Connection: Upgrade, HTTP2-Settings, close\r\nUpgrade: h2c\r\nHTTP2-Settings: AAMAAABkAAQAAP__\r\nContent-Length: 2\r\n\r\n{}", []int{200}},
+		"noise": {"\x16\x03\x01\x02\x00\x01\x00\x01\xfc\x03\x03\r\n\r\n", []int{400}},
 	} {
 		conn := dial(t, address)
 		if _, err := io.WriteString(conn, c.send); err != nil {
@@ -137,8 +168,9 @@ func TestHeaderFlood(t *testing.T) {
 		want   int
 		says   string
 	}{
-		"many fields":      {fields("X-%d: a\r\n", 97), 200, "{}"},
-		"too many fields":  {fields("X-%d: a\r\n", 101), 431, `{"error":"the header is too large: 103 fields, at most 100","error_type":"bad_request"}`},
+		"many fields": {fields("X-%d: a\r\n", 97), 200, "{}"},
+		"too many fields": {fields("X-%d: a\r\n", 101), 431,
+			`{"error":"the header is too large: 103 fields, at most 100","error_type":"bad_request"}`},
 		"one field, often": {strings.Repeat("A: \r\n", 300), 431, "the header is too large"},
 		"a long field":     {"X: " + strings.Repeat("a", 20_000) + "\r\n", 431, "431 Request Header Fields Too Large"},
 		"a long name":      {strings.Repeat("a", 20_000) + ": x\r\n", 431, "431 Request Header Fields Too Large"},
@@ -149,7 +181,9 @@ func TestHeaderFlood(t *testing.T) {
 		if name == "a long path" {
 			path += "?" + strings.Repeat("a", 20_000)
 		}
-		fmt.Fprintf(conn, "POST %s HTTP/1.1\r\nHost: x\r\nContent-Type: application/json\r\nContent-Length: 2\r\n%s\r\n{}", path, c.fields)
+		fmt.Fprintf(conn,
+			"POST %s HTTP/1.1\r\nHost: x\r\nContent-Type: application/json\r\nContent-Length: 2\r\n%s\r\n{}", path,
+			c.fields)
 		reply, err := http.ReadResponse(bufio.NewReader(conn), nil)
 		if err != nil {
 			t.Errorf("%s: %v", name, err)
@@ -178,7 +212,8 @@ func TestCrowd(t *testing.T) {
 		c.MaxConnections, c.MaxConnectionsPerAddress, c.ReadTimeout = most, most, config.Duration(time.Minute)
 	})
 	ask := func(conn net.Conn) (int, string) {
-		if _, err := io.WriteString(conn, "POST /echo HTTP/1.1\r\nHost: x\r\nContent-Type: application/json\r\nContent-Length: 2\r\n\r\n{}"); err != nil {
+		if _, err := io.WriteString(conn,
+			"POST /echo HTTP/1.1\r\nHost: x\r\nContent-Type: application/json\r\nContent-Length: 2\r\n\r\n{}"); err != nil {
 			return 0, err.Error()
 		}
 		reply, err := http.ReadResponse(bufio.NewReader(conn), nil)
@@ -202,7 +237,8 @@ func TestCrowd(t *testing.T) {
 	slow := make([]net.Conn, most)
 	for i := range slow {
 		slow[i] = dial(t, address)
-		_, _ = io.WriteString(slow[i], "POST /echo HTTP/1.1\r\nHost: x\r\nContent-Type: application/json\r\nExpect: 100-continue\r\nContent-Length: 2\r\n\r\n")
+		_, _ = io.WriteString(slow[i],
+			"POST /echo HTTP/1.1\r\nHost: x\r\nContent-Type: application/json\r\nExpect: 100-continue\r\nContent-Length: 2\r\n\r\n")
 		if line, err := bufio.NewReader(slow[i]).ReadString('\n'); err != nil || !strings.Contains(line, "100") {
 			t.Fatalf("%q, %v", line, err)
 		}
@@ -212,7 +248,8 @@ func TestCrowd(t *testing.T) {
 		t.Fatal(err)
 	}
 	body, _ := io.ReadAll(reply.Body)
-	if reply.StatusCode != 503 || string(body) != `{"error":"Too many connections","error_type":"overloaded"}` || reply.Header.Get("Retry-After") == "" || !reply.Close {
+	if reply.StatusCode != 503 || string(body) != `{"error":"Too many connections","error_type":"overloaded"}` ||
+		reply.Header.Get("Retry-After") == "" || !reply.Close {
 		t.Errorf("without room: %d %v %s", reply.StatusCode, reply.Header, body)
 	}
 	for _, conn := range slow {
@@ -241,10 +278,13 @@ func TestManyBodies(t *testing.T) {
 	for i := range conns {
 		conns[i] = dial(t, address)
 		group.Go(func() { // a MiB of a body of two, the rest never
-			fmt.Fprintf(conns[i], "POST /echo HTTP/1.1\r\nHost: x\r\nContent-Type: application/json\r\nContent-Length: %d\r\n\r\n", 2*size-100_000)
+			fmt.Fprintf(conns[i],
+				"POST /echo HTTP/1.1\r\nHost: x\r\nContent-Type: application/json\r\nContent-Length: %d\r\n\r\n",
+				2*size-100_000)
 			_, _ = io.WriteString(conns[i], half)
 			_ = conns[i].SetReadDeadline(time.Now().Add(3 * time.Second))
-			if reply, err := http.ReadResponse(bufio.NewReader(conns[i]), nil); err == nil && reply.StatusCode == 429 && reply.Header.Get("Retry-After") != "" {
+			if reply, err := http.ReadResponse(bufio.NewReader(conns[i]), nil); err == nil && reply.StatusCode == 429 &&
+				reply.Header.Get("Retry-After") != "" {
 				refused.Add(1)
 			}
 		})
@@ -260,7 +300,8 @@ func TestManyBodies(t *testing.T) {
 		t.Errorf("%d MiB are held, 8 may be", held>>20)
 	}
 	small := dial(t, address)
-	_, _ = io.WriteString(small, "POST /echo HTTP/1.1\r\nHost: x\r\nContent-Type: application/json\r\nContent-Length: 2\r\nConnection: close\r\n\r\n{}")
+	_, _ = io.WriteString(small,
+		"POST /echo HTTP/1.1\r\nHost: x\r\nContent-Type: application/json\r\nContent-Length: 2\r\nConnection: close\r\n\r\n{}")
 	if got := heads(small); !slices.Equal(got, []int{200}) {
 		t.Errorf("a small one got %v", got)
 	}
@@ -270,7 +311,8 @@ func TestManyBodies(t *testing.T) {
 	large := `"` + strings.Repeat("x", size) + `"`
 	for deadline := time.Now().Add(20 * time.Second); ; time.Sleep(20 * time.Millisecond) {
 		conn := dial(t, address)
-		fmt.Fprintf(conn, "POST /echo HTTP/1.1\r\nHost: x\r\nContent-Type: application/json\r\nConnection: close\r\nContent-Length: %d\r\n\r\n%s", len(large), large)
+		fmt.Fprintf(conn,
+			"POST /echo HTTP/1.1\r\nHost: x\r\nContent-Type: application/json\r\nConnection: close\r\nContent-Length: %d\r\n\r\n%s", len(large), large)
 		got := heads(conn)
 		if slices.Equal(got, []int{200}) {
 			return

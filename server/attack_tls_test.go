@@ -31,7 +31,8 @@ func TestStreamFlood(t *testing.T) {
 	)
 	dir := t.TempDir()
 	c := config.Default().Server
-	c.Hostname, c.Port, c.TLSCert, c.TLSKey = "127.0.0.1", 0, filepath.Join(dir, "cert.pem"), filepath.Join(dir, "key.pem")
+	c.Hostname, c.Port, c.TLSCert, c.TLSKey = "127.0.0.1", 0, filepath.Join(dir, "cert.pem"),
+		filepath.Join(dir, "key.pem")
 	pool := writePair(t, c.TLSCert, c.TLSKey, 1)
 	var running, highest atomic.Int32
 	free := make(chan struct{})

@@ -101,7 +101,8 @@ func (c *limitedListener) idlest(from string) *limitedConn {
 		if !g.idle || from != "" && g.from != from {
 			continue
 		}
-		if best == nil || c.of[g.from] > c.of[best.from] || c.of[g.from] == c.of[best.from] && g.since.Before(best.since) {
+		if best == nil || c.of[g.from] > c.of[best.from] || c.of[g.from] == c.of[best.from] &&
+			g.since.Before(best.since) {
 			best = g
 		}
 	}

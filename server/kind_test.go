@@ -18,19 +18,26 @@ func TestExplain(t *testing.T) {
 		want   Failure
 		header string // Retry-After and Connection
 	}{
-		{errors.New("secret"), Failure{Kind: KindInternal, Status: 500, Type: "internal", Text: "Internal server error"}, "/"},
-		{fmt.Errorf("%w: x", llm.ErrInvalid), Failure{Kind: KindInvalid, Status: 422, Type: "validation", Text: "Input validation error: " + llm.ErrInvalid.Error() + ": x"}, "/"},
+		{errors.New("secret"), Failure{Kind: KindInternal, Status: 500, Type: "internal",
+			Text: "Internal server error"}, "/"},
+		{fmt.Errorf("%w: x", llm.ErrInvalid), Failure{Kind: KindInvalid, Status: 422, Type: "validation",
+			Text: "Input validation error: " + llm.ErrInvalid.Error() + ": x"}, "/"},
 		{
 			&generate.Overloaded{RetryAfter: 1500 * time.Millisecond, Reason: "full"},
-			Failure{Kind: KindOverloaded, Status: 429, Type: "overloaded", Text: "Model is overloaded: full", RetryAfter: time.Second}, "1/",
+			Failure{Kind: KindOverloaded, Status: 429, Type: "overloaded", Text: "Model is overloaded: full",
+				RetryAfter: time.Second}, "1/",
 		},
-		{ErrLoading, Failure{Kind: KindServerLoading, Status: 503, Type: "loading", Text: "Model is loading", RetryAfter: 5 * time.Second, Close: true}, "5/close"},
-		{llm.ErrDraining, Failure{Kind: KindDraining, Status: 503, Type: "draining", Text: "Server is shutting down", Close: true}, "/close"},
+		{ErrLoading, Failure{Kind: KindServerLoading, Status: 503, Type: "loading", Text: "Model is loading",
+			RetryAfter: 5 * time.Second, Close: true}, "5/close"},
+		{llm.ErrDraining, Failure{Kind: KindDraining, Status: 503, Type: "draining", Text: "Server is shutting down",
+			Close: true}, "/close"},
 		{
 			&NotServing{ID: "m", RetryAfter: 1500 * time.Millisecond},
-			Failure{Kind: KindModelStopped, Status: 503, Type: "model_stopped", Text: "Model `m` is stopped", RetryAfter: 2 * time.Second}, "2/",
+			Failure{Kind: KindModelStopped, Status: 503, Type: "model_stopped", Text: "Model `m` is stopped",
+				RetryAfter: 2 * time.Second}, "2/",
 		},
-		{&NotServing{ID: "m", Loading: true}, Failure{Kind: KindModelLoading, Status: 503, Type: "loading", Text: "Model `m` is loading", RetryAfter: time.Second}, "1/"},
+		{&NotServing{ID: "m", Loading: true}, Failure{Kind: KindModelLoading, Status: 503, Type: "loading",
+			Text: "Model `m` is loading", RetryAfter: time.Second}, "1/"},
 	} {
 		got := Explain(c.err)
 		if got != c.want {

@@ -65,7 +65,8 @@ func TestAdminAddress(t *testing.T) {
 	done := make(chan error, 1)
 	go func() { done <- s.ServeBoth(ctx, public, admin) }()
 	for path, want := range map[string][2]int{
-		"/admin/x": {404, 200}, "/keyed": {200, 404}, "/livez": {200, 200}, "/readyz": {200, 200}, "/metrics": {200, 200},
+		"/admin/x": {404, 200}, "/keyed": {200, 404}, "/livez": {200, 200}, "/readyz": {200, 200},
+		"/metrics": {200, 200},
 	} {
 		if got := status(t, "http://"+public.Addr().String()+path); got != want[0] {
 			t.Errorf("%s on the public address: got %d, want %d", path, got, want[0])
@@ -152,15 +153,17 @@ func writePair(t *testing.T, cert, key string, serial int64) *x509.CertPool {
 func TestTLS(t *testing.T) {
 	dir := t.TempDir()
 	c := config.Default().Server
-	c.Hostname, c.Port, c.TLSCert, c.TLSKey = "127.0.0.1", 0, filepath.Join(dir, "cert.pem"), filepath.Join(dir, "key.pem")
+	c.Hostname, c.Port, c.TLSCert, c.TLSKey = "127.0.0.1", 0, filepath.Join(dir, "cert.pem"),
+		filepath.Join(dir, "key.pem")
 	pool := writePair(t, c.TLSCert, c.TLSKey, 1)
-	s := server.New(server.Options{Config: c, Log: quiet, APIs: []server.API{routes{"/stream": func(w http.ResponseWriter, _ *http.Request) error {
-		e, err := server.StartEvents(w)
-		if err != nil {
-			return err
-		}
-		return e.Data([]byte("1"))
-	}}}})
+	s := server.New(server.Options{Config: c, Log: quiet,
+		APIs: []server.API{routes{"/stream": func(w http.ResponseWriter, _ *http.Request) error {
+			e, err := server.StartEvents(w)
+			if err != nil {
+				return err
+			}
+			return e.Data([]byte("1"))
+		}}}})
 	l, _, err := server.Listen(c, quiet)
 	if err != nil {
 		t.Fatal(err)
@@ -171,9 +174,11 @@ func TestTLS(t *testing.T) {
 	// ask returns the protocol, the body and the certificate's number.
 	ask := func(pool *x509.CertPool, http2 bool) (string, string, int64) {
 		t.Helper()
-		transport := &http.Transport{TLSClientConfig: &tls.Config{RootCAs: pool}, ForceAttemptHTTP2: http2, DisableKeepAlives: true}
+		transport := &http.Transport{TLSClientConfig: &tls.Config{RootCAs: pool}, ForceAttemptHTTP2: http2,
+			DisableKeepAlives: true}
 		defer transport.CloseIdleConnections()
-		r, err := (&http.Client{Transport: transport}).Post("https://"+l.Addr().String()+"/stream", "application/json", strings.NewReader("{}"))
+		r, err := (&http.Client{Transport: transport}).Post("https://"+l.Addr().String()+"/stream", "application/json",
+			strings.NewReader("{}"))
 		if err != nil {
 			t.Fatal(err)
 		}
@@ -218,7 +223,8 @@ func TestSlowClients(t *testing.T) {
 		ended <- err
 		return nil
 	}}, func(o *server.Options) {
-		o.Config.HeaderTimeout, o.Config.WriteTimeout = config.Duration(30*time.Millisecond), config.Duration(30*time.Millisecond)
+		o.Config.HeaderTimeout, o.Config.WriteTimeout = config.Duration(30*time.Millisecond),
+			config.Duration(30*time.Millisecond)
 	})
 	url, _, _ := live(t, s)
 	address := strings.TrimPrefix(url, "http://")

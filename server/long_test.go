@@ -56,7 +56,8 @@ func TestLong(t *testing.T) {
 		t.Errorf("short: %v %d %q", err, r.ContentLength, b)
 	}
 	var got []string
-	if r, b, err := ask("/long"); err != nil || r.ContentLength != -1 || json.Unmarshal(b, &got) != nil || len(got) != 2 || got[0] != odd {
+	if r, b, err := ask("/long"); err != nil || r.ContentLength != -1 || json.Unmarshal(b, &got) != nil ||
+		len(got) != 2 || got[0] != odd {
 		t.Errorf("long: %v, %d of %d bytes", err, len(b), r.ContentLength)
 	}
 	if r, _, err := ask("/early"); err != nil || r.StatusCode != 500 {

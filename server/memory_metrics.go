@@ -49,9 +49,11 @@ var (
 	memoryUsed  = describeMemory("tgi_plugin_memory_bytes",
 		"Bytes that plugins take: instances, what those of a plugin share (snapshots), and grammars that are remembered.",
 		"of")
-	memoryWaiting   = describeMemory("tgi_plugin_memory_queue_size", "Requests that wait for memory for plugins.")
-	memoryWaited    = describeMemory("tgi_plugin_memory_waits_total", "Requests that had to wait for memory for plugins.")
-	memoryRefused   = describeMemory("tgi_plugin_memory_refusals_total", "Instances that were refused for want of memory.")
+	memoryWaiting = describeMemory("tgi_plugin_memory_queue_size", "Requests that wait for memory for plugins.")
+	memoryWaited  = describeMemory("tgi_plugin_memory_waits_total",
+		"Requests that had to wait for memory for plugins.")
+	memoryRefused = describeMemory("tgi_plugin_memory_refusals_total",
+		"Instances that were refused for want of memory.")
 	memoryEnded     = describeMemory("tgi_plugin_memory_ended_total", "Instances that were ended because they grew.")
 	memoryReclaimed = describeMemory("tgi_plugin_memory_reclaimed_total",
 		"Waiting instances that were given back for others.")

@@ -64,7 +64,9 @@ func (m *Metrics) Watch(l config.Limits, stats func() engine.Stats, blockSize in
 		func() float64 { return float64(stats().KVUsed * blockSize) })
 	m.gauge("tgi_kv_usage", "Share of the cache that sequences hold, 0 to 1.", func() float64 { return usage(stats()) })
 	m.gauge("tgi_kv_blocks", "Cache blocks.", func() float64 { return float64(stats().KVTotal) })
-	m.gauge("tgi_kv_blocks_used", "Cache blocks that sequences hold.", func() float64 { return float64(stats().KVUsed) })
+	m.gauge("tgi_kv_blocks_used", "Cache blocks that sequences hold.", func() float64 {
+		return float64(stats().KVUsed)
+	})
 	m.gauge("tgi_kv_blocks_cached", "Cache blocks that a prefix can be found in.",
 		func() float64 { return float64(stats().KVCached) })
 }
@@ -94,9 +96,11 @@ func (m *Metrics) WatchVLLM(stats func() engine.Stats, blockSize int) {
 	constant("vllm:cache_config_info", "Size of the cache; the value is always 1.", 1, prometheus.Labels{
 		"block_size": strconv.Itoa(blockSize), "num_gpu_blocks": strconv.Itoa(stats().KVTotal),
 	})
-	constant("vllm:lora_requests_info", "Adapters, of which there are none; the value is when this was written, in seconds.", float64(time.Now().Unix()), prometheus.Labels{
-		"max_lora": "0", "running_lora_adapters": "", "waiting_lora_adapters": "",
-	})
+	constant("vllm:lora_requests_info",
+		"Adapters, of which there are none; the value is when this was written, in seconds.",
+		float64(time.Now().Unix()), prometheus.Labels{
+			"max_lora": "0", "running_lora_adapters": "", "waiting_lora_adapters": "",
+		})
 }
 
 func (m *Metrics) addRequests(l config.Limits) {
@@ -115,13 +119,15 @@ func (m *Metrics) addRequests(l config.Limits) {
 	m.inputLength = m.histogram("tgi_request_input_length", "Tokens of the prompt.", linear(l.MaxInputTokens))
 	m.maxNewTokens = m.histogram("tgi_request_max_new_tokens", "Tokens that a request may generate.",
 		linear(l.MaxTotalTokens))
-	m.generated = m.histogram("tgi_request_generated_tokens", "Tokens that a request generated.", linear(l.MaxTotalTokens))
+	m.generated = m.histogram("tgi_request_generated_tokens", "Tokens that a request generated.",
+		linear(l.MaxTotalTokens))
 	m.skipped = prometheus.NewSummary(prometheus.SummaryOpts{Name: "tgi_request_skipped_tokens",
 		Help: "Tokens that a step gave a sequence beyond the first; always 0 without speculation."})
 	m.registry.MustRegister(m.skipped)
 	m.first = m.histogram("tgi_request_time_to_first_token_duration",
 		"Seconds from submission to a sequence's first token.", durations())
-	m.between = m.histogram("tgi_request_inter_token_duration", "Seconds between two tokens of a sequence.", durations())
+	m.between = m.histogram("tgi_request_inter_token_duration", "Seconds between two tokens of a sequence.",
+		durations())
 }
 
 func (m *Metrics) addSteps() {
@@ -148,7 +154,8 @@ func (m *Metrics) addSteps() {
 	m.promptTokens = m.counter("tgi_prefix_lookup_tokens", "Prompt tokens looked up in the cache.")
 	m.cachedTokens = m.counter("tgi_prefix_hit_tokens", "Prompt tokens found in the cache.")
 	m.late = m.counter("tgi_plugin_late_count", "Tokens that plugins did not finish in the step that computed them.")
-	m.satOut = m.counter("tgi_plugin_sat_out_steps", "Steps that sequences sat out because their plugins were not done.")
+	m.satOut = m.counter("tgi_plugin_sat_out_steps",
+		"Steps that sequences sat out because their plugins were not done.")
 	m.preempted = m.counter("tgi_preemption_count", "Sequences that were preempted for lack of cache blocks.")
 }
 

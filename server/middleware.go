@@ -122,7 +122,8 @@ func (s *Server) line(r *http.Request, out *reply, v *requestLog, began time.Tim
 	}
 	attrs := []slog.Attr{
 		slog.String("method", r.Method), slog.String("path", r.URL.Path), slog.Int("status", out.status),
-		slog.Int64("bytes", out.bytes), slog.Float64("seconds", time.Since(began).Seconds()), slog.String("request_id", v.id),
+		slog.Int64("bytes", out.bytes), slog.Float64("seconds", time.Since(began).Seconds()), slog.String("request_id",
+			v.id),
 	}
 	if v.key != "" {
 		attrs = append(attrs, slog.String("key", v.key))
@@ -177,7 +178,8 @@ func (s *Server) recoverPanics(next http.Handler) http.Handler {
 			if p == http.ErrAbortHandler {
 				panic(p)
 			}
-			s.options.Log.Error("BUG: a handler panicked", "panic", p, "path", r.URL.Path, "stack", string(debug.Stack()))
+			s.options.Log.Error("BUG: a handler panicked", "panic", p, "path", r.URL.Path, "stack",
+				string(debug.Stack()))
 			err := fmt.Errorf("%w: %v", ErrPanic, p)
 			Note(r.Context(), err)
 			if out, ok := w.(*reply); ok && out.status != 0 {

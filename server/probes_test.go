@@ -45,11 +45,13 @@ func TestLoading(t *testing.T) {
 		method, path string
 		status       int
 	}{
-		{"GET", "/livez", 200}, {"GET", "/metrics", 200}, {"GET", "/readyz", 503}, {"GET", "/startupz", 503}, {"GET", "/health", 503}, {"GET", "/ping", 503},
+		{"GET", "/livez", 200}, {"GET", "/metrics", 200}, {"GET", "/readyz", 503}, {"GET", "/startupz", 503},
+		{"GET", "/health", 503}, {"GET", "/ping", 503},
 		{"GET", "/", 503}, {"POST", "/", 503}, {"POST", "/echo", 503}, {"GET", "/nowhere", 503},
 	} {
 		rec := ask(s, one.method, one.path, "")
-		if rec.Code != one.status || one.status == 503 && (rec.Body.String() != loading || rec.Header().Get("Retry-After") != "5") {
+		if rec.Code != one.status || one.status == 503 && (rec.Body.String() != loading ||
+			rec.Header().Get("Retry-After") != "5") {
 			t.Errorf("%s %s while loading: %d %s %v", one.method, one.path, rec.Code, rec.Body, rec.Header())
 		}
 	}

@@ -56,7 +56,8 @@ func TestRetryAfter(t *testing.T) {
 			time.Sleep(60*apart + apart/2)
 			rec := ask(s, "POST", "/go", "{}")
 			if rec.Code != 429 || rec.Header().Get("Retry-After") != c.want {
-				t.Errorf("a permit every %s: got %d with Retry-After %q, want %q", apart, rec.Code, rec.Header().Get("Retry-After"), c.want)
+				t.Errorf("a permit every %s: got %d with Retry-After %q, want %q", apart, rec.Code,
+					rec.Header().Get("Retry-After"), c.want)
 			}
 			if body := rec.Body.String(); body != `{"error":"Model is overloaded","error_type":"overloaded"}` {
 				t.Errorf("the body is %s", body)

@@ -72,20 +72,29 @@ func TestErrorTable(t *testing.T) {
 		status int
 		body   string
 	}{
-		{&generate.Invalid{Msg: "`x` is bad"}, 422, `{"error":"Input validation error: ` + "`x` is bad" + `","error_type":"validation"}`},
-		{fmt.Errorf("%w: 5 and 4", llm.ErrTooLong), 422, `{"error":"Input validation error: request exceeds the model's capacity: 5 and 4","error_type":"validation"}`},
-		{&generate.Overloaded{RetryAfter: 3 * time.Second}, 429, `{"error":"Model is overloaded","error_type":"overloaded"}`},
+		{&generate.Invalid{Msg: "`x` is bad"}, 422, `{"error":"Input validation error: ` + "`x` is bad" +
+			`","error_type":"validation"}`},
+		{fmt.Errorf("%w: 5 and 4", llm.ErrTooLong), 422,
+			`{"error":"Input validation error: request exceeds the model's capacity: 5 and 4","error_type":"validation"}`},
+		{&generate.Overloaded{RetryAfter: 3 * time.Second}, 429,
+			`{"error":"Model is overloaded","error_type":"overloaded"}`},
 		{llm.ErrOverloaded, 429, `{"error":"Model is overloaded","error_type":"overloaded"}`},
 		{llm.ErrDraining, 503, `{"error":"Server is shutting down","error_type":"draining"}`},
-		{fmt.Errorf("%w: nan", llm.ErrBackend), 424, `{"error":"Request failed during generation: forward pass failed: nan","error_type":"generation"}`},
-		{fmt.Errorf("%w: dry: tgi_process: trap: unreachable", llm.ErrPlugin), 424, `{"error":"Request failed during generation: plugin failed: dry: tgi_process: trap: unreachable","error_type":"plugin"}`},
+		{fmt.Errorf("%w: nan", llm.ErrBackend), 424,
+			`{"error":"Request failed during generation: forward pass failed: nan","error_type":"generation"}`},
+		{fmt.Errorf("%w: dry: tgi_process: trap: unreachable", llm.ErrPlugin), 424,
+			`{"error":"Request failed during generation: plugin failed: dry: tgi_process: trap: unreachable","error_type":"plugin"}`},
 		{llm.ErrClosed, 424, `{"error":"Request failed during generation: engine closed","error_type":"generation"}`},
 		{generate.ErrIncomplete, 500, `{"error":"Incomplete generation","error_type":"incomplete_generation"}`},
-		{server.ErrIncompleteStream, 500, `{"error":"Incomplete generation stream","error_type":"incomplete_generation_stream"}`},
+		{server.ErrIncompleteStream, 500,
+			`{"error":"Incomplete generation stream","error_type":"incomplete_generation_stream"}`},
 		{server.ErrUnhealthy, 503, `{"error":"unhealthy","error_type":"healthcheck"}`},
-		{server.ErrTooLarge, 413, `{"error":"Failed to buffer the request body: length limit exceeded","error_type":"payload_too_large"}`},
-		{server.ErrMediaType, 415, "{\"error\":\"Expected request with `Content-Type: application/json`\",\"error_type\":\"unsupported_media_type\"}"},
-		{fmt.Errorf("%w: \"x\"", server.ErrNotFound), 404, `{"error":"no such plugin: \"x\"","error_type":"not_found"}`},
+		{server.ErrTooLarge, 413,
+			`{"error":"Failed to buffer the request body: length limit exceeded","error_type":"payload_too_large"}`},
+		{server.ErrMediaType, 415,
+			"{\"error\":\"Expected request with `Content-Type: application/json`\",\"error_type\":\"unsupported_media_type\"}"},
+		{fmt.Errorf("%w: \"x\"", server.ErrNotFound), 404,
+			`{"error":"no such plugin: \"x\"","error_type":"not_found"}`},
 		{server.ErrConfigured, 409, `{"error":"the plugin is not an uploaded one","error_type":"conflict"}`},
 		{fmt.Errorf("%w: no export", server.ErrRefused), 422, `{"error":"refused: no export","error_type":"plugin"}`},
 		{errors.New("secret detail"), 500, `{"error":"Internal server error","error_type":"internal"}`},
@@ -133,7 +142,8 @@ func TestKeys(t *testing.T) {
 		authorization string
 		status        int
 	}{
-		{"", 401}, {"one", 401}, {"Bearer", 401}, {"Bearer ", 401}, {"Basic one", 401}, {"Bearer three", 401}, {"Bearer on", 401},
+		{"", 401}, {"one", 401}, {"Bearer", 401}, {"Bearer ", 401}, {"Basic one", 401}, {"Bearer three", 401},
+		{"Bearer on", 401},
 		{"Bearer one ", 401}, {"Bearer two", 401}, {"Bearer one", 200}, {"bearer Two", 200},
 	} {
 		rec := ask(s, "POST", "/echo", "1", "Authorization", c.authorization)
@@ -157,7 +167,8 @@ func TestKeyErrors(t *testing.T) {
 	})
 	for key, want := range map[string]string{"": server.ErrNoKey.Error(), "Bearer two": server.ErrWrongKey.Error()} {
 		rec := ask(s, "POST", "/v1/chat/completions", "1", "Authorization", key)
-		if rec.Code != 401 || rec.Body.String() != `{"error":{"message":"`+want+`"}}` || rec.Header().Get("WWW-Authenticate") != "Bearer" {
+		if rec.Code != 401 || rec.Body.String() != `{"error":{"message":"`+want+`"}}` ||
+			rec.Header().Get("WWW-Authenticate") != "Bearer" {
 			t.Errorf("%q: %d %v %s", key, rec.Code, rec.Header(), rec.Body)
 		}
 	}
@@ -168,7 +179,9 @@ func TestCompressedBodies(t *testing.T) {
 	s := newServer(routes{"/echo": echo}, func(*server.Options) {})
 	for encoding, want := range map[string]int{"gzip": 415, "br": 415, "identity": 200, "Identity": 200, "": 200} {
 		rec := ask(s, "POST", "/echo", "1", "Content-Encoding", encoding)
-		if rec.Code != want || want == 415 && !strings.Contains(rec.Body.String(), "unsupported content encoding: `Content-Encoding: "+encoding+"`; send the body as it is") {
+		if rec.Code != want || want == 415 &&
+			!strings.Contains(rec.Body.String(), "unsupported content encoding: `Content-Encoding: "+encoding+
+				"`; send the body as it is") {
 			t.Errorf("%q: %d %s", encoding, rec.Code, rec.Body)
 		}
 	}
@@ -206,7 +219,8 @@ func TestScopes(t *testing.T) {
 		return fmt.Sprintf("{\"error\":\"this route needs a key with the scope `%s`, the key given has %s\",\"error_type\":\"forbidden\"}", scope, has)
 	}
 	user, administrator := needs("admin", "generate, models"), needs("generate", "admin")
-	extra := []config.Key{{Name: "m", Key: "m", Scopes: []string{"models"}}, {Name: "ga", Key: "ga", Scopes: []string{"generate", "admin"}}}
+	extra := []config.Key{{Name: "m", Key: "m", Scopes: []string{"models"}}, {Name: "ga", Key: "ga",
+		Scopes: []string{"generate", "admin"}}}
 	for _, c := range []struct {
 		keys, admin []string
 		path, token string
@@ -245,8 +259,10 @@ func TestScopes(t *testing.T) {
 			}
 		})
 		rec := ask(s, "GET", c.path, "", "Authorization", "Bearer "+c.token)
-		if rec.Code != c.status || rec.Body.String() != c.body || (rec.Code == 401) != (rec.Header().Get("WWW-Authenticate") == "Bearer") {
-			t.Errorf("keys %q, admin keys %q, %s with %q\n got %d %s %v\nwant %d %s", c.keys, c.admin, c.path, c.token, rec.Code, rec.Body, rec.Header(), c.status, c.body)
+		if rec.Code != c.status || rec.Body.String() != c.body ||
+			(rec.Code == 401) != (rec.Header().Get("WWW-Authenticate") == "Bearer") {
+			t.Errorf("keys %q, admin keys %q, %s with %q\n got %d %s %v\nwant %d %s", c.keys, c.admin, c.path, c.token,
+				rec.Code, rec.Body, rec.Header(), c.status, c.body)
 		}
 	}
 }
@@ -287,7 +303,8 @@ func TestBodyLimits(t *testing.T) {
 		path         string
 		size, status int
 	}{{"/size", 10, 200}, {"/size", 11, 413}, {"/admin/size", 20, 200}, {"/admin/size", 21, 413}} {
-		if rec := ask(s, "PUT", c.path, strings.Repeat("x", c.size), "Authorization", "Bearer a"); rec.Code != c.status {
+		if rec := ask(s, "PUT", c.path, strings.Repeat("x", c.size), "Authorization",
+			"Bearer a"); rec.Code != c.status {
 			t.Errorf("%s with %d bytes: got %d, want %d", c.path, c.size, rec.Code, c.status)
 		}
 	}
@@ -296,7 +313,8 @@ func TestBodyLimits(t *testing.T) {
 // TestMisplacedScope: a route below /admin that is not an admin's would be open
 // to pages of other origins and to every key.
 func TestMisplacedScope(t *testing.T) {
-	for _, r := range []server.Route{{Path: "/admin/x", Scope: server.Generate}, {Path: "/admin/x", Scope: server.Open}} {
+	for _, r := range []server.Route{{Path: "/admin/x", Scope: server.Generate},
+		{Path: "/admin/x", Scope: server.Open}} {
 		func() {
 			defer func() {
 				if recover() == nil {
@@ -319,7 +337,8 @@ func TestRequestIDs(t *testing.T) {
 		t.Errorf("the client's id became %q", id)
 	}
 	for _, bad := range []string{"", "a b", "a\tb", "é", strings.Repeat("x", 129)} {
-		if id := ask(s, "GET", "/ping", "", "X-Request-Id", bad).Header().Get("X-Request-Id"); len(id) != 32 || id == bad {
+		if id := ask(s, "GET", "/ping", "", "X-Request-Id", bad).Header().Get("X-Request-Id"); len(id) != 32 ||
+			id == bad {
 			t.Errorf("%q became %q", bad, id)
 		}
 	}
@@ -327,7 +346,8 @@ func TestRequestIDs(t *testing.T) {
 
 func TestCrossOrigin(t *testing.T) {
 	open := newServer(routes{"/echo": echo}, nil)
-	if got := ask(open, "POST", "/echo", "1", "Origin", "https://a").Header().Get("Access-Control-Allow-Origin"); got != "*" {
+	if got := ask(open, "POST", "/echo", "1", "Origin",
+		"https://a").Header().Get("Access-Control-Allow-Origin"); got != "*" {
 		t.Errorf("open: got %q", got)
 	}
 	some := newServer(routes{"/echo": echo}, func(o *server.Options) {
@@ -337,13 +357,19 @@ func TestCrossOrigin(t *testing.T) {
 	for origin, want := range map[string]string{"https://b": "https://b", "https://c": ""} {
 		rec := ask(some, "OPTIONS", "/echo", "", "Origin", origin, "Access-Control-Request-Method", "POST")
 		h := rec.Header()
-		if rec.Code != 200 || h.Get("Access-Control-Allow-Origin") != want || h.Get("Vary") != "Origin" || h.Get("Access-Control-Allow-Headers") != "authorization,content-type,*" || h.Get("Access-Control-Expose-Headers") != "*" {
+		if rec.Code != 200 || h.Get("Access-Control-Allow-Origin") != want || h.Get("Vary") != "Origin" ||
+			h.Get("Access-Control-Allow-Headers") != "authorization,content-type,*" ||
+			h.Get("Access-Control-Expose-Headers") != "*" {
 			t.Errorf("%s: %d %v", origin, rec.Code, h)
 		}
 	}
-	admin := newServer(nil, func(o *server.Options) { o.APIs, o.Config.AdminKeys = []server.API{scoped{}}, []string{"a"} })
+	admin := newServer(nil, func(o *server.Options) {
+		o.APIs, o.Config.AdminKeys = []server.API{scoped{}},
+			[]string{"a"}
+	})
 	for _, method := range []string{"GET", "OPTIONS"} {
-		rec := ask(admin, method, "/admin/x", "", "Origin", "https://a", "Access-Control-Request-Method", "GET", "Authorization", "Bearer a")
+		rec := ask(admin, method, "/admin/x", "", "Origin", "https://a", "Access-Control-Request-Method", "GET",
+			"Authorization", "Bearer a")
 		for name := range rec.Header() {
 			if strings.HasPrefix(name, "Access-Control-") {
 				t.Errorf("%s of an admin route has %s", method, name)
@@ -383,7 +409,8 @@ func TestAdminPages(t *testing.T) {
 		if c.allow != nil {
 			want += ",PUT,DELETE"
 		}
-		if rec := ask(s, "OPTIONS", "/v1/x", "", "Access-Control-Request-Method", "PUT"); rec.Header().Get("Access-Control-Allow-Methods") != want {
+		if rec := ask(s, "OPTIONS", "/v1/x", "", "Access-Control-Request-Method",
+			"PUT"); rec.Header().Get("Access-Control-Allow-Methods") != want {
 			t.Errorf("allowed %q: methods %q, want %q", c.allow, rec.Header().Get("Access-Control-Allow-Methods"), want)
 		}
 	}
@@ -412,14 +439,18 @@ func TestModelErrors(t *testing.T) {
 		status      int
 		retry, body string
 	}{
-		{&server.NoModel{ID: "m"}, 404, "", `{"error":"The model ` + "`m`" + ` does not exist","error_type":"model_not_found"}`},
-		{&server.NotServing{ID: "m", Loading: true, RetryAfter: 1500 * time.Millisecond}, 503, "2", `{"error":"Model ` + "`m`" + ` is loading","error_type":"loading"}`},
-		{&server.NotServing{ID: "m"}, 503, "1", `{"error":"Model ` + "`m`" + ` is stopped","error_type":"model_stopped"}`},
+		{&server.NoModel{ID: "m"}, 404, "", `{"error":"The model ` + "`m`" +
+			` does not exist","error_type":"model_not_found"}`},
+		{&server.NotServing{ID: "m", Loading: true, RetryAfter: 1500 * time.Millisecond}, 503, "2", `{"error":"Model ` +
+			"`m`" + ` is loading","error_type":"loading"}`},
+		{&server.NotServing{ID: "m"}, 503, "1", `{"error":"Model ` + "`m`" +
+			` is stopped","error_type":"model_stopped"}`},
 		{server.ErrModelKey, 403, "", `{"error":"the key given is not for this model","error_type":"forbidden"}`},
 	} {
 		rec := httptest.NewRecorder()
 		server.WriteError(rec, c.err)
-		if rec.Code != c.status || rec.Header().Get("Retry-After") != c.retry || rec.Body.String() != c.body || rec.Header().Get("Connection") != "" {
+		if rec.Code != c.status || rec.Header().Get("Retry-After") != c.retry || rec.Body.String() != c.body ||
+			rec.Header().Get("Connection") != "" {
 			t.Errorf("%v: %d %v %s", c.err, rec.Code, rec.Header(), rec.Body)
 		}
 	}
@@ -454,7 +485,8 @@ func TestPanics(t *testing.T) {
 		t.Error("abort: the connection lives")
 	}
 	s.Close()
-	if n := strings.Count(logged.String(), "a handler panicked"); n != 2 || !strings.Contains(logged.String(), "server_test.go") {
+	if n := strings.Count(logged.String(), "a handler panicked"); n != 2 ||
+		!strings.Contains(logged.String(), "server_test.go") {
 		t.Errorf("%d panics in the log, want 2 with their stack:\n%s", n, &logged)
 	}
 }
@@ -572,7 +604,8 @@ func TestDrain(t *testing.T) {
 		t.Fatal(err)
 	}
 	body, _ := io.ReadAll(r.Body)
-	if r.StatusCode != 503 || !r.Close || string(body) != `{"error":"Server is shutting down","error_type":"draining"}` {
+	if r.StatusCode != 503 || !r.Close ||
+		string(body) != `{"error":"Server is shutting down","error_type":"draining"}` {
 		t.Errorf("a new request while draining: %d, close %v, %s", r.StatusCode, r.Close, body)
 	}
 	close(finish)
@@ -623,7 +656,8 @@ func TestServeFails(t *testing.T) {
 		t.Fatal(err)
 	}
 	l.Close()
-	if err := newServer(nil, nil).Serve(t.Context(), l); err == nil || !strings.Contains(err.Error(), "serve 127.0.0.1") {
+	if err := newServer(nil, nil).Serve(t.Context(), l); err == nil ||
+		!strings.Contains(err.Error(), "serve 127.0.0.1") {
 		t.Errorf("got %v", err)
 	}
 }

@@ -65,7 +65,8 @@ func TestTricklingReader(t *testing.T) {
 				ended <- err
 				return nil
 			}}, func(o *server.Options) { o.Config.WriteTimeout = config.Duration(30 * time.Second) })
-			s.ServeHTTP(&trickle{ResponseWriter: httptest.NewRecorder(), each: c.each}, httptest.NewRequest("POST", "/flood", strings.NewReader("")))
+			s.ServeHTTP(&trickle{ResponseWriter: httptest.NewRecorder(), each: c.each}, httptest.NewRequest("POST",
+				"/flood", strings.NewReader("")))
 			if err := <-ended; c.ends != (err == nil) || err != nil && !errors.Is(err, os.ErrDeadlineExceeded) {
 				t.Errorf("%s: %v", name, err)
 			}

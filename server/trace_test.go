@@ -34,7 +34,8 @@ func newCollector(t *testing.T) *collector {
 	c.Server = httptest.NewServer(http.HandlerFunc(func(w http.ResponseWriter, r *http.Request) {
 		body, _ := io.ReadAll(r.Body)
 		var data collect.TracesData
-		if err := proto.Unmarshal(body, &data); err != nil || r.URL.Path != "/v1/traces" || r.Header.Get("Content-Type") != "application/x-protobuf" {
+		if err := proto.Unmarshal(body, &data); err != nil || r.URL.Path != "/v1/traces" ||
+			r.Header.Get("Content-Type") != "application/x-protobuf" {
 			t.Errorf("sent %s %v: %v", r.URL, r.Header, err)
 		}
 		for _, one := range data.ResourceSpans {
@@ -59,11 +60,13 @@ func traced(t *testing.T, c config.Trace, log *slog.Logger) (s *server.Server, f
 	if err != nil {
 		t.Fatal(err)
 	}
-	svc := generate.New(tracer.Engine(&generatetest.Engine{Script: generatetest.Echo}), generatetest.Words{}, generatetest.Limits(), nil)
+	svc := generate.New(tracer.Engine(&generatetest.Engine{Script: generatetest.Echo}), generatetest.Words{},
+		generatetest.Limits(), nil)
 	s = newServer(routes{
 		"/go": func(w http.ResponseWriter, r *http.Request) error {
 			five, seed := uint32(5), uint64(7)
-			run, err := svc.Start(r.Context(), generate.Draft{Inputs: "a b", MaxNewTokens: &five, Seed: &seed, Stop: []string{"private"}})
+			run, err := svc.Start(r.Context(), generate.Draft{Inputs: "a b", MaxNewTokens: &five, Seed: &seed,
+				Stop: []string{"private"}})
 			if err != nil {
 				return err
 			}
@@ -97,9 +100,11 @@ func attributes(s *collect.Span) map[string]string {
 func TestTraces(t *testing.T) {
 	c := newCollector(t)
 	var logged bytes.Buffer
-	s, flush := traced(t, config.Trace{OTLPEndpoint: c.URL, OTLPServiceName: "me", SampleRatio: 1}, slog.New(slog.NewJSONHandler(&logged, nil)))
+	s, flush := traced(t, config.Trace{OTLPEndpoint: c.URL, OTLPServiceName: "me", SampleRatio: 1},
+		slog.New(slog.NewJSONHandler(&logged, nil)))
 	const caller, parent = "0af7651916cd43dd8448eb211c80319c", "b7ad6b7169203331"
-	if rec := ask(s, "POST", "/go", "{}", "traceparent", "00-"+caller+"-"+parent+"-01", "X-Request-Id", "id7"); rec.Code != 200 {
+	if rec := ask(s, "POST", "/go", "{}", "traceparent", "00-"+caller+"-"+parent+"-01", "X-Request-Id",
+		"id7"); rec.Code != 200 {
 		t.Fatal(rec.Code, rec.Body)
 	}
 	ask(s, "POST", "/bad", "{}", "traceparent", "00-"+caller+"-"+parent+"-01")
@@ -125,7 +130,8 @@ func TestTraces(t *testing.T) {
 		t.Errorf("the request's span: %v", request)
 	}
 	got := attributes(request)
-	for key, want := range map[string]string{"request_id": "id7", "http.route": "/go", "seed": "7", "http.response.status_code": "int_value:200"} {
+	for key, want := range map[string]string{"request_id": "id7", "http.route": "/go", "seed": "7",
+		"http.response.status_code": "int_value:200"} {
 		if strings.ReplaceAll(got[key], " ", "") != want {
 			t.Errorf("%s is %q, want %q", key, got[key], want)
 		}
@@ -148,9 +154,11 @@ func TestTraces(t *testing.T) {
 		end = stage.EndTimeUnixNano
 	}
 	if end > request.EndTimeUnixNano || end == request.StartTimeUnixNano {
-		t.Errorf("the stages end at %d, the request began at %d and ended at %d", end, request.StartTimeUnixNano, request.EndTimeUnixNano)
+		t.Errorf("the stages end at %d, the request began at %d and ended at %d", end, request.StartTimeUnixNano,
+			request.EndTimeUnixNano)
 	}
-	if bad := byName["POST /bad"]; bad.Status.GetCode() != collect.Status_STATUS_CODE_ERROR || attributes(bad)["error.type"] != "generation" {
+	if bad := byName["POST /bad"]; bad.Status.GetCode() != collect.Status_STATUS_CODE_ERROR ||
+		attributes(bad)["error.type"] != "generation" {
 		t.Errorf("a request that failed: %v", bad)
 	}
 	// Lines of the three requests name the trace, the one that is not recorded included.
@@ -178,7 +186,8 @@ func TestTracesLost(t *testing.T) {
 	c := newCollector(t)
 	c.status = 503
 	var logged bytes.Buffer
-	s, flush := traced(t, config.Trace{OTLPEndpoint: c.URL, OTLPServiceName: "me", SampleRatio: 1}, slog.New(slog.NewTextHandler(&logged, &slog.HandlerOptions{Level: slog.LevelWarn})))
+	s, flush := traced(t, config.Trace{OTLPEndpoint: c.URL, OTLPServiceName: "me", SampleRatio: 1},
+		slog.New(slog.NewTextHandler(&logged, &slog.HandlerOptions{Level: slog.LevelWarn})))
 	if rec := ask(s, "POST", "/go", "{}"); rec.Code != 200 {
 		t.Error("the request suffered:", rec.Code)
 	}

@@ -63,7 +63,8 @@ func TestClients(t *testing.T) {
 			cmd := s.command(t)
 			cmd.Env = append(os.Environ(),
 				"TGI_URL="+open.URL, "TGI_KEYED_URL="+keyed.URL, "TGI_KEY="+key, "TGI_TOKENIZER="+tokenizer,
-				"PYTHONDONTWRITEBYTECODE=1", "HF_TOKEN=", "HF_HUB_DISABLE_IMPLICIT_TOKEN=1", "HF_HUB_DISABLE_TELEMETRY=1",
+				"PYTHONDONTWRITEBYTECODE=1", "HF_TOKEN=", "HF_HUB_DISABLE_IMPLICIT_TOKEN=1",
+				"HF_HUB_DISABLE_TELEMETRY=1",
 				"no_proxy=127.0.0.1", "NO_PROXY=127.0.0.1")
 			report(t, cmd)
 		})
@@ -77,7 +78,8 @@ func (s script) command(t *testing.T) *exec.Cmd {
 	switch folder {
 	case "go":
 		program := filepath.Join(t.TempDir(), "client")
-		build := exec.Command("go", "build", "-o", program, ".") // in a module of its own: the server's does not need the client
+		// in a module of its own: the server's does not need the client
+		build := exec.Command("go", "build", "-o", program, ".")
 		build.Dir = folder
 		if out, err := build.CombinedOutput(); err != nil {
 			t.Fatalf("%s: %v\n%s", build, err, out)
@@ -87,7 +89,8 @@ func (s script) command(t *testing.T) *exec.Cmd {
 		home := installed(t, s.packages, func(to string) []*exec.Cmd {
 			return []*exec.Cmd{
 				exec.Command("python3", "-m", "venv", to),
-				exec.Command(filepath.Join(to, "bin", "pip"), "install", "--quiet", "--disable-pip-version-check", "-r", s.packages),
+				exec.Command(filepath.Join(to, "bin", "pip"), "install", "--quiet", "--disable-pip-version-check", "-r",
+					s.packages),
 			}
 		})
 		return exec.Command(filepath.Join(home, "bin", "python"), filepath.Join(folder, s.name))

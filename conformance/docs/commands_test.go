@@ -66,14 +66,16 @@ func TestCommands(t *testing.T) {
 	program := live.Program(t) // which is built from here
 	t.Chdir(folder)            // paths of models are relative to the working folder
 	server := live.Serve(t, filepath.Join(folder, "tgi.toml"))
-	r := runner{tree: tree, folder: folder, env: append(os.Environ(), "SERVER="+strings.TrimPrefix(server.URL, "http://"),
+	r := runner{tree: tree, folder: folder, env: append(os.Environ(), "SERVER="+strings.TrimPrefix(server.URL,
+		"http://"),
 		"PATH="+filepath.Join(folder, "path")+":"+os.Getenv("PATH"), "GOFLAGS=-trimpath", "GOWORK=off", "NO_COLOR=1",
 		"no_proxy=127.0.0.1", "NO_PROXY=127.0.0.1")}
 	real, err := exec.LookPath("curl")
 	if err != nil {
 		t.Fatalf("the commands of the pages need curl: %v", err)
 	}
-	for name, text := range map[string]string{"path/curl": fmt.Sprintf(curl, real), "bin/tgi": fmt.Sprintf(tgi, program)} {
+	for name, text := range map[string]string{"path/curl": fmt.Sprintf(curl, real), "bin/tgi": fmt.Sprintf(tgi,
+		program)} {
 		write(t, filepath.Join(folder, name), text)
 		if err := os.Chmod(filepath.Join(folder, name), 0o755); err != nil {
 			t.Fatal(err)
@@ -151,7 +153,8 @@ func (r *runner) page(t *testing.T, p page) {
 // follows reports whether nothing but empty lines stands between two blocks.
 func follows(p page, a, b block) bool {
 	lines := strings.Split(p.text, "\n")[a.line+strings.Count(a.text, "\n")-1 : b.line-1]
-	return strings.Trim(strings.Join(lines, ""), "`\n ") == "json" || strings.Trim(strings.Join(lines, ""), "`\n ") == "json long"
+	return strings.Trim(strings.Join(lines, ""), "`\n ") == "json" || strings.Trim(strings.Join(lines, ""),
+		"`\n ") == "json long"
 }
 
 // patience bounds a block; none takes nearly as long.
@@ -265,7 +268,8 @@ func TestLacks(t *testing.T) {
 		`{"id":{"x":1}}`:              "/id/",
 		`{"a":[{"b":"...","c":"x"}]}`: "/a/0/c",
 	} {
-		if got := different("words\n"+reply, shown); got == "" != (want == "") || want != "" && !strings.Contains(got, "at "+want+":") {
+		if got := different("words\n"+reply, shown); got == "" != (want == "") || want != "" &&
+			!strings.Contains(got, "at "+want+":") {
 			t.Errorf("%s: %s, want %q", shown, got, want)
 		}
 	}
@@ -279,8 +283,10 @@ var (
 // parse checks commands that are not run: targets of make, subcommands and flags of tgi, packages and tests of go test.
 func (r *runner) parse(t *testing.T, at, text string) {
 	t.Helper()
-	known := map[string]bool{"cd": true, "git": true, "pip": true, "docker": true, "systemctl": true, "sudo": true, "kill": true,
-		"curl": true, "cp": true, "mv": true, "openssl": true, "export": true, "mkdir": true, "useradd": true, "install": true, "source": true}
+	known := map[string]bool{"cd": true, "git": true, "pip": true, "docker": true, "systemctl": true, "sudo": true,
+		"kill": true,
+		"curl": true, "cp": true, "mv": true, "openssl": true, "export": true, "mkdir": true, "useradd": true,
+		"install": true, "source": true}
 	for line := range strings.SplitSeq(strings.ReplaceAll(text, "\\\n", " "), "\n") {
 		line, _, _ = strings.Cut(line, " #")
 		for command := range strings.SplitSeq(line, "&&") {
@@ -342,7 +348,8 @@ func (r *runner) flags(t *testing.T, at string, words []string) {
 		t.Errorf("%s: tgi %s: %v\n%s", at, strings.Join(command, " "), err, help)
 	}
 	for _, m := range word.FindAllStringSubmatch(strings.Join(words, " "), -1) {
-		if !regexp.MustCompile(`(?m)(^|[\s,-])` + regexp.QuoteMeta(strings.TrimPrefix(m[1], "-")) + `([\s,=]|$)`).MatchString(help) {
+		if !regexp.MustCompile(`(?m)(^|[\s,-])` + regexp.QuoteMeta(strings.TrimPrefix(m[1], "-")) +
+			`([\s,=]|$)`).MatchString(help) {
 			t.Errorf("%s: tgi %s has no flag %s", at, strings.Join(command, " "), m[1])
 		}
 	}
@@ -354,7 +361,8 @@ func (r *runner) tests(t *testing.T, at string, words []string) {
 	var pattern, sources string
 	for i, w := range words {
 		switch {
-		case i > 0 && (words[i-1] == "-run" || words[i-1] == "-bench") && !regexp.MustCompile(`(?i)^(x+|\.|'\^\$')$`).MatchString(w):
+		case i > 0 && (words[i-1] == "-run" || words[i-1] == "-bench") &&
+			!regexp.MustCompile(`(?i)^(x+|\.|'\^\$')$`).MatchString(w):
 			pattern = strings.Trim(w, "'^$")
 		case strings.HasPrefix(w, "./") && !strings.HasSuffix(w, "..."):
 			files, err := filepath.Glob(filepath.Join(r.tree, w, "*.go"))

@@ -51,7 +51,8 @@ func TestConfiguration(t *testing.T) {
 			continue // a table of its own
 		}
 		section, name := key[:strings.LastIndexByte(key, '.')], key[strings.LastIndexByte(key, '.')+1:]
-		if _, rest, ok := strings.Cut(want, "\n## "+section+"\n"); !ok || !strings.Contains(strings.Split(rest, "\n## ")[0], "\n| `"+name+"` | ") {
+		if _, rest, ok := strings.Cut(want, "\n## "+section+"\n"); !ok ||
+			!strings.Contains(strings.Split(rest, "\n## ")[0], "\n| `"+name+"` | ") {
 			t.Errorf("docs/configuration.md lacks %s", key)
 		}
 	}
@@ -79,7 +80,8 @@ func parts(text string) (all []*part) {
 	var current *part
 	for line := range strings.SplitSeq(text, "\n") {
 		comment, isComment := strings.CutPrefix(line, "# ")
-		if isComment && (sectionLine.MatchString(comment) || keyLine.MatchString(comment) || moreLine.MatchString(comment)) {
+		if isComment && (sectionLine.MatchString(comment) || keyLine.MatchString(comment) ||
+			moreLine.MatchString(comment)) {
 			line = comment
 		} else if isComment {
 			about = append(about, comment)
@@ -132,7 +134,8 @@ func reference(t *testing.T, text string) string {
 			} else if p.name != "plugin.config" && r.key != "quantization" {
 				t.Errorf("tgi.toml has %s.%s, which is no setting", p.name, r.key)
 			}
-			fmt.Fprintf(&out, "| `%s` | %s | `%s` | %s | %s |\n", r.key, kind, r.value, strings.ReplaceAll(r.meaning, "|", `\|`), flags[p.name+"."+r.key])
+			fmt.Fprintf(&out, "| `%s` | %s | `%s` | %s | %s |\n", r.key, kind, r.value, strings.ReplaceAll(r.meaning,
+				"|", `\|`), flags[p.name+"."+r.key])
 		}
 	}
 	return out.String()

@@ -86,12 +86,13 @@ func TestSlug(t *testing.T) {
 // foreign are texts that no page has: the product speaks of itself alone.
 var foreign = regexp.MustCompile(`/work/|/root/|registry\.npmjs|pypi\.org|proxy\.golang|crates\.io|issue #?\d`)
 
-// TestLines: a line has 120 characters at most, where it can be wrapped (a row of a table and a reply can't), and speaks of
-// nothing foreign.
+// TestLines: a line has 120 characters at most, where it can be wrapped (a row of a table and a reply can't), and
+// speaks of nothing foreign.
 func TestLines(t *testing.T) {
 	for _, p := range pages(t) {
 		for i, line := range strings.Split(p.text, "\n") {
-			if n := utf8.RuneCountInString(line); n > 120 && line[0] != '|' && !strings.HasPrefix(line, "{\"") && !strings.HasPrefix(line, "    ") {
+			if n := utf8.RuneCountInString(line); n > 120 && line[0] != '|' && !strings.HasPrefix(line, "{\"") &&
+				!strings.HasPrefix(line, "    ") {
 				t.Errorf("%s:%d has %d characters, want 120 at most", p.path, i+1, n)
 			}
 			if m := foreign.FindString(line); m != "" {
@@ -157,7 +158,8 @@ func TestDependencies(t *testing.T) {
 	}
 }
 
-// TestArchitecture: what the page of the architecture names is in the code: a file, and behind it in brackets a function.
+// TestArchitecture: what the page of the architecture names is in the code: a file, and behind it in brackets a
+// function.
 func TestArchitecture(t *testing.T) {
 	b, err := os.ReadFile(filepath.Join(root, "docs/architecture.md"))
 	if err != nil {
@@ -196,7 +198,8 @@ func walkGo(t *testing.T, each func(path, text string)) {
 		switch {
 		case err != nil:
 			return err
-		case d.IsDir() && p != root && (strings.HasPrefix(d.Name(), ".") || d.Name() == "node_modules" || d.Name() == "bin" || d.Name() == "testdata"):
+		case d.IsDir() && p != root && (strings.HasPrefix(d.Name(), ".") || d.Name() == "node_modules" ||
+			d.Name() == "bin" || d.Name() == "testdata"):
 			return filepath.SkipDir
 		case d.IsDir() || filepath.Ext(p) != ".go" || strings.HasSuffix(p, "_test.go"):
 			return nil

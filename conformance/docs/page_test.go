@@ -55,9 +55,11 @@ func pages(t *testing.T) []page {
 		switch {
 		case err != nil:
 			return err
-		case d.IsDir() && path != root && (strings.HasPrefix(d.Name(), ".") || d.Name() == "node_modules" || d.Name() == "bin" || d.Name() == "target"):
+		case d.IsDir() && path != root && (strings.HasPrefix(d.Name(), ".") || d.Name() == "node_modules" ||
+			d.Name() == "bin" || d.Name() == "target"):
 			return filepath.SkipDir
-		case d.IsDir() || filepath.Ext(path) != ".md" || strings.Contains(path, "/testdata/") || strings.Contains(path, "/templates/"):
+		case d.IsDir() || filepath.Ext(path) != ".md" || strings.Contains(path, "/testdata/") ||
+			strings.Contains(path, "/templates/"):
 			return nil
 		}
 		b, err := os.ReadFile(path)
@@ -120,8 +122,10 @@ func prose(text string) []string {
 
 // TestBlocks: every block says what it is, in words that the tests know.
 func TestBlocks(t *testing.T) {
-	known := map[string]bool{"sh": true, "sh parse": true, "sh retry": true, "sh long": true, "json": true, "json long": true, "toml": true,
-		"go": true, "c": true, "python": true, "rust": true, "ts": true, "jinja": true, "ini": true, "text": true, "mermaid": true}
+	known := map[string]bool{"sh": true, "sh parse": true, "sh retry": true, "sh long": true, "json": true,
+		"json long": true, "toml": true,
+		"go": true, "c": true, "python": true, "rust": true, "ts": true, "jinja": true, "ini": true, "text": true,
+		"mermaid": true}
 	for _, p := range pages(t) {
 		if strings.Count("\n"+p.text, "\n```")%2 != 0 {
 			t.Errorf("%s has a fenced block without an end", p.path)

@@ -69,7 +69,8 @@ func TestPython(t *testing.T) {
 }
 
 // sdkPackages are what a part of a plugin in Go may use without saying so.
-var sdkPackages = []string{"chat", "logits", "sampler", "template", "tools", "grammar", "grammar/form", "steps", "params", "plugin", "plugintest"}
+var sdkPackages = []string{"chat", "logits", "sampler", "template", "tools", "grammar", "grammar/form", "steps",
+	"params", "plugin", "plugintest"}
 
 // TestGoSnippets: each Go block compiles, with the imports and the main function that a part of a plugin leaves out.
 func TestGoSnippets(t *testing.T) {
@@ -92,7 +93,8 @@ func TestGoSnippets(t *testing.T) {
 			}
 			name := fmt.Sprintf("snippet%d", len(packages))
 			file := filepath.Join(folder, name+".go")
-			write(t, file, "//line "+p.path+fmt.Sprintf(":%d\n", b.line-strings.Count(text, "\n")+strings.Count(b.text, "\n"))+text)
+			write(t, file, "//line "+p.path+fmt.Sprintf(":%d\n", b.line-strings.Count(text, "\n")+strings.Count(b.text,
+				"\n"))+text)
 			overlay.Replace[filepath.Join(tree, "conformance", "docs", name, "main.go")] = file
 			packages = append(packages, "./conformance/docs/"+name)
 		}
@@ -150,7 +152,8 @@ func TestCSnippets(t *testing.T) {
 			// The parts of one page may have functions of the same name.
 			file := filepath.Join(t.TempDir(), "plugin.c")
 			write(t, file, text)
-			cmd := exec.Command("cc", "-std=c11", "-fsyntax-only", "-Wno-attributes", "-I", filepath.Join(root, "sdk/c"), file)
+			cmd := exec.Command("cc", "-std=c11", "-fsyntax-only", "-Wno-attributes", "-I",
+				filepath.Join(root, "sdk/c"), file)
 			if out, err := cmd.CombinedOutput(); err != nil {
 				t.Errorf("%s:%d: %s", p.path, b.line, out)
 			}
@@ -165,7 +168,8 @@ func TestRustSnippets(t *testing.T) {
 	if err != nil {
 		t.Fatal(err)
 	}
-	folder, manifest := t.TempDir(), "[package]\nname = \"snippets\"\nversion = \"0.0.0\"\nedition = \"2021\"\n[dependencies]\n"
+	folder, manifest := t.TempDir(),
+		"[package]\nname = \"snippets\"\nversion = \"0.0.0\"\nedition = \"2021\"\n[dependencies]\n"
 	manifest += fmt.Sprintf("tgi-plugin = { path = %q }\n[lib]\npath = \"lib.rs\"\n", sdk)
 	write(t, filepath.Join(folder, "lib.rs"), "")
 	found := 0
@@ -226,14 +230,16 @@ func TestAssemblyScriptSnippets(t *testing.T) {
 			}
 			if !strings.Contains(text, "import ") {
 				text = "import { describe, template, tools, steps, Template, Tools, Steps, Conversation, Content, Output, Offer, Events, Source, Mask, vocabSize } from \"../assembly\";\n" +
-					"export * from \"../assembly/exports/common\";\nexport * from \"../assembly/exports/" + kind + "\";\n" + text
+					"export * from \"../assembly/exports/common\";\nexport * from \"../assembly/exports/" + kind +
+					"\";\n" + text
 			}
 			if !strings.Contains(text, "describe(") {
 				text += "\ndescribe('{}');\n"
 			}
 			file := filepath.Join(folder, fmt.Sprintf("snippet%d.ts", found))
 			write(t, file, text)
-			cmd := exec.Command("node_modules/.bin/asc", file, "--config", "asconfig.json", "--outFile", filepath.Join(t.TempDir(), "x.wasm"))
+			cmd := exec.Command("node_modules/.bin/asc", file, "--config", "asconfig.json", "--outFile",
+				filepath.Join(t.TempDir(), "x.wasm"))
 			cmd.Dir = sdk
 			if out, err := cmd.CombinedOutput(); err != nil {
 				t.Errorf("%s:%d: %v\n%s", p.path, b.line, err, out)

@@ -172,7 +172,8 @@ func generate(t *testing.T, url string, list []schema, n int) []line {
 }
 
 func ask(ctx context.Context, url string, r route, schema json.RawMessage, seed int) (text, finish string, err error) {
-	req, err := http.NewRequestWithContext(ctx, http.MethodPost, url+r.path, strings.NewReader(fmt.Sprintf(r.body, schema, seed, room)))
+	req, err := http.NewRequestWithContext(ctx, http.MethodPost, url+r.path,
+		strings.NewReader(fmt.Sprintf(r.body, schema, seed, room)))
 	if err != nil {
 		return "", "", err
 	}
@@ -208,7 +209,8 @@ func installed(t *testing.T) string {
 	}
 	for _, cmd := range []*exec.Cmd{
 		exec.Command("python3", "-m", "venv", to),
-		exec.Command(python, "-m", "pip", "install", "--quiet", "--disable-pip-version-check", "-r", "requirements.txt"),
+		exec.Command(python, "-m", "pip", "install", "--quiet", "--disable-pip-version-check", "-r",
+			"requirements.txt"),
 	} {
 		if out, err := cmd.CombinedOutput(); err != nil {
 			t.Fatalf("%s: %v\n%s", cmd, err, out)
@@ -282,11 +284,13 @@ func weigh(t *testing.T, lines []line, errors []string) {
 			ended++
 			known[l.Name] = true
 			if errors[i] != "" {
-				t.Errorf("%s by %s, seed %d: %s\n\tschema: %s\n\ttext: %s", l.Name, l.Route, l.Seed, errors[i], l.Schema, *l.Text)
+				t.Errorf("%s by %s, seed %d: %s\n\tschema: %s\n\ttext: %s", l.Name, l.Route, l.Seed, errors[i],
+					l.Schema, *l.Text)
 			}
 		}
 	}
-	t.Logf("%d texts: %d ended, of %d schemas; %d cut by the length limit; %d controls", ended+short, ended, len(known), short, controls)
+	t.Logf("%d texts: %d ended, of %d schemas; %d cut by the length limit; %d controls", ended+short, ended, len(known),
+		short, controls)
 	if share := float64(short) / float64(ended+short); share > cut {
 		t.Errorf("%.0f %% of the texts were cut: at most %.0f %% may be", 100*share, 100*cut)
 	}

@@ -155,7 +155,8 @@ func (r *run) oneCase(d *Description) {
 	if again, ok := base.play(promptA); ok {
 		r.same("deterministic", first, again)
 	}
-	if d.serves(abi.KindLogits) || d.serves(abi.KindSampler) { // the other kinds have just begun many sequences, all different
+	// the other kinds have just begun many sequences, all different
+	if d.serves(abi.KindLogits) || d.serves(abi.KindSampler) {
 		base.play(promptB)
 		if again, ok := base.play(promptA); ok {
 			r.same("fresh", first, again)
@@ -230,7 +231,8 @@ func (a Answer) String() string {
 	case abi.KindGrammar:
 		return fmt.Sprintf("%s force %d out % x notes %s", a.Kind, a.Force, a.Out, a.Text)
 	}
-	return fmt.Sprintf("%s %s flags %d temperature %v force %d out % x", a.Kind, abi.ModeNames[a.Mode], a.Flags, a.Temperature, a.Force, a.Out)
+	return fmt.Sprintf("%s %s flags %d temperature %v force %d out % x", a.Kind, abi.ModeNames[a.Mode], a.Flags,
+		a.Temperature, a.Force, a.Out)
 }
 
 // Play runs one case and returns what the guest answered: for comparing

@@ -24,7 +24,8 @@ func (p *prepared) compiled(rule string, at uint32, most int) (text, notes []byt
 	case status > abi.StatusFailed:
 		p.run.report(rule, "status %d", status)
 	case !inside:
-		p.run.report(rule, "text of %d bytes at %#x, memory ends at %#x", field(abi.CompiledTextBytes), field(abi.CompiledText), len(p.Memory()))
+		p.run.report(rule, "text of %d bytes at %#x, memory ends at %#x", field(abi.CompiledTextBytes),
+			field(abi.CompiledText), len(p.Memory()))
 	case status == abi.StatusFailed && (len(text) == 0 || !utf8.Valid(text)):
 		p.run.report(rule, "failed with the text %q", text)
 	case status == abi.StatusFailed:

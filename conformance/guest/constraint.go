@@ -68,8 +68,10 @@ func (p *prepared) grammarOf(text []byte) {
 		p.run.report("constraint", "%v in %q", err, text)
 		return
 	}
-	if g.Language == "" || len(g.Language) > abi.MaxLanguage || g.Source == "" || len(g.Source) > abi.MaxSource || len(g.Places) > abi.MaxPlaces {
-		p.run.report("constraint", "language %.80q, a source of %d bytes, %d places", g.Language, len(g.Source), len(g.Places))
+	if g.Language == "" || len(g.Language) > abi.MaxLanguage || g.Source == "" || len(g.Source) > abi.MaxSource ||
+		len(g.Places) > abi.MaxPlaces {
+		p.run.report("constraint", "language %.80q, a source of %d bytes, %d places", g.Language, len(g.Source),
+			len(g.Places))
 	}
 	for _, l := range g.Places {
 		if !strings.HasPrefix(l.At, "#") || !strings.HasPrefix(l.Pointer, "#") {

@@ -42,7 +42,8 @@ const tool = `{"type":"function","function":{"name":"get_time","description":"Th
 
 // conversation makes a request for a template.
 func conversation(messages, more string) string {
-	return `{"messages":[` + messages + `],"add_generation_prompt":true,"continue_final_message":false,"now":"2024-01-31T12:00:00+01:00"` + more + `}`
+	return `{"messages":[` + messages +
+		`],"add_generation_prompt":true,"continue_final_message":false,"now":"2024-01-31T12:00:00+01:00"` + more + `}`
 }
 
 // said is a conversation of one message.
@@ -57,13 +58,15 @@ var conversations = []string{
 	said("Grüße 😀 \u0000 {{ x }} {% endif %} </s>"),
 	conversation(`{"role":"system","content":"Be brief."},{"role":"user","content":"What time is it?"},`+
 		`{"role":"assistant","content":null,"tool_calls":[{"id":"c1","type":"function","function":{"name":"get_time","arguments":{"place":"here"}}}]},`+
-		`{"role":"tool","tool_call_id":"c1","content":"12:00"}`, `,"tools":[`+tool+`],"documents":[{"title":"t","text":"x"}]`),
+		`{"role":"tool","tool_call_id":"c1","content":"12:00"}`, `,"tools":[`+tool+
+		`],"documents":[{"title":"t","text":"x"}]`),
 	conversation(`{"role":"user","content":[{"type":"text","text":"Hi"},{"type":"image_url","image_url":{"url":"data:,"}}]}`, `,"kwargs":{"enable_thinking":false},"template":"default"`),
 	strings.Replace(strings.Replace(conversation(`{"role":"user","content":"Count."},{"role":"assistant","content":"1, 2"}`, ""),
 		`prompt":true`, `prompt":false`, 1), `message":false`, `message":true`, 1),
 	conversation("", ""),
 	conversation(`{}`, ""),
-	conversation(`{"role":"user"},{"role":"user","content":7}`, `,"tools":[{}],"kwargs":{"deep":`+strings.Repeat("[", 200)+strings.Repeat("]", 200)+`}`),
+	conversation(`{"role":"user"},{"role":"user","content":7}`, `,"tools":[{}],"kwargs":{"deep":`+strings.Repeat("[",
+		200)+strings.Repeat("]", 200)+`}`),
 }
 
 // offers are the requests that a parser is given.
@@ -77,8 +80,10 @@ var offers = []string{
 // are held to.
 var constrained = []string{
 	offers[0], offers[1],
-	`{"tools":[` + strings.Replace(tool, `"name"`, `"strict":true,"name"`, 1) + `],"tool_choice":"auto","parallel_tool_calls":false,"prompt_end":"<think>\n"}`,
-	`{"tools":[` + tool + `,{"type":"function","function":{"name":"stop","strict":true}}],"tool_choice":"required","parallel_tool_calls":true,"prompt_end":""}`,
+	`{"tools":[` + strings.Replace(tool, `"name"`, `"strict":true,"name"`, 1) +
+		`],"tool_choice":"auto","parallel_tool_calls":false,"prompt_end":"<think>\n"}`,
+	`{"tools":[` + tool +
+		`,{"type":"function","function":{"name":"stop","strict":true}}],"tool_choice":"required","parallel_tool_calls":true,"prompt_end":""}`,
 	`{"tools":[{"type":"function","function":{"name":"odd","strict":true,"parameters":{"anyOf":[{"$ref":"#/nowhere"},false]}}}],"tool_choice":"required","parallel_tool_calls":true,"prompt_end":""}`,
 }
 

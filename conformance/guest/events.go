@@ -96,12 +96,15 @@ func (s *parsing) take(export string, packed uint64, events []Event) ([]Event, b
 
 // unused lists the fields that are 0 in an event of a kind.
 var unused = [...][]int{
-	abi.EventContent:   {abi.EventIndex, abi.EventName, abi.EventNameBytes, abi.EventID, abi.EventIDBytes, abi.EventReason},
-	abi.EventReasoning: {abi.EventIndex, abi.EventName, abi.EventNameBytes, abi.EventID, abi.EventIDBytes, abi.EventReason},
+	abi.EventContent: {abi.EventIndex, abi.EventName, abi.EventNameBytes, abi.EventID, abi.EventIDBytes,
+		abi.EventReason},
+	abi.EventReasoning: {abi.EventIndex, abi.EventName, abi.EventNameBytes, abi.EventID, abi.EventIDBytes,
+		abi.EventReason},
 	abi.EventBegin:     {abi.EventText, abi.EventTextBytes, abi.EventReason},
 	abi.EventArguments: {abi.EventName, abi.EventNameBytes, abi.EventID, abi.EventIDBytes, abi.EventReason},
-	abi.EventEnd:       {abi.EventText, abi.EventTextBytes, abi.EventName, abi.EventNameBytes, abi.EventID, abi.EventIDBytes, abi.EventReason},
-	abi.EventFailed:    {abi.EventName, abi.EventNameBytes, abi.EventID, abi.EventIDBytes},
+	abi.EventEnd: {abi.EventText, abi.EventTextBytes, abi.EventName, abi.EventNameBytes, abi.EventID,
+		abi.EventIDBytes, abi.EventReason},
+	abi.EventFailed: {abi.EventName, abi.EventNameBytes, abi.EventID, abi.EventIDBytes},
 }
 
 // event reads one. fault says what is wrong with it.
@@ -120,14 +123,16 @@ func (s *parsing) event(b []byte) (e Event, fault string) {
 	for _, t := range []struct {
 		to       *string
 		at, most int
-	}{{&e.Text, abi.EventText, abi.MaxEventText}, {&e.Name, abi.EventName, abi.MaxName}, {&e.ID, abi.EventID, abi.MaxName}} {
+	}{{&e.Text, abi.EventText, abi.MaxEventText}, {&e.Name, abi.EventName, abi.MaxName},
+		{&e.ID, abi.EventID, abi.MaxName}} {
 		at, size := field(t.at), field(t.at+4)
 		if size == 0 {
 			continue
 		}
 		text, ok := s.read(at, size)
 		if !ok || int64(size) > int64(t.most) || !utf8.Valid(text) {
-			return e, fmt.Sprintf("kind %d: %d bytes at %#x: %q, memory ends at %#x", e.Kind, size, at, text[:min(len(text), 64)], len(s.Memory()))
+			return e, fmt.Sprintf("kind %d: %d bytes at %#x: %q, memory ends at %#x", e.Kind, size, at,
+				text[:min(len(text), 64)], len(s.Memory()))
 		}
 		*t.to = string(text)
 	}
@@ -150,7 +155,8 @@ func (o *order) next(e Event) (rule, fault string) {
 	case abi.EventArguments:
 		o.arguments += e.Text
 	case abi.EventEnd:
-		if o.open = false; current && (!json.Valid([]byte(o.arguments)) || !strings.HasPrefix(strings.TrimLeft(o.arguments, " \t\r\n"), "{")) {
+		if o.open = false; current && (!json.Valid([]byte(o.arguments)) ||
+			!strings.HasPrefix(strings.TrimLeft(o.arguments, " \t\r\n"), "{")) {
 			return "arguments", fmt.Sprintf("the arguments are %.200q", o.arguments)
 		}
 	case abi.EventFailed:

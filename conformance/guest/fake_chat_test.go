@@ -146,7 +146,8 @@ func brokenChats() map[string][]*fake {
 	untold.description = `{"name":"chat","kinds":["template"]}`
 	untold.exports = slices.Concat(abi.Common, abi.Template, abi.ToolsOptional)
 	other := holds(0, "", "")
-	other.exports = slices.Concat(abi.Common, abi.Template, abi.Tools, []abi.Func{{Name: "tgi_tools_constraint", Params: []abi.Type{abi.I32, abi.I32}, Results: []abi.Type{abi.I64}}})
+	other.exports = slices.Concat(abi.Common, abi.Template, abi.Tools,
+		[]abi.Func{{Name: "tgi_tools_constraint", Params: []abi.Type{abi.I32, abi.I32}, Results: []abi.Type{abi.I64}}})
 	failed := func(index, reason uint32) guest.Event {
 		return guest.Event{Kind: abi.EventFailed, Index: index, Reason: reason, Text: "x"}
 	}
@@ -156,8 +157,11 @@ func brokenChats() map[string][]*fake {
 		"export":         {other, missing("tgi_tools_feed"), missing("tgi_tools_finish")},
 		"export-unknown": {lacking, untold},
 		"constraint": {
-			holding(func(m *machine) uint64 { return uint64(len(m.mem) - 16) }), holding(func(*machine) uint64 { return resultAt + 2 }),
-			holds(2, "", ""), holds(abi.StatusFailed, "", ""), holds(0, "\xff", ""), holds(0, "[]", ""), holds(0, `{"source":"x"}`, ""),
+			holding(func(m *machine) uint64 { return uint64(len(m.mem) - 16) }), holding(func(*machine) uint64 {
+				return resultAt + 2
+			}),
+			holds(2, "", ""), holds(abi.StatusFailed, "", ""), holds(0, "\xff", ""), holds(0, "[]", ""),
+			holds(0, `{"source":"x"}`, ""),
 			holds(0, `{"language":"regex"}`, ""), holds(0, `{"language":"regex","source":"x","params":1}`, ""),
 			holds(0, strings.Replace(heldTo, `"#/tools/0"`, `"tools"`, 1), ""),
 			holding(func(m *machine) uint64 { m.words(resultAt, 0, 0x7fffffff, 1, 0, 0); return resultAt }),
@@ -166,8 +170,11 @@ func brokenChats() map[string][]*fake {
 			holds(0, "", "{}"), holds(0, heldTo, "\xff"),
 			holding(func(m *machine) uint64 { m.words(resultAt, 0, 0, 0, 0x7fffffff, 1); return resultAt }),
 		},
-		"trap":  {trapping("tgi_template_render"), trapping("tgi_tools_begin"), trapping("tgi_tools_feed"), trapping("tgi_tools_finish")},
-		"text":  {chatting().with("tgi_tools_begin", func(*machine, []uint64) uint64 { return abi.Pack(0xffffff00, 5) })},
+		"trap": {trapping("tgi_template_render"), trapping("tgi_tools_begin"), trapping("tgi_tools_feed"),
+			trapping("tgi_tools_finish")},
+		"text": {chatting().with("tgi_tools_begin", func(*machine, []uint64) uint64 {
+			return abi.Pack(0xffffff00, 5)
+		})},
 		"begin": {chatting().with("tgi_tools_begin", func(m *machine, _ []uint64) uint64 { return m.text("no") })},
 		"overrun": {chatting().with("tgi_tools_feed", func(m *machine, args []uint64) uint64 {
 			m.mem[args[0]+4096+3] = 0
@@ -200,7 +207,9 @@ func brokenChats() map[string][]*fake {
 			rendering(func(m *machine) uint64 { m.words(resultAt, 0, saysAt, 0, resultAt+2, 1); return resultAt }),
 			rendering(func(m *machine) uint64 { m.words(resultAt, 0, saysAt, 0, 0, abi.MaxSpans+1); return resultAt }),
 		},
-		"forge": {chatting().with("tgi_template_render", func(m *machine, args []uint64) uint64 { return m.result(0, m.params(args)) })},
+		"forge": {chatting().with("tgi_template_render", func(m *machine, args []uint64) uint64 {
+			return m.result(0, m.params(args))
+		})},
 		"events": {
 			finishing(func(*machine) uint64 { return abi.Pack(0x7ffffff0, 1) }),
 			finishing(func(m *machine) uint64 { return m.events(content("x")) + 1<<33 }),
@@ -222,27 +231,41 @@ func brokenChats() map[string][]*fake {
 			}),
 		},
 		"event": {
-			edited(content("x"), abi.EventKind, 6), edited(content("x"), abi.EventIndex, 1), edited(content("x"), abi.EventReason, 1),
-			edited(begins(0), abi.EventText, 1), edited(ends(0), abi.EventTextBytes, 1), edited(failed(0, 0), abi.EventName, 1),
-			edited(content("x"), abi.EventText, 0x7fffffff), edited(content("x"), abi.EventTextBytes, 0x7fffffff), says(content("\xff")),
-			says(failed(^uint32(0), 5)), says(guest.Event{Kind: abi.EventBegin, ID: "c"}), says(guest.Event{Kind: abi.EventBegin, Name: "f"}),
-			says(guest.Event{Kind: abi.EventBegin, Name: long, ID: "c"}), says(guest.Event{Kind: abi.EventBegin, Name: "f", ID: long}),
+			edited(content("x"), abi.EventKind, 6), edited(content("x"), abi.EventIndex, 1),
+			edited(content("x"), abi.EventReason, 1),
+			edited(begins(0), abi.EventText, 1), edited(ends(0), abi.EventTextBytes, 1),
+			edited(failed(0, 0), abi.EventName, 1),
+			edited(content("x"), abi.EventText, 0x7fffffff), edited(content("x"), abi.EventTextBytes, 0x7fffffff),
+			says(content("\xff")),
+			says(failed(^uint32(0), 5)), says(guest.Event{Kind: abi.EventBegin, ID: "c"}),
+			says(guest.Event{Kind: abi.EventBegin, Name: "f"}),
+			says(guest.Event{Kind: abi.EventBegin, Name: long, ID: "c"}),
+			says(guest.Event{Kind: abi.EventBegin, Name: "f", ID: long}),
 		},
 		"event-order": {
-			says(begins(1)), says(begins(0)), says(begins(0), begins(1)), says(arguments(0, "x")), says(ends(0)), says(begins(0), content("x")),
-			says(begins(0), arguments(1, "{}"), ends(0)), says(begins(0), arguments(0, "{}"), ends(0), ends(0)), says(failed(0, 0)),
+			says(begins(1)), says(begins(0)), says(begins(0), begins(1)), says(arguments(0, "x")), says(ends(0)),
+			says(begins(0), content("x")),
+			says(begins(0), arguments(1, "{}"), ends(0)), says(begins(0), arguments(0, "{}"), ends(0), ends(0)),
+			says(failed(0, 0)),
 			says(begins(0), failed(^uint32(0), 0)), says(begins(0), failed(0, 0), arguments(0, "x")),
 		},
-		"arguments": {says(begins(0), ends(0)), says(begins(0), arguments(0, "[]"), ends(0)), says(begins(0), arguments(0, "{"), ends(0))},
+		"arguments": {says(begins(0), ends(0)), says(begins(0), arguments(0, "[]"), ends(0)),
+			says(begins(0), arguments(0, "{"), ends(0))},
 		"split": {
-			chatting().with("tgi_tools_feed", func(m *machine, args []uint64) uint64 { return m.events(content(m.piece(args) + "|")) }),
-			chatting().with("tgi_tools_feed", func(m *machine, args []uint64) uint64 { // keeps a pointer to the last piece
+			chatting().with("tgi_tools_feed", func(m *machine, args []uint64) uint64 {
+				return m.events(content(m.piece(args) + "|"))
+			}),
+			// keeps a pointer to the last piece
+			chatting().with("tgi_tools_feed", func(m *machine, args []uint64) uint64 {
 				last := string(m.mem[m.reg[0]:][:m.reg[1]])
 				m.reg[0], m.reg[1] = uint32(args[0]), uint32(args[1])
 				return m.events(content(strings.ToValidUTF8(last, "?")))
 			}),
 		},
-		"deterministic": {rendering(func(m *machine) uint64 { *m.f.shared++; return m.result(0, string(rune('a'+*m.f.shared%20))) })},
+		"deterministic": {rendering(func(m *machine) uint64 {
+			*m.f.shared++
+			return m.result(0, string(rune('a'+*m.f.shared%20)))
+		})},
 		"clone": {chatting().with("tgi_tools_feed", func(m *machine, args []uint64) uint64 {
 			*m.f.shared++
 			return m.events(content(string(rune('a' + *m.f.shared%20))))

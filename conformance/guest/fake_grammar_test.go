@@ -106,7 +106,9 @@ func brokenGrammars() map[string][]*fake {
 		},
 		"notes": {
 			compiling(func(m *machine) uint64 { return m.compiled(abi.StatusOK, encoded(), "{}") }),
-			compiling(func(m *machine) uint64 { return m.compiled(abi.StatusOK, encoded(), "[{\"reason\":\"\xff\"}]") }),
+			compiling(func(m *machine) uint64 {
+				return m.compiled(abi.StatusOK, encoded(), "[{\"reason\":\"\xff\"}]")
+			}),
 			compiling(func(m *machine) uint64 {
 				at := m.compiled(abi.StatusOK, encoded(), "")
 				m.words(resultAt+abi.CompiledNotes, 0x7fffffff, 9)
@@ -116,16 +118,20 @@ func brokenGrammars() map[string][]*fake {
 		"accept": {answers("tgi_grammar_accept", abi.StatusFailed)},
 		"mask": {
 			answers("tgi_grammar_mask", 7),
-			stepping().with("tgi_grammar_mask", func(m *machine, args []uint64) uint64 { m.words(int(args[0]), make([]uint32, 9)...); return 0 }),
+			stepping().with("tgi_grammar_mask", func(m *machine, args []uint64) uint64 {
+				m.words(int(args[0]), make([]uint32, 9)...)
+				return 0
+			}),
 			stepping().with("tgi_grammar_mask", func(m *machine, args []uint64) uint64 {
 				m.reg[1]++
 				m.words(int(args[0]), m.reg[1], 0, 0, 1, 0, 0, 0, 0, 0)
 				return 0
 			}),
 		},
-		"key":   {answers("tgi_grammar_key", 5)},
-		"force": {answers("tgi_grammar_forced", abi.Pack(0x7ffffff0, 1)), answers("tgi_grammar_forced", abi.Pack(saysAt, abi.MaxForced+1))},
-		"text":  {answers("tgi_grammar_begin", abi.Pack(0xffffff00, 5))},
+		"key": {answers("tgi_grammar_key", 5)},
+		"force": {answers("tgi_grammar_forced", abi.Pack(0x7ffffff0, 1)), answers("tgi_grammar_forced",
+			abi.Pack(saysAt, abi.MaxForced+1))},
+		"text": {answers("tgi_grammar_begin", abi.Pack(0xffffff00, 5))},
 		"overrun": {stepping().with("tgi_grammar_mask", func(m *machine, args []uint64) uint64 {
 			m.words(int(args[0]), make([]uint32, 10)...)
 			return abi.MaskAll

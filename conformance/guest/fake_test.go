@@ -116,7 +116,8 @@ func (m *machine) refuses(args []uint64) uint64 {
 func sound() *fake {
 	f := &fake{
 		exports: slices.Concat(abi.Common, abi.Logits, abi.Sampler, []abi.Func{{Name: "_initialize"}}),
-		imports: []guest.Import{{Module: abi.ImportModule, Func: abi.Imports[5]}, {Module: abi.WASIModule, Func: abi.Func{Name: "fd_write"}}},
+		imports: []guest.Import{{Module: abi.ImportModule, Func: abi.Imports[5]}, {Module: abi.WASIModule,
+			Func: abi.Func{Name: "fd_write"}}},
 		description: `{"name":"fake","version":"1","kinds":["logits","sampler"],"needs":["topk:4","row"],"candidates":8,
 			"modes":["allow","deny","sparse","bitmask","topk","row","stop","force","temperature"]}`,
 		shared: new(uint32),

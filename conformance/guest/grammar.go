@@ -15,7 +15,8 @@ type Source struct{ Language, Text string }
 // sources are the kit's own, in the languages that have a meaning for everyone:
 // some that a guest should take, and what it should refuse rather than trap on.
 var sources = []Source{
-	{"json_schema", `{"type":"object","properties":{"a":{"type":"integer"}},"required":["a"],"additionalProperties":false}`},
+	{"json_schema",
+		`{"type":"object","properties":{"a":{"type":"integer"}},"required":["a"],"additionalProperties":false}`},
 	{"json_schema", `{"type":"nonesuch"}`}, {"json_schema", `{"$ref":"#"`}, {"json_schema", ""},
 	{"json_object", ""},
 	{"regex", "[a-z]+(-[0-9]{2})?"}, {"regex", "(a"}, {"regex", ""},
@@ -76,7 +77,8 @@ func (p *prepared) grammar(s Source) (answers []Answer, ok bool) {
 	}
 	defer q.Close()
 	p.world.Seed = seed
-	request := withMember(encode(map[string]string{"language": s.Language, "source": s.Text}), "params", p.run.now.Params)
+	request := withMember(encode(map[string]string{"language": s.Language, "source": s.Text}), "params",
+		p.run.now.Params)
 	before := len(p.run.found)
 	if p.d.steps() {
 		answers, ok = q.follow(request)

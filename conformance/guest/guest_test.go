@@ -82,25 +82,33 @@ func broken() map[string][]*fake {
 		"export-unknown": {exporting(abi.Func{Name: "tgi_validat"}), changed(`"logits",`, ``)},
 		"import": {importing("env", abi.Func{Name: "memcpy"}), importing("tgi", abi.Func{Name: "open"}),
 			importing("tgi", abi.Func{Name: "vocab_size", Params: []abi.Type{abi.I32}})},
-		"trap": {noLoad, trapping("tgi_describe"), trapping("tgi_alloc"), trapping("tgi_init"), trapping("tgi_validate"),
-			trapping("tgi_logits_step"), trapping("tgi_logits_begin"), trapping("tgi_logits_process"), trapping("tgi_sampler_sample"),
+		"trap": {noLoad, trapping("tgi_describe"), trapping("tgi_alloc"), trapping("tgi_init"),
+			trapping("tgi_validate"),
+			trapping("tgi_logits_step"), trapping("tgi_logits_begin"), trapping("tgi_logits_process"),
+			trapping("tgi_sampler_sample"),
 			sound().with("tgi_validate", func(m *machine, args []uint64) uint64 {
 				if m.params(args) == `{"a":` {
 					panic(errTrap)
 				}
 				return m.refuses(args)
 			})},
-		"text":       {returning("tgi_describe", abi.Pack(0xffffff00, 12)), describing("\xff"), describing(strings.Repeat(" ", abi.MaxDescription+1))},
+		"text": {returning("tgi_describe", abi.Pack(0xffffff00, 12)), describing("\xff"),
+			describing(strings.Repeat(" ", abi.MaxDescription+1))},
 		"describe":   {describing(""), describing("[]"), describing(`{"kinds":["logits"]}`)},
 		"registered": {describing(`{"name":"x"}`), describing(`{"name":"x","kinds":["logits","template"]}`)},
-		"describe-values": {changed(`"sampler"`, `"sampler","gramar"`), changed(`"stop"`, `"halt"`), changed(`topk:4`, `topk:0`), changed(`topk:4`, `topk:4097`),
+		"describe-values": {changed(`"sampler"`, `"sampler","gramar"`), changed(`"stop"`, `"halt"`),
+			changed(`topk:4`, `topk:0`), changed(`topk:4`, `topk:4097`),
 			changed(`,"row"]`, `]`), changed(`"topk:4",`, ``), changed(`:8`, `:65537`), changed(`:8`, `:-1`)},
 		"describe-same": {sound().with("tgi_describe", func(m *machine, _ []uint64) uint64 {
 			m.reg[0]++
 			return m.text(m.f.description[:len(m.f.description)-1] + `,"n":` + string(rune('0'+m.reg[0])) + "}")
 		})},
-		"alloc": {returning("tgi_alloc", 0), returning("tgi_alloc", 0x8000), returning("tgi_alloc", 0x7fffffff), returning("tgi_alloc", 0x8004),
-			sound().with("tgi_alloc", func(m *machine, args []uint64) uint64 { m.top += uint32(args[0]); return uint64(m.top) })},
+		"alloc": {returning("tgi_alloc", 0), returning("tgi_alloc", 0x8000), returning("tgi_alloc", 0x7fffffff),
+			returning("tgi_alloc", 0x8004),
+			sound().with("tgi_alloc", func(m *machine, args []uint64) uint64 {
+				m.top += uint32(args[0])
+				return uint64(m.top)
+			})},
 		"alloc-none": {sound().with("tgi_alloc", func(m *machine, args []uint64) uint64 {
 			if args[0] > 1<<20 {
 				return 16
@@ -110,24 +118,41 @@ func broken() map[string][]*fake {
 		"init": {sound().with("tgi_init", func(m *machine, _ []uint64) uint64 { return m.text("n: want a number") })},
 		"validate": {sound().with("tgi_validate", func(m *machine, _ []uint64) uint64 { return m.text("no") }),
 			returning("tgi_validate", 0)},
-		"begin":     {sound().with("tgi_logits_begin", func(m *machine, _ []uint64) uint64 { return m.text("no") }), returning("tgi_sampler_begin", 0)},
-		"step-room": {returning("tgi_logits_step", 0), returning("tgi_logits_step", 0x1004), returning("tgi_logits_step", 0x7ffffff0), moving()},
-		"status": {returning("tgi_logits_process", 2), sound().with("tgi_logits_process", func(m *machine, _ []uint64) uint64 {
-			m.set(abi.StepOut, 0x7fffffff)
-			m.set(abi.StepOutCount, 3)
-			return 1
-		}), returning("tgi_logits_process", 1)},
+		"begin": {sound().with("tgi_logits_begin", func(m *machine, _ []uint64) uint64 { return m.text("no") }),
+			returning("tgi_sampler_begin", 0)},
+		"step-room": {returning("tgi_logits_step", 0), returning("tgi_logits_step", 0x1004),
+			returning("tgi_logits_step", 0x7ffffff0), moving()},
+		"status": {returning("tgi_logits_process", 2), sound().with("tgi_logits_process",
+			func(m *machine, _ []uint64) uint64 {
+				m.set(abi.StepOut, 0x7fffffff)
+				m.set(abi.StepOutCount, 3)
+				return 1
+			}), returning("tgi_logits_process", 1)},
 		"mode": {answering(func(m *machine) { m.out(7, 1, 3) }), changed(`"deny",`, ``)},
-		"out": {answering(func(m *machine) { m.out(abi.ModeBitmask, 8) }), answering(func(m *machine) { m.out(abi.ModeRow, 1) }),
-			answering(func(m *machine) { m.out(abi.ModeDeny, 0x40000000) }), answering(func(m *machine) { m.out(abi.ModeDeny, 1); m.set(abi.StepOut, outAt+2) }),
+		"out": {answering(func(m *machine) { m.out(abi.ModeBitmask, 8) }), answering(func(m *machine) {
+			m.out(abi.ModeRow, 1)
+		}),
+			answering(func(m *machine) { m.out(abi.ModeDeny, 0x40000000) }), answering(func(m *machine) {
+				m.out(abi.ModeDeny, 1)
+				m.set(abi.StepOut, outAt+2)
+			}),
 			answering(func(m *machine) { m.set(abi.StepForce, 0xfffffff0); m.set(abi.StepForceCount, 4) })},
-		"id":     {answering(func(m *machine) { m.out(abi.ModeDeny, 1, 259) }), answering(func(m *machine) { m.out(abi.ModeSparse, 1, 259, 0) })},
-		"number": {answering(func(m *machine) { m.out(abi.ModeSparse, 1, 3, f32(math.NaN())) }), answering(func(m *machine) { m.out(abi.ModeView, 1, 3, f32(math.Inf(1))) })},
-		"dead-end": {answering(func(m *machine) { m.out(abi.ModeAllow, 0) }), answering(func(m *machine) { m.out(abi.ModeBitmask, 9) }),
+		"id": {answering(func(m *machine) { m.out(abi.ModeDeny, 1, 259) }), answering(func(m *machine) {
+			m.out(abi.ModeSparse, 1, 259, 0)
+		})},
+		"number": {answering(func(m *machine) { m.out(abi.ModeSparse, 1, 3, f32(math.NaN())) }),
+			answering(func(m *machine) { m.out(abi.ModeView, 1, 3, f32(math.Inf(1))) })},
+		"dead-end": {answering(func(m *machine) { m.out(abi.ModeAllow, 0) }), answering(func(m *machine) {
+			m.out(abi.ModeBitmask, 9)
+		}),
 			answering(func(m *machine) { m.out(abi.ModeView, 0); m.set(abi.StepFlags, abi.FlagOnly) })},
-		"flags": {answering(func(m *machine) { m.set(abi.StepFlags, 4) }), answering(func(m *machine) { m.out(abi.ModeDeny, 1, 3); m.set(abi.StepFlags, abi.FlagOnly) }),
+		"flags": {answering(func(m *machine) { m.set(abi.StepFlags, 4) }), answering(func(m *machine) {
+			m.out(abi.ModeDeny, 1, 3)
+			m.set(abi.StepFlags, abi.FlagOnly)
+		}),
 			undeclared(`"stop",`, func(m *machine) { m.set(abi.StepFlags, abi.FlagStop) })},
-		"temperature": {answering(func(m *machine) { m.set(abi.StepTemperature, f32(-1)) }), answering(func(m *machine) { m.set(abi.StepTemperature, f32(math.Inf(1))) }),
+		"temperature": {answering(func(m *machine) { m.set(abi.StepTemperature, f32(-1)) }),
+			answering(func(m *machine) { m.set(abi.StepTemperature, f32(math.Inf(1))) }),
 			undeclared(`,"temperature"`, func(m *machine) { m.set(abi.StepTemperature, f32(1)) })},
 		"force": {answering(func(m *machine) { m.set(abi.StepForce, outAt); m.set(abi.StepForceCount, 257) }),
 			answering(func(m *machine) {
@@ -138,8 +163,12 @@ func broken() map[string][]*fake {
 			undeclared(`"force",`, func(m *machine) { m.set(abi.StepForce, outAt); m.set(abi.StepForceCount, 1) })},
 		"view-once": {answering(func(m *machine) { m.out(abi.ModeView, 2, 3, 0, 3, 0) })},
 		"overrun": {answering(func(m *machine) { m.mem[m.field(abi.StepRow)+4*m.field(abi.StepRowCount)+63] = 0 }),
-			sound().with("tgi_sampler_sample", func(m *machine, args []uint64) uint64 { m.mem[args[0]+8*12] = 0; return 0 })},
-		"sampler-index": {returning("tgi_sampler_sample", 0xffffffff), sound().with("tgi_sampler_sample", func(_ *machine, args []uint64) uint64 { return args[1] })},
+			sound().with("tgi_sampler_sample", func(m *machine, args []uint64) uint64 {
+				m.mem[args[0]+8*12] = 0
+				return 0
+			})},
+		"sampler-index": {returning("tgi_sampler_sample", 0xffffffff), sound().with("tgi_sampler_sample",
+			func(_ *machine, args []uint64) uint64 { return args[1] })},
 		"deterministic": {answering(func(m *machine) { *m.f.shared++; m.out(abi.ModeDeny, 1, *m.f.shared%200) })},
 		"fresh":         {remembering()},
 		"clone": {answering(func(m *machine) {
@@ -152,7 +181,10 @@ func broken() map[string][]*fake {
 
 // moving is a guest whose step struct wanders.
 func moving() *fake {
-	return sound().with("tgi_logits_step", func(m *machine, _ []uint64) uint64 { m.reg[0] += 64; return uint64(stepAt + m.reg[0]) })
+	return sound().with("tgi_logits_step", func(m *machine, _ []uint64) uint64 {
+		m.reg[0] += 64
+		return uint64(stepAt + m.reg[0])
+	})
 }
 
 // undeclared answers with what its description leaves out.
@@ -201,16 +233,25 @@ func TestBrokenGuests(t *testing.T) {
 }
 
 func TestSoundChat(t *testing.T) {
-	for _, v := range guest.Run(chatting(), guest.Case{Texts: []string{strings.Repeat("long ", 2000)}}, guest.Case{Params: `{"bad":1}`, Refused: true}) {
+	for _, v := range guest.Run(chatting(), guest.Case{Texts: []string{strings.Repeat("long ", 2000)}},
+		guest.Case{Params: `{"bad":1}`, Refused: true}) {
 		t.Error(v)
 	}
 	for name, f := range map[string]*fake{
-		"refused":       rendering(func(m *machine) uint64 { return m.result(abi.StatusFailed, "roles must alternate") }),
-		"empty":         rendering(func(m *machine) uint64 { return m.result(abi.StatusOK, "") }),
-		"spans":         rendering(func(m *machine) uint64 { return m.result(abi.StatusOK, "aéb", 0, 0, 1, 3, 3, 4, 4, 4) }),
-		"failed call":   says(begins(0), arguments(0, "{"), guest.Event{Kind: abi.EventFailed, Reason: abi.FailedMalformed, Text: "x"}),
-		"failed before": says(guest.Event{Kind: abi.EventFailed, Index: ^uint32(0), Reason: abi.FailedTooMany}, content("x")),
-		"two calls":     says(begins(0), arguments(0, "{}"), ends(0), begins(1), arguments(1, "{}"), ends(1), content("x")),
+		"refused": rendering(func(m *machine) uint64 {
+			return m.result(abi.StatusFailed, "roles must alternate")
+		}),
+		"empty": rendering(func(m *machine) uint64 { return m.result(abi.StatusOK, "") }),
+		"spans": rendering(func(m *machine) uint64 {
+			return m.result(abi.StatusOK, "aéb", 0, 0, 1, 3, 3, 4, 4,
+				4)
+		}),
+		"failed call": says(begins(0), arguments(0, "{"), guest.Event{Kind: abi.EventFailed,
+			Reason: abi.FailedMalformed, Text: "x"}),
+		"failed before": says(guest.Event{Kind: abi.EventFailed, Index: ^uint32(0), Reason: abi.FailedTooMany},
+			content("x")),
+		"two calls": says(begins(0), arguments(0, "{}"), ends(0), begins(1), arguments(1, "{}"), ends(1),
+			content("x")),
 		"holds":         holds(abi.StatusOK, heldTo, `[{"pointer":"#/tools/0","keyword":"strict","reason":"é"}]`),
 		"holds nothing": holds(abi.StatusOK, "", ""),
 		"holds not":     holds(abi.StatusFailed, "can't", ""),
@@ -234,16 +275,20 @@ func TestBrokenChats(t *testing.T) {
 }
 
 func TestSoundGrammar(t *testing.T) {
-	extra := guest.Case{Sources: []guest.Source{{Language: "mine", Text: "x"}, {Language: "letters"}, {Language: "other"}}}
+	extra := guest.Case{Sources: []guest.Source{{Language: "mine", Text: "x"}, {Language: "letters"},
+		{Language: "other"}}}
 	for name, f := range map[string]*fake{
-		"compiles": compiling(nil), "refuses": compiling(func(m *machine) uint64 { return m.compiled(abi.StatusFailed, "no", "") }),
+		"compiles": compiling(nil), "refuses": compiling(func(m *machine) uint64 {
+			return m.compiled(abi.StatusFailed, "no", "")
+		}),
 		"steps":   stepping(),
 		"all":     stepping().with("tgi_grammar_mask", func(*machine, []uint64) uint64 { return abi.MaskAll }),
 		"keyless": stepping().with("tgi_grammar_key", func(*machine, []uint64) uint64 { return 0 }),
 		"no":      stepping().with("tgi_grammar_begin", func(m *machine, _ []uint64) uint64 { return m.text("no") }),
 	} {
 		if name == "all" { // it forces nothing and takes anything
-			f = f.with("tgi_grammar_accept", func(*machine, []uint64) uint64 { return 0 }).with("tgi_grammar_forced", func(*machine, []uint64) uint64 { return 0 })
+			f = f.with("tgi_grammar_accept", func(*machine, []uint64) uint64 { return 0 }).with("tgi_grammar_forced",
+				func(*machine, []uint64) uint64 { return 0 })
 		}
 		for _, v := range guest.Run(f, guest.Case{}, extra, guest.Case{Params: `{"bad":1}`, Refused: true}) {
 			t.Errorf("%s: %v", name, v)
@@ -266,11 +311,16 @@ func TestBrokenGrammars(t *testing.T) {
 func TestModelReachesTheGuest(t *testing.T) {
 	for _, f := range []*fake{chatting(), sound()} {
 		var got []string
-		f = f.with("tgi_init", func(m *machine, args []uint64) uint64 { got = append(got, m.params(args)); return m.refuses(args) })
+		f = f.with("tgi_init", func(m *machine, args []uint64) uint64 {
+			got = append(got, m.params(args))
+			return m.refuses(args)
+		})
 		for _, config := range []string{`{"a":1}`, `{"model":{}}`} {
 			guest.Run(f, guest.Case{Config: config})
 		}
-		given := slices.ContainsFunc(got, func(c string) bool { return strings.HasPrefix(c, `{"a":1,"model":{"name":"kit",`) })
+		given := slices.ContainsFunc(got, func(c string) bool {
+			return strings.HasPrefix(c, `{"a":1,"model":{"name":"kit",`)
+		})
 		if own := slices.Contains(got, `{"model":{}}`); given != strings.Contains(f.description, "tools") || !own {
 			t.Errorf("%s: %q", f.description, got)
 		}
@@ -282,7 +332,8 @@ func TestPlayChat(t *testing.T) {
 	if len(found) > 0 || len(answers) < 30 {
 		t.Fatalf("%d answers, %v", len(answers), found)
 	}
-	if got, want := answers[0].String(), `template "<s>{\"add_generation_prompt\":true`; !strings.HasPrefix(got, want) || !strings.HasSuffix(got, "data [[3 154]]") {
+	if got, want := answers[0].String(), `template "<s>{\"add_generation_prompt\":true`; !strings.HasPrefix(got,
+		want) || !strings.HasSuffix(got, "data [[3 154]]") {
 		t.Errorf("first answer %q, want %q", got, want)
 	}
 	last := answers[len(answers)-1].String()
@@ -302,7 +353,8 @@ func TestPlay(t *testing.T) {
 	if a := answers[47]; a.Kind != abi.KindSampler || a.Index < 0 || a.Index > 7 {
 		t.Errorf("last answer %v", a)
 	}
-	if answers, found = guest.Play(sound(), guest.Case{Params: `{"bad":1}`, Refused: true}); len(answers)+len(found) != 0 {
+	if answers, found = guest.Play(sound(), guest.Case{Params: `{"bad":1}`, Refused: true}); len(answers)+
+		len(found) != 0 {
 		t.Errorf("refused parameters: %v, %v", answers, found)
 	}
 	failing := sound().with("tgi_logits_process", func(m *machine, _ []uint64) uint64 {
@@ -311,7 +363,8 @@ func TestPlay(t *testing.T) {
 		m.set(abi.StepOutCount, 5)
 		return abi.StatusFailed
 	})
-	if answers, found = guest.Play(failing, guest.Case{}); len(found) != 0 || answers[0].String() != "logits fault stuck" {
+	if answers, found = guest.Play(failing, guest.Case{}); len(found) != 0 ||
+		answers[0].String() != "logits fault stuck" {
 		t.Errorf("failing step: %v, %v", answers, found)
 	}
 }

@@ -148,7 +148,8 @@ func (r *run) room() {
 
 // anyBytes: no bytes make init or validate trap.
 func (r *run) anyBytes(d *Description, config string) {
-	for _, text := range []string{"", "{", "[]", "null", "0", `"`, `{"`, `{"a":`, `{"":{}}`, "\xff\x00", "{}{}", string(bytes.Repeat([]byte("["), 10_000))} {
+	for _, text := range []string{"", "{", "[]", "null", "0", `"`, `{"`, `{"a":`, `{"":{}}`, "\xff\x00", "{}{}",
+		string(bytes.Repeat([]byte("["), 10_000))} {
 		in, ok := r.load()
 		if !ok {
 			return

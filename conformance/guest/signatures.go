@@ -19,9 +19,12 @@ func (r *run) signatures() {
 		r.report("marker", "export %s is missing", abi.Common[0])
 	}
 	r.wanted(exports, abi.Common[1:])
-	known := slices.Concat(abi.Common, abi.Logits, abi.Sampler, abi.Template, abi.Tools, abi.ToolsOptional, abi.Grammar, abi.GrammarSteps)
+	known := slices.Concat(abi.Common, abi.Logits, abi.Sampler, abi.Template, abi.Tools, abi.ToolsOptional, abi.Grammar,
+		abi.GrammarSteps)
 	for name := range exports {
-		if strings.HasPrefix(name, abi.ReservedPrefix) && !slices.ContainsFunc(known, func(f abi.Func) bool { return f.Name == name }) {
+		if strings.HasPrefix(name, abi.ReservedPrefix) && !slices.ContainsFunc(known, func(f abi.Func) bool {
+			return f.Name == name
+		}) {
 			r.report("export-unknown", "export %s is not part of version %d", exports[name], abi.Version)
 		}
 	}
@@ -114,7 +117,8 @@ func (r *run) values(d *Description) {
 		}
 	}
 	for _, m := range d.Modes {
-		if !slices.Contains(abi.ModeNames[:], m) && m != abi.NameStop && m != abi.NameForce && m != abi.NameTemperature && m != abi.NameSteps {
+		if !slices.Contains(abi.ModeNames[:], m) && m != abi.NameStop && m != abi.NameForce &&
+			m != abi.NameTemperature && m != abi.NameSteps {
 			r.report("describe-values", "mode %q", m)
 		}
 	}
@@ -161,13 +165,18 @@ func (r *run) kinds(d *Description) {
 		form := d.form(kind)
 		switch {
 		case !d.serves(kind):
-		case !slices.ContainsFunc(slices.Concat(abi.Forms(kind)...), func(f abi.Func) bool { _, ok := exports[f.Name]; return ok }):
+		case !slices.ContainsFunc(slices.Concat(abi.Forms(kind)...), func(f abi.Func) bool {
+			_, ok := exports[f.Name]
+			return ok
+		}):
 			r.report("registered", "kind %q is described and not registered: none of its exports is there", kind)
 		default:
 			r.wanted(exports, form)
 		}
 		for _, f := range slices.Concat(abi.Forms(kind)...) {
-			if _, ok := exports[f.Name]; !ok || d.serves(kind) && slices.ContainsFunc(form, func(g abi.Func) bool { return g.Name == f.Name }) {
+			if _, ok := exports[f.Name]; !ok || d.serves(kind) && slices.ContainsFunc(form, func(g abi.Func) bool {
+				return g.Name == f.Name
+			}) {
 				continue
 			}
 			if d.serves(kind) {

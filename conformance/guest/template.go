@@ -120,7 +120,8 @@ func (p *prepared) forge() {
 	}
 	for _, token := range []string{"<s>", "</s>"} {
 		if a, b := outside(want, token), outside(got, token); a != b {
-			p.run.report("forge", "%d times %q outside data, %d times when a message holds it: %q", a, token, b, got.Text)
+			p.run.report("forge", "%d times %q outside data, %d times when a message holds it: %q", a, token, b,
+				got.Text)
 		}
 	}
 }

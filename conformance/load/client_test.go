@@ -109,7 +109,8 @@ func (r request) reply(res *http.Response) (outcome, error) {
 		return "", err
 	}
 	if !json.Valid(body) || int64(len(body)) != res.ContentLength {
-		return "", fmt.Errorf("status %d with a body that is no JSON of its length, %d: %.200q", res.StatusCode, res.ContentLength, body)
+		return "", fmt.Errorf("status %d with a body that is no JSON of its length, %d: %.200q", res.StatusCode,
+			res.ContentLength, body)
 	}
 	switch {
 	case res.StatusCode == http.StatusTooManyRequests && r.counted && res.Header.Get("Retry-After") != "":

@@ -78,7 +78,8 @@ func crowd(t *testing.T, s *live.Server, d time.Duration, seed uint64) *tally {
 	var wg sync.WaitGroup
 	for i := range tallies {
 		wg.Go(func() {
-			tallies[i] = client(ctx, &http.Client{Transport: transport, Timeout: time.Minute}, s.URL, rand.New(rand.NewPCG(seed, uint64(i))))
+			tallies[i] = client(ctx, &http.Client{Transport: transport, Timeout: time.Minute}, s.URL,
+				rand.New(rand.NewPCG(seed, uint64(i))))
 		})
 	}
 	wg.Wait()
@@ -133,7 +134,8 @@ func account(t *testing.T, s *live.Server, saw *tally) {
 	for _, c := range []struct {
 		name      string
 		got, seen int
-	}{{"succeeded", success, saw.by[done]}, {"met overload", failure("overloaded"), saw.by[crowded]}, {"were dropped", failure("dropped"), 0}} {
+	}{{"succeeded", success, saw.by[done]}, {"met overload", failure("overloaded"), saw.by[crowded]},
+		{"were dropped", failure("dropped"), 0}} {
 		if c.got < c.seen || c.got > c.seen+gone {
 			t.Errorf("%d requests %s; the clients saw %d and left %d", c.got, c.name, c.seen, gone)
 		}
@@ -141,7 +143,8 @@ func account(t *testing.T, s *live.Server, saw *tally) {
 	if sum := success + failure("validation") + failure("overloaded") + failure("dropped"); sum != count {
 		t.Errorf("%d of %d requests failed for another reason: %v", count-sum, count, failures(m))
 	}
-	for what, n := range map[string]int{"complete replies": saw.by[done], "refusals": saw.by[invalid], "unreadable bodies": saw.by[refused], "clients that left": gone} {
+	for what, n := range map[string]int{"complete replies": saw.by[done], "refusals": saw.by[invalid],
+		"unreadable bodies": saw.by[refused], "clients that left": gone} {
 		if n == 0 {
 			t.Errorf("the load had no %s", what)
 		}

@@ -41,12 +41,14 @@ func sound(rng *rand.Rand) request {
 	}
 	n := 1 + rng.IntN(40)
 	r := request{kind: "application/json", counted: true, leave: -1}
-	native := fmt.Sprintf(`{"inputs":"%s","parameters":{"max_new_tokens":%d,"seed":%d,"details":true`, prompt, n, rng.Uint32())
+	native := fmt.Sprintf(`{"inputs":"%s","parameters":{"max_new_tokens":%d,"seed":%d,"details":true`, prompt, n,
+		rng.Uint32())
 	switch rng.IntN(7) {
 	case 0:
 		r.path, r.body = "/generate", native+`}}`
 	case 1:
-		r.path, r.body = "/generate", strings.Replace(native, `"seed"`, `"best_of":2,"do_sample":true,"unknown"`, 1)+`}}`
+		r.path, r.body = "/generate", strings.Replace(native, `"seed"`, `"best_of":2,"do_sample":true,"unknown"`, 1)+
+			`}}`
 	case 2:
 		r.path, r.body = "/", native+`}}`
 	case 3, 4:
@@ -63,7 +65,8 @@ func sound(rng *rand.Rand) request {
 // leaving returns a request whose client does not stay to the end.
 func leaving(rng *rand.Rand) request {
 	r := sound(rng)
-	r.body = strings.NewReplacer(`"max_new_tokens":`, `"max_new_tokens":2`, `"max_tokens":`, `"max_tokens":2`).Replace(r.body)
+	r.body = strings.NewReplacer(`"max_new_tokens":`, `"max_new_tokens":2`, `"max_tokens":`,
+		`"max_tokens":2`).Replace(r.body)
 	r.leave = 0
 	if r.form != whole {
 		r.leave = rng.IntN(12)
@@ -79,13 +82,18 @@ func broken(rng *rand.Rand) request {
 		{path: "/generate", body: "\xff\xfe", status: http.StatusBadRequest},
 		{path: "/generate", body: ``, status: http.StatusBadRequest},
 		{path: "/generate", body: `{"inputs":"x"}`, kind: "text/plain", status: http.StatusUnsupportedMediaType},
-		{path: "/generate", body: `{"inputs":"` + strings.Repeat("x", 3<<20) + `"}`, status: http.StatusRequestEntityTooLarge},
-		{path: "/generate", body: `{"inputs":"x","parameters":{"temperature":-1}}`, status: http.StatusUnprocessableEntity, counted: true},
-		{path: "/generate", body: `{"inputs":"x","parameters":{"max_new_tokens":100000}}`, status: http.StatusUnprocessableEntity, counted: true},
+		{path: "/generate", body: `{"inputs":"` + strings.Repeat("x", 3<<20) + `"}`,
+			status: http.StatusRequestEntityTooLarge},
+		{path: "/generate", body: `{"inputs":"x","parameters":{"temperature":-1}}`,
+			status: http.StatusUnprocessableEntity, counted: true},
+		{path: "/generate", body: `{"inputs":"x","parameters":{"max_new_tokens":100000}}`,
+			status: http.StatusUnprocessableEntity, counted: true},
 		{path: "/generate", body: `{"inputs":""}`, status: http.StatusUnprocessableEntity, counted: true},
-		{path: "/generate_stream", body: `{"inputs":"x","parameters":{"top_p":1}}`, form: tgiStream, status: http.StatusUnprocessableEntity, counted: true},
+		{path: "/generate_stream", body: `{"inputs":"x","parameters":{"top_p":1}}`, form: tgiStream,
+			status: http.StatusUnprocessableEntity, counted: true},
 		{path: "/v1/chat/completions", body: `{"messages":7,"stream":true}`, status: http.StatusUnprocessableEntity},
-		{path: "/v1/completions", body: `{"prompt":"x","max_tokens":100000}`, status: http.StatusUnprocessableEntity, counted: true},
+		{path: "/v1/completions", body: `{"prompt":"x","max_tokens":100000}`, status: http.StatusUnprocessableEntity,
+			counted: true},
 	}
 	r := all[rng.IntN(len(all))]
 	if r.kind == "" {

@@ -1,6 +1,6 @@
 // Package long tells tests how much of their work to do. `make test` does a part of each long test, so that it ends
-// within minutes; `make test-all`, which continuous integration runs, sets TGI_LONG=1 and does all of it. `make soak` sets
-// TGI_SOAK=1 as well: minutes of load and thousands of faults.
+// within minutes; `make test-all`, which continuous integration runs, sets TGI_LONG=1 and does all of it. `make soak`
+// sets TGI_SOAK=1 as well: minutes of load and thousands of faults.
 //
 // Tests that do not ask this package are the same under both, so Go's cache answers for them the second time.
 package long

@@ -53,7 +53,8 @@ func TestSkipped(t *testing.T) {
 	if r := enough.Ask(t, pin, question); r.Status != http.StatusOK || len(r.Details.Plugins) > 0 {
 		t.Fatalf("with enough fuel: %+v", r)
 	}
-	half := enough.PluginMetric(t, "tgi_plugin_fuel_total", "no-long-numbers") / enough.PluginMetric(t, "tgi_plugin_calls_total", "no-long-numbers") / 2
+	half := enough.PluginMetric(t, "tgi_plugin_fuel_total", "no-long-numbers") / enough.PluginMetric(t,
+		"tgi_plugin_calls_total", "no-long-numbers") / 2
 
 	folder := served.Folder(t, files)
 	f, err := os.OpenFile(filepath.Join(folder, "tgi.toml"), os.O_APPEND|os.O_WRONLY, 0)

@@ -46,10 +46,12 @@ func TestServed(t *testing.T) {
 					t.Errorf("prompt %q, and in Rust %q", got, first[i])
 				}
 			}
-			if r := s.Chat(t, `"messages":[{"role":"user","content":[{"type":"text","text":"Who are "},{"type":"text","text":"you?"}]}]`); r.Text() != "I am Bob. How can I help you?" {
+			if r := s.Chat(t,
+				`"messages":[{"role":"user","content":[{"type":"text","text":"Who are "},{"type":"text","text":"you?"}]}]`); r.Text() != "I am Bob. How can I help you?" {
 				t.Errorf("%+v", r)
 			}
-			r := s.Chat(t, `"messages":[{"role":"user","content":"Hi"}],"plugins":[{"name":"house-chat","params":{"system":"You are Ann."}}]`)
+			r := s.Chat(t,
+				`"messages":[{"role":"user","content":"Hi"}],"plugins":[{"name":"house-chat","params":{"system":"You are Ann."}}]`)
 			if r.Status != http.StatusUnprocessableEntity {
 				t.Errorf("a request changes the operator's message: %+v", r)
 			}

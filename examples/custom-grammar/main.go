@@ -19,7 +19,8 @@ import (
 
 func init() {
 	plugin.Describe(plugin.Info{
-		Name: "csv-columns", Version: "1.0.0", Config: true, Doc: "Tables in CSV, with the columns that the source names.",
+		Name: "csv-columns", Version: "1.0.0", Config: true,
+		Doc:    "Tables in CSV, with the columns that the source names.",
 		Params: `{"type":"object","additionalProperties":false,"properties":{"rows":{"description":"Greatest number of rows.","type":"integer","minimum":1,"maximum":1000,"default":10}}}`,
 	})
 	grammar.Register([]string{"csv-columns"}, func(config []byte) (grammar.Plugin, error) {
@@ -90,10 +91,12 @@ func cellOf(b *form.Builder, what string) (form.Regex, error) {
 	digits := func(n uint32) form.Regex { return b.Repeat(b.Bytes("09"), n, n) }
 	switch what {
 	case "int":
-		return b.Union(b.Text("0"), b.Concat(b.Repeat(b.Text("-"), 0, 1), b.Bytes("19"), b.Repeat(b.Bytes("09"), 0, 8))), nil
+		return b.Union(b.Text("0"), b.Concat(b.Repeat(b.Text("-"), 0, 1), b.Bytes("19"), b.Repeat(b.Bytes("09"), 0,
+			8))), nil
 	case "date":
 		month := b.Union(b.Concat(b.Text("0"), b.Bytes("19")), b.Concat(b.Text("1"), b.Bytes("02")))
-		day := b.Union(b.Concat(b.Text("0"), b.Bytes("19")), b.Concat(b.Text("1"), b.Bytes("09")), b.Concat(b.Text("2"), b.Bytes("08")))
+		day := b.Union(b.Concat(b.Text("0"), b.Bytes("19")), b.Concat(b.Text("1"), b.Bytes("09")),
+			b.Concat(b.Text("2"), b.Bytes("08")))
 		return b.Concat(digits(4), b.Text("-"), month, b.Text("-"), day), nil
 	case "text": // a character, or two quotes for one
 		quoted := b.Union(b.Chars(' ', '!', '#', '~', 'À', 'ž'), b.Text(`""`))

@@ -14,7 +14,8 @@ import (
 
 func init() {
 	plugin.Describe(plugin.Info{
-		Name: "equal-runs", Version: "1.0.0", Config: true, Doc: "Runs of the source's letters, one after the other, all of the same length.",
+		Name: "equal-runs", Version: "1.0.0", Config: true,
+		Doc:    "Runs of the source's letters, one after the other, all of the same length.",
 		Params: `{"type":"object","additionalProperties":false,"properties":{"most":{"description":"Greatest length of a run.","type":"integer","minimum":1,"maximum":1000,"default":20}}}`,
 	})
 	steps.Register([]string{"equal-runs"}, func(config []byte) (steps.Plugin, error) {

@@ -32,7 +32,8 @@ func TestServed(t *testing.T) {
 	}
 	t.Run("side by side", func(t *testing.T) { sideBySide(t, s) })
 	r := s.Ask(t, question, choose(``))
-	if r.Status != http.StatusUnprocessableEntity || !strings.HasSuffix(r.Error, "answers: want at least one, and none empty") {
+	if r.Status != http.StatusUnprocessableEntity ||
+		!strings.HasSuffix(r.Error, "answers: want at least one, and none empty") {
 		t.Errorf("no answers: %+v", r)
 	}
 	s.Documented(t, "README.md")
@@ -49,12 +50,14 @@ func sideBySide(t *testing.T, s *served.Server) {
 		{"What is 7 times 8?", `"fifty-six","56","ä 😀"`},
 		{"Where does Mira live?", `"In Pebblewick.","On Ostrel.","\"Nowhere\""`},
 	}
-	want := [][]string{{"a fox", "a lantern"}, {"fifty-six", "56", "ä 😀"}, {"In Pebblewick.", "On Ostrel.", `"Nowhere"`}}
+	want := [][]string{{"a fox", "a lantern"}, {"fifty-six", "56", "ä 😀"}, {"In Pebblewick.", "On Ostrel.",
+		`"Nowhere"`}}
 	var wg sync.WaitGroup
 	for i := range 60 {
 		wg.Go(func() {
 			q := questions[i%3]
-			r := s.Ask(t, q.question, fmt.Sprintf(`{"do_sample":true,"temperature":8.0,"seed":%d,%s`, i+1, choose(q.answers)[1:]))
+			r := s.Ask(t, q.question, fmt.Sprintf(`{"do_sample":true,"temperature":8.0,"seed":%d,%s`, i+1,
+				choose(q.answers)[1:]))
 			if !slices.Contains(want[i%3], r.Text) {
 				t.Errorf("%s: %+v, want one of %q", q.question, r, want[i%3])
 			}

@@ -24,7 +24,8 @@ func TestServed(t *testing.T) {
 		t.Fatalf("%+v", r)
 	}
 	calls := r.Choices[0].Message.ToolCalls
-	if len(calls) != 1 || calls[0].Function.Name != "pin" || calls[0].Function.Arguments != `{"value": 4821}` || calls[0].ID == "" {
+	if len(calls) != 1 || calls[0].Function.Name != "pin" || calls[0].Function.Arguments != `{"value": 4821}` ||
+		calls[0].ID == "" {
 		t.Errorf("calls %+v", calls)
 	}
 	for about, members := range map[string]string{
@@ -36,10 +37,12 @@ func TestServed(t *testing.T) {
 			t.Errorf("%s: %+v", about, r)
 		}
 	}
-	if r := s.Chat(t, question+`,`+tools+`,"max_tokens":5`); r.Status != http.StatusOK || len(r.Choices[0].Message.ToolCalls) > 0 || r.Choices[0].FinishReason != "length" {
+	if r := s.Chat(t, question+`,`+tools+`,"max_tokens":5`); r.Status != http.StatusOK ||
+		len(r.Choices[0].Message.ToolCalls) > 0 || r.Choices[0].FinishReason != "length" {
 		t.Errorf("a call that was cut: %+v", r)
 	}
-	if r := s.Chat(t, question+`,`+strings.Replace(tools, `"pin"`, `"pun"`, 1)+`,"tool_choice":"required"`); r.Status != http.StatusUnprocessableEntity {
+	if r := s.Chat(t, question+`,`+strings.Replace(tools, `"pin"`, `"pun"`, 1)+
+		`,"tool_choice":"required"`); r.Status != http.StatusUnprocessableEntity {
 		t.Errorf("a call is demanded, and of another tool: %+v", r)
 	}
 }
@@ -58,7 +61,8 @@ func TestTemplate(t *testing.T) {
 // TestStreamed: the same call, in a stream.
 func TestStreamed(t *testing.T) {
 	s := served.Start(t, ".")
-	status, b := s.Post(t, "/v1/chat/completions", `{"model":"tgi","temperature":0,"stream":true,`+question+`,`+tools+`}`)
+	status, b := s.Post(t, "/v1/chat/completions", `{"model":"tgi","temperature":0,"stream":true,`+question+`,`+tools+
+		`}`)
 	var name, arguments, reason string
 	for line := range strings.Lines(string(b)) {
 		data, ok := strings.CutPrefix(line, "data: ")

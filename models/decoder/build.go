@@ -65,7 +65,8 @@ func Build(ck *hf.Checkpoint, data io.Writer, opt Options) (Result, error) {
 	if b.err != nil {
 		return Result{}, b.err
 	}
-	model, err := b.g.Marshal("tgi", onnx.Opset{Version: 21}, onnx.Opset{Domain: microsoftDomain, Version: 1}, onnx.Opset{Domain: tgiDomain, Version: 1})
+	model, err := b.g.Marshal("tgi", onnx.Opset{Version: 21}, onnx.Opset{Domain: microsoftDomain, Version: 1},
+		onnx.Opset{Domain: tgiDomain, Version: 1})
 	if err != nil {
 		return Result{}, fmt.Errorf("decoder: %w", err)
 	}

@@ -15,8 +15,10 @@ import (
 
 // tinyConfig is a model of one layer.
 func tinyConfig() hf.Config {
-	return hf.Config{Architecture: "LlamaForCausalLM", Vocab: 5, Hidden: 8, Intermediate: 6, Layers: 1, Heads: 2, KVHeads: 1, HeadDim: 4,
-		MaxPositions: 16, NormEps: 1e-5, Windows: []int{0}, Rope: hf.Rope{Type: hf.RopeDefault, Theta: 10000, Attention: 1}}
+	return hf.Config{Architecture: "LlamaForCausalLM", Vocab: 5, Hidden: 8, Intermediate: 6, Layers: 1, Heads: 2,
+		KVHeads: 1, HeadDim: 4,
+		MaxPositions: 16, NormEps: 1e-5, Windows: []int{0}, Rope: hf.Rope{Type: hf.RopeDefault, Theta: 10000,
+			Attention: 1}}
 }
 
 // fixture is a checkpoint with the tensors that its configuration asks for,
@@ -68,21 +70,34 @@ func TestBuildRefusesCheckpointsThatDoNotFit(t *testing.T) {
 	}{
 		{"missing", nil, func(s specs) { delete(s, gate) }, `tensor "` + gate + `": not in the checkpoint`},
 		{"missing head", nil, func(s specs) { delete(s, nameHead) }, `tensor "lm_head.weight": not in the checkpoint`},
-		{"missing bias", func(c *hf.Config) { c.QKVBias = true }, func(s specs) { delete(s, "model.layers.0.self_attn.k_proj.bias") },
+		{"missing bias", func(c *hf.Config) { c.QKVBias = true }, func(s specs) {
+			delete(s, "model.layers.0.self_attn.k_proj.bias")
+		},
 			`tensor "model.layers.0.self_attn.k_proj.bias": not in the checkpoint`},
-		{"missing q norm", func(c *hf.Config) { c.QKNorm = true }, func(s specs) { delete(s, "model.layers.0.self_attn.q_norm.weight") },
+		{"missing q norm", func(c *hf.Config) { c.QKNorm = true }, func(s specs) {
+			delete(s, "model.layers.0.self_attn.q_norm.weight")
+		},
 			`tensor "model.layers.0.self_attn.q_norm.weight": not in the checkpoint`},
-		{"shape", nil, func(s specs) { set(s, gate, "F32", 8, 6) }, `model.safetensors: tensor "` + gate + `" has shape [8 6], want [6 8]`},
-		{"vocabulary", nil, func(s specs) { set(s, nameEmbed, "F32", 6, 8) }, `tensor "model.embed_tokens.weight" has shape [6 8], want [5 8]`},
-		{"rank", nil, func(s specs) { set(s, nameNorm, "F32", 8, 1) }, `tensor "model.norm.weight" has shape [8 1], want [8]`},
-		{"type", nil, func(s specs) { set(s, gate, "I8", 6, 8) }, `tensor "` + gate + `" has dtype I8, want F32, F16 or BF16`},
-		{"bias that the configuration does not know", nil, func(s specs) { set(s, "model.layers.0.self_attn.q_proj.bias", "F32", 8) },
+		{"shape", nil, func(s specs) { set(s, gate, "F32", 8, 6) }, `model.safetensors: tensor "` + gate +
+			`" has shape [8 6], want [6 8]`},
+		{"vocabulary", nil, func(s specs) { set(s, nameEmbed, "F32", 6, 8) },
+			`tensor "model.embed_tokens.weight" has shape [6 8], want [5 8]`},
+		{"rank", nil, func(s specs) { set(s, nameNorm, "F32", 8, 1) },
+			`tensor "model.norm.weight" has shape [8 1], want [8]`},
+		{"type", nil, func(s specs) { set(s, gate, "I8", 6, 8) }, `tensor "` + gate +
+			`" has dtype I8, want F32, F16 or BF16`},
+		{"bias that the configuration does not know", nil, func(s specs) {
+			set(s, "model.layers.0.self_attn.q_proj.bias", "F32", 8)
+		},
 			`tensor "model.layers.0.self_attn.q_proj.bias" is not part of LlamaForCausalLM with this configuration`},
 		{"layer too many", nil, func(s specs) { set(s, "model.layers.1.mlp.gate_proj.weight", "F32", 6, 8) },
 			`tensor "model.layers.1.mlp.gate_proj.weight" is not part of LlamaForCausalLM with this configuration`},
-		{"tied with another head", func(c *hf.Config) { c.Tied = true }, func(s specs) { set(s, nameHead, "F32", 5, 8) },
+		{"tied with another head", func(c *hf.Config) { c.Tied = true }, func(s specs) {
+			set(s, nameHead, "F32", 5, 8)
+		},
 			`tensor "lm_head.weight" differs from "model.embed_tokens.weight", but config.json says tie_word_embeddings`},
-		{"old frequencies", nil, func(s specs) { set(s, "model.layers.0.self_attn.rotary_emb.inv_freq", "F32", 2) }, ""},
+		{"old frequencies", nil, func(s specs) { set(s, "model.layers.0.self_attn.rotary_emb.inv_freq", "F32", 2) },
+			""},
 	}
 	for _, c := range cases {
 		t.Run(c.name, func(t *testing.T) {
@@ -111,7 +126,8 @@ func TestTiedHeadMayBeStoredToo(t *testing.T) {
 	if err != nil {
 		t.Fatal(err)
 	}
-	r, err := Build(&hf.Checkpoint{Name: "tiny", Config: config, Tensors: set}, io.Discard, Options{Weights: models.FP32})
+	r, err := Build(&hf.Checkpoint{Name: "tiny", Config: config, Tensors: set}, io.Discard,
+		Options{Weights: models.FP32})
 	if err != nil {
 		t.Fatal(err)
 	}
@@ -174,7 +190,8 @@ func TestBuildReportsProgressAndShape(t *testing.T) {
 		if quantised := r.Error.Count() > 0; quantised != (w != models.FP32) {
 			t.Errorf("%s: %d weights were quantised", w, r.Error.Count())
 		}
-		want := models.Arch{Name: "qwen3", Architecture: "Qwen3ForCausalLM", Layers: 2, Heads: 4, KVHeads: 2, HeadDim: 32, Vocab: 160, MaxPositions: 160, Params: r.Arch.Params}
+		want := models.Arch{Name: "qwen3", Architecture: "Qwen3ForCausalLM", Layers: 2, Heads: 4, KVHeads: 2,
+			HeadDim: 32, Vocab: 160, MaxPositions: 160, Params: r.Arch.Params}
 		if r.Arch != want {
 			t.Errorf("%s: %+v, want %+v", w, r.Arch, want)
 		}

@@ -116,7 +116,8 @@ func TestLogitsAndGreedyTokensOfTransformers(t *testing.T) {
 				}
 				for i, got := range m.greedy(seqs, last, len(g.Greedy[0])) {
 					if !slices.Equal(got, g.Greedy[i]) {
-						t.Errorf("prompt %d in pieces of %d: greedy tokens\n got %v\nwant %v", i, piece, got, g.Greedy[i])
+						t.Errorf("prompt %d in pieces of %d: greedy tokens\n got %v\nwant %v", i, piece, got,
+							g.Greedy[i])
 					}
 				}
 			}

@@ -29,7 +29,8 @@ func (b *builder) graph() {
 	b.g.Input("logit_rows", onnx.Int64, onnx.Symbolic("logit_rows"))
 	for i := range c.Layers {
 		for _, kind := range []string{"k_cache", "v_cache"} {
-			b.g.Input(fmt.Sprintf("%s.%d", kind, i), onnx.Float, onnx.Symbolic("blocks"), onnx.Fixed(c.KVHeads*c.HeadDim*blockSize))
+			b.g.Input(fmt.Sprintf("%s.%d", kind, i), onnx.Float, onnx.Symbolic("blocks"),
+				onnx.Fixed(c.KVHeads*c.HeadDim*blockSize))
 		}
 	}
 	b.rotaryTables()

@@ -56,8 +56,9 @@ type machine struct {
 func runModel(t testing.TB, r Result, path string, blocks int) *machine {
 	t.Helper()
 	startRuntime(t)
-	p, err := ort.Open(ort.Options{ModelPath: path, Layers: r.Arch.Layers, KVHeads: r.Arch.KVHeads, HeadDim: r.Arch.HeadDim,
-		Vocab: r.Arch.Vocab, MaxLen: r.Arch.MaxPositions, Blocks: blocks})
+	p, err := ort.Open(ort.Options{ModelPath: path, Layers: r.Arch.Layers, KVHeads: r.Arch.KVHeads,
+		HeadDim: r.Arch.HeadDim,
+		Vocab:   r.Arch.Vocab, MaxLen: r.Arch.MaxPositions, Blocks: blocks})
 	if err != nil {
 		t.Fatal(err)
 	}
@@ -86,7 +87,8 @@ func (m *machine) feed(seqs []*sequence, tokens [][]llm.Token) [][]float32 {
 	for i, q := range seqs {
 		s.PastLens = append(s.PastLens, int32(q.length))
 		for range tokens[i] {
-			s.SlotMapping = append(s.SlotMapping, q.blocks[q.length/ort.BlockSize]*ort.BlockSize+int32(q.length%ort.BlockSize))
+			s.SlotMapping = append(s.SlotMapping, q.blocks[q.length/ort.BlockSize]*ort.BlockSize+
+				int32(q.length%ort.BlockSize))
 			s.LogitRows = append(s.LogitRows, int32(len(s.LogitRows)))
 			q.length++
 		}

@@ -43,7 +43,8 @@ func newSource(ck *hf.Checkpoint) (*source, error) {
 			return nil, fmt.Errorf("%s: %w", ck.Config.Architecture, err)
 		}
 		if !slices.Equal(t.Shape, want[name]) {
-			return nil, fmt.Errorf("%s: tensor %q has shape %v, want %v: %w", t.File, name, t.Shape, want[name], errShape)
+			return nil, fmt.Errorf("%s: tensor %q has shape %v, want %v: %w", t.File, name, t.Shape, want[name],
+				errShape)
 		}
 		if err := t.Floats(nil, 0); err != nil { // refuses types that cannot be read
 			return nil, err
@@ -65,14 +66,16 @@ func (s *source) checkUnused(c hf.Config, want map[string][]int64) error {
 			return err
 		}
 		if name != nameHead || !c.Tied {
-			return fmt.Errorf("%s: tensor %q is not part of %s with this configuration: %w", t.File, name, c.Architecture, errShape)
+			return fmt.Errorf("%s: tensor %q is not part of %s with this configuration: %w", t.File, name,
+				c.Architecture, errShape)
 		}
 		embed, err := s.set.Tensor(nameEmbed)
 		if err != nil {
 			return err
 		}
 		if t.DType != embed.DType || !bytes.Equal(t.Bytes(), embed.Bytes()) {
-			return fmt.Errorf("%s: tensor %q differs from %q, but %s says tie_word_embeddings: %w", t.File, name, nameEmbed, hf.ConfigFile, errShape)
+			return fmt.Errorf("%s: tensor %q differs from %q, but %s says tie_word_embeddings: %w", t.File, name,
+				nameEmbed, hf.ConfigFile, errShape)
 		}
 	}
 	return nil

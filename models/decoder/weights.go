@@ -127,7 +127,8 @@ func (b *builder) lookup(ids string, m matrix) string {
 	scalar := func(name string, v int) string {
 		return b.g.Constant(name, onnx.Int64, []int64{1}, binary.LittleEndian.AppendUint64(nil, uint64(v)))
 	}
-	return b.node("Slice", "", "embed.cut", []string{x, scalar("embed.from", 0), scalar("embed.to", m.k), scalar("embed.axis", 1)})
+	return b.node("Slice", "", "embed.cut", []string{x, scalar("embed.from", 0), scalar("embed.to", m.k),
+		scalar("embed.axis", 1)})
 }
 
 // head multiplies by the output matrix. If it is tied to the embedding, the file holds the matrix

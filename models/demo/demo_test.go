@@ -76,7 +76,8 @@ func TestConfigFitsTheBuilder(t *testing.T) {
 	if len(c.Architectures) != 1 || c.Architectures[0] != "LlamaForCausalLM" {
 		t.Errorf("architectures = %v, want LlamaForCausalLM", c.Architectures)
 	}
-	for name, n := range map[string]int{"hidden_size": c.Hidden, "intermediate_size": c.Inner, "heads * head_dim": c.Heads * c.HeadDim} {
+	for name, n := range map[string]int{"hidden_size": c.Hidden, "intermediate_size": c.Inner,
+		"heads * head_dim": c.Heads * c.HeadDim} {
 		if n == 0 || n%128 != 0 {
 			t.Errorf("%s = %d, want a multiple of 128", name, n)
 		}
@@ -105,7 +106,8 @@ func TestTokenizer(t *testing.T) {
 	}
 	parse(t, "tokenizer.json", &tok)
 	if tok.Model.Type != "BPE" || len(tok.Model.Vocab) != c.Vocab {
-		t.Errorf("model %s with %d entries, want BPE with vocab_size = %d", tok.Model.Type, len(tok.Model.Vocab), c.Vocab)
+		t.Errorf("model %s with %d entries, want BPE with vocab_size = %d", tok.Model.Type, len(tok.Model.Vocab),
+			c.Vocab)
 	}
 	want := []string{"<|endoftext|>", "<|im_start|>", "<|im_end|>"}
 	if len(tok.AddedTokens) != len(want) {

@@ -66,7 +66,8 @@ type family struct {
 }
 
 var families = map[string]family{
-	"LlamaForCausalLM":   {modelType: "llama", biasKey: true, mlpBiasKey: true, kvDefaultsToHeads: true, window: noWindow},
+	"LlamaForCausalLM": {modelType: "llama", biasKey: true, mlpBiasKey: true, kvDefaultsToHeads: true,
+		window: noWindow},
 	"MistralForCausalLM": {modelType: "mistral", window: everyLayerWindow},
 	"Qwen2ForCausalLM":   {modelType: "qwen2", qkvBias: true, window: switchedWindow},
 	"Qwen3ForCausalLM":   {modelType: "qwen3", biasKey: true, qkNorm: true, headDim: 128, window: switchedWindow},
@@ -160,7 +161,8 @@ func (c *Config) readHeads(o *object, fam family) {
 	c.HeadDim = o.int("head_dim", fam.headDim, 1, maxHeadDim)
 	if c.HeadDim == 0 {
 		if c.Hidden%c.Heads != 0 {
-			o.fail("hidden_size", "%d is not a multiple of num_attention_heads %d, and head_dim is not given", c.Hidden, c.Heads)
+			o.fail("hidden_size", "%d is not a multiple of num_attention_heads %d, and head_dim is not given", c.Hidden,
+				c.Heads)
 		}
 		c.HeadDim = c.Hidden / c.Heads
 	}

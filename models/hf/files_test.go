@@ -20,15 +20,21 @@ func TestTokenizerConfigs(t *testing.T) {
 		want       TokenizerConfig
 	}{
 		{"empty", `{}`, TokenizerConfig{}},
-		{"strings", `{"bos_token":"<s>","eos_token":"</s>","unk_token":null,"add_bos_token":true}`, TokenizerConfig{BOS: "<s>", EOS: "</s>", AddBOS: &yes,
-			Tokens: map[string]string{"bos_token": "<s>", "eos_token": "</s>"}}},
-		{"objects", `{"bos_token":{"content":"<s>","lstrip":false},"pad_token":{"__type":"AddedToken","content":"<pad>"}}`, TokenizerConfig{BOS: "<s>", Pad: "<pad>",
-			Tokens: map[string]string{"bos_token": "<s>", "pad_token": "<pad>"}}},
-		{"other tokens", `{"image_token":"<image>","odd_token":{"content":"<odd>"},"no_token":3,"token":"x","extra_special_tokens":{"audio":"<audio>","n":1}}`, TokenizerConfig{
-			Tokens: map[string]string{"image_token": "<image>", "odd_token": "<odd>", "audio": "<audio>"}}},
+		{"strings", `{"bos_token":"<s>","eos_token":"</s>","unk_token":null,"add_bos_token":true}`,
+			TokenizerConfig{BOS: "<s>", EOS: "</s>", AddBOS: &yes,
+				Tokens: map[string]string{"bos_token": "<s>", "eos_token": "</s>"}}},
+		{"objects",
+			`{"bos_token":{"content":"<s>","lstrip":false},"pad_token":{"__type":"AddedToken","content":"<pad>"}}`,
+			TokenizerConfig{BOS: "<s>", Pad: "<pad>",
+				Tokens: map[string]string{"bos_token": "<s>", "pad_token": "<pad>"}}},
+		{"other tokens",
+			`{"image_token":"<image>","odd_token":{"content":"<odd>"},"no_token":3,"token":"x","extra_special_tokens":{"audio":"<audio>","n":1}}`, TokenizerConfig{
+				Tokens: map[string]string{"image_token": "<image>", "odd_token": "<odd>", "audio": "<audio>"}}},
 		{"extra list", `{"extra_special_tokens":["<a>"]}`, TokenizerConfig{}},
-		{"template", `{"chat_template":"{{ x }}"}`, TokenizerConfig{ChatTemplates: map[string]string{"default": "{{ x }}"}}},
-		{"templates", `{"chat_template":[{"name":"default","template":"a"},{"name":"tool_use","template":"b"}]}`, TokenizerConfig{ChatTemplates: map[string]string{"default": "a", "tool_use": "b"}}},
+		{"template", `{"chat_template":"{{ x }}"}`,
+			TokenizerConfig{ChatTemplates: map[string]string{"default": "{{ x }}"}}},
+		{"templates", `{"chat_template":[{"name":"default","template":"a"},{"name":"tool_use","template":"b"}]}`,
+			TokenizerConfig{ChatTemplates: map[string]string{"default": "a", "tool_use": "b"}}},
 	}
 	for _, c := range cases {
 		for _, m := range []*map[string]string{&c.want.Tokens, &c.want.ChatTemplates} {
@@ -55,7 +61,8 @@ func TestTokenizerConfigs(t *testing.T) {
 		`[]`: "tokenizer_config.json: ",
 	}
 	for text, want := range bad {
-		if _, err := ParseTokenizerConfig([]byte(text)); !errors.Is(err, ErrConfig) || !strings.Contains(err.Error(), want) {
+		if _, err := ParseTokenizerConfig([]byte(text)); !errors.Is(err, ErrConfig) ||
+			!strings.Contains(err.Error(), want) {
 			t.Errorf("%s gave %v, want %s", text, err, want)
 		}
 	}
@@ -95,14 +102,16 @@ func TestDescribeGathersAllFiles(t *testing.T) {
 	newer := folder()
 	newer[ChatTemplateFile] = &fstest.MapFile{Data: []byte("new")}
 	delete(newer, GenerationFile)
-	if ck, err = DescribeFS(newer, "tiny"); err != nil || ck.Tokenizer.ChatTemplates[DefaultTemplate] != "new" || !slices.Equal(ck.EOS(), []uint32{5}) {
+	if ck, err = DescribeFS(newer, "tiny"); err != nil || ck.Tokenizer.ChatTemplates[DefaultTemplate] != "new" ||
+		!slices.Equal(ck.EOS(), []uint32{5}) {
 		t.Errorf("got %+v, %v", ck, err)
 	}
 }
 
 func TestOpenNamesTheFileAtFault(t *testing.T) {
 	for name, want := range map[string]string{
-		ConfigFile: "tiny: config.json: ", GenerationFile: "tiny: generation_config.json: ", TokenizerConfigFile: "tiny: tokenizer_config.json: ",
+		ConfigFile: "tiny: config.json: ", GenerationFile: "tiny: generation_config.json: ",
+		TokenizerConfigFile: "tiny: tokenizer_config.json: ",
 	} {
 		broken := maps.Clone(folder())
 		broken[name] = &fstest.MapFile{Data: []byte(`{`)}
@@ -115,7 +124,8 @@ func TestOpenNamesTheFileAtFault(t *testing.T) {
 		t.Errorf("a folder without weights gave %v", err)
 	}
 	delete(bare, ConfigFile)
-	if _, err := OpenFS(bare, "tiny"); !errors.Is(err, fs.ErrNotExist) || !strings.Contains(err.Error(), "config.json") {
+	if _, err := OpenFS(bare, "tiny"); !errors.Is(err, fs.ErrNotExist) ||
+		!strings.Contains(err.Error(), "config.json") {
 		t.Errorf("a folder without config.json gave %v", err)
 	}
 	if _, err := Open(t.TempDir()); !errors.Is(err, fs.ErrNotExist) {

@@ -13,8 +13,10 @@ var refused = map[string]struct {
 	neutral []string
 	reason  string
 }{
-	"quantization_config":      {nil, "checkpoints that are already quantised cannot be read, use the original weights"},
-	"quantization":             {nil, "checkpoints that are already quantised cannot be read, use the original weights"},
+	"quantization_config": {nil,
+		"checkpoints that are already quantised cannot be read, use the original weights"},
+	"quantization": {nil,
+		"checkpoints that are already quantised cannot be read, use the original weights"},
 	"compression_config":       {nil, "compressed checkpoints cannot be read, use the original weights"},
 	"pretraining_tp":           {[]string{"1", "0"}, "weights split for tensor parallelism are not supported"},
 	"attn_logit_softcapping":   {nil, "soft capping of attention scores is not supported"},

@@ -50,7 +50,8 @@ func TestTemplatesAndTokensAreThoseOfTransformers(t *testing.T) {
 		for _, ck := range []*Checkpoint{inFS, onDisk} {
 			tc := ck.Tokenizer
 			if !maps.Equal(tc.ChatTemplates, g.Templates) || !maps.Equal(tc.Tokens, g.Tokens) {
-				t.Errorf("%s: templates %q, tokens %q\nwant %q, %q", g.Name, tc.ChatTemplates, tc.Tokens, g.Templates, g.Tokens)
+				t.Errorf("%s: templates %q, tokens %q\nwant %q, %q", g.Name, tc.ChatTemplates, tc.Tokens, g.Templates,
+					g.Tokens)
 			}
 			if tc.BOS != g.Tokens["bos_token"] || tc.EOS != g.Tokens["eos_token"] {
 				t.Errorf("%s: BOS %q, EOS %q, want %q", g.Name, tc.BOS, tc.EOS, g.Tokens)
@@ -59,7 +60,8 @@ func TestTemplatesAndTokensAreThoseOfTransformers(t *testing.T) {
 				t.Errorf("%s: files %q of templates %q", g.Name, tc.TemplateFiles, tc.ChatTemplates)
 			}
 			for name, file := range tc.TemplateFiles {
-				if want := g.Templates[name]; file != "" && g.Files[file] != want || file == "" && strings.HasSuffix(want, "jinja") {
+				if want := g.Templates[name]; file != "" && g.Files[file] != want || file == "" &&
+					strings.HasSuffix(want, "jinja") {
 					t.Errorf("%s: template %q is said to be from %q", g.Name, name, file)
 				}
 			}
@@ -91,7 +93,8 @@ func TestTemplateFiles(t *testing.T) {
 	}
 	delete(fsys, ChatTemplateFile)
 	delete(fsys, want["rag"])
-	if ck, err = DescribeFS(fsys, "m"); err != nil || !maps.Equal(ck.Tokenizer.TemplateFiles, map[string]string{"default": ""}) {
+	if ck, err = DescribeFS(fsys, "m"); err != nil || !maps.Equal(ck.Tokenizer.TemplateFiles,
+		map[string]string{"default": ""}) {
 		t.Errorf("got %v, %v, want the one of tokenizer_config.json", ck, err)
 	}
 }
@@ -100,17 +103,27 @@ func TestTemplatesThatCannotBeUsed(t *testing.T) {
 	long := strings.Repeat("é", MaxTemplate/2)
 	inJSON := func(s string) string { return `{"chat_template":"` + s + `"}` }
 	for _, c := range []struct{ file, text, want string }{
-		{ChatTemplateFile, long + "x", "m: chat_template.jinja: unusable model configuration: the template has more than 1048576 bytes"},
-		{ChatTemplateFile, "ab\xe9 {{ x }}", "m: chat_template.jinja: unusable model configuration: byte 2 is not UTF-8: 0xe9"},
-		{ChatTemplateFile, "\u20ac\xe2\x82", "m: chat_template.jinja: unusable model configuration: byte 3 is not UTF-8: 0xe2"},
-		{ChatTemplateFolder + "/rag.jinja", "\xff", "m: additional_chat_templates/rag.jinja: unusable model configuration: byte 0 is not UTF-8: 0xff"},
-		{TokenizerConfigFile, inJSON(long + "x"), `m: tokenizer_config.json: unusable model configuration: chat_template: the template "default" has 1048577 bytes, at most 1048576`},
-		{TokenizerConfigFile, `{"chat_template":{"a":"","rag":"` + long + `x"}}`, `m: tokenizer_config.json: unusable model configuration: chat_template: the template "rag" has 1048577 bytes, at most 1048576`},
-		{LegacyTemplateFile, inJSON(long + "x"), `m: chat_template.json: unusable model configuration: chat_template: the template "default" has 1048577 bytes, at most 1048576`},
-		{LegacyTemplateFile, `{"chat_template":7}`, "m: chat_template.json: unusable model configuration: chat_template: want a string, a list of {name, template} or an object of strings, got 7"},
+		{ChatTemplateFile, long + "x",
+			"m: chat_template.jinja: unusable model configuration: the template has more than 1048576 bytes"},
+		{ChatTemplateFile, "ab\xe9 {{ x }}",
+			"m: chat_template.jinja: unusable model configuration: byte 2 is not UTF-8: 0xe9"},
+		{ChatTemplateFile, "\u20ac\xe2\x82",
+			"m: chat_template.jinja: unusable model configuration: byte 3 is not UTF-8: 0xe2"},
+		{ChatTemplateFolder + "/rag.jinja", "\xff",
+			"m: additional_chat_templates/rag.jinja: unusable model configuration: byte 0 is not UTF-8: 0xff"},
+		{TokenizerConfigFile, inJSON(long + "x"),
+			`m: tokenizer_config.json: unusable model configuration: chat_template: the template "default" has 1048577 bytes, at most 1048576`},
+		{TokenizerConfigFile, `{"chat_template":{"a":"","rag":"` + long + `x"}}`,
+			`m: tokenizer_config.json: unusable model configuration: chat_template: the template "rag" has 1048577 bytes, at most 1048576`},
+		{LegacyTemplateFile, inJSON(long + "x"),
+			`m: chat_template.json: unusable model configuration: chat_template: the template "default" has 1048577 bytes, at most 1048576`},
+		{LegacyTemplateFile, `{"chat_template":7}`,
+			"m: chat_template.json: unusable model configuration: chat_template: want a string, a list of {name, template} or an object of strings, got 7"},
 		{LegacyTemplateFile, `[`, "m: chat_template.json: unusable model configuration: unexpected end of JSON input"},
-		{ProcessorConfigFile, `{"chat_template":{"a":1}}`, `m: processor_config.json: unusable model configuration: chat_template: want a string, a list of {name, template} or an object of strings, got {"a":1}`},
-		{SpecialTokensFile, `{"bos_token":[]}`, "m: special_tokens_map.json: unusable model configuration: bos_token: want a string or an object with content, got []"},
+		{ProcessorConfigFile, `{"chat_template":{"a":1}}`,
+			`m: processor_config.json: unusable model configuration: chat_template: want a string, a list of {name, template} or an object of strings, got {"a":1}`},
+		{SpecialTokensFile, `{"bos_token":[]}`,
+			"m: special_tokens_map.json: unusable model configuration: bos_token: want a string or an object with content, got []"},
 	} {
 		fsys := folder()
 		delete(fsys, TokenizerConfigFile)

@@ -33,7 +33,8 @@ type TokenizerConfig struct {
 }
 
 // standardTokens are the names of the common special tokens.
-var standardTokens = []string{"bos_token", "eos_token", "unk_token", "sep_token", "pad_token", "cls_token", "mask_token"}
+var standardTokens = []string{"bos_token", "eos_token", "unk_token", "sep_token", "pad_token", "cls_token",
+	"mask_token"}
 
 // ParseTokenizerConfig reads tokenizer_config.json. Its errors wrap ErrConfig.
 func ParseTokenizerConfig(data []byte) (TokenizerConfig, error) {
@@ -41,7 +42,8 @@ func ParseTokenizerConfig(data []byte) (TokenizerConfig, error) {
 	if err != nil {
 		return TokenizerConfig{}, err
 	}
-	t := TokenizerConfig{Tokens: map[string]string{}, ChatTemplates: o.templates("chat_template"), TemplateFiles: map[string]string{}}
+	t := TokenizerConfig{Tokens: map[string]string{}, ChatTemplates: o.templates("chat_template"),
+		TemplateFiles: map[string]string{}}
 	for name := range t.ChatTemplates {
 		t.TemplateFiles[name] = ""
 	}
@@ -74,7 +76,8 @@ func (t *TokenizerConfig) readSpecialTokens(data []byte) error {
 }
 
 func (t *TokenizerConfig) nameTokens() {
-	t.BOS, t.EOS, t.Pad, t.Unk = t.Tokens["bos_token"], t.Tokens["eos_token"], t.Tokens["pad_token"], t.Tokens["unk_token"]
+	t.BOS, t.EOS, t.Pad, t.Unk = t.Tokens["bos_token"], t.Tokens["eos_token"], t.Tokens["pad_token"],
+		t.Tokens["unk_token"]
 }
 
 // tokens adds the texts of an object's tokens to out: the standard ones, others whose key ends

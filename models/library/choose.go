@@ -51,7 +51,10 @@ func CheckPath(name string) error {
 		if len(part) > maxPathPart {
 			return fail("has a part of %d bytes, at most %d are allowed", len(part), maxPathPart)
 		}
-		if i := strings.IndexFunc(part, func(r rune) bool { return r == unicode.ReplacementChar || !unicode.IsPrint(r) }); i >= 0 {
+		if i := strings.IndexFunc(part, func(r rune) bool {
+			return r == unicode.ReplacementChar ||
+				!unicode.IsPrint(r)
+		}); i >= 0 {
 			return fail("holds a character that does not print")
 		}
 	}
@@ -94,7 +97,8 @@ func Choose(names []string, read func(name string) ([]byte, error)) ([]string, e
 		}
 	}
 	for _, n := range names {
-		if dir, file := path.Split(n); dir == hf.ChatTemplateFolder+"/" && path.Ext(file) == ".jinja" && file[0] != '.' {
+		if dir, file := path.Split(n); dir == hf.ChatTemplateFolder+"/" && path.Ext(file) == ".jinja" &&
+			file[0] != '.' {
 			out = append(out, n)
 		}
 	}
@@ -119,7 +123,8 @@ func chooseWeights(names []string, has map[string]bool, read func(string) ([]byt
 		}
 		for _, s := range shards {
 			if !has[s] {
-				return nil, fmt.Errorf("%w: %s names %s, which is missing", ErrUnusable, safetensors.IndexFile, quote(s))
+				return nil, fmt.Errorf("%w: %s names %s, which is missing", ErrUnusable, safetensors.IndexFile,
+					quote(s))
 			}
 		}
 		return append(shards, safetensors.IndexFile), nil
@@ -133,7 +138,8 @@ func chooseWeights(names []string, has map[string]bool, read func(string) ([]byt
 		}
 		out := []string{graph}
 		for _, n := range names {
-			if rest, ok := strings.CutPrefix(n, graph); ok && (strings.HasPrefix(rest, "_data") || strings.HasPrefix(rest, ".data")) {
+			if rest, ok := strings.CutPrefix(n, graph); ok && (strings.HasPrefix(rest, "_data") ||
+				strings.HasPrefix(rest, ".data")) {
 				out = append(out, n)
 			}
 		}

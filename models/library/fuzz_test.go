@@ -24,10 +24,12 @@ func FuzzParseID(f *testing.F) {
 			}
 			return
 		}
-		if path.Clean("/"+s) != "/"+s || !filepath.IsLocal(id.path()) || strings.Contains(s, "..") && strings.Contains("/"+s+"/", "/../") {
+		if path.Clean("/"+s) != "/"+s || !filepath.IsLocal(id.path()) || strings.Contains(s, "..") &&
+			strings.Contains("/"+s+"/", "/../") {
 			t.Fatalf("%q was accepted", s)
 		}
-		if strings.ContainsAny(id.fileName(), `/\`) || strings.HasPrefix(id.fileName(), ".") || len(id.fileName()) > 210 {
+		if strings.ContainsAny(id.fileName(), `/\`) || strings.HasPrefix(id.fileName(), ".") ||
+			len(id.fileName()) > 210 {
 			t.Fatalf("flat form %q", id.fileName())
 		}
 	})
@@ -41,7 +43,8 @@ func FuzzUnpack(f *testing.F) {
 	f.Add(gzipOf(f, tarOf(f, small...)))
 	f.Add(zipOf(f, small...))
 	f.Add(tarOf(f, member{name: "../../x.json", data: []byte("{}")}))
-	f.Add(tarOf(f, member{name: "x.json", kind: '2', link: "/etc/passwd"}, member{name: "x.json/y.json", data: []byte("{}")}))
+	f.Add(tarOf(f, member{name: "x.json", kind: '2', link: "/etc/passwd"}, member{name: "x.json/y.json",
+		data: []byte("{}")}))
 	f.Add(zipOf(f, member{name: "../x.json", data: []byte("{}")}, member{name: "y.json", kind: '2', link: ".."}))
 	f.Fuzz(func(t *testing.T, data []byte) {
 		dir := t.TempDir()

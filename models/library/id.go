@@ -47,7 +47,8 @@ func ParseID(s string) (ID, error) {
 			}
 		}
 		if part[0] == '.' || part[0] == '-' || part[len(part)-1] == '.' {
-			return fail("part %d is %q: a part begins with a letter, a digit or \"_\" and does not end with a dot", i+1, part)
+			return fail("part %d is %q: a part begins with a letter, a digit or \"_\" and does not end with a dot", i+1,
+				part)
 		}
 	}
 	if !filepath.IsLocal(filepath.FromSlash(s)) { // names that the system keeps for devices

@@ -72,7 +72,8 @@ func (l *Library) Import(ctx context.Context, id ID, from string, opt ImportOpti
 }
 
 // copyFolder copies a folder's checkpoint to files, a path below root.
-func (l *Library) copyFolder(ctx context.Context, root *os.Root, files, from string, progress func(done, total int64)) error {
+func (l *Library) copyFolder(ctx context.Context, root *os.Root, files, from string,
+	progress func(done, total int64)) error {
 	source, done, err := openFolder(from)
 	if err != nil {
 		return err
@@ -223,7 +224,8 @@ func readUpTo(source fs.FS, name string, limit int64) ([]byte, error) {
 
 // unpackInto unpacks an archive's checkpoint into the folder stageFiles of at, a path below
 // root. Other files of the archive are removed.
-func (l *Library) unpackInto(ctx context.Context, root *os.Root, at, archive string, progress func(done, total int64)) error {
+func (l *Library) unpackInto(ctx context.Context, root *os.Root, at, archive string,
+	progress func(done, total int64)) error {
 	f, err := os.Open(archive)
 	if err != nil {
 		return err

@@ -28,7 +28,8 @@ func tarOf(t testing.TB, members ...member) []byte {
 	var b bytes.Buffer
 	w := tar.NewWriter(&b)
 	for _, m := range members {
-		h := &tar.Header{Name: m.name, Mode: 0o644, Size: int64(len(m.data)), Typeflag: m.kind, Linkname: m.link, Format: tar.FormatPAX}
+		h := &tar.Header{Name: m.name, Mode: 0o644, Size: int64(len(m.data)), Typeflag: m.kind, Linkname: m.link,
+			Format: tar.FormatPAX}
 		if m.kind == 0 {
 			h.Typeflag = tar.TypeReg
 		}
@@ -130,12 +131,14 @@ func holds(t *testing.T, m Model, golden string, names ...string) {
 	}
 }
 
-var qwen2Files = []string{"config.json", "generation_config.json", "model-00001-of-00004.safetensors", "model-00002-of-00004.safetensors",
+var qwen2Files = []string{"config.json", "generation_config.json", "model-00001-of-00004.safetensors",
+	"model-00002-of-00004.safetensors",
 	"model-00003-of-00004.safetensors", "model-00004-of-00004.safetensors", "model.safetensors.index.json"}
 
 func TestImport(t *testing.T) {
 	l := opened(t, Options{})
-	nested := append(members(t, "qwen2", "./top/model/"), member{name: "./top/", kind: tar.TypeDir}, member{name: "README.md", data: []byte("hi")})
+	nested := append(members(t, "qwen2", "./top/model/"), member{name: "./top/", kind: tar.TypeDir},
+		member{name: "README.md", data: []byte("hi")})
 	sources := map[string]string{
 		"folder": filepath.Join(goldenDir, "qwen2"),
 		"tar":    fileWith(t, tarOf(t, nested...)),
@@ -145,12 +148,13 @@ func TestImport(t *testing.T) {
 	for name, from := range sources {
 		t.Run(name, func(t *testing.T) {
 			var last int64
-			m, err := l.Import(context.Background(), mustID(t, "org/"+name), from, ImportOptions{Progress: func(done, _ int64) {
-				if done < last {
-					t.Errorf("progress went from %d to %d", last, done)
-				}
-				last = done
-			}})
+			m, err := l.Import(context.Background(), mustID(t, "org/"+name), from,
+				ImportOptions{Progress: func(done, _ int64) {
+					if done < last {
+						t.Errorf("progress went from %d to %d", last, done)
+					}
+					last = done
+				}})
 			if err != nil {
 				t.Fatal(err)
 			}
@@ -189,14 +193,19 @@ func TestImportRefuses(t *testing.T) {
 		{"zip parent", zipOf(t, with(member{name: "../evil.json", data: []byte("{}")})...), ErrPath},
 		{"zip absolute", zipOf(t, with(member{name: "/tmp/evil.json", data: []byte("{}")})...), ErrPath},
 		{"drive", tarOf(t, with(member{name: "C:/evil.json", data: []byte("{}")})...), ErrPath},
-		{"through a link", tarOf(t, with(member{name: "d", kind: tar.TypeSymlink, link: ".."}, member{name: "d/evil.json", data: []byte("{}")})...), ErrPath},
-		{"zip through a link", zipOf(t, with(member{name: "d", kind: tar.TypeSymlink, link: ".."}, member{name: "d/evil.json", data: []byte("{}")})...), ErrPath},
+		{"through a link", tarOf(t, with(member{name: "d", kind: tar.TypeSymlink, link: ".."},
+			member{name: "d/evil.json", data: []byte("{}")})...), ErrPath},
+		{"zip through a link", zipOf(t, with(member{name: "d", kind: tar.TypeSymlink, link: ".."},
+			member{name: "d/evil.json", data: []byte("{}")})...), ErrPath},
 		{"zip backslash", zipOf(t, with(member{name: `..\evil.json`, data: []byte("{}")})...), ErrPath},
 		{"ignored name", tarOf(t, with(member{name: "../evil.txt", data: []byte("x")})...), ErrPath},
-		{"symlink", tarOf(t, with(member{name: "tokenizer.json", kind: tar.TypeSymlink, link: "/etc/passwd"})...), ErrPath},
-		{"hardlink", tarOf(t, with(member{name: "tokenizer.json", kind: tar.TypeLink, link: "config.json"})...), ErrPath},
+		{"symlink", tarOf(t, with(member{name: "tokenizer.json", kind: tar.TypeSymlink, link: "/etc/passwd"})...),
+			ErrPath},
+		{"hardlink", tarOf(t, with(member{name: "tokenizer.json", kind: tar.TypeLink, link: "config.json"})...),
+			ErrPath},
 		{"device", tarOf(t, with(member{name: "tokenizer.json", kind: tar.TypeChar})...), ErrPath},
-		{"zip symlink", zipOf(t, with(member{name: "tokenizer.json", kind: tar.TypeSymlink, link: "/etc/passwd"})...), ErrPath},
+		{"zip symlink", zipOf(t, with(member{name: "tokenizer.json", kind: tar.TypeSymlink, link: "/etc/passwd"})...),
+			ErrPath},
 		{"twice", tarOf(t, with(good[0])...), ErrPath},
 		{"file as folder", tarOf(t, with(member{name: "config.json/x.json", data: []byte("{}")})...), ErrPath},
 		{"bytes", gzipOf(t, tarOf(t, with(huge)...)), ErrLimit},
@@ -233,19 +242,23 @@ func TestImportFolderRefuses(t *testing.T) {
 	l := opened(t, Options{Limits: Limits{MaxBytes: 1 << 20, MaxFiles: 50}})
 	ctx, cancel := context.WithCancel(context.Background())
 	cancel()
-	if _, err := l.Import(ctx, "y", filepath.Join(goldenDir, "qwen2"), ImportOptions{}); !errors.Is(err, context.Canceled) {
+	if _, err := l.Import(ctx, "y", filepath.Join(goldenDir, "qwen2"), ImportOptions{}); !errors.Is(err,
+		context.Canceled) {
 		t.Errorf("cancelled: %v", err)
 	}
 	l.space = func(string) (int64, bool) { return 1000, true }
-	if _, err := l.Import(context.Background(), "y", filepath.Join(goldenDir, "qwen2"), ImportOptions{}); !errors.Is(err, ErrSpace) {
+	if _, err := l.Import(context.Background(), "y", filepath.Join(goldenDir, "qwen2"),
+		ImportOptions{}); !errors.Is(err, ErrSpace) {
 		t.Errorf("full disk: %v", err)
 	}
 	l.space = freeSpace
 	l.limits.MaxBytes = 1000
-	if _, err := l.Import(context.Background(), "y", filepath.Join(goldenDir, "qwen2"), ImportOptions{}); !errors.Is(err, ErrLimit) {
+	if _, err := l.Import(context.Background(), "y", filepath.Join(goldenDir, "qwen2"),
+		ImportOptions{}); !errors.Is(err, ErrLimit) {
 		t.Errorf("too large: %v", err)
 	}
-	if _, err := l.Import(context.Background(), "y", filepath.Dir(l.Dir()), ImportOptions{}); !errors.Is(err, ErrUnusable) {
+	if _, err := l.Import(context.Background(), "y", filepath.Dir(l.Dir()), ImportOptions{}); !errors.Is(err,
+		ErrUnusable) {
 		t.Errorf("a folder that holds the models folder: %v", err)
 	}
 	clean(t, l)
@@ -255,12 +268,16 @@ func TestChoose(t *testing.T) {
 	index := `{"weight_map": {"a": "model-00001-of-00002.safetensors", "b": "model-00002-of-00002.safetensors"}}`
 	read := func(string) ([]byte, error) { return []byte(index), nil }
 	cases := []struct{ name, have, want string }{
-		{"shards", "config.json model.safetensors.index.json model-00001-of-00002.safetensors model-00002-of-00002.safetensors consolidated.safetensors README.md pytorch_model.bin",
+		{"shards",
+			"config.json model.safetensors.index.json model-00001-of-00002.safetensors model-00002-of-00002.safetensors consolidated.safetensors README.md pytorch_model.bin",
 			"config.json model-00001-of-00002.safetensors model-00002-of-00002.safetensors model.safetensors.index.json"},
-		{"single", "config.json model.safetensors tokenizer.json tokenizer_config.json vocab.json onnx/model.onnx chat_template.jinja additional_chat_templates/tool.jinja additional_chat_templates/.x.jinja",
+		{"single",
+			"config.json model.safetensors tokenizer.json tokenizer_config.json vocab.json onnx/model.onnx chat_template.jinja additional_chat_templates/tool.jinja additional_chat_templates/.x.jinja",
 			"additional_chat_templates/tool.jinja chat_template.jinja config.json model.safetensors tokenizer.json tokenizer_config.json"},
-		{"onnx", "config.json onnx/model.onnx onnx/model.onnx_data onnx/model_q4.onnx onnx/model.onnx_data_1", "config.json onnx/model.onnx onnx/model.onnx_data onnx/model.onnx_data_1"},
-		{"genai", "config.json genai_config.json model.onnx model.onnx.data", "config.json genai_config.json model.onnx model.onnx.data"},
+		{"onnx", "config.json onnx/model.onnx onnx/model.onnx_data onnx/model_q4.onnx onnx/model.onnx_data_1",
+			"config.json onnx/model.onnx onnx/model.onnx_data onnx/model.onnx_data_1"},
+		{"genai", "config.json genai_config.json model.onnx model.onnx.data",
+			"config.json genai_config.json model.onnx model.onnx.data"},
 	}
 	for _, c := range cases {
 		got, err := Choose(strings.Fields(c.have), read)
@@ -268,15 +285,18 @@ func TestChoose(t *testing.T) {
 			t.Errorf("%s: %v, %v; want %s", c.name, got, err, c.want)
 		}
 	}
-	for name, bad := range map[string]string{"outside": `{"weight_map": {"a": "../x.safetensors"}}`, "folder": `{"weight_map": {"a": "d/x.safetensors"}}`} {
+	for name, bad := range map[string]string{"outside": `{"weight_map": {"a": "../x.safetensors"}}`,
+		"folder": `{"weight_map": {"a": "d/x.safetensors"}}`} {
 		index = bad
 		if _, err := Choose([]string{"config.json", "model.safetensors.index.json"}, read); !errors.Is(err, ErrPath) {
 			t.Errorf("%s: %v", name, err)
 		}
 	}
-	for name, bad := range map[string]string{"json": "{", "empty": "{}", "missing": `{"weight_map": {"a": "x.safetensors"}}`} {
+	for name, bad := range map[string]string{"json": "{", "empty": "{}",
+		"missing": `{"weight_map": {"a": "x.safetensors"}}`} {
 		index = bad
-		if _, err := Choose([]string{"config.json", "model.safetensors.index.json"}, read); !errors.Is(err, ErrUnusable) {
+		if _, err := Choose([]string{"config.json", "model.safetensors.index.json"}, read); !errors.Is(err,
+			ErrUnusable) {
 			t.Errorf("%s: %v", name, err)
 		}
 	}

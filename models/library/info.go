@@ -141,7 +141,8 @@ func describe(m Model) (Info, error) {
 	}
 	c := ck.Config
 	info := Info{
-		Model: m, Format: ONNX, Architecture: c.Architecture, Layers: c.Layers, Hidden: c.Hidden, Vocab: c.Vocab, Context: c.MaxPositions,
+		Model: m, Format: ONNX, Architecture: c.Architecture, Layers: c.Layers, Hidden: c.Hidden, Vocab: c.Vocab,
+		Context:   c.MaxPositions,
 		Tokenizer: ck.TokenizerJSON != nil, Templates: slices.Sorted(maps.Keys(ck.Tokenizer.ChatTemplates)),
 		CacheBytes: 2 * 4 * int64(c.Layers) * int64(c.KVHeads) * int64(c.HeadDim),
 	}
@@ -156,7 +157,10 @@ func describe(m Model) (Info, error) {
 		info.Origin = o
 	}
 	set, err := openWeights(m)
-	if errors.Is(err, safetensors.ErrMissing) && slices.ContainsFunc(onnxGraphs, func(g string) bool { _, err := fs.Stat(m.FS, g); return err == nil }) {
+	if errors.Is(err, safetensors.ErrMissing) && slices.ContainsFunc(onnxGraphs, func(g string) bool {
+		_, err := fs.Stat(m.FS, g)
+		return err == nil
+	}) {
 		return info, nil
 	}
 	if err != nil {

@@ -98,7 +98,8 @@ func Open(opt Options) (*Library, error) {
 		l.limits = DefaultLimits()
 	}
 	if l.limits.MaxBytes < 1 || l.limits.MaxFiles < 1 {
-		return nil, fmt.Errorf("library: limits of %d bytes and %d files: want at least 1 of each", l.limits.MaxBytes, l.limits.MaxFiles)
+		return nil, fmt.Errorf("library: limits of %d bytes and %d files: want at least 1 of each", l.limits.MaxBytes,
+			l.limits.MaxFiles)
 	}
 	if err := l.Declare(opt.Declared); err != nil {
 		return nil, err
@@ -244,7 +245,8 @@ func (l *Library) checkAvailable(id ID) error {
 	}
 	entries, err := os.ReadDir(l.model(id).Dir)
 	if err == nil && len(entries) > 0 {
-		return fmt.Errorf("model %s: %w: the folder %s holds %d entries that are no model", id, ErrExists, id, len(entries))
+		return fmt.Errorf("model %s: %w: the folder %s holds %d entries that are no model", id, ErrExists, id,
+			len(entries))
 	}
 	if err != nil && !errors.Is(err, fs.ErrNotExist) {
 		return fmt.Errorf("model %s: %w: %v", id, ErrExists, err)

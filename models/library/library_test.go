@@ -73,13 +73,16 @@ func clean(t *testing.T, l *Library) {
 }
 
 func TestParseID(t *testing.T) {
-	for _, s := range []string{"a", "mistral-ins-7b-q4", "org/Model_1.5", "a/b/c/d", "_x", "9", strings.Repeat("a", 96)} {
+	for _, s := range []string{"a", "mistral-ins-7b-q4", "org/Model_1.5", "a/b/c/d", "_x", "9",
+		strings.Repeat("a", 96)} {
 		if id, err := ParseID(s); err != nil || string(id) != s {
 			t.Errorf("ParseID(%q) = %q, %v", s, id, err)
 		}
 	}
-	bad := []string{"", "/", "a/", "/a", "a//b", "..", "a/..", "../a", "a/../b", ".", "a/.", ".a", "a/.git", "-a", "a.", "a b", "a\\b", "C:", "a:b",
-		"a+b", "a\x00b", "a\nb", "ä", "a/b/c/d/e", "%2e%2e", strings.Repeat("a", 97), strings.Repeat("a/", 120) + "a", strings.Repeat("é", 200)}
+	bad := []string{"", "/", "a/", "/a", "a//b", "..", "a/..", "../a", "a/../b", ".", "a/.", ".a", "a/.git", "-a", "a.",
+		"a b", "a\\b", "C:", "a:b",
+		"a+b", "a\x00b", "a\nb", "ä", "a/b/c/d/e", "%2e%2e", strings.Repeat("a", 97), strings.Repeat("a/", 120) + "a",
+		strings.Repeat("é", 200)}
 	for _, s := range bad {
 		if id, err := ParseID(s); !errors.Is(err, ErrID) {
 			t.Errorf("ParseID(%q) = %q, %v; want ErrID", s, id, err)
@@ -116,7 +119,8 @@ func TestListFindsFoldersAndDeclared(t *testing.T) {
 	if err != nil {
 		t.Fatal(err)
 	}
-	if err := errors.Join(os.Symlink(linked, filepath.Join(l.Dir(), "linked")), os.Symlink(l.Dir(), filepath.Join(l.Dir(), "loop"))); err != nil {
+	if err := errors.Join(os.Symlink(linked, filepath.Join(l.Dir(), "linked")),
+		os.Symlink(l.Dir(), filepath.Join(l.Dir(), "loop"))); err != nil {
 		t.Fatal(err)
 	}
 	want := []ID{"elsewhere/q", "linked", "org/llama", "plain", "tgi-demo"}
@@ -129,10 +133,12 @@ func TestListFindsFoldersAndDeclared(t *testing.T) {
 			t.Errorf("Find(%s) = %+v, %v", id, m, err)
 		}
 	}
-	if err := l.Declare([]Declared{{ID: "b", FS: demo.Checkpoint()}, {ID: "b", FS: demo.Checkpoint()}}); !errors.Is(err, ErrDeclared) || !l.Has("tgi-demo") {
+	if err := l.Declare([]Declared{{ID: "b", FS: demo.Checkpoint()}, {ID: "b", FS: demo.Checkpoint()}}); !errors.Is(err,
+		ErrDeclared) || !l.Has("tgi-demo") {
 		t.Errorf("two of one id: %v", err)
 	}
-	if err := l.Declare([]Declared{{ID: "only", FS: demo.Checkpoint()}}); err != nil || l.Has("tgi-demo") || !l.Has("only") {
+	if err := l.Declare([]Declared{{ID: "only", FS: demo.Checkpoint()}}); err != nil || l.Has("tgi-demo") ||
+		!l.Has("only") {
 		t.Errorf("declared anew: %v", err)
 	}
 	if _, err := l.Find("org"); !errors.Is(err, ErrNotFound) {
@@ -154,8 +160,10 @@ func TestDescribe(t *testing.T) {
 	if err != nil {
 		t.Fatal(err)
 	}
-	if info.Architecture != "Qwen2ForCausalLM" || info.Format != Safetensors || info.Parameters < 1000 || info.Context < 1 ||
-		info.Bytes < 1000 || info.Files < 3 || info.Tokenizer || len(info.Templates) != 0 || info.Origin != nil || info.Modified.IsZero() {
+	if info.Architecture != "Qwen2ForCausalLM" || info.Format != Safetensors || info.Parameters < 1000 ||
+		info.Context < 1 ||
+		info.Bytes < 1000 || info.Files < 3 || info.Tokenizer || len(info.Templates) != 0 || info.Origin != nil ||
+		info.Modified.IsZero() {
 		t.Errorf("info %+v", info)
 	}
 	d, err := l.Describe("tgi-demo")
@@ -193,7 +201,8 @@ func TestChoicesAgreeWithConversion(t *testing.T) {
 	}
 	cache := t.TempDir()
 	for _, c := range info.Choices {
-		built, err := store.PrepareFS(context.Background(), demo.Checkpoint(), "tgi-demo", store.Options{Weights: c.Weights, Dir: cache})
+		built, err := store.PrepareFS(context.Background(), demo.Checkpoint(), "tgi-demo",
+			store.Options{Weights: c.Weights, Dir: cache})
 		if err != nil {
 			t.Fatal(err)
 		}
@@ -270,7 +279,8 @@ func TestDeleteStaysInside(t *testing.T) {
 	if err := l.Delete("org/a"); err == nil {
 		t.Error("a model outside the folder was deleted")
 	}
-	if _, err := l.Import(context.Background(), "org/b", filepath.Join(goldenDir, "qwen2"), ImportOptions{}); err == nil {
+	if _, err := l.Import(context.Background(), "org/b", filepath.Join(goldenDir, "qwen2"),
+		ImportOptions{}); err == nil {
 		t.Error("a model was imported to a place outside the folder")
 	}
 	entries, err := os.ReadDir(outside)

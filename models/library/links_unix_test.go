@@ -100,7 +100,8 @@ func TestImportLinks(t *testing.T) {
 			}
 			link(t, away, filepath.Join(dir, "sub"))
 			index := `{"weight_map": {"a": "sub/` + weights + `"}}`
-			if err := os.WriteFile(filepath.Join(dir, "model.safetensors.index.json"), []byte(index), 0o600); err != nil {
+			if err := os.WriteFile(filepath.Join(dir, "model.safetensors.index.json"), []byte(index),
+				0o600); err != nil {
 				t.Fatal(err)
 			}
 			return dir

@@ -145,14 +145,15 @@ func (s *Stage) Discard() error {
 func (l *Library) Partial(id ID) int64 {
 	var sum int64
 	// Unreadable files are not counted; the next fetch reports the error.
-	_ = filepath.WalkDir(filepath.Join(l.dir, filepath.FromSlash(partialDir), id.fileName()), func(_ string, d fs.DirEntry, err error) error {
-		if err == nil && d.Type().IsRegular() {
-			if st, err := d.Info(); err == nil {
-				sum += st.Size()
+	_ = filepath.WalkDir(filepath.Join(l.dir, filepath.FromSlash(partialDir), id.fileName()),
+		func(_ string, d fs.DirEntry, err error) error {
+			if err == nil && d.Type().IsRegular() {
+				if st, err := d.Info(); err == nil {
+					sum += st.Size()
+				}
 			}
-		}
-		return nil
-	})
+			return nil
+		})
 	return sum
 }
 

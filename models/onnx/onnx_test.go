@@ -90,8 +90,9 @@ var model = func() schema {
 	attribute := schema{1: {"name", nil}, 2: {"f", nil}, 3: {"i", nil}, 4: {"s", nil}, 20: {"type", nil}}
 	node := schema{1: {"input", nil}, 2: {"output", nil}, 3: {"name", nil}, 4: {"op_type", nil}, 5: {"attribute",
 		attribute}, 7: {"domain", nil}}
-	graph := schema{1: {"node", node}, 2: {"name", nil}, 5: {"initializer", tensor}, 11: {"input", value}, 12: {"output",
-		value}}
+	graph := schema{1: {"node", node}, 2: {"name", nil}, 5: {"initializer", tensor}, 11: {"input", value},
+		12: {"output",
+			value}}
 	return schema{1: {"ir_version", nil}, 2: {"producer_name", nil}, 7: {"graph", graph}, 8: {"opset_import",
 		schema{1: {"domain", nil}, 2: {"version", nil}}}}
 }()

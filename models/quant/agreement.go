@@ -81,5 +81,6 @@ func (a *Agreement) KL() float64 {
 
 // String is the line that conversion prints.
 func (a *Agreement) String() string {
-	return fmt.Sprintf("top-1 agreement %.1f %%, KL %.4f (worst %.3f) over %d positions", 100*a.Top1(), a.KL(), a.klMax, a.Positions)
+	return fmt.Sprintf("top-1 agreement %.1f %%, KL %.4f (worst %.3f) over %d positions", 100*a.Top1(), a.KL(), a.klMax,
+		a.Positions)
 }

@@ -35,7 +35,8 @@ func (f Format) Rows(codes []byte, scales, src []float32, k int) WeightError {
 	}
 	errors := make([]WeightError, rows)
 	parallel(rows, func(r int) {
-		f.row(codes[r*f.RowBytes(k):(r+1)*f.RowBytes(k)], scales[r*f.Blocks(k):(r+1)*f.Blocks(k)], src[r*k:(r+1)*k], &errors[r])
+		f.row(codes[r*f.RowBytes(k):(r+1)*f.RowBytes(k)], scales[r*f.Blocks(k):(r+1)*f.Blocks(k)], src[r*k:(r+1)*k],
+			&errors[r])
 	})
 	var all WeightError
 	for _, e := range errors { // in order, so that the sum does not depend on the processors

@@ -28,7 +28,8 @@ func Compare(reference, quantised Model, tokens []uint32, vocab int) (*Agreement
 			return nil, fmt.Errorf("quant: quantised: %w", err)
 		}
 		if n := len(piece) * vocab; len(want) != n || len(got) != n {
-			return nil, fmt.Errorf("quant: %d and %d logits for %d tokens of %d", len(want), len(got), len(piece), vocab)
+			return nil, fmt.Errorf("quant: %d and %d logits for %d tokens of %d", len(want), len(got), len(piece),
+				vocab)
 		}
 		for i := range piece {
 			if err := a.Add(want[i*vocab:(i+1)*vocab], got[i*vocab:(i+1)*vocab]); err != nil {

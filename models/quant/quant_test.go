@@ -46,9 +46,11 @@ func TestErrorIsAtMostHalfAStep(t *testing.T) {
 			var measured WeightError
 			for i := range src {
 				d := float64(back[i]) - float64(src[i])
-				measured.Merge(WeightError{noise: d * d, signal: float64(src[i]) * float64(src[i]), worst: math.Abs(d), n: 1})
+				measured.Merge(WeightError{noise: d * d, signal: float64(src[i]) * float64(src[i]), worst: math.Abs(d),
+					n: 1})
 			}
-			if reported.Count() != measured.Count() || math.Abs(reported.worst-measured.worst) > 1e-7 || math.Abs(reported.Relative()/measured.Relative()-1) > 1e-5 && k > 1 {
+			if reported.Count() != measured.Count() || math.Abs(reported.worst-measured.worst) > 1e-7 ||
+				math.Abs(reported.Relative()/measured.Relative()-1) > 1e-5 && k > 1 {
 				t.Errorf("%+v, rows of %d: reported error %+v, measured %+v", f, k, reported, measured)
 			}
 			for i, x := range src {
@@ -150,7 +152,8 @@ func TestAgreement(t *testing.T) {
 		t.Errorf("%q, want %q", a.String(), want)
 	}
 	nan := float32(math.NaN())
-	for _, pair := range [][2][]float32{{{1}, {1, 2}}, {{}, {}}, {{1, nan}, {1, 2}}, {{1, 2}, {1, float32(math.Inf(1))}}} {
+	for _, pair := range [][2][]float32{{{1}, {1, 2}}, {{}, {}}, {{1, nan}, {1, 2}},
+		{{1, 2}, {1, float32(math.Inf(1))}}} {
 		if err := a.Add(pair[0], pair[1]); err == nil || !strings.HasPrefix(err.Error(), "quant: ") {
 			t.Errorf("%v gave %v", pair, err)
 		}
@@ -221,7 +224,8 @@ func TestCompareWalksTheTextOnce(t *testing.T) {
 	if got.Positions != 40 || math.Abs(got.Top1()-0.9) > 1e-12 {
 		t.Errorf("%v", got)
 	}
-	if _, err := Compare(a, &echo{vocab: 50, short: true}, tokens, 50); err == nil || !strings.Contains(err.Error(), "799 logits") {
+	if _, err := Compare(a, &echo{vocab: 50, short: true}, tokens, 50); err == nil ||
+		!strings.Contains(err.Error(), "799 logits") {
 		t.Errorf("missing logits gave %v", err)
 	}
 	if _, err := Compare(&echo{vocab: 7}, &echo{vocab: 7}, []uint32{1}, 50); err == nil {

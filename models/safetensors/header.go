@@ -167,9 +167,11 @@ func checkLayout(entries []entry, size int64) error {
 	for _, e := range entries {
 		switch {
 		case e.end > size:
-			return fmt.Errorf("tensor %q ends at byte %d of the data, but the file has %d: it is truncated", e.name, e.end, size)
+			return fmt.Errorf("tensor %q ends at byte %d of the data, but the file has %d: it is truncated", e.name,
+				e.end, size)
 		case e.begin < at:
-			return fmt.Errorf("tensor %q begins at byte %d of the data, inside tensor %q, which ends at %d", e.name, e.begin, prev, at)
+			return fmt.Errorf("tensor %q begins at byte %d of the data, inside tensor %q, which ends at %d", e.name,
+				e.begin, prev, at)
 		case e.begin > at:
 			return fmt.Errorf("bytes %d to %d of the data, before tensor %q, belong to no tensor", at, e.begin, e.name)
 		}

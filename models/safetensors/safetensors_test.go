@@ -31,7 +31,8 @@ func TestParseRefusesDamagedFiles(t *testing.T) {
 		{"empty", nil, "file has 0 bytes, the header length alone takes 8"},
 		{"short", []byte("1234567"), "file has 7 bytes, the header length alone takes 8"},
 		{"huge header", append(huge, "{}"...), "header length is 1099511627776, at most 104857600 is allowed"},
-		{"cut header", image(`{"a":{}}`, "")[:12], "header length is 8, but only 4 bytes follow: the file is truncated"},
+		{"cut header", image(`{"a":{}}`, "")[:12],
+			"header length is 8, but only 4 bytes follow: the file is truncated"},
 		{"no json", image("hello", ""), "header: is not a JSON object"},
 		{"list", image("[]", ""), "header: is not a JSON object"},
 		{"open json", image(`{"a":{"dtype":"F32","shape":[2],"data_offsets":[0,8]}`, eight), "header: ends early"},
@@ -39,22 +40,37 @@ func TestParseRefusesDamagedFiles(t *testing.T) {
 		{"not a tensor", image(`{"a":7}`, ""), `header: tensor "a": json`},
 		{"no dtype", image(`{"a":{"shape":[2],"data_offsets":[0,8]}}`, eight), `header: tensor "a": has no dtype`},
 		{"no shape", image(`{"a":{"dtype":"F32","data_offsets":[0,8]}}`, eight), `header: tensor "a": has no shape`},
-		{"one offset", image(`{"a":{"dtype":"F32","shape":[2],"data_offsets":[8]}}`, eight), `tensor "a": data_offsets has 1 numbers, want 2`},
-		{"unknown dtype", image(`{"a":{"dtype":"F31","shape":[2],"data_offsets":[0,8]}}`, eight), `tensor "a": dtype "F31" is unknown`},
-		{"negative dimension", image(`{"a":{"dtype":"F32","shape":[-2],"data_offsets":[0,8]}}`, eight), `tensor "a": shape [-2] has a negative dimension`},
-		{"overflow", image(`{"a":{"dtype":"F32","shape":[4294967296,4294967296],"data_offsets":[0,8]}}`, eight), `tensor "a": shape [4294967296 4294967296] overflows`},
-		{"rank", image(`{"a":{"dtype":"F32","shape":[1,1,1,1,1,1,1,1,1,1,1,1,1,1,1,1,1],"data_offsets":[0,4]}}`, eight), `tensor "a": shape has 17 dimensions, at most 16 are allowed`},
-		{"fraction", image(`{"a":{"dtype":"F32","shape":[1.5],"data_offsets":[0,8]}}`, eight), `header: tensor "a": json`},
-		{"half bytes", image(`{"a":{"dtype":"F4","shape":[3],"data_offsets":[0,2]}}`, eight), `tensor "a": F4 of shape [3] does not fill whole bytes`},
-		{"backwards", image(`{"a":{"dtype":"F32","shape":[2],"data_offsets":[8,0]}}`, eight), `tensor "a": data_offsets are [8, 0], want 0 <= begin <= end`},
-		{"negative offset", image(`{"a":{"dtype":"F32","shape":[2],"data_offsets":[-8,0]}}`, eight), `tensor "a": data_offsets are [-8, 0], want 0 <= begin <= end`},
-		{"size mismatch", image(`{"a":{"dtype":"F32","shape":[3],"data_offsets":[0,8]}}`, eight), `tensor "a": F32 of shape [3] takes 12 bytes, data_offsets span 8`},
-		{"out of range", image(`{"a":{"dtype":"F32","shape":[3],"data_offsets":[0,12]}}`, eight), `tensor "a" ends at byte 12 of the data, but the file has 8: it is truncated`},
-		{"overlap", image(`{"a":{"dtype":"F16","shape":[3],"data_offsets":[0,6]},"b":{"dtype":"F16","shape":[2],"data_offsets":[4,8]}}`, eight),
+		{"one offset", image(`{"a":{"dtype":"F32","shape":[2],"data_offsets":[8]}}`, eight),
+			`tensor "a": data_offsets has 1 numbers, want 2`},
+		{"unknown dtype", image(`{"a":{"dtype":"F31","shape":[2],"data_offsets":[0,8]}}`, eight),
+			`tensor "a": dtype "F31" is unknown`},
+		{"negative dimension", image(`{"a":{"dtype":"F32","shape":[-2],"data_offsets":[0,8]}}`, eight),
+			`tensor "a": shape [-2] has a negative dimension`},
+		{"overflow", image(`{"a":{"dtype":"F32","shape":[4294967296,4294967296],"data_offsets":[0,8]}}`, eight),
+			`tensor "a": shape [4294967296 4294967296] overflows`},
+		{"rank", image(`{"a":{"dtype":"F32","shape":[1,1,1,1,1,1,1,1,1,1,1,1,1,1,1,1,1],"data_offsets":[0,4]}}`, eight),
+			`tensor "a": shape has 17 dimensions, at most 16 are allowed`},
+		{"fraction", image(`{"a":{"dtype":"F32","shape":[1.5],"data_offsets":[0,8]}}`, eight),
+			`header: tensor "a": json`},
+		{"half bytes", image(`{"a":{"dtype":"F4","shape":[3],"data_offsets":[0,2]}}`, eight),
+			`tensor "a": F4 of shape [3] does not fill whole bytes`},
+		{"backwards", image(`{"a":{"dtype":"F32","shape":[2],"data_offsets":[8,0]}}`, eight),
+			`tensor "a": data_offsets are [8, 0], want 0 <= begin <= end`},
+		{"negative offset", image(`{"a":{"dtype":"F32","shape":[2],"data_offsets":[-8,0]}}`, eight),
+			`tensor "a": data_offsets are [-8, 0], want 0 <= begin <= end`},
+		{"size mismatch", image(`{"a":{"dtype":"F32","shape":[3],"data_offsets":[0,8]}}`, eight),
+			`tensor "a": F32 of shape [3] takes 12 bytes, data_offsets span 8`},
+		{"out of range", image(`{"a":{"dtype":"F32","shape":[3],"data_offsets":[0,12]}}`, eight),
+			`tensor "a" ends at byte 12 of the data, but the file has 8: it is truncated`},
+		{"overlap",
+			image(`{"a":{"dtype":"F16","shape":[3],"data_offsets":[0,6]},"b":{"dtype":"F16","shape":[2],"data_offsets":[4,8]}}`, eight),
 			`tensor "b" begins at byte 4 of the data, inside tensor "a", which ends at 6`},
-		{"hole", image(`{"a":{"dtype":"F16","shape":[2],"data_offsets":[4,8]}}`, eight), `bytes 0 to 4 of the data, before tensor "a", belong to no tensor`},
-		{"rest", image(`{"a":{"dtype":"F16","shape":[2],"data_offsets":[0,4]}}`, eight), "4 bytes follow the last tensor, want none"},
-		{"twice", image(`{"a":{"dtype":"F16","shape":[2],"data_offsets":[0,4]},"a":{"dtype":"F16","shape":[2],"data_offsets":[4,8]}}`, eight), `header: tensor "a" appears twice`},
+		{"hole", image(`{"a":{"dtype":"F16","shape":[2],"data_offsets":[4,8]}}`, eight),
+			`bytes 0 to 4 of the data, before tensor "a", belong to no tensor`},
+		{"rest", image(`{"a":{"dtype":"F16","shape":[2],"data_offsets":[0,4]}}`, eight),
+			"4 bytes follow the last tensor, want none"},
+		{"twice",
+			image(`{"a":{"dtype":"F16","shape":[2],"data_offsets":[0,4]},"a":{"dtype":"F16","shape":[2],"data_offsets":[4,8]}}`, eight), `header: tensor "a" appears twice`},
 		{"metadata", image(`{"__metadata__":{"a":1}}`, ""), "header: __metadata__ is not an object of strings"},
 	}
 	for _, c := range cases {
@@ -71,8 +87,9 @@ func TestParseRefusesDamagedFiles(t *testing.T) {
 }
 
 func TestParseAcceptsWhatTheFormatAllows(t *testing.T) {
-	s, err := parse("ok", image(`{"__metadata__":{"format":"pt"},"scalar":{"dtype":"F32","shape":[],"data_offsets":[4,8]},`+
-		`"none":{"dtype":"F32","shape":[0,5],"data_offsets":[4,4]},"pair":{"dtype":"BF16","shape":[2,1],"data_offsets":[0,4]}}   `, "\x80\x3f\x00\xc0\x00\x00\x20\x41"))
+	s, err := parse("ok",
+		image(`{"__metadata__":{"format":"pt"},"scalar":{"dtype":"F32","shape":[],"data_offsets":[4,8]},`+
+			`"none":{"dtype":"F32","shape":[0,5],"data_offsets":[4,4]},"pair":{"dtype":"BF16","shape":[2,1],"data_offsets":[0,4]}}   `, "\x80\x3f\x00\xc0\x00\x00\x20\x41"))
 	if err != nil {
 		t.Fatal(err)
 	}
@@ -95,12 +112,14 @@ func TestParseAcceptsWhatTheFormatAllows(t *testing.T) {
 }
 
 func TestFloatsRefusesTypesAndRanges(t *testing.T) {
-	s, err := parse("ok", image(`{"i":{"dtype":"I8","shape":[4],"data_offsets":[0,4]},"h":{"dtype":"F16","shape":[2],"data_offsets":[4,8]}}`, eight))
+	s, err := parse("ok",
+		image(`{"i":{"dtype":"I8","shape":[4],"data_offsets":[0,4]},"h":{"dtype":"F16","shape":[2],"data_offsets":[4,8]}}`, eight))
 	if err != nil {
 		t.Fatal(err)
 	}
 	ints, _ := s.Tensor("i")
-	if err := ints.Floats(make([]float32, 1), 0); err == nil || !strings.Contains(err.Error(), `tensor "i" has dtype I8`) {
+	if err := ints.Floats(make([]float32, 1), 0); err == nil ||
+		!strings.Contains(err.Error(), `tensor "i" has dtype I8`) {
 		t.Errorf("I8 gave %v", err)
 	}
 	halves, _ := s.Tensor("h")
@@ -162,21 +181,38 @@ func TestOpenFolders(t *testing.T) {
 		want  string // error
 	}{
 		{"single", map[string][]byte{SingleFile: ab}, "a b", ""},
-		{"shards", map[string][]byte{IndexFile: []byte(`{"weight_map":{"a":"1.safetensors","b":"2.safetensors"}}`), "1.safetensors": a, "2.safetensors": b}, "a b", ""},
-		{"index wins", map[string][]byte{IndexFile: []byte(`{"weight_map":{"a":"1.safetensors"}}`), "1.safetensors": a, SingleFile: ab}, "a", ""},
+		{"shards", map[string][]byte{IndexFile: []byte(`{"weight_map":{"a":"1.safetensors","b":"2.safetensors"}}`),
+			"1.safetensors": a, "2.safetensors": b}, "a b", ""},
+		{"index wins", map[string][]byte{IndexFile: []byte(`{"weight_map":{"a":"1.safetensors"}}`), "1.safetensors": a,
+			SingleFile: ab}, "a", ""},
 		{"nothing", nil, "", "neither model.safetensors nor model.safetensors.index.json exists"},
-		{"shard missing", map[string][]byte{IndexFile: []byte(`{"weight_map":{"a":"1.safetensors","b":"2.safetensors"}}`), "1.safetensors": a}, "", `shard "2.safetensors": not in the checkpoint`},
-		{"shard cut", map[string][]byte{IndexFile: []byte(`{"weight_map":{"a":"1.safetensors"}}`), "1.safetensors": a[:len(a)-1]}, "", `1.safetensors: malformed safetensors: tensor "a" ends at byte 4 of the data, but the file has 3`},
-		{"tensor in the wrong shard", map[string][]byte{IndexFile: []byte(`{"weight_map":{"a":"2.safetensors","b":"1.safetensors"}}`), "1.safetensors": a, "2.safetensors": b}, "", `tensor "a" is not in shard 2.safetensors`},
-		{"tensor not in the index", map[string][]byte{IndexFile: []byte(`{"weight_map":{"a":"1.safetensors"}}`), "1.safetensors": ab}, "", `tensor "b" of 1.safetensors is not in weight_map`},
-		{"tensor in two shards", map[string][]byte{IndexFile: []byte(`{"weight_map":{"a":"1.safetensors","b":"2.safetensors"}}`), "1.safetensors": a, "2.safetensors": ab}, "", `2.safetensors: malformed safetensors: tensor "a" is also in 1.safetensors`},
-		{"escape", map[string][]byte{IndexFile: []byte(`{"weight_map":{"a":"../1.safetensors"}}`)}, "", `shard "../1.safetensors" is not a plain file name`},
+		{"shard missing",
+			map[string][]byte{IndexFile: []byte(`{"weight_map":{"a":"1.safetensors","b":"2.safetensors"}}`),
+				"1.safetensors": a}, "", `shard "2.safetensors": not in the checkpoint`},
+		{"shard cut", map[string][]byte{IndexFile: []byte(`{"weight_map":{"a":"1.safetensors"}}`),
+			"1.safetensors": a[:len(a)-1]}, "",
+			`1.safetensors: malformed safetensors: tensor "a" ends at byte 4 of the data, but the file has 3`},
+		{"tensor in the wrong shard",
+			map[string][]byte{IndexFile: []byte(`{"weight_map":{"a":"2.safetensors","b":"1.safetensors"}}`),
+				"1.safetensors": a, "2.safetensors": b}, "", `tensor "a" is not in shard 2.safetensors`},
+		{"tensor not in the index", map[string][]byte{IndexFile: []byte(`{"weight_map":{"a":"1.safetensors"}}`),
+			"1.safetensors": ab}, "", `tensor "b" of 1.safetensors is not in weight_map`},
+		{"tensor in two shards",
+			map[string][]byte{IndexFile: []byte(`{"weight_map":{"a":"1.safetensors","b":"2.safetensors"}}`),
+				"1.safetensors": a, "2.safetensors": ab}, "",
+			`2.safetensors: malformed safetensors: tensor "a" is also in 1.safetensors`},
+		{"escape", map[string][]byte{IndexFile: []byte(`{"weight_map":{"a":"../1.safetensors"}}`)}, "",
+			`shard "../1.safetensors" is not a plain file name`},
 		{"index without map", map[string][]byte{IndexFile: []byte(`{}`)}, "", "has no weight_map"},
-		{"index with list", map[string][]byte{IndexFile: []byte(`{"weight_map":[]}`)}, "", "weight_map is not an object"},
-		{"index with number", map[string][]byte{IndexFile: []byte(`{"weight_map":{"a":1}}`)}, "", `tensor "a": shard is not a string`},
-		{"index twice", map[string][]byte{IndexFile: []byte(`{"weight_map":{"a":"x","a":"y"}}`)}, "", `tensor "a" appears twice`},
+		{"index with list", map[string][]byte{IndexFile: []byte(`{"weight_map":[]}`)}, "",
+			"weight_map is not an object"},
+		{"index with number", map[string][]byte{IndexFile: []byte(`{"weight_map":{"a":1}}`)}, "",
+			`tensor "a": shard is not a string`},
+		{"index twice", map[string][]byte{IndexFile: []byte(`{"weight_map":{"a":"x","a":"y"}}`)}, "",
+			`tensor "a" appears twice`},
 		{"index empty", map[string][]byte{IndexFile: []byte(`{"weight_map":{}}`)}, "", "weight_map is empty"},
-		{"index cut", map[string][]byte{IndexFile: []byte(`{"weight_map":`)}, "", "model.safetensors.index.json: malformed safetensors: unexpected end"},
+		{"index cut", map[string][]byte{IndexFile: []byte(`{"weight_map":`)}, "",
+			"model.safetensors.index.json: malformed safetensors: unexpected end"},
 	}
 	for _, c := range cases {
 		t.Run(c.name, func(t *testing.T) {

@@ -158,7 +158,8 @@ func (s *Set) checkIndex(weightMap map[string]string) error {
 	}
 	for _, name := range s.names {
 		if _, ok := weightMap[name]; !ok {
-			return fmt.Errorf("%s: %w: tensor %q of %s is not in weight_map", IndexFile, ErrFormat, name, s.byName[name].File)
+			return fmt.Errorf("%s: %w: tensor %q of %s is not in weight_map", IndexFile, ErrFormat, name,
+				s.byName[name].File)
 		}
 	}
 	return nil

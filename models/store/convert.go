@@ -55,14 +55,16 @@ func convert(ctx context.Context, ck *hf.Checkpoint, root, at, key string, opt O
 
 // build writes the data file, whose checksum it returns, and the graph, and flushes them to
 // the disk.
-func build(ctx context.Context, ck *hf.Checkpoint, dir string, opt Options) (r decoder.Result, dataSHA256 string, err error) {
+func build(ctx context.Context, ck *hf.Checkpoint, dir string, opt Options) (r decoder.Result, dataSHA256 string,
+	err error) {
 	f, err := os.Create(filepath.Join(dir, decoder.DataFile))
 	if err != nil {
 		return decoder.Result{}, "", err
 	}
 	defer f.Close()
 	sum := sha256.New()
-	result, err := decoder.Build(ck, contextWriter(ctx, io.MultiWriter(f, sum)), decoder.Options{Weights: opt.Weights, Progress: opt.Progress})
+	result, err := decoder.Build(ck, contextWriter(ctx, io.MultiWriter(f, sum)), decoder.Options{Weights: opt.Weights,
+		Progress: opt.Progress})
 	if err != nil {
 		return decoder.Result{}, "", err
 	}

@@ -28,7 +28,8 @@ const hashesFile = "hashes.json"
 const settleTime = 2 * time.Second
 
 // contentKey returns the checksum, in hex, of everything a build depends on.
-func contentKey(ctx context.Context, root string, ck *hf.Checkpoint, fsys fs.FS, dir string, w models.Weights) (string, error) {
+func contentKey(ctx context.Context, root string, ck *hf.Checkpoint, fsys fs.FS, dir string, w models.Weights) (string,
+	error) {
 	files := append([]string{hf.ConfigFile}, ck.Tensors.Files()...)
 	if !slices.Equal(ck.Tensors.Files(), []string{safetensors.SingleFile}) {
 		files = append(files, safetensors.IndexFile)

@@ -31,7 +31,8 @@ type manifest struct {
 
 func writeManifest(dir, key string, built models.Built, r decoder.Result, dataSHA256 string) error {
 	sum := sha256.Sum256(r.Model)
-	data, err := json.MarshalIndent(manifest{Key: key, Model: built, ModelSHA256: hex.EncodeToString(sum[:]), DataSHA256: dataSHA256, DataBytes: r.DataBytes}, "", "  ")
+	data, err := json.MarshalIndent(manifest{Key: key, Model: built, ModelSHA256: hex.EncodeToString(sum[:]),
+		DataSHA256: dataSHA256, DataBytes: r.DataBytes}, "", "  ")
 	if err != nil {
 		return err
 	}
@@ -65,7 +66,8 @@ func load(ctx context.Context, dir, key string, sums *checksumCache) (models.Bui
 		return models.Built{}, err
 	}
 	if st.Size() != m.DataBytes {
-		return models.Built{}, fmt.Errorf("%s: %w: %s has %d bytes, want %d", dir, errDamaged, decoder.DataFile, st.Size(), m.DataBytes)
+		return models.Built{}, fmt.Errorf("%s: %w: %s has %d bytes, want %d", dir, errDamaged, decoder.DataFile,
+			st.Size(), m.DataBytes)
 	}
 	if sums != nil {
 		sum, err := sums.sum(ctx, os.DirFS(dir), decoder.DataFile, filepath.Join(dir, decoder.DataFile))

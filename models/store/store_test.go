@@ -128,7 +128,8 @@ func TestChangedContentIsConvertedAnew(t *testing.T) {
 	if err != nil {
 		t.Fatal(err)
 	}
-	if err := os.WriteFile(config, bytes.Replace(text, []byte(`"factor": 8.0`), []byte(`"factor": 9.0`), 1), 0o644); err != nil {
+	if err := os.WriteFile(config, bytes.Replace(text, []byte(`"factor": 8.0`), []byte(`"factor": 9.0`), 1),
+		0o644); err != nil {
 		t.Fatal(err)
 	}
 	prepared(t, dir, opt)
@@ -208,15 +209,16 @@ func TestDamagedEntriesAreRebuilt(t *testing.T) {
 			if second := prepared(t, dir, opt); second != first || *n != 2 {
 				t.Errorf("%d conversions, %+v", *n, second)
 			}
-			if got, err := os.ReadFile(filepath.Join(first.Dir, decoder.DataFile)); err != nil || !bytes.Equal(got, want) {
+			if got, err := os.ReadFile(filepath.Join(first.Dir, decoder.DataFile)); err != nil ||
+				!bytes.Equal(got, want) {
 				t.Errorf("the data differs: %v", err)
 			}
 		})
 	}
 }
 
-// TestDataIsReadOnce: a data file whose checksum is known is not read again at each start, and one that is damaged later
-// is noticed.
+// TestDataIsReadOnce: a data file whose checksum is known is not read again at each start, and one that is damaged
+// later is noticed.
 func TestDataIsReadOnce(t *testing.T) {
 	dir := checkpoint(t, "llama2")
 	opt, n := options(t, models.Int4)
@@ -250,7 +252,8 @@ func TestDataIsReadOnce(t *testing.T) {
 		t.Fatal(err)
 	}
 	prepared(t, dir, opt)
-	sum, err := openChecksumCache(filepath.Join(opt.Dir, hashesFile)).sum(t.Context(), os.DirFS(filepath.Dir(path)), decoder.DataFile, path)
+	sum, err := openChecksumCache(filepath.Join(opt.Dir, hashesFile)).sum(t.Context(), os.DirFS(filepath.Dir(path)),
+		decoder.DataFile, path)
 	if *n != 3 || len(told) != 2 || err != nil || sum != right.SHA256 {
 		t.Errorf("%d conversions, told %v", *n, told)
 	}
@@ -312,7 +315,8 @@ func TestCutOffBuildsAreSwept(t *testing.T) {
 		}
 	}
 	defer scratch.Claim(claimed)()
-	for _, path := range []string{filepath.Join(old, decoder.DataFile), old, writing, filepath.Join(claimed, decoder.DataFile), claimed} {
+	for _, path := range []string{filepath.Join(old, decoder.DataFile), old, writing, filepath.Join(claimed,
+		decoder.DataFile), claimed} {
 		if err := os.Chtimes(path, long, long); err != nil {
 			t.Fatal(err)
 		}
@@ -345,7 +349,8 @@ func TestChecksumsAreRemembered(t *testing.T) {
 	e.SHA256 = strings.Repeat("0", 64)
 	m.entries[filepath.Join(dir, "config.json")], m.changed = e, true
 	m.save()
-	if got, err := openChecksumCache(path).sum(context.Background(), os.DirFS(dir), "config.json", filepath.Join(dir, "config.json")); err != nil || got == sum {
+	if got, err := openChecksumCache(path).sum(context.Background(), os.DirFS(dir), "config.json",
+		filepath.Join(dir, "config.json")); err != nil || got == sum {
 		t.Errorf("the checksum was computed again: %v", err)
 	}
 	// A file that was touched is read again.
@@ -354,7 +359,8 @@ func TestChecksumsAreRemembered(t *testing.T) {
 		t.Fatal(err)
 	}
 	m = openChecksumCache(path)
-	if got, err := m.sum(context.Background(), os.DirFS(dir), "config.json", filepath.Join(dir, "config.json")); err != nil || got != sum {
+	if got, err := m.sum(context.Background(), os.DirFS(dir), "config.json",
+		filepath.Join(dir, "config.json")); err != nil || got != sum {
 		t.Errorf("checksum %s, %v, want %s", got, err, sum)
 	}
 	if m.changed {
@@ -378,14 +384,16 @@ func TestPrepareReportsBadCheckpoints(t *testing.T) {
 	if err := os.Truncate(weights, st.Size()/2); err != nil {
 		t.Fatal(err)
 	}
-	if _, err := Prepare(context.Background(), dir, opt); !errors.Is(err, safetensors.ErrFormat) || !strings.Contains(err.Error(), "truncated") {
+	if _, err := Prepare(context.Background(), dir, opt); !errors.Is(err, safetensors.ErrFormat) ||
+		!strings.Contains(err.Error(), "truncated") {
 		t.Errorf("a truncated checkpoint gave %v", err)
 	}
 	if _, err := Prepare(context.Background(), t.TempDir(), opt); !errors.Is(err, fs.ErrNotExist) {
 		t.Errorf("an empty folder gave %v", err)
 	}
 	opt.Weights = "int2"
-	if _, err := Prepare(context.Background(), checkpoint(t, "llama2"), opt); err == nil || !strings.Contains(err.Error(), `weights "int2"`) {
+	if _, err := Prepare(context.Background(), checkpoint(t, "llama2"), opt); err == nil ||
+		!strings.Contains(err.Error(), `weights "int2"`) {
 		t.Errorf("int2 gave %v", err)
 	}
 }

@@ -30,7 +30,8 @@ var shapes = map[string]shape{
 	"qwen2.5-0.5b": {
 		architecture: "Qwen2ForCausalLM", modelType: "qwen2",
 		hidden: 896, intermediate: 4864, layers: 24, heads: 14, kvHeads: 2, headDim: 64,
-		vocab: 151936, maxPositions: 32768, eps: 1e-6, theta: 1000000, qkvBias: true, bos: 151643, eos: []int{151645, 151643},
+		vocab: 151936, maxPositions: 32768, eps: 1e-6, theta: 1000000, qkvBias: true, bos: 151643,
+		eos:   []int{151645, 151643},
 		extra: map[string]any{"use_sliding_window": false, "sliding_window": 32768, "max_window_layers": 21},
 	},
 	"llama3.2-1b": {

@@ -64,14 +64,16 @@ func TestShapesAreThePublicOnes(t *testing.T) {
 }
 
 func TestWriteRefuses(t *testing.T) {
-	if err := Write(t.TempDir(), "gpt-7", 1); err == nil || err.Error() != `shape "gpt-7" is unknown, want one of llama3.2-1b, qwen2.5-0.5b, smollm2-135m` {
+	if err := Write(t.TempDir(), "gpt-7", 1); err == nil ||
+		err.Error() != `shape "gpt-7" is unknown, want one of llama3.2-1b, qwen2.5-0.5b, smollm2-135m` {
 		t.Errorf("got %v", err)
 	}
 	dir := t.TempDir()
 	if err := os.WriteFile(filepath.Join(dir, "x"), nil, 0o644); err != nil {
 		t.Fatal(err)
 	}
-	if err := Write(dir, "smollm2-135m", 1); err == nil || !strings.Contains(err.Error(), "holds 1 entries, want an empty folder") {
+	if err := Write(dir, "smollm2-135m", 1); err == nil ||
+		!strings.Contains(err.Error(), "holds 1 entries, want an empty folder") {
 		t.Errorf("got %v", err)
 	}
 }
@@ -114,8 +116,10 @@ func TestCheckpointLoadsAndBuilds(t *testing.T) {
 		}
 		n := float64(len(x))
 		mean, deviation := sum/n, math.Sqrt(squares/n)
-		if slack := 5 * tensor.deviation / math.Sqrt(n); math.Abs(mean-tensor.mean) > slack+0.002 || math.Abs(deviation/tensor.deviation-1) > 5/math.Sqrt(2*n)+0.01 {
-			t.Errorf("%s: mean %g, deviation %g; want %g, %g", tensor.Name, mean, deviation, tensor.mean, tensor.deviation)
+		if slack := 5 * tensor.deviation / math.Sqrt(n); math.Abs(mean-tensor.mean) > slack+0.002 ||
+			math.Abs(deviation/tensor.deviation-1) > 5/math.Sqrt(2*n)+0.01 {
+			t.Errorf("%s: mean %g, deviation %g; want %g, %g", tensor.Name, mean, deviation, tensor.mean,
+				tensor.deviation)
 		}
 	}
 }
@@ -161,7 +165,8 @@ func TestTokenizerLoadsAndRoundTrips(t *testing.T) {
 		if len(ids) != len(text) || tok.Decode(ids, true) != text {
 			t.Errorf("%q became %v and %q", text, ids, tok.Decode(ids, true))
 		}
-		if got := tok.Encode(eosText, true); !slices.Equal(got, []uint32{uint32(s.eos[0])}) || !tok.Special(uint32(s.bos)) {
+		if got := tok.Encode(eosText, true); !slices.Equal(got, []uint32{uint32(s.eos[0])}) ||
+			!tok.Special(uint32(s.bos)) {
 			t.Errorf("the end is %v", got)
 		}
 	}

@@ -14,26 +14,31 @@ func conversation(t testing.TB, n int) []byte {
 	var messages, list []object
 	for i := range n {
 		role := []string{"user", "assistant"}[i%2]
-		messages = append(messages, object{"role": role, "content": fmt.Sprintf("Message %d: %s", i, strings.Repeat("some words of text, ", 12))})
+		messages = append(messages, object{"role": role, "content": fmt.Sprintf("Message %d: %s", i,
+			strings.Repeat("some words of text, ", 12))})
 	}
 	for i := range 10 {
 		list = append(list, object{"type": "function", "function": object{
 			"name": fmt.Sprintf("tool_%d", i), "description": "Does something useful with a place",
 			"parameters": object{"type": "object", "required": []string{"city"}, "properties": object{
-				"city": object{"type": "string", "description": "Name of the city"}, "days": object{"type": "integer"}}},
+				"city": object{"type": "string", "description": "Name of the city"},
+				"days": object{"type": "integer"}}},
 		}})
 	}
-	return marshal(t, object{"messages": messages, "tools": list, "add_generation_prompt": true, "now": "2025-07-10T15:06:07Z"})
+	return marshal(t, object{"messages": messages, "tools": list, "add_generation_prompt": true,
+		"now": "2025-07-10T15:06:07Z"})
 }
 
 // BenchmarkRender renders 50 messages with 10 tools, each in an instance of a warm pool.
 func BenchmarkRender(b *testing.B) {
-	for _, name := range []string{"trl/qwen3", "llama.cpp/openai-gpt-oss-120b", "llama.cpp/Qwen3-Coder", "axolotl/mistral_v3_tekken"} {
+	for _, name := range []string{"trl/qwen3", "llama.cpp/openai-gpt-oss-120b", "llama.cpp/Qwen3-Coder",
+		"axolotl/mistral_v3_tekken"} {
 		src, err := os.ReadFile("jinja/testdata/templates/" + name + ".jinja")
 		if err != nil {
 			b.Fatal(err)
 		}
-		g := renders(b, object{"model": object{"tokens": object{"bos_token": "<s>", "eos_token": "</s>"}, "templates": object{"default": string(src)}}})
+		g := renders(b, object{"model": object{"tokens": object{"bos_token": "<s>", "eos_token": "</s>"},
+			"templates": object{"default": string(src)}}})
 		request := conversation(b, 50)
 		b.Run(name, func(b *testing.B) {
 			before := g.Stats()
@@ -56,7 +61,8 @@ func BenchmarkFeed(b *testing.B) {
 	if err != nil {
 		b.Fatal(err)
 	}
-	request := marshal(b, object{"tools": []object{{"type": "function", "function": object{"name": "get_weather", "parameters": object{"type": "object"}}}},
+	request := marshal(b, object{"tools": []object{{"type": "function", "function": object{"name": "get_weather",
+		"parameters": object{"type": "object"}}}},
 		"tool_choice": "auto", "parallel_tool_calls": true, "prompt_end": ""})
 	text := "<think>\nThe user wants to know something about it.\n</think>\n\nI look it up for you, that takes a moment. " +
 		"<tool_call>\n{\"name\": \"get_weather\", \"arguments\": {\"city\": \"Paris\", \"days\": 3}}\n</tool_call>\n"

@@ -15,12 +15,12 @@ import (
 	"tgi/plugins/internal/sandbox"
 )
 
-// The readers of the plugin grammar, fuzzed as the server runs them: the compiled guest in its sandbox, a fresh instance for
-// each source. Whatever the source is, there is a grammar that ir.Read accepts (kind.Compile asks it), or a refusal in words,
-// or the fuel is at its end; never a trap and never a result that breaks a rule.
+// The readers of the plugin grammar, fuzzed as the server runs them: the compiled guest in its sandbox, a fresh
+// instance for each source. Whatever the source is, there is a grammar that ir.Read accepts (kind.Compile asks it), or
+// a refusal in words, or the fuel is at its end; never a trap and never a result that breaks a rule.
 
-// fuzzedGuest is loaded once in each process and never closed. The fuel is a twentieth of what requests have, so that no
-// source keeps a worker for long.
+// fuzzedGuest is loaded once in each process and never closed. The fuel is a twentieth of what requests have, so that
+// no source keeps a worker for long.
 var fuzzedGuest = sync.OnceValues(func() (*guest.Guest, error) {
 	wasm, err := os.ReadFile("wasm/grammar.wasm")
 	if err != nil {
@@ -38,7 +38,8 @@ var fuzzedGuest = sync.OnceValues(func() (*guest.Guest, error) {
 
 // fuzzLanguage compiles sources of a language, with params in turns.
 func fuzzLanguage(f *testing.F, language string, seeds ...string) {
-	params := [...]string{`{}`, `{"lenient":true,"whitespace":"compact"}`, `{"draft":"7","whitespace":"space","formats":false}`, `{"x-order":"any"}`}
+	params := [...]string{`{}`, `{"lenient":true,"whitespace":"compact"}`,
+		`{"draft":"7","whitespace":"space","formats":false}`, `{"x-order":"any"}`}
 	for i, s := range seeds {
 		f.Add(s, byte(i))
 	}
@@ -85,22 +86,28 @@ func FuzzSchema(f *testing.F) {
 		`{"$id":"http://a/b","allOf":[{"$ref":"c#d"},{"$dynamicRef":"#e"}],"$defs":{"c":{"$id":"c","$anchor":"d","type":"number"},"e":{"$dynamicAnchor":"e"}}}`,
 		`{"definitions":{"a":{"type":["integer","null"]}},"items":[{"$ref":"#/definitions/a"},true],"additionalItems":{"format":"email"},"dependencies":{"a":["b"],"c":{"minLength":2}}}`,
 		`{"oneOf":[{},{"properties":{"k":{"$ref":"#"}},"required":["k"]}]}`,
-		`{"type":"string","format":"uri-template","pattern":"(?!a)\\p{L}{2,}","maxLength":9}`, `true`, `{"type":"strin"}`, "\xff", ``)
+		`{"type":"string","format":"uri-template","pattern":"(?!a)\\p{L}{2,}","maxLength":9}`, `true`,
+		`{"type":"strin"}`, "\xff", ``)
 }
 
 func FuzzRegex(f *testing.F) {
-	fuzzLanguage(f, "regex", `^(?=.*\d)(?!ab)[^\s\p{Lu}-]{2,5}|(?:a|b)*?\x41\u{1F600}$`, `[ab]*a[ab]{13}`, `((a*)*)*b{0,1000}`,
+	fuzzLanguage(f, "regex", `^(?=.*\d)(?!ab)[^\s\p{Lu}-]{2,5}|(?:a|b)*?\x41\u{1F600}$`, `[ab]*a[ab]{13}`,
+		`((a*)*)*b{0,1000}`,
 		`\bx\b`, `(?<n>a)\k<n>`, `(?i:x)`, `a{2,1}`, `[z-a]`, `(`, `[^]`, `\cA\0\u00e9[\b]`)
 }
 
 func FuzzGBNF(f *testing.F) {
-	fuzzLanguage(f, "gbnf", "root ::= \"[\" (item (\",\" ws item)*)? \"]\" # c\nitem ::= [0-9]{1,3} | \"\\\"\" [^\"\\\\]* \"\\\"\" | root | !<[5]> | <t>\nws ::= [ \\t\\n]{0,2}",
-		"root ::= root \"a\" | \"b\"", "root ::= ( \"x\" |\n \"y\"\n){2} .{0,1} \"\\x41\\u00e9\\U0001F600\"", "root ::= a\na ::= a", "a ::= b", "root ::= [z-a]", "root = \"a\"", "root ::= \"a\"{99999999}")
+	fuzzLanguage(f, "gbnf",
+		"root ::= \"[\" (item (\",\" ws item)*)? \"]\" # c\nitem ::= [0-9]{1,3} | \"\\\"\" [^\"\\\\]* \"\\\"\" | root | !<[5]> | <t>\nws ::= [ \\t\\n]{0,2}",
+		"root ::= root \"a\" | \"b\"", "root ::= ( \"x\" |\n \"y\"\n){2} .{0,1} \"\\x41\\u00e9\\U0001F600\"",
+		"root ::= a\na ::= a", "a ::= b", "root ::= [z-a]", "root = \"a\"", "root ::= \"a\"{99999999}")
 }
 
 func FuzzLark(f *testing.F) {
-	fuzzLanguage(f, "lark", "start: (call \";\")+\ncall: NAME \"(\" [arg (\",\" arg)*] \")\" -> call\n?arg: NUMBER | /[a-z]+/i | \"0\"..\"9\" ~ 2..3 | %json {\"type\":\"null\"}\n%import common (NUMBER, CNAME)\nNAME: CNAME\n%ignore \" \"\n",
-		"start: A~2 B~1..3 \"x\"i\nA.2: \"a\" | \"é\"\nB: /[b-d]/s", "start: <|end|> \"a\" | [\"b\"] | <[1-3]>", "%import common.FOO\nstart: FOO", "start{a}: \"x\"", "start: /a", "start: start")
+	fuzzLanguage(f, "lark",
+		"start: (call \";\")+\ncall: NAME \"(\" [arg (\",\" arg)*] \")\" -> call\n?arg: NUMBER | /[a-z]+/i | \"0\"..\"9\" ~ 2..3 | %json {\"type\":\"null\"}\n%import common (NUMBER, CNAME)\nNAME: CNAME\n%ignore \" \"\n",
+		"start: A~2 B~1..3 \"x\"i\nA.2: \"a\" | \"é\"\nB: /[b-d]/s", "start: <|end|> \"a\" | [\"b\"] | <[1-3]>",
+		"%import common.FOO\nstart: FOO", "start{a}: \"x\"", "start: /a", "start: start")
 }
 
 func FuzzStructuralTag(f *testing.F) {

@@ -66,7 +66,8 @@ func TestLayers(t *testing.T) {
 		{"no-repeat-ngram", `{"prompt":false}`, `{"n":1}`, map[uint32]float32{}},
 		{"dry", `{}`, `{"multiplier":0.5}`, map[uint32]float32{'c': -0.5}},
 		{"dry", `{"multiplier":0.5,"sequence_breakers":["a"]}`, `{}`, map[uint32]float32{}},
-		{"dry", `{"multiplier":0.5,"sequence_breakers":["a"]}`, `{"sequence_breakers":["c"],"allowed_length":1}`, map[uint32]float32{}},
+		{"dry", `{"multiplier":0.5,"sequence_breakers":["a"]}`, `{"sequence_breakers":["c"],"allowed_length":1}`,
+			map[uint32]float32{}},
 		{"dry", `{"multiplier":0.5,"sequence_breakers":["a"]}`, `{"allowed_length":1}`, map[uint32]float32{'c': -0.5}},
 		{"xtc", `{"probability":1}`, `{}`, map[uint32]float32{'a': never}},
 		{"xtc", `{"probability":1}`, `{"threshold":0.6}`, map[uint32]float32{}},
@@ -113,7 +114,8 @@ func TestLongPrompts(t *testing.T) {
 	all := modules(t)
 	for name, prompt := range map[string][]uint32{"mixed": mixed, "same": same, "period": period} {
 		for _, c := range [][2]string{
-			{"no-repeat-ngram", `{}`}, {"no-repeat-ngram", `{"n":8}`}, {"dry", `{}`}, {"dry", `{"range":20000}`}, {"dry", `{"sequence_breakers":[]}`},
+			{"no-repeat-ngram", `{}`}, {"no-repeat-ngram", `{"n":8}`}, {"dry", `{}`}, {"dry", `{"range":20000}`},
+			{"dry", `{"sequence_breakers":[]}`},
 		} {
 			p := logits.NewProcessor(begin(t, load(t, all[c[0]], `{}`), c[1], prompt))
 			output := []uint32{}

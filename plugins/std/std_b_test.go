@@ -72,7 +72,9 @@ func TestBannedWords(t *testing.T) {
 			if _, err := p.Process(prompt, output, logits); err != nil {
 				t.Fatal(err)
 			}
-			left := slices.DeleteFunc(slices.Clone(letters), func(id uint32) bool { return math.IsInf(float64(logits[id]), -1) })
+			left := slices.DeleteFunc(slices.Clone(letters), func(id uint32) bool {
+				return math.IsInf(float64(logits[id]), -1)
+			})
 			denied += len(letters) - len(left)
 			id := left[random.IntN(len(left))]
 			output = append(output, id)
@@ -155,8 +157,10 @@ func TestWatermark(t *testing.T) {
 	wasm := modules(t)["watermark"]
 	for _, c := range goldens.Cases {
 		g, err := guest.Load(t.Context(), e, guest.Config{
-			Name: "watermark", Wasm: wasm, Vocabulary: numbered(c.Vocab), Limits: guest.Limits{FuelPerStep: 400_000_000},
-			Config: fmt.Appendf(nil, `{"greenlist_ratio":%v,"hashing_key":%d,"context_width":%d}`, c.Ratio, c.Key, c.Width),
+			Name: "watermark", Wasm: wasm, Vocabulary: numbered(c.Vocab),
+			Limits: guest.Limits{FuelPerStep: 400_000_000},
+			Config: fmt.Appendf(nil, `{"greenlist_ratio":%v,"hashing_key":%d,"context_width":%d}`, c.Ratio, c.Key,
+				c.Width),
 		})
 		if err != nil {
 			t.Fatal(err)
@@ -201,9 +205,10 @@ func favoured(t *testing.T, g *guest.Guest, scheme string, vocabulary int, token
 func TestBadConfigOfText(t *testing.T) {
 	all := modules(t)
 	for plugin, c := range map[string]struct{ config, want string }{
-		"banned-words":    {`{"words":["a",""]}`, "words: entry 2 has 0 bytes, want 1 to 256"},
-		"thinking-budget": {`{"message":"` + strings.Repeat("a", 300) + `"}`, "message: 308 tokens with the closing marker, want at most 256"},
-		"watermark":       {`{"hashing_key":0}`, "hashing_key: 0 is not a whole number from 1 to 9007199254740991"},
+		"banned-words": {`{"words":["a",""]}`, "words: entry 2 has 0 bytes, want 1 to 256"},
+		"thinking-budget": {`{"message":"` + strings.Repeat("a", 300) + `"}`,
+			"message: 308 tokens with the closing marker, want at most 256"},
+		"watermark": {`{"hashing_key":0}`, "hashing_key: 0 is not a whole number from 1 to 9007199254740991"},
 	} {
 		_, err := tryLoad(t, all[plugin], c.config)
 		var r *guest.Refusal

@@ -19,7 +19,8 @@ import (
 func TestBindChat(t *testing.T) {
 	ctx := context.Background()
 	set, err := plugins.Open(ctx, plugins.Options{
-		Specs: []plugins.Spec{{Name: "jinja", Source: "builtin:jinja"}, {Name: "toolcalls", Source: "builtin:toolcalls"},
+		Specs: []plugins.Spec{{Name: "jinja", Source: "builtin:jinja"},
+			{Name: "toolcalls", Source: "builtin:toolcalls"},
 			{Name: "mistral", Source: "builtin:toolcalls", Config: []byte(`{"format":"mistral"}`)}},
 		Builtin: std.FS(), Vocabulary: words{kit.NewWorld()}, CacheDir: filepath.Join(os.TempDir(), "tgi-test-modules"),
 		Model: marshal(t, object{"tokens": object{"bos_token": "<s>"}, "templates": object{
@@ -29,20 +30,24 @@ func TestBindChat(t *testing.T) {
 		t.Fatal(err)
 	}
 	defer set.Close()
-	chat, rest, err := set.BindChat(ctx, []plugins.Call{{Name: "mistral"}}, plugins.ChatPlugins{Template: "jinja", Tools: "toolcalls"})
+	chat, rest, err := set.BindChat(ctx, []plugins.Call{{Name: "mistral"}}, plugins.ChatPlugins{Template: "jinja",
+		Tools: "toolcalls"})
 	if err != nil || len(rest) > 0 {
 		t.Fatal(rest, err)
 	}
 	defer chat.Close()
 	r, err := chat.Render(ctx, []byte(`{"messages":[{"role":"user","content":"<s>"}]}`))
-	if err != nil || r.Text != "<s><|user|><s>" || len(r.Data) != 1 || r.Data[0] != (template.Span{Start: 11, End: 14}) {
+	if err != nil || r.Text != "<s><|user|><s>" || len(r.Data) != 1 ||
+		r.Data[0] != (template.Span{Start: 11, End: 14}) {
 		t.Errorf("%+v, %v", r, err)
 	}
 	var no *plugins.RenderRefusal
-	if _, err := chat.Render(ctx, []byte(`{"messages":[{"role":"x"}]}`)); !errors.As(err, &no) || no.Text != "no role x" {
+	if _, err := chat.Render(ctx, []byte(`{"messages":[{"role":"x"}]}`)); !errors.As(err, &no) ||
+		no.Text != "no role x" {
 		t.Errorf("%v, want the template's refusal", err)
 	}
-	p, err := chat.Parser(ctx, []byte(`{"tools":[{"type":"function","function":{"name":"now"}}],"tool_choice":"auto","parallel_tool_calls":true,"prompt_end":""}`), 7)
+	p, err := chat.Parser(ctx,
+		[]byte(`{"tools":[{"type":"function","function":{"name":"now"}}],"tool_choice":"auto","parallel_tool_calls":true,"prompt_end":""}`), 7)
 	if err != nil {
 		t.Fatal(err)
 	}

@@ -16,13 +16,14 @@ import (
 	"tgi/plugins/grammar"
 )
 
-// crowded is a vocabulary of as many tokens as large models have: all bytes, and words of several scripts, with and without
-// a space or a mark before them, some cut within a character.
+// crowded is a vocabulary of as many tokens as large models have: all bytes, and words of several scripts, with and
+// without a space or a mark before them, some cut within a character.
 func crowded() *kit.World {
 	const size = 100_000
 	world, r := kit.NewWorld(), rand.New(rand.NewPCG(7, 7))
 	seen := map[string]bool{}
-	alphabets := []struct{ lo, hi rune }{{'a', 'z'}, {'a', 'z'}, {'A', 'Z'}, {'0', '9'}, {'!', '~'}, {0xE0, 0xFF}, {0x3B1, 0x3C9}, {0x430, 0x44F},
+	alphabets := []struct{ lo, hi rune }{{'a', 'z'}, {'a', 'z'}, {'A', 'Z'}, {'0', '9'}, {'!', '~'}, {0xE0, 0xFF},
+		{0x3B1, 0x3C9}, {0x430, 0x44F},
 		{0x627, 0x64A}, {0x915, 0x94D}, {0x4E00, 0x5FFF}, {0xAC00, 0xBFFF}, {0x1F300, 0x1F5FF}}
 	for len(world.Words) < size {
 		a := alphabets[r.IntN(len(alphabets))]
@@ -64,8 +65,8 @@ func formatNames(t *testing.T) (names []string) {
 	return names
 }
 
-// TestFormatsWithinLimits: texts of every format can be followed over a large vocabulary, whatever they turn to, without a
-// mask that takes more work than it may, and are JSON when they end.
+// TestFormatsWithinLimits: texts of every format can be followed over a large vocabulary, whatever they turn to,
+// without a mask that takes more work than it may, and are JSON when they end.
 func TestFormatsWithinLimits(t *testing.T) {
 	world := crowded()
 	set := openGrammarOver(t, world)
@@ -82,7 +83,8 @@ func TestFormatsWithinLimits(t *testing.T) {
 			var value string
 			switch {
 			case err != nil:
-				t.Errorf("%s, text %d, behind %q: %v (limit: %v)", name, seed, text, err, errors.Is(err, grammar.ErrLimit))
+				t.Errorf("%s, text %d, behind %q: %v (limit: %v)", name, seed, text, err,
+					errors.Is(err, grammar.ErrLimit))
 			case end && json.Unmarshal([]byte(text), &value) != nil:
 				t.Errorf("%s, text %d: %q is no string in JSON", name, seed, text)
 			case end:
@@ -96,8 +98,8 @@ func TestFormatsWithinLimits(t *testing.T) {
 	}
 }
 
-// wander takes up to 60 tokens of those that may come, as often a mark, a byte or any of them, and from half of the way on
-// the end where it may come. The text is what there is when it ends or fails.
+// wander takes up to 60 tokens of those that may come, as often a mark, a byte or any of them, and from half of the way
+// on the end where it may come. The text is what there is when it ends or fails.
 func wander(t *testing.T, world *kit.World, g *plugins.Grammar, r *rand.Rand) (text string, end bool, err error) {
 	t.Helper()
 	const theEnd, bytes = 258, 256

@@ -20,8 +20,8 @@ func listOf(n int, f func(i int) string) string {
 	return strings.Join(parts, ",")
 }
 
-// TestGrammarFuel: schemas whose states multiply are refused, or compiled, for little fuel, which does not depend on how busy
-// the machine is. 1,000,000 units are about 0.2 ms.
+// TestGrammarFuel: schemas whose states multiply are refused, or compiled, for little fuel, which does not depend on
+// how busy the machine is. 1,000,000 units are about 0.2 ms.
 func TestGrammarFuel(t *testing.T) {
 	names := listOf(60, func(i int) string { return fmt.Sprintf(`"name_of_member_%d":{}`, i) })
 	for name, c := range map[string]struct {
@@ -40,7 +40,9 @@ func TestGrammarFuel(t *testing.T) {
 			}) + `]}`, millions: 150,
 		},
 		"uniqueItems": {
-			schema:  `{"type":"array","uniqueItems":true,"items":{"enum":[` + listOf(24, func(i int) string { return fmt.Sprint(i) }) + `]}}`,
+			schema: `{"type":"array","uniqueItems":true,"items":{"enum":[` + listOf(24, func(i int) string {
+				return fmt.Sprint(i)
+			}) + `]}}`,
 			refused: "telling the items apart takes more than 6000 states", millions: 60,
 		},
 		"multiples of none of several": {
@@ -75,7 +77,8 @@ func TestGrammarFuel(t *testing.T) {
 			return st.Stats.Fuel
 		}
 		before := used()
-		g, err := set.Compile(context.Background(), plugins.GrammarCall{Plugin: "grammar", Language: "json_schema", Source: []byte(c.schema)})
+		g, err := set.Compile(context.Background(), plugins.GrammarCall{Plugin: "grammar", Language: "json_schema",
+			Source: []byte(c.schema)})
 		units := used() - before
 		t.Logf("%-40s %6.1f million units: %v", name, float64(units)/1e6, err)
 		if units > c.millions*1e6 || units == 0 {
@@ -84,19 +87,21 @@ func TestGrammarFuel(t *testing.T) {
 		if err == nil {
 			g.Close()
 		}
-		if c.refused == "" && err != nil || c.refused != "" && (err == nil || !strings.Contains(err.Error(), c.refused)) {
+		if c.refused == "" && err != nil || c.refused != "" &&
+			(err == nil || !strings.Contains(err.Error(), c.refused)) {
 			t.Errorf("%s: %v, want %q", name, err, c.refused)
 		}
 	}
 }
 
-// TestPatternAndLength: a pattern behind whose first character is the same pattern again is followed beside a length; it took
-// a stack without end to see whether the length counts all of its characters, which ends a process.
+// TestPatternAndLength: a pattern behind whose first character is the same pattern again is followed beside a length;
+// it took a stack without end to see whether the length counts all of its characters, which ends a process.
 func TestPatternAndLength(t *testing.T) {
 	world := kit.NewWorld()
 	set := openGrammarOver(t, world)
 	g, err := set.Compile(context.Background(), plugins.GrammarCall{
-		Plugin: "grammar", Language: "json_schema", Source: []byte(`{"type":"string","pattern":"\\p{Letter}cole","maxLength":40}`)})
+		Plugin: "grammar", Language: "json_schema",
+		Source: []byte(`{"type":"string","pattern":"\\p{Letter}cole","maxLength":40}`)})
 	if err != nil {
 		t.Fatal(err)
 	}

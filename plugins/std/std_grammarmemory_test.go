@@ -12,8 +12,8 @@ import (
 	"tgi/plugins/std"
 )
 
-// TestGrammarMemoryPlateau: sixteen clients that send schema after schema of their own fill what grammars may take, and no more:
-// the account of the memory for plugins stays where it is then.
+// TestGrammarMemoryPlateau: sixteen clients that send schema after schema of their own fill what grammars may take, and
+// no more: the account of the memory for plugins stays where it is then.
 func TestGrammarMemoryPlateau(t *testing.T) {
 	const (
 		clients, rounds = 16, 24
@@ -22,8 +22,9 @@ func TestGrammarMemoryPlateau(t *testing.T) {
 	)
 	memory := plugins.NewMemory(plugins.MemoryConfig{Bytes: 512 << 20})
 	set, err := plugins.Open(t.Context(), plugins.Options{
-		Specs: []plugins.Spec{{Name: "grammar", Source: "builtin:grammar"}}, Builtin: std.FS(), Memory: memory, GrammarMemory: allowed,
-		Vocabulary: words{kit.NewWorld()}, CacheDir: filepath.Join(os.TempDir(), "tgi-test-modules"),
+		Specs: []plugins.Spec{{Name: "grammar", Source: "builtin:grammar"}}, Builtin: std.FS(), Memory: memory,
+		GrammarMemory: allowed,
+		Vocabulary:    words{kit.NewWorld()}, CacheDir: filepath.Join(os.TempDir(), "tgi-test-modules"),
 	})
 	if err != nil {
 		t.Fatal(err)
@@ -38,8 +39,10 @@ func TestGrammarMemoryPlateau(t *testing.T) {
 		}
 		all.Wait()
 		stats := memory.Stats()
-		if got := set.GrammarStats(); got.Bytes > got.Limit+slack || got.Limit+got.Masks.Limit > allowed || got.Kept == 0 {
-			t.Errorf("round %d: grammars take %d of %d bytes, masks may take %d", round, got.Bytes, got.Limit, got.Masks.Limit)
+		if got := set.GrammarStats(); got.Bytes > got.Limit+slack || got.Limit+got.Masks.Limit > allowed ||
+			got.Kept == 0 {
+			t.Errorf("round %d: grammars take %d of %d bytes, masks may take %d", round, got.Bytes, got.Limit,
+				got.Masks.Limit)
 		}
 		if stats.Cached > allowed+slack {
 			t.Errorf("round %d: %d bytes are remembered, %d may be", round, stats.Cached, allowed)
@@ -47,7 +50,8 @@ func TestGrammarMemoryPlateau(t *testing.T) {
 		cached = append(cached, stats.Cached)
 	}
 	first, second := cached[:rounds/2], cached[rounds/2:]
-	t.Logf("remembered after each round: %d; forgotten %d of %d", cached, set.GrammarStats().Evicted, set.GrammarStats().Compiled)
+	t.Logf("remembered after each round: %d; forgotten %d of %d", cached, set.GrammarStats().Evicted,
+		set.GrammarStats().Compiled)
 	if set.GrammarStats().Evicted == 0 {
 		t.Fatal("nothing was forgotten: the schemas are too few to tell anything")
 	}
@@ -74,7 +78,8 @@ func useSchema(t *testing.T, set *plugins.Set, client, round int) {
 	members := listOf(40, func(i int) string {
 		return fmt.Sprintf(`"%s_%d":{"type":["string","integer"],"maxLength":%d}`, id, i, 10+i)
 	})
-	g, err := set.Compile(t.Context(), plugins.GrammarCall{Language: "json_schema", Source: []byte(`{"type":"object","properties":{` + members + `}}`)})
+	g, err := set.Compile(t.Context(), plugins.GrammarCall{Language: "json_schema",
+		Source: []byte(`{"type":"object","properties":{` + members + `}}`)})
 	if err != nil {
 		t.Error(err)
 		return

@@ -27,13 +27,13 @@ const suiteResults = "testdata/json-schema-suite.txt"
 // How a case of the suite comes out, the best first.
 var outcomes = []string{"pass", "refused", "false reject", "false accept"}
 
-// TestSchemaSuite asks the plugin, loaded as the server loads it, about each case of the official JSON Schema test suite:
-// whether what it compiled, followed token by token by the host, admits the instance's canonical text. Those that do not
-// pass are listed in testdata/json-schema-suite.txt, and a case may only come out better.
+// TestSchemaSuite asks the plugin, loaded as the server loads it, about each case of the official JSON Schema test
+// suite: whether what it compiled, followed token by token by the host, admits the instance's canonical text. Those
+// that do not pass are listed in testdata/json-schema-suite.txt, and a case may only come out better.
 //
-// The canonical text has no white space, numbers without exponent, and the escapes that JSON asks for. A grammar decides
-// on the order of members, so an instance is admitted when it is in some order. In the files named format, the keyword is an
-// annotation, as the drafts have it. JSON_SCHEMA_TEST_SUITE names another copy of the suite.
+// The canonical text has no white space, numbers without exponent, and the escapes that JSON asks for. A grammar
+// decides on the order of members, so an instance is admitted when it is in some order. In the files named format, the
+// keyword is an annotation, as the drafts have it. JSON_SCHEMA_TEST_SUITE names another copy of the suite.
 func TestSchemaSuite(t *testing.T) {
 	listed := readSuiteResults(t)
 	root := os.Getenv("JSON_SCHEMA_TEST_SUITE")
@@ -124,7 +124,8 @@ func suiteDraft(t *testing.T, set *plugins.Set, root, draft string, found map[st
 			return fmt.Errorf("%s: %w", path, err)
 		}
 		name := strings.TrimSuffix(filepath.ToSlash(strings.TrimPrefix(path, base+string(filepath.Separator))), ".json")
-		params := fmt.Sprintf(`{"whitespace":"compact","draft":%q,"formats":%v}`, strings.TrimPrefix(draft, "draft"), name != "format")
+		params := fmt.Sprintf(`{"whitespace":"compact","draft":%q,"formats":%v}`, strings.TrimPrefix(draft, "draft"),
+			name != "format")
 		for _, g := range groups {
 			compiled, err := set.Compile(context.Background(), plugins.GrammarCall{
 				Plugin: "grammar", Language: "json_schema", Source: g.Schema, Params: []byte(params)})
@@ -144,7 +145,8 @@ func suiteDraft(t *testing.T, set *plugins.Set, root, draft string, found map[st
 				case !admitted && c.Valid:
 					outcome = "false reject"
 				}
-				key := strings.ReplaceAll(fmt.Sprintf("%s %s: %s: %s", draft, name, g.Description, c.Description), "\n", " ")
+				key := strings.ReplaceAll(fmt.Sprintf("%s %s: %s: %s", draft, name, g.Description, c.Description), "\n",
+					" ")
 				found[key] = outcome
 			}
 			if err == nil {
@@ -158,8 +160,8 @@ func suiteDraft(t *testing.T, set *plugins.Set, root, draft string, found map[st
 	}
 }
 
-// admitsSome reports whether the grammar admits the instance in some order of its members, up to a number of orders that no
-// instance of the suite exceeds.
+// admitsSome reports whether the grammar admits the instance in some order of its members, up to a number of orders
+// that no instance of the suite exceeds.
 func admitsSome(t *testing.T, g *plugins.Grammar, data json.RawMessage) bool {
 	t.Helper()
 	const theEnd = 258 // of the kit's vocabulary, in which tokens 0 to 255 are the bytes

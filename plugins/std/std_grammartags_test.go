@@ -11,9 +11,9 @@ import (
 	"tgi/plugins"
 )
 
-// TestStructuralTagTokens: tags that begin, end and are triggered by tokens, followed by the host over a vocabulary where some
-// of these tokens are special ("<c>", "</c>") and one is an ordinary one ("[T]"). In the texts below « and » stand around what
-// is one token; all else is a token per byte.
+// TestStructuralTagTokens: tags that begin, end and are triggered by tokens, followed by the host over a vocabulary
+// where some of these tokens are special ("<c>", "</c>") and one is an ordinary one ("[T]"). In the texts below « and »
+// stand around what is one token; all else is a token per byte.
 func TestStructuralTagTokens(t *testing.T) {
 	world := kit.NewWorld()
 	world.Words = append(world.Words, "<c>", "</c>", "[T]", "hello")
@@ -36,14 +36,17 @@ func TestStructuralTagTokens(t *testing.T) {
 		{special, []string{"«<c>»12«</c>»"}, []string{"<c>12«</c>»", "«<c>»12</c>", "«<c>»12", "«<s>»12«</c>»"}},
 		{mixed, []string{"", "a<«hello»", "«hello»«<c>»1«</c>»b«[T]»2;<f>3</f>c<f>4«</c>»", "[T"},
 			[]string{"«<c>»", "«[T]»", "[T]", "<c>", "<f", "a«</c>»", "a«<s>»b", "<f>«hello»", "«[T]»2«</c>»"}},
-		{byToken, []string{"", "ab<c>[T]", "«<c>»1«</c>»\xff«[T]»3;"}, []string{"«hello»", "«<s>»", "«<c>»", "«[T]»1«</c>»", "«</c>»"}},
+		{byToken, []string{"", "ab<c>[T]", "«<c>»1«</c>»\xff«[T]»3;"}, []string{"«hello»", "«<s>»", "«<c>»",
+			"«[T]»1«</c>»", "«</c>»"}},
 		{`{"type":"tag","begin":"(","content":{"type":"any_tokens","max_tokens":2},"end":` + token("[T]") + `}`,
 			[]string{"(«[T]»", "(«hello»a«[T]»"}, []string{"(", "(aaa", "(«</c>»", "(«[T]»«[T]»"}},
 		{`{"type":"token_dispatch","rules":[["<c>",` + number + `],["hello",{"type":"const_string","value":"!"}]]}`,
 			[]string{"x«<c>»1", "«hello»!y«<c>»23a", "hello"}, []string{"«<c>»", "«hello»", "«hello»x", "«<s>»"}},
-		{`{"type":"exclude_token","exclude_tokens":["hello",97]}`, []string{"b", "«[T]»"}, []string{"", "a", "«hello»", "«<c>»", "bb"}},
+		{`{"type":"exclude_token","exclude_tokens":["hello",97]}`, []string{"b", "«[T]»"}, []string{"", "a", "«hello»",
+			"«<c>»", "bb"}},
 	} {
-		g, err := set.Compile(context.Background(), plugins.GrammarCall{Plugin: "grammar", Language: "structural_tag", Source: []byte(c.format)})
+		g, err := set.Compile(context.Background(), plugins.GrammarCall{Plugin: "grammar", Language: "structural_tag",
+			Source: []byte(c.format)})
 		if err != nil {
 			t.Errorf("%s: %v", c.format, err)
 			continue
@@ -66,7 +69,8 @@ func TestStructuralTagTokens(t *testing.T) {
 		`{"type":"exclude_token","exclude_tokens":["hello there"]}`:     `#: exclude_tokens: "hello there" is not one token here`,
 		`{"type":"token_triggered_tags","trigger_tokens":[],"tags":[]}`: `#: tags: want at least one`,
 	} {
-		_, err := set.Compile(context.Background(), plugins.GrammarCall{Plugin: "grammar", Language: "structural_tag", Source: []byte(format)})
+		_, err := set.Compile(context.Background(), plugins.GrammarCall{Plugin: "grammar", Language: "structural_tag",
+			Source: []byte(format)})
 		if err == nil || !strings.Contains(err.Error(), want) {
 			t.Errorf("%s: %v, want %s", format, err, want)
 		}

@@ -37,16 +37,22 @@ func schemaOf(r *rand.Rand) []byte {
 			for range 3 + r.IntN(37) {
 				words = append(words, name(8))
 			}
-			props[k] = map[string]any{"type": "array", "items": map[string]any{"enum": words}, "minItems": 1, "maxItems": 2 + r.IntN(18)}
+			props[k] = map[string]any{"type": "array", "items": map[string]any{"enum": words}, "minItems": 1,
+				"maxItems": 2 + r.IntN(18)}
 		case 3:
-			props[k] = map[string]any{"type": "string", "pattern": fmt.Sprintf("^[a-%c]{1,%d}$", 'd'+r.IntN(20), 2+r.IntN(38))}
+			props[k] = map[string]any{"type": "string", "pattern": fmt.Sprintf("^[a-%c]{1,%d}$", 'd'+r.IntN(20),
+				2+r.IntN(38))}
 		case 4:
-			props[k] = map[string]any{"type": "object", "additionalProperties": false, "properties": map[string]any{"x": map[string]any{"type": "number"}, "y": map[string]any{"type": "boolean"}}}
+			props[k] = map[string]any{"type": "object", "additionalProperties": false,
+				"properties": map[string]any{"x": map[string]any{"type": "number"},
+					"y": map[string]any{"type": "boolean"}}}
 		default:
-			props[k] = map[string]any{"type": "string", "format": []string{"date", "date-time", "email", "uuid"}[r.IntN(4)]}
+			props[k] = map[string]any{"type": "string", "format": []string{"date", "date-time", "email",
+				"uuid"}[r.IntN(4)]}
 		}
 	}
-	b, _ := json.Marshal(map[string]any{"type": "object", "additionalProperties": false, "properties": props, "required": required[:len(required)/2]})
+	b, _ := json.Marshal(map[string]any{"type": "object", "additionalProperties": false, "properties": props,
+		"required": required[:len(required)/2]})
 	return b
 }
 

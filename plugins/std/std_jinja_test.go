@@ -115,8 +115,8 @@ func (c rendering) request(t testing.TB) []byte {
 // special tokens of the goldens.
 var tokens = map[string]string{"bos_token": "<s>", "eos_token": "</s>", "pad_token": "<pad>", "unk_token": "<unk>"}
 
-// TestJinjaGoldens: in the sandbox templates give the texts and refusals that they give in Python, and what of them is data
-// is what the library says natively.
+// TestJinjaGoldens: in the sandbox templates give the texts and refusals that they give in Python, and what of them is
+// data is what the library says natively.
 func TestJinjaGoldens(t *testing.T) {
 	all, sources := goldens(t), map[string]string{}
 	for _, c := range all {

@@ -14,8 +14,8 @@ import (
 	"tgi/sdk/abi"
 )
 
-// TestRoundTrip: a call that a model's own template renders, as a turn of the assistant, is parsed back to the same call, by
-// the format that is found from the template. Both plugins run in the sandbox.
+// TestRoundTrip: a call that a model's own template renders, as a turn of the assistant, is parsed back to the same
+// call, by the format that is found from the template. Both plugins run in the sandbox.
 func TestRoundTrip(t *testing.T) {
 	long.Test(t)
 	offered, err := os.ReadFile("toolcalls/testdata/tools.json")
@@ -44,8 +44,9 @@ func TestRoundTrip(t *testing.T) {
 	o, done := parses(t, object{}), map[string]int{}
 	for name, src := range sources {
 		render := func(prompt bool, messages ...object) string {
-			r, err := rendered(t, g, marshal(t, object{"messages": messages, "tools": json.RawMessage(offered), "add_generation_prompt": prompt,
-				"template": name, "now": "2025-07-10T15:06:07Z"}))
+			r, err := rendered(t, g, marshal(t, object{"messages": messages, "tools": json.RawMessage(offered),
+				"add_generation_prompt": prompt,
+				"template":              name, "now": "2025-07-10T15:06:07Z"}))
 			if err != nil {
 				t.Logf("%s: %v", name, err)
 			}
@@ -68,7 +69,8 @@ func TestRoundTrip(t *testing.T) {
 		}
 		prompt = prompt[:at]
 		f, _ := toolcalls.Preset(preset)
-		request := marshal(t, object{"tools": json.RawMessage(offered), "tool_choice": "auto", "parallel_tool_calls": true, "prompt_end": prompt[max(0, len(prompt)-200):]})
+		request := marshal(t, object{"tools": json.RawMessage(offered), "tool_choice": "auto",
+			"parallel_tool_calls": true, "prompt_end": prompt[max(0, len(prompt)-200):]})
 		got, name2 := object{}, ""
 		ended := 0
 		for _, e := range parsed(t, o, request, marshal(t, object{"format": preset}), special(t, f, turn)) {

@@ -60,8 +60,8 @@ func TestSound(t *testing.T) {
 	}
 }
 
-// TestDescribed: every plugin has its crate, a page that names every parameter, a line in the index, and a schema that is
-// strict and gives the defaults.
+// TestDescribed: every plugin has its crate, a page that names every parameter, a line in the index, and a schema that
+// is strict and gives the defaults.
 func TestDescribed(t *testing.T) {
 	index, err := os.ReadFile("README.md")
 	if err != nil {
@@ -99,7 +99,8 @@ func TestDescribed(t *testing.T) {
 			if err := json.Unmarshal(load(t, wasm, `{}`).Description().Params, &schema); err != nil {
 				t.Fatal(err)
 			}
-			if schema.Type != "object" || schema.Additional == nil || *schema.Additional || len(schema.Properties) == 0 {
+			if schema.Type != "object" || schema.Additional == nil || *schema.Additional ||
+				len(schema.Properties) == 0 {
 				t.Errorf("schema is not strict: %+v", schema)
 			}
 			for field, p := range schema.Properties {

@@ -70,15 +70,17 @@ func parsed(t testing.TB, g *guest.Guest, request, params []byte, pieces []piece
 
 // reasons are the library's in the contract's numbers.
 var reasons = map[toolcalls.Reason]uint8{
-	toolcalls.Incomplete: abi.FailedIncomplete, toolcalls.UnknownTool: abi.FailedUnknown, toolcalls.Malformed: abi.FailedMalformed,
-	toolcalls.TooLong: abi.FailedTooLong, toolcalls.TooMany: abi.FailedTooMany,
+	toolcalls.Incomplete: abi.FailedIncomplete, toolcalls.UnknownTool: abi.FailedUnknown,
+	toolcalls.Malformed: abi.FailedMalformed,
+	toolcalls.TooLong:   abi.FailedTooLong, toolcalls.TooMany: abi.FailedTooMany,
 }
 
 // natively is what the library tells of a message, as events of the contract. seed is that of the first id.
 func natively(f *toolcalls.Format, o toolcalls.Options, text string) (all []tools.Event) {
 	p := toolcalls.New(f, o)
 	for _, e := range append(append([]toolcalls.Event(nil), p.Feed(text)...), p.Finish()...) {
-		x := tools.Event{Kind: llm.DeltaKind(e.Kind), Index: e.Index, Text: e.Text, Name: e.Name, ID: e.ID, Failed: llm.CallFailure(reasons[e.Reason])}
+		x := tools.Event{Kind: llm.DeltaKind(e.Kind), Index: e.Index, Text: e.Text, Name: e.Name, ID: e.ID,
+			Failed: llm.CallFailure(reasons[e.Reason])}
 		if x.Kind == abi.EventFailed {
 			x.Name = ""
 		}
@@ -134,8 +136,8 @@ func cut(text string, n int) (pieces []piece) {
 	return pieces
 }
 
-// TestToolcallsGoldens: in the sandbox, every sample of the library gives the events that it gives natively, however it is
-// cut, and whether its markers come as text or as special tokens.
+// TestToolcallsGoldens: in the sandbox, every sample of the library gives the events that it gives natively, however it
+// is cut, and whether its markers come as text or as special tokens.
 func TestToolcallsGoldens(t *testing.T) {
 	offered, err := os.ReadFile("toolcalls/testdata/tools.json")
 	if err != nil {
@@ -162,7 +164,8 @@ func TestToolcallsGoldens(t *testing.T) {
 			request, o := sampleRequest(t, f, offered, strings.Split(title, " | ")[1:])
 			want := withoutIDs(natively(f, o, text))
 			for how, pieces := range map[string][]piece{
-				"whole": {{text, false}}, "characters": cut(text, 1), "some": cut(text, 2+r.IntN(5)), "special": special(t, f, text),
+				"whole": {{text, false}}, "characters": cut(text, 1), "some": cut(text, 2+r.IntN(5)),
+				"special": special(t, f, text),
 			} {
 				got := withoutIDs(parsed(t, g, request, marshal(t, object{"format": preset}), pieces))
 				if len(got)+len(want) > 0 && !reflect.DeepEqual(got, want) {
@@ -194,7 +197,8 @@ func sampleRequest(t testing.TB, f *toolcalls.Format, offered []byte, words []st
 	for _, x := range list {
 		o.Tools = append(o.Tools, toolcalls.Tool{Name: x.Function.Name, Parameters: x.Function.Parameters})
 	}
-	r := object{"tools": json.RawMessage(offered), "tool_choice": "auto", "parallel_tool_calls": true, "prompt_end": "<|assistant|>"}
+	r := object{"tools": json.RawMessage(offered), "tool_choice": "auto", "parallel_tool_calls": true,
+		"prompt_end": "<|assistant|>"}
 	for _, word := range words {
 		key, value, _ := strings.Cut(word, " ")
 		switch key {

@@ -66,7 +66,8 @@ next:
 // split cuts a marker as the guest does.
 func (m marked) split(text string) (out []toolcalls.Piece) {
 	for _, id := range m.Encode(text) {
-		p := toolcalls.Piece{Text: string(m.Bytes(id)), Special: m.Flags(id)&abi.TokenSpecial != 0, End: m.Flags(id)&abi.TokenEnd != 0}
+		p := toolcalls.Piece{Text: string(m.Bytes(id)), Special: m.Flags(id)&abi.TokenSpecial != 0,
+			End: m.Flags(id)&abi.TokenEnd != 0}
 		if n := len(out); n > 0 && !p.Special && !out[n-1].Special {
 			out[n-1].Text += p.Text
 			continue
@@ -78,12 +79,18 @@ func (m marked) split(text string) (out []toolcalls.Piece) {
 
 // specials are the markers of the formats that are special tokens in some vocabulary.
 var specials = marked{
-	"<|start|>", "<|channel|>", "<|message|>", "<|constrain|>", "<|end|>", "<|call|>", "<think>", "</think>", "<tool_call>", "</tool_call>",
-	"[TOOL_CALLS]", "[ARGS]", "[CALL_ID]", "[THINK]", "[/THINK]", "<|START_THINKING|>", "<|END_THINKING|>", "<|START_ACTION|>", "<|END_ACTION|>",
-	"<|START_RESPONSE|>", "<|END_RESPONSE|>", "<|tool_call_begin|>", "<|tool_call_end|>", "<|tool_calls_section_begin|>",
-	"<|tool_calls_section_end|>", "<|tool_call_argument_begin|>", "<｜tool▁calls▁begin｜>", "<｜tool▁calls▁end｜>", "<｜tool▁call▁begin｜>",
-	"<｜tool▁call▁end｜>", "<｜tool▁sep｜>", "｜DSML｜", "<|tool_call|>", "<|/tool_call|>", "<|python_tag|>", "<|python_start|>", "<|python_end|>",
-	"<|tool_call_start|>", "<|tool_call_end|>", "<minimax:tool_call>", "</minimax:tool_call>", "<arg_key>", "</arg_key>", "<arg_value>", "</arg_value>",
+	"<|start|>", "<|channel|>", "<|message|>", "<|constrain|>", "<|end|>", "<|call|>", "<think>", "</think>",
+	"<tool_call>", "</tool_call>",
+	"[TOOL_CALLS]", "[ARGS]", "[CALL_ID]", "[THINK]", "[/THINK]", "<|START_THINKING|>", "<|END_THINKING|>",
+	"<|START_ACTION|>", "<|END_ACTION|>",
+	"<|START_RESPONSE|>", "<|END_RESPONSE|>", "<|tool_call_begin|>", "<|tool_call_end|>",
+	"<|tool_calls_section_begin|>",
+	"<|tool_calls_section_end|>", "<|tool_call_argument_begin|>", "<｜tool▁calls▁begin｜>", "<｜tool▁calls▁end｜>",
+	"<｜tool▁call▁begin｜>",
+	"<｜tool▁call▁end｜>", "<｜tool▁sep｜>", "｜DSML｜", "<|tool_call|>", "<|/tool_call|>", "<|python_tag|>",
+	"<|python_start|>", "<|python_end|>",
+	"<|tool_call_start|>", "<|tool_call_end|>", "<minimax:tool_call>", "</minimax:tool_call>", "<arg_key>",
+	"</arg_key>", "<arg_value>", "</arg_value>",
 	"<seed:tool_call>", "</seed:tool_call>",
 }
 
@@ -140,7 +147,8 @@ func (s *schema) fault(v any, root *schema) string {
 	case string:
 		kind = "string"
 		n := utf8.RuneCountInString(x)
-		if n < s.MinLength || s.MaxLength != nil && n > *s.MaxLength || s.Pattern != "" && !regexp.MustCompile(s.Pattern).MatchString(x) {
+		if n < s.MinLength || s.MaxLength != nil && n > *s.MaxLength || s.Pattern != "" &&
+			!regexp.MustCompile(s.Pattern).MatchString(x) {
 			bad = "length or pattern"
 		}
 	case float64:
@@ -277,7 +285,8 @@ func (w *writer) text(ids []uint32) string {
 }
 
 // parseHeld reads a text, or its beginning, as the format does.
-func parseHeld(f *toolcalls.Format, o toolcalls.Options, v marked, ids []uint32, whole bool) (calls []toolcalls.Event, said, failed string) {
+func parseHeld(f *toolcalls.Format, o toolcalls.Options, v marked, ids []uint32, whole bool) (calls []toolcalls.Event,
+	said, failed string) {
 	p := toolcalls.New(f, o)
 	var events []toolcalls.Event
 	for _, id := range ids {
@@ -307,8 +316,8 @@ func parseHeld(f *toolcalls.Format, o toolcalls.Options, v marked, ids []uint32,
 	return calls, said, failed
 }
 
-// TestConstrainedCalls writes random texts that the grammars of the formats admit and reads them back: every text is complete
-// calls of tools that were offered, as many as are allowed, with arguments that fit.
+// TestConstrainedCalls writes random texts that the grammars of the formats admit and reads them back: every text is
+// complete calls of tools that were offered, as many as are allowed, with arguments that fit.
 func TestConstrainedCalls(t *testing.T) {
 	var tools []heldTool
 	if err := json.Unmarshal([]byte(heldTools), &tools); err != nil {
@@ -335,7 +344,8 @@ func TestConstrainedCalls(t *testing.T) {
 		for _, name := range toolcalls.Presets() {
 			t.Run(fmt.Sprintf("%s/%d", name, len(v)), func(t *testing.T) {
 				for i, mode := range []toolcalls.Choice{
-					{Mode: toolcalls.Required}, {Mode: toolcalls.Required, Single: true}, {Mode: toolcalls.Exact, Name: "set-all.v2"}, {}, {Single: true},
+					{Mode: toolcalls.Required}, {Mode: toolcalls.Required, Single: true}, {Mode: toolcalls.Exact,
+						Name: "set-all.v2"}, {}, {Single: true},
 				} {
 					checkHeld(t, set, v, name, mode, i%2 == 1, nil, tools, schemas)
 				}
@@ -347,7 +357,8 @@ func TestConstrainedCalls(t *testing.T) {
 	}
 }
 
-func checkHeld(t *testing.T, set *plugins.Set, v marked, preset string, choice toolcalls.Choice, thinking bool, answer []byte, tools []heldTool, schemas map[string]*schema) {
+func checkHeld(t *testing.T, set *plugins.Set, v marked, preset string, choice toolcalls.Choice, thinking bool,
+	answer []byte, tools []heldTool, schemas map[string]*schema) {
 	t.Helper()
 	f, _ := toolcalls.Preset(preset)
 	thinking = thinking && f.Reasoning != nil
@@ -377,7 +388,8 @@ func checkHeld(t *testing.T, set *plugins.Set, v marked, preset string, choice t
 		return
 	}
 	defer g.Close()
-	w := &writer{r: rand.New(rand.NewPCG(1, uint64(len(preset)))), v: v, hints: []string{`"`, "}", "]", ")", "x", `"}`, "</parameter>", `a": 1`}}
+	w := &writer{r: rand.New(rand.NewPCG(1, uint64(len(preset)))), v: v, hints: []string{`"`, "}", "]", ")", "x", `"}`,
+		"</parameter>", `a": 1`}}
 	w.begin = slices.Concat(f.Section.Begin, f.Call.Begin)
 	for _, list := range [][]string{f.Call.Begin, f.Call.End, f.Section.Begin, f.Section.End} {
 		w.hints = append(w.hints, list...)
@@ -399,8 +411,10 @@ func checkHeld(t *testing.T, set *plugins.Set, v marked, preset string, choice t
 		}
 	}
 	if f.Channels != nil {
-		w.begin = []string{"<|channel|>commentary to=functions.", "<|channel|>analysis<|message|>", "<|channel|>final<|message|>"}
-		w.hints = append(w.hints, "<|end|>", "<|end|><|start|>assistant", "<|channel|>commentary to=functions.now <|message|>{")
+		w.begin = []string{"<|channel|>commentary to=functions.", "<|channel|>analysis<|message|>",
+			"<|channel|>final<|message|>"}
+		w.hints = append(w.hints, "<|end|>", "<|end|><|start|>assistant",
+			"<|channel|>commentary to=functions.now <|message|>{")
 	}
 	seen := 0
 	for range 8 {
@@ -416,7 +430,8 @@ func checkHeld(t *testing.T, set *plugins.Set, v marked, preset string, choice t
 			t.Errorf("%+v: a call failed:%s\nof %q", choice, failed, text)
 		case whole && choice.Mode != toolcalls.Auto && len(calls) == 0, choice.Single && len(calls) > 1:
 			t.Errorf("%+v: %d calls in %q", choice, len(calls), text)
-		case answer != nil && whole && len(calls) == 0 && said != `{"ok":true}` && said != `{"ok":false}`, answer != nil && len(calls) > 0 && said != "":
+		case answer != nil && whole && len(calls) == 0 && said != `{"ok":true}` && said != `{"ok":false}`,
+			answer != nil && len(calls) > 0 && said != "":
 			t.Errorf("%+v: %d calls, and it says %q: %q", choice, len(calls), said, text)
 		}
 		for _, e := range calls {

@@ -12,16 +12,18 @@ import (
 	"tgi/plugins/std/toolcalls"
 )
 
-// TestConstraintOfGuest: the plugin as the server loads it says what texts are held to, with the markers that are special tokens
-// as tokens, and the grammar's plugin compiles it.
+// TestConstraintOfGuest: the plugin as the server loads it says what texts are held to, with the markers that are
+// special tokens as tokens, and the grammar's plugin compiles it.
 func TestConstraintOfGuest(t *testing.T) {
 	var specs []plugins.Spec
 	specs = append(specs, plugins.Spec{Name: "grammar", Source: "builtin:grammar"})
 	for _, name := range toolcalls.Presets() {
-		specs = append(specs, plugins.Spec{Name: strings.ReplaceAll(name, ".", "-"), Source: "builtin:toolcalls", Config: []byte(`{"format":"` + name + `"}`)})
+		specs = append(specs, plugins.Spec{Name: strings.ReplaceAll(name, ".", "-"), Source: "builtin:toolcalls",
+			Config: []byte(`{"format":"` + name + `"}`)})
 	}
 	set, err := plugins.Open(t.Context(), plugins.Options{
-		Specs: specs, Builtin: std.FS(), Vocabulary: specials, CacheDir: filepath.Join(os.TempDir(), "tgi-test-modules"),
+		Specs: specs, Builtin: std.FS(), Vocabulary: specials, CacheDir: filepath.Join(os.TempDir(),
+			"tgi-test-modules"),
 	})
 	if err != nil {
 		t.Fatal(err)
@@ -42,11 +44,13 @@ func TestConstraintOfGuest(t *testing.T) {
 		}
 		f, _ := toolcalls.Preset(name)
 		for _, m := range append(f.Section.Begin, f.Call.Begin...) {
-			if pieces := specials.split(m); len(pieces) == 1 && pieces[0].Special && !strings.Contains(c.Source, `{"type":"token","token":"`+m+`"}`) {
+			if pieces := specials.split(m); len(pieces) == 1 && pieces[0].Special &&
+				!strings.Contains(c.Source, `{"type":"token","token":"`+m+`"}`) {
 				t.Errorf("%s: %s is a special token: %s", name, m, c.Source)
 			}
 		}
-		g, err := set.Compile(t.Context(), plugins.GrammarCall{Language: c.Language, Source: []byte(c.Source), Params: c.Params})
+		g, err := set.Compile(t.Context(), plugins.GrammarCall{Language: c.Language, Source: []byte(c.Source),
+			Params: c.Params})
 		if err != nil {
 			t.Errorf("%s: %v", name, err)
 			continue
@@ -55,15 +59,18 @@ func TestConstraintOfGuest(t *testing.T) {
 	}
 }
 
-// TestConstraintFuel: the largest tools that messages are held to, and larger ones, are within the fuel of a plugin's call.
+// TestConstraintFuel: the largest tools that messages are held to, and larger ones, are within the fuel of a plugin's
+// call.
 func TestConstraintFuel(t *testing.T) {
 	var specs []plugins.Spec
 	formats := []string{"hermes", "deepseek-v3.1", "qwen3-coder", "deepseek-v3.2", "lfm2", "gpt-oss"}
 	plugin := func(format string) string { return strings.ReplaceAll(format, ".", "-") }
 	for _, name := range formats {
-		specs = append(specs, plugins.Spec{Name: plugin(name), Source: "builtin:toolcalls", Config: []byte(`{"format":"` + name + `"}`)})
+		specs = append(specs, plugins.Spec{Name: plugin(name), Source: "builtin:toolcalls",
+			Config: []byte(`{"format":"` + name + `"}`)})
 	}
-	set, err := plugins.Open(t.Context(), plugins.Options{Specs: specs, Builtin: std.FS(), Vocabulary: specials, CacheDir: filepath.Join(os.TempDir(), "tgi-test-modules")})
+	set, err := plugins.Open(t.Context(), plugins.Options{Specs: specs, Builtin: std.FS(), Vocabulary: specials,
+		CacheDir: filepath.Join(os.TempDir(), "tgi-test-modules")})
 	if err != nil {
 		t.Fatal(err)
 	}
@@ -79,14 +86,17 @@ func TestConstraintFuel(t *testing.T) {
 		n      int
 		schema string
 	}{
-		"many tools": {180, `{}`}, "tools": {90, wide(8, `{"type":"string","description":"`+strings.Repeat("x", 100)+`"}`)}, "parameters": {1, wide(795, `{}`)},
-		"strings": {1, wide(398, `{"type":["string","null"],"description":"x"}`)}, "bytes": {1, `{"description":"` + strings.Repeat("x", 180<<10) + `"}`}, "members": {1, wide(20000, `0`)},
+		"many tools": {180, `{}`}, "tools": {90, wide(8, `{"type":"string","description":"`+strings.Repeat("x", 100)+
+			`"}`)}, "parameters": {1, wide(795, `{}`)},
+		"strings": {1, wide(398, `{"type":["string","null"],"description":"x"}`)},
+		"bytes":   {1, `{"description":"` + strings.Repeat("x", 180<<10) + `"}`}, "members": {1, wide(20000, `0`)},
 	} {
 		tools := make([]string, c.n)
 		for i := range tools {
 			tools[i] = fmt.Sprintf(`{"type":"function","function":{"name":"f%d","parameters":%s}}`, i, c.schema)
 		}
-		request := []byte(`{"tools":[` + strings.Join(tools, ",") + `],"tool_choice":"required","parallel_tool_calls":true,"prompt_end":""}`)
+		request := []byte(`{"tools":[` + strings.Join(tools, ",") +
+			`],"tool_choice":"required","parallel_tool_calls":true,"prompt_end":""}`)
 		for _, format := range formats {
 			chat, _, err := set.BindChat(t.Context(), nil, plugins.ChatPlugins{Tools: plugin(format)})
 			if err != nil {

@@ -27,7 +27,8 @@ func open(t testing.TB, f guesttest.Fake, limits guest.Limits, cancel <-chan str
 	if f.Description == "" {
 		f.Description = guesttest.Template
 	}
-	g, err := guest.Load(t.Context(), guesttest.Engine(t), guest.Config{Name: "fake", Wasm: f.Wasm(), Vocabulary: guesttest.NewWords(), Limits: limits})
+	g, err := guest.Load(t.Context(), guesttest.Engine(t), guest.Config{Name: "fake", Wasm: f.Wasm(),
+		Vocabulary: guesttest.NewWords(), Limits: limits})
 	if err != nil {
 		t.Fatal(err)
 	}
@@ -63,11 +64,14 @@ func TestRender(t *testing.T) {
 		f    guesttest.Fake
 		want template.Rendered
 	}{
-		{"the contract's example", saying("<|user|>Hi</s>", 8, 10), template.Rendered{Text: "<|user|>Hi</s>", Data: []template.Span{{Start: 8, End: 10}}}},
+		{"the contract's example", saying("<|user|>Hi</s>", 8, 10), template.Rendered{Text: "<|user|>Hi</s>",
+			Data: []template.Span{{Start: 8, End: 10}}}},
 		{"no spans", saying(text), template.Rendered{Text: text}},
 		{"all of it", saying(text, 0, 15), template.Rendered{Text: text, Data: []template.Span{{Start: 0, End: 15}}}},
-		{"neighbours, a character of two bytes", saying(text, 8, 9, 9, 11, 11, 15), template.Rendered{Text: text, Data: []template.Span{{Start: 8, End: 9}, {Start: 9, End: 11}, {Start: 11, End: 15}}}},
-		{"empty spans say nothing", saying(text, 0, 0, 9, 9, 9, 11, 15, 15), template.Rendered{Text: text, Data: []template.Span{{Start: 9, End: 11}}}},
+		{"neighbours, a character of two bytes", saying(text, 8, 9, 9, 11, 11, 15), template.Rendered{Text: text,
+			Data: []template.Span{{Start: 8, End: 9}, {Start: 9, End: 11}, {Start: 11, End: 15}}}},
+		{"empty spans say nothing", saying(text, 0, 0, 9, 9, 9, 11, 15, 15), template.Rendered{Text: text,
+			Data: []template.Span{{Start: 9, End: 11}}}},
 		{"empty text", answering("", nil, 0, 0xffffffff, 0, 0xffffffff, 0), template.Rendered{}},
 	} {
 		s := open(t, c.f, guest.Limits{}, nil)
@@ -122,7 +126,8 @@ func TestRenderBreaks(t *testing.T) {
 	} {
 		s := open(t, c.f, guest.Limits{}, nil)
 		r, err := template.Render(s, []byte(`{}`), nil)
-		if !errors.Is(err, sandbox.ErrResult) || !strings.HasPrefix(err.Error(), "fake: tgi_template_render: ") || !strings.Contains(err.Error(), c.want) {
+		if !errors.Is(err, sandbox.ErrResult) || !strings.HasPrefix(err.Error(), "fake: tgi_template_render: ") ||
+			!strings.Contains(err.Error(), c.want) {
 			t.Errorf("%s: %v, want %q", c.name, err, c.want)
 		}
 		if r.Text != "" || r.Data != nil {
@@ -138,7 +143,8 @@ func TestRenderBreaks(t *testing.T) {
 func TestRenderFaults(t *testing.T) {
 	rendering := func(c guesttest.Code) guesttest.Fake {
 		return guesttest.Fake{Imports: []string{"log"}, Data: map[uint32]string{guesttest.Free: "at line 3"},
-			Code: map[string]guesttest.Code{"tgi_template_render": guesttest.Join(guesttest.Const(2), guesttest.Const(guesttest.Free), guesttest.Const(9), guesttest.Call(0), c, guesttest.Const(0))}}
+			Code: map[string]guesttest.Code{"tgi_template_render": guesttest.Join(guesttest.Const(2),
+				guesttest.Const(guesttest.Free), guesttest.Const(9), guesttest.Call(0), c, guesttest.Const(0))}}
 	}
 	for _, c := range []struct {
 		name string
@@ -147,7 +153,8 @@ func TestRenderFaults(t *testing.T) {
 	}{{"trap", guesttest.Trap(), sandbox.ErrTrap}, {"loop", guesttest.Spin(), sandbox.ErrFuel}} {
 		s := open(t, rendering(c.code), guest.Limits{FuelPerRequest: 1_000_000}, nil)
 		_, err := template.Render(s, []byte(`{}`), nil)
-		if !errors.Is(err, c.kind) || !strings.Contains(err.Error(), "fake: tgi_template_render: ") || !strings.Contains(err.Error(), `last printed: "at line 3"`) {
+		if !errors.Is(err, c.kind) || !strings.Contains(err.Error(), "fake: tgi_template_render: ") ||
+			!strings.Contains(err.Error(), `last printed: "at line 3"`) {
 			t.Errorf("%s: %v", c.name, err)
 		}
 		if _, err := template.Render(s, []byte(`{}`), nil); !errors.Is(err, sandbox.ErrBroken) {
@@ -170,11 +177,14 @@ func TestRenderRefuses(t *testing.T) {
 	} {
 		f := answering("", nil, abi.StatusFailed, guesttest.Heap, uint32(len(text)), 0xffffffff, 9)
 		f.Data[guesttest.Heap] = text
-		f.Code["tgi_alloc"] = guesttest.Join(guesttest.Code{0x23, 0}, guesttest.Const(0x2000), guesttest.Add(), guesttest.Code{0x23, 0}, guesttest.Arg(0), guesttest.Const(15), guesttest.Add(), guesttest.Const(0xfffffff0), guesttest.Code{0x71}, guesttest.Add(), guesttest.Code{0x24, 0})
+		f.Code["tgi_alloc"] = guesttest.Join(guesttest.Code{0x23, 0}, guesttest.Const(0x2000), guesttest.Add(),
+			guesttest.Code{0x23, 0}, guesttest.Arg(0), guesttest.Const(15), guesttest.Add(),
+			guesttest.Const(0xfffffff0), guesttest.Code{0x71}, guesttest.Add(), guesttest.Code{0x24, 0})
 		s := open(t, f, guest.Limits{}, nil)
 		_, err := template.Render(s, []byte(`{}`), nil)
 		var no *guest.Refusal
-		if !errors.As(err, &no) || no.Text != want || s.Guest().Stats().Refusals != 1 || s.Guest().Stats().Faults.All() != 0 {
+		if !errors.As(err, &no) || no.Text != want || s.Guest().Stats().Refusals != 1 ||
+			s.Guest().Stats().Faults.All() != 0 {
 			t.Errorf("%q: %v, %+v", text, err, s.Guest().Stats())
 		}
 	}
@@ -184,7 +194,8 @@ func TestRenderRefuses(t *testing.T) {
 func TestRequestReachesTheGuest(t *testing.T) {
 	// render answers with the request itself.
 	echo := guesttest.Fake{Code: map[string]guesttest.Code{"tgi_template_render": guesttest.Join(
-		guesttest.Const(resultAt+abi.RenderedText), guesttest.Arg(0), guesttest.Put(), guesttest.Const(resultAt+abi.RenderedTextBytes), guesttest.Arg(1), guesttest.Put(), guesttest.Const(resultAt))}}
+		guesttest.Const(resultAt+abi.RenderedText), guesttest.Arg(0), guesttest.Put(),
+		guesttest.Const(resultAt+abi.RenderedTextBytes), guesttest.Arg(1), guesttest.Put(), guesttest.Const(resultAt))}}
 	echo.Pages = 64
 	long := `{"messages":["` + strings.Repeat("é", 1<<18) + `"]`
 	for _, c := range []struct{ request, params, want string }{
@@ -209,7 +220,8 @@ func BenchmarkRender(b *testing.B) {
 	f := answering("", spans, 0, guesttest.Heap, uint32(len(text)), spansAt, 50)
 	f.Data[guesttest.Heap] = text
 	f.Description = guesttest.Template
-	g, err := guest.Load(b.Context(), guesttest.Engine(b), guest.Config{Name: "fake", Wasm: f.Wasm(), Vocabulary: guesttest.NewWords()})
+	g, err := guest.Load(b.Context(), guesttest.Engine(b), guest.Config{Name: "fake", Wasm: f.Wasm(),
+		Vocabulary: guesttest.NewWords()})
 	if err != nil {
 		b.Fatal(err)
 	}

@@ -24,7 +24,8 @@ func answers(status uint32, text, notes string) guesttest.Fake {
 	return guesttest.Fake{
 		Description: guesttest.Tools,
 		Data: map[uint32]string{
-			resultAt: guesttest.Bytes(status, heldAt, uint32(len(text)), notesAt, uint32(len(notes))), heldAt: text, notesAt: notes,
+			resultAt: guesttest.Bytes(status, heldAt, uint32(len(text)), notesAt, uint32(len(notes))), heldAt: text,
+			notesAt: notes,
 		},
 		Code: map[string]guesttest.Code{constraint: guesttest.Const(resultAt)},
 	}
@@ -45,9 +46,12 @@ func TestConstrain(t *testing.T) {
 	}{
 		{guesttest.Fake{Description: guesttest.Tools}, Constraint{}},
 		{answers(abi.StatusOK, "", ""), Constraint{}},
-		{answers(abi.StatusOK, "", `[{"pointer":"#/tools/0","keyword":"strict","reason":"why"}]`), Constraint{Dropped: []Dropped{{Pointer: "#/tools/0", Keyword: "strict", Reason: "why"}}}},
-		{answers(abi.StatusOK, heldTo, "[]"), Constraint{Language: "regex", Source: "é", Params: []byte(`{"a":1}`), Optional: true, Places: place, Dropped: []Dropped{}}},
-		{answers(abi.StatusOK, `{"language":"regex","source":"x","params":null,"answer":true,"new":1}`, ""), Constraint{Language: "regex", Source: "x", Answer: true}},
+		{answers(abi.StatusOK, "", `[{"pointer":"#/tools/0","keyword":"strict","reason":"why"}]`),
+			Constraint{Dropped: []Dropped{{Pointer: "#/tools/0", Keyword: "strict", Reason: "why"}}}},
+		{answers(abi.StatusOK, heldTo, "[]"), Constraint{Language: "regex", Source: "é", Params: []byte(`{"a":1}`),
+			Optional: true, Places: place, Dropped: []Dropped{}}},
+		{answers(abi.StatusOK, `{"language":"regex","source":"x","params":null,"answer":true,"new":1}`, ""),
+			Constraint{Language: "regex", Source: "x", Answer: true}},
 	} {
 		if got, err := constrain(t, c.fake); err != nil || !reflect.DeepEqual(got, c.want) {
 			t.Errorf("got %+v, %v; want %+v", got, err, c.want)
@@ -62,7 +66,8 @@ func TestConstrain(t *testing.T) {
 // TestConstrainBroken: every bound is checked, and the fault names the rule.
 func TestConstrainBroken(t *testing.T) {
 	at := func(address uint32) guesttest.Fake {
-		return guesttest.Fake{Description: guesttest.Tools, Code: map[string]guesttest.Code{constraint: guesttest.Const(address)}}
+		return guesttest.Fake{Description: guesttest.Tools,
+			Code: map[string]guesttest.Code{constraint: guesttest.Const(address)}}
 	}
 	fields := func(ws ...uint32) guesttest.Fake {
 		f := at(resultAt)
@@ -70,18 +75,22 @@ func TestConstrainBroken(t *testing.T) {
 		return f
 	}
 	places := func(n int) string {
-		return `{"language":"l","source":"x","places":[` + strings.TrimSuffix(strings.Repeat(`{"at":"#","pointer":"#"},`, n), ",") + `]}`
+		return `{"language":"l","source":"x","places":[` +
+			strings.TrimSuffix(strings.Repeat(`{"at":"#","pointer":"#"},`, n), ",") + `]}`
 	}
-	wide := guesttest.Fake{Description: guesttest.Tools, Pages: 160, Code: map[string]guesttest.Code{constraint: guesttest.Const(resultAt)}}
+	wide := guesttest.Fake{Description: guesttest.Tools, Pages: 160,
+		Code: map[string]guesttest.Code{constraint: guesttest.Const(resultAt)}}
 	long := func(text uint32) guesttest.Fake {
 		f := wide
 		f.Data = map[uint32]string{resultAt: guesttest.Bytes(0, heldAt, text, 0, 0)}
 		return f
 	}
 	many := wide
-	many.Data = map[uint32]string{resultAt: guesttest.Bytes(0, 0x10000, uint32(len(places(abi.MaxPlaces+1))), 0, 0), 0x10000: places(abi.MaxPlaces + 1)}
+	many.Data = map[uint32]string{resultAt: guesttest.Bytes(0, 0x10000, uint32(len(places(abi.MaxPlaces+1))), 0, 0),
+		0x10000: places(abi.MaxPlaces + 1)}
 	most := wide
-	most.Data = map[uint32]string{resultAt: guesttest.Bytes(0, 0x10000, uint32(len(places(abi.MaxPlaces))), 0, 0), 0x10000: places(abi.MaxPlaces)}
+	most.Data = map[uint32]string{resultAt: guesttest.Bytes(0, 0x10000, uint32(len(places(abi.MaxPlaces))), 0, 0),
+		0x10000: places(abi.MaxPlaces)}
 	for _, c := range []struct {
 		fake guesttest.Fake
 		want string
@@ -102,10 +111,12 @@ func TestConstrainBroken(t *testing.T) {
 		{answers(0, `{"language":"l","source":"x","places":[{"at":"a","pointer":"#"}]}`, ""), `place "a" is "#"`},
 		{many, "4097 places, the limit is 4096"},
 		{answers(0, "", "{}"), "notes of 2 bytes are not a JSON array"},
-		{guesttest.Fake{Description: guesttest.Tools, Code: map[string]guesttest.Code{constraint: guesttest.Trap()}}, "unreachable"},
+		{guesttest.Fake{Description: guesttest.Tools, Code: map[string]guesttest.Code{constraint: guesttest.Trap()}},
+			"unreachable"},
 	} {
 		var fault *sandbox.Fault
-		if _, err := constrain(t, c.fake); !errors.As(err, &fault) || !strings.Contains(err.Error(), c.want) || !strings.Contains(err.Error(), constraint) {
+		if _, err := constrain(t, c.fake); !errors.As(err, &fault) || !strings.Contains(err.Error(), c.want) ||
+			!strings.Contains(err.Error(), constraint) {
 			t.Errorf("got %v, want %q", err, c.want)
 		}
 	}
@@ -115,7 +126,8 @@ func TestConstrainBroken(t *testing.T) {
 }
 
 func TestClient(t *testing.T) {
-	c := Constraint{Places: []Place{{"#/a/1", "#/tools/0/function/parameters", "f"}, {"#/a/1/b", "#/tools/1/function/parameters", "g"}}}
+	c := Constraint{Places: []Place{{"#/a/1", "#/tools/0/function/parameters", "f"},
+		{"#/a/1/b", "#/tools/1/function/parameters", "g"}}}
 	for text, want := range map[string][2]string{
 		"#/a/1":               {"#/tools/0/function/parameters", "f"},
 		"#/a/1: not: no":      {"#/tools/0/function/parameters: not: no", "f"},

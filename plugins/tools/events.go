@@ -42,7 +42,8 @@ var uses = [...]uint16{
 		1<<(abi.EventID/4) | 1<<(abi.EventIDBytes/4),
 	abi.EventArguments: 1<<(abi.EventIndex/4) | 1<<(abi.EventText/4) | 1<<(abi.EventTextBytes/4),
 	abi.EventEnd:       1 << (abi.EventIndex / 4),
-	abi.EventFailed:    1<<(abi.EventIndex/4) | 1<<(abi.EventText/4) | 1<<(abi.EventTextBytes/4) | 1<<(abi.EventReason/4),
+	abi.EventFailed: 1<<(abi.EventIndex/4) | 1<<(abi.EventText/4) | 1<<(abi.EventTextBytes/4) |
+		1<<(abi.EventReason/4),
 }
 
 // read copies the events of one call out of the guest's memory and adds them to out; those that say nothing are left

@@ -14,7 +14,8 @@ import (
 // FuzzRead: whatever a guest leaves in its memory, events are those of the contract or there are none.
 func FuzzRead(f *testing.F) {
 	for _, list := range [][]Event{
-		{content("a"), reasoning("é")}, {call(0, "f"), args(0, "{}"), end(0), content("x")}, {failed(NoCall, 1), call(0, "g"), failed(0, 4)},
+		{content("a"), reasoning("é")}, {call(0, "f"), args(0, "{}"), end(0), content("x")},
+		{failed(NoCall, 1), call(0, "g"), failed(0, 4)},
 	} {
 		memory, packed := memoryOf(list)
 		const shift = textsAt - eventsAt - 0x400 // texts come closer to the events, and both to the start
@@ -27,7 +28,8 @@ func FuzzRead(f *testing.F) {
 			}
 		}
 		if o := newOrder(); len(list) > 2 {
-			if events, err := o.read(memory, abi.Pack(0, uint32(packed[0])), "x", nil); err != nil || len(events) != len(list) {
+			if events, err := o.read(memory, abi.Pack(0, uint32(packed[0])), "x", nil); err != nil ||
+				len(events) != len(list) {
 				f.Fatalf("a seed is no good: %v, %v", events, err)
 			}
 		}
@@ -74,7 +76,8 @@ func FuzzRead(f *testing.F) {
 // FuzzConstraint: whatever a guest's memory holds, what is read of it keeps to the rules.
 func FuzzConstraint(f *testing.F) {
 	put := func(status uint32, text, notes string) []byte {
-		return []byte(guesttest.Bytes(status, abi.CompiledSize, uint32(len(text)), abi.CompiledSize+uint32(len(text)), uint32(len(notes))) + text + notes)
+		return []byte(guesttest.Bytes(status, abi.CompiledSize, uint32(len(text)), abi.CompiledSize+uint32(len(text)),
+			uint32(len(notes))) + text + notes)
 	}
 	f.Add(put(abi.StatusOK, heldTo, `[{"pointer":"#/tools","keyword":"k","reason":"r"}]`), uint32(0))
 	f.Add(put(abi.StatusOK, "", ""), uint32(4))

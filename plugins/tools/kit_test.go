@@ -45,7 +45,8 @@ func (l *layout) add(list []Event) uint64 {
 	at := eventsAt + len(l.events)
 	for _, e := range list {
 		var f [abi.EventSize / 4]uint32
-		f[abi.EventKind/4], f[abi.EventIndex/4], f[abi.EventReason/4] = uint32(e.Kind), uint32(e.Index), uint32(e.Failed)
+		f[abi.EventKind/4], f[abi.EventIndex/4], f[abi.EventReason/4] = uint32(e.Kind), uint32(e.Index),
+			uint32(e.Failed)
 		f[abi.EventText/4], f[abi.EventTextBytes/4] = l.text(e.Text)
 		f[abi.EventName/4], f[abi.EventNameBytes/4] = l.text(e.Name)
 		f[abi.EventID/4], f[abi.EventIDBytes/4] = l.text(e.ID)
@@ -77,7 +78,8 @@ func (s script) fake(code map[string]guesttest.Code) guesttest.Fake {
 // open loads a guest and takes an instance.
 func open(t testing.TB, f guesttest.Fake, limits guest.Limits, cancel <-chan struct{}) *guest.Session {
 	t.Helper()
-	g, err := guest.Load(t.Context(), guesttest.Engine(t), guest.Config{Name: "fake", Wasm: f.Wasm(), Vocabulary: guesttest.NewWords(), Limits: limits})
+	g, err := guest.Load(t.Context(), guesttest.Engine(t), guest.Config{Name: "fake", Wasm: f.Wasm(),
+		Vocabulary: guesttest.NewWords(), Limits: limits})
 	if err != nil {
 		t.Fatal(err)
 	}

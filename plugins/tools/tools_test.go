@@ -55,8 +55,8 @@ func TestEventsAreCopies(t *testing.T) {
 	}
 }
 
-// TestPieces: each piece reaches the guest whole with its flags, a long text in parts on the borders of characters, a long
-// special token in one.
+// TestPieces: each piece reaches the guest whole with its flags, a long text in parts on the borders of characters, a
+// long special token in one.
 func TestPieces(t *testing.T) {
 	// feed keeps its arguments, and gives one event whose text is the piece.
 	event := guesttest.Bytes(abi.EventContent, 0, 0, 0, 0, 0, 0, 0, 0)
@@ -64,7 +64,8 @@ func TestPieces(t *testing.T) {
 	for i, at := range []uint32{eventsAt + abi.EventText, eventsAt + abi.EventTextBytes, guesttest.Free} {
 		code = guesttest.Join(guesttest.Const(at), guesttest.Arg(uint32(i)), guesttest.Put(), code)
 	}
-	f := guesttest.Fake{Description: guesttest.Tools, Data: map[uint32]string{eventsAt: event}, Code: map[string]guesttest.Code{"tgi_tools_feed": code}}
+	f := guesttest.Fake{Description: guesttest.Tools, Data: map[uint32]string{eventsAt: event},
+		Code: map[string]guesttest.Code{"tgi_tools_feed": code}}
 	p := parser(t, f, guest.Limits{})
 	for _, c := range []struct {
 		piece   string
@@ -92,7 +93,8 @@ func TestPieces(t *testing.T) {
 			parts = append(parts, len(e.Text))
 			all += e.Text
 		}
-		if flags := binary.LittleEndian.Uint32(p.s.Memory()[guesttest.Free:]); (flags == abi.PieceSpecial) != c.special || flags > 1 {
+		flags := binary.LittleEndian.Uint32(p.s.Memory()[guesttest.Free:])
+		if (flags == abi.PieceSpecial) != c.special || flags > 1 {
 			t.Errorf("%d bytes: flags %d", len(c.piece), flags)
 		}
 		if all != c.piece || !slices.Equal(parts, c.parts) {
@@ -114,7 +116,8 @@ func TestRequest(t *testing.T) {
 	begins := func(code guesttest.Code) map[string]guesttest.Code {
 		return map[string]guesttest.Code{"tgi_tools_begin": code}
 	}
-	keep := guesttest.Join(guesttest.Const(counterAt), guesttest.Arg(0), guesttest.Put(), guesttest.Const(counterAt+4), guesttest.Arg(1), guesttest.Put(), guesttest.Long(0))
+	keep := guesttest.Join(guesttest.Const(counterAt), guesttest.Arg(0), guesttest.Put(), guesttest.Const(counterAt+4),
+		guesttest.Arg(1), guesttest.Put(), guesttest.Long(0))
 	s := open(t, script{}.fake(begins(keep)), guest.Limits{}, nil)
 	if _, err := Begin(s, []byte(`{"tools":[]}`), []byte(`{"a":1}`)); err != nil {
 		t.Fatal(err)
@@ -145,9 +148,12 @@ func TestFaults(t *testing.T) {
 	}{
 		{"trap", feed(guesttest.Trap()), sandbox.ErrTrap, "fake: tgi_tools_feed: trap"},
 		{"loop", feed(guesttest.Spin()), sandbox.ErrFuel, "fake: tgi_tools_feed: out of fuel"},
-		{"events outside", script{}.fake(map[string]guesttest.Code{"tgi_tools_feed": guesttest.Long(abi.Pack(0xfffffff0, 2))}), sandbox.ErrResult, "fake: tgi_tools_feed: unusable result: 2 events at 0xfffffff0"},
-		{"order", script{feeds: [][]Event{{end(0)}}}.fake(nil), sandbox.ErrResult, "fake: tgi_tools_feed: unusable result: event 0: kind 4 of call 0, none is open"},
-		{"costly", script{feeds: [][]Event{make([]Event, 100)}}.fake(nil), sandbox.ErrResult, "the host's work on it needs 10000 fuel"},
+		{"events outside", script{}.fake(map[string]guesttest.Code{"tgi_tools_feed": guesttest.Long(abi.Pack(0xfffffff0,
+			2))}), sandbox.ErrResult, "fake: tgi_tools_feed: unusable result: 2 events at 0xfffffff0"},
+		{"order", script{feeds: [][]Event{{end(0)}}}.fake(nil), sandbox.ErrResult,
+			"fake: tgi_tools_feed: unusable result: event 0: kind 4 of call 0, none is open"},
+		{"costly", script{feeds: [][]Event{make([]Event, 100)}}.fake(nil), sandbox.ErrResult,
+			"the host's work on it needs 10000 fuel"},
 	} {
 		p := parser(t, c.f, guest.Limits{FuelPerStep: 4000})
 		events, err := p.Feed("x", false)
@@ -170,14 +176,16 @@ func TestFaults(t *testing.T) {
 func TestFinishBreaks(t *testing.T) {
 	for want, s := range map[string]script{
 		"call 0 is neither ended nor failed": {feeds: [][]Event{{call(0, "f")}}},
-		"call 1 is neither ended nor failed": {feeds: [][]Event{{call(0, "f"), args(0, "{}"), end(0)}}, finish: []Event{call(1, "g")}},
-		"event 0: kind 4 of call 0, none":    {feeds: [][]Event{nil}, finish: []Event{end(0)}},
+		"call 1 is neither ended nor failed": {feeds: [][]Event{{call(0, "f"), args(0, "{}"), end(0)}},
+			finish: []Event{call(1, "g")}},
+		"event 0: kind 4 of call 0, none": {feeds: [][]Event{nil}, finish: []Event{end(0)}},
 	} {
 		p := parser(t, s.fake(nil), guest.Limits{})
 		if _, err := p.Feed("x", false); err != nil {
 			t.Fatal(err)
 		}
-		if _, err := p.Finish(false); !errors.Is(err, sandbox.ErrResult) || !strings.Contains(err.Error(), "fake: tgi_tools_finish: unusable result: "+want) {
+		if _, err := p.Finish(false); !errors.Is(err, sandbox.ErrResult) ||
+			!strings.Contains(err.Error(), "fake: tgi_tools_finish: unusable result: "+want) {
 			t.Errorf("%v, want %q", err, want)
 		}
 	}
@@ -219,8 +227,10 @@ func TestBurst(t *testing.T) {
 		guesttest.Const(counterAt), guesttest.Load(counterAt), guesttest.Const(1), guesttest.Add(), guesttest.Put(),
 		guesttest.Load(counterAt), guesttest.Const(5), guesttest.Equal(), guesttest.When(guesttest.Join(
 			guesttest.Code{0x03, 0x40}, // loop
-			guesttest.Const(counterAt+4), guesttest.Load(counterAt+4), guesttest.Const(1), guesttest.Add(), guesttest.Put(),
-			guesttest.Const(rounds), guesttest.Load(counterAt+4), guesttest.Sub(), guesttest.Code{0x0d, 0, 0x0b})), // br_if, end
+			guesttest.Const(counterAt+4), guesttest.Load(counterAt+4), guesttest.Const(1), guesttest.Add(),
+			guesttest.Put(),
+			// br_if, end
+			guesttest.Const(rounds), guesttest.Load(counterAt+4), guesttest.Sub(), guesttest.Code{0x0d, 0, 0x0b})),
 		guesttest.Long(0))
 	f := script{}.fake(map[string]guesttest.Code{"tgi_tools_feed": work})
 	for _, c := range []struct {
@@ -240,11 +250,12 @@ func TestBurst(t *testing.T) {
 	}
 }
 
-// BenchmarkFeed is the host's part of feeding a piece: a guest that says nothing, one that gives the piece back, and one
-// that gives another text.
+// BenchmarkFeed is the host's part of feeding a piece: a guest that says nothing, one that gives the piece back, and
+// one that gives another text.
 func BenchmarkFeed(b *testing.B) {
 	static := func(events ...Event) guesttest.Fake {
-		return script{feeds: [][]Event{events}}.fake(map[string]guesttest.Code{"tgi_tools_feed": guesttest.Long(abi.Pack(eventsAt, uint32(len(events))))})
+		feed := guesttest.Long(abi.Pack(eventsAt, uint32(len(events))))
+		return script{feeds: [][]Event{events}}.fake(map[string]guesttest.Code{"tgi_tools_feed": feed})
 	}
 	for name, f := range map[string]guesttest.Fake{
 		"nothing": script{}.fake(map[string]guesttest.Code{"tgi_tools_feed": guesttest.Long(0)}),

@@ -132,7 +132,8 @@ func (p *pacing) Step(r Report) {
 func guestRequests(n int) (reqs []Request, pace []time.Duration) {
 	reqs = beamRequests(n)
 	for i := range reqs {
-		pace = append(pace, []time.Duration{0, 300 * time.Microsecond, 4 * time.Millisecond, 60 * time.Millisecond, 3 * time.Second}[i%5])
+		pace = append(pace, []time.Duration{0, 300 * time.Microsecond, 4 * time.Millisecond, 60 * time.Millisecond,
+			3 * time.Second}[i%5])
 		if i%6 == 5 { // without user code
 			reqs[i].Plugins, pace[i] = nil, -1
 		} else if reqs[i].Plugins == nil {
@@ -183,7 +184,8 @@ func TestSlowAsFast(t *testing.T) {
 		{"tiny cache, chunks of 3", 26, 5, Config{Settings: sched.Settings{MaxBatchPrefillTokens: 3}}, true},
 		{"blocks of one token", 150, 1, Config{Settings: sched.Settings{MaxPromptLogits: 3}}, true},
 		{"few rows", 64, 16, Config{Settings: sched.Settings{MaxBatchSize: 5}}, false},
-		{"delayed prompts", 64, 16, Config{Settings: sched.Settings{WaitingServedRatio: 2, MaxWaitingTokens: 6}}, false},
+		{"delayed prompts", 64, 16, Config{Settings: sched.Settings{WaitingServedRatio: 2, MaxWaitingTokens: 6}},
+			false},
 	} {
 		t.Run(s.name, func(t *testing.T) {
 			synctest.Test(t, func(t *testing.T) {
@@ -256,7 +258,8 @@ func TestSlowAndBroken(t *testing.T) {
 					switch {
 					case err == nil:
 						err = same(got, want[i])
-					case boom > 0 && errors.Is(err, llm.ErrPlugin), quits && errors.Is(err, context.Canceled), closes && errors.Is(err, llm.ErrClosed):
+					case boom > 0 && errors.Is(err, llm.ErrPlugin), quits && errors.Is(err, context.Canceled), closes &&
+						errors.Is(err, llm.ErrClosed):
 						err = beginning(got, want[i])
 					}
 					if err != nil {
@@ -410,7 +413,8 @@ func TestParkedIsGivenUp(t *testing.T) {
 				t.Errorf("%s: the stream ended with %v", name, err)
 			}
 			if used, _, _ := e.sched.Cache(); used != 0 || e.open != 0 || asked.Load() != 1 || closed.Load() != 0 {
-				t.Errorf("%s: %d blocks, %d open, asked %d times to end, closed %d times", name, used, e.open, asked.Load(), closed.Load())
+				t.Errorf("%s: %d blocks, %d open, asked %d times to end, closed %d times", name, used, e.open,
+					asked.Load(), closed.Load())
 			}
 			close(h.leave)
 			e.guests.wait()

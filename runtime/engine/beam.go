@@ -83,11 +83,13 @@ func (e *Engine) checkBeams(r Request) error {
 		return fmt.Errorf("%w: n and best_of must be 1 with num_beams, whose best sequences are asked for otherwise. Given: %d with num_beams %d",
 			llm.ErrInvalid, r.N, p.NumBeams)
 	case p.NumReturn < 0 || p.NumReturn > p.NumBeams:
-		return fmt.Errorf("%w: the sequences to return must be at most num_beams, %d. Given: %d", llm.ErrInvalid, p.NumBeams, p.NumReturn)
+		return fmt.Errorf("%w: the sequences to return must be at most num_beams, %d. Given: %d", llm.ErrInvalid,
+			p.NumBeams, p.NumReturn)
 	case math.IsNaN(float64(p.LengthPenalty)) || math.IsInf(float64(p.LengthPenalty), 0):
 		return fmt.Errorf("%w: length_penalty must be finite. Given: %v", llm.ErrInvalid, p.LengthPenalty)
 	case p.EarlyStopping > llm.StopNever:
-		return fmt.Errorf("%w: early_stopping must be at most %d. Given: %d", llm.ErrInvalid, llm.StopNever, p.EarlyStopping)
+		return fmt.Errorf("%w: early_stopping must be at most %d. Given: %d", llm.ErrInvalid, llm.StopNever,
+			p.EarlyStopping)
 	}
 	return e.settings.CheckBeams(len(r.Prompt), p.MaxNewTokens, p.NumBeams, e.shape.BlockSize)
 }
@@ -107,7 +109,8 @@ func (g *search) rank(tasks []*pickTask) {
 	for i := range g.candidates {
 		c := &g.candidates[i]
 		t, b := tasks[c.from], c.branch
-		c.path = &pathNode{prev: t.beam.path, pick: sample.Pick{Token: b.Token, Logprob: b.Logprob, Stop: b.Stop, StoppedBy: b.StoppedBy}, top: t.top}
+		c.path = &pathNode{prev: t.beam.path, pick: sample.Pick{Token: b.Token, Logprob: b.Logprob, Stop: b.Stop,
+			StoppedBy: b.StoppedBy}, top: t.top}
 	}
 }
 

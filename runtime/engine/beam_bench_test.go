@@ -14,7 +14,9 @@ import (
 func BenchmarkBeams(b *testing.B) {
 	for _, beams := range []int{4, 8} {
 		for _, what := range []string{"best", "drawn", "stop"} {
-			b.Run(fmt.Sprintf("vocab=49152/beams=%d/%s", beams, what), func(b *testing.B) { benchmarkBeams(b, beams, what) })
+			b.Run(fmt.Sprintf("vocab=49152/beams=%d/%s", beams, what), func(b *testing.B) {
+				benchmarkBeams(b, beams, what)
+			})
 		}
 	}
 }

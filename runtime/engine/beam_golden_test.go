@@ -37,7 +37,8 @@ func (g *beamGolden) params() llm.Params {
 	p := params(g.MaxNew)
 	p.NumBeams, p.LengthPenalty, p.NumReturn = g.Beams, g.LengthPenalty, g.Return
 	p.RepetitionPenalty = g.Repetition
-	p.EarlyStopping = map[any]llm.EarlyStopping{false: llm.StopUnlikely, true: llm.StopFull, "never": llm.StopNever}[g.EarlyStopping]
+	p.EarlyStopping = map[any]llm.EarlyStopping{false: llm.StopUnlikely, true: llm.StopFull,
+		"never": llm.StopNever}[g.EarlyStopping]
 	return p
 }
 
@@ -80,8 +81,9 @@ func openCheckpoint(t *testing.T, name string, blocks int) Model {
 	if err := errors.Join(err, data.Close(), os.WriteFile(path, r.Model, 0o644), ort.Init(lib)); err != nil {
 		t.Fatal(err)
 	}
-	m, err := ort.Open(ort.Options{ModelPath: path, Layers: r.Arch.Layers, KVHeads: r.Arch.KVHeads, HeadDim: r.Arch.HeadDim,
-		Vocab: r.Arch.Vocab, MaxLen: r.Arch.MaxPositions, Blocks: blocks, Threads: 1})
+	m, err := ort.Open(ort.Options{ModelPath: path, Layers: r.Arch.Layers, KVHeads: r.Arch.KVHeads,
+		HeadDim: r.Arch.HeadDim,
+		Vocab:   r.Arch.Vocab, MaxLen: r.Arch.MaxPositions, Blocks: blocks, Threads: 1})
 	if err != nil {
 		t.Fatal(err)
 	}
@@ -127,7 +129,8 @@ func TestBeamsOfTransformers(t *testing.T) {
 		}
 	}
 	for i, g := range file.Cases {
-		e, err := New(opened[g.Checkpoint], numbers{eos: g.EOS}, Config{Verify: true, Settings: sched.Settings{NoPrefixSharing: i%2 == 0}})
+		e, err := New(opened[g.Checkpoint], numbers{eos: g.EOS},
+			Config{Verify: true, Settings: sched.Settings{NoPrefixSharing: i%2 == 0}})
 		if err != nil {
 			t.Fatal(err)
 		}
@@ -179,7 +182,8 @@ func compareBeams(t *testing.T, i int, g *beamGolden, got outcome) {
 func TestDrawnBeamsOfTransformers(t *testing.T) {
 	const runs = 1500
 	for i, g := range readBeams(t).Drawn {
-		e, err := New(openCheckpoint(t, g.Checkpoint, 2000), numbers{eos: g.EOS}, Config{Settings: sched.Settings{MaxConcurrentRequests: 3 * runs}})
+		e, err := New(openCheckpoint(t, g.Checkpoint, 2000), numbers{eos: g.EOS},
+			Config{Settings: sched.Settings{MaxConcurrentRequests: 3 * runs}})
 		if err != nil {
 			t.Fatal(err)
 		}
@@ -233,6 +237,7 @@ func compareCounts(t *testing.T, i int, g *drawnGolden, got map[string]float64, 
 	}
 	add(restGot, restWant)
 	if limit := degrees + 4*math.Sqrt(2*degrees); chi > limit || degrees < 5 {
-		t.Errorf("drawn %d: chi-square %.0f with %.0f degrees of freedom, at most %.0f is likely", i, chi, degrees, limit)
+		t.Errorf("drawn %d: chi-square %.0f with %.0f degrees of freedom, at most %.0f is likely", i, chi, degrees,
+			limit)
 	}
 }

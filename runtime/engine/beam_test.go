@@ -44,7 +44,8 @@ func newState() *state {
 }
 
 func (s *state) plugins() sample.Plugins {
-	return sample.Plugins{Processors: []sample.Processor{s}, Masker: distinct{&s.accepted}, Close: s.close, Fork: s.fork}
+	return sample.Plugins{Processors: []sample.Processor{s}, Masker: distinct{&s.accepted}, Close: s.close,
+		Fork: s.fork}
 }
 
 func (s *state) close() {
@@ -60,7 +61,8 @@ func (s *state) fork() (sample.Plugins, error) {
 	}
 	s.mu.Lock()
 	defer s.mu.Unlock()
-	f := &state{mu: s.mu, open: s.open, number: len(s.open) + 1, seen: slices.Clone(s.seen), failAt: s.failAt, forkAt: s.forkAt}
+	f := &state{mu: s.mu, open: s.open, number: len(s.open) + 1, seen: slices.Clone(s.seen), failAt: s.failAt,
+		forkAt: s.forkAt}
 	s.open[f.number] = 1
 	return f.plugins(), nil
 }
@@ -162,7 +164,8 @@ func TestBeamsTogetherAsAlone(t *testing.T) {
 		if p := reqs[i].Params; p.NumBeams > 1 {
 			lengths[len(o.tokens[0])] = true
 			for k, f := range o.finish {
-				if f.Text != o.texts[k] && !strings.Contains(f.Text, "\uFFFD") || k > 0 && f.Score > o.finish[k-1].Score || f.Generated != len(o.tokens[k]) {
+				if f.Text != o.texts[k] && !strings.Contains(f.Text, "\uFFFD") || k > 0 &&
+					f.Score > o.finish[k-1].Score || f.Generated != len(o.tokens[k]) {
 					t.Errorf("request %d, sequence %d: tokens %v, texts %q, %+v", i, k, o.tokens[k], o.texts[k], f)
 				}
 			}
@@ -283,7 +286,8 @@ func TestNothingComesBeforeTheEnd(t *testing.T) {
 		if ev.Index != i/6 || (ev.Finish != nil) != (i%6 == 5) || len(ev.Top) != 2 || (ev.Prefill != nil) != (i == 0) {
 			t.Errorf("event %d: %+v", i, ev)
 		}
-		if f := ev.Finish; f != nil && (f.Reason != llm.FinishLength || f.Generated != 6 || f.Prompt != 20 || f.Score >= 0) {
+		if f := ev.Finish; f != nil && (f.Reason != llm.FinishLength || f.Generated != 6 || f.Prompt != 20 ||
+			f.Score >= 0) {
 			t.Errorf("event %d: %+v", i, f)
 		}
 	}
@@ -342,10 +346,12 @@ func TestBeamsCloseTheirUserCode(t *testing.T) {
 				t.Errorf("%s after %d steps: %v", name, steps, err)
 			}
 			if left := s.left(); len(left) > 0 {
-				t.Errorf("%s after %d steps: of %d states %v are open, or were closed twice", name, steps, len(s.open), left)
+				t.Errorf("%s after %d steps: of %d states %v are open, or were closed twice", name, steps, len(s.open),
+					left)
 			}
 			if used, _, _ := e.sched.Cache(); used != 0 || e.open != 0 || len(e.active) != 0 {
-				t.Errorf("%s after %d steps: %d blocks, %d open, %d sequences are left", name, steps, used, e.open, len(e.active))
+				t.Errorf("%s after %d steps: %d blocks, %d open, %d sequences are left", name, steps, used, e.open,
+					len(e.active))
 			}
 		}
 	}
@@ -441,7 +447,8 @@ func TestBeamsStop(t *testing.T) {
 		t.Fatal(err)
 	}
 	for i, f := range o.finish {
-		if f.Reason != llm.FinishStop || !strings.HasSuffix(f.Text, f.Stop) || strings.IndexAny(f.Text, "aé") != len(f.Text)-len(f.Stop) {
+		if f.Reason != llm.FinishStop || !strings.HasSuffix(f.Text, f.Stop) ||
+			strings.IndexAny(f.Text, "aé") != len(f.Text)-len(f.Stop) {
 			t.Errorf("sequence %d: %+v", i, f)
 		}
 	}
@@ -472,18 +479,25 @@ func TestBeamsRefused(t *testing.T) {
 	}{
 		{func(r *Request) { r.Params.NumBeams = -1 }, "invalid request: num_beams must be >= 0. Given: -1"},
 		{func(r *Request) { r.Params.NumBeams = 5 }, "invalid request: num_beams must be at most 4, got 5"},
-		{func(r *Request) { r.N = 2 }, "invalid request: n and best_of must be 1 with num_beams, whose best sequences are asked for otherwise. Given: 2 with num_beams 2"},
-		{func(r *Request) { r.Params.NumReturn = 3 }, "invalid request: the sequences to return must be at most num_beams, 2. Given: 3"},
-		{func(r *Request) { r.Params.LengthPenalty = nan }, "invalid request: length_penalty must be finite. Given: NaN"},
-		{func(r *Request) { r.Params.EarlyStopping = 3 }, "invalid request: early_stopping must be at most 2. Given: 3"},
-		{func(r *Request) { r.Params.NumBeams, r.Params.MaxNewTokens = 4, 12 }, "request exceeds the model's capacity: 4 beams of 1 prompt tokens and 12 new ones need 12 cache blocks of 4 tokens, there are 10"},
+		{func(r *Request) {
+			r.N = 2
+		}, "invalid request: n and best_of must be 1 with num_beams, whose best sequences are asked for otherwise. Given: 2 with num_beams 2"},
+		{func(r *Request) { r.Params.NumReturn = 3 },
+			"invalid request: the sequences to return must be at most num_beams, 2. Given: 3"},
+		{func(r *Request) { r.Params.LengthPenalty = nan },
+			"invalid request: length_penalty must be finite. Given: NaN"},
+		{func(r *Request) { r.Params.EarlyStopping = 3 },
+			"invalid request: early_stopping must be at most 2. Given: 3"},
+		{func(r *Request) { r.Params.NumBeams, r.Params.MaxNewTokens = 4, 12 },
+			"request exceeds the model's capacity: 4 beams of 1 prompt tokens and 12 new ones need 12 cache blocks of 4 tokens, there are 10"},
 		{func(r *Request) {
 			r.Plugins = func(int) sample.Plugins {
 				return sample.Plugins{Processors: []sample.Processor{stopper{}}}
 			}
 		}, "invalid request: beam search needs plugins whose state can be cloned, and a processor's cannot"},
 	} {
-		if _, err := e.Submit(t.Context(), request(c.set)); fmt.Sprint(err) != c.want || !(errors.Is(err, llm.ErrInvalid) || errors.Is(err, llm.ErrTooLong)) {
+		if _, err := e.Submit(t.Context(), request(c.set)); fmt.Sprint(err) != c.want ||
+			!(errors.Is(err, llm.ErrInvalid) || errors.Is(err, llm.ErrTooLong)) {
 			t.Errorf("got %v, want %s", err, c.want)
 		}
 	}

@@ -15,7 +15,8 @@ func (q *sequence) slots() int { return max(q.params.NumBeams, 1) }
 
 // branch computes the tokens that may follow one beam.
 func (t *pickTask) branch(e *Engine) error {
-	list, top, err := t.chain.Branches(t.history, t.logits, sample.Beam{Score: t.beam.score, Rank: t.rank, N: t.search.keep})
+	list, top, err := t.chain.Branches(t.history, t.logits, sample.Beam{Score: t.beam.score, Rank: t.rank,
+		N: t.search.keep})
 	t.branches, t.top = list, e.topTokens(top)
 	return err
 }
@@ -122,7 +123,8 @@ func (g *search) forkChain(from *beam, children []int) (err error) {
 func (e *Engine) searchResult(q *sequence, err error, at time.Time) (out []item) {
 	g := q.search
 	if err == nil && len(g.hypotheses) == 0 {
-		err = fmt.Errorf("%w: %w: masks and processors forbid every token behind all beams", llm.ErrPlugin, sample.ErrNoToken)
+		err = fmt.Errorf("%w: %w: masks and processors forbid every token behind all beams", llm.ErrPlugin,
+			sample.ErrNoToken)
 	}
 	for i := range max(g.params.NumReturn, 1) {
 		err := err

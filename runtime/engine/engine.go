@@ -208,7 +208,8 @@ func build(m Model, c Codec, cfg Config) (*Engine, error) {
 	if e.workers == 0 {
 		e.workers = runtime.GOMAXPROCS(0)
 	}
-	e.guestWait, e.guests = cfg.GuestWait, newGuestPool(max(e.workers, 2)) // a single worker could be blocked by a paused call
+	// a single worker could be blocked by a paused call
+	e.guestWait, e.guests = cfg.GuestWait, newGuestPool(max(e.workers, 2))
 	_, _, e.stats.KVTotal = s.Cache()
 	return e, nil
 }

@@ -187,7 +187,8 @@ func TestTogetherAsAlone(t *testing.T) {
 	want := alone(t, reqs)
 	for i, o := range want {
 		if len(o.tokens[0]) == 0 || o.finish[0].Text != o.texts[0] {
-			t.Fatalf("request %d: tokens %v, events say %q, the end says %q", i, o.tokens[0], o.texts[0], o.finish[0].Text)
+			t.Fatalf("request %d: tokens %v, events say %q, the end says %q", i, o.tokens[0], o.texts[0],
+				o.finish[0].Text)
 		}
 	}
 	type setup struct {
@@ -210,7 +211,8 @@ func TestTogetherAsAlone(t *testing.T) {
 	for _, chunk := range []int{1, 2, 3, 5, 7, 16, 17, 31, 64} {
 		setups = append(setups,
 			setup{fmt.Sprintf("chunks of %d", chunk), 64, 16, sched.Settings{MaxBatchPrefillTokens: chunk}, false},
-			setup{fmt.Sprintf("chunks of %d, tiny cache", chunk), 20, 5, sched.Settings{MaxBatchPrefillTokens: chunk}, false})
+			setup{fmt.Sprintf("chunks of %d, tiny cache", chunk), 20, 5, sched.Settings{MaxBatchPrefillTokens: chunk},
+				false})
 	}
 	for _, s := range setups {
 		t.Run(s.name, func(t *testing.T) {
@@ -338,7 +340,8 @@ func TestPromptLogprobs(t *testing.T) {
 			}
 			slices.SortStableFunc(order, func(a, b llm.Token) int { return cmp.Compare(row[b], row[a]) })
 			for j, top := range o.tops[i] {
-				if want := sample.PromptLogprob(slices.Clone(row), order[j]); top.Token != order[j] || top.Logprob != want || top.Text != pieces[top.Token] {
+				if want := sample.PromptLogprob(slices.Clone(row), order[j]); top.Token != order[j] ||
+					top.Logprob != want || top.Text != pieces[top.Token] {
 					t.Errorf("token %d: %+v is number %d, want token %d with %v", i, top, j, order[j], want)
 				}
 			}
@@ -365,7 +368,8 @@ func TestTopTokens(t *testing.T) {
 		t.Fatalf("%d events, %v", len(events), err)
 	}
 	for i, ev := range events {
-		if len(ev.Top) != 3 || ev.Top[0].Token != ev.Token || ev.Top[0].Logprob != ev.Logprob || ev.Top[1].Text != pieces[ev.Top[1].Token] {
+		if len(ev.Top) != 3 || ev.Top[0].Token != ev.Token || ev.Top[0].Logprob != ev.Logprob ||
+			ev.Top[1].Text != pieces[ev.Top[1].Token] {
 			t.Errorf("event %d: token %d (%v), top %+v", i, ev.Token, ev.Logprob, ev.Top)
 		}
 	}
@@ -380,11 +384,16 @@ func TestSubmitRefuses(t *testing.T) {
 		want string
 	}{
 		{"empty", Request{Params: params(1)}, "invalid request: the prompt has no token"},
-		{"no new tokens", Request{Prompt: []llm.Token{3}, Params: params(0)}, "invalid request: max_new_tokens must be at least 1, got 0"},
-		{"foreign token", Request{Prompt: []llm.Token{3, 999}, Params: params(1)}, fmt.Sprintf("invalid request: prompt token 1 is 999, the vocabulary has %d", len(pieces))},
-		{"too many sequences", Request{Prompt: []llm.Token{3}, Params: params(1), N: 5}, "invalid request: the number of sequences must be from 1 to 4, got 5"},
-		{"cache too small", Request{Prompt: long, Params: params(6)}, "request exceeds the model's capacity: 60 prompt tokens and 6 new ones, at most 65 fit together"},
-		{"prompt too long", Request{Prompt: append(long, long...), Params: params(1)}, "request exceeds the model's capacity: the prompt has 120 tokens, at most 64 fit"},
+		{"no new tokens", Request{Prompt: []llm.Token{3}, Params: params(0)},
+			"invalid request: max_new_tokens must be at least 1, got 0"},
+		{"foreign token", Request{Prompt: []llm.Token{3, 999}, Params: params(1)},
+			fmt.Sprintf("invalid request: prompt token 1 is 999, the vocabulary has %d", len(pieces))},
+		{"too many sequences", Request{Prompt: []llm.Token{3}, Params: params(1), N: 5},
+			"invalid request: the number of sequences must be from 1 to 4, got 5"},
+		{"cache too small", Request{Prompt: long, Params: params(6)},
+			"request exceeds the model's capacity: 60 prompt tokens and 6 new ones, at most 65 fit together"},
+		{"prompt too long", Request{Prompt: append(long, long...), Params: params(1)},
+			"request exceeds the model's capacity: the prompt has 120 tokens, at most 64 fit"},
 		{"overflow", Request{Prompt: long, Params: params(math.MaxInt)}, "request exceeds the model's capacity"},
 		{"settings", Request{Prompt: []llm.Token{3}, Params: llm.Params{MaxNewTokens: 1}}, "invalid request"},
 	} {

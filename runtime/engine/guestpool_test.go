@@ -130,7 +130,8 @@ func TestPoolAtRandom(t *testing.T) {
 				}
 			}
 			if p.busy != 0 || len(p.queue)+len(p.running)+len(p.shares) != 0 {
-				t.Errorf("seed %d: left are %d busy, %d waiting, %d running, %d shares", seed, p.busy, len(p.queue), len(p.running), len(p.shares))
+				t.Errorf("seed %d: left are %d busy, %d waiting, %d running, %d shares", seed, p.busy, len(p.queue),
+					len(p.running), len(p.shares))
 			}
 		})
 	}

@@ -307,7 +307,8 @@ func TestForwardFails(t *testing.T) {
 			for range 4 {
 				e.step()
 			}
-			prompt := submit(t, e, context.Background(), Request{Prompt: randomTokens(rand.New(rand.NewPCG(1, 3)), 30), Params: params(3)})
+			prompt := submit(t, e, context.Background(), Request{Prompt: randomTokens(rand.New(rand.NewPCG(1, 3)), 30),
+				Params: params(3)})
 			late := submit(t, e, context.Background(), endless(3))
 			want, err := generate(start(t, newFake(64, 16, 256), Config{}), endless(3))
 			if err != nil {
@@ -518,10 +519,14 @@ func TestFinish(t *testing.T) {
 	}{
 		{"eos", greedy(5, force(tokEOS)), llm.Finish{Reason: llm.FinishEOS, Generated: 1}},
 		{"length beats eos", greedy(1, force(tokEOS)), llm.Finish{Reason: llm.FinishLength, Generated: 1}},
-		{"eos ignored", greedy(3, func(p *llm.Params) { force(tokEOS)(p); p.IgnoreEOS = true }), llm.Finish{Reason: llm.FinishLength, Generated: 3}},
-		{"stop", greedy(5, func(p *llm.Params) { force(abc)(p); p.Stop = []string{"cab"} }), llm.Finish{Reason: llm.FinishStop, Stop: "cab", StopBytes: 3, Generated: 2}},
-		{"length beats stop", greedy(2, func(p *llm.Params) { force(abc)(p); p.Stop = []string{"cab"} }), llm.Finish{Reason: llm.FinishLength, Generated: 2}},
-		{"eos beats stop", greedy(5, func(p *llm.Params) { force(tokEOS)(p); p.Stop = []string{"</s>"} }), llm.Finish{Reason: llm.FinishEOS, Generated: 1}},
+		{"eos ignored", greedy(3, func(p *llm.Params) { force(tokEOS)(p); p.IgnoreEOS = true }),
+			llm.Finish{Reason: llm.FinishLength, Generated: 3}},
+		{"stop", greedy(5, func(p *llm.Params) { force(abc)(p); p.Stop = []string{"cab"} }),
+			llm.Finish{Reason: llm.FinishStop, Stop: "cab", StopBytes: 3, Generated: 2}},
+		{"length beats stop", greedy(2, func(p *llm.Params) { force(abc)(p); p.Stop = []string{"cab"} }),
+			llm.Finish{Reason: llm.FinishLength, Generated: 2}},
+		{"eos beats stop", greedy(5, func(p *llm.Params) { force(tokEOS)(p); p.Stop = []string{"</s>"} }),
+			llm.Finish{Reason: llm.FinishEOS, Generated: 1}},
 	} {
 		t.Run(c.name, func(t *testing.T) {
 			e := start(t, newFake(8, 16, 64), Config{})

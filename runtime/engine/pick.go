@@ -75,7 +75,8 @@ func (q *sequence) begin(e *Engine, s *sched.Seq) *seqStep {
 func (q *sequence) beginSearch(e *Engine) *seqStep {
 	n := &seqStep{e: e, q: q}
 	for i, b := range q.search.beams {
-		n.tasks = append(n.tasks, &pickTask{chain: b.chain, history: historyOf(q.seq.Rows()[i]), e: e, search: q.search, beam: b, rank: i})
+		n.tasks = append(n.tasks, &pickTask{chain: b.chain, history: historyOf(q.seq.Rows()[i]), e: e, search: q.search,
+			beam: b, rank: i})
 	}
 	if n.left = len(n.tasks); len(q.guests) > 0 {
 		q.inFlight = n

@@ -225,7 +225,8 @@ func (e *Engine) topTokens(c []sample.Candidate) []TopToken {
 	}
 	out := make([]TopToken, len(c))
 	for i, t := range c {
-		out[i] = TopToken{Token: t.Token, Text: e.codec.Text(t.Token), Logprob: t.Logprob, Special: e.codec.Special(t.Token)}
+		out[i] = TopToken{Token: t.Token, Text: e.codec.Text(t.Token), Logprob: t.Logprob,
+			Special: e.codec.Special(t.Token)}
 	}
 	return out
 }

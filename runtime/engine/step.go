@@ -70,7 +70,8 @@ func (e *Engine) add(j *job) {
 	st := j.stream
 	p := st.seqs[0].params
 	seqs, err := e.sched.Add(sched.Job{
-		Prompt: j.prompt, MaxNew: p.MaxNewTokens, N: len(st.seqs), Beams: p.NumBeams, Score: p.PromptLogprobs, Salt: j.salt,
+		Prompt: j.prompt, MaxNew: p.MaxNewTokens, N: len(st.seqs), Beams: p.NumBeams, Score: p.PromptLogprobs,
+		Salt: j.salt,
 	})
 	if err != nil { // Submit's check is the same
 		e.abort(st, fmt.Errorf("BUG: engine: accepted request: %w", err))
@@ -148,7 +149,8 @@ func (e *Engine) forward(plan *sched.Plan) (logits []float32, err error) {
 		return nil, fmt.Errorf("%w: %w", llm.ErrBackend, err)
 	}
 	if want := len(plan.Step.LogitRows) * e.shape.Vocab; len(logits) != want {
-		return nil, fmt.Errorf("%w: %d logits for %d rows of %d", llm.ErrBackend, len(logits), want/e.shape.Vocab, e.shape.Vocab)
+		return nil, fmt.Errorf("%w: %d logits for %d rows of %d", llm.ErrBackend, len(logits), want/e.shape.Vocab,
+			e.shape.Vocab)
 	}
 	return logits, nil
 }

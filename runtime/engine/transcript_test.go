@@ -41,13 +41,17 @@ func TestTranscript(t *testing.T) {
 		{"across tokens", "a|b|cbc|d", []string{"bcb"}, false, []string{"a", "b", "cb"}, "abcb", "bcb", 3},
 		{"not at a token's end alone", "a|b ", []string{"b"}, false, []string{"a", "b"}, "ab", "b", 1},
 		{"held back", "a|\xe2|\x82|\xac|b", nil, false, []string{"a", "", "", "€", "b"}, "a€b", "", 0},
-		{"stop on what was held back", "a|\xe2|\x82|\xac|b", []string{"a€"}, false, []string{"a", "", "", "€"}, "a€", "a€", 4},
+		{"stop on what was held back", "a|\xe2|\x82|\xac|b", []string{"a€"}, false, []string{"a", "", "", "€"}, "a€",
+			"a€", 4},
 		{"special token matches", "a|<sp>|b", []string{"<sp>"}, false, []string{"a", "<sp>"}, "a", "<sp>", 0},
-		{"special token matches in part", "a|b|<sp>|c|d", []string{"b<sp>c"}, false, []string{"a", "b", "<sp>", "c"}, "abc", "b<sp>c", 2},
+		{"special token matches in part", "a|b|<sp>|c|d", []string{"b<sp>c"}, false, []string{"a", "b", "<sp>", "c"},
+			"abc", "b<sp>c", 2},
 		{"special token cut", "a|<sp>", []string{"a<s"}, false, []string{"a", "<s"}, "a", "a<s", 1},
-		{"special token inside a character", "\xe2|\x82|<sp>|\xac", nil, false, []string{"", "", "<sp>", "€"}, "€", "", 0},
+		{"special token inside a character", "\xe2|\x82|<sp>|\xac", nil, false, []string{"", "", "<sp>", "€"}, "€", "",
+			0},
 		{"end flushes", "a|\xe2", nil, true, []string{"a", "\uFFFD"}, "a\uFFFD", "", 0},
-		{"hidden end flushes to the visible text", "a|\xe2|</s>", nil, true, []string{"a", "", "</s>"}, "a\uFFFD", "", 0},
+		{"hidden end flushes to the visible text", "a|\xe2|</s>", nil, true, []string{"a", "", "</s>"}, "a\uFFFD", "",
+			0},
 		{"end beats stop", "a|b", []string{"b"}, true, []string{"a", "b"}, "ab", "", 0},
 	} {
 		t.Run(c.name, func(t *testing.T) {
@@ -72,7 +76,8 @@ func TestTranscript(t *testing.T) {
 				t.Errorf("texts %q, want %q", texts, c.texts)
 			}
 			if string(tr.visible) != c.visible || stop != c.stop || stopBytes != c.stopBytes {
-				t.Errorf("%q, stop %q of %d bytes; want %q, %q, %d", tr.visible, stop, stopBytes, c.visible, c.stop, c.stopBytes)
+				t.Errorf("%q, stop %q of %d bytes; want %q, %q, %d", tr.visible, stop, stopBytes, c.visible, c.stop,
+					c.stopBytes)
 			}
 		})
 	}

@@ -31,7 +31,8 @@ func TestProcessorStops(t *testing.T) {
 			t.Fatal(err)
 		}
 		last := events[len(events)-1]
-		if len(events) != 4 || last.Finish == nil || last.Finish.Reason != llm.FinishEOS || last.Finish.Generated != 4 || !last.Special {
+		if len(events) != 4 || last.Finish == nil || last.Finish.Reason != llm.FinishEOS ||
+			last.Finish.Generated != 4 || !last.Special {
 			t.Errorf("ignore_eos %v: %d events, the last %+v with finish %+v", ignore, len(events), last, last.Finish)
 		}
 		for _, ev := range events[:3] {

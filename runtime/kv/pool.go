@@ -207,7 +207,8 @@ func (p *Pool) Fork(r *Row) *Row {
 // same first n tokens.
 func (p *Pool) Adopt(r, from *Row, n int) {
 	if len(r.blocks) > 0 || n%p.size != 0 || n > from.n {
-		panic(fmt.Sprintf("BUG: kv: a row of %d blocks adopts %d of %d tokens in blocks of %d", len(r.blocks), n, from.n, p.size))
+		panic(fmt.Sprintf("BUG: kv: a row of %d blocks adopts %d of %d tokens in blocks of %d", len(r.blocks), n,
+			from.n, p.size))
 	}
 	for _, b := range from.blocks[:n/p.size] {
 		p.addRef(b)

@@ -293,7 +293,8 @@ func TestRandom(t *testing.T) {
 				}
 				for at := s.row.Len(); at < n; at++ {
 					b := s.row.Blocks()[at/p.BlockSize()]
-					memory[b] = append(slices.Clone(s.tokens[:at/p.BlockSize()*p.BlockSize()]), s.tokens[at/p.BlockSize()*p.BlockSize():at+1]...)
+					memory[b] = append(slices.Clone(s.tokens[:at/p.BlockSize()*p.BlockSize()]),
+						s.tokens[at/p.BlockSize()*p.BlockSize():at+1]...)
 				}
 				p.Commit(s.row, s.tokens[:n])
 				if n == len(s.tokens) {
@@ -334,7 +335,11 @@ func TestCheckSees(t *testing.T) {
 		{"held and free", func(p *Pool, r *Row) { p.free[0] = r.blocks[0] }, "free"},
 		{"more computed than room", func(p *Pool, r *Row) { r.n = 100 }, "100 tokens"},
 		{"findable while written", func(p *Pool, r *Row) { p.findable[r.blocks[2]] = true }, "can be found"},
-		{"shared while written", func(p *Pool, r *Row) { r.n = 4; p.findable[r.blocks[1]] = false; p.refs[r.blocks[1]] = 2 }, "is writable"},
+		{"shared while written", func(p *Pool, r *Row) {
+			r.n = 4
+			p.findable[r.blocks[1]] = false
+			p.refs[r.blocks[1]] = 2
+		}, "is writable"},
 		{"stale key", func(p *Pool, r *Row) { p.table[Key{1}] = 0 }, "keys for"},
 		{"wrong key", func(p *Pool, r *Row) { p.keys[r.blocks[0]] = Key{1} }, "under its key"},
 		{"cached but held", func(p *Pool, r *Row) { p.lru.push(r.blocks[0]) }, "LRU list"},

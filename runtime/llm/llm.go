@@ -99,7 +99,8 @@ type Params struct {
 	PresencePenalty float32
 	// LogitBias is added to the raw logits.
 	LogitBias []Bias
-	// Watermark adds WatermarkDelta to a pseudo-random green list of WatermarkGamma of the vocabulary, keyed by the previous token.
+	// Watermark adds WatermarkDelta to a pseudo-random green list of WatermarkGamma of the vocabulary, keyed by the
+	// previous token.
 	Watermark      bool
 	WatermarkGamma float32
 	WatermarkDelta float32

@@ -3,7 +3,8 @@ package llm
 import "testing"
 
 func TestReasonNames(t *testing.T) {
-	for r, want := range map[Reason]string{FinishNone: "", FinishLength: "length", FinishEOS: "eos_token", FinishStop: "stop_sequence"} {
+	for r, want := range map[Reason]string{FinishNone: "", FinishLength: "length", FinishEOS: "eos_token",
+		FinishStop: "stop_sequence"} {
 		if got := r.String(); got != want {
 			t.Errorf("reason %d is called %q, want %q", r, got, want)
 		}

@@ -96,7 +96,8 @@ func benchGroup(b *testing.B, rows, past, tokens int) *node {
 		g.value(true, o, float32s, "b", "s", s.heads*s.headSize)
 		g.value(true, "p"+k, float32s, "b", s.kvHeads, "m", s.headSize)
 		g.value(true, "p"+v, float32s, "b", s.kvHeads, "m", s.headSize)
-		g.nodes("com.microsoft", "GroupQueryAttention", []string{"q", "k", "v", k, v, "lens", "total"}, []string{o, "p" + k, "p" + v},
+		g.nodes("com.microsoft", "GroupQueryAttention", []string{"q", "k", "v", k, v, "lens", "total"},
+			[]string{o, "p" + k, "p" + v},
 			attrs{"num_heads": s.heads, "kv_num_heads": s.kvHeads})
 	})
 	lens := make([]int32, rows)
@@ -111,13 +112,16 @@ func benchGroup(b *testing.B, rows, past, tokens int) *node {
 	put(b, n, false, "total", []int32{int32(past + tokens)}, 1)
 	for l := range benchLayers {
 		for _, name := range []string{fmt.Sprint("kc", l), fmt.Sprint("vc", l)} {
-			put(b, n, false, name, normal(r, rows*kv*room), int64(rows), int64(s.kvHeads), int64(room), int64(s.headSize))
+			put(b, n, false, name, normal(r, rows*kv*room), int64(rows), int64(s.kvHeads), int64(room),
+				int64(s.headSize))
 			at := n.bufs[len(n.bufs)-1].at
-			if err := n.bind(true, "p"+name, float32s, at, int64(rows), int64(s.kvHeads), int64(room), int64(s.headSize)); err != nil {
+			if err := n.bind(true, "p"+name, float32s, at, int64(rows), int64(s.kvHeads), int64(room),
+				int64(s.headSize)); err != nil {
 				b.Fatal(err)
 			}
 		}
-		put(b, n, true, fmt.Sprint("out", l), make([]float32, rows*tokens*s.heads*s.headSize), int64(rows), t, int64(s.heads*s.headSize))
+		put(b, n, true, fmt.Sprint("out", l), make([]float32, rows*tokens*s.heads*s.headSize), int64(rows), t,
+			int64(s.heads*s.headSize))
 	}
 	return n
 }

@@ -20,7 +20,8 @@ type shape struct {
 }
 
 func (s shape) String() string {
-	return fmt.Sprintf("h%d_kv%d_d%d_w%d_r%d_i%v_n%v_p%v", s.heads, s.kvHeads, s.headSize, s.window, s.half, s.interleaved, s.norm, s.packed)
+	return fmt.Sprintf("h%d_kv%d_d%d_w%d_r%d_i%v_n%v_p%v", s.heads, s.kvHeads, s.headSize, s.window, s.half,
+		s.interleaved, s.norm, s.packed)
 }
 
 const maxPositions = 4096
@@ -78,7 +79,8 @@ func lay(r *rand.Rand, s shape, cacheBlocks int, rows []row) *call {
 		}
 	}
 	n := int(c.cu[len(rows)])
-	c.q, c.k, c.v = normal(r, n*s.heads*s.headSize), normal(r, n*s.kvHeads*s.headSize), normal(r, n*s.kvHeads*s.headSize)
+	c.q, c.k, c.v = normal(r, n*s.heads*s.headSize), normal(r, n*s.kvHeads*s.headSize),
+		normal(r, n*s.kvHeads*s.headSize)
 	size := cacheBlocks * s.kvHeads * s.headSize * 16
 	c.kCache, c.vCache = normal(r, size), normal(r, size)
 	if s.half > 0 {
@@ -123,7 +125,8 @@ func openNode(t testing.TB, s shape, threads int) *node {
 	if !s.norm {
 		ins = ins[:11]
 	}
-	dims := map[string][]any{"q": {"t", width}, "k": {"t", kv}, "v": {"t", kv}, "kc": {"n", kv * 16}, "vc": {"n", kv * 16},
+	dims := map[string][]any{"q": {"t", width}, "k": {"t", kv}, "v": {"t", kv}, "kc": {"n", kv * 16},
+		"vc": {"n", kv * 16},
 		"cu": {"b1"}, "past": {"b"}, "table": {"b", "m"}, "cos": {"p", s.half}, "sin": {"p", s.half}, "slots": {"t"},
 		"qn": {s.headSize}, "kn": {s.headSize}}
 	for _, name := range ins {

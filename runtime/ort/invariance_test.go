@@ -143,7 +143,8 @@ func TestAttentionRefusesBadInputs(t *testing.T) {
 	n := openNode(t, s, 1)
 	good := func() *call {
 		r := rand.New(rand.NewPCG(2, 2))
-		return lay(r, s, 8, []row{{past: 20, tokens: 2, blocks: []int32{1, 2}}, {past: 0, tokens: 3, blocks: []int32{4}}})
+		return lay(r, s, 8, []row{{past: 20, tokens: 2, blocks: []int32{1, 2}},
+			{past: 0, tokens: 3, blocks: []int32{4}}})
 	}
 	attend(t, n, good())
 	for want, spoil := range map[string]func(c *call){
@@ -170,7 +171,8 @@ func TestAttentionRefusesBadInputs(t *testing.T) {
 			t.Errorf("got %v, want %q", err, want)
 		}
 	}
-	long := lay(rand.New(rand.NewPCG(2, 2)), s, 400, []row{{past: maxPositions, tokens: 1, blocks: make([]int32, maxPositions/16+1)}})
+	long := lay(rand.New(rand.NewPCG(2, 2)), s, 400,
+		[]row{{past: maxPositions, tokens: 1, blocks: make([]int32, maxPositions/16+1)}})
 	bindCall(t, n, long)
 	if err := n.run(); err == nil || !strings.Contains(err.Error(), "longer than cos_cache") {
 		t.Errorf("got %v", err)

@@ -25,7 +25,8 @@ func TestLocateOrder(t *testing.T) {
 	t.Setenv("TGI_ORT_LIB", "")
 
 	_, err := Locate("")
-	if !errors.Is(err, ErrLibrary) || !strings.Contains(err.Error(), "make ort") || !strings.Contains(err.Error(), dir) {
+	if !errors.Is(err, ErrLibrary) || !strings.Contains(err.Error(), "make ort") ||
+		!strings.Contains(err.Error(), dir) {
 		t.Errorf("nothing there: %v", err)
 	}
 	explicit, env := file("explicit.so"), file("env.so")
@@ -37,7 +38,8 @@ func TestLocateOrder(t *testing.T) {
 		t.Errorf("Locate = %s, %v; want %s", got, err, explicit)
 	}
 	_, err = Locate(filepath.Join(dir, "gone.so"))
-	if !errors.Is(err, ErrLibrary) || !strings.Contains(err.Error(), "[runtime] ort_lib") || !strings.Contains(err.Error(), "gone.so") {
+	if !errors.Is(err, ErrLibrary) || !strings.Contains(err.Error(), "[runtime] ort_lib") ||
+		!strings.Contains(err.Error(), "gone.so") {
 		t.Errorf("missing explicit path: %v", err)
 	}
 	t.Setenv("TGI_ORT_LIB", dir)
@@ -105,7 +107,8 @@ func TestWrongLibraries(t *testing.T) {
 			continue
 		}
 		s := err.Error()
-		if strings.Contains(s, "\n") || !strings.Contains(s, c.path) || !strings.HasSuffix(s, remedy) || strings.Count(s, c.path) != 1 {
+		if strings.Contains(s, "\n") || !strings.Contains(s, c.path) || !strings.HasSuffix(s, remedy) ||
+			strings.Count(s, c.path) != 1 {
 			t.Errorf("not a sentence that says what to do: %s", s)
 		}
 	}

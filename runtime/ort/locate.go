@@ -27,8 +27,9 @@ func Locate(explicit string) (string, error) {
 			continue
 		}
 		if err := isFile(n.path); err != nil {
-			return "", fmt.Errorf("%w: %s names %s, which cannot be read (%v): correct it, or remove it and run `make ort`",
-				ErrLibrary, n.from, n.path, err)
+			return "",
+				fmt.Errorf("%w: %s names %s, which cannot be read (%v): correct it, or remove it and run `make ort`",
+					ErrLibrary, n.from, n.path, err)
 		}
 		return n.path, nil
 	}

@@ -65,7 +65,8 @@ func Init(path string) error {
 		return nil
 	}
 	if library.path != "" {
-		return fmt.Errorf("%w: %s cannot be loaded because this process already runs %s", ErrLibrary, path, library.path)
+		return fmt.Errorf("%w: %s cannot be loaded because this process already runs %s", ErrLibrary, path,
+			library.path)
 	}
 	if err := chooseAttention(os.Getenv("TGI_ATTENTION")); err != nil {
 		return err

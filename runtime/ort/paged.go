@@ -232,7 +232,8 @@ func (p *Paged) CopyBlocks(pairs []llm.BlockCopy) error {
 	}
 	for i, c := range pairs {
 		if uint32(c.Src) >= uint32(p.o.Blocks) || uint32(c.Dst) >= uint32(p.o.Blocks) {
-			return fmt.Errorf("%w: BUG: copy %d of block %d to %d, of %d blocks", llm.ErrBackend, i, c.Src, c.Dst, p.o.Blocks)
+			return fmt.Errorf("%w: BUG: copy %d of block %d to %d, of %d blocks", llm.ErrBackend, i, c.Src, c.Dst,
+				p.o.Blocks)
 		}
 	}
 	n := p.o.blockFloats()

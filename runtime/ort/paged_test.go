@@ -54,8 +54,10 @@ func tinyModel(t testing.TB) string {
 		g.floats("qkv_w"+l, small(width*(width+2*16)), width, width+2*16)
 		g.floats("o_w"+l, small(width*width), width, width)
 		g.node("", "MatMul", []string{x, "qkv_w" + l}, "qkv"+l, nil)
-		g.node("tgi", "PagedAttention", []string{"qkv" + l, "", "", "k_cache." + l, "v_cache." + l, "cu_seqlens", "past_lens",
-			"block_table", "cos", "sin", "slot_mapping"}, "a"+l, attrs{"num_heads": heads, "kv_num_heads": 1, "head_size": 16, "do_rotary": 1})
+		g.node("tgi", "PagedAttention", []string{"qkv" + l, "", "", "k_cache." + l, "v_cache." + l, "cu_seqlens",
+			"past_lens",
+			"block_table", "cos", "sin", "slot_mapping"}, "a"+l, attrs{"num_heads": heads, "kv_num_heads": 1,
+			"head_size": 16, "do_rotary": 1})
 		g.node("", "MatMul", []string{"a" + l, "o_w" + l}, "o"+l, nil)
 		next := "x" + []string{"1", "2"}[i]
 		g.node("", "Add", []string{x, "o" + l}, next, nil)

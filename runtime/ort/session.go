@@ -127,7 +127,8 @@ func (s *session) tensors(output bool) ([]tensorInfo, error) {
 		var kind C.unsigned
 		var dims [8]C.int64_t
 		rank := C.size_t(len(dims))
-		if err := takeError(C.tgi_session_tensor(s.c, flag(output), C.size_t(i), &name, &kind, &dims[0], &rank)); err != nil {
+		if err := takeError(C.tgi_session_tensor(s.c, flag(output), C.size_t(i), &name, &kind, &dims[0],
+			&rank)); err != nil {
 			return nil, fmt.Errorf("input or output %d: %w", i, err)
 		}
 		list[i] = tensorInfo{name: C.GoString(name), kind: element(kind)}

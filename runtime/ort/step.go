@@ -95,7 +95,8 @@ func checkTensors(s *session, o Options) error {
 	}
 	for layer := range o.Layers {
 		for _, prefix := range []string{"k_cache", "v_cache"} {
-			want = append(want, tensorInfo{fmt.Sprintf("%s.%d", prefix, layer), float32s, []int64{-1, int64(o.blockFloats())}})
+			want = append(want, tensorInfo{fmt.Sprintf("%s.%d", prefix, layer), float32s,
+				[]int64{-1, int64(o.blockFloats())}})
 		}
 	}
 	return match("input", in, want)

@@ -76,7 +76,8 @@ func TestBestBranches(t *testing.T) {
 					t.Errorf("branch %d of %d: %+v, want token %d with %v", i, n, b, order[i], want[order[i]])
 				}
 			}
-			if !raw && (int(top[0].Token) != order[0] || top[0].Logprob != list[0].Logprob || int(top[1].Token) != order[1]) {
+			if !raw && (int(top[0].Token) != order[0] || top[0].Logprob != list[0].Logprob ||
+				int(top[1].Token) != order[1]) {
 				t.Errorf("top %+v, branches %+v", top, list)
 			}
 		}
@@ -239,7 +240,8 @@ func TestBranchesUnderUserCode(t *testing.T) {
 		{"stopped", false, func(s *Step) { s.Stop = true }, nil, "[3!]", own[3]},
 		{"the temperature is for draws", false, func(s *Step) { s.Temperature = 0.01 }, nil, "[0 1 2]", own[0]},
 		{"no temperature", true, func(s *Step) { s.Temperature = 0 }, nil, "[0]", own[0]},
-		{"a temperature", true, func(s *Step) { forbid0(s); s.Logits[3] = negInf; s.Temperature = 2 }, nil, "[2]", own[2] / 2},
+		{"a temperature", true, func(s *Step) { forbid0(s); s.Logits[3] = negInf; s.Temperature = 2 }, nil, "[2]",
+			own[2] / 2},
 	} {
 		p := off()
 		p.Sample = c.sample
@@ -264,10 +266,12 @@ func TestBranchesUnderUserCode(t *testing.T) {
 
 func TestBranchErrors(t *testing.T) {
 	none := []float32{negInf, negInf}
-	if _, _, err := chain(t, off(), 2, nil, Plugins{}).Branches(History{}, none, Beam{N: 1}); !errors.Is(err, llm.ErrBackend) || !errors.Is(err, ErrNoToken) {
+	if _, _, err := chain(t, off(), 2, nil, Plugins{}).Branches(History{}, none, Beam{N: 1}); !errors.Is(err,
+		llm.ErrBackend) || !errors.Is(err, ErrNoToken) {
 		t.Errorf("a model without a token: %v", err)
 	}
-	force := Plugins{Processors: []Processor{stepFunc(func(s *Step) { s.Force = 0 })}, Masker: &script{steps: [][]llm.Token{{1}}}}
+	force := Plugins{Processors: []Processor{stepFunc(func(s *Step) { s.Force = 0 })},
+		Masker: &script{steps: [][]llm.Token{{1}}}}
 	c := chain(t, off(), 2, nil, force)
 	if _, _, err := c.Branches(History{}, []float32{1, 2}, Beam{N: 1}); !errors.Is(err, llm.ErrPlugin) {
 		t.Errorf("a forced token that the mask forbids: %v", err)
@@ -403,27 +407,34 @@ func TestCanFork(t *testing.T) {
 	}{
 		{Plugins{}, "<nil>"},
 		{Plugins{Processors: []Processor{processor}, Masker: ledger{}, Fork: fork}, "<nil>"},
-		{Plugins{Processors: []Processor{processor}}, "invalid request: beam search needs plugins whose state can be cloned, and a processor's cannot"},
+		{Plugins{Processors: []Processor{processor}},
+			"invalid request: beam search needs plugins whose state can be cloned, and a processor's cannot"},
 		{Plugins{Masker: &script{}, Fork: fork}, "<nil>"},
 		{Plugins{Masker: &script{}}, "invalid request: beam search needs a grammar whose state can be cloned"},
-		{Plugins{Sampler: samplerFunc(nil), Fork: fork}, "invalid request: beam search picks the tokens itself and cannot run beside a plugin that does"},
+		{Plugins{Sampler: samplerFunc(nil), Fork: fork},
+			"invalid request: beam search picks the tokens itself and cannot run beside a plugin that does"},
 	} {
 		if got := fmt.Sprint(chain(t, off(), 4, nil, c.plug).CanFork()); got != c.want {
 			t.Errorf("got %s, want %s", got, c.want)
 		}
 	}
 	closed := false
-	forgets := chain(t, off(), 4, nil, Plugins{Masker: &script{}, Fork: func() (Plugins, error) { return Plugins{Close: func() { closed = true }}, nil }})
+	forgets := chain(t, off(), 4, nil, Plugins{Masker: &script{}, Fork: func() (Plugins, error) {
+		return Plugins{Close: func() { closed = true }}, nil
+	}})
 	if _, close, err := forgets.Fork(); !errors.Is(err, llm.ErrPlugin) {
 		t.Errorf("a clone without the mask: %v", err)
 	} else if close(); !closed {
 		t.Error("it cannot be closed")
 	}
 	mine := &script{steps: [][]llm.Token{{2}, {3}}}
-	whole := chain(t, off(), 4, nil, Plugins{Masker: &script{}, Fork: func() (Plugins, error) { return Plugins{Masker: mine}, nil }})
+	whole := chain(t, off(), 4, nil, Plugins{Masker: &script{}, Fork: func() (Plugins, error) {
+		return Plugins{Masker: mine}, nil
+	}})
 	if twin, _, err := whole.Fork(); err != nil {
 		t.Error(err)
-	} else if list, _ := branches(t, twin, History{}, make([]float32, 4), Beam{N: 4}); len(list) != 1 || list[0].Token != 2 {
+	} else if list, _ := branches(t, twin, History{}, make([]float32, 4), Beam{N: 4}); len(list) != 1 ||
+		list[0].Token != 2 {
 		t.Errorf("under the clone's mask: %+v", list)
 	}
 	failing := chain(t, off(), 4, nil, Plugins{Fork: func() (Plugins, error) { return Plugins{}, errGuest }})

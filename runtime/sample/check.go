@@ -25,10 +25,12 @@ func check(p llm.Params, vocab int) error {
 		{"top_p", p.TopP, p.TopP > 0 && p.TopP <= 1, "> 0 and <= 1"},
 		{"typical_p", p.TypicalP, p.TypicalP > 0 && p.TypicalP <= 1, "> 0 and <= 1"},
 		{"min_p", p.MinP, p.MinP >= 0 && p.MinP <= 1, ">= 0 and <= 1"},
-		{"repetition_penalty", p.RepetitionPenalty, p.RepetitionPenalty > 0 && p.RepetitionPenalty < inf, "> 0 and finite"},
+		{"repetition_penalty", p.RepetitionPenalty, p.RepetitionPenalty > 0 && p.RepetitionPenalty < inf,
+			"> 0 and finite"},
 		{"frequency_penalty", p.FrequencyPenalty, finite(p.FrequencyPenalty), "finite"},
 		{"presence_penalty", p.PresencePenalty, finite(p.PresencePenalty), "finite"},
-		{"watermark gamma", p.WatermarkGamma, !p.Watermark || p.WatermarkGamma > 0 && p.WatermarkGamma < 1, "> 0 and < 1"},
+		{"watermark gamma", p.WatermarkGamma, !p.Watermark || p.WatermarkGamma > 0 && p.WatermarkGamma < 1,
+			"> 0 and < 1"},
 		{"watermark delta", p.WatermarkDelta, !p.Watermark || finite(p.WatermarkDelta), "finite"},
 		{"top_n_tokens", float32(p.TopN), p.TopN >= 0, ">= 0"},
 	} {
@@ -41,7 +43,8 @@ func check(p llm.Params, vocab int) error {
 			return fmt.Errorf("%w: logit_bias[%d]: token must be < %d. Given: %d", llm.ErrInvalid, i, vocab, b.Token)
 		}
 		if !finite(b.Add) {
-			return fmt.Errorf("%w: logit_bias[%d] of token %d must be finite. Given: %v", llm.ErrInvalid, i, b.Token, b.Add)
+			return fmt.Errorf("%w: logit_bias[%d] of token %d must be finite. Given: %v", llm.ErrInvalid, i, b.Token,
+				b.Add)
 		}
 	}
 	return nil

@@ -111,7 +111,8 @@ func TestPromptTop(t *testing.T) {
 		{[]float32{0, 1}, 2, 1, nil},
 	} {
 		logprob, top := PromptTop(slices.Clone(c.logits), c.next, c.n)
-		if want := PromptLogprob(slices.Clone(c.logits), c.next); logprob != want && !(logprob != logprob && want != want) {
+		if want := PromptLogprob(slices.Clone(c.logits), c.next); logprob != want && !(logprob != logprob &&
+			want != want) {
 			t.Errorf("%v: %v, want %v", c.logits, logprob, want)
 		}
 		var got []uint32

@@ -21,10 +21,12 @@ type ForkingMasker interface {
 // wraps llm.ErrInvalid and names the reason.
 func (c *Chain) CanFork() error {
 	if c.sampler != nil {
-		return fmt.Errorf("%w: beam search picks the tokens itself and cannot run beside a plugin that does", llm.ErrInvalid)
+		return fmt.Errorf("%w: beam search picks the tokens itself and cannot run beside a plugin that does",
+			llm.ErrInvalid)
 	}
 	if len(c.processors) > c.builtin && c.fork == nil {
-		return fmt.Errorf("%w: beam search needs plugins whose state can be cloned, and a processor's cannot", llm.ErrInvalid)
+		return fmt.Errorf("%w: beam search needs plugins whose state can be cloned, and a processor's cannot",
+			llm.ErrInvalid)
 	}
 	if _, ok := c.masker.(ForkingMasker); c.masker != nil && !ok && c.fork == nil {
 		return fmt.Errorf("%w: beam search needs a grammar whose state can be cloned", llm.ErrInvalid)

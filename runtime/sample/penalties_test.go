@@ -37,7 +37,8 @@ func TestTallyIsIncremental(t *testing.T) {
 		}
 		for _, c := range grown.counts {
 			if c.total != total[c.token] || c.output != out[c.token] {
-				t.Fatalf("token %d counted %d and %d times, want %d and %d", c.token, c.total, c.output, total[c.token], out[c.token])
+				t.Fatalf("token %d counted %d and %d times, want %d and %d", c.token, c.total, c.output, total[c.token],
+					out[c.token])
 			}
 		}
 	}

@@ -175,9 +175,13 @@ func TestPluginFailures(t *testing.T) {
 		}}, errGuest, "guest trapped"},
 		{"mask", Plugins{Masker: &script{steps: [][]llm.Token{{0}}, maskErr: errGuest}}, errGuest, "mask"},
 		{"accept", Plugins{Masker: &script{steps: [][]llm.Token{{1}}, tellErr: errGuest}}, errGuest, "accept token 1"},
-		{"sampler", Plugins{Sampler: samplerFunc(func(History, []Candidate) (int, error) { return 0, errGuest })}, errGuest, "guest trapped"},
-		{"sampler beyond", Plugins{Sampler: samplerFunc(func(_ History, c []Candidate) (int, error) { return len(c), nil })}, nil, "candidate 3 of 3"},
-		{"sampler below", Plugins{Sampler: samplerFunc(func(History, []Candidate) (int, error) { return -2, nil })}, nil, "candidate -2 of 3"},
+		{"sampler", Plugins{Sampler: samplerFunc(func(History, []Candidate) (int, error) { return 0, errGuest })},
+			errGuest, "guest trapped"},
+		{"sampler beyond", Plugins{Sampler: samplerFunc(func(_ History, c []Candidate) (int, error) {
+			return len(c), nil
+		})}, nil, "candidate 3 of 3"},
+		{"sampler below", Plugins{Sampler: samplerFunc(func(History, []Candidate) (int, error) { return -2, nil })},
+			nil, "candidate -2 of 3"},
 		{"empty mask", Plugins{Masker: &script{steps: [][]llm.Token{{}}}}, ErrNoToken, "mask"},
 		{"mask against processor", Plugins{Masker: fine(), Processors: []Processor{
 			processorFunc(func(_ History, x []float32) error { x[0], x[1] = negInf, negInf; return nil }),
@@ -191,7 +195,8 @@ func TestPluginFailures(t *testing.T) {
 			t.Fatal(err)
 		}
 		_, err = chain.Pick(History{Prompt: []llm.Token{1}}, []float32{1, 2, 3})
-		if !errors.Is(err, llm.ErrPlugin) || c.cause != nil && !errors.Is(err, c.cause) || !strings.Contains(err.Error(), c.says) {
+		if !errors.Is(err, llm.ErrPlugin) || c.cause != nil && !errors.Is(err, c.cause) ||
+			!strings.Contains(err.Error(), c.says) {
 			t.Errorf("%s: error %v, want llm.ErrPlugin and %v that says %q", c.name, err, c.cause, c.says)
 		}
 		// What failed stays failed: the state of user code is unknown.
@@ -275,7 +280,9 @@ func TestSamplerLeavesThePick(t *testing.T) {
 		set(&p)
 		row := []float32{1, 1.5, 2, 0, 1.2}
 		var got [2]Pick
-		for i, s := range []Sampler{nil, samplerFunc(func(History, []Candidate) (int, error) { return NoChoice, nil })} {
+		for i, s := range []Sampler{nil, samplerFunc(func(History, []Candidate) (int, error) {
+			return NoChoice, nil
+		})} {
 			chain, err := New(p, len(row), nil, Plugins{Sampler: s})
 			if err != nil {
 				t.Fatal(err)
@@ -309,27 +316,36 @@ func TestStepBesideTheLogits(t *testing.T) {
 	}{
 		{name: "nothing", step: func(*Step) {}, token: 1, logprob: 3 - lse},
 		{name: "forced", step: func(s *Step) { s.Force = 3 }, token: 3, logprob: 0 - lse},
-		{name: "forced over a sampler and a draw", step: func(s *Step) { s.Force = 0 }, sampler: &fewOf{n: 2}, sample: true, token: 0, logprob: 1 - lse},
-		{name: "forced and allowed by the mask", step: func(s *Step) { s.Force = 2 }, masker: only(2, 3), token: 2, logprob: 1},
-		{name: "forced and forbidden by the mask", step: func(s *Step) { s.Force = 2 }, masker: only(3), fails: "the grammar forbids it"},
+		{name: "forced over a sampler and a draw", step: func(s *Step) { s.Force = 0 }, sampler: &fewOf{n: 2},
+			sample: true, token: 0, logprob: 1 - lse},
+		{name: "forced and allowed by the mask", step: func(s *Step) { s.Force = 2 }, masker: only(2, 3), token: 2,
+			logprob: 1},
+		{name: "forced and forbidden by the mask", step: func(s *Step) { s.Force = 2 }, masker: only(3),
+			fails: "the grammar forbids it"},
 		{name: "forced where nothing is left", step: func(s *Step) {
 			s.Force = 2
 			for i := range s.Logits {
 				s.Logits[i] = negInf
 			}
 		}, token: 2, logprob: math.Inf(-1)},
-		{name: "forced outside the vocabulary", step: func(s *Step) { s.Force = 4 }, fails: "forced token must be < 4. Given: 4"},
-		{name: "stopped", ends: []llm.Token{0, 2}, step: func(s *Step) { s.Stop, s.Force = true, 3 }, token: 2, logprob: 2 - lse, stop: true},
-		{name: "stopped against the mask", ends: []llm.Token{0}, step: func(s *Step) { s.Stop = true }, masker: only(3), token: 0, logprob: 1, stop: true},
-		{name: "stopped without an end token", step: func(s *Step) { s.Stop = true }, token: 1, logprob: 3 - lse, stop: true},
+		{name: "forced outside the vocabulary", step: func(s *Step) { s.Force = 4 },
+			fails: "forced token must be < 4. Given: 4"},
+		{name: "stopped", ends: []llm.Token{0, 2}, step: func(s *Step) { s.Stop, s.Force = true, 3 }, token: 2,
+			logprob: 2 - lse, stop: true},
+		{name: "stopped against the mask", ends: []llm.Token{0}, step: func(s *Step) { s.Stop = true }, masker: only(3),
+			token: 0, logprob: 1, stop: true},
+		{name: "stopped without an end token", step: func(s *Step) { s.Stop = true }, token: 1, logprob: 3 - lse,
+			stop: true},
 		{name: "coldest", step: func(s *Step) { s.Temperature = 0 }, sample: true, token: 1, logprob: 3 - lse},
 		{name: "all but cold", step: func(s *Step) { s.Temperature = 1e-3 }, sample: true, token: 1, logprob: 0},
-		{name: "negative", step: func(s *Step) { s.Temperature = -1 }, fails: "temperature must be >= 0 and finite. Given: -1"},
+		{name: "negative", step: func(s *Step) { s.Temperature = -1 },
+			fails: "temperature must be >= 0 and finite. Given: -1"},
 		{name: "infinite", step: func(s *Step) { s.Temperature = float32(math.Inf(1)) }, fails: "Given: +Inf"},
 	} {
 		p := off()
 		p.Sample = c.sample
-		chain, err := New(p, 4, c.ends, Plugins{Processors: []Processor{stepFunc(c.step)}, Masker: c.masker, Sampler: c.sampler})
+		chain, err := New(p, 4, c.ends, Plugins{Processors: []Processor{stepFunc(c.step)}, Masker: c.masker,
+			Sampler: c.sampler})
 		if err != nil {
 			t.Fatal(err)
 		}
@@ -419,7 +435,8 @@ func TestPreparerCallsAlternate(t *testing.T) {
 			t.Fatal(err)
 		}
 	}
-	if got, want := strings.Join(p.calls, ", "), "prepare 0, process 0, prepare 1, process 1, prepare 2, process 2"; got != want {
+	if got, want := strings.Join(p.calls, ", "),
+		"prepare 0, process 0, prepare 1, process 1, prepare 2, process 2"; got != want {
 		t.Errorf("calls %s, want %s", got, want)
 	}
 	p.err = errGuest

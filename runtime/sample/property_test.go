@@ -66,7 +66,8 @@ func TestPermutedVocabulary(t *testing.T) {
 		a := pick(t, p, h, x)
 		c := pick(t, p, History{Prompt: rename(h.Prompt), Output: rename(h.Output)}, y)
 		if math.Abs(float64(a.Logprob-c.Logprob)) > 1e-5 || len(a.Top) != len(c.Top) {
-			t.Fatalf("round %d: %d survivors and logprob %v, renamed %d and %v", round, len(a.Top), a.Logprob, len(c.Top), c.Logprob)
+			t.Fatalf("round %d: %d survivors and logprob %v, renamed %d and %v", round, len(a.Top), a.Logprob,
+				len(c.Top), c.Logprob)
 		}
 		probability := make(map[llm.Token]float32)
 		for _, e := range c.Top {

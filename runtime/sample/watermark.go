@@ -7,11 +7,10 @@ import "tgi/runtime/llm"
 // can later be tested for holding too many green tokens (Kirchenbauer et al.
 // 2023, "A Watermark for Large Language Models").
 //
-// The choice of green tokens differs from TGI's, which takes a prefix of torch.randperm:
-// its order depends on torch's version and device and cannot be reproduced elsewhere. Here token t after token p is green when the t%4-th 16-bit lane of
-// splitMix(splitMix(hashKey*p) + t/4) is below gamma*65536.
-// The list needs no permutation, is the same on every machine, and holds gamma
-// of the vocabulary up to chance.
+// The choice of green tokens differs from TGI's, which takes a prefix of torch.randperm: its order depends on torch's
+// version and device and cannot be reproduced elsewhere. Here token t after token p is green when the t%4-th 16-bit
+// lane of splitMix(splitMix(hashKey*p) + t/4) is below gamma*65536. The list needs no permutation, is the same on every
+// machine, and holds gamma of the vocabulary up to chance.
 type watermark struct {
 	limit uint64 // gamma in 1/65536
 	add   [2]float32

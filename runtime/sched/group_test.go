@@ -80,7 +80,8 @@ func TestGroupTraces(t *testing.T) {
 			1a[0:2]!
 			1a[2:3]! 1b[2:3]! 1c[2:3]!
 			2[0:2]!`},
-		{"a group steps back whole, and one row computes what all begin with", Settings{NoPrefixSharing: true}, Shape{Blocks: 7, BlockSize: 4, MaxLen: 400},
+		{"a group steps back whole, and one row computes what all begin with", Settings{NoPrefixSharing: true},
+			Shape{Blocks: 7, BlockSize: 4, MaxLen: 400},
 			[]Job{{Prompt: prompt(1, 11), MaxNew: 11}, {Prompt: prompt(2, 5), MaxNew: 9, Beams: 2}}, `
 			1[0:11]! 2a[0:5]!
 			1[11:12]! 2a[5:6]! 2b[5:6]!
@@ -145,7 +146,8 @@ func TestBeamsFitAlone(t *testing.T) {
 		size, in, out, beams := 1+r.IntN(5), 1+r.IntN(20), 1+r.IntN(20), 2+r.IntN(6)
 		j := Job{Prompt: prompt(1, in), MaxNew: out, Beams: beams}
 		for blocks := 1; ; blocks++ {
-			s := newScheduler(t, Settings{NoPrefixSharing: seed%2 == 0, MaxBatchSize: beams}, Shape{Blocks: blocks, BlockSize: size, MaxLen: 200})
+			s := newScheduler(t, Settings{NoPrefixSharing: seed%2 == 0, MaxBatchSize: beams},
+				Shape{Blocks: blocks, BlockSize: size, MaxLen: 200})
 			if _, err := s.Add(j); err != nil {
 				if !errors.Is(err, llm.ErrTooLong) && !errors.Is(err, llm.ErrInvalid) {
 					t.Fatal(err)
@@ -157,12 +159,14 @@ func TestBeamsFitAlone(t *testing.T) {
 				used, _, _ := s.Cache()
 				most = max(most, used)
 				if p.Preempted > 0 {
-					t.Fatalf("seed %d: %d beams of %d+%d tokens are preempted in %d blocks of %d", seed, beams, in, out, blocks, size)
+					t.Fatalf("seed %d: %d beams of %d+%d tokens are preempted in %d blocks of %d", seed, beams, in, out,
+						blocks, size)
 				}
 				commitGroups(t, s, p, apart)
 			}
 			if most != blocks && blocks*size > in+out {
-				t.Errorf("seed %d: %d beams of %d+%d tokens use %d blocks of %d, not the %d they need", seed, beams, in, out, most, size, blocks)
+				t.Errorf("seed %d: %d beams of %d+%d tokens use %d blocks of %d, not the %d they need", seed, beams, in,
+					out, most, size, blocks)
 			}
 			break
 		}
@@ -180,7 +184,8 @@ func TestCheckBeams(t *testing.T) {
 		{20, 13, 9, "invalid request: num_beams must be at most 8, got 9"},
 		{20, 13, 1 << 40, "invalid request: num_beams must be at most 8, got 1099511627776"},
 		{20, 0, 2, "invalid request: max_new_tokens must be at least 1, got 0"},
-		{20, 61, 3, "request exceeds the model's capacity: 3 beams of 20 prompt tokens and 61 new ones need 13 cache blocks of 16 tokens, there are 10"},
+		{20, 61, 3,
+			"request exceeds the model's capacity: 3 beams of 20 prompt tokens and 61 new ones need 13 cache blocks of 16 tokens, there are 10"},
 		{20, 61, 2, ""},
 		{160, 1, 8, ""}, // the new token needs no place
 		{160, 2, 2, "request exceeds the model's capacity: 160 prompt tokens and 2 new ones, at most 161 fit together"},
@@ -218,7 +223,8 @@ func TestRandomGroups(t *testing.T) {
 			for range n {
 				if more && r.IntN(3) == 0 {
 					in := 1 + r.IntN(set.MaxInputTokens)
-					j := Job{Prompt: prompt(r.IntN(3), in), MaxNew: 1 + r.IntN(set.MaxTotalTokens-in), N: 1, Beams: r.IntN(5), Score: r.IntN(4) == 0}
+					j := Job{Prompt: prompt(r.IntN(3), in), MaxNew: 1 + r.IntN(set.MaxTotalTokens-in), N: 1,
+						Beams: r.IntN(5), Score: r.IntN(4) == 0}
 					if q, err := s.Add(j); err == nil {
 						all = append(all, q...)
 					} else if j.Beams < 2 {
@@ -274,7 +280,8 @@ func checkGroups(t *testing.T, s *Scheduler, p *Plan) {
 	inPlan, picks := map[*Seq]bool{}, map[*Seq]int{}
 	scores := 0
 	for _, r := range p.Rows {
-		if inPlan[r.Seq] || r.Seq.Handle().state != running || r.Len < 1 || r.Start+r.Len > len(r.Seq.row.Blocks())*s.pool.BlockSize() {
+		if inPlan[r.Seq] || r.Seq.Handle().state != running || r.Len < 1 ||
+			r.Start+r.Len > len(r.Seq.row.Blocks())*s.pool.BlockSize() {
 			t.Fatalf("bad row %+v", r)
 		}
 		inPlan[r.Seq] = true

@@ -35,7 +35,8 @@ func TestParkTraces(t *testing.T) {
 			resolve 2 | 2[2:3]! |
 			| |
 			resolve 1 | 1[5:6]! |`},
-		{"a prompt is admitted beside parked rows, whatever delays prompts", Settings{WaitingServedRatio: 3, MaxWaitingTokens: 9, MaxBatchPrefillTokens: 5}, roomy,
+		{"a prompt is admitted beside parked rows, whatever delays prompts", Settings{WaitingServedRatio: 3,
+			MaxWaitingTokens: 9, MaxBatchPrefillTokens: 5}, roomy,
 			[]Job{{Prompt: prompt(1, 5), MaxNew: 2}, {Prompt: prompt(2, 4), MaxNew: 1}}, `
 			| 1[0:5]! | park 1
 			| 2[0:4]! |
@@ -109,7 +110,8 @@ func TestParkTraces(t *testing.T) {
 				step(t, s, byName, i, strings.Split(line, "|"))
 			}
 			if used, _, _ := s.Cache(); used != 0 || s.Running()+s.Waiting()+s.Parked() != 0 {
-				t.Errorf("%d blocks, %d running, %d waiting, %d parked are left", used, s.Running(), s.Waiting(), s.Parked())
+				t.Errorf("%d blocks, %d running, %d waiting, %d parked are left", used, s.Running(), s.Waiting(),
+					s.Parked())
 			}
 		})
 	}
@@ -269,7 +271,8 @@ func TestRandomParking(t *testing.T) {
 func addSome(t *testing.T, s *Scheduler, r *rand.Rand) {
 	set := s.Settings()
 	in := 1 + r.IntN(set.MaxInputTokens)
-	j := Job{Prompt: prompt(r.IntN(3), in), MaxNew: 1 + r.IntN(set.MaxTotalTokens-in), N: 1 + r.IntN(3)*r.IntN(2), Score: r.IntN(4) == 0}
+	j := Job{Prompt: prompt(r.IntN(3), in), MaxNew: 1 + r.IntN(set.MaxTotalTokens-in), N: 1 + r.IntN(3)*r.IntN(2),
+		Score: r.IntN(4) == 0}
 	if r.IntN(3) == 0 {
 		j.N, j.Beams = 1, 2
 		if set.CheckBeams(in, j.MaxNew, 2, s.pool.BlockSize()) != nil {

@@ -132,7 +132,8 @@ func TestTraces(t *testing.T) {
 			1[5:6]!
 			2[0:12]!
 			3[0:1]!`},
-		{"the youngest steps back and returns with its output", Settings{NoPrefixSharing: true}, Shape{Blocks: 4, BlockSize: 4, MaxLen: 400},
+		{"the youngest steps back and returns with its output", Settings{NoPrefixSharing: true},
+			Shape{Blocks: 4, BlockSize: 4, MaxLen: 400},
 			[]Job{{Prompt: prompt(1, 4), MaxNew: 9}, {Prompt: prompt(2, 3), MaxNew: 6}}, `
 			1[0:4]! 2[0:3]!
 			1[4:5]! 2[3:4]!
@@ -180,7 +181,8 @@ func TestTraces(t *testing.T) {
 			[]Job{{Prompt: prompt(1, 3), MaxNew: 1, Score: true}, {Prompt: prompt(1, 3), MaxNew: 1, Score: true}}, `
 			1[0:3]?2! 2[0:1]?1
 			2[1:3]?1!`},
-		{"a scored prompt that steps back is not scored again", Settings{MaxPromptLogits: 8}, Shape{Blocks: 3, BlockSize: 4, MaxLen: 400},
+		{"a scored prompt that steps back is not scored again", Settings{MaxPromptLogits: 8},
+			Shape{Blocks: 3, BlockSize: 4, MaxLen: 400},
 			[]Job{{Prompt: prompt(1, 3), MaxNew: 6}, {Prompt: prompt(2, 4), MaxNew: 3, Score: true}}, `
 			1[0:3]! 2[0:4]?3!
 			1[3:4]! 2[4:5]!
@@ -189,14 +191,16 @@ func TestTraces(t *testing.T) {
 			1[6:7]!
 			1[7:8]!
 			2[4:6]!`},
-		{"prompts wait until there are enough of them", Settings{WaitingServedRatio: 2, MaxWaitingTokens: 3, MaxBatchPrefillTokens: 2}, roomy,
+		{"prompts wait until there are enough of them", Settings{WaitingServedRatio: 2, MaxWaitingTokens: 3,
+			MaxBatchPrefillTokens: 2}, roomy,
 			[]Job{{Prompt: prompt(1, 2), MaxNew: 5}, {Prompt: prompt(2, 2), MaxNew: 1}}, `
 			1[0:2]!
 			1[2:3]!
 			1[3:4]!
 			1[4:5]!
 			1[5:6]! 2[0:2]!`},
-		{"enough prompts join at once", Settings{WaitingServedRatio: 2, MaxWaitingTokens: 3, MaxBatchPrefillTokens: 2}, roomy,
+		{"enough prompts join at once", Settings{WaitingServedRatio: 2, MaxWaitingTokens: 3, MaxBatchPrefillTokens: 2},
+			roomy,
 			[]Job{{Prompt: prompt(1, 2), MaxNew: 2}, {Prompt: prompt(2, 2), MaxNew: 1}, {Prompt: prompt(3, 2), MaxNew: 1}}, `
 			1[0:2]!
 			1[2:3]! 2[0:2]!
@@ -308,18 +312,22 @@ func TestSettings(t *testing.T) {
 	}{
 		{Settings{MaxBatchSize: -1}, sh, "sched: max_batch_size must not be negative, got -1"},
 		{Settings{WaitingServedRatio: -0.5}, sh, "sched: waiting_served_ratio must not be negative, got -0.5"},
-		{Settings{MaxBatchTotalTokens: 15}, sh, "sched: max_batch_total_tokens must be at least one cache block of 16, got 15"},
-		{Settings{}, Shape{Blocks: 0, BlockSize: 16, MaxLen: 10}, "sched: a cache of 0 blocks of 16 tokens for sequences of 10 tokens holds no request"},
+		{Settings{MaxBatchTotalTokens: 15}, sh,
+			"sched: max_batch_total_tokens must be at least one cache block of 16, got 15"},
+		{Settings{}, Shape{Blocks: 0, BlockSize: 16, MaxLen: 10},
+			"sched: a cache of 0 blocks of 16 tokens for sequences of 10 tokens holds no request"},
 	} {
 		if _, err := New(c.set, c.sh); err == nil || err.Error() != c.want {
 			t.Errorf("got %v, want %s", err, c.want)
 		}
 	}
 	got := newScheduler(t, Settings{MaxBatchTotalTokens: 100}, sh).Settings()
-	if got.MaxBatchTotalTokens != 96 || got.MaxTotalTokens != 97 || got.MaxInputTokens != 96 || got.MaxConcurrentRequests != 128 {
+	if got.MaxBatchTotalTokens != 96 || got.MaxTotalTokens != 97 || got.MaxInputTokens != 96 ||
+		got.MaxConcurrentRequests != 128 {
 		t.Errorf("defaults %+v", got)
 	}
-	if _, err := newScheduler(t, Settings{}, sh).Add(Job{Prompt: prompt(1, 160), MaxNew: 2, N: 1}); !errors.Is(err, llm.ErrTooLong) {
+	if _, err := newScheduler(t, Settings{}, sh).Add(Job{Prompt: prompt(1, 160), MaxNew: 2, N: 1}); !errors.Is(err,
+		llm.ErrTooLong) {
 		t.Errorf("a request that can never fit: %v", err)
 	}
 }
@@ -341,7 +349,8 @@ func TestRandom(t *testing.T) {
 		for step := range 400 {
 			if r.IntN(3) == 0 && step < 300 {
 				in := 1 + r.IntN(set.MaxInputTokens)
-				j := Job{Prompt: prompt(r.IntN(3), in), MaxNew: 1 + r.IntN(set.MaxTotalTokens-in), N: 1 + r.IntN(3)*r.IntN(2), Score: r.IntN(4) == 0}
+				j := Job{Prompt: prompt(r.IntN(3), in), MaxNew: 1 + r.IntN(set.MaxTotalTokens-in),
+					N: 1 + r.IntN(3)*r.IntN(2), Score: r.IntN(4) == 0}
 				all = append(all, add(t, s, j)...)
 			}
 			if r.IntN(6) == 0 && len(all) > 0 {

@@ -80,7 +80,8 @@ func (s Settings) withDefaults(sh Shape) (Settings, error) {
 			sh.Blocks, sh.BlockSize, sh.MaxLen)
 	}
 	if t := s.MaxBatchTotalTokens; t > 0 && t < sh.BlockSize {
-		return s, fmt.Errorf("sched: max_batch_total_tokens must be at least one cache block of %d, got %d", sh.BlockSize, t)
+		return s, fmt.Errorf("sched: max_batch_total_tokens must be at least one cache block of %d, got %d",
+			sh.BlockSize, t)
 	}
 	capacity := sh.Blocks * sh.BlockSize
 	orDefault(&s.MaxConcurrentRequests, 128)
@@ -113,7 +114,8 @@ func (s Settings) Check(prompt, maxNew, n int) error {
 	case maxNew < 1:
 		return fmt.Errorf("%w: max_new_tokens must be at least 1, got %d", llm.ErrInvalid, maxNew)
 	case n < 1 || n > s.MaxConcurrentRequests:
-		return fmt.Errorf("%w: the number of sequences must be from 1 to %d, got %d", llm.ErrInvalid, s.MaxConcurrentRequests, n)
+		return fmt.Errorf("%w: the number of sequences must be from 1 to %d, got %d", llm.ErrInvalid,
+			s.MaxConcurrentRequests, n)
 	case prompt > s.MaxInputTokens:
 		return fmt.Errorf("%w: the prompt has %d tokens, at most %d fit", llm.ErrTooLong, prompt, s.MaxInputTokens)
 	case maxNew > s.MaxTotalTokens-prompt: // the sum could overflow

@@ -132,7 +132,8 @@ func checkRoundTrip(t *testing.T, tok *Tokenizer, s string) {
 // white space along.
 func plain(t testing.TB) *Tokenizer {
 	t.Helper()
-	tok, err := Load(withParts(t, readFile(t, "llama3.json"), map[string]json.RawMessage{"added_tokens": json.RawMessage("[]"), "post_processor": json.RawMessage("null")}))
+	tok, err := Load(withParts(t, readFile(t, "llama3.json"),
+		map[string]json.RawMessage{"added_tokens": json.RawMessage("[]"), "post_processor": json.RawMessage("null")}))
 	if err != nil {
 		t.Fatal(err)
 	}
@@ -148,7 +149,8 @@ func TestRoundTrip(t *testing.T) {
 
 func FuzzEncode(f *testing.F) {
 	tok := plain(f)
-	for _, s := range []string{"", "Hello, world! It's 2026.", " \n\t x", "naïve 👩🏿‍🚀 中文 'ſ", "\xff\xe2\x82", strings.Repeat("ab ", 40)} {
+	for _, s := range []string{"", "Hello, world! It's 2026.", " \n\t x", "naïve 👩🏿‍🚀 中文 'ſ", "\xff\xe2\x82",
+		strings.Repeat("ab ", 40)} {
 		f.Add(s)
 	}
 	f.Fuzz(func(t *testing.T, s string) {

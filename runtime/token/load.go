@@ -187,7 +187,8 @@ func (t *Tokenizer) loadVocab(f *file) error {
 	limit := uint32(2*(len(vocab)+len(f.AddedTokens)) + 1<<16)
 	for s, id := range vocab {
 		if id >= limit {
-			return fmt.Errorf("model.vocab: id %d of %q leaves too large a gap: %d tokens, ids below %d", id, s, len(vocab), limit)
+			return fmt.Errorf("model.vocab: id %d of %q leaves too large a gap: %d tokens, ids below %d", id, s,
+				len(vocab), limit)
 		}
 		if err := t.put("model.vocab", s, id); err != nil {
 			return err
@@ -330,7 +331,8 @@ func loadModel(f *modelFile, raw bool) (*bpe, error) {
 		joined := merge.pair[0] + merge.pair[1]
 		made, okMade := f.Vocab[joined]
 		if !okLeft || !okRight || !okMade {
-			return nil, fmt.Errorf("model.merges[%d]: %q and %q or what they make is not in the vocabulary", i, merge.pair[0], merge.pair[1])
+			return nil, fmt.Errorf("model.merges[%d]: %q and %q or what they make is not in the vocabulary", i,
+				merge.pair[0], merge.pair[1])
 		}
 		m.merges.put(left, right, uint32(len(m.results)))
 		m.results, merged = append(m.results, made), append(merged, joined)

@@ -89,7 +89,8 @@ func require[T any](v *T, where, key string) (T, error) {
 }
 
 // eachInSequence calls load for each of a Sequence's components.
-func eachInSequence(parts []json.RawMessage, where, key string, load func(b json.RawMessage, where string) error) error {
+func eachInSequence(parts []json.RawMessage, where, key string, load func(b json.RawMessage,
+	where string) error) error {
 	if parts == nil {
 		return fmt.Errorf("%s: key %q is missing", where, key)
 	}

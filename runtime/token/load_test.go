@@ -15,7 +15,8 @@ const small = `{"version":"1.0","truncation":null,"padding":null,
 
 func TestLoadErrors(t *testing.T) {
 	split := func(pattern string) string {
-		b, _ := json.Marshal(map[string]any{"type": "Split", "pattern": map[string]string{"Regex": pattern}, "behavior": "Isolated", "invert": false})
+		b, _ := json.Marshal(map[string]any{"type": "Split", "pattern": map[string]string{"Regex": pattern},
+			"behavior": "Isolated", "invert": false})
 		return string(b)
 	}
 	added := func(old, new string) string {
@@ -27,15 +28,21 @@ func TestLoadErrors(t *testing.T) {
 	for _, c := range []struct{ key, value, want string }{
 		{"version", `"2.0"`, `version: "2.0" is not "1.0"`},
 		{"model", model("BPE", "Unigram"), `model.type: "Unigram" is not supported, only "BPE"`},
-		{"model", `{"type":"Unigram","unk_id":0,"vocab":[["<unk>",0.0],["a",-1.5]]}`, `: model.type: "Unigram" is not supported, only "BPE"`},
-		{"model", `{"type":null,"unk_id":0,"vocab":[["<unk>",0.0],["a",-1.5]]}`, `: model.type: "Unigram" is not supported, only "BPE"`},
-		{"model", `{"type":"WordPiece","unk_token":"[UNK]","continuing_subword_prefix":"##","max_input_chars_per_word":100,"vocab":{"[UNK]":0}}`, `: model.type: "WordPiece" is not supported, only "BPE"`},
-		{"model", `{"type":"WordLevel","unk_token":"[UNK]","vocab":{"[UNK]":0}}`, `: model.type: "WordLevel" is not supported, only "BPE"`},
+		{"model", `{"type":"Unigram","unk_id":0,"vocab":[["<unk>",0.0],["a",-1.5]]}`,
+			`: model.type: "Unigram" is not supported, only "BPE"`},
+		{"model", `{"type":null,"unk_id":0,"vocab":[["<unk>",0.0],["a",-1.5]]}`,
+			`: model.type: "Unigram" is not supported, only "BPE"`},
+		{"model",
+			`{"type":"WordPiece","unk_token":"[UNK]","continuing_subword_prefix":"##","max_input_chars_per_word":100,"vocab":{"[UNK]":0}}`, `: model.type: "WordPiece" is not supported, only "BPE"`},
+		{"model", `{"type":"WordLevel","unk_token":"[UNK]","vocab":{"[UNK]":0}}`,
+			`: model.type: "WordLevel" is not supported, only "BPE"`},
 		{"model", `{"vocab":null}`, `model.vocab is missing`},
 		{"model", `{"merges":null}`, `model.merges is missing`},
 		{"model", model(`"type"`, `"dropout":0.1,"type"`), `model.dropout: 0.1 is not supported`},
-		{"model", model(`"type"`, `"continuing_subword_prefix":"##","type"`), `model.continuing_subword_prefix: "##" is not supported`},
-		{"model", model(`"type"`, `"end_of_word_suffix":"</w>","type"`), `model.end_of_word_suffix: "</w>" is not supported`},
+		{"model", model(`"type"`, `"continuing_subword_prefix":"##","type"`),
+			`model.continuing_subword_prefix: "##" is not supported`},
+		{"model", model(`"type"`, `"end_of_word_suffix":"</w>","type"`),
+			`model.end_of_word_suffix: "</w>" is not supported`},
 		{"model", model(`"type"`, `"unk_token":"<unk>","type"`), `model.unk_token: "<unk>" is not in the vocabulary`},
 		{"model", model(`"a b"`, `"a b b"`), `model.merges: "a b b" is not two tokens and a space`},
 		{"model", model(`"a b"`, `"ab"`), `model.merges: "ab" is not two tokens and a space`},
@@ -47,18 +54,26 @@ func TestLoadErrors(t *testing.T) {
 		{"added_tokens", added(`"lstrip":false,`, ``), `added_tokens[0]: key "lstrip" is missing`},
 		{"added_tokens", added(`"content":"<s>",`, ``), `added_tokens[0]: key "content" is missing`},
 		{"normalizer", `{"type":"BertNormalizer"}`, `normalizer.type: "BertNormalizer" is not supported`},
-		{"normalizer", `{"type":"Sequence","normalizers":[{"type":"NFC"},{"type":"Nmt"}]}`, `normalizer.normalizers[1].type: "Nmt" is not supported`},
+		{"normalizer", `{"type":"Sequence","normalizers":[{"type":"NFC"},{"type":"Nmt"}]}`,
+			`normalizer.normalizers[1].type: "Nmt" is not supported`},
 		{"normalizer", `{"type":"Sequence"}`, `normalizer: key "normalizers" is missing`},
 		{"normalizer", `{"type":"Strip","strip_left":true}`, `normalizer: key "strip_right" is missing`},
-		{"normalizer", `{"type":"Replace","pattern":{"String":""},"content":"x"}`, `normalizer.pattern.String: "" matches nothing`},
+		{"normalizer", `{"type":"Replace","pattern":{"String":""},"content":"x"}`,
+			`normalizer.pattern.String: "" matches nothing`},
 		{"normalizer", `{"type":"Replace","pattern":{},"content":"x"}`, `normalizer.pattern: neither String nor Regex`},
-		{"normalizer", strings.Repeat(`{"type":"Sequence","normalizers":[`, 30) + strings.Repeat(`]}`, 30), `nested more than 8 deep`},
-		{"normalizer", `{"type":"Sequence","normalizers":[` + strings.Repeat(`{"type":"Replace","pattern":{"String":"a"},"content":"aa"},`, 40) + `{"type":"NFC"}]}`, `normalizer: Replace could make a text more than 4096 times longer`},
-		{"normalizer", `{"type":"Replace","pattern":{"Regex":"a"},"content":"` + strings.Repeat("a", 5000) + `"}`, `normalizer: Replace could make a text more than 4096 times longer`},
-		{"normalizer", `{"type":"Sequence","normalizers":[` + strings.Repeat(`{"type":"NFC"},`, 64) + `{"type":"NFC"}]}`, `normalizer.normalizers: 65 entries, at most 64`},
+		{"normalizer", strings.Repeat(`{"type":"Sequence","normalizers":[`, 30) + strings.Repeat(`]}`, 30),
+			`nested more than 8 deep`},
+		{"normalizer", `{"type":"Sequence","normalizers":[` +
+			strings.Repeat(`{"type":"Replace","pattern":{"String":"a"},"content":"aa"},`, 40) + `{"type":"NFC"}]}`,
+			`normalizer: Replace could make a text more than 4096 times longer`},
+		{"normalizer", `{"type":"Replace","pattern":{"Regex":"a"},"content":"` + strings.Repeat("a", 5000) + `"}`,
+			`normalizer: Replace could make a text more than 4096 times longer`},
+		{"normalizer", `{"type":"Sequence","normalizers":[` + strings.Repeat(`{"type":"NFC"},`, 64) +
+			`{"type":"NFC"}]}`, `normalizer.normalizers: 65 entries, at most 64`},
 		{"pre_tokenizer", `{"type":"Whitespace"}`, `pre_tokenizer.type: "Whitespace" is not supported`},
 		{"pre_tokenizer", `{"type":"ByteLevel"}`, `pre_tokenizer: key "add_prefix_space" is missing`},
-		{"pre_tokenizer", `{"type":"Split","pattern":{"String":"a"},"behavior":"Sideways","invert":false}`, `pre_tokenizer.behavior: "Sideways" is not supported`},
+		{"pre_tokenizer", `{"type":"Split","pattern":{"String":"a"},"behavior":"Sideways","invert":false}`,
+			`pre_tokenizer.behavior: "Sideways" is not supported`},
 		{"pre_tokenizer", split(`(`), `pre_tokenizer.pattern.Regex: pattern "("`},
 		{"pre_tokenizer", split(`a++`), `invalid nested repetition operator`},
 		{"pre_tokenizer", split(`\w+`), `"\\w" is not supported here`},
@@ -67,22 +82,35 @@ func TestLoadErrors(t *testing.T) {
 		{"pre_tokenizer", split(`(?i)a`), `"(?i" is not supported here`},
 		{"pre_tokenizer", split(`a{,3}`), `"{," is not supported here`},
 		{"pre_tokenizer", split(`[]a]`), `"[]" is not supported here`},
-		{"pre_tokenizer", `{"type":"Metaspace","replacement":"__","prepend_scheme":"first"}`, `pre_tokenizer.replacement: "__" is not one character`},
-		{"pre_tokenizer", `{"type":"Metaspace","replacement":"_","prepend_scheme":"last"}`, `pre_tokenizer.prepend_scheme: "last" is not supported`},
-		{"pre_tokenizer", `{"type":"Metaspace","replacement":"_","prepend_scheme":"first","add_prefix_space":false}`, `add_prefix_space false contradicts prepend_scheme`},
+		{"pre_tokenizer", `{"type":"Metaspace","replacement":"__","prepend_scheme":"first"}`,
+			`pre_tokenizer.replacement: "__" is not one character`},
+		{"pre_tokenizer", `{"type":"Metaspace","replacement":"_","prepend_scheme":"last"}`,
+			`pre_tokenizer.prepend_scheme: "last" is not supported`},
+		{"pre_tokenizer", `{"type":"Metaspace","replacement":"_","prepend_scheme":"first","add_prefix_space":false}`,
+			`add_prefix_space false contradicts prepend_scheme`},
 		{"post_processor", `{"type":"BertProcessing"}`, `post_processor.type: "BertProcessing" is not supported`},
 		{"post_processor", `{"type":"TemplateProcessing"}`, `post_processor: key "single" is missing`},
-		{"post_processor", `{"type":"TemplateProcessing","single":[{"Sequence":{"id":"B"}}]}`, `post_processor.single[0].Sequence.id: "B" is not "A"`},
-		{"post_processor", `{"type":"TemplateProcessing","single":[{"SpecialToken":{"id":"<x>"}}]}`, `post_processor.single[0].SpecialToken.id: "<x>" is not in special_tokens`},
-		{"post_processor", `{"type":"TemplateProcessing","single":[{}]}`, `post_processor.single[0]: neither SpecialToken nor Sequence`},
-		{"post_processor", `{"type":"TemplateProcessing","single":[{"SpecialToken":{"id":"x"}}],"special_tokens":{"x":{"ids":[99]}}}`, `post_processor: special token id 99 is not in the vocabulary`},
-		{"post_processor", `{"type":"Sequence","processors":[{"type":"TemplateProcessing","single":[]},{"type":"TemplateProcessing","single":[]}]}`, `post_processor.processors[1]: a second TemplateProcessing is not supported`},
+		{"post_processor", `{"type":"TemplateProcessing","single":[{"Sequence":{"id":"B"}}]}`,
+			`post_processor.single[0].Sequence.id: "B" is not "A"`},
+		{"post_processor", `{"type":"TemplateProcessing","single":[{"SpecialToken":{"id":"<x>"}}]}`,
+			`post_processor.single[0].SpecialToken.id: "<x>" is not in special_tokens`},
+		{"post_processor", `{"type":"TemplateProcessing","single":[{}]}`,
+			`post_processor.single[0]: neither SpecialToken nor Sequence`},
+		{"post_processor",
+			`{"type":"TemplateProcessing","single":[{"SpecialToken":{"id":"x"}}],"special_tokens":{"x":{"ids":[99]}}}`,
+			`post_processor: special token id 99 is not in the vocabulary`},
+		{"post_processor",
+			`{"type":"Sequence","processors":[{"type":"TemplateProcessing","single":[]},{"type":"TemplateProcessing","single":[]}]}`, `post_processor.processors[1]: a second TemplateProcessing is not supported`},
 		{"decoder", `{"type":"WordPiece"}`, `decoder.type: "WordPiece" is not supported`},
-		{"decoder", `{"type":"Replace","pattern":{"Regex":"a"},"content":""}`, `decoder.pattern: only a String that is not empty is supported here`},
+		{"decoder", `{"type":"Replace","pattern":{"Regex":"a"},"content":""}`,
+			`decoder.pattern: only a String that is not empty is supported here`},
 		{"decoder", `{"type":"Strip","content":"xy","start":0,"stop":0}`, `decoder.content: "xy" is not one character`},
-		{"decoder", `{"type":"Strip","content":"x","start":-1,"stop":0}`, `decoder: start and stop must be 0 to 1024, not -1`},
-		{"decoder", `{"type":"Sequence","decoders":[{"type":"Fuse"},{"type":"ByteLevel"}]}`, `decoder: ByteLevel as number 1 comes after the tokens were joined`},
-		{"decoder", `{"type":"Sequence","decoders":[{"type":"ByteLevel"},{"type":"ByteFallback"}]}`, `decoder: ByteFallback as number 1 comes after the tokens were joined`},
+		{"decoder", `{"type":"Strip","content":"x","start":-1,"stop":0}`,
+			`decoder: start and stop must be 0 to 1024, not -1`},
+		{"decoder", `{"type":"Sequence","decoders":[{"type":"Fuse"},{"type":"ByteLevel"}]}`,
+			`decoder: ByteLevel as number 1 comes after the tokens were joined`},
+		{"decoder", `{"type":"Sequence","decoders":[{"type":"ByteLevel"},{"type":"ByteFallback"}]}`,
+			`decoder: ByteFallback as number 1 comes after the tokens were joined`},
 	} {
 		_, err := Load(withParts(t, []byte(small), map[string]json.RawMessage{c.key: json.RawMessage(c.value)}))
 		switch {
@@ -105,7 +133,8 @@ func TestLoadBroken(t *testing.T) {
 // Two added tokens that look the same once normalized can't be told apart.
 func TestLoadSameAddedTokens(t *testing.T) {
 	token := func(content string) string {
-		return `{"id":0,"content":"` + content + `","single_word":false,"lstrip":false,"rstrip":false,"normalized":true,"special":false}`
+		return `{"id":0,"content":"` + content +
+			`","single_word":false,"lstrip":false,"rstrip":false,"normalized":true,"special":false}`
 	}
 	for _, c := range []struct{ tokens, want string }{
 		{token("New") + "," + token("new"), `content "new" is the same as that of "New" once normalized`},
@@ -140,7 +169,8 @@ func FuzzLoad(f *testing.F) {
 	for _, parts := range []map[string]string{
 		{"normalizer": `{"type":"Sequence","normalizers":[{"type":"NFKC"},{"type":"Lowercase"},{"type":"Prepend","prepend":"_"},{"type":"Replace","pattern":{"Regex":"b*"},"content":"é"},{"type":"Strip","strip_left":true,"strip_right":false}]}`},
 		{"pre_tokenizer": `{"type":"Sequence","pretokenizers":[{"type":"Split","pattern":{"String":"a"},"behavior":"MergedWithNext","invert":true},{"type":"Digits","individual_digits":true},{"type":"ByteLevel","add_prefix_space":true}]}`},
-		{"pre_tokenizer": `{"type":"Metaspace","replacement":"▁","prepend_scheme":"always","split":true}`, "decoder": `{"type":"Metaspace","replacement":"▁"}`},
+		{"pre_tokenizer": `{"type":"Metaspace","replacement":"▁","prepend_scheme":"always","split":true}`,
+			"decoder": `{"type":"Metaspace","replacement":"▁"}`},
 		{"decoder": `{"type":"Sequence","decoders":[{"type":"Replace","pattern":{"String":"ab"},"content":"a"},{"type":"ByteFallback"},{"type":"Fuse"},{"type":"Strip","content":" ","start":1,"stop":1}]}`,
 			"post_processor": `{"type":"Sequence","processors":[{"type":"ByteLevel","add_prefix_space":true,"trim_offsets":true},{"type":"TemplateProcessing","single":[{"SpecialToken":{"id":"<s>"}},{"Sequence":{"id":"A"}}],"special_tokens":{"<s>":{"ids":[4]}}}]}`},
 		{"model": `{"unk_token":"a","fuse_unk":true,"byte_fallback":true,"ignore_merges":true,"vocab":{"a":0,"<0x0A>":1,"é":2,"aa":3},"merges":[["a","a"]]}`},

@@ -63,7 +63,8 @@ func TestPieces(t *testing.T) {
 func TestPiecesHold(t *testing.T) {
 	const size = 1 << 20
 	words := strings.Repeat("each word of it — or nearly so ", size/33)
-	for name, most := range map[string]int{"gpt2": size / 2, "llama3": size / 2, "qwen2": size / 2, "llama2": 9 * size} {
+	for name, most := range map[string]int{"gpt2": size / 2, "llama3": size / 2, "qwen2": size / 2,
+		"llama2": 9 * size} {
 		tok := loadFile(t, name)
 		before := live()
 		next, stop := iter.Pull(tok.Pieces(words, true))
@@ -73,7 +74,8 @@ func TestPiecesHold(t *testing.T) {
 			}
 		}
 		if held := live() - before; held > most {
-			t.Errorf("%s: a paused reader of %d bytes holds %d beside them, want at most %d", name, len(words), held, most)
+			t.Errorf("%s: a paused reader of %d bytes holds %d beside them, want at most %d", name, len(words), held,
+				most)
 		}
 		stop()
 	}

@@ -141,7 +141,8 @@ func (m *bpe) findBarred(tokens []*addedToken) {
 // model produced; if the word overlaps data, without barred ones.
 func (e *encoder) withoutBarred(x text, start, end int, symbols []symbol) []symbol {
 	m := e.t.model
-	if !slices.ContainsFunc(symbols, func(s symbol) bool { return m.barred[s.id] }) || !e.data.overlaps(x.origin(start, end)) {
+	if !slices.ContainsFunc(symbols, func(s symbol) bool { return m.barred[s.id] }) ||
+		!e.data.overlaps(x.origin(start, end)) {
 		return symbols
 	}
 	return m.merge(m.symbols(x.s[start:end]), symbols[:0], m.barred)

@@ -35,7 +35,8 @@ func TestSpansWithoutDataAreEncode(t *testing.T) {
 		for i, s := range testStrings(t) {
 			var data []Span
 			if i%2 == 0 {
-				data = []Span{{Start: len(s) / 2, End: len(s) / 2}, {Start: -3, End: 0}, {Start: len(s), End: len(s) + 9}, {Start: 4, End: 2}}
+				data = []Span{{Start: len(s) / 2, End: len(s) / 2}, {Start: -3, End: 0},
+					{Start: len(s), End: len(s) + 9}, {Start: 4, End: 2}}
 			}
 			if got, want := tok.EncodeSpans(s, data), tok.Encode(s, false); !slices.Equal(got, want) {
 				t.Fatalf("%s: %q\n got %v\nwant %v", name, s, got, want)
@@ -57,7 +58,8 @@ func TestEveryWithheldTokenIsText(t *testing.T) {
 			t.Fatalf("%s: only %q are withheld", name, texts)
 		}
 		tested := 0
-		for _, text := range append(texts, strings.Join(texts, ""), strings.Join(texts, " "), strings.Join(texts, "\n")) {
+		for _, text := range append(texts, strings.Join(texts, ""), strings.Join(texts, " "),
+			strings.Join(texts, "\n")) {
 			// The unknown token stands for nothing here: every byte has a token.
 			got := tok.EncodeSpans(text, all(text))
 			if i := slices.IndexFunc(got, func(id uint32) bool { return ids[id] }); i >= 0 {
@@ -109,7 +111,8 @@ func TestSpanGoldens(t *testing.T) {
 			var text string
 			var ranges [][2]int
 			var want []uint32
-			if json.Unmarshal(c[0], &text) != nil || json.Unmarshal(c[1], &ranges) != nil || json.Unmarshal(c[2], &want) != nil {
+			if json.Unmarshal(c[0], &text) != nil || json.Unmarshal(c[1], &ranges) != nil ||
+				json.Unmarshal(c[2], &want) != nil {
 				t.Fatal("bad golden")
 			}
 			cases++
@@ -119,7 +122,8 @@ func TestSpanGoldens(t *testing.T) {
 			}
 			got := tok.EncodeSpans(text, data)
 			if !slices.Equal(got, want) {
-				t.Fatalf("%s %s: %q data %v\n got %v\nwant %v", v.Base, slices.Sorted(maps.Keys(v.Parts)), text, data, got, want)
+				t.Fatalf("%s %s: %q data %v\n got %v\nwant %v", v.Base, slices.Sorted(maps.Keys(v.Parts)), text, data,
+					got, want)
 			}
 			var places []uint32
 			for _, p := range tok.EncodeSpanOffsets(text, data) {
@@ -155,7 +159,8 @@ func onlyWithheld(t testing.TB, name string) *Tokenizer {
 	if err != nil {
 		t.Fatal(err)
 	}
-	tok, err := Load(withParts(t, file, map[string]json.RawMessage{"added_tokens": added, "post_processor": json.RawMessage("null")}))
+	tok, err := Load(withParts(t, file, map[string]json.RawMessage{"added_tokens": added,
+		"post_processor": json.RawMessage("null")}))
 	if err != nil {
 		t.Fatal(err)
 	}
@@ -247,8 +252,10 @@ func TestDataIsNeutral(t *testing.T) {
 // small tokenizers whose model can spell a withheld token by itself.
 func TestModelMakesNoWithheldToken(t *testing.T) {
 	const added = `"added_tokens":[{"id":5,"content":"<s>","single_word":false,"lstrip":false,"rstrip":false,"normalized":false,"special":true}],`
-	merges := `{"version":"1.0",` + added + `"model":{"vocab":{"<":0,"s":1,">":2,"<s":3,"s>":4,"<s>":5,"ss":6},"merges":["< s","s s","<s >","s >"]}}`
-	words := `{"version":"1.0",` + added + `"model":{"ignore_merges":true,"vocab":{"<":0,"s":1,">":2,"<s":3,"s>":4,"<s>":5,"ss":6},"merges":["s >"]}}`
+	merges := `{"version":"1.0",` + added +
+		`"model":{"vocab":{"<":0,"s":1,">":2,"<s":3,"s>":4,"<s>":5,"ss":6},"merges":["< s","s s","<s >","s >"]}}`
+	words := `{"version":"1.0",` + added +
+		`"model":{"ignore_merges":true,"vocab":{"<":0,"s":1,">":2,"<s":3,"s>":4,"<s>":5,"ss":6},"merges":["s >"]}}`
 	// Beside a letter it is no token of its own, but the model makes it.
 	single := strings.NewReplacer(`"single_word":false`, `"single_word":true`, `"ss":6`, `"ss":6," ":7`, `"model"`,
 		`"pre_tokenizer":{"type":"Split","pattern":{"String":" "},"behavior":"Isolated","invert":false},"model"`).Replace(merges)
@@ -288,11 +295,13 @@ func TestSpansInOrder(t *testing.T) {
 		want dataSpans
 	}{
 		{nil, nil},
-		{[]Span{{Start: 3, End: 3}, {Start: 5, End: 4}, {Start: -5, End: 0}, {Start: 10, End: 12}, {Start: 99, End: 100}}, nil},
+		{[]Span{{Start: 3, End: 3}, {Start: 5, End: 4}, {Start: -5, End: 0}, {Start: 10, End: 12},
+			{Start: 99, End: 100}}, nil},
 		{[]Span{{Start: 7, End: 20}, {Start: -1, End: 2}}, dataSpans{{0, 2}, {7, 10}}},
 		{[]Span{{Start: 4, End: 6}, {Start: 1, End: 4}}, dataSpans{{1, 6}}},
 		{[]Span{{Start: 1, End: 9}, {Start: 2, End: 3}, {Start: 5, End: 6}}, dataSpans{{1, 9}}},
-		{[]Span{{Start: 1, End: 3}, {Start: 4, End: 5}, {Start: 4, End: 7}, {Start: 2, End: 3}}, dataSpans{{1, 3}, {4, 7}}},
+		{[]Span{{Start: 1, End: 3}, {Start: 4, End: 5}, {Start: 4, End: 7}, {Start: 2, End: 3}},
+			dataSpans{{1, 3}, {4, 7}}},
 	} {
 		before := slices.Clone(c.in)
 		if got := normalizeSpans(c.in, 10); !slices.Equal(got, c.want) {

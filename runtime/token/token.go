@@ -229,7 +229,8 @@ type encoder struct {
 	stages []func(text) bool
 }
 
-func newEncoder(t *Tokenizer, data dataSpans, emit func(id uint32, x text, start, end int, value string) bool) *encoder {
+func newEncoder(t *Tokenizer, data dataSpans, emit func(id uint32, x text, start, end int,
+	value string) bool) *encoder {
 	e := &encoder{t: t, emit: emit, data: data, stages: make([]func(text) bool, len(t.pre)+1)}
 	e.stages[len(t.pre)] = e.word
 	for n, p := range t.pre {

@@ -25,7 +25,8 @@ func TestEveryCodePoint(t *testing.T) {
 		return func(chars []rune) string {
 			var b strings.Builder
 			for _, c := range chars {
-				fmt.Fprintf(&b, "%[1]c\na%[1]c\n\u0315%[1]c\u0334\n\u1100%[1]c\u11a8\n%[1]c\u0301\u3099\n\u09c7%[1]c\n", c)
+				fmt.Fprintf(&b, "%[1]c\na%[1]c\n\u0315%[1]c\u0334\n\u1100%[1]c\u11a8\n%[1]c\u0301\u3099\n\u09c7%[1]c\n",
+					c)
 			}
 			return n.normalize(text{s: b.String()}).s
 		}

@@ -457,13 +457,11 @@ const (
 	SpanSize = 8
 )
 
-// An event of a tool parser, nine u32. Fields that a kind does not use are 0.
-// Calls are numbered from 0 in the order in which they begin, and one is open
-// at a time: EventBegin, any number of EventArguments, then EventEnd or
-// EventFailed, with nothing in between; tgi_tools_finish leaves none open. Name
-// and id are not empty. The pieces of the arguments of a call that ended are
-// together a JSON object. Events whose text is empty say nothing. The event "call 0 is get_time, its id is c1" with both texts at
-// 0x2000:
+// An event of a tool parser, nine u32. Fields that a kind does not use are 0. Calls are numbered from 0 in the order in
+// which they begin, and one is open at a time: EventBegin, any number of EventArguments, then EventEnd or EventFailed,
+// with nothing in between; tgi_tools_finish leaves none open. Name and id are not empty. The pieces of the arguments of
+// a call that ended are together a JSON object. Events whose text is empty say nothing. The event "call 0 is get_time,
+// its id is c1" with both texts at 0x2000:
 //
 //	offset  0  02 00 00 00  kind        begin
 //	offset  4  00 00 00 00  index       0

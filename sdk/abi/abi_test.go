@@ -63,7 +63,8 @@ func TestWorkedExamples(t *testing.T) {
 		{"step", words(abi.StepSize, 0x1000, 7, 5, 1, 0x1800, 3, 0, 0, abi.ModeDeny, 0x2000, 2, 0, f32(0.5), 0, 0),
 			"40 00 00 00 00 10 00 00 07 00 00 00 05 00 00 00 01 00 00 00 00 18 00 00 03 00 00 00 00 00 00 00 " +
 				"00 00 00 00 02 00 00 00 00 20 00 00 02 00 00 00 00 00 00 00 00 00 00 3f 00 00 00 00 00 00 00 00"},
-		{"RenderedSize", words(abi.StatusOK, 0x2000, uint32(len("<|user|>Hi</s>")), 0x3000, 1), "00 00 00 00 00 20 00 00 0e 00 00 00 00 30 00 00 01 00 00 00"},
+		{"RenderedSize", words(abi.StatusOK, 0x2000, uint32(len("<|user|>Hi</s>")), 0x3000, 1),
+			"00 00 00 00 00 20 00 00 0e 00 00 00 00 30 00 00 01 00 00 00"},
 		{"SpanSize", words(uint32(len("<|user|>")), uint32(len("<|user|>Hi"))), "08 00 00 00 0a 00 00 00"},
 		{"EventSize", words(abi.EventBegin, 0, 0, 0, 0x2000, 8, 0x2008, 2, 0),
 			"02 00 00 00 00 00 00 00 00 00 00 00 00 00 00 00 00 20 00 00 08 00 00 00 08 20 00 00 02 00 00 00 00 00 00 00"},
@@ -96,8 +97,10 @@ func TestFieldsOfResults(t *testing.T) {
 		size   int
 		fields []int
 	}{
-		"Rendered": {abi.RenderedSize, []int{abi.RenderedStatus, abi.RenderedText, abi.RenderedTextBytes, abi.RenderedSpans, abi.RenderedSpanCount}},
-		"Event": {abi.EventSize, []int{abi.EventKind, abi.EventIndex, abi.EventText, abi.EventTextBytes, abi.EventName, abi.EventNameBytes,
+		"Rendered": {abi.RenderedSize, []int{abi.RenderedStatus, abi.RenderedText, abi.RenderedTextBytes,
+			abi.RenderedSpans, abi.RenderedSpanCount}},
+		"Event": {abi.EventSize, []int{abi.EventKind, abi.EventIndex, abi.EventText, abi.EventTextBytes, abi.EventName,
+			abi.EventNameBytes,
 			abi.EventID, abi.EventIDBytes, abi.EventReason}},
 	} {
 		for i, off := range c.fields {
@@ -149,7 +152,8 @@ func TestNames(t *testing.T) {
 	if len(abi.ModeNames) != abi.ModeRow+1 {
 		t.Errorf("%d mode names for %d modes", len(abi.ModeNames), abi.ModeRow+1)
 	}
-	for typ, want := range map[abi.Type]string{abi.I32: "i32", abi.I64: "i64", abi.F32: "f32", abi.F64: "f64", 0: "unknown type"} {
+	for typ, want := range map[abi.Type]string{abi.I32: "i32", abi.I64: "i64", abi.F32: "f32", abi.F64: "f64",
+		0: "unknown type"} {
 		if typ.String() != want {
 			t.Errorf("Type(%#x) is %q, want %q", byte(typ), typ, want)
 		}

@@ -48,7 +48,8 @@ func TestLanguages(t *testing.T) {
 		{"C cut text", c, `TGI_FINISH_CUT = (\d+)`, abi.FinishCut},
 		{"Rust special piece", tools, `PIECE_SPECIAL: u32 = (\d+)`, abi.PieceSpecial},
 		{"Rust cut text", tools, `FINISH_CUT: u32 = (\d+)`, abi.FinishCut},
-		{"AssemblyScript rendered", source(t, "../assemblyscript/assembly/exports/template.ts"), `memory\.data\((\d+), 4\)`, abi.RenderedSize},
+		{"AssemblyScript rendered", source(t, "../assemblyscript/assembly/exports/template.ts"),
+			`memory\.data\((\d+), 4\)`, abi.RenderedSize},
 		{"AssemblyScript event", asTools, `EVENT_SIZE: u32 = (\d+)`, abi.EventSize},
 		{"AssemblyScript special piece", asTools, `PIECE_SPECIAL: u32 = (\d+)`, abi.PieceSpecial},
 		{"AssemblyScript cut text", asTools, `FINISH_CUT: u32 = (\d+)`, abi.FinishCut},
@@ -76,9 +77,11 @@ var (
 
 // TestEventNumbers: the kinds of events and the reasons of failures.
 func TestEventNumbers(t *testing.T) {
-	kinds := []int{abi.EventContent, abi.EventReasoning, abi.EventBegin, abi.EventArguments, abi.EventEnd, abi.EventFailed}
+	kinds := []int{abi.EventContent, abi.EventReasoning, abi.EventBegin, abi.EventArguments, abi.EventEnd,
+		abi.EventFailed}
 	reasons := []int{abi.FailedIncomplete, abi.FailedUnknown, abi.FailedMalformed, abi.FailedTooLong, abi.FailedTooMany}
-	c, rust, as := source(t, "../c/tgi.h"), source(t, "../rust/src/tools.rs"), source(t, "../assemblyscript/assembly/tools.ts")
+	c, rust, as := source(t, "../c/tgi.h"), source(t, "../rust/src/tools.rs"),
+		source(t, "../assemblyscript/assembly/tools.ts")
 	for _, names := range [][]string{eventKinds, failures} {
 		if list := "TGI_" + strings.ToUpper(strings.Join(names, ", TGI_")); !strings.Contains(c, "enum { "+list+" };") {
 			t.Errorf("C: no enum of %s", list)
@@ -86,14 +89,16 @@ func TestEventNumbers(t *testing.T) {
 	}
 	for i, name := range eventKinds {
 		upper := strings.ToUpper(name)
-		if kinds[i] != i || number(rust, `const `+upper+`: u32 = (\d+);`) != i || number(as, `const `+upper+`: u32 = (\d+);`) != i {
+		if kinds[i] != i || number(rust, `const `+upper+`: u32 = (\d+);`) != i ||
+			number(as, `const `+upper+`: u32 = (\d+);`) != i {
 			t.Errorf("kind %s is not %d everywhere", name, i)
 		}
 	}
 	for i, name := range failures {
 		camel := strings.NewReplacer("too_long", "TooLong", "too_many", "TooMany").Replace(name)
 		camel = strings.ToUpper(camel[:1]) + camel[1:]
-		if reasons[i] != i || number(rust, `\b`+camel+` = (\d+),`) != i || number(as, `\b`+strings.ToUpper(name)+` = (\d+),`) != i {
+		if reasons[i] != i || number(rust, `\b`+camel+` = (\d+),`) != i ||
+			number(as, `\b`+strings.ToUpper(name)+` = (\d+),`) != i {
 			t.Errorf("reason %s is not %d everywhere", name, i)
 		}
 	}
@@ -105,7 +110,8 @@ func TestFieldOrder(t *testing.T) {
 	c := source(t, "../c/tgi.h")
 	for _, s := range []struct{ rust, begin, c, want string }{
 		{"../rust/src/export.rs", "struct Rendered {", "} tgi_rendered;", "status text text_bytes spans span_count"},
-		{"../rust/src/tools.rs", "struct Raw {", "} tgi_event;", "kind index text text_bytes name name_bytes id id_bytes reason"},
+		{"../rust/src/tools.rs", "struct Raw {", "} tgi_event;",
+			"kind index text text_bytes name name_bytes id id_bytes reason"},
 	} {
 		rust := source(t, s.rust)
 		rust = rust[strings.Index(rust, s.begin):]
@@ -138,7 +144,8 @@ func TestStepFieldOrder(t *testing.T) {
 	rust := source(t, "../rust/src/export.rs")
 	rust = rust[strings.Index(rust, "struct Raw {"):]
 	rust = rust[:strings.Index(rust, "}")]
-	for name, got := range map[string]string{"C": fields(c, `(?m)^  [^;]*?(\w+);`), "Rust": fields(rust, `(?m)^    (\w+): `)} {
+	for name, got := range map[string]string{"C": fields(c, `(?m)^  [^;]*?(\w+);`),
+		"Rust": fields(rust, `(?m)^    (\w+): `)} {
 		if got != want {
 			t.Errorf("%s has %q, want %q", name, got, want)
 		}

@@ -225,7 +225,8 @@ const (
 func Default() Config {
 	return Config{
 		Server: Server{
-			Hostname: "0.0.0.0", Port: 3000, Dialect: dialect.Default().Name(), APIKeys: []string{}, AdminKeys: []string{},
+			Hostname: "0.0.0.0", Port: 3000, Dialect: dialect.Default().Name(), APIKeys: []string{},
+			AdminKeys:     []string{},
 			AdminHostname: "127.0.0.1", CORSAllowOrigin: []string{},
 			PayloadLimit: 2_000_000, MaxConnections: 4096, HeaderLimit: 64 << 10, HeaderTimeout: 10 * second,
 			ReadTimeout: 30 * second, WriteTimeout: 30 * second, IdleTimeout: 120 * second,
@@ -243,8 +244,9 @@ func Default() Config {
 		Plugins: Plugins{
 			Folder: "plugins", Watch: second, UploadLimit: 16 << 20, MemoryWait: 5 * second, BreakerFaults: 10,
 			BreakerPause: 30 * second,
-			Uploads:      "plugins/uploads", CompileTime: 10 * second, CompileTimeout: 300 * second, CompileMemory: 1 << 30,
-			CacheSize: 1 << 30,
+			Uploads:      "plugins/uploads", CompileTime: 10 * second, CompileTimeout: 300 * second,
+			CompileMemory: 1 << 30,
+			CacheSize:     1 << 30,
 		},
 		GenerateAPI: defaultGenerateAPI(),
 	}

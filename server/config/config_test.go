@@ -77,7 +77,8 @@ func TestRootFileExample(t *testing.T) {
 	}
 	want := []Plugin{{
 		Name: "no-repeat", Kind: "logits", Source: "plugins/no-repeat.wasm", OnError: "fail", Apply: "request",
-		Limits: PluginLimits{Memory: 64 << 20, FuelPerStep: 2_000_000, FuelPerRequest: 50_000_000, FuelLoad: 10_000_000_000,
+		Limits: PluginLimits{Memory: 64 << 20, FuelPerStep: 2_000_000, FuelPerRequest: 50_000_000,
+			FuelLoad:    10_000_000_000,
 			TimePerStep: second, TimePerRequest: 10 * second, TimeLoad: 60 * second, Share: 0.25},
 		Config: Table{"n": int64(3)},
 	}}
@@ -86,12 +87,14 @@ func TestRootFileExample(t *testing.T) {
 	}
 	demo, qwen := defaultModel(), defaultModel()
 	demo.Name = "tgi-demo"
-	qwen.Name, qwen.Source, qwen.Weights, qwen.Plugins = "qwen/qwen3-0.6b", "Qwen/Qwen3-0.6B", WeightsInt8, []string{"no-repeat"}
+	qwen.Name, qwen.Source, qwen.Weights, qwen.Plugins = "qwen/qwen3-0.6b", "Qwen/Qwen3-0.6B", WeightsInt8,
+		[]string{"no-repeat"}
 	qwen.Preload, qwen.KeepAlive = false, 600*second
 	if want := []Model{demo, qwen}; !reflect.DeepEqual(c.ModelList, want) {
 		t.Errorf("got\n%+v\nwant\n%+v", c.ModelList, want)
 	}
-	if want := []Key{{"dashboard", "secret", []string{"models"}, []string{"tgi-demo"}}}; !reflect.DeepEqual(c.Key, want) {
+	if want := []Key{{"dashboard", "secret", []string{"models"}, []string{"tgi-demo"}}}; !reflect.DeepEqual(c.Key,
+		want) {
 		t.Errorf("got %+v, want %+v", c.Key, want)
 	}
 }
@@ -119,7 +122,8 @@ func TestGoodFile(t *testing.T) {
 	want.Plugin = []Plugin{{
 		Name: "no-repeat-v2", Source: "testdata/guests/no-repeat.wasm", OnError: OnErrorFail, Apply: ApplyRequest,
 		SHA256: "e3b0c44298fc1c149afbf4c8996fb92427ae41e4649b934ca495991b7852b855",
-		Limits: PluginLimits{Memory: 32 << 20, FuelPerStep: 500_000, TimePerStep: Duration(250 * time.Millisecond), Share: 2}, Config: c.Plugin[0].Config,
+		Limits: PluginLimits{Memory: 32 << 20, FuelPerStep: 500_000, TimePerStep: Duration(250 * time.Millisecond),
+			Share: 2}, Config: c.Plugin[0].Config,
 	}, {Name: "dry", Kind: KindLogits, Source: "builtin:dry", OnError: OnErrorSkip, Apply: ApplyAlways}}
 	if !reflect.DeepEqual(c, want) {
 		t.Errorf("got\n%+v\nwant\n%+v", c, want)
@@ -182,12 +186,15 @@ func load(f *Flags, lookup func(string) (string, bool)) (Config, error) {
 
 func TestPrecedence(t *testing.T) {
 	file := filepath.Join(t.TempDir(), "x.toml")
-	if err := os.WriteFile(file, []byte("[server]\nport = 1\nhostname = \"file\"\npayload_limit = 7\n"), 0o600); err != nil {
+	if err := os.WriteFile(file, []byte("[server]\nport = 1\nhostname = \"file\"\npayload_limit = 7\n"),
+		0o600); err != nil {
 		t.Fatal(err)
 	}
-	environ := map[string]string{"PORT": "2", "HOSTNAME": "10.1.2.3", "MODEL_ID": "", "MAX_INPUT_TOKENS": "9", "TGI_CONFIG": file}
+	environ := map[string]string{"PORT": "2", "HOSTNAME": "10.1.2.3", "MODEL_ID": "", "MAX_INPUT_TOKENS": "9",
+		"TGI_CONFIG": file}
 	lookup := func(name string) (string, bool) { v, ok := environ[name]; return v, ok }
-	c, err := load(parsed(t, "--port", "3", "--api-key=a,b", "--waiting-served-ratio", "1.5", "--graceful-termination-timeout", "5"), lookup)
+	c, err := load(parsed(t, "--port", "3", "--api-key=a,b", "--waiting-served-ratio", "1.5",
+		"--graceful-termination-timeout", "5"), lookup)
 	if err != nil {
 		t.Fatal(err)
 	}
@@ -213,8 +220,10 @@ func TestBadSources(t *testing.T) {
 		{[]string{"--port=99999"}, nil, "server.port must be >= 0 and <= 65535, given 99999"},
 		{nil, map[string]string{"PORT": "x"}, `PORT: "x" is no whole number`},
 		{nil, map[string]string{"WATERMARK_GAMMA": "half"}, `WATERMARK_GAMMA: "half" is no number`},
-		{nil, map[string]string{"GRACEFUL_TERMINATION_TIMEOUT": "-1s"}, `GRACEFUL_TERMINATION_TIMEOUT: "-1s" is no duration such as 90s`},
-		{[]string{"--config", "testdata/none.toml"}, nil, "read configuration: open testdata/none.toml: no such file or directory"},
+		{nil, map[string]string{"GRACEFUL_TERMINATION_TIMEOUT": "-1s"},
+			`GRACEFUL_TERMINATION_TIMEOUT: "-1s" is no duration such as 90s`},
+		{[]string{"--config", "testdata/none.toml"}, nil,
+			"read configuration: open testdata/none.toml: no such file or directory"},
 	} {
 		_, err := load(parsed(t, c.args...), func(name string) (string, bool) { v, ok := c.env[name]; return v, ok })
 		if err == nil || err.Error() != c.want {
@@ -251,7 +260,8 @@ func TestSettings(t *testing.T) {
 			t.Errorf("--%s %s changed nothing", s.flag, sample)
 		}
 		f := set.Lookup(s.flag)
-		if f == nil || f.Hidden || f.Annotations[FlagKey][0] != s.key || f.Annotations[FlagVariables][0] != env(s.flag) {
+		if f == nil || f.Hidden || f.Annotations[FlagKey][0] != s.key ||
+			f.Annotations[FlagVariables][0] != env(s.flag) {
 			t.Errorf("--%s is not among the flags, or not with its key and variable: %+v", s.flag, f)
 		} else if f.DefValue != "" && f.DefValue != "0" { // the default that help shows is one
 			c := Default()
@@ -273,23 +283,34 @@ func TestSizing(t *testing.T) {
 		err              string
 	}{
 		{"all derived", d, 2048, 10_000, with(func(l *Limits) {
-			l.MaxTotalTokens, l.MaxInputTokens, l.MaxBatchTotalTokens, l.MaxBatchPrefillTokens, l.MaxBatchSize = 2048, 2047, 10_000, 512, 128
+			l.MaxTotalTokens, l.MaxInputTokens, l.MaxBatchTotalTokens, l.MaxBatchPrefillTokens, l.MaxBatchSize = 2048,
+				2047, 10_000, 512, 128
 		}), ""},
 		{"small cache", d, 2048, 100, with(func(l *Limits) {
-			l.MaxTotalTokens, l.MaxInputTokens, l.MaxBatchTotalTokens, l.MaxBatchPrefillTokens, l.MaxBatchSize = 100, 99, 100, 100, 128
+			l.MaxTotalTokens, l.MaxInputTokens, l.MaxBatchTotalTokens, l.MaxBatchPrefillTokens, l.MaxBatchSize = 100,
+				99, 100, 100, 128
 		}), ""},
 		{"all given", with(func(l *Limits) {
-			l.MaxTotalTokens, l.MaxInputTokens, l.MaxBatchTotalTokens, l.MaxBatchPrefillTokens, l.MaxBatchSize = 50, 20, 90, 30, 3
+			l.MaxTotalTokens, l.MaxInputTokens, l.MaxBatchTotalTokens, l.MaxBatchPrefillTokens, l.MaxBatchSize = 50, 20,
+				90, 30, 3
 		}), 2048, 100, with(func(l *Limits) {
-			l.MaxTotalTokens, l.MaxInputTokens, l.MaxBatchTotalTokens, l.MaxBatchPrefillTokens, l.MaxBatchSize = 50, 20, 90, 30, 3
+			l.MaxTotalTokens, l.MaxInputTokens, l.MaxBatchTotalTokens, l.MaxBatchPrefillTokens, l.MaxBatchSize = 50, 20,
+				90, 30, 3
 		}), ""},
-		{"past the positions", with(func(l *Limits) { l.MaxTotalTokens = 3000 }), 2048, 10_000, Limits{}, "`max_total_tokens` must be <= the model's positions. Given: 3000 and 2048"},
-		{"past the cache", with(func(l *Limits) { l.MaxTotalTokens = 300 }), 2048, 200, Limits{}, "`max_total_tokens` must be <= `max_batch_total_tokens`. Given: 300 and 200"},
-		{"batch past the cache", with(func(l *Limits) { l.MaxBatchTotalTokens = 300 }), 2048, 200, Limits{}, "`max_batch_total_tokens` must be <= the tokens that the cache holds. Given: 300 and 200"},
-		{"input past the derived total", with(func(l *Limits) { l.MaxInputTokens = 200 }), 2048, 200, Limits{}, "`max_input_tokens` must be < `max_total_tokens`. Given: 200 and 200"},
-		{"prefill past the derived batch", with(func(l *Limits) { l.MaxBatchPrefillTokens = 300 }), 2048, 200, Limits{}, "`max_batch_prefill_tokens` must be <= `max_batch_total_tokens`. Given: 300 and 200"},
-		{"total of one", with(func(l *Limits) { l.MaxTotalTokens = 1 }), 2048, 200, Limits{}, "`max_total_tokens` must be >= 2. Given: 1"},
-		{"no cache", d, 2048, 0, Limits{}, "the model has 2048 positions and the cache holds 0 tokens: both must be >= 2"},
+		{"past the positions", with(func(l *Limits) { l.MaxTotalTokens = 3000 }), 2048, 10_000, Limits{},
+			"`max_total_tokens` must be <= the model's positions. Given: 3000 and 2048"},
+		{"past the cache", with(func(l *Limits) { l.MaxTotalTokens = 300 }), 2048, 200, Limits{},
+			"`max_total_tokens` must be <= `max_batch_total_tokens`. Given: 300 and 200"},
+		{"batch past the cache", with(func(l *Limits) { l.MaxBatchTotalTokens = 300 }), 2048, 200, Limits{},
+			"`max_batch_total_tokens` must be <= the tokens that the cache holds. Given: 300 and 200"},
+		{"input past the derived total", with(func(l *Limits) { l.MaxInputTokens = 200 }), 2048, 200, Limits{},
+			"`max_input_tokens` must be < `max_total_tokens`. Given: 200 and 200"},
+		{"prefill past the derived batch", with(func(l *Limits) { l.MaxBatchPrefillTokens = 300 }), 2048, 200, Limits{},
+			"`max_batch_prefill_tokens` must be <= `max_batch_total_tokens`. Given: 300 and 200"},
+		{"total of one", with(func(l *Limits) { l.MaxTotalTokens = 1 }), 2048, 200, Limits{},
+			"`max_total_tokens` must be >= 2. Given: 1"},
+		{"no cache", d, 2048, 0, Limits{},
+			"the model has 2048 positions and the cache holds 0 tokens: both must be >= 2"},
 	} {
 		got, err := c.given.Size(c.positions, c.cache)
 		if c.err != "" {
@@ -306,7 +327,8 @@ func TestSizing(t *testing.T) {
 
 func TestSizes(t *testing.T) {
 	for text, want := range map[string]Size{
-		"auto": 0, "0": 0, "123": 123, "7B": 7, "1KiB": 1024, "1.5 MiB": 3 << 19, "2GiB": 2 << 30, "2GB": 2e9, "1TiB": 1 << 40,
+		"auto": 0, "0": 0, "123": 123, "7B": 7, "1KiB": 1024, "1.5 MiB": 3 << 19, "2GiB": 2 << 30, "2GB": 2e9,
+		"1TiB": 1 << 40,
 	} {
 		var z Size
 		if err := z.UnmarshalText([]byte(text)); err != nil || z != want {
@@ -329,10 +351,12 @@ func TestSizes(t *testing.T) {
 // address to listen on.
 func TestHostnameOfTheMachine(t *testing.T) {
 	lookup := func(name string) (string, bool) { return "pod-7f9c", name == "HOSTNAME" }
-	if c, err := load(parsed(t, "--config", rootFile), lookup); err != nil || c.Server.Hostname != Default().Server.Hostname {
+	if c, err := load(parsed(t, "--config", rootFile), lookup); err != nil ||
+		c.Server.Hostname != Default().Server.Hostname {
 		t.Errorf("from the environment: %q, %v", c.Server.Hostname, err)
 	}
-	if c, err := load(parsed(t, "--config", rootFile, "--hostname", "localhost"), lookup); err != nil || c.Server.Hostname != "localhost" {
+	if c, err := load(parsed(t, "--config", rootFile, "--hostname", "localhost"), lookup); err != nil ||
+		c.Server.Hostname != "localhost" {
 		t.Errorf("from a flag: %q, %v", c.Server.Hostname, err)
 	}
 }

@@ -52,7 +52,8 @@ type GenerateStore struct {
 // API this is.
 func defaultGenerateAPI() GenerateAPI {
 	return GenerateAPI{
-		EOSText: true, MaxPrompts: 64, NumBeams: 1, DoSample: true, Temperature: 1, TopP: 1, TopK: 50, MaxNewTokens: 2048,
+		EOSText: true, MaxPrompts: 64, NumBeams: 1, DoSample: true, Temperature: 1, TopP: 1, TopK: 50,
+		MaxNewTokens:      2048,
 		RepetitionPenalty: 1, LengthPenalty: 1,
 		Store: GenerateStore{TTL: 3600 * second, MaxState: 4 << 20, MaxEntries: 16384, MaxMemory: 64 << 20},
 	}
@@ -81,7 +82,9 @@ func (g *GenerateAPI) validate(v *verdict) {
 	v.positive("generate_api.store.ttl", s.TTL)
 	v.check(s.MaxState >= 1024, "generate_api.store.max_state must be >= 1KiB, given %s", s.MaxState)
 	v.atLeast("generate_api.store.max_entries", s.MaxEntries, 1)
-	v.check(s.MaxMemory >= s.MaxState, "generate_api.store.max_memory must be >= generate_api.store.max_state, given %s and %s", s.MaxMemory, s.MaxState)
+	v.check(s.MaxMemory >= s.MaxState,
+		"generate_api.store.max_memory must be >= generate_api.store.max_state, given %s and %s", s.MaxMemory,
+		s.MaxState)
 }
 
 // llmInference are the names by which llm-inference knows settings of this

@@ -88,10 +88,13 @@ func TestGenerateAPIEnvironment(t *testing.T) {
 
 func TestGenerateAPIEffective(t *testing.T) {
 	file := filepath.Join(t.TempDir(), "x.toml")
-	if err := os.WriteFile(file, []byte("[generate_api.store]\nredis_url = \"redis://:secret@host/1\"\n"), 0o600); err != nil {
+	if err := os.WriteFile(file, []byte("[generate_api.store]\nredis_url = \"redis://:secret@host/1\"\n"),
+		0o600); err != nil {
 		t.Fatal(err)
 	}
-	l, err := Read(parsed(t, "--config", file, "--generate-top-k", "9"), func(string) (string, bool) { return "", false })
+	l, err := Read(parsed(t, "--config", file, "--generate-top-k", "9"), func(string) (string, bool) {
+		return "", false
+	})
 	if err != nil {
 		t.Fatal(err)
 	}
@@ -100,7 +103,8 @@ func TestGenerateAPIEffective(t *testing.T) {
 		t.Fatal(err)
 	}
 	for _, want := range []string{
-		"\n[generate_api]\n", "\ntop_k = 9 ", "# flag --generate-top-k\n", "\n[generate_api.store]\nredis_url = \"***\" ", "# " + file + ":2\n", "\nttl = \"1h0m0s\" ",
+		"\n[generate_api]\n", "\ntop_k = 9 ", "# flag --generate-top-k\n",
+		"\n[generate_api.store]\nredis_url = \"***\" ", "# " + file + ":2\n", "\nttl = \"1h0m0s\" ",
 	} {
 		if !strings.Contains(out.String(), want) {
 			t.Errorf("no %q in\n%s", want, out.String())

@@ -33,7 +33,8 @@ type Key struct {
 func (c *Config) AllKeys() []Key {
 	keys := slices.Clone(c.Key)
 	for i, k := range c.Server.APIKeys {
-		keys = append(keys, Key{Name: fmt.Sprintf("api_keys[%d]", i), Key: k, Scopes: []string{ScopeGenerate, ScopeModels}})
+		keys = append(keys, Key{Name: fmt.Sprintf("api_keys[%d]", i), Key: k, Scopes: []string{ScopeGenerate,
+			ScopeModels}})
 	}
 	for i, k := range c.Server.AdminKeys {
 		keys = append(keys, Key{Name: fmt.Sprintf("admin_keys[%d]", i), Key: k, Scopes: []string{ScopeAdmin}})

@@ -13,27 +13,43 @@ import (
 // had) and of its router, each with a value that may be given; none is a flag
 // without a value.
 var launcherFlags = map[string]string{
-	"model-id": "x", "revision": "main", "validation-workers": "2", "sharded": "true", "num-shard": "2", "quantize": "awq", "speculate": "2",
-	"dtype": "float16", "kv-cache-dtype": "fp8_e5m2", "trust-remote-code": "", "max-concurrent-requests": "8", "max-best-of": "2",
-	"max-stop-sequences": "4", "max-top-n-tokens": "5", "max-input-tokens": "10", "max-input-length": "10", "max-total-tokens": "20",
-	"waiting-served-ratio": "1.2", "max-batch-prefill-tokens": "4096", "max-batch-total-tokens": "8192", "max-waiting-tokens": "20",
-	"max-batch-size": "4", "cuda-graphs": "1,2", "hostname": "0.0.0.0", "port": "80", "prometheus-port": "9000", "shard-uds-path": "/tmp/x",
-	"master-addr": "localhost", "master-port": "29500", "huggingface-hub-cache": "/data", "weights-cache-override": "/data",
-	"disable-custom-kernels": "", "cuda-memory-fraction": "0.9", "rope-scaling": "linear", "rope-factor": "2.0", "json-output": "",
-	"otlp-endpoint": "http://localhost:4318", "otlp-service-name": "me", "cors-allow-origin": "https://a", "api-key": "k", "watermark-gamma": "0.4",
-	"watermark-delta": "1.0", "ngrok": "", "ngrok-authtoken": "x", "ngrok-edge": "x", "tokenizer-config-path": "x", "disable-grammar-support": "",
-	"env": "", "max-client-batch-size": "4", "lora-adapters": "a,b", "usage-stats": "on", "payload-limit": "2000000", "enable-prefill-logprobs": "",
-	"graceful-termination-timeout": "90", "messages-api-enabled": "", "disable-usage-stats": "", "disable-crash-reports": "",
+	"model-id": "x", "revision": "main", "validation-workers": "2", "sharded": "true", "num-shard": "2",
+	"quantize": "awq", "speculate": "2",
+	"dtype": "float16", "kv-cache-dtype": "fp8_e5m2", "trust-remote-code": "", "max-concurrent-requests": "8",
+	"max-best-of":        "2",
+	"max-stop-sequences": "4", "max-top-n-tokens": "5", "max-input-tokens": "10", "max-input-length": "10",
+	"max-total-tokens":     "20",
+	"waiting-served-ratio": "1.2", "max-batch-prefill-tokens": "4096", "max-batch-total-tokens": "8192",
+	"max-waiting-tokens": "20",
+	"max-batch-size":     "4", "cuda-graphs": "1,2", "hostname": "0.0.0.0", "port": "80", "prometheus-port": "9000",
+	"shard-uds-path": "/tmp/x",
+	"master-addr":    "localhost", "master-port": "29500", "huggingface-hub-cache": "/data",
+	"weights-cache-override": "/data",
+	"disable-custom-kernels": "", "cuda-memory-fraction": "0.9", "rope-scaling": "linear", "rope-factor": "2.0",
+	"json-output":   "",
+	"otlp-endpoint": "http://localhost:4318", "otlp-service-name": "me", "cors-allow-origin": "https://a",
+	"api-key": "k", "watermark-gamma": "0.4",
+	"watermark-delta": "1.0", "ngrok": "", "ngrok-authtoken": "x", "ngrok-edge": "x", "tokenizer-config-path": "x",
+	"disable-grammar-support": "",
+	"env":                     "", "max-client-batch-size": "4", "lora-adapters": "a,b", "usage-stats": "on",
+	"payload-limit":                "2000000",
+	"enable-prefill-logprobs":      "",
+	"graceful-termination-timeout": "90", "messages-api-enabled": "", "disable-usage-stats": "",
+	"disable-crash-reports": "",
 	"master-shard-uds-path": "/tmp/x-0", "tokenizer-name": "bigscience/bloom", "max-image-fetch-size": "1",
 }
 
 // launcherVariables are what TGI reads besides the variables of its flags.
 var launcherVariables = map[string]string{
-	"HF_TOKEN": "x", "HUGGING_FACE_HUB_TOKEN": "x", "HF_API_TOKEN": "x", "HF_HUB_OFFLINE": "1", "HUGGINGFACE_HUB_CACHE": "/data",
-	"HF_HUB_ENABLE_HF_TRANSFER": "1", "HF_HUB_USER_AGENT_ORIGIN": "x", "COMPUTE_TYPE": "cpu", "LOG_LEVEL": "debug", "LOG_COLORIZE": "true",
-	"ATTENTION": "flashinfer", "PREFIX_CACHING": "0", "PREFILL_CHUNKING": "0", "REQUEST_LOGPROBS": "0", "TGI_WIGGLE_ROOM": "0.9",
-	"CUDA_GRAPHS": "1", "USE_FLASH_ATTENTION": "true", "DOCKER_LABEL": "x", "GIT_SHA": "x", "AIP_HTTP_PORT": "8081",
-	"AIP_PREDICT_ROUTE": "/p", "AIP_HEALTH_ROUTE": "/h", "HF_MODEL_ID": "x", "HF_MODEL_REVISION": "x", "SM_NUM_GPUS": "4",
+	"HF_TOKEN": "x", "HUGGING_FACE_HUB_TOKEN": "x", "HF_API_TOKEN": "x", "HF_HUB_OFFLINE": "1",
+	"HUGGINGFACE_HUB_CACHE":     "/data",
+	"HF_HUB_ENABLE_HF_TRANSFER": "1", "HF_HUB_USER_AGENT_ORIGIN": "x", "COMPUTE_TYPE": "cpu", "LOG_LEVEL": "debug",
+	"LOG_COLORIZE": "true",
+	"ATTENTION":    "flashinfer", "PREFIX_CACHING": "0", "PREFILL_CHUNKING": "0", "REQUEST_LOGPROBS": "0",
+	"TGI_WIGGLE_ROOM": "0.9",
+	"CUDA_GRAPHS":     "1", "USE_FLASH_ATTENTION": "true", "DOCKER_LABEL": "x", "GIT_SHA": "x", "AIP_HTTP_PORT": "8081",
+	"AIP_PREDICT_ROUTE": "/p", "AIP_HEALTH_ROUTE": "/h", "HF_MODEL_ID": "x", "HF_MODEL_REVISION": "x",
+	"SM_NUM_GPUS":       "4",
 	"HF_MODEL_QUANTIZE": "awq", "HF_MODEL_TRUST_REMOTE_CODE": "true",
 }
 
@@ -60,7 +76,8 @@ func TestLauncherFlags(t *testing.T) {
 			t.Errorf("%q: %v", args, err)
 		}
 		// Those that ask for what happens anyway say nothing.
-		silent := works(flag) || strings.HasPrefix(flag, "disable-usage") || strings.HasPrefix(flag, "disable-crash") || flag == "enable-prefill-logprobs"
+		silent := works(flag) || strings.HasPrefix(flag, "disable-usage") || strings.HasPrefix(flag, "disable-crash") ||
+			flag == "enable-prefill-logprobs"
 		if silent != (len(l.Notices) == 0) || !silent && (l.Notices[0].Name != "--"+flag || l.Notices[0].Why == "") {
 			t.Errorf("%q: notices %v", args, l.Notices)
 		}
@@ -103,11 +120,17 @@ func TestLauncherMeanings(t *testing.T) {
 	}{
 		{[]string{"--json-output", "--trust-remote-code=false"}, nil, func(c *Config) { c.Log.Format = LogJSON }},
 		{nil, map[string]string{"JSON_OUTPUT": "false"}, func(*Config) {}},
-		{nil, map[string]string{"LOG_LEVEL": "warn,text_generation_router=debug"}, func(c *Config) { c.Log.Level = slog.LevelWarn }},
+		{nil, map[string]string{"LOG_LEVEL": "warn,text_generation_router=debug"}, func(c *Config) {
+			c.Log.Level = slog.LevelWarn
+		}},
 		{[]string{"-p", "81"}, map[string]string{"AIP_HTTP_PORT": "82"}, func(c *Config) { c.Server.Port = 81 }},
 		{nil, map[string]string{"PORT": "81", "AIP_HTTP_PORT": "82"}, func(c *Config) { c.Server.Port = 82 }},
-		{nil, map[string]string{"HF_MODEL_ID": "m", "MODEL_ID": "n"}, func(c *Config) { c.Model.Path, c.Server.Port = "m", 8080 }},
-		{nil, map[string]string{"HF_MODEL_ID": "m", "SAGEMAKER_BIND_TO_PORT": "9"}, func(c *Config) { c.Model.Path, c.Server.Port = "m", 9 }},
+		{nil, map[string]string{"HF_MODEL_ID": "m", "MODEL_ID": "n"}, func(c *Config) {
+			c.Model.Path, c.Server.Port = "m", 8080
+		}},
+		{nil, map[string]string{"HF_MODEL_ID": "m", "SAGEMAKER_BIND_TO_PORT": "9"}, func(c *Config) {
+			c.Model.Path, c.Server.Port = "m", 9
+		}},
 		{[]string{"--model-id", "n"}, map[string]string{"HF_MODEL_ID": "m"}, func(c *Config) { c.Model.Path = "n" }},
 		{[]string{"--model-id", "org/name@v1"}, nil, func(c *Config) { c.Model.Source = "org/name@v1" }},
 		{[]string{"--model-id", "here/name"}, nil, func(c *Config) { c.Model.Path = "here/name" }},
@@ -115,9 +138,12 @@ func TestLauncherMeanings(t *testing.T) {
 		{[]string{"--model-id", "../name"}, nil, func(c *Config) { c.Model.Path = "../name" }},
 		{[]string{"--model-id", "/name"}, nil, func(c *Config) { c.Model.Path = "/name" }},
 		{nil, map[string]string{"MODEL_ID": "org/name"}, func(c *Config) { c.Model.Source = "org/name" }},
-		{[]string{"--cors-allow-origin", "a", "--cors-allow-origin=b"}, nil, func(c *Config) { c.Server.CORSAllowOrigin = []string{"a", "b"} }},
+		{[]string{"--cors-allow-origin", "a", "--cors-allow-origin=b"}, nil, func(c *Config) {
+			c.Server.CORSAllowOrigin = []string{"a", "b"}
+		}},
 		{[]string{"--max-input-length", "7"}, nil, func(c *Config) { c.Limits.MaxInputTokens = 7 }},
-		{nil, map[string]string{"ADMIN_PORT": "tcp://10.0.0.1:80", "PORT": "tcp://10.0.0.1:80", "PROMETHEUS_PORT": "tcp://10.0.0.1:80"}, func(*Config) {}},
+		{nil, map[string]string{"ADMIN_PORT": "tcp://10.0.0.1:80", "PORT": "tcp://10.0.0.1:80",
+			"PROMETHEUS_PORT": "tcp://10.0.0.1:80"}, func(*Config) {}},
 		{nil, map[string]string{"PREFIX_CACHING": "false"}, func(c *Config) { c.Runtime.PrefixSharing = false }},
 	} {
 		l, err := Read(parsed(t, c.args...), func(name string) (string, bool) { v, ok := c.env[name]; return v, ok })
@@ -183,9 +209,12 @@ fuel_load = 9
 	}
 	squeezed := strings.Join(strings.Fields(out.String()), " ")
 	for _, line := range []string{
-		"port = 82 # flag --port", `api_keys = ["***", "***"] # ` + file + ":3", "max_best_of = 3 # " + file + ":6", `name = "x" # ` + file + ":8",
-		"max_total_tokens = 99 # env MAX_TOTAL_TOKENS", "admin_port = 0 # default", `memory = "1MiB" # ` + file + ":14", "fuel_load = 9 # " + file + ":21",
-		`admin_keys = ["***"] # env ADMIN_KEY`, "waiting_served_ratio = 0.3 # default", "sample_ratio = 1.0 # default", `level = "INFO" # default`,
+		"port = 82 # flag --port", `api_keys = ["***", "***"] # ` + file + ":3", "max_best_of = 3 # " + file + ":6",
+		`name = "x" # ` + file + ":8",
+		"max_total_tokens = 99 # env MAX_TOTAL_TOKENS", "admin_port = 0 # default", `memory = "1MiB" # ` + file + ":14",
+		"fuel_load = 9 # " + file + ":21",
+		`admin_keys = ["***"] # env ADMIN_KEY`, "waiting_served_ratio = 0.3 # default", "sample_ratio = 1.0 # default",
+		`level = "INFO" # default`,
 	} {
 		if !strings.Contains(squeezed, line) {
 			t.Errorf("no %q in\n%s", line, out.String())
@@ -196,7 +225,10 @@ fuel_load = 9
 func TestBothNames(t *testing.T) {
 	t.Chdir(t.TempDir())
 	environ := map[string]string{"MAX_INPUT_LENGTH": "5"}
-	_, err := Read(parsed(t, "--max-input-tokens", "6"), func(name string) (string, bool) { v, ok := environ[name]; return v, ok })
+	_, err := Read(parsed(t, "--max-input-tokens", "6"), func(name string) (string, bool) {
+		v, ok := environ[name]
+		return v, ok
+	})
 	want := "both `max_input_tokens` (6) and `max_input_length` (5) are set; give `max_input_tokens` alone, the other is its older name"
 	if err == nil || err.Error() != want {
 		t.Errorf("got %v, want %s", err, want)

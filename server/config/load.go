@@ -75,7 +75,8 @@ func (l *Loaded) set(s *setting, given map[string]string, present func(string) (
 		return nil
 	}
 	if n := len(l.Config.ModelList); n > 0 && strings.HasPrefix(s.key, "model.") {
-		return fmt.Errorf("%s sets %s, which is about one model: %s declares %d by [[model]], set it there", name, s.key,
+		return fmt.Errorf("%s sets %s, which is about one model: %s declares %d by [[model]], set it there", name,
+			s.key,
 			l.Config.File, n)
 	}
 	if err := assign(s.at(&l.Config), value); err != nil {

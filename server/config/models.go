@@ -209,7 +209,10 @@ func ParseSource(s string) (Source, error) {
 		return Source{}, fmt.Errorf("%q: %w", trim(s), errSource)
 	}
 	if pinned && revision == "" || len(revision) > maxModelID || strings.Contains(revision, "..") ||
-		strings.ContainsFunc(revision, func(r rune) bool { return r == unicode.ReplacementChar || !unicode.IsPrint(r) }) {
+		strings.ContainsFunc(revision, func(r rune) bool {
+			return r == unicode.ReplacementChar ||
+				!unicode.IsPrint(r)
+		}) {
 		return Source{}, fmt.Errorf("revision %q: want a branch, tag or commit", trim(revision))
 	}
 	return Source{Repo: repo, Revision: revision}, nil

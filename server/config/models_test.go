@@ -15,7 +15,10 @@ func read(t *testing.T, text string, environ map[string]string, args ...string) 
 	if err := os.WriteFile(file, []byte(text), 0o600); err != nil {
 		t.Fatal(err)
 	}
-	l, err := Read(parsed(t, append([]string{"--config", file}, args...)...), func(name string) (string, bool) { v, ok := environ[name]; return v, ok })
+	l, err := Read(parsed(t, append([]string{"--config", file}, args...)...), func(name string) (string, bool) {
+		v, ok := environ[name]
+		return v, ok
+	})
 	return l, file, err
 }
 
@@ -51,7 +54,8 @@ func TestModelForms(t *testing.T) {
 			t.Errorf("%s: the rest became %+v", name, c)
 		}
 	}
-	one, _, err := read(t, "[model]\nname = \"b\"\npath = \"/b\"\nquantisation = \"int4\"\nplugins = []\npreload = false\nkeep_alive = 60\n", nil)
+	one, _, err := read(t,
+		"[model]\nname = \"b\"\npath = \"/b\"\nquantisation = \"int4\"\nplugins = []\npreload = false\nkeep_alive = 60\n", nil)
 	if err != nil || one.Config.ModelList != nil || !reflect.DeepEqual(one.Config.All(), []Model{b}) {
 		t.Errorf("one: %v\ngot  %+v\nwant %+v", err, one.Config.All(), b)
 	}
@@ -145,7 +149,8 @@ func TestParseSource(t *testing.T) {
 			t.Errorf("%s: got %+v, %v", text, got, err)
 		}
 	}
-	for _, text := range []string{"", "@v", "org/name@", "a/b/c", "../x", "org/name@a..b", "org/name@a\nb", "ftp://h/x", "https:///x", "https://u:secret@h/x", "http://%zz"} {
+	for _, text := range []string{"", "@v", "org/name@", "a/b/c", "../x", "org/name@a..b", "org/name@a\nb", "ftp://h/x",
+		"https:///x", "https://u:secret@h/x", "http://%zz"} {
 		if got, err := ParseSource(text); err == nil || strings.Contains(err.Error(), "secret") {
 			t.Errorf("%q: got %+v, %v", text, got, err)
 		}
@@ -156,7 +161,8 @@ func TestModelsFolder(t *testing.T) {
 	home := t.TempDir()
 	t.Setenv("HOME", home)
 	for data, want := range map[string]string{
-		"/data": "/data/tgi/models", "": filepath.Join(home, ".local/share/tgi/models"), "not/absolute": filepath.Join(home, ".local/share/tgi/models"),
+		"/data": "/data/tgi/models", "": filepath.Join(home, ".local/share/tgi/models"),
+		"not/absolute": filepath.Join(home, ".local/share/tgi/models"),
 	} {
 		t.Setenv("XDG_DATA_HOME", data)
 		if got, err := (&Models{}).Dir(); err != nil || got != filepath.FromSlash(want) {
@@ -168,17 +174,20 @@ func TestModelsFolder(t *testing.T) {
 	if got, err := (&Models{}).Dir(); err == nil || !strings.Contains(err.Error(), "models.folder") {
 		t.Errorf("without a home: %q, %v", got, err)
 	}
-	l, file, err := read(t, "[models]\nfolder = \"here\"\n[[model]]\nname = \"a\"\ntemplate = \"a.jinja\"\ntools = \"a.json\"\npath = \"a\"\n", nil)
+	l, file, err := read(t,
+		"[models]\nfolder = \"here\"\n[[model]]\nname = \"a\"\ntemplate = \"a.jinja\"\ntools = \"a.json\"\npath = \"a\"\n", nil)
 	if err != nil {
 		t.Fatal(err)
 	}
 	dir := filepath.Dir(file)
 	got, err := l.Config.Models.Dir()
 	m := l.Config.ModelList[0]
-	if err != nil || got != filepath.Join(dir, "here") || m.Template != filepath.Join(dir, "a.jinja") || m.Tools != filepath.Join(dir, "a.json") || m.Path != "a" {
+	if err != nil || got != filepath.Join(dir, "here") || m.Template != filepath.Join(dir, "a.jinja") ||
+		m.Tools != filepath.Join(dir, "a.json") || m.Path != "a" {
 		t.Errorf("below the file's folder: %s, %v, %+v", got, err, m)
 	}
-	if l, _, err := read(t, "[models]\nfolder = \"here\"\n", nil, "--models-folder", "there"); err != nil || l.Config.Models.Folder != "there" {
+	if l, _, err := read(t, "[models]\nfolder = \"here\"\n", nil, "--models-folder", "there"); err != nil ||
+		l.Config.Models.Folder != "there" {
 		t.Errorf("by a flag: %q, %v", l.Config.Models.Folder, err)
 	}
 }
@@ -187,17 +196,21 @@ func TestModelsFolder(t *testing.T) {
 func TestOneModelFlags(t *testing.T) {
 	const several = "[[model]]\nname = \"a\"\n[[model]]\nname = \"b\"\n"
 	for flag, env := range map[string]string{
-		"--model-id": "HF_MODEL_ID", "--weights": "WEIGHTS", "--chat-template": "CHAT_TEMPLATE", "--tool-call-parser": "TOOL_CALL_PARSER",
+		"--model-id": "HF_MODEL_ID", "--weights": "WEIGHTS", "--chat-template": "CHAT_TEMPLATE",
+		"--tool-call-parser": "TOOL_CALL_PARSER",
 	} {
 		_, file, err := read(t, several, nil, flag, "x")
-		if err == nil || !strings.HasPrefix(err.Error(), flag+" sets model.") || !strings.HasSuffix(err.Error(), file+" declares 2 by [[model]], set it there") {
+		if err == nil || !strings.HasPrefix(err.Error(), flag+" sets model.") ||
+			!strings.HasSuffix(err.Error(), file+" declares 2 by [[model]], set it there") {
 			t.Errorf("%s: %v", flag, err)
 		}
-		if _, _, err = read(t, several, map[string]string{env: "x"}); err == nil || !strings.HasPrefix(err.Error(), env+" sets model.") {
+		if _, _, err = read(t, several, map[string]string{env: "x"}); err == nil ||
+			!strings.HasPrefix(err.Error(), env+" sets model.") {
 			t.Errorf("%s: %v", env, err)
 		}
 	}
-	if _, _, err := read(t, several, map[string]string{"MODEL_ID": ""}, "--max-total-tokens", "99", "--models-folder", "x"); err != nil {
+	if _, _, err := read(t, several, map[string]string{"MODEL_ID": ""}, "--max-total-tokens", "99", "--models-folder",
+		"x"); err != nil {
 		t.Errorf("what is about all of them: %v", err)
 	}
 }
@@ -218,7 +231,8 @@ func TestHubToken(t *testing.T) {
 			t.Errorf("%v %v: got %q, %v, %v", c.env, c.args, l.Config.Models.HubToken, err, l.Notices)
 		}
 	}
-	if l, _, err := read(t, "", map[string]string{"HF_ENDPOINT": "https://mirror.example"}); err != nil || l.Config.Models.Hub != "https://mirror.example" {
+	if l, _, err := read(t, "", map[string]string{"HF_ENDPOINT": "https://mirror.example"}); err != nil ||
+		l.Config.Models.Hub != "https://mirror.example" {
 		t.Errorf("HF_ENDPOINT: %q, %v", l.Config.Models.Hub, err)
 	}
 }
@@ -267,8 +281,10 @@ models = ["b"]
 	squeezed := strings.Join(strings.Fields(out.String()), " ")
 	for _, line := range []string{
 		`[[model]] name = "a" # ` + file + ":2", `# plugins: all preload = true # default`,
-		`weights = "int4" # ` + file + ":7", `plugins = ["dry"] # ` + file + ":8", `preload = false # ` + file + ":9", `keep_alive = "0s" # default`,
-		`folder = "/m" # env MODELS_FOLDER`, `hub_token = "***" # ` + file + ":11", `max_size = "1TiB" # default`, `models = ["b"] # ` + file + ":17",
+		`weights = "int4" # ` + file + ":7", `plugins = ["dry"] # ` + file + ":8", `preload = false # ` + file + ":9",
+		`keep_alive = "0s" # default`,
+		`folder = "/m" # env MODELS_FOLDER`, `hub_token = "***" # ` + file + ":11", `max_size = "1TiB" # default`,
+		`models = ["b"] # ` + file + ":17",
 	} {
 		if !strings.Contains(squeezed, line) {
 			t.Errorf("no %q in\n%s", line, out.String())
@@ -301,11 +317,16 @@ func TestReloadModels(t *testing.T) {
 		restart    []string
 		templates  []string
 	}{
-		{"taken over", "[[model]]\nname = \"a\"\ntemplate = \"x\"\n[[model]]\nname = \"b\"\ntools = \"hermes\"\n", nil, []string{"x", Auto}},
-		{"a value", "[[model]]\nname = \"a\"\n[[model]]\nname = \"b\"\ntemplate = \"y\"\nweights = \"int8\"\npreload = false\n", []string{"model[1].weights", "model[1].preload"}, []string{Auto, "y"}},
-		{"another order", "[[model]]\nname = \"b\"\ntemplate = \"y\"\n[[model]]\nname = \"a\"\n[models]\npulls = 3\n", []string{"model", "models.pulls"}, []string{Auto, "y"}},
+		{"taken over", "[[model]]\nname = \"a\"\ntemplate = \"x\"\n[[model]]\nname = \"b\"\ntools = \"hermes\"\n", nil,
+			[]string{"x", Auto}},
+		{"a value",
+			"[[model]]\nname = \"a\"\n[[model]]\nname = \"b\"\ntemplate = \"y\"\nweights = \"int8\"\npreload = false\n",
+			[]string{"model[1].weights", "model[1].preload"}, []string{Auto, "y"}},
+		{"another order", "[[model]]\nname = \"b\"\ntemplate = \"y\"\n[[model]]\nname = \"a\"\n[models]\npulls = 3\n",
+			[]string{"model", "models.pulls"}, []string{Auto, "y"}},
 		{"one less", "[[model]]\nname = \"b\"\n", []string{"model"}, []string{Auto, Auto}},
-		{"one table", "[model]\nname = \"a\"\ntemplate = \"x\"\n", []string{"model.name", "model"}, []string{Auto, Auto}},
+		{"one table", "[model]\nname = \"a\"\ntemplate = \"x\"\n", []string{"model.name", "model"},
+			[]string{Auto, Auto}},
 	} {
 		write(c.text)
 		next, restart, err := Reload(running, parsed(t, args...), nothing)

@@ -231,7 +231,8 @@ func (p *Plugin) Check(prefix string) []error {
 		key  string
 		time Duration
 	}{{"time_per_step", l.TimePerStep}, {"time_per_request", l.TimePerRequest}, {"time_load", l.TimeLoad}} {
-		v.check(f.time >= 0 && f.time <= maxTime, "%slimits.%s must be >= 0s and <= %s, given %s", prefix, f.key, maxTime,
+		v.check(f.time >= 0 && f.time <= maxTime, "%slimits.%s must be >= 0s and <= %s, given %s", prefix, f.key,
+			maxTime,
 			f.time)
 	}
 	v.check(l.Share == 0 || l.Share >= minShare && l.Share <= maxShare,
@@ -273,12 +274,14 @@ func (c *Config) validatePlugins(v *verdict) {
 		} else {
 			first[p.Name] = i
 		}
-		v.check(p.Name != TemplatePlugin && p.Name != ToolsPlugin, "%sname must not be %s: that is what [model] stands for",
+		v.check(p.Name != TemplatePlugin && p.Name != ToolsPlugin,
+			"%sname must not be %s: that is what [model] stands for",
 			at, p.Name)
 		kinds := []string{KindLogits, KindSampler, KindTemplate, KindTools, KindGrammar}
 		v.check(p.Kind == "" || slices.Contains(kinds, p.Kind), "%skind must be one of %s, given %q", at,
 			strings.Join(kinds, ", "), trim(p.Kind))
-		v.check(p.Source != "" && p.Source != Builtin, "%ssource must name a file or %sNAME, given %q", at, Builtin, p.Source)
+		v.check(p.Source != "" && p.Source != Builtin, "%ssource must name a file or %sNAME, given %q", at, Builtin,
+			p.Source)
 		sum, err := hex.DecodeString(p.SHA256)
 		v.check(p.SHA256 == "" || err == nil && len(sum) == 32, "%ssha256 must be 64 hexadecimal digits, given %q", at,
 			trim(p.SHA256))

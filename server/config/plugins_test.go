@@ -11,7 +11,8 @@ func TestCheckName(t *testing.T) {
 			t.Errorf("%q %v", name, err)
 		}
 	}
-	for _, name := range []string{"", ".", "Z", "0", "a--b", "a-", "a.b", "a_b", "-a", "_a", "a/b", "a b", "a\n", "é", "a%2f", "a@b", "a[b", "a`b", "a{b", strings.Repeat("x", 65)} {
+	for _, name := range []string{"", ".", "Z", "0", "a--b", "a-", "a.b", "a_b", "-a", "_a", "a/b", "a b", "a\n", "é",
+		"a%2f", "a@b", "a[b", "a`b", "a{b", strings.Repeat("x", 65)} {
 		if CheckName(name) == nil {
 			t.Errorf("%q is a name", name)
 		}

@@ -63,7 +63,8 @@ func differingModels(keys []string, a, b []Model) []string {
 		return append(keys, "model")
 	}
 	for i := range a {
-		keys = differing(keys, fmt.Sprintf("model[%d].", i), reflect.ValueOf(&a[i]).Elem(), reflect.ValueOf(&b[i]).Elem())
+		keys = differing(keys, fmt.Sprintf("model[%d].", i), reflect.ValueOf(&a[i]).Elem(),
+			reflect.ValueOf(&b[i]).Elem())
 	}
 	return keys
 }

@@ -38,7 +38,8 @@ func TestReload(t *testing.T) {
 	want := running
 	want.Model.Template, want.Model.Tools = filepath.Join(dir, "t.jinja"), "hermes"
 	want.Plugin = []Plugin{
-		{Name: "a", Source: filepath.Join(dir, "a.wasm"), OnError: OnErrorFail, Apply: ApplyRequest, Config: Table{"n": int64(1)}},
+		{Name: "a", Source: filepath.Join(dir, "a.wasm"), OnError: OnErrorFail, Apply: ApplyRequest,
+			Config: Table{"n": int64(1)}},
 		{Name: "b", Source: "/b.wasm", OnError: OnErrorFail, Apply: ApplyRequest},
 	}
 	if !reflect.DeepEqual(next, want) {
@@ -46,7 +47,8 @@ func TestReload(t *testing.T) {
 	}
 
 	write("[server]\nport = 7\n[[plugin]]\nname = \"a\"\n")
-	if _, _, err = Reload(running, parsed(t, args...), nothing); err == nil || err.Error() != `plugin[0].source must name a file or builtin:NAME, given ""` {
+	if _, _, err = Reload(running, parsed(t, args...), nothing); err == nil ||
+		err.Error() != `plugin[0].source must name a file or builtin:NAME, given ""` {
 		t.Errorf("a bad file: %v", err)
 	}
 }
@@ -60,7 +62,8 @@ func TestReloadWithoutTheFile(t *testing.T) {
 	}
 	nothing := func(string) (string, bool) { return "", false }
 	running, err := load(nil, nothing)
-	if err != nil || running.File != defaultFile || running.Plugin[0].Source != "a.wasm" || running.Plugins.Folder != "plugins" {
+	if err != nil || running.File != defaultFile || running.Plugin[0].Source != "a.wasm" ||
+		running.Plugins.Folder != "plugins" {
 		t.Fatalf("got %+v, %v", running, err)
 	}
 	if err := os.Remove(defaultFile); err != nil {

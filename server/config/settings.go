@@ -21,7 +21,9 @@ type setting struct {
 }
 
 var settings = append([]setting{
-	{"model-id", "model.path", "folder of the model to serve, or org/name[@revision] of the hub; none is the embedded demo", func(c *Config) any { return &c.Model.Path }, []string{"HF_MODEL_ID"}},
+	{"model-id", "model.path",
+		"folder of the model to serve, or org/name[@revision] of the hub; none is the embedded demo",
+		func(c *Config) any { return &c.Model.Path }, []string{"HF_MODEL_ID"}},
 	{"chat-template", "model.template", "auto (the model's), none, a file *.jinja or the name of a plugin",
 		func(c *Config) any { return &c.Model.Template }, nil},
 	{"tool-call-parser", "model.tools", "auto, none, the name of a format, a file *.json or the name of a plugin",
@@ -29,11 +31,16 @@ var settings = append([]setting{
 	{"weights", "model.weights", "auto, fp32, int8 or int4", func(c *Config) any { return &c.Model.Weights }, nil},
 	{"models-folder", "models.folder", "folder that holds the models", func(c *Config) any { return &c.Models.Folder },
 		nil},
-	{"hub-url", "models.hub", "URL of the hub that models are fetched from", func(c *Config) any { return &c.Models.Hub },
+	{"hub-url", "models.hub", "URL of the hub that models are fetched from", func(c *Config) any {
+		return &c.Models.Hub
+	},
 		[]string{"HF_ENDPOINT"}},
 	{"hub-token", "models.hub_token", "token for the hub", func(c *Config) any { return &c.Models.HubToken },
 		[]string{"HF_API_TOKEN", "HUGGING_FACE_HUB_TOKEN", "HF_TOKEN"}},
-	{"models-allow-hosts", "models.allow_hosts", "hosts that models may be fetched from beside the hub, separated by commas", func(c *Config) any { return &c.Models.AllowHosts }, nil},
+	{"models-allow-hosts", "models.allow_hosts",
+		"hosts that models may be fetched from beside the hub, separated by commas", func(c *Config) any {
+			return &c.Models.AllowHosts
+		}, nil},
 	{"hostname", "server.hostname", "address to listen on", func(c *Config) any { return &c.Server.Hostname }, nil},
 	{"port", "server.port", "port to listen on", func(c *Config) any { return &c.Server.Port },
 		[]string{"SAGEMAKER_BIND_TO_PORT", "AIP_HTTP_PORT"}},
@@ -45,7 +52,8 @@ var settings = append([]setting{
 		func(c *Config) any { return &c.Server.CORSAllowOrigin }, nil},
 	{"payload-limit", "server.payload_limit", "largest body of a request, in bytes",
 		func(c *Config) any { return &c.Server.PayloadLimit }, nil},
-	{"graceful-termination-timeout", "server.graceful_termination_timeout", "time for running requests when told to stop",
+	{"graceful-termination-timeout", "server.graceful_termination_timeout",
+		"time for running requests when told to stop",
 		func(c *Config) any { return &c.Server.GracefulTerminationTimeout }, nil},
 	{"compute-type", "server.compute_type", "value of the header x-compute-type",
 		func(c *Config) any { return &c.Server.ComputeType }, nil},
@@ -57,7 +65,8 @@ var settings = append([]setting{
 		func(c *Config) any { return &c.Server.AdminHostname }, nil},
 	{"admin-port", "server.admin_port", "port for the routes below /admin alone; 0 serves them beside the others",
 		func(c *Config) any { return &c.Server.AdminPort }, nil},
-	{"tls-cert", "server.tls_cert", "PEM file of the certificate", func(c *Config) any { return &c.Server.TLSCert }, nil},
+	{"tls-cert", "server.tls_cert", "PEM file of the certificate", func(c *Config) any { return &c.Server.TLSCert },
+		nil},
 	{"tls-key", "server.tls_key", "PEM file of the certificate's key", func(c *Config) any { return &c.Server.TLSKey },
 		nil},
 	{"disable-grammar-support", "server.disable_grammar_support", "refuse requests that bring a grammar",
@@ -109,7 +118,8 @@ var settings = append([]setting{
 		func(c *Config) any { return &c.Trace.OTLPServiceName }, nil},
 	{"trace-sample-ratio", "trace.sample_ratio", "share of requests that are traced",
 		func(c *Config) any { return &c.Trace.SampleRatio }, nil},
-	{"log-level", "log.level", "debug, info, warn or error", func(c *Config) any { return logLevel{&c.Log.Level} }, nil},
+	{"log-level", "log.level", "debug, info, warn or error", func(c *Config) any { return logLevel{&c.Log.Level} },
+		nil},
 	{"json-output", "log.format", "log JSON", func(c *Config) any { return jsonOutput{&c.Log.Format} }, nil},
 	{"plugins-folder", "plugins.folder", "folder whose *.wasm files are plugins",
 		func(c *Config) any { return &c.Plugins.Folder }, nil},

@@ -16,7 +16,8 @@ func (l *Limits) checkGiven() error {
 	case prefill > 0 && in > prefill:
 		return fmt.Errorf("`max_batch_prefill_tokens` must be >= `max_input_tokens`. Given: %d and %d", prefill, in)
 	case batch > 0 && prefill > batch:
-		return fmt.Errorf("`max_batch_prefill_tokens` must be <= `max_batch_total_tokens`. Given: %d and %d", prefill, batch)
+		return fmt.Errorf("`max_batch_prefill_tokens` must be <= `max_batch_total_tokens`. Given: %d and %d", prefill,
+			batch)
 	case batch > 0 && total > batch:
 		return fmt.Errorf("`max_total_tokens` must be <= `max_batch_total_tokens`. Given: %d and %d", total, batch)
 	}
@@ -29,7 +30,8 @@ func (l *Limits) checkGiven() error {
 func (l Limits) Size(positions, cache int) (Limits, error) {
 	switch {
 	case positions < 2 || cache < 2:
-		return l, fmt.Errorf("the model has %d positions and the cache holds %d tokens: both must be >= 2", positions, cache)
+		return l, fmt.Errorf("the model has %d positions and the cache holds %d tokens: both must be >= 2", positions,
+			cache)
 	case l.MaxTotalTokens > positions:
 		return l, fmt.Errorf("`max_total_tokens` must be <= the model's positions. Given: %d and %d", l.MaxTotalTokens,
 			positions)

@@ -26,7 +26,8 @@ func (c *Config) Validate() error {
 	v.between("server.port", s.Port, 0, 65535)
 	v.oneOf("server.dialect", s.Dialect, dialect.Names()...)
 	c.validateKeys(v)
-	v.check(!s.ProtectMetrics || c.Keyed(), "server.protect_metrics wants a key to protect them with: server.api_keys, server.admin_keys or [[key]]")
+	v.check(!s.ProtectMetrics || c.Keyed(),
+		"server.protect_metrics wants a key to protect them with: server.api_keys, server.admin_keys or [[key]]")
 	v.check(s.AdminHostname != "", "server.admin_hostname must not be empty")
 	v.between("server.admin_port", s.AdminPort, 0, 65535)
 	v.check(s.AdminPort == 0 || s.AdminPort != s.Port, "server.admin_port must differ from server.port, given %d twice",
@@ -90,7 +91,8 @@ func (c *Config) validateModels(v *verdict) {
 		m.validate(v, at)
 		v.check(m.Name != "", "%sname is needed: it is what requests call the model", at)
 		for j := range c.ModelList[:i] {
-			v.check(m.Name == "" || c.ModelList[j].Name != m.Name, "%sname must differ from model[%d].name, given %q twice", at,
+			v.check(m.Name == "" || c.ModelList[j].Name != m.Name,
+				"%sname must differ from model[%d].name, given %q twice", at,
 				j, trim(m.Name))
 		}
 	}
@@ -120,7 +122,8 @@ const maxPluginWait = Wait(time.Minute)
 
 func (m *Model) validate(v *verdict, at string) {
 	v.id(at+"name", m.Name)
-	v.check(m.Path == "" || m.Source == "", "%spath and %ssource must not both be given: a folder is served as it is, a source is fetched into the models folder", at, at)
+	v.check(m.Path == "" || m.Source == "",
+		"%spath and %ssource must not both be given: a folder is served as it is, a source is fetched into the models folder", at, at)
 	if m.Source != "" {
 		if _, err := ParseSource(m.Source); err != nil {
 			v.check(false, "%ssource %w", at, err)
@@ -130,12 +133,15 @@ func (m *Model) validate(v *verdict, at string) {
 	v.check(m.Context == 0 || m.Context >= 2, "%scontext must be 0 or >= 2, given %d", at, m.Context)
 	v.check(m.Template != "", "%stemplate must be %s, %s, a file *.jinja or the name of a plugin, given %q", at, Auto,
 		None, "")
-	v.check(m.Tools != "", "%stools must be %s, %s, the name of a format, a file *.json or the name of a plugin, given %q", at, Auto, None, "")
+	v.check(m.Tools != "",
+		"%stools must be %s, %s, the name of a format, a file *.json or the name of a plugin, given %q", at, Auto, None,
+		"")
 	for i, name := range m.Plugins {
 		if err := CheckName(name); err != nil {
 			v.check(false, "%splugins[%d] %w", at, i, err)
 		}
-		v.check(!slices.Contains(m.Plugins[:i], name), "%splugins[%d] must not be there twice, given %q", at, i, trim(name))
+		v.check(!slices.Contains(m.Plugins[:i], name), "%splugins[%d] must not be there twice, given %q", at, i,
+			trim(name))
 	}
 }
 
@@ -144,7 +150,8 @@ func (t *Trace) validate(v *verdict) {
 	v.check(t.OTLPEndpoint == "" || err == nil && (u.Scheme == "http" || u.Scheme == "https") && u.Host != "",
 		"trace.otlp_endpoint must be a URL such as http://localhost:4318, given %q", t.OTLPEndpoint)
 	v.check(t.OTLPServiceName != "", "trace.otlp_service_name must not be empty")
-	v.check(t.SampleRatio >= 0 && t.SampleRatio <= 1, "trace.sample_ratio must be >= 0 and <= 1, given %v", t.SampleRatio)
+	v.check(t.SampleRatio >= 0 && t.SampleRatio <= 1, "trace.sample_ratio must be >= 0 and <= 1, given %v",
+		t.SampleRatio)
 }
 
 // verdict collects what is wrong.

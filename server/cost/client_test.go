@@ -22,7 +22,8 @@ func dial(address, path, body string) (*client, error) {
 		return nil, err
 	}
 	head := "POST %s HTTP/1.1\r\nHost: cost\r\nContent-Type: application/json\r\nContent-Length: %d\r\n\r\n%s"
-	return &client{conn: conn, in: bufio.NewReaderSize(conn, 1<<16), request: fmt.Appendf(nil, head, path, len(body), body)}, nil
+	return &client{conn: conn, in: bufio.NewReaderSize(conn, 1<<16), request: fmt.Appendf(nil, head, path, len(body),
+		body)}, nil
 }
 
 // send sends the request and reads the header of the reply.

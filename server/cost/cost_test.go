@@ -40,10 +40,13 @@ func start(t testing.TB, e generate.Engine) net.Addr {
 	l := generatetest.Limits()
 	l.MaxConcurrent, l.MaxTotal, l.Vocab = 1000, 100_000, vocab
 	metrics := server.NewMetrics()
-	metrics.Watch(config.Limits{MaxInputTokens: l.MaxInput, MaxTotalTokens: l.MaxTotal}, func() engine.Stats { return engine.Stats{} }, 16)
+	metrics.Watch(config.Limits{MaxInputTokens: l.MaxInput, MaxTotalTokens: l.MaxTotal}, func() engine.Stats {
+		return engine.Stats{}
+	}, 16)
 	svc := generate.New(e, generatetest.Words{}, l, metrics)
 	bytes := func(llm.Token) ([]byte, bool) { return []byte(" word"), true }
-	models := dispatchtest.One(&dispatch.Model{ID: "stub", Service: svc, TokenBytes: bytes, Limits: config.Limits{MaxClientBatchSize: 1}})
+	models := dispatchtest.One(&dispatch.Model{ID: "stub", Service: svc, TokenBytes: bytes,
+		Limits: config.Limits{MaxClientBatchSize: 1}})
 	s := server.New(server.Options{
 		Config: config.Default().Server,
 		APIs: []server.API{

@@ -51,7 +51,8 @@ func (s *tokens) Next(ctx context.Context) (engine.Event, error) {
 	s.left, s.given = s.left-1, s.given+1
 	e := engine.Event{Token: llm.Token(s.given), Text: " word", Logprob: -1.2345678}
 	if s.left == 0 {
-		e.Finish = &llm.Finish{Reason: llm.FinishLength, Text: strings.Repeat(" word", s.given), Generated: s.given, Prompt: s.prompt}
+		e.Finish = &llm.Finish{Reason: llm.FinishLength, Text: strings.Repeat(" word", s.given), Generated: s.given,
+			Prompt: s.prompt}
 	}
 	if s.engine.step != nil {
 		s.engine.sent <- time.Now()

@@ -17,7 +17,8 @@ func TestFrom(t *testing.T) {
 		fallback *Dialect
 		want     string
 	}{
-		{"", nil, TGI3}, {"", All[0], TGI06}, {"tgi-2.2", All[0], TGI22}, {"tgi-3", All[0], TGI3}, {"tgi-0.6", nil, TGI06},
+		{"", nil, TGI3}, {"", All[0], TGI06}, {"tgi-2.2", All[0], TGI22}, {"tgi-3", All[0], TGI3},
+		{"tgi-0.6", nil, TGI06},
 	} {
 		r := httptest.NewRequest(http.MethodGet, "/", nil)
 		if c.header != "" {
@@ -30,7 +31,8 @@ func TestFrom(t *testing.T) {
 	r := httptest.NewRequest(http.MethodGet, "/", nil)
 	r.Header.Set(Header, "TGI-3\x80"+strings.Repeat("x", 100))
 	_, err := From(r, nil)
-	if want := "`X-TGI-Dialect` must be one of tgi-0.6, tgi-2.2, tgi-3. Given: \"TGI-3\\x80" + strings.Repeat("x", 26) + `"`; err == nil || err.Error() != want || !errors.Is(err, llm.ErrInvalid) {
+	if want := "`X-TGI-Dialect` must be one of tgi-0.6, tgi-2.2, tgi-3. Given: \"TGI-3\\x80" + strings.Repeat("x", 26) +
+		`"`; err == nil || err.Error() != want || !errors.Is(err, llm.ErrInvalid) {
 		t.Errorf("got  %v\nwant %s", err, want)
 	}
 }

@@ -104,17 +104,20 @@ var All = []*Dialect{
 	{
 		name:         TGI06,
 		MaxNewTokens: 20, PrefillAlways: true, EventPrefix: "data:",
-		ChatMaxTokens: 100, FinishEOS: "eos_token", FinishStop: "stop_sequence", FinishTools: "eos_token", KeepStop: true,
+		ChatMaxTokens: 100, FinishEOS: "eos_token", FinishStop: "stop_sequence", FinishTools: "eos_token",
+		KeepStop: true,
 	},
 	{
 		name:         TGI22,
 		MaxNewTokens: 100, NullMaxNewTokens: true, SampleByDefault: true, StreamIndex: true, EventPrefix: "data: ",
 		TokenHeaders: true, ComputeSeconds: true, InfoLimits: true,
-		ChatMaxTokens: 100, FinishEOS: "eos_token", FinishStop: "stop_sequence", FinishTools: "eos_token", KeepStop: true,
+		ChatMaxTokens: 100, FinishEOS: "eos_token", FinishStop: "stop_sequence", FinishTools: "eos_token",
+		KeepStop: true,
 	},
 	{
 		name:             TGI3,
-		NullMaxNewTokens: true, SampleByDefault: true, StreamIndex: true, StreamInputLength: true, EventPrefix: "data: ",
+		NullMaxNewTokens: true, SampleByDefault: true, StreamIndex: true, StreamInputLength: true,
+		EventPrefix:  "data: ",
 		TokenHeaders: true, ComputeSeconds: true, InfoLimits: true, InvocationsAny: true, VertexChat: true,
 		FinishEOS: "stop", FinishStop: "stop", FinishTools: "tool_calls", UniqueIDs: true, RoleFirst: true,
 		EchoModel: true, ChunkUsage: true, CompletionEnd: true, StreamErrorObject: true, ReplyErrorObject: true,

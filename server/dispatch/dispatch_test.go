@@ -50,7 +50,8 @@ func (a *testAPI) Routes() []server.Route {
 }
 
 // with reads the name in a body, and gives handle the model as handlers of APIs do.
-func (a *testAPI) with(handle func(http.ResponseWriter, *http.Request, *Model) error) func(http.ResponseWriter, *http.Request) error {
+func (a *testAPI) with(handle func(http.ResponseWriter, *http.Request, *Model) error) func(http.ResponseWriter,
+	*http.Request) error {
 	return func(w http.ResponseWriter, r *http.Request) error {
 		var body struct{ Model string }
 		if r.Method == http.MethodPost {
@@ -232,8 +233,9 @@ func TestNames(t *testing.T) {
 
 func TestPlaceholder(t *testing.T) {
 	for name, want := range map[string]bool{
-		"": true, "tgi": true, "dummy": true, "<MODEL_NAME>": true, "http://127.0.0.1:3000": true, "https://x.example/v1": true,
-		"tgi-demo": false, "TGI": false, "http": false, "org/dummy": false, "gpt-4": false,
+		"": true, "tgi": true, "dummy": true, "<MODEL_NAME>": true, "http://127.0.0.1:3000": true,
+		"https://x.example/v1": true,
+		"tgi-demo":             false, "TGI": false, "http": false, "org/dummy": false, "gpt-4": false,
 	} {
 		if got := Placeholder(name); got != want {
 			t.Errorf("%q: %v", name, got)
@@ -254,12 +256,17 @@ func TestRefusals(t *testing.T) {
 		status       int
 		answer       string
 	}{
-		{"/generate", `{"model":"c"}`, 404, "{\"error\":\"use: The model `c` does not exist\",\"error_type\":\"model_not_found\"}"},
-		{"/generate?model=c", `{}`, 404, "{\"error\":\"use: The model `c` does not exist\",\"error_type\":\"model_not_found\"}"},
-		{"/generate", `{"model":"b"}`, 403, `{"error":"use: the key given is not for this model","error_type":"forbidden"}`},
+		{"/generate", `{"model":"c"}`, 404,
+			"{\"error\":\"use: The model `c` does not exist\",\"error_type\":\"model_not_found\"}"},
+		{"/generate?model=c", `{}`, 404,
+			"{\"error\":\"use: The model `c` does not exist\",\"error_type\":\"model_not_found\"}"},
+		{"/generate", `{"model":"b"}`, 403,
+			`{"error":"use: the key given is not for this model","error_type":"forbidden"}`},
 		{"/generate", `{"model":"up"}`, 503, "{\"error\":\"Model `up` is loading\",\"error_type\":\"loading\"}"},
-		{"/generate", `{"model":"off"}`, 503, "{\"error\":\"Model `off` is stopped\",\"error_type\":\"model_stopped\"}"},
-		{"/v2/models/b/versions/1/infer", `{}`, 403, `{"error":"use: the key given is not for this model","error_type":"forbidden"}`},
+		{"/generate", `{"model":"off"}`, 503,
+			"{\"error\":\"Model `off` is stopped\",\"error_type\":\"model_stopped\"}"},
+		{"/v2/models/b/versions/1/infer", `{}`, 403,
+			`{"error":"use: the key given is not for this model","error_type":"forbidden"}`},
 		{"/api", `{"model":"c"}`, 418, "<use: The model `c` does not exist>"},
 		{"/fails", `{"model":"a"}`, 418, "<the handler's own>"},
 	} {

@@ -25,8 +25,8 @@ const variants = "`json`, `json_object`, `regex`, `json_schema`, `text`, `choice
 //	{"type": "grammar", "value": "root ::= ...", "language": "gbnf"}
 //	{"type": "structural_tag", ...}                             XGrammar
 //
-// SCHEMA is an object, or one as the text of a string. Each may have "plugin", which compiles it in place of the first that
-// knows the language, and "params" for that plugin. What the sources mean is for the plugin to say.
+// SCHEMA is an object, or one as the text of a string. Each may have "plugin", which compiles it in place of the first
+// that knows the language, and "params" for that plugin. What the sources mean is for the plugin to say.
 func Grammar(dst **generate.Grammar, name string) func(*wire.Reader) error {
 	return func(r *wire.Reader) error {
 		if none, err := r.Null(); none || err != nil {
@@ -44,14 +44,15 @@ func Grammar(dst **generate.Grammar, name string) func(*wire.Reader) error {
 	}
 }
 
-// Hold makes g, which the field name asks for, the grammar of a request; it has one, which may be given twice: some clients
-// send it under an old name and a new one.
+// Hold makes g, which the field name asks for, the grammar of a request; it has one, which may be given twice: some
+// clients send it under an old name and a new one.
 func Hold(dst **generate.Grammar, g *generate.Grammar, name string) error {
 	if *dst != nil && same(*dst, g) {
 		return nil
 	}
 	if *dst != nil {
-		return &generate.Invalid{Msg: fmt.Sprintf("`%s` and `%s` are both given: a request has one grammar", (*dst).Field,
+		return &generate.Invalid{Msg: fmt.Sprintf("`%s` and `%s` are both given: a request has one grammar",
+			(*dst).Field,
 			name), Field: name}
 	}
 	g.Field = name
@@ -167,8 +168,8 @@ func (s *shape) grammar(r *wire.Reader) (*generate.Grammar, error) {
 	return g, nil
 }
 
-// schema reads a schema that has a name beside it, and whether it is strict: then what can't be enforced is refused, and
-// where the client says that it is not it is left out.
+// schema reads a schema that has a name beside it, and whether it is strict: then what can't be enforced is refused,
+// and where the client says that it is not it is left out.
 func schema(g *generate.Grammar, r *wire.Reader) error {
 	var strict *bool
 	err := r.Object("struct JsonSchema", []wire.Field{
@@ -205,7 +206,8 @@ func or(s *string) string {
 // Notation tells the Notation of a grammar that comes without its name, as vLLM does.
 func Notation(source string) string {
 	for line := range strings.Lines(source) {
-		if i := strings.Index(line, "::="); i >= 0 && !strings.Contains(line[:i], "#") && !strings.Contains(line[:i], "//") {
+		if i := strings.Index(line, "::="); i >= 0 && !strings.Contains(line[:i], "#") &&
+			!strings.Contains(line[:i], "//") {
 			return generate.GBNF
 		}
 	}

@@ -19,9 +19,12 @@ func TestBeamRefusals(t *testing.T) {
 	}{
 		{"`num_beams` must be >= 1 and <= 8. Given: 0", generate.Draft{NumBeams: ptr(uint64(0))}},
 		{"`num_beams` must be >= 1 and <= 8. Given: 9", generate.Draft{NumBeams: ptr(uint64(9))}},
-		{"`num_beams` must be >= 1 and <= 8. Given: 18446744073709551615", generate.Draft{NumBeams: ptr(uint64(math.MaxUint64)), Rules: generate.OpenAI}},
-		{"`best_of` > 1 and `num_beams` > 1 exclude each other", generate.Draft{NumBeams: two, BestOf: two, DoSample: true}},
-		{"`n` must be <= `num_beams` (2). Given: 3", generate.Draft{NumBeams: two, N: ptr(uint64(3)), Rules: generate.OpenAI}},
+		{"`num_beams` must be >= 1 and <= 8. Given: 18446744073709551615",
+			generate.Draft{NumBeams: ptr(uint64(math.MaxUint64)), Rules: generate.OpenAI}},
+		{"`best_of` > 1 and `num_beams` > 1 exclude each other", generate.Draft{NumBeams: two, BestOf: two,
+			DoSample: true}},
+		{"`n` must be <= `num_beams` (2). Given: 3", generate.Draft{NumBeams: two, N: ptr(uint64(3)),
+			Rules: generate.OpenAI}},
 		{"`length_penalty` must be a finite number. Given: +Inf", generate.Draft{NumBeams: two, LengthPenalty: &inf}},
 	} {
 		c.d.Inputs = "a"
@@ -41,12 +44,16 @@ func TestBeams(t *testing.T) {
 		penalty      float32
 		sample       bool
 	}{
-		"TGI":                        {generate.Draft{NumBeams: ptr(uint64(4))}, 4, 1, 1, false},
-		"TGI, drawn":                 {generate.Draft{NumBeams: ptr(uint64(4)), DoSample: true, LengthPenalty: ptr(float32(0.5))}, 4, 1, 0.5, true},
-		"OpenAI's draw by default":   {generate.Draft{NumBeams: ptr(uint64(3)), N: ptr(uint64(2)), Rules: generate.OpenAI}, 3, 2, 1, false},
-		"OpenAI, drawn":              {generate.Draft{NumBeams: ptr(uint64(3)), Temperature: ptr(float32(1)), Rules: generate.OpenAI}, 3, 1, 1, true},
-		"one beam is none":           {generate.Draft{NumBeams: ptr(uint64(1))}, 0, 1, 0, false},
-		"OpenAI's frequency penalty": {generate.Draft{NumBeams: ptr(uint64(2)), FrequencyPenalty: ptr(float32(1)), Rules: generate.OpenAI}, 2, 1, 1, false},
+		"TGI": {generate.Draft{NumBeams: ptr(uint64(4))}, 4, 1, 1, false},
+		"TGI, drawn": {generate.Draft{NumBeams: ptr(uint64(4)), DoSample: true,
+			LengthPenalty: ptr(float32(0.5))}, 4, 1, 0.5, true},
+		"OpenAI's draw by default": {generate.Draft{NumBeams: ptr(uint64(3)), N: ptr(uint64(2)),
+			Rules: generate.OpenAI}, 3, 2, 1, false},
+		"OpenAI, drawn": {generate.Draft{NumBeams: ptr(uint64(3)), Temperature: ptr(float32(1)),
+			Rules: generate.OpenAI}, 3, 1, 1, true},
+		"one beam is none": {generate.Draft{NumBeams: ptr(uint64(1))}, 0, 1, 0, false},
+		"OpenAI's frequency penalty": {generate.Draft{NumBeams: ptr(uint64(2)), FrequencyPenalty: ptr(float32(1)),
+			Rules: generate.OpenAI}, 2, 1, 1, false},
 	} {
 		l := generatetest.Limits()
 		l.MaxConcurrent = 4
@@ -60,14 +67,16 @@ func TestBeams(t *testing.T) {
 		}
 		r := e.Requests()[0]
 		p := r.Params
-		if p.NumBeams != c.beams || c.beams > 0 && p.NumReturn != c.wants || p.LengthPenalty != c.penalty || p.Sample != c.sample || run.Request.Sequences != c.wants {
+		if p.NumBeams != c.beams || c.beams > 0 && p.NumReturn != c.wants || p.LengthPenalty != c.penalty ||
+			p.Sample != c.sample || run.Request.Sequences != c.wants {
 			t.Errorf("%s: %+v, %d sequences", name, p, run.Request.Sequences)
 		}
 		if c.beams > 0 && r.N != 1 {
 			t.Errorf("%s: the engine is asked for %d", name, r.N)
 		}
 		left := 4 - max(c.beams, 1)
-		if others, err := s.Start(t.Context(), generate.Draft{Inputs: "a", NumBeams: ptr(uint64(left + 1))}); err == nil {
+		if others, err := s.Start(t.Context(), generate.Draft{Inputs: "a",
+			NumBeams: ptr(uint64(left + 1))}); err == nil {
 			others.Close()
 			t.Errorf("%s: more than the permits that are left", name)
 		}
@@ -83,7 +92,8 @@ func TestBeams(t *testing.T) {
 // TestCountPenaltyForks: a beam's copy of OpenAI's penalty counts for itself.
 func TestCountPenaltyForks(t *testing.T) {
 	e := &generatetest.Engine{}
-	d := generate.Draft{Rules: generate.OpenAI, Inputs: "x", NumBeams: ptr(uint64(2)), FrequencyPenalty: ptr(float32(1))}
+	d := generate.Draft{Rules: generate.OpenAI, Inputs: "x", NumBeams: ptr(uint64(2)),
+		FrequencyPenalty: ptr(float32(1))}
 	run, err := generate.New(e, generatetest.Words{}, generatetest.Limits(), nil).Start(t.Context(), d)
 	if err != nil {
 		t.Fatal(err)

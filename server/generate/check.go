@@ -169,7 +169,8 @@ func checkOpenAI(d *Draft, _ size, p *llm.Params) error {
 	case p.TopK < -1:
 		return invalid("top_k", "`top_k` must be >= -1. Given: %d", p.TopK)
 	case or(d.TopNTokens, 0) > maxTopLogprobs:
-		return invalid("top_n_tokens", "`top_logprobs` must be >= 0 and <= %d. Given: %d", maxTopLogprobs, *d.TopNTokens)
+		return invalid("top_n_tokens", "`top_logprobs` must be >= 0 and <= %d. Given: %d", maxTopLogprobs,
+			*d.TopNTokens)
 	}
 	p.Sample = p.Temperature > 0 && p.TopP > 0
 	if p.Temperature == 0 {
@@ -211,7 +212,8 @@ func (l Limits) checkBias(d *Draft, p *llm.Params) error {
 			return invalid("logit_bias", "`logit_bias` keys must be token ids < %d. Given: %d", l.Vocab, b.Token)
 		}
 		if !(b.Add >= -maxBias && b.Add <= maxBias) {
-			return invalid("logit_bias", "`logit_bias` values must be >= -%d and <= %d. Given: %v for token %d", maxBias,
+			return invalid("logit_bias", "`logit_bias` values must be >= -%d and <= %d. Given: %v for token %d",
+				maxBias,
 				maxBias, b.Add, b.Token)
 		}
 	}
@@ -230,7 +232,8 @@ func (l Limits) checkLength(d *Draft, prompt []llm.Token, p *llm.Params) ([]llm.
 		p.MaxNewTokens = max(0, l.MaxTotal-n)
 	}
 	if n+p.MaxNewTokens > l.MaxTotal {
-		return nil, tooLong("`inputs` tokens + `max_new_tokens` must be <= %d. Given: %d `inputs` tokens and %d `max_new_tokens`", l.MaxTotal, n, p.MaxNewTokens)
+		return nil,
+			tooLong("`inputs` tokens + `max_new_tokens` must be <= %d. Given: %d `inputs` tokens and %d `max_new_tokens`", l.MaxTotal, n, p.MaxNewTokens)
 	}
 	if n > l.MaxInput {
 		return nil, tooLong("`inputs` must have less than %d tokens. Given: %d", l.MaxInput, n)

@@ -33,7 +33,8 @@ func (r *Run) holdCalls(ctx context.Context, d *Draft) error {
 	if c != nil && c.offers() {
 		r.dropped = slices.Clip(c.NotEnforced)
 	}
-	if c == nil || !c.offers() || !c.Strict && !c.ToolChoice.Demands() && c.Answer == nil || r.service.grammars == nil ||
+	if c == nil || !c.offers() || !c.Strict && !c.ToolChoice.Demands() && c.Answer == nil ||
+		r.service.grammars == nil ||
 		d.IgnoreEOS {
 		return nil
 	}

@@ -31,22 +31,25 @@ func holding(chat *generatetest.Chat, g *generatetest.Grammars) (*generate.Servi
 	return s, e
 }
 
-// TestConstraint: the grammar that the parser wants is compiled, every sequence has a masker of it, and the reply tells what
-// is not enforced.
+// TestConstraint: the grammar that the parser wants is compiled, every sequence has a masker of it, and the reply tells
+// what is not enforced.
 func TestConstraint(t *testing.T) {
 	want := generate.Grammar{Field: "tools", Language: generate.StructuralTag, Source: []byte("{}")}
 	note := func(p string) generate.Dropped { return generate.Dropped{Pointer: p} }
-	chat := &generatetest.Chat{Holds: &generate.ToolGrammar{Grammar: &want, Dropped: []generate.Dropped{note("#/tools")}}}
+	chat := &generatetest.Chat{Holds: &generate.ToolGrammar{Grammar: &want,
+		Dropped: []generate.Dropped{note("#/tools")}}}
 	g := &generatetest.Grammars{Drops: []generate.Dropped{note("#/tools/0")}}
 	s, e := holding(chat, g)
-	run, err := s.Start(t.Context(), generate.Draft{Conversation: offer(generate.ToolChoice{}), N: ptr(uint64(2)), Rules: generate.OpenAI})
+	run, err := s.Start(t.Context(), generate.Draft{Conversation: offer(generate.ToolChoice{}), N: ptr(uint64(2)),
+		Rules: generate.OpenAI})
 	if err != nil {
 		t.Fatal(err)
 	}
 	if got := g.Compiled(); len(got) != 1 || !reflect.DeepEqual(got[0], want) {
 		t.Errorf("compiled %+v", got)
 	}
-	if asked := chat.Requests()[1]; !strings.Contains(asked, `"strict":true`) || !strings.Contains(asked, `"prompt_end":"`) || !strings.Contains(asked, `assistant\n"`) {
+	if asked := chat.Requests()[1]; !strings.Contains(asked, `"strict":true`) ||
+		!strings.Contains(asked, `"prompt_end":"`) || !strings.Contains(asked, `assistant\n"`) {
 		t.Errorf("the parser was asked %s", asked)
 	}
 	if got := run.Dropped(); !reflect.DeepEqual(got, []generate.Dropped{note("#/tools"), note("#/tools/0")}) {
@@ -75,13 +78,16 @@ func TestConstraintNotAsked(t *testing.T) {
 		grammars *generatetest.Grammars
 		holds    *generate.ToolGrammar
 	}{
-		"no grammars":   {generate.Draft{Conversation: offer(generate.ToolChoice{Mode: generate.ChooseRequired})}, nil, holds},
+		"no grammars": {generate.Draft{Conversation: offer(generate.ToolChoice{Mode: generate.ChooseRequired})}, nil,
+			holds},
 		"no tools":      {generate.Draft{Conversation: talk(say("user", "a"))}, &generatetest.Grammars{}, holds},
 		"no insistence": {generate.Draft{Conversation: loose}, &generatetest.Grammars{}, holds},
 		"no calls":      {generate.Draft{Conversation: none}, &generatetest.Grammars{}, holds},
-		"ignore_eos":    {generate.Draft{Conversation: offer(generate.ToolChoice{}), IgnoreEOS: true}, &generatetest.Grammars{}, holds},
-		"nothing":       {generate.Draft{Conversation: offer(generate.ToolChoice{})}, &generatetest.Grammars{}, nil},
-		"only notes":    {generate.Draft{Conversation: offer(generate.ToolChoice{})}, &generatetest.Grammars{}, &generate.ToolGrammar{Dropped: []generate.Dropped{{Pointer: "#/tools"}}}},
+		"ignore_eos": {generate.Draft{Conversation: offer(generate.ToolChoice{}), IgnoreEOS: true},
+			&generatetest.Grammars{}, holds},
+		"nothing": {generate.Draft{Conversation: offer(generate.ToolChoice{})}, &generatetest.Grammars{}, nil},
+		"only notes": {generate.Draft{Conversation: offer(generate.ToolChoice{})}, &generatetest.Grammars{},
+			&generate.ToolGrammar{Dropped: []generate.Dropped{{Pointer: "#/tools"}}}},
 	} {
 		s, e := holding(&generatetest.Chat{Holds: c.holds}, c.grammars)
 		run, err := s.Start(t.Context(), c.draft)
@@ -101,7 +107,8 @@ func TestConstraintNotAsked(t *testing.T) {
 
 // TestAnswerOrCalls: an answer's grammar is the parser's to put beside calls, or the request is refused as TGI does.
 func TestAnswerOrCalls(t *testing.T) {
-	answer := &generate.Grammar{Field: "response_format", Language: generate.JSONSchema, Source: []byte(`{"a": "\""}`), Params: []byte(`{"lenient":true}`)}
+	answer := &generate.Grammar{Field: "response_format", Language: generate.JSONSchema, Source: []byte(`{"a": "\""}`),
+		Params: []byte(`{"lenient":true}`)}
 	holds := func(answer bool) *generate.ToolGrammar {
 		return &generate.ToolGrammar{Grammar: &generate.Grammar{Source: []byte("both")}, Answer: answer}
 	}
@@ -113,13 +120,16 @@ func TestAnswerOrCalls(t *testing.T) {
 		compiled string
 		err      string
 	}{
-		"both":       {holds(true), &generatetest.Grammars{}, generate.ChooseAuto, "both", ""},
-		"calls":      {holds(false), &generatetest.Grammars{}, generate.ChooseAuto, "", "Grammar and tools are mutually exclusive"},
-		"nothing":    {nil, &generatetest.Grammars{}, generate.ChooseAuto, "", "Grammar and tools are mutually exclusive"},
-		"no grammar": {&generate.ToolGrammar{Answer: true}, &generatetest.Grammars{}, generate.ChooseAuto, "", "Grammar and tools are mutually exclusive"},
-		"no calls":   {nil, &generatetest.Grammars{}, generate.ChooseNone, string(answer.Source), ""},
-		"refused":    {holds(true), &generatetest.Grammars{Refuse: refused}, generate.ChooseAuto, "both", refused.Msg},
-		"off":        {holds(true), nil, generate.ChooseAuto, "", "grammar is not supported"},
+		"both": {holds(true), &generatetest.Grammars{}, generate.ChooseAuto, "both", ""},
+		"calls": {holds(false), &generatetest.Grammars{}, generate.ChooseAuto, "",
+			"Grammar and tools are mutually exclusive"},
+		"nothing": {nil, &generatetest.Grammars{}, generate.ChooseAuto, "",
+			"Grammar and tools are mutually exclusive"},
+		"no grammar": {&generate.ToolGrammar{Answer: true}, &generatetest.Grammars{}, generate.ChooseAuto, "",
+			"Grammar and tools are mutually exclusive"},
+		"no calls": {nil, &generatetest.Grammars{}, generate.ChooseNone, string(answer.Source), ""},
+		"refused":  {holds(true), &generatetest.Grammars{Refuse: refused}, generate.ChooseAuto, "both", refused.Msg},
+		"off":      {holds(true), nil, generate.ChooseAuto, "", "grammar is not supported"},
 	} {
 		chat := &generatetest.Chat{Holds: c.holds}
 		s, _ := holding(chat, c.grammars)
@@ -135,7 +145,8 @@ func TestAnswerOrCalls(t *testing.T) {
 		if c.grammars == nil {
 			continue
 		}
-		if got := c.grammars.Compiled(); c.compiled == "" && len(got) > 0 || c.compiled != "" && (len(got) != 1 || string(got[0].Source) != c.compiled) {
+		if got := c.grammars.Compiled(); c.compiled == "" && len(got) > 0 || c.compiled != "" &&
+			(len(got) != 1 || string(got[0].Source) != c.compiled) {
 			t.Errorf("%s: compiled %+v", name, got)
 		}
 		want := `,"answer":{"language":"json_schema","source":"{\"a\": \"\\\"\"}","params":{"lenient":true}}}`
@@ -145,7 +156,8 @@ func TestAnswerOrCalls(t *testing.T) {
 	}
 }
 
-// TestConstraintRefused: what can't be held to fails its request, unless nobody insists on it, and leaves nothing behind.
+// TestConstraintRefused: what can't be held to fails its request, unless nobody insists on it, and leaves nothing
+// behind.
 func TestConstraintRefused(t *testing.T) {
 	holds := func(optional bool) *generate.ToolGrammar {
 		return &generate.ToolGrammar{Grammar: &generate.Grammar{}, Optional: optional}
@@ -157,16 +169,21 @@ func TestConstraintRefused(t *testing.T) {
 		grammars *generatetest.Grammars
 		want     error // nil: the request goes on and says so
 	}{
-		"by the parser":     {&generatetest.Chat{RefuseHold: refused}, &generatetest.Grammars{}, refused},
-		"parser is full":    {&generatetest.Chat{RefuseHold: llm.ErrOverloaded}, &generatetest.Grammars{}, llm.ErrOverloaded},
-		"by the grammar":    {&generatetest.Chat{Holds: holds(false)}, &generatetest.Grammars{Refuse: refused}, refused},
-		"grammar is broken": {&generatetest.Chat{Holds: holds(true)}, &generatetest.Grammars{Refuse: llm.ErrPlugin}, llm.ErrPlugin},
-		"begin":             {&generatetest.Chat{Holds: holds(true)}, &generatetest.Grammars{RefuseBegin: llm.ErrOverloaded}, llm.ErrOverloaded},
-		"optional":          {&generatetest.Chat{Holds: holds(true)}, &generatetest.Grammars{Refuse: refused}, nil},
-		"no language":       {&generatetest.Chat{Holds: holds(false)}, &generatetest.Grammars{Refuse: unknown}, nil},
+		"by the parser": {&generatetest.Chat{RefuseHold: refused}, &generatetest.Grammars{}, refused},
+		"parser is full": {&generatetest.Chat{RefuseHold: llm.ErrOverloaded}, &generatetest.Grammars{},
+			llm.ErrOverloaded},
+		"by the grammar": {&generatetest.Chat{Holds: holds(false)}, &generatetest.Grammars{Refuse: refused},
+			refused},
+		"grammar is broken": {&generatetest.Chat{Holds: holds(true)}, &generatetest.Grammars{Refuse: llm.ErrPlugin},
+			llm.ErrPlugin},
+		"begin": {&generatetest.Chat{Holds: holds(true)},
+			&generatetest.Grammars{RefuseBegin: llm.ErrOverloaded}, llm.ErrOverloaded},
+		"optional":    {&generatetest.Chat{Holds: holds(true)}, &generatetest.Grammars{Refuse: refused}, nil},
+		"no language": {&generatetest.Chat{Holds: holds(false)}, &generatetest.Grammars{Refuse: unknown}, nil},
 	} {
 		s, _ := holding(c.chat, c.grammars)
-		run, err := s.Start(t.Context(), generate.Draft{Conversation: offer(generate.ToolChoice{Mode: generate.ChooseRequired})})
+		run, err := s.Start(t.Context(),
+			generate.Draft{Conversation: offer(generate.ToolChoice{Mode: generate.ChooseRequired})})
 		if !errors.Is(err, c.want) {
 			t.Errorf("%s: got %v, want %v", name, err, c.want)
 		}
@@ -178,10 +195,12 @@ func TestConstraintRefused(t *testing.T) {
 		}
 		bound, maskers := c.grammars.Open()
 		if chats, parsers := c.chat.Open(); bound+maskers+chats+parsers != 0 {
-			t.Errorf("%s: %d grammars, %d maskers, %d chats and %d parsers are left", name, bound, maskers, chats, parsers)
+			t.Errorf("%s: %d grammars, %d maskers, %d chats and %d parsers are left", name, bound, maskers, chats,
+				parsers)
 		}
 	}
-	if !errors.Is(unknown, generate.ErrTool) || !errors.Is(unknown, llm.ErrInvalid) || !errors.Is(unknown, generate.ErrLanguage) || errors.Is(refused, generate.ErrLanguage) {
+	if !errors.Is(unknown, generate.ErrTool) || !errors.Is(unknown, llm.ErrInvalid) ||
+		!errors.Is(unknown, generate.ErrLanguage) || errors.Is(refused, generate.ErrLanguage) {
 		t.Error("what a ToolError wraps")
 	}
 }

@@ -25,16 +25,19 @@ func TestTemplateRequest(t *testing.T) {
 	at := time.Date(2026, 1, 2, 3, 4, 5, 600_000_000, time.FixedZone("", 3600))
 	const now = `,"now":"2026-01-02T03:04:05.6+01:00"}`
 	const tools = `[{"type":"function","function":{"name":"f"}}]`
-	raw := generate.Message{Role: "assistant", Calls: true, JSON: []byte(`{"role":"assistant","content":null,"tool_calls":[]}`)}
+	raw := generate.Message{Role: "assistant", Calls: true,
+		JSON: []byte(`{"role":"assistant","content":null,"tool_calls":[]}`)}
 	full := talk(say("user", "a\n\"b\""), raw)
-	full.Tools, full.Documents, full.Kwargs, full.Template = []byte(tools), []byte(`[{"title":"t"}]`), []byte(`{"x": 1}`), "rag"
+	full.Tools, full.Documents, full.Kwargs, full.Template = []byte(tools), []byte(`[{"title":"t"}]`),
+		[]byte(`{"x": 1}`), "rag"
 	silent := talk(say("user", "a"))
 	silent.Tools, silent.ToolChoice.Mode = []byte(tools), generate.ChooseNone
 	for want, c := range map[string]*generate.Conversation{
 		`{"messages":[{"role":"user","content":"a\n\"b\""},{"role":"assistant","content":null,"tool_calls":[]}],"tools":` + tools +
 			`,"documents":[{"title":"t"}],"add_generation_prompt":true,"continue_final_message":false,"kwargs":{"x": 1},"template":"rag"` + now: full,
 		// Who may call nothing is told of nothing.
-		`{"messages":[{"role":"user","content":"a"}],"add_generation_prompt":true,"continue_final_message":false` + now: silent,
+		`{"messages":[{"role":"user","content":"a"}],"add_generation_prompt":true,"continue_final_message":false` +
+			now: silent,
 	} {
 		got := string(c.TemplateRequest(at))
 		if got != want || !json.Valid([]byte(got)) {
@@ -85,10 +88,12 @@ func TestContinuing(t *testing.T) {
 func TestToolsRequest(t *testing.T) {
 	const tools = `[{"type":"function","function":{"name":"f"}}]`
 	for want, choice := range map[string]generate.ToolChoice{
-		`{"tools":` + tools + `,"tool_choice":"auto","parallel_tool_calls":true,"prompt_end":"<\"é>"}`:          {},
-		`{"tool_choice":"none","parallel_tool_calls":true,"prompt_end":"<\"é>"}`:                                {Mode: generate.ChooseNone},
-		`{"tools":` + tools + `,"tool_choice":"required","parallel_tool_calls":true,"prompt_end":"<\"é>"}`:      {Mode: generate.ChooseRequired},
-		`{"tools":` + tools + `,"tool_choice":{"name":"f.1"},"parallel_tool_calls":false,"prompt_end":"<\"é>"}`: {Mode: generate.ChooseNamed, Name: "f.1"},
+		`{"tools":` + tools + `,"tool_choice":"auto","parallel_tool_calls":true,"prompt_end":"<\"é>"}`: {},
+		`{"tool_choice":"none","parallel_tool_calls":true,"prompt_end":"<\"é>"}`:                       {Mode: generate.ChooseNone},
+		`{"tools":` + tools +
+			`,"tool_choice":"required","parallel_tool_calls":true,"prompt_end":"<\"é>"}`: {Mode: generate.ChooseRequired},
+		`{"tools":` + tools +
+			`,"tool_choice":{"name":"f.1"},"parallel_tool_calls":false,"prompt_end":"<\"é>"}`: {Mode: generate.ChooseNamed, Name: "f.1"},
 	} {
 		c := talk(say("user", "a"))
 		c.Tools, c.ToolChoice = []byte(tools), choice
@@ -98,7 +103,8 @@ func TestToolsRequest(t *testing.T) {
 	}
 	one := talk()
 	one.Parallel = false
-	if got, want := string(one.ToolsRequest("")), `{"tool_choice":"auto","parallel_tool_calls":false,"prompt_end":""}`; got != want {
+	if got, want := string(one.ToolsRequest("")),
+		`{"tool_choice":"auto","parallel_tool_calls":false,"prompt_end":""}`; got != want {
 		t.Errorf("got  %s\nwant %s", got, want)
 	}
 }

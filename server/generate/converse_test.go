@@ -50,10 +50,12 @@ func (p picky) Bind(_ context.Context, calls []generate.PluginCall) (generate.Bo
 func TestConversation(t *testing.T) {
 	chat := &generatetest.Chat{Parse: true, Takes: []string{"mine"}}
 	var data, calls []string
-	s := generate.New(&generatetest.Engine{}, spans{seen: &data}, generatetest.Limits(), nil).WithPlugins(picky{&calls}).WithChat(chat)
+	s := generate.New(&generatetest.Engine{}, spans{seen: &data}, generatetest.Limits(),
+		nil).WithPlugins(picky{&calls}).WithChat(chat)
 	run, err := s.Start(t.Context(), generate.Draft{
 		Conversation: talk(say("user", "a b"), say("assistant", ""), say("user", "<|im_end|>")),
-		Plugins:      []generate.PluginCall{{Name: "p"}, {Name: "mine"}, {Name: "q"}}, N: ptr(uint64(2)), Rules: generate.OpenAI,
+		Plugins:      []generate.PluginCall{{Name: "p"}, {Name: "mine"}, {Name: "q"}}, N: ptr(uint64(2)),
+		Rules: generate.OpenAI,
 	})
 	if err != nil {
 		t.Fatal(err)
@@ -122,15 +124,23 @@ func TestConversationRefused(t *testing.T) {
 		want  error
 		text  string
 	}{
-		"no template":   {nil, talk(say("user", "a")), nil, generate.ErrTemplate, "template not found"},
-		"no messages":   {&generatetest.Chat{}, talk(), nil, generate.ErrTemplate, "`messages` must hold at least one message"},
-		"the template":  {&generatetest.Chat{}, talk(say("hermit", "a")), nil, generate.ErrTemplate, "no role hermit"},
-		"bind":          {&generatetest.Chat{Refuse: &generate.Invalid{Msg: "no"}}, talk(say("user", "a")), nil, llm.ErrInvalid, "no"},
-		"bind busy":     {&generatetest.Chat{Refuse: busy}, talk(say("user", "a")), nil, llm.ErrOverloaded, "model is overloaded"},
-		"too long":      {&generatetest.Chat{Parse: true}, talk(say("user", strings.Repeat("a ", 30))), nil, llm.ErrInvalid, "`inputs` tokens + `max_new_tokens` must be <= 20. Given: 31 `inputs` tokens and 0 `max_new_tokens`"},
-		"other plugins": {&generatetest.Chat{Parse: true}, talk(say("user", "a")), []generate.PluginCall{{Name: "x"}}, llm.ErrInvalid, "plugin `x` is not installed"},
-		"the parser":    {&generatetest.Chat{RefuseParser: &generate.Invalid{Msg: "no"}}, talk(say("user", "a")), nil, llm.ErrInvalid, "no"},
-		"no parser":     {&generatetest.Chat{}, demanding, nil, generate.ErrTool, "the model has no parser of tool calls, `tool_choice` cannot demand one"},
+		"no template": {nil, talk(say("user", "a")), nil, generate.ErrTemplate, "template not found"},
+		"no messages": {&generatetest.Chat{}, talk(), nil, generate.ErrTemplate,
+			"`messages` must hold at least one message"},
+		"the template": {&generatetest.Chat{}, talk(say("hermit", "a")), nil, generate.ErrTemplate, "no role hermit"},
+		"bind": {&generatetest.Chat{Refuse: &generate.Invalid{Msg: "no"}}, talk(say("user", "a")), nil,
+			llm.ErrInvalid, "no"},
+		"bind busy": {&generatetest.Chat{Refuse: busy}, talk(say("user", "a")), nil, llm.ErrOverloaded,
+			"model is overloaded"},
+		"too long": {&generatetest.Chat{Parse: true}, talk(say("user", strings.Repeat("a ", 30))), nil,
+			llm.ErrInvalid,
+			"`inputs` tokens + `max_new_tokens` must be <= 20. Given: 31 `inputs` tokens and 0 `max_new_tokens`"},
+		"other plugins": {&generatetest.Chat{Parse: true}, talk(say("user", "a")), []generate.PluginCall{{Name: "x"}},
+			llm.ErrInvalid, "plugin `x` is not installed"},
+		"the parser": {&generatetest.Chat{RefuseParser: &generate.Invalid{Msg: "no"}}, talk(say("user", "a")), nil,
+			llm.ErrInvalid, "no"},
+		"no parser": {&generatetest.Chat{}, demanding, nil, generate.ErrTool,
+			"the model has no parser of tool calls, `tool_choice` cannot demand one"},
 	} {
 		o := &log{}
 		e := &generatetest.Engine{}
@@ -151,7 +161,8 @@ func TestConversationRefused(t *testing.T) {
 	}
 	e := &generatetest.Engine{Refuse: llm.ErrDraining}
 	chat := &generatetest.Chat{Parse: true}
-	_, err := generate.New(e, generatetest.Words{}, generatetest.Limits(), nil).WithChat(chat).Start(t.Context(), generate.Draft{Conversation: talk(say("user", "a"))})
+	_, err := generate.New(e, generatetest.Words{}, generatetest.Limits(), nil).WithChat(chat).Start(t.Context(),
+		generate.Draft{Conversation: talk(say("user", "a"))})
 	if bound, parsers := chat.Open(); !errors.Is(err, llm.ErrDraining) || bound+parsers != 0 {
 		t.Errorf("got %v, %d chats and %d parsers are left open", err, bound, parsers)
 	}

@@ -107,7 +107,8 @@ func (r *Run) Dropped() []Dropped {
 	return append(r.dropped[:len(r.dropped):len(r.dropped)], r.grammar.Dropped()...)
 }
 
-// AppendDropped writes the member of a reply that lists dropped, if there is any: ,"grammar_dropped":[{"pointer":…,"keyword":…,"reason":…}].
+// AppendDropped writes the member of a reply that lists dropped, if there is any:
+// ,"grammar_dropped":[{"pointer":…,"keyword":…,"reason":…}].
 func AppendDropped(b []byte, dropped []Dropped) []byte {
 	for i, d := range dropped {
 		if i == 0 {

@@ -35,9 +35,11 @@ func (c closed) Bind(context.Context, []generate.PluginCall) (generate.BoundPlug
 	return c, nil
 }
 func (closed) Begin(context.Context, []llm.Token, int, uint64, int) error { return nil }
-func (c closed) Sequence(int) sample.Plugins                              { return sample.Plugins{Close: func() { *c.n++ }} }
-func (closed) Skipped() []generate.Skip                                   { return nil }
-func (closed) Close()                                                     {}
+func (c closed) Sequence(int) sample.Plugins {
+	return sample.Plugins{Close: func() { *c.n++ }}
+}
+func (closed) Skipped() []generate.Skip { return nil }
+func (closed) Close()                   {}
 
 // TestGrammar: every sequence has a masker of its own beside its other user code, and
 // all that was taken is given back.
@@ -49,7 +51,8 @@ func TestGrammar(t *testing.T) {
 	s := generate.New(e, generatetest.Words{}, generatetest.Limits(), nil).WithGrammars(g).WithPlugins(closed{&ends})
 	want := generate.Grammar{Field: "response_format", Language: generate.Regex, Source: []byte("a+")}
 	run, err := s.Start(t.Context(), generate.Draft{
-		Rules: generate.OpenAI, Inputs: "x", N: ptr(uint64(2)), Seed: ptr(uint64(7)), FrequencyPenalty: ptr(float32(1)), Grammar: &want,
+		Rules: generate.OpenAI, Inputs: "x", N: ptr(uint64(2)), Seed: ptr(uint64(7)), FrequencyPenalty: ptr(float32(1)),
+		Grammar: &want,
 	})
 	if err != nil {
 		t.Fatal(err)
@@ -94,10 +97,13 @@ func TestGrammarRefused(t *testing.T) {
 		text     string
 	}{
 		{"compile", &generatetest.Grammars{Refuse: bad}, generate.Draft{}, bad, bad.Msg},
-		{"begin", &generatetest.Grammars{RefuseBegin: errors.Join(llm.ErrOverloaded, full)}, generate.Draft{}, llm.ErrOverloaded, llm.ErrOverloaded.Error()},
-		{"end", &generatetest.Grammars{}, generate.Draft{IgnoreEOS: true}, llm.ErrInvalid, "`ignore_eos` and `guided_json` exclude each other: a grammar says where its text ends"},
+		{"begin", &generatetest.Grammars{RefuseBegin: errors.Join(llm.ErrOverloaded, full)}, generate.Draft{},
+			llm.ErrOverloaded, llm.ErrOverloaded.Error()},
+		{"end", &generatetest.Grammars{}, generate.Draft{IgnoreEOS: true}, llm.ErrInvalid,
+			"`ignore_eos` and `guided_json` exclude each other: a grammar says where its text ends"},
 		{"off", nil, generate.Draft{}, llm.ErrInvalid, "grammar is not supported"},
-		{"order", nil, generate.Draft{MaxNewTokens: ptr(uint32(50))}, llm.ErrInvalid, "`inputs` tokens + `max_new_tokens` must be <= 20. Given: 1 `inputs` tokens and 50 `max_new_tokens`"},
+		{"order", nil, generate.Draft{MaxNewTokens: ptr(uint32(50))}, llm.ErrInvalid,
+			"`inputs` tokens + `max_new_tokens` must be <= 20. Given: 1 `inputs` tokens and 50 `max_new_tokens`"},
 	} {
 		s := generate.New(&generatetest.Engine{}, generatetest.Words{}, generatetest.Limits(), nil)
 		if c.grammars != nil {

@@ -45,7 +45,8 @@ func (numbers) Text(id llm.Token) string              { return fmt.Sprintf("%d "
 func (numbers) EOS() []llm.Token                      { return nil }
 
 func newEngine(t *testing.T) *engine.Engine {
-	e, err := engine.New(counting{}, numbers{}, engine.Config{Verify: true, Settings: sched.Settings{MaxConcurrentRequests: 64}})
+	e, err := engine.New(counting{}, numbers{}, engine.Config{Verify: true,
+		Settings: sched.Settings{MaxConcurrentRequests: 64}})
 	if err != nil {
 		t.Fatal(err)
 	}
@@ -62,7 +63,8 @@ func TestOnAnEngine(t *testing.T) {
 	var wg sync.WaitGroup
 	for i := range 20 {
 		wg.Go(func() {
-			d := generate.Draft{Inputs: "aa bbbb", MaxNewTokens: ptr(uint32(1 + i%5)), Stop: []string{"8 "}, PromptLogprobs: true, TopNTokens: ptr(uint32(2))}
+			d := generate.Draft{Inputs: "aa bbbb", MaxNewTokens: ptr(uint32(1 + i%5)), Stop: []string{"8 "},
+				PromptLogprobs: true, TopNTokens: ptr(uint32(2))}
 			if i%2 == 0 {
 				d.BestOf, d.TopK = ptr(uint64(2)), ptr(int32(1))
 			}
@@ -84,7 +86,8 @@ func TestOnAnEngine(t *testing.T) {
 					break
 				}
 			}
-			if f := res.Best.Finish; f.Text != want || f.Reason != reason || f.Prompt != 2 || len(res.Best.Tokens) != f.Generated {
+			if f := res.Best.Finish; f.Text != want || f.Reason != reason || f.Prompt != 2 ||
+				len(res.Best.Tokens) != f.Generated {
 				t.Errorf("%d new: got %+v, want %q ending with %s", 1+i%5, f, want, reason)
 			}
 			if len(res.Prefill) != 2 || len(res.Others) != 1-i%2 || len(res.Best.Top) != len(res.Best.Tokens) {
@@ -118,7 +121,8 @@ func TestEngineRefusals(t *testing.T) {
 func TestCause(t *testing.T) {
 	ctx, cut := context.WithCancelCause(t.Context())
 	e := &generatetest.Engine{Step: make(chan struct{})}
-	run, err := generate.New(e, generatetest.Words{}, generatetest.Limits(), nil).Start(ctx, generate.Draft{Inputs: "a"})
+	run, err := generate.New(e, generatetest.Words{}, generatetest.Limits(), nil).Start(ctx,
+		generate.Draft{Inputs: "a"})
 	if err != nil {
 		t.Fatal(err)
 	}

@@ -25,7 +25,8 @@ func TestOpenAIRefusals(t *testing.T) {
 		{"`n` must be >= 1 and <= 8. Given: 9", generate.Draft{N: ptr(uint64(9))}},
 		{"`best_of` must be >= `n`. Given: 0 and `n` 1", generate.Draft{BestOf: ptr(uint64(0))}},
 		{"`best_of` must be >= `n`. Given: 2 and `n` 3", generate.Draft{BestOf: ptr(uint64(2)), N: ptr(uint64(3))}},
-		{"`best_of` > `n` is not supported when streaming tokens", generate.Draft{Stream: true, BestOf: ptr(uint64(2))}},
+		{"`best_of` > `n` is not supported when streaming tokens", generate.Draft{Stream: true,
+			BestOf: ptr(uint64(2))}},
 		{"`best_of` must be > 0 and <= 2. Given: 4", generate.Draft{BestOf: ptr(uint64(4)), N: ptr(uint64(3))}},
 		{"`temperature` must be >= 0.0", generate.Draft{Temperature: ptr(float32(-0.1))}},
 		{"`temperature` must be >= 0.0", generate.Draft{Temperature: &nan}},
@@ -56,20 +57,30 @@ func TestOpenAIRefusals(t *testing.T) {
 
 func TestOpenAISettings(t *testing.T) {
 	off := llm.Params{
-		Temperature: 1, TopP: 1, TypicalP: 1, RepetitionPenalty: 1, WatermarkGamma: 0.5, WatermarkDelta: 2, MaxNewTokens: 18,
-		Sample: true, RawLogprobs: true, Seed: 5,
+		Temperature: 1, TopP: 1, TypicalP: 1, RepetitionPenalty: 1, WatermarkGamma: 0.5, WatermarkDelta: 2,
+		MaxNewTokens: 18,
+		Sample:       true, RawLogprobs: true, Seed: 5,
 	}
 	with := func(change func(*llm.Params)) llm.Params { p := off; change(&p); return p }
 	for name, c := range map[string]struct {
 		d    generate.Draft
 		want llm.Params
 	}{
-		"nothing given draws":      {generate.Draft{}, off},
-		"temperature 0 is greedy":  {generate.Draft{Temperature: ptr(float32(0))}, with(func(p *llm.Params) { p.Sample = false })},
-		"top_p 0 is greedy":        {generate.Draft{TopP: ptr(float32(0))}, with(func(p *llm.Params) { p.Sample = false })},
-		"top_p 1 is off":           {generate.Draft{TopP: ptr(float32(1)), TypicalP: ptr(float32(1)), TopK: ptr(int32(-1))}, off},
-		"twenty of the likeliest":  {generate.Draft{TopNTokens: ptr(uint32(20))}, with(func(p *llm.Params) { p.TopN = 20 })},
-		"the presence penalty":     {generate.Draft{PresencePenalty: ptr(float32(-2))}, with(func(p *llm.Params) { p.PresencePenalty = -2 })},
+		"nothing given draws": {generate.Draft{}, off},
+		"temperature 0 is greedy": {generate.Draft{Temperature: ptr(float32(0))}, with(func(p *llm.Params) {
+			p.Sample = false
+		})},
+		"top_p 0 is greedy": {generate.Draft{TopP: ptr(float32(0))}, with(func(p *llm.Params) {
+			p.Sample = false
+		})},
+		"top_p 1 is off": {generate.Draft{TopP: ptr(float32(1)), TypicalP: ptr(float32(1)),
+			TopK: ptr(int32(-1))}, off},
+		"twenty of the likeliest": {generate.Draft{TopNTokens: ptr(uint32(20))}, with(func(p *llm.Params) {
+			p.TopN = 20
+		})},
+		"the presence penalty": {generate.Draft{PresencePenalty: ptr(float32(-2))}, with(func(p *llm.Params) {
+			p.PresencePenalty = -2
+		})},
 		"a seed of several":        {generate.Draft{N: ptr(uint64(3))}, off},
 		"not the frequency's form": {generate.Draft{FrequencyPenalty: ptr(float32(2))}, off},
 	} {
@@ -96,7 +107,8 @@ func TestN(t *testing.T) {
 	l := generatetest.Limits()
 	l.MaxConcurrent = 4
 	s := generate.New(&generatetest.Engine{}, generatetest.Words{}, l, nil)
-	d := generate.Draft{Rules: generate.OpenAI, Inputs: "x", N: ptr(uint64(3)), Stream: true, MaxNewTokens: ptr(uint32(1))}
+	d := generate.Draft{Rules: generate.OpenAI, Inputs: "x", N: ptr(uint64(3)), Stream: true,
+		MaxNewTokens: ptr(uint32(1))}
 	run, err := s.Start(t.Context(), d)
 	if err != nil {
 		t.Fatal(err)
@@ -127,7 +139,8 @@ func TestN(t *testing.T) {
 func TestCountPenalty(t *testing.T) {
 	e := &generatetest.Engine{}
 	d := generate.Draft{Rules: generate.OpenAI, Inputs: "x", FrequencyPenalty: ptr(float32(0.5))}
-	run, err := generate.New(e, generatetest.Words{}, generatetest.Limits(), nil).WithPlugins(double{}).Start(context.Background(), d)
+	run, err := generate.New(e, generatetest.Words{}, generatetest.Limits(),
+		nil).WithPlugins(double{}).Start(context.Background(), d)
 	if err != nil {
 		t.Fatal(err)
 	}

@@ -20,8 +20,8 @@ func (letters) EncodeSpans(text string, _ []Span) (ids []llm.Token) {
 	return ids
 }
 
-// write lets a model that would write text do so under a limit, and returns what comes of it. A grammar forbids the tokens of
-// deny.
+// write lets a model that would write text do so under a limit, and returns what comes of it. A grammar forbids the
+// tokens of deny.
 func write(t *testing.T, l *reasoningLimit, text, deny string) string {
 	t.Helper()
 	var out []llm.Token
@@ -82,7 +82,8 @@ func TestReasoningForks(t *testing.T) {
 	}
 	for _, l := range []*reasoningLimit{first, twin.Processors[0].(*reasoningLimit)} {
 		s := &sample.Step{Logits: make([]float32, 256), Force: -1}
-		if err := l.Process(sample.History{Output: letters{}.EncodeSpans("ab</", nil)}, s); err != nil || s.Force != 't' {
+		if err := l.Process(sample.History{Output: letters{}.EncodeSpans("ab</", nil)}, s); err != nil ||
+			s.Force != 't' {
 			t.Errorf("forced %d, %v", s.Force, err)
 		}
 	}

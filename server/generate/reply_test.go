@@ -36,9 +36,12 @@ func tokens(notation string) []generate.Token {
 }
 
 // read returns what a reply makes of tokens.
-func read(t *testing.T, c *generate.Conversation, end llm.Reason, stops []string, list []generate.Token) (*generate.Reply, []generate.Delta, error) {
+func read(t *testing.T, c *generate.Conversation, end llm.Reason, stops []string,
+	list []generate.Token) (*generate.Reply, []generate.Delta, error) {
 	t.Helper()
-	e := &generatetest.Engine{Script: func(r engine.Request) []engine.Event { return generatetest.Sequence(r, 0, end, list...) }}
+	e := &generatetest.Engine{Script: func(r engine.Request) []engine.Event {
+		return generatetest.Sequence(r, 0, end, list...)
+	}}
 	s := generate.New(e, generatetest.Words{}, generatetest.Limits(), nil).WithChat(&generatetest.Chat{Parse: true})
 	run, err := s.Start(t.Context(), generate.Draft{Conversation: c, Stop: stops})
 	if err != nil {
@@ -77,7 +80,8 @@ func spell(deltas []generate.Delta) string {
 func TestReply(t *testing.T) {
 	const eos, length, stop = llm.FinishEOS, llm.FinishLength, llm.FinishStop
 	auto := generate.ToolChoice{}
-	required, named := generate.ToolChoice{Mode: generate.ChooseRequired}, generate.ToolChoice{Mode: generate.ChooseNamed, Name: "g"}
+	required, named := generate.ToolChoice{Mode: generate.ChooseRequired},
+		generate.ToolChoice{Mode: generate.ChooseNamed, Name: "g"}
 	for _, c := range []struct {
 		choice generate.ToolChoice
 		text   string
@@ -91,13 +95,16 @@ func TestReply(t *testing.T) {
 		{auto, "Hi| you|^</s>", eos, nil, "Hi you", "", false, ""},
 		{auto, "<th|ink>hm|m</think>Hi", length, nil, "(hmm)Hi", "", false, ""},
 		{auto, "^<think>|hm|^</think>|Hi|^</s>", eos, nil, "(hm)Hi", "", false, ""},
-		{auto, `ok<call>f c1 {"x":|{"y":1}|}</call>|^</s>`, eos, nil, `ok[0 f c1 0:{"x":{"y":1}}`, `f c1 {"x":{"y":1}}`, true, ""},
+		{auto, `ok<call>f c1 {"x":|{"y":1}|}</call>|^</s>`, eos, nil, `ok[0 f c1 0:{"x":{"y":1}}`, `f c1 {"x":{"y":1}}`,
+			true, ""},
 		// Ids are made where there are none; calls are numbered.
-		{auto, `<call>f - {}</call><call>g - {} </call>`, eos, nil, `[0 f id1 0:{}[1 g id2 1:{} `, `f id1 {},g id2 {} `, true, ""},
+		{auto, `<call>f - {}</call><call>g - {} </call>`, eos, nil, `[0 f id1 0:{}[1 g id2 1:{} `, `f id1 {},g id2 {} `,
+			true, ""},
 		// A call that the length limit cut is never whole: its last brace is missing.
 		{auto, `<call>f c1 {"x":{}}`, length, nil, `[0 f c1 0:{"x":{`, "", false, ""},
 		{auto, `<call>f c1 {"x":"}|a"}`, length, nil, `[0 f c1 0:{"x":"}a"`, "", false, ""},
-		{auto, `<call>f c1 {}</call><call>g c2 {"x":1`, length, nil, `[0 f c1 0:{}[1 g c2 1:{"x":1`, "f c1 {}", false, ""},
+		{auto, `<call>f c1 {}</call><call>g c2 {"x":1`, length, nil, `[0 f c1 0:{}[1 g c2 1:{"x":1`, "f c1 {}", false,
+			""},
 		// One that had not begun is content.
 		{auto, `ok <call>f c1`, length, nil, `ok <call>f c1`, "", false, ""},
 		// The limit that comes behind the call has cut nothing.
@@ -117,15 +124,20 @@ func TestReply(t *testing.T) {
 		// Demands.
 		{required, `<call>f c1 {}</call>`, eos, nil, `[0 f c1 0:{}`, "f c1 {}", true, ""},
 		{named, `hm<call>g c1 {}</call>`, eos, nil, `hm[0 g c1 0:{}`, "g c1 {}", true, ""},
-		{named, `<call>f c1 {}</call>`, eos, nil, ``, "", false, "the model's call is of a tool that was not offered or not demanded"},
-		{required, `<call>h c1 {}</call>`, eos, nil, ``, "", false, "the model's call is of a tool that was not offered or not demanded"},
+		{named, `<call>f c1 {}</call>`, eos, nil, ``, "", false,
+			"the model's call is of a tool that was not offered or not demanded"},
+		{required, `<call>h c1 {}</call>`, eos, nil, ``, "", false,
+			"the model's call is of a tool that was not offered or not demanded"},
 		{required, `no`, eos, nil, `no`, "", false, "the model called no tool, `tool_choice` demands a call"},
 		{required, `no`, length, nil, `no`, "", false, ""},
 		{required, `<call>f c1 {"x`, length, nil, `[0 f c1 0:{"x`, "", false, ""},
 		{required, `<call>f c1 {"x`, eos, nil, `[0 f c1 0:{"x`, "", false, "the model's call is incomplete"},
-		{required, `<call>f c1 {!!}</call>`, eos, nil, `[0 f c1 0:{!!`, "", false, "the model's call is not what the format demands"},
-		{required, `<call>f c1 1</call>`, eos, nil, `[0 f c1 0:1`, "", false, "the model's call is not what the format demands"},
-		{required, `<call>f c1 {"x":"S|T`, length, []string{"ST"}, `[0 f c1 0:{"x":"`, "", false, "the model's call is incomplete"},
+		{required, `<call>f c1 {!!}</call>`, eos, nil, `[0 f c1 0:{!!`, "", false,
+			"the model's call is not what the format demands"},
+		{required, `<call>f c1 1</call>`, eos, nil, `[0 f c1 0:1`, "", false,
+			"the model's call is not what the format demands"},
+		{required, `<call>f c1 {"x":"S|T`, length, []string{"ST"}, `[0 f c1 0:{"x":"`, "", false,
+			"the model's call is incomplete"},
 		{auto, "a<fault>b", eos, nil, "a", "", false, "plugin failed: the parser met <fault>"},
 	} {
 		reply, deltas, err := read(t, offering(c.choice), c.end, c.stops, tokens(c.text))
@@ -216,9 +228,11 @@ func TestDisorder(t *testing.T) {
 		{[]generate.Delta{begin, begin}, generate.ToolChoice{}, llm.ErrPlugin},
 		{[]generate.Delta{{Kind: 9}}, generate.ToolChoice{}, llm.ErrPlugin},
 		{[]generate.Delta{begin}, generate.ToolChoice{Mode: generate.ChooseNamed, Name: "g"}, generate.ErrTool},
-		{[]generate.Delta{{Kind: generate.DeltaBegin, Name: "h"}}, generate.ToolChoice{Mode: generate.ChooseRequired}, generate.ErrTool},
+		{[]generate.Delta{{Kind: generate.DeltaBegin, Name: "h"}}, generate.ToolChoice{Mode: generate.ChooseRequired},
+			generate.ErrTool},
 	} {
-		s := generate.New(&generatetest.Engine{}, generatetest.Words{}, generatetest.Limits(), nil).WithChat(badChat{deltas: c.deltas})
+		s := generate.New(&generatetest.Engine{}, generatetest.Words{}, generatetest.Limits(),
+			nil).WithChat(badChat{deltas: c.deltas})
 		run, err := s.Start(t.Context(), generate.Draft{Conversation: offering(c.choice)})
 		if err != nil {
 			t.Fatal(err)
@@ -309,7 +323,8 @@ func TestSegments(t *testing.T) {
 	for i := range events {
 		got = append(got, h.Next(&events[i])...)
 	}
-	want := []generate.Segment{{Text: "a"}, {Text: "<x>", Special: true}, {Text: "b"}, {Text: "S"}, {Text: "<T", Special: true}, {Text: "c"}, {Text: "\uFFFD"}, {Text: "</s>", Special: true}}
+	want := []generate.Segment{{Text: "a"}, {Text: "<x>", Special: true}, {Text: "b"}, {Text: "S"},
+		{Text: "<T", Special: true}, {Text: "c"}, {Text: "\uFFFD"}, {Text: "</s>", Special: true}}
 	if !reflect.DeepEqual(got, want) || h.Stopped() {
 		t.Errorf("got %+v", got)
 	}
@@ -331,8 +346,8 @@ func TestStopInRest(t *testing.T) {
 	}
 }
 
-// TestCallsThatAreNone: what a parser says is a call of a tool that may not be called is content, and a call beyond the one that
-// is allowed is nothing.
+// TestCallsThatAreNone: what a parser says is a call of a tool that may not be called is content, and a call beyond the
+// one that is allowed is nothing.
 func TestCallsThatAreNone(t *testing.T) {
 	begin := func(i int, name string) generate.Delta {
 		return generate.Delta{Kind: generate.DeltaBegin, Index: i, Name: name, ID: "c" + name}
@@ -341,7 +356,8 @@ func TestCallsThatAreNone(t *testing.T) {
 		return generate.Delta{Kind: generate.DeltaArguments, Index: i, Text: text}
 	}
 	end := func(i int) generate.Delta { return generate.Delta{Kind: generate.DeltaEnd, Index: i} }
-	two := []generate.Delta{begin(0, "odd"), args(0, `{"a":`), args(0, `1}`), end(0), begin(1, "f"), args(1, `{}`), end(1), begin(2, "f"), args(2, `{"b":2}`), end(2)}
+	two := []generate.Delta{begin(0, "odd"), args(0, `{"a":`), args(0, `1}`), end(0), begin(1, "f"), args(1, `{}`),
+		end(1), begin(2, "f"), args(2, `{"b":2}`), end(2)}
 	one := offering(generate.ToolChoice{Mode: generate.ChooseNamed, Name: "f"})
 	none := offering(generate.ToolChoice{Mode: generate.ChooseNone})
 	none.Parallel, one.Parallel = true, true
@@ -357,7 +373,9 @@ func TestCallsThatAreNone(t *testing.T) {
 		{"auto", auto, two, `{"name": "odd", "arguments": {"a":1}}`, []string{`0 f {}`, `1 f {"b":2}`}},
 		{"none", none, two[4:7], `{"name": "f", "arguments": {}}`, nil},
 		{"by name", one, two[4:], "", []string{`0 f {}`}},
-		{"a failure of another tool", auto, []generate.Delta{begin(0, "odd"), args(0, `{"a`), {Kind: generate.DeltaFailed, Index: 0, Text: `<odd {"a>`, Failed: generate.FailedMalformed}}, `<odd {"a>`, nil},
+		{"a failure of another tool", auto, []generate.Delta{begin(0, "odd"), args(0, `{"a`),
+			{Kind: generate.DeltaFailed, Index: 0, Text: `<odd {"a>`, Failed: generate.FailedMalformed}}, `<odd {"a>`,
+			nil},
 	} {
 		reply, deltas := fed(t, c.in, c.deltas)
 		content, shown := "", 0
@@ -376,7 +394,8 @@ func TestCallsThatAreNone(t *testing.T) {
 		for _, k := range reply.Calls() {
 			calls = append(calls, fmt.Sprint(k.Index, " ", k.Name, " ", k.Arguments))
 		}
-		if content != c.content || !reflect.DeepEqual(calls, c.calls) || shown != len(calls) || reply.Called() != (len(calls) > 0) {
+		if content != c.content || !reflect.DeepEqual(calls, c.calls) || shown != len(calls) ||
+			reply.Called() != (len(calls) > 0) {
 			t.Errorf("%s: content %s, calls %q, %d shown", c.name, content, calls, shown)
 		}
 	}

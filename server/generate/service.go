@@ -142,8 +142,9 @@ func (s *Service) launch(ctx context.Context, run *Run, d *Draft, n size) (err e
 		return err
 	}
 	r := &run.Request
-	run.stream, err = s.engine.Submit(ctx, engine.Request{Prompt: r.Prompt, Params: r.Params, N: r.begun(), Plugins: code,
-		Cancel: run.cancel})
+	run.stream, err = s.engine.Submit(ctx, engine.Request{Prompt: r.Prompt, Params: r.Params, N: r.begun(),
+		Plugins: code,
+		Cancel:  run.cancel})
 	if err != nil {
 		return err
 	}

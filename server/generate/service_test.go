@@ -53,7 +53,8 @@ func TestBestOf(t *testing.T) {
 		}
 		return all
 	}}
-	run, err := generate.New(e, generatetest.Words{}, l, nil).Start(t.Context(), generate.Draft{Inputs: "x", BestOf: ptr(uint64(4)), DoSample: true})
+	run, err := generate.New(e, generatetest.Words{}, l, nil).Start(t.Context(), generate.Draft{Inputs: "x",
+		BestOf: ptr(uint64(4)), DoSample: true})
 	if err != nil {
 		t.Fatal(err)
 	}
@@ -161,7 +162,8 @@ func TestRunEnds(t *testing.T) {
 		{"too early", &generatetest.Engine{Script: unfinished}, generate.ErrIncomplete, generate.ErrIncomplete},
 	} {
 		o := &log{}
-		run, err := generate.New(c.e, generatetest.Words{}, generatetest.Limits(), o).Start(t.Context(), generate.Draft{Inputs: "x", MaxNewTokens: ptr(uint32(3))})
+		run, err := generate.New(c.e, generatetest.Words{}, generatetest.Limits(), o).Start(t.Context(),
+			generate.Draft{Inputs: "x", MaxNewTokens: ptr(uint32(3))})
 		if err != nil {
 			t.Fatal(err)
 		}
@@ -197,7 +199,8 @@ func TestTimings(t *testing.T) {
 			events[len(events)-1].Timings.Queued = 4 * time.Millisecond
 			return events
 		}}
-		run, err := generate.New(e, generatetest.Words{}, generatetest.Limits(), nil).Start(t.Context(), generate.Draft{Inputs: "x", MaxNewTokens: ptr(uint32(2))})
+		run, err := generate.New(e, generatetest.Words{}, generatetest.Limits(), nil).Start(t.Context(),
+			generate.Draft{Inputs: "x", MaxNewTokens: ptr(uint32(2))})
 		if err != nil {
 			t.Fatal(err)
 		}
@@ -207,7 +210,8 @@ func TestTimings(t *testing.T) {
 			t.Fatal(err)
 		}
 		ms := time.Millisecond
-		if want := (generate.Timings{Total: 20 * ms, Queue: 4 * ms, Inference: 16 * ms, PerToken: 8 * ms}); res.Timings != want {
+		if want := (generate.Timings{Total: 20 * ms, Queue: 4 * ms, Inference: 16 * ms,
+			PerToken: 8 * ms}); res.Timings != want {
 			t.Errorf("got %+v, want %+v", res.Timings, want)
 		}
 	})
@@ -216,7 +220,8 @@ func TestTimings(t *testing.T) {
 func TestNextAfterImpatience(t *testing.T) {
 	synctest.Test(t, func(t *testing.T) {
 		e := &generatetest.Engine{Pause: time.Minute}
-		run, err := generate.New(e, generatetest.Words{}, generatetest.Limits(), nil).Start(t.Context(), generate.Draft{Inputs: "x", MaxNewTokens: ptr(uint32(1))})
+		run, err := generate.New(e, generatetest.Words{}, generatetest.Limits(), nil).Start(t.Context(),
+			generate.Draft{Inputs: "x", MaxNewTokens: ptr(uint32(1))})
 		if err != nil {
 			t.Fatal(err)
 		}
@@ -234,7 +239,8 @@ func TestNextAfterImpatience(t *testing.T) {
 
 func TestCloseEndsTheSequence(t *testing.T) {
 	e := &generatetest.Engine{Step: make(chan struct{})}
-	run, err := generate.New(e, generatetest.Words{}, generatetest.Limits(), nil).Start(t.Context(), generate.Draft{Inputs: "x"})
+	run, err := generate.New(e, generatetest.Words{}, generatetest.Limits(), nil).Start(t.Context(),
+		generate.Draft{Inputs: "x"})
 	if err != nil {
 		t.Fatal(err)
 	}

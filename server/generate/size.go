@@ -70,7 +70,8 @@ func (l Limits) checkCompeting(d *Draft) error {
 	case d.Stream && best != 1:
 		return invalid("best_of", "`best_of` != 1 is not supported when streaming tokens")
 	case d.Stream && d.PromptLogprobs:
-		return invalid("decoder_input_details", "`decoder_input_details` == true is not supported when streaming tokens")
+		return invalid("decoder_input_details",
+			"`decoder_input_details` == true is not supported when streaming tokens")
 	case d.Stream:
 		return nil
 	case best > 1 && l.MaxBestOf == 1:

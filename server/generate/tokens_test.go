@@ -36,7 +36,8 @@ func piecesOf(tokens *generate.Tokens, err error) ([]generate.Piece, error) {
 // TestTokenize: the batches of a text, put together, are its tokens.
 func TestTokenize(t *testing.T) {
 	s := generate.New(&generatetest.Engine{}, generatetest.Words{}, generatetest.Limits(), nil)
-	for _, text := range []string{"", "a", "a bé", strings.Repeat(" word", 511), strings.Repeat(" word", 512), strings.Repeat(" word", 5000),
+	for _, text := range []string{"", "a", "a bé", strings.Repeat(" word", 511), strings.Repeat(" word", 512),
+		strings.Repeat(" word", 5000),
 		strings.Repeat("long", 10_000) + strings.Repeat(" a", 600)} {
 		want := slices.Collect(generatetest.Words{}.Pieces(text, true))
 		got, err := piecesOf(s.Tokenize(generate.Draft{Inputs: text}))

@@ -105,7 +105,8 @@ func (f *manager) Get(name string) (server.Plugin, bool) {
 // several under one name the last stays.
 func (f *manager) Put(ctx context.Context, name string, wasm []byte, s admin.Settings) (server.Plugin, error) {
 	u := upload{wasm: wasm, settings: plugins.Upload{
-		OnError: plugins.OnError(s.OnError), Apply: plugins.Apply(s.Apply), Limits: limitsOf(s.Limits), Config: s.Config,
+		OnError: plugins.OnError(s.OnError), Apply: plugins.Apply(s.Apply), Limits: limitsOf(s.Limits),
+		Config: s.Config,
 	}}
 	ready := map[*loadedModel]*plugins.Prepared{}
 	defer func() {

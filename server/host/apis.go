@@ -27,14 +27,16 @@ func (f *manager) apis() []server.API {
 	if !ok {
 		panic("BUG: the settings name the dialect " + cfg.Server.Dialect)
 	}
-	openAI := openai.New(openai.Options{Models: f, Version: f.boot.version, ComputeType: cfg.Server.ComputeType, Dialect: spoken})
+	openAI := openai.New(openai.Options{Models: f, Version: f.boot.version, ComputeType: cfg.Server.ComputeType,
+		Dialect: spoken})
 	beside := []server.API{
 		openAI,
 		generateapi.New(generateapi.Options{
 			Models: f, Store: f.continuations, Config: cfg.GenerateAPI, Ready: f.boot.server.Ready,
-			Origins: cfg.Server.CORSAllowOrigin, MessageLimit: int64(cfg.Server.PayloadLimit), WriteTimeout: time.Duration(cfg.Server.WriteTimeout),
-			ReadTimeout: time.Duration(cfg.Server.ReadTimeout),
-			Log:         f.log,
+			Origins: cfg.Server.CORSAllowOrigin, MessageLimit: int64(cfg.Server.PayloadLimit),
+			WriteTimeout: time.Duration(cfg.Server.WriteTimeout),
+			ReadTimeout:  time.Duration(cfg.Server.ReadTimeout),
+			Log:          f.log,
 		}),
 		admin.New(admin.Options{Plugins: f, UploadLimit: int64(cfg.Plugins.UploadLimit)}),
 		modelsapi.New(modelsAPI{f}),
@@ -65,7 +67,8 @@ func (f *manager) model(cfg config.Config, s *loadedModel) *dispatch.Model {
 
 // openContinuations returns the store of the generate API.
 func openContinuations(c config.GenerateStore) (store.Store, error) {
-	limits := store.Limits{TTL: time.Duration(c.TTL), MaxState: int(c.MaxState), MaxEntries: c.MaxEntries, MaxMemory: int64(c.MaxMemory)}
+	limits := store.Limits{TTL: time.Duration(c.TTL), MaxState: int(c.MaxState), MaxEntries: c.MaxEntries,
+		MaxMemory: int64(c.MaxMemory)}
 	if c.RedisURL != "" {
 		s, err := store.OpenRedis(c.RedisURL, limits)
 		if err != nil {

@@ -17,9 +17,11 @@ import (
 func TestBeamsOverHTTP(t *testing.T) {
 	p := openPlugged(t, nil)
 	const prompt = "Once upon a time"
-	want, err := searchBeams(p.Server, engine.Request{Prompt: p.defaultModel().tokenizer.Encode(prompt, true), Params: llm.Params{
-		Temperature: 1, TopP: 1, TypicalP: 1, RepetitionPenalty: 1, MaxNewTokens: 24, NumBeams: 4, NumReturn: 1, LengthPenalty: 2,
-	}})
+	want, err := searchBeams(p.Server, engine.Request{Prompt: p.defaultModel().tokenizer.Encode(prompt, true),
+		Params: llm.Params{
+			Temperature: 1, TopP: 1, TypicalP: 1, RepetitionPenalty: 1, MaxNewTokens: 24, NumBeams: 4, NumReturn: 1,
+			LengthPenalty: 2,
+		}})
 	if err != nil {
 		t.Fatal(err)
 	}
@@ -28,10 +30,14 @@ func TestBeamsOverHTTP(t *testing.T) {
 	for _, c := range []struct {
 		path, body, in string
 	}{
-		{"/generate", `{"inputs":"` + prompt + `","parameters":{"max_new_tokens":24,` + search + `}}`, `"generated_text":`},
-		{"/generate_stream", `{"inputs":"` + prompt + `","parameters":{"max_new_tokens":24,` + search + `}}`, `"generated_text":`},
+		{"/generate", `{"inputs":"` + prompt + `","parameters":{"max_new_tokens":24,` + search + `}}`,
+			`"generated_text":`},
+		{"/generate_stream", `{"inputs":"` + prompt + `","parameters":{"max_new_tokens":24,` + search + `}}`,
+			`"generated_text":`},
 		{"/v1/completions", `{"prompt":"` + prompt + `","max_tokens":24,` + search + `}`, `"text":`},
-		{"/api/generate-one", `{"request_id":"x","prompt":"` + prompt + `","stream_response":false,"generation_config":{"do_sample":false,"max_new_tokens":24,` + search + `}}`, ""},
+		{"/api/generate-one", `{"request_id":"x","prompt":"` + prompt +
+			`","stream_response":false,"generation_config":{"do_sample":false,"max_new_tokens":24,` + search + `}}`,
+			""},
 	} {
 		status, body := p.call(t, http.MethodPost, c.path, []byte(c.body))
 		quoted, _ := json.Marshal(text)
@@ -43,10 +49,14 @@ func TestBeamsOverHTTP(t *testing.T) {
 			t.Errorf("%s: %d %s\nwant %s", c.path, status, body, expect)
 		}
 	}
-	if _, body := p.call(t, http.MethodPost, "/v1/completions", []byte(`{"prompt":"a","use_beam_search":true,"n":3,"max_tokens":5}`)); strings.Count(body, `"finish_reason"`) != 3 {
+	if _, body := p.call(t, http.MethodPost, "/v1/completions",
+		[]byte(`{"prompt":"a","use_beam_search":true,"n":3,"max_tokens":5}`)); strings.Count(body,
+		`"finish_reason"`) != 3 {
 		t.Errorf("three of three beams: %s", body)
 	}
-	if status, body := p.call(t, http.MethodPost, "/generate", []byte(`{"inputs":"a","parameters":{"num_beams":65}}`)); status != http.StatusUnprocessableEntity || !strings.Contains(body, "`num_beams` must be >= 1 and <= 64. Given: 65") {
+	if status, body := p.call(t, http.MethodPost, "/generate",
+		[]byte(`{"inputs":"a","parameters":{"num_beams":65}}`)); status != http.StatusUnprocessableEntity ||
+		!strings.Contains(body, "`num_beams` must be >= 1 and <= 64. Given: 65") {
 		t.Errorf("%d %s", status, body)
 	}
 }
@@ -55,7 +65,8 @@ func TestBeamsOverHTTP(t *testing.T) {
 // keeps to the rule; all instances come back.
 func TestBeamsOfPlugins(t *testing.T) {
 	p := openPlugged(t, func(c *config.Config) {
-		c.Plugin = []config.Plugin{{Name: "no-repeat", Source: "builtin:no-repeat-ngram", Config: config.Table{"n": int64(2)}}}
+		c.Plugin = []config.Plugin{{Name: "no-repeat", Source: "builtin:no-repeat-ngram",
+			Config: config.Table{"n": int64(2)}}}
 	})
 	for _, plugins := range []string{"", `,"plugins":[{"name":"no-repeat"}]`} {
 		body := fmt.Sprintf(`{"inputs":"the cat the cat the","parameters":{"max_new_tokens":60,"ignore_eos":true,"num_beams":4,"details":true%s}}`, plugins)
@@ -63,7 +74,8 @@ func TestBeamsOfPlugins(t *testing.T) {
 		var r struct {
 			Details struct{ Tokens []struct{ ID int } }
 		}
-		if err := json.Unmarshal([]byte(text), &r); err != nil || status != http.StatusOK || len(r.Details.Tokens) != 60 {
+		if err := json.Unmarshal([]byte(text), &r); err != nil || status != http.StatusOK ||
+			len(r.Details.Tokens) != 60 {
 			t.Fatalf("%d %s: %v", status, text, err)
 		}
 		ids := make([]int, 0, 60)
@@ -74,7 +86,8 @@ func TestBeamsOfPlugins(t *testing.T) {
 			t.Errorf("with %q the text repeats a pair: %v", plugins, got)
 		}
 	}
-	if status, text := p.call(t, http.MethodPost, "/generate", []byte(`{"inputs":"a","parameters":{"num_beams":2,"max_new_tokens":4,"plugins":[{"name":"no-repeat","params":{"n":0}}]}}`)); status != http.StatusUnprocessableEntity {
+	if status, text := p.call(t, http.MethodPost, "/generate",
+		[]byte(`{"inputs":"a","parameters":{"num_beams":2,"max_new_tokens":4,"plugins":[{"name":"no-repeat","params":{"n":0}}]}}`)); status != http.StatusUnprocessableEntity {
 		t.Errorf("%d %s", status, text)
 	}
 	p.quiet(t)

@@ -44,7 +44,8 @@ func beamRequests(h *Server) []engine.Request {
 	out := mixedRequests(h, 10)
 	for i := range out {
 		p := llm.Params{Temperature: 1, TopP: 1, TypicalP: 1, RepetitionPenalty: 1, MaxNewTokens: 24,
-			NumBeams: 2 + i%3, NumReturn: 1 + i%2, LengthPenalty: []float32{0.5, 1, 2}[i%3], EarlyStopping: llm.EarlyStopping(i % 3)}
+			NumBeams: 2 + i%3, NumReturn: 1 + i%2, LengthPenalty: []float32{0.5, 1, 2}[i%3],
+			EarlyStopping: llm.EarlyStopping(i % 3)}
 		if i%4 == 3 {
 			p.Sample, p.Seed, p.TopK = true, uint64(i), 20
 		}
@@ -87,7 +88,8 @@ func TestBeamsTogetherAsAlone(t *testing.T) {
 				})
 			}
 			wg.Wait()
-			if st := h.defaultModel().engine.Stats(); st.Preempted == 0 || st.KVUsed != 0 || st.Running+st.Waiting != 0 {
+			if st := h.defaultModel().engine.Stats(); st.Preempted == 0 || st.KVUsed != 0 ||
+				st.Running+st.Waiting != 0 {
 				t.Errorf("after the end: %+v", st)
 			}
 		})

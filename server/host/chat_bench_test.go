@@ -23,8 +23,9 @@ import (
 func benchTools(n int) string {
 	var list []string
 	for i := range n {
-		list = append(list, fmt.Sprintf(`{"type":"function","function":{"name":"tool_%d","description":"Does something useful with a place",`+
-			`"parameters":{"type":"object","required":["city"],"properties":{"city":{"type":"string","description":"Name of the city"},"days":{"type":"integer"}}}}}`, i))
+		list = append(list,
+			fmt.Sprintf(`{"type":"function","function":{"name":"tool_%d","description":"Does something useful with a place",`+
+				`"parameters":{"type":"object","required":["city"],"properties":{"city":{"type":"string","description":"Name of the city"},"days":{"type":"integer"}}}}}`, i))
 	}
 	return "[" + strings.Join(list, ",") + "]"
 }
@@ -70,10 +71,13 @@ func BenchmarkChatStream(b *testing.B) {
 				return float64(streams*tokens) / time.Since(began).Seconds()
 			}
 			plain := func() float64 {
-				return run("/generate_stream", fmt.Sprintf(`{"inputs":%s,"parameters":{"max_new_tokens":%d,"ignore_eos":true}}`, inputs, tokens))
+				return run("/generate_stream",
+					fmt.Sprintf(`{"inputs":%s,"parameters":{"max_new_tokens":%d,"ignore_eos":true}}`, inputs, tokens))
 			}
 			chat := func() float64 {
-				return run("/v1/chat/completions", fmt.Sprintf(`{"messages":[%s]%s,"stream":true,"temperature":0,"max_tokens":%d,"ignore_eos":true}`, tell, tools, tokens))
+				return run("/v1/chat/completions",
+					fmt.Sprintf(`{"messages":[%s]%s,"stream":true,"temperature":0,"max_tokens":%d,"ignore_eos":true}`,
+						tell, tools, tokens))
 			}
 			plain()
 			chat()
@@ -101,7 +105,8 @@ func BenchmarkChatStream(b *testing.B) {
 func realTemplates(b *testing.B) map[string]string {
 	all := map[string]string{}
 	folder := filepath.Join("..", "..", "plugins", "std", "jinja", "testdata")
-	for _, name := range []string{"trl/qwen3", "llama.cpp/Qwen3-Coder", "llama.cpp/GLM-4.6", "llama.cpp/openai-gpt-oss-120b", "axolotl/mistral_v3_tekken",
+	for _, name := range []string{"trl/qwen3", "llama.cpp/Qwen3-Coder", "llama.cpp/GLM-4.6",
+		"llama.cpp/openai-gpt-oss-120b", "axolotl/mistral_v3_tekken",
 		"llama.cpp/Kimi-K2-Instruct", "llama.cpp/deepseek-ai-DeepSeek-V3.1"} {
 		source, err := os.ReadFile(filepath.Join(folder, "templates", name+".jinja"))
 		if err != nil {
@@ -136,7 +141,8 @@ func BenchmarkChatRender(b *testing.B) {
 		role := []string{"user", "assistant"}[i%2]
 		conversation.Messages = append(conversation.Messages, generate.Message{
 			Role: role, HasText: true,
-			JSON: fmt.Appendf(nil, `{"role":%q,"content":"Message %d: %s"}`, role, i, strings.Repeat("some words of text, ", 12)),
+			JSON: fmt.Appendf(nil, `{"role":%q,"content":"Message %d: %s"}`, role, i,
+				strings.Repeat("some words of text, ", 12)),
 		})
 	}
 	sources := realTemplates(b)
@@ -145,7 +151,8 @@ func BenchmarkChatRender(b *testing.B) {
 			write(b, path, sources[name])
 			render := func() time.Duration {
 				began := time.Now()
-				chat, _, err := bridge.Chat(p.defaultModel().control.set, p.defaultModel().control).Bind(b.Context(), nil)
+				chat, _, err := bridge.Chat(p.defaultModel().control.set, p.defaultModel().control).Bind(b.Context(),
+					nil)
 				if err != nil {
 					b.Fatal(err)
 				}

@@ -200,17 +200,20 @@ func TestToolsWithAnyTemplate(t *testing.T) {
 	const plain = `{"name": "get_weather", "parameters": {"city": "Paris"}}`
 	p.wantSaid(t, "as prompted", hi, offeredTool+p.forced(t, plain), parisSaid)
 	p.wantSaid(t, "as code", hi, offeredTool+p.forced(t, "```json\n"+plain+"\n```"), parisSaid)
-	p.wantSaid(t, "as TGI's grammars", hi, offeredTool+p.forced(t, `{"function": {"_name": "get_weather", "city": "Paris"}}`), parisSaid)
+	p.wantSaid(t, "as TGI's grammars", hi, offeredTool+p.forced(t,
+		`{"function": {"_name": "get_weather", "city": "Paris"}}`), parisSaid)
 	p.wantSaid(t, "an answer", hi, offeredTool+p.forced(t, `{"name": "Ada"}`), `says "{\"name\": \"Ada\"}"; stop`)
 	p.wantSaid(t, "no tools", hi, p.forced(t, plain), fmt.Sprintf("says %q; stop", plain))
-	text, _ := p.prompt(t, hi+`,{"role":"assistant","content":null,"tool_calls":[{"id":"c","type":"function","function":{"name":"get_weather","arguments":"{\"city\":\"Paris\"}"}}]},`+
-		`{"role":"tool","tool_call_id":"c","content":[{"type":"text","text":"sun"},{"type":"text","text":"ny"}]}`)
+	text, _ := p.prompt(t,
+		hi+`,{"role":"assistant","content":null,"tool_calls":[{"id":"c","type":"function","function":{"name":"get_weather","arguments":"{\"city\":\"Paris\"}"}}]},`+
+			`{"role":"tool","tool_call_id":"c","content":[{"type":"text","text":"sun"},{"type":"text","text":"ny"}]}`)
 	if want := begin + end + plain + "<|im_end|>\n<|im_start|>tool\nsun\nny" + end; text != want {
 		t.Errorf("earlier calls:\ngot  %q\nwant %q", text, want)
 	}
 
 	write(t, path, "{{ tools is none }} "+plainTemplate)
-	if text, _ := p.prompt(t, hi+`]`+offeredTool+`,"tool_prompt":"Use","stop":[`); text != "False "+begin+"\n---\nUse"+end {
+	if text, _ := p.prompt(t, hi+`]`+offeredTool+`,"tool_prompt":"Use","stop":[`); text != "False "+begin+"\n---\nUse"+
+		end {
 		t.Errorf("a template that reads tools: %q", text)
 	}
 }
@@ -220,14 +223,19 @@ func TestMadeUpFormat(t *testing.T) {
 	dir := t.TempDir()
 	template, format := filepath.Join(dir, "x.jinja"), filepath.Join(dir, "x.json")
 	write(t, template, plainTemplate+"{% if muse %}<muse>\n{% endif %}")
-	write(t, format, `{"name":"mine","reasoning":{"begin":["<muse>"],"end":["</muse>"]},"call":{"begin":["[["],"end":["]]"]},"named":{"separators":[" "]}}`)
+	write(t, format,
+		`{"name":"mine","reasoning":{"begin":["<muse>"],"end":["</muse>"]},"call":{"begin":["[["],"end":["]]"]},"named":{"separators":[" "]}}`)
 	p := openForced(t, func(c *config.Config) { c.Model.Template, c.Model.Tools = template, format })
 	const call = `[[get_weather {"city": "Paris"}]]`
 	p.wantSaid(t, "both", hi, offeredTool+p.forced(t, "<muse>\nHm, é.\n</muse>\n\n"+call), `thinks "Hm, é." `+parisSaid)
-	p.wantSaid(t, "no tools", hi, p.forced(t, "<muse>Hm.</muse>\n"+call), `thinks "Hm." says "[[get_weather {\"city\": \"Paris\"}]]"; stop`)
-	p.wantSaid(t, "begun by the prompt", hi, offeredTool+`,"chat_template_kwargs":{"muse":true}`+p.forced(t, "Hm.</muse>Well. "+call), `thinks "Hm." says "Well." `+parisSaid)
-	p.wantSaid(t, "begun by the message", hi+`,{"role":"assistant","content":"<muse>"}`, p.forced(t, "Hm.</muse>Well."), `thinks "Hm." says "Well."; stop`)
-	p.wantSaid(t, "not shown", hi, `,"include_reasoning":false`+p.forced(t, "<muse>Hm.</muse>Well."), `says "Well."; stop`)
+	p.wantSaid(t, "no tools", hi, p.forced(t, "<muse>Hm.</muse>\n"+call),
+		`thinks "Hm." says "[[get_weather {\"city\": \"Paris\"}]]"; stop`)
+	p.wantSaid(t, "begun by the prompt", hi, offeredTool+`,"chat_template_kwargs":{"muse":true}`+p.forced(t,
+		"Hm.</muse>Well. "+call), `thinks "Hm." says "Well." `+parisSaid)
+	p.wantSaid(t, "begun by the message", hi+`,{"role":"assistant","content":"<muse>"}`, p.forced(t, "Hm.</muse>Well."),
+		`thinks "Hm." says "Well."; stop`)
+	p.wantSaid(t, "not shown", hi, `,"include_reasoning":false`+p.forced(t, "<muse>Hm.</muse>Well."),
+		`says "Well."; stop`)
 }
 
 // TestSequencesWithTools: each of several sequences is parsed for itself, and some call.
@@ -250,11 +258,14 @@ func TestSequencesWithTools(t *testing.T) {
 func TestStopInCalls(t *testing.T) {
 	p := openForced(t, nil)
 	p.wantSaid(t, "behind the arguments", hi, offeredTool+`,"stop":["</tool_call>"]`+p.forced(t, parisCall), parisSaid)
-	p.wantSaid(t, "before the call", hi, offeredTool+`,"stop":["<tool_call>"]`+p.forced(t, "Well. "+parisCall), `says "Well. "; stop`)
-	// What is streamed of a call before the stop string came is no JSON object, and the reason is not that of the cut call.
+	p.wantSaid(t, "before the call", hi, offeredTool+`,"stop":["<tool_call>"]`+p.forced(t, "Well. "+parisCall),
+		`says "Well. "; stop`)
+	// What is streamed of a call before the stop string came is no JSON object, and the reason is not that of the cut
+	// call.
 	for _, c := range []struct{ text, stop, whole, streamed string }{
 		{parisCall, "Par", `says ""; stop`, `calls get_weather({"city": "); stop`},
-		{parisCall + "\n" + strings.Replace(parisCall, "Paris", "Rome", 1), "Rome", strings.Replace(parisSaid, "tool_calls", "stop", 1), `calls get_weather({"city": "Paris"}) calls get_weather({"city": "); stop`},
+		{parisCall + "\n" + strings.Replace(parisCall, "Paris", "Rome", 1), "Rome", strings.Replace(parisSaid,
+			"tool_calls", "stop", 1), `calls get_weather({"city": "Paris"}) calls get_weather({"city": "); stop`},
 	} {
 		more := offeredTool + fmt.Sprintf(`,"stop":[%q]`, c.stop) + p.forced(t, c.text)
 		if got := p.whole(t, hi, more); got[0] != c.whole {
@@ -270,11 +281,14 @@ func TestStopInCalls(t *testing.T) {
 // TestChosenByRequest: a request may name another template and another parser that the operator installed.
 func TestChosenByRequest(t *testing.T) {
 	p := openForced(t, func(c *config.Config) {
-		for name, source := range map[string]string{"loud": "{{ messages[0].content | upper }}", "quiet": "{{ documents | length }}{{ messages[0].content | lower }}{{ mood }}"} {
-			c.Plugin = append(c.Plugin, config.Plugin{Name: name, Kind: config.KindTemplate, Source: "builtin:jinja", Apply: config.ApplyRequest, OnError: config.OnErrorFail,
+		for name, source := range map[string]string{"loud": "{{ messages[0].content | upper }}",
+			"quiet": "{{ documents | length }}{{ messages[0].content | lower }}{{ mood }}"} {
+			c.Plugin = append(c.Plugin, config.Plugin{Name: name, Kind: config.KindTemplate, Source: "builtin:jinja",
+				Apply: config.ApplyRequest, OnError: config.OnErrorFail,
 				Config: map[string]any{"source": source}})
 		}
-		c.Plugin = append(c.Plugin, config.Plugin{Name: "calls", Kind: config.KindTools, Source: "builtin:toolcalls", Apply: config.ApplyRequest, OnError: config.OnErrorFail})
+		c.Plugin = append(c.Plugin, config.Plugin{Name: "calls", Kind: config.KindTools, Source: "builtin:toolcalls",
+			Apply: config.ApplyRequest, OnError: config.OnErrorFail})
 	})
 	for more, want := range map[string]string{
 		`"plugins":[{"name":"loud"}]`: "HI",
@@ -287,9 +301,12 @@ func TestChosenByRequest(t *testing.T) {
 	}
 	const mistral = `[TOOL_CALLS][{"name": "get_weather", "arguments": {"city": "Paris"}}]`
 	p.wantSaid(t, "the model's format", hi, offeredTool+p.forced(t, mistral), fmt.Sprintf("says %q; stop", mistral))
-	p.wantSaid(t, "another", hi, offeredTool+p.forced(t, mistral, `{"name":"calls","params":{"format":"mistral"}}`), parisSaid)
-	p.wantSaid(t, "both", hi, offeredTool+p.forced(t, mistral, `{"name":"calls","params":{"format":"mistral"}}`, `{"name":"loud"}`), parisSaid)
-	for _, more := range []string{`,"plugins":[{"name":"loud"},{"name":"quiet"}]`, `,"plugins":[{"name":"calls","params":{"format":"none such"}}]`} {
+	p.wantSaid(t, "another", hi, offeredTool+p.forced(t, mistral, `{"name":"calls","params":{"format":"mistral"}}`),
+		parisSaid)
+	p.wantSaid(t, "both", hi, offeredTool+p.forced(t, mistral, `{"name":"calls","params":{"format":"mistral"}}`,
+		`{"name":"loud"}`), parisSaid)
+	for _, more := range []string{`,"plugins":[{"name":"loud"},{"name":"quiet"}]`,
+		`,"plugins":[{"name":"calls","params":{"format":"none such"}}]`} {
 		if r := p.chat(t, http.StatusUnprocessableEntity, hi, more); len(r.Error) == 0 {
 			t.Errorf("%s: %+v", more, r)
 		}
@@ -297,7 +314,8 @@ func TestChosenByRequest(t *testing.T) {
 	p.quiet(t)
 }
 
-// TestLongConversation: fifty turns, some in parts, with calls and their results, are what the model's template makes of them.
+// TestLongConversation: fifty turns, some in parts, with calls and their results, are what the model's template makes
+// of them.
 func TestLongConversation(t *testing.T) {
 	p := openPlugged(t, nil)
 	var messages []string
@@ -305,13 +323,17 @@ func TestLongConversation(t *testing.T) {
 	for i := range 50 {
 		switch i % 4 {
 		case 0:
-			messages = append(messages, fmt.Sprintf(`{"role":"user","content":[{"type":"text","text":"Say "},{"type":"text","text":"%d"}]}`, i))
+			messages = append(messages,
+				fmt.Sprintf(`{"role":"user","content":[{"type":"text","text":"Say "},{"type":"text","text":"%d"}]}`, i))
 			fmt.Fprintf(&want, "<|im_start|>user\nSay \n%d<|im_end|>\n", i) // parts are lines
 		case 1:
-			messages = append(messages, fmt.Sprintf(`{"role":"assistant","content":[],"tool_calls":[{"id":"c%d","type":"function","function":{"name":"f","arguments":"{\"n\":%d}"}}]}`, i, i))
-			fmt.Fprintf(&want, "<|im_start|>assistant\n<tool_call>\n{\"name\": \"f\", \"arguments\": {\"n\":%d}}\n</tool_call><|im_end|>\n", i)
+			messages = append(messages,
+				fmt.Sprintf(`{"role":"assistant","content":[],"tool_calls":[{"id":"c%d","type":"function","function":{"name":"f","arguments":"{\"n\":%d}"}}]}`, i, i))
+			fmt.Fprintf(&want,
+				"<|im_start|>assistant\n<tool_call>\n{\"name\": \"f\", \"arguments\": {\"n\":%d}}\n</tool_call><|im_end|>\n", i)
 		case 2:
-			messages = append(messages, fmt.Sprintf(`{"role":"tool","tool_call_id":"c%d","content":[{"type":"text","text":"%d"}]}`, i-1, i))
+			messages = append(messages,
+				fmt.Sprintf(`{"role":"tool","tool_call_id":"c%d","content":[{"type":"text","text":"%d"}]}`, i-1, i))
 			fmt.Fprintf(&want, "<|im_start|>tool\n<tool_response>\n%d\n</tool_response><|im_end|>\n", i)
 		case 3:
 			messages = append(messages, `{"role":"assistant","content":[{"type":"refusal","refusal":"No."}]}`)
@@ -332,10 +354,12 @@ func TestLongConversation(t *testing.T) {
 func TestLeavingInsideACall(t *testing.T) {
 	p := openForced(t, nil)
 	long := strings.Replace(parisCall, "Paris", strings.Repeat("a b ", 100), 1)
-	body := fmt.Sprintf(`{"messages":[%s],"stream":true,"n":2,"temperature":1,"max_tokens":600%s%s}`, hi, offeredTool, p.forced(t, long))
+	body := fmt.Sprintf(`{"messages":[%s],"stream":true,"n":2,"temperature":1,"max_tokens":600%s%s}`, hi, offeredTool,
+		p.forced(t, long))
 	for range 3 {
 		ctx, leave := context.WithCancel(t.Context())
-		req, err := http.NewRequestWithContext(ctx, http.MethodPost, p.url+"/v1/chat/completions", bytes.NewReader([]byte(body)))
+		req, err := http.NewRequestWithContext(ctx, http.MethodPost, p.url+"/v1/chat/completions",
+			bytes.NewReader([]byte(body)))
 		if err != nil {
 			t.Fatal(err)
 		}
@@ -359,7 +383,8 @@ func TestLeavingInsideACall(t *testing.T) {
 	}
 	_, metrics := p.call(t, http.MethodGet, "/metrics", nil)
 	for _, plugin := range []string{config.TemplatePlugin, config.ToolsPlugin, "force"} {
-		if want := fmt.Sprintf(`tgi_plugin_instances{plugin=%q,state="out"} 0`, plugin); !strings.Contains(metrics, want) {
+		if want := fmt.Sprintf(`tgi_plugin_instances{plugin=%q,state="out"} 0`, plugin); !strings.Contains(metrics,
+			want) {
 			t.Errorf("/metrics has no line %s", want)
 		}
 	}
@@ -375,7 +400,8 @@ func TestPartsReachPlugins(t *testing.T) {
 	for _, language := range []string{"rust", "c", "assemblyscript"} {
 		p := openPlugged(t, nil)
 		p.upload(t, "plain", sdkGuest(t, language, "plain-chat"))
-		whole, _ := p.prompt(t, `{"role":"user","content":"Who are you?"},{"role":"assistant","content":"No."}],"plugins":[{"name":"plain"}],"stop":[`)
+		whole, _ := p.prompt(t,
+			`{"role":"user","content":"Who are you?"},{"role":"assistant","content":"No."}],"plugins":[{"name":"plain"}],"stop":[`)
 		got, _ := p.prompt(t, parts+`],"plugins":[{"name":"plain"}],"stop":[`)
 		if want == "" {
 			want = got

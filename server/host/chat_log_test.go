@@ -47,8 +47,8 @@ func (l *logLines) has(t *testing.T, words ...string) {
 	}
 }
 
-// TestBadTemplateIsLogged: a template that does not parse, and a setting that can't be, are told in the log without a request that
-// runs into them: what is wrong, where, and that the former one serves.
+// TestBadTemplateIsLogged: a template that does not parse, and a setting that can't be, are told in the log without a
+// request that runs into them: what is wrong, where, and that the former one serves.
 func TestBadTemplateIsLogged(t *testing.T) {
 	dir := t.TempDir()
 	file, path := filepath.Join(dir, "tgi.toml"), filepath.Join(dir, "x.jinja")
@@ -57,7 +57,8 @@ func TestBadTemplateIsLogged(t *testing.T) {
 	settings("x.jinja")
 	args, unset := []string{"--config", file}, func(string) (string, bool) { return "", false }
 	c := testConfig()
-	c.File, c.Model.Template, c.Plugins.Folder, c.Plugins.Watch = file, path, t.TempDir(), config.Duration(40*time.Millisecond)
+	c.File, c.Model.Template, c.Plugins.Folder, c.Plugins.Watch = file, path, t.TempDir(),
+		config.Duration(40*time.Millisecond)
 	log := &logLines{}
 	p := plug(t, openHouseLogged(t, c, slog.New(slog.NewTextHandler(log, nil))))
 	p.models.reload = func(running config.Config) (config.Config, []string, error) {

@@ -86,7 +86,8 @@ func TestTemplateEdited(t *testing.T) {
 			t.Errorf("after %q: got %q, want %q", c.source, got, c.want)
 		}
 		s, _ := p.defaultModel().control.Get(config.TemplatePlugin)
-		if broken := strings.Contains(s.Error, "a newer version was rejected") && strings.Contains(s.Error, path+":1:"); broken != (c.source == "{% if %}") {
+		if broken := strings.Contains(s.Error, "a newer version was rejected") &&
+			strings.Contains(s.Error, path+":1:"); broken != (c.source == "{% if %}") {
 			t.Errorf("after %q: the plugin says %q", c.source, s.Error)
 		}
 	}
@@ -168,7 +169,8 @@ func TestTemplateBudget(t *testing.T) {
 	} {
 		write(t, path, source)
 		status, body := p.call(t, http.MethodPost, "/chat_tokenize", []byte(`{"messages":[`+hi+`]}`))
-		if status != http.StatusUnprocessableEntity || !strings.Contains(body, want) || !strings.Contains(body, `"error_type":"template_error"`) {
+		if status != http.StatusUnprocessableEntity || !strings.Contains(body, want) ||
+			!strings.Contains(body, `"error_type":"template_error"`) {
 			t.Errorf("%s: %d %s, want a template_error with %q", source, status, body, want)
 		}
 	}
@@ -208,7 +210,8 @@ func TestChatSettings(t *testing.T) {
 // TestNoTemplate: without one conversations are refused, and nothing else is.
 func TestNoTemplate(t *testing.T) {
 	p := openPlugged(t, func(c *config.Config) { c.Model.Template = config.None })
-	if r := p.chat(t, http.StatusUnprocessableEntity, hi, ""); !strings.Contains(string(r.Error), "template not found") {
+	if r := p.chat(t, http.StatusUnprocessableEntity, hi, ""); !strings.Contains(string(r.Error),
+		"template not found") {
 		t.Errorf("%s", r.Error)
 	}
 	if status, body := p.call(t, http.MethodPost, "/generate", []byte(`{"inputs":"a"}`)); status != http.StatusOK {
@@ -236,36 +239,44 @@ func TestToolCall(t *testing.T) {
 		t.Fatal(err)
 	}
 	var arguments map[string]string
-	if err := json.Unmarshal([]byte(call.Function.Arguments), &arguments); err != nil || call.Function.Name != "get_weather" || arguments["city"] != "Paris" {
+	if err := json.Unmarshal([]byte(call.Function.Arguments), &arguments); err != nil ||
+		call.Function.Name != "get_weather" || arguments["city"] != "Paris" {
 		t.Fatalf("%s: %v", one.Message.ToolCalls[0], err)
 	}
 	called := fmt.Sprintf(`{"role":"assistant","content":null,"tool_calls":[%s]}`, one.Message.ToolCalls[0])
-	result := fmt.Sprintf(`{"role":"tool","tool_call_id":%q,"content":"{\"city\": \"Paris\", \"weather\": \"sunny\"}"}`, call.ID)
+	result := fmt.Sprintf(`{"role":"tool","tool_call_id":%q,"content":"{\"city\": \"Paris\", \"weather\": \"sunny\"}"}`,
+		call.ID)
 	r = p.chat(t, http.StatusOK, ask+","+called+","+result, weatherTool)
-	if one := r.Choices[0]; one.FinishReason != "stop" || one.Message.Content == nil || !strings.Contains(*one.Message.Content, "sunny") {
+	if one := r.Choices[0]; one.FinishReason != "stop" || one.Message.Content == nil ||
+		!strings.Contains(*one.Message.Content, "sunny") {
 		t.Errorf("%+v", one)
 	}
 
 	// A call that the length limit cut is none.
-	if one := p.chat(t, http.StatusOK, ask, weatherTool+`,"max_completion_tokens":12`).Choices[0]; one.FinishReason != "length" || len(one.Message.ToolCalls) != 0 {
+	if one := p.chat(t, http.StatusOK, ask,
+		weatherTool+`,"max_completion_tokens":12`).Choices[0]; one.FinishReason != "length" ||
+		len(one.Message.ToolCalls) != 0 {
 		t.Errorf("cut: %+v", one)
 	}
 	// Without tools to call there are no calls.
-	if one := p.chat(t, http.StatusOK, ask, weatherTool+`,"tool_choice":"none"`).Choices[0]; one.FinishReason == "tool_calls" || len(one.Message.ToolCalls) != 0 {
+	if one := p.chat(t, http.StatusOK, ask,
+		weatherTool+`,"tool_choice":"none"`).Choices[0]; one.FinishReason == "tool_calls" ||
+		len(one.Message.ToolCalls) != 0 {
 		t.Errorf("none: %+v", one)
 	}
 }
 
-// TestReloadChat: other settings of [model] serve the next conversation, those that can't be leave the ones before, and no
-// conversation fails meanwhile.
+// TestReloadChat: other settings of [model] serve the next conversation, those that can't be leave the ones before, and
+// no conversation fails meanwhile.
 func TestReloadChat(t *testing.T) {
 	dir := t.TempDir()
 	file, args := filepath.Join(dir, "tgi.toml"), []string{"--config", filepath.Join(dir, "tgi.toml")}
 	unset := func(string) (string, bool) { return "", false }
 	write(t, filepath.Join(dir, "one.jinja"), "one {{ messages[0].content }}")
 	settings := func(template string) {
-		write(t, file, fmt.Sprintf("[model]\ntemplate = %q\n[server]\nadmin_keys = [%q]\n[plugins]\nfolder = \"none\"\n"+
-			"[[plugin]]\nname = \"two\"\nsource = \"builtin:jinja\"\nkind = \"template\"\n[plugin.config]\nsource = \"two {{ messages[0].content }}\"\n", template, adminKey))
+		write(t, file,
+			fmt.Sprintf("[model]\ntemplate = %q\n[server]\nadmin_keys = [%q]\n[plugins]\nfolder = \"none\"\n"+
+				"[[plugin]]\nname = \"two\"\nsource = \"builtin:jinja\"\nkind = \"template\"\n[plugin.config]\nsource = \"two {{ messages[0].content }}\"\n", template, adminKey))
 	}
 	settings("one.jinja")
 	l, err := config.Read(settingFlags(t, args...), unset)
@@ -302,7 +313,8 @@ func TestReloadChat(t *testing.T) {
 					return
 				default:
 				}
-				if status, body := p.call(t, http.MethodPost, "/chat_tokenize", []byte(`{"messages":[`+hi+`]}`)); status != http.StatusOK {
+				if status, body := p.call(t, http.MethodPost, "/chat_tokenize",
+					[]byte(`{"messages":[`+hi+`]}`)); status != http.StatusOK {
 					t.Errorf("during a reload: %d %s", status, body)
 					return
 				}

@@ -18,7 +18,8 @@ import (
 // templateFiles are the files of a model's folder that chat templates and the
 // texts of special tokens come from.
 var templateFiles = []string{
-	hf.ChatTemplateFile, hf.ChatTemplateFolder, hf.TokenizerConfigFile, hf.SpecialTokensFile, hf.LegacyTemplateFile, hf.ProcessorConfigFile,
+	hf.ChatTemplateFile, hf.ChatTemplateFolder, hf.TokenizerConfigFile, hf.SpecialTokensFile, hf.LegacyTemplateFile,
+	hf.ProcessorConfigFile,
 }
 
 // chatSetup is what conversations are rendered and parsed with.
@@ -89,7 +90,8 @@ func chatSetupOf(cfg config.Config, name, dir string, own hf.TokenizerConfig) (c
 }
 
 // template settles model.template. source is that of a file.
-func (c *chatSetup) template(cfg config.Config, model map[string]any, dir string, own hf.TokenizerConfig) (source string, err error) {
+func (c *chatSetup) template(cfg config.Config, model map[string]any, dir string,
+	own hf.TokenizerConfig) (source string, err error) {
 	settings := map[string]any{"model": model}
 	files := map[string]string{} // what errors call templates
 	if !readsPrompted(cfg) {
@@ -193,7 +195,8 @@ func (c *chatSetup) wantedPlugins() (list []wantedPlugin) {
 	formats := toolcalls.Presets()
 	for _, want := range []wantedPlugin{
 		{"template", config.KindTemplate, c.use.Template, "and it is neither auto, none nor a file *.jinja", nil},
-		{"tools", config.KindTools, c.use.Tools, "and it is neither auto, none, a file *.json nor one of the formats " + strings.Join(formats, ", "), formats},
+		{"tools", config.KindTools, c.use.Tools, "and it is neither auto, none, a file *.json nor one of the formats " +
+			strings.Join(formats, ", "), formats},
 	} {
 		if want.name != "" {
 			list = append(list, want)
@@ -225,7 +228,8 @@ func (c *chatSetup) missing(want wantedPlugin, set *plugins.Set) error {
 	for _, p := range set.List() {
 		known = append(known, p.Name)
 	}
-	return c.keyError(want.key, fmt.Errorf("there is no plugin %q, %s%s", want.name, want.other, config.Suggest(want.name, known)))
+	return c.keyError(want.key, fmt.Errorf("there is no plugin %q, %s%s", want.name, want.other,
+		config.Suggest(want.name, known)))
 }
 
 // check says whether the plugins are there and of the kind.
@@ -238,7 +242,8 @@ func (c *chatSetup) check(set *plugins.Set) error {
 		case s.State == plugins.StateFailed:
 			return c.keyError(want.key, fmt.Errorf("plugin %s: %s", want.name, s.Error))
 		case !slices.Contains(s.Kinds, want.kind):
-			return c.keyError(want.key, fmt.Errorf("plugin %s serves %s, kind %s is wanted", want.name, strings.Join(s.Kinds, ", "), want.kind))
+			return c.keyError(want.key, fmt.Errorf("plugin %s serves %s, kind %s is wanted", want.name,
+				strings.Join(s.Kinds, ", "), want.kind))
 		}
 	}
 	return nil

@@ -24,7 +24,8 @@ func TestConformance(t *testing.T) {
 	defer ts.Close()
 	for _, dialect := range []string{api.TGI06, api.TGI22, api.TGI3} {
 		t.Run(dialect, func(t *testing.T) {
-			report, err := api.Run(t.Context(), api.Target{URL: ts.URL, Dialect: dialect, Key: key, AdminKey: adminKey, Documents: documents(t)}, nil)
+			report, err := api.Run(t.Context(), api.Target{URL: ts.URL, Dialect: dialect, Key: key, AdminKey: adminKey,
+				Documents: documents(t)}, nil)
 			if err != nil {
 				t.Fatal(err)
 			}

@@ -41,7 +41,8 @@ func openBeside(t testing.TB, weights string) *plugged {
 		large := blockOf(largeID)
 		large.Preload, large.Weights, large.KVMemory = false, weights, 32<<20
 		c.ModelList = []config.Model{blockOf(config.DemoModel), large}
-		c.Plugin = []config.Plugin{{Name: "dry", Source: config.Builtin + "dry", OnError: config.OnErrorFail, Apply: config.ApplyRequest}}
+		c.Plugin = []config.Plugin{{Name: "dry", Source: config.Builtin + "dry", OnError: config.OnErrorFail,
+			Apply: config.ApplyRequest}}
 	})
 	p.preloading()
 	return p
@@ -64,8 +65,8 @@ func (p *plugged) cycle(t testing.TB, loaded func()) {
 	wait(p.models.roster.Stop(largeID))
 }
 
-// writeLarge writes a checkpoint of random weights that speaks as the demo model does: its tokenizer and template, a wider
-// network of 16 million parameters.
+// writeLarge writes a checkpoint of random weights that speaks as the demo model does: its tokenizer and template, a
+// wider network of 16 million parameters.
 func writeLarge(t testing.TB, dir string) {
 	t.Helper()
 	if err := os.CopyFS(dir, demo.Checkpoint()); err != nil {
@@ -124,7 +125,8 @@ func writeLarge(t testing.TB, dir string) {
 			if len(s.Shape) == 2 {
 				x = float32((2*r.Float64() - 1) * math.Sqrt(3/float64(s.Shape[1])))
 			}
-			if _, err := w.Write(binary.LittleEndian.AppendUint16(w.AvailableBuffer(), uint16(math.Float32bits(x)>>16))); err != nil {
+			if _, err := w.Write(binary.LittleEndian.AppendUint16(w.AvailableBuffer(),
+				uint16(math.Float32bits(x)>>16))); err != nil {
 				t.Fatal(err)
 			}
 		}
@@ -154,8 +156,9 @@ func (p *plugged) useLarge(t testing.TB) {
 	for seed := range 3 {
 		talk.Go(func() {
 			p.ask(t, "/v1/chat/completions", `{"model":"large","messages":[`+hi+`],"max_tokens":16`+weatherTool+`}`)
-			p.ask(t, "/generate", fmt.Sprintf(`{"model":"large","inputs":"a","parameters":{"max_new_tokens":16,"temperature":1.5,"seed":%d,"grammar":{"type":"json",`+
-				`"value":{"type":"object","properties":{"a":{"type":"integer"},"b":{"type":"string"}},"required":["a","b"]}}}}`, seed))
+			p.ask(t, "/generate",
+				fmt.Sprintf(`{"model":"large","inputs":"a","parameters":{"max_new_tokens":16,"temperature":1.5,"seed":%d,"grammar":{"type":"json",`+
+					`"value":{"type":"object","properties":{"a":{"type":"integer"},"b":{"type":"string"}},"required":["a","b"]}}}}`, seed))
 			p.ask(t, "/generate", `{"model":"large","inputs":"`+strings.Repeat("a long story ", 40)+
 				`","parameters":{"max_new_tokens":16,"plugins":[{"name":"dry","params":{"multiplier":1}}]}}`)
 		})
@@ -286,7 +289,8 @@ func TestCycles(t *testing.T) {
 	}
 	first, last := levels[0], levels[len(levels)-1]
 	if last.rss > first.rss*105/100 || last.anon > first.anon*105/100 {
-		t.Errorf("%d KiB (%d of no file) after one cycle, %d (%d) after ten more: more than 5 %% above", first.rss, first.anon, last.rss, last.anon)
+		t.Errorf("%d KiB (%d of no file) after one cycle, %d (%d) after ten more: more than 5 %% above", first.rss,
+			first.anon, last.rss, last.anon)
 	}
 	// Threads of the library and arenas of the collector come and go.
 	if last.goroutines > first.goroutines+2 || last.files > first.files+2 || last.maps > first.maps+40 {
@@ -323,7 +327,8 @@ func BenchmarkBesideLoad(b *testing.B) {
 					a[0], a[1], a[2] = gaps(func() { time.Sleep(50 * time.Millisecond) })
 					c[0], c[1], c[2] = gaps(func() {
 						if kind == "new" {
-							built, _ := filepath.Glob(filepath.Join(cache, "m-"+largeID+"-*")) // the pattern is well-formed
+							// the pattern is well-formed
+							built, _ := filepath.Glob(filepath.Join(cache, "m-"+largeID+"-*"))
 							for _, dir := range built {
 								os.RemoveAll(dir)
 							}

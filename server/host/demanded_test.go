@@ -33,8 +33,10 @@ func demanded(t *testing.T, p *plugged, choice string, name string, reasons bool
 			}
 			for _, c := range r.Choices {
 				m := c.Message
-				if c.FinishReason != "tool_calls" || len(m.ToolCalls) != 1 || name != "" && m.ToolCalls[0].Function.Name != name || m.Content != nil || (m.Reasoning != "") != reasons {
-					t.Errorf("tool_choice %s, temperature %s, seed %d: %s, %s", choice, temperature, seed, c.FinishReason, m)
+				if c.FinishReason != "tool_calls" || len(m.ToolCalls) != 1 || name != "" &&
+					m.ToolCalls[0].Function.Name != name || m.Content != nil || (m.Reasoning != "") != reasons {
+					t.Errorf("tool_choice %s, temperature %s, seed %d: %s, %s", choice, temperature, seed,
+						c.FinishReason, m)
 				}
 			}
 		}
@@ -45,14 +47,16 @@ func demanded(t *testing.T, p *plugged, choice string, name string, reasons bool
 func TestEveryDemandedCall(t *testing.T) {
 	p := openPlugged(t, nil)
 	demanded(t, p, `"required","parallel_tool_calls":false`, "", false, 5, "0.7", "1", "1.5")
-	demanded(t, p, `{"type":"function","function":{"name":"get_weather"}}`, "get_weather", false, 5, "0.7", "1", "1.5") // parallel calls are allowed, and it is one
+	// parallel calls are allowed, and it is one
+	demanded(t, p, `{"type":"function","function":{"name":"get_weather"}}`, "get_weather", false, 5, "0.7", "1", "1.5")
 }
 
-// TestReasoningLeavesRoom: a template that begins reasoning gets its end after half of the tokens, and the call comes. The demo
-// model does not know the marks: by itself it ends none.
+// TestReasoningLeavesRoom: a template that begins reasoning gets its end after half of the tokens, and the call comes.
+// The demo model does not know the marks: by itself it ends none.
 func TestReasoningLeavesRoom(t *testing.T) {
 	path := filepath.Join(t.TempDir(), "thinks.jinja")
-	template := `{% for m in messages %}<|im_start|>{{ m.role }}` + "\n" + `{{ m.content }}<|im_end|>` + "\n" + `{% endfor %}{{ tools | length }} <tool_call> <|im_start|>assistant` + "\n" + `<think>` + "\n"
+	template := `{% for m in messages %}<|im_start|>{{ m.role }}` + "\n" + `{{ m.content }}<|im_end|>` + "\n" +
+		`{% endfor %}{{ tools | length }} <tool_call> <|im_start|>assistant` + "\n" + `<think>` + "\n"
 	if err := os.WriteFile(path, []byte(template), 0o600); err != nil {
 		t.Fatal(err)
 	}
@@ -60,8 +64,8 @@ func TestReasoningLeavesRoom(t *testing.T) {
 	demanded(t, p, `"required","parallel_tool_calls":false`, "", true, 1, "0.7", "1.5")
 }
 
-// TestOtherAnswersOrCalls: patterns, grammars and choices stand beside tools as JSON schemas do: a reply is a call or fits them,
-// however hot the model is.
+// TestOtherAnswersOrCalls: patterns, grammars and choices stand beside tools as JSON schemas do: a reply is a call or
+// fits them, however hot the model is.
 func TestOtherAnswersOrCalls(t *testing.T) {
 	p := openPlugged(t, nil)
 	unlikely := fmt.Sprintf(`,"logit_bias":{"%d":-100}`, p.defaultModel().tokenizer.Encode("<tool_call>", false)[0])
@@ -71,7 +75,8 @@ func TestOtherAnswersOrCalls(t *testing.T) {
 		`{"type":"grammar","language":"lark","value":"start: \"a\" B\nB: /[bc]{2}/"}`: `^a[bc]{2}$`,
 		`{"type":"choice","value":["left","right"]}`:                                  `^(left|right)$`,
 	} {
-		for _, tools := range []string{`"auto"` + unlikely + boundedTools, `"required","parallel_tool_calls":false` + boundedTools} {
+		for _, tools := range []string{`"auto"` + unlikely + boundedTools, `"required","parallel_tool_calls":false` +
+			boundedTools} {
 			r := p.tools(t, http.StatusOK, `,"seed":1,"n":8,"response_format":`+format+`,"tool_choice":`+tools)
 			answers := 0
 			for _, c := range r.Choices {
@@ -99,8 +104,10 @@ func TestCustomTools(t *testing.T) {
 	p := openPlugged(t, nil)
 	const tool = `,"tools":[{"type":"custom","custom":{"name":"pick","format":{"type":"grammar","grammar":{"syntax":"regex","definition":"[A-Z]{2}-[0-9]{3}"}}}}],"tool_choice":{"type":"custom","custom":{"name":"pick"}}`
 	for _, more := range []string{`,"n":8`, `,"stream":true`} {
-		status, text := p.call(t, http.MethodPost, "/v1/chat/completions", []byte(`{"messages":[`+askWeather+`],"temperature":1.5,"seed":1,"max_tokens":300`+tool+more+`}`))
-		inputs := regexp.MustCompile(`"custom":\{(?:"name":"pick",)?"input":"([^"]+)"\}`).FindAllStringSubmatch(text, -1)
+		status, text := p.call(t, http.MethodPost, "/v1/chat/completions",
+			[]byte(`{"messages":[`+askWeather+`],"temperature":1.5,"seed":1,"max_tokens":300`+tool+more+`}`))
+		inputs := regexp.MustCompile(`"custom":\{(?:"name":"pick",)?"input":"([^"]+)"\}`).FindAllStringSubmatch(text,
+			-1)
 		if status != http.StatusOK || len(inputs) != 8 && more[2] == 'n' || len(inputs) != 1 && more[2] == 's' {
 			t.Fatalf("%s: %d inputs: %d %s", more, len(inputs), status, text)
 		}

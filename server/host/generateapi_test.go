@@ -25,7 +25,8 @@ import (
 )
 
 // stories are prompts that the demo model goes on with for long enough.
-var stories = []string{"Once upon a time", "The red cat sat on a hill. Zoë said: “", "<|im_start|>user\nTell me a story.<|im_end|>\n<|im_start|>assistant\n"}
+var stories = []string{"Once upon a time", "The red cat sat on a hill. Zoë said: “",
+	"<|im_start|>user\nTell me a story.<|im_end|>\n<|im_start|>assistant\n"}
 
 // piece posts a body of generate-one and returns the text and how it ended.
 func piece(t *testing.T, url, body string) (text, reason string) {
@@ -39,7 +40,8 @@ func piece(t *testing.T, url, body string) (text, reason string) {
 }
 
 func one(id, prompt string, n int, more string) string {
-	return fmt.Sprintf(`{"request_id":%q,"prompt":%s,"generation_config":{"do_sample":false,"max_new_tokens":%d}%s}`, id, string(sure(json.Marshal(prompt))), n, more)
+	return fmt.Sprintf(`{"request_id":%q,"prompt":%s,"generation_config":{"do_sample":false,"max_new_tokens":%d}%s}`,
+		id, string(sure(json.Marshal(prompt))), n, more)
 }
 
 func sure[T any](v T, err error) T {
@@ -107,7 +109,8 @@ func TestGenerateAPIBatch(t *testing.T) {
 	}
 	for _, n := range []int{20, 40, 2048} {
 		res := post(t, t.Context(), ts.URL+"/api/generate-batch", fmt.Sprintf(
-			`{"prompts":[%s],"only_new_tokens":false,"generation_config":{"do_sample":false,"max_new_tokens":%d}}`, strings.Join(items, ","), n))
+			`{"prompts":[%s],"only_new_tokens":false,"generation_config":{"do_sample":false,"max_new_tokens":%d}}`,
+			strings.Join(items, ","), n))
 		var got []struct{ RequestID, Prompt, Response string }
 		b := sure(io.ReadAll(res.Body))
 		b = []byte(strings.ReplaceAll(string(b), "request_id", "RequestID"))
@@ -154,10 +157,12 @@ func TestGenerateAPISocketOfTheHouse(t *testing.T) {
 	h := openHouse(t, c)
 	ts := httptest.NewServer(h)
 	defer ts.Close()
-	if _, res, err := websocket.Dial(t.Context(), ts.URL+"/api/ws", nil); err == nil || res.StatusCode != http.StatusUnauthorized {
+	if _, res, err := websocket.Dial(t.Context(), ts.URL+"/api/ws", nil); err == nil ||
+		res.StatusCode != http.StatusUnauthorized {
 		t.Errorf("without a key: %v", err)
 	}
-	conn, _, err := websocket.Dial(t.Context(), ts.URL+"/api/ws", &websocket.DialOptions{HTTPHeader: http.Header{"Authorization": {"Bearer k"}}})
+	conn, _, err := websocket.Dial(t.Context(), ts.URL+"/api/ws",
+		&websocket.DialOptions{HTTPHeader: http.Header{"Authorization": {"Bearer k"}}})
 	if err != nil {
 		t.Fatal(err)
 	}
@@ -247,7 +252,9 @@ func TestGenerateAPIReplica(t *testing.T) {
 	c := testConfig()
 	c.Server.Hostname, c.Server.Port, c.Limits.MaxTotalTokens, c.GenerateAPI.Store.RedisURL = "127.0.0.1", 0, 256, url
 	log := slog.New(slog.NewJSONHandler(os.Stderr, nil))
-	err := Serve(t.Context(), Options{Config: c, Version: "dev", Log: log}, nil, func(_ *Server, a net.Addr) { log.Info("serving", "url", "http://"+a.String()) })
+	err := Serve(t.Context(), Options{Config: c, Version: "dev", Log: log}, nil, func(_ *Server, a net.Addr) {
+		log.Info("serving", "url", "http://"+a.String())
+	})
 	log.Error("stopped", "error", err)
 }
 
@@ -318,7 +325,8 @@ func TestGenerateAPIWithoutStore(t *testing.T) {
 	ctx, cancel := context.WithTimeout(t.Context(), time.Minute)
 	defer cancel()
 	res := post(t, ctx, ts.URL+"/api/generate-one", one("a", "x", 5, ""))
-	if b := sure(io.ReadAll(res.Body)); res.StatusCode != 503 || string(b) != "The store of texts to continue does not answer" {
+	if b := sure(io.ReadAll(res.Body)); res.StatusCode != 503 ||
+		string(b) != "The store of texts to continue does not answer" {
 		t.Errorf("%d %s", res.StatusCode, b)
 	}
 	res = post(t, ctx, ts.URL+"/generate", `{"inputs":"x","parameters":{"max_new_tokens":3}}`)

@@ -45,15 +45,16 @@ func (s *stepTimes) take() (forward, pick float64) {
 	return forward, pick
 }
 
-// BenchmarkConstrained reports the tokens per second of 16 streams without a grammar, and the ratios to that of the same
-// streams held to a regular expression and to a JSON Schema: in turns, medians of all rounds. No text can end before its
-// length limit, and each stream draws with a seed of its own, so that streams are at different places of the grammar. The
-// grammar of each round is new, so its compilation is part of the first tokens' time.
+// BenchmarkConstrained reports the tokens per second of 16 streams without a grammar, and the ratios to that of the
+// same streams held to a regular expression and to a JSON Schema: in turns, medians of all rounds. No text can end
+// before its length limit, and each stream draws with a seed of its own, so that streams are at different places of the
+// grammar. The grammar of each round is new, so its compilation is part of the first tokens' time.
 //
-// mask-ms is what the masks of a step took on all cores together, forward-ms and pick-ms what the step's parts took: masks
-// are computed while the forward pass runs when forward-ms is not longer by mask-ms than without a grammar.
+// mask-ms is what the masks of a step took on all cores together, forward-ms and pick-ms what the step's parts took:
+// masks are computed while the forward pass runs when forward-ms is not longer by mask-ms than without a grammar.
 //
-// The model is the 135M shape with random weights in int4, which the cache holds after the first time, or TGI_BENCH_MODEL.
+// The model is the 135M shape with random weights in int4, which the cache holds after the first time, or
+// TGI_BENCH_MODEL.
 func BenchmarkConstrained(b *testing.B) {
 	const streams, tokens = 16, 64
 	path := os.Getenv("TGI_BENCH_MODEL")
@@ -67,7 +68,8 @@ func BenchmarkConstrained(b *testing.B) {
 	cfg.Runtime.Verify = false
 	cfg.Model.Path, cfg.Model.Weights = path, config.WeightsInt4
 	times := &stepTimes{streams: streams}
-	h, err := Open(b.Context(), Options{Config: cfg, Version: "dev", Log: slog.New(slog.NewTextHandler(io.Discard, nil)), Observer: times})
+	h, err := Open(b.Context(), Options{Config: cfg, Version: "dev", Log: slog.New(slog.NewTextHandler(io.Discard,
+		nil)), Observer: times})
 	if err != nil {
 		b.Fatal(err)
 	}
@@ -98,9 +100,10 @@ func BenchmarkConstrained(b *testing.B) {
 		{"free", `,"ignore_eos":true`},
 		{"again", `,"ignore_eos":true`},
 		{"regex", `,"grammar":{"type":"regex","value":"r%d:([a-z]+ [a-z]+[0-9]{1,4}[,.] ){400,}"}`},
-		{"schema", `,"grammar":{"type":"json","value":{"type":"array","minItems":200,"items":{"type":"object","additionalProperties":false,` +
-			`"required":["name","k%d","tags"],"properties":{"name":{"type":"string","maxLength":20},"k%[1]d":{"type":"integer"},` +
-			`"tags":{"type":"array","maxItems":2,"items":{"enum":["red","green","blue"]}}}}}}`},
+		{"schema",
+			`,"grammar":{"type":"json","value":{"type":"array","minItems":200,"items":{"type":"object","additionalProperties":false,` +
+				`"required":["name","k%d","tags"],"properties":{"name":{"type":"string","maxLength":20},"k%[1]d":{"type":"integer"},` +
+				`"tags":{"type":"array","maxItems":2,"items":{"enum":["red","green","blue"]}}}}}}`},
 	}
 	rates, ratios := map[string][]float64{}, map[string][]float64{}
 	forward, pick, mask := map[string][]float64{}, map[string][]float64{}, map[string][]float64{}

@@ -39,14 +39,16 @@ func TestInfoLanguages(t *testing.T) {
 	for _, x := range info.Plugins {
 		languages[x.Name] = x.Languages
 	}
-	if !slices.Equal(languages["picture"], []string{"picture"}) || languages["banned-and-boost"] != nil || !slices.Contains(languages[grammarPlugin], "json_schema") {
+	if !slices.Equal(languages["picture"], []string{"picture"}) || languages["banned-and-boost"] != nil ||
+		!slices.Contains(languages[grammarPlugin], "json_schema") {
 		t.Errorf("languages %v", languages)
 	}
 	if strings.Count(text, `"languages"`) != 2 {
 		t.Errorf("languages of other kinds: %s", text)
 	}
 	for seed := range 3 {
-		r := p.held(t, http.StatusOK, seed+1, `{"type":"grammar","language":"`+languages["picture"][0]+`","value":"@@-##"}`, "")
+		r := p.held(t, http.StatusOK, seed+1, `{"type":"grammar","language":"`+languages["picture"][0]+
+			`","value":"@@-##"}`, "")
 		if !regexp.MustCompile(`^[a-z]{2}-[0-9]{2}$`).MatchString(r.Text) || r.Details.Reason == "length" {
 			t.Errorf("%+v", r)
 		}
@@ -57,7 +59,8 @@ func TestInfoLanguages(t *testing.T) {
 func everything() *ir.Grammar {
 	var b ir.Builder
 	list := b.Declare("list")
-	word := b.And(b.Repeat(b.Chars(ir.Range{Lo: 'a', Hi: 'z'}, ir.Range{Lo: 'à', Hi: 'ÿ'}), 1, 9), b.Not(b.Lits("if", "")))
+	word := b.And(b.Repeat(b.Chars(ir.Range{Lo: 'a', Hi: 'z'}, ir.Range{Lo: 'à', Hi: 'ÿ'}), 1, 9),
+		b.Not(b.Lits("if", "")))
 	named := b.Term(word)
 	b.G.Exprs[named].Name = "word"
 	other := b.Term(b.Union(b.Lit("€"), b.Concat(b.Bytes("09AF"), b.Chars(ir.Range{Hi: ir.MaxRune}))))

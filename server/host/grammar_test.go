@@ -91,7 +91,8 @@ var schemas = []struct {
 		m := object(v, []string{"d", "p"}, nil)
 		d, _ := m["d"].(string)
 		p, _ := m["p"].(string)
-		return regexp.MustCompile(`^\d{4}-\d\d-\d\d$`).MatchString(d) && regexp.MustCompile(`^[A-Z]{2}-[0-9]{3}$`).MatchString(p)
+		return regexp.MustCompile(`^\d{4}-\d\d-\d\d$`).MatchString(d) &&
+			regexp.MustCompile(`^[A-Z]{2}-[0-9]{3}$`).MatchString(p)
 	}},
 }
 
@@ -107,8 +108,8 @@ func chained(v any) bool {
 	return true
 }
 
-// TestGeneratedJSON: what is generated at a temperature where nothing else holds it is of the schema, in many streams at
-// once, or was cut by the length limit. Each schema is compiled once.
+// TestGeneratedJSON: what is generated at a temperature where nothing else holds it is of the schema, in many streams
+// at once, or was cut by the length limit. Each schema is compiled once.
 func TestGeneratedJSON(t *testing.T) {
 	p := openPlugged(t, nil)
 	const each = 8
@@ -137,7 +138,8 @@ func TestGeneratedJSON(t *testing.T) {
 	if ended["eos_token"] < each*len(schemas)/2 {
 		t.Errorf("ended by %v", ended)
 	}
-	if st := p.defaultModel().control.set.GrammarStats(); st.Compiled != uint64(len(schemas)) || st.Found+st.Shared != uint64((each-1)*len(schemas)) {
+	if st := p.defaultModel().control.set.GrammarStats(); st.Compiled != uint64(len(schemas)) ||
+		st.Found+st.Shared != uint64((each-1)*len(schemas)) {
 		t.Errorf("counted %+v", st)
 	}
 }
@@ -154,28 +156,33 @@ func TestGrammarsOfRoutes(t *testing.T) {
 	const pattern = `[a-f]{3}-[0-9]{2}`
 	r := p.held(t, http.StatusOK, 1, `{"type":"regex","value":"`+pattern+`"}`, "")
 	fits("generate", r.Text, pattern)
-	status, text := p.call(t, http.MethodPost, "/generate", []byte(`{"inputs":"Once","parameters":{"best_of":2,"do_sample":true,"temperature":1.5,"details":true,"max_new_tokens":60,"grammar":{"type":"regex","value":"`+pattern+`"}}}`))
+	status, text := p.call(t, http.MethodPost, "/generate",
+		[]byte(`{"inputs":"Once","parameters":{"best_of":2,"do_sample":true,"temperature":1.5,"details":true,"max_new_tokens":60,"grammar":{"type":"regex","value":"`+pattern+`"}}}`))
 	if err := json.Unmarshal([]byte(text), &r); err != nil || status != http.StatusOK || len(r.Details.Best) != 1 {
 		t.Fatalf("best_of: %d %s", status, text)
 	}
 	fits("best_of", r.Text, pattern)
 	fits("best_of", r.Details.Best[0].Text, pattern)
 	for _, c := range []struct{ path, body, pattern string }{
-		{"/v1/chat/completions", `"messages":[` + hi + `],"response_format":{"type":"json_schema","json_schema":{"name":"x","strict":true,"schema":{"type":"boolean"}}}`, `true|false`},
+		{"/v1/chat/completions", `"messages":[` + hi +
+			`],"response_format":{"type":"json_schema","json_schema":{"name":"x","strict":true,"schema":{"type":"boolean"}}}`, `true|false`},
 		{"/v1/chat/completions", `"messages":[` + hi + `],"structured_outputs":{"choice":["yes","no"]}`, `yes|no`},
 		{"/v1/completions", `"prompt":"Once","guided_regex":"` + pattern + `"`, pattern},
 		{"/v1/completions", `"prompt":"Once","guided_grammar":"root ::= \"x\" [0-9]? \"y\""`, `x[0-9]?y`},
 		{"/v1/completions", `"prompt":"Once","guided_grammar":"start: \"x\" /[0-9]/ \"y\""`, `x[0-9]y`},
-		{"/v1/completions", `"prompt":"Once","grammar":{"type":"grammar","value":"[\"a\",\"b\"]","language":"choice","plugin":"grammar"}`, `a|b`},
+		{"/v1/completions",
+			`"prompt":"Once","grammar":{"type":"grammar","value":"[\"a\",\"b\"]","language":"choice","plugin":"grammar"}`, `a|b`},
 	} {
-		status, text := p.call(t, http.MethodPost, c.path, []byte(`{`+c.body+`,"temperature":1.5,"seed":4,"n":3,"max_tokens":60}`))
+		status, text := p.call(t, http.MethodPost, c.path,
+			[]byte(`{`+c.body+`,"temperature":1.5,"seed":4,"n":3,"max_tokens":60}`))
 		var reply struct {
 			Choices []struct {
 				Text    string
 				Message struct{ Content string }
 			}
 		}
-		if err := json.Unmarshal([]byte(text), &reply); err != nil || status != http.StatusOK || len(reply.Choices) != 3 {
+		if err := json.Unmarshal([]byte(text), &reply); err != nil || status != http.StatusOK ||
+			len(reply.Choices) != 3 {
 			t.Fatalf("%s: %d %s", c.body, status, text)
 		}
 		for _, x := range reply.Choices {
@@ -184,7 +191,8 @@ func TestGrammarsOfRoutes(t *testing.T) {
 	}
 	beams := `{"prompt":"Once","guided_regex":"` + pattern + `","num_beams":4,"n":3,"max_tokens":60}`
 	var found struct{ Choices []struct{ Text string } }
-	if status, text := p.call(t, http.MethodPost, "/v1/completions", []byte(beams)); status != http.StatusOK || json.Unmarshal([]byte(text), &found) != nil || len(found.Choices) != 3 {
+	if status, text := p.call(t, http.MethodPost, "/v1/completions", []byte(beams)); status != http.StatusOK ||
+		json.Unmarshal([]byte(text), &found) != nil || len(found.Choices) != 3 {
 		t.Fatalf("beams: %d %s", status, text)
 	}
 	for i, x := range found.Choices {
@@ -206,12 +214,14 @@ func TestBadGrammars(t *testing.T) {
 	for _, c := range []struct{ grammar, says string }{
 		{`{"type":"regex","value":"(a"}`, "grammar is not valid: line 1, column 1: the group is not closed"},
 		{`{"type":"json","value":{"type":"strin"}}`, `grammar is not valid: #: type: "strin" is no type`},
-		{`{"type":"json","value":{"properties":{"a":{"format":"idn-hostname"}}}}`, "grammar is not valid: #/properties/a: format: "},
+		{`{"type":"json","value":{"properties":{"a":{"format":"idn-hostname"}}}}`,
+			"grammar is not valid: #/properties/a: format: "},
 		{`{"type":"json","value":{"$ref":"#/$defs/none"}}`, "grammar is not valid: #"},
 		{`{"type":"json","value":"{"}`, "grammar is not valid: "},
 		{`{"type":"choice","value":[]}`, "grammar is not valid: "},
 		{`{"type":"json","value":false}`, "grammar is not valid: "},
-		{`{"type":"grammar","value":"x","language":"klingon"}`, "grammar is not valid: none of those installed knows grammars in the language"},
+		{`{"type":"grammar","value":"x","language":"klingon"}`,
+			"grammar is not valid: none of those installed knows grammars in the language"},
 		{`{"type":"regex","value":"a","plugin":"none"}`, "grammar is not valid: there is no plugin of this name"},
 		{`{"type":"regex","value":"a","params":{"whitespace":"some"}}`, "grammar is not valid: whitespace"},
 		{`{"type":"grammar","value":"root ::= ` + deep + `"}`, "grammar is not valid: "},
@@ -233,7 +243,8 @@ func TestBadGrammars(t *testing.T) {
 // TestGrammarSwitchedOff: the operator can refuse grammars, with TGI's text.
 func TestGrammarSwitchedOff(t *testing.T) {
 	p := openPlugged(t, func(c *config.Config) { c.Server.DisableGrammar = true })
-	if r := p.held(t, http.StatusUnprocessableEntity, 1, `{"type":"regex","value":"a"}`, ""); r.Error != "Input validation error: grammar is not supported" {
+	if r := p.held(t, http.StatusUnprocessableEntity, 1, `{"type":"regex","value":"a"}`,
+		""); r.Error != "Input validation error: grammar is not supported" {
 		t.Errorf("got %s", r.Error)
 	}
 }
@@ -242,8 +253,10 @@ func TestGrammarSwitchedOff(t *testing.T) {
 func TestLenientGrammar(t *testing.T) {
 	p := openPlugged(t, nil)
 	ask := func(strict string) (int, string) {
-		return p.call(t, http.MethodPost, "/v1/chat/completions", []byte(`{"messages":[`+hi+`],"max_tokens":60,"temperature":1.5,`+
-			`"response_format":{"type":"json_schema","json_schema":{"name":"x"`+strict+`,"schema":{"type":"string","format":"idn-hostname","maxLength":3}}}}`))
+		return p.call(t, http.MethodPost, "/v1/chat/completions",
+			[]byte(`{"messages":[`+hi+`],"max_tokens":60,"temperature":1.5,`+
+				`"response_format":{"type":"json_schema","json_schema":{"name":"x"`+strict+
+				`,"schema":{"type":"string","format":"idn-hostname","maxLength":3}}}}`))
 	}
 	for _, strict := range []string{"", `,"strict":true`} {
 		if status, text := ask(strict); status != http.StatusUnprocessableEntity || !strings.Contains(text, "format") {
@@ -255,7 +268,8 @@ func TestLenientGrammar(t *testing.T) {
 		Choices []struct{ Message struct{ Content string } }
 		Dropped []generate.Dropped `json:"grammar_dropped"`
 	}
-	if err := json.Unmarshal([]byte(text), &r); err != nil || status != http.StatusOK || len(r.Dropped) != 1 || r.Dropped[0].Keyword != "format" || r.Dropped[0].Pointer != "#" {
+	if err := json.Unmarshal([]byte(text), &r); err != nil || status != http.StatusOK || len(r.Dropped) != 1 ||
+		r.Dropped[0].Keyword != "format" || r.Dropped[0].Pointer != "#" {
 		t.Fatalf("%d %s", status, text)
 	}
 	var s string
@@ -264,12 +278,15 @@ func TestLenientGrammar(t *testing.T) {
 	}
 }
 
-// TestGrammarDeclared: a plugin of that name in the settings takes the place of the built-in one, with its configuration.
+// TestGrammarDeclared: a plugin of that name in the settings takes the place of the built-in one, with its
+// configuration.
 func TestGrammarDeclared(t *testing.T) {
 	p := openPlugged(t, func(c *config.Config) {
-		c.Plugin = append(c.Plugin, config.Plugin{Name: grammarPlugin, Source: "builtin:grammar", Config: config.Table{"whitespace": "compact"}})
+		c.Plugin = append(c.Plugin, config.Plugin{Name: grammarPlugin, Source: "builtin:grammar",
+			Config: config.Table{"whitespace": "compact"}})
 	})
-	r := p.held(t, http.StatusOK, 2, `{"type":"json","value":{"type":"object","properties":{"a":{"const":1},"b":{"const":2}},"required":["a","b"],"additionalProperties":false}}`, "")
+	r := p.held(t, http.StatusOK, 2,
+		`{"type":"json","value":{"type":"object","properties":{"a":{"const":1},"b":{"const":2}},"required":["a","b"],"additionalProperties":false}}`, "")
 	if r.Text != `{"a":1,"b":2}` {
 		t.Errorf("got %s", r.Text)
 	}

@@ -26,8 +26,8 @@ func TestHeapLimit(t *testing.T) {
 	}
 }
 
-// TestHeapIsLimited: Go's runtime knows what the heap may take beside the models that are loaded, unless the user says so
-// himself; a model that does not fit makes compiled grammars yield.
+// TestHeapIsLimited: Go's runtime knows what the heap may take beside the models that are loaded, unless the user says
+// so himself; a model that does not fit makes compiled grammars yield.
 func TestHeapIsLimited(t *testing.T) {
 	if os.Getenv("GOMEMLIMIT") != "" {
 		t.Fatal("the test wants to see the limit that the server sets: unset GOMEMLIMIT")

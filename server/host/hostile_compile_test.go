@@ -28,7 +28,8 @@ func chain(params, n int) []byte {
 		return b
 	}
 	m.extra = []extraFunc{{params: bytes.Repeat([]byte{i32}, params), body: slices.Concat(
-		[]byte{0x02, 0x40, 0x20, 0, 0x0d, 0}, each(push32(1), 0x21), bytes.Repeat([]byte{0x20, 0, 0x0d, 0}, n), []byte{0x0b}, each(nil, 0x20, 0x1a))}}
+		[]byte{0x02, 0x40, 0x20, 0, 0x0d, 0}, each(push32(1), 0x21), bytes.Repeat([]byte{0x20, 0, 0x0d, 0}, n),
+		[]byte{0x0b}, each(nil, 0x20, 0x1a))}}
 	return m.wasm()
 }
 
@@ -45,11 +46,13 @@ func TestCompileBombs(t *testing.T) {
 	p := openPlugged(t, func(c *config.Config) { c.Plugins.CompileTime = config.Duration(time.Second) })
 	before := len(p.defaultModel().control.List())
 	for name, wasm := range map[string][]byte{
-		"sixty":  chain(60, 20_000),
-		"labels": withCode(slices.Concat([]byte{0x02, 0x40, 0x20, 0, 0x0e}, uleb(900_000), make([]byte, 900_001), []byte{0x0b})...),
+		"sixty": chain(60, 20_000),
+		"labels": withCode(slices.Concat([]byte{0x02, 0x40, 0x20, 0, 0x0e}, uleb(900_000), make([]byte, 900_001),
+			[]byte{0x0b})...),
 	} {
 		status, text := p.call(t, http.MethodPut, "/admin/plugins/"+name, wasm)
-		if status != http.StatusUnprocessableEntity || !strings.Contains(text, name) || !strings.Contains(text, "compile_time = 1s") {
+		if status != http.StatusUnprocessableEntity || !strings.Contains(text, name) ||
+			!strings.Contains(text, "compile_time = 1s") {
 			t.Errorf("%s: %d %.300s", name, status, text)
 		}
 	}
@@ -68,7 +71,8 @@ func TestCompileBesideBomb(t *testing.T) {
 	gone := make(chan error, 2)
 	for _, name := range []string{"bomb-a", "bomb-b"} {
 		go func() {
-			req, err := http.NewRequestWithContext(ctx, http.MethodPut, p.url+server.AdminPath+"plugins/"+name, bytes.NewReader(chain(1, 100_000)))
+			req, err := http.NewRequestWithContext(ctx, http.MethodPut, p.url+server.AdminPath+"plugins/"+name,
+				bytes.NewReader(chain(1, 100_000)))
 			if err != nil {
 				gone <- err
 				return
@@ -143,7 +147,8 @@ func TestHiddenInit(t *testing.T) {
 	m.bodies["tgi_validate"] = slices.Concat([]byte{0xfc, 9, 0}, push64(0)) // data.drop
 	began := time.Now()
 	status, text := p.call(t, http.MethodPut, "/admin/plugins/hidden", m.wasm())
-	if status != http.StatusUnprocessableEntity || !strings.Contains(text, "data.drop") || !strings.Contains(text, "no snapshot can hold") {
+	if status != http.StatusUnprocessableEntity || !strings.Contains(text, "data.drop") ||
+		!strings.Contains(text, "no snapshot can hold") {
 		t.Errorf("%d %s after %v", status, text, time.Since(began))
 	}
 }

@@ -19,8 +19,8 @@ import (
 	"tgi/server/sse"
 )
 
-// toucher is a plugin that, where it is given parameters, touches mib of its memory when a sequence begins, and perStep more at
-// each step.
+// toucher is a plugin that, where it is given parameters, touches mib of its memory when a sequence begins, and perStep
+// more at each step.
 func toucher(mib, perStep int64) []byte {
 	const from = 2 << 20 // what it begins with
 	given := func(body ...[]byte) []byte {
@@ -37,7 +37,8 @@ func toucher(mib, perStep int64) []byte {
 	), push64(0))
 	next := slices.Concat(push32(nextAt), []byte{0x28, 2, 0})
 	m.bodies["tgi_logits_process"] = slices.Concat(next, []byte{0x04, 0x40},
-		fill(next, perStep<<20), push32(nextAt), next, push32(perStep<<20), []byte{0x6a, 0x36, 2, 0}, []byte{0x0b}, push32(0))
+		fill(next, perStep<<20), push32(nextAt), next, push32(perStep<<20), []byte{0x6a, 0x36, 2, 0}, []byte{0x0b},
+		push32(0))
 	return m.wasm()
 }
 
@@ -97,15 +98,16 @@ func openTouchers(t *testing.T, memory int64, wait time.Duration, mib, perStep i
 		c.Plugins.Memory, c.Plugins.MemoryWait = config.Size(memory), config.Duration(wait)
 		c.Limits.MaxConcurrentRequests = 200
 	})
-	status, text := p.call(t, http.MethodPut, "/admin/plugins/toucher?limits.memory=160MiB&limits.fuel_per_step=100000000", toucher(mib, perStep))
+	status, text := p.call(t, http.MethodPut,
+		"/admin/plugins/toucher?limits.memory=160MiB&limits.fuel_per_step=100000000", toucher(mib, perStep))
 	if status != http.StatusCreated {
 		t.Fatalf("%d %s", status, text)
 	}
 	return p
 }
 
-// TestManySequencesTouchMemory: a request for sixty texts with a plugin that touches 64 MiB for each is refused with the figures,
-// and the process does not grow beyond what plugins may have.
+// TestManySequencesTouchMemory: a request for sixty texts with a plugin that touches 64 MiB for each is refused with
+// the figures, and the process does not grow beyond what plugins may have.
 func TestManySequencesTouchMemory(t *testing.T) {
 	const limit = 320 << 20
 	p := openTouchers(t, limit, 100*time.Millisecond, 64, 0)
@@ -140,12 +142,13 @@ func TestManySequencesTouchMemory(t *testing.T) {
 	p.quiet(t)
 }
 
-// TestManyRequestsTouchMemory: requests whose plugins do not fit beside each other take turns. Who waits too long gets 429 with the
-// reason and when to come back; nobody hangs, is ended, or gets another text.
+// TestManyRequestsTouchMemory: requests whose plugins do not fit beside each other take turns. Who waits too long gets
+// 429 with the reason and when to come back; nobody hangs, is ended, or gets another text.
 func TestManyRequestsTouchMemory(t *testing.T) {
 	const limit = 320 << 20
 	p := openTouchers(t, limit, 3*time.Second, 64, 0)
-	if status, text := p.generate(t, 2, "toucher", `{"x":1}`); status != http.StatusOK { // from now on it is known what it needs
+	// from now on it is known what it needs
+	if status, text := p.generate(t, 2, "toucher", `{"x":1}`); status != http.StatusOK {
 		t.Fatalf("%d %s", status, text)
 	}
 	used := peak(func() int64 { return p.models.memory.Stats().Used })
@@ -166,8 +169,10 @@ func TestManyRequestsTouchMemory(t *testing.T) {
 			if err := json.NewDecoder(res.Body).Decode(&body); err != nil {
 				t.Error(err)
 			}
-			if res.StatusCode == http.StatusTooManyRequests && (res.Header.Get("Retry-After") == "" || body.Error_type != "overloaded" ||
-				!strings.Contains(body.Error, "Model is overloaded: plugin toucher: out of plugin memory: another instance needs")) {
+			if res.StatusCode == http.StatusTooManyRequests && (res.Header.Get("Retry-After") == "" ||
+				body.Error_type != "overloaded" ||
+				!strings.Contains(body.Error,
+					"Model is overloaded: plugin toucher: out of plugin memory: another instance needs")) {
 				t.Errorf("429 with %v and %+v", res.Header, body)
 			}
 			mu.Lock()
@@ -194,8 +199,8 @@ func TestManyRequestsTouchMemory(t *testing.T) {
 	}
 }
 
-// TestGrowthInTheLoop: a plugin that touches more and more at each step is ended with the figures when nothing is left. Its
-// neighbour, which has a plugin with a small memory, is not.
+// TestGrowthInTheLoop: a plugin that touches more and more at each step is ended with the figures when nothing is left.
+// Its neighbour, which has a plugin with a small memory, is not.
 func TestGrowthInTheLoop(t *testing.T) {
 	const limit = 200 << 20
 	p := openTouchers(t, limit, 0, 1, 1)
@@ -254,11 +259,12 @@ func TestGrowthInTheLoop(t *testing.T) {
 	p.quiet(t)
 }
 
-// TestForcedForEver: a plugin that forces a token at every step ends like any text, and goes when its client does. Nobody else
-// notices.
+// TestForcedForEver: a plugin that forces a token at every step ends like any text, and goes when its client does.
+// Nobody else notices.
 func TestForcedForEver(t *testing.T) {
 	p := openPlugged(t, nil)
-	p.upload(t, "forever", when(slices.Concat(store32(outAt, 70), store32(stepAt+56, outAt), store32(stepAt+60, 1))).wasm())
+	p.upload(t, "forever", when(slices.Concat(store32(outAt, 70), store32(stepAt+56, outAt),
+		store32(stepAt+60, 1))).wasm())
 	nb := p.watchNeighbours(t, 1)
 	status, text := p.generate(t, 200, "forever", `{"harm":1}`)
 	var reply struct {
@@ -267,7 +273,8 @@ func TestForcedForEver(t *testing.T) {
 			Tokens int    `json:"generated_tokens"`
 		}
 	}
-	if err := json.Unmarshal([]byte(text), &reply); err != nil || status != http.StatusOK || reply.Details.Finish != "length" || reply.Details.Tokens != 200 {
+	if err := json.Unmarshal([]byte(text), &reply); err != nil || status != http.StatusOK ||
+		reply.Details.Finish != "length" || reply.Details.Tokens != 200 {
 		t.Errorf("%d %.200s", status, text)
 	}
 	ctx, leave := context.WithCancel(t.Context())

@@ -31,12 +31,14 @@ func (p *plugged) figure(t *testing.T, name string) float64 {
 // step after step, and get their text.
 func TestSlowPluginSitsOut(t *testing.T) {
 	p := openPlugged(t, func(c *config.Config) { c.Runtime.Verify = true })
-	status, text := p.call(t, http.MethodPut, "/admin/plugins/slow?limits.fuel_per_step=3000000000", when(forever()).wasm())
+	status, text := p.call(t, http.MethodPut, "/admin/plugins/slow?limits.fuel_per_step=3000000000",
+		when(forever()).wasm())
 	if status != http.StatusCreated {
 		t.Fatalf("%d %s", status, text)
 	}
 	harm := func() {
-		if status, text := p.generate(t, 5, "slow", `{"harm":1}`); status != http.StatusFailedDependency || !strings.Contains(text, "out of ") {
+		if status, text := p.generate(t, 5, "slow", `{"harm":1}`); status != http.StatusFailedDependency ||
+			!strings.Contains(text, "out of ") {
 			t.Errorf("%d %s", status, text)
 		}
 	}

@@ -101,7 +101,8 @@ func (p *plugged) generate(t testing.TB, tokens int, plugin, params string) (int
 // upload installs a module.
 func (p *plugged) upload(t testing.TB, name string, wasm []byte) {
 	t.Helper()
-	if status, text := p.call(t, http.MethodPut, "/admin/plugins/"+name, wasm); status != http.StatusCreated && status != http.StatusOK {
+	if status, text := p.call(t, http.MethodPut, "/admin/plugins/"+name, wasm); status != http.StatusCreated &&
+		status != http.StatusOK {
 		t.Fatalf("upload of %s: %d %s", name, status, text)
 	}
 }
@@ -111,7 +112,8 @@ func (p *plugged) upload(t testing.TB, name string, wasm []byte) {
 func when(body []byte) *module {
 	m := newModule(`"allow","deny","sparse","bitmask","stop","force","temperature"`)
 	m.bodies["tgi_logits_begin"] = slices.Concat(push32(900), []byte{0x20, 1, 0x36, 2, 0}, push64(0))
-	m.bodies["tgi_logits_process"] = slices.Concat(push32(900), []byte{0x28, 2, 0}, push32(2), []byte{0x4b, 0x04, 0x40}, body, []byte{0x0b}, push32(0))
+	m.bodies["tgi_logits_process"] = slices.Concat(push32(900), []byte{0x28, 2, 0}, push32(2), []byte{0x4b, 0x04, 0x40},
+		body, []byte{0x0b}, push32(0))
 	return m
 }
 
@@ -136,14 +138,17 @@ func offences() map[string]struct {
 		says string
 	}
 	list := map[string]offence{
-		"endless loop":          {when(forever()), "out of fuel"},
-		"memory bomb":           {when(forever(slices.Concat(push32(1), []byte{0x40, 0, 0x1a})...)), "out of fuel"},
-		"more than its memory":  {when(slices.Concat(push32(2000), []byte{0x40, 0, 0x1a, unreached})), "trap: out of memory: it asked for 133169152 bytes, its limit is 67108864 (limits.memory): unreachable"},
-		"fill storm":            {when(forever(slices.Concat(push32(1<<20), push32(0), push32(1<<20), []byte{0xfc, 0x0b, 0})...)), "out of fuel"},
-		"trap":                  {when([]byte{unreached}), "unreachable"},
-		"pointer outside":       {when(reply(1, -16, 8)), "8 entries of 4 bytes at 0xfffffff0"},
-		"4 GiB of ids":          {when(reply(2, outAt, -1)), "4294967295"},
-		"NaN bias":              {when(slices.Concat(store32(outAt, 5), store32(outAt+4, int64(int32(math.Float32bits(float32(math.NaN()))))), reply(3, outAt, 1))), "NaN"},
+		"endless loop": {when(forever()), "out of fuel"},
+		"memory bomb":  {when(forever(slices.Concat(push32(1), []byte{0x40, 0, 0x1a})...)), "out of fuel"},
+		"more than its memory": {when(slices.Concat(push32(2000), []byte{0x40, 0, 0x1a, unreached})),
+			"trap: out of memory: it asked for 133169152 bytes, its limit is 67108864 (limits.memory): unreachable"},
+		"fill storm": {when(forever(slices.Concat(push32(1<<20), push32(0), push32(1<<20),
+			[]byte{0xfc, 0x0b, 0})...)), "out of fuel"},
+		"trap":            {when([]byte{unreached}), "unreachable"},
+		"pointer outside": {when(reply(1, -16, 8)), "8 entries of 4 bytes at 0xfffffff0"},
+		"4 GiB of ids":    {when(reply(2, outAt, -1)), "4294967295"},
+		"NaN bias": {when(slices.Concat(store32(outAt, 5),
+			store32(outAt+4, int64(int32(math.Float32bits(float32(math.NaN()))))), reply(3, outAt, 1))), "NaN"},
 		"infinite bias":         {when(slices.Concat(store32(outAt+4, 0x7f800000), reply(3, outAt, 1))), "Inf"},
 		"nothing allowed":       {when(reply(1, outAt, 0)), "token"},
 		"id outside":            {when(slices.Concat(store32(outAt, 1<<30), reply(1, outAt, 1))), "1073741824"},
@@ -165,10 +170,12 @@ func offences() map[string]struct {
 	endless.extra = []extraFunc{{body: []byte{opCall, byte(endless.function(0)), opCall, byte(endless.function(0))}}}
 	list["stack overflow"] = offence{endless, "stack overflow"}
 	status := when(nil)
-	status.bodies["tgi_logits_process"] = slices.Concat(push32(900), []byte{0x28, 2, 0}, push32(-2), []byte{0x6a}) // bytes of the parameters less those of {}
+	// bytes of the parameters less those of {}
+	status.bodies["tgi_logits_process"] = slices.Concat(push32(900), []byte{0x28, 2, 0}, push32(-2), []byte{0x6a})
 	list["unknown status"] = offence{status, "status 8"}
 	huge := newModule("")
-	huge.bodies["tgi_logits_begin"] = slices.Concat([]byte{0x20, 1}, push32(2), []byte{0x4b, 0x04, i64}, push64(16<<32|math.MaxUint32), []byte{0x05}, push64(0), []byte{0x0b})
+	huge.bodies["tgi_logits_begin"] = slices.Concat([]byte{0x20, 1}, push32(2), []byte{0x4b, 0x04, i64},
+		push64(16<<32|math.MaxUint32), []byte{0x05}, push64(0), []byte{0x0b})
 	list["4 GiB of error text"] = offence{huge, "4294967295 bytes"}
 	return list
 }
@@ -273,10 +280,12 @@ func TestHostileInTheLoop(t *testing.T) {
 		for range 5 {
 			status, text := p.generate(t, 20, slug(name), `{"harm":1}`)
 			var e struct{ Error, Error_type string }
-			if err := json.Unmarshal([]byte(text), &e); err != nil || status != http.StatusFailedDependency || e.Error_type != "plugin" {
+			if err := json.Unmarshal([]byte(text), &e); err != nil || status != http.StatusFailedDependency ||
+				e.Error_type != "plugin" {
 				t.Fatalf("%s: %d %s", name, status, text)
 			}
-			if !strings.Contains(e.Error, slug(name)) || !strings.Contains(e.Error, "tgi_logits_") || !strings.Contains(e.Error, says) {
+			if !strings.Contains(e.Error, slug(name)) || !strings.Contains(e.Error, "tgi_logits_") ||
+				!strings.Contains(e.Error, says) {
 				t.Errorf("%s: %q does not name plugin, export and %q", name, e.Error, says)
 			}
 		}
@@ -293,7 +302,8 @@ func TestHostileInTheLoop(t *testing.T) {
 // quiet checks that nothing of the requests is left.
 func (p *plugged) quiet(t testing.TB) {
 	t.Helper()
-	for deadline := time.Now().Add(10 * time.Second); ; runtime.Gosched() { // instances go back on goroutines of their own
+	// instances go back on goroutines of their own
+	for deadline := time.Now().Add(10 * time.Second); ; runtime.Gosched() {
 		out := 0
 		for _, s := range p.defaultModel().control.List() {
 			out += s.InstancesOut
@@ -334,7 +344,8 @@ func TestHostileAtLoad(t *testing.T) {
 		return m.wasm()
 	}
 	foreign := newModule("")
-	foreign.imports = []importFunc{{"env", "system", []byte{i32}, []byte{i32}}, {"tgi", "launch", nil, nil}, {"tgi", "log", []byte{i64}, nil}}
+	foreign.imports = []importFunc{{"env", "system", []byte{i32}, []byte{i32}}, {"tgi", "launch", nil, nil},
+		{"tgi", "log", []byte{i64}, nil}}
 	functions := newModule("")
 	functions.extra = make([]extraFunc, 1_000_000)
 	liar := newModule("")
@@ -344,12 +355,13 @@ func TestHostileAtLoad(t *testing.T) {
 		status int
 		says   []string
 	}{
-		"imports":       {foreign.wasm(), 422, []string{`"env" "system"`, `"tgi" "launch"`, `"tgi" "log"`}},
-		"functions":     {functions.wasm(), 422, []string{"functions, the limit is 20000"}},
-		"large":         {make([]byte, 100<<20), 413, []string{"16777216"}},
-		"not wasm":      {[]byte("#!/bin/sh\nreboot\n"), 422, []string{"module"}},
-		"empty":         {nil, 422, []string{"module"}},
-		"no exports":    {[]byte("\x00asm\x01\x00\x00\x00"), 422, []string{`"tgi_describe"`, `"tgi_alloc"`, "(i32) -> (i32)"}},
+		"imports":   {foreign.wasm(), 422, []string{`"env" "system"`, `"tgi" "launch"`, `"tgi" "log"`}},
+		"functions": {functions.wasm(), 422, []string{"functions, the limit is 20000"}},
+		"large":     {make([]byte, 100<<20), 413, []string{"16777216"}},
+		"not wasm":  {[]byte("#!/bin/sh\nreboot\n"), 422, []string{"module"}},
+		"empty":     {nil, 422, []string{"module"}},
+		"no exports": {[]byte("\x00asm\x01\x00\x00\x00"), 422, []string{`"tgi_describe"`, `"tgi_alloc"`,
+			"(i32) -> (i32)"}},
 		"4 GiB of text": {liar.wasm(), 422, []string{"tgi_describe", "4294967295"}},
 	}
 	for _, x := range exports[1:] {
@@ -366,7 +378,8 @@ func TestHostileAtLoad(t *testing.T) {
 	}
 	for _, name := range slices.Sorted(maps.Keys(cases)) {
 		c := cases[name]
-		status, text := p.call(t, http.MethodPut, "/admin/plugins/"+strings.ReplaceAll(slug(name), "_", "-")+"?limits.fuel_load=500000000", c.wasm)
+		status, text := p.call(t, http.MethodPut, "/admin/plugins/"+strings.ReplaceAll(slug(name), "_", "-")+
+			"?limits.fuel_load=500000000", c.wasm)
 		if status != c.status {
 			t.Errorf("%s: %d %.300s", name, status, text)
 		}
@@ -390,7 +403,8 @@ func TestMutatedModules(t *testing.T) {
 	p := openPlugged(t, nil)
 	rng := rand.New(rand.NewPCG(3, 9))
 	good := [][]byte{newModule("").wasm(), offences()["endless loop"].m.wasm()}
-	if wasm, err := os.ReadFile(filepath.Join("..", "..", "sdk", "testdata", "guests", "c", "banned-and-boost.wasm")); err == nil {
+	if wasm, err := os.ReadFile(filepath.Join("..", "..", "sdk", "testdata", "guests", "c",
+		"banned-and-boost.wasm")); err == nil {
 		good = append(good, wasm)
 	}
 	let := 0
@@ -407,7 +421,8 @@ func TestMutatedModules(t *testing.T) {
 		case http.StatusUnprocessableEntity:
 		case http.StatusCreated, http.StatusOK:
 			let++
-			if status, text := p.generate(t, 3, "mutant", `{"harm":1}`); status != 200 && status != 422 && status != 424 {
+			if status, text := p.generate(t, 3, "mutant", `{"harm":1}`); status != 200 && status != 422 &&
+				status != 424 {
 				t.Errorf("a mutant that was let in: %d %s", status, text)
 			}
 		default:
@@ -465,7 +480,8 @@ func TestManyFaults(t *testing.T) {
 		for w := range 4 {
 			wg.Go(func() {
 				for range n / 4 {
-					if status, text := p.generate(t, 5, slug(names[w]), `{"harm":1}`); status != http.StatusFailedDependency {
+					if status, text := p.generate(t, 5, slug(names[w]),
+						`{"harm":1}`); status != http.StatusFailedDependency {
 						t.Errorf("%d %s", status, text)
 					}
 				}

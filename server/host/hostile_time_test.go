@@ -31,15 +31,20 @@ func thefts() map[string]*module {
 	drop := []byte{0x1a}
 	list := map[string]*module{
 		"dependent loads": whenWith(2, chase()),
-		"square roots":    whenWith(0, forever(slices.Concat(push32(heapAt), push32(heapAt), []byte{0x2b, 3, 0}, f64, []byte{0xa0}, slices.Repeat([]byte{0x9f}, 200), []byte{0x39, 3, 0})...)),
-		"divisions":       whenWith(2, forever(slices.Repeat(slices.Concat(push32(0x7abcdef3), []byte{0x20, 1}, push32(1), []byte{0x72, 0x6e, 0x21, 1}), 50)...)),
-		"fill storm 64":   whenWith(0, forever(slices.Concat(push32(heapAt), push32(0), push32(64), []byte{0xfc, 11, 0})...)),
-		"copy storm":      whenWith(0, forever(slices.Concat(push32(heapAt), push32(heapAt+1), push32(1<<19), []byte{0xfc, 10, 0, 0})...)),
-		"grow storm":      whenWith(0, forever(slices.Concat(push32(0), []byte{0x40, 0}, drop)...)),
+		"square roots": whenWith(0, forever(slices.Concat(push32(heapAt), push32(heapAt), []byte{0x2b, 3, 0}, f64,
+			[]byte{0xa0}, slices.Repeat([]byte{0x9f}, 200), []byte{0x39, 3, 0})...)),
+		"divisions": whenWith(2, forever(slices.Repeat(slices.Concat(push32(0x7abcdef3), []byte{0x20, 1},
+			push32(1), []byte{0x72, 0x6e, 0x21, 1}), 50)...)),
+		"fill storm 64": whenWith(0, forever(slices.Concat(push32(heapAt), push32(0), push32(64),
+			[]byte{0xfc, 11, 0})...)),
+		"copy storm": whenWith(0, forever(slices.Concat(push32(heapAt), push32(heapAt+1), push32(1<<19),
+			[]byte{0xfc, 10, 0, 0})...)),
+		"grow storm": whenWith(0, forever(slices.Concat(push32(0), []byte{0x40, 0}, drop)...)),
 	}
 	// All of the memory is touched before the first step, which the fuel of a request pays.
 	loads := list["dependent loads"]
-	loads.bodies["tgi_logits_begin"] = slices.Concat(push32(1024-memPages), []byte{0x40, 0, 0x1a}, push32(heapAt), push32(1), push32(60<<20), []byte{0xfc, 11, 0},
+	loads.bodies["tgi_logits_begin"] = slices.Concat(push32(1024-memPages), []byte{0x40, 0, 0x1a}, push32(heapAt),
+		push32(1), push32(60<<20), []byte{0xfc, 11, 0},
 		loads.bodies["tgi_logits_begin"])
 	host := func(name string, params []byte, results []byte, call []byte) {
 		m := whenWith(0, nil)
@@ -58,15 +63,20 @@ func thefts() map[string]*module {
 	host("token_bytes", []byte{i32, i32, i32}, []byte{i32}, slices.Concat(push32(300), push32(heapAt), push32(64)))
 	host("token_flags", []byte{i32}, []byte{i32}, push32(300))
 	host("rand_u64", nil, []byte{i64}, nil)
-	host("encode", []byte{i32, i32, i32, i32}, []byte{i32}, slices.Concat(push32(heapAt), push32(8192), push32(heapAt), push32(0)))
+	host("encode", []byte{i32, i32, i32, i32}, []byte{i32}, slices.Concat(push32(heapAt), push32(8192), push32(heapAt),
+		push32(0)))
 	list["calls of encode with a long text"] = list["calls of encode"]
 	same := list["calls of encode"]
-	same.bodies["tgi_logits_begin"] = slices.Concat(push32(heapAt), push32('a'), push32(8192), []byte{0xfc, 11, 0}, same.bodies["tgi_logits_begin"])
-	host("encode", []byte{i32, i32, i32, i32}, []byte{i32}, slices.Concat(push32(textAt), push32(1), push32(heapAt), push32(64)))
-	host("fd_write", []byte{i32, i32, i32, i32}, []byte{i32}, slices.Concat(push32(1), push32(heapAt), push32(1024), push32(900)))
+	same.bodies["tgi_logits_begin"] = slices.Concat(push32(heapAt), push32('a'), push32(8192), []byte{0xfc, 11, 0},
+		same.bodies["tgi_logits_begin"])
+	host("encode", []byte{i32, i32, i32, i32}, []byte{i32}, slices.Concat(push32(textAt), push32(1), push32(heapAt),
+		push32(64)))
+	host("fd_write", []byte{i32, i32, i32, i32}, []byte{i32}, slices.Concat(push32(1), push32(heapAt), push32(1024),
+		push32(900)))
 	// Lines of no bytes: what is logged is paid by the line too.
 	lines := list["calls of log"]
-	lines.bodies["tgi_logits_begin"] = slices.Concat(push32(heapAt), push32('\n'), push32(4096), []byte{0xfc, 11, 0}, lines.bodies["tgi_logits_begin"])
+	lines.bodies["tgi_logits_begin"] = slices.Concat(push32(heapAt), push32('\n'), push32(4096), []byte{0xfc, 11, 0},
+		lines.bodies["tgi_logits_begin"])
 	return list
 }
 
@@ -86,16 +96,21 @@ func TestThefts(t *testing.T) {
 	p := openPlugged(t, nil)
 	nb := p.watchNeighbours(t, 2)
 	for _, name := range slices.Sorted(maps.Keys(thefts())) {
-		if status, text := p.call(t, http.MethodPut, "/admin/plugins/"+slug(name)+"?limits.time_per_step=20ms&limits.fuel_per_step=20000000", thefts()[name].wasm()); status != http.StatusCreated {
+		if status, text := p.call(t, http.MethodPut, "/admin/plugins/"+slug(name)+
+			"?limits.time_per_step=20ms&limits.fuel_per_step=20000000",
+			thefts()[name].wasm()); status != http.StatusCreated {
 			t.Fatalf("%s: %d %s", name, status, text)
 		}
 		status, text := p.generate(t, 20, slug(name), `{"harm":1}`)
 		var e struct{ Error, Error_type string }
-		if err := json.Unmarshal([]byte(text), &e); err != nil || status != http.StatusFailedDependency || e.Error_type != "plugin" {
+		if err := json.Unmarshal([]byte(text), &e); err != nil || status != http.StatusFailedDependency ||
+			e.Error_type != "plugin" {
 			t.Fatalf("%s: %d %s", name, status, text)
 		}
-		fuel, late := strings.Contains(e.Error, "out of fuel: budget 40000000"), strings.Contains(e.Error, "out of time: it ran for ") && strings.Contains(e.Error, "time_per_step is 20ms")
-		if !strings.Contains(e.Error, slug(name)) || !strings.Contains(e.Error, "tgi_logits_process") || !fuel && !late {
+		fuel, late := strings.Contains(e.Error, "out of fuel: budget 40000000"), strings.Contains(e.Error,
+			"out of time: it ran for ") && strings.Contains(e.Error, "time_per_step is 20ms")
+		if !strings.Contains(e.Error, slug(name)) || !strings.Contains(e.Error, "tgi_logits_process") || !fuel &&
+			!late {
 			t.Errorf("%s: %q does not name plugin, export and limit", name, e.Error)
 		}
 		s, _ := p.defaultModel().control.Get(slug(name))
@@ -113,7 +128,9 @@ func TestThefts(t *testing.T) {
 // paused, which its figures and the log say.
 func TestPausedPlugin(t *testing.T) {
 	p := openPlugged(t, nil)
-	if status, text := p.call(t, http.MethodPut, "/admin/plugins/greedy?limits.share=0.05&limits.fuel_per_step=1000000000", whenWith(0, forever()).wasm()); status != http.StatusCreated {
+	if status, text := p.call(t, http.MethodPut,
+		"/admin/plugins/greedy?limits.share=0.05&limits.fuel_per_step=1000000000",
+		whenWith(0, forever()).wasm()); status != http.StatusCreated {
 		t.Fatalf("%d %s", status, text)
 	}
 	nb := p.watchNeighbours(t, 2)

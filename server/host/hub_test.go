@@ -24,12 +24,14 @@ func TestServeFromHub(t *testing.T) {
 		hub.Files[e.Name()] = sure(fs.ReadFile(demo.Checkpoint(), e.Name()))
 	}
 	folder := folderOf(t, "there")
-	loaded, err := config.Read(settingFlags(t, "--model-id", "org/model", "--hub-url", hub.URL, "--models-folder", folder), func(string) (string, bool) { return "", false })
+	loaded, err := config.Read(settingFlags(t, "--model-id", "org/model", "--hub-url", hub.URL, "--models-folder",
+		folder), func(string) (string, bool) { return "", false })
 	if err != nil {
 		t.Fatal(err)
 	}
 	p := openPlugged(t, func(c *config.Config) { c.Model, c.Models = loaded.Config.Model, loaded.Config.Models })
-	if info := p.as(t, "", "GET", "/info", "").text; !strings.Contains(info, `"model_id":"org/model","model_sha":"`+hubtest.Commit+`"`) {
+	if info := p.as(t, "", "GET", "/info", "").text; !strings.Contains(info, `"model_id":"org/model","model_sha":"`+
+		hubtest.Commit+`"`) {
 		t.Errorf("%s", info)
 	}
 	if r := p.as(t, "", "POST", "/generate", `{`+hello+`}`); r.status != http.StatusOK {
@@ -37,7 +39,10 @@ func TestServeFromHub(t *testing.T) {
 	}
 
 	gate := make(chan struct{})
-	slow := httptest.NewServer(http.HandlerFunc(func(w http.ResponseWriter, r *http.Request) { <-gate; hub.ServeHTTP(w, r) }))
+	slow := httptest.NewServer(http.HandlerFunc(func(w http.ResponseWriter, r *http.Request) {
+		<-gate
+		hub.ServeHTTP(w, r)
+	}))
 	defer slow.Close()
 	q := openFleet(t, folder, func(c *config.Config) {
 		c.Models.Hub, c.Models.Folder = slow.URL, filepath.Join(folder, "org") // holds "model"

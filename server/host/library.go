@@ -63,7 +63,8 @@ func NewFetcher(m config.Models, version string) (*fetch.Client, error) {
 func allowed(u, hub *url.URL, hosts []string) error {
 	host := u.Hostname()
 	ofHub := hub.Hostname() == "huggingface.co" && (host == "hf.co" || under(host, "hf.co"))
-	if u.Host == hub.Host || under(host, hub.Hostname()) || ofHub || slices.Contains(hosts, u.Host) || slices.Contains(hosts, host) {
+	if u.Host == hub.Host || under(host, hub.Hostname()) || ofHub || slices.Contains(hosts, u.Host) ||
+		slices.Contains(hosts, host) {
 		return nil
 	}
 	return fmt.Errorf("%w: host %s is neither that of models.hub nor among models.allow_hosts", fetch.ErrSource, u.Host)

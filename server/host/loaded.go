@@ -33,7 +33,8 @@ type loadedModel struct {
 
 // start loads the model of cfg, whose [model] is the only one. obs is told of the
 // engine's steps.
-func (f *manager) start(ctx context.Context, id library.ID, cfg config.Config, obs engine.Observer) (_ *loadedModel, err error) {
+func (f *manager) start(ctx context.Context, id library.ID, cfg config.Config, obs engine.Observer) (_ *loadedModel,
+	err error) {
 	free, err := f.library.Hold(id)
 	if err != nil {
 		return nil, err
@@ -120,7 +121,8 @@ func (f *manager) prepareUploads(ctx context.Context, s *loadedModel) {
 		if u.damaged != nil {
 			continue
 		}
-		if p, err := s.control.set.Prepare(ctx, name, u.wasm, u.settings); err == nil { // what is wrong putUploads tells
+		// what is wrong putUploads tells
+		if p, err := s.control.set.Prepare(ctx, name, u.wasm, u.settings); err == nil {
 			p.Discard()
 		}
 	}

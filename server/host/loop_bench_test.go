@@ -24,14 +24,17 @@ func BenchmarkStreams(b *testing.B) {
 					c.Model.Weights = config.WeightsInt4
 				}
 			})
-			wasm, err := os.ReadFile(filepath.Join("..", "..", "sdk", "testdata", "guests", language, "banned-and-boost.wasm"))
+			wasm, err := os.ReadFile(filepath.Join("..", "..", "sdk", "testdata", "guests", language,
+				"banned-and-boost.wasm"))
 			if err != nil {
 				b.Fatal(err)
 			}
 			p.upload(b, "boost", wasm)
 			const streams, tokens = 16, 200
 			run := func(plugins string) float64 {
-				body := fmt.Appendf(nil, `{"inputs":"Once upon a time","parameters":{"max_new_tokens":%d,"ignore_eos":true%s}}`, tokens, plugins)
+				body := fmt.Appendf(nil,
+					`{"inputs":"Once upon a time","parameters":{"max_new_tokens":%d,"ignore_eos":true%s}}`, tokens,
+					plugins)
 				began := time.Now()
 				var wg sync.WaitGroup
 				for range streams {

@@ -47,7 +47,8 @@ type manager struct {
 	memory *plugins.Memory // of the plugins of all models
 
 	reloading sync.Mutex // held while settings are read and taken over
-	uploading sync.Mutex // held while an upload that is loaded is installed or removed; locked after reloading, before mu
+	// held while an upload that is loaded is installed or removed; locked after reloading, before mu
+	uploading sync.Mutex
 	folder    uploadFolder
 	reload    ReloadFunc // set before the first reload
 
@@ -66,9 +67,11 @@ type manager struct {
 func newManager(o Options, b *bootServer, obs engine.Observer) (*manager, error) {
 	cfg, log := o.Config, o.Log
 	fl := &manager{
-		boot: b, log: log, obs: obs, opened: time.Now(), cfg: cfg, single: len(cfg.ModelList) == 0, reload: o.Reload, systemMemory: availableMemory, bounds: system.bounds,
+		boot: b, log: log, obs: obs, opened: time.Now(), cfg: cfg, single: len(cfg.ModelList) == 0, reload: o.Reload,
+		systemMemory: availableMemory, bounds: system.bounds,
 		loaded: map[library.ID]*loadedModel{}, plans: map[library.ID]plan{}, folder: uploadFolder(cfg.Plugins.Uploads),
-		counters: map[string]server.Plugin{}, titles: map[library.ID]string{}, pullSources: map[library.ID]string{}, preloading: map[library.ID]bool{},
+		counters: map[string]server.Plugin{}, titles: map[library.ID]string{}, pullSources: map[library.ID]string{},
+		preloading: map[library.ID]bool{},
 	}
 	fl.governor = plugins.NewGovernor(func() bool { return fl.demand.Rows() > 0 })
 	if fl.reload == nil {
@@ -170,7 +173,8 @@ func (f *manager) applyMissedChanges(ctx context.Context, s *loadedModel, before
 	cfg := f.cfg
 	f.mu.Unlock()
 	now := SettingsFor(cfg, s.id)
-	now.Model.Path, now.Model.Weights, now.Runtime.KVMemory = before.Model.Path, before.Model.Weights, before.Runtime.KVMemory
+	now.Model.Path, now.Model.Weights, now.Runtime.KVMemory = before.Model.Path, before.Model.Weights,
+		before.Runtime.KVMemory
 	if !reflect.DeepEqual(now, before) {
 		_, took, err := s.control.reload(ctx, now) // which logs the plugins that failed
 		if err != nil && ctx.Err() == nil {

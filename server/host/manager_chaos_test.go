@@ -77,20 +77,23 @@ func newDisorder(t *testing.T, policy string) *disorder {
 		c.Models.Drain, c.Models.LoadWait = config.Duration(100*time.Millisecond), config.Duration(300*time.Millisecond)
 		c.ModelList = demoAnd("a")
 		c.ModelList[1].KeepAlive = config.Duration(50 * time.Millisecond)
-		c.Plugin = []config.Plugin{{Name: "house", Source: "builtin:dry", OnError: config.OnErrorFail, Apply: config.ApplyRequest}}
+		c.Plugin = []config.Plugin{{Name: "house", Source: "builtin:dry", OnError: config.OnErrorFail,
+			Apply: config.ApplyRequest}}
 	})
 	p.models.reload = func(running config.Config) (config.Config, []string, error) {
 		running.Plugin = slices.Clone(running.Plugin)
 		if running.Plugin[0].Apply == config.ApplyRequest && len(running.Plugin) == 1 {
-			running.Plugin = append(running.Plugin, config.Plugin{Name: "second", Source: "builtin:no-repeat-ngram", OnError: config.OnErrorFail, Apply: config.ApplyRequest})
+			running.Plugin = append(running.Plugin, config.Plugin{Name: "second", Source: "builtin:no-repeat-ngram",
+				OnError: config.OnErrorFail, Apply: config.ApplyRequest})
 		} else {
 			running.Plugin = running.Plugin[:1]
 		}
 		return running, nil, nil
 	}
 	return &disorder{
-		plugged: p, t: t, hub: hub, client: &http.Client{Transport: &http.Transport{}}, copy: filepath.Join(folderOf(t, "source"), "source"),
-		dry: sure(fs.ReadFile(std.FS(), "dry.wasm")), quiet: map[string]string{}, seen: map[string]int{},
+		plugged: p, t: t, hub: hub, client: &http.Client{Transport: &http.Transport{}},
+		copy: filepath.Join(folderOf(t, "source"), "source"),
+		dry:  sure(fs.ReadFile(std.FS(), "dry.wasm")), quiet: map[string]string{}, seen: map[string]int{},
 	}
 }
 
@@ -100,10 +103,15 @@ var chaosReads = []struct {
 	name, path, body string
 	part             func(reply string) string
 }{
-	{"whole", "/generate", `"inputs":"Once upon a time","parameters":{"max_new_tokens":24,"details":true}`, func(r string) string { return r }},
-	{"plugin", "/generate", `"inputs":"Once upon a time","parameters":{"max_new_tokens":12,"plugins":[{"name":"house","params":{"multiplier":0.8}}]}`, func(r string) string { return r }},
-	{"grammar", "/generate", `"inputs":"x","parameters":{"max_new_tokens":24,"grammar":{"type":"regex","value":"[a-z]{3,9}"}}`, func(r string) string { return r }},
-	{"stream", "/generate_stream", `"inputs":"Once upon a time","parameters":{"max_new_tokens":40,"ignore_eos":true}`, lastEvent},
+	{"whole", "/generate", `"inputs":"Once upon a time","parameters":{"max_new_tokens":24,"details":true}`,
+		func(r string) string { return r }},
+	{"plugin", "/generate",
+		`"inputs":"Once upon a time","parameters":{"max_new_tokens":12,"plugins":[{"name":"house","params":{"multiplier":0.8}}]}`, func(r string) string { return r }},
+	{"grammar", "/generate",
+		`"inputs":"x","parameters":{"max_new_tokens":24,"grammar":{"type":"regex","value":"[a-z]{3,9}"}}`,
+		func(r string) string { return r }},
+	{"stream", "/generate_stream", `"inputs":"Once upon a time","parameters":{"max_new_tokens":40,"ignore_eos":true}`,
+		lastEvent},
 	{"chat", "/v1/chat/completions", `"messages":[` + hi + `],"max_tokens":12`, func(r string) string {
 		var c struct {
 			Choices []struct{ Message struct{ Content string } }
@@ -186,7 +194,8 @@ func (d *disorder) read(rng *rand.Rand) {
 	switch {
 	case r.status == http.StatusOK && c.part(r.text) == d.quiet[c.name]:
 	case r.status == http.StatusOK && errorKind(lastEvent(r.text)) == "generation": // cut off at the end of a drain
-	case r.status == http.StatusServiceUnavailable && (kind == "loading" || kind == "model_stopped") && r.header.Get("Retry-After") != "":
+	case r.status == http.StatusServiceUnavailable && (kind == "loading" || kind == "model_stopped") &&
+		r.header.Get("Retry-After") != "":
 	case r.status == http.StatusNotFound && kind == "model_not_found" && id != config.DemoModel && id != "a":
 	case r.status == http.StatusFailedDependency && kind == "generation":
 	default:
@@ -214,7 +223,8 @@ func (d *disorder) socket(rng *rand.Rand) {
 	ctx, cancel := context.WithTimeout(d.t.Context(), time.Duration(50+rng.IntN(300))*time.Millisecond)
 	defer cancel()
 	id := chaosIDs[rng.IntN(len(chaosIDs))]
-	conn, res, err := websocket.Dial(ctx, "ws"+strings.TrimPrefix(d.url, "http")+"/api/ws?model="+id, &websocket.DialOptions{HTTPClient: d.client})
+	conn, res, err := websocket.Dial(ctx, "ws"+strings.TrimPrefix(d.url, "http")+"/api/ws?model="+id,
+		&websocket.DialOptions{HTTPClient: d.client})
 	if err != nil {
 		if res != nil && ctx.Err() == nil {
 			d.note("socket", res.StatusCode)
@@ -247,7 +257,8 @@ func (d *disorder) govern(rng *rand.Rand) {
 		{6, "start", "PUT", "/v1/models/" + id + "/start", "", []int{200, 202, 404, 409, 507}},
 		{3, "stop", "POST", "/v1/models/stop", fmt.Sprintf(`{"model":%q}`, id), []int{200, 202, 404}},
 		{2, "delete", "DELETE", "/v1/models/" + []string{"imported", "fetched"}[rng.IntN(2)], "", []int{200, 404, 409}},
-		{2, "import", "POST", "/v1/models/import", fmt.Sprintf(`{"model":"imported","modelPath":%q}`, d.copy), []int{202, 409}},
+		{2, "import", "POST", "/v1/models/import", fmt.Sprintf(`{"model":"imported","modelPath":%q}`, d.copy),
+			[]int{202, 409}},
 		{2, "pull", "POST", "/v1/models/pull", `{"model":"org/model","id":"fetched"}`, []int{200, 202, 409}},
 		{2, "cancel", "DELETE", "/v1/models/pull", `{"taskId":"fetched"}`, []int{200, 404, 409}},
 		{1, "upload", "PUT", "/admin/plugins/mine", string(d.dry), []int{200, 201, 422}},
@@ -333,10 +344,12 @@ func (d *disorder) run(seed uint64, lasting time.Duration) {
 	for _, id := range []string{config.DemoModel, "a"} {
 		for _, c := range chaosReads {
 			r, _ := d.send(d.t.Context(), "", "POST", c.path, fmt.Sprintf(`{"model":%q,%s}`, id, c.body))
-			for deadline := time.Now().Add(chaosPatience); r.status == http.StatusServiceUnavailable && time.Now().Before(deadline); {
+			for deadline := time.Now().Add(chaosPatience); r.status == http.StatusServiceUnavailable &&
+				time.Now().Before(deadline); {
 				r, _ = d.send(d.t.Context(), "", "POST", c.path, fmt.Sprintf(`{"model":%q,%s}`, id, c.body))
 			}
-			if text := c.part(r.text); r.status != http.StatusOK || text == "" || d.quiet[c.name] != "" && text != d.quiet[c.name] {
+			if text := c.part(r.text); r.status != http.StatusOK || text == "" || d.quiet[c.name] != "" &&
+				text != d.quiet[c.name] {
 				d.t.Fatalf("%s of %s: %d %s", c.name, id, r.status, r.text)
 			}
 			d.quiet[c.name] = c.part(r.text)
@@ -376,7 +389,8 @@ func (d *disorder) run(seed uint64, lasting time.Duration) {
 
 	d.settle()
 	after := measure(d.t)
-	for deadline := time.Now().Add(20 * time.Second); after.goroutines > before.goroutines+2 && time.Now().Before(deadline); after = measure(d.t) {
+	for deadline := time.Now().Add(20 * time.Second); after.goroutines > before.goroutines+2 &&
+		time.Now().Before(deadline); after = measure(d.t) {
 		time.Sleep(20 * time.Millisecond) // connections close on goroutines of their own
 	}
 	if after.goroutines > before.goroutines+2 || after.files > before.files+2 {

@@ -77,7 +77,8 @@ func openLogged(t *testing.T, folder string, on lines, change func(*config.Confi
 
 // banning is a plugin that keeps a word away from every text.
 func banning(word string) config.Plugin {
-	return config.Plugin{Name: "rules", Source: "builtin:banned-words", OnError: config.OnErrorFail, Apply: config.ApplyAlways, Config: config.Table{"words": []any{word}}}
+	return config.Plugin{Name: "rules", Source: "builtin:banned-words", OnError: config.OnErrorFail,
+		Apply: config.ApplyAlways, Config: config.Table{"words": []any{word}}}
 }
 
 // demoAnd are the settings of the demo model and of others that are loaded when they
@@ -95,7 +96,8 @@ func demoAnd(names ...string) []config.Model {
 // story is what a model writes.
 func (p *plugged) story(t testing.TB, id string) string {
 	t.Helper()
-	r := p.as(t, "", "POST", "/generate", `{"model":"`+id+`","inputs":"Once upon a time","parameters":{"max_new_tokens":30}}`)
+	r := p.as(t, "", "POST", "/generate", `{"model":"`+id+
+		`","inputs":"Once upon a time","parameters":{"max_new_tokens":30}}`)
 	if r.status != http.StatusOK {
 		t.Errorf("%s: %d %s", id, r.status, r.text)
 	}
@@ -108,7 +110,8 @@ func TestReloadBesideLoad(t *testing.T) {
 	loading, reloaded := make(chan struct{}), make(chan struct{})
 	var once atomic.Bool
 	p := openLogged(t, folderOf(t, "late"), func(line string) {
-		if strings.Contains(line, "plugin loaded") && strings.Contains(line, "model=late") && once.CompareAndSwap(false, true) {
+		if strings.Contains(line, "plugin loaded") && strings.Contains(line, "model=late") &&
+			once.CompareAndSwap(false, true) {
 			close(loading)
 			<-reloaded
 		}
@@ -129,7 +132,8 @@ func TestReloadBesideLoad(t *testing.T) {
 	}
 	close(reloaded)
 	p.until(t, "late", modelsapi.Running)
-	if demo, late := p.story(t, config.DemoModel), p.story(t, "late"); late != demo || strings.Contains(late, "called") || !strings.Contains(late, "happy") {
+	if demo, late := p.story(t, config.DemoModel), p.story(t, "late"); late != demo ||
+		strings.Contains(late, "called") || !strings.Contains(late, "happy") {
 		t.Errorf("the model that was there: %s\nthe one that was loaded meanwhile: %s", demo, late)
 	}
 }
@@ -141,7 +145,8 @@ func TestUploadBesideLoad(t *testing.T) {
 	loading, uploaded := make(chan struct{}), make(chan struct{})
 	var once atomic.Bool
 	p := openLogged(t, folderOf(t, "late"), func(line string) {
-		if strings.Contains(line, "plugin loaded") && strings.Contains(line, "model=late") && strings.Contains(line, "plugin=first") && once.CompareAndSwap(false, true) {
+		if strings.Contains(line, "plugin loaded") && strings.Contains(line, "model=late") &&
+			strings.Contains(line, "plugin=first") && once.CompareAndSwap(false, true) {
 			close(loading)
 			<-uploaded
 		}
@@ -169,7 +174,8 @@ func TestUploadBesideLoad(t *testing.T) {
 	<-done
 	p.until(t, "late", modelsapi.Running)
 	for _, id := range []string{config.DemoModel, "late"} {
-		r := p.as(t, "", "POST", "/generate", `{"model":"`+id+`","inputs":"a","parameters":{"max_new_tokens":2,"plugins":[{"name":"second","params":{"multiplier":0.8}}]}}`)
+		r := p.as(t, "", "POST", "/generate", `{"model":"`+id+
+			`","inputs":"a","parameters":{"max_new_tokens":2,"plugins":[{"name":"second","params":{"multiplier":0.8}}]}}`)
 		if r.status != http.StatusOK {
 			t.Errorf("%s: %d %s", id, r.status, r.text)
 		}
@@ -188,7 +194,8 @@ func TestUploadsOfFew(t *testing.T) {
 		t.Errorf("nothing checked it: %d %s", status, text)
 	}
 	p.story(t, "other")
-	if status, text := p.call(t, "PUT", "/admin/plugins/mine", wasm); status != http.StatusCreated || !strings.Contains(text, `"name":"mine"`) {
+	if status, text := p.call(t, "PUT", "/admin/plugins/mine", wasm); status != http.StatusCreated ||
+		!strings.Contains(text, `"name":"mine"`) {
 		t.Errorf("%d %s", status, text)
 	}
 	p.as(t, adminKey, "PUT", "/v1/models/other/stop", "")
@@ -238,7 +245,8 @@ func TestReloadGoesOn(t *testing.T) {
 		t.Fatal(err)
 	}
 	word, first = "happy", nil
-	if report, err := p.models.Reload(t.Context()); err != nil || len(report.Failed) != 1 || report.Failed[0].Name != "a" {
+	if report, err := p.models.Reload(t.Context()); err != nil || len(report.Failed) != 1 ||
+		report.Failed[0].Name != "a" {
 		t.Errorf("%+v, %v", report, err)
 	}
 	if text := p.story(t, config.DemoModel); strings.Contains(text, "happy") {
@@ -264,7 +272,8 @@ func TestNotServing(t *testing.T) {
 				Type  string `json:"error_type"`
 			}
 			_ = json.Unmarshal([]byte(r.text), &e)
-			if r.status != status || e.Type != kind || !strings.Contains(e.Error, text) || (status == 503) != (r.header.Get("Retry-After") != "") {
+			if r.status != status || e.Type != kind || !strings.Contains(e.Error, text) ||
+				(status == 503) != (r.header.Get("Retry-After") != "") {
 				t.Errorf("autoload %v: %s: %d %s", autoload, id, r.status, r.text)
 			}
 		}

@@ -117,7 +117,8 @@ func TestChooseModel(t *testing.T) {
 	p := openFleet(t, folderOf(t, "org/second", "third"), func(c *config.Config) {
 		c.ModelList = []config.Model{blockOf(config.DemoModel), blockOf("org/second")}
 		c.Server.APIKeys = []string{"user"}
-		c.Key = []config.Key{{Name: "some", Key: "some", Scopes: []string{"generate", "models"}, Models: []string{"org/second"}}}
+		c.Key = []config.Key{{Name: "some", Key: "some", Scopes: []string{"generate", "models"},
+			Models: []string{"org/second"}}}
 	})
 	p.preloading()
 	model := func(text string) string {
@@ -151,7 +152,8 @@ func TestChooseModel(t *testing.T) {
 		{"user", "POST", "/generate", `{` + hello + `,"model":"nobody"}`, 404, "model_not_found"},
 		{"user", "POST", "/v1/completions/generate", `{"model":"org/second",` + hello + `}`, 200, ""},
 		{"some", "POST", "/generate", `{` + hello + `}`, 403, "forbidden"},
-		{"user", "POST", "/api/generate-one?model=nobody", `{"request_id":"a","prompt":"x"}`, 404, ""}, // the API says it in plain text
+		// the API says it in plain text
+		{"user", "POST", "/api/generate-one?model=nobody", `{"request_id":"a","prompt":"x"}`, 404, ""},
 	} {
 		r := p.as(t, c.key, c.method, c.path, c.body)
 		var e struct {
@@ -274,7 +276,8 @@ func TestMemoryOfModels(t *testing.T) {
 	room := func(policy string) func(*config.Config) {
 		return func(c *config.Config) {
 			c.Models.Policy = policy
-			c.Models.Memory = 2*(20+8)<<20 + 2*fixedOverhead + fixedOverhead/2 // two models of 20 MiB and 8 MiB of cache, not three
+			// two models of 20 MiB and 8 MiB of cache, not three
+			c.Models.Memory = 2*(20+8)<<20 + 2*fixedOverhead + fixedOverhead/2
 			c.ModelList = []config.Model{blockOf("a"), blockOf("b"), blockOf(config.DemoModel)}
 			c.ModelList[1].Preload, c.ModelList[2].Preload = false, false
 		}
@@ -291,10 +294,12 @@ func TestMemoryOfModels(t *testing.T) {
 		}
 	}
 	r := p.as(t, adminKey, "POST", "/v1/models/start", `{"model":"tgi-demo"}`)
-	if err := json.Unmarshal([]byte(r.text), &e); err != nil || r.status != http.StatusInsufficientStorage || e.Error.Code != "insufficient_memory" || e.Error.Needed <= e.Error.Free {
+	if err := json.Unmarshal([]byte(r.text), &e); err != nil || r.status != http.StatusInsufficientStorage ||
+		e.Error.Code != "insufficient_memory" || e.Error.Needed <= e.Error.Free {
 		t.Errorf("%d %s", r.status, r.text)
 	}
-	if r := p.as(t, "", "POST", "/generate", `{"model":"tgi-demo",`+hello+`}`); r.status != http.StatusServiceUnavailable || r.header.Get("Retry-After") == "" {
+	if r := p.as(t, "", "POST", "/generate", `{"model":"tgi-demo",`+hello+
+		`}`); r.status != http.StatusServiceUnavailable || r.header.Get("Retry-After") == "" {
 		t.Errorf("%d %s", r.status, r.text)
 	}
 
@@ -333,11 +338,13 @@ func TestModelSettings(t *testing.T) {
 		own.Context, own.Template, own.Plugins = 64, template, []string{"dry"}
 		c.ModelList = []config.Model{blockOf(config.DemoModel), own}
 		c.Plugin = []config.Plugin{
-			{Name: "dry", Source: "builtin:dry", OnError: "fail", Apply: "request"}, {Name: "ngrams", Source: "builtin:no-repeat-ngram", OnError: "fail", Apply: "request"},
+			{Name: "dry", Source: "builtin:dry", OnError: "fail", Apply: "request"},
+			{Name: "ngrams", Source: "builtin:no-repeat-ngram", OnError: "fail", Apply: "request"},
 		}
 	})
 	p.preloading()
-	for id, want := range map[string]string{"own": "mine Hi", "tgi-demo": "<|im_start|>user\\nHi<|im_end|>\\n<|im_start|>assistant\\n"} {
+	for id, want := range map[string]string{"own": "mine Hi",
+		"tgi-demo": "<|im_start|>user\\nHi<|im_end|>\\n<|im_start|>assistant\\n"} {
 		r := p.as(t, "", "POST", "/chat_tokenize", `{"model":"`+id+`","messages":[`+hi+`]}`)
 		if !strings.Contains(r.text, `"templated_text":"`+want+`"`) {
 			t.Errorf("%s: %s", id, r.text)
@@ -347,7 +354,8 @@ func TestModelSettings(t *testing.T) {
 		Max     int `json:"max_total_tokens"`
 		Plugins []struct{ Name string }
 	}
-	if err := json.Unmarshal([]byte(p.as(t, "", "GET", "/info?model=own", "").text), &info); err != nil || info.Max != 64 {
+	if err := json.Unmarshal([]byte(p.as(t, "", "GET", "/info?model=own", "").text), &info); err != nil ||
+		info.Max != 64 {
 		t.Errorf("%+v, %v", info, err)
 	}
 	for _, pl := range info.Plugins {
@@ -357,7 +365,8 @@ func TestModelSettings(t *testing.T) {
 	}
 	// An edit of its template reaches the model, and the other keeps its own.
 	write(t, template, "edited {{ messages[0].content }}")
-	if r := p.as(t, "", "POST", "/chat_tokenize", `{"model":"own","messages":[`+hi+`]}`); !strings.Contains(r.text, "edited Hi") {
+	if r := p.as(t, "", "POST", "/chat_tokenize", `{"model":"own","messages":[`+hi+`]}`); !strings.Contains(r.text,
+		"edited Hi") {
 		t.Errorf("%s", r.text)
 	}
 }
@@ -378,7 +387,8 @@ func TestUploadsOfModels(t *testing.T) {
 		t.Fatalf("%d %s", status, text)
 	}
 	ask := func(id string) answered {
-		return p.as(t, "", "POST", "/generate", `{"model":"`+id+`","inputs":"a","parameters":{"max_new_tokens":2,"plugins":[{"name":"mine","params":{"multiplier":0.8}}]}}`)
+		return p.as(t, "", "POST", "/generate", `{"model":"`+id+
+			`","inputs":"a","parameters":{"max_new_tokens":2,"plugins":[{"name":"mine","params":{"multiplier":0.8}}]}}`)
 	}
 	for _, id := range []string{"tgi-demo", "late", "tgi-demo"} {
 		if r := ask(id); r.status != http.StatusOK {
@@ -419,9 +429,11 @@ func TestImportAndDelete(t *testing.T) {
 		}
 		return r.text
 	}
-	admin("POST", "/v1/models/import", fmt.Sprintf(`{"model":"my/copy","modelPath":%q,"name":"Mine"}`, filepath.Join(from, "source")), http.StatusAccepted)
+	admin("POST", "/v1/models/import", fmt.Sprintf(`{"model":"my/copy","modelPath":%q,"name":"Mine"}`,
+		filepath.Join(from, "source")), http.StatusAccepted)
 	p.until(t, "my/copy", modelsapi.Downloaded)
-	admin("POST", "/v1/models/import", fmt.Sprintf(`{"model":"my/copy","modelPath":%q}`, filepath.Join(from, "source")), http.StatusConflict)
+	admin("POST", "/v1/models/import", fmt.Sprintf(`{"model":"my/copy","modelPath":%q}`, filepath.Join(from, "source")),
+		http.StatusConflict)
 	if r := p.as(t, "", "POST", "/generate", `{"model":"my/copy",`+hello+`}`); r.status != http.StatusOK {
 		t.Errorf("%d %s", r.status, r.text)
 	}
@@ -432,7 +444,9 @@ func TestImportAndDelete(t *testing.T) {
 	admin("GET", "/v1/models/my/copy", "", http.StatusNotFound)
 	admin("DELETE", "/v1/models/tgi-demo", "", http.StatusConflict)
 	admin("POST", "/v1/models/start", `{"model":"nobody"}`, http.StatusNotFound)
-	if text := admin("POST", "/v1/models/pull", `{"model":"http://127.0.0.1:1/x.tar"}`, http.StatusUnprocessableEntity); !strings.Contains(text, "host 127.0.0.1:1 is neither that of models.hub nor among models.allow_hosts") {
+	if text := admin("POST", "/v1/models/pull", `{"model":"http://127.0.0.1:1/x.tar"}`,
+		http.StatusUnprocessableEntity); !strings.Contains(text,
+		"host 127.0.0.1:1 is neither that of models.hub nor among models.allow_hosts") {
 		t.Errorf("%s", text)
 	}
 	admin("GET", "/v1/models/x", "", http.StatusNotFound) // nothing began
@@ -462,8 +476,11 @@ func TestReloadSeveral(t *testing.T) {
 	write(t, filepath.Join(dir, "one.jinja"), "one {{ messages[0].content }}")
 	write(t, filepath.Join(dir, "two.jinja"), "two {{ messages[0].content }}")
 	settings := func(first, second, more string) {
-		write(t, file, fmt.Sprintf("[server]\nadmin_keys = [%q]\n[models]\nfolder = \"models\"\n[plugins]\nfolder = \"none\"\n"+
-			"[[model]]\nname = \"tgi-demo\"\ntemplate = %q\n[[model]]\nname = \"other\"\ntemplate = %q\n%s", adminKey, first, second, more))
+		write(t, file,
+			fmt.Sprintf("[server]\nadmin_keys = [%q]\n[models]\nfolder = \"models\"\n[plugins]\nfolder = \"none\"\n"+
+				"[[model]]\nname = \"tgi-demo\"\ntemplate = %q\n[[model]]\nname = \"other\"\ntemplate = %q\n%s",
+				adminKey,
+				first, second, more))
 	}
 	settings("one.jinja", "two.jinja", "")
 	l, err := config.Read(settingFlags(t, args...), unset)
@@ -487,7 +504,8 @@ func TestReloadSeveral(t *testing.T) {
 			t.Errorf("%+v: %s", s, report)
 		}
 		for id, want := range map[string]string{"tgi-demo": s.demo, "other": s.other} {
-			if r := p.as(t, "", "POST", "/chat_tokenize", `{"model":"`+id+`","messages":[`+hi+`]}`); !strings.Contains(r.text, `"templated_text":"`+want+`"`) {
+			if r := p.as(t, "", "POST", "/chat_tokenize", `{"model":"`+id+`","messages":[`+hi+
+				`]}`); !strings.Contains(r.text, `"templated_text":"`+want+`"`) {
 				t.Errorf("%+v: %s: %s", s, id, r.text)
 			}
 		}
@@ -523,7 +541,10 @@ func TestStopWithSocket(t *testing.T) {
 // TestDefaultFits: a default model that takes more than was available at the start is
 // tried, whatever is available by the time that it is loaded.
 func TestDefaultFits(t *testing.T) {
-	p := openFleet(t, t.TempDir(), func(c *config.Config) { c.Model.Preload, c.Models.Memory, c.Runtime.KVMemory = false, 0, 0 })
+	p := openFleet(t, t.TempDir(), func(c *config.Config) {
+		c.Model.Preload, c.Models.Memory,
+			c.Runtime.KVMemory = false, 0, 0
+	})
 	f := p.models
 	f.systemMemory = func() int64 { return 1 << 20 }
 	budget := f.budget()

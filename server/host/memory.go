@@ -50,11 +50,13 @@ func (m machine) bounds() (list []bound) {
 		used, ok2 := readInt(filepath.Join(g.dir, g.used))
 		if ok1 && ok2 && limit < 1<<60 { // version 1 says so for "none"
 			stat, _ := os.ReadFile(filepath.Join(g.dir, "memory.stat"))
-			list = append(list, bound{name: "the memory limit of the control group", limit: limit, left: limit - used + idleFiles(stat, g.idle)})
+			list = append(list, bound{name: "the memory limit of the control group", limit: limit, left: limit - used +
+				idleFiles(stat, g.idle)})
 		}
 	}
 	if limit, used, ok := m.space(); ok {
-		list = append(list, bound{name: "the limit of the address space (ulimit -v)", limit: limit, left: limit - used, overhead: addressOverhead})
+		list = append(list, bound{name: "the limit of the address space (ulimit -v)", limit: limit, left: limit - used,
+			overhead: addressOverhead})
 	}
 	return list
 }
@@ -86,7 +88,8 @@ func (m machine) groups() (list []group) {
 		}
 		g := group{base, "memory.max", "memory.current", "inactive_file"}
 		if controllers := strings.Split(parts[1], ","); slices.Contains(controllers, "memory") {
-			g = group{filepath.Join(base, "memory"), "memory.limit_in_bytes", "memory.usage_in_bytes", "total_inactive_file"}
+			g = group{filepath.Join(base, "memory"), "memory.limit_in_bytes", "memory.usage_in_bytes",
+				"total_inactive_file"}
 		} else if parts[1] != "" {
 			continue
 		}

@@ -64,7 +64,8 @@ func TestMachine(t *testing.T) {
 		{"a group above has the limit", map[string]string{
 			"proc/meminfo": "MemAvailable: 8192 kB\n", "proc/self/cgroup": "0::/a/b\n",
 			"sys/fs/cgroup/a/b/memory.max": "max\n", "sys/fs/cgroup/a/b/memory.current": "7\n",
-			"sys/fs/cgroup/a/memory.max": "5000\n", "sys/fs/cgroup/a/memory.current": "3000\n", "sys/fs/cgroup/a/memory.stat": "inactive_file 500\n",
+			"sys/fs/cgroup/a/memory.max": "5000\n", "sys/fs/cgroup/a/memory.current": "3000\n",
+			"sys/fs/cgroup/a/memory.stat": "inactive_file 500\n",
 		}, 0, []int64{2500}, 2500},
 		{"version 1, seen from a container", map[string]string{
 			"proc/self/cgroup":                                  "4:memory:/docker/x\n2:cpu:/\n",
@@ -74,7 +75,8 @@ func TestMachine(t *testing.T) {
 			"sys/fs/cgroup/memory/docker/memory.limit_in_bytes": "9223372036854771712\n",
 			"sys/fs/cgroup/memory/docker/memory.usage_in_bytes": "1000\n",
 		}, 0, []int64{5010}, 5010},
-		{"address space", map[string]string{"proc/meminfo": "MemAvailable: 8192 kB\n"}, addressOverhead + 5000, []int64{addressOverhead + 4000}, 4000},
+		{"address space", map[string]string{"proc/meminfo": "MemAvailable: 8192 kB\n"}, addressOverhead + 5000,
+			[]int64{addressOverhead + 4000}, 4000},
 	} {
 		root := t.TempDir()
 		for name, text := range c.files {
@@ -106,7 +108,8 @@ func TestPluginMemory(t *testing.T) {
 		}
 	}
 	p.Memory = 5 << 20
-	if got := pluginMemory(p, 1<<30, []bound{{left: 6 << 30, overhead: addressOverhead}}); got.Bytes != 5<<20 || got.Space != 6<<30-1<<29 {
+	if got := pluginMemory(p, 1<<30, []bound{{left: 6 << 30, overhead: addressOverhead}}); got.Bytes != 5<<20 ||
+		got.Space != 6<<30-1<<29 {
 		t.Errorf("%+v", got)
 	}
 }

@@ -11,7 +11,8 @@ func (f *manager) grammarMetrics() []server.GrammarFigures {
 	for _, s := range f.running() {
 		st := s.control.set.GrammarStats()
 		out = append(out, server.GrammarFigures{
-			Model: string(s.id), Compiles: st.Compiled, CompileSeconds: st.Seconds, Hits: st.Found + st.Shared, Kept: st.Kept, Bytes: st.Bytes,
+			Model: string(s.id), Compiles: st.Compiled, CompileSeconds: st.Seconds, Hits: st.Found + st.Shared,
+			Kept: st.Kept, Bytes: st.Bytes,
 			Masks: st.Asked, MaskSeconds: st.MaskSeconds, DeadEnds: st.DeadEnds,
 			CacheHits: uint64(st.Masks.Hits), CacheMisses: uint64(st.Masks.Misses), CacheBytes: st.Masks.Bytes,
 		})
@@ -30,13 +31,16 @@ func (f *manager) memoryMetrics() server.MemoryFigures {
 	for _, s := range f.running() {
 		g, id := s.control.set.GrammarStats(), string(s.id)
 		out.Caches = append(out.Caches,
-			server.CacheFigures{Name: "grammars", Model: id, Bytes: g.Bytes, Limit: g.Limit, Entries: int64(g.Kept), Evictions: g.Evicted},
-			server.CacheFigures{Name: "masks", Model: id, Bytes: g.Masks.Bytes, Limit: g.Masks.Limit, Entries: g.Masks.Entries, Evictions: uint64(g.Masks.Evicted)},
+			server.CacheFigures{Name: "grammars", Model: id, Bytes: g.Bytes, Limit: g.Limit, Entries: int64(g.Kept),
+				Evictions: g.Evicted},
+			server.CacheFigures{Name: "masks", Model: id, Bytes: g.Masks.Bytes, Limit: g.Masks.Limit,
+				Entries: g.Masks.Entries, Evictions: uint64(g.Masks.Evicted)},
 		)
 	}
 	if kept, ok := f.continuations.(*store.Memory); ok {
 		s := kept.Stats()
-		out.Caches = append(out.Caches, server.CacheFigures{Name: "continuations", Bytes: s.Bytes, Limit: s.Limit, Entries: int64(s.Entries), Evictions: s.Evicted})
+		out.Caches = append(out.Caches, server.CacheFigures{Name: "continuations", Bytes: s.Bytes, Limit: s.Limit,
+			Entries: int64(s.Entries), Evictions: s.Evicted})
 	}
 	return out
 }

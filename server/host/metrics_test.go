@@ -10,7 +10,8 @@ import (
 func TestGrammarFigures(t *testing.T) {
 	p := openPlugged(t, nil)
 	for range 2 {
-		if status, text := p.call(t, http.MethodPost, "/generate", []byte(`{"inputs":"a","parameters":{"grammar":{"type":"regex","value":"[a-z]{3}"}}}`)); status != http.StatusOK {
+		if status, text := p.call(t, http.MethodPost, "/generate",
+			[]byte(`{"inputs":"a","parameters":{"grammar":{"type":"regex","value":"[a-z]{3}"}}}`)); status != http.StatusOK {
 			t.Fatalf("%d %s", status, text)
 		}
 	}
@@ -18,7 +19,8 @@ func TestGrammarFigures(t *testing.T) {
 	for _, want := range []string{
 		`(?m)^tgi_grammar_compiles_total\{model="tgi-demo"\} 1$`, `(?m)^tgi_grammar_hits_total\{model="tgi-demo"\} 1$`,
 		`(?m)^tgi_grammar_kept\{model="tgi-demo"\} 1$`, `(?m)^tgi_grammar_masks_total\{model="tgi-demo"\} [1-9]`,
-		`(?m)^tgi_grammar_compile_seconds_total\{model="tgi-demo"\} \S*[1-9]`, `(?m)^tgi_grammar_dead_ends_total\{model="tgi-demo"\} 0$`,
+		`(?m)^tgi_grammar_compile_seconds_total\{model="tgi-demo"\} \S*[1-9]`,
+		`(?m)^tgi_grammar_dead_ends_total\{model="tgi-demo"\} 0$`,
 	} {
 		if !regexp.MustCompile(want).MatchString(text) {
 			t.Errorf("nothing fits %s", want)

@@ -82,7 +82,8 @@ func (s modelsAPI) Start(ctx context.Context, name string) (modelsapi.Model, err
 		return modelsapi.Model{}, err
 	}
 	_, err = s.roster.Start(id)
-	if status, _ := s.roster.Get(id); err != nil && status.State != lifecycle.Running && status.State != lifecycle.Starting {
+	if status, _ := s.roster.Get(id); err != nil && status.State != lifecycle.Running &&
+		status.State != lifecycle.Starting {
 		return modelsapi.Model{}, s.apiError(id, err)
 	}
 	return s.show(id)
@@ -217,7 +218,8 @@ func (s modelsAPI) Import(ctx context.Context, i modelsapi.Import) (modelsapi.Mo
 		return modelsapi.Model{}, server.ErrModelKey
 	}
 	if !filepath.IsAbs(i.Path) {
-		return modelsapi.Model{}, &generate.Invalid{Msg: fmt.Sprintf("`modelPath` must be absolute. Given: %.64q", i.Path), Field: "modelPath"}
+		return modelsapi.Model{}, &generate.Invalid{Msg: fmt.Sprintf("`modelPath` must be absolute. Given: %.64q",
+			i.Path), Field: "modelPath"}
 	}
 	if s.library.Has(id) {
 		return modelsapi.Model{}, fmt.Errorf("%w: a model with the id %s is there", modelsapi.ErrConflict, id)
@@ -273,9 +275,11 @@ func (s modelsAPI) apiError(id library.ID, err error) error {
 		return modelsapi.ErrUnknown
 	case errors.Is(err, lifecycle.ErrBusy), errors.Is(err, library.ErrInUse):
 		return fmt.Errorf("%w: %s", modelsapi.ErrBusy, text)
-	case errors.Is(err, lifecycle.ErrState) && (status.State == lifecycle.Downloading || status.State == lifecycle.Stopping):
+	case errors.Is(err, lifecycle.ErrState) && (status.State == lifecycle.Downloading ||
+		status.State == lifecycle.Stopping):
 		return fmt.Errorf("%w: %s", modelsapi.ErrBusy, text)
-	case errors.Is(err, lifecycle.ErrState), errors.Is(err, library.ErrExists), errors.Is(err, library.ErrDeclared), errors.Is(err, library.ErrUnusable):
+	case errors.Is(err, lifecycle.ErrState), errors.Is(err, library.ErrExists), errors.Is(err, library.ErrDeclared),
+		errors.Is(err, library.ErrUnusable):
 		return fmt.Errorf("%w: %s", modelsapi.ErrConflict, text)
 	case errors.Is(err, fetch.ErrSource):
 		return &generate.Invalid{Msg: text, Field: "model"}
@@ -313,7 +317,8 @@ func (s modelsAPI) describe(status lifecycle.Status) modelsapi.Model {
 	title, run := s.titles[status.ID], s.loaded[status.ID]
 	s.mu.Unlock()
 	m := modelsapi.Model{
-		ID: string(status.ID), Name: title, Created: s.opened, State: modelsapi.State(status.State), Local: s.library.Has(status.ID),
+		ID: string(status.ID), Name: title, Created: s.opened, State: modelsapi.State(status.State),
+		Local:  s.library.Has(status.ID),
 		Source: absolute(cfg.Models, s.origin(status.ID)), MemoryBytes: status.Memory,
 	}
 	if status.Err != nil {

@@ -113,7 +113,8 @@ func answer(mode, out, count int64) []byte {
 func (m *module) wasm() []byte {
 	bodies := map[string][]byte{
 		// The heap grows from the global and is rounded to 16.
-		"tgi_alloc":          slices.Concat([]byte{0x23, 0, 0x23, 0, 0x20, 0, 0x6a}, push32(15), []byte{0x6a}, push32(-16), []byte{0x71, 0x24, 0}),
+		"tgi_alloc": slices.Concat([]byte{0x23, 0, 0x23, 0, 0x20, 0, 0x6a}, push32(15), []byte{0x6a},
+			push32(-16), []byte{0x71, 0x24, 0}),
 		"tgi_describe":       push64(int64(textAt)<<32 | int64(len(m.description))),
 		"tgi_init":           push64(0),
 		"tgi_validate":       push64(0),
@@ -135,7 +136,8 @@ func (m *module) wasm() []byte {
 		return uleb(uint64(i))
 	}
 	for _, im := range m.imports {
-		imports = append(imports, slices.Concat(text(im.module), text(im.name), []byte{0}, typeOf(im.params, im.results)))
+		imports = append(imports, slices.Concat(text(im.module), text(im.name), []byte{0},
+			typeOf(im.params, im.results)))
 	}
 	add := func(params, results, locals, body []byte) {
 		funcs = append(funcs, typeOf(params, results))

@@ -48,7 +48,8 @@ type instance struct {
 // open does everything between the settings and a running engine. ONNX Runtime is
 // loaded. demand is what all models share; say is told what takes long. After an
 // error nothing stays open.
-func open(ctx context.Context, cfg config.Config, obs engine.Observer, demand *engine.Demand, say func(string, ...any)) (*instance, error) {
+func open(ctx context.Context, cfg config.Config, obs engine.Observer, demand *engine.Demand,
+	say func(string, ...any)) (*instance, error) {
 	in := &instance{demand: demand}
 	src, err := describe(cfg.Model.Path)
 	if err != nil {
@@ -123,7 +124,8 @@ func (s checkpoint) prepare(ctx context.Context, opt store.Options) (models.Buil
 
 // build is prepare for serving. It tells the progress of a conversion and what
 // that did to the weights and to the model's predictions.
-func (s checkpoint) build(ctx context.Context, w models.Weights, tok *token.Tokenizer, say func(string, ...any)) (models.Built, error) {
+func (s checkpoint) build(ctx context.Context, w models.Weights, tok *token.Tokenizer,
+	say func(string, ...any)) (models.Built, error) {
 	opt := store.Options{Weights: w, Damaged: func(err error) { say("%v; it is converted anew", err) }}
 	last, converted := time.Now(), false
 	opt.Progress = func(done, total int64) {

@@ -16,8 +16,8 @@ type plan struct {
 	weights, cache int64          // bytes
 }
 
-// fixedOverhead is what a model takes that depends little on its size: compiled plugins, ONNX Runtime's arenas, the tokenizer (measured: 85 to 90 MiB with
-// the part of the cache that was in use).
+// fixedOverhead is what a model takes that depends little on its size: compiled plugins, ONNX Runtime's arenas, the
+// tokenizer (measured: 85 to 90 MiB with the part of the cache that was in use).
 const fixedOverhead = 64 << 20
 
 // processOverhead is what a process takes beside that by the time that its first model is loaded: the
@@ -79,7 +79,8 @@ func (f *manager) fits(p plan) error {
 	for _, b := range f.bounds() {
 		if need := p.total() + processOverhead + b.overhead; need > b.left {
 			return fmt.Errorf("%w: it needs about %d MiB (weights %d, cache %d, everything else %d), %s of %d MiB leaves %d",
-				lifecycle.ErrMemory, need>>20, p.weights>>20, p.cache>>20, (fixedOverhead+processOverhead+b.overhead)>>20, b.name, b.limit>>20, max(0, b.left)>>20)
+				lifecycle.ErrMemory, need>>20, p.weights>>20, p.cache>>20,
+				(fixedOverhead+processOverhead+b.overhead)>>20, b.name, b.limit>>20, max(0, b.left)>>20)
 		}
 	}
 	return nil

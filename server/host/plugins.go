@@ -49,7 +49,8 @@ type chatState struct {
 
 // openPlugins loads the plugins that the settings name, and those of the folder.
 // memory is what they share with those of other models.
-func openPlugins(ctx context.Context, cfg config.Config, in *instance, governor *plugins.Governor, memory *plugins.Memory, log *slog.Logger) (*pluginController, error) {
+func openPlugins(ctx context.Context, cfg config.Config, in *instance, governor *plugins.Governor,
+	memory *plugins.Memory, log *slog.Logger) (*pluginController, error) {
 	c := &pluginController{source: in.source, log: log}
 	c.running.Store(&cfg)
 	specs, state, err := c.specs(cfg)
@@ -71,7 +72,8 @@ func openPlugins(ctx context.Context, cfg config.Config, in *instance, governor 
 		Memory:       memory, GrammarMemory: grammarMemory(cfg.Plugins, memory.Stats().Limit),
 		Breaker: plugins.Breaker{Faults: cfg.Plugins.BreakerFaults, Pause: time.Duration(cfg.Plugins.BreakerPause)},
 		Compile: plugins.CompileLimits{
-			Time: time.Duration(cfg.Plugins.CompileTime), Timeout: time.Duration(cfg.Plugins.CompileTimeout), Memory: int64(cfg.Plugins.CompileMemory),
+			Time: time.Duration(cfg.Plugins.CompileTime), Timeout: time.Duration(cfg.Plugins.CompileTimeout),
+			Memory: int64(cfg.Plugins.CompileMemory),
 		},
 		Client: server.ClientID,
 		Log:    log,
@@ -182,7 +184,8 @@ func adminError(err error) error {
 	case err == nil:
 		return nil
 	case errors.Is(err, plugins.ErrUnknown):
-		return fmt.Errorf("%w%s%s", server.ErrNotFound, strings.TrimPrefix(err.Error(), plugins.ErrUnknown.Error()), bridge.Suggestion(err))
+		return fmt.Errorf("%w%s%s", server.ErrNotFound, strings.TrimPrefix(err.Error(), plugins.ErrUnknown.Error()),
+			bridge.Suggestion(err))
 	case errors.Is(err, plugins.ErrConfigured):
 		return fmt.Errorf("%w%s", server.ErrConfigured, strings.TrimPrefix(err.Error(), plugins.ErrConfigured.Error()))
 	}
@@ -214,7 +217,8 @@ func (c *pluginController) reload(ctx context.Context, next config.Config) (admi
 		report.Failed = append(report.Failed, admin.Failure{Name: name, Error: done.Failed[name].Error()})
 	}
 	for _, name := range done.Late {
-		report.Failed = append(report.Failed, admin.Failure{Name: name, Error: "it is still being loaded: GET /admin/plugins/" + name + " tells what comes of it"})
+		report.Failed = append(report.Failed, admin.Failure{Name: name,
+			Error: "it is still being loaded: GET /admin/plugins/" + name + " tells what comes of it"})
 	}
 	if wrong == nil {
 		if wrong = state.check(c.set); wrong != nil {
@@ -312,24 +316,28 @@ func specsOf(list []config.Plugin) ([]plugins.Spec, error) {
 func limitsOf(l config.PluginLimits) plugins.Limits {
 	return plugins.Limits{
 		Memory: int64(l.Memory), FuelPerStep: l.FuelPerStep, FuelPerRequest: l.FuelPerRequest, FuelLoad: l.FuelLoad,
-		TimePerStep: time.Duration(l.TimePerStep), TimePerRequest: time.Duration(l.TimePerRequest), TimeLoad: time.Duration(l.TimeLoad),
-		Share: l.Share,
+		TimePerStep: time.Duration(l.TimePerStep), TimePerRequest: time.Duration(l.TimePerRequest),
+		TimeLoad: time.Duration(l.TimeLoad),
+		Share:    l.Share,
 	}
 }
 
 // shownPlugin is a plugin's status as clients and metrics see it.
 func shownPlugin(s plugins.Status) server.Plugin {
 	states := map[plugins.State]string{
-		plugins.StateActive: server.PluginReady, plugins.StateOff: server.PluginOff, plugins.StateFailed: server.PluginFailed,
+		plugins.StateActive: server.PluginReady, plugins.StateOff: server.PluginOff,
+		plugins.StateFailed:  server.PluginFailed,
 		plugins.StateLoading: server.PluginLoading,
 	}
 	return server.Plugin{
-		Name: s.Name, Version: s.Version, Doc: s.Doc, SHA256: s.SHA256, Source: s.Source, Kinds: s.Kinds, Languages: s.Languages,
-		State: states[s.State], Error: s.Error, Apply: string(s.Apply), OnError: string(s.OnError),
+		Name: s.Name, Version: s.Version, Doc: s.Doc, SHA256: s.SHA256, Source: s.Source, Kinds: s.Kinds,
+		Languages: s.Languages,
+		State:     states[s.State], Error: s.Error, Apply: string(s.Apply), OnError: string(s.OnError),
 		Params: s.Params, Loaded: s.Loaded,
 		Calls: s.Stats.Calls, Seconds: s.Stats.Seconds, Fuel: s.Stats.Fuel,
 		Paused: s.Stats.Paused, Slices: s.Stats.Slices, Faults: s.Stats.Faults,
 		Skips: s.Stats.Skips, Resets: s.Stats.Resets, Loads: s.Stats.Loads,
-		InstancesOut: s.Stats.InstancesOut, InstancesWaiting: s.Stats.InstancesWaiting, InstanceBytes: s.Stats.InstanceBytes,
+		InstancesOut: s.Stats.InstancesOut, InstancesWaiting: s.Stats.InstancesWaiting,
+		InstanceBytes: s.Stats.InstanceBytes,
 	}
 }

@@ -20,7 +20,8 @@ const fp32Bytes = 4
 // text. The fp32 form is built in a folder that is removed afterwards, by
 // prepare. It returns "" where the reference would take more than half of the
 // available memory.
-func quantCheck(ctx context.Context, b models.Built, tok *token.Tokenizer, prepare func(context.Context, store.Options) (models.Built, error)) (string, error) {
+func quantCheck(ctx context.Context, b models.Built, tok *token.Tokenizer, prepare func(context.Context,
+	store.Options) (models.Built, error)) (string, error) {
 	if b.Params*fp32Bytes > availableMemory()/2 {
 		return "", nil
 	}

@@ -60,7 +60,8 @@ func TestReload(t *testing.T) {
 	}
 
 	say := func() string {
-		status, text := p.call(t, http.MethodPost, "/generate", []byte(`{"inputs":"Once upon a time","parameters":{"max_new_tokens":30}}`))
+		status, text := p.call(t, http.MethodPost, "/generate",
+			[]byte(`{"inputs":"Once upon a time","parameters":{"max_new_tokens":30}}`))
 		if status != http.StatusOK {
 			t.Fatalf("%d %s", status, text)
 		}
@@ -93,7 +94,8 @@ func TestReload(t *testing.T) {
 		}
 	}
 	settingsFile(t, file, "called", "[model]\nweights = \"int8\"\n")
-	if status, report := p.call(t, http.MethodPost, "/admin/reload", nil); status != http.StatusOK || !strings.Contains(report, `"restart":["model.weights"]`) {
+	if status, report := p.call(t, http.MethodPost, "/admin/reload", nil); status != http.StatusOK ||
+		!strings.Contains(report, `"restart":["model.weights"]`) {
 		t.Errorf("a setting that needs a restart: %d %s", status, report)
 	}
 	if text := say(); strings.Contains(text, "called") {

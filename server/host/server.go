@@ -177,8 +177,9 @@ func (s *Server) Default() (info ModelInfo, ok bool) {
 		return info, false
 	}
 	return ModelInfo{
-		ID: string(m.id), Name: m.built.Name, Architecture: m.built.Architecture, Weights: string(m.built.Weights), WeightBytes: m.built.WeightBytes,
-		Params: m.built.Params, Threads: m.backend.ThreadCount(), Blocks: m.backend.Blocks(),
+		ID: string(m.id), Name: m.built.Name, Architecture: m.built.Architecture, Weights: string(m.built.Weights),
+		WeightBytes: m.built.WeightBytes,
+		Params:      m.built.Params, Threads: m.backend.ThreadCount(), Blocks: m.backend.Blocks(),
 		CacheTokens: m.backend.Blocks() * ort.BlockSize, CacheBytes: m.kvBytes, Limits: m.limits,
 		Chat: m.control.chat.Load().String(), Plugins: m.control.names(),
 	}, true
@@ -233,6 +234,7 @@ type lateLog struct{ log *slog.Logger }
 // Step implements engine.Observer.
 func (l lateLog) Step(r engine.Report) {
 	if r.Late > 0 {
-		l.log.Debug("plugins are late: their sequences are parked", "late", r.Late, "parked", r.Parked, "forward", r.Forward, "total", r.Total)
+		l.log.Debug("plugins are late: their sequences are parked", "late", r.Late, "parked", r.Parked, "forward",
+			r.Forward, "total", r.Total)
 	}
 }

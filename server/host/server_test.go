@@ -70,7 +70,8 @@ func mixedRequests(h *Server, n int) []engine.Request {
 		for range rng.IntN(60) {
 			text += " " + words[rng.IntN(len(words))]
 		}
-		p := llm.Params{Temperature: 1, TopP: 1, TypicalP: 1, RepetitionPenalty: 1, MaxNewTokens: 30 + rng.IntN(60), IgnoreEOS: i%4 != 1, Seed: uint64(i)}
+		p := llm.Params{Temperature: 1, TopP: 1, TypicalP: 1, RepetitionPenalty: 1, MaxNewTokens: 30 + rng.IntN(60),
+			IgnoreEOS: i%4 != 1, Seed: uint64(i)}
 		switch i % 4 {
 		case 1:
 			p.Sample, p.Temperature, p.TopP = true, 0.8, 0.9
@@ -232,7 +233,8 @@ func TestDisconnectFreesBlocks(t *testing.T) {
 	ctx, cancel := context.WithCancel(t.Context())
 	s, err := h.defaultModel().engine.Submit(ctx, engine.Request{
 		Prompt: h.defaultModel().tokenizer.Encode(strings.Repeat("a story ", 20), true),
-		Params: llm.Params{Temperature: 1, TopP: 1, TypicalP: 1, RepetitionPenalty: 1, MaxNewTokens: 800, IgnoreEOS: true},
+		Params: llm.Params{Temperature: 1, TopP: 1, TypicalP: 1, RepetitionPenalty: 1, MaxNewTokens: 800,
+			IgnoreEOS: true},
 	})
 	if err != nil {
 		t.Fatal(err)
@@ -248,7 +250,8 @@ func TestDisconnectFreesBlocks(t *testing.T) {
 		}
 	}
 	// The next request's first step comes after the abort.
-	collect(t, h, engine.Request{Prompt: h.defaultModel().tokenizer.Encode("x", true), Params: llm.Params{Temperature: 1, TopP: 1, TypicalP: 1, RepetitionPenalty: 1, MaxNewTokens: 1}})
+	collect(t, h, engine.Request{Prompt: h.defaultModel().tokenizer.Encode("x", true),
+		Params: llm.Params{Temperature: 1, TopP: 1, TypicalP: 1, RepetitionPenalty: 1, MaxNewTokens: 1}})
 	if st := h.defaultModel().engine.Stats(); st.KVUsed != 0 || st.Running != 0 || st.Steps >= steps+700 {
 		t.Errorf("after the client had gone: %+v", st)
 	}
@@ -267,7 +270,8 @@ func TestSilentReader(t *testing.T) {
 		}
 		defer conn.Close()
 		body := `{"inputs":"Once upon a time","parameters":{"max_new_tokens":300}}`
-		fmt.Fprintf(conn, "POST /generate_stream HTTP/1.1\r\nHost: x\r\nContent-Type: application/json\r\nContent-Length: %d\r\n\r\n%s", len(body), body)
+		fmt.Fprintf(conn,
+			"POST /generate_stream HTTP/1.1\r\nHost: x\r\nContent-Type: application/json\r\nContent-Length: %d\r\n\r\n%s", len(body), body)
 	}
 	res := post(t, t.Context(), ts.URL+"/generate", `{"inputs":"Once upon a time","parameters":{"max_new_tokens":20}}`)
 	if _, err := io.Copy(io.Discard, res.Body); err != nil || res.StatusCode != 200 {
@@ -293,7 +297,8 @@ func TestThousandAtOnce(t *testing.T) {
 	var wg sync.WaitGroup
 	for range 1000 {
 		wg.Go(func() {
-			res, err := client.Post(ts.URL+"/generate", "application/json", strings.NewReader(`{"inputs":"Hello","parameters":{"max_new_tokens":2}}`))
+			res, err := client.Post(ts.URL+"/generate", "application/json",
+				strings.NewReader(`{"inputs":"Hello","parameters":{"max_new_tokens":2}}`))
 			status := 0
 			if err == nil {
 				status = res.StatusCode

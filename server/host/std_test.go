@@ -19,8 +19,10 @@ import (
 func stdPlugins(t *testing.T) *plugged {
 	t.Helper()
 	return openPlugged(t, func(c *config.Config) {
-		for _, name := range []string{"no-repeat-ngram", "dry", "xtc", "mirostat", "banned-words", "thinking-budget", "watermark"} {
-			c.Plugin = append(c.Plugin, config.Plugin{Name: name, Source: config.Builtin + name, OnError: config.OnErrorFail, Apply: config.ApplyRequest})
+		for _, name := range []string{"no-repeat-ngram", "dry", "xtc", "mirostat", "banned-words", "thinking-budget",
+			"watermark"} {
+			c.Plugin = append(c.Plugin, config.Plugin{Name: name, Source: config.Builtin + name,
+				OnError: config.OnErrorFail, Apply: config.ApplyRequest})
 		}
 	})
 }
@@ -98,13 +100,15 @@ func TestStdDry(t *testing.T) {
 	if !strings.HasPrefix(plain.Text, " red hat") {
 		t.Fatalf("the model does not go on with the repetition: %q", plain.Text)
 	}
-	if got := p.say(t, redHat, `"max_new_tokens":12`, "dry", `{"multiplier":4}`); strings.HasPrefix(got.Text, " red hat") {
+	if got := p.say(t, redHat, `"max_new_tokens":12`, "dry", `{"multiplier":4}`); strings.HasPrefix(got.Text,
+		" red hat") {
 		t.Errorf("the repetition went on: %q", got.Text)
 	}
 	if got := p.say(t, redHat, `"max_new_tokens":12`, "dry", `{"multiplier":0}`); got.Text != plain.Text {
 		t.Errorf("without a penalty the text is %q, want %q", got.Text, plain.Text)
 	}
-	if got := p.say(t, redHat, `"max_new_tokens":12`, "dry", `{"multiplier":4,"sequence_breakers":["."," found"]}`); got.Text != plain.Text {
+	if got := p.say(t, redHat, `"max_new_tokens":12`, "dry",
+		`{"multiplier":4,"sequence_breakers":["."," found"]}`); got.Text != plain.Text {
 		t.Errorf("a repetition that breakers cut was penalised: %q, want %q", got.Text, plain.Text)
 	}
 }
@@ -168,7 +172,8 @@ func TestStdBannedWords(t *testing.T) {
 
 func TestStdThinkingBudget(t *testing.T) {
 	p := stdPlugins(t)
-	got := p.say(t, onceUpon, `"max_new_tokens":40`, "thinking-budget", `{"start_inside":true,"budget":8,"close":"\n\nTHE END"}`)
+	got := p.say(t, onceUpon, `"max_new_tokens":40`, "thinking-budget",
+		`{"start_inside":true,"budget":8,"close":"\n\nTHE END"}`)
 	before, _, ok := strings.Cut(got.Text, "\n\nTHE END")
 	if !ok {
 		t.Fatalf("the thinking was not ended: %q", got.Text)
@@ -184,7 +189,8 @@ func TestStdThinkingBudget(t *testing.T) {
 	if tokens != 8 {
 		t.Errorf("%d tokens before the end in %q, want 8", tokens, got.Text)
 	}
-	got = p.say(t, onceUpon, `"max_new_tokens":60`, "thinking-budget", `{"open":" a","close":".","min":12,"budget":16,"message":" and so on"}`)
+	got = p.say(t, onceUpon, `"max_new_tokens":60`, "thinking-budget",
+		`{"open":" a","close":".","min":12,"budget":16,"message":" and so on"}`)
 	if !strings.Contains(got.Text, " and so on.") {
 		t.Errorf("the message does not stand before the close: %q", got.Text)
 	}
@@ -205,7 +211,8 @@ func TestStdWatermark(t *testing.T) {
 	score := func(plugin, params string) float64 {
 		var ids []int
 		for seed := range 6 {
-			got := p.say(t, "Tell a story about a fox. ", `"max_new_tokens":150,"temperature":1.5,"ignore_eos":true,"seed":`+strconv.Itoa(seed), plugin, params)
+			got := p.say(t, "Tell a story about a fox. ",
+				`"max_new_tokens":150,"temperature":1.5,"ignore_eos":true,"seed":`+strconv.Itoa(seed), plugin, params)
 			ids = append(ids, got.ids()...)
 		}
 		return detect(t, python, detector, ids)

@@ -16,7 +16,8 @@ import (
 
 // These tests let the demo model write calls so hot that nothing but the grammar makes them right.
 
-// heldTools are two strict tools and one that is not, and what their arguments must then be, written down a second time in Go.
+// heldTools are two strict tools and one that is not, and what their arguments must then be, written down a second time
+// in Go.
 const heldTools = `,"tools":[
 {"type":"function","function":{"name":"get_weather","strict":true,"parameters":{"type":"object","properties":{"place":{"type":"string","maxLength":12},
  "unit":{"type":"string","enum":["celsius","fahrenheit"]},"days":{"type":"integer","minimum":1,"maximum":7}},"required":["place","unit","days"],"additionalProperties":false}}},
@@ -28,14 +29,16 @@ var heldCalls = map[string]func(v any) bool{
 	"get_weather": func(v any) bool {
 		m := object(v, []string{"place", "unit", "days"}, nil)
 		place, ok := m["place"].(string)
-		return ok && len([]rune(place)) <= 12 && (m["unit"] == "celsius" || m["unit"] == "fahrenheit") && whole(m["days"]) && m["days"].(float64) >= 1 && m["days"].(float64) <= 7
+		return ok && len([]rune(place)) <= 12 && (m["unit"] == "celsius" || m["unit"] == "fahrenheit") &&
+			whole(m["days"]) && m["days"].(float64) >= 1 && m["days"].(float64) <= 7
 	},
 	"now": func(v any) bool { m, ok := v.(map[string]any); return ok && len(m) == 0 },
 	"book": func(v any) bool {
 		m := object(v, []string{"code"}, []string{"seats"})
 		code, _ := m["code"].(string)
 		seats, _ := m["seats"].([]any)
-		return regexp.MustCompile(`^[A-Z]{2}-[0-9]{3}$`).MatchString(code) && len(seats) <= 3 && !slices.ContainsFunc(seats, func(x any) bool { return !whole(x) })
+		return regexp.MustCompile(`^[A-Z]{2}-[0-9]{3}$`).MatchString(code) && len(seats) <= 3 &&
+			!slices.ContainsFunc(seats, func(x any) bool { return !whole(x) })
 	},
 }
 
@@ -53,15 +56,16 @@ type toolReply struct {
 
 func (p *plugged) tools(t testing.TB, want int, more string) (r toolReply) {
 	t.Helper()
-	status, text := p.call(t, http.MethodPost, "/v1/chat/completions", []byte(`{"messages":[`+askWeather+`],"temperature":1.5,"max_tokens":150`+more+`}`))
+	status, text := p.call(t, http.MethodPost, "/v1/chat/completions",
+		[]byte(`{"messages":[`+askWeather+`],"temperature":1.5,"max_tokens":150`+more+`}`))
 	if err := json.Unmarshal([]byte(text), &r); err != nil || status != want {
 		t.Fatalf("%s: %d %s, want %d", more, status, text, want)
 	}
 	return r
 }
 
-// right checks that all calls of a reply are, that there are as many as there may be, and nothing but calls. It counts the
-// replies that were not cut.
+// right checks that all calls of a reply are, that there are as many as there may be, and nothing but calls. It counts
+// the replies that were not cut.
 func (r *toolReply) right(t testing.TB, most int) (ended int) {
 	t.Helper()
 	for _, c := range r.Choices {
@@ -107,7 +111,8 @@ func TestRequiredCalls(t *testing.T) {
 func TestDemandedCalls(t *testing.T) {
 	p := openPlugged(t, nil)
 	for _, name := range []string{"book", "now", "get_weather"} {
-		r := p.tools(t, http.StatusOK, `,"seed":3,"n":4,"tool_choice":{"type":"function","function":{"name":"`+name+`"}}`+heldTools)
+		r := p.tools(t, http.StatusOK, `,"seed":3,"n":4,"tool_choice":{"type":"function","function":{"name":"`+name+
+			`"}}`+heldTools)
 		r.right(t, 100)
 		for _, c := range r.Choices {
 			for _, call := range c.Message.ToolCalls {
@@ -118,7 +123,8 @@ func TestDemandedCalls(t *testing.T) {
 		}
 	}
 	for seed := range 4 {
-		r := p.tools(t, http.StatusOK, fmt.Sprintf(`,"seed":%d,"n":4,"tool_choice":"required","parallel_tool_calls":false%s`, seed, heldTools))
+		r := p.tools(t, http.StatusOK,
+			fmt.Sprintf(`,"seed":%d,"n":4,"tool_choice":"required","parallel_tool_calls":false%s`, seed, heldTools))
 		if r.right(t, 1) == 0 {
 			t.Error("all replies were cut")
 		}
@@ -128,7 +134,10 @@ func TestDemandedCalls(t *testing.T) {
 			t.Errorf("streamed: %s", s)
 		}
 	}
-	status, text := p.call(t, http.MethodPost, "/v1/chat/completions", []byte(`{"messages":[`+askWeather+`],"max_tokens":150,"num_beams":3,"n":2,"tool_choice":"required","parallel_tool_calls":false`+heldTools+`}`))
+	status, text := p.call(t, http.MethodPost, "/v1/chat/completions",
+		[]byte(`{"messages":[`+askWeather+
+			`],"max_tokens":150,"num_beams":3,"n":2,"tool_choice":"required","parallel_tool_calls":false`+heldTools+
+			`}`))
 	var r toolReply
 	if err := json.Unmarshal([]byte(text), &r); err != nil || status != http.StatusOK || len(r.Choices) != 2 {
 		t.Fatalf("beams: %d %s", status, text)
@@ -140,7 +149,10 @@ func TestDemandedCalls(t *testing.T) {
 func TestCallsOfOlderDialects(t *testing.T) {
 	p := openPlugged(t, func(c *config.Config) { c.Server.Dialect = "tgi-2.2" })
 	for seed := range 4 {
-		status, text := p.call(t, http.MethodPost, "/v1/chat/completions", fmt.Appendf(nil, `{"messages":[%s],"temperature":1.5,"max_tokens":150,"seed":%d,"tool_choice":"required"%s}`, askWeather, seed, heldTools))
+		status, text := p.call(t, http.MethodPost, "/v1/chat/completions",
+			fmt.Appendf(nil,
+				`{"messages":[%s],"temperature":1.5,"max_tokens":150,"seed":%d,"tool_choice":"required"%s}`, askWeather,
+				seed, heldTools))
 		var r struct {
 			Choices []struct {
 				Message struct {
@@ -177,7 +189,8 @@ func TestFormatsOfCalls(t *testing.T) {
 			ended := 0
 			for seed := range 3 {
 				tools := heldTools
-				r := p.tools(t, http.StatusOK, fmt.Sprintf(`,"seed":%d,"n":4,"tool_choice":"required","parallel_tool_calls":false%s`, seed, tools))
+				r := p.tools(t, http.StatusOK,
+					fmt.Sprintf(`,"seed":%d,"n":4,"tool_choice":"required","parallel_tool_calls":false%s`, seed, tools))
 				ended += r.right(t, 1)
 			}
 			if ended == 0 {
@@ -197,7 +210,8 @@ func TestCallsOfTheModelsOwnAccord(t *testing.T) {
 	begun := fmt.Sprintf(`,"plugins":[{"name":"force","params":{"force_at":0,"force":%s}}]`, ids)
 	calls := 0
 	for seed := range 8 {
-		r := p.tools(t, http.StatusOK, fmt.Sprintf(`,"seed":%d,"n":4,"parallel_tool_calls":false%s%s`, seed, begun, heldTools))
+		r := p.tools(t, http.StatusOK, fmt.Sprintf(`,"seed":%d,"n":4,"parallel_tool_calls":false%s%s`, seed, begun,
+			heldTools))
 		for _, c := range r.Choices {
 			if c.FinishReason == "length" {
 				continue
@@ -239,14 +253,16 @@ func TestAnswerOrCalls(t *testing.T) {
 	if err != nil {
 		t.Fatal(err)
 	}
-	for _, force := range []string{"", fmt.Sprintf(`,"plugins":[{"name":"force","params":{"force_at":0,"force":%s}}]`, ids)} {
+	for _, force := range []string{"", fmt.Sprintf(`,"plugins":[{"name":"force","params":{"force_at":0,"force":%s}}]`,
+		ids)} {
 		for seed := range 4 {
 			r := p.tools(t, http.StatusOK, fmt.Sprintf(`,"seed":%d,"n":4%s%s%s`, seed, force, format, heldTools))
 			for i := range r.Choices {
 				c := &r.Choices[i]
 				if said := c.Message.Content; len(c.Message.ToolCalls) == 0 && c.FinishReason == "stop" {
 					var v any
-					if force != "" || said == nil || json.Unmarshal([]byte(*said), &v) != nil || object(v, []string{"sure"}, nil) == nil {
+					if force != "" || said == nil || json.Unmarshal([]byte(*said), &v) != nil ||
+						object(v, []string{"sure"}, nil) == nil {
 						t.Errorf("after %q: %s", force, c.Message)
 					}
 					c.FinishReason = "length" // no calls to look at
@@ -255,23 +271,26 @@ func TestAnswerOrCalls(t *testing.T) {
 			r.right(t, 100)
 		}
 	}
-	r := p.tools(t, http.StatusUnprocessableEntity, strings.Replace(format, `"boolean"`, `"string","format":"idn-hostname"`, 1)+heldTools)
+	r := p.tools(t, http.StatusUnprocessableEntity, strings.Replace(format, `"boolean"`,
+		`"string","format":"idn-hostname"`, 1)+heldTools)
 	if want := "Tool error: #/response_format/properties/sure: format: "; !strings.HasPrefix(r.Error.Message, want) {
 		t.Errorf("got %s, want %s", r.Error.Message, want)
 	}
 	other := openPlugged(t, func(c *config.Config) { c.Model.Tools = "tgi" })
-	if r := other.tools(t, http.StatusUnprocessableEntity, format+heldTools); r.Error.Message != "Tool error: Grammar and tools are mutually exclusive" {
+	if r := other.tools(t, http.StatusUnprocessableEntity,
+		format+heldTools); r.Error.Message != "Tool error: Grammar and tools are mutually exclusive" {
 		t.Errorf("a format whose calls can't be told from an answer: %s", r.Error.Message)
 	}
 }
 
 // unheld is a tool whose schema can't be enforced.
 func unheld(strict string) string {
-	return `,"tools":[{"type":"function","function":{"name":"odd"` + strict + `,"parameters":{"type":"object","properties":{"when":{"type":"string","format":"idn-hostname","maxLength":4}},"required":["when"],"additionalProperties":false}}}]`
+	return `,"tools":[{"type":"function","function":{"name":"odd"` + strict +
+		`,"parameters":{"type":"object","properties":{"when":{"type":"string","format":"idn-hostname","maxLength":4}},"required":["when"],"additionalProperties":false}}}]`
 }
 
-// TestUnenforceableTools: what can't be enforced of a strict tool is refused by its name and place; of another it is left out and
-// told.
+// TestUnenforceableTools: what can't be enforced of a strict tool is refused by its name and place; of another it is
+// left out and told.
 func TestUnenforceableTools(t *testing.T) {
 	p := openPlugged(t, nil)
 	want := "Tool error: tool `odd`: #/tools/0/function/parameters/properties/when: format: "
@@ -285,19 +304,21 @@ func TestUnenforceableTools(t *testing.T) {
 		t.Errorf("nobody asked for anything, and %+v is not enforced", r.Dropped)
 	}
 	r := p.tools(t, http.StatusOK, `,"seed":1,"tool_choice":"required"`+unheld(""))
-	if len(r.Dropped) != 1 || r.Dropped[0].Pointer != "#/tools/0/function/parameters/properties/when" || r.Dropped[0].Keyword != "format" {
+	if len(r.Dropped) != 1 || r.Dropped[0].Pointer != "#/tools/0/function/parameters/properties/when" ||
+		r.Dropped[0].Keyword != "format" {
 		t.Errorf("dropped %+v", r.Dropped)
 	}
 	// A schema that is none: nobody insists on it, so the call is checked when it is complete.
 	broken := `"tools":[{"type":"function","function":{"name":"get_weather","parameters":{"type":"object","properties":{"city":{"type":"strin"}}}}}]`
-	status, text := p.call(t, http.MethodPost, "/v1/chat/completions", []byte(`{"messages":[`+askWeather+`],"max_tokens":60,"temperature":0,"tool_choice":"required",`+broken+`}`))
+	status, text := p.call(t, http.MethodPost, "/v1/chat/completions",
+		[]byte(`{"messages":[`+askWeather+`],"max_tokens":60,"temperature":0,"tool_choice":"required",`+broken+`}`))
 	if status != http.StatusOK || !strings.Contains(text, `"grammar_dropped":[{"pointer":"#/tools"`) {
 		t.Errorf("a schema that is none: %d %s", status, text)
 	}
 }
 
-// TestToolsWithoutGrammars: where grammars are switched off, or no plugin knows the language, calls are checked when they are
-// complete, and a client that says strict is served.
+// TestToolsWithoutGrammars: where grammars are switched off, or no plugin knows the language, calls are checked when
+// they are complete, and a client that says strict is served.
 func TestToolsWithoutGrammars(t *testing.T) {
 	off := openPlugged(t, func(c *config.Config) { c.Server.DisableGrammar = true })
 	off.tools(t, http.StatusOK, `,"seed":1,"tool_choice":"auto"`+unheld(`,"strict":true`))

@@ -93,7 +93,8 @@ func (dir uploadFolder) load() (map[string]upload, error) {
 	}
 	whole := len(errs) == 0 // else a module may belong to what cannot be read
 	for _, e := range entries {
-		left := strings.HasSuffix(e.Name(), tempExt) || strings.HasSuffix(e.Name(), moduleExt) && whole && !used[e.Name()]
+		left := strings.HasSuffix(e.Name(), tempExt) || strings.HasSuffix(e.Name(), moduleExt) && whole &&
+			!used[e.Name()]
 		if left && !e.IsDir() {
 			errs = append(errs, os.Remove(filepath.Join(string(dir), e.Name())))
 		}
@@ -115,7 +116,8 @@ func (dir uploadFolder) read(name string) (u upload, module string, err error) {
 		return u, "", err
 	}
 	u.settings = plugins.Upload{
-		OnError: plugins.OnError(k.OnError), Apply: plugins.Apply(k.Apply), Limits: plugins.Limits(k.Limits), Config: k.Config,
+		OnError: plugins.OnError(k.OnError), Apply: plugins.Apply(k.Apply), Limits: plugins.Limits(k.Limits),
+		Config: k.Config,
 	}
 	if k.Module != filepath.Base(k.Module) {
 		return u, "", fmt.Errorf("module %q is not a file of the folder", k.Module)
@@ -141,7 +143,8 @@ func (dir uploadFolder) put(name string, u upload) error {
 	}
 	sum := moduleSum(u.wasm)
 	k := keptUpload{
-		Module: name + "-" + sum[:16] + moduleExt, SHA256: sum, OnError: string(u.settings.OnError), Apply: string(u.settings.Apply),
+		Module: name + "-" + sum[:16] + moduleExt, SHA256: sum, OnError: string(u.settings.OnError),
+		Apply:  string(u.settings.Apply),
 		Limits: keptLimits(u.settings.Limits), Config: u.settings.Config,
 	}
 	text, err := json.MarshalIndent(k, "", "  ")

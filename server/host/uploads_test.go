@@ -33,8 +33,10 @@ func TestUploadFolder(t *testing.T) {
 	if list, err := dir.load(); err != nil || len(list) != 0 {
 		t.Fatal(list, err)
 	}
-	first := upload{wasm: []byte("one"), settings: plugins.Upload{OnError: plugins.OnErrorSkip, Apply: plugins.ApplyAlways, Limits: plugins.Limits{Memory: 1 << 20, FuelLoad: 7}, Config: []byte(`{"n":3}`)}}
-	second := upload{wasm: []byte("two"), settings: plugins.Upload{OnError: plugins.OnErrorFail, Apply: plugins.ApplyRequest}}
+	first := upload{wasm: []byte("one"), settings: plugins.Upload{OnError: plugins.OnErrorSkip,
+		Apply: plugins.ApplyAlways, Limits: plugins.Limits{Memory: 1 << 20, FuelLoad: 7}, Config: []byte(`{"n":3}`)}}
+	second := upload{wasm: []byte("two"), settings: plugins.Upload{OnError: plugins.OnErrorFail,
+		Apply: plugins.ApplyRequest}}
 	if err := errors.Join(dir.put("a", second), dir.put("a", first), dir.put("b", second)); err != nil {
 		t.Fatal(err)
 	}
@@ -58,19 +60,23 @@ func TestUploadFolder(t *testing.T) {
 	if files := filesOf(t, string(dir)); len(files) != 4 {
 		t.Errorf("files %q", files)
 	}
-	if err := os.WriteFile(filepath.Join(string(dir), "b-"+moduleSum(second.wasm)[:16]+".wasm"), []byte("tw"), 0o600); err != nil {
+	if err := os.WriteFile(filepath.Join(string(dir), "b-"+moduleSum(second.wasm)[:16]+".wasm"), []byte("tw"),
+		0o600); err != nil {
 		t.Fatal(err)
 	}
-	if list, err = dir.load(); err == nil || !strings.Contains(err.Error(), "uploaded plugin b: ") || len(list) != 2 || list["b"].damaged == nil || !reflect.DeepEqual(list["b"].settings, second.settings) || len(filesOf(t, string(dir))) != 4 {
+	if list, err = dir.load(); err == nil || !strings.Contains(err.Error(), "uploaded plugin b: ") || len(list) != 2 ||
+		list["b"].damaged == nil || !reflect.DeepEqual(list["b"].settings, second.settings) ||
+		len(filesOf(t, string(dir))) != 4 {
 		t.Errorf("with a damaged module: %v, %v", list, err)
 	}
-	if err := errors.Join(dir.remove("a"), dir.remove("b"), dir.remove("c")); err != nil || len(filesOf(t, string(dir))) != 0 {
+	if err := errors.Join(dir.remove("a"), dir.remove("b"), dir.remove("c")); err != nil ||
+		len(filesOf(t, string(dir))) != 0 {
 		t.Errorf("%v, files %q", err, filesOf(t, string(dir)))
 	}
 }
 
-// TestUploadsAreKept restarts a server: what was uploaded is there with its settings, what was deleted is not, and where
-// nothing can be kept an upload is refused.
+// TestUploadsAreKept restarts a server: what was uploaded is there with its settings, what was deleted is not, and
+// where nothing can be kept an upload is refused.
 func TestUploadsAreKept(t *testing.T) {
 	dir := filepath.Join(t.TempDir(), "uploads")
 	keep := func(c *config.Config) { c.Plugins.Uploads = dir }
@@ -78,7 +84,8 @@ func TestUploadsAreKept(t *testing.T) {
 	m.description = strings.Replace(m.description, "{", `{"config":true,`, 1)
 	wasm := m.wasm()
 	p := openPlugged(t, keep)
-	if status, text := p.call(t, "PUT", `/admin/plugins/mine?on_error=skip&limits.fuel_per_step=12345&config={"n":3}`, wasm); status != http.StatusCreated {
+	if status, text := p.call(t, "PUT", `/admin/plugins/mine?on_error=skip&limits.fuel_per_step=12345&config={"n":3}`,
+		wasm); status != http.StatusCreated {
 		t.Fatal(status, text)
 	}
 	p.upload(t, "other", wasm)
@@ -87,7 +94,8 @@ func TestUploadsAreKept(t *testing.T) {
 	}
 	p = openPlugged(t, keep)
 	status, text := p.call(t, "GET", "/admin/plugins/mine", nil)
-	if status != http.StatusOK || !strings.Contains(text, `"state":"ready"`) || !strings.Contains(text, `"on_error":"skip"`) || !strings.Contains(text, moduleSum(wasm)) {
+	if status != http.StatusOK || !strings.Contains(text, `"state":"ready"`) ||
+		!strings.Contains(text, `"on_error":"skip"`) || !strings.Contains(text, moduleSum(wasm)) {
 		t.Errorf("%d %s", status, text)
 	}
 	if u := p.models.uploads["mine"].settings; u.Limits.FuelPerStep != 12345 {
@@ -97,18 +105,22 @@ func TestUploadsAreKept(t *testing.T) {
 		t.Errorf("what was deleted is back: %d", status)
 	}
 	// One that applies to all and is damaged is not passed by.
-	if status, text := p.call(t, "PUT", "/admin/plugins/rule?apply=always&on_error=fail", newModule("").wasm()); status != http.StatusCreated {
+	if status, text := p.call(t, "PUT", "/admin/plugins/rule?apply=always&on_error=fail",
+		newModule("").wasm()); status != http.StatusCreated {
 		t.Fatal(status, text)
 	}
-	if err := os.WriteFile(filepath.Join(dir, "rule-"+moduleSum(newModule("").wasm())[:16]+".wasm"), []byte("damaged"), 0o600); err != nil {
+	if err := os.WriteFile(filepath.Join(dir, "rule-"+moduleSum(newModule("").wasm())[:16]+".wasm"), []byte("damaged"),
+		0o600); err != nil {
 		t.Fatal(err)
 	}
 	p = openPlugged(t, keep)
-	if status, text := p.call(t, "GET", "/admin/plugins/rule", nil); status != http.StatusOK || !strings.Contains(text, `"state":"failed"`) || !strings.Contains(text, "sha256") {
+	if status, text := p.call(t, "GET", "/admin/plugins/rule", nil); status != http.StatusOK ||
+		!strings.Contains(text, `"state":"failed"`) || !strings.Contains(text, "sha256") {
 		t.Errorf("%d %s", status, text)
 	}
 	const plain = `{"inputs":"a","parameters":{"max_new_tokens":2}}`
-	if status, text := p.call(t, "POST", "/generate", []byte(plain)); status != http.StatusFailedDependency || !strings.Contains(text, "plugin rule: could not be loaded") {
+	if status, text := p.call(t, "POST", "/generate", []byte(plain)); status != http.StatusFailedDependency ||
+		!strings.Contains(text, "plugin rule: could not be loaded") {
 		t.Errorf("%d %s", status, text)
 	}
 	if status, text := p.call(t, "DELETE", "/admin/plugins/rule", nil); status != http.StatusNoContent {
@@ -120,7 +132,8 @@ func TestUploadsAreKept(t *testing.T) {
 	if err := errors.Join(os.RemoveAll(dir), os.WriteFile(dir, nil, 0o600)); err != nil {
 		t.Fatal(err)
 	}
-	if status, text := p.call(t, "PUT", "/admin/plugins/third", wasm); status != http.StatusUnprocessableEntity || !strings.Contains(text, "plugins.uploads") {
+	if status, text := p.call(t, "PUT", "/admin/plugins/third", wasm); status != http.StatusUnprocessableEntity ||
+		!strings.Contains(text, "plugins.uploads") {
 		t.Errorf("%d %s", status, text)
 	}
 	if status, _ := p.call(t, "GET", "/admin/plugins/third", nil); status != http.StatusNotFound {

@@ -116,7 +116,8 @@ func (f *manager) notServing(id library.ID, s lifecycle.Status, autoload bool, e
 	case !autoload && s.State == lifecycle.Downloaded:
 		e.Reason = "is not loaded"
 	case !autoload:
-	case errors.Is(err, context.DeadlineExceeded), errors.Is(err, lifecycle.ErrNotRunning): // it comes back, or somebody else was quicker
+	// it comes back, or somebody else was quicker
+	case errors.Is(err, context.DeadlineExceeded), errors.Is(err, lifecycle.ErrNotRunning):
 		e.Loading, e.RetryAfter = true, max(s.LoadTook, firstLoad)
 	default:
 		f.log.Error("a model cannot be loaded", "model", id, "error", err)

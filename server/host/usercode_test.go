@@ -70,9 +70,11 @@ func (p *plugged) run(t *testing.T, params string, seed uint64, n int) [][]llm.T
 	if err := bound.Begin(t.Context(), prompt, tokens, seed, n); err != nil {
 		t.Fatal(err)
 	}
-	s, err := p.defaultModel().engine.Submit(t.Context(), engine.Request{Prompt: prompt, N: n, Plugins: bound.Sequence, Params: llm.Params{
-		Temperature: 1, TopP: 1, TypicalP: 1, RepetitionPenalty: 1, Sample: true, Seed: seed, MaxNewTokens: tokens, IgnoreEOS: true,
-	}})
+	s, err := p.defaultModel().engine.Submit(t.Context(), engine.Request{Prompt: prompt, N: n, Plugins: bound.Sequence,
+		Params: llm.Params{
+			Temperature: 1, TopP: 1, TypicalP: 1, RepetitionPenalty: 1, Sample: true, Seed: seed, MaxNewTokens: tokens,
+			IgnoreEOS: true,
+		}})
 	if err != nil {
 		t.Fatal(err)
 	}
@@ -120,19 +122,24 @@ func TestSequencesOfOneRequest(t *testing.T) {
 func TestSkippedPluginIsTold(t *testing.T) {
 	var log logBuffer
 	p := openPluggedLogged(t, slog.New(server.RequestLog(slog.NewJSONHandler(&log, nil))))
-	if status, text := p.call(t, http.MethodPut, "/admin/plugins/frail?on_error=skip", sdkGuest(t, "c", "every-mode")); status != http.StatusCreated {
+	if status, text := p.call(t, http.MethodPut, "/admin/plugins/frail?on_error=skip",
+		sdkGuest(t, "c", "every-mode")); status != http.StatusCreated {
 		t.Fatalf("%d %s", status, text)
 	}
 	const bare = `"max_new_tokens":12,"details":true,"ignore_eos":true`
 	const failing = `"plugins":[{"name":"frail","params":{"trap_at":5}}]`
-	_, without := p.call(t, http.MethodPost, "/generate", []byte(`{"inputs":"Once upon a time","parameters":{`+bare+`}}`))
+	_, without := p.call(t, http.MethodPost, "/generate", []byte(`{"inputs":"Once upon a time","parameters":{`+bare+
+		`}}`))
 	for _, c := range []struct{ path, body string }{
 		{"/generate", `{"inputs":"Once upon a time","parameters":{` + bare + `,` + failing + `}}`},
 		{"/generate_stream", `{"inputs":"Once upon a time","parameters":{` + bare + `,` + failing + `}}`},
 		{"/v1/completions", `{"prompt":"Once upon a time","max_tokens":12,` + failing + `}`},
 		{"/v1/completions", `{"prompt":"Once upon a time","max_tokens":12,"stream":true,` + failing + `}`},
-		{"/v1/chat/completions", `{"messages":[{"role":"user","content":"Tell me a story."}],"max_tokens":12,` + failing + `}`},
-		{"/v1/chat/completions", `{"messages":[{"role":"user","content":"Tell me a story."}],"max_tokens":12,"stream":true,` + failing + `}`},
+		{"/v1/chat/completions", `{"messages":[{"role":"user","content":"Tell me a story."}],"max_tokens":12,` +
+			failing + `}`},
+		{"/v1/chat/completions",
+			`{"messages":[{"role":"user","content":"Tell me a story."}],"max_tokens":12,"stream":true,` + failing +
+				`}`},
 	} {
 		res, err := http.Post(p.url+c.path, "application/json", strings.NewReader(c.body))
 		if err != nil {
@@ -141,7 +148,8 @@ func TestSkippedPluginIsTold(t *testing.T) {
 		b, err := io.ReadAll(res.Body)
 		res.Body.Close()
 		text := string(b)
-		if err != nil || res.StatusCode != http.StatusOK || !strings.Contains(text, `"plugins":[{"name":"frail","error":"`) || !strings.Contains(text, "unreachable") {
+		if err != nil || res.StatusCode != http.StatusOK ||
+			!strings.Contains(text, `"plugins":[{"name":"frail","error":"`) || !strings.Contains(text, "unreachable") {
 			t.Errorf("%s: %d %s %v", c.path, res.StatusCode, text, err)
 		}
 		if h, tr := res.Header.Get("X-Plugin-Skipped"), res.Trailer.Get("X-Plugin-Skipped"); h+tr != "frail" {
@@ -157,14 +165,17 @@ func TestSkippedPluginIsTold(t *testing.T) {
 		Plugin, Error, RequestID string
 		Step                     int
 	}
-	told := slices.DeleteFunc(strings.Split(log.String(), "\n"), func(l string) bool { return !strings.Contains(l, "skipped") })
+	told := slices.DeleteFunc(strings.Split(log.String(), "\n"), func(l string) bool {
+		return !strings.Contains(l, "skipped")
+	})
 	if len(told) != 1 {
 		t.Fatalf("%d lines, want one: %q", len(told), told)
 	}
 	if err := json.Unmarshal([]byte(strings.Replace(told[0], "request_id", "requestid", 1)), &line); err != nil {
 		t.Fatal(err)
 	}
-	if line.Plugin != "frail" || !strings.Contains(line.Error, "unreachable") || line.Step != 5 || len(line.RequestID) != 32 {
+	if line.Plugin != "frail" || !strings.Contains(line.Error, "unreachable") || line.Step != 5 ||
+		len(line.RequestID) != 32 {
 		t.Errorf("%s", told[0])
 	}
 }
@@ -175,19 +186,27 @@ func TestPluginEndsText(t *testing.T) {
 	p.upload(t, "brake", sdkGuest(t, "c", "every-mode"))
 	const stopping = `"plugins":[{"name":"brake","params":{"stop_at":3}}]`
 	for _, c := range []struct{ path, body, want string }{
-		{"/generate", `{"inputs":"Once upon a time","parameters":{"max_new_tokens":12,"details":true,` + stopping + `}}`,
+		{"/generate", `{"inputs":"Once upon a time","parameters":{"max_new_tokens":12,"details":true,` + stopping +
+			`}}`,
 			`"finish_reason":"eos_token","stop_reason":"plugin:brake","generated_tokens":4`},
-		{"/generate_stream", `{"inputs":"Once upon a time","parameters":{"max_new_tokens":12,"details":true,` + stopping + `}}`,
+		{"/generate_stream", `{"inputs":"Once upon a time","parameters":{"max_new_tokens":12,"details":true,` +
+			stopping + `}}`,
 			`"finish_reason":"eos_token","stop_reason":"plugin:brake","generated_tokens":4`},
-		{"/v1/completions", `{"prompt":"Once upon a time","max_tokens":12,` + stopping + `}`, `"finish_reason":"stop","stop_reason":"plugin:brake"`},
-		{"/v1/completions", `{"prompt":"Once upon a time","max_tokens":12,"stream":true,` + stopping + `}`, `"finish_reason":"stop","stop_reason":"plugin:brake"`},
-		{"/v1/chat/completions", `{"messages":[{"role":"user","content":"Tell me a story."}],"max_tokens":12,"stream":true,` + stopping + `}`,
+		{"/v1/completions", `{"prompt":"Once upon a time","max_tokens":12,` + stopping + `}`,
+			`"finish_reason":"stop","stop_reason":"plugin:brake"`},
+		{"/v1/completions", `{"prompt":"Once upon a time","max_tokens":12,"stream":true,` + stopping + `}`,
+			`"finish_reason":"stop","stop_reason":"plugin:brake"`},
+		{"/v1/chat/completions",
+			`{"messages":[{"role":"user","content":"Tell me a story."}],"max_tokens":12,"stream":true,` + stopping +
+				`}`,
 			`"finish_reason":"stop","stop_reason":"plugin:brake"`},
 	} {
-		if status, text := p.call(t, http.MethodPost, c.path, []byte(c.body)); status != http.StatusOK || strings.Count(text, c.want) != 1 {
+		if status, text := p.call(t, http.MethodPost, c.path, []byte(c.body)); status != http.StatusOK ||
+			strings.Count(text, c.want) != 1 {
 			t.Errorf("%s: %d %s, want %s", c.path, status, text, c.want)
 		}
-		if _, text := p.call(t, http.MethodPost, c.path, []byte(strings.Replace(c.body, `"stop_at":3`, `"stop_at":300`, 1))); strings.Contains(text, "stop_reason") {
+		if _, text := p.call(t, http.MethodPost, c.path, []byte(strings.Replace(c.body, `"stop_at":3`, `"stop_at":300`,
+			1))); strings.Contains(text, "stop_reason") {
 			t.Errorf("%s: a text that no plugin ended has a stop_reason: %s", c.path, text)
 		}
 	}
@@ -199,16 +218,19 @@ func TestBreakerOverHTTP(t *testing.T) {
 	p := openPlugged(t, func(c *config.Config) { c.Plugins.BreakerFaults = 3 })
 	p.upload(t, "frail", offences()["trap"].m.wasm())
 	for i := range 3 {
-		if status, text := p.generate(t, 5, "frail", `{"harm":1}`); status != http.StatusFailedDependency || !strings.Contains(text, "unreachable") {
+		if status, text := p.generate(t, 5, "frail", `{"harm":1}`); status != http.StatusFailedDependency ||
+			!strings.Contains(text, "unreachable") {
 			t.Fatalf("fault %d: %d %s", i, status, text)
 		}
 	}
 	p.quiet(t)
 	status, text := p.generate(t, 5, "frail", `{}`)
-	if status != http.StatusFailedDependency || !strings.Contains(text, `"error_type":"plugin"`) || !strings.Contains(text, "off") {
+	if status != http.StatusFailedDependency || !strings.Contains(text, `"error_type":"plugin"`) ||
+		!strings.Contains(text, "off") {
 		t.Errorf("%d %s", status, text)
 	}
-	if _, shown := p.call(t, http.MethodGet, "/admin/plugins/frail", nil); !strings.Contains(shown, `"state":"ready"`) || !strings.Contains(shown, "switched off for 1 of its clients") {
+	if _, shown := p.call(t, http.MethodGet, "/admin/plugins/frail", nil); !strings.Contains(shown,
+		`"state":"ready"`) || !strings.Contains(shown, "switched off for 1 of its clients") {
 		t.Errorf("the plugin is shown as %s", shown)
 	}
 }
@@ -228,7 +250,8 @@ func TestRefusalsBeforeTheQueue(t *testing.T) {
 	} {
 		body := fmt.Sprintf(`{"inputs":"a","parameters":{"max_new_tokens":4,"plugins":[%s]}}`, params)
 		status, text := p.call(t, http.MethodPost, "/generate", []byte(body))
-		if status != http.StatusUnprocessableEntity || !strings.Contains(text, `"error_type":"validation"`) || !strings.Contains(text, says) {
+		if status != http.StatusUnprocessableEntity || !strings.Contains(text, `"error_type":"validation"`) ||
+			!strings.Contains(text, says) {
 			t.Errorf("%s: %d %s", params, status, text)
 		}
 	}

@@ -54,20 +54,32 @@ func TestRefusals(t *testing.T) {
 		{`{"inputs":["a"]}`, "inputs: invalid type: sequence, expected a string at line 1 column 10", false},
 		{`{"inputs":"a","inputs":"b"}`, "duplicate field `inputs` at line 1 column 22", false},
 		{p + `null}`, "parameters: invalid type: null, expected struct GenerateParameters at line 1 column 31", false},
-		{p + `{"temperature":"hot"}}`, `parameters.temperature: invalid type: string "hot", expected f32 at line 1 column 47`, false},
-		{p + `{"temperature":1e39}}`, "parameters.temperature: invalid value: floating point `1e39`, expected f32 at line 1 column 46", false},
+		{p + `{"temperature":"hot"}}`,
+			`parameters.temperature: invalid type: string "hot", expected f32 at line 1 column 47`, false},
+		{p + `{"temperature":1e39}}`,
+			"parameters.temperature: invalid value: floating point `1e39`, expected f32 at line 1 column 46", false},
 		{p + `{"temperature":1e999}}`, "parameters.temperature: number out of range at line 1 column 47", true},
 		{p + `{"temperature":NaN}}`, "parameters.temperature: expected value at line 1 column 43", true},
-		{p + `{"max_new_tokens":-1}}`, "parameters.max_new_tokens: invalid value: integer `-1`, expected u32 at line 1 column 47", false},
-		{p + `{"max_new_tokens":4294967296}}`, "parameters.max_new_tokens: invalid value: integer `4294967296`, expected u32 at line 1 column 55", false},
-		{p + `{"max_new_tokens":1.0}}`, "parameters.max_new_tokens: invalid type: floating point `1.0`, expected u32 at line 1 column 48", false},
-		{p + `{"best_of":-1}}`, "parameters.best_of: invalid value: integer `-1`, expected usize at line 1 column 40", false},
-		{p + `{"best_of":18446744073709551616}}`, "parameters.best_of: invalid type: floating point `1.8446744073709552e19`, expected usize at line 1 column 58", false},
-		{p + `{"top_k":2147483648}}`, "parameters.top_k: invalid value: integer `2147483648`, expected i32 at line 1 column 46", false},
-		{p + `{"do_sample":null}}`, "parameters.do_sample: invalid type: null, expected a boolean at line 1 column 44", false},
-		{p + `{"do_sample":1}}`, "parameters.do_sample: invalid type: integer `1`, expected a boolean at line 1 column 41", false},
-		{p + `{"stop":"x"}}`, `parameters.stop: invalid type: string "x", expected a sequence at line 1 column 38`, false},
-		{p + `{"stop":["x",true]}}`, "parameters.stop[1]: invalid type: boolean `true`, expected a string at line 1 column 44", false},
+		{p + `{"max_new_tokens":-1}}`,
+			"parameters.max_new_tokens: invalid value: integer `-1`, expected u32 at line 1 column 47", false},
+		{p + `{"max_new_tokens":4294967296}}`,
+			"parameters.max_new_tokens: invalid value: integer `4294967296`, expected u32 at line 1 column 55", false},
+		{p + `{"max_new_tokens":1.0}}`,
+			"parameters.max_new_tokens: invalid type: floating point `1.0`, expected u32 at line 1 column 48", false},
+		{p + `{"best_of":-1}}`, "parameters.best_of: invalid value: integer `-1`, expected usize at line 1 column 40",
+			false},
+		{p + `{"best_of":18446744073709551616}}`,
+			"parameters.best_of: invalid type: floating point `1.8446744073709552e19`, expected usize at line 1 column 58", false},
+		{p + `{"top_k":2147483648}}`,
+			"parameters.top_k: invalid value: integer `2147483648`, expected i32 at line 1 column 46", false},
+		{p + `{"do_sample":null}}`, "parameters.do_sample: invalid type: null, expected a boolean at line 1 column 44",
+			false},
+		{p + `{"do_sample":1}}`,
+			"parameters.do_sample: invalid type: integer `1`, expected a boolean at line 1 column 41", false},
+		{p + `{"stop":"x"}}`, `parameters.stop: invalid type: string "x", expected a sequence at line 1 column 38`,
+			false},
+		{p + `{"stop":["x",true]}}`,
+			"parameters.stop[1]: invalid type: boolean `true`, expected a string at line 1 column 44", false},
 		{`{"inputs":"a"`, "EOF while parsing an object at line 1 column 13", true},
 		{`{"inputs":"a`, "inputs: EOF while parsing a string at line 1 column 12", true},
 		{`{"inputs":"a",}`, "trailing comma at line 1 column 15", true},
@@ -88,7 +100,8 @@ func TestRefusals(t *testing.T) {
 		{`{"inputs":"\udc00"}`, "inputs: lone leading surrogate in hex escape at line 1 column 17", true},
 		{`{"inputs":"\ud800\u0041"}`, "inputs: lone leading surrogate in hex escape at line 1 column 23", true},
 		{`{"inputs":"\u12`, "inputs: EOF while parsing a string at line 1 column 15", true},
-		{`{"inputs":"` + "a\nb" + `"}`, `inputs: control character (\u0000-\u001F) found while parsing a string at line 2 column 0`, true},
+		{`{"inputs":"` + "a\nb" + `"}`,
+			`inputs: control character (\u0000-\u001F) found while parsing a string at line 2 column 0`, true},
 		{`{"inputs":"` + "\xff" + `"}`, "inputs: invalid unicode code point at line 1 column 12", true},
 	} {
 		_, err := decodeSample(c.body)
@@ -125,14 +138,16 @@ func TestAccepted(t *testing.T) {
 	if err != nil {
 		t.Fatal(err)
 	}
-	if s.inputs != "é😀\n/" || s.temp != nil || *s.topK != -7 || *s.best != 3 || *s.newTok != 0 || !s.sample || len(s.stop) != 2 {
+	if s.inputs != "é😀\n/" || s.temp != nil || *s.topK != -7 || *s.best != 3 || *s.newTok != 0 || !s.sample ||
+		len(s.stop) != 2 {
 		t.Errorf("got %+v", s)
 	}
 }
 
 func TestStrictObject(t *testing.T) {
 	var n uint64
-	fields := []Field{{Name: "a", Read: Into(&n, (*Reader).Uint64)}, {Name: "b", Read: (*Reader).Skip}, {Name: "c", Read: (*Reader).Skip}}
+	fields := []Field{{Name: "a", Read: Into(&n, (*Reader).Uint64)}, {Name: "b", Read: (*Reader).Skip},
+		{Name: "c", Read: (*Reader).Skip}}
 	for _, c := range []struct {
 		fields int
 		body   string
@@ -144,7 +159,8 @@ func TestStrictObject(t *testing.T) {
 		{2, `{"d":1}`, "unknown field `d`, expected `a` or `b` at line 1 column 4"},
 		{3, `{"d" 1`, "unknown field `d`, expected one of `a`, `b`, `c` at line 1 column 4"},
 		{3, `{"a":1,"a":2}`, "duplicate field `a` at line 1 column 10"},
-		{1, `{"x` + strings.Repeat("é", 50) + `":1}`, "unknown field `x" + strings.Repeat("é", 31) + "…`, expected `a` at line 1 column 104"},
+		{1, `{"x` + strings.Repeat("é", 50) + `":1}`, "unknown field `x" + strings.Repeat("é", 31) +
+			"…`, expected `a` at line 1 column 104"},
 	} {
 		err := Decode([]byte(c.body), func(r *Reader) error { return r.StrictObject("struct S", fields[:c.fields]) })
 		if err == nil != (c.want == "") || err != nil && err.Error() != c.want {
@@ -198,8 +214,10 @@ func TestAppendFloat32(t *testing.T) {
 		f    float32
 		want string
 	}{
-		{0, "0.0"}, {float32(math.Copysign(0, -1)), "-0.0"}, {-1.25, "-1.25"}, {-0.34, "-0.34"}, {-5.4453125, "-5.4453125"},
-		{-2, "-2.0"}, {0.00001, "0.00001"}, {0.000001, "0.000001"}, {-0.00000015, "-1.5e-7"}, {1e12, "1000000000000.0"}, {1e13, "1e13"},
+		{0, "0.0"}, {float32(math.Copysign(0, -1)), "-0.0"}, {-1.25, "-1.25"}, {-0.34, "-0.34"},
+		{-5.4453125, "-5.4453125"},
+		{-2, "-2.0"}, {0.00001, "0.00001"}, {0.000001, "0.000001"}, {-0.00000015, "-1.5e-7"}, {1e12, "1000000000000.0"},
+		{1e13, "1e13"},
 		{math.MaxFloat32, "3.4028235e38"}, {float32(math.NaN()), "null"}, {float32(math.Inf(-1)), "null"},
 	} {
 		if got := string(AppendFloat32(nil, c.f)); got != c.want {
@@ -220,7 +238,8 @@ func TestAppendString(t *testing.T) {
 }
 
 func FuzzDecode(f *testing.F) {
-	for _, s := range []string{`{}`, `{"inputs":"a","parameters":{"stop":["x"],"temperature":0.5}}`, `{"inputs":"\ud800`, `[[[`, `-`, `1e`} {
+	for _, s := range []string{`{}`, `{"inputs":"a","parameters":{"stop":["x"],"temperature":0.5}}`,
+		`{"inputs":"\ud800`, `[[[`, `-`, `1e`} {
 		f.Add(s)
 	}
 	f.Fuzz(func(t *testing.T, body string) {
@@ -243,7 +262,8 @@ func TestLongPath(t *testing.T) {
 	for _, key := range []string{strings.Repeat("words", 2000), strings.Repeat("é", 2001)} {
 		read := func(r *Reader) error { return r.Object("struct T", nil) }
 		got := Decode([]byte(`{"a`+key+`z":tru}`), read).Error()
-		if !strings.HasPrefix(got, "a"+key[:90]) || !strings.Contains(got, "…") || !strings.Contains(got, "z: expected ident") || len(got) > 300 || !utf8.ValidString(got) {
+		if !strings.HasPrefix(got, "a"+key[:90]) || !strings.Contains(got, "…") ||
+			!strings.Contains(got, "z: expected ident") || len(got) > 300 || !utf8.ValidString(got) {
 			t.Errorf("%d bytes: %s", len(got), got)
 		}
 	}

@@ -85,7 +85,8 @@ func connect(url, key string) openai.Client {
 // asked is the request that the checks start from.
 func asked(words string) openai.ChatCompletionNewParams {
 	return openai.ChatCompletionNewParams{
-		Model: "tgi", Messages: []openai.ChatCompletionMessageParamUnion{openai.UserMessage(words)}, Temperature: openai.Float(0),
+		Model: "tgi", Messages: []openai.ChatCompletionMessageParamUnion{openai.UserMessage(words)},
+		Temperature: openai.Float(0),
 	}
 }
 
@@ -114,7 +115,8 @@ func stream(ctx context.Context) error {
 	if err != nil {
 		return err
 	}
-	if got.Choices[0].Message.Content != whole.Choices[0].Message.Content || got.Usage.TotalTokens != whole.Usage.TotalTokens {
+	if got.Choices[0].Message.Content != whole.Choices[0].Message.Content ||
+		got.Usage.TotalTokens != whole.Usage.TotalTokens {
 		return fmt.Errorf("got %+v, whole %+v", got.ChatCompletion, whole)
 	}
 	return nil
@@ -140,10 +142,11 @@ func schema(ctx context.Context) error {
 	p := asked(question)
 	p.Temperature, p.MaxTokens = openai.Float(1), openai.Int(400)
 	p.ResponseFormat.OfJSONSchema = &shared.ResponseFormatJSONSchemaParam{
-		JSONSchema: shared.ResponseFormatJSONSchemaJSONSchemaParam{Name: "place", Strict: openai.Bool(true), Schema: map[string]any{
-			"type": "object", "required": []string{"rooms"}, "additionalProperties": false,
-			"properties": map[string]any{"rooms": map[string]any{"type": "integer", "minimum": 1, "maximum": 9}},
-		}},
+		JSONSchema: shared.ResponseFormatJSONSchemaJSONSchemaParam{Name: "place", Strict: openai.Bool(true),
+			Schema: map[string]any{
+				"type": "object", "required": []string{"rooms"}, "additionalProperties": false,
+				"properties": map[string]any{"rooms": map[string]any{"type": "integer", "minimum": 1, "maximum": 9}},
+			}},
 	}
 	for seed := range 3 {
 		p.Seed = openai.Int(int64(seed))
@@ -152,7 +155,8 @@ func schema(ctx context.Context) error {
 			return err
 		}
 		var place struct{ Rooms int }
-		if err := json.Unmarshal([]byte(r.Choices[0].Message.Content), &place); err != nil || place.Rooms < 1 || place.Rooms > 9 {
+		if err := json.Unmarshal([]byte(r.Choices[0].Message.Content), &place); err != nil || place.Rooms < 1 ||
+			place.Rooms > 9 {
 			return fmt.Errorf("got %q: %v", r.Choices[0].Message.Content, err)
 		}
 	}
@@ -163,7 +167,8 @@ func withTool(p openai.ChatCompletionNewParams) openai.ChatCompletionNewParams {
 	p.Tools = []openai.ChatCompletionToolUnionParam{openai.ChatCompletionFunctionTool(shared.FunctionDefinitionParam{
 		Name: "get_weather", Description: openai.String("Get the weather of a city"),
 		Parameters: shared.FunctionParameters{
-			"type": "object", "required": []string{"city"}, "properties": map[string]any{"city": map[string]any{"type": "string"}},
+			"type": "object", "required": []string{"city"},
+			"properties": map[string]any{"city": map[string]any{"type": "string"}},
 		},
 	})}
 	return p
@@ -176,7 +181,8 @@ func parisCalled(c openai.ChatCompletionChoice) error {
 	}
 	call := c.Message.ToolCalls[0]
 	var args struct{ City string }
-	if err := json.Unmarshal([]byte(call.Function.Arguments), &args); err != nil || call.Function.Name != "get_weather" || args.City != "Paris" {
+	if err := json.Unmarshal([]byte(call.Function.Arguments), &args); err != nil ||
+		call.Function.Name != "get_weather" || args.City != "Paris" {
 		return fmt.Errorf("got %+v: %v", call, err)
 	}
 	return nil
@@ -192,7 +198,8 @@ func tools(ctx context.Context) error {
 	if err := parisCalled(r.Choices[0]); err != nil {
 		return err
 	}
-	p.Messages = append(p.Messages, m.ToParam(), openai.ToolMessage(`{"city": "Paris", "weather": "sunny"}`, m.ToolCalls[0].ID))
+	p.Messages = append(p.Messages, m.ToParam(), openai.ToolMessage(`{"city": "Paris", "weather": "sunny"}`,
+		m.ToolCalls[0].ID))
 	r, err = client.Chat.Completions.New(ctx, p)
 	if err != nil {
 		return err
@@ -209,7 +216,8 @@ func streamedCall(ctx context.Context) error {
 }
 
 func toolChoice(ctx context.Context) error {
-	named := openai.ToolChoiceOptionFunctionToolChoice(openai.ChatCompletionNamedToolChoiceFunctionParam{Name: "get_weather"})
+	function := openai.ChatCompletionNamedToolChoiceFunctionParam{Name: "get_weather"}
+	named := openai.ToolChoiceOptionFunctionToolChoice(function)
 	required := openai.ChatCompletionToolChoiceOptionUnionParam{OfAuto: param.NewOpt("required")}
 	p := withTool(asked(question))
 	p.Temperature, p.Seed, p.MaxTokens = openai.Float(1), openai.Int(1), openai.Int(400)

@@ -1,5 +1,5 @@
-// Command ours times this repository's grammars on the cases of the comparison in the folder above: schemas go through the
-// built-in plugin as a request's do, sandbox included, and masks are those of the sequences that requests get.
+// Command ours times this repository's grammars on the cases of the comparison in the folder above: schemas go through
+// the built-in plugin as a request's do, sandbox included, and masks are those of the sequences that requests get.
 //
 //	ours [-alone] [-cache DIR] [-from N] TOKENIZER CASES > RESULTS
 //
@@ -105,11 +105,12 @@ func run(tokenizer, path, cache string, alone bool, from int) error {
 	return nil
 }
 
-// open loads the plugin and compiles a schema that is none of the cases, so that everything is there that a server has made
-// before its first request.
+// open loads the plugin and compiles a schema that is none of the cases, so that everything is there that a server has
+// made before its first request.
 func open(v vocabulary, cache string, params []byte) (*plugins.Set, error) {
 	set, err := plugins.Open(context.Background(), plugins.Options{
-		Specs: []plugins.Spec{{Name: "grammar", Source: "builtin:grammar"}}, Builtin: std.FS(), Vocabulary: v, CacheDir: cache,
+		Specs: []plugins.Spec{{Name: "grammar", Source: "builtin:grammar"}}, Builtin: std.FS(), Vocabulary: v,
+		CacheDir: cache,
 	})
 	if err != nil {
 		return nil, err

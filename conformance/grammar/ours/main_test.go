@@ -15,8 +15,8 @@ func bytewise() (v vocabulary, end uint32) {
 	return append(v, token{text: []byte("</s>"), special: true, end: true}), 256
 }
 
-// TestRealistic: every schema compiles and admits its instances, in the order of members that they are written in, and none
-// of them cut short.
+// TestRealistic: every schema compiles and admits its instances, in the order of members that they are written in, and
+// none of them cut short.
 func TestRealistic(t *testing.T) {
 	data, err := os.ReadFile("../schemas/realistic.json")
 	if err != nil {
@@ -56,7 +56,8 @@ func TestRealistic(t *testing.T) {
 			if whole := k%2 == 0; w.Admitted != whole {
 				t.Errorf("%s: %s is admitted: %v", c.Name, c.Instances[k/2], w.Admitted)
 			} else if whole && (len(w.First) != n || len(w.Again) != n || len(w.Accept) != n) {
-				t.Errorf("%s: %d, %d masks and %d tokens accepted, want %d", c.Name, len(w.First), len(w.Again), len(w.Accept), n)
+				t.Errorf("%s: %d, %d masks and %d tokens accepted, want %d", c.Name, len(w.First), len(w.Again),
+					len(w.Accept), n)
 			}
 		}
 	}
@@ -86,8 +87,8 @@ func TestReadVocabulary(t *testing.T) {
 	}
 }
 
-// TestPrepared: when the set is prepared, the strings, numbers and formats of a schema that nobody asked for yet are known:
-// only what names the place is new.
+// TestPrepared: when the set is prepared, the strings, numbers and formats of a schema that nobody asked for yet are
+// known: only what names the place is new.
 func TestPrepared(t *testing.T) {
 	v, _ := bytewise()
 	set, err := open(v, filepath.Join(os.TempDir(), "tgi-test-modules"), nil)
@@ -96,10 +97,12 @@ func TestPrepared(t *testing.T) {
 	}
 	defer set.Close()
 	for kind, text := range map[string]string{
-		`"type":"string"`: `{"qq": "a`, `"type":"string","maxLength":500`: `{"qq": "a`, `"type":"number"`: `{"qq": -1`, `"format":"email","type":"string"`: `{"qq": "a`,
+		`"type":"string"`: `{"qq": "a`, `"type":"string","maxLength":500`: `{"qq": "a`, `"type":"number"`: `{"qq": -1`,
+		`"format":"email","type":"string"`:     `{"qq": "a`,
 		`"format":"date-time","type":"string"`: `{"qq": "2`, `"pattern":"^[x-z]*$","type":"string"`: `{"qq": "`,
 	} {
-		g, err := compile(set, `{"type":"object","additionalProperties":false,"required":["qq"],"properties":{"qq":{`+kind+`}}}`, nil)
+		g, err := compile(set, `{"type":"object","additionalProperties":false,"required":["qq"],"properties":{"qq":{`+
+			kind+`}}}`, nil)
 		if err != nil {
 			t.Fatal(err)
 		}

@@ -67,7 +67,8 @@ func readVocabulary(path string) (vocabulary, error) {
 		for _, r := range text {
 			b, ok := letters[r]
 			if !ok {
-				return nil, fmt.Errorf("%s: token %d, %q, is not written in the letters of byte-level BPE", path, id, text)
+				return nil, fmt.Errorf("%s: token %d, %q, is not written in the letters of byte-level BPE", path, id,
+					text)
 			}
 			v[id].text = append(v[id].text, b)
 		}

@@ -51,7 +51,8 @@ func TestData(t *testing.T) {
 	if err != nil || got != want {
 		t.Errorf("%q (%v), want %q", got, err, want)
 	}
-	if _, err := plugintest.Render(p, `{"messages": [{"role": "user", "content": [{"type": "image_url"}]}]}`); err == nil ||
+	if _, err := plugintest.Render(p,
+		`{"messages": [{"role": "user", "content": [{"type": "image_url"}]}]}`); err == nil ||
 		err.Error() != "message 0: this model reads text, not image_url" {
 		t.Errorf("a picture: %v", err)
 	}

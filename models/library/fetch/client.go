@@ -178,7 +178,8 @@ func failure(res *http.Response) *statusError {
 		e.kind = ErrForbidden
 	case res.StatusCode == http.StatusNotFound || res.StatusCode == http.StatusGone:
 		e.kind = ErrNotFound
-	case res.StatusCode == http.StatusRequestTimeout || res.StatusCode == http.StatusTooManyRequests || res.StatusCode >= 500:
+	case res.StatusCode == http.StatusRequestTimeout || res.StatusCode == http.StatusTooManyRequests ||
+		res.StatusCode >= 500:
 	default:
 		e.kind = ErrSource
 	}

@@ -24,7 +24,8 @@ const archiveName = "archive"
 // done, and after most errors, what has arrived is kept for the next call; it is discarded
 // if it is not a checkpoint that can be served. Only one fetch of an id runs at a time:
 // others fail with library.ErrInUse. p may be nil.
-func (c *Client) Fetch(ctx context.Context, lib *library.Library, id library.ID, src Source, p *Progress) (library.Model, error) {
+func (c *Client) Fetch(ctx context.Context, lib *library.Library, id library.ID, src Source,
+	p *Progress) (library.Model, error) {
 	if p == nil {
 		p = &Progress{}
 	}
@@ -47,7 +48,8 @@ func (c *Client) Fetch(ctx context.Context, lib *library.Library, id library.ID,
 	}
 	// Another attempt would not change what an archive holds.
 	archive := src.Repo == "" && len(src.Files) == 0
-	if errors.Is(err, library.ErrUnusable) || archive && (errors.Is(err, library.ErrPath) || errors.Is(err, library.ErrLimit)) {
+	if errors.Is(err, library.ErrUnusable) || archive && (errors.Is(err, library.ErrPath) ||
+		errors.Is(err, library.ErrLimit)) {
 		err = errors.Join(err, stage.Discard())
 	}
 	return library.Model{}, fmt.Errorf("model %s: %w", id, err)
@@ -83,7 +85,8 @@ func (c *Client) Check(src Source) error {
 }
 
 // fetchInto downloads all files of a source into the stage.
-func (c *Client) fetchInto(ctx context.Context, stage *library.Stage, src Source, base *url.URL, p *Progress) (library.Origin, error) {
+func (c *Client) fetchInto(ctx context.Context, stage *library.Stage, src Source, base *url.URL,
+	p *Progress) (library.Origin, error) {
 	j := &job{session: c.session(base, src.Token), stage: stage, progress: p}
 	var origin library.Origin
 	var err error
@@ -247,7 +250,8 @@ func (j *job) checkConfig() error {
 		return wrapDisk(err)
 	}
 	if st.Size() > maxConfig {
-		return fmt.Errorf("%w: %s has %d bytes, at most %d are allowed", library.ErrLimit, hf.ConfigFile, st.Size(), maxConfig)
+		return fmt.Errorf("%w: %s has %d bytes, at most %d are allowed", library.ErrLimit, hf.ConfigFile, st.Size(),
+			maxConfig)
 	}
 	data, err := os.ReadFile(f.Name())
 	if err != nil {
@@ -293,7 +297,8 @@ func (j *job) assemble() error {
 		if err := root.MkdirAll(path.Dir(to), 0o755); err != nil {
 			return wrapDisk(err)
 		}
-		if err := root.Rename(path.Join(work, filepath.Base(partPath(j.stage.Work(), f.Path))+".part"), to); err != nil {
+		if err := root.Rename(path.Join(work, filepath.Base(partPath(j.stage.Work(), f.Path))+".part"),
+			to); err != nil {
 			return wrapDisk(err)
 		}
 	}

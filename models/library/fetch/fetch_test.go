@@ -46,7 +46,8 @@ func TestFetchHub(t *testing.T) {
 		}
 	}
 	info, err := l.Describe(id)
-	if err != nil || info.Origin.Revision != h.sha || info.Origin.Source != h.URL+"/org/model" || len(info.Origin.SHA256) != len(checkpoint(t)) {
+	if err != nil || info.Origin.Revision != h.sha || info.Origin.Source != h.URL+"/org/model" ||
+		len(info.Origin.SHA256) != len(checkpoint(t)) {
 		t.Errorf("origin %+v, %v", info.Origin, err)
 	}
 	for _, hit := range h.hits {
@@ -287,7 +288,8 @@ func TestChangedBetweenResumes(t *testing.T) {
 			}
 			wantError(t, fetch(l, quick(Options{Attempts: 1, Parallel: 8}), c.source(h), nil), ErrUnavailable)
 			h.set(func() {
-				h.files[shard], h.files["generation_config.json"], h.cut = good, checkpoint(t)["generation_config.json"], nil
+				h.files[shard], h.files["generation_config.json"], h.cut = good,
+					checkpoint(t)["generation_config.json"], nil
 				h.sha, h.hits = strings.Repeat("b2", 20), nil
 			})
 			if err := fetch(l, quick(Options{}), c.source(h), nil); err != nil {
@@ -345,7 +347,8 @@ func TestRedirects(t *testing.T) {
 		http.Redirect(w, r, r.URL.Path, http.StatusFound)
 	}))
 	t.Cleanup(loop.Close)
-	wantError(t, fetch(newLibrary(t, library.Limits{}), quick(Options{}), Source{URL: loop.URL}, nil), ErrSource, "more than 10 redirects")
+	wantError(t, fetch(newLibrary(t, library.Limits{}), quick(Options{}), Source{URL: loop.URL}, nil), ErrSource,
+		"more than 10 redirects")
 
 	forbidden := errors.New("host is not on the list")
 	allow := func(u *url.URL) error {
@@ -361,7 +364,8 @@ func TestRedirects(t *testing.T) {
 		t.Errorf("error %q tells a secret", err)
 	}
 	s := New(Options{}).session(nil, "")
-	from, to := &http.Request{URL: &url.URL{Scheme: "https", Host: "a"}}, &http.Request{URL: &url.URL{Scheme: "http", Host: "a"}}
+	from, to := &http.Request{URL: &url.URL{Scheme: "https", Host: "a"}},
+		&http.Request{URL: &url.URL{Scheme: "http", Host: "a"}}
 	wantError(t, s.redirect(to, []*http.Request{from}), ErrSource, "from https to http")
 }
 
@@ -371,9 +375,12 @@ func TestStatuses(t *testing.T) {
 		kind   error
 		hits   int
 	}{
-		{http.StatusUnauthorized, ErrUnauthorized, 1}, {http.StatusForbidden, ErrForbidden, 1}, {http.StatusNotFound, ErrNotFound, 1},
-		{http.StatusGone, ErrNotFound, 1}, {http.StatusTeapot, ErrSource, 1}, {http.StatusTooManyRequests, ErrUnavailable, 3},
-		{http.StatusServiceUnavailable, ErrUnavailable, 3}, {http.StatusInternalServerError, ErrUnavailable, 3}, {http.StatusRequestTimeout, ErrUnavailable, 3},
+		{http.StatusUnauthorized, ErrUnauthorized, 1}, {http.StatusForbidden, ErrForbidden, 1},
+		{http.StatusNotFound, ErrNotFound, 1},
+		{http.StatusGone, ErrNotFound, 1}, {http.StatusTeapot, ErrSource, 1}, {http.StatusTooManyRequests,
+			ErrUnavailable, 3},
+		{http.StatusServiceUnavailable, ErrUnavailable, 3}, {http.StatusInternalServerError, ErrUnavailable, 3},
+		{http.StatusRequestTimeout, ErrUnavailable, 3},
 	} {
 		t.Run(http.StatusText(c.status), func(t *testing.T) {
 			h, l := newHub(t), newLibrary(t, library.Limits{})
@@ -387,7 +394,8 @@ func TestStatuses(t *testing.T) {
 				w.WriteHeader(c.status)
 				return true
 			}
-			wantError(t, fetch(l, quick(Options{Attempts: 3}), h.source(), nil), c.kind, "config.json", "because of this")
+			wantError(t, fetch(l, quick(Options{Attempts: 3}), h.source(), nil), c.kind, "config.json",
+				"because of this")
 			if hits != c.hits {
 				t.Errorf("%d requests, want %d", hits, c.hits)
 			}
@@ -402,7 +410,8 @@ type round func(*http.Request) (*http.Response, error)
 func (f round) RoundTrip(r *http.Request) (*http.Response, error) { return f(r) }
 
 func reply(r *http.Request, status int, body io.Reader, header ...string) *http.Response {
-	res := &http.Response{StatusCode: status, ProtoMajor: 2, Header: http.Header{}, Body: io.NopCloser(body), ContentLength: -1, Request: r}
+	res := &http.Response{StatusCode: status, ProtoMajor: 2, Header: http.Header{}, Body: io.NopCloser(body),
+		ContentLength: -1, Request: r}
 	for i := 0; i+1 < len(header); i += 2 {
 		res.Header.Set(header[i], header[i+1])
 	}
@@ -431,12 +440,15 @@ func TestRetryAfterAndBackoff(t *testing.T) {
 			t.Fatalf("requests at %v", at)
 		}
 		gap1, gap2, gap3 := at[1], at[2]-at[1], at[3]-at[2]
-		if gap1 < time.Second/2 || gap1 > time.Second || gap2 < time.Second || gap2 > 2*time.Second || gap3 != 7*time.Second {
+		if gap1 < time.Second/2 || gap1 > time.Second || gap2 < time.Second || gap2 > 2*time.Second ||
+			gap3 != 7*time.Second {
 			t.Errorf("waits %s, %s, %s; want up to 1s, up to 2s, 7s", gap1, gap2, gap3)
 		}
 		at, wait = nil, "3600"
 		wantError(t, fetch(l, c, Source{URL: "http://h/a.tar"}, nil), ErrUnavailable, "1h0m0s", "2m0s")
-		if d := retryAfter(time.Now().Add(9 * time.Second).UTC().Format(http.TimeFormat)); d <= 8*time.Second || d > 9*time.Second { // a date has no fractions
+		// a date has no fractions
+		if d := retryAfter(time.Now().Add(9 * time.Second).UTC().Format(http.TimeFormat)); d <= 8*time.Second ||
+			d > 9*time.Second {
 			t.Errorf("a date in 9s is read as %s", d)
 		}
 	})
@@ -596,7 +608,8 @@ func TestParallelIsBounded(t *testing.T) {
 		}
 		return res, err
 	})
-	if err := fetch(l, quick(Options{Parallel: 2, Transport: tr, Attempts: 1, Idle: 20 * time.Second}), h.source(), nil); err != nil {
+	if err := fetch(l, quick(Options{Parallel: 2, Transport: tr, Attempts: 1, Idle: 20 * time.Second}), h.source(),
+		nil); err != nil {
 		t.Fatal(err)
 	}
 	complete(t, l)
@@ -638,7 +651,8 @@ func TestFullDiskAndLimits(t *testing.T) {
 	small := newLibrary(t, library.Limits{MaxBytes: 30_000, MaxFiles: 100})
 	wantError(t, fetch(small, c, h.source(), nil), library.ErrLimit, "30000 bytes")
 	wantError(t, fetch(small, c, listSource(h, false), nil), library.ErrLimit, "30000 bytes")
-	wantError(t, fetch(newLibrary(t, library.Limits{MaxBytes: 1 << 30, MaxFiles: 3}), c, h.source(), nil), library.ErrLimit, "at most 3")
+	wantError(t, fetch(newLibrary(t, library.Limits{MaxBytes: 1 << 30, MaxFiles: 3}), c, h.source(), nil),
+		library.ErrLimit, "at most 3")
 	absent(t, small)
 }
 
@@ -649,11 +663,18 @@ func TestHostileListings(t *testing.T) {
 	}{
 		{"no json", `<html>`, ErrSource},
 		{"no files", `{"siblings": []}`, library.ErrUnusable},
-		{"bad sum", `{"siblings": [{"rfilename": "config.json"}, {"rfilename": "model.safetensors", "lfs": {"size": 5, "sha256": "xyz"}}]}`, ErrSource},
-		{"no sum", `{"siblings": [{"rfilename": "config.json"}, {"rfilename": "model.safetensors", "lfs": {"size": 5}}]}`, ErrSource},
-		{"commit with a path", `{"sha": "../../x", "siblings": [{"rfilename": "config.json"}, {"rfilename": "model.safetensors"}]}`, ErrSource},
-		{"names outside", `{"siblings": [{"rfilename": "config.json"}, {"rfilename": "../model.safetensors"}, {"rfilename": "/model.safetensors"}, {"rfilename": "additional_chat_templates/../../x.jinja"}]}`, library.ErrUnusable},
-		{"size", `{"siblings": [{"rfilename": "config.json", "size": -5}, {"rfilename": "model.safetensors"}]}`, ErrSource},
+		{"bad sum",
+			`{"siblings": [{"rfilename": "config.json"}, {"rfilename": "model.safetensors", "lfs": {"size": 5, "sha256": "xyz"}}]}`, ErrSource},
+		{"no sum",
+			`{"siblings": [{"rfilename": "config.json"}, {"rfilename": "model.safetensors", "lfs": {"size": 5}}]}`,
+			ErrSource},
+		{"commit with a path",
+			`{"sha": "../../x", "siblings": [{"rfilename": "config.json"}, {"rfilename": "model.safetensors"}]}`,
+			ErrSource},
+		{"names outside",
+			`{"siblings": [{"rfilename": "config.json"}, {"rfilename": "../model.safetensors"}, {"rfilename": "/model.safetensors"}, {"rfilename": "additional_chat_templates/../../x.jinja"}]}`, library.ErrUnusable},
+		{"size", `{"siblings": [{"rfilename": "config.json", "size": -5}, {"rfilename": "model.safetensors"}]}`,
+			ErrSource},
 	} {
 		t.Run(c.name, func(t *testing.T) {
 			h, l := newHub(t), newLibrary(t, library.Limits{})
@@ -734,7 +755,9 @@ func TestServersOutOfTheOrdinary(t *testing.T) {
 		{"more than announced", File{Size: 5}, func(r *http.Request, _ int) *http.Response {
 			return reply(r, 200, bytes.NewReader(data))
 		}, ErrChecksum},
-		{"304 to no condition", File{}, func(r *http.Request, _ int) *http.Response { return reply(r, 304, bytes.NewReader(nil)) }, ErrSource},
+		{"304 to no condition", File{}, func(r *http.Request, _ int) *http.Response {
+			return reply(r, 304, bytes.NewReader(nil))
+		}, ErrSource},
 		{"no end", File{}, func(r *http.Request, _ int) *http.Response {
 			res := reply(r, 200, bytes.NewReader(data))
 			res.ProtoMajor = 1
@@ -787,7 +810,8 @@ func TestServersOutOfTheOrdinary(t *testing.T) {
 				return c.get(r, n), nil
 			})})
 			c.src.Path = "config.json"
-			wantError(t, fetch(newLibrary(t, library.Limits{}), client, Source{URL: "http://h/", Files: []File{c.src}}, nil), c.kind)
+			wantError(t, fetch(newLibrary(t, library.Limits{}), client, Source{URL: "http://h/", Files: []File{c.src}},
+				nil), c.kind)
 		})
 	}
 }

@@ -144,7 +144,8 @@ func (t *transfer) readHead(res *http.Response) (size int64, err error) {
 		same := ok && start == t.n && (t.info.Size < 0 || total < 0 || total == t.info.Size) &&
 			(t.known() || etag == t.info.ETag && res.Header.Get("Last-Modified") == t.info.LastModified)
 		if !same {
-			return 0, errors.Join(fmt.Errorf("%w: reply to byte %d is %q of another version", errInterrupted, t.n, sanitize(res.Header.Get("Content-Range"))), t.restart())
+			return 0, errors.Join(fmt.Errorf("%w: reply to byte %d is %q of another version", errInterrupted, t.n,
+				sanitize(res.Header.Get("Content-Range"))), t.restart())
 		}
 		size = total
 		if size < 0 {

@@ -34,7 +34,8 @@ func FuzzListing(f *testing.F) {
 			t.Fatal(err)
 		}
 		c := quick(Options{Attempts: 1, Transport: round(func(r *http.Request) (*http.Response, error) {
-			if r.URL.Host != "hub" || !strings.HasPrefix(r.URL.Path, "/org/model/resolve/") && !strings.HasPrefix(r.URL.Path, "/api/models/org/model/revision/main") {
+			if r.URL.Host != "hub" || !strings.HasPrefix(r.URL.Path, "/org/model/resolve/") &&
+				!strings.HasPrefix(r.URL.Path, "/api/models/org/model/revision/main") {
 				t.Errorf("asked for %s", r.URL)
 			}
 			if strings.HasPrefix(r.URL.Path, "/api/") {
@@ -46,7 +47,8 @@ func FuzzListing(f *testing.F) {
 		if err == nil {
 			t.Error("a model of files that are not there")
 		}
-		for _, kind := range []error{ErrSource, ErrChecksum, ErrUnavailable, library.ErrUnusable, library.ErrPath, library.ErrLimit, library.ErrSpace} {
+		for _, kind := range []error{ErrSource, ErrChecksum, ErrUnavailable, library.ErrUnusable, library.ErrPath,
+			library.ErrLimit, library.ErrSpace} {
 			if errors.Is(err, kind) {
 				err = nil
 			}
@@ -62,7 +64,8 @@ func FuzzListing(f *testing.F) {
 func onlyPrivate(t *testing.T, dir string) {
 	t.Helper()
 	if err := filepath.WalkDir(dir, func(name string, d fs.DirEntry, err error) error {
-		if err == nil && !d.IsDir() && !strings.HasPrefix(name, filepath.Join(dir, "models", ".tgi")+string(filepath.Separator)) {
+		if err == nil && !d.IsDir() && !strings.HasPrefix(name, filepath.Join(dir, "models", ".tgi")+
+			string(filepath.Separator)) {
 			t.Errorf("%s was written", name)
 		}
 		return err

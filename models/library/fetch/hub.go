@@ -55,7 +55,8 @@ func (s *session) list(ctx context.Context, hub *url.URL, src Source) (files []F
 		return nil, "", fmt.Errorf("%w: %s: %v", ErrSource, redactURL(api), err)
 	}
 	if len(l.Siblings) > maxSiblings {
-		return nil, "", fmt.Errorf("%w: %s lists %d files, at most %d are allowed", library.ErrLimit, redactURL(api), len(l.Siblings), maxSiblings)
+		return nil, "", fmt.Errorf("%w: %s lists %d files, at most %d are allowed", library.ErrLimit, redactURL(api),
+			len(l.Siblings), maxSiblings)
 	}
 	if l.SHA != "" {
 		if b, err := hex.DecodeString(l.SHA); err != nil || len(b) < 20 || len(b) > 32 {
@@ -99,7 +100,8 @@ func (l *listing) files(hub *url.URL, repo, revision string) (map[string]File, e
 		if x.LFS != nil {
 			f.Size, f.SHA256 = x.LFS.Size, strings.ToLower(x.LFS.SHA256)
 			if f.SHA256 == "" || checkHex("sha256", f.SHA256, sha256.Size) != nil {
-				return nil, fmt.Errorf("%w: %s: lfs.sha256 %q: want %d hex digits", ErrSource, sanitize(x.Name), sanitize(x.LFS.SHA256), 2*sha256.Size)
+				return nil, fmt.Errorf("%w: %s: lfs.sha256 %q: want %d hex digits", ErrSource, sanitize(x.Name),
+					sanitize(x.LFS.SHA256), 2*sha256.Size)
 			}
 		} else if f.Size >= 0 && len(x.BlobID) == 2*sha1.Size && checkHex("", x.BlobID, sha1.Size) == nil {
 			f.gitSHA1 = strings.ToLower(x.BlobID)
@@ -107,7 +109,8 @@ func (l *listing) files(hub *url.URL, repo, revision string) (map[string]File, e
 		if f.Size < -1 {
 			return nil, fmt.Errorf("%w: %s: size %d", ErrSource, sanitize(x.Name), f.Size)
 		}
-		u, err := joinURL(hub, repo+"/resolve/"+url.PathEscape(revision)+"/"+strings.TrimPrefix(escapePath(x.Name), "./"))
+		u, err := joinURL(hub, repo+"/resolve/"+url.PathEscape(revision)+"/"+strings.TrimPrefix(escapePath(x.Name),
+			"./"))
 		if err != nil {
 			return nil, err
 		}

@@ -70,7 +70,8 @@ func (c *Client) openPart(work string, f *File) (*part, error) {
 	p := &part{File: f, path: partPath(work, f.Path)}
 	fresh := partInfo{Path: f.Path, Identity: f.identity(), Size: f.Size}
 	data, err := os.ReadFile(p.path + ".json")
-	if err != nil || json.Unmarshal(data, &p.info) != nil || p.info.Path != f.Path || p.info.Identity != fresh.Identity || f.Size >= 0 && p.info.Size != f.Size {
+	if err != nil || json.Unmarshal(data, &p.info) != nil || p.info.Path != f.Path ||
+		p.info.Identity != fresh.Identity || f.Size >= 0 && p.info.Size != f.Size {
 		// Without matching info the bytes are of unknown origin and are discarded.
 		if err := os.Remove(p.path + ".part"); err != nil && !errors.Is(err, os.ErrNotExist) {
 			return nil, wrapDisk(err)

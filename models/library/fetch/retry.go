@@ -37,7 +37,8 @@ func (c *Client) retry(ctx context.Context, attempt func() (progress bool, err e
 		wait := c.backoff(failed)
 		if status := (*statusError)(nil); errors.As(err, &status) && status.wait > 0 {
 			if status.wait > c.opt.MaxRetryAfter {
-				return fmt.Errorf("%w: the server asks to wait %s, at most %s is allowed: %w", ErrUnavailable, status.wait, c.opt.MaxRetryAfter, err)
+				return fmt.Errorf("%w: the server asks to wait %s, at most %s is allowed: %w", ErrUnavailable,
+					status.wait, c.opt.MaxRetryAfter, err)
 			}
 			wait = max(wait, status.wait)
 		}

@@ -90,7 +90,8 @@ func (h *hub) ServeHTTP(w http.ResponseWriter, r *http.Request) {
 		w.WriteHeader(http.StatusUnauthorized)
 		return
 	}
-	if r.URL.EscapedPath() == "/api/models/org/model/revision/refs%2Fpr%2F1" || r.URL.Path == "/api/models/org/model/revision/main" {
+	if r.URL.EscapedPath() == "/api/models/org/model/revision/refs%2Fpr%2F1" ||
+		r.URL.Path == "/api/models/org/model/revision/main" {
 		h.list(w, r)
 		return
 	}

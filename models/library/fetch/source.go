@@ -120,7 +120,8 @@ func checkRevision(s string) error {
 	if len(s) > maxRevision {
 		return fmt.Errorf("%w: revision has %d bytes, at most %d are allowed", ErrSource, len(s), maxRevision)
 	}
-	if strings.IndexFunc(s, func(r rune) bool { return r == unicode.ReplacementChar || !unicode.IsPrint(r) }) >= 0 || strings.Contains(s, "..") {
+	if strings.IndexFunc(s, func(r rune) bool { return r == unicode.ReplacementChar || !unicode.IsPrint(r) }) >= 0 ||
+		strings.Contains(s, "..") {
 		return fmt.Errorf("%w: revision %q: want a branch, tag or commit", ErrSource, s)
 	}
 	return nil

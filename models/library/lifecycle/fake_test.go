@@ -43,7 +43,8 @@ type instance struct {
 
 func newWorld(t *testing.T, cfg Config, needs map[library.ID]int64) *world {
 	t.Helper()
-	w := &world{t: t, budget: cfg.Budget, present: map[library.ID]bool{}, need: maps.Clone(needs), alive: map[library.ID]*instance{}, last: map[library.ID]State{}}
+	w := &world{t: t, budget: cfg.Budget, present: map[library.ID]bool{}, need: maps.Clone(needs),
+		alive: map[library.ID]*instance{}, last: map[library.ID]State{}}
 	for id := range needs {
 		w.present[id] = true
 	}
@@ -204,7 +205,9 @@ func (w *world) end() {
 	if err := w.roster.Check(); err != nil {
 		w.t.Error(err)
 	}
-	if promised, _ := w.roster.Memory(); promised != 0 || w.roster.allocated != 0 || w.memory != 0 || len(w.alive) != 0 {
-		w.t.Errorf("left: promised %d, taken %d, in memory %d, instances %v", promised, w.roster.allocated, w.memory, w.alive)
+	if promised, _ := w.roster.Memory(); promised != 0 || w.roster.allocated != 0 || w.memory != 0 ||
+		len(w.alive) != 0 {
+		w.t.Errorf("left: promised %d, taken %d, in memory %d, instances %v", promised, w.roster.allocated, w.memory,
+			w.alive)
 	}
 }

@@ -104,7 +104,8 @@ func TestDrainIsBounded(t *testing.T) {
 		}
 		begin := time.Now()
 		err = w.begun(w.roster.Stop("a")).Wait(ctx)
-		if err == nil || !strings.Contains(err.Error(), "1 uses were cut off after 10s") || time.Since(begin) != 11*time.Second || !in.(*instance).cut {
+		if err == nil || !strings.Contains(err.Error(), "1 uses were cut off after 10s") ||
+			time.Since(begin) != 11*time.Second || !in.(*instance).cut {
 			t.Errorf("%v after %s, cut %v", err, time.Since(begin), in.(*instance).cut)
 		}
 		w.wantState("a", Error)
@@ -185,7 +186,8 @@ func TestMemoryRefuse(t *testing.T) {
 
 func TestMemoryEvict(t *testing.T) {
 	synctest.Test(t, func(t *testing.T) {
-		w := newWorld(t, Config{Budget: 10, Policy: Evict}, map[library.ID]int64{"a": 4, "b": 3, "c": 3, "d": 5, "e": 9})
+		w := newWorld(t, Config{Budget: 10, Policy: Evict}, map[library.ID]int64{"a": 4, "b": 3, "c": 3, "d": 5,
+			"e": 9})
 		for _, id := range []library.ID{"a", "b", "c"} {
 			w.roster.Add(id, Options{})
 			w.must(w.roster.Start(id))
@@ -335,10 +337,13 @@ func TestPull(t *testing.T) {
 		w.wantState("a", Downloaded)
 		wantErr(t, second(r.Pull("a", fetch)), ErrState)
 		boom := errors.New("boom")
-		wantErr(t, w.begun(r.Pull("d", func(context.Context, func(int64, int64)) error { return boom })).Wait(ctx), boom)
+		wantErr(t, w.begun(r.Pull("d", func(context.Context, func(int64, int64)) error { return boom })).Wait(ctx),
+			boom)
 		w.wantState("d", Error)
 		wantErr(t, second(r.Start("d")), ErrState)
-		if err := w.begun(r.Pull("d", func(context.Context, func(int64, int64)) error { return nil })).Wait(ctx); err == nil {
+		if err := w.begun(r.Pull("d", func(context.Context, func(int64, int64)) error {
+			return nil
+		})).Wait(ctx); err == nil {
 			t.Error("a fetch that brought nothing succeeded")
 		}
 		w.begun(r.Pull("e", fetch))
@@ -391,7 +396,8 @@ func TestNewRefuses(t *testing.T) {
 	w := newWorld(t, Config{}, nil)
 	good := w.roster.cfg
 	for name, change := range map[string]func(*Config){
-		"runner": func(c *Config) { c.Runner = nil }, "policy": func(c *Config) { c.Policy = "hope" }, "budget": func(c *Config) { c.Budget = -1 },
+		"runner": func(c *Config) { c.Runner = nil }, "policy": func(c *Config) { c.Policy = "hope" },
+		"budget": func(c *Config) { c.Budget = -1 },
 	} {
 		bad := good
 		change(&bad)

@@ -13,7 +13,8 @@ import (
 // done and the total (0 if not known), and returns when ctx is done. A model that is in
 // the library, or being fetched, gives ErrState; ErrBusy says that Config.Pulls fetches
 // are running.
-func (r *Roster) Pull(id library.ID, fetch func(ctx context.Context, report func(done, total int64)) error) (*Pending, error) {
+func (r *Roster) Pull(id library.ID, fetch func(ctx context.Context, report func(done, total int64)) error) (*Pending,
+	error) {
 	r.mu.Lock()
 	defer r.mu.Unlock()
 	if r.closing {

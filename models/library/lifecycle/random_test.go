@@ -118,7 +118,8 @@ func (c *caller) step(id library.ID) {
 		c.w.mu.Unlock()
 		r.Sync(found)
 	}
-	for _, known := range []error{ErrUnknown, ErrState, ErrNotRunning, ErrMemory, ErrBusy, ErrStopped, library.ErrNotFound, context.DeadlineExceeded} {
+	for _, known := range []error{ErrUnknown, ErrState, ErrNotRunning, ErrMemory, ErrBusy, ErrStopped,
+		library.ErrNotFound, context.DeadlineExceeded} {
 		if errors.Is(err, known) {
 			return
 		}

@@ -114,7 +114,8 @@ func New(cfg Config) (*Roster, error) {
 		return nil, fmt.Errorf("lifecycle: policy %q, want %q or %q", cfg.Policy, Refuse, Evict)
 	}
 	if cfg.Budget < 0 || cfg.Drain < 0 || cfg.Pulls < 0 {
-		return nil, fmt.Errorf("lifecycle: budget %d, drain %s, pulls %d: want none below 0", cfg.Budget, cfg.Drain, cfg.Pulls)
+		return nil, fmt.Errorf("lifecycle: budget %d, drain %s, pulls %d: want none below 0", cfg.Budget, cfg.Drain,
+			cfg.Pulls)
 	}
 	if cfg.Drain == 0 {
 		cfg.Drain = 30 * time.Second
@@ -322,7 +323,8 @@ func (r *Roster) Check() error {
 		}
 	}
 	if reserved != r.reserved || allocated != r.allocated || pulls != r.pulls {
-		return fmt.Errorf("promised %d, taken %d, fetches %d; want %d, %d, %d", r.reserved, r.allocated, r.pulls, reserved, allocated, pulls)
+		return fmt.Errorf("promised %d, taken %d, fetches %d; want %d, %d, %d", r.reserved, r.allocated, r.pulls,
+			reserved, allocated, pulls)
 	}
 	if b := r.cfg.Budget; b > 0 && (reserved > b || allocated > b) {
 		return fmt.Errorf("promised %d, taken %d: the budget is %d", reserved, allocated, b)

@@ -68,7 +68,8 @@ func (r *Roster) reserve(m *model, need int64) error {
 		return nil
 	}
 	fail := func(more string) error {
-		return fmt.Errorf("model %s: %w: it needs %d bytes, %d of %d are free%s", m.ID, ErrMemory, need, budget-r.reserved, budget, more)
+		return fmt.Errorf("model %s: %w: it needs %d bytes, %d of %d are free%s", m.ID, ErrMemory, need,
+			budget-r.reserved, budget, more)
 	}
 	if r.cfg.Policy == Refuse || need > budget {
 		return fail("")

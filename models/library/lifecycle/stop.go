@@ -95,7 +95,8 @@ func (r *Roster) watchIdle(m *model) {
 		r.mu.Lock()
 		defer r.mu.Unlock()
 		// A use that began and ended while the timer fired has started its own timer.
-		if !r.closing && m.State == Running && m.Uses == 0 && m.waiters == 0 && time.Since(m.LastUse) >= m.opt.KeepAlive && m.opt.KeepAlive > 0 {
+		if !r.closing && m.State == Running && m.Uses == 0 && m.waiters == 0 &&
+			time.Since(m.LastUse) >= m.opt.KeepAlive && m.opt.KeepAlive > 0 {
 			r.beginStop(m, Idle)
 		}
 	})

@@ -29,7 +29,8 @@ func TestForms(t *testing.T) {
 			if err != nil {
 				t.Fatal(err)
 			}
-			tokens := map[string]string{"bos_token": "<s>", "eos_token": "</s>", "pad_token": "<pad>", "unk_token": "<unk>"}
+			tokens := map[string]string{"bos_token": "<s>", "eos_token": "</s>", "pad_token": "<pad>",
+				"unk_token": "<unk>"}
 			if m, err = NewModel(map[string]string{"default": string(src)}, tokens, PartsAuto); err != nil {
 				t.Fatal(err)
 			}
@@ -55,19 +56,25 @@ func TestForms(t *testing.T) {
 	}
 }
 
-// TestOtherForm: where a template fails in a case that was not tried when it was loaded, the other form is tried before the
-// request is refused. The error is that of the first.
+// TestOtherForm: where a template fails in a case that was not tried when it was loaded, the other form is tried before
+// the request is refused. The error is that of the first.
 func TestOtherForm(t *testing.T) {
 	const rare = "{% for m in messages %}{% if rare %}RARE{% else %}{{ m.content }}{% endif %}" +
 		"{% for c in m.tool_calls %}({{ c.function.arguments if c.function.arguments is string else c.function.arguments | tojson }}){% endfor %}{% endfor %}"
 	for _, c := range []struct{ what, inRare, message, want string }{
-		{"a string where parts are wanted", "{% for p in m.content %}[{{ p.text + '' }}]{% endfor %}", `{"role": "user", "content": "Hi"}`, "[«Hi»]"},
-		{"parts where a string is wanted", "{{ '<' + m.content }}", `{"role": "user", "content": [{"type": "text", "text": "a"}, {"type": "text", "text": "b"}]}`, "<«a»\n«b»"},
-		{"null where a string is wanted", "{{ '<' + m.content }}", `{"role": "assistant", "content": null, "tool_calls": []}`, "<"},
-		{"text where an object is wanted", "{% for k, v in m.tool_calls[0].function.arguments|items %}{{ k ~ v }}{% endfor %}",
+		{"a string where parts are wanted", "{% for p in m.content %}[{{ p.text + '' }}]{% endfor %}",
+			`{"role": "user", "content": "Hi"}`, "[«Hi»]"},
+		{"parts where a string is wanted", "{{ '<' + m.content }}",
+			`{"role": "user", "content": [{"type": "text", "text": "a"}, {"type": "text", "text": "b"}]}`, "<«a»\n«b»"},
+		{"null where a string is wanted", "{{ '<' + m.content }}",
+			`{"role": "assistant", "content": null, "tool_calls": []}`, "<"},
+		{"text where an object is wanted",
+			"{% for k, v in m.tool_calls[0].function.arguments|items %}{{ k ~ v }}{% endfor %}",
 			`{"role": "assistant", "content": "", "tool_calls": [{"function": {"name": "f", "arguments": {"a": 1}, "arguments_text": "{\"a\":1}"}}]}`, `«a»1({"«a»": 1})`},
 		{"raised", "{{ raise_exception('no') }}", `{"role": "user", "content": "Hi"}`, "no"},
-		{"the first error", "{{ 'first' if m.content is string else 'second' }}{{ (1 if m.content is string else 'x') + none }}", `{"role": "user", "content": "Hi"}`, "'int' and 'NoneType'"},
+		{"the first error",
+			"{{ 'first' if m.content is string else 'second' }}{{ (1 if m.content is string else 'x') + none }}",
+			`{"role": "user", "content": "Hi"}`, "'int' and 'NoneType'"},
 	} {
 		m := mustModel(t, PartsAuto, "default", strings.Replace(rare, "RARE", c.inRare, 1))
 		got, err := m.Render([]byte(`{"messages": [`+c.message+`], "kwargs": {"rare": true}}`), Limits{})
@@ -81,9 +88,11 @@ func TestOtherForm(t *testing.T) {
 	}
 }
 
-// TestLostForm: where a template fails with one form and loses the other, or writes it as Python does, the request is refused.
+// TestLostForm: where a template fails with one form and loses the other, or writes it as Python does, the request is
+// refused.
 func TestLostForm(t *testing.T) {
-	m := mustModel(t, PartsAuto, "default", "{% for m in messages %}{{ m.content }}{{ raise_exception('bad word') if 'bad' in m.content }}{% endfor %}")
+	m := mustModel(t, PartsAuto, "default",
+		"{% for m in messages %}{{ m.content }}{{ raise_exception('bad word') if 'bad' in m.content }}{% endfor %}")
 	got, err := m.Render([]byte(`{"messages": [{"role": "user", "content": "a bad one"}]}`), Limits{})
 	if !errors.Is(err, ErrRaised) {
 		t.Errorf("%q, %v; want what the template raised", Text(got), err)
@@ -92,7 +101,8 @@ func TestLostForm(t *testing.T) {
 
 // TestAttemptsShareLimits: all attempts together cost what one may.
 func TestAttemptsShareLimits(t *testing.T) {
-	m := mustModel(t, PartsAuto, "default", "{% for m in messages %}{% if x %}{% for i in range(4000) %}{% endfor %}{% for p in m.content %}{{ p.text + '' }}{% endfor %}{% else %}{{ m.content }}{% endif %}{% endfor %}")
+	m := mustModel(t, PartsAuto, "default",
+		"{% for m in messages %}{% if x %}{% for i in range(4000) %}{% endfor %}{% for p in m.content %}{{ p.text + '' }}{% endfor %}{% else %}{{ m.content }}{% endif %}{% endfor %}")
 	request := []byte(`{"messages": [{"role": "user", "content": "Hi"}], "kwargs": {"x": 1}}`)
 	if got, err := m.Render(request, Limits{Steps: 20_000}); err != nil || Text(got) != "Hi" {
 		t.Errorf("%q, %v", Text(got), err)
@@ -111,10 +121,17 @@ func TestArgumentsText(t *testing.T) {
 	}{
 		{PartsAuto, "{{ messages[0].tool_calls | tojson }}", `[{"function": {"name": "f", "arguments": {"a": 1}}}]`},
 		{PartsKeep, "{{ messages[0].tool_calls | tojson }}", `[{"function": {"name": "f", "arguments": {"a": 1}}}]`},
-		{PartsAuto, "{% for m in messages %}{% for c in m.tool_calls %}{{ c.function.arguments }}{% endfor %}{% endfor %}", `{ "a":1}`},
-		{PartsJoin, "{% for m in messages %}{% for c in m.tool_calls %}{{ c.function.arguments }}{% endfor %}{% endfor %}", `{ "a":1}`},
-		{PartsKeep, "{% for m in messages %}{% for c in m.tool_calls %}{{ c.function.arguments }}{% endfor %}{% endfor %}", `{'a': 1}`},
-		{PartsAuto, "{% for m in messages %}{% for c in m.tool_calls %}{% for k, v in c.function.arguments|items %}{{ k }}={{ v }}{% endfor %}{% endfor %}{% endfor %}", `a=1`},
+		{PartsAuto,
+			"{% for m in messages %}{% for c in m.tool_calls %}{{ c.function.arguments }}{% endfor %}{% endfor %}",
+			`{ "a":1}`},
+		{PartsJoin,
+			"{% for m in messages %}{% for c in m.tool_calls %}{{ c.function.arguments }}{% endfor %}{% endfor %}",
+			`{ "a":1}`},
+		{PartsKeep,
+			"{% for m in messages %}{% for c in m.tool_calls %}{{ c.function.arguments }}{% endfor %}{% endfor %}",
+			`{'a': 1}`},
+		{PartsAuto,
+			"{% for m in messages %}{% for c in m.tool_calls %}{% for k, v in c.function.arguments|items %}{{ k }}={{ v }}{% endfor %}{% endfor %}{% endfor %}", `a=1`},
 	} {
 		got, err := mustModel(t, c.parts, "default", c.source).Render([]byte(request), Limits{})
 		if err != nil || Text(got) != c.want {
@@ -127,7 +144,8 @@ func TestArgumentsText(t *testing.T) {
 func TestDocuments(t *testing.T) {
 	m := mustModel(t, PartsAuto, "default", "{% for d in documents %}{{ d.text }}{% endfor %}")
 	const own, inside = `"documents": [{"text": "own"}]`, `"kwargs": {"documents": [{"text": "inside"}]}`
-	for request, want := range map[string]string{own: "own", inside: "inside", inside + `, "documents": null`: "inside"} {
+	for request, want := range map[string]string{own: "own", inside: "inside",
+		inside + `, "documents": null`: "inside"} {
 		if got, err := m.Render([]byte(`{"messages": [], `+request+`}`), Limits{}); err != nil || Text(got) != want {
 			t.Errorf("%s: %q, %v", request, Text(got), err)
 		}

@@ -48,7 +48,9 @@ func FuzzSource(f *testing.F) {
 			f.Add(string(b))
 		}
 	}
-	for _, s := range []string{"{{ x|tojson }}", "{% for i in range(9) recursive %}{{ loop(i) }}{% endfor %}", "{% macro m(a, b=1) %}{{ caller(varargs, **kwargs) }}{% endmacro %}{% call m(1) %}{% endcall %}", "{{ '%5.2f{}' % 1.5 }}", "{% raw %}{% endraw", "{{ s[::-1].split('a', 1) is in l }}"} {
+	for _, s := range []string{"{{ x|tojson }}", "{% for i in range(9) recursive %}{{ loop(i) }}{% endfor %}",
+		"{% macro m(a, b=1) %}{{ caller(varargs, **kwargs) }}{% endmacro %}{% call m(1) %}{% endcall %}",
+		"{{ '%5.2f{}' % 1.5 }}", "{% raw %}{% endraw", "{{ s[::-1].split('a', 1) is in l }}"} {
 		f.Add(s)
 	}
 	f.Fuzz(func(t *testing.T, source string) {
@@ -59,20 +61,23 @@ func FuzzSource(f *testing.F) {
 			}
 			return
 		}
-		checkRendering(t, tmpl, []byte(`{"x": {"a": [1, 2.5, null, "<é>"]}, "s": "abcabc", "l": [3, 1, 2], "messages": [{"role": "user", "content": "hi"}]}`))
+		checkRendering(t, tmpl,
+			[]byte(`{"x": {"a": [1, 2.5, null, "<é>"]}, "s": "abcabc", "l": [3, 1, 2], "messages": [{"role": "user", "content": "hi"}]}`))
 	})
 }
 
 // FuzzData feeds values to a template that does many things with them.
 func FuzzData(f *testing.F) {
-	tmpl, err := Parse("fuzz", `{% macro show(v) %}{% if v is mapping %}{% for k, w in v|items %}{{ k }}:{{ show(w) }},{% endfor %}`+
-		`{% elif v is string %}{{ v|trim|title }}{{ v.split()|join('-') }}{{ v[1:-1] }}{{ '%10s' % v }}{{ '{:>9}'.format(v) }}`+
-		`{% elif v is iterable %}{% for w in v %}{{ loop.index }}{{ show(w) }}{% endfor %}{% else %}{{ v }}{% endif %}{% endmacro %}`+
-		`{{ show(x) }}{{ x|tojson(indent=2) }}{{ x }}{{ [x, 1]|string|upper }}`)
+	tmpl, err := Parse("fuzz",
+		`{% macro show(v) %}{% if v is mapping %}{% for k, w in v|items %}{{ k }}:{{ show(w) }},{% endfor %}`+
+			`{% elif v is string %}{{ v|trim|title }}{{ v.split()|join('-') }}{{ v[1:-1] }}{{ '%10s' % v }}{{ '{:>9}'.format(v) }}`+
+			`{% elif v is iterable %}{% for w in v %}{{ loop.index }}{{ show(w) }}{% endfor %}{% else %}{{ v }}{% endif %}{% endmacro %}`+
+			`{{ show(x) }}{{ x|tojson(indent=2) }}{{ x }}{{ [x, 1]|string|upper }}`)
 	if err != nil {
 		f.Fatal(err)
 	}
-	for _, s := range []string{`{"x": 1}`, `{"x": {"a": ["ß", "\ud800", 1e300, -0.0, 12345678901234567890, {"b": {}}]}}`, `{"x": "a\u0000\u2028 b"}`} {
+	for _, s := range []string{`{"x": 1}`,
+		`{"x": {"a": ["ß", "\ud800", 1e300, -0.0, 12345678901234567890, {"b": {}}]}}`, `{"x": "a\u0000\u2028 b"}`} {
 		f.Add([]byte(s))
 	}
 	f.Fuzz(func(t *testing.T, vars []byte) { checkRendering(t, tmpl, vars) })

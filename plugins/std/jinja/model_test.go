@@ -36,8 +36,9 @@ func mustModel(t *testing.T, parts Parts, sources ...string) *Model {
 
 // TestModelVariables: the variables are those of apply_chat_template, and only tokens count as the template's text.
 func TestModelVariables(t *testing.T) {
-	m := mustModel(t, PartsAuto, "default", "{{ bos_token }}{{ messages[0].content }}|{{ tools is none }}{{ documents is none }}{{ add_generation_prompt }}|"+
-		"{{ enable_thinking }}|{{ continue_final_message is defined }}{{ params is defined }}{{ kwargs is defined }}|{{ strftime_now('%H:%M') }}")
+	m := mustModel(t, PartsAuto, "default",
+		"{{ bos_token }}{{ messages[0].content }}|{{ tools is none }}{{ documents is none }}{{ add_generation_prompt }}|"+
+			"{{ enable_thinking }}|{{ continue_final_message is defined }}{{ params is defined }}{{ kwargs is defined }}|{{ strftime_now('%H:%M') }}")
 	got, err := m.Render([]byte(`{"messages": [{"role": "user", "content": "<s>"}], "add_generation_prompt": true, "continue_final_message": false,
 		"kwargs": {"enable_thinking": "<s>"}, "now": "2025-07-10T15:06:07+02:00", "params": {}}`), Limits{})
 	if want := "<s>«<s>»|TrueTrueTrue|«<s>»|FalseFalseFalse|15:06"; err != nil || marks(got) != want {
@@ -52,7 +53,8 @@ func TestModelVariables(t *testing.T) {
 		`{"messages": [{"content": ""}], "now": "noon"}`: `now is not a time in RFC 3339: "noon"`,
 		`{}`: "messages is not a list",
 	} {
-		if _, err := m.Render([]byte(request), Limits{}); !errors.Is(err, ErrInput) || !strings.Contains(err.Error(), want) {
+		if _, err := m.Render([]byte(request), Limits{}); !errors.Is(err, ErrInput) ||
+			!strings.Contains(err.Error(), want) {
 			t.Errorf("%s: %v, want %s", request, err, want)
 		}
 	}
@@ -83,14 +85,17 @@ func TestModelChoice(t *testing.T) {
 		if strings.Contains(want, `"x"`) {
 			input = `{"messages": [], "template": "x"}`
 		}
-		if _, err := m.Render([]byte(input), Limits{}); !errors.Is(err, ErrInput) || !strings.Contains(err.Error(), want) {
+		if _, err := m.Render([]byte(input), Limits{}); !errors.Is(err, ErrInput) ||
+			!strings.Contains(err.Error(), want) {
 			t.Errorf("%v, want %s", err, want)
 		}
 	}
-	if _, err := NewModel(map[string]string{"default": "x", "rag": "a\n {% if %}"}, nil, PartsAuto); err == nil || !strings.HasPrefix(err.Error(), "rag:2:8: ") {
+	if _, err := NewModel(map[string]string{"default": "x", "rag": "a\n {% if %}"}, nil, PartsAuto); err == nil ||
+		!strings.HasPrefix(err.Error(), "rag:2:8: ") {
 		t.Errorf("%v, want the template's name, line and column", err)
 	}
-	if _, err := NewModel(nil, nil, "split"); err == nil || !strings.Contains(err.Error(), `auto, join or keep, not "split"`) {
+	if _, err := NewModel(nil, nil, "split"); err == nil ||
+		!strings.Contains(err.Error(), `auto, join or keep, not "split"`) {
 		t.Errorf("%v, want the ways with parts", err)
 	}
 }
@@ -106,8 +111,10 @@ func TestParts(t *testing.T) {
 	}{
 		{PartsAuto, plain, "user:«a»\n«b»\n«c»;«x»:;"},
 		{PartsAuto, looping, "[«a»][][«c»]"},
-		{PartsAuto, "{% for m in messages %}{{ m.content is string }}{% for p in m.content %}{{ p.text }}{% endfor %}{% endfor %}", "False«ac»False"},
-		{PartsAuto, "{% for m in messages %}{{ m.content is string }}{% for p in m.content %}{% endfor %}{% endfor %}", "TrueFalse"},
+		{PartsAuto,
+			"{% for m in messages %}{{ m.content is string }}{% for p in m.content %}{{ p.text }}{% endfor %}{% endfor %}", "False«ac»False"},
+		{PartsAuto, "{% for m in messages %}{{ m.content is string }}{% for p in m.content %}{% endfor %}{% endfor %}",
+			"TrueFalse"},
 		{PartsJoin, looping, "[][][][][]"},
 		{PartsKeep, plain, "user:[{'type': '«text»', 'text': '«a»'}, '«b»', {'text': '«c»'}];«x»:;"},
 	} {
@@ -119,7 +126,8 @@ func TestParts(t *testing.T) {
 	}
 	const simple = `{"messages": [{"role": "user", "content": "ab"}]}`
 	for parts, want := range map[Parts]string{PartsAuto: "[«ab»]", PartsKeep: "[][]"} {
-		if got, err := mustModel(t, parts, "default", looping).Render([]byte(simple), Limits{}); err != nil || marks(got) != want {
+		if got, err := mustModel(t, parts, "default", looping).Render([]byte(simple), Limits{}); err != nil ||
+			marks(got) != want {
 			t.Errorf("%s, a string where parts are wanted: %s, %v; want %s", parts, marks(got), err, want)
 		}
 	}
@@ -154,7 +162,8 @@ func TestTextArguments(t *testing.T) {
 			t.Errorf("%s: %s, %v; want %s", parts, marks(got), err, want)
 		}
 	}
-	if _, err := mustModel(t, PartsAuto, "default", source).Render([]byte(request), Limits{}); !value.IsClass(err, "TypeError") {
+	if _, err := mustModel(t, PartsAuto, "default", source).Render([]byte(request), Limits{}); !value.IsClass(err,
+		"TypeError") {
 		t.Errorf("messages that are wrong otherwise: %v, want the first TypeError", err)
 	}
 }

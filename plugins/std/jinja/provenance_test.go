@@ -8,7 +8,8 @@ import (
 // marked shows the data of a rendering in «».
 func marked(t *testing.T, source, vars string) string {
 	t.Helper()
-	segs, err := mustParse(t, source).Render(Input{JSON: []byte(vars), Trusted: []string{"bos"}, Now: testNow}, Limits{})
+	segs, err := mustParse(t, source).Render(Input{JSON: []byte(vars), Trusted: []string{"bos"}, Now: testNow},
+		Limits{})
 	if err != nil {
 		t.Fatalf("%s: %v", source, err)
 	}

@@ -24,8 +24,10 @@ func BenchmarkFeed(b *testing.B) {
 	for _, c := range []struct{ name, preset, text string }{
 		{"content", "hermes", long},
 		{"reasoning", "hermes", "<think>" + long},
-		{"json", "hermes", `<tool_call>{"name": "write_file", "arguments": {"path": "a", "text": ` + quoted + `}}</tool_call>`},
-		{"tagged", "qwen3-coder", "<tool_call>\n<function=write_file>\n<parameter=text>\n" + long + "</parameter>\n</function>\n</tool_call>"},
+		{"json", "hermes", `<tool_call>{"name": "write_file", "arguments": {"path": "a", "text": ` + quoted +
+			`}}</tool_call>`},
+		{"tagged", "qwen3-coder", "<tool_call>\n<function=write_file>\n<parameter=text>\n" + long +
+			"</parameter>\n</function>\n</tool_call>"},
 		{"python", "pythonic", "[write_file(text=" + quoted + ")]"},
 		{"harmony", "gpt-oss", "<|channel|>final<|message|>" + long},
 	} {
@@ -65,8 +67,9 @@ func BenchmarkConstraint(b *testing.B) {
 	f, _ := Preset("hermes")
 	d := Demand{Choice: Choice{Mode: Required}}
 	for i := range 10 {
-		d.Tools = append(d.Tools, Tool{Name: fmt.Sprintf("tool_%d", i), Strict: true, Parameters: []byte(`{"type":"object","properties":{"name":{"type":"string","description":"The name."},` +
-			`"place":{"type":"string","enum":["here","there"]},"count":{"type":"integer"}},"required":["name"]}`)})
+		d.Tools = append(d.Tools, Tool{Name: fmt.Sprintf("tool_%d", i), Strict: true,
+			Parameters: []byte(`{"type":"object","properties":{"name":{"type":"string","description":"The name."},` +
+				`"place":{"type":"string","enum":["here","there"]},"count":{"type":"integer"}},"required":["name"]}`)})
 	}
 	for b.Loop() {
 		if c, err := f.Constraint(d); err != nil || c.Source == "" {

@@ -29,7 +29,8 @@ func preset(t testing.TB, name string) *Format {
 
 // TestConstraintSource: the whole grammar of a format that is small enough to be read.
 func TestConstraintSource(t *testing.T) {
-	f := &Format{Name: "small", Call: Span{Begin: []string{"<call>"}, End: []string{"</call>"}}, Named: &Named{Separators: []string{" "}}}
+	f := &Format{Name: "small", Call: Span{Begin: []string{"<call>"}, End: []string{"</call>"}},
+		Named: &Named{Separators: []string{" "}}}
 	d := demand(Choice{Mode: Required, Single: true}, true, `{"type":"object"}`)
 	d.Split = func(m string) []Piece { return []Piece{{Text: m, Special: m[0] == '<'}} }
 	const call = `{"type":"token","token":"<call>"},{"type":"regex","pattern":"f"},{"type":"const_string","value":" "},{"type":"regex","pattern":"[ \\n]{0,2}"},` +
@@ -38,13 +39,15 @@ func TestConstraintSource(t *testing.T) {
 	if want := `{"type":"sequence","elements":[` + call + `]}`; err != nil || c.Source != want || c.Optional {
 		t.Errorf("%v\ngot  %s\nwant %s", err, c.Source, want)
 	}
-	if want := []Place{{"#/elements/4/json_schema", "#/tools/0/function/parameters", "f"}}; !reflect.DeepEqual(c.Places, want) {
+	if want := []Place{{"#/elements/4/json_schema", "#/tools/0/function/parameters", "f"}}; !reflect.DeepEqual(c.Places,
+		want) {
 		t.Errorf("places %+v", c.Places)
 	}
 	d.Choice, d.Tools[0].Strict = Choice{}, true
 	c, err = f.Constraint(d)
 	const free = `{"type":"any_text","excludes":["<call>"]}`
-	if want := `{"type":"sequence","elements":[{"type":"star","content":{"type":"sequence","elements":[` + free + `,` + call + `]}},` + free + `]}`; err != nil || c.Source != want {
+	if want := `{"type":"sequence","elements":[{"type":"star","content":{"type":"sequence","elements":[` + free + `,` +
+		call + `]}},` + free + `]}`; err != nil || c.Source != want {
 		t.Errorf("%v\ngot  %s\nwant %s", err, c.Source, want)
 	}
 	d.Choice.Mode, d.Tools[0].Strict = Required, false
@@ -56,7 +59,8 @@ func TestConstraintSource(t *testing.T) {
 // TestConstraintNothing: where there is nothing to hold to.
 func TestConstraintNothing(t *testing.T) {
 	for _, d := range []Demand{
-		{}, demand(Choice{}, false, `{}`), demand(Choice{Mode: None}, true, `{}`), demand(Choice{Mode: Required}, true), demand(Choice{Mode: Exact, Name: "x"}, true, `{}`),
+		{}, demand(Choice{}, false, `{}`), demand(Choice{Mode: None}, true, `{}`), demand(Choice{Mode: Required}, true),
+		demand(Choice{Mode: Exact, Name: "x"}, true, `{}`),
 	} {
 		for _, name := range Presets() {
 			if c, err := preset(t, name).Constraint(d); err != nil || !reflect.DeepEqual(c, Constraint{}) {
@@ -66,7 +70,8 @@ func TestConstraintNothing(t *testing.T) {
 	}
 }
 
-// TestConstraintCannot: what a format can't say is an error where a strict tool's call is demanded, and a note elsewhere.
+// TestConstraintCannot: what a format can't say is an error where a strict tool's call is demanded, and a note
+// elsewhere.
 func TestConstraintCannot(t *testing.T) {
 	for _, c := range []struct{ preset, parameters, pointer, keyword string }{
 		{"qwen3-coder", `{"properties":{"a":{"type":"string","format":"date"}}}`, "/properties/a", "type"},
@@ -83,10 +88,12 @@ func TestConstraintCannot(t *testing.T) {
 	} {
 		f, pointer := preset(t, c.preset), "#/tools/0/function/parameters"+c.pointer
 		_, err := f.Constraint(demand(Choice{Mode: Required}, true, c.parameters))
-		if want := "tool `f`: " + pointer + ": " + c.keyword + ": "; err == nil || !strings.HasPrefix(err.Error(), want) {
+		if want := "tool `f`: " + pointer + ": " + c.keyword + ": "; err == nil ||
+			!strings.HasPrefix(err.Error(), want) {
 			t.Errorf("%s, %s: got %v, want %s", c.preset, c.parameters, err, want)
 		}
-		for _, d := range []Demand{demand(Choice{}, true, c.parameters), demand(Choice{Mode: Required}, false, c.parameters)} {
+		for _, d := range []Demand{demand(Choice{}, true, c.parameters), demand(Choice{Mode: Required}, false,
+			c.parameters)} {
 			got, err := f.Constraint(d)
 			noted := false
 			for _, x := range got.Dropped {
@@ -99,16 +106,18 @@ func TestConstraintCannot(t *testing.T) {
 	}
 }
 
-// TestConstraintBare: a call that begins without a marker is held where it is demanded; in Auto only what a marker begins is,
-// and that is told.
+// TestConstraintBare: a call that begins without a marker is held where it is demanded; in Auto only what a marker
+// begins is, and that is told.
 func TestConstraintBare(t *testing.T) {
 	for name, marked := range map[string]bool{"tgi": false, "llama3-json": true, "pythonic": true} {
 		f := preset(t, name)
-		if c, err := f.Constraint(demand(Choice{Mode: Required}, true, `{}`)); err != nil || c.Source == "" || len(c.Dropped) > 0 {
+		if c, err := f.Constraint(demand(Choice{Mode: Required}, true, `{}`)); err != nil || c.Source == "" ||
+			len(c.Dropped) > 0 {
 			t.Errorf("%s: %+v, %v", name, c, err)
 		}
 		c, err := f.Constraint(demand(Choice{}, true, `{}`, `{}`))
-		if err != nil || (c.Source != "") != marked || len(c.Dropped) != 2 || c.Dropped[1].Pointer != "#/tools/1/function/strict" {
+		if err != nil || (c.Source != "") != marked || len(c.Dropped) != 2 ||
+			c.Dropped[1].Pointer != "#/tools/1/function/strict" {
 			t.Errorf("%s: %+v, %v", name, c, err)
 		}
 	}
@@ -133,28 +142,35 @@ func TestConstraintLarge(t *testing.T) {
 		if err != nil || c.Source != "" || len(c.Dropped) != 1 || c.Dropped[0].Pointer != "#/tools" {
 			t.Errorf("%s: %d bytes, %+v, %v", name, len(c.Source), c.Dropped, err)
 		}
-		if _, err := f.Constraint(demand(Choice{Mode: Required}, true, many...)); err == nil || !strings.Contains(err.Error(), map[bool]string{true: "the limit is 196608", false: "more than 800 parameters"}[name == "hermes"]) {
+		if _, err := f.Constraint(demand(Choice{Mode: Required}, true, many...)); err == nil ||
+			!strings.Contains(err.Error(), map[bool]string{true: "the limit is 196608",
+				false: "more than 800 parameters"}[name == "hermes"]) {
 			t.Errorf("%s: %v", name, err)
 		}
-		if c, err := f.Constraint(demand(Choice{Mode: Required}, true, many[:14]...)); err != nil || c.Source == "" || len(c.Places) > 4096 {
+		if c, err := f.Constraint(demand(Choice{Mode: Required}, true, many[:14]...)); err != nil || c.Source == "" ||
+			len(c.Places) > 4096 {
 			t.Errorf("%s: %d bytes, %d places, %v", name, len(c.Source), len(c.Places), err)
 		}
 	}
 	for _, name := range Presets() { // 200 parameters, none of which must come, are not too many
-		if c, err := preset(t, name).Constraint(demand(Choice{Mode: Required}, true, wide(200))); err != nil || c.Source == "" {
+		if c, err := preset(t, name).Constraint(demand(Choice{Mode: Required}, true, wide(200))); err != nil ||
+			c.Source == "" {
 			t.Errorf("%s: %v", name, err)
 		}
 	}
 	big := `{"description":"` + strings.Repeat("x", maxListed) + `"}`
-	if _, err := preset(t, "lfm2").Constraint(demand(Choice{Mode: Required}, true, big)); err == nil || !strings.Contains(err.Error(), "the limit is 131072") {
+	if _, err := preset(t, "lfm2").Constraint(demand(Choice{Mode: Required}, true, big)); err == nil ||
+		!strings.Contains(err.Error(), "the limit is 131072") {
 		t.Errorf("too many bytes: %v", err)
 	}
 }
 
 // TestConstraintFlat: a format of one's own that has the name among the arguments.
 func TestConstraintFlat(t *testing.T) {
-	f := &Format{Name: "flat", Bare: "{", JSON: &JSON{NameKeys: []string{"_name"}, Wrap: []string{"function"}, Flat: true}}
-	c, err := f.Constraint(demand(Choice{Mode: Required, Single: true}, true, `{"type":"object","properties":{"a":{"type":"null"}},"required":["a"],"additionalProperties":false}`))
+	f := &Format{Name: "flat", Bare: "{", JSON: &JSON{NameKeys: []string{"_name"}, Wrap: []string{"function"},
+		Flat: true}}
+	c, err := f.Constraint(demand(Choice{Mode: Required, Single: true}, true,
+		`{"type":"object","properties":{"a":{"type":"null"}},"required":["a"],"additionalProperties":false}`))
 	want := `{"properties":{"_name":{"const":"f"},"a":{"type":"null"}},"required":["_name","a"],"type":"object","additionalProperties":false}`
 	if err != nil || !strings.Contains(c.Source, `"json_schema":`+want) {
 		t.Errorf("%s, %v", c.Source, err)
@@ -167,9 +183,12 @@ func TestConstraintFlat(t *testing.T) {
 func TestParametersOfTools(t *testing.T) {
 	const any = `{"type":"object"}`
 	for raw, want := range map[string]string{
-		"": `{"type":"object","properties":{},"additionalProperties":false}`, "null": `{"type":"object","properties":{},"additionalProperties":false}`,
-		"{}": any, " { } ": any, "true": any, `{"type":"object","a":1}`: `{"type":"object","a":1}`, `{"a":1}`: `{"type":"object","a":1}`,
-		`{"a":1,"type":["null","object"],"b":2}`: `{"type":"object","a":1,"b":2}`, `{"type":["object"]}`: any, "[]": any, `{"a"`: any,
+		"":     `{"type":"object","properties":{},"additionalProperties":false}`,
+		"null": `{"type":"object","properties":{},"additionalProperties":false}`,
+		"{}":   any, " { } ": any, "true": any, `{"type":"object","a":1}`: `{"type":"object","a":1}`,
+		`{"a":1}`:                                `{"type":"object","a":1}`,
+		`{"a":1,"type":["null","object"],"b":2}`: `{"type":"object","a":1,"b":2}`, `{"type":["object"]}`: any,
+		"[]": any, `{"a"`: any,
 	} {
 		h := &constraintBuilder{f: &Format{}}
 		if got := h.parameters(&offered{Tool: Tool{Parameters: []byte(raw)}}); got != want {
@@ -181,14 +200,16 @@ func TestParametersOfTools(t *testing.T) {
 // FuzzConstraint: whatever a tool's schema is, and whatever the format, the grammar is JSON whose places are schemas.
 func FuzzConstraint(f *testing.F) {
 	for _, seed := range []string{
-		`{}`, `null`, `{"type":"object","properties":{"a":{"type":"string","pattern":"^[a-z]$","minLength":1e99},"b":false,"c":true},"required":["c","d"],"$defs":{"x":{}}}`,
+		`{}`, `null`,
+		`{"type":"object","properties":{"a":{"type":"string","pattern":"^[a-z]$","minLength":1e99},"b":false,"c":true},"required":["c","d"],"$defs":{"x":{}}}`,
 		`{"properties":{"a":{"enum":["</parameter>",1,null]},"b":{"anyOf":[{"type":"string"},{"type":"null"}]},"c":{"type":["string","object"]}}}`, `{"properties":{"":{}},"required":[1]}`, `{"a"`,
 	} {
 		f.Add(seed, true)
 	}
 	f.Fuzz(func(t *testing.T, parameters string, strict bool) {
 		for _, name := range append(Presets(), "flat") {
-			format := &Format{Name: "flat", Bare: "{", JSON: &JSON{NameKeys: []string{"n"}, Wrap: []string{"w"}, Flat: true}}
+			format := &Format{Name: "flat", Bare: "{", JSON: &JSON{NameKeys: []string{"n"}, Wrap: []string{"w"},
+				Flat: true}}
 			if name != "flat" {
 				format = preset(t, name)
 			}

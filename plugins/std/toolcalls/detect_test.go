@@ -124,15 +124,18 @@ func TestForTemplate(t *testing.T) {
 		{hermes + reads, `<tool_call>{"name": "now", "arguments": {}}</tool_call>`, prompted},
 		{hermes + reads, `{"name": "now", "parameters": {}}`, `content "{\"name\": \"now\", \"parameters\": {}}"`},
 		{deepseek, `{"function": {"_name": "now"}}`, prompted},
-		{deepseek, "<｜tool▁calls▁begin｜><｜tool▁call▁begin｜>now<｜tool▁sep｜>{}<｜tool▁call▁end｜><｜tool▁calls▁end｜>", prompted},
+		{deepseek, "<｜tool▁calls▁begin｜><｜tool▁call▁begin｜>now<｜tool▁sep｜>{}<｜tool▁call▁end｜><｜tool▁calls▁end｜>",
+			prompted},
 		{deepseek, "```go\nfoo\n```", "content \"```go\\nfoo\\n```\""},
-		{cohere, "<|START_THINKING|>a<|END_THINKING|>" + `{"name": "now", "parameters": {}}`, "reasoning \"a\"\n" + prompted},
+		{cohere, "<|START_THINKING|>a<|END_THINKING|>" + `{"name": "now", "parameters": {}}`, "reasoning \"a\"\n" +
+			prompted},
 	} {
 		f := ForTemplate(c.template)
 		if err := f.Check(); err != nil {
 			t.Errorf("%s: %v", c.template, err)
 		}
-		if got := strings.Trim(written(feed(New(f, Options{Tools: testTools(t), Seed: 1}), c.text)), "\n"); got != c.want {
+		if got := strings.Trim(written(feed(New(f, Options{Tools: testTools(t), Seed: 1}), c.text)),
+			"\n"); got != c.want {
 			t.Errorf("%s: %s:\ngot\n%s\nwant\n%s", c.template, c.text, got, c.want)
 		}
 	}
@@ -140,9 +143,13 @@ func TestForTemplate(t *testing.T) {
 
 func TestReadsTools(t *testing.T) {
 	for template, want := range map[string]bool{
-		"": false, "tools": false, "{{ tools }}": true, "{%- for t in tools -%}": true, "{{ x.tools }}{{ 'tools' }}{{ x['tools'] }}": false,
-		"{# {{ tools }} #}": false, "{{ mytools or tools_of }}": false, "{% set tools = x %}": false, "{{ f(tools=tools) }}": true,
-		"{{ f(tools = x) }}": false, "{{ tools == x }}": true, `{{ "\"" ~ tools }}`: true, "{{ '{{' }} tools {{ a": false, "{": false, "{{ 'x": false,
+		"": false, "tools": false, "{{ tools }}": true, "{%- for t in tools -%}": true,
+		"{{ x.tools }}{{ 'tools' }}{{ x['tools'] }}": false,
+		"{# {{ tools }} #}":                          false, "{{ mytools or tools_of }}": false,
+		"{% set tools = x %}":  false,
+		"{{ f(tools=tools) }}": true,
+		"{{ f(tools = x) }}":   false, "{{ tools == x }}": true, `{{ "\"" ~ tools }}`: true,
+		"{{ '{{' }} tools {{ a": false, "{": false, "{{ 'x": false,
 		"{ tools }": false, `{{ "a \`: false,
 	} {
 		if got := readsTools(template); got != want {
@@ -194,8 +201,10 @@ func TestSpecial(t *testing.T) {
 		preset, token string
 		want          bool
 	}{
-		{"hermes", "<tool_call>", true}, {"hermes", "<think>", true}, {"hermes", "<|im_end|>", false}, {"hermes", "[TOOL_CALLS]", false},
-		{"deepseek-v3", "<｜tool▁sep｜>", true}, {"deepseek-v3", "<｜end▁of▁sentence｜>", false}, {"gpt-oss", "<|channel|>", true},
+		{"hermes", "<tool_call>", true}, {"hermes", "<think>", true}, {"hermes", "<|im_end|>", false},
+		{"hermes", "[TOOL_CALLS]", false},
+		{"deepseek-v3", "<｜tool▁sep｜>", true}, {"deepseek-v3", "<｜end▁of▁sentence｜>", false}, {"gpt-oss", "<|channel|>",
+			true},
 		{"gpt-oss", "<|endoftext|>", false}, {"mistral", "[TOOL_CALLS]", true}, {"mistral", "</s>", false},
 		{"mistral-v11", "[CALL_ID]", true},
 	} {

@@ -15,7 +15,8 @@ func Example() {
 		Seed:  7,
 	})
 	var events []toolcalls.Event
-	for _, piece := range []string{"I look.\n<tool", "_call>\n{\"name\": \"get_wea", "ther\", \"arguments\": {\"city\"", ": \"Paris\"}}\n</tool_call>"} {
+	for _, piece := range []string{"I look.\n<tool", "_call>\n{\"name\": \"get_wea", "ther\", \"arguments\": {\"city\"",
+		": \"Paris\"}}\n</tool_call>"} {
 		events = append(events, p.Feed(piece)...)
 	}
 	for _, e := range append(events, p.Finish()...) {

@@ -46,7 +46,8 @@ type JSON struct {
 	NameKeys     []string `json:"name_keys"`
 	ArgumentKeys []string `json:"argument_keys,omitempty"` // their value: an object, a string that holds one, or null
 	IDKeys       []string `json:"id_keys,omitempty"`       // counts when it comes before the name
-	Wrap         []string `json:"wrap,omitempty"`          // keys whose object is looked into, as in {"function": {...}}
+	// keys whose object is looked into, as in {"function": {...}}
+	Wrap []string `json:"wrap,omitempty"`
 	// Flat: the arguments are the name's neighbours inside the wrapped object, as in {"function": {"_name": ..., ...}}.
 	Flat bool `json:"flat,omitempty"`
 	// PlainKeys, with Flat, are keys of a name whose arguments are under ArgumentKeys all the same, whether wrapped or
@@ -70,15 +71,17 @@ type Named struct {
 
 // Tagged is a body of a name and parameters, each between markers. Values are converted by the tool's JSON schema.
 type Tagged struct {
-	NameEnd    []string `json:"name_end"`              // ends the name that follows Call.Begin
-	Open       []string `json:"open"`                  // begins a parameter's name
-	OpenEnd    []string `json:"open_end,omitempty"`    // ends it; the value's type comes from the schema
-	StringEnd  []string `json:"string_end,omitempty"`  // ends it too; the value is a string
-	JSONEnd    []string `json:"json_end,omitempty"`    // ends it too; the value is JSON
-	ValueOpen  []string `json:"value_open,omitempty"`  // stands between name and value, if there is one
-	Close      []string `json:"close"`                 // ends the value
-	Newlines   bool     `json:"newlines,omitempty"`    // one newline after the value's begin and before its end is no part of it
-	GuessTypes bool     `json:"guess_types,omitempty"` // a parameter that the schema lacks is JSON if it can be, else a string
+	NameEnd   []string `json:"name_end"`             // ends the name that follows Call.Begin
+	Open      []string `json:"open"`                 // begins a parameter's name
+	OpenEnd   []string `json:"open_end,omitempty"`   // ends it; the value's type comes from the schema
+	StringEnd []string `json:"string_end,omitempty"` // ends it too; the value is a string
+	JSONEnd   []string `json:"json_end,omitempty"`   // ends it too; the value is JSON
+	ValueOpen []string `json:"value_open,omitempty"` // stands between name and value, if there is one
+	Close     []string `json:"close"`                // ends the value
+	// one newline after the value's begin and before its end is no part of it
+	Newlines bool `json:"newlines,omitempty"`
+	// a parameter that the schema lacks is JSON if it can be, else a string
+	GuessTypes bool `json:"guess_types,omitempty"`
 }
 
 // Python is a body of calls with keyword arguments that are Python literals: [f(a='x'), g()], or one call a line.

@@ -72,12 +72,14 @@ func TestMutations(t *testing.T) {
 				texts = append(texts, s.text)
 			}
 		}
-		parts := []string{`{"name": "now", "arguments": {}}`, "now", `"`, "{", "}", "[", "]", ",", "\n", " ", "x", "\\", "é", "\xff", "now()", ";"}
+		parts := []string{`{"name": "now", "arguments": {}}`, "now", `"`, "{", "}", "[", "]", ",", "\n", " ", "x", "\\",
+			"é", "\xff", "now()", ";"}
 		for _, list := range f.lists() {
 			parts = append(parts, list...)
 		}
 		for range n {
-			o := Options{Tools: tools, Seed: 1, Thinking: r.IntN(4) == 0, Limits: Limits{Space: r.IntN(8), Call: 20 + r.IntN(400)}}
+			o := Options{Tools: tools, Seed: 1, Thinking: r.IntN(4) == 0, Limits: Limits{Space: r.IntN(8),
+				Call: 20 + r.IntN(400)}}
 			o.Choice.Mode = []Mode{Auto, Auto, None, Required}[r.IntN(4)]
 			o.Choice.Single = r.IntN(4) == 0
 			checkText(t, f, o, mutated(r, texts, parts), r)
@@ -143,7 +145,8 @@ func FuzzFormat(f *testing.F) {
 			return
 		}
 		checkOrder(t, feed(New(format, Options{Tools: tools}), text))
-		if a, b := joined(feed(New(format, Options{Tools: tools}), text)), joined(feed(New(format, Options{Tools: tools}), bytesOf(text)...)); !reflect.DeepEqual(a, b) {
+		if a, b := joined(feed(New(format, Options{Tools: tools}), text)),
+			joined(feed(New(format, Options{Tools: tools}), bytesOf(text)...)); !reflect.DeepEqual(a, b) {
 			t.Errorf("format %s: text %q\n%s\nbyte by byte\n%s", data, text, written(a), written(b))
 		}
 	})

@@ -52,7 +52,8 @@ func checkOrder(t testing.TB, events []Event) {
 			}
 		case CallBegin:
 			if open >= 0 || e.Index != next || e.Name == "" || e.ID == "" {
-				t.Errorf("call %d %q %q begins while %d is open; want index %d, a name and an id", e.Index, e.Name, e.ID, open, next)
+				t.Errorf("call %d %q %q begins while %d is open; want index %d, a name and an id", e.Index, e.Name,
+					e.ID, open, next)
 			}
 			open, next, arguments = e.Index, next+1, ""
 		case Arguments:

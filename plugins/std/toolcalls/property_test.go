@@ -64,7 +64,8 @@ func TestPrefixes(t *testing.T) {
 		for i := range len(s.text) + 1 {
 			got := joined(s.parser(t).Feed(s.text[:i]))
 			if !isPrefix(got, want) {
-				t.Fatalf("%s: %s: after %q\n%s\nis no beginning of\n%s", s.file, s.name, s.text[:i], written(got), written(want))
+				t.Fatalf("%s: %s: after %q\n%s\nis no beginning of\n%s", s.file, s.name, s.text[:i], written(got),
+					written(want))
 			}
 		}
 	}
@@ -89,9 +90,11 @@ func TestEarly(t *testing.T) {
 	for _, c := range []struct{ preset, text, want string }{
 		{"hermes", `<tool_call>{"name": "get_weather"`, "call 0 get_weather ID"},
 		{"hermes", `<tool_call>{"name": "get_weather", "arguments": {"ci`, "call 0 get_weather ID\narguments 0 {\"ci"},
-		{"qwen3-coder", "<tool_call>\n<function=get_weather>\n<parameter=city>\nPar", "call 0 get_weather ID\narguments 0 {\"city\": \"Par"},
+		{"qwen3-coder", "<tool_call>\n<function=get_weather>\n<parameter=city>\nPar",
+			"call 0 get_weather ID\narguments 0 {\"city\": \"Par"},
 		{"pythonic", `[get_weather(city='Par`, "call 0 get_weather ID\narguments 0 {\"city\": \"Par"},
-		{"kimi-k2", `<|tool_call_begin|>functions.now:0<|tool_call_argument_begin|>{`, "call 0 now functions.now:0\narguments 0 {"},
+		{"kimi-k2", `<|tool_call_begin|>functions.now:0<|tool_call_argument_begin|>{`,
+			"call 0 now functions.now:0\narguments 0 {"},
 		{"mistral-v11", `[TOOL_CALLS]now[ARGS]{ `, "call 0 now ID\narguments 0 { "},
 		{"gpt-oss", `<|channel|>analysis<|message|>One t`, `reasoning "One t"`},
 		{"hermes", `Hello <tool`, `content "Hello"`},
@@ -137,7 +140,8 @@ func TestLimits(t *testing.T) {
 		{Limits{Call: 60}, `<tool_call>{"name": "now", "arguments": {"a": "` + long + `"}}</tool_call>.`, "too long"},
 		{Limits{Call: 60}, `<tool_call>{"arguments": {"a": "` + long + `"}, "name": "now"}</tool_call>.`, ""},
 		{Limits{Depth: 3}, `<tool_call>{"name": "now", "arguments": {"a": [[[]]]}}</tool_call>.`, "too long"},
-		{Limits{Calls: 1}, `<tool_call>{"name": "now"}</tool_call><tool_call>{"name": "now"}</tool_call>.`, "too many calls"},
+		{Limits{Calls: 1}, `<tool_call>{"name": "now"}</tool_call><tool_call>{"name": "now"}</tool_call>.`,
+			"too many calls"},
 	} {
 		for _, pieces := range [][]string{{c.text}, bytesOf(c.text)} {
 			events := joined(feed(New(f, Options{Tools: testTools(t), Limits: c.limits}), pieces...))
@@ -167,7 +171,8 @@ func TestLimits(t *testing.T) {
 func TestHeld(t *testing.T) {
 	for _, c := range []struct{ preset, text string }{
 		{"mistral-v11", "[TOOL_CALLS]"}, {"hermes", `<tool_call>{"name": "`}, {"hermes", `<tool_call>{"`},
-		{"qwen3-coder", "<tool_call><function="}, {"glm-4.5", "<tool_call>"}, {"pythonic", "["}, {"gpt-oss", "<|channel|>"},
+		{"qwen3-coder", "<tool_call><function="}, {"glm-4.5", "<tool_call>"}, {"pythonic", "["},
+		{"gpt-oss", "<|channel|>"},
 		{"kimi-k2", "<|tool_call_begin|>"},
 	} {
 		f, _ := Preset(c.preset)
@@ -198,7 +203,8 @@ func TestIDs(t *testing.T) {
 	for seed := range uint64(200) {
 		for i := range 5 {
 			id := compile(f).id(seed, i)
-			if len(id) != 9 || strings.Trim(id, "ABCDEFGHIJKLMNOPQRSTUVWXYZabcdefghijklmnopqrstuvwxyz0123456789") != "" {
+			if len(id) != 9 || strings.Trim(id,
+				"ABCDEFGHIJKLMNOPQRSTUVWXYZabcdefghijklmnopqrstuvwxyz0123456789") != "" {
 				t.Fatalf("id %q; want 9 letters and digits", id)
 			}
 			if id != compile(f).id(seed, i) {
@@ -217,7 +223,8 @@ func TestLongNames(t *testing.T) {
 	r := rand.New(rand.NewPCG(5, 6))
 	o := Options{Tools: testTools(t)}
 	hermes, _ := Preset("hermes")
-	checkText(t, hermes, o, `<tool_call>{"name": "`+strings.Repeat("n", maxText+100)+`<tool_call>{"name": "now"}</tool_call>`, r)
+	checkText(t, hermes, o, `<tool_call>{"name": "`+strings.Repeat("n", maxText+100)+
+		`<tool_call>{"name": "now"}</tool_call>`, r)
 	for _, s := range allSamples(t) {
 		f := s.parser(t).f.Format
 		for _, old := range []string{"get_weather", "city", "now"} {

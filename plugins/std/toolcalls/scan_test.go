@@ -21,7 +21,8 @@ func TestLiterals(t *testing.T) {
 	if err := json.Unmarshal(data, &list); err != nil || len(list) < 300 {
 		t.Fatalf("%d literals: %v", len(list), err)
 	}
-	// Python differs by design here: its own mistakes are taken as what they mean, and some of its notations are not read.
+	// Python differs by design here: its own mistakes are taken as what they mean, and some of its notations are not
+	// read.
 	differs := map[string]string{
 		"007": "7", "1__0": "10", "1e999": "1e999", `b'a'`: "", `f'a'`: "", `1+1`: "", "--1": "",
 	}
@@ -42,8 +43,10 @@ func TestLiterals(t *testing.T) {
 
 // FuzzScan: what is JSON is what encoding/json says, but for control characters inside strings, which are mended.
 func FuzzScan(f *testing.F) {
-	for _, s := range []string{`{"a": [1, -0.5e+3, true, null, "x\u00e9\\"]}`, `{"a":1,}`, `[1,]`, `01`, `-`, `1.`, `1e`, `"\x"`, `nul`, `{"a" 1}`, `{1:2}`,
-		`[[[[]]]]`, `{}}`, `{`, `1 2`, ` {"a": {"b": []}} `, "\"a\nb\"", `"\u12G4"`, `{"a":1 "b":2}`, `[1 2]`, `tru`, `-01`, `0.`, `1E+`} {
+	for _, s := range []string{`{"a": [1, -0.5e+3, true, null, "x\u00e9\\"]}`, `{"a":1,}`, `[1,]`, `01`, `-`, `1.`,
+		`1e`, `"\x"`, `nul`, `{"a" 1}`, `{1:2}`,
+		`[[[[]]]]`, `{}}`, `{`, `1 2`, ` {"a": {"b": []}} `, "\"a\nb\"", `"\u12G4"`, `{"a":1 "b":2}`, `[1 2]`, `tru`,
+		`-01`, `0.`, `1E+`} {
 		f.Add(s)
 	}
 	f.Fuzz(func(t *testing.T, text string) {
@@ -71,10 +74,14 @@ func TestConvert(t *testing.T) {
 		"odd": {"type": 7, "enum": "x", "anyOf": {}, "nullable": 1, "properties": [], "const": {"a": ["b"]}}
 	}, "definitions": {"o": {"type": "object"}}, "$defs": {"loop": {"$ref": "#/$defs/loop"}}}`)}).parameters()
 	for _, c := range []struct{ key, text, want string }{
-		{"enum", "1", "1"}, {"enum", "2.5", "2.5"}, {"enum", "null", "null"}, {"words", "1", `"1"`}, {"const", "True", "true"},
-		{"list", "[1]", "[1]"}, {"list", `{"a":1}`, `{"a":1}`}, {"all", " 7\n", "7"}, {"all", "+7", "7"}, {"all", "1_000", "1000"}, {"all", "x", `"x"`},
-		{"one", "false", "false"}, {"one", "1", `"1"`}, {"one", "null", `"null"`}, {"nullable", "null", "null"}, {"nullable", "12", `"12"`},
-		{"old", "{'a': None}", `{"a": null}`}, {"old", "{", `"{"`}, {"loop", "1", "1"}, {"any", "[1", `"[1"`}, {"any", "12", "12"}, {"any", "a", `"a"`},
+		{"enum", "1", "1"}, {"enum", "2.5", "2.5"}, {"enum", "null", "null"}, {"words", "1", `"1"`},
+		{"const", "True", "true"},
+		{"list", "[1]", "[1]"}, {"list", `{"a":1}`, `{"a":1}`}, {"all", " 7\n", "7"}, {"all", "+7", "7"},
+		{"all", "1_000", "1000"}, {"all", "x", `"x"`},
+		{"one", "false", "false"}, {"one", "1", `"1"`}, {"one", "null", `"null"`}, {"nullable", "null", "null"},
+		{"nullable", "12", `"12"`},
+		{"old", "{'a': None}", `{"a": null}`}, {"old", "{", `"{"`}, {"loop", "1", "1"}, {"any", "[1", `"[1"`},
+		{"any", "12", "12"}, {"any", "a", `"a"`},
 		{"true", "true", "true"}, {"bool", "yes", `"yes"`}, {"bool", "None", "null"}, {"null", "null", "null"},
 		{"odd", "{}", "{}"}, {"odd", "7", `"7"`},
 	} {

@@ -41,7 +41,8 @@ func Library(ctx context.Context, o Options) (string, error) {
 	}
 	p, ok := platforms[thisPlatform()]
 	if !ok {
-		return "", fmt.Errorf("there is no ONNX Runtime %s for %s: build it and set TGI_ORT_LIB to its path", Version, thisPlatform())
+		return "", fmt.Errorf("there is no ONNX Runtime %s for %s: build it and set TGI_ORT_LIB to its path", Version,
+			thisPlatform())
 	}
 	f := fetcher{platform: p, dest: dest, log: newProgress(o.Log, o.Terminal), run: runClient}
 	if err := f.library(ctx, o.Archive); err != nil {
@@ -101,7 +102,8 @@ type client struct {
 }
 
 func (f *fetcher) clients() []client {
-	pip := []string{"download", "--quiet", "--no-input", "--disable-pip-version-check", "--no-deps", "--only-binary=:all:",
+	pip := []string{"download", "--quiet", "--no-input", "--disable-pip-version-check", "--no-deps",
+		"--only-binary=:all:",
 		"--implementation", "cp", "--python-version", "3.12", "--abi", "cp312", "--platform", f.tag, "--dest", ".",
 		"onnxruntime==" + Version}
 	return []client{

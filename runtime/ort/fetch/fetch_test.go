@@ -120,7 +120,8 @@ func TestLibraryComesFromPip(t *testing.T) {
 	if got := strings.Join(*ran, " "); got != "python3 pip3" {
 		t.Errorf("ran %s", got)
 	}
-	if !strings.Contains(log.String(), "downloading ONNX Runtime "+Version+" with pip") || strings.Contains(log.String(), "\r") {
+	if !strings.Contains(log.String(), "downloading ONNX Runtime "+Version+" with pip") ||
+		strings.Contains(log.String(), "\r") {
 		t.Errorf("log: %q", log)
 	}
 	*ran = nil
@@ -136,7 +137,8 @@ func TestLibraryComesFromNpmWhenPipFails(t *testing.T) {
 		"pip3":    {file: "x.whl", body: zipped(t, wheelPath, npmLibrary[:len(wheelLibrary)/2])},
 	}
 	for _, broken := range []string{"absent", "python3", "pip3"} {
-		f, log, _ := fake(t, clientScript{broken: pip[broken], "npm": {file: "x.tgz", body: tarred(t, npmPath, npmLibrary)}})
+		f, log, _ := fake(t, clientScript{broken: pip[broken], "npm": {file: "x.tgz", body: tarred(t, npmPath,
+			npmLibrary)}})
 		if err := f.library(t.Context(), ""); err != nil {
 			t.Fatal(err)
 		}
@@ -282,7 +284,8 @@ func TestProgress(t *testing.T) {
 func TestLibraryPath(t *testing.T) {
 	t.Setenv("TGI_CACHE", "/some/where")
 	path, err := LibraryPath()
-	if want := filepath.Join("/some/where/onnxruntime", Version, thisPlatform(), LibraryName()); err != nil || path != want {
+	if want := filepath.Join("/some/where/onnxruntime", Version, thisPlatform(), LibraryName()); err != nil ||
+		path != want {
 		t.Errorf("%s, %v; want %s", path, err, want)
 	}
 	t.Setenv("TGI_CACHE", "relative")
@@ -300,7 +303,8 @@ func TestLibraryPath(t *testing.T) {
 func TestPins(t *testing.T) {
 	for name, p := range platforms {
 		for _, l := range []pin{p.wheel, p.npm} {
-			if b, err := hex.DecodeString(l.sha256); err != nil || len(b) != sha256.Size || l.bytes < 1e6 || p.tag == "" {
+			if b, err := hex.DecodeString(l.sha256); err != nil || len(b) != sha256.Size || l.bytes < 1e6 ||
+				p.tag == "" {
 				t.Errorf("%s: bad pin %+v", name, l)
 			}
 		}

@@ -15,7 +15,8 @@ func (echo) Compile(r Request) (Compiled, error) {
 	if r.Source == "" {
 		return Compiled{}, errors.New("nothing to compile")
 	}
-	return Compiled{Form: []byte(r.Language + " " + r.Source + " " + string(r.Params)), Dropped: []Dropped{{"#/a", "not", "\"é\""}, {}}}, nil
+	return Compiled{Form: []byte(r.Language + " " + r.Source + " " + string(r.Params)),
+		Dropped: []Dropped{{"#/a", "not", "\"é\""}, {}}}, nil
 }
 
 func (echo) Validate(params []byte) error {
@@ -30,7 +31,8 @@ func TestCompile(t *testing.T) {
 	if err := registry.Init([]byte(`{}`)); err != nil {
 		t.Fatal(err)
 	}
-	if d := string(registry.Description()); !strings.Contains(d, `"kinds":["grammar"],"modes":[],"needs":[],"languages":["one","two"]`) {
+	if d := string(registry.Description()); !strings.Contains(d,
+		`"kinds":["grammar"],"modes":[],"needs":[],"languages":["one","two"]`) {
 		t.Errorf("described as %s", d)
 	}
 	if err := registry.Begin([]byte(`{"bad":1}`), nil); err == nil || err.Error() != "bad" {
@@ -40,7 +42,8 @@ func TestCompile(t *testing.T) {
 	if err != nil || string(c.Form) != "one a\n {\"n\":1}" {
 		t.Errorf("got %q, %v", c.Form, err)
 	}
-	if got, want := string(notes(c.Dropped)), `[{"pointer":"#/a","keyword":"not","reason":"\"é\""},{"pointer":"","keyword":"","reason":""}]`; got != want {
+	if got, want := string(notes(c.Dropped)),
+		`[{"pointer":"#/a","keyword":"not","reason":"\"é\""},{"pointer":"","keyword":"","reason":""}]`; got != want {
 		t.Errorf("got %s", got)
 	}
 	if notes(nil) != nil {

@@ -21,7 +21,8 @@ func exportCompile(request unsafe.Pointer, n uint32) uint32 {
 	c, err := compile(unsafe.Slice((*byte)(request), n))
 	if err != nil {
 		fail = result.Text(err)
-		told = [abi.CompiledSize / 4]uint32{abi.StatusFailed, address(unsafe.Pointer(unsafe.StringData(fail))), uint32(len(fail))}
+		told = [abi.CompiledSize / 4]uint32{abi.StatusFailed, address(unsafe.Pointer(unsafe.StringData(fail))),
+			uint32(len(fail))}
 		return address(unsafe.Pointer(&told))
 	}
 	form, left = c.Form, notes(c.Dropped)

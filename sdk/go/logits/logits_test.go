@@ -35,7 +35,8 @@ func TestRegister(t *testing.T) {
 		}
 		return plugin{}, nil
 	})
-	if d := string(registry.Description()); !strings.Contains(d, `"kinds":["logits"],"modes":["deny","stop"],"needs":["topk:64","row"]`) {
+	if d := string(registry.Description()); !strings.Contains(d,
+		`"kinds":["logits"],"modes":["deny","stop"],"needs":["topk:64","row"]`) {
 		t.Errorf("description %s", d)
 	}
 	if registry.Init([]byte(`{"a":1}`)) == nil || registry.Init([]byte(`{}`)) != nil {
@@ -49,7 +50,8 @@ func TestRegister(t *testing.T) {
 	if err := processor.Process(&s); err != nil {
 		t.Fatal(err)
 	}
-	if r := s.Result(); r.Mode != abi.ModeDeny || !r.Stop || !reflect.DeepEqual(r.IDs, []uint32{5}) || r.Temperature == r.Temperature {
+	if r := s.Result(); r.Mode != abi.ModeDeny || !r.Stop || !reflect.DeepEqual(r.IDs, []uint32{5}) ||
+		r.Temperature == r.Temperature {
 		t.Errorf("result %+v", r)
 	}
 }

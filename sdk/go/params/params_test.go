@@ -39,11 +39,16 @@ func value(r *params.Reader) any {
 
 func TestReader(t *testing.T) {
 	for in, want := range map[string]string{
-		``: "want true or false in JSON", `{`: "JSON ends too early", `[`: "JSON ends too early", `{} x`: "something follows the JSON value",
-		`[1,]`: "want true or false in JSON", `[1 2]`: "want a comma in JSON", `{"a" 1}`: "want a colon in JSON", `{1:2}`: "want a JSON string",
-		`{"a":1,}`: "want a JSON string", `"a`: "a JSON string has no end", `"a\`: "a JSON string has no end", "\"\n\"": "a control character in a JSON string",
-		`"\q"`: "a bad escape in a JSON string", `"\u12"`: "a bad escape in a JSON string", `"\u12g4"`: "a bad escape in a JSON string",
-		`01`: "a bad JSON number", `-`: "a bad JSON number", `1.`: "a bad JSON number", `1e`: "a bad JSON number", `1e+`: "a bad JSON number",
+		``: "want true or false in JSON", `{`: "JSON ends too early", `[`: "JSON ends too early",
+		`{} x`: "something follows the JSON value",
+		`[1,]`: "want true or false in JSON", `[1 2]`: "want a comma in JSON", `{"a" 1}`: "want a colon in JSON",
+		`{1:2}`:    "want a JSON string",
+		`{"a":1,}`: "want a JSON string", `"a`: "a JSON string has no end", `"a\`: "a JSON string has no end",
+		"\"\n\"": "a control character in a JSON string",
+		`"\q"`:   "a bad escape in a JSON string", `"\u12"`: "a bad escape in a JSON string",
+		`"\u12g4"`: "a bad escape in a JSON string",
+		`01`:       "a bad JSON number", `-`: "a bad JSON number", `1.`: "a bad JSON number", `1e`: "a bad JSON number",
+		`1e+`: "a bad JSON number",
 		`nul`: "want null in JSON", `tru`: "want true or false in JSON", `fals`: "want true or false in JSON",
 		strings.Repeat("[", 65): "JSON is nested deeper than 64",
 	} {
@@ -61,7 +66,8 @@ func TestReader(t *testing.T) {
 }
 
 func TestUint(t *testing.T) {
-	for in, ok := range map[string]bool{"0": true, "4294967295": true, "1e3": true, "-1": false, "4294967296": false, "0.5": false, "1e400": false} {
+	for in, ok := range map[string]bool{"0": true, "4294967295": true, "1e3": true, "-1": false, "4294967296": false,
+		"0.5": false, "1e400": false} {
 		r := params.Read([]byte(in))
 		if r.Uint(); (r.Close() == nil) != ok {
 			t.Errorf("%s: %v", in, r.Err())
@@ -71,7 +77,8 @@ func TestUint(t *testing.T) {
 
 // FuzzReader compares with encoding/json on everything within the depth limit.
 func FuzzReader(f *testing.F) {
-	for _, s := range []string{`{"a":[1,-2.5e-3,"x\u00e9\n",true,false,null,{}],"b":{"c":[]}}`, `[]`, `"\ud83d\ude00"`, `0`, `{"a":1,"a":2}`, `nul`, `[1,]`} {
+	for _, s := range []string{`{"a":[1,-2.5e-3,"x\u00e9\n",true,false,null,{}],"b":{"c":[]}}`, `[]`, `"\ud83d\ude00"`,
+		`0`, `{"a":1,"a":2}`, `nul`, `[1,]`} {
 		f.Add([]byte(s))
 	}
 	f.Fuzz(func(t *testing.T, b []byte) {

@@ -55,7 +55,8 @@ func (words) Finish(bool, *tools.Events) {}
 
 func TestParse(t *testing.T) {
 	got, err := Parse(words{}, `{}`, "a", "b", "<now>", "c")
-	want := []tools.Event{{Kind: abi.EventContent, Text: "ab"}, {Kind: abi.EventBegin, Name: "<now>", ID: "id"}, {Kind: abi.EventEnd}, {Kind: abi.EventContent, Text: "c"}}
+	want := []tools.Event{{Kind: abi.EventContent, Text: "ab"}, {Kind: abi.EventBegin, Name: "<now>", ID: "id"},
+		{Kind: abi.EventEnd}, {Kind: abi.EventContent, Text: "c"}}
 	if err != nil || !reflect.DeepEqual(got, want) {
 		t.Errorf("got %+v, %v", got, err)
 	}

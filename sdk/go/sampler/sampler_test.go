@@ -26,7 +26,8 @@ func TestRegister(t *testing.T) {
 		}
 		return last{}, nil
 	})
-	if d := string(registry.Description()); !strings.Contains(d, `"kinds":["sampler"]`) || !strings.Contains(d, `"candidates":77`) {
+	if d := string(registry.Description()); !strings.Contains(d, `"kinds":["sampler"]`) ||
+		!strings.Contains(d, `"candidates":77`) {
 		t.Errorf("description %s", d)
 	}
 	if registry.Init([]byte(`{"a":1}`)) == nil || registry.Init([]byte(`{}`)) != nil {

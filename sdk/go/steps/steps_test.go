@@ -61,13 +61,15 @@ func TestSteps(t *testing.T) {
 	if err := registry.Init([]byte(`{}`)); err != nil {
 		t.Fatal(err)
 	}
-	if d := string(registry.Description()); !strings.Contains(d, `"kinds":["grammar"],"modes":["steps"],"needs":[],"languages":["letters"]`) {
+	if d := string(registry.Description()); !strings.Contains(d,
+		`"kinds":["grammar"],"modes":["steps"],"needs":[],"languages":["letters"]`) {
 		t.Errorf("described as %s", d)
 	}
 	if err := registry.Begin([]byte(`{"n":1}`), nil); err == nil {
 		t.Error("parameters were taken by a plugin that does not validate them")
 	}
-	if err := begin([]byte(`{"language":"other","source":"ab","new":[1],"params":{}}`)); err == nil || err.Error() != "no other" {
+	if err := begin([]byte(`{"language":"other","source":"ab","new":[1],"params":{}}`)); err == nil ||
+		err.Error() != "no other" {
 		t.Errorf("got %v", err)
 	}
 	if err := begin([]byte(`{"language":"letters","source":"abz","params":{"n":1}}`)); err != nil {
@@ -75,7 +77,8 @@ func TestSteps(t *testing.T) {
 	}
 	words := []uint32{7, 7}
 	for i, want := range []uint32{1, 2} {
-		if status := mask(words); status != abi.StatusOK || words[0] != want || words[1] != 0 || key() != 0 || forced() != nil {
+		if status := mask(words); status != abi.StatusOK || words[0] != want || words[1] != 0 || key() != 0 ||
+			forced() != nil {
 			t.Errorf("step %d: status %d, %x", i, status, words)
 		}
 		if !accept([]uint32{uint32(i)}) {

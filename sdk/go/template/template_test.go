@@ -64,7 +64,8 @@ func TestRegister(t *testing.T) {
 	if err := render([]byte(`{"messages":[]}`), &out); err == nil || err.Error() != "no messages" {
 		t.Errorf("refusal: %v", err)
 	}
-	if err := render([]byte(`{"messages":[{"role":"user","content":"é"}]}`), &out); err != nil || out.Text() != "[user]é" {
+	if err := render([]byte(`{"messages":[{"role":"user","content":"é"}]}`), &out); err != nil ||
+		out.Text() != "[user]é" {
 		t.Errorf("%q, %v", out.Text(), err)
 	}
 	if want := []Span{{6, 8}}; !reflect.DeepEqual(out.Spans(), want) {
@@ -97,14 +98,17 @@ func TestRead(t *testing.T) {
 	if m[2].ToolCallID != "c1" || m[2].Content != "42" || !strings.HasPrefix(string(m[2].Raw), `{"role": "tool"`) {
 		t.Errorf("tool: %+v", m[2])
 	}
-	if f := c.Tools[0]; f.Name != "f" || f.Description != "does f" || string(f.Parameters) != `{"type": "object"}` || c.Tools[1].Name != "bare" {
+	if f := c.Tools[0]; f.Name != "f" || f.Description != "does f" || string(f.Parameters) != `{"type": "object"}` ||
+		c.Tools[1].Name != "bare" {
 		t.Errorf("tools: %+v", c.Tools)
 	}
-	got := fmt.Sprintf("%s %v %v %s %s %s %s", c.Documents, c.AddGenerationPrompt, c.ContinueFinalMessage, c.Kwargs, c.Template, c.Now, c.Params)
+	got := fmt.Sprintf("%s %v %v %s %s %s %s", c.Documents, c.AddGenerationPrompt, c.ContinueFinalMessage, c.Kwargs,
+		c.Template, c.Now, c.Params)
 	if want := `[{"text": "d"}] true false {"k": 1} rag 2025-01-02T03:04:05Z {"p": 2}`; got != want {
 		t.Errorf("got  %s\nwant %s", got, want)
 	}
-	for _, bad := range []string{`[]`, `{"messages": {}}`, `{"messages": [1]}`, `{"messages": [{"role": 1}]}`, `{"messages": [{"content": [7]}]}`,
+	for _, bad := range []string{`[]`, `{"messages": {}}`, `{"messages": [1]}`, `{"messages": [{"role": 1}]}`,
+		`{"messages": [{"content": [7]}]}`,
 		`{"messages": [{"tool_calls": [{"function": 1}]}]}`, `{"tools": [[]]}`, `{"kwargs": {]}`, `{} x`} {
 		if _, err := Request(bad).Read(); err == nil {
 			t.Errorf("%s is accepted", bad)

@@ -80,7 +80,8 @@ func TestEvents(t *testing.T) {
 		{Kind: abi.EventFailed, Index: -1, Reason: Unknown, Text: "x"},
 		{Kind: abi.EventBegin, Name: "f", ID: "1"}, {Kind: abi.EventArguments, Text: "{}"}, {Kind: abi.EventEnd},
 		{Kind: abi.EventReasoning, Text: "r"},
-		{Kind: abi.EventBegin, Index: 1, Name: "g", ID: "2"}, {Kind: abi.EventFailed, Index: 1, Reason: Malformed, Text: "y"},
+		{Kind: abi.EventBegin, Index: 1, Name: "g", ID: "2"}, {Kind: abi.EventFailed, Index: 1, Reason: Malformed,
+			Text: "y"},
 	}
 	if !reflect.DeepEqual(got, want) {
 		t.Errorf("got  %+v\nwant %+v", got, want)
@@ -103,11 +104,13 @@ func TestEvents(t *testing.T) {
 
 func TestRead(t *testing.T) {
 	m, err := Request(`{"tools": [{"type": "function", "function": {"name": "f"}}], "tool_choice": {"name": "f"}, "parallel_tool_calls": false, "prompt_end": "<think>\n", "params": {}, "new": 1}`).Read()
-	if err != nil || len(m.Tools) != 1 || m.Choice != (Choice{Named, "f"}) || m.Parallel || m.PromptEnd != "<think>\n" || string(m.Params) != "{}" {
+	if err != nil || len(m.Tools) != 1 || m.Choice != (Choice{Named, "f"}) || m.Parallel ||
+		m.PromptEnd != "<think>\n" || string(m.Params) != "{}" {
 		t.Errorf("%+v, %v", m, err)
 	}
 	m, err = Request(`{"answer": {"language": "regex", "source": "a", "params": {"x": 1}, "new": []}}`).Read()
-	if err != nil || m.Answer == nil || m.Answer.Language != "regex" || m.Answer.Source != "a" || string(m.Answer.Params) != `{"x": 1}` {
+	if err != nil || m.Answer == nil || m.Answer.Language != "regex" || m.Answer.Source != "a" ||
+		string(m.Answer.Params) != `{"x": 1}` {
 		t.Errorf("answer: %+v, %v", m.Answer, err)
 	}
 	if m, err := Request(`{"tools": null}`).Read(); err != nil || m.Choice.Mode != Auto || !m.Parallel {

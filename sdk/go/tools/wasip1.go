@@ -73,7 +73,8 @@ func exportConstraint(request unsafe.Pointer, n uint32) uint32 {
 	c, err := constrain(unsafe.Slice((*byte)(request), n))
 	if err != nil {
 		fail = result.Text(err)
-		held = [abi.CompiledSize / 4]uint32{abi.StatusFailed, address(unsafe.Pointer(unsafe.StringData(fail))), uint32(len(fail))}
+		held = [abi.CompiledSize / 4]uint32{abi.StatusFailed, address(unsafe.Pointer(unsafe.StringData(fail))),
+			uint32(len(fail))}
 		return address(unsafe.Pointer(&held))
 	}
 	source, left = c.text(), c.notes()

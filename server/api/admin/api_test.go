@@ -68,8 +68,9 @@ func (s *shelf) Reload(context.Context) (admin.Report, error) { return s.report,
 var dry = server.Plugin{
 	Name: "dry", Version: "1.0", Doc: "a < b", SHA256: "ab12", Source: "plugins/dry.wasm", Kinds: []string{"logits"},
 	State: server.PluginOff, Error: "10 faults", Apply: "always", OnError: "skip", Params: []byte(`{"type":"object"}`),
-	Loaded: time.Date(2026, 1, 2, 3, 4, 5, 0, time.UTC), Calls: 1, Seconds: 0.5, Fuel: 2, Paused: 1.5, Slices: 9, Faults: map[string]uint64{"trap": 3},
-	Skips: 4, Resets: 5, Loads: 6, InstancesOut: 7, InstancesWaiting: 8,
+	Loaded: time.Date(2026, 1, 2, 3, 4, 5, 0, time.UTC), Calls: 1, Seconds: 0.5, Fuel: 2, Paused: 1.5, Slices: 9,
+	Faults: map[string]uint64{"trap": 3},
+	Skips:  4, Resets: 5, Loads: 6, InstancesOut: 7, InstancesWaiting: 8,
 }
 
 const dryJSON = `{"name":"dry","version":"1.0","doc":"a < b","sha256":"ab12","source":"plugins/dry.wasm","kinds":["logits"],"state":"off","error":"10 faults",` +
@@ -112,30 +113,49 @@ func TestRoutes(t *testing.T) {
 		status       int
 		want         string
 	}{
-		{"list", "GET", "/admin/plugins", "", "", shelf{plugins: map[string]server.Plugin{"dry": dry}}, 200, `{"plugins":[` + dryJSON + `]}`},
+		{"list", "GET", "/admin/plugins", "", "", shelf{plugins: map[string]server.Plugin{"dry": dry}}, 200,
+			`{"plugins":[` + dryJSON + `]}`},
 		{"list of none", "GET", "/admin/plugins", "", "", shelf{}, 200, `{"plugins":[]}`},
-		{"get", "GET", "/admin/plugins/dry", "", "", shelf{plugins: map[string]server.Plugin{"dry": dry}}, 200, dryJSON},
-		{"get what is not there", "GET", "/admin/plugins/dri", "", "", shelf{}, 404, `{"error":"no such plugin: \"dri\"","error_type":"not_found"}`},
+		{"get", "GET", "/admin/plugins/dry", "", "", shelf{plugins: map[string]server.Plugin{"dry": dry}}, 200,
+			dryJSON},
+		{"get what is not there", "GET", "/admin/plugins/dri", "", "", shelf{}, 404,
+			`{"error":"no such plugin: \"dri\"","error_type":"not_found"}`},
 		{"put", "PUT", "/admin/plugins/new", "application/wasm", "\x00asm", shelf{}, 201, newJSON},
-		{"put in place of another", "PUT", "/admin/plugins/new", "application/octet-stream", "\x00asm", shelf{plugins: map[string]server.Plugin{"new": {}}}, 200, newJSON},
+		{"put in place of another", "PUT", "/admin/plugins/new", "application/octet-stream", "\x00asm",
+			shelf{plugins: map[string]server.Plugin{"new": {}}}, 200, newJSON},
 		{"put as curl -T does", "PUT", "/admin/plugins/new", "", "\x00asm", shelf{}, 201, newJSON},
 		{"put up to the limit", "PUT", "/admin/plugins/new", "", strings.Repeat("x", limit), shelf{}, 201, newJSON},
-		{"put past the limit", "PUT", "/admin/plugins/new", "", strings.Repeat("x", limit+1), shelf{}, 413, `{"error":"the module is too large: at most 100 bytes (plugins.upload_limit)","error_type":"payload_too_large"}`},
-		{"put another type", "PUT", "/admin/plugins/new", "application/json", "{}", shelf{}, 415, "{\"error\":\"the body must be a module: expected `Content-Type: application/wasm`\",\"error_type\":\"unsupported_media_type\"}"},
-		{"put that is refused", "PUT", "/admin/plugins/new", "", "x", shelf{err: refused}, 422, `{"error":"refused: new: the module exports no tgi_abi_v1","error_type":"plugin"}`},
-		{"put over a declared one", "PUT", "/admin/plugins/new", "", "x", shelf{err: fmt.Errorf("%w: new", server.ErrConfigured)}, 409, `{"error":"the plugin is not an uploaded one: new","error_type":"conflict"}`},
-		{"put a bad name", "PUT", "/admin/plugins/a%20b", "", "x", shelf{}, 422, `{"error":"Input validation error: name must be 1 to 64 lower-case letters, digits and single hyphens between them, a letter first, given \"a b\"","error_type":"validation"}`},
-		{"delete", "DELETE", "/admin/plugins/dry", "", "", shelf{plugins: map[string]server.Plugin{"dry": dry}}, 204, ``},
-		{"delete what is not there", "DELETE", "/admin/plugins/dry", "", "", shelf{}, 404, `{"error":"no such plugin: \"dry\"","error_type":"not_found"}`},
-		{"delete a declared one", "DELETE", "/admin/plugins/dry", "", "", shelf{err: server.ErrConfigured}, 409, `{"error":"the plugin is not an uploaded one","error_type":"conflict"}`},
-		{"reload", "POST", "/admin/reload", "", "", shelf{}, 200, `{"loaded":[],"removed":[],"failed":[],"restart":[]}`},
-		{"reload that changes", "POST", "/admin/reload", "", "", shelf{report: admin.Report{Loaded: []string{"a", "b"}, Removed: []string{"c"}, Restart: []string{"server.port"}}}, 200,
+		{"put past the limit", "PUT", "/admin/plugins/new", "", strings.Repeat("x", limit+1), shelf{}, 413,
+			`{"error":"the module is too large: at most 100 bytes (plugins.upload_limit)","error_type":"payload_too_large"}`},
+		{"put another type", "PUT", "/admin/plugins/new", "application/json", "{}", shelf{}, 415,
+			"{\"error\":\"the body must be a module: expected `Content-Type: application/wasm`\",\"error_type\":\"unsupported_media_type\"}"},
+		{"put that is refused", "PUT", "/admin/plugins/new", "", "x", shelf{err: refused}, 422,
+			`{"error":"refused: new: the module exports no tgi_abi_v1","error_type":"plugin"}`},
+		{"put over a declared one", "PUT", "/admin/plugins/new", "", "x",
+			shelf{err: fmt.Errorf("%w: new", server.ErrConfigured)}, 409,
+			`{"error":"the plugin is not an uploaded one: new","error_type":"conflict"}`},
+		{"put a bad name", "PUT", "/admin/plugins/a%20b", "", "x", shelf{}, 422,
+			`{"error":"Input validation error: name must be 1 to 64 lower-case letters, digits and single hyphens between them, a letter first, given \"a b\"","error_type":"validation"}`},
+		{"delete", "DELETE", "/admin/plugins/dry", "", "", shelf{plugins: map[string]server.Plugin{"dry": dry}}, 204,
+			``},
+		{"delete what is not there", "DELETE", "/admin/plugins/dry", "", "", shelf{}, 404,
+			`{"error":"no such plugin: \"dry\"","error_type":"not_found"}`},
+		{"delete a declared one", "DELETE", "/admin/plugins/dry", "", "", shelf{err: server.ErrConfigured}, 409,
+			`{"error":"the plugin is not an uploaded one","error_type":"conflict"}`},
+		{"reload", "POST", "/admin/reload", "", "", shelf{}, 200,
+			`{"loaded":[],"removed":[],"failed":[],"restart":[]}`},
+		{"reload that changes", "POST", "/admin/reload", "", "", shelf{report: admin.Report{Loaded: []string{"a", "b"},
+			Removed: []string{"c"}, Restart: []string{"server.port"}}}, 200,
 			`{"loaded":["a","b"],"removed":["c"],"failed":[],"restart":["server.port"]}`},
-		{"reload with failures", "POST", "/admin/reload", "", "", shelf{report: admin.Report{Loaded: []string{"a"}, Failed: []admin.Failure{{"b", "no such file"}, {"c", "trap"}}}}, 422,
+		{"reload with failures", "POST", "/admin/reload", "", "", shelf{report: admin.Report{Loaded: []string{"a"},
+			Failed: []admin.Failure{{"b", "no such file"}, {"c", "trap"}}}}, 422,
 			`{"error":"refused: b: no such file; c: trap","error_type":"plugin","loaded":["a"],"removed":[],"failed":[{"name":"b","error":"no such file"},{"name":"c","error":"trap"}],"restart":[]}`},
-		{"reload of bad settings", "POST", "/admin/reload", "", "", shelf{err: fmt.Errorf("%w: tgi.toml:3: unknown key", server.ErrRefused)}, 422, `{"error":"refused: tgi.toml:3: unknown key","error_type":"plugin"}`},
-		{"trouble of the server's own", "POST", "/admin/reload", "", "", shelf{err: errors.New("secret")}, 500, `{"error":"Internal server error","error_type":"internal"}`},
-		{"another method", "POST", "/admin/plugins/dry", "", "", shelf{}, 405, `{"error":"method not allowed: POST /admin/plugins/dry; use GET or PUT or DELETE","error_type":"method_not_allowed"}`},
+		{"reload of bad settings", "POST", "/admin/reload", "", "", shelf{err: fmt.Errorf("%w: tgi.toml:3: unknown key",
+			server.ErrRefused)}, 422, `{"error":"refused: tgi.toml:3: unknown key","error_type":"plugin"}`},
+		{"trouble of the server's own", "POST", "/admin/reload", "", "", shelf{err: errors.New("secret")}, 500,
+			`{"error":"Internal server error","error_type":"internal"}`},
+		{"another method", "POST", "/admin/plugins/dry", "", "", shelf{}, 405,
+			`{"error":"method not allowed: POST /admin/plugins/dry; use GET or PUT or DELETE","error_type":"method_not_allowed"}`},
 	} {
 		if c.shelf.plugins == nil {
 			c.shelf.plugins = map[string]server.Plugin{}
@@ -157,7 +177,9 @@ func TestRoutes(t *testing.T) {
 func TestUnknownLength(t *testing.T) {
 	s := serve(&shelf{plugins: map[string]server.Plugin{}})
 	for n, want := range map[int]int{limit: 201, limit + 1: 413} {
-		r := httptest.NewRequest("PUT", "/admin/plugins/x", struct{ *strings.Reader }{strings.NewReader(strings.Repeat("x", n))})
+		r := httptest.NewRequest("PUT", "/admin/plugins/x", struct {
+			*strings.Reader
+		}{strings.NewReader(strings.Repeat("x", n))})
 		r.ContentLength = -1
 		r.Header.Set("Authorization", "Bearer key")
 		rec := httptest.NewRecorder()
@@ -207,14 +229,16 @@ func TestSlowUpload(t *testing.T) {
 		t.Fatal(err)
 	}
 	defer conn.Close()
-	fmt.Fprintf(conn, "PUT /admin/plugins/x HTTP/1.1\r\nHost: x\r\nAuthorization: Bearer key\r\nContent-Length: 50\r\n\r\nhalf")
+	fmt.Fprintf(conn,
+		"PUT /admin/plugins/x HTTP/1.1\r\nHost: x\r\nAuthorization: Bearer key\r\nContent-Length: 50\r\n\r\nhalf")
 	reply, err := http.ReadResponse(bufio.NewReader(conn), nil)
 	if err != nil {
 		t.Fatal(err)
 	}
 	defer reply.Body.Close()
 	body, _ := io.ReadAll(reply.Body)
-	if reply.StatusCode != 400 || string(body) != `{"error":"Failed to buffer the request body","error_type":"bad_request"}` {
+	if reply.StatusCode != 400 ||
+		string(body) != `{"error":"Failed to buffer the request body","error_type":"bad_request"}` {
 		t.Errorf("got %d %s", reply.StatusCode, body)
 	}
 }
@@ -227,18 +251,22 @@ func TestSettings(t *testing.T) {
 	}{
 		{"", admin.Settings{OnError: "fail", Apply: "request"}, ""},
 		{"on_error=skip&apply=always&limits.memory=32MiB&limits.fuel_per_step=1&limits.fuel_per_request=2&limits.fuel_load=3&limits.time_per_step=4ms&limits.time_per_request=5s&limits.time_load=6s&limits.share=0.5&config=" + url.QueryEscape(`{"n": 3.0}`),
-			admin.Settings{OnError: "skip", Apply: "always", Limits: config.PluginLimits{Memory: 32 << 20, FuelPerStep: 1, FuelPerRequest: 2, FuelLoad: 3,
-				TimePerStep: config.Duration(4 * time.Millisecond), TimePerRequest: config.Duration(5 * time.Second), TimeLoad: config.Duration(6 * time.Second), Share: 0.5}, Config: []byte(`{"n": 3.0}`)}, ""},
+			admin.Settings{OnError: "skip", Apply: "always", Limits: config.PluginLimits{Memory: 32 << 20,
+				FuelPerStep: 1, FuelPerRequest: 2, FuelLoad: 3,
+				TimePerStep: config.Duration(4 * time.Millisecond), TimePerRequest: config.Duration(5 * time.Second),
+				TimeLoad: config.Duration(6 * time.Second), Share: 0.5}, Config: []byte(`{"n": 3.0}`)}, ""},
 		{"on_eror=skip", admin.Settings{}, `unknown setting "on_eror"; did you mean on_error?`},
 		{"memory=1MiB", admin.Settings{}, `unknown setting "memory"; did you mean limits.memory?`},
 		{"apply=always&apply=always", admin.Settings{}, "apply is given 2 times"},
-		{"apply=never&on_error=", admin.Settings{}, "on_error must be one of fail, skip, given \"\"\napply must be one of request, always, given \"never\""},
+		{"apply=never&on_error=", admin.Settings{},
+			"on_error must be one of fail, skip, given \"\"\napply must be one of request, always, given \"never\""},
 		{"limits.memory=big", admin.Settings{}, `limits.memory: "big" is no size such as 512MiB or 2GiB, and not auto`},
 		{"limits.memory=1B", admin.Settings{}, "limits.memory must be >= 64KiB and <= 4GiB, given 1B"},
 		{"limits.fuel_load=2M", admin.Settings{}, `limits.fuel_load: "2M" is no whole number`},
 		{"limits.fuel_load=-1", admin.Settings{}, "limits.fuel_load must be >= 0 and <= 1000000000000, given -1"},
 		{"limits.share=half", admin.Settings{}, `limits.share: "half" is no number`},
-		{"limits.share=NaN&limits.time_load=2h", admin.Settings{}, "limits.time_load must be >= 0s and <= 1h0m0s, given 2h0m0s\nlimits.share must be >= 0.01 and <= 1024, given NaN"},
+		{"limits.share=NaN&limits.time_load=2h", admin.Settings{},
+			"limits.time_load must be >= 0s and <= 1h0m0s, given 2h0m0s\nlimits.share must be >= 0.01 and <= 1024, given NaN"},
 		{"config=[]", admin.Settings{}, "config: invalid type: sequence, expected a map at line 1 column 0"},
 		{"config=%7B", admin.Settings{}, "config: EOF while parsing an object at line 1 column 1"},
 		{"config=%7B%7Dx", admin.Settings{}, "config: trailing characters at line 1 column 3"},
@@ -252,7 +280,8 @@ func TestSettings(t *testing.T) {
 		serve(s).ServeHTTP(rec, r)
 		want := ""
 		if c.err != "" {
-			want = fmt.Sprintf(`{"error":"Input validation error: %s","error_type":"validation"}`, strings.NewReplacer(`"`, `\"`, "\n", `\n`).Replace(c.err))
+			want = fmt.Sprintf(`{"error":"Input validation error: %s","error_type":"validation"}`,
+				strings.NewReplacer(`"`, `\"`, "\n", `\n`).Replace(c.err))
 		}
 		if want == "" && rec.Code != 201 || want != "" && (rec.Code != 422 || rec.Body.String() != want) {
 			t.Errorf("%s\n got %d %s\nwant %s", c.query, rec.Code, rec.Body, want)

@@ -36,7 +36,8 @@ func TestGenerateAPIPieces(t *testing.T) {
 		got, id := "", fmt.Sprint("pieces", length)
 		for i := 0; !strings.HasSuffix(got, "</s>"); i++ {
 			stream := fmt.Sprint(i%2 == 0)
-			a := k.ask(t, id, cats, fmt.Sprintf(`"stream_response":%s,"generation_config":{"max_new_tokens":%d}`, stream, length))
+			a := k.ask(t, id, cats, fmt.Sprintf(`"stream_response":%s,"generation_config":{"max_new_tokens":%d}`,
+				stream, length))
 			if a.StatusCode != 200 || i > 60 {
 				t.Fatalf("%d: %d %s", length, a.StatusCode, a.text)
 			}
@@ -50,7 +51,8 @@ func TestGenerateAPIPieces(t *testing.T) {
 
 // TestGenerateAPISettings: what the engine is asked for.
 func TestGenerateAPISettings(t *testing.T) {
-	plain := llm.Params{Temperature: 1, TopP: 1, TypicalP: 1, RepetitionPenalty: 1, WatermarkGamma: 0.5, WatermarkDelta: 2, MaxNewTokens: 2048}
+	plain := llm.Params{Temperature: 1, TopP: 1, TypicalP: 1, RepetitionPenalty: 1, WatermarkGamma: 0.5,
+		WatermarkDelta: 2, MaxNewTokens: 2048}
 	with := func(f func(*llm.Params)) llm.Params { p := plain; f(&p); return p }
 	for config, want := range map[string]llm.Params{
 		`{}`: with(func(p *llm.Params) { p.Sample, p.TopK = true, 50 }),
@@ -58,11 +60,14 @@ func TestGenerateAPISettings(t *testing.T) {
 		`{"temperature":0.5,"top_p":0.25,"top_k":7,"max_new_tokens":9,"repetition_penalty":1.5,"length_penalty":2}`: with(func(p *llm.Params) {
 			p.Sample, p.Temperature, p.TopP, p.TopK, p.MaxNewTokens, p.RepetitionPenalty = true, 0.5, 0.25, 7, 9, 1.5
 		}),
-		`{"top_k":0,"top_p":7}`:            with(func(p *llm.Params) { p.Sample = true }),
-		`{"top_p":0}`:                      plain,
-		`{"top_k":99999999999999999999}`:   with(func(p *llm.Params) { p.Sample, p.TopK = true, 1<<31-1 }),
-		`{"max_new_tokens":100000}`:        with(func(p *llm.Params) { p.Sample, p.TopK = true, 50 }),
-		`{"repetition_penalty":2,"x":[1]}`: with(func(p *llm.Params) { p.Sample, p.TopK, p.RepetitionPenalty = true, 50, 2 }),
+		`{"top_k":0,"top_p":7}`:          with(func(p *llm.Params) { p.Sample = true }),
+		`{"top_p":0}`:                    plain,
+		`{"top_k":99999999999999999999}`: with(func(p *llm.Params) { p.Sample, p.TopK = true, 1<<31-1 }),
+		`{"max_new_tokens":100000}`:      with(func(p *llm.Params) { p.Sample, p.TopK = true, 50 }),
+		`{"repetition_penalty":2,"x":[1]}`: with(func(p *llm.Params) {
+			p.Sample, p.TopK, p.RepetitionPenalty = true, 50,
+				2
+		}),
 	} {
 		k := newKit(t)
 		if a := k.ask(t, "a", "p", `"generation_config":`+config); a.StatusCode != 200 {
@@ -82,7 +87,8 @@ func TestGenerateAPISettings(t *testing.T) {
 func TestGenerateAPIStreams(t *testing.T) {
 	k := newKit(t)
 	k.engine.Step = make(chan struct{})
-	res := k.open(t, `{"request_id":"a","prompt":`+quote(dogs)+`,"only_new_tokens":false,"generation_config":{"max_new_tokens":3}}`)
+	res := k.open(t, `{"request_id":"a","prompt":`+quote(dogs)+
+		`,"only_new_tokens":false,"generation_config":{"max_new_tokens":3}}`)
 	want := "<s> " + dogs
 	for i := range 4 {
 		got := make([]byte, len(want))
@@ -102,7 +108,8 @@ func TestGenerateAPIStreams(t *testing.T) {
 // open posts a body of generate-one and does not read the reply.
 func (k *kit) open(t testing.TB, body string) *http.Response {
 	t.Helper()
-	req, err := http.NewRequestWithContext(t.Context(), http.MethodPost, k.url+"/api/generate-one", strings.NewReader(body))
+	req, err := http.NewRequestWithContext(t.Context(), http.MethodPost, k.url+"/api/generate-one",
+		strings.NewReader(body))
 	if err != nil {
 		t.Fatal(err)
 	}
@@ -131,9 +138,12 @@ func TestGenerateAPIInUse(t *testing.T) {
 	if b := make([]byte, 1); must(io.ReadFull(res.Body, b)) != 1 || b[0] != 'w' {
 		t.Fatalf("the first piece is %q", b)
 	}
-	for _, body := range []string{`{"request_id":"a","prompt":"x"}`, `{"request_id":"a","prompt":"x","stream_response":false}`} {
+	for _, body := range []string{`{"request_id":"a","prompt":"x"}`,
+		`{"request_id":"a","prompt":"x","stream_response":false}`} {
 		a := k.do(t, "POST", "/api/generate-one", body)
-		if a.StatusCode != http.StatusConflict || a.text != "request_id `a` is in use: the request before has not ended" || a.Header.Get("Retry-After") != "1" {
+		if a.StatusCode != http.StatusConflict ||
+			a.text != "request_id `a` is in use: the request before has not ended" ||
+			a.Header.Get("Retry-After") != "1" {
 			t.Errorf("%d %q %v", a.StatusCode, a.text, a.Header)
 		}
 	}
@@ -141,7 +151,8 @@ func TestGenerateAPIInUse(t *testing.T) {
 	<-left
 	k.idle(t)
 	k.engine.Step = nil
-	if a := k.ask(t, "a", "", `"generation_config":{"max_new_tokens":7}`); a.text != "wagging" || a.Header.Get(continuedHeader) != "true" {
+	if a := k.ask(t, "a", "", `"generation_config":{"max_new_tokens":7}`); a.text != "wagging" ||
+		a.Header.Get(continuedHeader) != "true" {
 		t.Errorf("after a client left: %q", a.text)
 	}
 }
@@ -224,7 +235,8 @@ func TestGenerateAPIBreaksOff(t *testing.T) {
 		if a = k.ask(t, "a", dogs, `"stream_response":false`); a.StatusCode != status || a.text != want {
 			t.Errorf("%v: %d %q", err, a.StatusCode, a.text)
 		}
-		if a = k.do(t, "POST", "/api/generate-batch", `{"prompts":[{"request_id":"a"}]}`); a.StatusCode != status || a.text != want {
+		if a = k.do(t, "POST", "/api/generate-batch", `{"prompts":[{"request_id":"a"}]}`); a.StatusCode != status ||
+			a.text != want {
 			t.Errorf("%v: %d %q", err, a.StatusCode, a.text)
 		}
 	}
@@ -235,14 +247,17 @@ func TestGenerateAPIRefusals(t *testing.T) {
 	small := func(o *Options, l *generate.Limits, _ *config.Server) { l.MaxConcurrent = 1; o.Config.MaxPrompts = 8 }
 	two := `{"prompts":[{"request_id":"a","prompt":"x"},{"request_id":"b","prompt":"x"}]}`
 	k := newKit(t, small)
-	if a := k.do(t, "POST", "/api/generate-batch", two); a.StatusCode != 429 || a.text != "Model is overloaded" || a.Header.Get("Retry-After") != "1" {
+	if a := k.do(t, "POST", "/api/generate-batch", two); a.StatusCode != 429 || a.text != "Model is overloaded" ||
+		a.Header.Get("Retry-After") != "1" {
 		t.Errorf("%d %q %v", a.StatusCode, a.text, a.Header)
 	}
 	k.idle(t)
 	long := strings.Repeat("x", fakeInput)
 	for body, want := range map[string]string{
-		`{"prompts":[{"request_id":"a"},{"request_id":"b","prompt":"` + long + `"}]}`: "`prompt` of request_id `b` must have at most 300 tokens (limits.max_input_tokens), given 301",
-		`{"prompts":[{"request_id":"b","prompt":"` + long + long + `"}]}`:             "`prompt` must have less than 400 tokens (limits.max_total_tokens), given 601",
+		`{"prompts":[{"request_id":"a"},{"request_id":"b","prompt":"` + long +
+			`"}]}`: "`prompt` of request_id `b` must have at most 300 tokens (limits.max_input_tokens), given 301",
+		`{"prompts":[{"request_id":"b","prompt":"` + long + long +
+			`"}]}`: "`prompt` must have less than 400 tokens (limits.max_total_tokens), given 601",
 	} {
 		k := newKit(t)
 		if a := k.do(t, "POST", "/api/generate-batch", body); a.StatusCode != 400 || a.text != want {
@@ -274,7 +289,8 @@ func TestGenerateAPIRefusals(t *testing.T) {
 func TestGenerateAPIEndText(t *testing.T) {
 	k := newKit(t, func(o *Options, _ *generate.Limits, _ *config.Server) { o.Config.EOSText = false })
 	a := k.ask(t, "a", " ", "")
-	if a.text != "Nothing was asked." || a.Trailer.Get(finishReason) != "eos_token" || a.Trailer.Get(generatedTokens) != "19" {
+	if a.text != "Nothing was asked." || a.Trailer.Get(finishReason) != "eos_token" ||
+		a.Trailer.Get(generatedTokens) != "19" {
 		t.Errorf("%q %v", a.text, a.Trailer)
 	}
 }
@@ -319,15 +335,17 @@ func TestGenerateAPIStoreFails(t *testing.T) {
 		text   string
 	}{
 		store.ErrUnavailable: {503, silent},
-		store.ErrLost:        {503, "The text cannot be continued: the store of texts to continue did not answer for a while"},
-		store.ErrTooLarge:    {507, "The text cannot be continued: it is larger than generate_api.store.max_state"},
+		store.ErrLost: {503,
+			"The text cannot be continued: the store of texts to continue did not answer for a while"},
+		store.ErrTooLarge: {507, "The text cannot be continued: it is larger than generate_api.store.max_state"},
 	} {
 		k := newKit(t, over(broken{save: err}))
 		short := `"generation_config":{"max_new_tokens":5}`
 		if a := k.ask(t, "a", dogs, short); a.StatusCode != 200 || a.err == nil || a.text != "Tails"+want.text {
 			t.Errorf("%v: %d %q %v", err, a.StatusCode, a.text, a.err)
 		}
-		if a := k.ask(t, "a", dogs, `"stream_response":false,`+short); a.StatusCode != want.status || a.text != want.text {
+		if a := k.ask(t, "a", dogs, `"stream_response":false,`+short); a.StatusCode != want.status ||
+			a.text != want.text {
 			t.Errorf("%v: %d %q", err, a.StatusCode, a.text)
 		}
 		if a := k.ask(t, "a", dogs, ""); a.StatusCode != 200 || a.err != nil {
@@ -348,14 +366,15 @@ func TestGenerateAPIForeignStates(t *testing.T) {
 		want  string
 		kept  bool
 	}{
-		"sound":        {func(*store.State) {}, goesOn, false},
-		"other id":     {func(s *store.State) { s.Items[0].ID = "b" }, damaged, false},
-		"more texts":   {func(s *store.State) { s.Items = append(s.Items, s.Items[0]) }, damaged, false},
-		"no texts":     {func(s *store.State) { s.Items = nil }, damaged, false},
-		"no tokens":    {func(s *store.State) { s.Items[0].Tokens = nil }, damaged, false},
-		"many tokens":  {func(s *store.State) { s.Items[0].Tokens = make([]llm.Token, fakeTotal+1) }, damaged, false},
-		"wild token":   {func(s *store.State) { s.Items[0].Tokens[2] = fakeVocab }, damaged, false},
-		"wild setting": {func(s *store.State) { n := int64(-1); s.Settings.MaxNewTokens = &n }, "`max_new_tokens` must be >= 1, given -1", true},
+		"sound":       {func(*store.State) {}, goesOn, false},
+		"other id":    {func(s *store.State) { s.Items[0].ID = "b" }, damaged, false},
+		"more texts":  {func(s *store.State) { s.Items = append(s.Items, s.Items[0]) }, damaged, false},
+		"no texts":    {func(s *store.State) { s.Items = nil }, damaged, false},
+		"no tokens":   {func(s *store.State) { s.Items[0].Tokens = nil }, damaged, false},
+		"many tokens": {func(s *store.State) { s.Items[0].Tokens = make([]llm.Token, fakeTotal+1) }, damaged, false},
+		"wild token":  {func(s *store.State) { s.Items[0].Tokens[2] = fakeVocab }, damaged, false},
+		"wild setting": {func(s *store.State) { n := int64(-1); s.Settings.MaxNewTokens = &n },
+			"`max_new_tokens` must be >= 1, given -1", true},
 		"other model": {func(s *store.State) { s.Model = "other" },
 			"request_id `a` cannot be continued with the model `fake`: its text was generated by `other`", true},
 	} {
@@ -401,14 +420,16 @@ func TestGenerateAPIModels(t *testing.T) {
 		{&server.NoModel{ID: "x"}, 404, "The model `x` does not exist", ""},
 		{fmt.Errorf("%w: %w", &server.NoModel{ID: "x"}, io.EOF), 404, "The model `x` does not exist", ""},
 		{server.ErrModelKey, 403, "the key given is not for this model", ""},
-		{&server.NotServing{ID: "x", Loading: true, RetryAfter: 1200 * time.Millisecond}, 503, "Model `x` is loading", "2"},
+		{&server.NotServing{ID: "x", Loading: true, RetryAfter: 1200 * time.Millisecond}, 503, "Model `x` is loading",
+			"2"},
 		{&server.NotServing{ID: "x"}, 503, "Model `x` is stopped", "1"},
 		{errors.New("secret"), 500, "Internal server error", ""},
 	} {
 		for _, r := range routes[:3] {
 			rec := httptest.NewRecorder()
 			r.Refuse(rec, httptest.NewRequest(r.Method, r.Path, nil), c.err)
-			if rec.Code != c.status || rec.Body.String() != c.text || rec.Header().Get("Retry-After") != c.retry || rec.Header().Get("Content-Type") != plain {
+			if rec.Code != c.status || rec.Body.String() != c.text || rec.Header().Get("Retry-After") != c.retry ||
+				rec.Header().Get("Content-Type") != plain {
 				t.Errorf("%s: %v: %d %v %s", r.Path, c.err, rec.Code, rec.Header(), rec.Body)
 			}
 		}
@@ -448,7 +469,8 @@ func TestGenerateAPIDrains(t *testing.T) {
 	for range 3 {
 		k.engine.Step <- struct{}{}
 	}
-	if text, err := io.ReadAll(res.Body); err != nil || string(text) != "Tai" || res.Trailer.Get(finishReason) != "length" {
+	if text, err := io.ReadAll(res.Body); err != nil || string(text) != "Tai" ||
+		res.Trailer.Get(finishReason) != "length" {
 		t.Errorf("%q, %v, %v", text, err, res.Trailer)
 	}
 	if err := <-h.done; err != nil {

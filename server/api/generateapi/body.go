@@ -80,7 +80,8 @@ func readBatch(body []byte, most int) (*request, error) {
 		return nil, errDuplicate
 	}
 	if len(q.ids) > most {
-		return nil, refused("`prompts` must hold at most %d prompts (generate_api.max_prompts), given %d", most, len(q.ids))
+		return nil, refused("`prompts` must hold at most %d prompts (generate_api.max_prompts), given %d", most,
+			len(q.ids))
 	}
 	return q, nil
 }

@@ -81,7 +81,8 @@ func FuzzGenerateAPIBody(f *testing.F) {
 	for _, s := range []string{
 		`{"request_id":"a","prompt":"p","only_new_tokens":false,"stream_response":false,"generation_config":{"num_beams":1,"do_sample":true,"temperature":1,"top_p":0.5,"top_k":50,"max_new_tokens":9,"repetition_penalty":1,"length_penalty":1}}`,
 		`{"prompts":[{"request_id":"a","prompt":"p"},{"request_id":"b"}],"generation_config":{"top_k":-0,"temperature":1e999}}`,
-		`{"prompts":[{}]}`, `[`, `{"request_id":"\ud800"}`, `{"request_id":"a","generation_config":[]}`, `{"request_id":"a","generation_config": { } }`, `null`, `{"a":` + "\xff}",
+		`{"prompts":[{}]}`, `[`, `{"request_id":"\ud800"}`, `{"request_id":"a","generation_config":[]}`,
+		`{"request_id":"a","generation_config": { } }`, `null`, `{"a":` + "\xff}",
 		`{"prompts":[{"request_id":"a"},{"request_id":"a"}]}`, `{"request_id":"a","request_id":1}`,
 	} {
 		f.Add([]byte(s))
@@ -98,7 +99,8 @@ func FuzzGenerateAPIBody(f *testing.F) {
 				if !errors.As(err, &r) || r.status != 400 {
 					t.Fatalf("%q: %v", body, err)
 				}
-				if r == errJSON && json.Valid(body) && utf8.Valid(body) && !slices.Contains(body, '\\') && len(body) < 100 && !slices.ContainsFunc(body, func(c byte) bool { return c >= '0' && c <= '9' }) {
+				if r == errJSON && json.Valid(body) && utf8.Valid(body) && !slices.Contains(body, '\\') &&
+					len(body) < 100 && !slices.ContainsFunc(body, func(c byte) bool { return c >= '0' && c <= '9' }) {
 					t.Fatalf("%q is JSON", body)
 				}
 				continue
@@ -111,10 +113,12 @@ func FuzzGenerateAPIBody(f *testing.F) {
 				continue
 			}
 			d := s.draft([]uint32{1}, 100)
-			if s.beams < 1 || s.beams > generate.MaxBeams || *d.MaxNewTokens < 1 || *d.MaxNewTokens > 100 || s.maxNewTokens < 1 {
+			if s.beams < 1 || s.beams > generate.MaxBeams || *d.MaxNewTokens < 1 || *d.MaxNewTokens > 100 ||
+				s.maxNewTokens < 1 {
 				t.Fatalf("%q: %+v", body, s)
 			}
-			if d.Temperature != nil && !(*d.Temperature > 0 && *d.Temperature <= math.MaxFloat32) || d.TopK != nil && *d.TopK < 1 || d.TopP != nil && !(*d.TopP > 0 && *d.TopP < 1) {
+			if d.Temperature != nil && !(*d.Temperature > 0 && *d.Temperature <= math.MaxFloat32) || d.TopK != nil &&
+				*d.TopK < 1 || d.TopP != nil && !(*d.TopP > 0 && *d.TopP < 1) {
 				t.Fatalf("%q: %+v", body, d)
 			}
 		}

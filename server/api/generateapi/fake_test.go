@@ -172,7 +172,8 @@ func newKit(t testing.TB, change ...func(*Options, *generate.Limits, *config.Ser
 	defaults.MaxPrompts = 4
 	o := Options{
 		Store:  store.NewMemory(store.Limits{TTL: time.Hour, MaxState: 1 << 20, MaxEntries: 100, MaxMemory: 1 << 22}),
-		Config: defaults, MessageLimit: 10_000, WriteTimeout: 10 * time.Second, ReadTimeout: 10 * time.Second, Log: slog.New(slog.DiscardHandler),
+		Config: defaults, MessageLimit: 10_000, WriteTimeout: 10 * time.Second, ReadTimeout: 10 * time.Second,
+		Log:   slog.New(slog.DiscardHandler),
 		Ready: func() error { return k.house.Ready() },
 	}
 	for _, f := range change {
@@ -181,7 +182,8 @@ func newKit(t testing.TB, change ...func(*Options, *generate.Limits, *config.Ser
 	k.model.Service = generate.New(k.engine, bytesTokenizer{}, l, nil)
 	o.Models = dispatchtest.One(&k.model)
 	k.api = New(o)
-	k.house = server.New(server.Options{Config: c.Server, APIs: []server.API{k.api}, Healthy: k.engine.Healthy, Log: o.Log})
+	k.house = server.New(server.Options{Config: c.Server, APIs: []server.API{k.api}, Healthy: k.engine.Healthy,
+		Log: o.Log})
 	ts := httptest.NewServer(k.house)
 	t.Cleanup(ts.Close)
 	k.url = ts.URL

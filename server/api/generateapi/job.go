@@ -169,9 +169,11 @@ func (j *job) launch(ctx context.Context, i int, t *text) error {
 	case n == 0:
 		return refused("%s must have at least one token, given 0", what)
 	case room < 1:
-		return refused("%s must have less than %d tokens (limits.max_total_tokens), given %d", what, most.MaxTotalTokens, n)
+		return refused("%s must have less than %d tokens (limits.max_total_tokens), given %d", what,
+			most.MaxTotalTokens, n)
 	case n > most.MaxInputTokens:
-		return refused("%s must have at most %d tokens (limits.max_input_tokens), given %d", what, most.MaxInputTokens, n)
+		return refused("%s must have at most %d tokens (limits.max_input_tokens), given %d", what, most.MaxInputTokens,
+			n)
 	}
 	var err error
 	t.run, err = j.model.Service.Start(ctx, j.settings.draft(t.known, room))

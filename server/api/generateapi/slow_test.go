@@ -71,7 +71,8 @@ func TestGenerateAPINeverReads(t *testing.T) {
 }
 
 func post(conn net.Conn, path, body string) {
-	fmt.Fprintf(conn, "POST %s HTTP/1.1\r\nHost: x\r\nContent-Type: application/json\r\nContent-Length: %d\r\n\r\n%s", path, len(body), body)
+	fmt.Fprintf(conn, "POST %s HTTP/1.1\r\nHost: x\r\nContent-Type: application/json\r\nContent-Length: %d\r\n\r\n%s",
+		path, len(body), body)
 }
 
 // TestGenerateAPISocketSlow: a message that begins and does not end in time closes

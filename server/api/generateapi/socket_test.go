@@ -87,7 +87,8 @@ func expect(t *testing.T, c *websocket.Conn, want ...string) {
 func TestGenerateAPISocket(t *testing.T) {
 	k := newKit(t)
 	c := k.dial(t)
-	say(t, c, `{"prompts":[{"request_id":"a","prompt":`+quote(dogs)+`},{"request_id":"b","prompt":"x"}],"only_new_tokens":false,"stream_response":true,"generation_config":{"max_new_tokens":2}}`)
+	say(t, c, `{"prompts":[{"request_id":"a","prompt":`+quote(dogs)+
+		`},{"request_id":"b","prompt":"x"}],"only_new_tokens":false,"stream_response":true,"generation_config":{"max_new_tokens":2}}`)
 	expect(t, c,
 		`[{"request_id": "a", "type": "ACCEPTED"}, {"request_id": "b", "type": "ACCEPTED"}]`,
 		`[{"request_id": "a", "type": "STARTED"}, {"request_id": "b", "type": "STARTED"}]`,
@@ -103,7 +104,8 @@ func TestGenerateAPISocket(t *testing.T) {
 		`[{"request_id": "s", "type": "STARTED"}]`,
 		`[{"request_id": "s", "text": "Nothing was asked.</s>", "is_eos": true, "new_tokens_count": 19, "execution_time": T, "type": "COMPLETE"}]`)
 	// One that ends sooner is left out of the events, and goes on by HTTP.
-	say(t, c, `{"prompts":[{"request_id":"m","prompt":"x"},{"request_id":"n","prompt":" "}],"generation_config":{"max_new_tokens":19}}`)
+	say(t, c,
+		`{"prompts":[{"request_id":"m","prompt":"x"},{"request_id":"n","prompt":" "}],"generation_config":{"max_new_tokens":19}}`)
 	all := hear(t, c, 23)
 	if want := `[{"request_id": "m", "text": "", "type": "INITIALIZED"}, {"request_id": "n", "text": "", "type": "INITIALIZED"}]`; all[2] != want {
 		t.Errorf("got %s, want %s", all[2], want)
@@ -116,7 +118,8 @@ func TestGenerateAPISocket(t *testing.T) {
 		`[{"request_id": "m", "text": ".", "type": "PROGRESS"}]`,
 		`[{"request_id": "m", "text": ".", "is_eos": false, "new_tokens_count": 1, "execution_time": T, "type": "COMPLETE"}, `+
 			`{"request_id": "n", "text": "", "is_eos": true, "new_tokens_count": 0, "execution_time": T, "type": "COMPLETE"}]`)
-	a := k.do(t, "POST", "/api/generate-batch", `{"prompts":[{"request_id":"m"},{"request_id":"n"}],"generation_config":{"max_new_tokens":2}}`)
+	a := k.do(t, "POST", "/api/generate-batch",
+		`{"prompts":[{"request_id":"m"},{"request_id":"n"}],"generation_config":{"max_new_tokens":2}}`)
 	if a.StatusCode != 206 || a.text != `[{"request_id": "m", "response": ".."}, {"request_id": "n", "response": ""}]` {
 		t.Errorf("%d %s", a.StatusCode, a.text)
 	}
@@ -139,7 +142,8 @@ func TestGenerateAPISocketErrors(t *testing.T) {
 		expect(t, c, want)
 	}
 	say(t, c, `{"model":"other","prompts":[{"request_id":"a"}]}`)
-	expect(t, c, "[{\"error\": \"This socket is for the model `fake`: open /api/ws?model=NAME for another, given `other`\"}]")
+	expect(t, c,
+		"[{\"error\": \"This socket is for the model `fake`: open /api/ws?model=NAME for another, given `other`\"}]")
 	for _, mine := range []string{`"fake"`, `"tgi"`, `""`, `null`} {
 		say(t, c, `{"model":`+mine+`,"prompts":[{"request_id":"m"}],"stream_response":false}`)
 		if got := hear(t, c, 3)[2]; !strings.Contains(got, "Nothing was asked.") {
@@ -157,7 +161,8 @@ func TestGenerateAPISocketErrors(t *testing.T) {
 	if _, _, err := c.Read(t.Context()); websocket.CloseStatus(err) != websocket.StatusMessageTooBig {
 		t.Errorf("a long message: %v", err)
 	}
-	_, res, err := websocket.Dial(t.Context(), k.url+"/api/ws", &websocket.DialOptions{HTTPHeader: http.Header{"Origin": {"https://other"}}})
+	_, res, err := websocket.Dial(t.Context(), k.url+"/api/ws",
+		&websocket.DialOptions{HTTPHeader: http.Header{"Origin": {"https://other"}}})
 	if err == nil || res == nil || res.StatusCode != http.StatusForbidden {
 		t.Errorf("another origin: %v", err)
 	}
@@ -230,7 +235,8 @@ func TestGenerateAPISocketDrains(t *testing.T) {
 	k.engine.Step <- struct{}{}
 	k.engine.Step <- struct{}{}
 	all := hear(t, busy, 4)
-	if !strings.Contains(all[2], `"text": "..", "is_eos": false`) || all[3] != `[{"error": "Server is shutting down."}]` {
+	if !strings.Contains(all[2], `"text": "..", "is_eos": false`) ||
+		all[3] != `[{"error": "Server is shutting down."}]` {
 		t.Errorf("the busy one: %s", strings.Join(all, "\n"))
 	}
 	if _, _, err := busy.Read(t.Context()); websocket.CloseStatus(err) != websocket.StatusGoingAway {

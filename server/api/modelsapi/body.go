@@ -51,7 +51,8 @@ func CheckID(field, id string) error {
 		case len(part) > maxPart:
 			return invalid(field, "`%s` must have parts of at most %d bytes, given %d", field, maxPart, len(part))
 		case !sound(part, "-_.") || part[len(part)-1] == '.':
-			return invalid(field, "`%s` must be parts of letters, digits and any of -_. between slashes, none of which begins with a dot or a dash or ends with a dot, given %.64q", field, id)
+			return invalid(field,
+				"`%s` must be parts of letters, digits and any of -_. between slashes, none of which begins with a dot or a dash or ends with a dot, given %.64q", field, id)
 		}
 	}
 	return checkHidden(field, id)
@@ -188,13 +189,15 @@ func checkSource(field, source string) error {
 	if strings.Contains(source, "://") {
 		u, err := url.Parse(source)
 		if err != nil || u.Scheme != "http" && u.Scheme != "https" || u.Host == "" || u.User != nil {
-			return invalid(field, "`%s` must be an http or https URL without a user, or the name of a repository", field)
+			return invalid(field, "`%s` must be an http or https URL without a user, or the name of a repository",
+				field)
 		}
 		return nil
 	}
 	for part := range strings.SplitSeq(source, "/") {
 		if !sound(part, "-_.:@+") {
-			return invalid(field, "`%s` must be parts of letters, digits and any of -_.:@+ between slashes, each beginning with a letter, a digit or an underscore, given %.64q", field, source)
+			return invalid(field,
+				"`%s` must be parts of letters, digits and any of -_.:@+ between slashes, each beginning with a letter, a digit or an underscore, given %.64q", field, source)
 		}
 	}
 	return checkHidden(field, source)

@@ -20,13 +20,16 @@ import (
 // TestCheckID has ids on both sides of each rule.
 func TestCheckID(t *testing.T) {
 	part := strings.Repeat("a", maxPart)
-	for _, id := range []string{"a", "7", "zephyr-7b", "org/name", "_a.b_c-d-", "a/b/c/d", "start", "stop", "import", "pull/a", "a/pull", "download", "a/download/b", part, part + "/" + part + "/123456"} {
+	for _, id := range []string{"a", "7", "zephyr-7b", "org/name", "_a.b_c-d-", "a/b/c/d", "start", "stop", "import",
+		"pull/a", "a/pull", "download", "a/download/b", part, part + "/" + part + "/123456"} {
 		if err := CheckID("id", id); err != nil {
 			t.Errorf("%q: %v", id, err)
 		}
 	}
 	for _, id := range []string{
-		"", part + "a", part + "/" + part + "/1234567", "a/b/c/d/e", "a.", "a./b", "a:b", "a@b", "a+b", "/a", "a/", "a//b", ".", "..", "a/..", "../a", "a/./b", ".a", "-a", "a/.b", "~a", "a b", "a\x00", "a\n", `a\b`, "a%2fb", "a?b", "a#b",
+		"", part + "a", part + "/" + part + "/1234567", "a/b/c/d/e", "a.", "a./b", "a:b", "a@b", "a+b", "/a", "a/",
+		"a//b", ".", "..", "a/..", "../a", "a/./b", ".a", "-a", "a/.b", "~a", "a b", "a\x00", "a\n", `a\b`, "a%2fb",
+		"a?b", "a#b",
 		"é", "aé", "a\xff", "a,b", "pull", "download/a", "download/a/b",
 	} {
 		err := CheckID("id", id)
@@ -60,7 +63,8 @@ func ids(f *fake, id string) []string {
 // FuzzID: whatever CheckID lets pass, every route reaches, however the address
 // is written; what it refuses, no route makes a model of.
 func FuzzID(f *testing.F) {
-	for _, id := range []string{"a", "org/name", "start", "a/start", "stop/stop", "pull", "pull/x", "import", "download", "download/x", "..", "a//b", "a%2Fb", "a:b@c+d", "\xff"} {
+	for _, id := range []string{"a", "org/name", "start", "a/start", "stop/stop", "pull", "pull/x", "import",
+		"download", "download/x", "..", "a//b", "a%2Fb", "a:b@c+d", "\xff"} {
 		f.Add(id)
 	}
 	f.Fuzz(func(t *testing.T, id string) {
@@ -75,7 +79,8 @@ func FuzzID(f *testing.F) {
 			return
 		}
 		one := []string{"get " + id, "start " + id, "stop " + id, "delete " + id}
-		want := slices.Concat(one, one, []string{"pull " + id, "start " + id, "stop " + id, "pull " + id, "cancel " + id, "import " + id})
+		want := slices.Concat(one, one, []string{"pull " + id, "start " + id, "stop " + id, "pull " + id,
+			"cancel " + id, "import " + id})
 		if !slices.Equal(got, want) {
 			t.Errorf("%q\n got %q\nwant %q", id, got, want)
 		}
@@ -87,8 +92,10 @@ func FuzzID(f *testing.F) {
 func FuzzBody(f *testing.F) {
 	for _, body := range []string{
 		`{"model":"a","id":"b","taskId":"c","modelPath":"d","name":"e","option":"copy","more":[{}]}`,
-		`{"model":"https://example.com/a?b#c","id":null}`, `{"model":"a","option":"move"}`, `{"model":"../a","modelPath":"\u0000"}`,
-		`{"name":1}`, `{"model":"a","model":"b"}`, `[`, `null`, `{"model":"http://"}`, `{"model":"\ud800"}`, "{\"\xff\":1}",
+		`{"model":"https://example.com/a?b#c","id":null}`, `{"model":"a","option":"move"}`,
+		`{"model":"../a","modelPath":"\u0000"}`,
+		`{"name":1}`, `{"model":"a","model":"b"}`, `[`, `null`, `{"model":"http://"}`, `{"model":"\ud800"}`,
+		"{\"\xff\":1}",
 	} {
 		f.Add([]byte(body))
 	}
@@ -106,7 +113,8 @@ func FuzzBody(f *testing.F) {
 		}
 		blamed := func(err error) bool {
 			var rule *generate.Invalid
-			return errors.As(err, &rule) && slices.Contains([]string{"model", "id", "modelPath", "name", "option"}, rule.Field)
+			return errors.As(err, &rule) && slices.Contains([]string{"model", "id", "modelPath", "name", "option"},
+				rule.Field)
 		}
 		clean := func(s string, least, most int) bool {
 			return len(s) >= least && len(s) <= most && !strings.ContainsFunc(s, unicode.IsControl)
@@ -115,7 +123,9 @@ func FuzzBody(f *testing.F) {
 			if !blamed(err) {
 				t.Errorf("%q: %v", body, err)
 			}
-		} else if !clean(p.Source, 1, maxSource) || !clean(p.Name, 0, maxName) || p.ID != "" && CheckID("id", p.ID) != nil || !strings.Contains(p.Source, "://") && path.Clean("/"+p.Source) != "/"+p.Source {
+		} else if !clean(p.Source, 1, maxSource) || !clean(p.Name, 0, maxName) || p.ID != "" &&
+			CheckID("id", p.ID) != nil || !strings.Contains(p.Source, "://") && path.Clean("/"+p.Source) != "/"+
+			p.Source {
 			t.Errorf("%q became %+v", body, p)
 		}
 		if i, err := q.importing(); err != nil {
@@ -152,10 +162,12 @@ func TestRequests(t *testing.T) {
 	for i := range maxIgnored + 5 {
 		long += `,"` + strings.Repeat(string(rune('a'+i)), maxMember+5) + `":0`
 	}
-	if body := ask(s, "POST", "/v1/models/start", long+`}`).Body.String(); strings.Count(body, ", ") != maxIgnored-1 || strings.Contains(body, strings.Repeat("a", maxMember+1)) {
+	if body := ask(s, "POST", "/v1/models/start", long+`}`).Body.String(); strings.Count(body, ", ") != maxIgnored-1 ||
+		strings.Contains(body, strings.Repeat("a", maxMember+1)) {
 		t.Errorf("the reply is %s", body)
 	}
-	if rec := ask(s, "POST", "/v1/models/start", `{"model":"`+strings.Repeat("a", bodyLimit)+`"}`); rec.Code != 413 || !strings.Contains(rec.Body.String(), `"code":"payload_too_large"`) {
+	if rec := ask(s, "POST", "/v1/models/start", `{"model":"`+strings.Repeat("a", bodyLimit)+`"}`); rec.Code != 413 ||
+		!strings.Contains(rec.Body.String(), `"code":"payload_too_large"`) {
 		t.Errorf("a large body: %d %s", rec.Code, rec.Body)
 	}
 	// A body of unknown length may be nothing where it may be left out.
@@ -219,7 +231,8 @@ func TestTable(t *testing.T) {
 
 // TestSizeOf: numbers of parameters as names of models have them.
 func TestSizeOf(t *testing.T) {
-	for n, want := range map[int64]string{0: "", 12: "12", 1500: "1.5K", 494_032_768: "494M", 1_543_714_304: "1.5B", 7_000_000_000: "7B", 70_553_706_496: "70.6B"} {
+	for n, want := range map[int64]string{0: "", 12: "12", 1500: "1.5K", 494_032_768: "494M", 1_543_714_304: "1.5B",
+		7_000_000_000: "7B", 70_553_706_496: "70.6B"} {
 		if got := sizeOf(n); got != want {
 			t.Errorf("%d: %q, want %q", n, got, want)
 		}

@@ -41,14 +41,16 @@ func shelf() *fake {
 	}
 	return &fake{models: []Model{
 		zephyr,
-		{ID: "meta/llama", Created: born, State: Downloaded, Local: true, Context: 131072, Parallel: 128, Params: 494_000_000},
+		{ID: "meta/llama", Created: born, State: Downloaded, Local: true, Context: 131072, Parallel: 128,
+			Params: 494_000_000},
 		{ID: "big", Created: born, State: Stopped, Local: true},
 		{ID: "waits", Created: born, State: Downloaded, Local: true},
 		{ID: "org/part", Created: born, State: Downloading, Progress: &Progress{Done: 10, Total: 40}},
 		{ID: "org/begun", Created: born, State: Downloading, Progress: &Progress{}},
 		{ID: "up", Created: born, State: Starting, Local: true},
 		{ID: "down", Created: born, State: Stopping, Local: true},
-		{ID: "torn", Created: born, State: Failed, Failure: "the checksum of model.safetensors is wrong", Progress: &Progress{Done: 9, Total: 9}},
+		{ID: "torn", Created: born, State: Failed, Failure: "the checksum of model.safetensors is wrong",
+			Progress: &Progress{Done: 9, Total: 9}},
 		{ID: "ill", Created: born, State: Failed, Local: true, Failure: "config.json has no architectures"},
 		{ID: "new", Created: born, State: NotDownloaded, Source: "https://example.com/new"},
 		{ID: "start", Created: born, State: Running, Local: true},
@@ -238,7 +240,8 @@ func TestScopes(t *testing.T) {
 	}
 	for _, route := range []string{
 		"GET /v1/models", "GET /v1/models/{id:.+}", "GET /v1/models/download/{id:.+}",
-		"PUT /v1/models/{id:.+}/start", "POST /v1/models/{id:.+}/start", "PUT /v1/models/{id:.+}/stop", "POST /v1/models/{id:.+}/stop",
+		"PUT /v1/models/{id:.+}/start", "POST /v1/models/{id:.+}/start", "PUT /v1/models/{id:.+}/stop",
+		"POST /v1/models/{id:.+}/stop",
 		"POST /v1/models/start", "POST /v1/models/stop", "POST /v1/models/pull", "POST /v1/models/import",
 		"DELETE /v1/models/{id:.+}", "DELETE /v1/models/pull",
 	} {
@@ -256,7 +259,8 @@ func TestScopes(t *testing.T) {
 			t.Errorf("%s without a key: %d, want %d", method, rec.Code, want)
 		}
 	}
-	if rec := ask(s, http.MethodPut, "/v1/models/meta/llama/start", "", "Authorization", "Bearer wrong"); rec.Code != 401 {
+	if rec := ask(s, http.MethodPut, "/v1/models/meta/llama/start", "", "Authorization",
+		"Bearer wrong"); rec.Code != 401 {
 		t.Errorf("a start with a wrong key: %d", rec.Code)
 	}
 }

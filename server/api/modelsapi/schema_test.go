@@ -91,7 +91,8 @@ func (all schemas) check(at string, s *schema, v any) (wrong []string) {
 		}
 	case "integer", "number":
 		n, ok := v.(float64)
-		if !ok || s.Type == "integer" && n != math.Trunc(n) || s.Minimum != nil && n < *s.Minimum || s.Maximum != nil && n > *s.Maximum {
+		if !ok || s.Type == "integer" && n != math.Trunc(n) || s.Minimum != nil && n < *s.Minimum || s.Maximum != nil &&
+			n > *s.Maximum {
 			say("%v is no %s in the bounds", v, s.Type)
 		}
 	case "array":
@@ -177,7 +178,8 @@ func (all schemas) hold(method, target string, rec *httptest.ResponseRecorder) (
 func (all schemas) openai(m map[string]any) (wrong []string) {
 	id, _ := m["id"].(string)
 	_, owned := m["owned_by"].(string)
-	if created, ok := m["created"].(float64); id == "" || m["object"] != "model" || !ok || created != math.Trunc(created) || !owned {
+	if created, ok := m["created"].(float64); id == "" || m["object"] != "model" || !ok ||
+		created != math.Trunc(created) || !owned {
 		wrong = append(wrong, fmt.Sprintf("no model of OpenAI's: %v", m))
 	}
 	if all != nil {
@@ -198,7 +200,8 @@ func TestSchema(t *testing.T) {
 		name, fits string
 		not        []string
 	}{
-		{"A", `{"s":"a","u":"urn:x","l":[1,3],"more":1}`, []string{`{}`, `{"s":"c"}`, `{"s":null}`, `{"s":1}`, `{"s":"a","u":"x"}`, `{"s":"a","l":{}}`, `{"s":"a","l":[0]}`, `{"s":"a","l":[1,4]}`, `[]`}},
+		{"A", `{"s":"a","u":"urn:x","l":[1,3],"more":1}`, []string{`{}`, `{"s":"c"}`, `{"s":null}`, `{"s":1}`,
+			`{"s":"a","u":"x"}`, `{"s":"a","l":{}}`, `{"s":"a","l":[0]}`, `{"s":"a","l":[1,4]}`, `[]`}},
 		{"N", `2`, []string{`"2"`, `1.5`, `null`}},
 		{"B", `true`, []string{`"true"`}},
 		{"F", `1.5`, []string{`"1"`}},
@@ -223,7 +226,8 @@ func TestSchema(t *testing.T) {
 func TestEveryState(t *testing.T) {
 	all := document(t)
 	full := shelf().models[0]
-	for _, state := range []State{NotDownloaded, Downloading, Downloaded, Starting, Running, Stopping, Stopped, Failed} {
+	for _, state := range []State{NotDownloaded, Downloading, Downloaded, Starting, Running, Stopping, Stopped,
+		Failed} {
 		for _, m := range []Model{full, {ID: "x y/%", Created: born}} {
 			m.State = state
 			for _, context := range []int{0, 100, 4096, 4097} {
@@ -264,10 +268,14 @@ func TestExamples(t *testing.T) {
 	ended.models[0].ID, ended.models[0].State = "model-zephyr-7B", Stopped
 	mistral := shelf()
 	mistral.models[0].ID, mistral.models[0].State = "mistral-ins-7b-q4", Downloading
-	gpu := []string{".engine_parameters.ngl", ".model_parameters.ngl", ".data[].settings.ngl"} // layers on a GPU: there are none to count
-	nitro := []string{".engine_parameters.pre_prompt"}                                         // the template is the model's own
-	facts := []string{                                                                         // what this server does, whatever the model
-		".engine_parameters.cont_batching", ".engine_parameters.embedding", ".model_parameters.embedding", ".data[].settings.embedding",
+	// layers on a GPU: there are none to count
+	gpu := []string{".engine_parameters.ngl", ".model_parameters.ngl", ".data[].settings.ngl"}
+	// the template is the model's own
+	nitro := []string{".engine_parameters.pre_prompt"}
+	// what this server does, whatever the model
+	facts := []string{
+		".engine_parameters.cont_batching", ".engine_parameters.embedding", ".model_parameters.embedding",
+		".data[].settings.embedding",
 	}
 	for _, c := range []struct {
 		models         *fake

@@ -218,7 +218,8 @@ func (m *Model) item() item {
 	}
 	if s := m.Sampling; s != nil {
 		p := &i.Settings.Parameters
-		p.Temperature, p.TopP = strconv.FormatFloat(s.Temperature, 'f', -1, 64), strconv.FormatFloat(s.TopP, 'f', -1, 64)
+		p.Temperature, p.TopP = strconv.FormatFloat(s.Temperature, 'f', -1, 64), strconv.FormatFloat(s.TopP, 'f', -1,
+			64)
 		p.TopK, p.TokenLimit = strconv.Itoa(s.TopK), text(s.MaxTokens)
 	}
 	return i
@@ -231,9 +232,11 @@ func (m *Model) single() single {
 		p.TopK, p.TokenLimit = within(s.TopK, 0, docTopK), within(s.MaxTokens, 1, docTokens)
 	}
 	return single{
-		head: m.head(), State: m.got(), SourceURL: m.source(), Parameters: p, ModelParameters: p, Metadata: m.metadata(),
-		Engine: engineParameters{Context: within(m.Context, docContext, docTokens), Parallel: p.Parallel, Batching: true,
-			Threads: within(m.Threads, 1, math.MaxInt)},
+		head: m.head(), State: m.got(), SourceURL: m.source(), Parameters: p, ModelParameters: p,
+		Metadata: m.metadata(),
+		Engine: engineParameters{Context: within(m.Context, docContext, docTokens), Parallel: p.Parallel,
+			Batching: true,
+			Threads:  within(m.Threads, 1, math.MaxInt)},
 		Name: cmp.Or(m.Name, m.ID), Description: m.Description, Format: m.Format, tail: m.tail(),
 	}
 }

@@ -40,7 +40,8 @@ func New(o Options) *API {
 func (a *API) Routes() []server.Route {
 	return []server.Route{
 		{Method: http.MethodPost, Path: "/v1/chat/completions", Handle: read(a.Chat), Refuse: a.refuser(&chatForm)},
-		{Method: http.MethodPost, Path: "/v1/completions", Handle: read(a.Complete), Refuse: a.refuser(&completionForm)},
+		{Method: http.MethodPost, Path: "/v1/completions", Handle: read(a.Complete),
+			Refuse: a.refuser(&completionForm)},
 	}
 }
 

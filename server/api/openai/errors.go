@@ -39,7 +39,8 @@ func tooManyPrompts(most int) error {
 }
 
 func noModel(name string) error {
-	return &refusal{http.StatusNotFound, fmt.Sprintf("The model `%.64s` does not exist", name), "model_not_found", "model"}
+	return &refusal{http.StatusNotFound, fmt.Sprintf("The model `%.64s` does not exist", name), "model_not_found",
+		"model"}
 }
 
 func unsupported(field string) error {

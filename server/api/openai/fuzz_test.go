@@ -13,8 +13,10 @@ func FuzzChat(f *testing.F) {
 	for _, seed := range []string{
 		`{` + hi + `}`,
 		`{"messages":[{"role":"assistant","content":[{"type":"text","text":"a"}],"reasoning":"r","tool_calls":[{"id":"c","function":{"name":"f","arguments":"{\"a\":[1,{}]}"}},{"function":{"name":"g","parameters":{}}}]}]}`,
-		`{` + hi + `,"tools":[{"type":"function","function":{"name":"f","arguments":{"a":1},"parameters":null}}],"tool_choice":{"function":{"name":"f"}},"tool_prompt":"x"}`,
-		`{` + hi + `,"reasoning_effort":"low","chat_template_kwargs":{"a":"\u0000\ud83d\ude00"},"documents":[{"a": 1 }],"chat_template":"rag"}`,
+		`{` + hi +
+			`,"tools":[{"type":"function","function":{"name":"f","arguments":{"a":1},"parameters":null}}],"tool_choice":{"function":{"name":"f"}},"tool_prompt":"x"}`,
+		`{` + hi +
+			`,"reasoning_effort":"low","chat_template_kwargs":{"a":"\u0000\ud83d\ude00"},"documents":[{"a": 1 }],"chat_template":"rag"}`,
 	} {
 		f.Add([]byte(seed))
 	}
@@ -37,13 +39,15 @@ func FuzzChat(f *testing.F) {
 func BenchmarkDecode(b *testing.B) {
 	body := []byte(`{"messages":[{"role":"system","content":"Be kind."}`)
 	for range 12 {
-		body = append(body, `,{"role":"user","content":[{"type":"text","text":"What time is it in Berlin, and what in Lima? Say both."}]},`+
-			`{"role":"assistant","content":null,"tool_calls":[{"id":"c1","type":"function","function":{"name":"get_time","arguments":"{\"zone\": \"CET\", \"format\": \"%H:%M\"}"}}]},`+
-			`{"role":"tool","tool_call_id":"c1","content":"12:00"},{"role":"assistant","content":"It is noon in Berlin and early morning in Lima."}`...)
+		body = append(body,
+			`,{"role":"user","content":[{"type":"text","text":"What time is it in Berlin, and what in Lima? Say both."}]},`+
+				`{"role":"assistant","content":null,"tool_calls":[{"id":"c1","type":"function","function":{"name":"get_time","arguments":"{\"zone\": \"CET\", \"format\": \"%H:%M\"}"}}]},`+
+				`{"role":"tool","tool_call_id":"c1","content":"12:00"},{"role":"assistant","content":"It is noon in Berlin and early morning in Lima."}`...)
 	}
 	body = append(body, `,{"role":"user","content":"Thanks"}],"tools":[`...)
 	for i := range 10 {
-		body = append(comma(body, i), `{"type":"function","function":{"name":"tool_`+string(rune('a'+i))+`","description":"Does what it can.","parameters":{"type":"object","properties":{"zone":{"type":"string","enum":["CET","PET"]},"n":{"type":"integer"}},"required":["zone"]}}}`...)
+		body = append(comma(body, i), `{"type":"function","function":{"name":"tool_`+string(rune('a'+i))+
+			`","description":"Does what it can.","parameters":{"type":"object","properties":{"zone":{"type":"string","enum":["CET","PET"]},"n":{"type":"integer"}},"required":["zone"]}}}`...)
 	}
 	body = append(body, `]}`...)
 	b.SetBytes(int64(len(body)))

@@ -188,7 +188,8 @@ func TestSplitsDoNotMatter(t *testing.T) {
 		if err != nil {
 			t.Fatal(err)
 		}
-		for path, fields := range map[string]string{chatPath: hi + `,"logprobs":true`, completionPath: `"prompt":"a b","logprobs":0,"echo":true`} {
+		for path, fields := range map[string]string{chatPath: hi + `,"logprobs":true`,
+			completionPath: `"prompt":"a b","logprobs":0,"echo":true`} {
 			body := `{` + fields + `,"stop":` + string(list)
 			one := whole(t, ask(s, path, body+`}`).Body.String())[0]
 			many := streamed(t, ask(s, path, body+`,"stream":true}`).Body.String())[0]
@@ -222,7 +223,8 @@ func TestNoByteOfAStopIsSent(t *testing.T) {
 	}}
 	s := httptest.NewServer(newServer(e))
 	defer s.Close()
-	r, err := http.Post(s.URL+completionPath, "application/json", strings.NewReader(`{"prompt":"a","stop":"END","stream":true}`))
+	r, err := http.Post(s.URL+completionPath, "application/json",
+		strings.NewReader(`{"prompt":"a","stop":"END","stream":true}`))
 	if err != nil {
 		t.Fatal(err)
 	}
@@ -277,7 +279,8 @@ func TestManyPrompts(t *testing.T) {
 	if told := streamed(t, got); fmt.Sprint(told) != fmt.Sprint(want) {
 		t.Errorf("got  %v\nwant %v", told, want)
 	}
-	if !strings.HasSuffix(got, `"choices":[],"usage":{"prompt_tokens":3,"completion_tokens":12,"total_tokens":15,"prompt_tokens_details":{"cached_tokens":0}}}`+"\n\ndata: [DONE]\n\n") {
+	if !strings.HasSuffix(got,
+		`"choices":[],"usage":{"prompt_tokens":3,"completion_tokens":12,"total_tokens":15,"prompt_tokens_details":{"cached_tokens":0}}}`+"\n\ndata: [DONE]\n\n") {
 		t.Errorf("the stream ends with %s", got[len(got)-300:])
 	}
 }
@@ -296,15 +299,17 @@ func (h half) Submit(ctx context.Context, r engine.Request) (generate.Stream, er
 // TestOnePromptFails: the call fails, says which prompt, and nothing runs on.
 func TestOnePromptFails(t *testing.T) {
 	for _, stream := range []string{"false", "true"} {
-		e := half{&generatetest.Engine{}, &generatetest.Engine{Break: llm.ErrBackend, Script: func(r engine.Request) []engine.Event {
-			events := generatetest.Echo(r)
-			return events[:len(events)-1]
-		}}}
+		e := half{&generatetest.Engine{}, &generatetest.Engine{Break: llm.ErrBackend,
+			Script: func(r engine.Request) []engine.Event {
+				events := generatetest.Echo(r)
+				return events[:len(events)-1]
+			}}}
 		s := newServer(e.good, func(l *generate.Limits, m *dispatch.Model) {
 			m.Service = generate.New(e, generatetest.Words{}, *l, nil)
 		})
 		got := ask(s, completionPath, `{"prompt":["1","22"],"max_tokens":2,"stream":`+stream+`}`).Body.String()
-		if !strings.Contains(got, `{"error":{"message":"Request failed during generation: prompt[1]: forward pass failed"`) {
+		if !strings.Contains(got,
+			`{"error":{"message":"Request failed during generation: prompt[1]: forward pass failed"`) {
 			t.Errorf("stream %s: got %s", stream, got)
 		}
 		eventually(t, "both prompts end", func() bool { return e.good.Running()+e.bad.Running() == 0 })
@@ -326,7 +331,8 @@ func eventually(t *testing.T, what string, ok func() bool) {
 // back.
 func TestClientLeaves(t *testing.T) {
 	for _, body := range []string{
-		`{"prompt":["a","b"],"n":2}`, `{"prompt":["a","b"],"n":2,"stream":true}`, `{"prompt":"a"}`, `{"prompt":"a","n":4,"stream":true}`,
+		`{"prompt":["a","b"],"n":2}`, `{"prompt":["a","b"],"n":2,"stream":true}`, `{"prompt":"a"}`,
+		`{"prompt":"a","n":4,"stream":true}`,
 	} {
 		e := &generatetest.Engine{Step: make(chan struct{})}
 		s := httptest.NewServer(newServer(e, func(l *generate.Limits, _ *dispatch.Model) { l.MaxConcurrent = 4 }))
@@ -349,7 +355,8 @@ func TestClientLeaves(t *testing.T) {
 		eventually(t, "the sequences end", func() bool { return e.Running() == 0 })
 		close(e.Step)
 		eventually(t, "the permits come back", func() bool {
-			r, err := http.Post(s.URL+completionPath, "application/json", strings.NewReader(`{"prompt":["a","b","c","d"],"max_tokens":1}`))
+			r, err := http.Post(s.URL+completionPath, "application/json",
+				strings.NewReader(`{"prompt":["a","b","c","d"],"max_tokens":1}`))
 			if err != nil {
 				t.Fatal(err)
 			}
@@ -386,13 +393,15 @@ func TestOverloadedEngine(t *testing.T) {
 // and the rest of the rules as parameters.
 func TestPenalties(t *testing.T) {
 	e := &generatetest.Engine{}
-	rec := ask(newServer(e), chatPath, `{`+hi+`,"frequency_penalty":1.5,"presence_penalty":0.5,"temperature":0.7,"top_p":1,"seed":3,"max_tokens":1}`)
+	rec := ask(newServer(e), chatPath, `{`+hi+
+		`,"frequency_penalty":1.5,"presence_penalty":0.5,"temperature":0.7,"top_p":1,"seed":3,"max_tokens":1}`)
 	if rec.Code != 200 {
 		t.Fatal(errors.New(rec.Body.String()))
 	}
 	r := e.Requests()[0]
 	p := r.Params
-	if !p.Sample || p.Temperature != 0.7 || p.TopP != 1 || p.Seed != 3 || p.PresencePenalty != 0.5 || p.FrequencyPenalty != 0 || !p.RawLogprobs {
+	if !p.Sample || p.Temperature != 0.7 || p.TopP != 1 || p.Seed != 3 || p.PresencePenalty != 0.5 ||
+		p.FrequencyPenalty != 0 || !p.RawLogprobs {
 		t.Errorf("got %+v", p)
 	}
 	if n := len(r.Plugins(0).Processors); n != 1 {

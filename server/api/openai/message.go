@@ -55,7 +55,8 @@ func message(r *wire.Reader, i int, id string) (generate.Message, error) {
 		return generate.Message{}, r.Refuse("`function_call` and `tool_calls` are both given, expected one of them")
 	}
 	if t.nullContent && t.calls == 0 && t.role != "assistant" {
-		return generate.Message{}, r.Refuse(fmt.Sprintf("`content` must not be null in a message of role `%.32s`", t.role))
+		return generate.Message{}, r.Refuse(fmt.Sprintf("`content` must not be null in a message of role `%.32s`",
+			t.role))
 	}
 	if !t.hasContent && t.calls == 0 {
 		return generate.Message{}, r.Refuse("missing field `content`")
@@ -219,7 +220,8 @@ func (t *messageReader) forTemplate(raw []byte) []byte {
 		list = newerCall(list, t.id)
 	}
 	if result {
-		list = setMember(setMember(list, "role", json.RawMessage(`"tool"`)), "tool_call_id", wire.AppendString(nil, t.id))
+		list = setMember(setMember(list, "role", json.RawMessage(`"tool"`)), "tool_call_id", wire.AppendString(nil,
+			t.id))
 	}
 	if m := find(list, "content"); t.refused && m != nil {
 		m.value = normalParts(m.value)

@@ -100,7 +100,8 @@ func (s *settings) fields() []wire.Field {
 
 // newCall returns what the settings come to.
 func newCall(s *settings, f *form, d *dialect.Dialect) (*call, error) {
-	c := &call{form: f, dialect: d, n: 1, stream: s.stream, usage: s.usage && s.stream, keepStop: s.keepStop || d.KeepStop}
+	c := &call{form: f, dialect: d, n: 1, stream: s.stream, usage: s.usage && s.stream, keepStop: s.keepStop ||
+		d.KeepStop}
 	if s.draft.N != nil {
 		c.n = int(min(*s.draft.N, 1<<20)) // generate refuses far less
 	}
@@ -141,7 +142,8 @@ func (s *settings) searchBeams() error {
 		}
 	}
 	if width == 1 {
-		return &generate.Invalid{Msg: "`use_beam_search` needs `num_beams`, `best_of` or `n` > 1", Field: "use_beam_search"}
+		return &generate.Invalid{Msg: "`use_beam_search` needs `num_beams`, `best_of` or `n` > 1",
+			Field: "use_beam_search"}
 	}
 	d.NumBeams, d.BestOf = &width, nil
 	return nil

@@ -69,17 +69,24 @@ func TestDecodeChat(t *testing.T) {
 		t.Fatal(err)
 	}
 	want := generate.Draft{
-		Rules: generate.OpenAI, Stream: true, N: ptr(uint64(2)), FrequencyPenalty: ptr(float32(-2)), PresencePenalty: ptr(float32(2)),
-		LogitBias: map[uint32]float32{7: -100}, MaxNewTokens: ptr(uint32(6)), Seed: ptr(uint64(9)), Stop: []string{"x"}, Temperature: ptr(float32(0)),
-		TopP: ptr(float32(1)), TopK: ptr(int32(-1)), MinP: ptr(float32(0.1)), TypicalP: ptr(float32(0.9)), RepetitionPenalty: ptr(float32(1.1)),
-		IgnoreEOS: true, TopNTokens: ptr(uint32(3)), Plugins: []generate.PluginCall{{Name: "p"}},
+		Rules: generate.OpenAI, Stream: true, N: ptr(uint64(2)), FrequencyPenalty: ptr(float32(-2)),
+		PresencePenalty: ptr(float32(2)),
+		LogitBias:       map[uint32]float32{7: -100}, MaxNewTokens: ptr(uint32(6)), Seed: ptr(uint64(9)),
+		Stop:        []string{"x"},
+		Temperature: ptr(float32(0)),
+		TopP:        ptr(float32(1)), TopK: ptr(int32(-1)), MinP: ptr(float32(0.1)), TypicalP: ptr(float32(0.9)),
+		RepetitionPenalty: ptr(float32(1.1)),
+		IgnoreEOS:         true, TopNTokens: ptr(uint32(3)), Plugins: []generate.PluginCall{{Name: "p"}},
 		Conversation: &generate.Conversation{
-			Kwargs: []byte(`{ "a":1 }`), Parallel: true, ToolNames: []string{"f"}, ToolPlaces: []string{"#/tools/0/function"}, ToolChoice: generate.ToolChoice{Mode: generate.ChooseNone},
+			Kwargs: []byte(`{ "a":1 }`), Parallel: true, ToolNames: []string{"f"},
+			ToolPlaces: []string{"#/tools/0/function"}, ToolChoice: generate.ToolChoice{Mode: generate.ChooseNone},
 			Tools: []byte(`[{"type":"function","function":{"name":"f"}}]`),
 			Messages: []generate.Message{
-				{Role: "developer", HasText: true, JSON: []byte(`{"role":"developer","content":[{"type":"text","text":"Be "},{"type":"text","text":"kind."}]}`)},
+				{Role: "developer", HasText: true,
+					JSON: []byte(`{"role":"developer","content":[{"type":"text","text":"Be "},{"type":"text","text":"kind."}]}`)},
 				{Role: "user", HasText: true, JSON: []byte(`{"role":"user","content":"a","name":"n"}`)},
-				{Role: "assistant", Calls: true, JSON: []byte(`{"role":"assistant","content":null,"tool_calls":[{"id":"c1","type":"function","function":{"name":"f","arguments":{"x":1},"arguments_text":"{\"x\":1}"}},{"function":{"name":"g","arguments":{"y": 2}}}]}`)},
+				{Role: "assistant", Calls: true,
+					JSON: []byte(`{"role":"assistant","content":null,"tool_calls":[{"id":"c1","type":"function","function":{"name":"f","arguments":{"x":1},"arguments_text":"{\"x\":1}"}},{"function":{"name":"g","arguments":{"y": 2}}}]}`)},
 				{Role: "tool", HasText: true, JSON: []byte(`{"role":"tool","content":"b","tool_call_id":"c1"}`)},
 			},
 		},
@@ -96,13 +103,16 @@ func TestDecodeChat(t *testing.T) {
 func TestNulls(t *testing.T) {
 	fields := ""
 	for _, name := range []string{
-		"model", "frequency_penalty", "presence_penalty", "logit_bias", "max_tokens", "n", "seed", "stop", "stream", "stream_options", "temperature",
-		"top_p", "top_k", "min_p", "typical_p", "repetition_penalty", "ignore_eos", "include_stop_str_in_output", "plugins", "response_format",
+		"model", "frequency_penalty", "presence_penalty", "logit_bias", "max_tokens", "n", "seed", "stop", "stream",
+		"stream_options", "temperature",
+		"top_p", "top_k", "min_p", "typical_p", "repetition_penalty", "ignore_eos", "include_stop_str_in_output",
+		"plugins", "response_format",
 		"logprobs", "guided_json", "audio", "web_search_options",
 	} {
 		fields += `,"` + name + `":null`
 	}
-	chat, err := decodeChat([]byte(`{`+hi+fields+`,"max_completion_tokens":null,"top_logprobs":null,"chat_template_kwargs":null,"tools":null,"tool_choice":null,"modalities":null,"functions":null}`), dialect.Default())
+	chat, err := decodeChat([]byte(`{`+hi+fields+
+		`,"max_completion_tokens":null,"top_logprobs":null,"chat_template_kwargs":null,"tools":null,"tool_choice":null,"modalities":null,"functions":null}`), dialect.Default())
 	if err != nil {
 		t.Fatal(err)
 	}
@@ -129,7 +139,8 @@ func TestDecodePrompts(t *testing.T) {
 			continue
 		}
 		for i, d := range c.drafts {
-			if d.Inputs != want[i].text || !reflect.DeepEqual(d.Tokens, want[i].tokens) || *d.MaxNewTokens != 3 || *d.TopNTokens != 2 || *d.BestOf != 2 {
+			if d.Inputs != want[i].text || !reflect.DeepEqual(d.Tokens, want[i].tokens) || *d.MaxNewTokens != 3 ||
+				*d.TopNTokens != 2 || *d.BestOf != 2 {
 				t.Errorf("%s: prompt %d is %+v", text, i, d)
 			}
 		}
@@ -167,48 +178,93 @@ func TestRefusals(t *testing.T) {
 		status            int
 		text, param, code string
 	}{
-		{chatPath, `{`, 400, "Failed to parse the request body as JSON: EOF while parsing an object at line 1 column 1", "", "bad_request"},
+		{chatPath, `{`, 400, "Failed to parse the request body as JSON: EOF while parsing an object at line 1 column 1",
+			"", "bad_request"},
 		{chatPath, `{}`, 422, unfit + "missing field `messages` at line 1 column 2", "", "validation"},
-		{chatPath, `{` + hi + `,"seed":-1.5}`, 422, unfit + "seed: invalid type: floating point `-1.5`, expected u64 at line 1 column 56", "seed", "validation"},
-		{chatPath, `{` + hi + `,"stop":5}`, 422, unfit + "stop: invalid type: integer `5`, expected a sequence at line 1 column 53", "stop", "validation"},
-		{chatPath, `{` + hi + `,"stop":["a",5]}`, 422, unfit + "stop[1]: invalid type: integer `5`, expected a string at line 1 column 58", "stop[1]", "validation"},
-		{chatPath, `{` + hi + `,"logit_bias":[1]}`, 422, unfit + "logit_bias[0]: invalid type: sequence, expected a map from token ids to numbers at line 1 column 59", "logit_bias[0]", "validation"},
-		{chatPath, `{"messages":[{"content":"x"}]}`, 422, unfit + "messages[0]: missing field `role` at line 1 column 28", "messages[0]", "validation"},
-		{chatPath, `{"messages":[{"role":"user"}]}`, 422, unfit + "messages[0]: missing field `content` at line 1 column 28", "messages[0]", "validation"},
+		{chatPath, `{` + hi + `,"seed":-1.5}`, 422,
+			unfit + "seed: invalid type: floating point `-1.5`, expected u64 at line 1 column 56", "seed",
+			"validation"},
+		{chatPath, `{` + hi + `,"stop":5}`, 422,
+			unfit + "stop: invalid type: integer `5`, expected a sequence at line 1 column 53", "stop", "validation"},
+		{chatPath, `{` + hi + `,"stop":["a",5]}`, 422,
+			unfit + "stop[1]: invalid type: integer `5`, expected a string at line 1 column 58", "stop[1]",
+			"validation"},
+		{chatPath, `{` + hi + `,"logit_bias":[1]}`, 422,
+			unfit + "logit_bias[0]: invalid type: sequence, expected a map from token ids to numbers at line 1 column 59", "logit_bias[0]", "validation"},
+		{chatPath, `{"messages":[{"content":"x"}]}`, 422,
+			unfit + "messages[0]: missing field `role` at line 1 column 28", "messages[0]", "validation"},
+		{chatPath, `{"messages":[{"role":"user"}]}`, 422,
+			unfit + "messages[0]: missing field `content` at line 1 column 28", "messages[0]", "validation"},
 		{
 			chatPath, `{"messages":[{"role":"user","content":null}]}`, 422,
-			unfit + "messages[0]: `content` must not be null in a message of role `user` at line 1 column 43", "messages[0]", "validation",
+			unfit + "messages[0]: `content` must not be null in a message of role `user` at line 1 column 43",
+			"messages[0]", "validation",
 		},
-		{chatPath, `{"messages":[{"role":"user","content":[{"type":"text"}]}]}`, 422, unfit + "messages[0].content[0]: missing field `text` at line 1 column 54", "messages[0].content[0]", "validation"},
-		{chatPath, `{"messages":[{"role":"user","content":[{"type":"image_url","image_url":{"url":"x"}}]}]}`, 422, rule + "`messages[0].content[0]`: parts of type `image_url` are not supported, the model reads text only", "messages", "validation"},
-		{chatPath, `{` + hi + `,"modalities":["text","audio"]}`, 422, rule + "`modalities` is not supported", "modalities", "validation"},
-		{chatPath, `{` + hi + `,"min_tokens":3}`, 422, rule + "`min_tokens` is not supported", "min_tokens", "validation"},
-		{chatPath, `{` + hi + `,"use_beam_search":true}`, 422, rule + "`use_beam_search` needs `num_beams`, `best_of` or `n` > 1", "use_beam_search", "validation"},
-		{chatPath, `{` + hi + `,"response_format":{"type":"json_object"}}`, 422, rule + "grammar is not supported", "response_format", "validation"},
-		{chatPath, `{` + hi + `,"guided_regex":"a"}`, 422, rule + "grammar is not supported", "guided_regex", "validation"},
-		{chatPath, `{` + hi + `,"temperature":-1}`, 422, rule + "`temperature` must be >= 0.0", "temperature", "validation"},
-		{chatPath, `{` + hi + `,"presence_penalty":3}`, 422, rule + "`presence_penalty` must be >= -2.0 and <= 2.0", "presence_penalty", "validation"},
-		{chatPath, `{` + hi + `,"top_logprobs":21,"logprobs":true}`, 422, rule + "`top_logprobs` must be >= 0 and <= 20. Given: 21", "top_logprobs", "validation"},
+		{chatPath, `{"messages":[{"role":"user","content":[{"type":"text"}]}]}`, 422,
+			unfit + "messages[0].content[0]: missing field `text` at line 1 column 54", "messages[0].content[0]",
+			"validation"},
+		{chatPath, `{"messages":[{"role":"user","content":[{"type":"image_url","image_url":{"url":"x"}}]}]}`, 422,
+			rule + "`messages[0].content[0]`: parts of type `image_url` are not supported, the model reads text only",
+			"messages", "validation"},
+		{chatPath, `{` + hi + `,"modalities":["text","audio"]}`, 422, rule + "`modalities` is not supported",
+			"modalities", "validation"},
+		{chatPath, `{` + hi + `,"min_tokens":3}`, 422, rule + "`min_tokens` is not supported", "min_tokens",
+			"validation"},
+		{chatPath, `{` + hi + `,"use_beam_search":true}`, 422,
+			rule + "`use_beam_search` needs `num_beams`, `best_of` or `n` > 1", "use_beam_search", "validation"},
+		{chatPath, `{` + hi + `,"response_format":{"type":"json_object"}}`, 422, rule + "grammar is not supported",
+			"response_format", "validation"},
+		{chatPath, `{` + hi + `,"guided_regex":"a"}`, 422, rule + "grammar is not supported", "guided_regex",
+			"validation"},
+		{chatPath, `{` + hi + `,"temperature":-1}`, 422, rule + "`temperature` must be >= 0.0", "temperature",
+			"validation"},
+		{chatPath, `{` + hi + `,"presence_penalty":3}`, 422, rule + "`presence_penalty` must be >= -2.0 and <= 2.0",
+			"presence_penalty", "validation"},
+		{chatPath, `{` + hi + `,"top_logprobs":21,"logprobs":true}`, 422,
+			rule + "`top_logprobs` must be >= 0 and <= 20. Given: 21", "top_logprobs", "validation"},
 		{chatPath, `{` + hi + `,"n":0}`, 422, rule + "`n` must be >= 1 and <= 8. Given: 0", "n", "validation"},
-		{chatPath, `{` + hi + `,"n":18446744073709551615}`, 422, rule + "`n` must be >= 1 and <= 8. Given: 18446744073709551615", "n", "validation"},
-		{chatPath, `{` + hi + `,"max_tokens":0}`, 422, rule + "`max_new_tokens` must be strictly positive", "max_tokens", "validation"},
-		{chatPath, `{` + hi + `,"max_completion_tokens":20}`, 422, rule + "`inputs` tokens + `max_new_tokens` must be <= 20. Given: 1 `inputs` tokens and 20 `max_new_tokens`", "messages", "context_length_exceeded"},
-		{chatPath, `{` + hi + `,"stop":["a","b","c","d","e"]}`, 422, rule + "`stop` supports up to 4 stop sequences. Given: 5", "stop", "validation"},
-		{chatPath, `{` + hi + `,"plugins":[{"name":"a"}]}`, 422, rule + "plugin `a` is not installed", "plugins", "validation"},
-		{chatPath, `{"messages":[]}`, 422, "Template error: `messages` must hold at least one message", "messages", "template_error"},
-		{chatPath, `{"messages":[{"role":"hermit","content":"x"}]}`, 422, "Template error: no role hermit", "messages", "template_error"},
-		{completionPath, `{"prompt":[]}`, 422, unfit + "prompt: Empty array detected. Do not use an empty array for the prompt. at line 1 column 12", "prompt", "validation"},
-		{completionPath, `{"prompt":["a",1]}`, 422, unfit + "prompt[1]: invalid type: integer `1`, expected a string at line 1 column 16", "prompt[1]", "validation"},
-		{completionPath, `{"prompt":["a","b","c","d","e"]}`, 422, "Number of prompts exceeds the maximum allowed batch size of 4", "prompt", "batch size exceeded"},
-		{completionPath, `{"prompt":"a","suffix":"b"}`, 422, "Suffix is not supported and can be achieved by preprocessing the prompt.", "suffix", "suffix not supported"},
+		{chatPath, `{` + hi + `,"n":18446744073709551615}`, 422,
+			rule + "`n` must be >= 1 and <= 8. Given: 18446744073709551615", "n", "validation"},
+		{chatPath, `{` + hi + `,"max_tokens":0}`, 422, rule + "`max_new_tokens` must be strictly positive",
+			"max_tokens", "validation"},
+		{chatPath, `{` + hi + `,"max_completion_tokens":20}`, 422,
+			rule + "`inputs` tokens + `max_new_tokens` must be <= 20. Given: 1 `inputs` tokens and 20 `max_new_tokens`",
+			"messages", "context_length_exceeded"},
+		{chatPath, `{` + hi + `,"stop":["a","b","c","d","e"]}`, 422,
+			rule + "`stop` supports up to 4 stop sequences. Given: 5", "stop", "validation"},
+		{chatPath, `{` + hi + `,"plugins":[{"name":"a"}]}`, 422, rule + "plugin `a` is not installed", "plugins",
+			"validation"},
+		{chatPath, `{"messages":[]}`, 422, "Template error: `messages` must hold at least one message", "messages",
+			"template_error"},
+		{chatPath, `{"messages":[{"role":"hermit","content":"x"}]}`, 422, "Template error: no role hermit", "messages",
+			"template_error"},
+		{completionPath, `{"prompt":[]}`, 422,
+			unfit + "prompt: Empty array detected. Do not use an empty array for the prompt. at line 1 column 12",
+			"prompt", "validation"},
+		{completionPath, `{"prompt":["a",1]}`, 422,
+			unfit + "prompt[1]: invalid type: integer `1`, expected a string at line 1 column 16", "prompt[1]",
+			"validation"},
+		{completionPath, `{"prompt":["a","b","c","d","e"]}`, 422,
+			"Number of prompts exceeds the maximum allowed batch size of 4", "prompt", "batch size exceeded"},
+		{completionPath, `{"prompt":"a","suffix":"b"}`, 422,
+			"Suffix is not supported and can be achieved by preprocessing the prompt.", "suffix",
+			"suffix not supported"},
 		{completionPath, `{"prompt":""}`, 422, rule + "`inputs` cannot be empty", "prompt", "validation"},
-		{completionPath, `{"prompt":["a",""]}`, 422, rule + "prompt[1]: `inputs` cannot be empty", "prompt", "validation"},
-		{completionPath, `{"prompt":[[]]}`, 422, rule + "`inputs` must have at least one token", "prompt", "validation"},
-		{completionPath, `{"prompt":[3,1000]}`, 422, rule + "`inputs` must hold token ids < 1000. Given: 1000 in place 1", "prompt", "validation"},
-		{completionPath, `{"prompt":"a","best_of":1,"n":2}`, 422, rule + "`best_of` must be >= `n`. Given: 1 and `n` 2", "best_of", "validation"},
-		{completionPath, `{"prompt":"a","best_of":3}`, 422, rule + "`best_of` must be > 0 and <= 2. Given: 3", "best_of", "validation"},
-		{completionPath, `{"prompt":"a","best_of":2,"stream":true}`, 422, rule + "`best_of` > `n` is not supported when streaming tokens", "best_of", "validation"},
-		{completionPath, `{"prompt":"a","echo":true,"logprobs":0,"n":2,"stream":true}`, 422, rule + "`echo` with log-probabilities or token ids is not supported when streaming `n` > 1", "echo", "validation"},
+		{completionPath, `{"prompt":["a",""]}`, 422, rule + "prompt[1]: `inputs` cannot be empty", "prompt",
+			"validation"},
+		{completionPath, `{"prompt":[[]]}`, 422, rule + "`inputs` must have at least one token", "prompt",
+			"validation"},
+		{completionPath, `{"prompt":[3,1000]}`, 422,
+			rule + "`inputs` must hold token ids < 1000. Given: 1000 in place 1", "prompt", "validation"},
+		{completionPath, `{"prompt":"a","best_of":1,"n":2}`, 422, rule + "`best_of` must be >= `n`. Given: 1 and `n` 2",
+			"best_of", "validation"},
+		{completionPath, `{"prompt":"a","best_of":3}`, 422, rule + "`best_of` must be > 0 and <= 2. Given: 3",
+			"best_of", "validation"},
+		{completionPath, `{"prompt":"a","best_of":2,"stream":true}`, 422,
+			rule + "`best_of` > `n` is not supported when streaming tokens", "best_of", "validation"},
+		{completionPath, `{"prompt":"a","echo":true,"logprobs":0,"n":2,"stream":true}`, 422,
+			rule + "`echo` with log-probabilities or token ids is not supported when streaming `n` > 1", "echo",
+			"validation"},
 		{completionPath, `{"prompt":["a","b","c","d"],"n":3}`, 429, "Model is overloaded", "", "overloaded"},
 	} {
 		rec := ask(newServer(&generatetest.Engine{}), c.path, c.body)
@@ -253,13 +309,15 @@ func TestMediaType(t *testing.T) {
 // dialects where TGI does, but for names that clients send for want of a better one.
 func TestModels(t *testing.T) {
 	for _, c := range []struct{ name, dialect, chat string }{
-		{`"demo"`, "tgi-3", "demo"}, {`"tgi"`, "tgi-3", "demo"}, {`"dummy"`, "tgi-3", "demo"}, {`""`, "tgi-3", "demo"}, {`null`, "tgi-3", "demo"},
+		{`"demo"`, "tgi-3", "demo"}, {`"tgi"`, "tgi-3", "demo"}, {`"dummy"`, "tgi-3", "demo"}, {`""`, "tgi-3", "demo"},
+		{`null`, "tgi-3", "demo"},
 		{`"<MODEL_NAME>"`, "tgi-3", "demo"}, {`"http://127.0.0.1:3000"`, "tgi-3", "demo"},
 		{`"org/other"`, "tgi-3", "org/other"}, {`"org/other"`, "tgi-2.2", "demo"},
 	} {
 		s := newServer(&generatetest.Engine{})
 		for path, want := range map[string]string{chatPath: c.chat, completionPath: "demo"} {
-			r := httptest.NewRequest(http.MethodPost, path, strings.NewReader(`{"model":`+c.name+`,"max_tokens":1,"prompt":"a",`+hi+`}`))
+			r := httptest.NewRequest(http.MethodPost, path, strings.NewReader(`{"model":`+c.name+
+				`,"max_tokens":1,"prompt":"a",`+hi+`}`))
 			r.Header.Set("Content-Type", "application/json")
 			r.Header.Set(dialect.Header, c.dialect)
 			rec := httptest.NewRecorder()
@@ -278,7 +336,8 @@ func TestModels(t *testing.T) {
 func TestRefuse(t *testing.T) {
 	const text = "The model `x` does not exist"
 	object := func(text, class, param, code string) string {
-		return `{"error":{"message":"` + text + `","type":"` + class + `","param":` + param + `,"code":"` + code + `"},"error_type":"` + code + `"}`
+		return `{"error":{"message":"` + text + `","type":"` + class + `","param":` + param + `,"code":"` + code +
+			`"},"error_type":"` + code + `"}`
 	}
 	for _, c := range []struct {
 		err     error
@@ -287,11 +346,15 @@ func TestRefuse(t *testing.T) {
 		body    string
 		retry   string
 	}{
-		{&server.NoModel{ID: "x"}, "tgi-3", 404, object(text, "invalid_request_error", `"model"`, "model_not_found"), ""},
-		{fmt.Errorf("%w: secret", &server.NoModel{ID: "x"}), "tgi-3", 404, object(text, "invalid_request_error", `"model"`, "model_not_found"), ""},
+		{&server.NoModel{ID: "x"}, "tgi-3", 404, object(text, "invalid_request_error", `"model"`, "model_not_found"),
+			""},
+		{fmt.Errorf("%w: secret", &server.NoModel{ID: "x"}), "tgi-3", 404, object(text, "invalid_request_error",
+			`"model"`, "model_not_found"), ""},
 		{&server.NoModel{ID: "x"}, "tgi-2.2", 404, `{"error":"` + text + `","error_type":"model_not_found"}`, ""},
-		{server.ErrModelKey, "tgi-3", 403, object("the key given is not for this model", "invalid_request_error", "null", "forbidden"), ""},
-		{&server.NotServing{ID: "x", Loading: true, RetryAfter: 2 * time.Second}, "none", 503, object("Model `x` is loading", "server_error", "null", "loading"), "2"},
+		{server.ErrModelKey, "tgi-3", 403, object("the key given is not for this model", "invalid_request_error",
+			"null", "forbidden"), ""},
+		{&server.NotServing{ID: "x", Loading: true, RetryAfter: 2 * time.Second}, "none", 503,
+			object("Model `x` is loading", "server_error", "null", "loading"), "2"},
 	} {
 		for _, route := range New(Options{}).Routes() {
 			r := httptest.NewRequest(route.Method, route.Path, nil)
@@ -328,7 +391,8 @@ func FuzzBodies(f *testing.F) {
 	for _, s := range []string{
 		``, `{}`, `{` + hi + `}`, `{` + hi + `,"stream":true,"n":2,"stop":["x"," "],"logprobs":true,"top_logprobs":2}`,
 		`{"prompt":["a","b"],"echo":true,"logprobs":1,"stream":true,"stream_options":{"include_usage":true}}`,
-		`{"prompt":[1,2],"echo":true,"max_tokens":0}`, `{"prompt":[[1],[2]],"best_of":2}`, `{"prompt":"` + "\xff" + `","echo":true}`,
+		`{"prompt":[1,2],"echo":true,"max_tokens":0}`, `{"prompt":[[1],[2]],"best_of":2}`, `{"prompt":"` + "\xff" +
+			`","echo":true}`,
 		`{"messages":[{"role":"assistant","content":"x ","tool_calls":[{"function":{"name":"a","arguments":{}}}]}],"model":"` + "\xff" + `"}`,
 		`{"messages":[{"role":"system","content":[]},{"role":"assistant","content":[{"type":"text","text":"a "}]}],"logit_bias":{"1":100},"seed":1}`,
 		`{` + hi + `,"tools":[1],"tool_choice":{},"response_format":{"type":"text"},"min_tokens":0.0,"audio":{}}`,

@@ -22,10 +22,13 @@ import (
 func TestNobodyReads(t *testing.T) {
 	big := strings.Repeat("x", 1<<16)
 	for name, c := range map[string]struct{ path, body string }{
-		"chat stream":       {"/v1/chat/completions", `{"model":"m","messages":[{"role":"user","content":"Hi"}],"stream":true,"n":2,"max_tokens":300}`},
-		"chat":              {"/v1/chat/completions", `{"model":"m","messages":[{"role":"user","content":"Hi"}],"max_tokens":300,"logprobs":true}`},
+		"chat stream": {"/v1/chat/completions",
+			`{"model":"m","messages":[{"role":"user","content":"Hi"}],"stream":true,"n":2,"max_tokens":300}`},
+		"chat": {"/v1/chat/completions",
+			`{"model":"m","messages":[{"role":"user","content":"Hi"}],"max_tokens":300,"logprobs":true}`},
 		"completion stream": {"/v1/completions", `{"model":"m","prompt":["Hi","Ho"],"stream":true,"max_tokens":300}`},
-		"completion":        {"/v1/completions", `{"model":"m","prompt":"Hi","max_tokens":300,"echo":true,"logprobs":2}`},
+		"completion": {"/v1/completions",
+			`{"model":"m","prompt":"Hi","max_tokens":300,"echo":true,"logprobs":2}`},
 	} {
 		e := &generatetest.Engine{Script: func(r engine.Request) []engine.Event {
 			events := generatetest.Echo(r)
@@ -41,12 +44,15 @@ func TestNobodyReads(t *testing.T) {
 		m := demo()
 		m.Service = generate.New(e, generatetest.Words{}, l, nil).WithChat(&generatetest.Chat{})
 		api := New(Options{Models: dispatchtest.One(&m)})
-		s := httptest.NewServer(server.New(server.Options{Config: settings, APIs: []server.API{api}, Healthy: e.Healthy, Log: slog.New(slog.DiscardHandler)}))
+		s := httptest.NewServer(server.New(server.Options{Config: settings, APIs: []server.API{api}, Healthy: e.Healthy,
+			Log: slog.New(slog.DiscardHandler)}))
 		conn, err := net.Dial("tcp", strings.TrimPrefix(s.URL, "http://"))
 		if err != nil {
 			t.Fatal(err)
 		}
-		fmt.Fprintf(conn, "POST %s HTTP/1.1\r\nHost: x\r\nContent-Type: application/json\r\nContent-Length: %d\r\n\r\n%s", c.path, len(c.body), c.body)
+		fmt.Fprintf(conn,
+			"POST %s HTTP/1.1\r\nHost: x\r\nContent-Type: application/json\r\nContent-Length: %d\r\n\r\n%s", c.path,
+			len(c.body), c.body)
 		eventually(t, name+" runs", func() bool { return len(e.Requests()) > 0 })
 		eventually(t, name+" is given up", func() bool { return e.Running() == 0 })
 		conn.Close()

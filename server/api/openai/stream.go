@@ -21,7 +21,8 @@ func (a *API) stream(w http.ResponseWriter, r *http.Request, c *call) error {
 	case refused == nil:
 		defer rs.close()
 		a.setCompute(w.Header(), rs)
-	case c.dialect.ReplyErrorObject, errors.Is(refused, generate.ErrTemplate), errors.Is(refused, generate.ErrTool): // TGI looks at these before it streams
+	// TGI looks at these before it streams
+	case c.dialect.ReplyErrorObject, errors.Is(refused, generate.ErrTemplate), errors.Is(refused, generate.ErrTool):
 		refuse(w, r, c.form, c.dialect, refused)
 		return nil
 	}

@@ -116,7 +116,8 @@ func readStream(t *testing.T, body []byte) (s spoken) {
 		if len(r.Choices) == 0 {
 			continue
 		}
-		if strings.Contains(text, `"content":null`) || strings.Contains(text, `"arguments":null`) || strings.Contains(text, `"name":null`) || finished {
+		if strings.Contains(text, `"content":null`) || strings.Contains(text, `"arguments":null`) ||
+			strings.Contains(text, `"name":null`) || finished {
 			t.Fatalf("clients stumble over %s", text)
 		}
 		if strings.Contains(text, `"role":"assistant"`) != first {
@@ -177,7 +178,8 @@ func TestStreamedTranscripts(t *testing.T) {
 			t.Fatal(err)
 		}
 		ask, reply, _ := strings.Cut(string(text), "---\n200\n")
-		if !strings.Contains(ask, chatPath) || strings.Contains(ask, "Dialect") || strings.Contains(ask, `"n":2`) || !strings.Contains(reply, "event-stream") {
+		if !strings.Contains(ask, chatPath) || strings.Contains(ask, "Dialect") || strings.Contains(ask, `"n":2`) ||
+			!strings.Contains(reply, "event-stream") {
 			continue
 		}
 		if strings.Contains(ask, "break") {
@@ -196,10 +198,13 @@ func TestStreamedTranscripts(t *testing.T) {
 func TestStreamIsWhole(t *testing.T) {
 	rng := rand.New(rand.NewPCG(3, 4))
 	for _, c := range []struct{ text, fields string }{
-		{`Hi there`, ""}, {`<think>a b</think>Hi`, ""}, {`<think>a`, ""}, {`<think>a b</think>Hi`, `,"include_reasoning":false`},
+		{`Hi there`, ""}, {`<think>a b</think>Hi`, ""}, {`<think>a`, ""}, {`<think>a b</think>Hi`,
+			`,"include_reasoning":false`},
 		{`<think>x</think>ok <call>f c1 {"x":{"y":"}"}}</call> and <call>g - {}</call>`, ""},
-		{`<call>f c1 {}</call><call>g c2 {"x":{}`, ""}, {`<call>f c1 {!!}</call>.`, ""}, {`<call>h c1 {}</call>.`, ""}, {`<call>f`, ""},
-		{`<call>f c1 {}</call>`, `,"tool_choice":"g"`}, {`none`, `,"tool_choice":"required"`}, {`<call>f c1 {"x`, `,"tool_choice":"required"`},
+		{`<call>f c1 {}</call><call>g c2 {"x":{}`, ""}, {`<call>f c1 {!!}</call>.`, ""}, {`<call>h c1 {}</call>.`, ""},
+		{`<call>f`, ""},
+		{`<call>f c1 {}</call>`, `,"tool_choice":"g"`}, {`none`, `,"tool_choice":"required"`},
+		{`<call>f c1 {"x`, `,"tool_choice":"required"`},
 		{`a <call>f c1 {}</call><call>g c2 {}</call> b`, `,"parallel_tool_calls":false`}, {`a<fault>b`, ""},
 		{`<call>f c1 {"x":"###"}</call>`, `,"stop":"###"`}, {`<call>f c1 {}</call>ab###`, `,"stop":["###","zz"]`},
 	} {
@@ -211,10 +216,13 @@ func TestStreamIsWhole(t *testing.T) {
 				list = append(list, generate.Token{Text: string(rest[:n])})
 				rest = rest[n:]
 			}
-			e := &generatetest.Engine{Script: func(r engine.Request) []engine.Event { return generatetest.Sequence(r, 0, end, list...) }}
+			e := &generatetest.Engine{Script: func(r engine.Request) []engine.Event {
+				return generatetest.Sequence(r, 0, end, list...)
+			}}
 			s := newServer(e, roomy(e, true))
 			body := `{` + hi + `,` + offered + `,"logprobs":true` + c.fields
-			whole, stream := readWhole(t, ask(s, chatPath, body+`}`).Body.Bytes()), readStream(t, ask(s, chatPath, body+`,"stream":true}`).Body.Bytes())
+			whole, stream := readWhole(t, ask(s, chatPath, body+`}`).Body.Bytes()),
+				readStream(t, ask(s, chatPath, body+`,"stream":true}`).Body.Bytes())
 			var done []spokenCall
 			for _, call := range stream.Calls {
 				if json.Valid([]byte(call.Arguments)) {
@@ -245,7 +253,8 @@ func BenchmarkParsed(b *testing.B) {
 			defer s.Close()
 			b.ReportAllocs()
 			for b.Loop() {
-				r, err := http.Post(s.URL+chatPath, "application/json", strings.NewReader(`{`+hi+`,`+offered+`,"stream":true,"max_tokens":1000}`))
+				r, err := http.Post(s.URL+chatPath, "application/json", strings.NewReader(`{`+hi+`,`+offered+
+					`,"stream":true,"max_tokens":1000}`))
 				if err != nil {
 					b.Fatal(err)
 				}

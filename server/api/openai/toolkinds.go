@@ -136,7 +136,8 @@ func (b *chatBody) functionCall(r *wire.Reader) error {
 	return either(r, func(r *wire.Reader) error {
 		word, err := r.String()
 		if err == nil && word != "auto" && word != "none" {
-			return r.Refuse(fmt.Sprintf("unknown variant `%.32s`, expected `auto`, `none` or an object with a name", word))
+			return r.Refuse(fmt.Sprintf("unknown variant `%.32s`, expected `auto`, `none` or an object with a name",
+				word))
 		}
 		b.choose(word)
 		return err

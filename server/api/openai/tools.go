@@ -119,7 +119,8 @@ func (b *chatBody) toolName(r *wire.Reader, dst *string) error {
 	case err != nil:
 		return err
 	case !isName(name):
-		return r.Refuse(fmt.Sprintf("invalid value: string %.80q, expected 1 to %d letters, digits, `_`, `-` and `.`", name,
+		return r.Refuse(fmt.Sprintf("invalid value: string %.80q, expected 1 to %d letters, digits, `_`, `-` and `.`",
+			name,
 			maxToolName))
 	case b.offered[name]:
 		return r.Refuse(fmt.Sprintf("invalid value: string %q, expected a name that no other tool has", name))

@@ -70,14 +70,23 @@ func TestToolRefusals(t *testing.T) {
 		`"tools":[1]`:                         unfit + "tools[0]: invalid type: integer `1`, expected struct Tool",
 		`"tools":[{"function":{"name":"f"}}]`: unfit + "tools[0]: missing field `type`",
 		`"tools":[{"type":"function"}]`:       unfit + "tools[0]: missing field `function`",
-		`"tools":[{"type":"code_interpreter","function":{"name":"f"}}]`:                                     unfit + "tools[0].type: unknown variant `code_interpreter`, expected `function` or `custom`",
-		`"tools":[{"type":"function","function":{}}]`:                                                       unfit + "tools[0].function: missing field `name`",
-		`"tools":[{"type":"function","function":{"name":""}}]`:                                              unfit + "tools[0].function.name: invalid value: string \"\", expected 1 to 64 letters, digits, `_`, `-` and `.`",
-		`"tools":[{"type":"function","function":{"name":"a b"}}]`:                                           unfit + "tools[0].function.name: invalid value: string \"a b\", expected 1 to 64 letters, digits, `_`, `-` and `.`",
-		`"tools":[{"type":"function","function":{"name":"` + strings.Repeat("x", 65) + `"}}]`:               unfit + "tools[0].function.name: invalid value: string \"" + strings.Repeat("x", 65) + "\", expected 1 to 64 letters, digits, `_`, `-` and `.`",
-		`"tools":[{"type":"function","function":{"name":"f"}},{"type":"function","function":{"name":"f"}}]`: unfit + "tools[1].function.name: invalid value: string \"f\", expected a name that no other tool has",
-		`"tools":[{"type":"function","function":{"name":"f","parameters":"{}"}}]`:                           unfit + "tools[0].function.parameters: invalid type: string \"{}\", expected a map",
-		`"tools":[{"type":"function","function":{"name":"f","strict":1}}]`:                                  unfit + "tools[0].function.strict: invalid type: integer `1`, expected a boolean",
+		`"tools":[{"type":"code_interpreter","function":{"name":"f"}}]`: unfit +
+			"tools[0].type: unknown variant `code_interpreter`, expected `function` or `custom`",
+		`"tools":[{"type":"function","function":{}}]`: unfit +
+			"tools[0].function: missing field `name`",
+		`"tools":[{"type":"function","function":{"name":""}}]`: unfit +
+			"tools[0].function.name: invalid value: string \"\", expected 1 to 64 letters, digits, `_`, `-` and `.`",
+		`"tools":[{"type":"function","function":{"name":"a b"}}]`: unfit +
+			"tools[0].function.name: invalid value: string \"a b\", expected 1 to 64 letters, digits, `_`, `-` and `.`",
+		`"tools":[{"type":"function","function":{"name":"` + strings.Repeat("x", 65) + `"}}]`: unfit +
+			"tools[0].function.name: invalid value: string \"" + strings.Repeat("x", 65) +
+			"\", expected 1 to 64 letters, digits, `_`, `-` and `.`",
+		`"tools":[{"type":"function","function":{"name":"f"}},{"type":"function","function":{"name":"f"}}]`: unfit +
+			"tools[1].function.name: invalid value: string \"f\", expected a name that no other tool has",
+		`"tools":[{"type":"function","function":{"name":"f","parameters":"{}"}}]`: unfit +
+			"tools[0].function.parameters: invalid type: string \"{}\", expected a map",
+		`"tools":[{"type":"function","function":{"name":"f","strict":1}}]`: unfit +
+			"tools[0].function.strict: invalid type: integer `1`, expected a boolean",
 		`"tool_choice":"f"`:            fault + "Tool with name f not found",
 		`"tool_choice":"required"`:     fault + "`tool_choice` \"required\" needs `tools`",
 		f + `,"tool_choice":"g"`:       fault + "Tool with name g not found",
@@ -100,9 +109,12 @@ func TestToolRefusals(t *testing.T) {
 		`"parallel_tool_calls":"no"`:                                                                                                 unfit + "parallel_tool_calls: invalid type: string \"no\", expected a boolean",
 		`"chat_template_kwargs":{"documents":["a"]}`:                                                                                 unfit + "chat_template_kwargs.documents[0]: invalid type: string \"a\", expected a map",
 		`"documents":[{}],"chat_template_kwargs":{"documents":[{}]}`:                                                                 rule + "`documents` and `chat_template_kwargs.documents` must not both be given",
-		`"documents":["a"]`:                                          unfit + "documents[0]: invalid type: string \"a\", expected a map",
-		`"chat_template":"{{ messages }}"`:                           rule + "`chat_template` takes the name of one of the model's templates; another template is installed as a plugin of kind template",
-		`"add_generation_prompt":true,"continue_final_message":true`: rule + "`add_generation_prompt` and `continue_final_message` must not both be true",
+		`"documents":["a"]`: unfit +
+			"documents[0]: invalid type: string \"a\", expected a map",
+		`"chat_template":"{{ messages }}"`: rule +
+			"`chat_template` takes the name of one of the model's templates; another template is installed as a plugin of kind template",
+		`"add_generation_prompt":true,"continue_final_message":true`: rule +
+			"`add_generation_prompt` and `continue_final_message` must not both be true",
 		`"messages":[{"role":"assistant","tool_calls":[{"function":{"name":"f"}}],"function_call":{"name":"f","arguments":"{}"}}]`: unfit + "messages[0]: `function_call` and `tool_calls` are both given, expected one of them",
 		`"messages":[{"role":"assistant","tool_calls":[{"id":"a"}]}]`:                                                              unfit + "messages[0].tool_calls[0]: missing field `function`",
 		`"messages":[{"role":"assistant","tool_calls":[{"function":{"name":"f","arguments":5}}]}]`:                                 unfit + "messages[0].tool_calls[0].function.arguments: invalid type: integer `5`, expected a string",
@@ -197,10 +209,14 @@ func TestToolPrompt(t *testing.T) {
 		`{` + hi + f + `}`:                      `{"role":"user","content":"Hi\n---\nUse\n\"tools\"",` + told + `}`,
 		`{` + hi + f + `,"tool_choice":"none"}`: `{"role":"user","content":"Hi"}`,
 		`{` + hi + `,"tool_prompt":"x"}`:        `{"role":"user","content":"Hi"}`,
-		`{"messages":[` + calls + `]` + f + `}`: `{"role":"assistant","tool_calls":[{"function":{"name":"f","arguments":{},"arguments_text":"{}"}}],"content":"\n---\nUse\n\"tools\"",` + told + `}`,
-		`{"messages":[{"role":"user","content":"Hi","tool_prompt":1},` + calls + `]` + f + `}`: `{"role":"user","content":"Hi\n---\nUse\n\"tools\"",` + told + `}`,
-		`{"messages":[{"role":"user","content":[{"type":"text","text":"Hi"}]}]` + f + `}`:      `{"role":"user","content":[{"type":"text","text":"Hi\n---\nUse\n\"tools\""}],` + told + `}`,
-		`{"messages":[{"role":"user","content":[]}]` + f + `}`:                                 `{"role":"user","content":[{"type":"text","text":"\n---\nUse\n\"tools\""}],` + told + `}`,
+		`{"messages":[` + calls + `]` + f +
+			`}`: `{"role":"assistant","tool_calls":[{"function":{"name":"f","arguments":{},"arguments_text":"{}"}}],"content":"\n---\nUse\n\"tools\"",` + told + `}`,
+		`{"messages":[{"role":"user","content":"Hi","tool_prompt":1},` + calls + `]` + f +
+			`}`: `{"role":"user","content":"Hi\n---\nUse\n\"tools\"",` + told + `}`,
+		`{"messages":[{"role":"user","content":[{"type":"text","text":"Hi"}]}]` + f +
+			`}`: `{"role":"user","content":[{"type":"text","text":"Hi\n---\nUse\n\"tools\""}],` + told + `}`,
+		`{"messages":[{"role":"user","content":[]}]` + f +
+			`}`: `{"role":"user","content":[{"type":"text","text":"\n---\nUse\n\"tools\""}],` + told + `}`,
 	} {
 		if got := string(conversation(t, body).Messages[0].JSON); got != want {
 			t.Errorf("%s:\n got %s\nwant %s", body, got, want)
@@ -220,12 +236,14 @@ func TestToolFlow(t *testing.T) {
 		l.MaxInput, l.MaxTotal = 1000, 2000
 		m.Service = generate.New(e, generatetest.Words{}, *l, nil).WithChat(chat)
 	})
-	rec := ask(s, chatPath, `{`+hi+`,"tools":[{"type":"function","function":{"name":"f"}}],"n":2,"seed":1,"max_tokens":2,"tool_choice":"auto"}`)
+	rec := ask(s, chatPath,
+		`{`+hi+`,"tools":[{"type":"function","function":{"name":"f"}}],"n":2,"seed":1,"max_tokens":2,"tool_choice":"auto"}`)
 	if rec.Code != 200 {
 		t.Fatal(rec.Body)
 	}
 	r := chat.Requests()
-	if len(r) != 3 || !strings.Contains(r[0], `"tools":[{"type":"function","function":{"name":"f"}}]`) || !strings.Contains(r[1], `"prompt_end":"`) || r[2] != r[1] {
+	if len(r) != 3 || !strings.Contains(r[0], `"tools":[{"type":"function","function":{"name":"f"}}]`) ||
+		!strings.Contains(r[1], `"prompt_end":"`) || r[2] != r[1] {
 		t.Errorf("the chat was asked %q", r)
 	}
 	if bound, parsers := chat.Open(); bound+parsers != 0 {
@@ -239,18 +257,20 @@ func TestToolFlow(t *testing.T) {
 // TestStrict: whether some tool is strict.
 func TestStrict(t *testing.T) {
 	for strict, want := range map[string]bool{"true": true, "false": false, "null": false} {
-		body := `{` + hi + `,"tools":[{"type":"function","function":{"name":"f","strict":` + strict + `}},{"type":"function","function":{"name":"g","strict":false}}]}`
+		body := `{` + hi + `,"tools":[{"type":"function","function":{"name":"f","strict":` + strict +
+			`}},{"type":"function","function":{"name":"g","strict":false}}]}`
 		if c := conversation(t, body); c.Strict != want {
 			t.Errorf("strict %s: got %v", strict, c.Strict)
 		}
 	}
-	if _, err := decodeChat([]byte(`{`+hi+`,"tools":[{"type":"function","function":{"name":"f","strict":"yes"}}]}`), dialect.Default()); err == nil {
+	if _, err := decodeChat([]byte(`{`+hi+`,"tools":[{"type":"function","function":{"name":"f","strict":"yes"}}]}`),
+		dialect.Default()); err == nil {
 		t.Error("strict that is no boolean is accepted")
 	}
 }
 
-// TestAnswerOrCalls: OpenAI's format of an answer may stand beside tools, in the dialect that is OpenAI's; other grammars, and
-// older dialects, keep TGI's refusal.
+// TestAnswerOrCalls: OpenAI's format of an answer may stand beside tools, in the dialect that is OpenAI's; other
+// grammars, and older dialects, keep TGI's refusal.
 func TestAnswerOrCalls(t *testing.T) {
 	const tools = `,"tools":[{"type":"function","function":{"name":"f"}}]`
 	const format = `,"response_format":{"type":"json_object"}`
@@ -267,47 +287,61 @@ func TestAnswerOrCalls(t *testing.T) {
 		tools + `,"grammar":{"type":"json","value":{}}`:                  dialect.Default(),
 		tools + `,"response_format":{"type":"json_object","plugin":"p"}`: dialect.Default(),
 	} {
-		if _, err := decodeChat([]byte(`{`+hi+body+`}`), d); err == nil || !strings.Contains(err.Error(), "Grammar and tools are mutually exclusive") {
+		if _, err := decodeChat([]byte(`{`+hi+body+`}`), d); err == nil ||
+			!strings.Contains(err.Error(), "Grammar and tools are mutually exclusive") {
 			t.Errorf("%s, %s: %v", d.Name(), body, err)
 		}
 	}
 }
 
-// TestHeldCalls: what the tools are not held to is told as that of a grammar is, and what can't be held to is a tool error.
+// TestHeldCalls: what the tools are not held to is told as that of a grammar is, and what can't be held to is a tool
+// error.
 func TestHeldCalls(t *testing.T) {
 	const strict = `,"max_tokens":1,"tools":[{"type":"function","function":{"name":"f","strict":true}}]`
-	chat := &generatetest.Chat{Parse: true, Holds: &generate.ToolGrammar{Dropped: []generate.Dropped{{Pointer: "#/tools", Keyword: "k", Reason: "r"}}}}
+	chat := &generatetest.Chat{Parse: true,
+		Holds: &generate.ToolGrammar{Dropped: []generate.Dropped{{Pointer: "#/tools", Keyword: "k", Reason: "r"}}}}
 	serve := func(chat *generatetest.Chat) *server.Server {
 		return newServer(nil, func(l *generate.Limits, m *dispatch.Model) {
-			m.Service = generate.New(&generatetest.Engine{}, generatetest.Words{}, *l, nil).WithGrammars(&generatetest.Grammars{}).WithChat(chat)
+			m.Service = generate.New(&generatetest.Engine{}, generatetest.Words{}, *l,
+				nil).WithGrammars(&generatetest.Grammars{}).WithChat(chat)
 		})
 	}
 	s := serve(chat)
 	const told = `,"grammar_dropped":[{"pointer":"#/tools","keyword":"k","reason":"r"}]}`
-	if rec := ask(s, chatPath, `{`+hi+strict+`}`); !strings.HasSuffix(rec.Body.String(), told) || rec.Header().Get("X-Grammar-Dropped") != "1" {
+	if rec := ask(s, chatPath, `{`+hi+strict+`}`); !strings.HasSuffix(rec.Body.String(), told) ||
+		rec.Header().Get("X-Grammar-Dropped") != "1" {
 		t.Errorf("got %s", rec.Body)
 	}
-	if rec := ask(s, chatPath, `{`+hi+strict+`,"stream":true}`); !strings.Contains(rec.Body.String(), told+"\n\ndata: [DONE]") {
+	if rec := ask(s, chatPath, `{`+hi+strict+`,"stream":true}`); !strings.Contains(rec.Body.String(),
+		told+"\n\ndata: [DONE]") {
 		t.Errorf("got %s", rec.Body)
 	}
 	s = serve(&generatetest.Chat{Parse: true, RefuseHold: &generate.ToolError{Msg: "tool `f`: no"}})
-	if rec := ask(s, chatPath, `{`+hi+strict+`}`); rec.Code != 422 || !strings.Contains(rec.Body.String(), "Tool error: tool `f`: no") {
+	if rec := ask(s, chatPath, `{`+hi+strict+`}`); rec.Code != 422 ||
+		!strings.Contains(rec.Body.String(), "Tool error: tool `f`: no") {
 		t.Errorf("got %d %s", rec.Code, rec.Body)
 	}
 }
 
-// TestKindsOfTools: custom tools are functions of a text for templates, and the older functions are tools. Those that a request
-// does not allow are not told of, and places lead into the request all the same.
+// TestKindsOfTools: custom tools are functions of a text for templates, and the older functions are tools. Those that a
+// request does not allow are not told of, and places lead into the request all the same.
 func TestKindsOfTools(t *testing.T) {
 	const f = `{"type":"function","function":{"name":"f"}}`
 	const text = `{"type":"function","function":{"name":"c","description":"d","parameters":{"type":"object","properties":{"input":{"type":"string"}},"required":["input"],"additionalProperties":false}}}`
 	const regex = `{"type":"function","function":{"name":"r","parameters":{"type":"object","properties":{"input":{"type":"string","pattern":"^(?:a|b)$"}},"required":["input"],"additionalProperties":false},"strict":true}}`
 	for body, want := range map[string]generate.Conversation{
-		`"tools":[` + f + `,{"type":"custom","custom":{"name":"c","description":"d"}}]`: {Tools: []byte(`[` + f + `,` + text + `]`), ToolNames: []string{"f", "c"}, ToolPlaces: []string{"#/tools/0/function", "#/tools/1/custom"}, Parallel: true},
-		`"tools":[` + f + `,{"type":"custom","custom":{"name":"c","description":"d","format":{"type":"text"}}}],"tool_choice":{"type":"allowed_tools","allowed_tools":{"mode":"required","tools":[{"type":"custom","custom":{"name":"c"}}]}}`: {Tools: []byte(`[` + text + `]`), ToolNames: []string{"c"}, ToolPlaces: []string{"#/tools/1/custom"}, Parallel: true, ToolChoice: generate.ToolChoice{Mode: generate.ChooseRequired}},
-		`"tools":[{"type":"custom","custom":{"name":"r","format":{"type":"grammar","grammar":{"syntax":"regex","definition":"a|b"}}}}],"tool_choice":{"type":"custom","custom":{"name":"r"}}`:                                                 {Tools: []byte(`[` + regex + `]`), ToolNames: []string{"r"}, ToolPlaces: []string{"#/tools/0/custom"}, Parallel: true, Strict: true, ToolChoice: generate.ToolChoice{Mode: generate.ChooseNamed, Name: "r"}},
-		`"functions":[{"name":"f"}],"function_call":{"name":"f"}`: {Tools: []byte(`[` + f + `]`), ToolNames: []string{"f"}, ToolPlaces: []string{"#/functions/0"}, ToolChoice: generate.ToolChoice{Mode: generate.ChooseNamed, Name: "f"}},
-		`"functions":[{"name":"f"}],"function_call":"none"`:       {Tools: []byte(`[` + f + `]`), ToolNames: []string{"f"}, ToolPlaces: []string{"#/functions/0"}, ToolChoice: generate.ToolChoice{Mode: generate.ChooseNone}},
+		`"tools":[` + f + `,{"type":"custom","custom":{"name":"c","description":"d"}}]`: {Tools: []byte(`[` + f + `,` +
+			text + `]`), ToolNames: []string{"f", "c"}, ToolPlaces: []string{"#/tools/0/function", "#/tools/1/custom"},
+			Parallel: true},
+		`"tools":[` + f +
+			`,{"type":"custom","custom":{"name":"c","description":"d","format":{"type":"text"}}}],"tool_choice":{"type":"allowed_tools","allowed_tools":{"mode":"required","tools":[{"type":"custom","custom":{"name":"c"}}]}}`: {Tools: []byte(`[` + text + `]`), ToolNames: []string{"c"}, ToolPlaces: []string{"#/tools/1/custom"}, Parallel: true, ToolChoice: generate.ToolChoice{Mode: generate.ChooseRequired}},
+		`"tools":[{"type":"custom","custom":{"name":"r","format":{"type":"grammar","grammar":{"syntax":"regex","definition":"a|b"}}}}],"tool_choice":{"type":"custom","custom":{"name":"r"}}`: {Tools: []byte(`[` + regex + `]`), ToolNames: []string{"r"}, ToolPlaces: []string{"#/tools/0/custom"}, Parallel: true, Strict: true, ToolChoice: generate.ToolChoice{Mode: generate.ChooseNamed, Name: "r"}},
+		`"functions":[{"name":"f"}],"function_call":{"name":"f"}`: {Tools: []byte(`[` + f + `]`),
+			ToolNames: []string{"f"}, ToolPlaces: []string{"#/functions/0"},
+			ToolChoice: generate.ToolChoice{Mode: generate.ChooseNamed, Name: "f"}},
+		`"functions":[{"name":"f"}],"function_call":"none"`: {Tools: []byte(`[` + f + `]`),
+			ToolNames: []string{"f"}, ToolPlaces: []string{"#/functions/0"},
+			ToolChoice: generate.ToolChoice{Mode: generate.ChooseNone}},
 	} {
 		got := *conversation(t, `{`+hi+`,`+body+`}`)
 		got.Messages = nil
@@ -315,8 +349,10 @@ func TestKindsOfTools(t *testing.T) {
 			t.Errorf("%s:\n got %+v\nwant %+v", body, got, want)
 		}
 	}
-	lark := conversation(t, `{`+hi+`,"tools":[{"type":"custom","custom":{"name":"l","format":{"type":"grammar","grammar":{"syntax":"lark","definition":"start: \"a\""}}}}]}`)
-	if len(lark.NotEnforced) != 1 || lark.NotEnforced[0].Pointer != "#/tools/0/custom/format" || !strings.Contains(string(lark.Tools), `fits this Lark grammar:\nstart: \"a\""`) {
+	lark := conversation(t,
+		`{`+hi+`,"tools":[{"type":"custom","custom":{"name":"l","format":{"type":"grammar","grammar":{"syntax":"lark","definition":"start: \"a\""}}}}]}`)
+	if len(lark.NotEnforced) != 1 || lark.NotEnforced[0].Pointer != "#/tools/0/custom/format" ||
+		!strings.Contains(string(lark.Tools), `fits this Lark grammar:\nstart: \"a\""`) {
 		t.Errorf("%+v, %s", lark.NotEnforced, lark.Tools)
 	}
 }

@@ -40,7 +40,8 @@ func newServer(e *generatetest.Engine, change ...func(*generate.Limits, *dispatc
 	api.now = func() time.Time { return time.Unix(1_741_265_133, 0) }
 	api.name = func() string { return "A1" }
 	return server.New(server.Options{
-		Config: config.Default().Server, APIs: []server.API{api}, Healthy: e.Healthy, Log: slog.New(slog.DiscardHandler),
+		Config: config.Default().Server, APIs: []server.API{api}, Healthy: e.Healthy,
+		Log: slog.New(slog.DiscardHandler),
 	})
 }
 

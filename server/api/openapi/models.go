@@ -21,7 +21,8 @@ func modelsCalls() []call {
 
 	list := get(all, "All models, the default first", "ModelsInfo", 422)
 	list.query = []Parameter{{Name: "filter", In: "query",
-		Schema: words("", "all", "running", "downloaded", "downloading"), Description: "Which of them; without it all."}}
+		Schema:      words("", "all", "running", "downloaded", "downloading"),
+		Description: "Which of them; without it all."}}
 	download := act(http.MethodGet, all+"/download/{id}", "Download a model by its id.", "", 404, 409, 422, 507)
 	cancel := act(http.MethodDelete, all+"/pull", "End a download, with which a pull can go on.", "ModelTask",
 		with(404, 409)...)
@@ -79,10 +80,13 @@ func models() map[string]*Schema {
 		"ModelProgress": object("Of a download.", need("bytes_done", whole("int64", "")),
 			need("bytes_total", orNull(whole("int64", "Null while it is not known.")))),
 		"ModelName": object("Other members are ignored, and named in the reply's warning.",
-			may("model", orNull(text("The model's id, unless the address has it."))), may("id", orNull(text("The same.")))),
+			may("model", orNull(text("The model's id, unless the address has it."))),
+			may("id", orNull(text("The same.")))),
 		"ModelTask": object("", may("taskId", orNull(text("The download's, which is the model's id."))),
 			may("model", orNull(text("The model's id.")))),
-		"ModelPull": object("", need("model", example(text("A repository, with :tag or @revision, a URL, or the id of a model that is known."), "org/name")),
+		"ModelPull": object("", need("model",
+			example(text("A repository, with :tag or @revision, a URL, or the id of a model that is known."),
+				"org/name")),
 			may("id", orNull(text("The id that the model gets."))), may("name", orNull(text("What people call it.")))),
 		"ModelImport": object("", need("model", text("The id that the model gets.")),
 			need("modelPath", text("The checkpoint on the server's disk.")),
@@ -96,14 +100,16 @@ func models() map[string]*Schema {
 func model() *Schema {
 	const alone, listed = "Not in the list.", "In the list alone."
 	parameters := func() *Schema {
-		return object(alone, may("ctx_len", whole("", "")), may("embedding", flag("")), may("n_parallel", whole("", "")),
+		return object(alone, may("ctx_len", whole("", "")), may("embedding", flag("")),
+			may("n_parallel", whole("", "")),
 			may("temperature", number("")),
 			may("token_limit", whole("", "")), may("top_k", whole("", "")), may("top_p", number("")))
 	}
 	return object("",
 		need("id", text("")), need("object", example(text(""), "model")),
 		need("created", whole("int64", "Seconds since 1970.")), need("owned_by", text("")),
-		need("status", ref("ModelStatus")), may("state", text("The nearest state that Jan's API has; status is exact.")),
+		need("status", ref("ModelStatus")),
+		may("state", text("The nearest state that Jan's API has; status is exact.")),
 		need("name", text("What people call it.")), may("description", text("")), may("format", text("Of the files.")),
 		need("source_url", text("Where its files come from, or urn:tgi:model: and the id.")),
 		may("context_length", whole("", "Tokens of prompt and output together.")),
@@ -111,8 +117,10 @@ func model() *Schema {
 		need("metadata", object("", may("quantization", text("")), may("size", text("Parameters, such as 1.5B.")),
 			may("memory_bytes", whole("int64", "")), may("disk_bytes", whole("int64", "")))),
 		may("type", text(listed)), may("version", text(listed)),
-		may("settings", object(listed, may("ctx_len", text("")), may("embedding", text("")), may("n_parallel", text("")),
-			may("parameters", object("", may("temperature", text("")), may("token_limit", text("")), may("top_k", text("")),
+		may("settings", object(listed, may("ctx_len", text("")), may("embedding", text("")),
+			may("n_parallel", text("")),
+			may("parameters", object("", may("temperature", text("")), may("token_limit", text("")),
+				may("top_k", text("")),
 				may("top_p", text("")), may("stream", text("")))))),
 		may("engine_parameters", object(alone, may("ctx_len", whole("", "")), may("n_parallel", whole("", "")),
 			may("cont_batching", flag("")), may("cpu_threads", whole("", "")), may("embedding", flag("")))),

@@ -152,9 +152,11 @@ func calls() []call {
 		op(http.MethodPost, "/vertex", tagCloud, "Generate tokens from a Vertex request", "VertexRequest",
 			body(ref("VertexResponse")), generating, false),
 		op(http.MethodGet, "/v2", tagCloud, "The server", "", body(ref("MetadataServerResponse")), nil, false),
-		op(http.MethodGet, "/v2/health/live", tagCloud, "Whether the process answers", "", body(ref("LiveResponse")), nil,
+		op(http.MethodGet, "/v2/health/live", tagCloud, "Whether the process answers", "", body(ref("LiveResponse")),
+			nil,
 			false),
-		op(http.MethodGet, "/v2/health/ready", tagCloud, "Whether requests are accepted", "", body(ref("ReadyResponse")),
+		op(http.MethodGet, "/v2/health/ready", tagCloud, "Whether requests are accepted", "",
+			body(ref("ReadyResponse")),
 			[]int{503}, false),
 		op(http.MethodGet, version, tagCloud, "A version of a model", "", body(ref("MetadataServerResponse")), choosing,
 			false),
@@ -163,12 +165,14 @@ func calls() []call {
 		op(http.MethodPost, version+"/infer", tagCloud, "Generate a text per input", "InferenceRequest",
 			body(ref("InferenceOutput")), generating, false),
 		op(http.MethodGet, "/health", tagServer, "Whether requests are accepted", "", nil, []int{503}, false),
-		op(http.MethodGet, "/ping", tagServer, "Whether requests are accepted, for SageMaker", "", nil, []int{503}, false),
+		op(http.MethodGet, "/ping", tagServer, "Whether requests are accepted, for SageMaker", "", nil, []int{503},
+			false),
 		op(http.MethodGet, "/", tagServer, "Whether requests are accepted", "", nil, []int{503}, false),
 		op(http.MethodGet, "/readyz", tagServer, "Whether requests are accepted", "", nil, []int{503}, false),
 		op(http.MethodGet, "/livez", tagServer, "Whether restarting would help", "", nil, []int{503}, false),
 		op(http.MethodGet, "/startupz", tagServer, "Whether the model is loaded", "", nil, []int{503}, false),
-		op(http.MethodGet, "/metrics", tagServer, "Prometheus metrics", "", map[string]*Schema{mediaText: {Type: "string"}},
+		op(http.MethodGet, "/metrics", tagServer, "Prometheus metrics", "",
+			map[string]*Schema{mediaText: {Type: "string"}},
 			nil, false),
 		op(http.MethodGet, "/docs", tagServer, "This document as a page", "",
 			map[string]*Schema{"text/html": {Type: "string"}}, nil, false),
@@ -178,7 +182,8 @@ func calls() []call {
 
 // failures are what clients see of each status.
 var failures = map[int]struct{ about, text, kind string }{
-	400: {"The body is not JSON", "Failed to parse the request body as JSON: EOF while parsing a value at line 1 column 0", "bad_request"},
+	400: {"The body is not JSON",
+		"Failed to parse the request body as JSON: EOF while parsing a value at line 1 column 0", "bad_request"},
 	404: {"No model has the name", "The model `x` does not exist", "model_not_found"},
 	409: {"The model's state forbids it", "the model's state does not allow this", "conflict"},
 	413: {"The body is too large", "Failed to buffer the request body: length limit exceeded", "payload_too_large"},
@@ -203,7 +208,8 @@ func (c *call) operation(path string, keyed bool) *Operation {
 		o.Parameters = append(o.Parameters, c.query...)
 	}
 	if c.reads != "" {
-		o.RequestBody = &RequestBody{Required: !c.optional, Content: map[string]Media{mediaJSON: {Schema: ref(c.reads)}}}
+		o.RequestBody = &RequestBody{Required: !c.optional,
+			Content: map[string]Media{mediaJSON: {Schema: ref(c.reads)}}}
 		if c.tag != tagModels && c.tag != tagPlain {
 			o.Parameters = append(o.Parameters, Parameter{
 				Name: dialect.Header, In: "header", Schema: words("", dialect.Names()...),
@@ -326,7 +332,8 @@ func operationID(method, path string) string {
 func pathParameters(path string) (out []Parameter) {
 	for _, part := range strings.Split(path, "/") {
 		if name, ok := strings.CutPrefix(part, "{"); ok {
-			out = append(out, Parameter{Name: strings.TrimSuffix(name, "}"), In: "path", Required: true, Schema: text("")})
+			out = append(out, Parameter{Name: strings.TrimSuffix(name, "}"), In: "path", Required: true,
+				Schema: text("")})
 		}
 	}
 	return out

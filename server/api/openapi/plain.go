@@ -12,7 +12,8 @@ func plainCalls() []call {
 	said := map[string]*Schema{mediaText: text("")}
 	out := []call{
 		{
-			method: http.MethodPost, path: "/api/generate-one", tag: tagPlain, reads: "GenerateOne", replies: said, fails: fails,
+			method: http.MethodPost, path: "/api/generate-one", tag: tagPlain, reads: "GenerateOne", replies: said,
+			fails:   fails,
 			summary: "Generate a text, or go on with one; the trailers X-Finish-Reason and X-Generated-Tokens say how it ended",
 		},
 		{
@@ -22,23 +23,27 @@ func plainCalls() []call {
 			also:    map[int]string{http.StatusPartialContent: "The model has not ended all texts, which can go on"},
 		},
 		{
-			method: http.MethodGet, path: "/api/ws", tag: tagPlain, only: http.StatusSwitchingProtocols, fails: []int{404, 503},
+			method: http.MethodGet, path: "/api/ws", tag: tagPlain, only: http.StatusSwitchingProtocols,
+			fails:   []int{404, 503},
 			query:   []Parameter{whichModel()},
 			summary: "A WebSocket: each message is a body of /api/generate-batch",
 		},
 	}
 	for _, method := range []string{http.MethodPost, http.MethodGet} {
 		out = append(out,
-			call{method: method, path: "/api/alive", tag: tagPlain, summary: "Whether the process answers", replies: said},
-			call{method: method, path: "/api/ready", tag: tagPlain, summary: "Whether requests are accepted", replies: said,
-				fails: []int{503}})
+			call{method: method, path: "/api/alive", tag: tagPlain, summary: "Whether the process answers",
+				replies: said},
+			call{method: method, path: "/api/ready", tag: tagPlain, summary: "Whether requests are accepted",
+				replies: said,
+				fails:   []int{503}})
 	}
 	return out
 }
 
 // plain are the schemas of the generate API.
 func plain() map[string]*Schema {
-	item := []property{need("request_id", example(text("Whose text it is: while the model has not ended it, the next request with the id goes on with it."), "YmFzZTY0")),
+	item := []property{need("request_id",
+		example(text("Whose text it is: while the model has not ended it, the next request with the id goes on with it."), "YmFzZTY0")),
 		may("prompt", text("Ignored where a text goes on."))}
 	shared := []property{
 		may("only_new_tokens", flag("Leave out what was known before. True without it.")),

@@ -17,12 +17,15 @@ import (
 // has all of them at once, so what is measured is the server's and the client's
 // share of a token.
 func BenchmarkStream(b *testing.B) {
-	s := httptest.NewServer(newServer(&generatetest.Engine{}, func(l *generate.Limits, _ *config.Config) { l.MaxTotal = 2000 }))
+	s := httptest.NewServer(newServer(&generatetest.Engine{}, func(l *generate.Limits, _ *config.Config) {
+		l.MaxTotal = 2000
+	}))
 	defer s.Close()
 	const tokens = 1000
 	b.ReportAllocs()
 	for b.Loop() {
-		r, err := http.Post(s.URL+"/generate_stream", "application/json", strings.NewReader(`{"inputs":"Hi","parameters":{"max_new_tokens":1000}}`))
+		r, err := http.Post(s.URL+"/generate_stream", "application/json",
+			strings.NewReader(`{"inputs":"Hi","parameters":{"max_new_tokens":1000}}`))
 		if err != nil {
 			b.Fatal(err)
 		}

@@ -47,7 +47,8 @@ func TestVertexRoutes(t *testing.T) {
 		o.PredictRoute, o.HealthRoute = "/v1/endpoints/7:predict", "/v1/endpoints/7"
 		o.Ready = func() error { return ready }
 	})
-	if rec := send(s, http.MethodPost, "/v1/endpoints/7:predict", `{"instances":[{"inputs":"Hi","parameters":{"max_new_tokens":2}}]}`); rec.Body.String() != `{"predictions":[" x x"]}` {
+	if rec := send(s, http.MethodPost, "/v1/endpoints/7:predict",
+		`{"instances":[{"inputs":"Hi","parameters":{"max_new_tokens":2}}]}`); rec.Body.String() != `{"predictions":[" x x"]}` {
 		t.Errorf("predict: %d %s", rec.Code, rec.Body)
 	}
 	for _, path := range []string{"/v1/endpoints/7", "/v2/health/ready", "/v2/models/a/versions/b/ready"} {
@@ -56,7 +57,8 @@ func TestVertexRoutes(t *testing.T) {
 			t.Errorf("%s: %d %s", path, rec.Code, rec.Body)
 		}
 		ready = errors.New("loading")
-		if rec := send(s, http.MethodGet, path, ""); rec.Code != 503 || rec.Body.String() != `{"error":"unhealthy","error_type":"healthcheck"}` {
+		if rec := send(s, http.MethodGet, path, ""); rec.Code != 503 ||
+			rec.Body.String() != `{"error":"unhealthy","error_type":"healthcheck"}` {
 			t.Errorf("%s, not ready: %d %s", path, rec.Code, rec.Body)
 		}
 	}
@@ -64,7 +66,9 @@ func TestVertexRoutes(t *testing.T) {
 		t.Errorf("live, not ready: %d %s", rec.Code, rec.Body)
 	}
 	// None of these may be a second route, which would panic.
-	for _, o := range []Options{{PredictRoute: "/vertex", HealthRoute: "/health"}, {PredictRoute: "/generate", HealthRoute: "/info"}, {PredictRoute: "/p", HealthRoute: "/"}, {HealthRoute: "/livez"}, {HealthRoute: "/metrics"}} {
+	for _, o := range []Options{{PredictRoute: "/vertex", HealthRoute: "/health"}, {PredictRoute: "/generate",
+		HealthRoute: "/info"}, {PredictRoute: "/p", HealthRoute: "/"}, {HealthRoute: "/livez"},
+		{HealthRoute: "/metrics"}} {
 		newChanged(&generatetest.Engine{}, nil, func(all *Options, _ *dispatch.Model) {
 			all.PredictRoute, all.HealthRoute = o.PredictRoute, o.HealthRoute
 		})
@@ -74,7 +78,8 @@ func TestVertexRoutes(t *testing.T) {
 func TestCheckRoute(t *testing.T) {
 	for path, want := range map[string]bool{
 		"": true, "/predict": true, "/v1/endpoints/7/deployedModels/8:predict": true,
-		"predict": false, "/a/": false, "/a//b": false, "/a/../b": false, "/{x}": false, "/a?b": false, "/a#b": false, "/admin/reload": false,
+		"predict": false, "/a/": false, "/a//b": false, "/a/../b": false, "/{x}": false, "/a?b": false, "/a#b": false,
+		"/admin/reload": false,
 	} {
 		if err := CheckRoute("AIP_PREDICT_ROUTE", path); (err == nil) != want {
 			t.Errorf("%q: %v", path, err)
@@ -99,7 +104,8 @@ func TestCloudRoutesNeedKeys(t *testing.T) {
 	o := plain()
 	o.PredictRoute, o.HealthRoute = "/p", "/h"
 	api := New(o)
-	s := server.New(server.Options{Config: c.Server, APIs: []server.API{api}, Healthy: func() error { return nil }, Log: slog.New(slog.DiscardHandler)})
+	s := server.New(server.Options{Config: c.Server, APIs: []server.API{api}, Healthy: func() error { return nil },
+		Log: slog.New(slog.DiscardHandler)})
 	tells := []string{"/info", documentPath, kserveRoot, kserveVersion}
 	open := []string{"/docs", "/v2/health/live", "/v2/health/ready", kserveVersion + "/ready", "/h"}
 	for _, r := range api.Routes() {
@@ -152,7 +158,8 @@ func TestManyTextsLeft(t *testing.T) {
 	gone := make(chan struct{})
 	go func() {
 		defer close(gone)
-		if r, err := post(ctx, url+"/vertex", `{"instances":[{"inputs":"a"},{"inputs":"a"},{"inputs":"a"}]}`); err == nil {
+		if r, err := post(ctx, url+"/vertex",
+			`{"instances":[{"inputs":"a"},{"inputs":"a"},{"inputs":"a"}]}`); err == nil {
 			_, _ = io.Copy(io.Discard, r.Body)
 		}
 	}()
@@ -163,11 +170,13 @@ func TestManyTextsLeft(t *testing.T) {
 
 	ctx, give := context.WithTimeout(t.Context(), 20*time.Second) // for a broken test alone
 	defer give()
-	r := httptest.NewRequestWithContext(ctx, http.MethodPost, "/vertex", strings.NewReader(`{"instances":[{"inputs":"a"},{"inputs":""},{"inputs":"a"}]}`))
+	r := httptest.NewRequestWithContext(ctx, http.MethodPost, "/vertex",
+		strings.NewReader(`{"instances":[{"inputs":"a"},{"inputs":""},{"inputs":"a"}]}`))
 	r.Header.Set("Content-Type", "application/json")
 	rec := httptest.NewRecorder()
 	newServer(e).ServeHTTP(rec, r)
-	if rec.Code != 500 || rec.Body.String() != `{"error":"Incomplete generation","error_type":"Incomplete generation"}` {
+	if rec.Code != 500 ||
+		rec.Body.String() != `{"error":"Incomplete generation","error_type":"Incomplete generation"}` {
 		t.Errorf("got %d %s", rec.Code, rec.Body)
 	}
 	eventually(t, "none is left behind", func() bool { return e.Running() == 0 })
@@ -179,8 +188,9 @@ func TestGoneIsNoFailure(t *testing.T) {
 	ctx, leave := context.WithCancel(t.Context())
 	leave()
 	for path, body := range map[string]string{
-		"/vertex":                `{"instances":[{"inputs":"a"}]}`,
-		kserveVersion + "/infer": `{"id":"1","inputs":[{"name":"","shape":[],"datatype":"","data":[97]}],"outputs":[{"name":""}]}`,
+		"/vertex": `{"instances":[{"inputs":"a"}]}`,
+		kserveVersion +
+			"/infer": `{"id":"1","inputs":[{"name":"","shape":[],"datatype":"","data":[97]}],"outputs":[{"name":""}]}`,
 	} {
 		i := slices.IndexFunc(a.Routes(), func(r server.Route) bool { return r.Path == path })
 		r := httptest.NewRequestWithContext(ctx, http.MethodPost, path, strings.NewReader(body))
@@ -200,10 +210,12 @@ func TestFirstRefusedConversation(t *testing.T) {
 	}
 	a := New(o)
 	i := slices.IndexFunc(a.Routes(), func(r server.Route) bool { return r.Path == "/vertex" })
-	r := httptest.NewRequest(http.MethodPost, "/vertex", strings.NewReader(`{"instances":[{"inputs":"a"},{"a":1},{"a":2}]}`))
+	r := httptest.NewRequest(http.MethodPost, "/vertex",
+		strings.NewReader(`{"instances":[{"inputs":"a"},{"a":1},{"a":2}]}`))
 	r.Header.Set("Content-Type", "application/json")
 	rec := httptest.NewRecorder()
-	if err := a.Routes()[i].Handle(rec, r); !errors.Is(err, generate.ErrTemplate) || err.Error() != `{"a":1}` || rec.Body.Len() > 0 {
+	if err := a.Routes()[i].Handle(rec, r); !errors.Is(err, generate.ErrTemplate) || err.Error() != `{"a":1}` ||
+		rec.Body.Len() > 0 {
 		t.Errorf("got %v, %s", err, rec.Body)
 	}
 }
@@ -212,7 +224,9 @@ func TestFirstRefusedConversation(t *testing.T) {
 func TestFailuresAreLogged(t *testing.T) {
 	var log bytes.Buffer
 	api := New(plain())
-	s := server.New(server.Options{Config: config.Default().Server, APIs: []server.API{api}, Healthy: func() error { return nil }, Log: slog.New(slog.NewTextHandler(&log, nil))})
+	s := server.New(server.Options{Config: config.Default().Server, APIs: []server.API{api}, Healthy: func() error {
+		return nil
+	}, Log: slog.New(slog.NewTextHandler(&log, nil))})
 	send(s, http.MethodPost, "/vertex", `{"instances":[{"inputs":""}]}`)
 	if !strings.Contains(log.String(), "`inputs` cannot be empty") {
 		t.Errorf("the log is %s", &log)
@@ -245,9 +259,12 @@ func TestInvalidUTF8(t *testing.T) {
 // FuzzCloudBody: whatever the body, the reply is one that the document has.
 func FuzzCloudBody(f *testing.F) {
 	for _, s := range []string{
-		``, `{}`, `{"inputs":"a","parameters":{"details":true,"max_new_tokens":2},"stream":true}`, `{"messages":"a"}`, `{"prompt":"a"}`, `{"messages":5,"prompt":"x"}`,
-		`{"instances":[{"inputs":"a"},{"messages":"b","max_tokens":1},{"messages":"no"}]}`, `{"instances":[]}`, `{"instances":[{"inputs":"a","parameters":null}]}`,
-		`{"instances":[[{"inputs":1}],7,"\ud800"]}`, `{"instances":[{"inputs":"a","parameters":{"seed":18446744073709551615}}]}`,
+		``, `{}`, `{"inputs":"a","parameters":{"details":true,"max_new_tokens":2},"stream":true}`, `{"messages":"a"}`,
+		`{"prompt":"a"}`, `{"messages":5,"prompt":"x"}`,
+		`{"instances":[{"inputs":"a"},{"messages":"b","max_tokens":1},{"messages":"no"}]}`, `{"instances":[]}`,
+		`{"instances":[{"inputs":"a","parameters":null}]}`,
+		`{"instances":[[{"inputs":1}],7,"\ud800"]}`,
+		`{"instances":[{"inputs":"a","parameters":{"seed":18446744073709551615}}]}`,
 		`{"id":"é","inputs":[{"name":"","shape":[],"datatype":"","data":[226,130,172]}],"outputs":[{"name":"\u0000"}]}`,
 		`{"id":"1","parameters":{"return_full_text":true,"best_of":2,"top_k":1},"inputs":[{"name":"","shape":[1],"datatype":"","data":[255]}],"outputs":[]}`,
 		`{"id":"1","inputs":[{"name":"","shape":[1],"datatype":"","data":[1e2]}],"outputs":[]}`,
@@ -277,10 +294,12 @@ func FuzzCloudBody(f *testing.F) {
 			if rec.Code == 500 && !bytes.Contains(body, []byte(`"error":"Incomplete generation"`)) {
 				t.Fatalf("%s %q: %s", path, text, body)
 			}
-			if path == "/invocations" && json.Valid(body) && (bytes.HasPrefix(body, []byte(`{"chat"`)) || bytes.HasPrefix(body, []byte(`{"completion"`))) {
+			if path == "/invocations" && json.Valid(body) && (bytes.HasPrefix(body, []byte(`{"chat"`)) ||
+				bytes.HasPrefix(body, []byte(`{"completion"`))) {
 				continue // the stubs of OpenAI's routes
 			}
-			for _, wrong := range replyFits(c, operation(&doc, http.MethodPost, path), rec.Code, rec.Header().Get("Content-Type"), body) {
+			for _, wrong := range replyFits(c, operation(&doc, http.MethodPost, path), rec.Code,
+				rec.Header().Get("Content-Type"), body) {
 				t.Fatalf("%s %s %q: %s\n%s", d.Name(), path, text, wrong, body)
 			}
 		}
@@ -291,11 +310,13 @@ func FuzzCloudBody(f *testing.F) {
 // JSON, does not say so or is too long, in TGI's words.
 func TestBodiesOfEveryRoute(t *testing.T) {
 	o := plain()
-	o.ChatDraft, o.Chat, o.Completion, o.PredictRoute = chatDraft, echo("chat", "messages"), echo("completion", "prompt"), "/p"
+	o.ChatDraft, o.Chat, o.Completion, o.PredictRoute = chatDraft, echo("chat", "messages"),
+		echo("completion", "prompt"), "/p"
 	api := New(o)
 	c := config.Default().Server
 	c.PayloadLimit = 100
-	s := server.New(server.Options{Config: c, APIs: []server.API{api}, Healthy: func() error { return nil }, Log: slog.New(slog.DiscardHandler)})
+	s := server.New(server.Options{Config: c, APIs: []server.API{api}, Healthy: func() error { return nil },
+		Log: slog.New(slog.DiscardHandler)})
 	posts := 0
 	for _, route := range api.Routes() {
 		if route.Method != http.MethodPost {
@@ -303,10 +324,14 @@ func TestBodiesOfEveryRoute(t *testing.T) {
 		}
 		posts++
 		for _, bad := range []struct{ kind, body, want string }{
-			{"application/json", `{"a": `, `400 {"error":"Failed to parse the request body as JSON: a: EOF while parsing a value at line 1 column 6","error_type":"bad_request"}`},
-			{"application/json", ``, `400 {"error":"Failed to parse the request body as JSON: EOF while parsing a value at line 1 column 0","error_type":"bad_request"}`},
-			{"text/plain", `{}`, "415 {\"error\":\"Expected request with `Content-Type: application/json`\",\"error_type\":\"unsupported_media_type\"}"},
-			{"application/json", `{"a":"` + strings.Repeat("a", 100) + `"}`, `413 {"error":"Failed to buffer the request body: length limit exceeded","error_type":"payload_too_large"}`},
+			{"application/json", `{"a": `,
+				`400 {"error":"Failed to parse the request body as JSON: a: EOF while parsing a value at line 1 column 6","error_type":"bad_request"}`},
+			{"application/json", ``,
+				`400 {"error":"Failed to parse the request body as JSON: EOF while parsing a value at line 1 column 0","error_type":"bad_request"}`},
+			{"text/plain", `{}`,
+				"415 {\"error\":\"Expected request with `Content-Type: application/json`\",\"error_type\":\"unsupported_media_type\"}"},
+			{"application/json", `{"a":"` + strings.Repeat("a", 100) + `"}`,
+				`413 {"error":"Failed to buffer the request body: length limit exceeded","error_type":"payload_too_large"}`},
 		} {
 			r := httptest.NewRequest(route.Method, route.Path, strings.NewReader(bad.body))
 			r.Header.Set("Content-Type", bad.kind)

@@ -39,12 +39,18 @@ func TestGrammar(t *testing.T) {
 		return rec
 	}
 	for grammar, want := range map[string]generate.Grammar{
-		`{"type":"json","value":{"properties":{}}}`:                             {Language: "json_schema", Source: []byte(`{"properties":{}}`)},
-		`{"type":"json_object","value":"{\"properties\":{}}"}`:                  {Language: "json_schema", Source: []byte(`{"properties":{}}`)},
-		`{"type":"json_schema","value":{"name":"n","schema":{},"strict":null}}`: {Language: "json_schema", Source: []byte(`{}`)},
-		`{"type":"regex","value":"((25[0-5]|2[0-4]\\d|[01]?\\d\\d?)\\.){3}"}`:   {Language: "regex", Source: []byte(`((25[0-5]|2[0-4]\d|[01]?\d\d?)\.){3}`)},
-		`{"type":"choice","value":["a"]}`:                                       {Language: "choice", Source: []byte(`["a"]`)},
-		`{"type":"grammar","value":"x","plugin":"p","params":{"a":1}}`:          {Plugin: "p", Source: []byte(`x`), Params: []byte(`{"a":1}`)},
+		`{"type":"json","value":{"properties":{}}}`: {Language: "json_schema",
+			Source: []byte(`{"properties":{}}`)},
+		`{"type":"json_object","value":"{\"properties\":{}}"}`: {Language: "json_schema",
+			Source: []byte(`{"properties":{}}`)},
+		`{"type":"json_schema","value":{"name":"n","schema":{},"strict":null}}`: {Language: "json_schema",
+			Source: []byte(`{}`)},
+		`{"type":"regex","value":"((25[0-5]|2[0-4]\\d|[01]?\\d\\d?)\\.){3}"}`: {Language: "regex",
+			Source: []byte(`((25[0-5]|2[0-4]\d|[01]?\d\d?)\.){3}`)},
+		`{"type":"choice","value":["a"]}`: {Language: "choice",
+			Source: []byte(`["a"]`)},
+		`{"type":"grammar","value":"x","plugin":"p","params":{"a":1}}`: {Plugin: "p", Source: []byte(`x`),
+			Params: []byte(`{"a":1}`)},
 	} {
 		ask("/generate", grammar, "")
 		all := g.Compiled()
@@ -61,7 +67,8 @@ func TestGrammar(t *testing.T) {
 	if got := rec.Body.String(); !strings.HasSuffix(got, told+"}\n\n") || rec.Header().Get("X-Grammar-Dropped") != "1" {
 		t.Errorf("got %s %v", got, rec.Header())
 	}
-	if rec = ask("/generate", `{"type":"regex","value":"a"}`, ``); strings.Contains(rec.Body.String(), "dropped") || rec.Header().Get("X-Grammar-Dropped") != "1" {
+	if rec = ask("/generate", `{"type":"regex","value":"a"}`, ``); strings.Contains(rec.Body.String(), "dropped") ||
+		rec.Header().Get("X-Grammar-Dropped") != "1" {
 		t.Errorf("without details: got %s %v", rec.Body, rec.Header())
 	}
 	if bound, _ := g.Open(); bound != 0 {
@@ -72,12 +79,14 @@ func TestGrammar(t *testing.T) {
 // TestGrammarDialects: the text of a server without grammars is TGI's in all dialects.
 func TestGrammarDialects(t *testing.T) {
 	for _, d := range dialect.All {
-		r := httptest.NewRequest(http.MethodPost, "/generate", strings.NewReader(`{"inputs":"x","parameters":{"grammar":{"type":"regex","value":"a"},"max_new_tokens":1}}`))
+		r := httptest.NewRequest(http.MethodPost, "/generate",
+			strings.NewReader(`{"inputs":"x","parameters":{"grammar":{"type":"regex","value":"a"},"max_new_tokens":1}}`))
 		r.Header.Set("Content-Type", "application/json")
 		r.Header.Set(dialect.Header, d.Name())
 		rec := httptest.NewRecorder()
 		newServer(&generatetest.Engine{}).ServeHTTP(rec, r)
-		if got := rec.Body.String(); rec.Code != 422 || got != `{"error":"Input validation error: grammar is not supported","error_type":"validation"}` {
+		if got := rec.Body.String(); rec.Code != 422 ||
+			got != `{"error":"Input validation error: grammar is not supported","error_type":"validation"}` {
 			t.Errorf("%s: %d %s", d.Name(), rec.Code, got)
 		}
 	}

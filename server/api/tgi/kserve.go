@@ -104,7 +104,8 @@ func (a *API) infer(w http.ResponseWriter, r *http.Request, d *dialect.Dialect) 
 	bodies := make([]*body, len(q.inputs))
 	for i, in := range q.inputs {
 		if fault := invalidUTF8(in); fault != "" {
-			refusal{http.StatusUnprocessableEntity, fault, "utf8"}.write(w, r, fmt.Errorf("inputs[%d].data: %s", i, fault))
+			refusal{http.StatusUnprocessableEntity, fault, "utf8"}.write(w, r, fmt.Errorf("inputs[%d].data: %s", i,
+				fault))
 			return nil
 		}
 		one := *q.shared
@@ -206,7 +207,9 @@ func (q *inference) write(out *server.Long, texts []string) {
 		out.Append(func(b []byte) []byte {
 			b = strconv.AppendInt(append(b, `,"shape":[1,`...), int64(len(text)), 10)
 			b = append(b, `],"datatype":"BYTES","data":`...)
-			b = appendList(b, []byte(text), func(b []byte, c *byte) []byte { return strconv.AppendUint(b, uint64(*c), 10) })
+			b = appendList(b, []byte(text), func(b []byte, c *byte) []byte {
+				return strconv.AppendUint(b, uint64(*c), 10)
+			})
 			return append(b, '}')
 		})
 	}

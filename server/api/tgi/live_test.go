@@ -119,7 +119,9 @@ func TestClientNeverReads(t *testing.T) {
 	}
 	defer conn.Close()
 	body := `{"inputs":"Hi","parameters":{"max_new_tokens":9000}}`
-	fmt.Fprintf(conn, "POST /generate_stream HTTP/1.1\r\nHost: x\r\nContent-Type: application/json\r\nContent-Length: %d\r\n\r\n%s", len(body), body)
+	fmt.Fprintf(conn,
+		"POST /generate_stream HTTP/1.1\r\nHost: x\r\nContent-Type: application/json\r\nContent-Length: %d\r\n\r\n%s",
+		len(body), body)
 	eventually(t, "the request runs", func() bool { return e.Running() == 1 })
 	r, err := post(t.Context(), url+"/generate", `{"inputs":"Hi","parameters":{"max_new_tokens":1}}`)
 	if err != nil || r.StatusCode != 200 {
@@ -141,7 +143,8 @@ func TestThousandRequests(t *testing.T) {
 		path := [2]string{"/generate", "/generate_stream"}[i%2]
 		wg.Go(func() {
 			<-start
-			r := httptest.NewRequest(http.MethodPost, path, strings.NewReader(`{"inputs":"Hi","parameters":{"max_new_tokens":3}}`))
+			r := httptest.NewRequest(http.MethodPost, path,
+				strings.NewReader(`{"inputs":"Hi","parameters":{"max_new_tokens":3}}`))
 			r.Header.Set("Content-Type", "application/json")
 			rec := httptest.NewRecorder()
 			s.ServeHTTP(rec, r)
@@ -149,7 +152,9 @@ func TestThousandRequests(t *testing.T) {
 			switch {
 			case strings.Contains(body, `"generated_text":" x x x"`) && rec.Code == 200:
 				good.Add(1)
-			case strings.Contains(body, `{"error":"Model is overloaded","error_type":"overloaded"}`) && (rec.Code == 429 && rec.Header().Get("Retry-After") != "" || path == "/generate_stream" && rec.Code == 200):
+			case strings.Contains(body, `{"error":"Model is overloaded","error_type":"overloaded"}`) &&
+				(rec.Code == 429 && rec.Header().Get("Retry-After") != "" || path == "/generate_stream" &&
+					rec.Code == 200):
 				refused.Add(1)
 			default:
 				t.Errorf("%s: %d %s", path, rec.Code, body)
@@ -173,7 +178,8 @@ func TestSickEngine(t *testing.T) {
 		t.Fatal(err)
 	}
 	defer r.Body.Close()
-	if body, _ := io.ReadAll(r.Body); r.StatusCode != 503 || string(body) != `{"error":"unhealthy","error_type":"healthcheck"}` {
+	if body, _ := io.ReadAll(r.Body); r.StatusCode != 503 ||
+		string(body) != `{"error":"unhealthy","error_type":"healthcheck"}` {
 		t.Errorf("got %d %s", r.StatusCode, body)
 	}
 }

@@ -37,7 +37,9 @@ const callsPerSlot = 8
 func checkCount(m *dispatch.Model, field string, n int) error {
 	places := m.Limits.MaxConcurrentRequests
 	if most := callsPerSlot * places; places > 0 && n > most {
-		return &generate.Invalid{Field: field, Msg: fmt.Sprintf("`%s` must have at most %d entries, %d times max_concurrent_requests. Given: %d", field, most, callsPerSlot, n)}
+		return &generate.Invalid{Field: field,
+			Msg: fmt.Sprintf("`%s` must have at most %d entries, %d times max_concurrent_requests. Given: %d", field,
+				most, callsPerSlot, n)}
 	}
 	return nil
 }

@@ -20,9 +20,11 @@ type oneModel struct{}
 
 func (oneModel) model(id string) (modelsapi.Model, error) {
 	m := modelsapi.Model{
-		ID: id, Created: time.Unix(1, 0), State: modelsapi.Running, Local: true, Source: "https://example.com/x", Description: "d", Format: "safetensors", Quantization: "int4",
-		Params: 5_000_000, MemoryBytes: 7, DiskBytes: 6, Context: 512, Parallel: 2, Threads: 2, Sampling: &modelsapi.Sampling{Temperature: 1, TopP: 1, MaxTokens: 9},
-		Failure: "f", Progress: &modelsapi.Progress{Done: 1},
+		ID: id, Created: time.Unix(1, 0), State: modelsapi.Running, Local: true, Source: "https://example.com/x",
+		Description: "d", Format: "safetensors", Quantization: "int4",
+		Params: 5_000_000, MemoryBytes: 7, DiskBytes: 6, Context: 512, Parallel: 2, Threads: 2,
+		Sampling: &modelsapi.Sampling{Temperature: 1, TopP: 1, MaxTokens: 9},
+		Failure:  "f", Progress: &modelsapi.Progress{Done: 1},
 	}
 	switch id {
 	case "demo", "tgi":
@@ -80,17 +82,25 @@ func TestModelsFitDocument(t *testing.T) {
 		method, path, body string
 		status             int
 	}{
-		{"GET", "/v1/models", "", 200}, {"GET", "/v1/models?filter=running", "", 200}, {"GET", "/v1/models?filter=x", "", 422},
+		{"GET", "/v1/models", "", 200}, {"GET", "/v1/models?filter=running", "", 200}, {"GET", "/v1/models?filter=x",
+			"", 422},
 		{"GET", "/v1/models/demo", "", 200}, {"GET", "/v1/models/x", "", 404},
-		{"POST", "/v1/models/start", `{"model":"demo"}`, 202}, {"POST", "/v1/models/start", `{"model":"x"}`, 404}, {"POST", "/v1/models/start", `{`, 400},
-		{"POST", "/v1/models/start", `{"model":"big"}`, 507}, {"POST", "/v1/models/start", `{"model":"waits"}`, 503}, {"POST", "/v1/models/start", `{"model":"busy"}`, 409},
+		{"POST", "/v1/models/start", `{"model":"demo"}`, 202}, {"POST", "/v1/models/start", `{"model":"x"}`, 404},
+		{"POST", "/v1/models/start", `{`, 400},
+		{"POST", "/v1/models/start", `{"model":"big"}`, 507}, {"POST", "/v1/models/start", `{"model":"waits"}`, 503},
+		{"POST", "/v1/models/start", `{"model":"busy"}`, 409},
 		{"POST", "/v1/models/stop", `{"model":"demo","ngl":1}`, 200}, {"POST", "/v1/models/stop", `{"model":5}`, 422},
-		{"PUT", "/v1/models/demo/start", "", 202}, {"POST", "/v1/models/demo/start", `{}`, 202}, {"PUT", "/v1/models/demo/stop", "", 200}, {"POST", "/v1/models/x/stop", "", 404},
-		{"POST", "/v1/models/pull", `{"model":"demo","id":"a/b","name":"n"}`, 202}, {"POST", "/v1/models/pull", `{"model":"busy"}`, 409}, {"POST", "/v1/models/pull", `{}`, 422},
+		{"PUT", "/v1/models/demo/start", "", 202}, {"POST", "/v1/models/demo/start", `{}`, 202},
+		{"PUT", "/v1/models/demo/stop", "", 200}, {"POST", "/v1/models/x/stop", "", 404},
+		{"POST", "/v1/models/pull", `{"model":"demo","id":"a/b","name":"n"}`, 202}, {"POST", "/v1/models/pull",
+			`{"model":"busy"}`, 409}, {"POST", "/v1/models/pull", `{}`, 422},
 		{"DELETE", "/v1/models/pull", `{"taskId":"demo"}`, 200}, {"DELETE", "/v1/models/pull", `{"taskId":"x"}`, 404},
-		{"GET", "/v1/models/download/demo", "", 202}, {"GET", "/v1/models/download/big", "", 507}, {"GET", "/v1/models/download/a%20b", "", 422},
-		{"POST", "/v1/models/import", `{"model":"demo","modelPath":"p","option":"symlink"}`, 200}, {"POST", "/v1/models/import", `{"model":"busy","modelPath":"p"}`, 409},
-		{"DELETE", "/v1/models/demo", "", 200}, {"DELETE", "/v1/models/busy", "", 409}, {"DELETE", "/v1/models/x", "", 404},
+		{"GET", "/v1/models/download/demo", "", 202}, {"GET", "/v1/models/download/big", "", 507},
+		{"GET", "/v1/models/download/a%20b", "", 422},
+		{"POST", "/v1/models/import", `{"model":"demo","modelPath":"p","option":"symlink"}`, 200},
+		{"POST", "/v1/models/import", `{"model":"busy","modelPath":"p"}`, 409},
+		{"DELETE", "/v1/models/demo", "", 200}, {"DELETE", "/v1/models/busy", "", 409}, {"DELETE", "/v1/models/x", "",
+			404},
 	} {
 		for _, key := range []string{adminKey, "wrong", ""} {
 			r := httptest.NewRequest(ask.method, ask.path, strings.NewReader(ask.body))
@@ -138,7 +148,8 @@ func TestModelsFitDocument(t *testing.T) {
 
 // modelsOperation is operation, but the path that says more counts.
 func modelsOperation(d *openapi.Document, method, path string) *openapi.Operation {
-	for _, at := range []string{path, regexp.MustCompile(`/download/.*`).ReplaceAllString(path, "/download/{id}"), regexp.MustCompile(`models/[^/]+`).ReplaceAllString(path, "models/{id}")} {
+	for _, at := range []string{path, regexp.MustCompile(`/download/.*`).ReplaceAllString(path, "/download/{id}"),
+		regexp.MustCompile(`models/[^/]+`).ReplaceAllString(path, "models/{id}")} {
 		if o := d.Paths[at][strings.ToLower(method)]; o != nil {
 			return o
 		}

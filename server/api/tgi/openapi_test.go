@@ -37,12 +37,14 @@ func wholeServer(set func(*Options)) (*server.Server, *API) {
 }
 
 func servedBy(e *generatetest.Engine, set func(*Options)) (*server.Server, *API) {
-	service := generate.New(e, generatetest.Words{}, generatetest.Limits(), nil).WithChat(&generatetest.Chat{Parse: true})
+	service := generate.New(e, generatetest.Words{}, generatetest.Limits(),
+		nil).WithChat(&generatetest.Chat{Parse: true})
 	models := dispatchtest.One(&dispatch.Model{ID: "demo", Service: service, Limits: sized})
 	chat := openai.New(openai.Options{Models: models, Version: "1.2.3"})
 	c := config.Default()
 	c.Server.AdminKeys = []string{adminKey}
-	beside := []server.API{chat, modelsapi.New(oneModel{}), generateapi.New(generateapi.Options{}), admin.New(admin.Options{})}
+	beside := []server.API{chat, modelsapi.New(oneModel{}), generateapi.New(generateapi.Options{}),
+		admin.New(admin.Options{})}
 	o := Options{
 		Models: models, Ready: e.Healthy, Version: "1.2.3", Limits: sized,
 		ChatDraft: openai.ChatDraft, Chat: chat.Chat, Completion: chat.Complete, Beside: beside,
@@ -51,7 +53,8 @@ func servedBy(e *generatetest.Engine, set func(*Options)) (*server.Server, *API)
 		set(&o)
 	}
 	a := New(o)
-	return server.New(server.Options{Config: c.Server, APIs: append([]server.API{a}, beside...), Healthy: e.Healthy, Metrics: server.NewMetrics(), Log: slog.New(slog.DiscardHandler)}), a
+	return server.New(server.Options{Config: c.Server, APIs: append([]server.API{a}, beside...), Healthy: e.Healthy,
+		Metrics: server.NewMetrics(), Log: slog.New(slog.DiscardHandler)}), a
 }
 
 // adminKey opens the routes of administrators.
@@ -60,10 +63,12 @@ const adminKey = "admin"
 // TestShared: routes about the server need no model.
 func TestShared(t *testing.T) {
 	a := New(Options{Version: "1.2.3"})
-	s := server.New(server.Options{Config: config.Default().Server, APIs: []server.API{a}, Log: slog.New(slog.DiscardHandler)})
+	s := server.New(server.Options{Config: config.Default().Server, APIs: []server.API{a},
+		Log: slog.New(slog.DiscardHandler)})
 	for _, path := range []string{documentPath, kserveRoot} {
 		rec := httptest.NewRecorder()
-		if s.ServeHTTP(rec, httptest.NewRequest(http.MethodGet, path, nil)); rec.Code != 200 || !strings.Contains(rec.Body.String(), `"version":"1.2.3"`) {
+		if s.ServeHTTP(rec, httptest.NewRequest(http.MethodGet, path, nil)); rec.Code != 200 ||
+			!strings.Contains(rec.Body.String(), `"version":"1.2.3"`) {
 			t.Errorf("%s without a model: %d %s", path, rec.Code, rec.Body)
 		}
 	}
@@ -100,11 +105,15 @@ func TestDocumentIsValid(t *testing.T) {
 			variables := regexp.MustCompile(`\{(\w+)\}`).FindAllStringSubmatch(path, -1)
 			for _, p := range o.Parameters {
 				schema(at+" "+p.Name, p.Schema)
-				if p.In == "path" && (!p.Required || !slices.ContainsFunc(variables, func(v []string) bool { return v[1] == p.Name })) {
+				if p.In == "path" && (!p.Required || !slices.ContainsFunc(variables, func(v []string) bool {
+					return v[1] == p.Name
+				})) {
 					t.Errorf("%s: the parameter %s", at, p.Name)
 				}
 			}
-			if n := len(variables); slices.IndexFunc(o.Parameters, func(p openapi.Parameter) bool { return p.In != "path" }) < n && len(o.Parameters) < n {
+			if n := len(variables); slices.IndexFunc(o.Parameters, func(p openapi.Parameter) bool {
+				return p.In != "path"
+			}) < n && len(o.Parameters) < n {
 				t.Errorf("%s: %d variables, parameters %+v", at, n, o.Parameters)
 			}
 			if o.RequestBody != nil {
@@ -202,7 +211,8 @@ func TestDocumentListsEveryRoute(t *testing.T) {
 			t.Errorf("%s %s has no description: %+v", r.Method, r.Path, o)
 			continue
 		}
-		if known := []string{"GenerateRequest", "GenerateOne", "ModelName", "VertexRequest", "InferenceRequest", "ChatRequest", "CompletionRequest"}; o.RequestBody != nil {
+		if known := []string{"GenerateRequest", "GenerateOne", "ModelName", "VertexRequest", "InferenceRequest",
+			"ChatRequest", "CompletionRequest"}; o.RequestBody != nil {
 			named := strings.TrimPrefix(o.RequestBody.Content["application/json"].Schema.Ref, "#/components/schemas/")
 			if slices.Contains(known, named) && d.Components.Schemas[named].Properties["model"] == nil {
 				t.Errorf("%s %s: the body names no model", r.Method, r.Path)
@@ -214,19 +224,23 @@ func TestDocumentListsEveryRoute(t *testing.T) {
 			t.Errorf("%s %s: open is %v, has a 401: %v", r.Method, r.Path, open, ok)
 		}
 	}
-	if got := d.Paths["/v1/endpoints/7:predict"]["post"].RequestBody; got == nil || got.Content["application/json"].Schema.Ref != "#/components/schemas/VertexRequest" {
+	if got := d.Paths["/v1/endpoints/7:predict"]["post"].RequestBody; got == nil ||
+		got.Content["application/json"].Schema.Ref != "#/components/schemas/VertexRequest" {
 		t.Errorf("the predict route reads %+v", got)
 	}
 	var other openapi.Document
 	b := openapi.New(openapi.Served{Routes: []server.Route{
-		{Method: http.MethodPost, Path: "/admin/reload", Scope: server.Admin}, {Method: http.MethodPost, Path: "/mine/{a}/{b:.+}", Scope: server.Open},
+		{Method: http.MethodPost, Path: "/admin/reload", Scope: server.Admin}, {Method: http.MethodPost,
+			Path: "/mine/{a}/{b:.+}", Scope: server.Open},
 	}}).JSON()
-	if err := json.Unmarshal(b, &other); err != nil || len(other.Paths) != 1 || len(other.Paths["/mine/{a}/{b}"]["post"].Parameters) != 2 {
+	if err := json.Unmarshal(b, &other); err != nil || len(other.Paths) != 1 ||
+		len(other.Paths["/mine/{a}/{b}"]["post"].Parameters) != 2 {
 		t.Errorf("routes without a description: %s, %v", b[:min(len(b), 500)], err)
 	}
 	plain := document(t, New(Options{Version: "x"}))
 	for _, name := range []string{"truncate", "best_of", "top_n_tokens"} {
-		if p, q := plain.Components.Schemas["GenerateParameters"].Properties[name], d.Components.Schemas["GenerateParameters"].Properties[name]; p.Maximum != nil || q.Maximum == nil {
+		if p, q := plain.Components.Schemas["GenerateParameters"].Properties[name],
+			d.Components.Schemas["GenerateParameters"].Properties[name]; p.Maximum != nil || q.Maximum == nil {
 			t.Errorf("%s: at most %v of a model that is none, and %v of one", name, p.Maximum, q.Maximum)
 		}
 	}
@@ -263,7 +277,8 @@ func TestTranscriptsFitDocument(t *testing.T) {
 			t.Errorf("%s: %s", one.name, wrong)
 		}
 		_, said, _ := strings.Cut(ask[strings.Index(ask, m[0]):], "\n\n")
-		if status != 200 || o.RequestBody == nil || strings.Contains(body, "error_type") || strings.Contains(said, `"messages":"`) || strings.Contains(one.name, "vertex") {
+		if status != 200 || o.RequestBody == nil || strings.Contains(body, "error_type") ||
+			strings.Contains(said, `"messages":"`) || strings.Contains(one.name, "vertex") {
 			continue // the stub of chat takes another body; Vertex's knows no bounds
 		}
 		var v any
@@ -291,25 +306,31 @@ func TestOpenAIFitsDocument(t *testing.T) {
 		if r.Params.Seed != callingSeed {
 			return generatetest.Echo(r)
 		}
-		return generatetest.Sequence(r, 0, llm.FinishEOS, generate.Token{Text: `<think>a</think>b<call>f - {"x"`}, generate.Token{Text: `:1}</call>`})
+		return generatetest.Sequence(r, 0, llm.FinishEOS, generate.Token{Text: `<think>a</think>b<call>f - {"x"`},
+			generate.Token{Text: `:1}</call>`})
 	}}
 	s, a := servedBy(caller, nil)
 	d := document(t, a)
 	c := checker{schemas: d.Components.Schemas}
 	const chat, complete = "/v1/chat/completions", "/v1/completions"
 	for _, ask := range []struct{ method, path, body string }{
-		{"POST", chat, `{"messages":[{"role":"user","content":"Hi"}],"max_tokens":2,"logprobs":true,"top_logprobs":2,"n":2,"stop":"q","logit_bias":{"3":1},"model":"tgi"}`},
-		{"POST", chat, `{"messages":[{"role":"user","content":[{"type":"text","text":"Hi"}]}],"max_completion_tokens":2,"stream":true,"stream_options":{"include_usage":true},"logprobs":true,"response_format":{"type":"text"}}`},
+		{"POST", chat,
+			`{"messages":[{"role":"user","content":"Hi"}],"max_tokens":2,"logprobs":true,"top_logprobs":2,"n":2,"stop":"q","logit_bias":{"3":1},"model":"tgi"}`},
+		{"POST", chat,
+			`{"messages":[{"role":"user","content":[{"type":"text","text":"Hi"}]}],"max_completion_tokens":2,"stream":true,"stream_options":{"include_usage":true},"logprobs":true,"response_format":{"type":"text"}}`},
 		{"POST", chat, `{"messages":[{"role":"user","content":"Hi"}],"max_tokens":2,"temperature":-1}`},
 		{"POST", chat, `{"messages":[{"role":"user","content":"Hi"}],"max_tokens":2,"temperature":-1,"stream":true}`},
 		{"POST", chat, `{"messages":5}`},
 		{"POST", chat, calling + `}`},
 		{"POST", chat, calling + `,"stream":true}`},
 		{"POST", chat, calling + `,"stream":true,"tool_choice":"none","include_reasoning":false}`},
-		{"POST", chat, `{"messages":[{"role":"user","content":"Hi"}],"max_tokens":2,"tools":[{"type":"function","function":{"name":"f"}}],"tool_choice":"required"}`},
-		{"POST", chat, `{"messages":[{"role":"user","content":"Hi"}],"max_tokens":2,"tools":[{"type":"function","function":{"name":"f"}}],"tool_choice":"f","stream":true}`},
+		{"POST", chat,
+			`{"messages":[{"role":"user","content":"Hi"}],"max_tokens":2,"tools":[{"type":"function","function":{"name":"f"}}],"tool_choice":"required"}`},
+		{"POST", chat,
+			`{"messages":[{"role":"user","content":"Hi"}],"max_tokens":2,"tools":[{"type":"function","function":{"name":"f"}}],"tool_choice":"f","stream":true}`},
 		{"POST", complete, `{"prompt":["a","b"],"max_tokens":2,"logprobs":1,"echo":true,"stop":["q"],"suffix":""}`},
-		{"POST", complete, `{"prompt":[[1,2]],"max_tokens":2,"stream":true,"stream_options":{"include_usage":true},"logprobs":2}`},
+		{"POST", complete,
+			`{"prompt":[[1,2]],"max_tokens":2,"stream":true,"stream_options":{"include_usage":true},"logprobs":2}`},
 		{"POST", complete, `{"prompt":"a","max_tokens":2,"stream":true}`},
 		{"POST", complete, `{"prompt":"a","suffix":"x"}`},
 		{"POST", "/invocations", `{"messages":[{"role":"user","content":"Hi"}],"max_tokens":2}`},
@@ -358,7 +379,8 @@ func TestParametersFitDocument(t *testing.T) {
 			t.Errorf("%s: property %v, required %v", f.Name, p, f.Required)
 			continue
 		}
-		for _, text := range []string{`null`, `true`, `1`, `0.5`, `"x"`, `[]`, `["x"]`, `[1]`, `{}`, `{"7":1}`, `{"7":"x"}`, `[{"name":"x"}]`} {
+		for _, text := range []string{`null`, `true`, `1`, `0.5`, `"x"`, `[]`, `["x"]`, `[1]`, `{}`, `{"7":1}`,
+			`{"7":"x"}`, `[{"name":"x"}]`} {
 			if f.Name == "grammar" && text != "null" {
 				continue // any value is noted, and refused
 			}
@@ -416,7 +438,10 @@ func TestDocumentHasReference(t *testing.T) {
 					continue
 				}
 				for _, p := range want.Parameters {
-					if !slices.ContainsFunc(got.Parameters, func(q openapi.Parameter) bool { return q.Name == p.Name && q.In == p.In }) {
+					if !slices.ContainsFunc(got.Parameters, func(q openapi.Parameter) bool {
+						return q.Name == p.Name &&
+							q.In == p.In
+					}) {
 						t.Errorf("%s: the parameter %s is missing", at, p.Name)
 					}
 				}
@@ -471,7 +496,8 @@ func TestPage(t *testing.T) {
 	if m := regexp.MustCompile(`https?://|//[a-z]|src=|@import`).FindString(rec.Body.String()); m != "" {
 		t.Errorf("the page names something elsewhere: %q", m)
 	}
-	if p := rec.Header().Get("Content-Security-Policy"); strings.Count(p, "'sha256-") != 2 || !strings.HasPrefix(p, "default-src 'none'; connect-src 'self'; ") {
+	if p := rec.Header().Get("Content-Security-Policy"); strings.Count(p, "'sha256-") != 2 ||
+		!strings.HasPrefix(p, "default-src 'none'; connect-src 'self'; ") {
 		t.Errorf("the policy is %q", p)
 	}
 	if rec := get("/api-doc/openapi.json"); rec.Code != 401 {

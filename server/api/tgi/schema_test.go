@@ -79,7 +79,8 @@ func (c checker) check(at string, s *openapi.Schema, v any) (wrong []string) {
 		if !ok || s.Type == "integer" && n != math.Trunc(n) {
 			return say("%v is no %s", v, s.Type)
 		}
-		if !c.loose && (s.Minimum != nil && (n < *s.Minimum || s.OpenMinimum && n == *s.Minimum) || s.Maximum != nil && (n > *s.Maximum || s.OpenMaximum && n == *s.Maximum)) {
+		if !c.loose && (s.Minimum != nil && (n < *s.Minimum || s.OpenMinimum && n == *s.Minimum) || s.Maximum != nil &&
+			(n > *s.Maximum || s.OpenMaximum && n == *s.Maximum)) {
 			return say("%v is out of bounds", n)
 		}
 	default:

@@ -29,9 +29,11 @@ func TestSharedEndpoint(t *testing.T) {
 	var asked engine.Request
 	e := &generatetest.Engine{Script: func(r engine.Request) []engine.Event {
 		asked = r
-		events := generatetest.Sequence(r, 0, llm.FinishStop, generate.Token{Token: 3, Text: " am", Logprob: -1.25}, generate.Token{Token: 4, Text: " a photographer", Logprob: -0.5})
+		events := generatetest.Sequence(r, 0, llm.FinishStop, generate.Token{Token: 3, Text: " am", Logprob: -1.25},
+			generate.Token{Token: 4, Text: " a photographer", Logprob: -0.5})
 		if r.Params.PromptLogprobs {
-			events[0].Prefill = []generate.PromptToken{{Token: 1, Text: "My"}, {Token: 2, Text: " name", Logprob: -0.25}}
+			events[0].Prefill = []generate.PromptToken{{Token: 1, Text: "My"}, {Token: 2, Text: " name",
+				Logprob: -0.25}}
 		}
 		return events
 	}}
@@ -40,7 +42,8 @@ func TestSharedEndpoint(t *testing.T) {
 	seed := regexp.MustCompile(`"seed":\d+`)
 	for _, d := range dialect.Names() {
 		say := map[string]string{}
-		for _, path := range []string{"/generate", "/v1/completions/generate", "/generate_stream", "/v1/completions/generate_stream"} {
+		for _, path := range []string{"/generate", "/v1/completions/generate", "/generate_stream",
+			"/v1/completions/generate_stream"} {
 			body, kind := sharedExample, "application/json"
 			if strings.HasSuffix(path, "_stream") {
 				body, kind = streamed, "text/event-stream"
@@ -50,18 +53,23 @@ func TestSharedEndpoint(t *testing.T) {
 			r.Header.Set(dialect.Header, d)
 			rec := httptest.NewRecorder()
 			s.ServeHTTP(rec, r)
-			if rec.Code != 200 || rec.Header().Get("Content-Type") != kind || strings.Contains(rec.Body.String(), "error") {
+			if rec.Code != 200 || rec.Header().Get("Content-Type") != kind ||
+				strings.Contains(rec.Body.String(), "error") {
 				t.Fatalf("%s in %s: %d %v %s", path, d, rec.Code, rec.Header(), rec.Body)
 			}
 			p := asked.Params
-			if len(asked.Prompt) != 6 || p.MaxNewTokens != 20 || !p.Sample || p.Temperature != 0.5 || p.TopK != 10 || p.TopP != 0.95 || p.TypicalP != 0.95 ||
-				p.RepetitionPenalty != 1.03 || !p.Watermark || len(p.Stop) != 1 || p.Stop[0] != "photographer" || asked.N > 1 {
+			if len(asked.Prompt) != 6 || p.MaxNewTokens != 20 || !p.Sample || p.Temperature != 0.5 || p.TopK != 10 ||
+				p.TopP != 0.95 || p.TypicalP != 0.95 ||
+				p.RepetitionPenalty != 1.03 || !p.Watermark || len(p.Stop) != 1 || p.Stop[0] != "photographer" ||
+				asked.N > 1 {
 				t.Errorf("%s in %s: the engine was asked for %+v", path, d, asked)
 			}
 			say[path] = seed.ReplaceAllString(rec.Body.String(), `"seed":N`)
 		}
 		for _, path := range []string{"/generate", "/generate_stream"} {
-			if here, there := say[path], say["/v1/completions"+path]; here != there || !strings.Contains(here, `"generated_text":" am a photographer"`) || !strings.Contains(here, `"seed":N`) {
+			if here, there := say[path], say["/v1/completions"+path]; here != there ||
+				!strings.Contains(here, `"generated_text":" am a photographer"`) ||
+				!strings.Contains(here, `"seed":N`) {
 				t.Errorf("%s in %s says\n%s\nand below /v1/completions\n%s", path, d, here, there)
 			}
 		}

@@ -27,7 +27,8 @@ func impatient(t *testing.T) (e *generatetest.Engine, address string) {
 	}}
 	s := newServer(e, func(l *generate.Limits, c *config.Config) {
 		l.MaxTotal, l.MaxConcurrent = 1000, 4
-		c.Server.WriteTimeout, c.Server.ReadTimeout = config.Duration(200*time.Millisecond), config.Duration(200*time.Millisecond)
+		c.Server.WriteTimeout, c.Server.ReadTimeout = config.Duration(200*time.Millisecond),
+			config.Duration(200*time.Millisecond)
 	})
 	l, err := net.Listen("tcp", "127.0.0.1:0")
 	if err != nil {
@@ -44,7 +45,8 @@ func begin(t *testing.T, address, path string, length int, body string) net.Conn
 		t.Fatal(err)
 	}
 	t.Cleanup(func() { conn.Close() })
-	fmt.Fprintf(conn, "POST %s HTTP/1.1\r\nHost: x\r\nContent-Type: application/json\r\nContent-Length: %d\r\n\r\n%s", path, length, body)
+	fmt.Fprintf(conn, "POST %s HTTP/1.1\r\nHost: x\r\nContent-Type: application/json\r\nContent-Length: %d\r\n\r\n%s",
+		path, length, body)
 	return conn
 }
 
@@ -53,7 +55,8 @@ func served(address string) bool {
 	done := make(chan bool, 4)
 	for range cap(done) {
 		go func() {
-			r, err := http.Post("http://"+address+"/generate", "application/json", strings.NewReader(`{"inputs":"Hi","parameters":{"max_new_tokens":1}}`))
+			r, err := http.Post("http://"+address+"/generate", "application/json",
+				strings.NewReader(`{"inputs":"Hi","parameters":{"max_new_tokens":1}}`))
 			if err == nil {
 				_, _ = io.Copy(io.Discard, r.Body)
 				r.Body.Close()
@@ -109,7 +112,8 @@ func TestSlowBodies(t *testing.T) {
 		for _, conn := range conns {
 			_ = conn.SetReadDeadline(time.Now().Add(20 * time.Second))
 			b, err := io.ReadAll(conn)
-			if err != nil || !strings.HasPrefix(string(b), "HTTP/1.1 400 ") || !strings.Contains(string(b), "Failed to buffer the request body") {
+			if err != nil || !strings.HasPrefix(string(b), "HTTP/1.1 400 ") ||
+				!strings.Contains(string(b), "Failed to buffer the request body") {
 				t.Fatalf("%s: %v %q", path, err, b)
 			}
 		}

@@ -33,8 +33,10 @@ import (
 
 // sized are limits as a model has them.
 var sized = config.Limits{
-	MaxConcurrentRequests: 8, MaxBestOf: 2, MaxStopSequences: 4, MaxTopNTokens: 5, MaxInputTokens: 10, MaxTotalTokens: 20,
-	WaitingServedRatio: 0.3, MaxBatchTotalTokens: 100, MaxWaitingTokens: 20, MaxBatchSize: 8, ValidationWorkers: 2, MaxClientBatchSize: 4,
+	MaxConcurrentRequests: 8, MaxBestOf: 2, MaxStopSequences: 4, MaxTopNTokens: 5, MaxInputTokens: 10,
+	MaxTotalTokens:     20,
+	WaitingServedRatio: 0.3, MaxBatchTotalTokens: 100, MaxWaitingTokens: 20, MaxBatchSize: 8, ValidationWorkers: 2,
+	MaxClientBatchSize: 4,
 }
 
 // newServer returns a server with this API over e.
@@ -48,7 +50,8 @@ func newPlugged(e *generatetest.Engine, p *plugins, change ...func(*generate.Lim
 }
 
 // newChanged is newPlugged with further options.
-func newChanged(e *generatetest.Engine, p *plugins, set func(*Options, *dispatch.Model), change ...func(*generate.Limits, *config.Config)) *server.Server {
+func newChanged(e *generatetest.Engine, p *plugins, set func(*Options, *dispatch.Model),
+	change ...func(*generate.Limits, *config.Config)) *server.Server {
 	l, c := generatetest.Limits(), config.Default()
 	for _, f := range change {
 		f(&l, &c)
@@ -72,7 +75,8 @@ func newChanged(e *generatetest.Engine, p *plugins, set func(*Options, *dispatch
 
 // demo is a model over e.
 func demo(e generate.Engine, l generate.Limits) *dispatch.Model {
-	return &dispatch.Model{ID: "demo", DType: "int4", Limits: sized, Service: generate.New(e, generatetest.Words{}, l, nil)}
+	return &dispatch.Model{ID: "demo", DType: "int4", Limits: sized, Service: generate.New(e, generatetest.Words{}, l,
+		nil)}
 }
 
 // chatDraft is a stub of the chat API's: it takes {"messages":TEXT}, adds a
@@ -97,7 +101,8 @@ func echo(name, field string) BodyHandler {
 	return func(w http.ResponseWriter, _ *http.Request, text []byte) error {
 		said := ""
 		err := wire.Decode(text, func(r *wire.Reader) error {
-			return r.Object("struct", []wire.Field{{Name: field, Required: true, Read: wire.Into(&said, (*wire.Reader).String)}})
+			return r.Object("struct", []wire.Field{{Name: field, Required: true, Read: wire.Into(&said,
+				(*wire.Reader).String)}})
 		})
 		if err == nil {
 			server.WriteJSON(w, append(wire.AppendString(fmt.Appendf(nil, "{%q:", name), said), '}'))
@@ -191,7 +196,8 @@ func (s *script) read(t *testing.T, line string) {
 		i := len(s.seqs) - 1
 		s.seqs[i], s.tops[i] = append(s.seqs[i], tok), append(s.tops[i], tops)
 	case "end":
-		s.ends = append(s.ends, map[string]llm.Reason{"length": llm.FinishLength, "eos_token": llm.FinishEOS, "stop_sequence": llm.FinishStop}[rest])
+		s.ends = append(s.ends, map[string]llm.Reason{"length": llm.FinishLength, "eos_token": llm.FinishEOS,
+			"stop_sequence": llm.FinishStop}[rest])
 	case "break":
 		s.early = true
 		if rest != "" {
@@ -209,11 +215,13 @@ func (s *script) read(t *testing.T, line string) {
 			break
 		}
 		if verb == "failed" {
-			s.plugins.installed = append(s.plugins.installed, server.Plugin{Name: name, State: server.PluginFailed, Error: reason, Apply: config.ApplyRequest})
+			s.plugins.installed = append(s.plugins.installed, server.Plugin{Name: name, State: server.PluginFailed,
+				Error: reason, Apply: config.ApplyRequest})
 			break
 		}
 		s.plugins.installed = append(s.plugins.installed, server.Plugin{
-			Name: name, Version: "1.2", SHA256: "ab12", State: server.PluginReady, Kinds: []string{"logits", "sampler"}, Apply: config.ApplyRequest,
+			Name: name, Version: "1.2", SHA256: "ab12", State: server.PluginReady, Kinds: []string{"logits", "sampler"},
+			Apply: config.ApplyRequest,
 		})
 	case "asked":
 		s.asked = true
@@ -239,7 +247,8 @@ func scanToken(t *testing.T, s string) (generate.Token, string) {
 func (s *script) play(r engine.Request) []engine.Event {
 	if s.asked {
 		p := r.Params
-		text := fmt.Sprintf("prompt %d max %d sample %v prefill %v", len(r.Prompt), p.MaxNewTokens, p.Sample, p.PromptLogprobs)
+		text := fmt.Sprintf("prompt %d max %d sample %v prefill %v", len(r.Prompt), p.MaxNewTokens, p.Sample,
+			p.PromptLogprobs)
 		if p.Sample && p.Seed < 100 {
 			text += fmt.Sprintf(" seed %d", p.Seed)
 		}
@@ -325,7 +334,8 @@ func (c transcript) play(t *testing.T, change func(*dialect.Dialect)) (got, want
 		set = func(o *Options, _ *dispatch.Model) { o.MessagesAPI, o.Dialect = s.messages, &changed }
 	}
 	rec := httptest.NewRecorder()
-	newChanged(&generatetest.Engine{Script: s.play, Break: s.broken}, s.plugins, set, func(l *generate.Limits, _ *config.Config) {
+	newChanged(&generatetest.Engine{Script: s.play, Break: s.broken}, s.plugins, set, func(l *generate.Limits,
+		_ *config.Config) {
 		l.MaxTotal = cmp.Or(s.room, l.MaxTotal)
 	}).ServeHTTP(rec, req)
 	return show(rec, want), want

@@ -38,7 +38,8 @@ func TestClosedLoop(t *testing.T) {
 			t.Errorf("%d tokens out and %d in, want 24 and 30", m.OutputTokens, m.InputTokens)
 		}
 		// Three rounds of 160 ms.
-		if m.Seconds != 0.48 || m.OutputPerSecond != 24/0.48 || m.TotalPerSecond != 54/0.48 || m.RequestsPerSecond != 6/0.48 {
+		if m.Seconds != 0.48 || m.OutputPerSecond != 24/0.48 || m.TotalPerSecond != 54/0.48 ||
+			m.RequestsPerSecond != 6/0.48 {
 			t.Errorf("rates %+v", m)
 		}
 		for name, c := range map[string]struct {
@@ -204,7 +205,8 @@ func TestStreamFailures(t *testing.T) {
 				t.Errorf("%d tokens in, want %d", m.InputTokens, input)
 			}
 			if got != c.want || m.OutputTokens != c.tokens || (m.Completed == 1) != (c.want == "") || m.Requests != 1 {
-				t.Errorf("counted as %q with %d tokens (%+v), want %q with %d", got, m.OutputTokens, m, c.want, c.tokens)
+				t.Errorf("counted as %q with %d tokens (%+v), want %q with %d", got, m.OutputTokens, m, c.want,
+					c.tokens)
 			}
 		})
 	}

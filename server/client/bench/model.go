@@ -49,7 +49,8 @@ func Model(ctx context.Context, url string, outside func() float64) (*ModelRepor
 	rep := &ModelReport{}
 	for _, streams := range []int{1, 4, 16} {
 		// Warm up outside of what is counted.
-		load := Options{URL: url, Concurrency: []int{streams}, Requests: streams, PromptTokens: decodePrompt, OutputTokens: 8}
+		load := Options{URL: url, Concurrency: []int{streams}, Requests: streams, PromptTokens: decodePrompt,
+			OutputTokens: 8}
 		if _, err := Run(ctx, load); err != nil {
 			return nil, err
 		}

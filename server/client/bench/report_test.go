@@ -122,9 +122,11 @@ func TestJSONFieldNames(t *testing.T) {
 	none := `{"count":0,"mean":0,"p50":0,"p90":0,"p99":0,"max":0}`
 	want := `{"url":"http://h:1","prompt_tokens":128,"output_tokens":64,"shared_prefix":32,"seed":7,"runs":[` +
 		`{"concurrency":1,"seconds":12.345,"requests":9,"completed":9,"rejected":0,"input_tokens":0,"output_tokens":576,` +
-		`"requests_per_s":0,"output_tokens_per_s":46.66,"total_tokens_per_s":140,"ttft_ms":` + summary + `,"inter_token_ms":` + summary + `,"end_to_end_ms":` + summary + `},` +
+		`"requests_per_s":0,"output_tokens_per_s":46.66,"total_tokens_per_s":140,"ttft_ms":` + summary +
+		`,"inter_token_ms":` + summary + `,"end_to_end_ms":` + summary + `},` +
 		`{"rate":2.5,"seconds":100,"requests":12,"completed":0,"rejected":3,"errors":{"500":1,"timeout":8},"input_tokens":0,"output_tokens":0,` +
-		`"requests_per_s":0,"output_tokens_per_s":0,"total_tokens_per_s":0,"ttft_ms":` + none + `,"inter_token_ms":` + none + `,"end_to_end_ms":` + none + `}],` +
+		`"requests_per_s":0,"output_tokens_per_s":0,"total_tokens_per_s":0,"ttft_ms":` + none + `,"inter_token_ms":` +
+		none + `,"end_to_end_ms":` + none + `}],` +
 		`"repeat":{"prompts":4,"failed":1,"cold_ttft_ms":` + summary + `,"cached_ttft_ms":` + none + `}}`
 	if string(data) != want {
 		t.Errorf("JSON\n%s\nwant\n%s", data, want)

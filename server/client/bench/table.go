@@ -30,7 +30,8 @@ func (r *Report) WriteTable(w io.Writer) error {
 
 func writeRuns(b *strings.Builder, runs []Measured) {
 	rows := [][]string{
-		{"", "", "", "", "", "tokens/s", "", "first token ms", "", "", "inter-token ms", "", "", "end to end ms", "", ""},
+		{"", "", "", "", "", "tokens/s", "", "first token ms", "", "", "inter-token ms", "", "", "end to end ms", "",
+			""},
 		{"load", "done", "429", "failed", "seconds", "output", "total", "p50", "p90", "p99", "p50", "p90", "p99", "p50",
 			"p90", "p99"},
 	}

@@ -36,7 +36,8 @@ func TestChatSplits(t *testing.T) {
 		Text: "né!", Finish: "tool_calls", Tokens: 7,
 		Calls: []Call{{"call_1", "g", "{}"}, {"c", "f", "[]"}},
 	}
-	shown := []Delta{{Reasoning: "hm"}, {Text: "né"}, {Call: true}, {Call: true}, {Call: true}, {Text: "!"}, {Call: true}}
+	shown := []Delta{{Reasoning: "hm"}, {Text: "né"}, {Call: true}, {Call: true}, {Call: true}, {Text: "!"},
+		{Call: true}}
 	crlf := strings.ReplaceAll(stream, "\n", "\r\n")
 	for name, r := range map[string]io.Reader{
 		"whole": strings.NewReader(stream), "bytes": iotest.OneByteReader(strings.NewReader(stream)),
@@ -63,7 +64,8 @@ func TestChatBrokenStreams(t *testing.T) {
 	cut := errors.New("cut")
 	var calls strings.Builder
 	for i := range maxCalls + 1 {
-		fmt.Fprintf(&calls, "data: {\"choices\":[{\"index\":0,\"delta\":{\"tool_calls\":[{\"index\":%d,\"id\":\"a\"}]}}]}\n\n", i)
+		fmt.Fprintf(&calls,
+			"data: {\"choices\":[{\"index\":0,\"delta\":{\"tool_calls\":[{\"index\":%d,\"id\":\"a\"}]}}]}\n\n", i)
 	}
 	for name, c := range map[string]struct {
 		stream io.Reader
@@ -77,8 +79,9 @@ func TestChatBrokenStreams(t *testing.T) {
 		"an event cut short":      {strings.NewReader(begin + strings.TrimRight(end, "\n")), ErrIncomplete},
 		"a connection cut":        {io.MultiReader(strings.NewReader(begin), iotest.ErrReader(cut)), cut},
 		"no JSON":                 {strings.NewReader(begin + "data: hello\n\n"), ErrMalformed},
-		"another shape":           {strings.NewReader(begin + "data: {\"choices\":[{\"delta\":\"x\"}]}\n\n"), ErrMalformed},
-		"a long line":             {strings.NewReader("data: " + strings.Repeat("x", sse.MaxEvent+1)), ErrMalformed},
+		"another shape": {strings.NewReader(begin + "data: {\"choices\":[{\"delta\":\"x\"}]}\n\n"),
+			ErrMalformed},
+		"a long line": {strings.NewReader("data: " + strings.Repeat("x", sse.MaxEvent+1)), ErrMalformed},
 		"a long event": {strings.NewReader(strings.Repeat("data: "+strings.Repeat("x", sse.MaxEvent/4)+"\n",
 			5) + "\n"), ErrMalformed},
 		"many calls": {strings.NewReader(calls.String()), ErrMalformed},
@@ -191,9 +194,11 @@ func TestChatOnce(t *testing.T) {
 		"half":    {"say Hi; break", "Hi\n", "", "the answer broke off: unexpected EOF"},
 		"status": {"header Retry-After 3; status 429 {\"error\":\"full\"}", "", "",
 			"429 Too Many Requests: full (try again in 3 s)"},
-		"long page": {"status 502 " + strings.Repeat("a", maxRefusal+1), "", "", "502 Bad Gateway: " + strings.Repeat("a",
-			maxRefusal) + "..."},
-		"call": {"call 0 c f {}; finish tool_calls; done", "", "", "the model calls the tool f, which it was not given"},
+		"long page": {"status 502 " + strings.Repeat("a", maxRefusal+1), "", "", "502 Bad Gateway: " +
+			strings.Repeat("a",
+				maxRefusal) + "..."},
+		"call": {"call 0 c f {}; finish tool_calls; done", "", "",
+			"the model calls the tool f, which it was not given"},
 	} {
 		t.Run(name, func(t *testing.T) {
 			var out, notes bytes.Buffer

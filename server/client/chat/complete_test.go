@@ -120,7 +120,8 @@ func TestEditor(t *testing.T) {
 	if !slices.Equal(e.prompts, []string{"> ", "> ", "> ", "> "}) || len(e.script) != 1 {
 		t.Errorf("asked with %q, left %q", e.prompts, e.script)
 	}
-	broken := Options{Client: server.client(t), Out: io.Discard, Notes: io.Discard, Errors: io.Discard, Editor: failing{}}
+	broken := Options{Client: server.client(t), Out: io.Discard, Notes: io.Discard, Errors: io.Discard,
+		Editor: failing{}}
 	if err := Talk(t.Context(), broken); !errors.Is(err, errBroken) {
 		t.Errorf("got %v", err)
 	}

@@ -57,7 +57,8 @@ type session struct {
 
 func newSession(o Options) *session {
 	s := &session{
-		screen:   screen{out: o.Out, notes: o.Notes, errors: o.Errors, terminal: o.Terminal, colour: o.Colour && o.Terminal},
+		screen: screen{out: o.Out, notes: o.Notes, errors: o.Errors, terminal: o.Terminal, colour: o.Colour &&
+			o.Terminal},
 		client:   o.Client,
 		now:      o.now,
 		settings: map[string]json.RawMessage{}, members: o.Members,

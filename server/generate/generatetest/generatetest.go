@@ -141,7 +141,8 @@ func Sequence(r engine.Request, i int, end llm.Reason, tokens ...generate.Token)
 		}
 	}
 	events[len(events)-1].Finish = &llm.Finish{
-		Reason: end, Text: text.String(), Generated: len(tokens), Prompt: len(r.Prompt), Seed: llm.SeedFor(r.Params.Seed, i),
+		Reason: end, Text: text.String(), Generated: len(tokens), Prompt: len(r.Prompt),
+		Seed: llm.SeedFor(r.Params.Seed, i),
 	}
 	return events
 }

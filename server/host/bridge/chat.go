@@ -31,7 +31,8 @@ type chat struct {
 }
 
 // Bind implements generate.Chat.
-func (c chat) Bind(ctx context.Context, calls []generate.PluginCall) (generate.BoundChat, []generate.PluginCall, error) {
+func (c chat) Bind(ctx context.Context, calls []generate.PluginCall) (generate.BoundChat, []generate.PluginCall,
+	error) {
 	c.source.Refresh(ctx)
 	var b *plugins.BoundChat
 	var rest []generate.PluginCall
@@ -79,7 +80,8 @@ func (b boundChat) Parser(ctx context.Context, tools []byte, seed uint64) (gener
 }
 
 // Constraint implements generate.BoundChat.
-func (b boundChat) Constraint(ctx context.Context, c *generate.Conversation, tools []byte) (*generate.ToolGrammar, error) {
+func (b boundChat) Constraint(ctx context.Context, c *generate.Conversation, tools []byte) (*generate.ToolGrammar,
+	error) {
 	g, err := b.BoundChat.Constraint(ctx, c.ConstraintRequest(tools))
 	var no *plugins.BindError
 	switch {
@@ -95,7 +97,8 @@ func (b boundChat) Constraint(ctx context.Context, c *generate.Conversation, too
 		out.Reasoning = &generate.Reasoning{Open: r.Open, Begin: r.Begin, End: r.End}
 	}
 	if g.Source != "" {
-		out.Grammar = &generate.Grammar{Field: "tools", Language: g.Language, Source: []byte(g.Source), Params: g.Params, Client: g.Client}
+		out.Grammar = &generate.Grammar{Field: "tools", Language: g.Language, Source: []byte(g.Source),
+			Params: g.Params, Client: g.Client}
 		if c.Answer != nil {
 			out.Grammar.Client = withField(g.Client, c.Answer.Field)
 		}

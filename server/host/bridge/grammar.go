@@ -21,7 +21,8 @@ type grammars struct{ set *plugins.Set }
 
 // Compile implements generate.Grammars.
 func (g grammars) Compile(ctx context.Context, in *generate.Grammar) (generate.BoundGrammar, error) {
-	b, err := g.set.Compile(ctx, plugins.GrammarCall{Plugin: in.Plugin, Language: in.Language, Source: in.Source, Params: in.Params})
+	b, err := g.set.Compile(ctx, plugins.GrammarCall{Plugin: in.Plugin, Language: in.Language, Source: in.Source,
+		Params: in.Params})
 	if err != nil {
 		return nil, grammarError(err, in)
 	}

@@ -78,8 +78,8 @@ func (b *boundPlugins) Sequence(i int) sample.Plugins {
 	return pluginsOf(b.Bound.Sequence(i), b.seeds[i])
 }
 
-// pluginsOf is a sequence of plugins as the engine wants it. seed is the sequence's: forks draw by seeds that follow from it and
-// from how many were made before.
+// pluginsOf is a sequence of plugins as the engine wants it. seed is the sequence's: forks draw by seeds that follow
+// from it and from how many were made before.
 func pluginsOf(s plugins.Sequence, seed uint64) sample.Plugins {
 	p := sample.Plugins{Guests: s.Names(), Close: s.ReleaseLater}
 	if s.CanFork() {

@@ -15,7 +15,8 @@ func TestBindErrors(t *testing.T) {
 			t.Errorf("%v became %v", err, got)
 		}
 	}
-	for _, err := range []error{plugins.ErrClosed, &plugins.BindError{Plugin: "p", Text: "trap", Err: plugins.ErrFault}, &plugins.BindError{Plugin: "p", Text: "off", Err: plugins.ErrOff}} {
+	for _, err := range []error{plugins.ErrClosed, &plugins.BindError{Plugin: "p", Text: "trap", Err: plugins.ErrFault},
+		&plugins.BindError{Plugin: "p", Text: "off", Err: plugins.ErrOff}} {
 		if got := bindError(err); !errors.Is(got, llm.ErrPlugin) {
 			t.Errorf("%v became %v", err, got)
 		}

@@ -74,7 +74,8 @@ func TestModels(t *testing.T) {
 func TestPlugins(t *testing.T) {
 	cfg := settings(t)
 	file := filepath.Join(cfg.Plugins.Folder, "mine.wasm")
-	for name, text := range map[string]string{"mine.wasm": "\x00asm\x01\x00\x00\x00", ".mine.wasm": "", "jinja.wasm": ""} {
+	for name, text := range map[string]string{"mine.wasm": "\x00asm\x01\x00\x00\x00", ".mine.wasm": "",
+		"jinja.wasm": ""} {
 		if err := os.WriteFile(filepath.Join(cfg.Plugins.Folder, name), []byte(text), 0o600); err != nil {
 			t.Fatal(err)
 		}

@@ -91,9 +91,10 @@ func Describe(cfg config.Config, d library.Declared) (*Description, error) {
 	a := c.Config
 	r := &Description{
 		ID: d.ID, Folder: m.Dir, Architecture: a.Architecture, Layers: a.Layers, Hidden: a.Hidden, Heads: a.Heads,
-		KVHeads: a.KVHeads, HeadDim: a.HeadDim, Vocabulary: a.Vocab, Positions: a.MaxPositions, Parameters: info.Parameters,
-		EOS:       c.EOS(),
-		Templates: slices.Sorted(maps.Keys(c.Tokenizer.ChatTemplates)), Tokenizer: c.TokenizerJSON != nil,
+		KVHeads: a.KVHeads, HeadDim: a.HeadDim, Vocabulary: a.Vocab, Positions: a.MaxPositions,
+		Parameters: info.Parameters,
+		EOS:        c.EOS(),
+		Templates:  slices.Sorted(maps.Keys(c.Tokenizer.ChatTemplates)), Tokenizer: c.TokenizerJSON != nil,
 	}
 	if r.Parameters == 0 {
 		r.Parameters, r.Estimated = int64(host.EstimateParams(c.Config)), true

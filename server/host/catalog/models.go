@@ -57,7 +57,8 @@ func Models(cfg config.Config) (folder string, list []Model, err error) {
 		at := slices.IndexFunc(list, func(l Model) bool { return l.ID == id })
 		if at < 0 {
 			at = len(list)
-			list = append(list, Model{ID: id, State: lifecycle.NotDownloaded, Partial: lib.Partial(id), Source: m.ShownSource()})
+			list = append(list, Model{ID: id, State: lifecycle.NotDownloaded, Partial: lib.Partial(id),
+				Source: m.ShownSource()})
 		}
 		list[at].Declared = true
 	}

@@ -38,7 +38,8 @@ type Hub struct {
 // New serves the checkpoint in the folder dir until the test ends.
 func New(t testing.TB, dir string) *Hub {
 	t.Helper()
-	h := &Hub{Files: map[string][]byte{"README.md": []byte("not for serving")}, sums: map[string]string{}, stops: map[string]int{}, tokens: map[string]bool{}}
+	h := &Hub{Files: map[string][]byte{"README.md": []byte("not for serving")}, sums: map[string]string{},
+		stops: map[string]int{}, tokens: map[string]bool{}}
 	entries, err := os.ReadDir(dir)
 	if err != nil {
 		t.Fatal(err)
@@ -144,7 +145,8 @@ func (h *Hub) list(w http.ResponseWriter) {
 		if !ok {
 			sum = Sum(data)
 		}
-		siblings = append(siblings, object{"rfilename": name, "size": len(data), "lfs": object{"size": len(data), "sha256": sum, "pointerSize": 134}})
+		siblings = append(siblings, object{"rfilename": name, "size": len(data), "lfs": object{"size": len(data),
+			"sha256": sum, "pointerSize": 134}})
 	}
 	_ = json.NewEncoder(w).Encode(object{"id": "org/model", "sha": Commit, "siblings": siblings})
 }

@@ -11,8 +11,10 @@ const source = `{{ bos_token }}{% for m in messages %}<|{{ m.role }}|>{{ m.conte
 
 func TestRender(t *testing.T) {
 	for config, want := range map[string]string{
-		`{"source": "` + source + `", "model": {"templates": {"default": "{{ nonsense"}}}`:              "<|user|>«<s>»2",
-		`{"model": {"tokens": {"bos_token": "<s>"}, "templates": {"default": "` + source + `"}}}`:       "<s><|user|>«<s>»2",
+		`{"source": "` + source +
+			`", "model": {"templates": {"default": "{{ nonsense"}}}`: "<|user|>«<s>»2",
+		`{"model": {"tokens": {"bos_token": "<s>"}, "templates": {"default": "` + source +
+			`"}}}`: "<s><|user|>«<s>»2",
 		`{"parts": "keep", "model": {"templates": {"default": "{{ messages[0].content is string }}"}}}`: "True",
 	} {
 		p, err := open([]byte(config))
@@ -29,7 +31,8 @@ func TestRender(t *testing.T) {
 
 // TestTools: a template that reads none shows them, unless the operator keeps it from that.
 func TestTools(t *testing.T) {
-	for config, want := range map[string]bool{`"tools": "auto"`: true, `"tools": "keep"`: false, `"parts": "auto"`: true} {
+	for config, want := range map[string]bool{`"tools": "auto"`: true, `"tools": "keep"`: false,
+		`"parts": "auto"`: true} {
 		p, err := open([]byte(`{"source": "{{ messages[0].content }}", ` + config + `}`))
 		if err != nil {
 			t.Fatal(err)
@@ -63,7 +66,8 @@ func TestConfig(t *testing.T) {
 		`{"source": "a\n{% if %}"}`: "default:2:7: ",
 		`{"source": "{% if %}", "files": {"default": "/m/x.jinja", "y": "z"}}`: "/m/x.jinja:1:7: ",
 		`{"model": {"templates": {"rag": "{{ a b }}"}}}`:                       "rag:1:6: ",
-		`{"sourc": "a"}`: "unknown setting: sourc", `{"parts": "some"}`: "parts: want auto, join or keep", `{"tools": "x"}`: "tools: want auto or keep", `[]`: "want a JSON object",
+		`{"sourc": "a"}`: "unknown setting: sourc", `{"parts": "some"}`: "parts: want auto, join or keep",
+		`{"tools": "x"}`: "tools: want auto or keep", `[]`: "want a JSON object",
 	} {
 		if _, err := open([]byte(config)); err == nil || !strings.HasPrefix(err.Error(), want) {
 			t.Errorf("%s: %v, want %s", config, err, want)
@@ -73,7 +77,8 @@ func TestConfig(t *testing.T) {
 	if err != nil {
 		t.Fatal(err)
 	}
-	for params, ok := range map[string]bool{`{}`: true, `{"template": "x"}`: true, `{"template": 1}`: false, `{"x": 1}`: false} {
+	for params, ok := range map[string]bool{`{}`: true, `{"template": "x"}`: true, `{"template": 1}`: false,
+		`{"x": 1}`: false} {
 		if err := p.(renderer).Validate([]byte(params)); (err == nil) != ok {
 			t.Errorf("%s: %v", params, err)
 		}

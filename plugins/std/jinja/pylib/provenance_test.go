@@ -20,7 +20,8 @@ func TestNoStringMethodForgets(t *testing.T) {
 	}
 	for _, name := range pylib.Filters() {
 		for _, a := range []string{"", "()", "('q')", "(3)", "('q', 'w')", "('q', 3, 'w')"} {
-			calls = append(calls, fmt.Sprintf("c|%s%s", name, a), fmt.Sprintf("['w', c]|%s%s", name, a), fmt.Sprintf("('w' ~ c ~ 'w')|%s%s", name, a))
+			calls = append(calls, fmt.Sprintf("c|%s%s", name, a), fmt.Sprintf("['w', c]|%s%s", name, a),
+				fmt.Sprintf("('w' ~ c ~ 'w')|%s%s", name, a))
 		}
 	}
 	done := 0

@@ -30,8 +30,10 @@ func TestConstraint(t *testing.T) {
 		{`{` + strict + `}`, true, true},
 	} {
 		got, err := plugintest.Constraint(p, c.request)
-		if err != nil || (got.Source != "") != c.held || c.held && (got.Optional == c.insist || got.Language != "structural_tag" ||
-			len(got.Places) != 2 || got.Places[0].Pointer != "#/tools/0/function/parameters" || got.Places[0].Tool != "now") {
+		if err != nil || (got.Source != "") != c.held || c.held && (got.Optional == c.insist ||
+			got.Language != "structural_tag" ||
+			len(got.Places) != 2 || got.Places[0].Pointer != "#/tools/0/function/parameters" ||
+			got.Places[0].Tool != "now") {
 			t.Errorf("%s: %+v, %v", c.request, got, err)
 		}
 		if c.held && !strings.Contains(got.Source, `{"type":"token","token":"<tool_call>"}`) {
@@ -39,12 +41,14 @@ func TestConstraint(t *testing.T) {
 		}
 	}
 	got, err := plugintest.Constraint(p, `{"params": {"format": "tgi"}, `+strict+`}`)
-	if want := []tools.Dropped{{Pointer: "#/tools/0/function/strict", Keyword: "strict", Reason: "in the format tgi a call may begin without a marker, and is told from an answer when it is complete"}}; err != nil ||
+	if want := []tools.Dropped{{Pointer: "#/tools/0/function/strict", Keyword: "strict",
+		Reason: "in the format tgi a call may begin without a marker, and is told from an answer when it is complete"}}; err != nil ||
 		got.Source != "" || !reflect.DeepEqual(got.Dropped, want) {
 		t.Errorf("a format without a marker: %+v, %v", got, err)
 	}
 	odd := `"tools": [{"function": {"name": "now", "strict": true, "parameters": {"anyOf": [{}]}}}]`
-	if _, err := plugintest.Constraint(p, `{"params": {"format": "glm-4.5"}, "tool_choice": "required", `+odd+`}`); err == nil ||
+	if _, err := plugintest.Constraint(p, `{"params": {"format": "glm-4.5"}, "tool_choice": "required", `+odd+
+		`}`); err == nil ||
 		!strings.Contains(err.Error(), "tool `now`: #/tools/0/function/parameters/anyOf: anyOf: ") {
 		t.Errorf("what the format can't say: %v", err)
 	}
@@ -80,7 +84,8 @@ func TestAnswer(t *testing.T) {
 		{"hermes", `{"language": "json_schema", "source": "{}", "params": {"whitespace": "compact"}}`, false},
 		{"tgi", `{"language": "json_schema", "source": "{}"}`, false},
 	} {
-		got, err := plugintest.Constraint(p, `{"params": {"format": "`+c.format+`"}, "answer": `+c.answer+`, `+offered+`}`)
+		got, err := plugintest.Constraint(p, `{"params": {"format": "`+c.format+`"}, "answer": `+c.answer+`, `+offered+
+			`}`)
 		n := len(got.Places)
 		if strings.Contains(c.answer, "choice") && c.held { // texts, in which no place can be wrong
 			if !got.Answer || got.Optional || !strings.Contains(got.Source, `{"type":"const_string","value":"a"}`) {
@@ -88,14 +93,17 @@ func TestAnswer(t *testing.T) {
 			}
 			continue
 		}
-		if err != nil || got.Answer != c.held || c.held && (got.Optional || got.Places[n-1].Pointer != "#/answer" || got.Places[n-1].Tool != "") {
+		if err != nil || got.Answer != c.held || c.held && (got.Optional || got.Places[n-1].Pointer != "#/answer" ||
+			got.Places[n-1].Tool != "") {
 			t.Errorf("%s, %s: %+v, %v", c.format, c.answer, got, err)
 		}
-		if loose := strings.Contains(got.Source, `{"type": "null"},"lenient":true`); loose != strings.Contains(c.answer, "lenient") {
+		if loose := strings.Contains(got.Source, `{"type": "null"},"lenient":true`); loose != strings.Contains(c.answer,
+			"lenient") {
 			t.Errorf("%s: %s", c.answer, got.Source)
 		}
 	}
-	got, err := plugintest.Constraint(p, `{"params": {"format": "hermes"}, "tool_choice": "required", "answer": {"language": "json_schema", "source": "{}"}, `+offered+`}`)
+	got, err := plugintest.Constraint(p,
+		`{"params": {"format": "hermes"}, "tool_choice": "required", "answer": {"language": "json_schema", "source": "{}"}, `+offered+`}`)
 	if err != nil || !got.Answer || strings.Contains(got.Source, `"json_schema":{}`) {
 		t.Errorf("a call is demanded: %+v, %v", got, err)
 	}

@@ -41,14 +41,21 @@ func TestParse(t *testing.T) {
 		{hermes, `{` + offered + `}`, call, "0:Hi begin 0 now 29 3:{} end 0"},
 		{hermes, `{}`, call, `0:Hi <tool_call>{"name": "now", "arguments": {}}</tool_call>`},
 		{hermes, `{"tool_choice": "none", ` + offered + `}`, call[:3], `0:Hi <tool_call>{"name": "now", "arg`},
-		{hermes, `{"tool_choice": {"name": "later"}, ` + offered + `}`, call, `0:Hi failed -1 1 <tool_call>{"name": "now", "arguments": {}}</tool_call>`},
-		{hermes, `{"tool_choice": "required", ` + offered + `}`, call[:3], `0:Hi begin 0 now 29 failed 0 0 <tool_call>{"name": "now", "arg`},
-		{hermes, `{"parallel_tool_calls": false, ` + offered + `}`, append(call[1:5:5], call[1:]...), `begin 0 now 29 3:{} end 0 failed -1 4 <tool_call>{"name": "now", "arguments": {}}</tool_call>`},
+		{hermes, `{"tool_choice": {"name": "later"}, ` + offered + `}`, call,
+			`0:Hi failed -1 1 <tool_call>{"name": "now", "arguments": {}}</tool_call>`},
+		{hermes, `{"tool_choice": "required", ` + offered + `}`, call[:3],
+			`0:Hi begin 0 now 29 failed 0 0 <tool_call>{"name": "now", "arg`},
+		{hermes, `{"parallel_tool_calls": false, ` + offered + `}`, append(call[1:5:5], call[1:]...),
+			`begin 0 now 29 3:{} end 0 failed -1 4 <tool_call>{"name": "now", "arguments": {}}</tool_call>`},
 		{hermes, `{"prompt_end": "<think>\n", ` + offered + `}`, []string{"hm", "</think>", "yes"}, "1:hm 0:yes"},
-		{hermes, `{"params": {"format": "mistral"}, ` + offered + `}`, []string{"[TOOL_CALLS]", `[{"name": "now", "arguments": {}}]`}, "begin 0 now 9 3:{} end 0"},
-		{`{"format": "glm-4.5"}`, `{` + offered + `}`, []string{"<tool_call>", "now\n<arg_key>n</arg_key>\n<arg_value>7</arg_value>\n", "</tool_call>"}, `begin 0 now 29 3:{"n": 7} end 0`},
+		{hermes, `{"params": {"format": "mistral"}, ` + offered + `}`, []string{"[TOOL_CALLS]",
+			`[{"name": "now", "arguments": {}}]`}, "begin 0 now 9 3:{} end 0"},
+		{`{"format": "glm-4.5"}`, `{` + offered + `}`, []string{"<tool_call>",
+			"now\n<arg_key>n</arg_key>\n<arg_value>7</arg_value>\n", "</tool_call>"},
+			`begin 0 now 29 3:{"n": 7} end 0`},
 		{`{"template": "x"}`, `{` + offered + `}`, []string{"<think>", "hm", "</think>", "yes"}, "1:hm 0:yes"},
-		{`{"format": {"call": {"begin": ["<call>"], "end": ["</call>"]}, "named": {"separators": [" "]}}}`, `{` + offered + `}`, []string{"<call>", "now {}", "</call>"}, "begin 0 now 29 3:{} end 0"},
+		{`{"format": {"call": {"begin": ["<call>"], "end": ["</call>"]}, "named": {"separators": [" "]}}}`,
+			`{` + offered + `}`, []string{"<call>", "now {}", "</call>"}, "begin 0 now 29 3:{} end 0"},
 	} {
 		plugintest.New(t)
 		p, err := open([]byte(c.config))
@@ -79,12 +86,14 @@ func TestConfig(t *testing.T) {
 	if err != nil {
 		t.Fatal(err)
 	}
-	for params, ok := range map[string]bool{`{}`: true, `{"format": "hermes"}`: true, `{"format": "x"}`: false, `{"x": 1}`: false, `{"format": {}}`: false} {
+	for params, ok := range map[string]bool{`{}`: true, `{"format": "hermes"}`: true, `{"format": "x"}`: false,
+		`{"x": 1}`: false, `{"format": {}}`: false} {
 		if err := p.(reader).Validate([]byte(params)); (err == nil) != ok {
 			t.Errorf("%s: %v", params, err)
 		}
 	}
-	for _, request := range []string{`{"params": {"format": "x"}}`, `[]`, `{"tools": [{"name": "` + strings.Repeat("n", 257) + `"}]}`} {
+	for _, request := range []string{`{"params": {"format": "x"}}`, `[]`, `{"tools": [{"name": "` + strings.Repeat("n",
+		257) + `"}]}`} {
 		plugintest.New(t)
 		if _, err := p.Begin(tools.Request(request)); err == nil {
 			t.Errorf("%.60s is accepted", request)

@@ -45,9 +45,11 @@ func TestResults(t *testing.T) {
 	for params, want := range map[string]logits.Result{
 		`{}`: {},
 		` {"ban" : [ 1 , "\u00e9", "\ud83d\ude00", "\"" ] } `: {Mode: abi.ModeDeny, IDs: []uint32{1, 6, 8, 7}},
-		`{"ban":[1],"boost":{"ab":-1.25e+1,"b":3,"#3":0.5}}`:  {Mode: abi.ModeSparse, Entries: []logits.Entry{{ID: 1, Value: never}, {ID: 2, Value: -12.5}, {ID: 3, Value: 0.5}}},
-		`{"only":[0,1,"</s>"],"ban":[1]}`:                     {Mode: abi.ModeAllow, IDs: []uint32{0, 5}},
-		`{"only":[0,1],"boost":{"a":2,"ab":2}}`:               {Mode: abi.ModeSparse, Entries: []logits.Entry{{ID: 0}, {ID: 1}, {ID: 0, Value: 2}}, Only: true},
+		`{"ban":[1],"boost":{"ab":-1.25e+1,"b":3,"#3":0.5}}`: {Mode: abi.ModeSparse,
+			Entries: []logits.Entry{{ID: 1, Value: never}, {ID: 2, Value: -12.5}, {ID: 3, Value: 0.5}}},
+		`{"only":[0,1,"</s>"],"ban":[1]}`: {Mode: abi.ModeAllow, IDs: []uint32{0, 5}},
+		`{"only":[0,1],"boost":{"a":2,"ab":2}}`: {Mode: abi.ModeSparse, Entries: []logits.Entry{{ID: 0},
+			{ID: 1}, {ID: 0, Value: 2}}, Only: true},
 	} {
 		seq, err := plugintest.Begin(p, params, 0, 3)
 		if err != nil {

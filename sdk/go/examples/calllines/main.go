@@ -38,7 +38,8 @@ func open(config []byte) (tools.Plugin, error) {
 		case key != "word":
 			r.Fail("unknown setting: " + key)
 		default:
-			if word = r.String(); len(word) < 1 || len(word) > 16 || strings.Trim(word, "ABCDEFGHIJKLMNOPQRSTUVWXYZ") != "" {
+			if word = r.String(); len(word) < 1 || len(word) > 16 ||
+				strings.Trim(word, "ABCDEFGHIJKLMNOPQRSTUVWXYZ") != "" {
 				r.Fail("word: want 1 to 16 capital letters")
 			}
 		}

@@ -42,7 +42,8 @@ func events(t *testing.T, p tools.Plugin, c vectors.Case, size int) (all []strin
 	var last tools.Event
 	take := func() {
 		for _, e := range out.Take() {
-			if n := len(all); n > 0 && e.Text != "" && e.Kind != abi.EventFailed && e.Kind == last.Kind && e.Index == last.Index {
+			if n := len(all); n > 0 && e.Text != "" && e.Kind != abi.EventFailed && e.Kind == last.Kind &&
+				e.Index == last.Index {
 				all[n-1] += e.Text
 			} else {
 				all = append(all, told(e))

@@ -27,8 +27,9 @@ import (
 func init() {
 	plugin.Describe(plugin.Info{Name: "every-mode", Version: "1.0.0", Doc: "Does what its parameters say, for tests."})
 	logits.Register(logits.Uses{
-		Modes: []logits.Mode{logits.Allow, logits.Deny, logits.Sparse, logits.Bitmask, logits.TopK, logits.Row, logits.Stop, logits.Force, logits.Temperature},
-		View:  16, Row: true,
+		Modes: []logits.Mode{logits.Allow, logits.Deny, logits.Sparse, logits.Bitmask, logits.TopK, logits.Row,
+			logits.Stop, logits.Force, logits.Temperature},
+		View: 16, Row: true,
 	}, func([]byte) (logits.Plugin, error) { return processors{}, nil })
 	sampler.Register(64, func([]byte) (sampler.Plugin, error) { return samplers{}, nil })
 }

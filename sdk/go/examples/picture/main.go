@@ -15,7 +15,8 @@ import (
 const longest = 64
 
 func init() {
-	plugin.Describe(plugin.Info{Name: "picture", Version: "1.0.0", Doc: "Texts that look like the source: # is a digit, @ a small letter."})
+	plugin.Describe(plugin.Info{Name: "picture", Version: "1.0.0",
+		Doc: "Texts that look like the source: # is a digit, @ a small letter."})
 	steps.Register([]string{"picture"}, func([]byte) (steps.Plugin, error) { return opened{}, nil })
 }
 

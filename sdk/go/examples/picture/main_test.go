@@ -35,7 +35,8 @@ func TestVectors(t *testing.T) {
 			}
 			got, ahead, key := allowed(s, c.Words), s.(steps.Forcing).Forced(), s.(steps.Keyed).Key()
 			if got != want || !slices.Equal(ahead, c.Forced[i]) {
-				t.Errorf("%s: after %d tokens %q may come and %v must, want %q and %v", c.About, i, got, ahead, want, c.Forced[i])
+				t.Errorf("%s: after %d tokens %q may come and %v must, want %q and %v", c.About, i, got, ahead, want,
+					c.Forced[i])
 			}
 			if was, ok := masks[key]; key == 0 || ok && was != got {
 				t.Errorf("%s: key %d names two states, or none", c.About, key)

@@ -95,7 +95,8 @@ func (p plain) Render(request template.Request, out *template.Output) error {
 		out.Template(": ")
 		for _, part := range m.Parts {
 			if part.Type != "text" {
-				return errors.New("message " + strconv.Itoa(i) + ": only text is understood, not " + orUntyped(part.Type))
+				return errors.New("message " + strconv.Itoa(i) + ": only text is understood, not " +
+					orUntyped(part.Type))
 			}
 		}
 		out.Data(m.Content)

@@ -55,7 +55,8 @@ func (server) TokenFlags(id uint32) (uint32, bool) {
 func (server) Encode(text string) ([]uint32, bool) {
 	ids := make([]uint32, 16)
 	for {
-		n := importEncode(unsafe.Pointer(unsafe.StringData(text)), uint32(len(text)), unsafe.Pointer(unsafe.SliceData(ids)), uint32(len(ids)))
+		n := importEncode(unsafe.Pointer(unsafe.StringData(text)), uint32(len(text)),
+			unsafe.Pointer(unsafe.SliceData(ids)), uint32(len(ids)))
 		if n < 0 {
 			return nil, false
 		}

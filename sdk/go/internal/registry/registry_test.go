@@ -25,7 +25,8 @@ func TestDescription(t *testing.T) {
 	if err := json.Unmarshal(Description(), &got); err != nil {
 		t.Fatalf("%v: %s", err, Description())
 	}
-	want := map[string]any{"name": "a\"b\\c\n\x01é", "version": "1", "doc": "\ufffd", "kinds": []any{"logits", "sampler"},
+	want := map[string]any{"name": "a\"b\\c\n\x01é", "version": "1", "doc": "\ufffd", "kinds": []any{"logits",
+		"sampler"},
 		"modes": []any{"deny"}, "needs": []any{"row"}, "candidates": 9.0, "params": map[string]any{"type": "object"}}
 	if !reflect.DeepEqual(got, want) {
 		t.Errorf("got %v\nwant %v", got, want)

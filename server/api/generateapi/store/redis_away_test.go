@@ -43,7 +43,8 @@ func TestContinuationRedisAway(t *testing.T) {
 		if took := time.Since(began); took > 4*timeout {
 			t.Errorf("%s: claims took %s, each may take %s", how, took, timeout)
 		}
-		for deadline := time.Now().Add(20 * timeout); runtime.NumGoroutine() > before+20; time.Sleep(50 * time.Millisecond) {
+		for deadline := time.Now().Add(20 * timeout); runtime.NumGoroutine() > before+
+			20; time.Sleep(50 * time.Millisecond) {
 			if time.Now().After(deadline) {
 				t.Fatalf("%s: %d goroutines, %d before", how, runtime.NumGoroutine(), before)
 			}
@@ -66,7 +67,8 @@ func TestContinuationRedisAway(t *testing.T) {
 	startRedis(t, dir)
 	// The library looks every second whether a server that was away for many is back.
 	again, err := s.Claim(t.Context(), Key{1})
-	for deadline := time.Now().Add(20 * timeout); errors.Is(err, ErrUnavailable) && time.Now().Before(deadline); time.Sleep(50 * time.Millisecond) {
+	for deadline := time.Now().Add(20 * timeout); errors.Is(err, ErrUnavailable) &&
+		time.Now().Before(deadline); time.Sleep(50 * time.Millisecond) {
 		again, err = s.Claim(t.Context(), Key{1})
 	}
 	if err != nil {

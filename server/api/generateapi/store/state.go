@@ -131,7 +131,8 @@ func Read(b []byte) (*State, error) {
 		return nil, fmt.Errorf("%w: %d bytes that do not begin as one", ErrState, len(b))
 	}
 	if v := b[len(magic)-1]; v != magic[len(magic)-1] {
-		return nil, fmt.Errorf("%w: it is of version %d, this server reads version %d", ErrState, v, magic[len(magic)-1])
+		return nil, fmt.Errorf("%w: it is of version %d, this server reads version %d", ErrState, v,
+			magic[len(magic)-1])
 	}
 	body, sum := b[:len(b)-4], binary.LittleEndian.Uint32(b[len(b)-4:])
 	if got := crc32.Checksum(body, table); got != sum {

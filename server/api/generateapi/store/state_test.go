@@ -19,7 +19,8 @@ func samples() []State {
 		{},
 		{Model: "demo", Items: []Item{{ID: "a", Tokens: []llm.Token{1, 2, 300, 70_000, math.MaxUint32}}}},
 		{
-			Model: strings.Repeat("é", 200), Settings: Settings{NumBeams: &n, TopK: &k, MaxNewTokens: &most, DoSample: &on, Temperature: &f, TopP: &inf, RepetitionPenalty: &f, LengthPenalty: &f},
+			Model: strings.Repeat("é", 200), Settings: Settings{NumBeams: &n, TopK: &k, MaxNewTokens: &most,
+				DoSample: &on, Temperature: &f, TopP: &inf, RepetitionPenalty: &f, LengthPenalty: &f},
 			Items: []Item{{ID: "a", Done: true, Tokens: []llm.Token{}}, {ID: "", Tokens: []llm.Token{0}}},
 		},
 		{Settings: Settings{TopK: &k, TopP: &f}},
@@ -82,8 +83,10 @@ func TestContinuationStateSaysWhatIsWrong(t *testing.T) {
 func TestContinuationKeys(t *testing.T) {
 	seen := map[Key]string{}
 	for name, k := range map[string]Key{
-		"a": KeyOf("", []string{"a"}), "a of k": KeyOf("k", []string{"a"}), "a-b": KeyOf("", []string{"a-b"}), "a, b": KeyOf("", []string{"a", "b"}),
-		"b, a": KeyOf("", []string{"b", "a"}), "ab": KeyOf("", []string{"ab"}), "b of a": KeyOf("a", []string{"b"}), "empty": KeyOf("", []string{""}), "none": KeyOf("", nil),
+		"a": KeyOf("", []string{"a"}), "a of k": KeyOf("k", []string{"a"}), "a-b": KeyOf("", []string{"a-b"}),
+		"a, b": KeyOf("", []string{"a", "b"}),
+		"b, a": KeyOf("", []string{"b", "a"}), "ab": KeyOf("", []string{"ab"}), "b of a": KeyOf("a", []string{"b"}),
+		"empty": KeyOf("", []string{""}), "none": KeyOf("", nil),
 	} {
 		if other, ok := seen[k]; ok {
 			t.Errorf("%s has the key of %s", name, other)
