@@ -153,6 +153,29 @@ func (p *part) admitChat(ctx context.Context, s *Set, shared bool) error {
 	})
 }
 
+// openShared opens a session whose calls take turns with others (see [turns]), and waits for the first turn. The caller
+// calls done after the last call. Errors are those of Bind.
+func (p *part) openShared(ctx context.Context, set *Set) (s *guest.Session, done func(), err error) {
+	t, err := set.turns.register(ctx, p.client)
+	if err != nil {
+		return nil, nil, err
+	}
+	s, err = p.version.guest.OpenShared(p.seed(0), ctx.Done(), t.yield)
+	if err != nil {
+		t.end()
+		return nil, nil, p.chatError(ctx, set, err)
+	}
+	done = func() {
+		s.Close()
+		t.end()
+	}
+	if !t.take() { // behind OpenShared, which may wait for memory
+		done()
+		return nil, nil, context.Cause(ctx)
+	}
+	return s, done, nil
+}
+
 // chatError turns a guest's error into the request's, and counts a fault.
 func (p *part) chatError(ctx context.Context, s *Set, err error) error {
 	var no *guest.Refusal
@@ -180,11 +203,11 @@ func (b *BoundChat) Render(ctx context.Context, request []byte) (Rendered, error
 	if p == nil {
 		return Rendered{}, ErrNoTemplate
 	}
-	s, err := p.version.guest.Open(p.seed(0), ctx.Done())
+	s, done, err := p.openShared(ctx, b.set)
 	if err != nil {
-		return Rendered{}, p.chatError(ctx, b.set, err)
+		return Rendered{}, err
 	}
-	defer s.Close()
+	defer done()
 	r, err := template.Render(s, request, p.params)
 	var no *guest.Refusal
 	if refused := errors.As(err, &no); refused {

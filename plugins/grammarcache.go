@@ -111,7 +111,8 @@ type grammarCache struct {
 }
 
 // open registers the cache with the plugin memory; the result is how many bytes masks may take.
-func (c *grammarCache) open(m *Memory, bytes int64) (masks int64) {
+func (c *grammarCache) open(t *turns, m *Memory, bytes int64) (masks int64) {
+	c.turns = t
 	if bytes == 0 {
 		bytes = grammarsBytes
 	}
@@ -187,8 +188,8 @@ func (c *grammarCache) get(ctx context.Context, client string, key [sha256.Size]
 
 // begin starts a compilation. The lock is held.
 func (c *grammarCache) begin(client string, key [sha256.Size]byte, build func(*turn) (*preparedGrammar, error)) *flight {
-	if c.turns == nil {
-		c.turns, c.flights, c.ready = newTurns(turnSlice), map[[sha256.Size]byte]*flight{}, map[[sha256.Size]byte]*list.Element{}
+	if c.flights == nil {
+		c.flights, c.ready = map[[sha256.Size]byte]*flight{}, map[[sha256.Size]byte]*list.Element{}
 	}
 	ctx, cancel := context.WithCancel(context.Background())
 	f := &flight{cancel: cancel, done: make(chan struct{})}

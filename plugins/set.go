@@ -107,6 +107,7 @@ type Set struct {
 	loading sync.WaitGroup // what loads modules
 
 	vocab      func() *grammar.Vocab // makes it once
+	turns      *turns                // shared by compilations and what is asked about conversations
 	grammars   grammarCache
 	background sync.WaitGroup
 	releasing  sync.WaitGroup // sequences and texts that the engine let go
@@ -180,7 +181,8 @@ func Open(ctx context.Context, o Options) (*Set, error) {
 		return nil, err
 	}
 	s.life, s.close = context.WithCancelCause(context.Background())
-	masks := s.grammars.open(o.Memory, o.GrammarMemory)
+	s.turns = newTurns(turnSlice)
+	masks := s.grammars.open(s.turns, o.Memory, o.GrammarMemory)
 	s.vocab = sync.OnceValue(func() *grammar.Vocab { return grammar.NewVocab(o.Vocabulary, masks) })
 	_, err = s.Reload(ctx, o.Specs)
 	errs := []error{err}

@@ -19,11 +19,11 @@ func (b *BoundChat) Constraint(ctx context.Context, request []byte) (*ToolGramma
 	if p == nil {
 		return nil, nil
 	}
-	s, err := p.version.guest.Open(p.seed(0), ctx.Done())
+	s, done, err := p.openShared(ctx, b.set)
 	if err != nil {
-		return nil, p.chatError(ctx, b.set, err)
+		return nil, err
 	}
-	defer s.Close()
+	defer done()
 	c, err := tools.Constrain(s, request, p.params)
 	if err != nil {
 		return nil, p.chatError(ctx, b.set, err)

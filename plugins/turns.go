@@ -9,15 +9,17 @@ import (
 )
 
 const (
-	// turnSlice is how long a compilation may keep a processor while others wait for one. Nearly every real schema takes
-	// less.
+	// turnSlice is how long a call may keep a processor while others wait for one. Nearly every real schema and
+	// conversation takes less.
 	turnSlice = 50 * time.Millisecond
-	// clientTurns is how many compilations of one client may be under way, because each has an instance of the plugin.
+	// clientTurns is how many calls of one client may be under way, because each has an instance of the plugin.
 	clientTurns = 32
 )
 
-// turns shares the processors among compilations fairly, so that one client's hardly delay another's. At most as many run at
-// once as there are processors, and one that has run for a slice pauses if another has priority. Priority goes to the
+// turns shares the processors fairly among compilations of grammars, renderings of prompts and constraints of tools, so
+// that one client's hardly delay another's. They leave a processor to the steps, where there are several: as many run at
+// once as there are others, and one that has run for a slice pauses if another has priority. "Compilation" stands for
+// all three here. Priority goes to the
 // client whose running compilations took least time so far, then to the compilation that took least, then to the one that
 // waited longest. So a short compilation waits for about one slice of each long one that came at the same time, even where
 // all come from one client.
@@ -51,8 +53,11 @@ type turn struct {
 	since   time.Time     // when it was, or when the slice began; zero without one. Its goroutine alone uses it
 }
 
+// turnProcessors is how many calls run at once.
+func turnProcessors() int { return max(1, runtime.GOMAXPROCS(0)-1) }
+
 func newTurns(slice time.Duration) *turns {
-	return &turns{slice: slice, free: runtime.GOMAXPROCS(0), clients: map[string]*turnClient{}}
+	return &turns{slice: slice, free: turnProcessors(), clients: map[string]*turnClient{}}
 }
 
 // register waits until the client may have one more compilation. ctx is the compilation's. It is to be ended.
@@ -66,6 +71,11 @@ func (s *turns) register(ctx context.Context, client string) (*turn, error) {
 	c.turns++
 	s.mu.Unlock()
 	t := &turn{turns: s, ctx: ctx, client: c}
+	select {
+	case c.slots <- struct{}{}:
+		return t, nil
+	default:
+	}
 	select {
 	case c.slots <- struct{}{}:
 		return t, nil

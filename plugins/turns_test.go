@@ -5,7 +5,6 @@ import (
 	"errors"
 	"fmt"
 	"math/rand/v2"
-	"runtime"
 	"sync"
 	"testing"
 	"testing/synctest"
@@ -107,7 +106,7 @@ func TestTurnsLeft(t *testing.T) {
 			})
 		}
 		all.Wait()
-		if s.free != runtime.GOMAXPROCS(0) || len(s.queue)+len(s.clients) != 0 {
+		if s.free != turnProcessors() || len(s.queue)+len(s.clients) != 0 {
 			t.Errorf("left: %d processors, %d in the queue, %d clients", s.free, len(s.queue), len(s.clients))
 		}
 	})
