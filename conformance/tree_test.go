@@ -50,8 +50,9 @@ var importRules = []importRule{
 	},
 	{
 		From: "server", Except: []string{"server/host", "server/cmd/tgi"},
-		Deny: []string{"tgi/plugins", "tgi/models", "tgi/runtime/ort", "tgi/runtime/kv", "tgi/runtime/sched", "tgi/runtime/token"},
-		Why:  "server speaks to clients: it may know the engine's request and stream, not tensors, blocks, tokenizers or wasm; server/host, with its bridge, joins the three worlds",
+		Deny: []string{"tgi/plugins", "tgi/models", "tgi/runtime/ort", "tgi/runtime/kv", "tgi/runtime/sched",
+			"tgi/runtime/token"},
+		Why: "server speaks to clients: it may know the engine's request and stream, not tensors, blocks, tokenizers or wasm; server/host, with its bridge, joins the three worlds",
 	},
 	{
 		From: "server", Except: []string{"server/host", "server/cmd/tgi"}, Deny: []string{"tgi/server/host"},
@@ -62,7 +63,9 @@ var importRules = []importRule{
 		Why: "the bridge adapts types of one world to interfaces of another: it knows neither models, checkpoints nor HTTP",
 	},
 	{
-		From: "server/cmd/tgi", Deny: []string{"tgi/runtime/kv", "tgi/runtime/sched", "tgi/runtime/token", "tgi/runtime/sample", "tgi/runtime/llm", "tgi/plugins/grammar", "tgi/plugins/logits", "tgi/server/generate", "tgi/server/dispatch", "tgi/server/host/bridge"},
+		From: "server/cmd/tgi", Deny: []string{"tgi/runtime/kv", "tgi/runtime/sched", "tgi/runtime/token",
+			"tgi/runtime/sample", "tgi/runtime/llm", "tgi/plugins/grammar", "tgi/plugins/logits", "tgi/server/generate",
+			"tgi/server/dispatch", "tgi/server/host/bridge"},
 		Why: "the commands parse flags, print and exit: what a request or a model needs is in server/host",
 	},
 	{
@@ -78,8 +81,9 @@ var importRules = []importRule{
 		Why: "C memory and pointers live in one package, where their rules are written down and tested",
 	},
 	{
-		From: ".", Except: []string{"plugins/internal/sandbox"}, Deny: []string{"github.com/tetratelabs/wazero"}, Tests: true,
-		Why: "only the sandbox knows how guests are run, so that its limits cannot be passed by",
+		From: ".", Except: []string{"plugins/internal/sandbox"}, Deny: []string{"github.com/tetratelabs/wazero"},
+		Tests: true,
+		Why:   "only the sandbox knows how guests are run, so that its limits cannot be passed by",
 	},
 	{
 		From: ".", Except: []string{"runtime/ort"}, Deny: []string{"github.com/yalue/onnxruntime_go"}, Tests: true,
@@ -110,7 +114,8 @@ const maxLines = 650
 func TestTreeImports(t *testing.T) {
 	for _, s := range tree(t) {
 		for _, r := range importRules {
-			if !below(s.dir, r.From) || slices.ContainsFunc(r.Except, func(e string) bool { return below(s.dir, e) }) || s.isTest() && !r.Tests {
+			if !below(s.dir, r.From) || slices.ContainsFunc(r.Except, func(e string) bool { return below(s.dir, e) }) ||
+				s.isTest() && !r.Tests {
 				continue
 			}
 			for _, imp := range s.imports {
@@ -222,9 +227,11 @@ func TestTreeNamesAndSizes(t *testing.T) {
 // TestTreeTopLevel: the top level is fixed; whatever else appears there was put in the wrong place.
 func TestTreeTopLevel(t *testing.T) {
 	allowed := map[string]bool{
-		"server": true, "runtime": true, "plugins": true, "sdk": true, "models": true, "conformance": true, "examples": true,
-		"go.mod": true, "go.sum": true, "tgi.toml": true, "Makefile": true,
-		"README.md": true, "RATIONALE.md": true, "CHANGELOG.md": true, "CONTRIBUTING.md": true, "SECURITY.md": true, "LICENSE": true, "docs": true,
+		"server": true, "runtime": true, "plugins": true, "sdk": true, "models": true, "conformance": true,
+		"examples": true,
+		"go.mod":   true, "go.sum": true, "tgi.toml": true, "Makefile": true,
+		"README.md": true, "RATIONALE.md": true, "CHANGELOG.md": true, "CONTRIBUTING.md": true, "SECURITY.md": true,
+		"LICENSE": true, "docs": true,
 		"bin": true, // built, ignored by git
 	}
 	entries, err := os.ReadDir(root)
@@ -251,7 +258,8 @@ func tree(t *testing.T) []source {
 		}
 		name := d.Name()
 		if d.IsDir() {
-			if p != root && (strings.HasPrefix(name, ".") || name == "testdata" || name == "bin" || name == "node_modules") {
+			if p != root && (strings.HasPrefix(name, ".") || name == "testdata" || name == "bin" ||
+				name == "node_modules") {
 				return fs.SkipDir
 			}
 			return nil

@@ -29,7 +29,8 @@ func TestAlwaysAbsent(t *testing.T) {
 			if err != nil {
 				t.Fatal(err)
 			}
-			if got := b.Skipped(); len(got) != 1 || got[0].Plugin != "rule" || !strings.Contains(got[0].Reason, cause.Error()) {
+			if got := b.Skipped(); len(got) != 1 || got[0].Plugin != "rule" ||
+				!strings.Contains(got[0].Reason, cause.Error()) {
 				t.Errorf("%+v", got)
 			}
 			if err := b.Begin(t.Context(), []uint32{1}, 4, []uint64{1, 2}); err != nil {
@@ -62,8 +63,8 @@ func TestAlwaysAbsent(t *testing.T) {
 	}
 }
 
-// TestSkippedAtTheStart: where a plugin's on_error is skip, the start goes on without a module that can't be loaded, and the
-// module comes in when it is right; elsewhere it is an error of the start.
+// TestSkippedAtTheStart: where a plugin's on_error is skip, the start goes on without a module that can't be loaded,
+// and the module comes in when it is right; elsewhere it is an error of the start.
 func TestSkippedAtTheStart(t *testing.T) {
 	source := file(t, "rule", []byte("no module"))
 	sp := Spec{Name: "rule", Source: source, Apply: ApplyAlways}

@@ -53,10 +53,10 @@ type part struct {
 	trial   trial  // see breaker.admit
 }
 
-// Bind selects the plugins of a request: first those that apply always, in the order of the settings, with the request's
-// parameters where it names one; then the others that it names, in its order. It asks each whether it accepts its
-// parameters. A plugin that only works on conversations can't be named: calls come from BindChat then. nil means that there
-// are none. Errors are a [*BindError], ErrClosed, or ctx's cause when it ended a call.
+// Bind selects the plugins of a request: first those that apply always, in the order of the settings, with the
+// request's parameters where it names one; then the others that it names, in its order. It asks each whether it accepts
+// its parameters. A plugin that only works on conversations can't be named: calls come from BindChat then. nil means
+// that there are none. Errors are a [*BindError], ErrClosed, or ctx's cause when it ended a call.
 func (s *Set) Bind(ctx context.Context, calls []Call) (*Bound, error) {
 	b := &Bound{set: s}
 	b.open.Store(1)
@@ -160,7 +160,8 @@ func checkParts(parts []*part) error {
 			continue
 		}
 		if sampler != "" {
-			return &BindError{p.name, fmt.Sprintf("and %s both pick the token, one request has one sampler", sampler), ErrParams}
+			return &BindError{p.name, fmt.Sprintf("and %s both pick the token, one request has one sampler", sampler),
+				ErrParams}
 		}
 		sampler = p.name
 	}
@@ -226,7 +227,8 @@ func (b *Bound) handleError(ctx context.Context, p *part, err error) error {
 func (p *part) paramsError() error {
 	var schema struct{ Properties map[string]json.RawMessage }
 	var given map[string]json.RawMessage
-	if json.Unmarshal(p.version.guest.Description().Params, &schema) != nil || json.Unmarshal(p.params, &given) != nil || len(schema.Properties) == 0 {
+	if json.Unmarshal(p.version.guest.Description().Params, &schema) != nil ||
+		json.Unmarshal(p.params, &given) != nil || len(schema.Properties) == 0 {
 		return ErrParams
 	}
 	for _, name := range slices.Sorted(maps.Keys(given)) {
@@ -298,7 +300,8 @@ func (b *Bound) skip(ctx context.Context, p *part, reason string, err error, ste
 		if step != noStep {
 			attrs = append(attrs, "step", step)
 		}
-		b.set.log.WarnContext(ctx, "plugin failed and was skipped; further failures of this cause are not logged", attrs...)
+		b.set.log.WarnContext(ctx, "plugin failed and was skipped; further failures of this cause are not logged",
+			attrs...)
 	}
 	b.mu.Lock()
 	defer b.mu.Unlock()

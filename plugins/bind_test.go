@@ -25,13 +25,15 @@ func TestBindOrder(t *testing.T) {
 		s.Apply = ApplyAlways
 		return s
 	}
-	s := open(t, Options{Specs: []Spec{always("z"), spec(t, "n", bias(1).Wasm()), always("a"), spec(t, "m", bias(1).Wasm())}})
+	s := open(t, Options{Specs: []Spec{always("z"), spec(t, "n", bias(1).Wasm()), always("a"),
+		spec(t, "m", bias(1).Wasm())}})
 	for _, c := range []struct {
 		calls []Call
 		want  []string
 	}{
 		{nil, []string{"z", "a"}},
-		{[]Call{{Name: "n"}, {Name: "a", Params: []byte(`{ "x":1}`)}, {Name: "m", Params: []byte("{}")}}, []string{"z", `a{ "x":1}`, "n", "m{}"}},
+		{[]Call{{Name: "n"}, {Name: "a", Params: []byte(`{ "x":1}`)}, {Name: "m", Params: []byte("{}")}},
+			[]string{"z", `a{ "x":1}`, "n", "m{}"}},
 		{[]Call{{Name: "m"}, {Name: "n"}}, []string{"z", "a", "m", "n"}},
 	} {
 		b, err := s.Bind(t.Context(), c.calls)
@@ -80,16 +82,20 @@ func TestBindRefusals(t *testing.T) {
 		}
 	}
 	for _, lang := range []string{"go", "rust", "c", "assemblyscript"} {
-		check(refusal(t, s, Call{Name: "boost-" + lang, Params: []byte(`{"bann":[1]}`)}), "boost-"+lang, "unknown parameter: bann", ErrParams)
+		check(refusal(t, s, Call{Name: "boost-" + lang, Params: []byte(`{"bann":[1]}`)}), "boost-"+lang,
+			"unknown parameter: bann", ErrParams)
 	}
-	check(refusal(t, s, Call{Name: "greedy", Params: []byte(`{"epsilon":2}`)}), "greedy", "epsilon: want a number from 0 to 1", ErrParams)
+	check(refusal(t, s, Call{Name: "greedy", Params: []byte(`{"epsilon":2}`)}), "greedy",
+		"epsilon: want a number from 0 to 1", ErrParams)
 	check(refusal(t, s, Call{Name: "greedy", Params: []byte(`[]`)}), "greedy", "params is not a JSON object", ErrParams)
-	check(refusal(t, s, Call{Name: "greedy", Params: []byte(`{"a"`)}), "greedy", "params is not a JSON object", ErrParams)
+	check(refusal(t, s, Call{Name: "greedy", Params: []byte(`{"a"`)}), "greedy", "params is not a JSON object",
+		ErrParams)
 	check(refusal(t, s, Call{Name: "obligatory"}), "obligatory", "say what", ErrParams)
 	check(refusal(t, s, Call{Name: "obligatory", Params: []byte("{}")}), "obligatory", "say what", ErrParams)
 	check(refusal(t, s, Call{Name: "none"}), "none", "there is no plugin of this name", ErrUnknown)
 	check(refusal(t, s, Call{Name: "greedy"}, Call{Name: "greedy"}), "greedy", "is named twice", ErrParams)
-	check(refusal(t, s, Call{Name: "greedy"}, Call{Name: "other"}), "other", "and greedy both pick the token, one request has one sampler", ErrParams)
+	check(refusal(t, s, Call{Name: "greedy"}, Call{Name: "other"}), "other",
+		"and greedy both pick the token, one request has one sampler", ErrParams)
 	check(refusal(t, s, many...), "", "17 for one request, the limit is 16", ErrParams)
 	b, err := s.Bind(t.Context(), many[1:])
 	if err != nil {
@@ -157,7 +163,8 @@ func TestBindBusy(t *testing.T) {
 func TestBindFaults(t *testing.T) {
 	fail := func(export string) []byte { // for parameters other than {}
 		return guesttest.Fake{Description: guesttest.Ahead, Code: map[string]guesttest.Code{
-			export: guesttest.Join(guesttest.Arg(1), guesttest.Const(2), guesttest.Sub(), guesttest.When(guesttest.Trap()), guesttest.Long(0)),
+			export: guesttest.Join(guesttest.Arg(1), guesttest.Const(2), guesttest.Sub(),
+				guesttest.When(guesttest.Trap()), guesttest.Long(0)),
 		}}.Wasm()
 	}
 	for _, export := range []string{"tgi_validate", "tgi_logits_begin"} {
@@ -189,7 +196,8 @@ func TestBindFaults(t *testing.T) {
 // TestBindCancelled: a guest that is being asked ends with its request, and that is not its fault.
 func TestBindCancelled(t *testing.T) {
 	spin := guesttest.Fake{Description: guesttest.Ahead, Code: map[string]guesttest.Code{
-		"tgi_validate": guesttest.Join(guesttest.Arg(1), guesttest.Const(2), guesttest.Sub(), guesttest.When(guesttest.Spin()), guesttest.Long(0)),
+		"tgi_validate": guesttest.Join(guesttest.Arg(1), guesttest.Const(2), guesttest.Sub(),
+			guesttest.When(guesttest.Spin()), guesttest.Long(0)),
 	}}
 	sp := spec(t, "a", spin.Wasm())
 	sp.OnError, sp.Limits.FuelPerRequest = OnErrorSkip, 1<<50

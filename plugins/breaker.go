@@ -7,10 +7,10 @@ import (
 	"time"
 )
 
-// breakers switch one version of a plugin off after too many faulty sequences in a row: for one client after that many of its
-// own, and for all after that many of at least sharedClients clients, none of which counts for more than its share of them. So
-// one client's parameters and prompts can't take a plugin away from others, while a plugin that fails for everybody is left
-// alone. They are asked when a request is bound and told how sequences end, never per token.
+// breakers switch one version of a plugin off after too many faulty sequences in a row: for one client after that many
+// of its own, and for all after that many of at least sharedClients clients, none of which counts for more than its
+// share of them. So one client's parameters and prompts can't take a plugin away from others, while a plugin that fails
+// for everybody is left alone. They are asked when a request is bound and told how sequences end, never per token.
 type breakers struct {
 	all breaker
 
@@ -49,7 +49,8 @@ func (b *breakers) admit(now time.Time, client string) (t trial, refused string)
 	return t, ""
 }
 
-// fault counts a faulty sequence of an admitted request. It returns the reason if this switched the plugin off, else "".
+// fault counts a faulty sequence of an admitted request. It returns the reason if this switched the plugin off, else
+// "".
 func (b *breakers) fault(now time.Time, client, cause string, t trial) (off string) {
 	if client != "" {
 		off = b.getOrCreate(now, client).fault(now, cause, client, t.own)
@@ -155,7 +156,8 @@ func (b *breaker) admit(now time.Time) (trial uint64, refused string) {
 	return b.trial, ""
 }
 
-// fault counts a faulty sequence of an admitted request. It returns the reason if this switched the plugin off, else "".
+// fault counts a faulty sequence of an admitted request. It returns the reason if this switched the plugin off, else
+// "".
 func (b *breaker) fault(now time.Time, cause, client string, trial uint64) (off string) {
 	b.mu.Lock()
 	defer b.mu.Unlock()
@@ -236,5 +238,6 @@ func (b *breaker) reasonText() string {
 	if b.perClient {
 		whom = " for this client"
 	}
-	return fmt.Sprintf("switched off%s at %s for %v after %d faulty sequences in a row, the last: %s", whom, b.since.UTC().Format(time.RFC3339), b.pause, b.consecutive, b.lastCause)
+	return fmt.Sprintf("switched off%s at %s for %v after %d faulty sequences in a row, the last: %s", whom,
+		b.since.UTC().Format(time.RFC3339), b.pause, b.consecutive, b.lastCause)
 }

@@ -12,9 +12,10 @@ import (
 	"tgi/plugins/internal/guest/guesttest"
 )
 
-// TestBreaker runs stories of a breaker that opens after 2 faults for a minute. Letters: a a request is admitted, A it is
-// the one that tries, x it is refused; f F a sequence of it was faulty, g G it was good (capitals: of the last trial),
-// O the trial is given back; + half a minute passes. Upper and lower case f and g count alike where nothing is off.
+// TestBreaker runs stories of a breaker that opens after 2 faults for a minute. Letters: a a request is admitted, A it
+// is the one that tries, x it is refused; f F a sequence of it was faulty, g G it was good (capitals: of the last
+// trial), O the trial is given back; + half a minute passes. Upper and lower case f and g count alike where nothing is
+// off.
 func TestBreaker(t *testing.T) {
 	for _, story := range []string{
 		"a a f a",                   // one fault is nothing
@@ -70,7 +71,8 @@ func TestBreaker(t *testing.T) {
 func TestBreakerOfRequests(t *testing.T) {
 	synctest.Test(t, func(t *testing.T) {
 		log := &logLines{}
-		s := open(t, Options{Specs: []Spec{spec(t, "a", faulty())}, Breaker: Breaker{Faults: 3, Pause: time.Minute}, Log: logger(log)})
+		s := open(t, Options{Specs: []Spec{spec(t, "a", faulty())}, Breaker: Breaker{Faults: 3, Pause: time.Minute},
+			Log: logger(log)})
 		state := func(want State) Status {
 			t.Helper()
 			st, _ := s.Get("a")
@@ -92,7 +94,8 @@ func TestBreakerOfRequests(t *testing.T) {
 		if err := call(doTrap); err == nil || errors.Is(err, ErrOff) {
 			t.Fatal(err)
 		}
-		if st := state(StateOff); !strings.Contains(st.Error, "after 3 faulty sequences in a row, the last: tgi_logits_process: trap") {
+		if st := state(StateOff); !strings.Contains(st.Error,
+			"after 3 faulty sequences in a row, the last: tgi_logits_process: trap") {
 			t.Errorf("error %q", st.Error)
 		}
 		err := call("{}")
@@ -133,7 +136,8 @@ func TestBreakerAlways(t *testing.T) {
 	for _, onError := range []OnError{OnErrorFail, OnErrorSkip} {
 		sp := spec(t, "a", faulty())
 		sp.Apply, sp.OnError = ApplyAlways, onError
-		s := open(t, Options{Specs: []Spec{sp, spec(t, "b", bias(1).Wasm())}, Breaker: Breaker{Faults: 1, Pause: time.Hour}})
+		s := open(t, Options{Specs: []Spec{sp, spec(t, "b", bias(1).Wasm())}, Breaker: Breaker{Faults: 1,
+			Pause: time.Hour}})
 		if _, err := once(s, Call{Name: "a", Params: []byte(doTrap)}); (err == nil) != (onError == OnErrorSkip) {
 			t.Errorf("%s: %v", onError, err)
 		}
@@ -146,7 +150,8 @@ func TestBreakerAlways(t *testing.T) {
 		case err != nil:
 			t.Fatal(err)
 		default:
-			if got := b.Skipped(); len(got) != 1 || got[0].Plugin != "a" || !strings.HasPrefix(got[0].Reason, "switched off at ") {
+			if got := b.Skipped(); len(got) != 1 || got[0].Plugin != "a" ||
+				!strings.HasPrefix(got[0].Reason, "switched off at ") {
 				t.Errorf("skipped %q", got)
 			}
 			if err := b.Begin(t.Context(), prompt, 0, []uint64{1}); err != nil {
@@ -182,7 +187,8 @@ func TestBreakerIgnoresRefusals(t *testing.T) {
 
 // TestBreakerCountsSequences: a sequence that goes well for some steps and then fails is a faulty one.
 func TestBreakerCountsSequences(t *testing.T) {
-	s := open(t, Options{Specs: []Spec{spec(t, "a", guesttest.SDK(t, "every-mode")["c"])}, Breaker: Breaker{Faults: 2, Pause: time.Hour}})
+	s := open(t, Options{Specs: []Spec{spec(t, "a", guesttest.SDK(t, "every-mode")["c"])}, Breaker: Breaker{Faults: 2,
+		Pause: time.Hour}})
 	for i, want := range []State{StateActive, StateOff} {
 		b := bind(t, s, 1, Call{Name: "a", Params: []byte(`{"trap_at":1}`)})
 		p := b.Sequence(0).Processors[0]
@@ -209,13 +215,14 @@ func clientOf(c context.Context) string {
 	return name
 }
 
-// TestBreakerOfClients: one client's faults, whatever its parameters, switch a plugin off for that client alone; it is off for
-// all when it fails for several in a row.
+// TestBreakerOfClients: one client's faults, whatever its parameters, switch a plugin off for that client alone; it is
+// off for all when it fails for several in a row.
 func TestBreakerOfClients(t *testing.T) {
 	synctest.Test(t, func(t *testing.T) {
 		const limit = 6
 		log := &logLines{}
-		s := open(t, Options{Specs: []Spec{spec(t, "a", faulty())}, Breaker: Breaker{Faults: limit, Pause: time.Minute}, Client: clientOf, Log: logger(log)})
+		s := open(t, Options{Specs: []Spec{spec(t, "a", faulty())}, Breaker: Breaker{Faults: limit, Pause: time.Minute},
+			Client: clientOf, Log: logger(log)})
 		call := func(client, params string) error {
 			b, err := s.Bind(fromClient(client), []Call{{Name: "a", Params: []byte(params)}})
 			if err != nil {
@@ -239,15 +246,19 @@ func TestBreakerOfClients(t *testing.T) {
 		}
 		status := func(want State, text string) {
 			t.Helper()
-			if st, _ := s.Get("a"); st.State != want || !strings.Contains(st.Error, text) || (text == "") != (st.Error == "") {
+			if st, _ := s.Get("a"); st.State != want || !strings.Contains(st.Error, text) ||
+				(text == "") != (st.Error == "") {
 				t.Errorf("status %s, %q; want %s, %q", st.State, st.Error, want, text)
 			}
 		}
 		fails("rogue", limit)
-		if err := call("rogue", "{}"); !errors.Is(err, ErrOff) || !strings.Contains(err.Error(), "switched off for this client at 2000-01-01T00:00:00Z for 1m0s after 6 faulty sequences in a row") {
+		if err := call("rogue", "{}"); !errors.Is(err, ErrOff) ||
+			!strings.Contains(err.Error(),
+				"switched off for this client at 2000-01-01T00:00:00Z for 1m0s after 6 faulty sequences in a row") {
 			t.Errorf("the client with the faults: %v", err)
 		}
-		status(StateActive, "switched off for 1 of its clients, whose sequences alone were faulty; the last: tgi_logits_process: ")
+		status(StateActive,
+			"switched off for 1 of its clients, whose sequences alone were faulty; the last: tgi_logits_process: ")
 		fails("unlucky", limit-1) // beside rogue's it is not off for all
 		if err := call("unlucky", "{}"); err != nil {
 			t.Errorf("a client with fewer faults: %v", err)
@@ -267,7 +278,8 @@ func TestBreakerOfClients(t *testing.T) {
 			status(StateActive, "")
 			fails(client, limit/sharedClients)
 		}
-		if err := call("honest", "{}"); !errors.Is(err, ErrOff) || !strings.Contains(err.Error(), "switched off at 2000-01-01T00:01:00Z") {
+		if err := call("honest", "{}"); !errors.Is(err, ErrOff) ||
+			!strings.Contains(err.Error(), "switched off at 2000-01-01T00:01:00Z") {
 			t.Errorf("a plugin that fails for all: %v", err)
 		}
 		status(StateOff, "after 6 faulty sequences in a row")
@@ -290,7 +302,8 @@ func TestBreakersBounded(t *testing.T) {
 		now = now.Add(time.Second)
 		b.fault(now, fmt.Sprint(i), "why", trial{})
 	}
-	if len(b.byClient) != maxBreakers || b.forClient(fmt.Sprint(maxBreakers-1)) != nil || b.forClient(fmt.Sprint(maxBreakers)) == nil || len(b.all.clients) > 20 {
+	if len(b.byClient) != maxBreakers || b.forClient(fmt.Sprint(maxBreakers-1)) != nil ||
+		b.forClient(fmt.Sprint(maxBreakers)) == nil || len(b.all.clients) > 20 {
 		t.Errorf("%d clients are remembered, for all %d", len(b.byClient), len(b.all.clients))
 	}
 }

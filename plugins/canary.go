@@ -20,8 +20,8 @@ const (
 )
 
 // canary asks a guest to validate {}, and for what its kinds do: to begin with it and take some steps, to render a
-// conversation, to parse a text. That the guest refuses {} is fine, since its parameters may be obligatory: refuses has its
-// words. Any fault is an error that names the export and the cause.
+// conversation, to parse a text. That the guest refuses {} is fine, since its parameters may be obligatory: refuses has
+// its words. Any fault is an error that names the export and the cause.
 func canary(ctx context.Context, g *guest.Guest, kinds []string) (refuses string, err error) {
 	var no *guest.Refusal
 	switch err := g.Validate(ctx.Done(), nil); {
@@ -43,7 +43,9 @@ func canary(ctx context.Context, g *guest.Guest, kinds []string) (refuses string
 			return "", err
 		}
 	}
-	if err := canarySequence(ctx, g, slices.DeleteFunc(slices.Clone(kinds), func(k string) bool { return !guest.Steps(k) })); err != nil && !errors.As(err, &no) {
+	if err := canarySequence(ctx, g, slices.DeleteFunc(slices.Clone(kinds), func(k string) bool {
+		return !guest.Steps(k)
+	})); err != nil && !errors.As(err, &no) {
 		return "", err
 	}
 	return refuses, nil
@@ -55,7 +57,8 @@ func canarySequence(ctx context.Context, g *guest.Guest, kinds []string) error {
 		return nil
 	}
 	prompt := canaryTokens(g.Vocabulary())
-	s, err := g.Begin(guest.Start{Kinds: kinds, Prompt: prompt, Seed: canarySeed, MaxTokens: len(prompt) + canarySteps, Cancel: ctx.Done()})
+	s, err := g.Begin(guest.Start{Kinds: kinds, Prompt: prompt, Seed: canarySeed, MaxTokens: len(prompt) + canarySteps,
+		Cancel: ctx.Done()})
 	if err != nil {
 		return err
 	}

@@ -13,14 +13,16 @@ import (
 const (
 	canaryTool     = `{"type":"function","function":{"name":"get_time","description":"The time at a place.","parameters":{"type":"object","properties":{"place":{"type":"string"}},"required":["place"]}}}`
 	canaryMessages = `{"messages":[{"role":"user","content":"What time is it?"}],"add_generation_prompt":true,"continue_final_message":false,"now":"2024-01-31T12:00:00Z"}`
-	canaryRequest  = `{"tools":[` + canaryTool + `],"tool_choice":"auto","parallel_tool_calls":true,"prompt_end":"What time is it?\n"}`
+	canaryRequest  = `{"tools":[` + canaryTool +
+		`],"tool_choice":"auto","parallel_tool_calls":true,"prompt_end":"What time is it?\n"}`
 )
 
 // canaryPieces are what a model might write; which of them are special tokens is made up too.
 var canaryPieces = []struct {
 	text    string
 	special bool
-}{{"It is", false}, {" é ", false}, {"<tool_call>", true}, {`{"name": "get_time", "arg`, false}, {`uments": {"place": "here"}}`, false}, {"</tool_call>", true}, {"done", false}}
+}{{"It is", false}, {" é ", false}, {"<tool_call>", true}, {`{"name": "get_time", "arg`, false},
+	{`uments": {"place": "here"}}`, false}, {"</tool_call>", true}, {"done", false}}
 
 func canaryTemplate(ctx context.Context, g *guest.Guest) error {
 	s, err := g.Open(canarySeed, ctx.Done())

@@ -20,8 +20,8 @@ type ChatPlugins struct{ Template, Tools string }
 // Rendered is the text of a conversation, with the parts of it that are data.
 type Rendered = template.Rendered
 
-// BoundChat is the plugins of one chat request that work on the conversation, at the versions that were current when it was
-// bound. Its methods may be called from any goroutine at the same time. Close it; its parsers outlive that.
+// BoundChat is the plugins of one chat request that work on the conversation, at the versions that were current when it
+// was bound. Its methods may be called from any goroutine at the same time. Close it; its parsers outlive that.
 type BoundChat struct {
 	set             *Set
 	template, tools *part // one for both where one plugin does both; nil for none
@@ -30,9 +30,9 @@ type BoundChat struct {
 }
 
 // BindChat picks the plugins of a conversation. Those of d serve unless a call names another of the same kind, whose
-// parameters it gets with the conversation. rest are the calls for [Set.Bind]: those whose plugin serves a kind of the token
-// loop, be it beside these; such a plugin may have been replaced by a newer version when Bind looks. Each is asked whether
-// it accepts its parameters. Errors are those of Bind.
+// parameters it gets with the conversation. rest are the calls for [Set.Bind]: those whose plugin serves a kind of the
+// token loop, be it beside these; such a plugin may have been replaced by a newer version when Bind looks. Each is
+// asked whether it accepts its parameters. Errors are those of Bind.
 func (s *Set) BindChat(ctx context.Context, calls []Call, d ChatPlugins) (b *BoundChat, rest []Call, err error) {
 	b = &BoundChat{set: s}
 	b.open.Store(1)
@@ -87,7 +87,8 @@ func (s *Set) selectChatParts(b *BoundChat, calls []Call, d ChatPlugins, client 
 			return nil, err
 		}
 		if !v.serves(want.kind) {
-			return nil, &BindError{want.name, fmt.Sprintf("serves %q, kind %q is wanted", v.kinds, want.kind), ErrParams}
+			return nil, &BindError{want.name, fmt.Sprintf("serves %q, kind %q is wanted", v.kinds, want.kind),
+				ErrParams}
 		}
 		*want.slot = &part{version: v, name: want.name, client: client}
 		if b.template != nil && b.template.name == want.name { // it does both
@@ -122,7 +123,8 @@ func (b *BoundChat) assign(p *part) error {
 			continue
 		}
 		if other := *want.slot; other != nil {
-			return &BindError{p.name, fmt.Sprintf("and %s are both of kind %q, one request has one", other.name, want.kind), ErrParams}
+			return &BindError{p.name, fmt.Sprintf("and %s are both of kind %q, one request has one", other.name,
+				want.kind), ErrParams}
 		}
 		*want.slot = p
 	}
@@ -196,8 +198,8 @@ func (p *part) chatError(ctx context.Context, s *Set, err error) error {
 }
 
 // Render renders a conversation. request is the JSON object of abi.Template without "params"; it is not kept. That the
-// template can't render it is a [*RenderRefusal]; other errors are ErrNoTemplate and those of Bind. When ctx ends, so does
-// the guest.
+// template can't render it is a [*RenderRefusal]; other errors are ErrNoTemplate and those of Bind. When ctx ends, so
+// does the guest.
 func (b *BoundChat) Render(ctx context.Context, request []byte) (Rendered, error) {
 	p := b.template
 	if p == nil {

@@ -15,10 +15,11 @@ const (
 	eventAt = guesttest.Free + 0x900
 )
 
-// requested runs code when the request, whose length is the second argument of an export, is longer than usual by n bytes:
-// than with the parameters {}.
+// requested runs code when the request, whose length is the second argument of an export, is longer than usual by n
+// bytes: than with the parameters {}.
 func requested(usual string, n int, code guesttest.Code) guesttest.Code {
-	return guesttest.Join(guesttest.Arg(1), guesttest.Const(uint32(len(usual)+n)), guesttest.Equal(), guesttest.When(code))
+	return guesttest.Join(guesttest.Arg(1), guesttest.Const(uint32(len(usual)+n)), guesttest.Equal(),
+		guesttest.When(code))
 }
 
 // The requests of these tests, and as they reach a guest when there are no parameters.
@@ -35,7 +36,8 @@ const doRefuse = `{"aaaa":1}`
 // result is the struct of a rendered text with one span.
 func result(status uint32, text string) map[uint32]string {
 	return map[uint32]string{
-		guesttest.Free: guesttest.Bytes(status, saysAt, uint32(len(text)), guesttest.Free+0x40, 1), guesttest.Free + 0x40: guesttest.Bytes(1, 2), saysAt: text,
+		guesttest.Free: guesttest.Bytes(status, saysAt, uint32(len(text)), guesttest.Free+0x40, 1), guesttest.Free +
+			0x40: guesttest.Bytes(1, 2), saysAt: text,
 	}
 }
 
@@ -66,9 +68,11 @@ func parser(text string) guesttest.Fake {
 				requested(parseUsual, len(doTrap)-2, guesttest.Trap()),
 				requested(parseUsual, len(doSpin)-2, guesttest.Spin()),
 				requested(parseUsual, len(doRogue)-2, guesttest.Store(countAt, 1)),
-				requested(parseUsual, len(doRefuse)-2, guesttest.Join(guesttest.Long(abi.Pack(saysAt, uint32(len(text)))), guesttest.Code{0x0f})),
+				requested(parseUsual, len(doRefuse)-2,
+					guesttest.Join(guesttest.Long(abi.Pack(saysAt, uint32(len(text)))), guesttest.Code{0x0f})),
 				guesttest.Long(0)),
-			"tgi_tools_feed": guesttest.Join(guesttest.Load(countAt), guesttest.When(guesttest.Join(guesttest.Long(abi.Pack(0xfffffff0, 1)), guesttest.Code{0x0f})),
+			"tgi_tools_feed": guesttest.Join(guesttest.Load(countAt),
+				guesttest.When(guesttest.Join(guesttest.Long(abi.Pack(0xfffffff0, 1)), guesttest.Code{0x0f})),
 				guesttest.Long(abi.Pack(eventAt, 1))),
 		},
 	}
@@ -77,7 +81,8 @@ func parser(text string) guesttest.Fake {
 // chatSet opens a set with a template "t", a parser "p", and one of a logits plugin "l".
 func chatSet(t testing.TB, o Options) *Set {
 	t.Helper()
-	o.Specs = append(o.Specs, spec(t, "t", renderer("hello").Wasm()), spec(t, "p", parser("hi").Wasm()), spec(t, "l", bias(1).Wasm()))
+	o.Specs = append(o.Specs, spec(t, "t", renderer("hello").Wasm()), spec(t, "p", parser("hi").Wasm()),
+		spec(t, "l", bias(1).Wasm()))
 	return open(t, o)
 }
 

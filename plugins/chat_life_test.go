@@ -10,7 +10,8 @@ import (
 	"tgi/sdk/abi"
 )
 
-// TestChatBreaker: a template that keeps failing is switched off, and tried again by one request; a refusal is no fault.
+// TestChatBreaker: a template that keeps failing is switched off, and tried again by one request; a refusal is no
+// fault.
 func TestChatBreaker(t *testing.T) {
 	for _, name := range []string{"t", "p"} {
 		s := chatSet(t, Options{Breaker: Breaker{Faults: 2, Pause: time.Hour}})
@@ -63,12 +64,13 @@ func TestChatBreaker(t *testing.T) {
 	}
 }
 
-// TestChatBreakerShared: a plugin that also serves the token loop is tried there, so that its conversation does not take the
-// trial that its sequence needs.
+// TestChatBreakerShared: a plugin that also serves the token loop is tried there, so that its conversation does not
+// take the trial that its sequence needs.
 func TestChatBreakerShared(t *testing.T) {
 	f := parser("hi")
 	f.Description = `{"name":"mixed","kinds":["tools","logits"]}`
-	s := open(t, Options{Specs: []Spec{spec(t, "mixed", f.Wasm())}, Breaker: Breaker{Faults: 1}}) // no pause: off, and to be tried
+	// no pause: off, and to be tried
+	s := open(t, Options{Specs: []Spec{spec(t, "mixed", f.Wasm())}, Breaker: Breaker{Faults: 1}})
 	v := s.names["mixed"].current
 	if v.breakers.fault(time.Now(), "", "made up", trial{}) == "" {
 		t.Fatal("not switched off")
@@ -91,20 +93,22 @@ func TestChatBreakerShared(t *testing.T) {
 	}
 }
 
-// TestChatSettings: settings that make no sense for a plugin of conversations are refused with a reason, where the kind is
-// known; the model reaches its configuration.
+// TestChatSettings: settings that make no sense for a plugin of conversations are refused with a reason, where the kind
+// is known; the model reaches its configuration.
 func TestChatSettings(t *testing.T) {
 	tools := parser("hi").Wasm()
 	always, skip := spec(t, "always", tools), spec(t, "skip", tools)
 	always.Apply, skip.OnError = ApplyAlways, OnErrorSkip
 	_, err := Open(ctx, options(t, Options{Specs: []Spec{always, skip}}))
-	for _, want := range []string{`always: apply is "always", but a plugin of kind ["tools"] is chosen for a model`, `skip: on_error is "skip", but no chat request can go on`} {
+	for _, want := range []string{`always: apply is "always", but a plugin of kind ["tools"] is chosen for a model`,
+		`skip: on_error is "skip", but no chat request can go on`} {
 		if !errors.Is(err, ErrLoad) || !strings.Contains(err.Error(), want) {
 			t.Errorf("%v, want %q", err, want)
 		}
 	}
 	always.Kind, skip.Kind = abi.KindTools, abi.KindTemplate
-	if _, err = Open(ctx, options(t, Options{Specs: []Spec{always, skip}})); !errors.Is(err, ErrSpec) || errors.Is(err, ErrLoad) {
+	if _, err = Open(ctx, options(t, Options{Specs: []Spec{always, skip}})); !errors.Is(err, ErrSpec) ||
+		errors.Is(err, ErrLoad) {
 		t.Errorf("with kinds: %v", err)
 	}
 	s := open(t, Options{})
@@ -121,12 +125,14 @@ func TestChatSettings(t *testing.T) {
 	}
 	// init refuses what is not as long as it is to be.
 	picky := parser("not so")
-	picky.Code["tgi_init"] = guesttest.Join(guesttest.Arg(1), guesttest.Const(uint32(len(`{"a":1,"model":{"name":"m"}}`))), guesttest.Sub(),
+	picky.Code["tgi_init"] = guesttest.Join(guesttest.Arg(1),
+		guesttest.Const(uint32(len(`{"a":1,"model":{"name":"m"}}`))), guesttest.Sub(),
 		guesttest.When(guesttest.Join(guesttest.Long(abi.Pack(saysAt, 6)), guesttest.Code{0x0f})), guesttest.Long(0))
 	sp := spec(t, "picky", picky.Wasm())
 	sp.Config = []byte(`{"a":1}`)
 	open(t, Options{Specs: []Spec{sp}, Model: []byte(`{"name":"m"}`)})
-	if _, err := Open(ctx, options(t, Options{Specs: []Spec{sp}})); err == nil || !strings.Contains(err.Error(), "not so") {
+	if _, err := Open(ctx, options(t, Options{Specs: []Spec{sp}})); err == nil ||
+		!strings.Contains(err.Error(), "not so") {
 		t.Errorf("without a model: %v", err)
 	}
 }
@@ -140,14 +146,19 @@ func TestChatCanary(t *testing.T) {
 	noText := renderer("x")
 	noText.Data[guesttest.Free] = guesttest.Bytes(9)
 	for want, wasm := range map[string][]byte{
-		"first steps: a: tgi_template_render: trap":                               with(renderer("x"), "tgi_template_render", guesttest.Trap()),
-		"first steps: a: tgi_template_render: unusable result: status 9":          noText.Wasm(),
-		"first steps: a: tgi_template_render: unusable result: span 0 from 1":     renderer("").Wasm(),
-		"first steps: a: tgi_tools_begin: trap":                                   with(parser("x"), "tgi_tools_begin", guesttest.Trap()),
-		"first steps: a: tgi_tools_feed: out of fuel":                             with(parser("x"), "tgi_tools_feed", guesttest.Spin()),
+		"first steps: a: tgi_template_render: trap": with(renderer("x"),
+			"tgi_template_render", guesttest.Trap()),
+		"first steps: a: tgi_template_render: unusable result: status 9":      noText.Wasm(),
+		"first steps: a: tgi_template_render: unusable result: span 0 from 1": renderer("").Wasm(),
+		"first steps: a: tgi_tools_begin: trap": with(parser("x"), "tgi_tools_begin",
+			guesttest.Trap()),
+		"first steps: a: tgi_tools_feed: out of fuel": with(parser("x"), "tgi_tools_feed",
+			guesttest.Spin()),
 		"first steps: a: tgi_tools_feed: unusable result: event 0: text of 1 byt": parser("\xff").Wasm(),
-		"first steps: a: tgi_tools_finish: trap":                                  with(parser("x"), "tgi_tools_finish", guesttest.Trap()),
-		"first steps: a: tgi_validate: trap":                                      with(parser("x"), "tgi_validate", guesttest.Trap()),
+		"first steps: a: tgi_tools_finish: trap": with(parser("x"), "tgi_tools_finish",
+			guesttest.Trap()),
+		"first steps: a: tgi_validate: trap": with(parser("x"), "tgi_validate",
+			guesttest.Trap()),
 	} {
 		s, err := Open(ctx, options(t, Options{Specs: []Spec{spec(t, "a", wasm)}}))
 		if err == nil {

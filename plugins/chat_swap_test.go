@@ -7,8 +7,8 @@ import (
 	"testing"
 )
 
-// TestChatHotSwap: while one goroutine puts one version of a template and of a parser after the other in place, conversations
-// are rendered and parsed: none fails, and none meets two versions. Both change in one reload.
+// TestChatHotSwap: while one goroutine puts one version of a template and of a parser after the other in place,
+// conversations are rendered and parsed: none fails, and none meets two versions. Both change in one reload.
 func TestChatHotSwap(t *testing.T) {
 	const reloads, workers = 20, 4
 	text := [2]string{"old", "new"}
@@ -51,8 +51,10 @@ func TestChatHotSwap(t *testing.T) {
 	served.Wait()
 	st, _ := s.Get("t")
 	t.Logf("%d requests of one version, %d of the other, %d versions", seen[0].Load(), seen[1].Load(), st.Stats.Loads)
-	if seen[0].Load() == 0 || seen[1].Load() == 0 || int64(st.Stats.Calls) != requests.Load() || st.Stats.Loads != reloads+1 {
-		t.Errorf("%d requests of one version, %d of the other, %d calls counted", seen[0].Load(), seen[1].Load(), st.Stats.Calls)
+	if seen[0].Load() == 0 || seen[1].Load() == 0 || int64(st.Stats.Calls) != requests.Load() ||
+		st.Stats.Loads != reloads+1 {
+		t.Errorf("%d requests of one version, %d of the other, %d calls counted", seen[0].Load(), seen[1].Load(),
+			st.Stats.Calls)
 	}
 	for _, name := range []string{"t", "p"} {
 		if v := s.names[name].current; v.refs.Load() != 1 || len(v.totals.live) != 1 {
@@ -86,8 +88,8 @@ func TestChatSwapFreesTheOld(t *testing.T) {
 	<-old.guest.Drained()
 }
 
-// TestChatFaultsLeakNothing: thousands of renders and parsers that fail in every way leave as many instances, goroutines and
-// memory maps as there were after the first hundred.
+// TestChatFaultsLeakNothing: thousands of renders and parsers that fail in every way leave as many instances,
+// goroutines and memory maps as there were after the first hundred.
 func TestChatFaultsLeakNothing(t *testing.T) {
 	tSpec, pSpec := spec(t, "t", renderer("hello").Wasm()), spec(t, "p", parser("hi").Wasm())
 	tSpec.Limits.FuelPerRequest, pSpec.Limits.FuelPerRequest = 100_000, 100_000
@@ -95,7 +97,8 @@ func TestChatFaultsLeakNothing(t *testing.T) {
 	run := func(n int) {
 		for i := range n {
 			for _, params := range []string{doTrap, doSpin, doRogue, doRefuse} {
-				if _, _, err := converse(s, chatDefaults, Call{Name: []string{"t", "p"}[i%2], Params: []byte(params)}); err == nil {
+				if _, _, err := converse(s, chatDefaults, Call{Name: []string{"t", "p"}[i%2],
+					Params: []byte(params)}); err == nil {
 					t.Fatal("served ", params)
 				}
 			}
@@ -125,8 +128,8 @@ func TestChatFaultsLeakNothing(t *testing.T) {
 	}
 }
 
-// BenchmarkChat is what a request pays for its conversation's plugins: bind, render, begin a parser, a piece, finish, close;
-// and for a piece alone.
+// BenchmarkChat is what a request pays for its conversation's plugins: bind, render, begin a parser, a piece, finish,
+// close; and for a piece alone.
 func BenchmarkChat(b *testing.B) {
 	s := chatSet(b, Options{})
 	b.Run("request", func(b *testing.B) {

@@ -24,7 +24,8 @@ func TestConverse(t *testing.T) {
 	if err != nil {
 		t.Fatal(err)
 	}
-	if events, err := p.Feed("x", true); err != nil || !slices.Equal(events, []Event{{Kind: abi.EventContent, Text: "hi"}}) {
+	if events, err := p.Feed("x", true); err != nil ||
+		!slices.Equal(events, []Event{{Kind: abi.EventContent, Text: "hi"}}) {
 		t.Errorf("%+v, %v", events, err)
 	}
 	if events, err := p.Finish(true); err != nil || events != nil {
@@ -48,7 +49,8 @@ func TestBindChatPicks(t *testing.T) {
 	both.Description = `{"name":"both","kinds":["template","tools"]}`
 	mixed := renderer("mixed")
 	mixed.Description = `{"name":"mixed","kinds":["template","logits"]}`
-	s := chatSet(t, Options{Specs: []Spec{spec(t, "both", both.Wasm()), spec(t, "mixed", mixed.Wasm()), spec(t, "t2", renderer("two").Wasm())}})
+	s := chatSet(t, Options{Specs: []Spec{spec(t, "both", both.Wasm()), spec(t, "mixed", mixed.Wasm()),
+		spec(t, "t2", renderer("two").Wasm())}})
 	named := func(p *part) string {
 		if p == nil {
 			return ""
@@ -107,7 +109,8 @@ func TestBindChatPicks(t *testing.T) {
 
 func TestBindChatRefusals(t *testing.T) {
 	bad := spec(t, "bad", renderer("xx").Wasm())
-	s := chatSet(t, Options{Specs: []Spec{spec(t, "t2", renderer("two").Wasm()), spec(t, "p2", parser("two").Wasm()), bad}})
+	s := chatSet(t, Options{Specs: []Spec{spec(t, "t2", renderer("two").Wasm()), spec(t, "p2", parser("two").Wasm()),
+		bad}})
 	s.names["bad"].current.unref()
 	s.names["bad"].current = nil
 	for _, c := range []struct {
@@ -121,20 +124,24 @@ func TestBindChatRefusals(t *testing.T) {
 		{nil, ChatPlugins{Tools: "bad"}, "bad", "could not be loaded", ErrOff},
 		{[]Call{{Name: "bad"}}, chatDefaults, "bad", "could not be loaded", ErrOff},
 		{[]Call{{Name: "l"}, {Name: "l"}}, chatDefaults, "l", "is named twice", ErrParams},
-		{[]Call{{Name: "t"}, {Name: "t2"}}, chatDefaults, "t2", `and t are both of kind "template", one request has one`, ErrParams},
-		{[]Call{{Name: "p2"}, {Name: "p"}}, chatDefaults, "p", `and p2 are both of kind "tools", one request has one`, ErrParams},
+		{[]Call{{Name: "t"}, {Name: "t2"}}, chatDefaults, "t2",
+			`and t are both of kind "template", one request has one`, ErrParams},
+		{[]Call{{Name: "p2"}, {Name: "p"}}, chatDefaults, "p", `and p2 are both of kind "tools", one request has one`,
+			ErrParams},
 		{nil, ChatPlugins{Template: "p"}, "p", `serves ["tools"], kind "template" is wanted`, ErrParams},
 		{nil, ChatPlugins{Tools: "l"}, "l", `serves ["logits"], kind "tools" is wanted`, ErrParams},
 		{[]Call{{Name: "t", Params: []byte("[]")}}, chatDefaults, "t", "params is not a JSON object", ErrParams},
 	} {
 		b, rest, err := s.BindChat(ctx, c.calls, c.d)
 		var be *BindError
-		if !errors.As(err, &be) || be.Plugin != c.plugin || be.Text != c.text || !errors.Is(err, c.kind) || b != nil || rest != nil {
+		if !errors.As(err, &be) || be.Plugin != c.plugin || be.Text != c.text || !errors.Is(err, c.kind) || b != nil ||
+			rest != nil {
 			t.Errorf("%q, %+v: %v, want %s: %s", c.calls, c.d, err, c.plugin, c.text)
 		}
 	}
 	for _, name := range []string{"t", "p"} {
-		if err := refusal(t, s, Call{Name: name}); !errors.Is(err, ErrParams) || err.Text != "works on conversations: only chat requests can name it" {
+		if err := refusal(t, s, Call{Name: name}); !errors.Is(err, ErrParams) ||
+			err.Text != "works on conversations: only chat requests can name it" {
 			t.Errorf("%s in the token loop: %v", name, err)
 		}
 	}
@@ -172,11 +179,13 @@ func TestChatErrors(t *testing.T) {
 		{Call{Name: "t", Params: []byte(doRefuse)}, ErrRefused, "plugin t: hello"},
 		{Call{Name: "t", Params: []byte(doTrap)}, ErrFault, "plugin t: tgi_template_render: trap: unreachable"},
 		{Call{Name: "t", Params: []byte(doSpin)}, ErrFault, "plugin t: tgi_template_render: out of fuel"},
-		{Call{Name: "t", Params: []byte(doRogue)}, ErrFault, "plugin t: tgi_template_render: unusable result: result of 20 bytes at 0xfffffff0"},
+		{Call{Name: "t", Params: []byte(doRogue)}, ErrFault,
+			"plugin t: tgi_template_render: unusable result: result of 20 bytes at 0xfffffff0"},
 		{Call{Name: "p", Params: []byte(doRefuse)}, ErrParams, "plugin p: hi"},
 		{Call{Name: "p", Params: []byte(doTrap)}, ErrFault, "plugin p: tgi_tools_begin: trap: unreachable"},
 		{Call{Name: "p", Params: []byte(doSpin)}, ErrFault, "plugin p: tgi_tools_begin: out of fuel"},
-		{Call{Name: "p", Params: []byte(doRogue)}, ErrFault, "plugin failed: plugin p: tgi_tools_feed: unusable result: 1 events at 0xfffffff0"},
+		{Call{Name: "p", Params: []byte(doRogue)}, ErrFault,
+			"plugin failed: plugin p: tgi_tools_feed: unusable result: 1 events at 0xfffffff0"},
 	} {
 		_, _, err := converse(s, chatDefaults, c.call)
 		if !errors.Is(err, c.kind) || !strings.HasPrefix(err.Error(), c.text) {
@@ -192,7 +201,8 @@ func TestChatErrors(t *testing.T) {
 	}
 	for name, want := range map[string][4]uint64{"t": {1, 1, 1, 1}, "p": {1, 1, 1, 1}} {
 		st, _ := s.Get(name)
-		if got := [4]uint64{st.Stats.Refusals, st.Stats.Faults["trap"], st.Stats.Faults["fuel"], st.Stats.Faults["result"]}; got != want || st.Stats.InstancesOut != 0 {
+		if got := [4]uint64{st.Stats.Refusals, st.Stats.Faults["trap"], st.Stats.Faults["fuel"],
+			st.Stats.Faults["result"]}; got != want || st.Stats.InstancesOut != 0 {
 			t.Errorf("%s: %v, %+v", name, got, st.Stats)
 		}
 	}
@@ -225,7 +235,8 @@ func TestParserStaysBroken(t *testing.T) {
 // TestChatCancelled: a request's end ends a render, a begin and a feed that run, and is no fault.
 func TestChatCancelled(t *testing.T) {
 	slow := parser("hi")
-	slow.Code["tgi_tools_feed"] = guesttest.Join(guesttest.Load(countAt), guesttest.When(guesttest.Spin()), guesttest.Long(0))
+	slow.Code["tgi_tools_feed"] = guesttest.Join(guesttest.Load(countAt), guesttest.When(guesttest.Spin()),
+		guesttest.Long(0))
 	t1, p1 := spec(t, "t", renderer("xx").Wasm()), spec(t, "p", slow.Wasm())
 	for _, sp := range []*Spec{&t1, &p1} {
 		sp.Limits.FuelPerRequest, sp.Limits.FuelPerStep = 1<<49, 1<<40

@@ -9,8 +9,9 @@ import (
 	"tgi/plugins/internal/guest"
 )
 
-// Constraint is one text on its way through a grammar. It is used by one goroutine at a time; clones are independent. Where a
-// guest computes the masks, an error is a [*BindError] or the context's cause, and comes again at every further call. Close it.
+// Constraint is one text on its way through a grammar. It is used by one goroutine at a time; clones are independent.
+// Where a guest computes the masks, an error is a [*BindError] or the context's cause, and comes again at every further
+// call. Close it.
 type Constraint struct {
 	state  *grammar.State // nil where a guest computes the masks
 	counts *maskCounts    // of the state
@@ -50,9 +51,9 @@ func (c *Constraint) Native() bool { return c.state != nil }
 // Plugin returns the name of the plugin whose grammar it is.
 func (c *Constraint) Plugin() string { return c.part.name }
 
-// Mask sets bits, one for each id of the vocabulary, to the tokens that may come next: bit t%32 of word t/32 for token t.
-// Tokens that end the sequence are among them where the text may end. false means that all tokens may come, and the bits
-// nothing.
+// Mask sets bits, one for each id of the vocabulary, to the tokens that may come next: bit t%32 of word t/32 for token
+// t. Tokens that end the sequence are among them where the text may end. false means that all tokens may come, and the
+// bits nothing.
 func (c *Constraint) Mask(bits []uint32) (constrained bool, err error) {
 	if c.state != nil {
 		return true, c.counts.mask(c.state, bits)
@@ -76,7 +77,8 @@ func (c *Constraint) Accept(token uint32) error {
 	return c.recordError(c.stepper.Accept(token))
 }
 
-// Rollback takes back the last n tokens, of which there are as many. A guest begins anew for it and is told all the others.
+// Rollback takes back the last n tokens, of which there are as many. A guest begins anew for it and is told all the
+// others.
 func (c *Constraint) Rollback(n int) error {
 	switch {
 	case c.state != nil:
@@ -103,7 +105,8 @@ func (c *Constraint) Clone() (*Constraint, error) {
 	if c.err != nil {
 		return nil, c.err
 	}
-	twin := &Constraint{grammar: c.grammar, part: &part{version: c.part.version, name: c.part.name, client: c.part.client}, ctx: c.ctx, seed: c.seed, tokens: append([]uint32(nil), c.tokens...)}
+	twin := &Constraint{grammar: c.grammar, part: &part{version: c.part.version, name: c.part.name,
+		client: c.part.client}, ctx: c.ctx, seed: c.seed, tokens: append([]uint32(nil), c.tokens...)}
 	if err := twin.beginAt(c); err != nil {
 		return nil, err
 	}
@@ -111,8 +114,8 @@ func (c *Constraint) Clone() (*Constraint, error) {
 	return twin, nil
 }
 
-// beginAt takes an instance that is where another text's is: a copy, or a fresh one that is told the tokens where the guest
-// keeps state that can't be copied.
+// beginAt takes an instance that is where another text's is: a copy, or a fresh one that is told the tokens where the
+// guest keeps state that can't be copied.
 func (c *Constraint) beginAt(other *Constraint) error {
 	if !c.part.version.guest.CanClone() {
 		return c.begin(c.part.version.guest.OpenNow)

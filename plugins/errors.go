@@ -2,13 +2,14 @@ package plugins
 
 import "errors"
 
-// Why a request can't be bound, begun or served. Every error of [Set.Bind], [Set.BindChat], [Bound.Begin], [BoundChat] and
-// [Parser] is a [*BindError] that matches one of these, a [*RenderRefusal], matches [ErrClosed] or [ErrNoTemplate], or is the
-// context's.
+// Why a request can't be bound, begun or served. Every error of [Set.Bind], [Set.BindChat], [Bound.Begin], [BoundChat]
+// and [Parser] is a [*BindError] that matches one of these, a [*RenderRefusal], matches [ErrClosed] or [ErrNoTemplate],
+// or is the context's.
 var (
 	// ErrUnknown: there is no plugin of that name.
 	ErrUnknown = errors.New("no such plugin")
-	// ErrParams: the plugin refuses the request, or the request's list of plugins breaks a rule; the text is for the client.
+	// ErrParams: the plugin refuses the request, or the request's list of plugins breaks a rule; the text is for the
+	// client.
 	ErrParams = errors.New("parameters refused")
 	// ErrOff: the plugin is switched off because it kept failing, or could not be loaded.
 	ErrOff = errors.New("plugin is off")

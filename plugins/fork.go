@@ -9,7 +9,8 @@ import (
 // errNoFork: a caller did not ask.
 var errNoFork = errors.New("the plugins of this sequence can't be copied")
 
-// CanFork reports whether the state of all plugins of the sequence can be copied. A sampler picks for one sequence alone.
+// CanFork reports whether the state of all plugins of the sequence can be copied. A sampler picks for one sequence
+// alone.
 func (s Sequence) CanFork() bool {
 	if s.Sampler != nil {
 		return false
@@ -22,9 +23,9 @@ func (s Sequence) CanFork() bool {
 	return true
 }
 
-// Fork gives a sequence that is where s is now, between two steps, as a beam search has them: its plugins go on from copies of
-// their state, with random numbers of their own, from seed. Forks of different sequences may be made at the same time, and each
-// is released for itself. Errors are those of a step, or say what [Sequence.CanFork] does.
+// Fork gives a sequence that is where s is now, between two steps, as a beam search has them: its plugins go on from
+// copies of their state, with random numbers of their own, from seed. Forks of different sequences may be made at the
+// same time, and each is released for itself. Errors are those of a step, or say what [Sequence.CanFork] does.
 func (s Sequence) Fork(seed uint64) (Sequence, error) {
 	if !s.CanFork() {
 		return Sequence{}, errNoFork

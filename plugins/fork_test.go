@@ -20,7 +20,8 @@ func TestFork(t *testing.T) {
 	for lang, wasm := range guesttest.SDK(t, "every-mode") {
 		t.Run(lang, func(t *testing.T) {
 			s := open(t, Options{Specs: []Spec{processing(t, wasm)}})
-			b := bind(t, s, 1, Call{Name: "e", Params: []byte(`{"mode":"deny","ids":[5],"force_at":1,"force":[9,10,11]}`)})
+			b := bind(t, s, 1, Call{Name: "e",
+				Params: []byte(`{"mode":"deny","ids":[5],"force_at":1,"force":[9,10,11]}`)})
 			one := b.Sequence(0)
 			process := func(seq Sequence, output ...uint32) int64 {
 				t.Helper()
@@ -55,7 +56,8 @@ func TestFork(t *testing.T) {
 				want   int64
 			}{
 				{one, []uint32{3, 9}, 10}, {late, []uint32{3, 8}, -1}, {one, []uint32{3, 9, 10}, 11},
-				{early, []uint32{4}, 9}, {early, []uint32{4, 9}, 10}, {late, []uint32{3, 8, 9}, -1}, {one, []uint32{3, 9, 10, 11}, -1},
+				{early, []uint32{4}, 9}, {early, []uint32{4, 9}, 10}, {late, []uint32{3, 8, 9}, -1},
+				{one, []uint32{3, 9, 10, 11}, -1},
 			} {
 				if got := process(c.seq, c.output...); got != c.want {
 					t.Errorf("%d: after %d forced %d, want %d", i, c.output, got, c.want)

@@ -19,8 +19,8 @@ const (
 	grammarMemory = 8 << 20
 	// nodeBytes is about what a byte of the encoded form becomes.
 	nodeBytes = 24
-	// grammarsBytes bounds what is remembered of grammars, where the options don't; of it a share of maskShare is for the masks
-	// that grammars have in common.
+	// grammarsBytes bounds what is remembered of grammars, where the options don't; of it a share of maskShare is for
+	// the masks that grammars have in common.
 	grammarsBytes = 128 << 20
 	maskShare     = 8
 	// maskMemoryBytes bounds the masks of a guest that are remembered for one source.
@@ -94,8 +94,8 @@ func (s *Set) GrammarStats() GrammarStats {
 	return out
 }
 
-// grammarCache is an LRU cache of grammars. Requests for the same grammar at the same time share one compilation. open is
-// called first.
+// grammarCache is an LRU cache of grammars. Requests for the same grammar at the same time share one compilation. open
+// is called first.
 type grammarCache struct {
 	compiling sync.WaitGroup // the flights; Set.Close awaits them
 	mu        sync.Mutex
@@ -150,9 +150,10 @@ type flight struct {
 	err     error
 }
 
-// get returns the grammar of a key. Unless it is cached or being compiled, build compiles it for the client. The context of
-// build's turn ends when nobody waits for it any more.
-func (c *grammarCache) get(ctx context.Context, client string, key [sha256.Size]byte, build func(*turn) (*preparedGrammar, error)) (*preparedGrammar, error) {
+// get returns the grammar of a key. Unless it is cached or being compiled, build compiles it for the client. The
+// context of build's turn ends when nobody waits for it any more.
+func (c *grammarCache) get(ctx context.Context, client string, key [sha256.Size]byte,
+	build func(*turn) (*preparedGrammar, error)) (*preparedGrammar, error) {
 	c.mu.Lock()
 	if e := c.ready[key]; e != nil {
 		c.order.MoveToFront(e)
@@ -187,7 +188,8 @@ func (c *grammarCache) get(ctx context.Context, client string, key [sha256.Size]
 }
 
 // begin starts a compilation. The lock is held.
-func (c *grammarCache) begin(client string, key [sha256.Size]byte, build func(*turn) (*preparedGrammar, error)) *flight {
+func (c *grammarCache) begin(client string, key [sha256.Size]byte, build func(*turn) (*preparedGrammar,
+	error)) *flight {
 	if c.flights == nil {
 		c.flights, c.ready = map[[sha256.Size]byte]*flight{}, map[[sha256.Size]byte]*list.Element{}
 	}
@@ -212,7 +214,8 @@ func (c *grammarCache) begin(client string, key [sha256.Size]byte, build func(*t
 }
 
 // compile has build make a grammar.
-func (c *grammarCache) compile(ctx context.Context, client string, build func(*turn) (*preparedGrammar, error)) (*preparedGrammar, error) {
+func (c *grammarCache) compile(ctx context.Context, client string, build func(*turn) (*preparedGrammar,
+	error)) (*preparedGrammar, error) {
 	t, err := c.turns.register(ctx, client)
 	if err != nil {
 		return nil, err
@@ -235,8 +238,8 @@ func (c *grammarCache) add(key [sha256.Size]byte, m *preparedGrammar) {
 // maxGrammars bounds the number of cached grammars, since each request walks over all of them to sum their sizes.
 const maxGrammars = 2000
 
-// trim evicts the least recently used grammars. Grammars grow while they are used, so each request checks the limit. The
-// lock is held.
+// trim evicts the least recently used grammars. Grammars grow while they are used, so each request checks the limit.
+// The lock is held.
 func (c *grammarCache) trim() {
 	c.evict(c.size()-c.limit, 1)
 	if excess := c.account.Set(c.size() + c.maskBytes()); excess > 0 {
@@ -261,8 +264,8 @@ func (c *grammarCache) evictBytes(bytes int64) {
 	c.account.Set(c.size() + c.maskBytes())
 }
 
-// evict removes grammars, the least recently used first, until so many bytes are freed and at most maxGrammars are left.
-// It keeps at least least of them. The lock is held.
+// evict removes grammars, the least recently used first, until so many bytes are freed and at most maxGrammars are
+// left. It keeps at least least of them. The lock is held.
 func (c *grammarCache) evict(bytes int64, least int) {
 	for c.order.Len() > least && (bytes > 0 || c.order.Len() > maxGrammars) {
 		last := c.order.Remove(c.order.Back()).(*cachedGrammar)

@@ -27,8 +27,8 @@ type GrammarCall struct {
 // Dropped is something that a source asks for and that the grammar does not enforce.
 type Dropped = kind.Dropped
 
-// Grammar is a request's grammar, compiled, or a guest that follows it, at the version that was current. Its methods may be
-// called from any goroutine at the same time. Close it; its sequences outlive that.
+// Grammar is a request's grammar, compiled, or a guest that follows it, at the version that was current. Its methods
+// may be called from any goroutine at the same time. Close it; its sequences outlive that.
 type Grammar struct {
 	set      *Set
 	part     *part
@@ -38,11 +38,11 @@ type Grammar struct {
 	once     sync.Once
 }
 
-// Compile prepares a grammar. Those that were compiled before, by the same plugin from the same source, are remembered, and
-// requests that want the same at the same time wait for one compilation. It runs on a goroutine of its own, within the plugin's
-// fuel per request and the limits of package grammar, and shares the processors with others as [turns] says. Errors are those of
-// Bind: that the plugin does not take the source, or that the result is too costly, matches ErrParams. When ctx ends, so does
-// the waiting, and the compilation unless others wait for it.
+// Compile prepares a grammar. Those that were compiled before, by the same plugin from the same source, are remembered,
+// and requests that want the same at the same time wait for one compilation. It runs on a goroutine of its own, within
+// the plugin's fuel per request and the limits of package grammar, and shares the processors with others as [turns]
+// says. Errors are those of Bind: that the plugin does not take the source, or that the result is too costly, matches
+// ErrParams. When ctx ends, so does the waiting, and the compilation unless others wait for it.
 func (s *Set) Compile(ctx context.Context, c GrammarCall) (*Grammar, error) {
 	p, language, err := s.selectGrammarPart(c, s.client(ctx))
 	if err != nil {
@@ -53,7 +53,9 @@ func (s *Set) Compile(ctx context.Context, c GrammarCall) (*Grammar, error) {
 	if len(c.Params) > 0 && !isObject(c.Params) {
 		err = &BindError{p.name, "params is not a JSON object", ErrParams}
 	} else {
-		g.prepared, err = s.grammars.get(ctx, p.client, p.grammarKey(g.call), func(t *turn) (*preparedGrammar, error) { return s.build(t, p, g.call) })
+		g.prepared, err = s.grammars.get(ctx, p.client, p.grammarKey(g.call), func(t *turn) (*preparedGrammar, error) {
+			return s.build(t, p, g.call)
+		})
 	}
 	if err != nil {
 		g.Close()
@@ -77,9 +79,13 @@ func (s *Set) selectGrammarPart(c GrammarCall, client string) (p *part, language
 	}
 	v, name := (*version)(nil), c.Plugin
 	if name == "" {
-		i := slices.IndexFunc(s.order, func(e *entry) bool { return e.current != nil && e.current.readsLanguage(c.Language) })
+		i := slices.IndexFunc(s.order, func(e *entry) bool {
+			return e.current != nil &&
+				e.current.readsLanguage(c.Language)
+		})
 		if i < 0 {
-			return nil, "", &BindError{"", fmt.Sprintf("none of those installed knows grammars in the language %.64q", c.Language), ErrUnknown}
+			return nil, "", &BindError{"", fmt.Sprintf("none of those installed knows grammars in the language %.64q",
+				c.Language), ErrUnknown}
 		}
 		v, name = s.order[i].current, s.order[i].name
 	} else if v, err = s.serving(name); err != nil {
@@ -87,11 +93,13 @@ func (s *Set) selectGrammarPart(c GrammarCall, client string) (p *part, language
 	}
 	switch {
 	case !v.serves(abi.KindGrammar):
-		return nil, "", &BindError{name, fmt.Sprintf("serves %q, kind %q is wanted", v.kinds, abi.KindGrammar), ErrParams}
+		return nil, "", &BindError{name, fmt.Sprintf("serves %q, kind %q is wanted", v.kinds, abi.KindGrammar),
+			ErrParams}
 	case c.Language == "":
 		language = v.guest.Description().Languages[0]
 	case !v.readsLanguage(c.Language):
-		return nil, "", &BindError{name, fmt.Sprintf("does not know grammars in the language %.64q, but in %q", c.Language, v.guest.Description().Languages), ErrParams}
+		return nil, "", &BindError{name, fmt.Sprintf("does not know grammars in the language %.64q, but in %q",
+			c.Language, v.guest.Description().Languages), ErrParams}
 	default:
 		language = c.Language
 	}
@@ -107,7 +115,8 @@ func (v *version) readsLanguage(language string) bool {
 // grammarKey is the cache key of a call: modules with the same bytes and settings compile to the same grammar.
 func (p *part) grammarKey(c kind.Call) (key [sha256.Size]byte) {
 	h := sha256.New()
-	for _, field := range []string{p.name, p.version.sum(), fmt.Sprint(p.version.settings), c.Language, string(c.Source), string(c.Params)} {
+	for _, field := range []string{p.name, p.version.sum(), fmt.Sprint(p.version.settings), c.Language,
+		string(c.Source), string(c.Params)} {
 		var n [8]byte
 		binary.LittleEndian.PutUint64(n[:], uint64(len(field)))
 		h.Write(n[:])
@@ -120,7 +129,8 @@ func (p *part) grammarKey(c kind.Call) (key [sha256.Size]byte) {
 // build asks the breaker and the guest, and prepares what the guest compiled.
 func (s *Set) build(t *turn, p *part, c kind.Call) (*preparedGrammar, error) {
 	ctx := t.ctx
-	p = &part{version: p.version, name: p.name, params: p.params, named: p.named, client: p.client} // another request may wait for this one's trial
+	// another request may wait for this one's trial
+	p = &part{version: p.version, name: p.name, params: p.params, named: p.named, client: p.client}
 	if refused := p.admit(); refused != "" {
 		return nil, &BindError{p.name, refused, ErrOff}
 	}
@@ -142,8 +152,10 @@ func (s *Set) build(t *turn, p *part, c kind.Call) (*preparedGrammar, error) {
 	}
 	out, err := kind.Compile(session, c)
 	if errors.Is(err, sandbox.ErrFuel) || errors.Is(err, sandbox.ErrTime) {
-		// It is the client's source that takes so much. Counted as the plugin's fault, ten of them would switch it off for all.
-		return nil, &BindError{p.name, "takes more to compile than the plugin's limits allow: " + p.errorText(err), ErrParams}
+		// It is the client's source that takes so much. Counted as the plugin's fault, ten of them would switch it off
+		// for all.
+		return nil, &BindError{p.name, "takes more to compile than the plugin's limits allow: " + p.errorText(err),
+			ErrParams}
 	}
 	if err != nil {
 		return nil, p.chatError(ctx, s, err)
@@ -155,7 +167,9 @@ func (s *Set) build(t *turn, p *part, c kind.Call) (*preparedGrammar, error) {
 // prepare makes a compiled grammar ready for sequences.
 func (s *Set) prepare(t *turn, name string, out kind.Compiled) (*preparedGrammar, error) {
 	ctx := t.ctx
-	g, err := s.vocabulary().Compile(ctx, out.Grammar, grammar.Limits{Memory: grammarMemory, Yield: func() { t.yield() }})
+	g, err := s.vocabulary().Compile(ctx, out.Grammar, grammar.Limits{Memory: grammarMemory, Yield: func() {
+		t.yield()
+	}})
 	switch {
 	case err == nil:
 		return &preparedGrammar{native: g, dropped: out.Dropped, baseBytes: int64(out.Size) * nodeBytes}, nil
@@ -178,8 +192,8 @@ func (g *Grammar) unref() {
 	}
 }
 
-// Sequence begins a text of the grammar. It is to be closed. seed is for a guest that follows it; when ctx ends, so does a call
-// of that guest, then or later. Errors are those of Compile. g is not closed yet.
+// Sequence begins a text of the grammar. It is to be closed. seed is for a guest that follows it; when ctx ends, so
+// does a call of that guest, then or later. Errors are those of Compile. g is not closed yet.
 func (g *Grammar) Sequence(ctx context.Context, seed uint64) (*Constraint, error) {
 	if g.prepared.native != nil {
 		return &Constraint{state: g.prepared.native.Start(), counts: &g.set.grammars.masks}, nil

@@ -23,8 +23,8 @@ func asked(language, source string) string {
 // theSource is what the tests compile, in the language "mine".
 const theSource = "x"
 
-// compiler is a guest of kind grammar that compiles anything to one to three of some bytes, unless it is told otherwise by
-// parameters.
+// compiler is a guest of kind grammar that compiles anything to one to three of some bytes, unless it is told otherwise
+// by parameters.
 func compiler(pairs string) guesttest.Fake {
 	var b ir.Builder
 	rule := b.Declare("start")
@@ -42,7 +42,8 @@ func compiles(g *ir.Grammar) guesttest.Fake {
 	return guesttest.Fake{
 		Description: guesttest.Grammar, Imports: []string{"log"},
 		Data: map[uint32]string{
-			guesttest.Free: guesttest.Bytes(abi.StatusOK, encodedAt, uint32(len(encoded)), saysAt, uint32(len(notes))), saysAt: notes, encodedAt: encoded,
+			guesttest.Free: guesttest.Bytes(abi.StatusOK, encodedAt, uint32(len(encoded)), saysAt, uint32(len(notes))),
+			saysAt:         notes, encodedAt: encoded,
 			refusalAt: guesttest.Bytes(abi.StatusFailed, saysAt, uint32(len(notes))),
 		},
 		Code: map[string]guesttest.Code{"tgi_grammar_compile": guesttest.Join(
@@ -65,12 +66,16 @@ func stepper() guesttest.Fake {
 	return guesttest.Fake{
 		Description: guesttest.Steps, Data: map[uint32]string{encodedAt: guesttest.Bytes(bits...)},
 		Code: map[string]guesttest.Code{
-			"tgi_grammar_accept": guesttest.Join(token, guesttest.Const('t'), guesttest.Equal(), guesttest.When(guesttest.Trap()),
+			"tgi_grammar_accept": guesttest.Join(token, guesttest.Const('t'), guesttest.Equal(),
+				guesttest.When(guesttest.Trap()),
 				token, guesttest.Const('s'), guesttest.Equal(), guesttest.When(guesttest.Spin()),
-				guesttest.Const(guesttest.Free), guesttest.Load(guesttest.Free), guesttest.Arg(1), guesttest.Add(), guesttest.Put(), guesttest.Const(0)),
-			"tgi_grammar_mask": guesttest.Join(guesttest.Copy(guesttest.Arg(0), guesttest.Const(encodedAt), guesttest.Const(36)), guesttest.Const(0)),
+				guesttest.Const(guesttest.Free), guesttest.Load(guesttest.Free), guesttest.Arg(1), guesttest.Add(),
+				guesttest.Put(), guesttest.Const(0)),
+			"tgi_grammar_mask": guesttest.Join(guesttest.Copy(guesttest.Arg(0), guesttest.Const(encodedAt),
+				guesttest.Const(36)), guesttest.Const(0)),
 			// The key is the number of tokens, from 1.
-			"tgi_grammar_key": guesttest.Join(guesttest.Load(guesttest.Free), guesttest.Const(1), guesttest.Add(), guesttest.Code{0xad}),
+			"tgi_grammar_key": guesttest.Join(guesttest.Load(guesttest.Free), guesttest.Const(1), guesttest.Add(),
+				guesttest.Code{0xad}),
 		},
 	}
 }

@@ -50,7 +50,8 @@ func TestCompileGrammar(t *testing.T) {
 	}
 	c.Close()
 	twin.Close()
-	if st, _ := s.Get("c"); !reflect.DeepEqual(st.Kinds, []string{"grammar"}) || st.Stats.InstancesOut != 0 || st.Stats.Calls != 1 {
+	if st, _ := s.Get("c"); !reflect.DeepEqual(st.Kinds, []string{"grammar"}) || st.Stats.InstancesOut != 0 ||
+		st.Stats.Calls != 1 {
 		t.Errorf("status %+v", st)
 	}
 }
@@ -67,11 +68,13 @@ func TestCompilePicks(t *testing.T) {
 		{GrammarCall{Language: "yours", Plugin: "c"}, 'a', "", nil},
 		{GrammarCall{Plugin: "c"}, 'a', "", nil},
 		{GrammarCall{Language: "count"}, 'a', "", nil},
-		{GrammarCall{Language: "klingon"}, 0, "plugins: none of those installed knows grammars in the language \"klingon\"", ErrUnknown},
+		{GrammarCall{Language: "klingon"}, 0,
+			"plugins: none of those installed knows grammars in the language \"klingon\"", ErrUnknown},
 		{GrammarCall{}, 0, "plugins: none of those installed knows grammars in the language \"\"", ErrUnknown},
 		{GrammarCall{Plugin: "none"}, 0, "plugin none: there is no plugin of this name", ErrUnknown},
 		{GrammarCall{Plugin: "l"}, 0, `plugin l: serves ["logits"], kind "grammar" is wanted`, ErrParams},
-		{GrammarCall{Plugin: "c", Language: "count"}, 0, `plugin c: does not know grammars in the language "count", but in ["mine" "yours"]`, ErrParams},
+		{GrammarCall{Plugin: "c", Language: "count"}, 0,
+			`plugin c: does not know grammars in the language "count", but in ["mine" "yours"]`, ErrParams},
 		{GrammarCall{Plugin: "c", Params: []byte("[]")}, 0, "plugin c: params is not a JSON object", ErrParams},
 		{GrammarCall{Plugin: "c", Source: []byte("\xff")}, 0, "plugin c: the source is not UTF-8", ErrParams},
 	} {
@@ -94,7 +97,8 @@ func TestCompilePicks(t *testing.T) {
 		g.Close()
 	}
 	no := refusal(t, s, Call{Name: "c"})
-	if want := "plugin c: compiles grammars: a request names it beside its grammar"; no.Error() != want || !errors.Is(no, ErrParams) {
+	if want := "plugin c: compiles grammars: a request names it beside its grammar"; no.Error() != want ||
+		!errors.Is(no, ErrParams) {
 		t.Errorf("in the token loop: %v", no)
 	}
 	if _, _, err := s.BindChat(ctx, []Call{{Name: "c"}}, ChatPlugins{}); !errors.Is(err, ErrParams) {
@@ -120,10 +124,13 @@ func TestCompileErrors(t *testing.T) {
 		{"empty", "", "plugin empty: the grammar admits no text", ErrParams},
 		{"c", doTrap, "plugin c: tgi_grammar_compile: trap", ErrFault},
 		{"c", doRogue, "plugin c: tgi_grammar_compile: unusable result", ErrFault},
-		{"slow", doSpin, "plugin slow: takes more to compile than the plugin's limits allow: tgi_grammar_compile: out of fuel", ErrParams},
+		{"slow", doSpin,
+			"plugin slow: takes more to compile than the plugin's limits allow: tgi_grammar_compile: out of fuel",
+			ErrParams},
 	} {
 		for range 2 {
-			g, err := s.Compile(ctx, GrammarCall{Plugin: c.plugin, Language: "mine", Source: []byte(theSource), Params: []byte(c.params)})
+			g, err := s.Compile(ctx, GrammarCall{Plugin: c.plugin, Language: "mine", Source: []byte(theSource),
+				Params: []byte(c.params)})
 			if g != nil || !errors.Is(err, c.err) || !strings.HasPrefix(err.Error(), c.text) {
 				t.Errorf("%s %s: got %v, want %s", c.plugin, c.params, err, c.text)
 			}
@@ -132,11 +139,13 @@ func TestCompileErrors(t *testing.T) {
 	if _, err := s.Compile(ctx, GrammarCall{Plugin: "c"}); !errors.Is(err, ErrOff) {
 		t.Errorf("after four faults in a row: %v", err)
 	}
-	if st, _ := s.Get("c"); st.Stats.Faults["trap"] != 2 || st.Stats.Faults["result"] != 2 || st.Stats.Refusals != 2 || st.State != StateOff {
+	if st, _ := s.Get("c"); st.Stats.Faults["trap"] != 2 || st.Stats.Faults["result"] != 2 || st.Stats.Refusals != 2 ||
+		st.State != StateOff {
 		t.Errorf("status %+v", st)
 	}
 	for range 4 { // a client's sources that are too dear do not switch the plugin off for others
-		_, _ = s.Compile(ctx, GrammarCall{Plugin: "slow", Language: "mine", Source: []byte(theSource), Params: []byte(doSpin)})
+		_, _ = s.Compile(ctx, GrammarCall{Plugin: "slow", Language: "mine", Source: []byte(theSource),
+			Params: []byte(doSpin)})
 	}
 	if st, _ := s.Get("slow"); st.State != StateActive {
 		t.Errorf("after sources that take too much: %+v", st)
@@ -169,7 +178,8 @@ func TestCompileOnce(t *testing.T) {
 		t.Errorf("counted %+v", got)
 	}
 	for _, other := range []GrammarCall{
-		{Plugin: "c", Language: "yours", Source: []byte(theSource)}, {Plugin: "c", Language: "mine", Source: []byte("y")},
+		{Plugin: "c", Language: "yours", Source: []byte(theSource)}, {Plugin: "c", Language: "mine",
+			Source: []byte("y")},
 		{Plugin: "c", Language: "mine", Source: []byte(theSource), Params: []byte(`{ }`)},
 	} {
 		if g, err := s.Compile(ctx, other); err != nil {
@@ -218,7 +228,8 @@ func TestCompileCancelled(t *testing.T) {
 		c, cancel[i] = context.WithCancelCause(ctx)
 		got[i] = make(chan error, 1)
 		go func() {
-			_, err := s.Compile(c, GrammarCall{Plugin: "slow", Language: "mine", Source: []byte(theSource), Params: []byte(doSpin)})
+			_, err := s.Compile(c, GrammarCall{Plugin: "slow", Language: "mine", Source: []byte(theSource),
+				Params: []byte(doSpin)})
 			got[i] <- err
 		}()
 		if i == 0 {
@@ -258,7 +269,9 @@ func TestGrammarsForgotten(t *testing.T) {
 	c.open(newTurns(turnSlice), NewMemory(MemoryConfig{}), grammarsBytes)
 	c.limit = grammarsBytes
 	get := func(key byte) *preparedGrammar {
-		m, err := c.get(ctx, "", [32]byte{key}, func(*turn) (*preparedGrammar, error) { return &preparedGrammar{baseBytes: grammarsBytes / 2}, nil })
+		m, err := c.get(ctx, "", [32]byte{key}, func(*turn) (*preparedGrammar, error) {
+			return &preparedGrammar{baseBytes: grammarsBytes / 2}, nil
+		})
 		if err != nil {
 			t.Fatal(err)
 		}
@@ -310,7 +323,8 @@ func TestMasksCounted(t *testing.T) {
 	if err := s.grammars.masks.mask(g.Start(), nil); errors.Is(err, grammar.ErrStuck) || err == nil {
 		t.Errorf("without room: %v", err)
 	}
-	if got := s.GrammarStats(); got.Asked != 4 || got.DeadEnds != 1 || got.MaskSeconds <= 0 || got.Seconds <= 0 || got.Bytes <= 0 {
+	if got := s.GrammarStats(); got.Asked != 4 || got.DeadEnds != 1 || got.MaskSeconds <= 0 || got.Seconds <= 0 ||
+		got.Bytes <= 0 {
 		t.Errorf("counted %+v", got)
 	}
 }
@@ -340,7 +354,8 @@ func TestGrammarSettings(t *testing.T) {
 		want   string
 	}{
 		{func(s *Spec) { s.OnError = OnErrorSkip }, `on_error is "skip", but no request can go on without its grammar`},
-		{func(s *Spec) { s.Apply = ApplyAlways }, `apply is "always", but a plugin of kind ["grammar"] serves requests that bring a grammar`},
+		{func(s *Spec) { s.Apply = ApplyAlways },
+			`apply is "always", but a plugin of kind ["grammar"] serves requests that bring a grammar`},
 	} {
 		for _, kind := range []string{"", "grammar"} {
 			sp := spec(t, "c", compiler("ab").Wasm())
@@ -369,7 +384,8 @@ func (digits) Flags(uint32) uint32    { return 0 }
 // TestCompileFair: sources that take seconds do not keep a short one waiting.
 func TestCompileFair(t *testing.T) {
 	s := grammarSet(t, Options{Specs: []Spec{
-		{Name: "slow", Source: file(t, "slow", compiler("ab").Wasm()), Limits: Limits{FuelPerRequest: 1 << 49, TimePerRequest: time.Hour}},
+		{Name: "slow", Source: file(t, "slow", compiler("ab").Wasm()), Limits: Limits{FuelPerRequest: 1 << 49,
+			TimePerRequest: time.Hour}},
 	}})
 	s.Prepared()
 	c, cancel := context.WithCancel(ctx)
@@ -378,7 +394,8 @@ func TestCompileFair(t *testing.T) {
 	defer cancel()
 	for i := range 6 {
 		slow.Go(func() {
-			g, err := s.Compile(c, GrammarCall{Plugin: "slow", Language: "mine", Source: []byte(theSource), Params: fmt.Appendf(nil, `{"aa":%d}`, i)})
+			g, err := s.Compile(c, GrammarCall{Plugin: "slow", Language: "mine", Source: []byte(theSource),
+				Params: fmt.Appendf(nil, `{"aa":%d}`, i)})
 			if err == nil {
 				g.Close()
 				t.Error("an endless source was compiled")

@@ -9,8 +9,8 @@ import (
 	"tgi/plugins/internal/guest"
 )
 
-// The grammar and the text below have what requests have in common: whatever the names in a schema, its strings, numbers and
-// formats are the same parts, and the masks of parts are shared by all grammars.
+// The grammar and the text below have what requests have in common: whatever the names in a schema, its strings,
+// numbers and formats are the same parts, and the masks of parts are shared by all grammars.
 const (
 	commonLanguage = "json_schema"
 	commonSchema   = `{"type":"object","additionalProperties":false,"properties":{` +
@@ -35,8 +35,8 @@ func compileCommon(ctx context.Context, g *guest.Guest) *ir.Grammar {
 	return out.Grammar
 }
 
-// prepareMasks prepares the vocabulary, and the masks along the common text as far as the grammar admits it, so that no request
-// waits for either. What fails here does so in the request that needs it.
+// prepareMasks prepares the vocabulary, and the masks along the common text as far as the grammar admits it, so that no
+// request waits for either. What fails here does so in the request that needs it.
 func (s *Set) prepareMasks(common *ir.Grammar) {
 	v := s.vocabulary()
 	if common == nil {

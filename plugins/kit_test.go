@@ -112,7 +112,8 @@ func bias(by float32, before ...guesttest.Code) guesttest.Fake {
 		Description: guesttest.Ahead,
 		Data:        map[uint32]string{guesttest.Free + 64: entries(5, by)},
 		Code: map[string]guesttest.Code{
-			"tgi_logits_begin": guesttest.Join(guesttest.Const(guesttest.Free), guesttest.Arg(1), guesttest.Put(), guesttest.Long(0)),
+			"tgi_logits_begin": guesttest.Join(guesttest.Const(guesttest.Free), guesttest.Arg(1), guesttest.Put(),
+				guesttest.Long(0)),
 			"tgi_logits_process": guesttest.Join(append(before,
 				guesttest.Store(guesttest.StepAt+abi.StepMode, abi.ModeSparse),
 				guesttest.Store(guesttest.StepAt+abi.StepOut, guesttest.Free+64),
@@ -124,7 +125,8 @@ func bias(by float32, before ...guesttest.Code) guesttest.Fake {
 
 // given runs code in a step of [bias] if the request's parameters have n bytes.
 func given(n int, code guesttest.Code) guesttest.Code {
-	return guesttest.Join(guesttest.Load(guesttest.Free), guesttest.Const(uint32(n)), guesttest.Equal(), guesttest.When(code))
+	return guesttest.Join(guesttest.Load(guesttest.Free), guesttest.Const(uint32(n)), guesttest.Equal(),
+		guesttest.When(code))
 }
 
 // Parameters by which a guest of [faulty] is told what to do; {} is served well.

@@ -15,7 +15,8 @@ import (
 
 // bomb is a plugin that the compiler does not get through.
 func bomb() []byte {
-	return guesttest.Fake{Code: map[string]guesttest.Code{"tgi_init": guesttest.Join(guesttest.Bomb(), guesttest.Long(0))}}.Wasm()
+	return guesttest.Fake{Code: map[string]guesttest.Code{"tgi_init": guesttest.Join(guesttest.Bomb(),
+		guesttest.Long(0))}}.Wasm()
 }
 
 // forever are limits that the compiler of a bomb does not reach in a test.
@@ -47,7 +48,8 @@ func TestBombInFolder(t *testing.T) {
 			t.Errorf("%s is %s: %s", name, got, why)
 		}
 	}
-	if _, err := s.Bind(t.Context(), []Call{{Name: "bomb"}}); err == nil || !strings.Contains(err.Error(), "still being loaded") {
+	if _, err := s.Bind(t.Context(), []Call{{Name: "bomb"}}); err == nil ||
+		!strings.Contains(err.Error(), "still being loaded") {
 		t.Errorf("a request that names it: %v", err)
 	}
 	// Another bomb is uploaded by a client that leaves.
@@ -60,7 +62,8 @@ func TestBombInFolder(t *testing.T) {
 	if _, err := s.Put(t.Context(), "other", bias(3).Wasm(), Upload{}); err != nil {
 		t.Error(err)
 	}
-	if r, err := s.Reload(t.Context(), nil); err != nil || !slices.Equal(r.Late, []string{"bomb"}) || !slices.Equal(r.Unchanged, []string{"good"}) {
+	if r, err := s.Reload(t.Context(), nil); err != nil || !slices.Equal(r.Late, []string{"bomb"}) ||
+		!slices.Equal(r.Unchanged, []string{"good"}) {
 		t.Errorf("%+v, %v", r, err)
 	}
 	if err := s.Delete("other"); err != nil {
@@ -80,19 +83,23 @@ func TestBombInFolder(t *testing.T) {
 	}
 }
 
-// TestBombIsRefused: what passes the limit is listed with the reason, also where the settings name it, and the set serves.
+// TestBombIsRefused: what passes the limit is listed with the reason, also where the settings name it, and the set
+// serves.
 func TestBombIsRefused(t *testing.T) {
 	log := &logLines{}
 	dir := t.TempDir()
-	s := open(t, Options{Specs: []Spec{spec(t, "declared", bomb()), spec(t, "good", bias(1).Wasm())}, Folder: dir, Compile: CompileLimits{Time: time.Second}, Log: logger(log)})
+	s := open(t, Options{Specs: []Spec{spec(t, "declared", bomb()), spec(t, "good", bias(1).Wasm())}, Folder: dir,
+		Compile: CompileLimits{Time: time.Second}, Log: logger(log)})
 	const says = "compile_time = 1s"
-	if got, why := state(s, "declared"); got != StateFailed || !strings.Contains(why, says) || !strings.Contains(log.String(), says) {
+	if got, why := state(s, "declared"); got != StateFailed || !strings.Contains(why, says) ||
+		!strings.Contains(log.String(), says) {
 		t.Errorf("declared is %s: %s", got, why)
 	}
 	if logit(t, s, "good") != 1 {
 		t.Error("the other does not serve")
 	}
-	if _, err := s.Put(t.Context(), "up", bomb(), Upload{}); !errors.Is(err, ErrLoad) || !errors.Is(err, sandbox.ErrCompile) || !strings.Contains(err.Error(), "up: ") {
+	if _, err := s.Put(t.Context(), "up", bomb(), Upload{}); !errors.Is(err, ErrLoad) ||
+		!errors.Is(err, sandbox.ErrCompile) || !strings.Contains(err.Error(), "up: ") {
 		t.Errorf("upload: %v", err)
 	}
 }
@@ -132,7 +139,8 @@ func TestLateFiles(t *testing.T) {
 		t.Errorf("a reload that is over brought %v in", got)
 	}
 	s.installLate(late([]byte("nothing")), s.round)
-	if got, why := state(s, "late"); got != StateActive || !strings.Contains(why, "a newer version was rejected") || logit(t, s, "late") != 5 {
+	if got, why := state(s, "late"); got != StateActive || !strings.Contains(why, "a newer version was rejected") ||
+		logit(t, s, "late") != 5 {
 		t.Errorf("after a bad file it is %s: %s", got, why)
 	}
 	if n := s.names["late"].current.refs.Load(); n != 1 {

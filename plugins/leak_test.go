@@ -58,7 +58,8 @@ func TestFaultsLeakNothing(t *testing.T) {
 		t.Errorf("held %+v before and %+v after", before, after)
 	}
 	for _, st := range s.List() {
-		if st.Stats.InstancesOut != 0 || st.Stats.Discarded != 5050 || st.Stats.Faults["trap"]+st.Stats.Faults["access"]+st.Stats.Faults["result"] != 5050 {
+		if st.Stats.InstancesOut != 0 || st.Stats.Discarded != 5050 ||
+			st.Stats.Faults["trap"]+st.Stats.Faults["access"]+st.Stats.Faults["result"] != 5050 {
 			t.Errorf("%s: %+v", st.Name, st.Stats)
 		}
 	}

@@ -79,14 +79,15 @@ func (w desired) checkSum(wasm []byte) error {
 // settingsError is the error of a setting that does not suit a valid module.
 type settingsError struct{ error }
 
-// load compiles and checks a module until it is ready for requests. like is the guest that serves under its name, or nil.
-// The error matches ErrLoad and names the plugin.
+// load compiles and checks a module until it is ready for requests. like is the guest that serves under its name, or
+// nil. The error matches ErrLoad and names the plugin.
 func (s *Set) load(ctx context.Context, w desired, wasm []byte, like *guest.Guest) (v *version, err error) {
 	if err := checkName(w.name); err != nil { // a file's
 		return nil, fmt.Errorf("%w: %w", ErrLoad, err)
 	}
 	g, err := guest.Load(ctx, s.engine, guest.Config{
-		Name: w.name, Wasm: wasm, Config: []byte(w.settings.config), Model: s.o.Model, Limits: w.settings.limits, Vocabulary: s.o.Vocabulary,
+		Name: w.name, Wasm: wasm, Config: []byte(w.settings.config), Model: s.o.Model, Limits: w.settings.limits,
+		Vocabulary:   s.o.Vocabulary,
 		MaxInstances: s.o.MaxInstances, Log: s.guestLogger(w.name), Like: like,
 		Governor: s.o.Governor, Trusted: strings.HasPrefix(w.source, Builtin), OnPause: s.pauseLogger(w.name),
 	})
@@ -98,7 +99,8 @@ func (s *Set) load(ctx context.Context, w desired, wasm []byte, like *guest.Gues
 			g.Close()
 		}
 	}()
-	v = &version{guest: g, settings: w.settings, loaded: time.Now(), breakers: breakers{all: breaker{limit: s.o.Breaker.Faults, pause: s.o.Breaker.Pause}}}
+	v = &version{guest: g, settings: w.settings, loaded: time.Now(),
+		breakers: breakers{all: breaker{limit: s.o.Breaker.Faults, pause: s.o.Breaker.Pause}}}
 	v.refs.Store(1)
 	if v.kinds, err = w.settings.kinds(g.Description().Kinds); err != nil {
 		return nil, fmt.Errorf("%w: %s: %w", ErrLoad, w.name, settingsError{err})
@@ -111,7 +113,8 @@ func (s *Set) load(ctx context.Context, w desired, wasm []byte, like *guest.Gues
 		return nil, fmt.Errorf("%w: first steps: %w", ErrLoad, err)
 	}
 	if w.settings.apply == ApplyAlways && v.refusalText != "" {
-		return nil, fmt.Errorf("%w: %s: apply is %q, but the plugin refuses a request without parameters: %s", ErrLoad, w.name, ApplyAlways, v.refusalText)
+		return nil, fmt.Errorf("%w: %s: apply is %q, but the plugin refuses a request without parameters: %s", ErrLoad,
+			w.name, ApplyAlways, v.refusalText)
 	}
 	if v.serves(abi.KindGrammar) && !g.Description().Steps() {
 		var shared *ir.Grammar
@@ -162,7 +165,8 @@ func (s *Set) pauseLogger(name string) func() {
 	return func() {
 		now, last := time.Now().Unix(), lastLogged.Load()
 		if now-last >= int64(pauseLogInterval/time.Second) && lastLogged.CompareAndSwap(last, now) {
-			s.log.Warn("plugin is being throttled: it uses more than its share of the processors while others wait", "plugin", name)
+			s.log.Warn("plugin is being throttled: it uses more than its share of the processors while others wait",
+				"plugin", name)
 		}
 	}
 }
@@ -178,7 +182,8 @@ func (s *Set) read(source string) ([]byte, error) {
 		open = func() (fs.File, error) {
 			f, err := s.o.Builtin.Open(name + ".wasm")
 			if err != nil {
-				return nil, fmt.Errorf("source %q is not built in: %w; built in are %s", source, err, strings.Join(s.builtinNames(), ", "))
+				return nil, fmt.Errorf("source %q is not built in: %w; built in are %s", source, err,
+					strings.Join(s.builtinNames(), ", "))
 			}
 			return f, nil
 		}

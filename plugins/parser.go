@@ -13,8 +13,9 @@ import (
 // Event is one step of what a model's text comes to: content, reasoning, or of a tool call.
 type Event = tools.Event
 
-// Parser is a plugin of kind "tools" in one sequence. It is used by one goroutine at a time. An error wraps llm.ErrPlugin and
-// a [*BindError] that names export, rule and what the guest printed last, or is the context's cause; it comes again at every further call. Close it.
+// Parser is a plugin of kind "tools" in one sequence. It is used by one goroutine at a time. An error wraps
+// llm.ErrPlugin and a [*BindError] that names export, rule and what the guest printed last, or is the context's cause;
+// it comes again at every further call. Close it.
 type Parser struct {
 	bound   *BoundChat
 	ctx     context.Context
@@ -24,9 +25,9 @@ type Parser struct {
 	err     error
 }
 
-// Parser begins a sequence's parser. request is the JSON object of abi.Tools without "params"; it is not kept. When ctx ends,
-// so does a call that runs, then or later. nil without an error means that there is no plugin for it, and the text is the
-// content. Errors are those of Bind. b is not closed yet.
+// Parser begins a sequence's parser. request is the JSON object of abi.Tools without "params"; it is not kept. When ctx
+// ends, so does a call that runs, then or later. nil without an error means that there is no plugin for it, and the
+// text is the content. Errors are those of Bind. b is not closed yet.
 func (b *BoundChat) Parser(ctx context.Context, request []byte, seed uint64) (*Parser, error) {
 	p := b.tools
 	if p == nil {
@@ -45,8 +46,8 @@ func (b *BoundChat) Parser(ctx context.Context, request []byte, seed uint64) (*P
 	return &Parser{bound: b, ctx: ctx, part: p, session: s, inner: inner}, nil
 }
 
-// Feed hands over the next piece of the model's text, UTF-8, cut where the tokens are; special says that it is the text of
-// one special token. The events and their texts are copies.
+// Feed hands over the next piece of the model's text, UTF-8, cut where the tokens are; special says that it is the text
+// of one special token. The events and their texts are copies.
 func (p *Parser) Feed(piece string, special bool) ([]Event, error) {
 	if p.err != nil {
 		return nil, p.err
@@ -55,7 +56,8 @@ func (p *Parser) Feed(piece string, special bool) ([]Event, error) {
 	return events, p.recordError(err)
 }
 
-// Finish ends the text and gives the last events; cut says that the length limit ended it. It is the last call before Close.
+// Finish ends the text and gives the last events; cut says that the length limit ended it. It is the last call before
+// Close.
 func (p *Parser) Finish(cut bool) ([]Event, error) {
 	if p.err != nil {
 		return nil, p.err

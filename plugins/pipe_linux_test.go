@@ -11,8 +11,8 @@ import (
 	"golang.org/x/sys/unix"
 )
 
-// TestPipeInFolder: a file of the folder that is no regular one is refused at once; opening a pipe would wait for a writer
-// for ever, and so would the end of the server.
+// TestPipeInFolder: a file of the folder that is no regular one is refused at once; opening a pipe would wait for a
+// writer for ever, and so would the end of the server.
 func TestPipeInFolder(t *testing.T) {
 	folder := t.TempDir()
 	if err := unix.Mkfifo(filepath.Join(folder, "pipe.wasm"), 0o600); err != nil {

@@ -23,16 +23,17 @@ type Report struct {
 	Unchanged []string         // same module and settings
 	Removed   []string         // no longer configured
 	Failed    map[string]error // rejected; the previous version, if any, keeps serving
-	// Late are files of the folder that take long to load. They are installed or rejected when loading ends; the previous
-	// version, if any, serves until then.
+	// Late are files of the folder that take long to load. They are installed or rejected when loading ends; the
+	// previous version, if any, serves until then.
 	Late []string
 }
 
 // Reload makes specs and the folder what is installed: what changed is loaded beside what serves, held to the same
 // checks as at the start, and takes its place for new requests, all at once. One that fails leaves the old version
-// serving. Uploads stay, unless a spec has their name. The error is for specs that are wrong in themselves (ErrSpec; then
-// nothing is done), for a folder that can't be read (then its plugins stay as they are), for ErrClosed, and for ctx,
-// which ends a reload before anything is replaced. One reload runs at a time; others wait. Uploads come and go meanwhile.
+// serving. Uploads stay, unless a spec has their name. The error is for specs that are wrong in themselves (ErrSpec;
+// then nothing is done), for a folder that can't be read (then its plugins stay as they are), for ErrClosed, and for
+// ctx, which ends a reload before anything is replaced. One reload runs at a time; others wait. Uploads come and go
+// meanwhile.
 func (s *Set) Reload(ctx context.Context, specs []Spec) (Report, error) {
 	if err := s.checkSpecs(specs); err != nil {
 		return Report{}, err
@@ -110,8 +111,8 @@ func (s *Set) reload(ctx context.Context, getSpecs func() []Spec) (Report, error
 	return r, folderErr
 }
 
-// runAll runs the jobs: those of the specs to their end, then those of the folder. It returns the folder's jobs that are
-// still running after timeout.
+// runAll runs the jobs: those of the specs to their end, then those of the folder. It returns the folder's jobs that
+// are still running after timeout.
 func (s *Set) runAll(ctx context.Context, jobs []*job, timeout time.Duration) (late []*job, err error) {
 	// One processor stays free for serving: the engine would otherwise wait for one, after each step of the model, as
 	// long as the loaders run without a pause.
@@ -222,7 +223,8 @@ func (s *Set) installLate(j *job, round int) {
 	if j.err != nil {
 		s.log.Error("plugin rejected", "plugin", j.name, "error", j.err)
 	} else if v := next.current; !j.unchanged {
-		s.log.Info("plugin loaded", "plugin", j.name, "source", j.source, "sha256", v.sum(), "version", v.guest.Description().Version)
+		s.log.Info("plugin loaded", "plugin", j.name, "source", j.source, "sha256", v.sum(), "version",
+			v.guest.Description().Version)
 	}
 }
 
@@ -257,7 +259,8 @@ func (s *Set) jobs(specs []Spec) (jobs []*job, folderErr error) {
 			continue
 		}
 		taken[name] = true
-		jobs = append(jobs, &job{desired: desired{name: name, origin: fromFolder, source: file, settings: settings{}.withDefaults()}})
+		jobs = append(jobs, &job{desired: desired{name: name, origin: fromFolder, source: file,
+			settings: settings{}.withDefaults()}})
 	}
 	return jobs, nil
 }
@@ -307,7 +310,8 @@ func (s *Set) rejectConflicts(jobs []*job) {
 				return fmt.Errorf("apply is %q for %d plugins, the limit is %d", ApplyAlways, always, MaxPerRequest)
 			}
 			if v.alwaysSamples() && sampler != "" {
-				return fmt.Errorf("apply is %q for two plugins of kind %q, %s is the other", ApplyAlways, abi.KindSampler, sampler)
+				return fmt.Errorf("apply is %q for two plugins of kind %q, %s is the other", ApplyAlways,
+					abi.KindSampler, sampler)
 			}
 			if v.alwaysSamples() {
 				sampler = name
@@ -321,7 +325,9 @@ func (s *Set) rejectConflicts(jobs []*job) {
 			}
 		}
 		for _, e := range s.order {
-			if remains := e.origin == fromUpload || slices.ContainsFunc(jobs, func(j *job) bool { return j.name == e.name }); remains && !replaced[e.name] {
+			if remains := e.origin == fromUpload || slices.ContainsFunc(jobs, func(j *job) bool {
+				return j.name == e.name
+			}); remains && !replaced[e.name] {
 				_ = count(e.name, e.current) // they served together before
 			}
 		}
@@ -380,7 +386,8 @@ func (s *Set) commit(jobs []*job, specs []Spec) Report {
 	}
 	for _, name := range r.Loaded {
 		v := names[name].current
-		s.log.Info("plugin loaded", "plugin", name, "source", names[name].source, "sha256", v.sum(), "version", v.guest.Description().Version)
+		s.log.Info("plugin loaded", "plugin", name, "source", names[name].source, "sha256", v.sum(), "version",
+			v.guest.Description().Version)
 	}
 	for _, name := range r.Removed {
 		s.log.Info("plugin removed", "plugin", name)

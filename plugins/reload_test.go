@@ -27,8 +27,10 @@ func reload(t *testing.T, s *Set, specs []Spec, loaded, unchanged, removed, fail
 		}
 	}
 	slices.Sort(bad)
-	if !slices.Equal(r.Loaded, loaded) || !slices.Equal(r.Unchanged, unchanged) || !slices.Equal(r.Removed, removed) || !slices.Equal(bad, failed) {
-		t.Errorf("report %+v, want loaded %q, unchanged %q, removed %q, failed %q", r, loaded, unchanged, removed, failed)
+	if !slices.Equal(r.Loaded, loaded) || !slices.Equal(r.Unchanged, unchanged) || !slices.Equal(r.Removed, removed) ||
+		!slices.Equal(bad, failed) {
+		t.Errorf("report %+v, want loaded %q, unchanged %q, removed %q, failed %q", r, loaded, unchanged, removed,
+			failed)
 	}
 	return r
 }
@@ -70,7 +72,8 @@ func TestReload(t *testing.T) {
 	if st, _ := s.Get("a"); st.Source != moved.Source {
 		t.Errorf("source %q", st.Source)
 	}
-	if _, err := s.Reload(t.Context(), []Spec{{Name: "A", Source: "x"}}); !errors.Is(err, ErrSpec) || len(s.List()) != 1 {
+	if _, err := s.Reload(t.Context(), []Spec{{Name: "A", Source: "x"}}); !errors.Is(err, ErrSpec) ||
+		len(s.List()) != 1 {
 		t.Errorf("bad specs: %v", err)
 	}
 }
@@ -90,7 +93,8 @@ func TestReloadRollback(t *testing.T) {
 		if logit(t, s, "a") != 1 {
 			t.Errorf("%s: the old version does not serve", name)
 		}
-		if st, _ := s.Get("a"); st.State != StateActive || st.OnError != OnErrorFail || st.Error != "a newer version was rejected: "+r.Failed["a"].Error() {
+		if st, _ := s.Get("a"); st.State != StateActive || st.OnError != OnErrorFail ||
+			st.Error != "a newer version was rejected: "+r.Failed["a"].Error() {
 			t.Errorf("%s: status %+v", name, st)
 		}
 	}
@@ -147,7 +151,8 @@ func TestReloadSharesTheChain(t *testing.T) {
 	if _, err := s.Put(t.Context(), "c", greedy, up); !errors.Is(err, ErrLoad) {
 		t.Errorf("a second sampler by upload: %v", err)
 	}
-	both, err := Open(t.Context(), options(t, Options{Specs: []Spec{{Name: "x", Source: a.Source, Apply: ApplyAlways}, {Name: "y", Source: a.Source, Apply: ApplyAlways}}}))
+	both, err := Open(t.Context(), options(t, Options{Specs: []Spec{{Name: "x", Source: a.Source, Apply: ApplyAlways},
+		{Name: "y", Source: a.Source, Apply: ApplyAlways}}}))
 	if !errors.Is(err, ErrLoad) {
 		t.Errorf("opened with two samplers for every request: %v %v", both, err)
 	}
@@ -178,7 +183,8 @@ func TestReloadFolder(t *testing.T) {
 		t.Fatal(err)
 	}
 	write(t, dir, nil) // a folder that can't be read
-	if r, err := s.Reload(t.Context(), nil); err == nil || !slices.Equal(r.Unchanged, []string{"b"}) || len(r.Failed) != 0 {
+	if r, err := s.Reload(t.Context(), nil); err == nil || !slices.Equal(r.Unchanged, []string{"b"}) ||
+		len(r.Failed) != 0 {
 		t.Errorf("report %+v, error %v", r, err)
 	}
 	if st, _ := s.Get("b"); st.Error != "" {

@@ -77,7 +77,8 @@ func (b *Bound) Begin(ctx context.Context, prompt []uint32, maxNew int, seeds []
 }
 
 // begin gives a session for each seed, or none.
-func (p *part) begin(ctx context.Context, prompt []uint32, maxNew int, seeds []uint64) (out []*guest.Session, err error) {
+func (p *part) begin(ctx context.Context, prompt []uint32, maxNew int, seeds []uint64) (out []*guest.Session,
+	err error) {
 	start := guest.Start{Kinds: p.version.steps, Params: p.params, Prompt: prompt, Cancel: ctx.Done()}
 	if maxNew > 0 {
 		start.MaxTokens = len(prompt) + maxNew
@@ -95,7 +96,8 @@ func (p *part) begin(ctx context.Context, prompt []uint32, maxNew int, seeds []u
 			closeAll(out)
 			return nil, err
 		}
-		if out = append(out, s); i == 0 && len(seeds) > 1 && p.version.guest.CanClone() { // all or none, lest two requests wait for each other
+		// all or none, lest two requests wait for each other
+		if out = append(out, s); i == 0 && len(seeds) > 1 && p.version.guest.CanClone() {
 			err = s.Reserve(len(seeds)-1, start.Cancel)
 		}
 		if err != nil {

@@ -16,7 +16,9 @@ func TestSequences(t *testing.T) {
 	for lang, wasm := range guesttest.SDK(t, "every-mode") {
 		t.Run(lang, func(t *testing.T) {
 			s := open(t, Options{Specs: []Spec{spec(t, "every", wasm), spec(t, "a", bias(2).Wasm())}})
-			b := bind(t, s, 2, Call{Name: "every", Params: []byte(`{"mode":"sparse","ids":[5,7],"bias":1,"temperature":0.5,"force_at":1,"force":[9]}`)}, Call{Name: "a"})
+			b := bind(t, s, 2, Call{Name: "every",
+				Params: []byte(`{"mode":"sparse","ids":[5,7],"bias":1,"temperature":0.5,"force_at":1,"force":[9]}`)},
+				Call{Name: "a"})
 			defer b.Close()
 			for i := range 2 {
 				seq := b.Sequence(i)
@@ -34,7 +36,8 @@ func TestSequences(t *testing.T) {
 				if second, err := seq.Processors[0].Run(prompt, []uint32{5}, row()); err != nil || second.Force != 9 {
 					t.Errorf("step 1: %+v, %v", second, err)
 				}
-				if pick, err := seq.Sampler.Choose([]uint32{5, 7}, []float32{3, 1}, []float32{-0.1, -2}); err != nil || pick != 0 {
+				if pick, err := seq.Sampler.Choose([]uint32{5, 7}, []float32{3, 1}, []float32{-0.1, -2}); err != nil ||
+					pick != 0 {
 					t.Errorf("picked %d, %v", pick, err)
 				}
 				b.Release(i)
@@ -46,7 +49,8 @@ func TestSequences(t *testing.T) {
 			if n := s.names["every"].current.refs.Load(); n != 2 {
 				t.Errorf("%d references, want those of the set and of the request", n)
 			}
-			if st, _ := s.Get("every"); st.Stats.InstancesOut != 0 || st.Stats.Calls == 0 || st.Stats.Fuel == 0 || st.Stats.Seconds <= 0 || st.Stats.Faults["trap"] != 0 {
+			if st, _ := s.Get("every"); st.Stats.InstancesOut != 0 || st.Stats.Calls == 0 || st.Stats.Fuel == 0 ||
+				st.Stats.Seconds <= 0 || st.Stats.Faults["trap"] != 0 {
 				t.Errorf("stats %+v", st.Stats)
 			}
 		})
@@ -92,7 +96,8 @@ func TestSequenceSeeds(t *testing.T) {
 // TestFaultFails: the error of a step comes again at every later one, and the row is as it was.
 func TestFaultFails(t *testing.T) {
 	s := open(t, Options{Specs: []Spec{spec(t, "a", faulty())}})
-	for params, want := range map[string]string{doTrap: "a: tgi_logits_process: trap", doSpin: "a: tgi_logits_process: out of fuel", doRogue: "a: tgi_logits_process: "} {
+	for params, want := range map[string]string{doTrap: "a: tgi_logits_process: trap",
+		doSpin: "a: tgi_logits_process: out of fuel", doRogue: "a: tgi_logits_process: "} {
 		x, err := once(s, Call{Name: "a", Params: []byte(params)})
 		if err == nil || !strings.HasPrefix(err.Error(), want) {
 			t.Errorf("%s: %v", params, err)
@@ -114,7 +119,8 @@ func TestFaultFails(t *testing.T) {
 	b.Release(0)
 	b.Close()
 	st, _ := s.Get("a")
-	if f := st.Stats.Faults; f["trap"] != 2 || f["fuel"] != 1 || f["access"]+f["result"] != 1 || st.Stats.Discarded != 4 {
+	if f := st.Stats.Faults; f["trap"] != 2 || f["fuel"] != 1 || f["access"]+f["result"] != 1 ||
+		st.Stats.Discarded != 4 {
 		t.Errorf("stats %+v", st.Stats)
 	}
 }
@@ -141,7 +147,8 @@ func TestFaultSkips(t *testing.T) {
 		}
 		return x[5]
 	}
-	got := []float32{step(one, nil), step(one, []uint32{5}), step(one, []uint32{5, 5}), step(two, nil), step(two, []uint32{6})}
+	got := []float32{step(one, nil), step(one, []uint32{5}), step(one, []uint32{5, 5}), step(two, nil),
+		step(two, []uint32{6})}
 	if want := []float32{3, 2, 2, 3, 2}; !slices.Equal(got, want) {
 		t.Errorf("logits %v, want %v", got, want)
 	}
@@ -149,7 +156,8 @@ func TestFaultSkips(t *testing.T) {
 		t.Errorf("the sampler of a plugin that was passed over picked %d, %v", pick, err)
 	}
 	skipped := b.Skipped()
-	if len(skipped) != 1 || skipped[0].Plugin != "skips" || !strings.HasPrefix(skipped[0].Reason, "tgi_logits_process: trap") {
+	if len(skipped) != 1 || skipped[0].Plugin != "skips" || !strings.HasPrefix(skipped[0].Reason,
+		"tgi_logits_process: trap") {
 		t.Errorf("skipped %q", skipped)
 	}
 	b.Release(0)
@@ -163,7 +171,8 @@ func TestFaultSkips(t *testing.T) {
 // TestSamplerFaults: a sampler that fails fails the sequence, or makes no choice from then on.
 func TestSamplerFaults(t *testing.T) {
 	wasm := guesttest.Fake{Description: guesttest.Both, Code: map[string]guesttest.Code{
-		"tgi_sampler_sample": guesttest.Join(guesttest.Arg(1), guesttest.Const(3), guesttest.Equal(), guesttest.When(guesttest.Trap()), guesttest.Const(1)),
+		"tgi_sampler_sample": guesttest.Join(guesttest.Arg(1), guesttest.Const(3), guesttest.Equal(),
+			guesttest.When(guesttest.Trap()), guesttest.Const(1)),
 	}}.Wasm()
 	failing, skipping := spec(t, "fails", wasm), spec(t, "skips", wasm)
 	skipping.OnError = OnErrorSkip
@@ -180,7 +189,8 @@ func TestSamplerFaults(t *testing.T) {
 				errs++
 			}
 		}
-		if !slices.Equal(picks, []int{1, NoChoice, NoChoice}) || errs != map[string]int{"fails": 2, "skips": 0}[name] || sampler.Candidates() != 8 {
+		if !slices.Equal(picks, []int{1, NoChoice, NoChoice}) || errs != map[string]int{"fails": 2, "skips": 0}[name] ||
+			sampler.Candidates() != 8 {
 			t.Errorf("%s: picks %v, %d errors, %d candidates", name, picks, errs, sampler.Candidates())
 		}
 		b.Release(0)
@@ -208,7 +218,8 @@ func TestSequenceCancelled(t *testing.T) {
 	}
 	b.Release(0)
 	b.Close()
-	if st, _ := s.Get("a"); st.State != StateActive || len(b.Skipped()) != 0 || st.Stats.Skips != 0 || st.Stats.Cancelled != 1 {
+	if st, _ := s.Get("a"); st.State != StateActive || len(b.Skipped()) != 0 || st.Stats.Skips != 0 ||
+		st.Stats.Cancelled != 1 {
 		t.Errorf("skipped %q, %+v", b.Skipped(), st)
 	}
 }

@@ -6,22 +6,22 @@
 // internal/guest, and what a kind does that of the kind's package: logits, template, tools and grammar/kind.
 //
 // The life of a plugin: a [Spec], a file or an upload is read, held to its pin, loaded, and asked for two steps of a
-// made-up sequence or for what its kind does with a made-up conversation; then it becomes the current version of its name.
-// [Set.Bind] pins the current versions for a request, [Bound.Begin] gives each sequence an instance of its own,
-// [Bound.Release] ends it. [Set.BindChat] does so for the kinds that work on conversations, before and after the token loop:
-// [BoundChat.Render] has an instance for its call alone, a [Parser] for one sequence. [Set.Compile] makes a
-// grammar of a source, which needs the guest no more, unless that computes the masks itself: then each [Constraint] has an
-// instance. A newer version takes the place of
-// the current one while requests finish on theirs, and is freed with the last of them.
+// made-up sequence or for what its kind does with a made-up conversation; then it becomes the current version of its
+// name. [Set.Bind] pins the current versions for a request, [Bound.Begin] gives each sequence an instance of its own,
+// [Bound.Release] ends it. [Set.BindChat] does so for the kinds that work on conversations, before and after the token
+// loop: [BoundChat.Render] has an instance for its call alone, a [Parser] for one sequence. [Set.Compile] makes a
+// grammar of a source, which needs the guest no more, unless that computes the masks itself: then each [Constraint] has
+// an instance. A newer version takes the place of the current one while requests finish on theirs, and is freed with
+// the last of them.
 //
-// No client takes a plugin, or the processors, away from others. A plugin that keeps failing is switched off for the client whose
-// sequences were faulty; for all only where it fails for several clients in a row (see [Breaker]). Compilations of grammars
-// share the processors in slices: a short one waits for about a slice of each long one, and clients with many get no more
-// than those with one. Who is a client is for [Options.Client] to say.
+// No client takes a plugin, or the processors, away from others. A plugin that keeps failing is switched off for the
+// client whose sequences were faulty; for all only where it fails for several clients in a row (see [Breaker]).
+// Compilations of grammars share the processors in slices: a short one waits for about a slice of each long one, and
+// clients with many get no more than those with one. Who is a client is for [Options.Client] to say.
 //
-// [Set.Watch], where it is called, is one goroutine that ends with its context; a module of the folder that takes long to
-// load has two that end with it or with the set; each version's pool has one that internal/sandbox starts and that ends with
-// the version.
+// [Set.Watch], where it is called, is one goroutine that ends with its context; a module of the folder that takes long
+// to load has two that end with it or with the set; each version's pool has one that internal/sandbox starts and that
+// ends with the version.
 //
 // The reasons behind it: docs/rationale/plugins.md.
 package plugins
@@ -53,23 +53,24 @@ type Limits = guest.Limits
 // Governor keeps plugins from taking the processors from others. Sets on the same processors share one.
 type Governor = sandbox.Governor
 
-// NewGovernor makes a governor. busy says whether others want the processors now; it is called from any goroutine, often,
-// and must not block.
+// NewGovernor makes a governor. busy says whether others want the processors now; it is called from any goroutine,
+// often, and must not block.
 func NewGovernor(busy func() bool) *Governor { return sandbox.NewGovernor(busy) }
 
-// CompileLimits bounds what compiling one module may take. A zero field means the default; modules that are built in may
-// take ten times as long.
+// CompileLimits bounds what compiling one module may take. A zero field means the default; modules that are built in
+// may take ten times as long.
 type CompileLimits = sandbox.CompileLimits
 
 // Options are what a Set begins with.
 type Options struct {
-	Specs        []Spec
-	Folder       string     // files *.wasm in it are plugins named by their stem, with default settings; "" means none
-	Builtin      fs.FS      // NAME.wasm is what the source "builtin:NAME" means; nil when nothing is built in
-	Vocabulary   Vocabulary // of the model; it must not be empty
-	Model        []byte     // JSON object that guests of kinds template and tools find as "model" in their configuration; nil means {}
-	CacheDir     string     // for compiled modules; "" keeps none
-	CacheBytes   int64      // of CacheDir: what was used longest ago goes first; 0 means no bound
+	Specs      []Spec
+	Folder     string     // files *.wasm in it are plugins named by their stem, with default settings; "" means none
+	Builtin    fs.FS      // NAME.wasm is what the source "builtin:NAME" means; nil when nothing is built in
+	Vocabulary Vocabulary // of the model; it must not be empty
+	// JSON object that guests of kinds template and tools find as "model" in their configuration; nil means {}
+	Model        []byte
+	CacheDir     string // for compiled modules; "" keeps none
+	CacheBytes   int64  // of CacheDir: what was used longest ago goes first; 0 means no bound
 	Compile      CompileLimits
 	MaxInstances int       // sequences of one plugin at a time; 0 means the sandbox's default
 	Governor     *Governor // gives plugins their share of the processors; nil lets them run as they like
@@ -77,8 +78,8 @@ type Options struct {
 	// GrammarMemory bounds what is remembered of grammars and their masks, in bytes, within Memory; 0 means 128 MiB.
 	GrammarMemory int64
 	Breaker       Breaker
-	// Client names the client of a request's context: no client can take plugins or compilations away from others. nil means
-	// that all are one.
+	// Client names the client of a request's context: no client can take plugins or compilations away from others. nil
+	// means that all are one.
 	Client func(context.Context) string
 	Log    *slog.Logger // of what happens to plugins and of what they print; nil drops it
 }
@@ -90,8 +91,8 @@ type Set struct {
 	engine *sandbox.Engine
 	log    *slog.Logger
 
-	// change is held by whoever changes the set, for as long as that takes once all is loaded. The fields below are written with
-	// change and mu held, so its holder may read them without mu.
+	// change is held by whoever changes the set, for as long as that takes once all is loaded. The fields below are
+	// written with change and mu held, so its holder may read them without mu.
 	change chan struct{}
 	mu     sync.RWMutex
 	specs  []Spec
@@ -138,7 +139,8 @@ func (e *entry) preventsStart() bool {
 
 // sameRejection reports whether e and before, which may be nil, reject the same module for the same reason.
 func (e *entry) sameRejection(before *entry) bool {
-	return before != nil && e.err != nil && before.err != nil && e.triedSum == before.triedSum && e.err.Error() == before.err.Error()
+	return before != nil && e.err != nil && before.err != nil && e.triedSum == before.triedSum &&
+		e.err.Error() == before.err.Error()
 }
 
 // unavailableReason returns why no version serves.
@@ -152,16 +154,17 @@ func (e *entry) unavailableReason() string {
 	return "could not be loaded"
 }
 
-// Open loads all plugins, several at a time. What is wrong with any of the specs is in one error that matches ErrSpec or
-// ErrLoad, and then nothing is left open; a file of the folder that can't be loaded, and any module that can't be compiled
-// within the limits or whose OnError is skip, is logged and listed as failed. A file that takes long is listed as loading and comes in later. A
-// folder that is not there holds nothing. ctx bounds the loading alone.
+// Open loads all plugins, several at a time. What is wrong with any of the specs is in one error that matches ErrSpec
+// or ErrLoad, and then nothing is left open; a file of the folder that can't be loaded, and any module that can't be
+// compiled within the limits or whose OnError is skip, is logged and listed as failed. A file that takes long is listed
+// as loading and comes in later. A folder that is not there holds nothing. ctx bounds the loading alone.
 func Open(ctx context.Context, o Options) (*Set, error) {
 	if o.Vocabulary == nil || o.Vocabulary.Size() < 1 {
 		return nil, fmt.Errorf("%w: the vocabulary is empty", ErrSpec)
 	}
 	if o.Breaker.Faults < 0 || o.Breaker.Pause < 0 || o.MaxInstances < 0 {
-		return nil, fmt.Errorf("%w: breaker of %d faults and %v, %d instances: none may be negative", ErrSpec, o.Breaker.Faults, o.Breaker.Pause, o.MaxInstances)
+		return nil, fmt.Errorf("%w: breaker of %d faults and %v, %d instances: none may be negative", ErrSpec,
+			o.Breaker.Faults, o.Breaker.Pause, o.MaxInstances)
 	}
 	if len(o.Model) > 0 && !isObject(o.Model) {
 		return nil, fmt.Errorf("%w: the description of the model is not a JSON object", ErrSpec)
@@ -169,14 +172,16 @@ func Open(ctx context.Context, o Options) (*Set, error) {
 	if o.Memory == nil {
 		o.Memory = NewMemory(MemoryConfig{})
 	}
-	s := &Set{o: o, log: o.Log, change: make(chan struct{}, 1), reloads: make(chan struct{}, 1), names: map[string]*entry{}}
+	s := &Set{o: o, log: o.Log, change: make(chan struct{}, 1), reloads: make(chan struct{}, 1),
+		names: map[string]*entry{}}
 	if s.log == nil {
 		s.log = slog.New(slog.DiscardHandler)
 	}
 	var err error
-	s.engine, err = sandbox.New(sandbox.Config{CacheDir: o.CacheDir, CacheBytes: o.CacheBytes, Quota: o.Memory, Compile: o.Compile, Warn: func(what, module string, why error) {
-		s.log.Warn(what, "plugin", module, "error", why)
-	}})
+	s.engine, err = sandbox.New(sandbox.Config{CacheDir: o.CacheDir, CacheBytes: o.CacheBytes, Quota: o.Memory,
+		Compile: o.Compile, Warn: func(what, module string, why error) {
+			s.log.Warn(what, "plugin", module, "error", why)
+		}})
 	if err != nil {
 		return nil, err
 	}
@@ -253,7 +258,8 @@ func (s *Set) Get(name string) (Status, bool) {
 }
 
 func (e *entry) status() Status {
-	st := Status{Name: e.name, Source: e.source, State: StateFailed, Apply: e.settings.apply, OnError: e.settings.onError, Stats: e.totals.stats()}
+	st := Status{Name: e.name, Source: e.source, State: StateFailed, Apply: e.settings.apply,
+		OnError: e.settings.onError, Stats: e.totals.stats()}
 	if e.err != nil {
 		st.Error = e.err.Error()
 	}
@@ -281,7 +287,8 @@ func (e *entry) status() Status {
 	if reason != "" {
 		st.State = StateOff
 	} else if n, last := v.breakers.openClients(now); n > 0 {
-		reason = fmt.Sprintf("switched off for %d of its clients, whose sequences alone were faulty; the last: %s", n, last)
+		reason = fmt.Sprintf("switched off for %d of its clients, whose sequences alone were faulty; the last: %s", n,
+			last)
 	}
 	st.Error = strings.Trim(reason+"\n"+st.Error, "\n")
 	return st

@@ -43,11 +43,14 @@ func TestOpenGuestsOfTheSDKs(t *testing.T) {
 		t.Fatalf("%d plugins of %d", len(list), len(specs))
 	}
 	for i, st := range list {
-		if st.Name != specs[i].Name || st.State != StateActive || st.Error != "" || st.SHA256 != sums[st.Name] || st.Source != specs[i].Source ||
-			st.Version != "1.0.0" || st.Doc == "" || st.OnError != OnErrorFail || st.Apply != ApplyRequest || st.Loaded.IsZero() || st.Stats.Loads != 1 || st.Stats.Calls != 0 {
+		if st.Name != specs[i].Name || st.State != StateActive || st.Error != "" || st.SHA256 != sums[st.Name] ||
+			st.Source != specs[i].Source ||
+			st.Version != "1.0.0" || st.Doc == "" || st.OnError != OnErrorFail || st.Apply != ApplyRequest ||
+			st.Loaded.IsZero() || st.Stats.Loads != 1 || st.Stats.Calls != 0 {
 			t.Errorf("plugin %d: %+v", i, st)
 		}
-		want := map[string][]string{"banned": {abi.KindLogits}, "epsilon": {abi.KindSampler}, "every": {abi.KindLogits, abi.KindSampler}}[strings.SplitN(st.Name, "-", 2)[0]]
+		want := map[string][]string{"banned": {abi.KindLogits}, "epsilon": {abi.KindSampler}, "every": {abi.KindLogits,
+			abi.KindSampler}}[strings.SplitN(st.Name, "-", 2)[0]]
 		if !slices.Equal(st.Kinds, want) {
 			t.Errorf("%s: kinds %q, want %q", st.Name, st.Kinds, want)
 		}
@@ -76,8 +79,10 @@ func TestOpenNamesAllBadSettings(t *testing.T) {
 	if !errors.Is(err, ErrSpec) {
 		t.Fatalf("error %v, want one that matches ErrSpec", err)
 	}
-	for _, want := range []string{`name "Upper"`, `plugin 2 has the name of plugin 1: "twice"`, `("no-source"): source is missing`, `kind "other"`,
-		`sha256 "abc"`, `on_error "ignore"`, `apply "never"`, "config is not a JSON object", `source "builtin:x": nothing is built in`} {
+	for _, want := range []string{`name "Upper"`, `plugin 2 has the name of plugin 1: "twice"`,
+		`("no-source"): source is missing`, `kind "other"`,
+		`sha256 "abc"`, `on_error "ignore"`, `apply "never"`, "config is not a JSON object",
+		`source "builtin:x": nothing is built in`} {
 		if !strings.Contains(err.Error(), want) {
 			t.Errorf("no %q in:\n%v", want, err)
 		}
@@ -91,7 +96,8 @@ func TestOpenRefusesModules(t *testing.T) {
 	steps := func(code guesttest.Code) guesttest.Fake {
 		return guesttest.Fake{Description: guesttest.Ahead, Code: map[string]guesttest.Code{"tgi_logits_process": code}}
 	}
-	second := steps(guesttest.Join(guesttest.Load(guesttest.Free), guesttest.When(guesttest.Trap()), guesttest.Store(guesttest.Free, 1), guesttest.Const(0)))
+	second := steps(guesttest.Join(guesttest.Load(guesttest.Free), guesttest.When(guesttest.Trap()),
+		guesttest.Store(guesttest.Free, 1), guesttest.Const(0)))
 	specs := []Spec{
 		{Name: "missing", Source: filepath.Join(t.TempDir(), "none.wasm")},
 		spec(t, "text", []byte("hello")),
@@ -100,10 +106,13 @@ func TestOpenRefusesModules(t *testing.T) {
 		{Name: "kind", Source: file(t, "kind", good), Kind: abi.KindSampler},
 		spec(t, "traps", steps(guesttest.Trap()).Wasm()),
 		spec(t, "traps-second", second.Wasm()),
-		spec(t, "traps-begin", guesttest.Fake{Code: map[string]guesttest.Code{"tgi_logits_begin": guesttest.Trap()}}.Wasm()),
-		spec(t, "traps-validate", guesttest.Fake{Code: map[string]guesttest.Code{"tgi_validate": guesttest.Trap()}}.Wasm()),
+		spec(t, "traps-begin",
+			guesttest.Fake{Code: map[string]guesttest.Code{"tgi_logits_begin": guesttest.Trap()}}.Wasm()),
+		spec(t, "traps-validate",
+			guesttest.Fake{Code: map[string]guesttest.Code{"tgi_validate": guesttest.Trap()}}.Wasm()),
 		spec(t, "spins", steps(guesttest.Spin()).Wasm()),
-		spec(t, "index", guesttest.Fake{Description: guesttest.Both, Code: map[string]guesttest.Code{"tgi_sampler_sample": guesttest.Const(99)}}.Wasm()),
+		spec(t, "index", guesttest.Fake{Description: guesttest.Both,
+			Code: map[string]guesttest.Code{"tgi_sampler_sample": guesttest.Const(99)}}.Wasm()),
 		{Name: "init", Source: file(t, "init", guesttest.Fake{Data: map[uint32]string{guesttest.Free: "n is missing"},
 			Code: map[string]guesttest.Code{"tgi_init": guesttest.Long(abi.Pack(guesttest.Free, 12))}}.Wasm())},
 		{Name: "always", Source: file(t, "always", obligatory()), Apply: ApplyAlways},
@@ -116,9 +125,12 @@ func TestOpenRefusesModules(t *testing.T) {
 	for _, want := range []string{
 		"missing: open", "text: module", `dropped: export "tgi_validate" is missing`,
 		fmt.Sprintf("has sha256 %x, the settings want %s", sum, strings.Repeat("0", 64)),
-		`kind "sampler" is wanted, the module serves ["logits"]`, "traps: tgi_logits_process: trap", "traps-second: tgi_logits_process: trap",
-		"traps-begin: tgi_logits_begin: trap", "traps-validate: tgi_validate: trap", "spins: tgi_logits_process: out of fuel",
-		"index: tgi_sampler_sample", "init: tgi_init: n is missing", "always: apply is \"always\", but the plugin refuses a request without parameters: say what",
+		`kind "sampler" is wanted, the module serves ["logits"]`, "traps: tgi_logits_process: trap",
+		"traps-second: tgi_logits_process: trap",
+		"traps-begin: tgi_logits_begin: trap", "traps-validate: tgi_validate: trap",
+		"spins: tgi_logits_process: out of fuel",
+		"index: tgi_sampler_sample", "init: tgi_init: n is missing",
+		"always: apply is \"always\", but the plugin refuses a request without parameters: say what",
 	} {
 		if !strings.Contains(err.Error(), want) {
 			t.Errorf("no %q in:\n%v", want, err)
@@ -133,7 +145,8 @@ func TestOpenRefusesModules(t *testing.T) {
 func obligatory() []byte {
 	return guesttest.Fake{Data: map[uint32]string{guesttest.Free: "say what"}, Code: map[string]guesttest.Code{
 		"tgi_validate": guesttest.Join(guesttest.Arg(1), guesttest.Const(2), guesttest.Equal(),
-			guesttest.When(guesttest.Join(guesttest.Long(abi.Pack(guesttest.Free, 8)), guesttest.Code{0x0f})), guesttest.Long(0)),
+			guesttest.When(guesttest.Join(guesttest.Long(abi.Pack(guesttest.Free, 8)), guesttest.Code{0x0f})),
+			guesttest.Long(0)),
 	}}.Wasm()
 }
 
@@ -171,7 +184,8 @@ func TestOpenFolder(t *testing.T) {
 func TestOpenCancelled(t *testing.T) {
 	ctx, cancel := context.WithCancel(t.Context())
 	cancel()
-	if _, err := Open(ctx, options(t, Options{Specs: []Spec{spec(t, "a", bias(1).Wasm())}})); !errors.Is(err, context.Canceled) {
+	if _, err := Open(ctx, options(t, Options{Specs: []Spec{spec(t, "a", bias(1).Wasm())}})); !errors.Is(err,
+		context.Canceled) {
 		t.Errorf("error %v", err)
 	}
 }

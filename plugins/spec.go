@@ -37,7 +37,8 @@ const Builtin = "builtin:"
 
 // Spec is one plugin as the server's settings want it.
 type Spec struct {
-	Name    string // what requests call it: 1 to 64 lower-case letters, digits and hyphens, a letter first, none doubled
+	// what requests call it: 1 to 64 lower-case letters, digits and hyphens, a letter first, none doubled
+	Name    string
 	Kind    string // the one kind that is used of the module; "" means all that it serves
 	Source  string // a file, or Builtin and a name
 	SHA256  string // 64 hexadecimal digits that the module must have; "" means any
@@ -55,8 +56,9 @@ type Upload struct {
 	Config  []byte
 }
 
-// Breaker says when a plugin that keeps failing is switched off: for a client after Faults faulty sequences in a row of that
-// client, for all after Faults in a row of three clients or more, none of which counts for more than a third of them.
+// Breaker says when a plugin that keeps failing is switched off: for a client after Faults faulty sequences in a row of
+// that client, for all after Faults in a row of three clients or more, none of which counts for more than a third of
+// them.
 type Breaker struct {
 	Faults int           // 0: never
 	Pause  time.Duration // how long it stays off before one request tries it again
@@ -65,7 +67,8 @@ type Breaker struct {
 // maxName is the greatest length of a name, in bytes.
 const maxName = 64
 
-// settings are the parts of a Spec that determine a version's behaviour: two versions with the same module and settings behave alike.
+// settings are the parts of a Spec that determine a version's behaviour: two versions with the same module and settings
+// behave alike.
 type settings struct {
 	kind    string
 	onError OnError
@@ -105,7 +108,8 @@ func (w desired) location() string {
 
 func (s Spec) desired() desired {
 	set := settings{kind: s.Kind, onError: s.OnError, apply: s.Apply, limits: s.Limits, config: string(s.Config)}
-	return desired{name: s.Name, origin: fromSpec, source: s.Source, sha256: strings.ToLower(s.SHA256), settings: set.withDefaults()}
+	return desired{name: s.Name, origin: fromSpec, source: s.Source, sha256: strings.ToLower(s.SHA256),
+		settings: set.withDefaults()}
 }
 
 func (s settings) withDefaults() settings {
@@ -155,7 +159,8 @@ func (s *Set) checkSpec(w desired) (errs []error) {
 // check validates the settings that uploads have too.
 func (s settings) check() (errs []error) {
 	if s.kind != "" && abi.Exports(s.kind) == nil {
-		errs = append(errs, fmt.Errorf("kind %q is none of %q", s.kind, []string{abi.KindLogits, abi.KindSampler, abi.KindTemplate, abi.KindTools, abi.KindGrammar}))
+		errs = append(errs, fmt.Errorf("kind %q is none of %q", s.kind, []string{abi.KindLogits, abi.KindSampler,
+			abi.KindTemplate, abi.KindTools, abi.KindGrammar}))
 	} else if s.kind != "" {
 		if err := s.checkKinds([]string{s.kind}); err != nil {
 			errs = append(errs, err)
@@ -181,11 +186,14 @@ func (s settings) checkKinds(kinds []string) error {
 	case !slices.ContainsFunc(kinds, guest.Converses) && s.onError == OnErrorSkip:
 		return fmt.Errorf("on_error is %q, but no request can go on without its grammar", OnErrorSkip)
 	case !slices.ContainsFunc(kinds, guest.Converses) && s.apply == ApplyAlways:
-		return fmt.Errorf("apply is %q, but a plugin of kind %q serves requests that bring a grammar", ApplyAlways, kinds)
+		return fmt.Errorf("apply is %q, but a plugin of kind %q serves requests that bring a grammar", ApplyAlways,
+			kinds)
 	case s.onError == OnErrorSkip:
-		return fmt.Errorf("on_error is %q, but no chat request can go on without what a plugin of kind %q does", OnErrorSkip, kinds)
+		return fmt.Errorf("on_error is %q, but no chat request can go on without what a plugin of kind %q does",
+			OnErrorSkip, kinds)
 	case s.apply == ApplyAlways:
-		return fmt.Errorf("apply is %q, but a plugin of kind %q is chosen for a model or named by a chat request", ApplyAlways, kinds)
+		return fmt.Errorf("apply is %q, but a plugin of kind %q is chosen for a model or named by a chat request",
+			ApplyAlways, kinds)
 	}
 	return nil
 }
@@ -196,7 +204,8 @@ func isObject(text []byte) bool {
 
 // checkName accepts names that are valid in URL paths, file names and metric labels.
 func checkName(name string) error {
-	ok := name != "" && len(name) <= maxName && 'a' <= name[0] && name[0] <= 'z' && !strings.HasSuffix(name, "-") && !strings.Contains(name, "--")
+	ok := name != "" && len(name) <= maxName && 'a' <= name[0] && name[0] <= 'z' && !strings.HasSuffix(name, "-") &&
+		!strings.Contains(name, "--")
 	for i := 0; ok && i < len(name); i++ {
 		c := name[i]
 		ok = 'a' <= c && c <= 'z' || '0' <= c && c <= '9' || c == '-'

@@ -10,8 +10,9 @@ type Effect = logits.Effect
 
 // Processor is a plugin of kind "logits" in one sequence. It is used by one goroutine at a time.
 //
-// An error names plugin, export, what went wrong and what the guest printed last, or is the context's; it comes again at
-// every further call. Where the plugin's OnError is skip, its failing is no error: from then on the calls do nothing.
+// An error names plugin, export, what went wrong and what the guest printed last, or is the context's; it comes again
+// at every further call. Where the plugin's OnError is skip, its failing is no error: from then on the calls do
+// nothing.
 type Processor struct {
 	r     *run
 	inner *logits.Processor

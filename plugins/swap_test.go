@@ -52,7 +52,8 @@ func TestHotSwap(t *testing.T) {
 	if seen[1].Load()+seen[2].Load() != requests || seen[1].Load() == 0 || seen[2].Load() == 0 {
 		t.Errorf("versions seen: %d and %d of %d", seen[1].Load(), seen[2].Load(), requests)
 	}
-	if want := uint64(requests * (1 + 2*3)); st.Stats.Calls != want || st.Stats.Faults["trap"] != 0 { // one begin, its copy, three steps each
+	// one begin, its copy, three steps each
+	if want := uint64(requests * (1 + 2*3)); st.Stats.Calls != want || st.Stats.Faults["trap"] != 0 {
 		t.Errorf("%d calls counted over all versions, want %d: %+v", st.Stats.Calls, want, st.Stats)
 	}
 	if s.names["a"].current.refs.Load() != 1 || len(s.names["a"].totals.live) != 1 {
@@ -125,7 +126,8 @@ func TestSwapFreesTheOld(t *testing.T) {
 	bound.Close()
 	<-old.guest.Drained()
 	after, _ := s.Get("a")
-	if after.Stats.Calls < before.Stats.Calls || after.Stats.Fuel < before.Stats.Fuel || after.Stats.Resets != before.Stats.Resets+2 {
+	if after.Stats.Calls < before.Stats.Calls || after.Stats.Fuel < before.Stats.Fuel ||
+		after.Stats.Resets != before.Stats.Resets+2 {
 		t.Errorf("counts went from %+v to %+v", before.Stats, after.Stats)
 	}
 }
@@ -145,7 +147,8 @@ func TestConcurrentUse(t *testing.T) {
 				case 0:
 					_, _ = s.Put(ctx, name, faulty(), Upload{OnError: OnErrorSkip})
 				case 1:
-					_, _ = once(s, Call{Name: "a", Params: []byte(`{"ban":[5]}`)}, Call{Name: name, Params: []byte(doTrap)})
+					_, _ = once(s, Call{Name: "a", Params: []byte(`{"ban":[5]}`)},
+						Call{Name: name, Params: []byte(doTrap)})
 				case 2:
 					_, _ = s.Reload(ctx, []Spec{a, b}[:1+i%2])
 				case 3:

@@ -34,8 +34,10 @@ const regexOfX = `{"language":"regex","source":"x","optional":true}`
 func TestConstraint(t *testing.T) {
 	notes := `[{"pointer":"#/tools","keyword":"strict","reason":"why"}]`
 	s := chatSet(t, Options{Specs: []Spec{
-		spec(t, "nothing", holder(abi.StatusOK, "", "").Wasm()), spec(t, "holds", holder(abi.StatusOK, regexOfX, "").Wasm()),
-		spec(t, "notes", holder(abi.StatusOK, "", notes).Wasm()), spec(t, "refuses", holder(abi.StatusFailed, "can't", "").Wasm()),
+		spec(t, "nothing", holder(abi.StatusOK, "", "").Wasm()), spec(t, "holds", holder(abi.StatusOK, regexOfX,
+			"").Wasm()),
+		spec(t, "notes", holder(abi.StatusOK, "", notes).Wasm()), spec(t, "refuses", holder(abi.StatusFailed, "can't",
+			"").Wasm()),
 	}})
 	dropped := []tools.Dropped{{Pointer: "#/tools", Keyword: "strict", Reason: "why"}}
 	for name, want := range map[string]*ToolGrammar{
@@ -52,7 +54,8 @@ func TestConstraint(t *testing.T) {
 	b := bindChat(t, s, ChatPlugins{Template: "t", Tools: "refuses"})
 	defer b.Close()
 	var no *BindError
-	if _, err := b.Constraint(ctx, []byte(parseRequest)); !errors.As(err, &no) || no.Text != "can't" || !errors.Is(err, ErrParams) {
+	if _, err := b.Constraint(ctx, []byte(parseRequest)); !errors.As(err, &no) || no.Text != "can't" ||
+		!errors.Is(err, ErrParams) {
 		t.Errorf("refused: %v", err)
 	}
 	if st, _ := s.Get("refuses"); st.Stats.InstancesOut != 0 || st.Stats.Refusals != 1 {
@@ -63,15 +66,18 @@ func TestConstraint(t *testing.T) {
 // TestConstraintFaults: what the guest does wrong fails its request only, and is counted.
 func TestConstraintFaults(t *testing.T) {
 	s := chatSet(t, Options{Specs: []Spec{spec(t, "holds", holder(abi.StatusOK, regexOfX, "").Wasm())}})
-	for params, want := range map[string]string{doTrap: "unreachable", doSpin: "out of fuel", doRogue: "result of 20 bytes at 0xfffffff0"} {
+	for params, want := range map[string]string{doTrap: "unreachable", doSpin: "out of fuel",
+		doRogue: "result of 20 bytes at 0xfffffff0"} {
 		b := bindChat(t, s, ChatPlugins{Template: "t"}, Call{Name: "holds", Params: []byte(params)})
 		_, err := b.Constraint(ctx, []byte(parseRequest))
-		if !errors.Is(err, ErrFault) || !strings.Contains(err.Error(), want) || !strings.Contains(err.Error(), "tgi_tools_constraint") {
+		if !errors.Is(err, ErrFault) || !strings.Contains(err.Error(), want) ||
+			!strings.Contains(err.Error(), "tgi_tools_constraint") {
 			t.Errorf("%s: %v", params, err)
 		}
 		b.Close()
 	}
-	if st, _ := s.Get("holds"); st.Stats.Faults["trap"] != 1 || st.Stats.Faults["fuel"] != 1 || st.Stats.Faults["result"] != 1 || st.Stats.InstancesOut != 0 {
+	if st, _ := s.Get("holds"); st.Stats.Faults["trap"] != 1 || st.Stats.Faults["fuel"] != 1 ||
+		st.Stats.Faults["result"] != 1 || st.Stats.InstancesOut != 0 {
 		t.Errorf("%+v", st.Stats)
 	}
 	gone, leave := context.WithCancel(ctx)
@@ -87,7 +93,8 @@ func TestConstraintFaults(t *testing.T) {
 func TestCanaryAsksForConstraints(t *testing.T) {
 	f := parser("hi")
 	f.Code["tgi_tools_constraint"] = guesttest.Trap()
-	_, err := Open(ctx, options(t, Options{Log: slog.New(slog.DiscardHandler), Specs: []Spec{spec(t, "holds", f.Wasm())}}))
+	_, err := Open(ctx, options(t, Options{Log: slog.New(slog.DiscardHandler),
+		Specs: []Spec{spec(t, "holds", f.Wasm())}}))
 	if err == nil || !strings.Contains(err.Error(), "tgi_tools_constraint: trap") {
 		t.Errorf("got %v", err)
 	}

@@ -17,12 +17,11 @@ const (
 )
 
 // turns shares the processors fairly among compilations of grammars, renderings of prompts and constraints of tools, so
-// that one client's hardly delay another's. They leave a processor to the steps, where there are several: as many run at
-// once as there are others, and one that has run for a slice pauses if another has priority. "Compilation" stands for
-// all three here. Priority goes to the
-// client whose running compilations took least time so far, then to the compilation that took least, then to the one that
-// waited longest. So a short compilation waits for about one slice of each long one that came at the same time, even where
-// all come from one client.
+// that one client's hardly delay another's. They leave a processor to the steps, where there are several: as many run
+// at once as there are others, and one that has run for a slice pauses if another has priority. "Compilation" stands
+// for all three here. Priority goes to the client whose running compilations took least time so far, then to the
+// compilation that took least, then to the one that waited longest. So a short compilation waits for about one slice of
+// each long one that came at the same time, even where all come from one client.
 //
 // turns.mu guards all fields of its turns and clients, but those that say otherwise.
 type turns struct {
@@ -127,8 +126,8 @@ func (t *turn) wait() bool {
 	return false
 }
 
-// yield is called often by a compilation that has a processor. It pauses if another has priority, and reports whether the
-// compilation may go on.
+// yield is called often by a compilation that has a processor. It pauses if another has priority, and reports whether
+// the compilation may go on.
 func (t *turn) yield() bool {
 	now := time.Now()
 	if now.Sub(t.since) < t.turns.slice {

@@ -31,8 +31,8 @@ func runTurn(s *turns, ctx context.Context, client string, work time.Duration) (
 	return time.Since(start), nil
 }
 
-// TestTurns: a short compilation beside long ones waits for about one slice of each that came at the same time, whoever sends
-// them; the long ones share what is left by client.
+// TestTurns: a short compilation beside long ones waits for about one slice of each that came at the same time, whoever
+// sends them; the long ones share what is left by client.
 func TestTurns(t *testing.T) {
 	for name, client := range map[string]func(int) string{
 		"one client":  func(int) string { return "same" },
@@ -54,7 +54,8 @@ func TestTurns(t *testing.T) {
 				}
 				for range 50 {
 					time.Sleep(70 * time.Millisecond)
-					if took, err := runTurn(s, t.Context(), "same", 5*time.Millisecond); err != nil || took > 4*turnSlice {
+					if took, err := runTurn(s, t.Context(), "same", 5*time.Millisecond); err != nil ||
+						took > 4*turnSlice {
 						t.Errorf("a short compilation took %v, %v", took, err)
 					}
 				}

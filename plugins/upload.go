@@ -75,7 +75,8 @@ func (p *Prepared) Commit(ctx context.Context) (Status, error) {
 	if replaced != nil {
 		replaced.unref()
 	}
-	s.log.Info("plugin loaded", "plugin", j.name, "source", sourceUpload, "sha256", e.current.sum(), "version", e.current.guest.Description().Version)
+	s.log.Info("plugin loaded", "plugin", j.name, "source", sourceUpload, "sha256", e.current.sum(), "version",
+		e.current.guest.Description().Version)
 	return e.status(), nil
 }
 
@@ -102,8 +103,9 @@ func (s *Set) checkConflicts(j *job) error {
 	return j.err
 }
 
-// Fail lists an upload that was kept and can't be used, with the reason: requests that it applies to are refused, or go on
-// without it, as its settings say. It lives until Delete or a Put under its name. Nothing is changed where something serves.
+// Fail lists an upload that was kept and can't be used, with the reason: requests that it applies to are refused, or go
+// on without it, as its settings say. It lives until Delete or a Put under its name. Nothing is changed where something
+// serves.
 func (s *Set) Fail(ctx context.Context, name string, u Upload, cause error) error {
 	unlock, err := s.lockChanges(ctx)
 	if err != nil {

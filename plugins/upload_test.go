@@ -22,7 +22,8 @@ func TestUpload(t *testing.T) {
 		}
 	}
 	old := s.names["up-a"].current
-	st, err := s.Put(t.Context(), "up-a", bias(3).Wasm(), Upload{OnError: OnErrorSkip, Apply: ApplyAlways, Config: []byte(`{"x":1}`)})
+	st, err := s.Put(t.Context(), "up-a", bias(3).Wasm(), Upload{OnError: OnErrorSkip, Apply: ApplyAlways,
+		Config: []byte(`{"x":1}`)})
 	if err != nil || st.OnError != OnErrorSkip || st.Apply != ApplyAlways || st.Stats.Loads != 2 {
 		t.Fatalf("%+v, %v", st, err)
 	}
@@ -82,7 +83,8 @@ func TestUploadRefusals(t *testing.T) {
 		{"in-spec", good, Upload{}, ErrConfigured, `in the server's settings, with source "` + inSpec.Source},
 		{"in-folder", good, Upload{}, ErrConfigured, `as file "` + inFolder},
 	} {
-		if _, err := s.Put(t.Context(), c.name, c.wasm, c.u); !errors.Is(err, c.kind) || !strings.Contains(err.Error(), c.text) {
+		if _, err := s.Put(t.Context(), c.name, c.wasm, c.u); !errors.Is(err, c.kind) ||
+			!strings.Contains(err.Error(), c.text) {
 			t.Errorf("%s: %v, want %v with %q", c.name, err, c.kind, c.text)
 		}
 	}

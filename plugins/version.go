@@ -84,18 +84,19 @@ func (v *version) sum() string {
 // Stats counts what happened under one name, over all versions since the plugin was installed. Loading itself, canary
 // included, is not counted.
 type Stats struct {
-	Calls     uint64            // of the guest's exports
-	Seconds   float64           // that they ran
-	Fuel      uint64            // that they used
-	Paused    float64           // seconds that they were paused in favour of others
-	Slices    uint64            // of fuel that they had
-	Refusals  uint64            // requests that the guest refused
-	Faults    map[string]uint64 // calls that failed, by "trap", "fuel", "time", "memory", "access" and "result" (a broken rule)
-	Cancelled uint64            // calls that ended because their request did
-	Skips     uint64            // sequences that went on without it; a request that began without it counts as one
-	Loads     uint64            // versions that served
-	Resets    uint64            // instances made fresh for another sequence
-	Discarded uint64            // instances thrown away after a fault or because they grew
+	Calls    uint64  // of the guest's exports
+	Seconds  float64 // that they ran
+	Fuel     uint64  // that they used
+	Paused   float64 // seconds that they were paused in favour of others
+	Slices   uint64  // of fuel that they had
+	Refusals uint64  // requests that the guest refused
+	// calls that failed, by "trap", "fuel", "time", "memory", "access" and "result" (a broken rule)
+	Faults    map[string]uint64
+	Cancelled uint64 // calls that ended because their request did
+	Skips     uint64 // sequences that went on without it; a request that began without it counts as one
+	Loads     uint64 // versions that served
+	Resets    uint64 // instances made fresh for another sequence
+	Discarded uint64 // instances thrown away after a fault or because they grew
 
 	InstancesOut, InstancesWaiting int   // now
 	InstanceBytes                  int64 // that these take

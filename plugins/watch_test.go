@@ -79,7 +79,8 @@ func TestWatchLooks(t *testing.T) {
 	}
 }
 
-// TestWatchSeesLinks: a link that points to another file of the same size and age, as mounted settings change, is a change.
+// TestWatchSeesLinks: a link that points to another file of the same size and age, as mounted settings change, is a
+// change.
 func TestWatchSeesLinks(t *testing.T) {
 	dir := t.TempDir()
 	when := time.Unix(1_000_000_000, 0)

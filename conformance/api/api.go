@@ -176,5 +176,6 @@ func Cases() []Case {
 	for i := range later {
 		later[i].Extra = true // none of these was in 0.6
 	}
-	return slices.Concat(transportCases, infoCases, generateCases, checkCases(), streamCases, later, togetherCases, inferenceCases, sharedCases, modelsCases, metricsCases)
+	return slices.Concat(transportCases, infoCases, generateCases, checkCases(), streamCases, later, togetherCases,
+		inferenceCases, sharedCases, modelsCases, metricsCases)
 }

@@ -28,7 +28,8 @@ func run(t *testing.T, target Target, only func(string) bool) Report {
 // model and with two, and TGI itself, in every dialect.
 func TestSoundServers(t *testing.T) {
 	for _, dialect := range []string{TGI06, TGI22, TGI3} {
-		for kind, f := range map[string]*fake{"one model": {ours: true}, "two models": {ours: true, plural: true}, "TGI": {}} {
+		for kind, f := range map[string]*fake{"one model": {ours: true}, "two models": {ours: true, plural: true},
+			"TGI": {}} {
 			this := f.ours
 			f.name, f.key = dialect, "k"
 			report := run(t, serve(t, f, dialect, "k"), nil)
@@ -36,7 +37,8 @@ func TestSoundServers(t *testing.T) {
 				t.Errorf("%s: this server: %v, want %v", dialect, report.This, this)
 			}
 			for _, r := range report.Results {
-				if c := r.Case; kind == "two models" && r.Skipped != "" && c.Dialects == nil && (strings.HasPrefix(c.ID, "shared") || strings.HasPrefix(c.ID, "models")) {
+				if c := r.Case; kind == "two models" && r.Skipped != "" && c.Dialects == nil &&
+					(strings.HasPrefix(c.ID, "shared") || strings.HasPrefix(c.ID, "models")) {
 					t.Errorf("%s, two models: left out %s: %s", dialect, c.ID, r.Skipped)
 				}
 			}

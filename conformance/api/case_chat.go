@@ -17,15 +17,18 @@ const (
 
 // chat is the body of a greedy conversation with further fields.
 func chat(n int, fields string) string {
-	return fmt.Sprintf(`{"messages":[{"role":"user","content":"Tell me a story."}],"temperature":0,"max_tokens":%d%s}`, n, fields)
+	return fmt.Sprintf(`{"messages":[{"role":"user","content":"Tell me a story."}],"temperature":0,"max_tokens":%d%s}`,
+		n, fields)
 }
 
 var chatCases = []Case{
-	{ID: "models", Rule: "GET /v1/models lists the served model, the default first where there are several", Source: "TGI 2.3, router/src/server.rs, openai_get_model_info", run: func(p *probe) {
-		v, _ := p.answer(p.get(modelsPath), "Models")
-		p.equal("id", v.at("data", 0, "id"), p.info.at("model_id"))
-	}},
-	{ID: "models-one", Rule: "GET /v1/models/{id} is one model, or a 404 with code model_not_found", Source: ofOpenAI + ", models/retrieve", This: true, run: func(p *probe) {
+	{ID: "models", Rule: "GET /v1/models lists the served model, the default first where there are several",
+		Source: "TGI 2.3, router/src/server.rs, openai_get_model_info", run: func(p *probe) {
+			v, _ := p.answer(p.get(modelsPath), "Models")
+			p.equal("id", v.at("data", 0, "id"), p.info.at("model_id"))
+		}},
+	{ID: "models-one", Rule: "GET /v1/models/{id} is one model, or a 404 with code model_not_found", Source: ofOpenAI +
+		", models/retrieve", This: true, run: func(p *probe) {
 		v, _ := p.answer(p.get(modelsPath+"/"+p.info.at("model_id").text()), "Model")
 		p.equal("id", v.at("id"), p.info.at("model_id"))
 		r := p.get(modelsPath + "/no-such/model")
@@ -34,62 +37,70 @@ var chatCases = []Case{
 			p.equal("code", v.at("error", "code"), "model_not_found")
 		}
 	}},
-	{ID: "chat", Rule: "a chat reply has one choice, usage that adds up, and the time", Source: ofChat, run: func(p *probe) {
-		v, r := p.answer(p.post(chatPath, chat(4, "")), "Chat")
-		p.choices(v, 1)
-		p.used(v.at("usage"), 4)
-		p.stamped(v)
-		p.costs(r)
-		if v.at("choices", 0, "message", "content").text() == "" {
-			p.fail("the content is empty")
-		}
-		if !v.at("choices", 0, "logprobs").null() {
-			p.fail("logprobs is %s", v.at("choices", 0, "logprobs"))
-		}
-	}},
-	{ID: "chat-ids", Rule: "ids are unique where the dialect is OpenAI's, and empty before", Source: ofOpenAI + ", chat/object; before: TGI 3.3, chat.rs", run: func(p *probe) {
+	{ID: "chat", Rule: "a chat reply has one choice, usage that adds up, and the time", Source: ofChat,
+		run: func(p *probe) {
+			v, r := p.answer(p.post(chatPath, chat(4, "")), "Chat")
+			p.choices(v, 1)
+			p.used(v.at("usage"), 4)
+			p.stamped(v)
+			p.costs(r)
+			if v.at("choices", 0, "message", "content").text() == "" {
+				p.fail("the content is empty")
+			}
+			if !v.at("choices", 0, "logprobs").null() {
+				p.fail("logprobs is %s", v.at("choices", 0, "logprobs"))
+			}
+		}},
+	{ID: "chat-ids", Rule: "ids are unique where the dialect is OpenAI's, and empty before", Source: ofOpenAI +
+		", chat/object; before: TGI 3.3, chat.rs", run: func(p *probe) {
 		one, two := p.ask(chatPath, chat(1, ""), "Chat").at("id"), p.ask(chatPath, chat(1, ""), "Chat").at("id")
 		p.identified(one, "chatcmpl-")
 		if p.form.uniqueIDs && one.text() == two.text() {
 			p.fail("two replies have the id %s", one)
 		}
 	}},
-	{ID: "chat-end", Rule: "finish_reason is length, or names the model's own end (eos_token before 2.3, stop since)", Source: ofChat, run: func(p *probe) {
-		v := p.ask(chatPath, chat(1, ""), "Chat")
-		p.equal("finish_reason", v.at("choices", 0, "finish_reason"), "length")
-		most := p.room(200)
-		v = p.ask(chatPath, fmt.Sprintf(`{%s,"temperature":0,"max_tokens":%d}`, greeting, most), "Chat")
-		if int(v.at("usage", "completion_tokens").number()) < most {
-			p.equal("finish_reason", v.at("choices", 0, "finish_reason"), p.form.finishEOS)
-		}
-	}},
+	{ID: "chat-end", Rule: "finish_reason is length, or names the model's own end (eos_token before 2.3, stop since)",
+		Source: ofChat, run: func(p *probe) {
+			v := p.ask(chatPath, chat(1, ""), "Chat")
+			p.equal("finish_reason", v.at("choices", 0, "finish_reason"), "length")
+			most := p.room(200)
+			v = p.ask(chatPath, fmt.Sprintf(`{%s,"temperature":0,"max_tokens":%d}`, greeting, most), "Chat")
+			if int(v.at("usage", "completion_tokens").number()) < most {
+				p.equal("finish_reason", v.at("choices", 0, "finish_reason"), p.form.finishEOS)
+			}
+		}},
 	{ID: "chat-greedy", Rule: "temperature 0 takes the likeliest tokens", Source: ofChat, run: func(p *probe) {
 		one, two := p.ask(chatPath, chat(8, ""), "Chat"), p.ask(chatPath, chat(8, `,"seed":3`), "Chat")
-		p.equal("the second content", two.at("choices", 0, "message", "content"), one.at("choices", 0, "message", "content"))
+		p.equal("the second content", two.at("choices", 0, "message", "content"), one.at("choices", 0, "message",
+			"content"))
 	}},
 	{ID: "chat-parts", Rule: "content may be a list of parts", Source: ofChat, run: func(p *probe) {
 		parts := strings.Replace(chat(6, ""), `"Tell me a story."`, `[{"type":"text","text":"Tell me a story."}]`, 1)
-		p.equal("the content", p.ask(chatPath, parts, "Chat").at("choices", 0, "message", "content"), p.ask(chatPath, chat(6, ""), "Chat").at("choices", 0, "message", "content"))
+		p.equal("the content", p.ask(chatPath, parts, "Chat").at("choices", 0, "message", "content"),
+			p.ask(chatPath, chat(6, ""), "Chat").at("choices", 0, "message", "content"))
 	}},
-	{ID: "chat-model", Rule: "tgi, dummy and no name mean the served model; others are echoed since 3.0", Source: ofClients, This: true, run: func(p *probe) {
-		served := p.info.at("model_id").text()
-		names := map[string]string{"tgi": served, "dummy": served, "": served}
-		if !p.refusesUnknown() {
-			names["some/adapter"] = "some/adapter"
-		}
-		for name, want := range names {
-			if !p.form.echoModel {
-				want = served
+	{ID: "chat-model", Rule: "tgi, dummy and no name mean the served model; others are echoed since 3.0",
+		Source: ofClients, This: true, run: func(p *probe) {
+			served := p.info.at("model_id").text()
+			names := map[string]string{"tgi": served, "dummy": served, "": served}
+			if !p.refusesUnknown() {
+				names["some/adapter"] = "some/adapter"
 			}
-			v := p.ask(chatPath, chat(1, `,"model":`+encode(name)), "Chat")
-			p.equal("model", v.at("model"), want)
-		}
-	}},
-	{ID: "chat-most-tokens", Rule: "max_completion_tokens is max_tokens", Source: "TGI 3.0.2, router/src/lib.rs, ChatRequest", Dialects: []string{TGI3}, run: func(p *probe) {
-		v := p.ask(chatPath, strings.Replace(chat(3, ""), "max_tokens", "max_completion_tokens", 1), "Chat")
-		p.used(v.at("usage"), 3)
-	}},
-	{ID: "chat-stop", Rule: "stop may be a string; OpenAI leaves it out of the text, TGI left it in", Source: ofOpenAI + ", chat/create; before: TGI 3.3", run: func(p *probe) {
+			for name, want := range names {
+				if !p.form.echoModel {
+					want = served
+				}
+				v := p.ask(chatPath, chat(1, `,"model":`+encode(name)), "Chat")
+				p.equal("model", v.at("model"), want)
+			}
+		}},
+	{ID: "chat-most-tokens", Rule: "max_completion_tokens is max_tokens",
+		Source: "TGI 3.0.2, router/src/lib.rs, ChatRequest", Dialects: []string{TGI3}, run: func(p *probe) {
+			v := p.ask(chatPath, strings.Replace(chat(3, ""), "max_tokens", "max_completion_tokens", 1), "Chat")
+			p.used(v.at("usage"), 3)
+		}},
+	{ID: "chat-stop", Rule: "stop may be a string; OpenAI leaves it out of the text, TGI left it in", Source: ofOpenAI +
+		", chat/create; before: TGI 3.3", run: func(p *probe) {
 		whole := p.ask(chatPath, chat(16, `,"logprobs":true`), "Chat").at("choices", 0)
 		stop := ""
 		var tokens []value
@@ -114,27 +125,30 @@ var chatCases = []Case{
 			p.equal("finish_reason", v.at("finish_reason"), p.form.finishStop)
 		}
 	}},
-	{ID: "chat-logprobs", Rule: "logprobs has each token of the content with its likeliest rivals", Source: ofChat, run: func(p *probe) {
-		v := p.ask(chatPath, chat(4, `,"logprobs":true,"top_logprobs":2`), "Chat")
-		list := v.at("choices", 0, "logprobs", "content").list()
-		if n := int(v.at("usage", "completion_tokens").number()); len(list) == 0 || len(list) > n {
-			p.fail("%d log-probabilities of %d tokens", len(list), n)
-		}
-		for i, t := range list {
-			p.descending(fmt.Sprintf("top_logprobs of token %d", i), t.at("top_logprobs").list(), 2)
-			if !(t.at("logprob").number() <= 0) {
-				p.fail("the log-probability of token %d is %s", i, t.at("logprob"))
+	{ID: "chat-logprobs", Rule: "logprobs has each token of the content with its likeliest rivals", Source: ofChat,
+		run: func(p *probe) {
+			v := p.ask(chatPath, chat(4, `,"logprobs":true,"top_logprobs":2`), "Chat")
+			list := v.at("choices", 0, "logprobs", "content").list()
+			if n := int(v.at("usage", "completion_tokens").number()); len(list) == 0 || len(list) > n {
+				p.fail("%d log-probabilities of %d tokens", len(list), n)
 			}
-		}
-		if p.form.this && !list[0].at("bytes").there {
-			p.fail("tokens have no bytes")
-		}
-	}},
-	{ID: "chat-n", Rule: "n has that many choices, numbered", Source: ofOpenAI + ", chat/create", This: true, run: func(p *probe) {
-		v := p.ask(chatPath, `{`+greeting+`,"max_tokens":3,"n":3,"seed":1}`, "Chat")
-		p.choices(v, 3)
-	}},
-	{ID: "chat-top-p", Rule: "top_p 1 is no restriction; TGI refuses it", Source: ofOpenAI + ", chat/create; TGI 3.3, validation.rs", run: func(p *probe) {
+			for i, t := range list {
+				p.descending(fmt.Sprintf("top_logprobs of token %d", i), t.at("top_logprobs").list(), 2)
+				if !(t.at("logprob").number() <= 0) {
+					p.fail("the log-probability of token %d is %s", i, t.at("logprob"))
+				}
+			}
+			if p.form.this && !list[0].at("bytes").there {
+				p.fail("tokens have no bytes")
+			}
+		}},
+	{ID: "chat-n", Rule: "n has that many choices, numbered", Source: ofOpenAI + ", chat/create", This: true,
+		run: func(p *probe) {
+			v := p.ask(chatPath, `{`+greeting+`,"max_tokens":3,"n":3,"seed":1}`, "Chat")
+			p.choices(v, 3)
+		}},
+	{ID: "chat-top-p", Rule: "top_p 1 is no restriction; TGI refuses it", Source: ofOpenAI +
+		", chat/create; TGI 3.3, validation.rs", run: func(p *probe) {
 		r := p.post(chatPath, `{`+greeting+`,"max_tokens":2,"top_p":1}`)
 		if p.form.this {
 			p.answer(r, "Chat")
@@ -142,22 +156,28 @@ var chatCases = []Case{
 		}
 		p.refused(r, http.StatusUnprocessableEntity, "validation", validation+"`top_p` must be > 0.0 and < 1.0")
 	}},
-	{ID: "chat-penalty", Rule: "presence_penalty 0 is no penalty", Source: ofOpenAI + ", chat/create", This: true, run: func(p *probe) {
-		one := p.ask(chatPath, chat(8, `,"presence_penalty":0,"frequency_penalty":0`), "Chat")
-		p.equal("the content", one.at("choices", 0, "message", "content"), p.ask(chatPath, chat(8, ""), "Chat").at("choices", 0, "message", "content"))
-	}},
-	{ID: "chat-error", Rule: "a refusal is an object of OpenAI's shape where the dialect is OpenAI's, TGI's shape before", Source: ofOpenAI + ", errors; before: TGI 3.3", run: func(p *probe) {
-		text, kind := p.refusedAs(p.post(chatPath, chat(0, "")), http.StatusUnprocessableEntity)
-		p.equal("the error's text", text, validation+"`max_new_tokens` must be strictly positive")
-		p.equal("error_type", kind, "validation")
-	}},
-	{ID: "chat-error-body", Rule: "bodies that are no requests are refused as on TGI's routes", Source: ofBodies, run: func(p *probe) {
-		rest := p.bodyRefused(p.post(chatPath, `{}`), http.StatusUnprocessableEntity, misshapen)
-		p.begins(rest, "missing field `messages`")
-		p.bodyRefused(p.post(chatPath, `{"messages"`), http.StatusBadRequest, unparsable)
-		r := p.do(request{method: http.MethodPost, path: chatPath, body: chat(1, ""), header: map[string]string{"Content-Type": "text/plain"}})
-		p.bodyRefused(r, http.StatusUnsupportedMediaType, "Expected request with `Content-Type: application/json`")
-	}},
+	{ID: "chat-penalty", Rule: "presence_penalty 0 is no penalty", Source: ofOpenAI + ", chat/create", This: true,
+		run: func(p *probe) {
+			one := p.ask(chatPath, chat(8, `,"presence_penalty":0,"frequency_penalty":0`), "Chat")
+			p.equal("the content", one.at("choices", 0, "message", "content"), p.ask(chatPath, chat(8, ""),
+				"Chat").at("choices", 0, "message", "content"))
+		}},
+	{ID: "chat-error",
+		Rule:   "a refusal is an object of OpenAI's shape where the dialect is OpenAI's, TGI's shape before",
+		Source: ofOpenAI + ", errors; before: TGI 3.3", run: func(p *probe) {
+			text, kind := p.refusedAs(p.post(chatPath, chat(0, "")), http.StatusUnprocessableEntity)
+			p.equal("the error's text", text, validation+"`max_new_tokens` must be strictly positive")
+			p.equal("error_type", kind, "validation")
+		}},
+	{ID: "chat-error-body", Rule: "bodies that are no requests are refused as on TGI's routes", Source: ofBodies,
+		run: func(p *probe) {
+			rest := p.bodyRefused(p.post(chatPath, `{}`), http.StatusUnprocessableEntity, misshapen)
+			p.begins(rest, "missing field `messages`")
+			p.bodyRefused(p.post(chatPath, `{"messages"`), http.StatusBadRequest, unparsable)
+			r := p.do(request{method: http.MethodPost, path: chatPath, body: chat(1, ""),
+				header: map[string]string{"Content-Type": "text/plain"}})
+			p.bodyRefused(r, http.StatusUnsupportedMediaType, "Expected request with `Content-Type: application/json`")
+		}},
 }
 
 // choices checks that there are n, in their order.
@@ -199,75 +219,83 @@ func (p *probe) identified(id value, prefix string) {
 }
 
 var chatStreamCases = []Case{
-	{ID: "chat-stream", Rule: "chunks share id, time and model; the role comes first, or with each; the reason comes last; then [DONE]", Source: ofChat, run: func(p *probe) {
-		r := p.post(chatPath, chat(6, `,"stream":true`))
-		all := p.read(r)
-		text, reasons := p.spoken(all, 1)
-		v := p.ask(chatPath, chat(6, ""), "Chat")
-		p.equal("the streamed content", text[0], v.at("choices", 0, "message", "content"))
-		p.equal("finish_reason", reasons[0], v.at("choices", 0, "finish_reason"))
-		p.last = r
-		p.unused(all)
-		p.header(r, "Cache-Control", "no-cache")
-		p.header(r, "X-Accel-Buffering", "no")
-	}},
-	{ID: "chat-stream-usage", Rule: "include_usage adds one chunk behind the others, with no choices; usage is null elsewhere", Source: ofOpenAI + ", chat/create, stream_options", run: func(p *probe) {
-		all := p.stream(chatPath, chat(4, `,"stream":true,"stream_options":{"include_usage":true}`))
-		if !p.form.usageChunk {
-			p.spoken(all, 1)
+	{ID: "chat-stream",
+		Rule:   "chunks share id, time and model; the role comes first, or with each; the reason comes last; then [DONE]",
+		Source: ofChat, run: func(p *probe) {
+			r := p.post(chatPath, chat(6, `,"stream":true`))
+			all := p.read(r)
+			text, reasons := p.spoken(all, 1)
+			v := p.ask(chatPath, chat(6, ""), "Chat")
+			p.equal("the streamed content", text[0], v.at("choices", 0, "message", "content"))
+			p.equal("finish_reason", reasons[0], v.at("choices", 0, "finish_reason"))
+			p.last = r
 			p.unused(all)
-			return
-		}
-		p.spoken(all[:len(all)-1], 1)
-		p.totalled(all, 4, "ChatChunk")
-	}},
-	{ID: "chat-stream-n", Rule: "the choices of a stream are whole, each with its role and its reason", Source: ofOpenAI + ", chat/create", This: true, run: func(p *probe) {
-		body := `{` + greeting + `,"max_tokens":4,"n":2,"seed":5}`
-		text, _ := p.spoken(p.stream(chatPath, strings.Replace(body, "{", `{"stream":true,`, 1)), 2)
-		v := p.ask(chatPath, body, "Chat")
-		for i := range text {
-			p.equal(fmt.Sprintf("content %d", i), text[i], v.at("choices", i, "message", "content"))
-		}
-	}},
-	{ID: "chat-stream-logprobs", Rule: "chunks carry the logprobs of their tokens", Source: ofChat, run: func(p *probe) {
-		n := 0
-		for _, e := range p.stream(chatPath, chat(4, `,"stream":true,"logprobs":true,"top_logprobs":1`)) {
-			p.fits("ChatChunk", e)
-			n += len(e.at("choices", 0, "logprobs", "content").list())
-		}
-		if n == 0 || n > 4 {
-			p.fail("%d log-probabilities in the chunks of 4 tokens", n)
-		}
-	}},
-	{ID: "chat-stream-error", Rule: "a stream that cannot begin is refused with a status for OpenAI's clients; before, by an event and [DONE]", Source: ofOpenAI + ", errors; before: TGI 3.3, chat.rs", run: func(p *probe) {
-		r := p.post(chatPath, chat(0, `,"stream":true`))
-		want := validation + "`max_new_tokens` must be strictly positive"
-		if p.form.eagerErrors {
-			p.refused(r, http.StatusUnprocessableEntity, "validation", want)
-			return
-		}
-		all := p.read(r)
-		p.equal("the number of events", len(all), 1)
-		p.fits(p.form.eventRefusal(), all[0])
-		if p.form.eventErrorObject {
-			p.equal("message", all[0].at("error", "message"), want)
-			p.equal("http_status_code", all[0].at("error", "http_status_code"), http.StatusUnprocessableEntity)
-			return
-		}
-		p.equal("error", all[0].at("error"), want)
-	}},
-	{ID: "chat-stream-template", Rule: "a conversation that has no prompt is refused with a status, streamed or not", Source: ofErrors, This: true, run: func(p *probe) {
-		for _, stream := range []string{"", `,"stream":true`} {
-			r := p.post(chatPath, `{"messages":[]`+stream+`}`)
-			if p.form.this && !p.form.eagerErrors && r.header.Get("Content-Type") == "text/event-stream" {
-				p.fail("the refusal is an event")
-				continue
+			p.header(r, "Cache-Control", "no-cache")
+			p.header(r, "X-Accel-Buffering", "no")
+		}},
+	{ID: "chat-stream-usage",
+		Rule:   "include_usage adds one chunk behind the others, with no choices; usage is null elsewhere",
+		Source: ofOpenAI + ", chat/create, stream_options", run: func(p *probe) {
+			all := p.stream(chatPath, chat(4, `,"stream":true,"stream_options":{"include_usage":true}`))
+			if !p.form.usageChunk {
+				p.spoken(all, 1)
+				p.unused(all)
+				return
 			}
-			text, kind := p.refusedAs(r, http.StatusUnprocessableEntity)
-			p.begins(text, "Template error: ")
-			p.equal("error_type", kind, "template_error")
-		}
-	}},
+			p.spoken(all[:len(all)-1], 1)
+			p.totalled(all, 4, "ChatChunk")
+		}},
+	{ID: "chat-stream-n", Rule: "the choices of a stream are whole, each with its role and its reason",
+		Source: ofOpenAI + ", chat/create", This: true, run: func(p *probe) {
+			body := `{` + greeting + `,"max_tokens":4,"n":2,"seed":5}`
+			text, _ := p.spoken(p.stream(chatPath, strings.Replace(body, "{", `{"stream":true,`, 1)), 2)
+			v := p.ask(chatPath, body, "Chat")
+			for i := range text {
+				p.equal(fmt.Sprintf("content %d", i), text[i], v.at("choices", i, "message", "content"))
+			}
+		}},
+	{ID: "chat-stream-logprobs", Rule: "chunks carry the logprobs of their tokens", Source: ofChat,
+		run: func(p *probe) {
+			n := 0
+			for _, e := range p.stream(chatPath, chat(4, `,"stream":true,"logprobs":true,"top_logprobs":1`)) {
+				p.fits("ChatChunk", e)
+				n += len(e.at("choices", 0, "logprobs", "content").list())
+			}
+			if n == 0 || n > 4 {
+				p.fail("%d log-probabilities in the chunks of 4 tokens", n)
+			}
+		}},
+	{ID: "chat-stream-error",
+		Rule: "a stream that cannot begin is refused with a status for OpenAI's clients; before, by an event and [DONE]", Source: ofOpenAI + ", errors; before: TGI 3.3, chat.rs", run: func(p *probe) {
+			r := p.post(chatPath, chat(0, `,"stream":true`))
+			want := validation + "`max_new_tokens` must be strictly positive"
+			if p.form.eagerErrors {
+				p.refused(r, http.StatusUnprocessableEntity, "validation", want)
+				return
+			}
+			all := p.read(r)
+			p.equal("the number of events", len(all), 1)
+			p.fits(p.form.eventRefusal(), all[0])
+			if p.form.eventErrorObject {
+				p.equal("message", all[0].at("error", "message"), want)
+				p.equal("http_status_code", all[0].at("error", "http_status_code"), http.StatusUnprocessableEntity)
+				return
+			}
+			p.equal("error", all[0].at("error"), want)
+		}},
+	{ID: "chat-stream-template", Rule: "a conversation that has no prompt is refused with a status, streamed or not",
+		Source: ofErrors, This: true, run: func(p *probe) {
+			for _, stream := range []string{"", `,"stream":true`} {
+				r := p.post(chatPath, `{"messages":[]`+stream+`}`)
+				if p.form.this && !p.form.eagerErrors && r.header.Get("Content-Type") == "text/event-stream" {
+					p.fail("the refusal is an event")
+					continue
+				}
+				text, kind := p.refusedAs(r, http.StatusUnprocessableEntity)
+				p.begins(text, "Template error: ")
+				p.equal("error_type", kind, "template_error")
+			}
+		}},
 }
 
 // spoken checks the chunks of n choices, and returns their texts and reasons.

@@ -16,15 +16,23 @@ var figures = []struct {
 	name, kind string
 	late       bool
 }{
-	{"tgi_request_count", "counter", false}, {"tgi_request_success", "counter", false}, {"tgi_request_failure", "counter", false},
-	{"tgi_request_duration", "histogram", false}, {"tgi_request_validation_duration", "histogram", false}, {"tgi_request_queue_duration", "histogram", false},
-	{"tgi_request_inference_duration", "histogram", false}, {"tgi_request_mean_time_per_token_duration", "histogram", false},
-	{"tgi_request_input_length", "histogram", false}, {"tgi_request_max_new_tokens", "histogram", false}, {"tgi_request_generated_tokens", "histogram", false},
+	{"tgi_request_count", "counter", false}, {"tgi_request_success", "counter", false}, {"tgi_request_failure",
+		"counter", false},
+	{"tgi_request_duration", "histogram", false}, {"tgi_request_validation_duration", "histogram", false},
+	{"tgi_request_queue_duration", "histogram", false},
+	{"tgi_request_inference_duration", "histogram", false}, {"tgi_request_mean_time_per_token_duration", "histogram",
+		false},
+	{"tgi_request_input_length", "histogram", false}, {"tgi_request_max_new_tokens", "histogram", false},
+	{"tgi_request_generated_tokens", "histogram", false},
 	{"tgi_request_skipped_tokens", "histogram|summary", true},
-	{"tgi_batch_inference_count", "counter", false}, {"tgi_batch_inference_success", "counter", false}, {"tgi_batch_inference_failure", "counter", true},
-	{"tgi_batch_concat", "counter", true}, {"tgi_batch_inference_duration", "histogram", false}, {"tgi_batch_forward_duration", "histogram", false},
-	{"tgi_batch_decode_duration", "histogram", false}, {"tgi_batch_filter_duration", "histogram", true}, {"tgi_batch_concat_duration", "histogram", true},
-	{"tgi_batch_next_size", "histogram", false}, {"tgi_batch_current_size", "gauge", false}, {"tgi_batch_current_max_tokens", "gauge", false},
+	{"tgi_batch_inference_count", "counter", false}, {"tgi_batch_inference_success", "counter", false},
+	{"tgi_batch_inference_failure", "counter", true},
+	{"tgi_batch_concat", "counter", true}, {"tgi_batch_inference_duration", "histogram", false},
+	{"tgi_batch_forward_duration", "histogram", false},
+	{"tgi_batch_decode_duration", "histogram", false}, {"tgi_batch_filter_duration", "histogram", true},
+	{"tgi_batch_concat_duration", "histogram", true},
+	{"tgi_batch_next_size", "histogram", false}, {"tgi_batch_current_size", "gauge", false},
+	{"tgi_batch_current_max_tokens", "gauge", false},
 	{"tgi_queue_size", "gauge", false}, {"tgi_batch_max_total_tokens", "gauge", false},
 }
 
@@ -59,54 +67,69 @@ var metricsCases = []Case{
 			}
 		}
 	}},
-	{ID: "metrics-counts", Rule: "a text adds to count and success, a refusal to count and to failure with err=\"validation\"", Source: ofMetrics, run: func(p *probe) {
-		before := p.scrape(p.get("/metrics"))
-		p.ask("/generate", generate(`"max_new_tokens":3`), "GenerateResponse")
-		p.post("/generate", generate(`"temperature":0.0`))
-		after := p.scrape(p.get("/metrics"))
-		for name, least := range map[string]float64{"tgi_request_count": 2, "tgi_request_success": 1, `tgi_request_failure{err="validation"}`: 1, "tgi_request_duration_count": 1, "tgi_request_generated_tokens_sum": 1} {
-			if d := after.values[name] - before.values[name]; !(d >= least) {
-				p.fail("%s grew by %v, want at least %v", name, d, least)
+	{ID: "metrics-counts",
+		Rule:   "a text adds to count and success, a refusal to count and to failure with err=\"validation\"",
+		Source: ofMetrics, run: func(p *probe) {
+			before := p.scrape(p.get("/metrics"))
+			p.ask("/generate", generate(`"max_new_tokens":3`), "GenerateResponse")
+			p.post("/generate", generate(`"temperature":0.0`))
+			after := p.scrape(p.get("/metrics"))
+			for name, least := range map[string]float64{"tgi_request_count": 2, "tgi_request_success": 1,
+				`tgi_request_failure{err="validation"}`: 1, "tgi_request_duration_count": 1,
+				"tgi_request_generated_tokens_sum": 1} {
+				if d := after.values[name] - before.values[name]; !(d >= least) {
+					p.fail("%s grew by %v, want at least %v", name, d, least)
+				}
 			}
-		}
-		for _, name := range []string{`tgi_batch_inference_count{method="prefill"}`, `tgi_batch_inference_count{method="decode"}`} {
-			if d := after.values[name]; !(d > 0) {
-				p.fail("%s is %v", name, d)
+			for _, name := range []string{`tgi_batch_inference_count{method="prefill"}`,
+				`tgi_batch_inference_count{method="decode"}`} {
+				if d := after.values[name]; !(d > 0) {
+					p.fail("%s is %v", name, d)
+				}
 			}
-		}
-	}},
-	{ID: "metrics-more", Rule: "figures of the cache, of the first token, of those between and of prefixes", Source: ofServer, This: true, run: func(p *probe) {
-		p.ask("/generate", generate(`"max_new_tokens":3`), "GenerateResponse")
-		s := p.scrape(p.get("/metrics"))
-		for name, kind := range map[string]string{
-			"tgi_kv_usage": "gauge", "tgi_kv_blocks": "gauge", "tgi_kv_blocks_used": "gauge", "tgi_prefix_lookup_tokens": "counter", "tgi_prefix_hit_tokens": "counter",
-			"tgi_request_time_to_first_token_duration": "histogram", "tgi_request_inter_token_duration": "histogram",
-		} {
-			if s.kinds[name] != kind {
-				p.fail("%s is %q, want a %s", name, s.kinds[name], kind)
+		}},
+	{ID: "metrics-more", Rule: "figures of the cache, of the first token, of those between and of prefixes",
+		Source: ofServer, This: true, run: func(p *probe) {
+			p.ask("/generate", generate(`"max_new_tokens":3`), "GenerateResponse")
+			s := p.scrape(p.get("/metrics"))
+			for name, kind := range map[string]string{
+				"tgi_kv_usage": "gauge", "tgi_kv_blocks": "gauge", "tgi_kv_blocks_used": "gauge",
+				"tgi_prefix_lookup_tokens": "counter", "tgi_prefix_hit_tokens": "counter",
+				"tgi_request_time_to_first_token_duration": "histogram",
+				"tgi_request_inter_token_duration":         "histogram",
+			} {
+				if s.kinds[name] != kind {
+					p.fail("%s is %q, want a %s", name, s.kinds[name], kind)
+				}
 			}
-		}
-		if s.values["tgi_request_time_to_first_token_duration_count"] == 0 || s.values["tgi_request_inter_token_duration_count"] == 0 {
-			p.fail("a text of three tokens has no first one, or none behind it")
-		}
-		if u := s.values["tgi_kv_usage"]; !(u >= 0 && u <= 1) {
-			p.fail("tgi_kv_usage is %v", u)
-		}
-	}},
-	{ID: "metrics-buckets", Rule: "durations have buckets of 0.0001*1.5^k, k = 1 to 35; lengths have 100 up to their limit", Source: ofMetrics, run: func(p *probe) {
-		p.ask("/generate", generate(`"max_new_tokens":3`), "GenerateResponse")
-		s := p.scrape(p.get("/metrics"))
-		for _, f := range figures {
-			if strings.HasSuffix(f.name, "_duration") && (s.kinds[f.name] != "" || p.form.this) {
-				p.bounds(f.name, s.bounds[f.name], func(k int) float64 { return 0.0001 * math.Pow(1.5, float64(k)) }, 35)
+			if s.values["tgi_request_time_to_first_token_duration_count"] == 0 ||
+				s.values["tgi_request_inter_token_duration_count"] == 0 {
+				p.fail("a text of three tokens has no first one, or none behind it")
 			}
-		}
-		for name, most := range map[string]string{"tgi_request_input_length": "max_input_tokens", "tgi_request_generated_tokens": "max_total_tokens"} {
-			if n := p.limit(most, 0); n > 0 {
-				p.bounds(name, s.bounds[name], func(k int) float64 { return float64(n) * float64(k) / 100 }, 100)
+			if u := s.values["tgi_kv_usage"]; !(u >= 0 && u <= 1) {
+				p.fail("tgi_kv_usage is %v", u)
 			}
-		}
-	}},
+		}},
+	{ID: "metrics-buckets",
+		Rule:   "durations have buckets of 0.0001*1.5^k, k = 1 to 35; lengths have 100 up to their limit",
+		Source: ofMetrics, run: func(p *probe) {
+			p.ask("/generate", generate(`"max_new_tokens":3`), "GenerateResponse")
+			s := p.scrape(p.get("/metrics"))
+			for _, f := range figures {
+				if strings.HasSuffix(f.name, "_duration") && (s.kinds[f.name] != "" || p.form.this) {
+					p.bounds(f.name, s.bounds[f.name], func(k int) float64 {
+						return 0.0001 * math.Pow(1.5, float64(k))
+					},
+						35)
+				}
+			}
+			for name, most := range map[string]string{"tgi_request_input_length": "max_input_tokens",
+				"tgi_request_generated_tokens": "max_total_tokens"} {
+				if n := p.limit(most, 0); n > 0 {
+					p.bounds(name, s.bounds[name], func(k int) float64 { return float64(n) * float64(k) / 100 }, 100)
+				}
+			}
+		}},
 }
 
 // bounds checks that a histogram has the n buckets of want(1) to want(n), and

@@ -27,92 +27,112 @@ func naming(name string) string {
 }
 
 var sharedCases = []Case{
-	{ID: "shared", Rule: "/v1/completions/generate and /v1/completions/generate_stream are TGI's own two routes", Source: ofShared, This: true, run: func(p *probe) {
-		whole := p.ask("/generate", generate(`"max_new_tokens":5,"details":true`), "GenerateResponse")
-		here := p.ask(sharedPath+"/generate", generate(`"max_new_tokens":5,"details":true`), "GenerateResponse")
-		p.equal("the reply", here, whole)
-		p.costs(p.last)
-		p.told(p.stream(sharedPath+"/generate_stream", generate(`"max_new_tokens":5`)), whole.at("generated_text").text(), "")
-		for _, path := range []string{sharedPath + "/generate", sharedPath + "/generate_stream"} {
-			p.invalid(path, generate(`"temperature":0.0`), "`temperature` must be strictly positive")
-		}
-	}},
-	{ID: "shared-example", Rule: "the documented request is taken as it stands; a stream has no decoder_input_details", Source: ofShared, This: true, run: func(p *probe) {
-		for _, path := range []string{"/generate", sharedPath + "/generate"} {
-			v := p.ask(path, sharedExample, "GenerateResponse")
-			if d := v.at("details"); !d.at("seed").isNumber() || len(d.at("prefill").list()) == 0 || d.at("generated_tokens").number() > 20 {
-				p.fail("details are %s", d)
+	{ID: "shared", Rule: "/v1/completions/generate and /v1/completions/generate_stream are TGI's own two routes",
+		Source: ofShared, This: true, run: func(p *probe) {
+			whole := p.ask("/generate", generate(`"max_new_tokens":5,"details":true`), "GenerateResponse")
+			here := p.ask(sharedPath+"/generate", generate(`"max_new_tokens":5,"details":true`), "GenerateResponse")
+			p.equal("the reply", here, whole)
+			p.costs(p.last)
+			p.told(p.stream(sharedPath+"/generate_stream", generate(`"max_new_tokens":5`)),
+				whole.at("generated_text").text(), "")
+			for _, path := range []string{sharedPath + "/generate", sharedPath + "/generate_stream"} {
+				p.invalid(path, generate(`"temperature":0.0`), "`temperature` must be strictly positive")
 			}
-		}
-		for _, path := range []string{"/generate_stream", sharedPath + "/generate_stream"} {
-			p.invalid(path, sharedExample, "`decoder_input_details` == true is not supported when streaming tokens")
-			p.stream(path, strings.Replace(sharedExample, `"decoder_input_details": true`, `"decoder_input_details": false`, 1))
-		}
-	}},
-	{ID: "shared-default", Rule: "model may be null, absent, a name that clients have for want of a better, or the default model's", Source: ofShared + "; " + ofClients, This: true, run: func(p *probe) {
-		served := p.info.at("model_id").text()
-		want := p.ask("/generate", generate(`"max_new_tokens":4`), "GenerateResponse").at("generated_text").text()
-		for _, name := range []string{`null`, `""`, `"tgi"`, `"dummy"`, `"<MODEL_NAME>"`, `"http://127.0.0.1:3000"`, encode(served)} {
-			for _, path := range []string{"/generate", sharedPath + "/generate", "/"} {
-				r := p.post(path, naming(name))
-				p.status(r, http.StatusOK)
-				if v := p.json(r); path == "/" {
-					p.equal("the full text for "+name, v.at(0, "generated_text"), story+want)
-				} else {
-					p.equal("the text for "+name, v.at("generated_text"), want)
+		}},
+	{ID: "shared-example", Rule: "the documented request is taken as it stands; a stream has no decoder_input_details",
+		Source: ofShared, This: true, run: func(p *probe) {
+			for _, path := range []string{"/generate", sharedPath + "/generate"} {
+				v := p.ask(path, sharedExample, "GenerateResponse")
+				if d := v.at("details"); !d.at("seed").isNumber() || len(d.at("prefill").list()) == 0 ||
+					d.at("generated_tokens").number() > 20 {
+					p.fail("details are %s", d)
 				}
 			}
-		}
-		for _, query := range []string{"", "?model=", "?model=tgi", "?model=" + url.QueryEscape(served)} {
-			p.equal("model_id of /info"+query, p.ofInfo(query).at("model_id"), served)
-		}
-		p.bodyRefused(p.post("/generate", naming("5")), http.StatusUnprocessableEntity, misshapen+"model: invalid type: integer `5`, expected a string")
-	}},
-	{ID: "shared-unknown", Rule: "a name that is no model's is a 404 with model_not_found, in the route's own shape", Source: ofShared, This: true, run: func(p *probe) {
-		if !p.refusesUnknown() {
-			p.skip("does not hold in a server that takes any name for its model's")
-		}
-		text := "The model `" + nobody + "` does not exist"
-		for _, path := range []string{"/", "/generate", "/generate_stream", sharedPath + "/generate", sharedPath + "/generate_stream", "/tokenize", "/invocations"} {
-			p.refused(p.post(path, naming(encode(nobody))), http.StatusNotFound, "model_not_found", text)
-		}
-		p.refused(p.post(chatPath, chat(1, `,"model":`+encode(nobody))), http.StatusNotFound, "model_not_found", text)
-		p.refused(p.post(completionPath, `{"prompt":"a","model":`+encode(nobody)+`}`), http.StatusNotFound, "model_not_found", text)
-		p.refused(p.post("/generate?model="+url.QueryEscape(nobody), generate("")), http.StatusNotFound, "model_not_found", text)
-		p.refused(p.get("/info?model="+url.QueryEscape(nobody)), http.StatusNotFound, "model_not_found", text)
-		r := p.post(onePath, `{"request_id":"`+newID()+`","prompt":"a","model":`+encode(nobody)+`}`)
-		p.status(r, http.StatusNotFound)
-		p.media(r, "text/plain")
-		p.equal("the text", string(r.body), text)
-	}},
-	{ID: "shared-models", Rule: "model chooses the model, on every route, whatever else is asked at the same time", Source: ofShared, This: true, run: func(p *probe) {
-		first, second := p.info.at("model_id").text(), p.second()
-		query := "?model=" + url.QueryEscape(second)
-		p.equal("model_id of /info"+query, p.ofInfo(query).at("model_id"), second)
-		p.equal("model_id of /info", p.ofInfo("").at("model_id"), first)
-		for _, id := range []string{first, second} {
-			p.equal("model of a chat", p.ask(chatPath, chat(1, `,"model":`+encode(id)), "Chat").at("model"), id)
-			p.equal("model of a completion", p.ask(completionPath, `{"prompt":"a","max_tokens":1,"model":`+encode(id)+`}`, "Completion").at("model"), id)
-		}
-		alone := map[string]string{}
-		for _, id := range []string{first, second} {
-			alone[id] = p.ask("/generate", naming(encode(id)), "GenerateResponse").at("generated_text").text()
-		}
-		p.equal("the text of "+second+" by the query", p.ask("/generate"+query, generate(`"max_new_tokens":4`), "GenerateResponse").at("generated_text"), alone[second])
-		p.both(first, second, alone)
-	}},
-	{ID: "shared-continue", Rule: "a text is continued by the model that began it; another is refused with 400, and the text stays as it was", Source: ofContinuing, This: true, run: func(p *probe) {
-		first, second, id := p.info.at("model_id").text(), p.second(), newID()
-		named := func(model string) string { return `"model":` + encode(model) + `,` + greedy(2) }
-		whole, _ := p.text(newID(), story, greedy(4))
-		one, _ := p.text(id, story, named(first))
-		r := p.post(onePath, `{"request_id":"`+id+`","prompt":" ",`+named(second)+`}`)
-		p.status(r, http.StatusBadRequest)
-		p.media(r, "text/plain")
-		p.equal("the text", string(r.body), "request_id `"+id+"` cannot be continued with the model `"+second+"`: its text was generated by `"+first+"`")
-		two, _ := p.text(id, " ", named(first))
-		p.equal("the text in two pieces", one+two, whole)
-	}},
+			for _, path := range []string{"/generate_stream", sharedPath + "/generate_stream"} {
+				p.invalid(path, sharedExample, "`decoder_input_details` == true is not supported when streaming tokens")
+				p.stream(path, strings.Replace(sharedExample, `"decoder_input_details": true`,
+					`"decoder_input_details": false`, 1))
+			}
+		}},
+	{ID: "shared-default",
+		Rule:   "model may be null, absent, a name that clients have for want of a better, or the default model's",
+		Source: ofShared + "; " + ofClients, This: true, run: func(p *probe) {
+			served := p.info.at("model_id").text()
+			want := p.ask("/generate", generate(`"max_new_tokens":4`), "GenerateResponse").at("generated_text").text()
+			for _, name := range []string{`null`, `""`, `"tgi"`, `"dummy"`, `"<MODEL_NAME>"`, `"http://127.0.0.1:3000"`,
+				encode(served)} {
+				for _, path := range []string{"/generate", sharedPath + "/generate", "/"} {
+					r := p.post(path, naming(name))
+					p.status(r, http.StatusOK)
+					if v := p.json(r); path == "/" {
+						p.equal("the full text for "+name, v.at(0, "generated_text"), story+want)
+					} else {
+						p.equal("the text for "+name, v.at("generated_text"), want)
+					}
+				}
+			}
+			for _, query := range []string{"", "?model=", "?model=tgi", "?model=" + url.QueryEscape(served)} {
+				p.equal("model_id of /info"+query, p.ofInfo(query).at("model_id"), served)
+			}
+			p.bodyRefused(p.post("/generate", naming("5")), http.StatusUnprocessableEntity,
+				misshapen+"model: invalid type: integer `5`, expected a string")
+		}},
+	{ID: "shared-unknown", Rule: "a name that is no model's is a 404 with model_not_found, in the route's own shape",
+		Source: ofShared, This: true, run: func(p *probe) {
+			if !p.refusesUnknown() {
+				p.skip("does not hold in a server that takes any name for its model's")
+			}
+			text := "The model `" + nobody + "` does not exist"
+			for _, path := range []string{"/", "/generate", "/generate_stream", sharedPath + "/generate",
+				sharedPath + "/generate_stream", "/tokenize", "/invocations"} {
+				p.refused(p.post(path, naming(encode(nobody))), http.StatusNotFound, "model_not_found", text)
+			}
+			p.refused(p.post(chatPath, chat(1, `,"model":`+encode(nobody))), http.StatusNotFound, "model_not_found",
+				text)
+			p.refused(p.post(completionPath, `{"prompt":"a","model":`+encode(nobody)+`}`), http.StatusNotFound,
+				"model_not_found", text)
+			p.refused(p.post("/generate?model="+url.QueryEscape(nobody), generate("")), http.StatusNotFound,
+				"model_not_found", text)
+			p.refused(p.get("/info?model="+url.QueryEscape(nobody)), http.StatusNotFound, "model_not_found", text)
+			r := p.post(onePath, `{"request_id":"`+newID()+`","prompt":"a","model":`+encode(nobody)+`}`)
+			p.status(r, http.StatusNotFound)
+			p.media(r, "text/plain")
+			p.equal("the text", string(r.body), text)
+		}},
+	{ID: "shared-models", Rule: "model chooses the model, on every route, whatever else is asked at the same time",
+		Source: ofShared, This: true, run: func(p *probe) {
+			first, second := p.info.at("model_id").text(), p.second()
+			query := "?model=" + url.QueryEscape(second)
+			p.equal("model_id of /info"+query, p.ofInfo(query).at("model_id"), second)
+			p.equal("model_id of /info", p.ofInfo("").at("model_id"), first)
+			for _, id := range []string{first, second} {
+				p.equal("model of a chat", p.ask(chatPath, chat(1, `,"model":`+encode(id)), "Chat").at("model"), id)
+				p.equal("model of a completion", p.ask(completionPath, `{"prompt":"a","max_tokens":1,"model":`+
+					encode(id)+
+					`}`, "Completion").at("model"), id)
+			}
+			alone := map[string]string{}
+			for _, id := range []string{first, second} {
+				alone[id] = p.ask("/generate", naming(encode(id)), "GenerateResponse").at("generated_text").text()
+			}
+			p.equal("the text of "+second+" by the query", p.ask("/generate"+query, generate(`"max_new_tokens":4`),
+				"GenerateResponse").at("generated_text"), alone[second])
+			p.both(first, second, alone)
+		}},
+	{ID: "shared-continue",
+		Rule: "a text is continued by the model that began it; another is refused with 400, and the text stays as it was", Source: ofContinuing, This: true, run: func(p *probe) {
+			first, second, id := p.info.at("model_id").text(), p.second(), newID()
+			named := func(model string) string { return `"model":` + encode(model) + `,` + greedy(2) }
+			whole, _ := p.text(newID(), story, greedy(4))
+			one, _ := p.text(id, story, named(first))
+			r := p.post(onePath, `{"request_id":"`+id+`","prompt":" ",`+named(second)+`}`)
+			p.status(r, http.StatusBadRequest)
+			p.media(r, "text/plain")
+			p.equal("the text", string(r.body), "request_id `"+id+"` cannot be continued with the model `"+second+
+				"`: its text was generated by `"+first+"`")
+			two, _ := p.text(id, " ", named(first))
+			p.equal("the text in two pieces", one+two, whole)
+		}},
 }
 
 // ofInfo returns what /info says with that query.
@@ -146,7 +166,8 @@ func (p *probe) both(first, second string, alone map[string]string) {
 // refusesUnknown says whether the server refuses names that are no model's, rather
 // than taking them for its only one's as TGI does.
 func (p *probe) refusesUnknown() bool {
-	r, err := p.try(request{method: http.MethodPost, path: "/generate", body: fmt.Sprintf(`{"model":%q,"inputs":"a","parameters":{"max_new_tokens":1}}`, nobody)})
+	r, err := p.try(request{method: http.MethodPost, path: "/generate",
+		body: fmt.Sprintf(`{"model":%q,"inputs":"a","parameters":{"max_new_tokens":1}}`, nobody)})
 	if err != nil {
 		p.fatal("POST /generate: no answer: %v", err)
 	}

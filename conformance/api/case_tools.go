@@ -66,12 +66,15 @@ func (p *probe) arguments(f value) string {
 }
 
 var toolCases = []Case{
-	{ID: "tools", Rule: "tools may be called: a call has an id, the name of a tool and JSON arguments, and ends the turn", Source: ofTools, This: true, run: func(p *probe) {
-		v, _ := p.answer(p.post(chatPath, p.toolTalk("")), "Chat")
-		p.choices(v, 1)
-		p.called(v.at("choices", 0))
-	}},
-	{ID: "tools-stream", Rule: "a stream of calls, put together by index, is the whole reply's", Source: ofTools + "; peers' parsers", This: true, run: func(p *probe) {
+	{ID: "tools",
+		Rule:   "tools may be called: a call has an id, the name of a tool and JSON arguments, and ends the turn",
+		Source: ofTools, This: true, run: func(p *probe) {
+			v, _ := p.answer(p.post(chatPath, p.toolTalk("")), "Chat")
+			p.choices(v, 1)
+			p.called(v.at("choices", 0))
+		}},
+	{ID: "tools-stream", Rule: "a stream of calls, put together by index, is the whole reply's", Source: ofTools +
+		"; peers' parsers", This: true, run: func(p *probe) {
 		whole := p.ask(chatPath, p.toolTalk(""), "Chat").at("choices", 0)
 		want := p.called(whole)
 		all := p.stream(chatPath, p.toolTalk(`,"stream":true`))
@@ -83,70 +86,84 @@ var toolCases = []Case{
 		}
 		p.equal("the streamed calls", strings.Join(p.pieced(all), ", "), strings.Join(want, ", "))
 	}},
-	{ID: "tools-required", Rule: "a demanded call is made, or its absence is a tool_error", Source: ofServer, This: true, run: func(p *probe) {
-		for _, choice := range []string{`"required"`, `"get_time"`, `{"type":"function","function":{"name":"get_time"}}`} {
-			r := p.post(chatPath, p.toolTalk(`,"tool_choice":`+choice))
-			if r.status != http.StatusOK {
-				text, kind := p.refusedAs(r, http.StatusUnprocessableEntity)
-				p.begins(text, "Tool error: ")
-				p.equal("error_type", kind, "tool_error")
-				continue
-			}
-			v, _ := p.answer(r, "Chat")
-			calls := p.called(v.at("choices", 0))
-			if len(calls) == 0 && v.at("choices", 0, "finish_reason").text() != "length" {
-				p.fail("no tool was called")
-			}
-			for _, c := range calls {
-				if choice != `"required"` && !strings.HasPrefix(c, "get_time ") {
-					p.fail("get_time was demanded, %s was called", c)
+	{ID: "tools-required", Rule: "a demanded call is made, or its absence is a tool_error", Source: ofServer,
+		This: true, run: func(p *probe) {
+			for _, choice := range []string{`"required"`, `"get_time"`,
+				`{"type":"function","function":{"name":"get_time"}}`} {
+				r := p.post(chatPath, p.toolTalk(`,"tool_choice":`+choice))
+				if r.status != http.StatusOK {
+					text, kind := p.refusedAs(r, http.StatusUnprocessableEntity)
+					p.begins(text, "Tool error: ")
+					p.equal("error_type", kind, "tool_error")
+					continue
+				}
+				v, _ := p.answer(r, "Chat")
+				calls := p.called(v.at("choices", 0))
+				if len(calls) == 0 && v.at("choices", 0, "finish_reason").text() != "length" {
+					p.fail("no tool was called")
+				}
+				for _, c := range calls {
+					if choice != `"required"` && !strings.HasPrefix(c, "get_time ") {
+						p.fail("get_time was demanded, %s was called", c)
+					}
 				}
 			}
-		}
-	}},
-	{ID: "tools-none", Rule: "tool_choice none is a conversation without tools", Source: ofTools, This: true, run: func(p *probe) {
-		none := p.ask(chatPath, p.toolTalk(`,"tool_choice":"none"`), "Chat")
-		without := strings.Replace(p.toolTalk(""), `"tools":[`+clockTool+","+weatherTool+"],", "", 1)
-		if none.at("choices", 0, "message", "tool_calls").there {
-			p.fail("there are calls")
-		}
-		plain := p.ask(chatPath, without, "Chat")
-		p.equal("the content", none.at("choices", 0, "message", "content"), plain.at("choices", 0, "message", "content"))
-		p.equal("prompt_tokens", none.at("usage", "prompt_tokens"), plain.at("usage", "prompt_tokens"))
-	}},
-	{ID: "tools-unknown", Rule: "a demanded tool that was not offered is a tool_error", Source: "TGI 3.3, router/src/infer/tool_grammar.rs", This: true, run: func(p *probe) {
-		for _, fields := range []string{`,"tool_choice":"no_such"`, `,"stream":true,"tool_choice":{"type":"function","function":{"name":"no_such"}}`} {
-			r := p.post(chatPath, p.toolTalk(fields))
-			if !p.form.eagerErrors && strings.Contains(fields, "stream") {
-				p.status(r, http.StatusUnprocessableEntity)
+		}},
+	{ID: "tools-none", Rule: "tool_choice none is a conversation without tools", Source: ofTools, This: true,
+		run: func(p *probe) {
+			none := p.ask(chatPath, p.toolTalk(`,"tool_choice":"none"`), "Chat")
+			without := strings.Replace(p.toolTalk(""), `"tools":[`+clockTool+","+weatherTool+"],", "", 1)
+			if none.at("choices", 0, "message", "tool_calls").there {
+				p.fail("there are calls")
 			}
-			p.refused(r, http.StatusUnprocessableEntity, "tool_error", "Tool error: Tool with name no_such not found")
-		}
-	}},
-	{ID: "tools-refused", Rule: "tools that are none are refused, and the text names the field", Source: ofServer, This: true, run: func(p *probe) {
-		for tool, field := range map[string]string{
-			`{"type":"retrieval","function":{"name":"a"}}`:                         "tools[0].type: ",
-			`{"type":"function"}`:                                                  "tools[0]: ",
-			`{"type":"function","function":{"name":"a b"}}`:                        "tools[0].function.name: ",
-			clockTool + "," + clockTool:                                            "tools[1].function.name: ",
-			`{"type":"function","function":{"name":"a","parameters":"no object"}}`: "tools[0].function.parameters: ",
-		} {
-			p.begins(p.bodyRefused(p.post(chatPath, `{`+greeting+`,"tools":[`+tool+`]}`), http.StatusUnprocessableEntity, misshapen), field)
-		}
-		text, _ := p.refusedAs(p.post(chatPath, `{`+greeting+`,"tools":[`+clockTool+`],"functions":[{"name":"a"}]}`), http.StatusUnprocessableEntity)
-		p.equal("the error's text", text, validation+"`functions` and `tools` are both given")
-	}},
-	{ID: "tools-results", Rule: "earlier calls and their results are part of a conversation, arguments as text or object", Source: ofTools, This: true, run: func(p *probe) {
-		var prompts []string
-		// The text is written as templates write the object: one that prints text prints the client's.
-		for _, arguments := range []string{`"{\"zone\": \"CET\"}"`, `{"zone":"CET"}`} {
-			body := `{"messages":[{"role":"user","content":"What time is it?"},` +
-				`{"role":"assistant","content":null,"tool_calls":[{"id":"call_1","type":"function","function":{"name":"get_time","arguments":` + arguments + `}}]},` +
-				`{"role":"tool","tool_call_id":"call_1","content":"12:00"}],"tools":[` + clockTool + `],"temperature":0,"max_tokens":8}`
-			prompts = append(prompts, p.ask(chatPath, body, "Chat").at("usage", "prompt_tokens").String())
-		}
-		p.equal("prompt_tokens", prompts[1], prompts[0])
-	}},
+			plain := p.ask(chatPath, without, "Chat")
+			p.equal("the content", none.at("choices", 0, "message", "content"), plain.at("choices", 0, "message",
+				"content"))
+			p.equal("prompt_tokens", none.at("usage", "prompt_tokens"), plain.at("usage", "prompt_tokens"))
+		}},
+	{ID: "tools-unknown", Rule: "a demanded tool that was not offered is a tool_error",
+		Source: "TGI 3.3, router/src/infer/tool_grammar.rs", This: true, run: func(p *probe) {
+			for _, fields := range []string{`,"tool_choice":"no_such"`,
+				`,"stream":true,"tool_choice":{"type":"function","function":{"name":"no_such"}}`} {
+				r := p.post(chatPath, p.toolTalk(fields))
+				if !p.form.eagerErrors && strings.Contains(fields, "stream") {
+					p.status(r, http.StatusUnprocessableEntity)
+				}
+				p.refused(r, http.StatusUnprocessableEntity, "tool_error",
+					"Tool error: Tool with name no_such not found")
+			}
+		}},
+	{ID: "tools-refused", Rule: "tools that are none are refused, and the text names the field", Source: ofServer,
+		This: true, run: func(p *probe) {
+			for tool, field := range map[string]string{
+				`{"type":"retrieval","function":{"name":"a"}}`:                         "tools[0].type: ",
+				`{"type":"function"}`:                                                  "tools[0]: ",
+				`{"type":"function","function":{"name":"a b"}}`:                        "tools[0].function.name: ",
+				clockTool + "," + clockTool:                                            "tools[1].function.name: ",
+				`{"type":"function","function":{"name":"a","parameters":"no object"}}`: "tools[0].function.parameters: ",
+			} {
+				p.begins(p.bodyRefused(p.post(chatPath, `{`+greeting+`,"tools":[`+tool+`]}`),
+					http.StatusUnprocessableEntity, misshapen), field)
+			}
+			text, _ := p.refusedAs(p.post(chatPath, `{`+greeting+`,"tools":[`+clockTool+
+				`],"functions":[{"name":"a"}]}`),
+				http.StatusUnprocessableEntity)
+			p.equal("the error's text", text, validation+"`functions` and `tools` are both given")
+		}},
+	{ID: "tools-results",
+		Rule:   "earlier calls and their results are part of a conversation, arguments as text or object",
+		Source: ofTools, This: true, run: func(p *probe) {
+			var prompts []string
+			// The text is written as templates write the object: one that prints text prints the client's.
+			for _, arguments := range []string{`"{\"zone\": \"CET\"}"`, `{"zone":"CET"}`} {
+				body := `{"messages":[{"role":"user","content":"What time is it?"},` +
+					`{"role":"assistant","content":null,"tool_calls":[{"id":"call_1","type":"function","function":{"name":"get_time","arguments":` + arguments + `}}]},` +
+					`{"role":"tool","tool_call_id":"call_1","content":"12:00"}],"tools":[` + clockTool +
+					`],"temperature":0,"max_tokens":8}`
+				prompts = append(prompts, p.ask(chatPath, body, "Chat").at("usage", "prompt_tokens").String())
+			}
+			p.equal("prompt_tokens", prompts[1], prompts[0])
+		}},
 }
 
 // pieced puts the calls of a stream of one choice together, as clients do.

@@ -43,7 +43,8 @@ func NewDocument(name string, text []byte) (*Document, error) {
 	if !strings.HasPrefix(raw.OpenAPI, "3.") {
 		return nil, fmt.Errorf("%s: openapi is %q, want 3.x", name, raw.OpenAPI)
 	}
-	d := &Document{name: name, version: raw.Info.Version, paths: map[string]map[string]*operation{}, schemas: raw.Components.Schemas}
+	d := &Document{name: name, version: raw.Info.Version, paths: map[string]map[string]*operation{},
+		schemas: raw.Components.Schemas}
 	for path, methods := range raw.Paths {
 		d.paths[path] = map[string]*operation{}
 		for method, text := range methods {
@@ -82,19 +83,25 @@ type exception struct {
 
 var exceptions = []exception{
 	{version: "2.2.1-dev0", path: "/", finding: "is no object", why: "the document forgets the array"},
-	{version: "2.2.1-dev0", path: "/v1/completions", finding: "logprobs", why: "the document has TGI's list, which no server ever sent"},
+	{version: "2.2.1-dev0", path: "/v1/completions", finding: "logprobs",
+		why: "the document has TGI's list, which no server ever sent"},
 	{version: "2.2.1-dev0", dialects: []string{TGI06}, finding: "lacks index", why: "came with 1.4.0"},
 	{version: "2.2.1-dev0", dialects: []string{TGI06}, path: "/info", why: "the limits came later"},
-	{version: "2.2.1-dev0", dialects: []string{TGI3}, path: "/v1/chat/completions", finding: ".delta", why: "role-first chunks and empty last deltas are OpenAI's"},
-	{version: "2.2.1-dev0", dialects: []string{TGI3}, path: "/v1/completions", finding: ".finish_reason: null", why: "null is OpenAI's"},
-	{version: "2.2.1-dev0", dialects: []string{TGI3}, path: "/v1/", finding: ".error: {", why: "error objects are OpenAI's"},
+	{version: "2.2.1-dev0", dialects: []string{TGI3}, path: "/v1/chat/completions", finding: ".delta",
+		why: "role-first chunks and empty last deltas are OpenAI's"},
+	{version: "2.2.1-dev0", dialects: []string{TGI3}, path: "/v1/completions", finding: ".finish_reason: null",
+		why: "null is OpenAI's"},
+	{version: "2.2.1-dev0", dialects: []string{TGI3}, path: "/v1/", finding: ".error: {",
+		why: "error objects are OpenAI's"},
 }
 
 func (e exception) covers(version string, f form, path, finding string) bool {
-	if e.version != version || e.dialects != nil && !slices.Contains(e.dialects, f.name) || !strings.Contains(finding, e.finding) {
+	if e.version != version || e.dialects != nil && !slices.Contains(e.dialects, f.name) ||
+		!strings.Contains(finding, e.finding) {
 		return false
 	}
-	return e.path == "" || e.path == path || strings.HasSuffix(e.path, "/") && e.path != "/" && strings.HasPrefix(path, e.path)
+	return e.path == "" || e.path == path || strings.HasSuffix(e.path, "/") && e.path != "/" &&
+		strings.HasPrefix(path, e.path)
 }
 
 // hold returns where the reply is not what the document says. Requests and
@@ -120,7 +127,9 @@ func (d *Document) hold(f form, r *reply) (wrong []string) {
 			continue // the cases report the one, and the other is no response of the schema
 		}
 		for _, finding := range d.schemas.check("reply", content.Schema, v.any) {
-			if !slices.ContainsFunc(exceptions, func(e exception) bool { return e.covers(d.version, f, r.request.path, finding) }) {
+			if !slices.ContainsFunc(exceptions, func(e exception) bool {
+				return e.covers(d.version, f, r.request.path, finding)
+			}) {
 				wrong = append(wrong, finding)
 			}
 		}

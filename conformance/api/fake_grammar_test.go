@@ -58,7 +58,8 @@ func (a *ask) write() (s said) {
 		if !special {
 			s.text += piece.text
 		}
-		s.tokens = append(s.tokens, map[string]any{"id": piece.id, "text": piece.text, "logprob": logprob(i), "special": special})
+		s.tokens = append(s.tokens, map[string]any{"id": piece.id, "text": piece.text, "logprob": logprob(i),
+			"special": special})
 	}
 	s.reason = "eos_token"
 	return s

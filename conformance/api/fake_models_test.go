@@ -86,10 +86,12 @@ func (c *fakeCall) described(id string, alone bool) map[string]any {
 	if !c.fake.ours {
 		return m
 	}
-	m["status"], m["source_url"], m["name"], m["metadata"] = status, "urn:tgi:model:"+strings.ReplaceAll(id, "/", "%2F"), id, map[string]any{"size": "5M"}
+	m["status"], m["source_url"], m["name"], m["metadata"] = status, "urn:tgi:model:"+strings.ReplaceAll(id, "/",
+		"%2F"), id, map[string]any{"size": "5M"}
 	if alone {
 		p := map[string]any{"ctx_len": fakeTotal, "temperature": 1, "top_k": 0}
-		m["parameters"], m["model_parameters"], m["engine_parameters"] = p, p, map[string]any{"n_parallel": 8, "cpu_threads": 2, "embedding": false}
+		m["parameters"], m["model_parameters"], m["engine_parameters"] = p, p, map[string]any{"n_parallel": 8,
+			"cpu_threads": 2, "embedding": false}
 		m["state"] = map[string]string{"running": "running", "stopping": "running"}[status]
 		if m["state"] == "" {
 			m["state"] = "stopped"
@@ -100,7 +102,8 @@ func (c *fakeCall) described(id string, alone bool) map[string]any {
 	if m["state"] = status; !strings.HasSuffix(status, "ing") || status == "running" {
 		m["state"] = "ready"
 	}
-	m["settings"] = map[string]any{"ctx_len": fmt.Sprint(fakeTotal), "embedding": "false", "parameters": map[string]any{"stream": "true"}}
+	m["settings"] = map[string]any{"ctx_len": fmt.Sprint(fakeTotal), "embedding": "false",
+		"parameters": map[string]any{"stream": "true"}}
 	return m
 }
 
@@ -125,7 +128,8 @@ func (c *fakeCall) models() {
 		list := []any{}
 		filter := c.r.URL.Query().Get("filter")
 		if filter == "none" {
-			c.modelError(http.StatusUnprocessableEntity, "validation", "`filter` must be one of all, running, downloaded, downloading")
+			c.modelError(http.StatusUnprocessableEntity, "validation",
+				"`filter` must be one of all, running, downloaded, downloading")
 			return
 		}
 		for _, id := range ids {
@@ -184,7 +188,8 @@ func (c *fakeCall) act(path string) {
 	pulled := v.at("id")
 	switch {
 	case strings.HasPrefix(path, "download/"), known && !sound(id),
-		verb == "pull" && pulled.there && !sound(pulled.text()), verb == "import" && (!v.at("modelPath").there || v.at("option").text() == "move"):
+		verb == "pull" && pulled.there && !sound(pulled.text()), verb == "import" && (!v.at("modelPath").there ||
+			v.at("option").text() == "move"):
 		c.modelError(http.StatusUnprocessableEntity, "validation", "no")
 	case !c.has(id):
 		c.modelError(http.StatusNotFound, "model_not_found", "The model `"+id+"` does not exist")

@@ -70,7 +70,8 @@ func (c *fakeCall) head(object, prefix string) map[string]any {
 	if c.uniqueIDs {
 		id = fmt.Sprintf("%s%08d", prefix, c.ids.Add(1))
 	}
-	return map[string]any{"object": object, "id": id, "created": now(), "model": c.model, "system_fingerprint": c.finger()}
+	return map[string]any{"object": object, "id": id, "created": now(), "model": c.model,
+		"system_fingerprint": c.finger()}
 }
 
 func with(m map[string]any, name string, v any) map[string]any {
@@ -178,7 +179,8 @@ func (c *fakeCall) chat() {
 		if tool != "" {
 			message, s.reason = c.toolMessage(tool), c.finishTools
 		}
-		choices = append(choices, map[string]any{"index": i, "message": message, "logprobs": c.chatLogprobs(s.tokens), "finish_reason": s.reason})
+		choices = append(choices, map[string]any{"index": i, "message": message, "logprobs": c.chatLogprobs(s.tokens),
+			"finish_reason": s.reason})
 	}
 	c.costs(text, len(a.prompt), total)
 	c.json(200, with(with(head, "choices", choices), "usage", usageOf(len(a.prompt), total)))
@@ -188,7 +190,8 @@ func (c *fakeCall) chatStream(head map[string]any, a *ask, n int, tool string) {
 	send := c.events()
 	usage := (value{c.body, true}).at("stream_options", "include_usage").isTrue() && c.usageChunk
 	chunk := func(i int, delta map[string]any, logprobs, reason any) {
-		e := with(head, "choices", []any{map[string]any{"index": i, "delta": delta, "logprobs": logprobs, "finish_reason": reason}})
+		e := with(head, "choices", []any{map[string]any{"index": i, "delta": delta, "logprobs": logprobs,
+			"finish_reason": reason}})
 		if usage || c.usageAlways {
 			e["usage"] = nil
 		}
@@ -259,7 +262,8 @@ func (c *fakeCall) complete() {
 	}
 	switch {
 	case v.at("suffix").isText():
-		c.refuse(422, "suffix not supported", "Suffix is not supported and can be achieved by preprocessing the prompt.")
+		c.refuse(422, "suffix not supported",
+			"Suffix is not supported and can be achieved by preprocessing the prompt.")
 		return
 	case len(prompts) > 4:
 		c.refuse(422, "batch size exceeded", "Number of prompts exceeds the maximum allowed batch size of 4")
@@ -282,17 +286,20 @@ func (c *fakeCall) complete() {
 		if v.at("logprobs").isNumber() {
 			names, probs, tops, at, offsets := []any{}, []any{}, []any{}, 0, []int{}
 			for _, t := range s.tokens {
-				names, probs, tops = append(names, t["text"]), append(probs, t["logprob"]), append(tops, map[string]any{})
+				names, probs, tops = append(names, t["text"]), append(probs, t["logprob"]),
+					append(tops, map[string]any{})
 				offsets = append(offsets, at)
 				at += len([]rune(t["text"].(string)))
 			}
-			columns = map[string]any{"tokens": names, "token_logprobs": probs, "top_logprobs": tops, "text_offset": offsets}
+			columns = map[string]any{"tokens": names, "token_logprobs": probs, "top_logprobs": tops,
+				"text_offset": offsets}
 		}
 		text := s.text
 		if c.body["echo"] == true {
 			text = prompt + text
 		}
-		choices = append(choices, map[string]any{"index": i, "text": text, "logprobs": columns, "finish_reason": s.reason})
+		choices = append(choices, map[string]any{"index": i, "text": text, "logprobs": columns,
+			"finish_reason": s.reason})
 	}
 	c.costs(prompts[0], in, out)
 	c.json(200, with(with(head, "choices", choices), "usage", usageOf(in, out)))
@@ -316,7 +323,8 @@ func (c *fakeCall) completeStream(head map[string]any, prompts []string) {
 			if last && c.completionEnd {
 				reason = s.reason
 			}
-			e := with(head, "choices", []any{map[string]any{"index": i, "text": t["text"], "logprobs": nil, "finish_reason": reason}})
+			e := with(head, "choices", []any{map[string]any{"index": i, "text": t["text"], "logprobs": nil,
+				"finish_reason": reason}})
 			if last && c.completionEnd {
 				e["usage"] = usageOf(len(a.prompt), len(s.tokens))
 			}
@@ -326,7 +334,8 @@ func (c *fakeCall) completeStream(head map[string]any, prompts []string) {
 			send(e)
 		}
 		if c.this && c.completionEnd {
-			e := with(head, "choices", []any{map[string]any{"index": i, "text": "", "logprobs": nil, "finish_reason": s.reason}})
+			e := with(head, "choices", []any{map[string]any{"index": i, "text": "", "logprobs": nil,
+				"finish_reason": s.reason}})
 			if usage {
 				e["usage"] = nil
 			}

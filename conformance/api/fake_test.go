@@ -132,7 +132,8 @@ func (a *ask) run() (s said) {
 		} else {
 			s.text += word
 		}
-		s.tokens = append(s.tokens, map[string]any{"id": idOf(word), "text": word, "logprob": logprob(i), "special": special})
+		s.tokens = append(s.tokens, map[string]any{"id": idOf(word), "text": word, "logprob": logprob(i),
+			"special": special})
 		switch {
 		case i+1 >= a.most:
 			s.reason = "length"
@@ -206,15 +207,18 @@ func (f *fake) ServeHTTP(w http.ResponseWriter, r *http.Request) {
 		return
 	}
 	open := strings.Contains(" /metrics /docs /api/alive /api/ready ", " "+r.URL.Path+" ") ||
-		!f.ours && (r.Method == http.MethodGet || strings.Contains(" /chat_tokenize /invocations ", " "+r.URL.Path+" ") || strings.HasPrefix(r.URL.Path, "/v2"))
+		!f.ours && (r.Method == http.MethodGet || strings.Contains(" /chat_tokenize /invocations ", " "+r.URL.Path+
+			" ") || strings.HasPrefix(r.URL.Path, "/v2"))
 	given := r.Header.Get("Authorization")
-	if !open && f.key != "" && given != "Bearer "+f.key && !(given == "Bearer "+fakeAdmin && strings.HasPrefix(r.URL.Path, modelsPath)) {
+	if !open && f.key != "" && given != "Bearer "+f.key && !(given == "Bearer "+fakeAdmin &&
+		strings.HasPrefix(r.URL.Path, modelsPath)) {
 		w.WriteHeader(http.StatusUnauthorized)
 		return
 	}
 	if !ok {
 		c.form, _ = formOf(TGI3, true)
-		c.refuse(422, "validation", validation+"`X-TGI-Dialect` must be one of tgi-0.6, tgi-2.2, tgi-3. Given: \""+name+`"`)
+		c.refuse(422, "validation", validation+"`X-TGI-Dialect` must be one of tgi-0.6, tgi-2.2, tgi-3. Given: \""+name+
+			`"`)
 		return
 	}
 	c.route()
@@ -255,7 +259,8 @@ func (c *fakeCall) route() {
 	case "GET /v1/models":
 		c.json(200, map[string]any{"object": "list", "data": []any{c.described(fakeFirst, false)}})
 	case "GET /v2":
-		c.json(200, map[string]any{"name": "text-generation-inference", "version": "3.3.3", "extensions": []string{"health", "models", "metrics"}})
+		c.json(200, map[string]any{"name": "text-generation-inference", "version": "3.3.3",
+			"extensions": []string{"health", "models", "metrics"}})
 	case "GET /v2/health/live", "GET /v2/health/ready", "GET /v2/models/m/versions/1/ready":
 		c.json(200, map[string]any{"live": true})
 	case "GET /v2/models/some-model/versions/7":
@@ -275,9 +280,12 @@ const fakeDocument = `{"openapi":"3.0.3","info":{"title":"fake","version":"1"},"
 	"/tokenize":{},"/v1/chat/completions":{},"/v1/completions":{}},"components":{"schemas":{}}}`
 
 func (c *fakeCall) info() {
-	v := map[string]any{"model_id": c.model, "model_sha": nil, "model_pipeline_tag": "text-generation", "version": "3.3.3", "sha": nil}
+	v := map[string]any{"model_id": c.model, "model_sha": nil, "model_pipeline_tag": "text-generation",
+		"version": "3.3.3", "sha": nil}
 	if c.infoLimits || !c.fake.ours {
-		for name, n := range map[string]int{"max_concurrent_requests": 8, "max_best_of": 2, "max_stop_sequences": 4, "max_input_tokens": fakeInput, "max_total_tokens": fakeTotal, "validation_workers": 2, "max_client_batch_size": 4} {
+		for name, n := range map[string]int{"max_concurrent_requests": 8, "max_best_of": 2, "max_stop_sequences": 4,
+			"max_input_tokens": fakeInput, "max_total_tokens": fakeTotal, "validation_workers": 2,
+			"max_client_batch_size": 4} {
 			v[name] = n
 		}
 		v["router"], v["docker_label"] = "text-generation-router", nil
@@ -290,8 +298,10 @@ var moreFigures = []struct {
 	name, kind string
 	late       bool
 }{
-	{"tgi_kv_usage", "gauge", false}, {"tgi_kv_blocks", "gauge", false}, {"tgi_kv_blocks_used", "gauge", false}, {"tgi_prefix_lookup_tokens", "counter", false},
-	{"tgi_prefix_hit_tokens", "counter", false}, {"tgi_request_time_to_first_token_duration", "histogram", false}, {"tgi_request_inter_token_duration", "histogram", false},
+	{"tgi_kv_usage", "gauge", false}, {"tgi_kv_blocks", "gauge", false}, {"tgi_kv_blocks_used", "gauge", false},
+	{"tgi_prefix_lookup_tokens", "counter", false},
+	{"tgi_prefix_hit_tokens", "counter", false}, {"tgi_request_time_to_first_token_duration", "histogram", false},
+	{"tgi_request_inter_token_duration", "histogram", false},
 }
 
 func (c *fakeCall) metrics() {
@@ -302,7 +312,8 @@ func (c *fakeCall) metrics() {
 		kind, _, _ := strings.Cut(f.kind, "|")
 		labels := ""
 		switch {
-		case strings.HasPrefix(f.name, "tgi_batch_inference"), strings.HasPrefix(f.name, "tgi_batch_forward"), strings.HasPrefix(f.name, "tgi_batch_decode"):
+		case strings.HasPrefix(f.name, "tgi_batch_inference"), strings.HasPrefix(f.name, "tgi_batch_forward"),
+			strings.HasPrefix(f.name, "tgi_batch_decode"):
 			labels = `method="decode"`
 		case f.name == "tgi_request_failure":
 			labels = `err="validation"`
@@ -333,7 +344,8 @@ func (c *fakeCall) metrics() {
 			}
 			fmt.Fprintf(c.w, "%s_bucket{%sle=\"%v\"} 0\n", f.name, labels, le)
 		}
-		fmt.Fprintf(c.w, "%s_bucket{%sle=\"+Inf\"} %v\n%s_sum %v\n%s_count %v\n", f.name, labels, n, f.name, n, f.name, n)
+		fmt.Fprintf(c.w, "%s_bucket{%sle=\"+Inf\"} %v\n%s_sum %v\n%s_count %v\n", f.name, labels, n, f.name, n, f.name,
+			n)
 	}
 }
 
@@ -353,7 +365,8 @@ func (c *fakeCall) refuse(status int, kind, text string) {
 		c.count("tgi_request_failure", 1)
 	}
 	if openAI(c.r.URL.Path) && c.errorObject {
-		c.json(status, map[string]any{"error": map[string]any{"message": text, "type": "invalid_request_error", "param": nil, "code": kind}, "error_type": kind})
+		c.json(status, map[string]any{"error": map[string]any{"message": text, "type": "invalid_request_error",
+			"param": nil, "code": kind}, "error_type": kind})
 		return
 	}
 	c.json(status, map[string]any{"error": text, "error_type": kind})
@@ -404,7 +417,8 @@ func (c *fakeCall) finger() string { return "3.3.3-native" }
 func (c *fakeCall) costs(inputs string, prompt, generated int) {
 	h := c.w.Header()
 	c.known(inputs)
-	for _, name := range []string{"x-total-time", "x-validation-time", "x-queue-time", "x-inference-time", "x-time-per-token"} {
+	for _, name := range []string{"x-total-time", "x-validation-time", "x-queue-time", "x-inference-time",
+		"x-time-per-token"} {
 		h.Set(name, "1")
 	}
 	h.Set("X-Compute-Time", "0.0012")
@@ -416,7 +430,8 @@ func (c *fakeCall) costs(inputs string, prompt, generated int) {
 		h.Set("X-Generated-Tokens", strconv.Itoa(generated))
 	}
 	c.count("tgi_request_count", 1)
-	for _, name := range []string{"tgi_request_success", "tgi_request_duration", "tgi_batch_inference_count", "tgi_request_time_to_first_token_duration", "tgi_request_inter_token_duration"} {
+	for _, name := range []string{"tgi_request_success", "tgi_request_duration", "tgi_batch_inference_count",
+		"tgi_request_time_to_first_token_duration", "tgi_request_inter_token_duration"} {
 		c.count(name, 1)
 	}
 	c.count("tgi_request_generated_tokens", float64(generated))
@@ -433,14 +448,15 @@ func now() int64 { return time.Now().Unix() }
 func broken() map[string]map[string]*fake {
 	return map[string]map[string]*fake{
 		"stream-no-parameters": {"without parameters": {contrary: true}},
-		"overloaded":           {"requests are never too many": {boundless: true}, "clients that left take room": {leaky: true}},
-		"together-same":        {"later texts": {mixed: true, seen: map[string]bool{}}},
-		"together-apart":       {"later texts": {mixed: true, seen: map[string]bool{}}},
-		"cancel":               {"nothing works when a client has left": {stuck: true}},
-		"generate-seed":        {"draws do not follow the seed": {restless: true}},
-		"chat-parts":           {"the parts of a message are lost": {deaf: true}},
-		"chat-greedy":          {"temperature 0 draws": {restless: true}},
-		"shared-models":        {"later texts": {mixed: true, seen: map[string]bool{}, plural: true}},
-		"completion-bias":      {"logit_bias is not applied": {unbiased: true}},
+		"overloaded": {"requests are never too many": {boundless: true},
+			"clients that left take room": {leaky: true}},
+		"together-same":   {"later texts": {mixed: true, seen: map[string]bool{}}},
+		"together-apart":  {"later texts": {mixed: true, seen: map[string]bool{}}},
+		"cancel":          {"nothing works when a client has left": {stuck: true}},
+		"generate-seed":   {"draws do not follow the seed": {restless: true}},
+		"chat-parts":      {"the parts of a message are lost": {deaf: true}},
+		"chat-greedy":     {"temperature 0 draws": {restless: true}},
+		"shared-models":   {"later texts": {mixed: true, seen: map[string]bool{}, plural: true}},
+		"completion-bias": {"logit_bias is not applied": {unbiased: true}},
 	}
 }

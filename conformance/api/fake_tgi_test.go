@@ -231,7 +231,8 @@ func (c *fakeCall) most(p map[string]any, prompt int) int {
 }
 
 func (c *fakeCall) asked(inputs string, p map[string]any) *ask {
-	a := &ask{prompt: split(inputs), sample: p["do_sample"] == true || p == nil && c.draws != c.contrary, endless: p["ignore_eos"] == true}
+	a := &ask{prompt: split(inputs), sample: p["do_sample"] == true || p == nil && c.draws != c.contrary,
+		endless: p["ignore_eos"] == true}
 	if cut, ok := number(p, "truncate"); ok {
 		a.prompt = a.prompt[max(0, len(a.prompt)-int(cut)):]
 	}
@@ -336,7 +337,8 @@ func (c *fakeCall) generate(compat bool) {
 	v := map[string]any{"generated_text": full + s.text}
 	c.costs(inputs, len(a.prompt), len(s.tokens))
 	if p["details"] == true || p["decoder_input_details"] == true {
-		d := map[string]any{"finish_reason": s.reason, "generated_tokens": len(s.tokens), "seed": a.seedOf(), "prefill": c.prefill(a, p), "tokens": s.tokens}
+		d := map[string]any{"finish_reason": s.reason, "generated_tokens": len(s.tokens), "seed": a.seedOf(),
+			"prefill": c.prefill(a, p), "tokens": s.tokens}
 		if _, ok := number(p, "top_n_tokens"); ok {
 			var all []any
 			for _, t := range s.tokens {
@@ -345,7 +347,8 @@ func (c *fakeCall) generate(compat bool) {
 			d["top_tokens"] = all
 		}
 		if n, _ := number(p, "best_of"); n > 1 {
-			d["best_of_sequences"] = []any{map[string]any{"generated_text": "x", "finish_reason": "length", "generated_tokens": 0, "seed": 1, "prefill": []any{}, "tokens": []any{}}}
+			d["best_of_sequences"] = []any{map[string]any{"generated_text": "x", "finish_reason": "length",
+				"generated_tokens": 0, "seed": 1, "prefill": []any{}, "tokens": []any{}}}
 		}
 		v["details"] = d
 	}
@@ -413,7 +416,8 @@ func (c *fakeCall) vertex() {
 		inputs := one.at("inputs").text()
 		p, _ := one.at("parameters").any.(map[string]any)
 		if one.at("messages").there {
-			inputs, p = rendered(one.any.(map[string]any), c.deaf), map[string]any{"max_new_tokens": one.at("max_tokens").any}
+			inputs, p = rendered(one.any.(map[string]any), c.deaf),
+				map[string]any{"max_new_tokens": one.at("max_tokens").any}
 		}
 		if inputs == "" {
 			c.refuse(500, "Incomplete generation", "Incomplete generation")
@@ -440,7 +444,8 @@ func (c *fakeCall) infer() {
 		p, _ := v.at("parameters").any.(map[string]any)
 		text := c.asked(string(data), p).run().text
 		c.json(200, map[string]any{"id": v.at("id").any, "outputs": []any{map[string]any{
-			"name": outputs[0].at("name").any, "shape": []int{1, len(text)}, "datatype": "BYTES", "data": json.RawMessage(octets(text)),
+			"name": outputs[0].at("name").any, "shape": []int{1, len(text)}, "datatype": "BYTES",
+			"data": json.RawMessage(octets(text)),
 		}}})
 	}
 }

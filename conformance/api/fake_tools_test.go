@@ -59,10 +59,12 @@ func (c *fakeCall) toolMessage(name string) map[string]any {
 	_ = json.Unmarshal([]byte(fakeArguments), &object) // a constant
 	if c.argumentsText {
 		return map[string]any{"role": "assistant", "content": nil, "tool_calls": []any{map[string]any{
-			"id": "call_00000001", "type": "function", "function": map[string]any{"name": name, "arguments": fakeArguments}}}}
+			"id": "call_00000001", "type": "function", "function": map[string]any{"name": name,
+				"arguments": fakeArguments}}}}
 	}
 	return map[string]any{"role": "assistant", "tool_calls": []any{map[string]any{
-		"id": "0", "type": "function", "function": map[string]any{"description": nil, "name": name, "arguments": object}}}}
+		"id": "0", "type": "function", "function": map[string]any{"description": nil, "name": name,
+			"arguments": object}}}}
 }
 
 // toolDeltas are those of a stream that calls name.

@@ -61,12 +61,15 @@ type form struct {
 // formOf returns what a server of that kind must do in the dialect.
 func formOf(name string, this bool) (form, bool) {
 	f := form{
-		name: name, this: this, index: true, tokenHeaders: true, computeSeconds: true, infoLimits: true, nullLength: true, latestMetrics: true,
-		eventPrefix: "data: ", finishEOS: "eos_token", finishStop: "stop_sequence", finishTools: "eos_token", keepStop: true, emptyReason: true,
+		name: name, this: this, index: true, tokenHeaders: true, computeSeconds: true, infoLimits: true,
+		nullLength: true, latestMetrics: true,
+		eventPrefix: "data: ", finishEOS: "eos_token", finishStop: "stop_sequence", finishTools: "eos_token",
+		keepStop: true, emptyReason: true,
 	}
 	switch name {
 	case TGI06:
-		f.eventPrefix, f.index, f.tokenHeaders, f.computeSeconds, f.infoLimits, f.nullLength = "data:", false, false, false, false, false
+		f.eventPrefix, f.index, f.tokenHeaders, f.computeSeconds, f.infoLimits, f.nullLength = "data:", false, false,
+			false, false, false
 		f.prefillAlways, f.maxNewTokens, f.latestMetrics = true, 20, this
 	case TGI22:
 		f.maxNewTokens, f.draws = 100, true
@@ -76,7 +79,8 @@ func formOf(name string, this bool) (form, bool) {
 		f.usageAlways = !this
 		if this {
 			f.finishTools, f.argumentsText = "tool_calls", true
-			f.finishStop, f.keepStop, f.uniqueIDs, f.roleFirst, f.emptyReason, f.errorObject, f.eagerErrors = "stop", false, true, true, false, true, true
+			f.finishStop, f.keepStop, f.uniqueIDs, f.roleFirst, f.emptyReason, f.errorObject, f.eagerErrors = "stop",
+				false, true, true, false, true, true
 		}
 	default:
 		return form{}, false

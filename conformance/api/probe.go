@@ -76,7 +76,8 @@ func open(ctx context.Context, t Target) (*session, error) {
 	ctx, cancel := context.WithTimeout(ctx, t.Timeout)
 	defer cancel()
 	// This server refuses a dialect that does not exist; TGI does not look.
-	r, err := s.send(ctx, request{method: http.MethodGet, path: "/info", header: map[string]string{dialectHeader: "none"}})
+	r, err := s.send(ctx, request{method: http.MethodGet, path: "/info",
+		header: map[string]string{dialectHeader: "none"}})
 	if err != nil {
 		return nil, fmt.Errorf("the server was not reached: %w", err)
 	}
@@ -85,7 +86,8 @@ func open(ctx context.Context, t Target) (*session, error) {
 	if s.form, ok = formOf(t.Dialect, this); !ok {
 		return nil, fmt.Errorf("there is no dialect %q, only %s, %s and %s", t.Dialect, TGI06, TGI22, TGI3)
 	}
-	if r, err = s.send(ctx, request{method: http.MethodGet, path: "/info", header: map[string]string{dialectHeader: TGI3}}); err != nil {
+	if r, err = s.send(ctx, request{method: http.MethodGet, path: "/info",
+		header: map[string]string{dialectHeader: TGI3}}); err != nil {
 		return nil, err
 	}
 	if s.info, err = parse(r.body); err != nil || r.status != http.StatusOK {

@@ -38,7 +38,8 @@ type Schema struct {
 
 // known are the keywords above, and those that say nothing about values.
 var known = []string{
-	"$ref", "type", "nullable", "enum", "minimum", "maximum", "exclusiveMinimum", "exclusiveMaximum", "maxItems", "items", "required",
+	"$ref", "type", "nullable", "enum", "minimum", "maximum", "exclusiveMinimum", "exclusiveMaximum", "maxItems",
+	"items", "required",
 	"properties", "additionalProperties", "oneOf", "anyOf", "allOf",
 	"format", "description", "title", "example", "default", "deprecated", "discriminator",
 }

@@ -31,16 +31,19 @@ func TestSchema(t *testing.T) {
 		{`{"type":"array","items":{"type":"string"}}`, `["a"]`, `["a",2]`, "v[1]: 2 is no string"},
 		{`{"type":"array"}`, `[1]`, `{}`, "v: {} is no array"},
 		{`{"type":"array","maxItems":1}`, `[1]`, `[1,2]`, "v: 2 items, at most 1"},
-		{`{"type":"object","required":["a"],"properties":{"a":{"type":"string"}}}`, `{"a":"","b":1}`, `{"b":1}`, "v lacks a"},
+		{`{"type":"object","required":["a"],"properties":{"a":{"type":"string"}}}`, `{"a":"","b":1}`, `{"b":1}`,
+			"v lacks a"},
 		{`{"type":"object","properties":{"a":{"type":"string"}}}`, `{}`, `{"a":1}`, "v.a: 1 is no string"},
 		{`{"type":"object"}`, `{}`, `[]`, "v: [] is no object"},
 		{`{"type":"object","additionalProperties":false}`, `{}`, `{"a":1}`, "v.a: nothing may stand here, found 1"},
 		{`{"type":"object","additionalProperties":{"type":"string"}}`, `{"a":"b"}`, `{"a":1}`, "v.a: 1 is no string"},
 		{`{"$ref":"#/components/schemas/Name"}`, `"a"`, `1`, "v: 1 is no string"},
 		{`{"allOf":[{"$ref":"#/components/schemas/Name"}],"nullable":true}`, `null`, `1`, "v: 1 is no string"},
-		{`{"oneOf":[{"type":"string"},{"type":"integer"}]}`, `1`, `true`, "v: true fits 0 of oneOf: v: true is no string"},
+		{`{"oneOf":[{"type":"string"},{"type":"integer"}]}`, `1`, `true`,
+			"v: true fits 0 of oneOf: v: true is no string"},
 		{`{"oneOf":[{"type":"number"},{"type":"integer"}]}`, `1.5`, `1`, "v: 1 fits 2 of oneOf"},
-		{`{"anyOf":[{"type":"number"},{"type":"integer"}]}`, `1`, `"a"`, `v: "a" fits none of anyOf: v: "a" is no number`},
+		{`{"anyOf":[{"type":"number"},{"type":"integer"}]}`, `1`, `"a"`,
+			`v: "a" fits none of anyOf: v: "a" is no number`},
 		{`{}`, `[1,{}]`, ``, ""},
 		{`true`, `1`, ``, ""},
 	} {
@@ -122,13 +125,16 @@ func TestDocument(t *testing.T) {
 		{"POST", "/", "application/json", 200, `[{"text":1}]`, ""}, // the document forgets the array
 		{"POST", "/", "application/json", 500, `{}`, ""},
 		{"POST", "/", "text/html", 200, `{}`, ""},
-		{"POST", "/", "text/event-stream", 200, ": hi\n\ndata: {\"text\":\"a\"}\n\ndata: {\"text\":null}\n\ndata: {\"error\":\"a\"}\n\ndata: [DONE]\n\n", "reply.text: null is no string"},
+		{"POST", "/", "text/event-stream", 200,
+			": hi\n\ndata: {\"text\":\"a\"}\n\ndata: {\"text\":null}\n\ndata: {\"error\":\"a\"}\n\ndata: [DONE]\n\n",
+			"reply.text: null is no string"},
 		{"GET", "/m/x", "application/json", 200, `{}`, "reply lacks text"},
 		{"GET", "/m/x/y", "application/json", 200, `{}`, ""},
 		{"POST", "/m/x", "application/json", 200, `{}`, ""},
 		{"GET", "/metrics", "text/plain", 200, `x 1`, ""},
 	} {
-		r := &reply{request: request{method: c.method, path: c.path}, status: c.status, header: http.Header{"Content-Type": {c.kind}}, body: []byte(c.body)}
+		r := &reply{request: request{method: c.method, path: c.path}, status: c.status,
+			header: http.Header{"Content-Type": {c.kind}}, body: []byte(c.body)}
 		if got := strings.Join(d.hold(f, r), "; "); got != c.want {
 			t.Errorf("%s %s %s\n got %q\nwant %q", c.method, c.path, c.body, got, c.want)
 		}
@@ -164,16 +170,20 @@ func TestRunErrors(t *testing.T) {
 		target Target
 		want   string
 	}{
-		"closed":  {Target{URL: closed.URL}, "the server was not reached: "},
-		"other":   {Target{URL: other.URL}, "GET /info: status 404, "},
-		"dialect": {Target{URL: sound.URL, Dialect: "tgi-9"}, `there is no dialect "tgi-9", only tgi-0.6, tgi-2.2 and tgi-3`},
+		"closed": {Target{URL: closed.URL}, "the server was not reached: "},
+		"other":  {Target{URL: other.URL}, "GET /info: status 404, "},
+		"dialect": {Target{URL: sound.URL, Dialect: "tgi-9"},
+			`there is no dialect "tgi-9", only tgi-0.6, tgi-2.2 and tgi-3`},
 	} {
 		_, err := Run(t.Context(), c.target, nil)
 		if err == nil || !strings.HasPrefix(err.Error(), c.want) && !strings.Contains(err.Error(), c.want) {
 			t.Errorf("%s: got %v, want %s", name, err, c.want)
 		}
 	}
-	if r := run(t, Target{URL: sound.URL + "/"}, func(id string) bool { return id == "health" || id == "key-wrong" }); len(r.Results) != 2 || r.Results[1].Skipped != "no key is given" {
+	if r := run(t, Target{URL: sound.URL + "/"}, func(id string) bool {
+		return id == "health" ||
+			id == "key-wrong"
+	}); len(r.Results) != 2 || r.Results[1].Skipped != "no key is given" {
 		t.Errorf("without a key: %+v", r.Results)
 	}
 }
@@ -194,10 +204,15 @@ func TestTable(t *testing.T) {
 
 // TestViolation: a line says what and why, and the transcript hides the key.
 func TestViolation(t *testing.T) {
-	ts := httptest.NewServer(&mutant{sound: &fake{ours: true, key: "secret-key"}, path: "/ping", old: regexp.MustCompile(`^200`), new: "503"})
+	ts := httptest.NewServer(&mutant{sound: &fake{ours: true, key: "secret-key"}, path: "/ping",
+		old: regexp.MustCompile(`^200`), new: "503"})
 	defer ts.Close()
-	v := run(t, Target{URL: ts.URL, Key: "secret-key"}, func(id string) bool { return id == "ping" || id == "key-wrong" }).Violations()
-	if len(v) != 1 || v[0].String() != "ping: status 503, want 200 (GET /ping is /health; TGI 3.3, router/src/server.rs, routes)" {
+	v := run(t, Target{URL: ts.URL, Key: "secret-key"}, func(id string) bool {
+		return id == "ping" ||
+			id == "key-wrong"
+	}).Violations()
+	if len(v) != 1 ||
+		v[0].String() != "ping: status 503, want 200 (GET /ping is /health; TGI 3.3, router/src/server.rs, routes)" {
 		t.Fatalf("violations: %v", v)
 	}
 	if !strings.HasPrefix(v[0].Transcript, "> GET /ping\n< 503\n") || strings.Contains(v[0].Transcript, "secret") {

@@ -59,7 +59,11 @@ func TestConfiguration(t *testing.T) {
 }
 
 // row is a key of tgi.toml.
-type row struct{ key, value, meaning string }
+type row struct {
+	key, value, meaning string
+	commented           bool
+	example             bool // it is commented out in a section that has defaults: not set without it
+}
 
 // part is a section of tgi.toml.
 type part struct {
@@ -78,6 +82,7 @@ var (
 func parts(text string) (all []*part) {
 	var about []string
 	var current *part
+	known := false // the last key is described already
 	for line := range strings.SplitSeq(text, "\n") {
 		comment, isComment := strings.CutPrefix(line, "# ")
 		if isComment && (sectionLine.MatchString(comment) || keyLine.MatchString(comment) ||
@@ -97,10 +102,12 @@ func parts(text string) (all []*part) {
 			current.about = strings.TrimSpace(current.about + " " + strings.Join(append(about, m[2]), " "))
 			about = nil
 		} else if m := keyLine.FindStringSubmatch(line); m != nil && current != nil {
-			if !slices.ContainsFunc(current.rows, func(r row) bool { return r.key == m[1] }) {
-				current.rows = append(current.rows, row{m[1], m[2], m[3]})
+			known = slices.ContainsFunc(current.rows, func(r row) bool { return r.key == m[1] })
+			if !known {
+				example := isComment && slices.ContainsFunc(current.rows, func(r row) bool { return !r.commented })
+				current.rows = append(current.rows, row{m[1], m[2], m[3], isComment, example})
 			}
-		} else if m := moreLine.FindStringSubmatch(line); m != nil && current != nil && len(current.rows) > 0 {
+		} else if m := moreLine.FindStringSubmatch(line); m != nil && current != nil && len(current.rows) > 0 && !known {
 			last := &current.rows[len(current.rows)-1]
 			last.meaning += " " + strings.TrimSpace(m[1])
 		} else if line == "" {
@@ -134,8 +141,12 @@ func reference(t *testing.T, text string) string {
 			} else if p.name != "plugin.config" && r.key != "quantization" {
 				t.Errorf("tgi.toml has %s.%s, which is no setting", p.name, r.key)
 			}
-			fmt.Fprintf(&out, "| `%s` | %s | `%s` | %s | %s |\n", r.key, kind, r.value, strings.ReplaceAll(r.meaning,
-				"|", `\|`), flags[p.name+"."+r.key])
+			shown := "`" + r.value + "`"
+			if r.example {
+				shown = "not set; for example " + shown
+			}
+			fmt.Fprintf(&out, "| `%s` | %s | %s | %s | %s |\n", r.key, kind, shown,
+				strings.ReplaceAll(r.meaning, "|", `\|`), flags[p.name+"."+r.key])
 		}
 	}
 	return out.String()

@@ -48,7 +48,8 @@ type BenchRun struct {
 	Params string     `json:"params"`
 	Calls  []Series   `json:"calls"`
 	Masks  []MaskRate `json:"masks,omitempty"` // of kind grammar
-	Forced int        `json:"forced"`          // steps at which the token was known already, and the guest was not called
+	// steps at which the token was known already, and the guest was not called
+	Forced int `json:"forced"`
 	// Memory is that of an instance when its sequence begins, Grown by how much the longest sequence made it grow. One
 	// that grew is not reused.
 	Memory int `json:"memory_bytes"`

@@ -73,7 +73,8 @@ func TestBenchModes(t *testing.T) {
 			continue
 		}
 		steps := find(t, run.Calls, "process, "+m)
-		if steps.Count != 40 || steps.FuelP50 == 0 || steps.FuelP99 < steps.FuelP50 || steps.GuestP50 == 0 || steps.GuestP50 > steps.P50 || steps.Budget != DefaultLimits().FuelPerStep {
+		if steps.Count != 40 || steps.FuelP50 == 0 || steps.FuelP99 < steps.FuelP50 || steps.GuestP50 == 0 ||
+			steps.GuestP50 > steps.P50 || steps.Budget != DefaultLimits().FuelPerStep {
 			t.Errorf("%s: %+v", m, steps)
 		}
 		for _, name := range []string{"validate", "begin", "clone", "reset"} {
@@ -100,7 +101,8 @@ func TestBenchForced(t *testing.T) {
 }
 
 func TestBenchSampler(t *testing.T) {
-	r, err := Bench(t.Context(), "epsilon-greedy", committed(t, "assemblyscript/epsilon-greedy"), BenchOptions{Vocabulary: 600, Steps: 30})
+	r, err := Bench(t.Context(), "epsilon-greedy", committed(t, "assemblyscript/epsilon-greedy"),
+		BenchOptions{Vocabulary: 600, Steps: 30})
 	if err != nil {
 		t.Fatal(err)
 	}
@@ -109,8 +111,8 @@ func TestBenchSampler(t *testing.T) {
 	}
 }
 
-// TestBenchGrammar: a guest that compiles is measured apart from what the host does, one that follows texts itself call by
-// call.
+// TestBenchGrammar: a guest that compiles is measured apart from what the host does, one that follows texts itself call
+// by call.
 func TestBenchGrammar(t *testing.T) {
 	picture := []Grammar{{Language: "picture", Text: "A#-@@"}}
 	o := BenchOptions{Vocabulary: 600, Steps: 40, Grammars: picture}
@@ -133,13 +135,15 @@ func TestBenchGrammar(t *testing.T) {
 		t.Errorf("%+v", run)
 	}
 
-	compiles := BenchOptions{Vocabulary: 600, Steps: 40, Grammars: []Grammar{{Language: "regex", Text: "[a-c]{3}"}, {Language: "choice", Text: `["a","b"]`}}}
+	compiles := BenchOptions{Vocabulary: 600, Steps: 40, Grammars: []Grammar{{Language: "regex", Text: "[a-c]{3}"},
+		{Language: "choice", Text: `["a","b"]`}}}
 	r, err = Bench(t.Context(), "grammar", builtin(t, "grammar"), compiles)
 	if err != nil || r.Runs[0].Fault != "" {
 		t.Fatalf("%+v, %v", r, err)
 	}
 	for _, g := range compiles.Grammars {
-		if s := find(t, r.Runs[0].Calls, g.Language+": compile"); s.Count != benchCompiles || s.FuelP50 == 0 || s.Budget == 0 {
+		if s := find(t, r.Runs[0].Calls, g.Language+": compile"); s.Count != benchCompiles || s.FuelP50 == 0 ||
+			s.Budget == 0 {
 			t.Errorf("%+v", s)
 		}
 		find(t, r.Runs[0].Calls, g.Language+": prepare by the host")
@@ -148,8 +152,9 @@ func TestBenchGrammar(t *testing.T) {
 		}
 	}
 	for want, x := range map[string]BenchOptions{
-		`no source is known in its languages ["picture"]`:         {Vocabulary: 600, Steps: 5},
-		"picture: it refuses the source: the picture has 0 bytes": {Vocabulary: 600, Steps: 5, Grammars: []Grammar{{Language: "picture", Text: ""}}},
+		`no source is known in its languages ["picture"]`: {Vocabulary: 600, Steps: 5},
+		"picture: it refuses the source: the picture has 0 bytes": {Vocabulary: 600, Steps: 5,
+			Grammars: []Grammar{{Language: "picture", Text: ""}}},
 	} {
 		r, err := Bench(t.Context(), "picture", committed(t, "c/picture"), x)
 		if err != nil || !strings.HasPrefix(r.Runs[0].Fault, want) {
@@ -165,7 +170,8 @@ func TestBenchFaults(t *testing.T) {
 	if err != nil {
 		t.Fatal(err)
 	}
-	for i, want := range []string{"it refuses the parameters: mode", "step 6 of a sequence: every-mode: tgi_logits_process: ", ""} {
+	for i, want := range []string{"it refuses the parameters: mode",
+		"step 6 of a sequence: every-mode: tgi_logits_process: ", ""} {
 		if got := r.Runs[i].Fault; !strings.HasPrefix(got, want) || (got == "") != (want == "") {
 			t.Errorf("run %d: %q, want %q", i, got, want)
 		}
@@ -195,7 +201,8 @@ func TestSynthetic(t *testing.T) {
 		}
 		seen[b] = true
 	}
-	if v.Size() != 5000 || v.Bytes(5000) != nil || v.Flags(4999) != abi.TokenSpecial|abi.TokenEnd || v.Flags(4998) != abi.TokenSpecial || v.Flags(4997) != 0 {
+	if v.Size() != 5000 || v.Bytes(5000) != nil || v.Flags(4999) != abi.TokenSpecial|abi.TokenEnd ||
+		v.Flags(4998) != abi.TokenSpecial || v.Flags(4997) != 0 {
 		t.Error("size or flags")
 	}
 	if ids := v.Encode(" the"); len(ids) != 1 {

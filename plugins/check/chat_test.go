@@ -29,7 +29,8 @@ func chat(change func(a *assembly)) []byte {
 
 func TestChatSound(t *testing.T) {
 	r, err := Run(t.Context(), "chat", chat(func(*assembly) {}), Options{CacheDir: cacheDir()})
-	if err != nil || !r.Sound() || r.Summary.Memory != noopPages*pageBytes || strings.Join(r.Summary.Kinds, " ") != "template tools" {
+	if err != nil || !r.Sound() || r.Summary.Memory != noopPages*pageBytes ||
+		strings.Join(r.Summary.Kinds, " ") != "template tools" {
 		t.Errorf("report %+v, %v", r, err)
 	}
 }
@@ -46,8 +47,10 @@ func TestChatBroken(t *testing.T) {
 		rule, found string
 	}{
 		{func(a *assembly) { a.drop("tgi_tools_feed") }, "export", "tgi_tools_feed(i32, i32, i32) -> i64 is missing"},
-		{func(a *assembly) { a.drop("tgi_template_render") }, "registered", `kind "template" is described and not registered`},
-		{func(a *assembly) { a.export("tgi_template_render").Params = i32 }, "export", "tgi_template_render(i32) -> i32, want tgi_template_render(i32, i32) -> i32"},
+		{func(a *assembly) { a.drop("tgi_template_render") }, "registered",
+			`kind "template" is described and not registered`},
+		{func(a *assembly) { a.export("tgi_template_render").Params = i32 }, "export",
+			"tgi_template_render(i32) -> i32, want tgi_template_render(i32, i32) -> i32"},
 		{spinning("tgi_template_render"), "trap", "tgi_template_render: out of fuel: budget 4000000"},
 		{spinning("tgi_tools_begin"), "trap", "tgi_tools_begin: out of fuel: budget 4000000"},
 		{spinning("tgi_tools_feed"), "trap", "tgi_tools_feed: out of fuel: budget 2000000"},
@@ -56,11 +59,13 @@ func TestChatBroken(t *testing.T) {
 		{func(a *assembly) {
 			a.funcs = append(a.funcs, exported{abi.ToolsOptional[0], []byte{0x41, 2}})
 		}, "constraint", "result at 0x2"},
-		{func(a *assembly) { a.funcs = append(a.funcs, exported{abi.ToolsOptional[0], forever}) }, "trap", "tgi_tools_constraint: out of fuel: budget 4000000"},
+		{func(a *assembly) { a.funcs = append(a.funcs, exported{abi.ToolsOptional[0], forever}) }, "trap",
+			"tgi_tools_constraint: out of fuel: budget 4000000"},
 		{packed("tgi_tools_feed", abi.Pack(0x7ffffff0, 3)), "events", "tgi_tools_feed: 3 at 0x7ffffff0"},
 		{packed("tgi_tools_finish", abi.Pack(1, 1)), "events", "tgi_tools_finish: 1 at 0x1"},
 	} {
-		r, err := Run(t.Context(), "chat", chat(c.change), Options{CacheDir: cacheDir(), Limits: Limits{FuelPerStep: 1_000_000, FuelPerRequest: 4_000_000}})
+		r, err := Run(t.Context(), "chat", chat(c.change), Options{CacheDir: cacheDir(),
+			Limits: Limits{FuelPerStep: 1_000_000, FuelPerRequest: 4_000_000}})
 		if err != nil {
 			t.Fatal(err)
 		}
@@ -82,7 +87,8 @@ func TestChatLimits(t *testing.T) {
 		wasm       []byte
 		memory     int64
 	}{
-		{"conversations, by default", "marker", chat(large), 0}, {"conversations, as said", "module", chat(large), 64 << 20},
+		{"conversations, by default", "marker", chat(large), 0}, {"conversations, as said", "module", chat(large),
+			64 << 20},
 		{"logits, by default", "module", with(large), 0}, {"logits, as said", "marker", with(large), 128 << 20},
 	} {
 		r, err := Run(t.Context(), "large", c.wasm, Options{CacheDir: cacheDir(), Limits: Limits{Memory: c.memory}})
@@ -90,30 +96,40 @@ func TestChatLimits(t *testing.T) {
 			t.Errorf("%s: %+v, %v, want %s", c.name, r, err, c.rule)
 		}
 	}
-	if _, err := Run(t.Context(), "chat", chat(func(*assembly) {}), Options{Limits: Limits{FuelLoad: -1}}); err == nil || !strings.Contains(err.Error(), "fuel at load: -1") {
+	if _, err := Run(t.Context(), "chat", chat(func(*assembly) {}),
+		Options{Limits: Limits{FuelLoad: -1}}); err == nil || !strings.Contains(err.Error(), "fuel at load: -1") {
 		t.Errorf("negative fuel: %v", err)
 	}
 }
 
 func TestBenchChat(t *testing.T) {
-	r, err := Bench(t.Context(), "chat", chat(func(*assembly) {}), BenchOptions{Vocabulary: 600, Steps: 500, Params: []string{`{"a":1}`}})
+	r, err := Bench(t.Context(), "chat", chat(func(*assembly) {}), BenchOptions{Vocabulary: 600, Steps: 500,
+		Params: []string{`{"a":1}`}})
 	if err != nil || r.Runs[0].Fault != "" || r.Runs[0].Memory != noopPages*pageBytes || r.Runs[0].Grown != 0 {
 		t.Fatalf("%+v, %v", r, err)
 	}
 	for name, want := range map[string]struct {
 		count  int
 		budget int64
-	}{"render": {benchRenders, 5_000_000_000}, "begin of a text": {2, 5_000_000_000}, "finish": {2, 5_000_000_000}, "feed": {500, 2_000_000}, "validate": {benchRenders, 5_000_000_000}} {
+	}{"render": {benchRenders, 5_000_000_000}, "begin of a text": {2, 5_000_000_000}, "finish": {2, 5_000_000_000},
+		"feed": {500, 2_000_000}, "validate": {benchRenders, 5_000_000_000}} {
 		if s := find(t, r.Runs[0].Calls, name); s.Count < want.count || s.Budget != want.budget {
 			t.Errorf("%s: %+v, want %+v", name, s, want)
 		}
 	}
 	for fault, wasm := range map[string][]byte{
-		"chat: tgi_template_render: trap":             chat(func(a *assembly) { a.export("tgi_template_render").code = trap }),
-		"piece 0 of a text: chat: tgi_tools_feed: tr": chat(func(a *assembly) { a.export("tgi_tools_feed").code = trap }),
-		"chat: tgi_tools_finish: trap":                chat(func(a *assembly) { a.export("tgi_tools_finish").code = trap }),
+		"chat: tgi_template_render: trap": chat(func(a *assembly) {
+			a.export("tgi_template_render").code = trap
+		}),
+		"piece 0 of a text: chat: tgi_tools_feed: tr": chat(func(a *assembly) {
+			a.export("tgi_tools_feed").code = trap
+		}),
+		"chat: tgi_tools_finish: trap": chat(func(a *assembly) {
+			a.export("tgi_tools_finish").code = trap
+		}),
 	} {
-		if r, err := Bench(t.Context(), "chat", wasm, BenchOptions{Vocabulary: 600, Steps: 5}); err != nil || !strings.HasPrefix(r.Runs[0].Fault, fault) {
+		if r, err := Bench(t.Context(), "chat", wasm, BenchOptions{Vocabulary: 600, Steps: 5}); err != nil ||
+			!strings.HasPrefix(r.Runs[0].Fault, fault) {
 			t.Errorf("%+v, %v, want %q", r, err, fault)
 		}
 	}

@@ -56,7 +56,8 @@ func Rules() []kit.Rule { return append(slices.Clone(kit.Rules), ruleModule, rul
 
 var (
 	ruleModule = kit.Rule{
-		ID: "module", Text: "the module is WebAssembly core 2.0 (with SIMD) and keeps to the limits", Source: "sdk/abi, Form",
+		ID: "module", Text: "the module is WebAssembly core 2.0 (with SIMD) and keeps to the limits",
+		Source: "sdk/abi, Form",
 	}
 	ruleLoad = kit.Rule{
 		ID: "load", Source: "sdk/abi, Life",

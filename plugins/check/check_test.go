@@ -31,8 +31,8 @@ func TestMain(m *testing.M) {
 	os.Exit(code)
 }
 
-// TestGuestsOfTheSDKs holds the committed example guests of all four languages, as the sandbox runs them, to the contract
-// of sdk/abi: rewritten, under the default fuel, from a snapshot, and cloned.
+// TestGuestsOfTheSDKs holds the committed example guests of all four languages, as the sandbox runs them, to the
+// contract of sdk/abi: rewritten, under the default fuel, from a snapshot, and cloned.
 func TestGuestsOfTheSDKs(t *testing.T) {
 	files, err := filepath.Glob(filepath.Join("..", "..", "sdk", "testdata", "guests", "*", "*.wasm"))
 	if err != nil || len(files) < 8 {
@@ -56,7 +56,8 @@ func TestGuestsOfTheSDKs(t *testing.T) {
 			for _, v := range r.Violations {
 				t.Errorf("%+v", v)
 			}
-			if s := r.Summary; s == nil || s.Name != example || len(s.Kinds) == 0 || s.Cases != len(cases) || s.Memory == 0 ||
+			if s := r.Summary; s == nil || s.Name != example || len(s.Kinds) == 0 || s.Cases != len(cases) ||
+				s.Memory == 0 ||
 				!slices.Contains(s.Exports, "tgi_init(i32, i32) -> i64") {
 				t.Errorf("summary %+v", s)
 			}
@@ -77,7 +78,8 @@ func TestDefaultLimits(t *testing.T) {
 	if err != nil {
 		t.Fatal(err)
 	}
-	g, err := guest.Load(t.Context(), e, guest.Config{Name: "noop", Wasm: noop().encode(), Vocabulary: newSynthetic(MinVocabulary)})
+	g, err := guest.Load(t.Context(), e, guest.Config{Name: "noop", Wasm: noop().encode(),
+		Vocabulary: newSynthetic(MinVocabulary)})
 	if err != nil {
 		t.Fatal(err)
 	}
@@ -122,14 +124,17 @@ func TestBrokenModules(t *testing.T) {
 		wasm []byte
 		want []string // "rule: found" or a part of it
 	}{
-		"not a module":  {[]byte("#!/bin/sh\n"), []string{"module: offset 0x0: not a WebAssembly binary"}},
-		"cut off":       {noop().encode()[:200], []string{"module: offset 0x"}},
-		"invalid types": {with(func(a *assembly) { a.export("tgi_init").code = []byte{0x41, 0} }), []string{"module: "}},
-		"no marker":     {with(func(a *assembly) { a.drop(abi.Marker) }), []string{"marker: export tgi_abi_v1() -> () is missing"}},
-		"no memory":     {with(func(a *assembly) { a.memory = nil }), []string{"memory: there is none"}},
+		"not a module": {[]byte("#!/bin/sh\n"), []string{"module: offset 0x0: not a WebAssembly binary"}},
+		"cut off":      {noop().encode()[:200], []string{"module: offset 0x"}},
+		"invalid types": {with(func(a *assembly) { a.export("tgi_init").code = []byte{0x41, 0} }),
+			[]string{"module: "}},
+		"no marker": {with(func(a *assembly) { a.drop(abi.Marker) }),
+			[]string{"marker: export tgi_abi_v1() -> () is missing"}},
+		"no memory": {with(func(a *assembly) { a.memory = nil }), []string{"memory: there is none"}},
 		"memory misspelt": {with(func(a *assembly) { a.memory = []string{"mem"}; a.drop("tgi_init") }),
 			[]string{"memory: there is none", "export: tgi_init(i32, i32) -> i64 is missing"}},
-		"missing export": {with(func(a *assembly) { a.drop("tgi_validate") }), []string{"export: tgi_validate(i32, i32) -> i64 is missing"}},
+		"missing export": {with(func(a *assembly) { a.drop("tgi_validate") }),
+			[]string{"export: tgi_validate(i32, i32) -> i64 is missing"}},
 		"two missing, one of the kind": {with(func(a *assembly) { a.drop("tgi_alloc"); a.drop("tgi_logits_step") }),
 			[]string{"export: tgi_alloc(i32) -> i32 is missing", "export: tgi_logits_step() -> i32 is missing"}},
 		"kind without exports": {with(func(a *assembly) { a.describe(`{"name":"x","kinds":["logits","sampler"]}`) }),
@@ -146,38 +151,54 @@ func TestBrokenModules(t *testing.T) {
 		"wrong signature of the kind, and another": {with(func(a *assembly) {
 			a.export("tgi_logits_process").Params = nil
 			a.export("tgi_describe").Results, a.export("tgi_describe").code = i32, []byte{0x41, 0}
-		}), []string{"export: tgi_logits_process() -> i32, want tgi_logits_process(i32) -> i32", "export: tgi_describe() -> i32, want tgi_describe() -> i64"}},
+		}), []string{"export: tgi_logits_process() -> i32, want tgi_logits_process(i32) -> i32",
+			"export: tgi_describe() -> i32, want tgi_describe() -> i64"}},
 		"misspelt export": {with(func(a *assembly) { a.export("tgi_logits_process").Name = "tgi_logits_proces" }),
-			[]string{"export-unknown: export tgi_logits_proces(i32) -> i32 is not part of version 1", "export: tgi_logits_process(i32) -> i32 is missing"}},
+			[]string{"export-unknown: export tgi_logits_proces(i32) -> i32 is not part of version 1",
+				"export: tgi_logits_process(i32) -> i32 is missing"}},
 		"unknown imports, and a missing export": {with(func(a *assembly) {
 			a.imports = []imported{{"env", abi.Func{Name: "abort", Params: i32}}, {"tgi", abi.Func{Name: "open"}}}
 			a.drop("tgi_init")
 			a.drop("tgi_logits_begin")
-		}), []string{`import: import "env" "abort", a function (i32) -> (), is not offered`, `import: import "tgi" "open", a function () -> (), is not offered`,
-			"export: tgi_init(i32, i32) -> i64 is missing", "export: tgi_logits_begin(i32, i32, i32, i32) -> i64 is missing"}},
+		}), []string{`import: import "env" "abort", a function (i32) -> (), is not offered`,
+			`import: import "tgi" "open", a function () -> (), is not offered`,
+			"export: tgi_init(i32, i32) -> i64 is missing",
+			"export: tgi_logits_begin(i32, i32, i32, i32) -> i64 is missing"}},
 		"import with another signature": {with(func(a *assembly) {
 			a.imports = []imported{{"tgi", abi.Func{Name: "vocab_size", Params: i32, Results: i32}}}
 		}),
 			[]string{`import: import "tgi" "vocab_size" is a function (i32) -> (i32), () -> (i32) wanted`}},
 		"socket of WASI's makers": {with(func(a *assembly) {
-			a.imports = []imported{{abi.WASIModule, abi.Func{Name: "sock_open", Params: []abi.Type{abi.I32, abi.I32, abi.I32}, Results: i32}}}
+			a.imports = []imported{{abi.WASIModule, abi.Func{Name: "sock_open", Params: []abi.Type{abi.I32, abi.I32,
+				abi.I32}, Results: i32}}}
 		}), []string{`import: import "wasi_snapshot_preview1" "sock_open", a function (i32 i32 i32) -> (i32), is not offered`}},
 		"_initialize takes an argument": {with(func(a *assembly) {
 			a.funcs = append(a.funcs, exported{Func: abi.Func{Name: abi.Initialize, Params: i32}})
 		}), []string{`export: export "_initialize" is a function (i32) -> (), () -> () wanted`}},
-		"describe is no JSON": {with(func(a *assembly) { a.describe(`{"name":"x"`) }), []string{`describe: unexpected end of JSON input in "{\"name\":\"x\""`}},
-		"no kinds":            {with(func(a *assembly) { a.describe(`{"name":"x"}`) }), []string{"registered: no kind is registered"}},
-		"unknown kind and mode": {with(func(a *assembly) { a.describe(`{"name":"x","kinds":["logits","logit"],"modes":["row"]}`) }),
+		"describe is no JSON": {with(func(a *assembly) { a.describe(`{"name":"x"`) }),
+			[]string{`describe: unexpected end of JSON input in "{\"name\":\"x\""`}},
+		"no kinds": {with(func(a *assembly) { a.describe(`{"name":"x"}`) }),
+			[]string{"registered: no kind is registered"}},
+		"unknown kind and mode": {with(func(a *assembly) {
+			a.describe(`{"name":"x","kinds":["logits","logit"],"modes":["row"]}`)
+		}),
 			[]string{`describe-values: kind "logit"`, "describe-values: mode row without needs row"}},
-		"trap in init":              {with(func(a *assembly) { a.export("tgi_init").code = trap }), []string{"trap: tgi_init: trap: unreachable"}},
-		"endless validate":          {with(func(a *assembly) { a.export("tgi_validate").code = forever }), []string{"trap: tgi_validate: out of fuel: budget 50000000"}},
-		"endless process":           {with(func(a *assembly) { a.export("tgi_logits_process").code = forever }), []string{"trap: tgi_logits_process: out of fuel: budget 4000000"}},
-		"endless _initialize":       {with(func(a *assembly) { a.funcs = append(a.funcs, exported{abi.Func{Name: abi.Initialize}, forever}) }), []string{"trap: instantiation: ", "out of fuel"}},
-		"what only the server sees": {with(func(a *assembly) { a.memory = append(a.memory, "tgi_memory") }), []string{`load: plugin: export "tgi_memory" is not part of version 1`}},
-		"hidden state":              {tableWriter(), []string{"state: "}},
+		"trap in init": {with(func(a *assembly) { a.export("tgi_init").code = trap }),
+			[]string{"trap: tgi_init: trap: unreachable"}},
+		"endless validate": {with(func(a *assembly) { a.export("tgi_validate").code = forever }),
+			[]string{"trap: tgi_validate: out of fuel: budget 50000000"}},
+		"endless process": {with(func(a *assembly) { a.export("tgi_logits_process").code = forever }),
+			[]string{"trap: tgi_logits_process: out of fuel: budget 4000000"}},
+		"endless _initialize": {with(func(a *assembly) {
+			a.funcs = append(a.funcs, exported{abi.Func{Name: abi.Initialize}, forever})
+		}), []string{"trap: instantiation: ", "out of fuel"}},
+		"what only the server sees": {with(func(a *assembly) { a.memory = append(a.memory, "tgi_memory") }),
+			[]string{`load: plugin: export "tgi_memory" is not part of version 1`}},
+		"hidden state": {tableWriter(), []string{"state: "}},
 	} {
 		t.Run(name, func(t *testing.T) {
-			r, err := Run(t.Context(), "plugin", c.wasm, Options{CacheDir: cacheDir(), Limits: Limits{FuelLoad: 50_000_000}})
+			r, err := Run(t.Context(), "plugin", c.wasm, Options{CacheDir: cacheDir(),
+				Limits: Limits{FuelLoad: 50_000_000}})
 			if err != nil {
 				t.Fatal(err)
 			}
@@ -217,16 +238,19 @@ func TestCases(t *testing.T) {
 	refusing := with(func(a *assembly) {
 		a.data = "n: want a number"
 		a.describe(noopDescription + "n: want a number")
-		a.export("tgi_describe").code = join([]byte{0x42}, signed(int64(abi.Pack(noopText, uint32(len(noopDescription))))))
+		a.export("tgi_describe").code = join([]byte{0x42},
+			signed(int64(abi.Pack(noopText, uint32(len(noopDescription))))))
 		text := join([]byte{0x42}, signed(int64(abi.Pack(noopText+uint32(len(noopDescription)), 16))))
 		a.export("tgi_validate").code, a.export("tgi_logits_begin").code = text, text
 	})
 	r, err := Run(t.Context(), "plugin", refusing, Options{CacheDir: cacheDir(), Cases: []Case{{Params: `{"n":"x"}`}}})
-	if err != nil || len(r.Violations) != 1 || r.Violations[0].Rule != "validate" || r.Violations[0].Params != `{"n":"x"}` ||
+	if err != nil || len(r.Violations) != 1 || r.Violations[0].Rule != "validate" ||
+		r.Violations[0].Params != `{"n":"x"}` ||
 		!strings.Contains(r.Violations[0].Found, "n: want a number") {
 		t.Errorf("refused parameters: %+v, %v", r, err)
 	}
-	r, err = Run(t.Context(), "plugin", refusing, Options{CacheDir: cacheDir(), Cases: []Case{{Params: `{"n":"x"}`, Refused: true}}})
+	r, err = Run(t.Context(), "plugin", refusing, Options{CacheDir: cacheDir(),
+		Cases: []Case{{Params: `{"n":"x"}`, Refused: true}}})
 	if err != nil || !r.Sound() {
 		t.Errorf("as expected: %+v, %v", r, err)
 	}
@@ -251,7 +275,8 @@ func TestLimits(t *testing.T) {
 		loops byte
 		sound bool
 	}{{40, true}, {63, false}} {
-		r, err := Run(t.Context(), "plugin", hungry(c.loops), Options{CacheDir: cacheDir(), Limits: Limits{FuelPerStep: 60}})
+		r, err := Run(t.Context(), "plugin", hungry(c.loops), Options{CacheDir: cacheDir(),
+			Limits: Limits{FuelPerStep: 60}})
 		if err != nil || r.Sound() != c.sound {
 			t.Errorf("%d loops every eighth step: %+v, %v", c.loops, r, err)
 		}
@@ -264,7 +289,8 @@ func TestLimitOfLoading(t *testing.T) {
 	slow := func(code []byte) []byte {
 		at := join([]byte{0x41}, signed(0x80))
 		load := join(at, []byte{0x28, 2, 0})
-		return join(at, []byte{0x41, 60, 0x36, 2, 0}, []byte{0x03, 0x40}, at, load, []byte{0x41, 0x7f, 0x6a, 0x36, 2, 0}, load, []byte{0x0d, 0, 0x0b}, code)
+		return join(at, []byte{0x41, 60, 0x36, 2, 0}, []byte{0x03, 0x40}, at, load, []byte{0x41, 0x7f, 0x6a, 0x36, 2,
+			0}, load, []byte{0x0d, 0, 0x0b}, code)
 	}
 	wasm := with(func(a *assembly) {
 		for _, name := range []string{"tgi_logits_step", "tgi_init"} { // the kit calls the first one twice
@@ -290,10 +316,12 @@ func TestFullVocabulary(t *testing.T) {
 	walks := with(func(a *assembly) {
 		a.imports = []imported{{abi.ImportModule, abi.Func{Name: "vocab_size", Results: i32}}}
 		// for n := vocab_size(); n > 0; n-- {}
-		a.export("tgi_init").code = []byte{0x10, 0, 0x21, 0, 0x03, 0x40, 0x20, 0, 0x41, 0x7f, 0x6a, 0x22, 0, 0x0d, 0, 0x0b, 0x42, 0}
+		a.export("tgi_init").code = []byte{0x10, 0, 0x21, 0, 0x03, 0x40, 0x20, 0, 0x41, 0x7f, 0x6a, 0x22, 0, 0x0d, 0,
+			0x0b, 0x42, 0}
 	})
 	r, err := Run(t.Context(), "plugin", walks, Options{CacheDir: cacheDir(), Limits: Limits{FuelLoad: 100_000}})
-	if err != nil || len(r.Violations) != 1 || r.Violations[0].Rule != "load" || !strings.Contains(r.Violations[0].Found, "tgi_init: out of fuel") {
+	if err != nil || len(r.Violations) != 1 || r.Violations[0].Rule != "load" ||
+		!strings.Contains(r.Violations[0].Found, "tgi_init: out of fuel") {
 		t.Errorf("%+v, %v", r, err)
 	}
 	if r, err = Run(t.Context(), "plugin", walks, Options{CacheDir: cacheDir()}); err != nil || !r.Sound() {

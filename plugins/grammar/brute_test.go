@@ -90,7 +90,8 @@ func bounds(r *rand.Rand) (lo, hi uint32) {
 // random draws a grammar.
 func random(r *rand.Rand) *ir.Grammar {
 	var b ir.Builder
-	rs := []uint32{b.Lit("a"), b.Bytes("bc"), b.Chars(ir.Range{Lo: 'z', Hi: 'z'}, ir.Range{Lo: 0xE9, Hi: 0xE9}), b.Lits("ab", "abc", "b", "ca"), b.Bytes("az")}
+	rs := []uint32{b.Lit("a"), b.Bytes("bc"), b.Chars(ir.Range{Lo: 'z', Hi: 'z'}, ir.Range{Lo: 0xE9, Hi: 0xE9}),
+		b.Lits("ab", "abc", "b", "ca"), b.Bytes("az")}
 	for range 2 + r.IntN(5) {
 		rs = append(rs, drawRegex(r, &b, rs))
 	}
@@ -131,7 +132,8 @@ func random(r *rand.Rand) *ir.Grammar {
 
 // unordered draws a list of members, none of them empty and two of them with a text.
 func unordered(r *rand.Rand, b *ir.Builder, es []uint32) uint32 {
-	members := []uint32{b.Text("a"), b.Seq(b.Text("b"), pick(r, es)), b.Seq(b.Text("ab"), pick(r, es)), b.Text("z"), b.Text("bc")}
+	members := []uint32{b.Text("a"), b.Seq(b.Text("b"), pick(r, es)), b.Seq(b.Text("ab"), pick(r, es)), b.Text("z"),
+		b.Text("bc")}
 	r.Shuffle(len(members), func(i, j int) { members[i], members[j] = members[j], members[i] })
 	members = append(members[:r.IntN(4)], b.Text("c"), b.Text("a"))
 	marks := make([]ir.Mark, len(members))
@@ -240,7 +242,8 @@ func compareMask(t *testing.T, seed uint64, s *grammar.State, ref *naive, w word
 			want = want || whole && end
 		}
 		if has := got[id/32]>>(id%32)&1 != 0; err == nil && has != want || err != nil && want {
-			t.Fatalf("grammar %d after %v: token %d is %v in the mask, want %v (%v)", seed, at.atoms, id, has, want, err)
+			t.Fatalf("grammar %d after %v: token %d is %v in the mask, want %v (%v)", seed, at.atoms, id, has, want,
+				err)
 		}
 		if a := s.Admits(uint32(id)); a != want {
 			t.Fatalf("grammar %d after %v: Admits(%d) = %v, want %v", seed, at.atoms, id, a, want)

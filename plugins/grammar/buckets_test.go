@@ -68,7 +68,8 @@ func TestCountsWithEndings(t *testing.T) {
 	for _, most := range []int{14, 20, 26, 40, 70, 118, 125, 140, 300} {
 		for _, tail := range []int{1, 6, 13} {
 			var b ir.Builder
-			whole := b.Concat(b.Repeat(b.Bytes("az"), 0, ir.Unbounded), b.Repeat(b.Bytes("!!"), uint32(tail), uint32(tail)))
+			whole := b.Concat(b.Repeat(b.Bytes("az"), 0, ir.Unbounded), b.Repeat(b.Bytes("!!"), uint32(tail),
+				uint32(tail)))
 			both := b.And(whole, b.Repeat(b.Bytes(" ~"), 0, uint32(most)))
 			b.Define(b.Declare("start"), b.Term(both))
 			s := compile(t, v, &b.G, grammar.Limits{}).Start()

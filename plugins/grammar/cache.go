@@ -88,7 +88,8 @@ func (p *Vocab) CacheStats() CacheStats {
 	c := p.cache
 	c.mu.Lock()
 	defer c.mu.Unlock()
-	return CacheStats{Hits: c.hits, Misses: c.misses, Evicted: c.evicted, Entries: int64(len(c.at)), Bytes: c.bytes, Limit: c.limit}
+	return CacheStats{Hits: c.hits, Misses: c.misses, Evicted: c.evicted, Entries: int64(len(c.at)), Bytes: c.bytes,
+		Limit: c.limit}
 }
 
 // Shrink forgets masks of so many bytes, the longest unused first.

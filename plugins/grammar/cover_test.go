@@ -15,8 +15,10 @@ import (
 func drawText(r *rand.Rand, b *ir.Builder) uint32 {
 	plain := b.Chars(ir.Range{Lo: 0x20, Hi: 0x21}, ir.Range{Lo: 0x23, Hi: 0x5B}, ir.Range{Lo: 0x5D, Hi: 0x10FFFF})
 	rs := []uint32{
-		plain, plain, b.Union(plain, b.Concat(b.Lit(`\`), b.Bytes(`""\\nn`))), b.Bytes("azAZ09  "), b.Bytes("az"), b.Bytes("AZ"), b.Bytes("  ~~"),
-		b.Lit(" "), b.Lit("an"), b.Lits("bar", "bart", "to", " foo", "Foo"), b.Chars(ir.Range{Lo: 'a', Hi: 'z'}, ir.Range{Lo: 0x370, Hi: 0x9FFF}), b.Bytes("09"),
+		plain, plain, b.Union(plain, b.Concat(b.Lit(`\`), b.Bytes(`""\\nn`))), b.Bytes("azAZ09  "), b.Bytes("az"),
+		b.Bytes("AZ"), b.Bytes("  ~~"),
+		b.Lit(" "), b.Lit("an"), b.Lits("bar", "bart", "to", " foo", "Foo"), b.Chars(ir.Range{Lo: 'a', Hi: 'z'},
+			ir.Range{Lo: 0x370, Hi: 0x9FFF}), b.Bytes("09"),
 	}
 	for range 3 + r.IntN(5) {
 		var x uint32
@@ -54,7 +56,8 @@ func TestMasksOfTerms(t *testing.T) {
 		r := rand.New(rand.NewPCG(seed, 9))
 		var b ir.Builder
 		x := b.Term(drawText(r, &b))
-		after := b.Choice(b.Text(`,"`), b.Text("}"), b.Term(b.Concat(b.Lit(" "), b.Repeat(b.Bytes("az"), 0, ir.Unbounded))))
+		after := b.Choice(b.Text(`,"`), b.Text("}"),
+			b.Term(b.Concat(b.Lit(" "), b.Repeat(b.Bytes("az"), 0, ir.Unbounded))))
 		b.Define(b.Declare("start"), b.Seq(x, after))
 		g, err := v.Compile(t.Context(), &b.G, grammar.Limits{})
 		if errors.Is(err, grammar.ErrEmpty) {
@@ -76,7 +79,8 @@ func TestMasksOfTerms(t *testing.T) {
 			for id := range uint32(len(large())) {
 				in := mask[id/32]>>(id%32)&1 != 0
 				if in != s.Admits(id) {
-					t.Fatalf("grammar %d after %d tokens: token %d, %q, is %v in the mask", seed, s.Len(), id, large()[id].text, in)
+					t.Fatalf("grammar %d after %d tokens: token %d, %q, is %v in the mask", seed, s.Len(), id,
+						large()[id].text, in)
 				}
 				if in && large()[id].flags == 0 {
 					can = append(can, id)
@@ -102,7 +106,8 @@ func TestMasksOfTerms(t *testing.T) {
 // TestExclusionThatGoesOn: behind "ba" the word may not be bar, but bart, which begins
 // with what is excluded and ends before it is like any other word.
 func TestExclusionThatGoesOn(t *testing.T) {
-	w := words{{"ba", 0}, {"r", 0}, {"rt", 0}, {`rt"`, 0}, {`rt".`, 0}, {`r"`, 0}, {`rto"`, 0}, {`"`, 0}, {".", 0}, {"rtos", 0}, {"rt", 0}, {`rtx"`, 0}}
+	w := words{{"ba", 0}, {"r", 0}, {"rt", 0}, {`rt"`, 0}, {`rt".`, 0}, {`r"`, 0}, {`rto"`, 0}, {`"`, 0}, {".", 0},
+		{"rtos", 0}, {"rt", 0}, {`rtx"`, 0}}
 	for i := range 26 * 26 { // so that a walk along the exclusions alone is worth it
 		w = append(w, struct {
 			text  string

@@ -86,7 +86,8 @@ func (d *difference) walk() bool {
 		}
 		w.note(t)
 		d.put(n.token, true)
-		if before, was := d.sc.terms[n.depth-1], d.sc.likes[n.depth-1]; was == like && w.takesBelow(w.v.all, i, before, t) && w.takesBelow(w.v.all, i, was, like) {
+		if before, was := d.sc.terms[n.depth-1], d.sc.likes[n.depth-1]; was == like &&
+			w.takesBelow(w.v.all, i, before, t) && w.takesBelow(w.v.all, i, was, like) {
 			d.gone = append(d.gone, [2]uint32{i, i + 1})
 			i = n.end
 			continue

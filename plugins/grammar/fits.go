@@ -102,7 +102,8 @@ func (w *work) capped(t *term) (length int, ok bool) {
 	}
 	for i, k := range t.kids {
 		x := t.kids[1-i]
-		if k.op == opRep && k.lo == 0 && k.pure && x.pure && (k.hi == unbounded || x.least <= k.hi) && w.fits(x, k.kids[0]) {
+		if k.op == opRep && k.lo == 0 && k.pure && x.pure && (k.hi == unbounded || x.least <= k.hi) &&
+			w.fits(x, k.kids[0]) {
 			return int(x.least), true
 		}
 	}

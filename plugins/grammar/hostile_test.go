@@ -55,7 +55,8 @@ var hostile = []struct {
 		return b.Choice(es...)
 	}, text: func(r *rand.Rand) string { return fmt.Sprintf("m%05d!", r.IntN(2_000)) }, wrong: "x"},
 	{name: "huge counts of a class", g: func(b *ir.Builder) uint32 {
-		return b.Term(b.Concat(b.Lit(`"`), b.Repeat(b.Chars(ir.Range{Lo: 'a', Hi: 'z'}, ir.Range{Lo: 0x400, Hi: 0x10000}), 300, 100_000), b.Lit(`"`)))
+		return b.Term(b.Concat(b.Lit(`"`), b.Repeat(b.Chars(ir.Range{Lo: 'a', Hi: 'z'},
+			ir.Range{Lo: 0x400, Hi: 0x10000}), 300, 100_000), b.Lit(`"`)))
 	}, text: func(r *rand.Rand) string { return `"` + letters(r, "abcdefg", 2000) + "жж" + `"` }, wrong: `""`},
 	{name: "huge counts of overlapping literals", g: func(b *ir.Builder) uint32 {
 		return b.Term(b.Repeat(b.Lits("a", "aa"), 100, 10_000))
@@ -88,7 +89,8 @@ var hostile = []struct {
 	}, text: func(r *rand.Rand) string { return strings.Repeat("a+aa", 30) }, wrong: "b"},
 	{name: "palindromes", g: func(b *ir.Builder) uint32 {
 		s := b.Declare("s")
-		b.Define(s, b.Choice(b.Seq(b.Text("a"), b.Rule(s), b.Text("a")), b.Seq(b.Text("b"), b.Rule(s), b.Text("b")), b.Seq()))
+		b.Define(s, b.Choice(b.Seq(b.Text("a"), b.Rule(s), b.Text("a")), b.Seq(b.Text("b"), b.Rule(s), b.Text("b")),
+			b.Seq()))
 		return b.Rule(s)
 	}, text: func(r *rand.Rand) string {
 		t := letters(r, "ab", 60)
@@ -143,9 +145,12 @@ var hostile = []struct {
 	}, fails: true},
 	{name: "nesting", g: func(b *ir.Builder) uint32 {
 		r := b.Declare("v")
-		b.Define(r, b.Choice(b.Text("x"), b.Seq(b.Text("["), b.Times(b.Seq(b.Rule(r), b.Times(b.Seq(b.Text(","), b.Rule(r)), 0, ir.Unbounded)), 0, 1), b.Text("]"))))
+		b.Define(r, b.Choice(b.Text("x"),
+			b.Seq(b.Text("["), b.Times(b.Seq(b.Rule(r), b.Times(b.Seq(b.Text(","), b.Rule(r)), 0, ir.Unbounded)), 0, 1),
+				b.Text("]"))))
 		return b.Rule(r)
-	}, text: func(r *rand.Rand) string { return strings.Repeat("[", 20_000) + strings.Repeat("]", 20_000) }, wrong: "]"},
+	}, text: func(r *rand.Rand) string { return strings.Repeat("[", 20_000) + strings.Repeat("]", 20_000) },
+		wrong: "]"},
 	{name: "100,000 optional parts", g: func(b *ir.Builder) uint32 {
 		var rs []uint32
 		for i := range 100_000 {
@@ -207,7 +212,8 @@ func TestHostileGrammars(t *testing.T) {
 			}
 			runtime.GC()
 			runtime.ReadMemStats(&after)
-			t.Logf("compiled in %v, %d masks, the slowest %v, %.1f MiB kept, %v", compiled, masks, worst, (float64(after.HeapAlloc)-float64(before.HeapAlloc))/(1<<20), err)
+			t.Logf("compiled in %v, %d masks, the slowest %v, %.1f MiB kept, %v", compiled, masks, worst,
+				(float64(after.HeapAlloc)-float64(before.HeapAlloc))/(1<<20), err)
 			if h.fails {
 				if !errors.Is(err, grammar.ErrLimit) {
 					t.Errorf("got %v, want ErrLimit", err)

@@ -21,7 +21,8 @@ func newSchema(flexible bool) *schema {
 	s := &schema{flexible: flexible}
 	plain := s.Chars(ir.Range{Lo: 0x20, Hi: 0x21}, ir.Range{Lo: 0x23, Hi: 0x5B}, ir.Range{Lo: 0x5D, Hi: 0x10FFFF})
 	hex := s.Bytes("09afAF")
-	s.char = s.Union(plain, s.Concat(s.Lit(`\`), s.Union(s.Bytes(`""//bbffnnrrtt\\`), s.Concat(s.Lit("u"), s.Repeat(hex, 4, 4)))))
+	s.char = s.Union(plain, s.Concat(s.Lit(`\`), s.Union(s.Bytes(`""//bbffnnrrtt\\`),
+		s.Concat(s.Lit("u"), s.Repeat(hex, 4, 4)))))
 	s.str = s.Term(s.quoted(s.Repeat(s.char, 0, ir.Unbounded)))
 	digits := s.Repeat(s.Bytes("09"), 0, ir.Unbounded)
 	integer := s.Concat(s.Repeat(s.Lit("-"), 0, 1), s.Union(s.Lit("0"), s.Concat(s.Bytes("19"), digits)))
@@ -141,22 +142,29 @@ func workloads(flexible bool, tag string) []workload {
 		out = append(out, workload{name, s.done(body), texts})
 	}
 	s := newSchema(flexible)
-	add("json", s, s.Rule(s.value), `{"name":"Barato de Luka","age":42,"tags":["alo","beto, or not","c"],"nested":{"a":[1,2.5,-3e10,{"b":null}],"t":true}}`)
+	add("json", s, s.Rule(s.value),
+		`{"name":"Barato de Luka","age":42,"tags":["alo","beto, or not","c"],"nested":{"a":[1,2.5,-3e10,{"b":null}],"t":true}}`)
 	s = newSchema(flexible)
 	person := s.object(
 		property{"name", s.str, false}, property{"age", s.in, false}, property{"email", s.str, true},
 		property{"city", s.str, true}, property{"active", s.Term(s.Lits("true", "false")), false},
 	)
-	add("person", s, person, `{"name":"Ana Bela Cato","age":37,"city":"Zuriko am See","active":true}`, `{"name":"x","age":-1,"email":"a@b.example","active":false}`)
+	add("person", s, person, `{"name":"Ana Bela Cato","age":37,"city":"Zuriko am See","active":true}`,
+		`{"name":"x","age":-1,"email":"a@b.example","active":false}`)
 	s = newSchema(flexible)
 	color := s.Term(s.Lits(`"red"`, `"green"`, `"blue"`, `"dark blue"`))
-	date := s.Term(s.quoted(s.Concat(s.Repeat(s.Bytes("09"), 4, 4), s.Lit("-"), s.Repeat(s.Bytes("09"), 2, 2), s.Lit("-"), s.Repeat(s.Bytes("09"), 2, 2))))
-	item := s.object(property{"sku", s.Term(s.quoted(s.Repeat(s.Bytes("AZ09"), 6, 10))), false}, property{"color", color, false}, property{"price", s.num, false})
-	order := s.object(property{"date", date, false}, property{"items", s.array(item, 1, 20), false}, property{"note", s.Term(s.quoted(s.Repeat(s.char, 0, 200))), true})
-	add("order", s, order, `{"date":"2026-11-21","items":[{"sku":"AB12CD","color":"dark blue","price":12.50},{"sku":"ZZZZZZ99","color":"red","price":3}],"note":"deliver to the back door, please, and do not ring before nine"}`)
+	date := s.Term(s.quoted(s.Concat(s.Repeat(s.Bytes("09"), 4, 4), s.Lit("-"), s.Repeat(s.Bytes("09"), 2, 2),
+		s.Lit("-"), s.Repeat(s.Bytes("09"), 2, 2))))
+	item := s.object(property{"sku", s.Term(s.quoted(s.Repeat(s.Bytes("AZ09"), 6, 10))), false},
+		property{"color", color, false}, property{"price", s.num, false})
+	order := s.object(property{"date", date, false}, property{"items", s.array(item, 1, 20), false},
+		property{"note", s.Term(s.quoted(s.Repeat(s.char, 0, 200))), true})
+	add("order", s, order,
+		`{"date":"2026-11-21","items":[{"sku":"AB12CD","color":"dark blue","price":12.50},{"sku":"ZZZZZZ99","color":"red","price":3}],"note":"deliver to the back door, please, and do not ring before nine"}`)
 	s = newSchema(flexible)
 	node := s.Declare("node")
-	s.Define(node, s.object(property{"id", s.in, false}, property{"children", s.array(s.Rule(node), 0, ir.Unbounded), true}))
+	s.Define(node, s.object(property{"id", s.in, false}, property{"children", s.array(s.Rule(node), 0, ir.Unbounded),
+		true}))
 	add("tree", s, s.Rule(node), `{"id":1,"children":[{"id":2,"children":[{"id":3},{"id":4,"children":[]}]},{"id":5}]}`)
 	s = newSchema(flexible)
 	var props []property
@@ -169,12 +177,15 @@ func workloads(flexible bool, tag string) []workload {
 	}
 	add("wide", s, s.object(props...), strings.TrimSuffix(text, ",")+"}")
 	s = newSchema(flexible)
-	pattern := s.And(s.quoted(s.Repeat(s.Bytes("az09__--"), 1, ir.Unbounded)), s.quoted(s.Repeat(s.char, 3, 24)), s.Not(s.Lits(`"admin"`, `"root"`)))
-	add("and", s, s.object(property{"user", s.Term(pattern), false}, property{"bio", s.Term(s.quoted(s.Repeat(s.char, 10, 5000))), false}),
+	pattern := s.And(s.quoted(s.Repeat(s.Bytes("az09__--"), 1, ir.Unbounded)), s.quoted(s.Repeat(s.char, 3, 24)),
+		s.Not(s.Lits(`"admin"`, `"root"`)))
+	add("and", s, s.object(property{"user", s.Term(pattern), false},
+		property{"bio", s.Term(s.quoted(s.Repeat(s.char, 10, 5000))), false}),
 		`{"user":"bar-tolo_99","bio":"born in the valley of Ento, he grew up with goats, two brothers and a \"very\" small piano"}`)
 	s = newSchema(flexible)
 	var names []string
-	for _, n := range []string{"name", "names", "id", "identity", "type", "kind", "created", "creator", "value", "über"} {
+	for _, n := range []string{"name", "names", "id", "identity", "type", "kind", "created", "creator", "value",
+		"über"} {
 		names = append(names, fmt.Sprintf("%q", n+tag))
 	}
 	other := s.Term(s.And(s.Concat(s.Lit(`"`), s.Repeat(s.char, 0, ir.Unbounded), s.Lit(`"`)), s.Not(s.Lits(names...))))
@@ -185,13 +196,16 @@ func workloads(flexible bool, tag string) []workload {
 	alnum := s.Bytes("azAZ09  ")
 	end := s.Repeat(s.Lit("#"+tag), 0, 1) // so that patterns of different tags are different terminals
 	anyChar := s.Repeat(s.char, 0, ir.Unbounded)
-	letter := s.Chars(ir.Range{Lo: 'a', Hi: 'z'}, ir.Range{Lo: 'A', Hi: 'Z'}, ir.Range{Lo: 0xC0, Hi: 0x24F}, ir.Range{Lo: 0x370, Hi: 0x4FF}, ir.Range{Lo: 0x4E00, Hi: 0x9FFF})
-	mail := s.Concat(s.Repeat(s.Bytes("azAZ09..__"), 1, 64), s.Lit("@"), s.Repeat(s.Concat(s.Repeat(s.Bytes("az09--"), 1, 63), s.Lit(".")), 1, 8), s.Repeat(s.Bytes("az"), 2, 10))
+	letter := s.Chars(ir.Range{Lo: 'a', Hi: 'z'}, ir.Range{Lo: 'A', Hi: 'Z'}, ir.Range{Lo: 0xC0, Hi: 0x24F},
+		ir.Range{Lo: 0x370, Hi: 0x4FF}, ir.Range{Lo: 0x4E00, Hi: 0x9FFF})
+	mail := s.Concat(s.Repeat(s.Bytes("azAZ09..__"), 1, 64), s.Lit("@"),
+		s.Repeat(s.Concat(s.Repeat(s.Bytes("az09--"), 1, 63), s.Lit(".")), 1, 8), s.Repeat(s.Bytes("az"), 2, 10))
 	add("patterns", s, s.object(
 		property{"title", s.Term(s.quoted(s.Concat(s.Repeat(alnum, 1, 64), end))), false},
 		property{"has", s.Term(s.quoted(s.Concat(anyChar, s.Lit("foo"), end, anyChar))), false},
 		property{"short", s.Term(s.quoted(s.Concat(s.Repeat(s.char, 1, 40), end))), false},
-		property{"words", s.Term(s.quoted(s.Concat(s.Repeat(s.Concat(s.Repeat(letter, 1, 20), s.Lit(" ")), 0, 10), s.Repeat(letter, 1, 20), end))), false},
+		property{"words", s.Term(s.quoted(s.Concat(s.Repeat(s.Concat(s.Repeat(letter, 1, 20), s.Lit(" ")), 0, 10),
+			s.Repeat(letter, 1, 20), end))), false},
 		property{"mail", s.Term(s.quoted(s.Concat(mail, end))), false},
 	), `{"title":"A tale of two cities 2","has":"there is foo in it","short":"not too long, I hope","words":"много разных слов here","mail":"ana.bela@mail.example"}`)
 	return out

@@ -20,7 +20,8 @@ type Limits struct {
 	// Search is how many states are looked at to find whether an intersection or a
 	// complement still has a text: default 100,000.
 	Search int
-	// Yield, if not nil, is called about once in a millisecond of Compile, and may wait while others have the processors.
+	// Yield, if not nil, is called about once in a millisecond of Compile, and may wait while others have the
+	// processors.
 	Yield func()
 }
 

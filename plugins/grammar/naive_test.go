@@ -325,7 +325,9 @@ func (v *naive) has(i int, x ir.Expr) bool {
 				return false
 			}
 		}
-		return v.live[x.Args[0]] && (x.Min == 0 || slices.ContainsFunc(x.Args[1:], func(a uint32) bool { return v.live[a] }))
+		return v.live[x.Args[0]] && (x.Min == 0 || slices.ContainsFunc(x.Args[1:], func(a uint32) bool {
+			return v.live[a]
+		}))
 	}
 	for id := range 100 {
 		if v.toks[i](id) {

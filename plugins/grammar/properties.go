@@ -31,7 +31,9 @@ func (c *compiler) properties() {
 	}
 	none := func(x *ir.Expr) bool {
 		if x.Kind == ir.Unordered {
-			return x.Max == 0 || x.Min == 0 && !slices.ContainsFunc(x.Marks, func(m ir.Mark) bool { return m&ir.Required != 0 })
+			return x.Max == 0 || x.Min == 0 && !slices.ContainsFunc(x.Marks, func(m ir.Mark) bool {
+				return m&ir.Required != 0
+			})
 		}
 		return x.Kind == ir.Seq && len(x.Args) == 0 || x.Kind == ir.Times && (x.Min == 0 || x.Max == 0)
 	}

@@ -216,9 +216,11 @@ func TestForcedTokensAreTheTokenizersOwn(t *testing.T) {
 
 func TestForcedBytes(t *testing.T) {
 	var b ir.Builder
-	b.Define(b.Declare("start"), b.Seq(b.Text("abc"), b.Choice(b.Text("dex"), b.Text("dey")), b.Times(b.Text("éz"), 0, 1)))
+	b.Define(b.Declare("start"), b.Seq(b.Text("abc"), b.Choice(b.Text("dex"), b.Text("dey")), b.Times(b.Text("éz"), 0,
+		1)))
 	g := compile(t, largeVocab(), &b.G, grammar.Limits{})
-	for _, c := range []struct{ before, want string }{{"", "abcde"}, {"ab", "cde"}, {"abcde", ""}, {"abcdex", ""}, {"abcdex\xc3", "\xa9z"}, {"abcdexéz", ""}} {
+	for _, c := range []struct{ before, want string }{{"", "abcde"}, {"ab", "cde"}, {"abcde", ""}, {"abcdex", ""},
+		{"abcdex\xc3", "\xa9z"}, {"abcdexéz", ""}} {
 		s := g.Start()
 		if err := s.AcceptBytes([]byte(c.before)); err != nil {
 			t.Fatal(err)
@@ -235,7 +237,8 @@ func TestForcedBytes(t *testing.T) {
 // TestForcedLeavesOpenWhatMayGrow: "ab" is forced, but with "abc" in the vocabulary and c
 // to follow perhaps, the tokens of "ab" may not be the tokenizer's.
 func TestForcedLeavesOpenWhatMayGrow(t *testing.T) {
-	w := words{{"a", 0}, {"b", 0}, {"c", 0}, {"ab", 0}, {"abc", 0}, {"d", 0}, {"x", 0}, {"<e>", abi.TokenEnd}, {"é", 0}, {"\xc3", 0}, {"\xa9", 0}, {"\xa8", 0}}
+	w := words{{"a", 0}, {"b", 0}, {"c", 0}, {"ab", 0}, {"abc", 0}, {"d", 0}, {"x", 0}, {"<e>", abi.TokenEnd}, {"é", 0},
+		{"\xc3", 0}, {"\xa9", 0}, {"\xa8", 0}}
 	v := grammar.NewVocab(w, 0)
 	encode := func(text string) (out []uint32) {
 		for text != "" {
@@ -278,7 +281,8 @@ func TestTokensByName(t *testing.T) {
 	b.Define(b.Declare("start"), b.Seq(b.Text("a"), b.TokenText("<tool>"), b.Token(true, ir.Range{Lo: 4, Hi: 4})))
 	s := compile(t, v, &b.G, grammar.Limits{}).Start()
 	mask := make([]uint32, v.Words())
-	for _, step := range []struct{ mask, token uint32 }{{0b00001, 0}, {0b00010, 1}, {0b01001, 3}, {0b00100, 2}, {0b00100, 2}} {
+	for _, step := range []struct{ mask, token uint32 }{{0b00001, 0}, {0b00010, 1}, {0b01001, 3}, {0b00100, 2},
+		{0b00100, 2}} {
 		if err := s.Mask(mask); err != nil || mask[0] != step.mask {
 			t.Fatalf("got %05b (%v), want %05b", mask[0], err, step.mask)
 		}
@@ -291,7 +295,8 @@ func TestTokensByName(t *testing.T) {
 	}
 	var c ir.Builder
 	c.Define(c.Declare("start"), c.TokenText("<nosuch>"))
-	if _, err := v.Compile(context.Background(), &c.G, grammar.Limits{}); !errors.Is(err, grammar.ErrToken) || !strings.Contains(err.Error(), `exprs[0]: no such token: "<nosuch>"`) {
+	if _, err := v.Compile(context.Background(), &c.G, grammar.Limits{}); !errors.Is(err, grammar.ErrToken) ||
+		!strings.Contains(err.Error(), `exprs[0]: no such token: "<nosuch>"`) {
 		t.Errorf("got %v, want ErrToken", err)
 	}
 }
@@ -323,7 +328,8 @@ func TestLimits(t *testing.T) {
 		"work of one call: at most 1000 units":           {CompileWork: 1000},
 		"ways to read the text so far: at most 2, got 3": {Threads: 2},
 	} {
-		if _, err := largeVocab().Compile(context.Background(), g, l); !errors.Is(err, grammar.ErrLimit) || !strings.Contains(err.Error(), what) {
+		if _, err := largeVocab().Compile(context.Background(), g, l); !errors.Is(err, grammar.ErrLimit) ||
+			!strings.Contains(err.Error(), what) {
 			t.Errorf("got %v, want ErrLimit with %q", err, what)
 		}
 	}
@@ -338,8 +344,10 @@ func TestLimits(t *testing.T) {
 	var b ir.Builder
 	ab := b.Bytes("ab")
 	all := b.Repeat(ab, 0, ir.Unbounded)
-	b.Define(b.Declare("start"), b.Term(b.And(b.Concat(all, b.Lit("a"), b.Repeat(ab, 9, 9)), b.Concat(all, b.Lit("b"), b.Repeat(ab, 9, 9)))))
-	if _, err := largeVocab().Compile(context.Background(), &b.G, grammar.Limits{Search: 100}); !errors.Is(err, grammar.ErrLimit) || !strings.Contains(err.Error(), "at most 100, got 101") {
+	b.Define(b.Declare("start"), b.Term(b.And(b.Concat(all, b.Lit("a"), b.Repeat(ab, 9, 9)), b.Concat(all, b.Lit("b"),
+		b.Repeat(ab, 9, 9)))))
+	if _, err := largeVocab().Compile(context.Background(), &b.G, grammar.Limits{Search: 100}); !errors.Is(err,
+		grammar.ErrLimit) || !strings.Contains(err.Error(), "at most 100, got 101") {
 		t.Errorf("got %v, want ErrLimit of the search", err)
 	}
 	if _, err := largeVocab().Compile(context.Background(), &b.G, grammar.Limits{}); !errors.Is(err, grammar.ErrEmpty) {

@@ -171,7 +171,8 @@ func scripts(r *rand.Rand, add func(string)) {
 	for _, s := range []struct {
 		lo, hi rune
 		n, max int
-	}{{0x430, 0x44F, 6000, 8}, {0x3B1, 0x3C9, 1200, 6}, {0x4E00, 0x5FFF, 5000, 3}, {0xAC00, 0xBFFF, 2500, 3}, {0x627, 0x64A, 1500, 6}, {0xE0, 0xFF, 1500, 4}, {0x1F300, 0x1F5FF, 300, 1}} {
+	}{{0x430, 0x44F, 6000, 8}, {0x3B1, 0x3C9, 1200, 6}, {0x4E00, 0x5FFF, 5000, 3}, {0xAC00, 0xBFFF, 2500, 3},
+		{0x627, 0x64A, 1500, 6}, {0xE0, 0xFF, 1500, 4}, {0x1F300, 0x1F5FF, 300, 1}} {
 		for i := range s.n {
 			var t []rune
 			for range 1 + r.IntN(s.max) {

@@ -99,7 +99,8 @@ func TestUnorderedRefusals(t *testing.T) {
 	v := largeVocab()
 	for want, list := range map[string]func(b *ir.Builder) uint32{
 		"member 1 of an unordered list may be the empty text": func(b *ir.Builder) uint32 {
-			return b.Unordered(b.Text(","), []uint32{b.Text("a"), b.Times(b.Text("b"), 0, 1)}, []ir.Mark{0, 0}, 0, ir.Unbounded)
+			return b.Unordered(b.Text(","), []uint32{b.Text("a"), b.Times(b.Text("b"), 0, 1)}, []ir.Mark{0, 0}, 0,
+				ir.Unbounded)
 		},
 		"the separator of an unordered list has no text": func(b *ir.Builder) uint32 {
 			return b.Unordered(b.Choice(), []uint32{b.Text("a"), b.Text("b")}, []ir.Mark{0, 0}, 0, ir.Unbounded)
@@ -108,7 +109,8 @@ func TestUnorderedRefusals(t *testing.T) {
 			return b.Unordered(b.Text(","), []uint32{b.Text("a"), b.Choice()}, []ir.Mark{0, 0}, 2, ir.Unbounded)
 		},
 		"the grammar admits no text": func(b *ir.Builder) uint32 {
-			return b.Unordered(b.Text(","), []uint32{b.Text("a"), b.Choice()}, []ir.Mark{0, ir.Required}, 0, ir.Unbounded)
+			return b.Unordered(b.Text(","), []uint32{b.Text("a"), b.Choice()}, []ir.Mark{0, ir.Required}, 0,
+				ir.Unbounded)
 		},
 	} {
 		var b ir.Builder
@@ -116,7 +118,8 @@ func TestUnorderedRefusals(t *testing.T) {
 		if err := b.G.Check(); err != nil {
 			t.Fatal(err)
 		}
-		if _, err := v.Compile(context.Background(), &b.G, grammar.Limits{}); !errors.Is(err, grammar.ErrEmpty) || !strings.Contains(err.Error(), want) {
+		if _, err := v.Compile(context.Background(), &b.G, grammar.Limits{}); !errors.Is(err, grammar.ErrEmpty) ||
+			!strings.Contains(err.Error(), want) {
 			t.Errorf("got %v, want ErrEmpty with %q", err, want)
 		}
 	}

@@ -29,7 +29,8 @@ func declared(d guest.Description, vocab int) outputs {
 	return o
 }
 
-// answer is the outputs of one step, of which all is checked but what the arrays hold. Arrays lie in the guest's memory.
+// answer is the outputs of one step, of which all is checked but what the arrays hold. Arrays lie in the guest's
+// memory.
 type answer struct {
 	mode, out, count    uint32
 	flags               uint32
@@ -142,7 +143,8 @@ func failed(memory []byte, status, at, n uint32) error {
 		return fmt.Errorf("status %d: there are %d and %d", int32(status), abi.StatusOK, abi.StatusFailed)
 	}
 	if uint64(at)+uint64(n) > uint64(len(memory)) {
-		return fmt.Errorf("the guest failed, and its text of %d bytes at 0x%x lies outside of the memory of %d", n, at, len(memory))
+		return fmt.Errorf("the guest failed, and its text of %d bytes at 0x%x lies outside of the memory of %d", n, at,
+			len(memory))
 	}
 	if n == 0 {
 		return fmt.Errorf("the guest failed without a text")

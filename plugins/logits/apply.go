@@ -10,7 +10,8 @@ import (
 	"tgi/sdk/abi"
 )
 
-// entryFuel is what the guest pays for each entry of an array whose length it chooses: about what the host needs for it.
+// entryFuel is what the guest pays for each entry of an array whose length it chooses: about what the host needs for
+// it.
 const entryFuel = 8
 
 // scratch is what applying one answer needs for as long as that lasts.

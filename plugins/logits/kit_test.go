@@ -128,7 +128,8 @@ func TestKit(t *testing.T) {
 	for name, cases := range kit.Examples {
 		t.Run(name, func(t *testing.T) {
 			languages(t, name, func(t *testing.T, wasm []byte) {
-				for _, v := range kit.Run(guesttest.NewKit(t, guesttest.Engine(t), wasm, guesttest.NewWords()), cases...) {
+				for _, v := range kit.Run(guesttest.NewKit(t, guesttest.Engine(t), wasm, guesttest.NewWords()),
+					cases...) {
 					t.Error(v)
 				}
 			})
@@ -232,7 +233,8 @@ func sameSteps(t *testing.T, p *logits.Processor, answers []kit.Answer) {
 		for _, id := range a.Force[1:] {
 			output = append(output, uint32(e.Force))
 			untouched := slices.Clone(row)
-			if e, err = p.Process(prompt, output, row); err != nil || e.Force != int64(id) || !slices.Equal(row, untouched) {
+			if e, err = p.Process(prompt, output, row); err != nil || e.Force != int64(id) ||
+				!slices.Equal(row, untouched) {
 				t.Fatalf("forced %d: %+v, %v", id, e, err)
 			}
 		}
@@ -320,8 +322,8 @@ func play(p *logits.Processor, prompt, output []uint32, steps int) (log string) 
 	return log
 }
 
-// TestSequencesAreAlone: in every language a guest that remembers finds nothing of sequences before it or beside it, and
-// a clone goes on as its original does.
+// TestSequencesAreAlone: in every language a guest that remembers finds nothing of sequences before it or beside it,
+// and a clone goes on as its original does.
 func TestSequencesAreAlone(t *testing.T) {
 	languages(t, "every-mode", func(t *testing.T, wasm []byte) {
 		g := load(t, wasm, guesttest.NewWords()) // refuses to begin twice in one memory

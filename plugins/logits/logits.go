@@ -1,8 +1,9 @@
-// Package logits is the host's side of the plugin kinds "logits" and "sampler": what happens at each step of a sequence.
+// Package logits is the host's side of the plugin kinds "logits" and "sampler": what happens at each step of a
+// sequence.
 //
-// It owns the step struct in the guest's memory, the selection of the view, the copying of the row and of candidates, the
-// modes in which a guest answers, the queue of forced tokens, and the rules that every answer is held to. An answer that
-// breaks a rule changes nothing: the row is then as it was before the call.
+// It owns the step struct in the guest's memory, the selection of the view, the copying of the row and of candidates,
+// the modes in which a guest answers, the queue of forced tokens, and the rules that every answer is held to. An answer
+// that breaks a rule changes nothing: the row is then as it was before the call.
 package logits
 
 import "math"

@@ -12,9 +12,9 @@ import (
 
 // Processor runs a guest of kind "logits" for one sequence. It is used by one goroutine at a time.
 //
-// Its errors are a [*sandbox.Fault] that names plugin, export, what went wrong and what the guest printed last; after one
-// of them every call fails. (Only a call after the session's Close, and a row or history that can't be this sequence's,
-// give another error.)
+// Its errors are a [*sandbox.Fault] that names plugin, export, what went wrong and what the guest printed last; after
+// one of them every call fails. (Only a call after the session's Close, and a row or history that can't be this
+// sequence's, give another error.)
 type Processor struct {
 	s       *guest.Session
 	entry   *guest.Entry
@@ -54,7 +54,8 @@ func (p *Processor) Clone(s *guest.Session) *Processor {
 	return &twin
 }
 
-// Ahead reports whether the guest looks at neither view nor row, so that Prepare can ask it before the logits are known.
+// Ahead reports whether the guest looks at neither view nor row, so that Prepare can ask it before the logits are
+// known.
 func (p *Processor) Ahead() bool { return p.view == 0 && !p.row }
 
 // Prepare asks the guest about the next position, if it can be asked before the logits are known. The Process that
@@ -70,11 +71,12 @@ func (p *Processor) Prepare(prompt, output []uint32) error {
 	return p.call(prompt, output, nil)
 }
 
-// Process asks the guest about the next position and applies its answer to the logits, one for each id of the vocabulary.
-// prompt is what the session began with, output what followed. After an error the logits are as they were.
+// Process asks the guest about the next position and applies its answer to the logits, one for each id of the
+// vocabulary. prompt is what the session began with, output what followed. After an error the logits are as they were.
 func (p *Processor) Process(prompt, output []uint32, logits []float32) (Effect, error) {
 	if len(logits) != p.vocab {
-		return None(), fmt.Errorf("BUG: %s: row of %d logits, the vocabulary has %d", p.s.Guest().Name(), len(logits), p.vocab)
+		return None(), fmt.Errorf("BUG: %s: row of %d logits, the vocabulary has %d", p.s.Guest().Name(), len(logits),
+			p.vocab)
 	}
 	n := len(prompt) + len(output)
 	if p.forced(n, output) {

@@ -18,7 +18,8 @@ import (
 func kept(code guesttest.Code) guesttest.Code {
 	var copies guesttest.Code
 	for at := uint32(0); at < abi.StepSize; at += 4 {
-		copies = guesttest.Join(copies, guesttest.Const(free+0x1000+at), guesttest.Load(guesttest.StepAt+at), guesttest.Put())
+		copies = guesttest.Join(copies, guesttest.Const(free+0x1000+at), guesttest.Load(guesttest.StepAt+at),
+			guesttest.Put())
 	}
 	return guesttest.Join(copies, code)
 }
@@ -35,15 +36,18 @@ func TestStepStruct(t *testing.T) {
 	row := rowAt(5, 259)
 	row[9], row[10], row[200] = 100, 100, nan
 	for i, output := range [][]uint32{nil, {1}, {1, 2}, {1, 2, 3, 4}} {
-		if e, err := p.Process(prompt, output, row); err != nil || e.Force != -1 || e.Stop || e.Temperature == e.Temperature {
+		if e, err := p.Process(prompt, output, row); err != nil || e.Force != -1 || e.Stop ||
+			e.Temperature == e.Temperature {
 			t.Fatal(e, err)
 		}
 		r := s.Rooms()
 		n := uint32(5 + len(output))
 		want := map[uint32]uint32{
-			abi.StepBytes: abi.StepSize, abi.StepTokenCount: n, abi.StepPromptCount: 5, abi.StepNewCount: []uint32{0, 1, 1, 2}[i],
+			abi.StepBytes: abi.StepSize, abi.StepTokenCount: n, abi.StepPromptCount: 5, abi.StepNewCount: []uint32{0, 1,
+				1, 2}[i],
 			abi.StepView: r.View, abi.StepViewCount: 4, abi.StepRow: r.Row, abi.StepRowCount: 259,
-			abi.StepMode: 0, abi.StepOut: 0, abi.StepOutCount: 0, abi.StepFlags: 0, abi.StepForce: 0, abi.StepForceCount: 0,
+			abi.StepMode: 0, abi.StepOut: 0, abi.StepOutCount: 0, abi.StepFlags: 0, abi.StepForce: 0,
+			abi.StepForceCount: 0,
 		}
 		for field, v := range want {
 			if got := seen(s, field); got != v {
@@ -110,10 +114,12 @@ func TestAhead(t *testing.T) {
 
 // TestForce: forced tokens come one for each step, without a call of the guest and without a change of the row.
 func TestForce(t *testing.T) {
-	force := kept(fields(0, abi.StepForce, free, abi.StepForceCount, 3, abi.StepTemperature, one, abi.StepMode, abi.ModeDeny,
+	force := kept(fields(0, abi.StepForce, free, abi.StepForceCount, 3, abi.StepTemperature, one, abi.StepMode,
+		abi.ModeDeny,
 		abi.StepOut, free, abi.StepOutCount, 3))
 	for _, description := range []string{"", guesttest.Ahead} {
-		p, s := processor(t, guesttest.Fake{Description: description, Code: map[string]guesttest.Code{guest.Process: force}, Data: words(7, 8, 9)})
+		p, s := processor(t, guesttest.Fake{Description: description,
+			Code: map[string]guesttest.Code{guest.Process: force}, Data: words(7, 8, 9)})
 		calls := func() uint64 { return s.Guest().Stats().Calls - 1 }
 		step := func(output []uint32) logits.Effect {
 			t.Helper()
@@ -149,10 +155,12 @@ func TestForce(t *testing.T) {
 
 // TestStop ends whatever else is set, and neither row nor queue matter then.
 func TestStop(t *testing.T) {
-	p, _ := processor(t, guesttest.Fake{Code: map[string]guesttest.Code{guest.Process: fields(0, abi.StepFlags, abi.FlagStop,
+	p, _ := processor(t, guesttest.Fake{Code: map[string]guesttest.Code{guest.Process: fields(0, abi.StepFlags,
+		abi.FlagStop,
 		abi.StepForce, free, abi.StepForceCount, 1, abi.StepMode, abi.ModeAllow)}})
 	row := rowAt(5, 259)
-	if e, err := p.Process(prompt, nil, row); err != nil || !e.Stop || e.Force != -1 || !slices.Equal(row, rowAt(5, 259)) {
+	if e, err := p.Process(prompt, nil, row); err != nil || !e.Stop || e.Force != -1 ||
+		!slices.Equal(row, rowAt(5, 259)) {
 		t.Errorf("%+v, %v", e, err)
 	}
 }
@@ -212,14 +220,15 @@ func TestTokensInOneGo(t *testing.T) {
 func TestBugs(t *testing.T) {
 	p, _ := processor(t, guesttest.Fake{})
 	for _, c := range []struct{ prompt, row int }{{5, 258}, {5, 260}, {4, 259}, {6, 259}} {
-		if _, err := p.Process(make([]uint32, c.prompt), nil, make([]float32, c.row)); err == nil || err.Error()[:5] != "BUG: " {
+		if _, err := p.Process(make([]uint32, c.prompt), nil, make([]float32, c.row)); err == nil ||
+			err.Error()[:5] != "BUG: " {
 			t.Errorf("%+v: %v", c, err)
 		}
 	}
 }
 
-// allocations gives those of f. They are counted for the whole process, in which a pool may be making instances ahead: so
-// the least of some counts.
+// allocations gives those of f. They are counted for the whole process, in which a pool may be making instances ahead:
+// so the least of some counts.
 func allocations(f func()) float64 {
 	least := math.Inf(1)
 	for range 20 {

@@ -39,12 +39,14 @@ func forbid(x []float32) {
 	}
 }
 
-// replace takes over the row as the guest edited it. A NaN or +Inf that the row had before is not the guest's, and stays.
+// replace takes over the row as the guest edited it. A NaN or +Inf that the row had before is not the guest's, and
+// stays.
 func (r *row) replace(out []byte) error {
 	edited := rowOf(out)
 	for i := unusable(edited, 0); i < len(edited); i = unusable(edited, i+1) {
 		if math.Float32bits(edited[i]) != math.Float32bits(r.x[i]) {
-			return fmt.Errorf("mode %s: %v for token %d: it must not be NaN or +Inf", abi.ModeNames[abi.ModeRow], edited[i], i)
+			return fmt.Errorf("mode %s: %v for token %d: it must not be NaN or +Inf", abi.ModeNames[abi.ModeRow],
+				edited[i], i)
 		}
 	}
 	if r.checkOnly {

@@ -13,8 +13,10 @@ import (
 )
 
 // odd values that rows and answers are made of.
-var odd = []float32{0, float32(math.Copysign(0, -1)), 1, -1, negInf, negInf, float32(math.Inf(1)), nan, math.MaxFloat32, -math.MaxFloat32,
-	math.SmallestNonzeroFloat32, math.Float32frombits(0xffc00001), math.Float32frombits(0x7f800001), math.Float32frombits(0xff800001)}
+var odd = []float32{0, float32(math.Copysign(0, -1)), 1, -1, negInf, negInf, float32(math.Inf(1)), nan, math.MaxFloat32,
+	-math.MaxFloat32,
+	math.SmallestNonzeroFloat32, math.Float32frombits(0xffc00001), math.Float32frombits(0x7f800001),
+	math.Float32frombits(0xff800001)}
 
 // mixed is a row of which a part, in percent, is odd.
 func mixed(r *rand.Rand, n, percent int) []float32 {
@@ -236,7 +238,8 @@ func TestApply(t *testing.T) {
 		for mode := 1; mode <= abi.ModeRow; mode++ {
 			for _, why := range []string{"", "dead"} {
 				if verdicts[fmt.Sprint(mode, why)] < 20 {
-					t.Errorf("mode %d: only %d answers with verdict %q: the test shows nothing", mode, verdicts[fmt.Sprint(mode, why)], why)
+					t.Errorf("mode %d: only %d answers with verdict %q: the test shows nothing", mode,
+						verdicts[fmt.Sprint(mode, why)], why)
 				}
 			}
 		}
@@ -258,8 +261,8 @@ func TestDryChecksAndChangesNothing(t *testing.T) {
 	}
 }
 
-// FuzzAnswer: whatever stands in a guest's memory, nothing panics, and an answer that is accepted leaves a row in which a
-// token is allowed, without a new NaN or +Inf.
+// FuzzAnswer: whatever stands in a guest's memory, nothing panics, and an answer that is accepted leaves a row in which
+// a token is allowed, without a new NaN or +Inf.
 func FuzzAnswer(f *testing.F) {
 	step := func(mode, out, count, flags, temperature, force, forces uint32) []byte {
 		b := make([]byte, abi.StepMode, abi.StepSize+64)

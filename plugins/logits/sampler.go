@@ -9,8 +9,8 @@ import (
 	"tgi/sdk/abi"
 )
 
-// Sampler runs a guest of kind "sampler" for one sequence. It is used by one goroutine at a time. Its errors are those of
-// [Processor].
+// Sampler runs a guest of kind "sampler" for one sequence. It is used by one goroutine at a time. Its errors are those
+// of [Processor].
 type Sampler struct {
 	s     *guest.Session
 	entry *guest.Entry
@@ -20,18 +20,20 @@ type Sampler struct {
 
 // NewSampler makes the sampler of a session that was begun with abi.KindSampler. Closing the session ends it.
 func NewSampler(s *guest.Session) *Sampler {
-	return &Sampler{s: s, entry: s.Entry(guest.Sample), room: s.Rooms().Candidates, most: s.Guest().Description().Candidates}
+	return &Sampler{s: s, entry: s.Entry(guest.Sample), room: s.Rooms().Candidates,
+		most: s.Guest().Description().Candidates}
 }
 
 // Candidates is how many candidates the guest looks at, at most.
 func (p *Sampler) Candidates() int { return p.most }
 
-// Sample has the guest choose one of the candidates, the most likely first, and returns its index. The slices are equally
-// long, not empty, and not kept; of more than Candidates the guest sees the first.
+// Sample has the guest choose one of the candidates, the most likely first, and returns its index. The slices are
+// equally long, not empty, and not kept; of more than Candidates the guest sees the first.
 func (p *Sampler) Sample(ids []uint32, logits, logprobs []float32) (int, error) {
 	n := min(len(ids), p.most)
 	if n == 0 || len(logits) != len(ids) || len(logprobs) != len(ids) {
-		return 0, fmt.Errorf("BUG: %s: candidates: %d ids, %d logits, %d logprobs", p.s.Guest().Name(), len(ids), len(logits), len(logprobs))
+		return 0, fmt.Errorf("BUG: %s: candidates: %d ids, %d logits, %d logprobs", p.s.Guest().Name(), len(ids),
+			len(logits), len(logprobs))
 	}
 	if !p.s.Closed() {
 		b := p.s.Memory()[p.room:]

@@ -54,9 +54,9 @@ func (t *topper) top(x []float32, n int) []uint64 {
 	return t.keys
 }
 
-// gather makes the keys those of the n most likely tokens that are above the threshold, by rising id. One pass over the row
-// collects what is above the threshold; whenever that has become several times n, the n-th best of it becomes the threshold. Of two
-// that tie the one seen first is better, so that a later one at the threshold never counts.
+// gather makes the keys those of the n most likely tokens that are above the threshold, by rising id. One pass over the
+// row collects what is above the threshold; whenever that has become several times n, the n-th best of it becomes the
+// threshold. Of two that tie the one seen first is better, so that a later one at the threshold never counts.
 func (t *topper) gather(x []float32, n int, threshold float32) {
 	room := 4*n + 256
 	t.keys = slices.Grow(t.keys[:0], room+blockLen)
@@ -113,7 +113,8 @@ func skipBelow(x []float32, threshold float32) int {
 	n := vectorSkip(x, threshold)
 	for x = x[n:]; len(x) >= blockLen; x, n = x[blockLen:], n+blockLen {
 		for b := x[:blockLen]; len(b) >= 8; b = b[8:] {
-			if b[0] > threshold || b[1] > threshold || b[2] > threshold || b[3] > threshold || b[4] > threshold || b[5] > threshold || b[6] > threshold || b[7] > threshold {
+			if b[0] > threshold || b[1] > threshold || b[2] > threshold || b[3] > threshold || b[4] > threshold ||
+				b[5] > threshold || b[6] > threshold || b[7] > threshold {
 				return n
 			}
 		}

@@ -101,7 +101,8 @@ func TestBuild(t *testing.T) {
 			t.Errorf("%s: ran %q", c.name, &log)
 		}
 		log.Reset()
-		if err := p.Test(t.Context(), &log, &log); (err != nil) != (c.name == "fails") || log.String() != "make test\n" {
+		if err := p.Test(t.Context(), &log, &log); (err != nil) != (c.name == "fails") ||
+			log.String() != "make test\n" {
 			t.Errorf("%s: the tests ran %q, %v", c.name, &log, err)
 		}
 	}

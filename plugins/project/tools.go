@@ -46,7 +46,8 @@ func (p *Project) CheckTools(ctx context.Context, forTests bool) error {
 		need(!installed(clang) || hasLinker(ctx, clang), "wasm-ld",
 			"install lld of clang's version, on Debian by `apt install lld`")
 	case "as":
-		need(installed("node") && installed("npm"), "node or npm", "install Node.js 20 or later, see https://nodejs.org")
+		need(installed("node") && installed("npm"), "node or npm",
+			"install Node.js 20 or later, see https://nodejs.org")
 		_, err := os.Stat(filepath.Join(p.Dir, "node_modules", ".bin", "asc"))
 		need(err == nil, "asc", fmt.Sprintf("run `npm ci` in %s once", p.Dir))
 	}

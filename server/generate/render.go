@@ -34,10 +34,9 @@ func (s *Service) converse(ctx context.Context, d *Draft, now time.Time) (BoundC
 	if err != nil {
 		return nil, err
 	}
-	var r Rendered
-	if busy := s.work(ctx, func() { r, err = chat.Render(ctx, d.Conversation, now) }); busy != nil {
-		err = busy
-	}
+	// The plugins share the processors by client: a render in one of our workers would keep them from everybody's
+	// encoding.
+	r, err := chat.Render(ctx, d.Conversation, now)
 	if err != nil {
 		chat.Close()
 		return nil, err

@@ -205,7 +205,8 @@ func unordered(x *Expr) error {
 	case n > MaxMembers:
 		return tooMuch("members of an unordered list", MaxMembers, n)
 	case len(x.Marks) != n:
-		return fmt.Errorf("%w: an unordered list has a mark for each of its %d members, this has %d", ErrFormat, n, len(x.Marks))
+		return fmt.Errorf("%w: an unordered list has a mark for each of its %d members, this has %d", ErrFormat, n,
+			len(x.Marks))
 	}
 	required := 0
 	for i, m := range x.Marks {
@@ -220,7 +221,8 @@ func unordered(x *Expr) error {
 		return err
 	}
 	if int64(required) > int64(x.Max) || int64(x.Min) > int64(n) {
-		return fmt.Errorf("%w: an unordered list of %d members, %d of them required, cannot have %d to %d of them", ErrFormat, n, required, x.Min, x.Max)
+		return fmt.Errorf("%w: an unordered list of %d members, %d of them required, cannot have %d to %d of them",
+			ErrFormat, n, required, x.Min, x.Max)
 	}
 	return nil
 }

@@ -83,7 +83,8 @@ func unordered(marks []ir.Mark, least, most uint32) []byte {
 
 // TestVersions: a grammar is of version 1 unless it has an unordered list, and both are read.
 func TestVersions(t *testing.T) {
-	for version, b := range map[byte][]byte{1: sample().Append(nil), 2: unordered([]ir.Mark{ir.Required, ir.Repeats}, 1, ir.Unbounded)} {
+	for version, b := range map[byte][]byte{1: sample().Append(nil), 2: unordered([]ir.Mark{ir.Required, ir.Repeats}, 1,
+		ir.Unbounded)} {
 		if b[len(ir.Magic)] != version {
 			t.Errorf("version %d, want %d", b[len(ir.Magic)], version)
 		}
@@ -126,12 +127,17 @@ func TestReadRefuses(t *testing.T) {
 		{"left over", append(slices.Clone(good), 0), ir.ErrFormat, "1 bytes are left over"},
 		{"op", []byte("tgir\x01\x01\x09\x00\x00\x00\x00"), ir.ErrFormat, "at most 8, got 9"},
 		{"kind", []byte("tgir\x01\x00\x01\x08\x00\x00\x00"), ir.ErrFormat, "at most 7, got 8"},
-		{"unordered in version 1", []byte("tgir\x01\x00\x01\x07\x00\x00\x00"), ir.ErrFormat, "takes version 2, the grammar is of version 1"},
-		{"no separator", []byte("tgir\x02\x00\x01\x07\x00\x00\x00\x00\x00"), ir.ErrFormat, "separator of an unordered list is missing"},
-		{"mark", unordered([]ir.Mark{0, 4}, 0, 2), ir.ErrFormat, "marks[1]: malformed grammar: a mark is at most 3, got 4"},
+		{"unordered in version 1", []byte("tgir\x01\x00\x01\x07\x00\x00\x00"), ir.ErrFormat,
+			"takes version 2, the grammar is of version 1"},
+		{"no separator", []byte("tgir\x02\x00\x01\x07\x00\x00\x00\x00\x00"), ir.ErrFormat,
+			"separator of an unordered list is missing"},
+		{"mark", unordered([]ir.Mark{0, 4}, 0, 2), ir.ErrFormat,
+			"marks[1]: malformed grammar: a mark is at most 3, got 4"},
 		{"marks", unordered([]ir.Mark{0}, 0, 2), ir.ErrFormat, ""},
-		{"too few members", unordered([]ir.Mark{0, 1}, 3, 4), ir.ErrFormat, "of 2 members, 1 of them required, cannot have 3 to 4 of them"},
-		{"too many required", unordered([]ir.Mark{1, 1}, 0, 1), ir.ErrFormat, "of 2 members, 2 of them required, cannot have 0 to 1 of them"},
+		{"too few members", unordered([]ir.Mark{0, 1}, 3, 4), ir.ErrFormat,
+			"of 2 members, 1 of them required, cannot have 3 to 4 of them"},
+		{"too many required", unordered([]ir.Mark{1, 1}, 0, 1), ir.ErrFormat,
+			"of 2 members, 2 of them required, cannot have 0 to 1 of them"},
 		{"announced", []byte("tgir\x01\xff\xff\x03"), ir.ErrFormat, "announced"},
 		{"regexes", []byte("tgir\x01\xff\xff\xff\x03"), ir.ErrLimit, "regexes: at most 1048576, got 8388607"},
 		{"number", []byte("tgir\x01\xff\xff\xff\xff\x7f"), ir.ErrFormat, "2^32"},
@@ -139,12 +145,16 @@ func TestReadRefuses(t *testing.T) {
 		{"forward", with(func(g *ir.Grammar) { g.Exprs[3].Args = []uint32{9} }), ir.ErrFormat, "exprs[3]: args[0]"},
 		{"rule", with(func(g *ir.Grammar) { g.Exprs[len(g.Exprs)-2].Args = []uint32{99} }), ir.ErrFormat, "got 99"},
 		{"min above max", with(func(g *ir.Grammar) { g.Regexes[2].Min = 1001 }), ir.ErrFormat, "1001 and 1000"},
-		{"max", with(func(g *ir.Grammar) { g.Regexes[2].Max = 1 << 31 }), ir.ErrLimit, "max: at most 2147483647, got 2147483648"},
-		{"byte range", with(func(g *ir.Grammar) { g.Regexes[0].Ranges[0].Hi = 256 }), ir.ErrFormat, "regexes[0]: ranges[0]"},
+		{"max", with(func(g *ir.Grammar) { g.Regexes[2].Max = 1 << 31 }), ir.ErrLimit,
+			"max: at most 2147483647, got 2147483648"},
+		{"byte range", with(func(g *ir.Grammar) { g.Regexes[0].Ranges[0].Hi = 256 }), ir.ErrFormat,
+			"regexes[0]: ranges[0]"},
 		{"and of none", with(func(g *ir.Grammar) { g.Regexes[5].Args = nil }), ir.ErrFormat, "regexes[5]"},
-		{"literal", with(func(g *ir.Grammar) { g.Regexes[6].Text = make([]byte, ir.MaxLiteral+1) }), ir.ErrLimit, "65536, got 65537"},
+		{"literal", with(func(g *ir.Grammar) { g.Regexes[6].Text = make([]byte, ir.MaxLiteral+1) }), ir.ErrLimit,
+			"65536, got 65537"},
 		{"name", with(func(g *ir.Grammar) { g.Rules[0].Name = "\xff" }), ir.ErrFormat, "rules[0].name"},
-		{"long name", with(func(g *ir.Grammar) { g.Rules[0].Name = strings.Repeat("a", 257) }), ir.ErrLimit, "256, got 257"},
+		{"long name", with(func(g *ir.Grammar) { g.Rules[0].Name = strings.Repeat("a", 257) }), ir.ErrLimit,
+			"256, got 257"},
 		{"body", with(func(g *ir.Grammar) { g.Rules[1].Body = 1000 }), ir.ErrFormat, "rules[1].body"},
 		{"start", with(func(g *ir.Grammar) { g.Start = 2 }), ir.ErrFormat, "start"},
 		{"no rules", []byte("tgir\x01\x00\x00\x00\x00"), ir.ErrFormat, "start"},

@@ -1,8 +1,9 @@
-// Package kind is the host's side of the plugin kind "grammar": the source of a grammar becomes the form that package grammar
-// runs, or a guest says at every step which tokens may come next.
+// Package kind is the host's side of the plugin kind "grammar": the source of a grammar becomes the form that package
+// grammar runs, or a guest says at every step which tokens may come next.
 //
-// It owns the request in the guest's memory, the result struct, the masks that a stepping guest writes, and the rules that all
-// of it is held to. Which plugin is asked, and what is remembered of the answers, is the business of package plugins.
+// It owns the request in the guest's memory, the result struct, the masks that a stepping guest writes, and the rules
+// that all of it is held to. Which plugin is asked, and what is remembered of the answers, is the business of package
+// plugins.
 package kind
 
 import (
@@ -27,7 +28,8 @@ type Call struct {
 func (c Call) request() ([]byte, error) {
 	switch {
 	case len(c.Source) > abi.MaxSource:
-		return nil, &guest.Refusal{Text: fmt.Sprintf("the source has %d bytes, the limit is %d", len(c.Source), abi.MaxSource)}
+		return nil, &guest.Refusal{Text: fmt.Sprintf("the source has %d bytes, the limit is %d", len(c.Source),
+			abi.MaxSource)}
 	case !utf8.Valid(c.Source):
 		return nil, &guest.Refusal{Text: "the source is not UTF-8"}
 	}
@@ -53,8 +55,8 @@ type Compiled struct {
 // compile is the export of a guest that compiles.
 const compile = "tgi_grammar_compile"
 
-// Compile has the guest compile a source, once in a session that guest.Open gave. Nothing of c is kept. That the guest does
-// not take the source is a *guest.Refusal with its words; other errors are a *sandbox.Fault or the pool's.
+// Compile has the guest compile a source, once in a session that guest.Open gave. Nothing of c is kept. That the guest
+// does not take the source is a *guest.Refusal with its words; other errors are a *sandbox.Fault or the pool's.
 func Compile(s *guest.Session, c Call) (Compiled, error) {
 	request, err := c.request()
 	if err != nil {

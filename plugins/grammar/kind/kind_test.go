@@ -26,7 +26,8 @@ const (
 // open loads a guest and takes an instance.
 func open(t testing.TB, f guesttest.Fake) *guest.Session {
 	t.Helper()
-	g, err := guest.Load(t.Context(), guesttest.Engine(t), guest.Config{Name: "fake", Wasm: f.Wasm(), Vocabulary: guesttest.NewWords()})
+	g, err := guest.Load(t.Context(), guesttest.Engine(t), guest.Config{Name: "fake", Wasm: f.Wasm(),
+		Vocabulary: guesttest.NewWords()})
 	if err != nil {
 		t.Fatal(err)
 	}
@@ -56,7 +57,8 @@ func answers(status uint32, text, notes string) guesttest.Fake {
 	return guesttest.Fake{
 		Description: guesttest.Grammar,
 		Data: map[uint32]string{
-			resultAt: guesttest.Bytes(status, textAt, uint32(len(text)), notesAt, uint32(len(notes))), textAt: text, notesAt: notes,
+			resultAt: guesttest.Bytes(status, textAt, uint32(len(text)), notesAt, uint32(len(notes))), textAt: text,
+			notesAt: notes,
 		},
 		Code: map[string]guesttest.Code{compile: guesttest.Const(resultAt)},
 	}
@@ -64,7 +66,8 @@ func answers(status uint32, text, notes string) guesttest.Fake {
 
 func TestCompile(t *testing.T) {
 	encoded := string(letters().Append(nil))
-	out, err := Compile(open(t, answers(abi.StatusOK, encoded, `[{"pointer":"#/a","keyword":"not","reason":"é"},{"other":1}]`)), Call{Language: "mine"})
+	out, err := Compile(open(t, answers(abi.StatusOK, encoded,
+		`[{"pointer":"#/a","keyword":"not","reason":"é"},{"other":1}]`)), Call{Language: "mine"})
 	if err != nil {
 		t.Fatal(err)
 	}
@@ -79,7 +82,8 @@ func TestCompile(t *testing.T) {
 		t.Errorf("without notes: %+v, %v", out.Dropped, err)
 	}
 	var no *guest.Refusal
-	if _, err = Compile(open(t, answers(abi.StatusFailed, "#/a: no", "")), Call{}); !errors.As(err, &no) || no.Text != "#/a: no" {
+	if _, err = Compile(open(t, answers(abi.StatusFailed, "#/a: no", "")), Call{}); !errors.As(err, &no) ||
+		no.Text != "#/a: no" {
 		t.Errorf("refused: %v", err)
 	}
 }
@@ -90,7 +94,8 @@ func TestRequest(t *testing.T) {
 		Description: guesttest.Grammar, Data: map[uint32]string{resultAt: guesttest.Bytes(abi.StatusFailed)},
 		Code: map[string]guesttest.Code{compile: guesttest.Join(
 			guesttest.Const(resultAt+abi.CompiledText), guesttest.Arg(0), guesttest.Put(),
-			guesttest.Const(resultAt+abi.CompiledTextBytes), guesttest.Arg(1), guesttest.Put(), guesttest.Const(resultAt))},
+			guesttest.Const(resultAt+abi.CompiledTextBytes), guesttest.Arg(1), guesttest.Put(),
+			guesttest.Const(resultAt))},
 	}
 	ask := func(c Call) (got struct {
 		Language, Source string
@@ -107,7 +112,8 @@ func TestRequest(t *testing.T) {
 		}
 		return got
 	}
-	if got := ask(Call{"regex", []byte("a<b>\"\\\u2028é\x00"), []byte(`{"n": 1}`)}); got.Language != "regex" || got.Source != "a<b>\"\\\u2028é\x00" || string(got.Params) != `{"n": 1}` {
+	if got := ask(Call{"regex", []byte("a<b>\"\\\u2028é\x00"), []byte(`{"n": 1}`)}); got.Language != "regex" ||
+		got.Source != "a<b>\"\\\u2028é\x00" || string(got.Params) != `{"n": 1}` {
 		t.Errorf("got %+v", got)
 	}
 	if got := ask(Call{Language: "mine"}); got.Source != "" || string(got.Params) != `{}` {
@@ -142,18 +148,22 @@ func TestResultRules(t *testing.T) {
 		guest guesttest.Fake
 		want  string
 	}{
-		"unaligned":     {elsewhere(resultAt + 2), "result of 20 bytes at 0x4002: it is to be aligned to 4"},
-		"outside":       {elsewhere(0xfffffff0), "result of 20 bytes at 0xfffffff0"},
-		"status":        {answers(7, encoded, ""), "status 7 is neither 0 nor 1"},
-		"no reason":     {answers(abi.StatusFailed, "", ""), "status 1 without a text that says why"},
-		"text outside":  {at(good(), 0, 0xfffffff0, 64, 0, 0), "text of 64 bytes at 0xfffffff0, the memory has 1048576"},
+		"unaligned": {elsewhere(resultAt + 2), "result of 20 bytes at 0x4002: it is to be aligned to 4"},
+		"outside":   {elsewhere(0xfffffff0), "result of 20 bytes at 0xfffffff0"},
+		"status":    {answers(7, encoded, ""), "status 7 is neither 0 nor 1"},
+		"no reason": {answers(abi.StatusFailed, "", ""), "status 1 without a text that says why"},
+		"text outside": {at(good(), 0, 0xfffffff0, 64, 0, 0),
+			"text of 64 bytes at 0xfffffff0, the memory has 1048576"},
 		"notes outside": {at(good(), 0, textAt, uint32(len(encoded)), 0x100000, 1), "notes of 1 bytes at 0x100000"},
 		"no grammar":    {answers(abi.StatusOK, "", ""), "malformed grammar"},
 		"bad grammar":   {answers(abi.StatusOK, encoded[:len(encoded)-1], ""), "malformed grammar"},
 		"bad version":   {answers(abi.StatusOK, "tgir\x09", ""), "unknown version of the grammar form"},
-		"notes no JSON": {answers(abi.StatusOK, encoded, "{}"), "notes of 2 bytes are not a JSON array of objects of strings"},
-		"notes bytes":   {answers(abi.StatusOK, encoded, "[{\"reason\":\"\xff\"}]"), "notes of 16 bytes are not a JSON array of objects of strings"},
-		"trap":          {guesttest.Fake{Description: guesttest.Grammar, Code: map[string]guesttest.Code{compile: guesttest.Trap()}}, "unreachable"},
+		"notes no JSON": {answers(abi.StatusOK, encoded, "{}"),
+			"notes of 2 bytes are not a JSON array of objects of strings"},
+		"notes bytes": {answers(abi.StatusOK, encoded, "[{\"reason\":\"\xff\"}]"),
+			"notes of 16 bytes are not a JSON array of objects of strings"},
+		"trap": {guesttest.Fake{Description: guesttest.Grammar,
+			Code: map[string]guesttest.Code{compile: guesttest.Trap()}}, "unreachable"},
 	} {
 		s := open(t, c.guest)
 		_, err := Compile(s, Call{Language: "mine"})

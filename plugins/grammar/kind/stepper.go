@@ -31,9 +31,9 @@ type Masks interface {
 	Put(key uint64, words []uint32)
 }
 
-// Stepper runs a guest of kind "grammar" that computes masks itself, for one sequence. It is used by one goroutine at a time.
-// Errors but ErrRejected are a *sandbox.Fault, which names plugin, export and the broken rule, and comes again at every later
-// call as one that matches sandbox.ErrBroken. Closing the session ends it.
+// Stepper runs a guest of kind "grammar" that computes masks itself, for one sequence. It is used by one goroutine at a
+// time. Errors but ErrRejected are a *sandbox.Fault, which names plugin, export and the broken rule, and comes again at
+// every later call as one that matches sandbox.ErrBroken. Closing the session ends it.
 type Stepper struct {
 	s                         *guest.Session
 	masks                     Masks
@@ -42,8 +42,8 @@ type Stepper struct {
 	asked                     bool     // for forced tokens, in this state
 }
 
-// Begin begins a sequence in a session that guest.Open gave. Nothing of c is kept. That the guest does not take the source is
-// a *guest.Refusal with its words; other errors are a *sandbox.Fault or the pool's.
+// Begin begins a sequence in a session that guest.Open gave. Nothing of c is kept. That the guest does not take the
+// source is a *guest.Refusal with its words; other errors are a *sandbox.Fault or the pool's.
 func Begin(s *guest.Session, c Call, masks Masks) (*Stepper, error) {
 	request, err := c.request()
 	if err != nil {
@@ -52,13 +52,15 @@ func Begin(s *guest.Session, c Call, masks Masks) (*Stepper, error) {
 	if err := s.Begin(begin, request); err != nil {
 		return nil, err
 	}
-	return &Stepper{s: s, masks: masks, accept: s.Entry(accept), mask: s.Entry(mask), forced: s.Entry(forced), key: s.Entry(key)}, nil
+	return &Stepper{s: s, masks: masks, accept: s.Entry(accept), mask: s.Entry(mask), forced: s.Entry(forced),
+		key: s.Entry(key)}, nil
 }
 
 // Clone is a stepper of a clone of this one's session, where this one is now.
 func (p *Stepper) Clone(s *guest.Session) *Stepper {
 	return &Stepper{
-		s: s, masks: p.masks, accept: p.accept.Clone(s), mask: p.mask.Clone(s), forced: p.forced.Clone(s), key: p.key.Clone(s),
+		s: s, masks: p.masks, accept: p.accept.Clone(s), mask: p.mask.Clone(s), forced: p.forced.Clone(s),
+		key:   p.key.Clone(s),
 		ahead: slices.Clone(p.ahead), asked: p.asked,
 	}
 }
@@ -116,7 +118,8 @@ func (p *Stepper) ask() error {
 	case n > abi.MaxForced:
 		return p.s.Break(forced, fmt.Sprintf("%d tokens, the limit is %d", n, abi.MaxForced))
 	case at%4 != 0 || uint64(at)+4*uint64(n) > uint64(len(memory)):
-		return p.s.Break(forced, fmt.Sprintf("%d tokens at 0x%x: they are to be aligned to 4, the memory has %d bytes", n, at, len(memory)))
+		return p.s.Break(forced, fmt.Sprintf("%d tokens at 0x%x: they are to be aligned to 4, the memory has %d bytes",
+			n, at, len(memory)))
 	}
 	for i := range n {
 		t := binary.LittleEndian.Uint32(memory[at+4*i:])
@@ -186,7 +189,8 @@ func (p *Stepper) move(tokens []uint32) error {
 		return fmt.Errorf("%w: %d", ErrRejected, tokens)
 	case abi.StatusOK:
 	default:
-		return p.s.Break(accept, fmt.Sprintf("status %d is neither %d nor %d", int32(status), abi.StatusOK, abi.StatusFailed))
+		return p.s.Break(accept, fmt.Sprintf("status %d is neither %d nor %d", int32(status), abi.StatusOK,
+			abi.StatusFailed))
 	}
 	if len(tokens) == 1 && len(p.ahead) > 0 && p.ahead[0] == tokens[0] {
 		p.ahead = p.ahead[1:]

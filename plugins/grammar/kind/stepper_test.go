@@ -31,8 +31,8 @@ func maskOf(tokens ...uint32) []uint32 {
 	return bits
 }
 
-// steps is a guest that allows the letters a, b and the end, gives names to its states from a list, and forced tokens from
-// another. What is given in code replaces its exports.
+// steps is a guest that allows the letters a, b and the end, gives names to its states from a list, and forced tokens
+// from another. What is given in code replaces its exports.
 func steps(keys, force []uint64, code map[string]guesttest.Code) guesttest.Fake {
 	list := func(values []uint64) string {
 		var b []byte
@@ -45,10 +45,12 @@ func steps(keys, force []uint64, code map[string]guesttest.Code) guesttest.Fake 
 	f := guesttest.Fake{
 		Description: guesttest.Steps,
 		Data: map[uint32]string{
-			maskAt: guesttest.Bytes(append(maskOf('a', 'b', 258)[:8], 1<<2|1<<31)...), listAt: list(keys), listAt + 0x80: list(force), textAt: guesttest.Bytes('x', 'y'),
+			maskAt: guesttest.Bytes(append(maskOf('a', 'b', 258)[:8], 1<<2|1<<31)...), listAt: list(keys),
+			listAt + 0x80: list(force), textAt: guesttest.Bytes('x', 'y'),
 		},
 		Code: map[string]guesttest.Code{
-			mask:   guesttest.Join(guesttest.Copy(guesttest.Arg(0), guesttest.Const(maskAt), guesttest.Const(4*words)), guesttest.Const(0)),
+			mask: guesttest.Join(guesttest.Copy(guesttest.Arg(0), guesttest.Const(maskAt), guesttest.Const(4*words)),
+				guesttest.Const(0)),
 			key:    guesttest.Next(resultAt, listAt),
 			forced: guesttest.Next(resultAt+8, listAt+0x80),
 		},
@@ -71,7 +73,8 @@ func TestSteps(t *testing.T) {
 	m := remembered{}
 	p := begun(t, steps([]uint64{5, 0, 5, 6}, []uint64{0, 0, abi.Pack(textAt, 2), 0, 0}, nil), m)
 	bits := make([]uint32, words)
-	for i, want := range [][]uint32{maskOf('a', 'b', 258), maskOf('a', 'b', 258), maskOf('x'), maskOf('y'), maskOf(7), maskOf('a', 'b', 258)} {
+	for i, want := range [][]uint32{maskOf('a', 'b', 258), maskOf('a', 'b', 258), maskOf('x'), maskOf('y'), maskOf(7),
+		maskOf('a', 'b', 258)} {
 		if i == 4 {
 			m[5] = maskOf(7) // so that it shows where the mask comes from
 		}
@@ -98,7 +101,8 @@ func TestSteps(t *testing.T) {
 
 func TestMaskAll(t *testing.T) {
 	m := remembered{}
-	p := begun(t, steps([]uint64{3}, make([]uint64, 8), map[string]guesttest.Code{mask: guesttest.Const(abi.MaskAll), key: guesttest.Long(3)}), m)
+	p := begun(t, steps([]uint64{3}, make([]uint64, 8), map[string]guesttest.Code{mask: guesttest.Const(abi.MaskAll),
+		key: guesttest.Long(3)}), m)
 	for range 2 {
 		if constrained, err := p.Mask(make([]uint32, words)); constrained || err != nil {
 			t.Errorf("got %v, %v", constrained, err)
@@ -115,7 +119,8 @@ func TestMaskAll(t *testing.T) {
 // TestAcceptMany: more tokens than fit the room are handed over in parts.
 func TestAcceptMany(t *testing.T) {
 	// The guest adds up how many it is told of.
-	count := guesttest.Join(guesttest.Const(resultAt+16), guesttest.Load(resultAt+16), guesttest.Arg(1), guesttest.Add(), guesttest.Put(), guesttest.Const(0))
+	count := guesttest.Join(guesttest.Const(resultAt+16), guesttest.Load(resultAt+16), guesttest.Arg(1),
+		guesttest.Add(), guesttest.Put(), guesttest.Const(0))
 	p := begun(t, steps(nil, nil, map[string]guesttest.Code{accept: count}), remembered{})
 	if err := p.Accept(make([]uint32, 2*guest.AcceptRoom+5)...); err != nil {
 		t.Fatal(err)
@@ -145,10 +150,11 @@ func TestStepRules(t *testing.T) {
 		export string
 		want   string
 	}{
-		"no token":   {map[string]guesttest.Code{mask: guesttest.Const(0)}, mask, "no token is allowed"},
-		"failed":     {map[string]guesttest.Code{mask: guesttest.Const(abi.StatusFailed)}, mask, "status 1"},
-		"mask":       {map[string]guesttest.Code{mask: guesttest.Const(9)}, mask, "status 9"},
-		"accept":     {map[string]guesttest.Code{accept: guesttest.Const(0xffffffff)}, accept, "status -1 is neither 0 nor 1"},
+		"no token": {map[string]guesttest.Code{mask: guesttest.Const(0)}, mask, "no token is allowed"},
+		"failed":   {map[string]guesttest.Code{mask: guesttest.Const(abi.StatusFailed)}, mask, "status 1"},
+		"mask":     {map[string]guesttest.Code{mask: guesttest.Const(9)}, mask, "status 9"},
+		"accept": {map[string]guesttest.Code{accept: guesttest.Const(0xffffffff)}, accept,
+			"status -1 is neither 0 nor 1"},
 		"many":       {longs(abi.Pack(textAt, abi.MaxForced+1)), forced, "257 tokens, the limit is 256"},
 		"unaligned":  {longs(abi.Pack(textAt+2, 1)), forced, "1 tokens at 0x4402: they are to be aligned to 4"},
 		"outside":    {longs(abi.Pack(0xfffffffc, 2)), forced, "2 tokens at 0xfffffffc"},

@@ -13,9 +13,9 @@ import (
 // Dropped is something that a guest was asked for and that what it made does not enforce.
 type Dropped = llm.Dropped
 
-// Compiled calls an export that takes a request and answers with the struct of abi.CompiledSize bytes. read gets its text, of
-// at most so many bytes, where it lies in the guest's memory; its error says which rule the text breaks. That the guest
-// refused is a *Refusal with its words; other errors are a *sandbox.Fault or the pool's.
+// Compiled calls an export that takes a request and answers with the struct of abi.CompiledSize bytes. read gets its
+// text, of at most so many bytes, where it lies in the guest's memory; its error says which rule the text breaks. That
+// the guest refused is a *Refusal with its words; other errors are a *sandbox.Fault or the pool's.
 func (s *Session) Compiled(export string, request []byte, most int, read func(text []byte) error) ([]Dropped, error) {
 	at, n, err := s.Request(request)
 	if err != nil {
@@ -37,9 +37,11 @@ func (s *Session) Compiled(export string, request []byte, most int, read func(te
 
 // ReadCompiled reads the struct at an address of a guest's memory, as Compiled does, or gives the text of a guest that
 // refused, in its memory. The error says which rule is broken.
-func ReadCompiled(memory []byte, at uint32, most int, read func(text []byte) error) (dropped []Dropped, refused []byte, err error) {
+func ReadCompiled(memory []byte, at uint32, most int, read func(text []byte) error) (dropped []Dropped, refused []byte,
+	err error) {
 	if at%4 != 0 || uint64(at)+abi.CompiledSize > uint64(len(memory)) {
-		return nil, nil, fmt.Errorf("result of %d bytes at 0x%x: it is to be aligned to 4, the memory has %d", abi.CompiledSize, at, len(memory))
+		return nil, nil, fmt.Errorf("result of %d bytes at 0x%x: it is to be aligned to 4, the memory has %d",
+			abi.CompiledSize, at, len(memory))
 	}
 	field := func(i uint32) uint32 { return binary.LittleEndian.Uint32(memory[at+i:]) }
 	status := field(abi.CompiledStatus)

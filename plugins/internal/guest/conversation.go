@@ -9,8 +9,8 @@ import (
 )
 
 // Open takes an instance for one of the kinds that work on conversations. Nothing of the guest has been called. Closing
-// cancel ends a running call, and every later one, with sandbox.ErrCancelled. Where memory is short it waits a while. Errors
-// are sandbox.ErrBusy, sandbox.ErrMemory and sandbox.ErrClosed.
+// cancel ends a running call, and every later one, with sandbox.ErrCancelled. Where memory is short it waits a while.
+// Errors are sandbox.ErrBusy, sandbox.ErrMemory and sandbox.ErrClosed.
 func (g *Guest) Open(seed uint64, cancel <-chan struct{}) (*Session, error) {
 	return g.open(sandbox.Lease{Cancel: cancel, Seed: seed, Patient: true})
 }
@@ -20,8 +20,8 @@ func (g *Guest) OpenNow(seed uint64, cancel <-chan struct{}) (*Session, error) {
 	return g.open(sandbox.Lease{Cancel: cancel, Seed: seed})
 }
 
-// OpenShared is Open for a call that shares the processors with others of its sort: yield is asked while it runs, may wait, and
-// reports whether the call goes on.
+// OpenShared is Open for a call that shares the processors with others of its sort: yield is asked while it runs, may
+// wait, and reports whether the call goes on.
 func (g *Guest) OpenShared(seed uint64, cancel <-chan struct{}, yield func() bool) (*Session, error) {
 	return g.open(sandbox.Lease{Cancel: cancel, Seed: seed, Patient: true, Yield: yield})
 }

@@ -40,7 +40,8 @@ func TestModelInConfiguration(t *testing.T) {
 		{`{"name":"x","kinds":["logits"]}`, ``, model, `{}`},
 		{`{"name":"x","kinds":["logits","tools"]}`, ``, model, `{"model":{"name":"m"}}`},
 	} {
-		f := guesttest.Fake{Description: c.description, Code: map[string]guesttest.Code{"tgi_init": kept(2, guesttest.Long(0))}}
+		f := guesttest.Fake{Description: c.description, Code: map[string]guesttest.Code{"tgi_init": kept(2,
+			guesttest.Long(0))}}
 		g, err := loadWith(t, guest.Config{Wasm: f.Wasm(), Config: []byte(c.config), Model: []byte(c.model)})
 		if err != nil {
 			t.Fatal(err)
@@ -56,18 +57,21 @@ func TestModelInConfiguration(t *testing.T) {
 	}
 }
 
-// TestConfigurationNobodyReads: settings for a guest that reads none are refused, with the first of them and what to do.
+// TestConfigurationNobodyReads: settings for a guest that reads none are refused, with the first of them and what to
+// do.
 func TestConfigurationNobodyReads(t *testing.T) {
 	for _, c := range []struct{ description, config, want string }{
 		{`{"name":"x","kinds":["logits"]}`, `{}`, ""},
 		{`{"name":"x","kinds":["logits"]}`, ``, ""},
 		{`{"name":"x","kinds":["logits"],"config":true}`, `{"a":1}`, ""},
-		{`{"name":"x","kinds":["logits"],"config":false}`, `{"b":1,"a":1}`, `configuration: the plugin reads none, and is given "a"; if it does read it, its description must say "config": true`},
+		{`{"name":"x","kinds":["logits"],"config":false}`, `{"b":1,"a":1}`,
+			`configuration: the plugin reads none, and is given "a"; if it does read it, its description must say "config": true`},
 		{`{"name":"x","kinds":["logits"]}`, `{"model":{}}`, `is given "model"`},
 		{`{"name":"x","kinds":["template"]}`, `{"model":{}}`, ""},
 		{`{"name":"x","kinds":["tools"]}`, `{"model":{},"word":"X"}`, `is given "word"`},
 	} {
-		_, err := loadWith(t, guest.Config{Wasm: guesttest.Fake{Description: c.description}.Wasm(), Config: []byte(c.config), Model: []byte(`{}`)})
+		_, err := loadWith(t, guest.Config{Wasm: guesttest.Fake{Description: c.description}.Wasm(),
+			Config: []byte(c.config), Model: []byte(`{}`)})
 		if c.want == "" && err != nil || c.want != "" && (err == nil || !strings.Contains(err.Error(), c.want)) {
 			t.Errorf("%s with %s: %v, want %q", c.description, c.config, err, c.want)
 		}
@@ -76,7 +80,8 @@ func TestConfigurationNobodyReads(t *testing.T) {
 
 // TestRequest: a conversation reaches the guest whole, whatever its size, and a refusal and a fault are told apart.
 func TestRequest(t *testing.T) {
-	f := guesttest.Fake{Description: guesttest.Tools, Code: map[string]guesttest.Code{"tgi_tools_begin": kept(2, guesttest.Long(0))}}
+	f := guesttest.Fake{Description: guesttest.Tools, Code: map[string]guesttest.Code{"tgi_tools_begin": kept(2,
+		guesttest.Long(0))}}
 	for _, n := range []int{0, 1, 1 << 18, 1<<18 + 1, 1 << 20} {
 		f.Pages = 32
 		g, err := load(t, f)
@@ -114,16 +119,18 @@ func TestRequest(t *testing.T) {
 		t.Fatal(err)
 	}
 	defer s.Close()
-	if err := s.Begin("tgi_tools_begin", make([]byte, 8<<20)); !errors.Is(err, sandbox.ErrResult) || g.Stats().Faults.Result != 1 {
+	if err := s.Begin("tgi_tools_begin", make([]byte, 8<<20)); !errors.Is(err, sandbox.ErrResult) ||
+		g.Stats().Faults.Result != 1 {
 		t.Errorf("more than the memory: %v, %+v", err, g.Stats())
 	}
 }
 
 // TestKindsBeginApart: what begins with a prompt and what works on conversations are begun each in its own way.
 func TestKindsBeginApart(t *testing.T) {
-	g, err := load(t, guesttest.Fake{Description: `{"name":"x","kinds":["logits","tools"]}`, Code: map[string]guesttest.Code{
-		"tgi_tools_begin": guesttest.Trap(),
-	}})
+	g, err := load(t, guesttest.Fake{Description: `{"name":"x","kinds":["logits","tools"]}`,
+		Code: map[string]guesttest.Code{
+			"tgi_tools_begin": guesttest.Trap(),
+		}})
 	if err != nil {
 		t.Fatal(err)
 	}
@@ -150,10 +157,15 @@ func TestLoadOfConversationKinds(t *testing.T) {
 		f    guesttest.Fake
 		want string
 	}{
-		{guesttest.Fake{Description: guesttest.Tools, Drop: []string{"tgi_tools_finish"}}, `"tgi_tools_finish" is missing, a function (i32) -> (i64) wanted`},
-		{guesttest.Fake{Description: guesttest.Template, Drop: []string{"tgi_template_render"}}, `kind "template" is described and not registered`},
-		{guesttest.Fake{Description: guesttest.Tools, Code: map[string]guesttest.Code{"tgi_template_render": guesttest.Const(0)}}, `tgi_template_render is exported, but kinds lacks "template"`},
-		{guesttest.Fake{Description: guesttest.Template, Code: map[string]guesttest.Code{"tgi_alloc": guesttest.Const(0)}}, "no room of 12 bytes"},
+		{guesttest.Fake{Description: guesttest.Tools, Drop: []string{"tgi_tools_finish"}},
+			`"tgi_tools_finish" is missing, a function (i32) -> (i64) wanted`},
+		{guesttest.Fake{Description: guesttest.Template, Drop: []string{"tgi_template_render"}},
+			`kind "template" is described and not registered`},
+		{guesttest.Fake{Description: guesttest.Tools,
+			Code: map[string]guesttest.Code{"tgi_template_render": guesttest.Const(0)}},
+			`tgi_template_render is exported, but kinds lacks "template"`},
+		{guesttest.Fake{Description: guesttest.Template,
+			Code: map[string]guesttest.Code{"tgi_alloc": guesttest.Const(0)}}, "no room of 12 bytes"},
 	} {
 		if _, err := load(t, c.f); err == nil || !strings.Contains(err.Error(), c.want) {
 			t.Errorf("%v, want %q", err, c.want)

@@ -50,7 +50,8 @@ func parse(text []byte, vocab int) (Description, error) {
 	if err := json.Unmarshal(text, &j); err != nil {
 		return Description{}, fmt.Errorf("%w: %w", ErrDescription, err)
 	}
-	d := Description{Name: j.Name, Version: j.Version, Doc: j.Doc, Kinds: j.Kinds, Modes: j.Modes, Params: j.Params, Config: j.Config}
+	d := Description{Name: j.Name, Version: j.Version, Doc: j.Doc, Kinds: j.Kinds, Modes: j.Modes, Params: j.Params,
+		Config: j.Config}
 	var errs []error
 	fault := func(format string, args ...any) {
 		errs = append(errs, fmt.Errorf("%w: "+format, append([]any{ErrDescription}, args...)...))
@@ -67,7 +68,8 @@ func parse(text []byte, vocab int) (Description, error) {
 		}
 	}
 	for _, m := range j.Modes {
-		if !slices.Contains(abi.ModeNames[:], m) && m != abi.NameStop && m != abi.NameForce && m != abi.NameTemperature && m != abi.NameSteps {
+		if !slices.Contains(abi.ModeNames[:], m) && m != abi.NameStop && m != abi.NameForce &&
+			m != abi.NameTemperature && m != abi.NameSteps {
 			fault("mode %q is not one of version %d", m, abi.Version)
 		}
 	}
@@ -117,7 +119,8 @@ func (d *Description) addNeed(n string) error {
 	digits, ok := strings.CutPrefix(n, abi.NeedsTopK)
 	v, err := strconv.ParseUint(digits, 10, 16)
 	if !ok || err != nil || v < 1 || v > abi.MaxView {
-		return fmt.Errorf("%w: need %q is neither %q nor %qN with N from 1 to %d", ErrDescription, n, abi.NeedsRow, abi.NeedsTopK, abi.MaxView)
+		return fmt.Errorf("%w: need %q is neither %q nor %qN with N from 1 to %d", ErrDescription, n, abi.NeedsRow,
+			abi.NeedsTopK, abi.MaxView)
 	}
 	d.View = max(d.View, int(v))
 	return nil

@@ -2,8 +2,8 @@
 //
 // It owns the way from a module's bytes to instances that wait for a sequence (compile, signatures, description, rooms,
 // init, snapshot, pool), the imports that guests see, and the life of one sequence's instance (begin, the sequence's
-// tokens in the guest's memory, fuel per step, clone, end). What a kind does at each step is the business of the package
-// of that kind.
+// tokens in the guest's memory, fuel per step, clone, end). What a kind does at each step is the business of the
+// package of that kind.
 package guest
 
 import (
@@ -34,23 +34,24 @@ type Vocabulary interface {
 
 // Config is one plugin as its operator wants it.
 type Config struct {
-	Name         string // in errors, metrics and log lines
-	Wasm         []byte // the module; not kept
-	Config       []byte // JSON object for tgi_init; nil means {}
-	Model        []byte // JSON object that guests of the kinds on conversations find as member "model" of Config; nil means {}
+	Name   string // in errors, metrics and log lines
+	Wasm   []byte // the module; not kept
+	Config []byte // JSON object for tgi_init; nil means {}
+	// JSON object that guests of the kinds on conversations find as member "model" of Config; nil means {}
+	Model        []byte
 	Limits       Limits
 	Vocabulary   Vocabulary
 	MaxInstances int // sequences at a time; 0 means sandbox.DefaultMax
-	// Governor, where not nil, gives the guest its share of the processors. Trusted says that it is part of the program.
-	// OnPause, where not nil, is called when a call of it is paused; it must not block.
+	// Governor, where not nil, gives the guest its share of the processors. Trusted says that it is part of the
+	// program. OnPause, where not nil, is called when a call of it is paused; it must not block.
 	Governor *sandbox.Governor
 	Trusted  bool
 	OnPause  func()
-	// Log gets the guest's lines, rate limited. level is abi.LevelDebug to abi.LevelError; what the guest writes to
-	// its descriptors 1 and 2 comes as LevelInfo and LevelWarn. Called from any goroutine; it must not block. nil drops.
+	// Log gets the guest's lines, rate limited. level is abi.LevelDebug to abi.LevelError; what the guest writes to its
+	// descriptors 1 and 2 comes as LevelInfo and LevelWarn. Called from any goroutine; it must not block. nil drops.
 	Log func(level int, text string)
-	// Like, where not nil, is a guest of the same name, vocabulary and log whose compiled code serves again if the module
-	// and the memory are the same too. It must not have been closed.
+	// Like, where not nil, is a guest of the same name, vocabulary and log whose compiled code serves again if the
+	// module and the memory are the same too. It must not have been closed.
 	Like *Guest
 }
 
@@ -143,7 +144,8 @@ func (g *Guest) Description() Description { return g.d }
 // Sum gives the SHA-256 of the module.
 func (g *Guest) Sum() [32]byte { return g.module.Sum() }
 
-// CanClone reports whether a sequence's state can be copied: whether the guest keeps none where a snapshot can't hold it.
+// CanClone reports whether a sequence's state can be copied: whether the guest keeps none where a snapshot can't hold
+// it.
 func (g *Guest) CanClone() bool { return g.module.HiddenState() == "" }
 
 // Limits gives the limits with their defaults.

@@ -72,21 +72,22 @@ func TestLoadDescription(t *testing.T) {
 		`{"name":7,"kinds":["logits"]}`: "cannot unmarshal number",
 		`{"kinds":["logits"]}`:          "name is missing",
 		`{"name":"x"}`:                  "no kind is registered",
-		`{"name":"x","kinds":["other","logits"]}`:                             `kind "other" is not one`,
-		`{"name":"x","kinds":["grammar","logits"]}`:                           `0 languages are not from 1 to 64`,
-		`{"name":"x","kinds":["grammar","logits"],"languages":[""]}`:          `language "" has not from 1 to 64 bytes`,
-		`{"name":"x","kinds":["logits"],"modes":["steps"]}`:                   `mode "steps" is for kind "grammar"`,
-		`{"name":"x","kinds":["logits"],"modes":["ban"]}`:                     `mode "ban" is not one`,
-		`{"name":"x","kinds":["logits"],"modes":["row"]}`:                     `mode "row" wants "row"`,
-		`{"name":"x","kinds":["logits"],"modes":["topk"]}`:                    `mode "topk" wants "topk:N"`,
-		`{"name":"x","kinds":["logits"],"needs":["topk:0"]}`:                  `need "topk:0"`,
-		`{"name":"x","kinds":["logits"],"needs":["topk:4097"]}`:               `need "topk:4097"`,
-		`{"name":"x","kinds":["logits"],"needs":["topk:-1"]}`:                 `need "topk:-1"`,
-		`{"name":"x","kinds":["logits"],"needs":["topk"]}`:                    `need "topk"`,
-		`{"name":"x","kinds":["logits"],"candidates":65537}`:                  "candidates 65537",
-		`{"name":"x","kinds":["logits"],"candidates":-1}`:                     "candidates -1",
-		`{"name":"x","kinds":["logits"],"doc":"` + strings.Repeat("x", 65536): "text of 65574 bytes, the limit is 65536",
-		`{"name":"sampler","kinds":["sampler"]}`:                              `tgi_logits_step is exported, but kinds lacks "logits"`,
+		`{"name":"x","kinds":["other","logits"]}`:                    `kind "other" is not one`,
+		`{"name":"x","kinds":["grammar","logits"]}`:                  `0 languages are not from 1 to 64`,
+		`{"name":"x","kinds":["grammar","logits"],"languages":[""]}`: `language "" has not from 1 to 64 bytes`,
+		`{"name":"x","kinds":["logits"],"modes":["steps"]}`:          `mode "steps" is for kind "grammar"`,
+		`{"name":"x","kinds":["logits"],"modes":["ban"]}`:            `mode "ban" is not one`,
+		`{"name":"x","kinds":["logits"],"modes":["row"]}`:            `mode "row" wants "row"`,
+		`{"name":"x","kinds":["logits"],"modes":["topk"]}`:           `mode "topk" wants "topk:N"`,
+		`{"name":"x","kinds":["logits"],"needs":["topk:0"]}`:         `need "topk:0"`,
+		`{"name":"x","kinds":["logits"],"needs":["topk:4097"]}`:      `need "topk:4097"`,
+		`{"name":"x","kinds":["logits"],"needs":["topk:-1"]}`:        `need "topk:-1"`,
+		`{"name":"x","kinds":["logits"],"needs":["topk"]}`:           `need "topk"`,
+		`{"name":"x","kinds":["logits"],"candidates":65537}`:         "candidates 65537",
+		`{"name":"x","kinds":["logits"],"candidates":-1}`:            "candidates -1",
+		`{"name":"x","kinds":["logits"],"doc":"` + strings.Repeat("x",
+			65536): "text of 65574 bytes, the limit is 65536",
+		`{"name":"sampler","kinds":["sampler"]}`: `tgi_logits_step is exported, but kinds lacks "logits"`,
 	} {
 		f := guesttest.Fake{Description: text, Data: map[uint32]string{}}
 		if len(text) > guesttest.Free-guesttest.TextAt {
@@ -112,7 +113,8 @@ func TestDescriptionOfBothKinds(t *testing.T) {
 		t.Fatal(err)
 	}
 	d := g.Description()
-	if !d.Serves(abi.KindLogits) || !d.Serves(abi.KindSampler) || d.Candidates != 8 || d.View != 0 || d.Row || !d.Declares("deny") {
+	if !d.Serves(abi.KindLogits) || !d.Serves(abi.KindSampler) || d.Candidates != 8 || d.View != 0 || d.Row ||
+		!d.Declares("deny") {
 		t.Errorf("%+v", d)
 	}
 	if g.Sum() == [32]byte{} || g.Name() != "fake" || g.Limits().FuelPerStep != 2_000_000 {
@@ -128,22 +130,35 @@ func TestLoadFaults(t *testing.T) {
 		kind error
 		want string
 	}{
-		"trap in _initialize": {fake("_initialize", guesttest.Trap()), sandbox.ErrTrap, "fake: _initialize: trap: unreachable"},
-		"trap in describe":    {fake("tgi_describe", guesttest.Trap()), sandbox.ErrTrap, "fake: tgi_describe: trap: unreachable"},
-		"endless describe":    {fake("tgi_describe", guesttest.Spin()), sandbox.ErrFuel, "fake: tgi_describe: out of fuel: budget 10000000000"},
-		"describe outside":    {fake("tgi_describe", text(0xfffffff0, 32)), sandbox.ErrResult, "text of 32 bytes at 0xfffffff0, the memory has 1048576"},
-		"no description":      {fake("tgi_describe", text(0, 0)), guest.ErrDescription, "unexpected end of JSON input"},
-		"no room":             {fake("tgi_alloc", guesttest.Const(0)), sandbox.ErrResult, "fake: tgi_alloc: unusable result: no room of 32 bytes"},
-		"room not aligned":    {fake("tgi_alloc", guesttest.Const(0x8008)), sandbox.ErrResult, "address 0x8008 is not aligned to 16"},
-		"room outside":        {fake("tgi_alloc", guesttest.Const(0xfffffff0)), sandbox.ErrResult, "32 bytes at 0xfffffff0, the memory has"},
-		"the same room":       {fake("tgi_alloc", guesttest.Const(0x8000)), sandbox.ErrResult, "1036 bytes at 0x8000 lie in the 32 at 0x8000"},
-		"trap in alloc":       {fake("tgi_alloc", guesttest.Trap()), sandbox.ErrTrap, "fake: tgi_alloc: trap"},
-		"step not aligned":    {fake("tgi_logits_step", guesttest.Const(0x404)), sandbox.ErrResult, "fake: tgi_logits_step: unusable result: address 0x404"},
-		"step outside":        {fake("tgi_logits_step", guesttest.Const(0xfffffff0)), sandbox.ErrResult, "64 bytes at 0xfffffff0"},
-		"trap in step":        {fake("tgi_logits_step", guesttest.Trap()), sandbox.ErrTrap, "fake: tgi_logits_step: trap"},
-		"trap in init":        {fake("tgi_init", guesttest.Trap()), sandbox.ErrTrap, "fake: tgi_init: trap"},
-		"init outside":        {fake("tgi_init", text(0x100000, 1)), sandbox.ErrResult, "fake: tgi_init: unusable result: text of 1 bytes at 0x100000"},
-		"huge init text":      {fake("tgi_init", text(0xffff0000, 0xffffffff)), sandbox.ErrResult, "text of 4294967295 bytes"},
+		"trap in _initialize": {fake("_initialize", guesttest.Trap()), sandbox.ErrTrap,
+			"fake: _initialize: trap: unreachable"},
+		"trap in describe": {fake("tgi_describe", guesttest.Trap()), sandbox.ErrTrap,
+			"fake: tgi_describe: trap: unreachable"},
+		"endless describe": {fake("tgi_describe", guesttest.Spin()), sandbox.ErrFuel,
+			"fake: tgi_describe: out of fuel: budget 10000000000"},
+		"describe outside": {fake("tgi_describe", text(0xfffffff0, 32)), sandbox.ErrResult,
+			"text of 32 bytes at 0xfffffff0, the memory has 1048576"},
+		"no description": {fake("tgi_describe", text(0, 0)), guest.ErrDescription, "unexpected end of JSON input"},
+		"no room": {fake("tgi_alloc", guesttest.Const(0)), sandbox.ErrResult,
+			"fake: tgi_alloc: unusable result: no room of 32 bytes"},
+		"room not aligned": {fake("tgi_alloc", guesttest.Const(0x8008)), sandbox.ErrResult,
+			"address 0x8008 is not aligned to 16"},
+		"room outside": {fake("tgi_alloc", guesttest.Const(0xfffffff0)), sandbox.ErrResult,
+			"32 bytes at 0xfffffff0, the memory has"},
+		"the same room": {fake("tgi_alloc", guesttest.Const(0x8000)), sandbox.ErrResult,
+			"1036 bytes at 0x8000 lie in the 32 at 0x8000"},
+		"trap in alloc": {fake("tgi_alloc", guesttest.Trap()), sandbox.ErrTrap, "fake: tgi_alloc: trap"},
+		"step not aligned": {fake("tgi_logits_step", guesttest.Const(0x404)), sandbox.ErrResult,
+			"fake: tgi_logits_step: unusable result: address 0x404"},
+		"step outside": {fake("tgi_logits_step", guesttest.Const(0xfffffff0)), sandbox.ErrResult,
+			"64 bytes at 0xfffffff0"},
+		"trap in step": {fake("tgi_logits_step", guesttest.Trap()), sandbox.ErrTrap,
+			"fake: tgi_logits_step: trap"},
+		"trap in init": {fake("tgi_init", guesttest.Trap()), sandbox.ErrTrap, "fake: tgi_init: trap"},
+		"init outside": {fake("tgi_init", text(0x100000, 1)), sandbox.ErrResult,
+			"fake: tgi_init: unusable result: text of 1 bytes at 0x100000"},
+		"huge init text": {fake("tgi_init", text(0xffff0000, 0xffffffff)), sandbox.ErrResult,
+			"text of 4294967295 bytes"},
 	} {
 		t.Run(name, func(t *testing.T) {
 			_, err := load(t, c.fake)
@@ -174,7 +189,8 @@ func TestRefusals(t *testing.T) {
 		no := guesttest.Long(abi.Pack(0x20000, uint32(len(c.text))))
 		var refusal *guest.Refusal
 		f.Code["tgi_init"] = no
-		if _, err := load(t, f); !errors.As(err, &refusal) || refusal.Text != c.want || !strings.HasPrefix(err.Error(), "fake: tgi_init: ") {
+		if _, err := load(t, f); !errors.As(err, &refusal) || refusal.Text != c.want ||
+			!strings.HasPrefix(err.Error(), "fake: tgi_init: ") {
 			t.Errorf("init: %.60v", err)
 		}
 		f.Code = map[string]guesttest.Code{"tgi_validate": no, "tgi_logits_begin": no}
@@ -188,7 +204,8 @@ func TestRefusals(t *testing.T) {
 		if _, err := g.Begin(guest.Start{}); !errors.As(err, &refusal) || refusal.Text != c.want {
 			t.Errorf("begin: %.60v", err)
 		}
-		if s := g.Stats(); s.Refusals != 2 || s.Faults.All() != 0 || s.Instances.Out != 0 || s.Instances.Discarded != 0 {
+		if s := g.Stats(); s.Refusals != 2 || s.Faults.All() != 0 || s.Instances.Out != 0 ||
+			s.Instances.Discarded != 0 {
 			t.Errorf("%+v", s)
 		}
 	}
@@ -202,14 +219,17 @@ func TestValidateAndBeginFaults(t *testing.T) {
 		t.Fatal(err)
 	}
 	var fault *sandbox.Fault
-	if err := g.Validate(nil, nil); !errors.As(err, &fault) || fault.Func != "tgi_validate" || fault.Kind != sandbox.ErrTrap {
+	if err := g.Validate(nil, nil); !errors.As(err, &fault) || fault.Func != "tgi_validate" ||
+		fault.Kind != sandbox.ErrTrap {
 		t.Error(err)
 	}
-	if _, err := g.Begin(guest.Start{}); !errors.As(err, &fault) || fault.Func != "tgi_logits_begin" || fault.Kind != sandbox.ErrResult {
+	if _, err := g.Begin(guest.Start{}); !errors.As(err, &fault) || fault.Func != "tgi_logits_begin" ||
+		fault.Kind != sandbox.ErrResult {
 		t.Error(err)
 	}
 	s := g.Stats()
-	if s.Faults != (guest.Faults{Trap: 1, Result: 1}) || s.Calls != 2 || s.Nanoseconds == 0 || s.Instances.Discarded != 2 {
+	if s.Faults != (guest.Faults{Trap: 1, Result: 1}) || s.Calls != 2 || s.Nanoseconds == 0 ||
+		s.Instances.Discarded != 2 {
 		t.Errorf("%+v", s)
 	}
 }
@@ -219,7 +239,8 @@ func TestBeginRefusesKindsThatTheGuestLacks(t *testing.T) {
 	if err != nil {
 		t.Fatal(err)
 	}
-	if _, err := g.Begin(guest.Start{Kinds: []string{abi.KindSampler}}); err == nil || !strings.Contains(err.Error(), `"sampler"`) {
+	if _, err := g.Begin(guest.Start{Kinds: []string{abi.KindSampler}}); err == nil ||
+		!strings.Contains(err.Error(), `"sampler"`) {
 		t.Error(err)
 	}
 }
@@ -233,7 +254,8 @@ func TestLimits(t *testing.T) {
 		"tgi_describe: out of fuel: budget 1":    {FuelLoad: 1},
 		"fuel per request: 1125899906842625 is ": {FuelPerRequest: 1<<50 + 1},
 	} {
-		if _, err := loadWith(t, guest.Config{Wasm: wasm, Limits: l}); err == nil || !strings.Contains(err.Error(), want) {
+		if _, err := loadWith(t, guest.Config{Wasm: wasm, Limits: l}); err == nil ||
+			!strings.Contains(err.Error(), want) {
 			t.Errorf("%+v: %v, want %q", l, err, want)
 		}
 	}
@@ -279,10 +301,12 @@ func TestClose(t *testing.T) {
 // TestCloseLeavesNoGoroutine: a goroutine that is left would be a deadlock of the bubble.
 func TestCloseLeavesNoGoroutine(t *testing.T) {
 	e := guesttest.Engine(t)
-	for name, f := range map[string]guesttest.Fake{"sound": {}, "refused": fake("tgi_init", guesttest.Long(abi.Pack(guesttest.TextAt, 4)))} {
+	for name, f := range map[string]guesttest.Fake{"sound": {}, "refused": fake("tgi_init",
+		guesttest.Long(abi.Pack(guesttest.TextAt, 4)))} {
 		t.Run(name, func(t *testing.T) {
 			synctest.Test(t, func(t *testing.T) {
-				g, err := guest.Load(t.Context(), e, guest.Config{Name: "fake", Wasm: f.Wasm(), Vocabulary: guesttest.NewWords()})
+				g, err := guest.Load(t.Context(), e, guest.Config{Name: "fake", Wasm: f.Wasm(),
+					Vocabulary: guesttest.NewWords()})
 				if err != nil {
 					return
 				}
@@ -331,7 +355,8 @@ func TestCancel(t *testing.T) {
 
 // remember answers how often begin was called before, as an error text of so many bytes.
 var remember = guesttest.Join(
-	guesttest.Const(guesttest.Free), guesttest.Load(guesttest.Free), guesttest.Const(1), guesttest.Add(), guesttest.Put(),
+	guesttest.Const(guesttest.Free), guesttest.Load(guesttest.Free), guesttest.Const(1), guesttest.Add(),
+	guesttest.Put(),
 	guesttest.Long(0x4100<<32-1), guesttest.Load(guesttest.Free), guesttest.Code{0xad, 0x7c}, // + extended
 )
 
@@ -347,8 +372,8 @@ func TestSequencesStartFresh(t *testing.T) {
 	}
 }
 
-// TestCodeServesAgain: a guest of the same module and memory has the code of the one before it, whichever of them ends first;
-// its pool, and so its state, is its own.
+// TestCodeServesAgain: a guest of the same module and memory has the code of the one before it, whichever of them ends
+// first; its pool, and so its state, is its own.
 func TestCodeServesAgain(t *testing.T) {
 	config := guest.Config{Wasm: guesttest.Fake{}.Wasm()}
 	first, err := loadWith(t, config)

@@ -10,11 +10,13 @@ import (
 	"tgi/plugins/internal/sandbox"
 )
 
-// TestHiddenState: a guest that keeps state where no snapshot reaches begins anew for each sequence, so what comes before a
-// sequence must be little, however much fuel its operator grants it; and what is too much is refused with the reason.
+// TestHiddenState: a guest that keeps state where no snapshot reaches begins anew for each sequence, so what comes
+// before a sequence must be little, however much fuel its operator grants it; and what is too much is refused with the
+// reason.
 func TestHiddenState(t *testing.T) {
 	load := func(code ...guesttest.Code) (*guest.Guest, error) {
-		f := guesttest.Fake{Table: true, Code: map[string]guesttest.Code{"tgi_init": guesttest.Join(append(code, guesttest.Long(0))...)}}
+		f := guesttest.Fake{Table: true, Code: map[string]guesttest.Code{"tgi_init": guesttest.Join(append(code,
+			guesttest.Long(0))...)}}
 		return loadWith(t, guest.Config{Wasm: f.Wasm(), Limits: guest.Limits{FuelLoad: 1 << 40}})
 	}
 	g, err := load(guesttest.SetTable())
@@ -23,7 +25,9 @@ func TestHiddenState(t *testing.T) {
 	}
 	_, err = load(guesttest.SetTable(), guesttest.Spin())
 	var f *sandbox.Fault
-	if !errors.As(err, &f) || f.Budget > sandbox.HiddenFuel || !strings.Contains(err.Error(), "may use 10000000 units of fuel") || !strings.Contains(err.Error(), ": table.set)") {
+	if !errors.As(err, &f) || f.Budget > sandbox.HiddenFuel ||
+		!strings.Contains(err.Error(), "may use 10000000 units of fuel") ||
+		!strings.Contains(err.Error(), ": table.set)") {
 		t.Errorf("an init without end: %v", err)
 	}
 }

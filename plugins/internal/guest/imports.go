@@ -44,7 +44,8 @@ func Imports(v Vocabulary) []sandbox.HostFunc {
 	}
 	var out []sandbox.HostFunc
 	for _, f := range abi.Imports {
-		out = append(out, sandbox.HostFunc{Module: abi.ImportModule, Name: f.Name, Sig: Signature(f), Func: answers[f.Name]})
+		out = append(out, sandbox.HostFunc{Module: abi.ImportModule, Name: f.Name, Sig: Signature(f),
+			Func: answers[f.Name]})
 	}
 	return out
 }

@@ -17,8 +17,8 @@ func (w manyWords) Bytes(id uint32) []byte { return w[id] }
 func (w manyWords) Flags(uint32) uint32    { return 0 }
 func (w manyWords) Encode(string) []uint32 { return nil }
 
-// BenchmarkImports measures what a unit of fuel takes in calls of the imports: it should be 0.2 ns, and not more than 0.8. The
-// least of several runs counts, in time of the thread, so that other load hardly shows.
+// BenchmarkImports measures what a unit of fuel takes in calls of the imports: it should be 0.2 ns, and not more than
+// 0.8. The least of several runs counts, in time of the thread, so that other load hardly shows.
 func BenchmarkImports(b *testing.B) {
 	const ids = 1 << 17
 	var words manyWords
@@ -27,15 +27,19 @@ func BenchmarkImports(b *testing.B) {
 	}
 	drop := guesttest.Code{0x1a}
 	// Parameter 1 counts the rounds; a number that depends on it is a token's id.
-	id := guesttest.Join(guesttest.Arg(1), guesttest.Const(2654435761), guesttest.Code{0x6c}, guesttest.Const(9), guesttest.Code{0x76}, guesttest.Const(ids-1), guesttest.Code{0x71})
+	id := guesttest.Join(guesttest.Arg(1), guesttest.Const(2654435761), guesttest.Code{0x6c}, guesttest.Const(9),
+		guesttest.Code{0x76}, guesttest.Const(ids-1), guesttest.Code{0x71})
 	for name, args := range map[string]guesttest.Code{
-		"rand_u64": nil, "vocab_size": nil, "token_flags": id, "token_bytes": guesttest.Join(id, guesttest.Const(guesttest.Free), guesttest.Const(64)),
+		"rand_u64": nil, "vocab_size": nil, "token_flags": id, "token_bytes": guesttest.Join(id,
+			guesttest.Const(guesttest.Free), guesttest.Const(64)),
 	} {
 		b.Run(name, func(b *testing.B) {
 			round := guesttest.Join(args, guesttest.Call(0), drop)
-			loop := guesttest.Join(guesttest.Const(100_000), guesttest.Code{0x21, 1, 0x03, 0x40}, round, guesttest.Code{0x20, 1, 0x41, 1, 0x6b, 0x22, 1, 0x0d, 0, 0x0b}, guesttest.Long(0))
+			loop := guesttest.Join(guesttest.Const(100_000), guesttest.Code{0x21, 1, 0x03, 0x40}, round,
+				guesttest.Code{0x20, 1, 0x41, 1, 0x6b, 0x22, 1, 0x0d, 0, 0x0b}, guesttest.Long(0))
 			fake := guesttest.Fake{Imports: []string{name}, Code: map[string]guesttest.Code{"tgi_validate": loop}}
-			m, err := guesttest.Engine(b).Compile(b.Context(), fake.Wasm(), sandbox.ModuleConfig{Name: name, Host: guest.Imports(words)})
+			m, err := guesttest.Engine(b).Compile(b.Context(), fake.Wasm(), sandbox.ModuleConfig{Name: name,
+				Host: guest.Imports(words)})
 			if err != nil {
 				b.Fatal(err)
 			}

@@ -11,23 +11,27 @@ import (
 	"tgi/sdk/abi"
 )
 
-// Limits bounds one plugin. A zero field means the default, which depends on the kinds that the module serves: the greatest
-// of theirs. A unit of fuel is about 0.2 ns.
+// Limits bounds one plugin. A zero field means the default, which depends on the kinds that the module serves: the
+// greatest of theirs. A unit of fuel is about 0.2 ns.
 type Limits struct {
-	// Memory: bytes an instance may have, in units of 64 KiB; default 64 MiB, for kinds template, tools and grammar 256 MiB.
+	// Memory: bytes an instance may have, in units of 64 KiB; default 64 MiB, for kinds template, tools and grammar 256
+	// MiB.
 	Memory int64
-	// FuelPerStep: for process, for sample, for feed, and for each of accept, mask, forced and key, on average; default 2,000,000 (0.4 ms); see [Burst].
+	// FuelPerStep: for process, for sample, for feed, and for each of accept, mask, forced and key, on average; default
+	// 2,000,000 (0.4 ms); see [Burst].
 	FuelPerStep int64
-	// FuelPerRequest: for validate, for each begin, for render, for compile and for finish; default 50,000,000 (10 ms), for kind
-	// tools 500,000,000 (0.1 s), for kinds template and grammar 5,000,000,000 (1 s). Room for what is handed over is paid from it too.
+	// FuelPerRequest: for validate, for each begin, for render, for compile and for finish; default 50,000,000 (10 ms),
+	// for kind tools 500,000,000 (0.1 s), for kinds template and grammar 5,000,000,000 (1 s). Room for what is handed
+	// over is paid from it too.
 	FuelPerRequest int64
 	// FuelLoad: for all from instantiation to init; default 10,000,000,000 (2 s): a walk over a large vocabulary.
 	FuelLoad int64
 
-	// TimePerStep, TimePerRequest and TimeLoad bound how long calls run, for what no price in fuel can foresee; default 1 s,
-	// 10 s and 60 s. The first two hold for each call that the fuel of the same name is for, the third for all together.
-	// Unlike fuel they depend on the machine and on what else runs there, so they are far above what the fuel allows to
-	// usual code (a step 3.2 ms, a request 1 s, loading 2 s): a plugin that works must not fail on a busy day.
+	// TimePerStep, TimePerRequest and TimeLoad bound how long calls run, for what no price in fuel can foresee; default
+	// 1 s, 10 s and 60 s. The first two hold for each call that the fuel of the same name is for, the third for all
+	// together. Unlike fuel they depend on the machine and on what else runs there, so they are far above what the fuel
+	// allows to usual code (a step 3.2 ms, a request 1 s, loading 2 s): a plugin that works must not fail on a busy
+	// day.
 	TimePerStep, TimePerRequest, TimeLoad time.Duration
 	// Share is how many cores the calls may have in the long run, all together, while others wait for tokens; default
 	// sandbox.DefaultShare, for what is trusted sandbox.TrustedShare. Without a governor it means nothing.
@@ -63,9 +67,9 @@ func (l Limits) Budget(export string, saved int64) sandbox.Budget {
 	return l.request(l.FuelPerRequest)
 }
 
-// Burst is how many steps' fuel a sequence can save for one call: a guest with a garbage collector needs it now and then.
-// A sequence begins with one step's, beside that of its first step: more would let every new request of a hostile guest hold
-// up the others for as long.
+// Burst is how many steps' fuel a sequence can save for one call: a guest with a garbage collector needs it now and
+// then. A sequence begins with one step's, beside that of its first step: more would let every new request of a hostile
+// guest hold up the others for as long.
 const Burst = 8
 
 // pageBytes is the unit of a guest's memory.
@@ -73,7 +77,8 @@ const pageBytes = 65536
 
 // requestFuel is the default of FuelPerRequest by kind.
 var requestFuel = map[string]int64{
-	abi.KindLogits: 50_000_000, abi.KindSampler: 50_000_000, abi.KindTemplate: 5_000_000_000, abi.KindTools: 500_000_000,
+	abi.KindLogits: 50_000_000, abi.KindSampler: 50_000_000, abi.KindTemplate: 5_000_000_000,
+	abi.KindTools:   500_000_000,
 	abi.KindGrammar: 5_000_000_000,
 }
 
@@ -156,8 +161,8 @@ func Kinds(wasm []byte) (out []string) {
 // exportSection is the number of the section of exports in WebAssembly's binary format.
 const exportSection = 7
 
-// exportNames reads the names in the section of exports, as far as they can be read: the limits of a module must be known
-// before it is decoded as a whole.
+// exportNames reads the names in the section of exports, as far as they can be read: the limits of a module must be
+// known before it is decoded as a whole.
 func exportNames(wasm []byte) (names []string) {
 	r := reader(wasm[min(8, len(wasm)):])
 	for len(r) > 0 {

@@ -23,7 +23,8 @@ func TestKinds(t *testing.T) {
 		{guesttest.Fake{Description: guesttest.Both}, []string{abi.KindLogits, abi.KindSampler}},
 		{guesttest.Fake{Description: guesttest.Template}, []string{abi.KindTemplate}},
 		{guesttest.Fake{Description: guesttest.Tools}, []string{abi.KindTools}},
-		{guesttest.Fake{Description: `{"name":"all","kinds":["logits","tools","template"]}`}, []string{abi.KindLogits, abi.KindTemplate, abi.KindTools}},
+		{guesttest.Fake{Description: `{"name":"all","kinds":["logits","tools","template"]}`}, []string{abi.KindLogits,
+			abi.KindTemplate, abi.KindTools}},
 	} {
 		wasm := c.f.Wasm()
 		if got := guest.Kinds(wasm); !slices.Equal(got, c.want) {
@@ -35,7 +36,8 @@ func TestKinds(t *testing.T) {
 			}
 		}
 	}
-	for _, wasm := range []string{"", "\x00asm", "\x00asm\x01\x00\x00\x00\x07\xff\xff\xff\xff\xff\xff\xff\xff\xff\x01", "\x00asm\x01\x00\x00\x00\x07\x06\xff\xff\xff\xff\x0f\x01"} {
+	for _, wasm := range []string{"", "\x00asm", "\x00asm\x01\x00\x00\x00\x07\xff\xff\xff\xff\xff\xff\xff\xff\xff\x01",
+		"\x00asm\x01\x00\x00\x00\x07\x06\xff\xff\xff\xff\x0f\x01"} {
 		if got := guest.Kinds([]byte(wasm)); got != nil {
 			t.Errorf("%q: %q", wasm, got)
 		}
@@ -55,8 +57,10 @@ func TestLimitsByKind(t *testing.T) {
 		{[]string{abi.KindLogits, abi.KindTemplate, abi.KindTools}, 256 << 20, 5_000_000_000},
 	} {
 		l, err := guest.Limits{}.WithDefaults(c.kinds)
-		if want := (guest.Limits{Memory: c.memory, FuelPerStep: 2_000_000, FuelPerRequest: c.request, FuelLoad: 10_000_000_000,
-			TimePerStep: time.Second, TimePerRequest: 10 * time.Second, TimeLoad: time.Minute, Share: sandbox.DefaultShare}); err != nil || l != want {
+		if want := (guest.Limits{Memory: c.memory, FuelPerStep: 2_000_000, FuelPerRequest: c.request,
+			FuelLoad:    10_000_000_000,
+			TimePerStep: time.Second, TimePerRequest: 10 * time.Second, TimeLoad: time.Minute,
+			Share: sandbox.DefaultShare}); err != nil || l != want {
 			t.Errorf("%q: %+v, %v, want %+v", c.kinds, l, err, want)
 		}
 		given := guest.Limits{Memory: 1 << 20, FuelPerStep: 1, FuelPerRequest: 2, FuelLoad: 3,

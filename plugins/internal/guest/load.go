@@ -10,8 +10,8 @@ import (
 	"tgi/sdk/abi"
 )
 
-// Rooms are addresses in the guest's memory, the same in every instance; 0 where the guest needs none. Sizes follow from
-// the description and the vocabulary.
+// Rooms are addresses in the guest's memory, the same in every instance; 0 where the guest needs none. Sizes follow
+// from the description and the vocabulary.
 type Rooms struct {
 	Step       uint32 // abi.StepSize bytes
 	View       uint32 // Description.View entries
@@ -25,8 +25,8 @@ type Rooms struct {
 	config, params, tokens uint32
 }
 
-// What is allocated before the snapshot for parameters and tokens, so that most requests allocate nothing. Where a request
-// needs more it gets room of its own. The price is address space: pages that nobody writes to are shared.
+// What is allocated before the snapshot for parameters and tokens, so that most requests allocate nothing. Where a
+// request needs more it gets room of its own. The price is address space: pages that nobody writes to are shared.
 const (
 	paramsRoom  = 4096    // bytes
 	tokensRoom  = 4096    // tokens
@@ -45,8 +45,8 @@ func (g *Guest) start(ctx context.Context, c Config) error {
 	}
 	var failed error
 	loaded := false
-	// A pool of a guest that keeps state where a snapshot can't reach runs init for each instance, in several goroutines
-	// at a time; the first run is over before any other.
+	// A pool of a guest that keeps state where a snapshot can't reach runs init for each instance, in several
+	// goroutines at a time; the first run is over before any other.
 	init := func(in *sandbox.Instance) error {
 		l := loader{g: g, in: in, left: g.limits.Load(), model: c.Model}
 		if g.module.HiddenState() != "" {
@@ -59,12 +59,14 @@ func (g *Guest) start(ctx context.Context, c Config) error {
 			loaded = err == nil
 			g.d, g.rooms = l.d, l.rooms
 		case err == nil && l.rooms != g.rooms:
-			err = fmt.Errorf("%s: %w: rooms at %v, at load they were at %v", g.name, sandbox.ErrResult, l.rooms, g.rooms)
+			err = fmt.Errorf("%s: %w: rooms at %v, at load they were at %v", g.name, sandbox.ErrResult, l.rooms,
+				g.rooms)
 		}
 		return err
 	}
 	pool, err := g.module.NewPool(sandbox.PoolConfig{
-		Init: init, Max: c.MaxInstances, Account: c.Governor.Account(g.limits.Share, c.Trusted, c.OnPause), Cancel: ctx.Done(),
+		Init: init, Max: c.MaxInstances, Account: c.Governor.Account(g.limits.Share, c.Trusted, c.OnPause),
+		Cancel: ctx.Done(),
 	})
 	if failed != nil {
 		err = failed
@@ -198,7 +200,8 @@ func (l *loader) take(fn string, at, size uint64) error {
 	}
 	for _, s := range l.taken {
 		if at < s.at+s.size && s.at < at+size {
-			return l.in.Break(fn, fmt.Sprintf("%d bytes at 0x%x lie in the %d at 0x%x that it gave before", size, at, s.size, s.at))
+			return l.in.Break(fn, fmt.Sprintf("%d bytes at 0x%x lie in the %d at 0x%x that it gave before", size, at,
+				s.size, s.at))
 		}
 	}
 	l.taken = append(l.taken, span{at, size})

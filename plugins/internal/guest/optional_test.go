@@ -34,12 +34,14 @@ func TestOptionalExport(t *testing.T) {
 		s.Close()
 	}
 	other := []abi.Func{{Name: name, Params: []abi.Type{abi.I32}, Results: []abi.Type{abi.I64}}}
-	_, err := load(t, guesttest.Fake{Description: guesttest.Tools, Extra: other, Code: map[string]guesttest.Code{name: guesttest.Long(0)}})
+	_, err := load(t, guesttest.Fake{Description: guesttest.Tools, Extra: other,
+		Code: map[string]guesttest.Code{name: guesttest.Long(0)}})
 	if !errors.Is(err, sandbox.ErrExport) || !strings.Contains(err.Error(), name) {
 		t.Errorf("another signature: %v", err)
 	}
 	_, err = load(t, guesttest.Fake{Description: guesttest.Template, Code: code})
-	if !errors.Is(err, guest.ErrDescription) || !strings.Contains(err.Error(), name+` is exported, but kinds lacks "tools"`) {
+	if !errors.Is(err, guest.ErrDescription) ||
+		!strings.Contains(err.Error(), name+` is exported, but kinds lacks "tools"`) {
 		t.Errorf("another kind: %v", err)
 	}
 }

@@ -34,7 +34,8 @@ type Session struct {
 var noParams = []byte("{}")
 
 // Validate asks the guest whether it accepts a request's parameters. A "no" is a *Refusal, a failure of the guest a
-// *sandbox.Fault; sandbox.ErrBusy, sandbox.ErrMemory and sandbox.ErrClosed say that nobody could be asked. Closing cancel ends the call.
+// *sandbox.Fault; sandbox.ErrBusy, sandbox.ErrMemory and sandbox.ErrClosed say that nobody could be asked. Closing
+// cancel ends the call.
 func (g *Guest) Validate(cancel <-chan struct{}, params []byte) error {
 	in, err := g.pool.Take(sandbox.Lease{Cancel: cancel, Patient: true, Brief: true})
 	if err != nil {
@@ -56,7 +57,8 @@ func (g *Guest) Begin(s Start) (*Session, error) {
 	}
 	for _, k := range kinds {
 		if !g.d.Serves(k) || !Steps(k) {
-			return nil, fmt.Errorf("%s: kind %q is not one of its kinds %q that begin with a prompt", g.name, k, g.d.Kinds)
+			return nil, fmt.Errorf("%s: kind %q is not one of its kinds %q that begin with a prompt", g.name, k,
+				g.d.Kinds)
 		}
 	}
 	if len(kinds) == 0 {
@@ -132,7 +134,8 @@ func (g *Guest) callForError(in *sandbox.Instance, fn string, args ...uint64) er
 }
 
 // callCounted runs an export and counts the call.
-func (g *Guest) callCounted(in *sandbox.Instance, f *sandbox.Func, stack []uint64, b sandbox.Budget) (used int64, err error) {
+func (g *Guest) callCounted(in *sandbox.Instance, f *sandbox.Func, stack []uint64, b sandbox.Budget) (used int64,
+	err error) {
 	use, err := in.Run(f, stack, b)
 	g.counts.call(use)
 	if err != nil {
@@ -192,8 +195,8 @@ func (s *Session) Memory() []byte { return s.in.Memory() }
 // Closed reports whether Close was called.
 func (s *Session) Closed() bool { return s.in == nil }
 
-// Reserve makes sure that there is memory for n clones, and waits a while for it. The error matches sandbox.ErrMemory, or
-// sandbox.ErrCancelled.
+// Reserve makes sure that there is memory for n clones, and waits a while for it. The error matches sandbox.ErrMemory,
+// or sandbox.ErrCancelled.
 func (s *Session) Reserve(n int, cancel <-chan struct{}) error {
 	if s.in == nil {
 		return s.closedError("clone")
@@ -201,8 +204,9 @@ func (s *Session) Reserve(n int, cancel <-chan struct{}) error {
 	return s.g.pool.Reserve(s.in, n, sandbox.Lease{Cancel: cancel, Patient: true})
 }
 
-// Clone gives another session that is where this one is, for best_of. Its guest draws its own random numbers, from seed.
-// Errors are those of Validate; a guest that keeps state where the host can't copy it gives sandbox.ErrHiddenState.
+// Clone gives another session that is where this one is, for best_of. Its guest draws its own random numbers, from
+// seed. Errors are those of Validate; a guest that keeps state where the host can't copy it gives
+// sandbox.ErrHiddenState.
 func (s *Session) Clone(seed uint64, cancel <-chan struct{}) (*Session, error) {
 	if s.in == nil {
 		return nil, s.closedError("clone")
@@ -282,8 +286,8 @@ func (e *Entry) Charge(fuel int64) error {
 	return fmt.Errorf("the host's work on it needs %d fuel, %d is left", fuel, e.saved+fuel)
 }
 
-// Tokens writes what is new of the sequence to the guest's memory and gives the address of all of it. prompt is what the
-// sequence began with, output what followed; neither ever changes but by growing at the end.
+// Tokens writes what is new of the sequence to the guest's memory and gives the address of all of it. prompt is what
+// the sequence began with, output what followed; neither ever changes but by growing at the end.
 func (e *Entry) Tokens(prompt, output []uint32) (at uint32, err error) {
 	s := e.s
 	if s.in == nil {
@@ -291,7 +295,8 @@ func (e *Entry) Tokens(prompt, output []uint32) (at uint32, err error) {
 	}
 	n := len(prompt) + len(output)
 	if len(prompt) != s.prompt || n < s.written {
-		return 0, fmt.Errorf("BUG: %s: sequence of %d and %d tokens, it was of %d and %d", s.g.name, len(prompt), len(output), s.prompt, s.written-s.prompt)
+		return 0, fmt.Errorf("BUG: %s: sequence of %d and %d tokens, it was of %d and %d", s.g.name, len(prompt),
+			len(output), s.prompt, s.written-s.prompt)
 	}
 	if n > s.capacity {
 		if err := s.grow(max(n, 2*s.capacity), &e.saved); err != nil {

@@ -51,8 +51,8 @@ func inRoom(s *guest.Session, at uint32, n int) []uint32 {
 	return out
 }
 
-// TestBeginHandsOver: the guest finds parameters and prompt, large ones too, and a prompt stays readable when the sequence
-// outgrows its room.
+// TestBeginHandsOver: the guest finds parameters and prompt, large ones too, and a prompt stays readable when the
+// sequence outgrows its room.
 func TestBeginHandsOver(t *testing.T) {
 	// begin keeps its arguments at Free.
 	keep := guesttest.Long(0)
@@ -124,7 +124,8 @@ func TestMaxTokensMakesRoomOnce(t *testing.T) {
 		t.Fatal(err)
 	}
 	calls := s.Guest().Stats().Calls
-	if last, err := e.Tokens(counted(0, 10), counted(0, 19_990)); err != nil || last != first || s.Guest().Stats().Calls != calls {
+	if last, err := e.Tokens(counted(0, 10), counted(0, 19_990)); err != nil || last != first ||
+		s.Guest().Stats().Calls != calls {
 		t.Errorf("room at %#x, then %#x, %v", first, last, err)
 	}
 }
@@ -147,7 +148,8 @@ func TestTokensThatCannotBe(t *testing.T) {
 func TestNoRoomForTokens(t *testing.T) {
 	// Room is given three times (params, tokens, config), then none.
 	few := guesttest.Join(
-		guesttest.Const(guesttest.Free), guesttest.Load(guesttest.Free), guesttest.Const(1), guesttest.Add(), guesttest.Put(),
+		guesttest.Const(guesttest.Free), guesttest.Load(guesttest.Free), guesttest.Const(1), guesttest.Add(),
+		guesttest.Put(),
 		guesttest.Load(guesttest.Free), guesttest.Const(0x8000), guesttest.Code{0x6c}, // times
 		guesttest.Load(guesttest.Free), guesttest.Const(4), guesttest.Code{0x49, 0x6c}, // times (count < 4)
 	)
@@ -159,7 +161,8 @@ func TestNoRoomForTokens(t *testing.T) {
 	}
 	var fault *sandbox.Fault
 	_, err = g.Begin(guest.Start{Prompt: counted(0, 5000)})
-	if !errors.As(err, &fault) || fault.Func != "tgi_alloc" || !strings.Contains(err.Error(), "no room of 20000 bytes") {
+	if !errors.As(err, &fault) || fault.Func != "tgi_alloc" ||
+		!strings.Contains(err.Error(), "no room of 20000 bytes") {
 		t.Error(err)
 	}
 	s, err := g.Begin(guest.Start{})
@@ -167,7 +170,8 @@ func TestNoRoomForTokens(t *testing.T) {
 		t.Fatal(err)
 	}
 	defer s.Close()
-	if _, err := s.Entry(guest.Process).Tokens(nil, counted(0, 5000)); !errors.As(err, &fault) || fault.Func != "tgi_alloc" {
+	if _, err := s.Entry(guest.Process).Tokens(nil, counted(0, 5000)); !errors.As(err, &fault) ||
+		fault.Func != "tgi_alloc" {
 		t.Error(err)
 	}
 	if _, err := s.Entry(guest.Process).Call(0, 0); !errors.Is(err, sandbox.ErrBroken) {
@@ -229,7 +233,8 @@ func TestRandomNumbersFollowTheSeed(t *testing.T) {
 // TestCloneGoesItsOwnWay: neither sees what the other does later.
 func TestCloneGoesItsOwnWay(t *testing.T) {
 	// process counts and answers with the count.
-	count := guesttest.Join(guesttest.Const(guesttest.Free), guesttest.Load(guesttest.Free), guesttest.Const(1), guesttest.Add(),
+	count := guesttest.Join(guesttest.Const(guesttest.Free), guesttest.Load(guesttest.Free), guesttest.Const(1),
+		guesttest.Add(),
 		guesttest.Put(), guesttest.Load(guesttest.Free))
 	s := begin(t, fake(guest.Process, count), guest.Start{Prompt: counted(0, 3)})
 	draw(t, s, 2)
@@ -289,7 +294,8 @@ func TestFuelIsSaved(t *testing.T) {
 }
 
 func TestChargeEnds(t *testing.T) {
-	s := beginWith(t, guest.Config{Wasm: guesttest.Fake{}.Wasm(), Limits: guest.Limits{FuelPerStep: 1000}}, guest.Start{})
+	s := beginWith(t, guest.Config{Wasm: guesttest.Fake{}.Wasm(), Limits: guest.Limits{FuelPerStep: 1000}},
+		guest.Start{})
 	e := s.Entry(guest.Process)
 	if err := e.Charge(1000); err != nil {
 		t.Error(err)
@@ -329,16 +335,19 @@ func TestImports(t *testing.T) {
 		{name: "token_flags", args: []uint32{257}, want: abi.TokenSpecial},
 		{name: "token_flags", args: []uint32{258}, want: abi.TokenSpecial | abi.TokenEnd},
 		{name: "token_flags", args: []uint32{259}, want: minus},
-		{name: "encode", data: "a the", args: []uint32{guesttest.Free, 5, to, 2}, want: 2, wrote: "a\x00\x00\x00\x00\x01\x00\x00"},
+		{name: "encode", data: "a the", args: []uint32{guesttest.Free, 5, to, 2}, want: 2,
+			wrote: "a\x00\x00\x00\x00\x01\x00\x00"},
 		{name: "encode", data: "a the", args: []uint32{guesttest.Free, 5, to, 1}, want: 2, wrote: "\x00"},
 		{name: "encode", data: "caf\xe9", args: []uint32{guesttest.Free, 4, to, 9}, want: minus},
 		{name: "encode", args: []uint32{guesttest.Free, 0, far, 0}, want: 0},
-		{name: "encode", data: "ab", args: []uint32{guesttest.Free, 2, far, 9}, fault: "room for a text's tokens: 8 bytes at 0xffff0000"},
+		{name: "encode", data: "ab", args: []uint32{guesttest.Free, 2, far, 9},
+			fault: "room for a text's tokens: 8 bytes at 0xffff0000"},
 		{name: "encode", args: []uint32{far, 9, to, 9}, fault: "text to encode: 9 bytes at 0xffff0000"},
 		{name: "encode", args: []uint32{0, 0x100000, to, 9}, fault: "out of fuel"},
 		{name: "log", args: []uint32{0, far, 9}, fault: "text to log: 9 bytes at 0xffff0000"},
 	} {
-		f := guesttest.Fake{Imports: []string{c.name}, Data: store(c.data), Code: map[string]guesttest.Code{guest.Process: call(c.args...)}}
+		f := guesttest.Fake{Imports: []string{c.name}, Data: store(c.data),
+			Code: map[string]guesttest.Code{guest.Process: call(c.args...)}}
 		if c.name == "log" {
 			f.Code[guest.Process] = guesttest.Join(f.Code[guest.Process], guesttest.Const(0))
 		}
@@ -371,7 +380,8 @@ func TestImportNotOffered(t *testing.T) {
 	if !errors.Is(err, sandbox.ErrImport) || !errors.Is(err, sandbox.ErrExport) {
 		t.Fatal(err)
 	}
-	for _, want := range []string{`"sleep"`, "is not offered", `import "tgi" "log" is a function (i32) -> (), (i32 i32 i32) -> () wanted`, `"tgi_init" is missing`} {
+	for _, want := range []string{`"sleep"`, "is not offered",
+		`import "tgi" "log" is a function (i32) -> (), (i32 i32 i32) -> () wanted`, `"tgi_init" is missing`} {
 		if !strings.Contains(err.Error(), want) {
 			t.Errorf("%q lacks %q", err, want)
 		}
@@ -393,13 +403,16 @@ func TestLog(t *testing.T) {
 		"tgi_init":    guesttest.Join(say(abi.LevelWarn, guesttest.Free, 5), guesttest.Long(0)),
 		guest.Process: guesttest.Join(say(77, guesttest.Free+0x100, 20*401), guesttest.Trap()),
 	}}
-	s := beginWith(t, guest.Config{Wasm: f.Wasm(), Log: func(level int, text string) { lines = append(lines, line{level, text}) }}, guest.Start{})
+	s := beginWith(t, guest.Config{Wasm: f.Wasm(), Log: func(level int, text string) {
+		lines = append(lines, line{level, text})
+	}}, guest.Start{})
 	_, err := s.Entry(guest.Process).Call(0, 0)
 	var fault *sandbox.Fault
 	if !errors.As(err, &fault) || len(fault.Log) != 11 || !strings.Contains(err.Error(), `last printed: "xxx`) {
 		t.Errorf("%.200v", err)
 	}
-	if len(lines) != 12 || lines[0] != (line{abi.LevelWarn, "hello"}) || lines[1] != (line{abi.LevelError, long[:400]}) {
+	if len(lines) != 12 || lines[0] != (line{abi.LevelWarn, "hello"}) ||
+		lines[1] != (line{abi.LevelError, long[:400]}) {
 		t.Fatalf("%d lines, %.200v", len(lines), lines)
 	}
 	if last := lines[11].text; len(last) != abi.MaxText-10*401 {

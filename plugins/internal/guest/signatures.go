@@ -13,8 +13,8 @@ import (
 // kinds are those of this version.
 var kinds = []string{abi.KindLogits, abi.KindSampler, abi.KindTemplate, abi.KindTools, abi.KindGrammar}
 
-// checkExports finds all that is wrong with a module's exports as far as can be told without running it: a kind of which
-// one export is there must be there as a whole, and nothing else may begin with tgi_.
+// checkExports finds all that is wrong with a module's exports as far as can be told without running it: a kind of
+// which one export is there must be there as a whole, and nothing else may begin with tgi_.
 func checkExports(m *sandbox.Module) error {
 	want := requiredExports(abi.Common)
 	known := map[string]bool{abi.Memory: true}
@@ -70,7 +70,9 @@ func checkKinds(m *sandbox.Module, d Description) error {
 		for i, list := range forms {
 			if d.Serves(k) && i == form {
 				if !slices.ContainsFunc(slices.Concat(forms...), func(f abi.Func) bool { return m.Has(f.Name) }) {
-					errs = append(errs, fmt.Errorf("%w: kind %q is described and not registered: none of its exports is there", ErrDescription, k))
+					errs = append(errs,
+						fmt.Errorf("%w: kind %q is described and not registered: none of its exports is there",
+							ErrDescription, k))
 					continue
 				}
 				errs = append(errs, m.Check(requiredExports(list)))
@@ -78,14 +80,16 @@ func checkKinds(m *sandbox.Module, d Description) error {
 			}
 			for _, f := range list {
 				if m.Has(f.Name) {
-					errs = append(errs, fmt.Errorf("%w: %s is exported, but %s", ErrDescription, f.Name, d.unexpectedReason(k)))
+					errs = append(errs, fmt.Errorf("%w: %s is exported, but %s", ErrDescription, f.Name,
+						d.unexpectedReason(k)))
 					break
 				}
 			}
 		}
 		for _, f := range abi.Optional(k) {
 			if m.Has(f.Name) && !d.Serves(k) {
-				errs = append(errs, fmt.Errorf("%w: %s is exported, but %s", ErrDescription, f.Name, d.unexpectedReason(k)))
+				errs = append(errs, fmt.Errorf("%w: %s is exported, but %s", ErrDescription, f.Name,
+					d.unexpectedReason(k)))
 			}
 		}
 	}

@@ -66,7 +66,8 @@ func (g *Guest) Stats() Stats {
 	return Stats{
 		Instances: g.pool.Stats(), Calls: c.calls.Load(), Fuel: c.fuel.Load(), Nanoseconds: c.nanoseconds.Load(),
 		Paused: c.paused.Load(), Slices: c.slices.Load(), Refusals: c.refusals.Load(),
-		Faults: Faults{Trap: c.trap.Load(), Fuel: c.outOfFuel.Load(), Time: c.outOfTime.Load(), Memory: c.memory.Load(), Access: c.access.Load(), Result: c.result.Load(),
+		Faults: Faults{Trap: c.trap.Load(), Fuel: c.outOfFuel.Load(), Time: c.outOfTime.Load(), Memory: c.memory.Load(),
+			Access: c.access.Load(), Result: c.result.Load(),
 			Cancelled: c.cancel.Load()},
 	}
 }

@@ -39,7 +39,8 @@ const (
 	instanceBytes = 256 << 10
 	// pageSize is the unit in which memory is touched.
 	pageSize = 4096
-	// touchTime is how quickly a guest can touch a page, at best: the system must find and clear one. (Measured: 0.5 to 3 us.)
+	// touchTime is how quickly a guest can touch a page, at best: the system must find and clear one. (Measured: 0.5 to
+	// 3 us.)
 	touchTime = 250 * time.Nanosecond
 	// countFraction bounds the time for counting to a thirty-second of the guest's own.
 	countFraction = 32

@@ -19,7 +19,8 @@ func bare(b *testing.B, wasm []byte, stop bool) api.Module {
 	r := wazero.NewRuntimeWithConfig(ctx, wazero.NewRuntimeConfig().WithCloseOnContextDone(stop))
 	b.Cleanup(func() { r.Close(ctx) })
 	wasip1.MustInstantiate(ctx, r)
-	m, err := r.InstantiateWithConfig(ctx, wasm, wazero.NewModuleConfig().WithName("").WithStartFunctions("_initialize"))
+	m, err := r.InstantiateWithConfig(ctx, wasm,
+		wazero.NewModuleConfig().WithName("").WithStartFunctions("_initialize"))
 	if err != nil {
 		b.Fatal(err)
 	}
@@ -166,7 +167,8 @@ func BenchmarkReset(b *testing.B) {
 					}
 					one.Close()
 				}
-				for unit, ts := range map[string][]time.Duration{"reset-us": put, "first-call-us": first, "second-call-us": again, "cold-us": fresh} {
+				for unit, ts := range map[string][]time.Duration{"reset-us": put, "first-call-us": first,
+					"second-call-us": again, "cold-us": fresh} {
 					slices.Sort(ts)
 					b.ReportMetric(float64(ts[len(ts)/2])/1000, unit)
 				}

@@ -23,7 +23,8 @@ func moduleOf(typ []byte, bodies ...[]byte) []byte {
 	for i := range indices {
 		indices[i] = []byte{0}
 	}
-	return wasmOf(section(1, typ), section(3, indices...), section(4, []byte{0x70, 0, 1}), section(5, []byte{0, 1}), section(10, bodies...))
+	return wasmOf(section(1, typ), section(3, indices...), section(4, []byte{0x70, 0, 1}), section(5, []byte{0, 1}),
+		section(10, bodies...))
 }
 
 // bodyOf is a function of code with so many i32 locals.
@@ -44,8 +45,9 @@ func each(n int, before []byte, op byte, after []byte) (b []byte) {
 }
 
 const (
-	opNop, opBlock, opLoop, opIf, opElse, opEnd, opBr, opBrIf, opBrTable = 0x01, 0x02, 0x03, 0x04, 0x05, 0x0b, 0x0c, 0x0d, 0x0e
-	opDrop, opGet, opSet, opConst, opAdd, opVoid                         = 0x1a, 0x20, 0x21, 0x41, 0x6a, 0x40
+	opNop, opBlock, opLoop, opIf, opElse, opEnd, opBr, opBrIf, opBrTable = 0x01, 0x02, 0x03, 0x04, 0x05, 0x0b, 0x0c,
+		0x0d, 0x0e
+	opDrop, opGet, opSet, opConst, opAdd, opVoid = 0x1a, 0x20, 0x21, 0x41, 0x6a, 0x40
 )
 
 // branchChain is one long chain of branches to the same place, at which all parameters are read.
@@ -67,21 +69,38 @@ func bombs(scale int) map[string][]byte {
 		"branches, one parameter": branchChain(1, 100_000*scale),
 		"one br_table":            moduleOf(funcType(1, 0), bodyOf(0, table(500_000*scale))),
 		"many br_tables":          moduleOf(funcType(1, 0), bodyOf(0, bytes.Repeat(table(100), 5_000*scale))),
-		"nested blocks":           moduleOf(funcType(1, 0), bodyOf(0, times(9_000, opBlock, opVoid), times(9_000, opGet, 0, opBrIf, 0, opEnd))),
-		"nested loops":            moduleOf(funcType(1, 0), bodyOf(0, times(9_000, opLoop, opVoid), times(9_000, opGet, 0, opBrIf, 0, opEnd))),
-		"locals and blocks":       moduleOf(funcType(1, 0), bodyOf(4_000, bytes.Repeat(slices.Concat([]byte{opGet, 0, opIf, opVoid}, each(4_000, []byte{opConst, 7}, opSet, nil), []byte{opEnd}), min(40*scale, 80)), each(4_000, nil, opGet, []byte{opDrop}))),
-		"ifs in a row":            moduleOf(funcType(1, 0), bodyOf(0, times(60_000*scale, opGet, 0, opIf, opVoid, opConst, 1, opSet, 0, opElse, opConst, 2, opSet, 0, opEnd))),
-		"one long expression":     moduleOf(funcType(1, 0), bodyOf(0, []byte{opGet, 0}, times(200_000*scale, opGet, 0, opAdd), []byte{opDrop})),
-		"deep expression":         moduleOf(funcType(1, 0), bodyOf(0, times(150_000*scale, opGet, 0), times(150_000*scale-1, opAdd), []byte{opDrop})),
-		"many constants":          moduleOf(funcType(0, 0), bodyOf(0, times(250_000*scale, opConst, 3, opDrop))),
-		"vectors":                 moduleOf(funcType(1, 0), bodyOf(0, bytes.Repeat(slices.Concat([]byte{0xfd, 12}, make([]byte, 16), []byte{0xfd, 12}, make([]byte, 16), []byte{0xfd, 14, opDrop}), 20_000*scale))),
-		"shuffles":                moduleOf(funcType(1, 0), bodyOf(0, bytes.Repeat(slices.Concat([]byte{opGet, 0, 0xfd, 15, opGet, 0, 0xfd, 15, 0xfd, 13}, times(16, 3), []byte{opDrop}), 20_000*scale))),
-		"many functions":          moduleOf(funcType(1, 0), many(19_000, bodyOf(0, times(20*scale, opGet, 0, opDrop)))...),
-		"functions of locals":     moduleOf(funcType(1, 0), many(1_000*scale, bodyOf(4_000))...),
-		"many calls":              moduleOf(funcType(60, 60), bodyOf(0, each(60, nil, opGet, nil), bytes.Repeat([]byte{0x10, 0}, 5_000*scale))),
-		"data segments":           slices.Concat(moduleOf(funcType(1, 0), bodyOf(0)), section(11, slices.Repeat([][]byte{segment}, 90_000)...)),
-		"stores":                  moduleOf(funcType(1, 0), bodyOf(0, times(80_000*scale, opGet, 0, opConst, 1, 0x36, 2, 0))),
-		"traps":                   moduleOf(funcType(1, 0), bodyOf(0, times(80_000*scale, opGet, 0, opGet, 0, 0x6d, opDrop))),
-		"blocks of many results":  moduleOf(funcType(0, 60), bodyOf(0, times(60, opConst, 0), times(4_000*scale, opBlock, 0, opBr, 0, opEnd))),
+		"nested blocks": moduleOf(funcType(1, 0), bodyOf(0, times(9_000, opBlock, opVoid),
+			times(9_000, opGet, 0, opBrIf, 0, opEnd))),
+		"nested loops": moduleOf(funcType(1, 0), bodyOf(0, times(9_000, opLoop, opVoid),
+			times(9_000, opGet, 0, opBrIf, 0, opEnd))),
+		"locals and blocks": moduleOf(funcType(1, 0),
+			bodyOf(4_000, bytes.Repeat(slices.Concat([]byte{opGet, 0, opIf, opVoid}, each(4_000, []byte{opConst, 7},
+				opSet, nil), []byte{opEnd}), min(40*scale, 80)), each(4_000, nil, opGet, []byte{opDrop}))),
+		"ifs in a row": moduleOf(funcType(1, 0), bodyOf(0, times(60_000*scale, opGet, 0, opIf, opVoid,
+			opConst, 1, opSet, 0, opElse, opConst, 2, opSet, 0, opEnd))),
+		"one long expression": moduleOf(funcType(1, 0), bodyOf(0, []byte{opGet, 0}, times(200_000*scale, opGet, 0,
+			opAdd), []byte{opDrop})),
+		"deep expression": moduleOf(funcType(1, 0), bodyOf(0, times(150_000*scale, opGet, 0),
+			times(150_000*scale-1, opAdd), []byte{opDrop})),
+		"many constants": moduleOf(funcType(0, 0), bodyOf(0, times(250_000*scale, opConst, 3, opDrop))),
+		"vectors": moduleOf(funcType(1, 0),
+			bodyOf(0, bytes.Repeat(slices.Concat([]byte{0xfd, 12}, make([]byte, 16), []byte{0xfd, 12}, make([]byte, 16),
+				[]byte{0xfd, 14, opDrop}), 20_000*scale))),
+		"shuffles": moduleOf(funcType(1, 0),
+			bodyOf(0, bytes.Repeat(slices.Concat([]byte{opGet, 0, 0xfd, 15, opGet, 0, 0xfd, 15, 0xfd, 13}, times(16, 3),
+				[]byte{opDrop}), 20_000*scale))),
+		"many functions": moduleOf(funcType(1, 0),
+			many(19_000, bodyOf(0, times(20*scale, opGet, 0, opDrop)))...),
+		"functions of locals": moduleOf(funcType(1, 0), many(1_000*scale, bodyOf(4_000))...),
+		"many calls": moduleOf(funcType(60, 60), bodyOf(0, each(60, nil, opGet, nil),
+			bytes.Repeat([]byte{0x10, 0}, 5_000*scale))),
+		"data segments": slices.Concat(moduleOf(funcType(1, 0), bodyOf(0)),
+			section(11, slices.Repeat([][]byte{segment}, 90_000)...)),
+		"stores": moduleOf(funcType(1, 0), bodyOf(0, times(80_000*scale, opGet, 0, opConst, 1, 0x36, 2,
+			0))),
+		"traps": moduleOf(funcType(1, 0), bodyOf(0, times(80_000*scale, opGet, 0, opGet, 0, 0x6d,
+			opDrop))),
+		"blocks of many results": moduleOf(funcType(0, 60), bodyOf(0, times(60, opConst, 0),
+			times(4_000*scale, opBlock, 0, opBr, 0, opEnd))),
 	}
 }

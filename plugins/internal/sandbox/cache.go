@@ -19,8 +19,8 @@ import (
 )
 
 // The cache of compiled modules has a folder for each module, named by its key, with the engine's file in it and a
-// manifest that names that file with its length and SHA-256. What is in the file is run as it is, so nothing is used that
-// does not agree with the manifest. A folder comes to its name whole, by renaming.
+// manifest that names that file with its length and SHA-256. What is in the file is run as it is, so nothing is used
+// that does not agree with the manifest. A folder comes to its name whole, by renaming.
 
 // stagingPrefix begins the name of a folder that is being filled. Its process holds a lock on it.
 const stagingPrefix = "tgi-compile-"
@@ -35,8 +35,8 @@ type manifest struct {
 	SHA256 string `json:"sha256"`
 }
 
-// foundVersion is the engine's version as it finds it in this program's build information. It looks for compiled modules under
-// it, so what a program with another, such as a test, has left is of no use.
+// foundVersion is the engine's version as it finds it in this program's build information. It looks for compiled
+// modules under it, so what a program with another, such as a test, has left is of no use.
 var foundVersion = sync.OnceValue(func() string {
 	info, _ := debug.ReadBuildInfo()
 	return versionIn(info)
@@ -50,7 +50,8 @@ func versionIn(info *debug.BuildInfo) string {
 	}
 	version := info.Main.Version
 	for _, dep := range info.Deps {
-		if strings.Contains(dep.Path, "github.com/tetratelabs/wazero") && dep.Version != "" && dep.Version != "(devel)" {
+		if strings.Contains(dep.Path, "github.com/tetratelabs/wazero") && dep.Version != "" &&
+			dep.Version != "(devel)" {
 			version = dep.Version
 		}
 	}

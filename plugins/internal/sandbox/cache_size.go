@@ -21,8 +21,8 @@ type cacheEntry struct {
 // trimming is held by whoever makes room in a cache of this process.
 var trimming sync.Mutex
 
-// trim removes what was used longest ago from the cache, until it is within its limit. What other versions of this program
-// keep beside it counts and goes too. The entry that was used last stays in any case.
+// trim removes what was used longest ago from the cache, until it is within its limit. What other versions of this
+// program keep beside it counts and goes too. The entry that was used last stays in any case.
 func (e *Engine) trim() {
 	if e.cache == "" || e.cacheBytes == 0 {
 		return

@@ -9,8 +9,8 @@ import (
 	"time"
 )
 
-// TestCacheSize: the cache keeps to its limit, what was used longest ago goes first, whichever version left it, and what goes
-// is compiled again when it is wanted.
+// TestCacheSize: the cache keeps to its limit, what was used longest ago goes first, whichever version left it, and
+// what goes is compiled again when it is wanted.
 func TestCacheSize(t *testing.T) {
 	root := t.TempDir()
 	old := filepath.Join(root, "compiled1-wazero-v1", "entry")
@@ -118,9 +118,10 @@ func TestFoundVersion(t *testing.T) {
 	}
 	own := debug.Module{Path: "tgi", Version: "(devel)"}
 	for want, info := range map[string]*debug.BuildInfo{
-		"dev":    {Main: own},
-		"v1.2.3": {Main: own, Deps: []*debug.Module{{Path: "other", Version: "v9"}, {Path: "github.com/tetratelabs/wazero", Version: "v1.2.3"}}},
-		"v7":     {Main: debug.Module{Version: "v7"}, Deps: []*debug.Module{{Path: "github.com/tetratelabs/wazero"}}},
+		"dev": {Main: own},
+		"v1.2.3": {Main: own, Deps: []*debug.Module{{Path: "other", Version: "v9"},
+			{Path: "github.com/tetratelabs/wazero", Version: "v1.2.3"}}},
+		"v7": {Main: debug.Module{Version: "v7"}, Deps: []*debug.Module{{Path: "github.com/tetratelabs/wazero"}}},
 	} {
 		if got := versionIn(info); got != want {
 			t.Errorf("%+v: %s, want %s", info, got, want)

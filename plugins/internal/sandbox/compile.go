@@ -40,8 +40,8 @@ type Module struct {
 
 // Compile checks wasm against the limits, the imports offered and the exports wanted, rewrites and compiles it. All
 // missing or wrong imports and exports are named in one error, which matches ErrImport or ErrExport (or both); any
-// other fault of the module matches ErrModule, and ErrCompile too where compiling it takes too much. wasm is not kept. Cancelling
-// ctx ends a compilation at once.
+// other fault of the module matches ErrModule, and ErrCompile too where compiling it takes too much. wasm is not kept.
+// Cancelling ctx ends a compilation at once.
 func (e *Engine) Compile(ctx context.Context, wasm []byte, c ModuleConfig) (*Module, error) {
 	limits := c.Limits.WithDefaults()
 	out, info, err := rewrite.Rewrite(wasm, limits)

@@ -62,7 +62,8 @@ func childOf(t *testing.T, parent int) int {
 		stat, _ := os.ReadFile(filepath.Join(filepath.Dir(file), "stat"))
 		_, rest, _ := strings.Cut(string(stat), ") ")
 		fields := strings.Fields(rest)
-		if bytes.HasPrefix(line, []byte(workerName+"\x00"+workerMode+"\x00")) && len(fields) > 1 && fields[1] == strconv.Itoa(parent) {
+		if bytes.HasPrefix(line, []byte(workerName+"\x00"+workerMode+"\x00")) && len(fields) > 1 &&
+			fields[1] == strconv.Itoa(parent) {
 			pid, _ := strconv.Atoi(filepath.Base(filepath.Dir(file)))
 			return pid
 		}

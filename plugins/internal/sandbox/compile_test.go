@@ -18,7 +18,8 @@ func TestBombs(t *testing.T) {
 	e := engine(t, Config{CacheDir: t.TempDir(), Compile: CompileLimits{Time: time.Second, Memory: MinCompileMemory}})
 	list := bombs(1)
 	for _, name := range []string{
-		"branches, 60 parameters", "branches, one parameter", "nested loops", "ifs in a row", "one br_table", "functions of locals", "many constants", "deep expression", "data segments",
+		"branches, 60 parameters", "branches, one parameter", "nested loops", "ifs in a row", "one br_table",
+		"functions of locals", "many constants", "deep expression", "data segments",
 	} {
 		if list[name] == nil {
 			t.Fatalf("there is no bomb %q", name)
@@ -28,7 +29,8 @@ func TestBombs(t *testing.T) {
 		case err == nil:
 			m.Close()
 		case !errors.Is(err, ErrCompile) || !errors.Is(err, ErrModule) || !strings.HasPrefix(err.Error(), "bomb: ") ||
-			!strings.Contains(err.Error(), "compile_time = 1s") && !strings.Contains(err.Error(), "compile_memory = 256MiB"):
+			!strings.Contains(err.Error(), "compile_time = 1s") &&
+				!strings.Contains(err.Error(), "compile_memory = 256MiB"):
 			t.Errorf("%s: %v", name, err)
 		}
 		if err != nil && strings.Contains(err.Error(), "compile_memory") && !strings.Contains(err.Error(), " MiB ") {
@@ -40,7 +42,8 @@ func TestBombs(t *testing.T) {
 		}
 		if err != nil { // it is remembered
 			again := time.Now()
-			if _, err := e.Compile(t.Context(), list[name], ModuleConfig{Name: "bomb"}); !errors.Is(err, ErrCompile) || time.Since(again) > time.Second/2 {
+			if _, err := e.Compile(t.Context(), list[name], ModuleConfig{Name: "bomb"}); !errors.Is(err, ErrCompile) ||
+				time.Since(again) > time.Second/2 {
 				t.Errorf("%s: a second time: %v after %v", name, err, time.Since(again))
 			}
 		}
@@ -153,7 +156,8 @@ func TestCache(t *testing.T) {
 			}
 			check("damaged")
 			if !intact(entry) || len(told.list) != before+1 {
-				t.Errorf("%s of %d bytes: %d warnings, intact %v", filepath.Base(file), len(damaged), len(told.list)-before, intact(entry))
+				t.Errorf("%s of %d bytes: %d warnings, intact %v", filepath.Base(file), len(damaged),
+					len(told.list)-before, intact(entry))
 			}
 			healed := made()
 			check("healed")
@@ -176,7 +180,8 @@ func TestCacheWithoutRoom(t *testing.T) {
 		t.Fatal(err)
 	}
 	for range 2 {
-		if got := call1(t, instance(t, compile(t, e, guestFile(t, "walk.wasm"), ModuleConfig{Name: "walk"})), "tree", 5); got != 32 {
+		if got := call1(t, instance(t, compile(t, e, guestFile(t, "walk.wasm"), ModuleConfig{Name: "walk"})), "tree",
+			5); got != 32 {
 			t.Errorf("tree(5) = %d", got)
 		}
 	}
@@ -197,7 +202,8 @@ func TestSweep(t *testing.T) {
 	if err != nil {
 		t.Fatal(err)
 	}
-	if err := errors.Join(killed.lock.Close(), os.WriteFile(filepath.Join(killed.path, "half"), []byte("x"), 0o600)); err != nil {
+	if err := errors.Join(killed.lock.Close(), os.WriteFile(filepath.Join(killed.path, "half"), []byte("x"),
+		0o600)); err != nil {
 		t.Fatal(err)
 	}
 	sweep(e.cache)
@@ -215,7 +221,8 @@ func TestWorkerArguments(t *testing.T) {
 	if got, ok := readJob(want.args()); !ok || got != want {
 		t.Errorf("got %+v, %v", got, ok)
 	}
-	for _, args := range [][]string{nil, {workerName}, {"tgi", workerMode, "1", "1", "1"}, {workerName, workerMode, "1", "1"}, {workerName, workerMode, "x", "1", "1"}} {
+	for _, args := range [][]string{nil, {workerName}, {"tgi", workerMode, "1", "1", "1"}, {workerName, workerMode, "1",
+		"1"}, {workerName, workerMode, "x", "1", "1"}} {
 		if _, ok := readJob(args); ok {
 			t.Errorf("%q make a worker", args)
 		}

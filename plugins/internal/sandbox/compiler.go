@@ -178,11 +178,14 @@ func (w *worker) outcome(err error) error {
 	case workerLarge:
 		return w.noMemory(text)
 	case workerSlow:
-		return limitError("time", w.limits.Time, fmt.Sprintf("loading the compiled module takes %s of a processor's time, more than a part in %d of it", text, loadShare))
+		return limitError("time", w.limits.Time,
+			fmt.Sprintf("loading the compiled module takes %s of a processor's time, more than a part in %d of it",
+				text, loadShare))
 	}
 	state := w.cmd.ProcessState
 	said, _, _ := strings.Cut(string(bytes.TrimSpace(w.errors.b)), "\n\n")
-	if used := state.UserTime() + state.SystemTime(); strings.Contains(said, "SIGXCPU") || !state.Exited() && used > w.limits.Time {
+	if used := state.UserTime() + state.SystemTime(); strings.Contains(said, "SIGXCPU") || !state.Exited() &&
+		used > w.limits.Time {
 		return limitError("time", w.limits.Time, "compiling the module takes more of a processor's time")
 	}
 	if outOfMemory(said) {
@@ -202,7 +205,8 @@ func (w *worker) noMemory(used string) error {
 // peak says what a worker had that the system refused more memory.
 func (w *worker) peak() string {
 	s := w.cmd.ProcessState
-	text := fmt.Sprintf("the next piece was refused after %.1fs of a processor's time", (s.UserTime() + s.SystemTime()).Seconds())
+	text := fmt.Sprintf("the next piece was refused after %.1fs of a processor's time",
+		(s.UserTime() + s.SystemTime()).Seconds())
 	if n := peakMemory(s); n > 0 {
 		text += fmt.Sprintf(", with %d MiB in use", n>>20)
 	}
@@ -211,7 +215,8 @@ func (w *worker) peak() string {
 
 // outOfMemory recognises what Go and the system say when a limit of memory is reached.
 func outOfMemory(text string) bool {
-	for _, sign := range []string{"out of memory", "cannot allocate memory", "cannot map pages", "failed to create new OS thread"} {
+	for _, sign := range []string{"out of memory", "cannot allocate memory", "cannot map pages",
+		"failed to create new OS thread"} {
 		if strings.Contains(text, sign) {
 			return true
 		}
@@ -219,8 +224,8 @@ func outOfMemory(text string) bool {
 	return false
 }
 
-// outputDirs are the folders that a module can be compiled into, the cache first. Without one, or where it is full, any other
-// does: the compiled module is loaded and its file removed.
+// outputDirs are the folders that a module can be compiled into, the cache first. Without one, or where it is full, any
+// other does: the compiled module is loaded and its file removed.
 func (e *Engine) outputDirs() []string {
 	list := []string{e.cache, os.TempDir()}
 	if runtime.GOOS == "linux" {
@@ -282,7 +287,8 @@ func (m *Module) fromCache(ctx context.Context, dir string, out []byte, host []H
 
 // compileAt compiles and loads a module in a folder of its own below place. The error is a *storeError where another
 // place may do better.
-func (m *Module) compileAt(ctx context.Context, place, key string, out []byte, host []HostFunc, limits CompileLimits) error {
+func (m *Module) compileAt(ctx context.Context, place, key string, out []byte, host []HostFunc,
+	limits CompileLimits) error {
 	s, err := newStaging(place)
 	if err != nil {
 		return &storeError{err.Error()}

@@ -22,11 +22,13 @@ func TestGuestsBehaveAsWritten(t *testing.T) {
 		calls []call
 	}{
 		"C": {func(tb testing.TB) []byte { return guestFile(tb, "walk.wasm") }, []call{
-			{"init", nil}, {"walk", []uint64{1}}, {"walk", []uint64{99}}, {"spin", []uint64{5000}}, {"tree", []uint64{8}},
+			{"init", nil}, {"walk", []uint64{1}}, {"walk", []uint64{99}}, {"spin", []uint64{5000}},
+			{"tree", []uint64{8}},
 			{"remember", []uint64{3}}, {"remember", []uint64{4}}, {"storm", []uint64{2, 900_000}},
 			{"sum", []uint64{1024, 5000}}, {"sum", []uint64{0xffffff00, 1}}}},
 		"Rust": {func(tb testing.TB) []byte { return guestFile(tb, "rusty.wasm") }, []call{
-			{"digest", []uint64{50}}, {"remember", []uint64{3}}, {"remember", []uint64{4}}, {"index", []uint64{2}}, {"index", []uint64{3}}}},
+			{"digest", []uint64{50}}, {"remember", []uint64{3}}, {"remember", []uint64{4}}, {"index", []uint64{2}},
+			{"index", []uint64{3}}}},
 		"Go": {goGuest, []call{
 			{"_initialize", nil}, {"digest", []uint64{40}}, {"remember", []uint64{3}}, {"remember", []uint64{4}},
 			{"init_table", []uint64{1000}}, {"walk", []uint64{5}}, {"spin", []uint64{100}}}},
@@ -73,7 +75,8 @@ func interpreted(t *testing.T, wasm []byte) *Instance {
 	in.ctx.in = in
 	b := r.NewHostModuleBuilder(wasiModule)
 	for _, h := range wasi() {
-		b.NewFunctionBuilder().WithGoModuleFunction(api.GoModuleFunc(func(_ context.Context, m api.Module, stack []uint64) {
+		b.NewFunctionBuilder().WithGoModuleFunction(api.GoModuleFunc(func(_ context.Context, m api.Module,
+			stack []uint64) {
 			mem := m.Memory()
 			in.memory.reserved, _ = mem.Read(0, mem.Size())
 			in.memory.size = uint64(mem.Size())

@@ -75,7 +75,8 @@ func (f *Fault) Error() string {
 	return b.String()
 }
 
-// lastOutput returns the most useful printed line: a Go guest's panic, which stack traces follow, or else the last line.
+// lastOutput returns the most useful printed line: a Go guest's panic, which stack traces follow, or else the last
+// line.
 func (f *Fault) lastOutput() string {
 	for _, line := range f.Log {
 		if isPanicLine(line) {
@@ -101,8 +102,9 @@ func (a *abort) Error() string { return a.kind.Error() + ": " + a.cause }
 
 // Those that tick raises carry no text, so that raising them allocates nothing.
 var (
-	abortFuel   = &abort{kind: ErrFuel}
-	abortStack  = &abort{kind: ErrTrap, cause: fmt.Sprintf("stack overflow: calls nested deeper than %d bytes", rewrite.StackBytes)}
+	abortFuel  = &abort{kind: ErrFuel}
+	abortStack = &abort{kind: ErrTrap, cause: fmt.Sprintf("stack overflow: calls nested deeper than %d bytes",
+		rewrite.StackBytes)}
 	abortCancel = &abort{kind: ErrCancelled}
 )
 
@@ -134,8 +136,8 @@ func (in *Instance) fault(fn string, budget, used int64, err error) *Fault {
 	return f
 }
 
-// explainMemory adds to the fault that the guest was refused memory before it failed: the trap, exit or endless loop that
-// follows a refusal says little by itself.
+// explainMemory adds to the fault that the guest was refused memory before it failed: the trap, exit or endless loop
+// that follows a refusal says little by itself.
 func (in *Instance) explainMemory(f *Fault) {
 	if in.memory == nil || in.memory.refused == 0 || f.Kind != ErrTrap && f.Kind != ErrFuel && f.Kind != ErrTime {
 		return

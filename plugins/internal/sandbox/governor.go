@@ -10,7 +10,8 @@ import (
 const (
 	// DefaultShare is what a plugin may use in the long run while others wait for tokens.
 	DefaultShare = 0.25
-	// TrustedShare is that of a plugin that is part of the program: grammars are compiled and templates rendered in some.
+	// TrustedShare is that of a plugin that is part of the program: grammars are compiled and templates rendered in
+	// some.
 	TrustedShare = 1.0
 )
 
@@ -26,9 +27,9 @@ const (
 	pollInterval = 2 * time.Millisecond
 )
 
-// Governor keeps guests from taking the processors from others. Each guest has an account, which is charged with the time
-// that its calls run; a call whose account is overdrawn pauses in its tick while the processors are wanted. The guests
-// that are not trusted have an account together too, of half of the cores.
+// Governor keeps guests from taking the processors from others. Each guest has an account, which is charged with the
+// time that its calls run; a call whose account is overdrawn pauses in its tick while the processors are wanted. The
+// guests that are not trusted have an account together too, of half of the cores.
 //
 // It is safe for concurrent use and holds nothing that needs closing. A nil Governor lets everybody run.
 type Governor struct {
@@ -36,8 +37,8 @@ type Governor struct {
 	all  bucket // of those that are not trusted
 }
 
-// NewGovernor makes one. busy says whether anybody else wants the processors now: it is called at ticks of greedy guests,
-// from any goroutine, and must not block.
+// NewGovernor makes one. busy says whether anybody else wants the processors now: it is called at ticks of greedy
+// guests, from any goroutine, and must not block.
 func NewGovernor(busy func() bool) *Governor {
 	g := &Governor{busy: busy}
 	g.all.share = float64(runtime.GOMAXPROCS(0)) / 2

@@ -48,7 +48,8 @@ func greedy(g *Governor, share float64) *Account {
 	return a
 }
 
-// TestPauses: a greedy guest's long call pauses while others want the processors, and only then; a short one never does.
+// TestPauses: a greedy guest's long call pauses while others want the processors, and only then; a short one never
+// does.
 func TestPauses(t *testing.T) {
 	var busy atomic.Bool
 	told := 0

@@ -15,10 +15,10 @@ const hostFuel = 200
 
 // HostFunc is one function that guests may import.
 //
-// Func runs on the goroutine of the call, with the instance that calls. stack holds the arguments and takes the
-// results in their place (i32 and f32 in the low half, the high half zero). Func may read and write the guest's memory through the
-// instance, must charge for work that grows with an argument ([Instance.Charge]), ends the call with [Instance.Fail],
-// and must not call the instance.
+// Func runs on the goroutine of the call, with the instance that calls. stack holds the arguments and takes the results
+// in their place (i32 and f32 in the low half, the high half zero). Func may read and write the guest's memory through
+// the instance, must charge for work that grows with an argument ([Instance.Charge]), ends the call with
+// [Instance.Fail], and must not call the instance.
 type HostFunc struct {
 	Module, Name string
 	Sig          Signature
@@ -32,7 +32,8 @@ func link(info *rewrite.Info, offered []HostFunc) ([]HostFunc, error) {
 	seen := map[[2]string]bool{}
 	for _, im := range info.Imports {
 		if im.Kind != rewrite.KindFunc {
-			errs = append(errs, fmt.Errorf("%w %q %q is a %v: only functions can be imported", ErrImport, im.Module, im.Name, im.Kind))
+			errs = append(errs, fmt.Errorf("%w %q %q is a %v: only functions can be imported", ErrImport, im.Module,
+				im.Name, im.Kind))
 			continue
 		}
 		h, err := match(im, offered)
@@ -55,7 +56,8 @@ func match(im rewrite.Import, offered []HostFunc) (HostFunc, error) {
 				continue
 			}
 			if !h.Sig.Equal(im.Sig) {
-				return h, fmt.Errorf("%w %q %q is a function %v, %v wanted", ErrImport, im.Module, im.Name, im.Sig, h.Sig)
+				return h, fmt.Errorf("%w %q %q is a function %v, %v wanted", ErrImport, im.Module, im.Name, im.Sig,
+					h.Sig)
 			}
 			return h, nil
 		}

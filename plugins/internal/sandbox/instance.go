@@ -42,8 +42,8 @@ type Lease struct {
 	Cancel <-chan struct{} // closed to end a running call at its next tick; calls begun later end at their first
 	Seed   uint64          // of the guest's random numbers
 	Host   any             // for host functions, by Instance.Host
-	// Yield, if not nil, is asked at the ticks of a call: it may wait while others have the processors, and reports whether
-	// the call goes on. How long it waits counts as a pause.
+	// Yield, if not nil, is asked at the ticks of a call: it may wait while others have the processors, and reports
+	// whether the call goes on. How long it waits counts as a pause.
 	Yield func() bool
 	// Patient says that the taker can wait when memory is short.
 	Patient bool
@@ -214,8 +214,8 @@ func (in *Instance) Memory() []byte {
 	return in.memory.bytes()
 }
 
-// Reseed starts the guest's random numbers anew, as a lease with this seed does: for a clone that must not draw those of
-// its original.
+// Reseed starts the guest's random numbers anew, as a lease with this seed does: for a clone that must not draw those
+// of its original.
 func (in *Instance) Reseed(seed uint64) {
 	in.lease.Seed = seed
 	in.seed.Seed(seed, seedStream)

@@ -5,15 +5,17 @@ import (
 	"time"
 )
 
-// Ticks are to come every sliceTime or so, whatever the instructions cost: until the next one Go's collector waits for the
-// guest, and nobody can cancel it. Fuel can't promise that alone, because a load from beyond the caches takes fifty times
-// as long as one from within, and no price can know which it will be. So the size of slices follows what they took.
+// Ticks are to come every sliceTime or so, whatever the instructions cost: until the next one Go's collector waits for
+// the guest, and nobody can cancel it. Fuel can't promise that alone, because a load from beyond the caches takes fifty
+// times as long as one from within, and no price can know which it will be. So the size of slices follows what they
+// took.
 const (
 	sliceTime = 50 * time.Microsecond
-	// minSlice bounds the share of ticks in fast code that is taken for slow: a tick costs about as much as 1,000 units.
+	// minSlice bounds the share of ticks in fast code that is taken for slow: a tick costs about as much as 1,000
+	// units.
 	minSlice = 5000
-	// growEvery is the time in which slices may double. It is long beside a slice, so that a guest that is slow in turns
-	// gets a long slice twenty times a second at most, and short beside a request.
+	// growEvery is the time in which slices may double. It is long beside a slice, so that a guest that is slow in
+	// turns gets a long slice twenty times a second at most, and short beside a request.
 	growEvery = 10 * time.Millisecond
 	// A slice that took longer than longSlice and a nanosecond for each unit was not running all the time.
 	longSlice = 10 * time.Millisecond
@@ -22,8 +24,8 @@ const (
 // Budget is what one call may use.
 type Budget struct {
 	Fuel int64
-	// Time bounds how long the call runs, pauses not counted; 0 does not. Spent is what others ran that have it together
-	// with this one. Limit is what the fault calls it.
+	// Time bounds how long the call runs, pauses not counted; 0 does not. Spent is what others ran that have it
+	// together with this one. Limit is what the fault calls it.
 	Time, Spent time.Duration
 	Limit       string
 }
@@ -49,8 +51,9 @@ type slicePacer struct {
 	suspect   bool          // the slice before seemed to take too long
 }
 
-// adjust makes the size follow a slice in which so much fuel took so long, and reports whether it changed. sure says that
-// nothing but the guest can have taken that time; if the system may have stopped the thread, it takes two such slices.
+// adjust makes the size follow a slice in which so much fuel took so long, and reports whether it changed. sure says
+// that nothing but the guest can have taken that time; if the system may have stopped the thread, it takes two such
+// slices.
 func (p *slicePacer) adjust(used int64, took time.Duration, sure bool, now time.Duration) (changed bool) {
 	fitting := max(used*int64(sliceTime)/max(int64(took), 1), min(minSlice, p.max))
 	slow := took > 2*sliceTime && fitting < p.size
@@ -104,7 +107,8 @@ func threadTime() time.Duration {
 func (m *meter) stop(rest int64, now time.Duration) (took time.Duration, changed bool) {
 	used, wall, cpu := m.sliceFuel-rest, now-m.sliceStart, threadTime()
 	took = cpu - m.sliceStartCPU
-	sure := m.sliceStartCPU >= 0 && cpu >= 0 && took >= 0 && took <= wall // else Go changed the thread before the slice began
+	// else Go changed the thread before the slice began
+	sure := m.sliceStartCPU >= 0 && cpu >= 0 && took >= 0 && took <= wall
 	if !sure {
 		took = min(wall, longSlice+time.Duration(used))
 	}
@@ -138,12 +142,13 @@ func (m *meter) refill(rest int64) int64 {
 
 // timeFault is the cause of ending a call that ran too long.
 func (m *meter) timeFault() *abort {
-	return &abort{kind: ErrTime, cause: fmt.Sprintf("it ran for %v, %s is %v", (m.budget.Spent + m.ran).Round(time.Millisecond), m.budget.Limit, m.budget.Time)}
+	return &abort{kind: ErrTime, cause: fmt.Sprintf("it ran for %v, %s is %v",
+		(m.budget.Spent + m.ran).Round(time.Millisecond), m.budget.Limit, m.budget.Time)}
 }
 
 // Run runs f, which is of this instance, within a budget. stack holds the arguments and takes the results; it must have
-// room for the longer of both. The error is a [*Fault]; after it the instance is broken, and every further call fails with
-// ErrBroken. A call that succeeds without a pause allocates nothing.
+// room for the longer of both. The error is a [*Fault]; after it the instance is broken, and every further call fails
+// with ErrBroken. A call that succeeds without a pause allocates nothing.
 func (in *Instance) Run(f *Func, stack []uint64, b Budget) (Use, error) {
 	if in.broken != nil {
 		return Use{}, &Fault{Kind: ErrBroken, Module: in.module.name, Func: f.name, Cause: in.broken.Error()}

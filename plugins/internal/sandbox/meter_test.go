@@ -16,7 +16,8 @@ func TestFuelBySlices(t *testing.T) {
 		export string
 		args   []uint64
 	}{
-		{"spin", []uint64{20_000}}, {"walk", []uint64{7}}, {"tree", []uint64{11}}, {"storm", []uint64{3, 900_000}}, {"bomb", []uint64{0}},
+		{"spin", []uint64{20_000}}, {"walk", []uint64{7}}, {"tree", []uint64{11}}, {"storm", []uint64{3, 900_000}},
+		{"bomb", []uint64{0}},
 		{"sum", []uint64{0, 50_000}}, {"init", nil},
 	}
 	wasm := guestFile(t, "walk.wasm")
@@ -43,7 +44,8 @@ func TestFuelBySlices(t *testing.T) {
 		want, result, wantErr := run(modules[0], c.export, c.args, fuel, DefaultSlice)
 		for _, m := range modules[1:] {
 			got, r, err := run(m, c.export, c.args, fuel, 1+rng.Int64N(DefaultSlice))
-			if got.Fuel != want.Fuel || r != result || (err == nil) != (wantErr == nil) || err != nil && err.Error() != wantErr.Error() {
+			if got.Fuel != want.Fuel || r != result || (err == nil) != (wantErr == nil) || err != nil &&
+				err.Error() != wantErr.Error() {
 				t.Errorf("%s %d, budget %d, slices of at most %d: %d fuel, %d, %v; with large ones %d fuel, %d, %v",
 					c.export, c.args, fuel, m.engine.slice, got.Fuel, r, err, want.Fuel, result, wantErr)
 			}
@@ -123,7 +125,8 @@ func TestMeterStopped(t *testing.T) {
 	}
 }
 
-// TestTimeLimit: a call that runs too long ends with a fault that says so, and one that has what others left ends sooner.
+// TestTimeLimit: a call that runs too long ends with a fault that says so, and one that has what others left ends
+// sooner.
 func TestTimeLimit(t *testing.T) {
 	m := compile(t, engine(t, Config{}), guestFile(t, "walk.wasm"), ModuleConfig{Name: "slow"})
 	for _, b := range []Budget{
@@ -133,7 +136,8 @@ func TestTimeLimit(t *testing.T) {
 		in := instance(t, m)
 		use, err := in.Run(in.Func("spin"), []uint64{1<<32 - 1}, b)
 		var f *Fault
-		if !errors.As(err, &f) || f.Kind != ErrTime || !strings.HasPrefix(err.Error(), "slow: spin: out of time: it ran for ") ||
+		if !errors.As(err, &f) || f.Kind != ErrTime ||
+			!strings.HasPrefix(err.Error(), "slow: spin: out of time: it ran for ") ||
 			!strings.Contains(err.Error(), ", time_per_step is "+b.Time.String()+" (fuel ") {
 			t.Errorf("%v", err)
 		}
@@ -142,17 +146,20 @@ func TestTimeLimit(t *testing.T) {
 		}
 	}
 	in := instance(t, m)
-	if use, err := in.Run(in.Func("spin"), []uint64{1_000_000}, Budget{Fuel: plenty, Time: time.Hour}); err != nil || use.Ran <= 0 || use.Paused != 0 {
+	if use, err := in.Run(in.Func("spin"), []uint64{1_000_000}, Budget{Fuel: plenty, Time: time.Hour}); err != nil ||
+		use.Ran <= 0 || use.Paused != 0 {
 		t.Errorf("%+v, %v", use, err)
 	}
 }
 
-// TestShorterSlices: slices of a guest whose code is slow for its fuel become short, those of the instances after it too.
+// TestShorterSlices: slices of a guest whose code is slow for its fuel become short, those of the instances after it
+// too.
 func TestShorterSlices(t *testing.T) {
 	m := compile(t, engine(t, Config{}), guestFile(t, "walk.wasm"), ModuleConfig{})
 	in := instance(t, m)
 	for range 2 {
-		in.meter.sliceStart, in.meter.sliceStartCPU, in.meter.sliceFuel = clock()-5*time.Millisecond, -1, in.meter.pacer.size
+		in.meter.sliceStart, in.meter.sliceStartCPU, in.meter.sliceFuel = clock()-5*time.Millisecond, -1,
+			in.meter.pacer.size
 		in.fuel.Set(0)
 		in.meter.left = plenty
 		in.tick()

@@ -296,8 +296,8 @@ func (p *Pool) Clone(in *Instance, l Lease) (*Instance, error) {
 	return twin, nil
 }
 
-// Reserve charges n clones of an instance of this pool, as it is now, so that they can be had one after the other. What was
-// not cloned is given back with the instance.
+// Reserve charges n clones of an instance of this pool, as it is now, so that they can be had one after the other. What
+// was not cloned is given back with the instance.
 func (p *Pool) Reserve(in *Instance, n int, l Lease) error {
 	in.recountPages()
 	each := in.alloc.bytes.Load()

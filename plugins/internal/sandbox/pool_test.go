@@ -22,7 +22,8 @@ func modes(t *testing.T, f func(t *testing.T, e *Engine)) {
 // and everything of init.
 func TestNothingLeaks(t *testing.T) {
 	modes(t, func(t *testing.T, e *Engine) {
-		for name, wasm := range map[string][]byte{"C": guestFile(t, "walk.wasm"), "Rust": guestFile(t, "rusty.wasm"), "Go": goGuest(t)} {
+		for name, wasm := range map[string][]byte{"C": guestFile(t, "walk.wasm"), "Rust": guestFile(t, "rusty.wasm"),
+			"Go": goGuest(t)} {
 			m := compile(t, e, wasm, ModuleConfig{Name: name})
 			p := newPool(t, m, PoolConfig{Ready: 2, Init: func(in *Instance) error {
 				if err := start(in); err != nil {
@@ -58,7 +59,8 @@ func TestEveryGlobalIsReset(t *testing.T) {
 	wasm := wasmOf(
 		section(1, []byte{0x60, 0, 3, 0x7e, 0x7e, 0x7c}),
 		section(3, []byte{0}),
-		section(6, append([]byte{0x7b, 1, 0xfd, 12}, append(make([]byte, 16), 0x0b)...), []byte{0x7c, 1, 0x44, 0, 0, 0, 0, 0, 0, 0, 0, 0x0b}),
+		section(6, append([]byte{0x7b, 1, 0xfd, 12}, append(make([]byte, 16), 0x0b)...), []byte{0x7c, 1, 0x44, 0, 0, 0,
+			0, 0, 0, 0, 0, 0x0b}),
 		section(7, append(str("f"), 0, 0)),
 		section(10, body(
 			0x23, 0, 0x42, 1, 0xfd, 0x12, 0xfd, 0xce, 1, 0x24, 0, // v += splat(1)

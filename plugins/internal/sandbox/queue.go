@@ -11,9 +11,9 @@ import (
 const laneTurn = 2 * time.Second
 
 // lanes is the queue of the process's compilations, first come first served. At most two run at once: one in the quick
-// lane, where each begins, and one in the slow lane. One that has had its turn in the quick lane while others wait moves to the
-// slow lane, or, where another is there, is ended and begins anew when the slow lane is free: so a module that takes
-// long delays others of its sort alone.
+// lane, where each begins, and one in the slow lane. One that has had its turn in the quick lane while others wait
+// moves to the slow lane, or, where another is there, is ended and begins anew when the slow lane is free: so a module
+// that takes long delays others of its sort alone.
 type lanes struct {
 	quick, slow chan struct{} // each holds one token while the lane is taken
 	waiting     atomic.Int64  // for the quick lane
@@ -37,7 +37,8 @@ func enter(ctx context.Context, lane chan struct{}) error {
 
 // run has start begin a compilation and sees it to its end. start returns a channel that gets the outcome, and what
 // ends the compilation at once; it may be called twice.
-func (l *lanes) run(ctx context.Context, turn time.Duration, start func() (done <-chan error, end func(), err error)) error {
+func (l *lanes) run(ctx context.Context, turn time.Duration, start func() (done <-chan error, end func(),
+	err error)) error {
 	l.waiting.Add(1)
 	err := enter(ctx, l.quick)
 	l.waiting.Add(-1)

@@ -9,8 +9,8 @@ import (
 	"time"
 )
 
-// ErrMemory: the memory of all guests together is used up. A [*Shortage] says so of an instance that could not be had, a
-// [*Fault] of one that was ended.
+// ErrMemory: the memory of all guests together is used up. A [*Shortage] says so of an instance that could not be had,
+// a [*Fault] of one that was ended.
 var ErrMemory = errors.New("out of plugin memory")
 
 // QuotaConfig sets a quota's bounds.
@@ -21,12 +21,12 @@ type QuotaConfig struct {
 	Name  string        // of the setting that Bytes comes from, for errors
 }
 
-// Quota bounds the memory of all guests of all engines that have it, and of what is remembered for them: instances by the
-// pages that they touched, snapshots, and each [Cache]. It is safe for concurrent use.
+// Quota bounds the memory of all guests of all engines that have it, and of what is remembered for them: instances by
+// the pages that they touched, snapshots, and each [Cache]. It is safe for concurrent use.
 //
-// The bound is kept by admission, where an instance is charged what those before it came to need, and by ending instances
-// whose growth passes it. Pages are counted at the ends of calls and at ticks. So the bound can be passed for a moment, by what
-// the guests that run at the same time touch in one slice of their fuel.
+// The bound is kept by admission, where an instance is charged what those before it came to need, and by ending
+// instances whose growth passes it. Pages are counted at the ends of calls and at ticks. So the bound can be passed for
+// a moment, by what the guests that run at the same time touch in one slice of their fuel.
 type Quota struct {
 	c         QuotaConfig
 	lowMemory atomic.Bool // little is left: pages are counted more often
@@ -186,8 +186,8 @@ func (q *Quota) removeShare(s *share) {
 	delete(q.shares, s)
 }
 
-// admit charges a share n times bytes when there is room. A patient lease waits in the queue for it. The error is a [*Shortage],
-// or matches ErrCancelled.
+// admit charges a share n times bytes when there is room. A patient lease waits in the queue for it. The error is a
+// [*Shortage], or matches ErrCancelled.
 func (q *Quota) admit(s *share, n int, bytes int64, l Lease) error {
 	need := int64(n) * bytes
 	q.recountIfNeeded(need)
@@ -251,11 +251,12 @@ func (q *Quota) await(t *ticket, n int, cancel <-chan struct{}) error {
 // refuse returns the error of a refused taker. The lock is held.
 func (q *Quota) refuse(s *share, n int, need int64, waited time.Duration, never bool) error {
 	q.stats.Refused++
-	return &Shortage{Module: s.name, Instances: n, Need: need, Held: s.bytes, Used: q.used, Limit: q.c.Bytes, Setting: q.c.Name, Waited: waited, Never: never}
+	return &Shortage{Module: s.name, Instances: n, Need: need, Held: s.bytes, Used: q.used, Limit: q.c.Bytes,
+		Setting: q.c.Name, Waited: waited, Never: never}
 }
 
-// maxUsed is the bound on used bytes when a share takes more: a share of over half must leave an eighth to others. The lock
-// is held.
+// maxUsed is the bound on used bytes when a share takes more: a share of over half must leave an eighth to others. The
+// lock is held.
 func (q *Quota) maxUsed(s *share, need int64) int64 {
 	if s.bytes+need > q.c.Bytes/2 {
 		return q.c.Bytes - q.c.Bytes/8
@@ -290,8 +291,8 @@ func (q *Quota) refund(s *share, bytes int64) {
 	q.grantTickets()
 }
 
-// grantTickets grants the tickets that fit now: the smallest share first, its tickets in order. It stops at one that does
-// not fit, so that small ones cannot starve it. The lock is held.
+// grantTickets grants the tickets that fit now: the smallest share first, its tickets in order. It stops at one that
+// does not fit, so that small ones cannot starve it. The lock is held.
 func (q *Quota) grantTickets() {
 	for len(q.queue) > 0 {
 		var next *ticket
@@ -463,9 +464,9 @@ func (q *Quota) setBytes(in *Instance, bytes int64) {
 	q.terminateLargest(in)
 }
 
-// terminateLargest terminates instances until the others fit: of the largest module's largest request the largest one. It
-// ends at its next tick or call. If that does not come, because its request waits for a processor, and the quota is exceeded
-// by half, it terminates in, the one that grew, if it is larger than the average.
+// terminateLargest terminates instances until the others fit: of the largest module's largest request the largest one.
+// It ends at its next tick or call. If that does not come, because its request waits for a processor, and the quota is
+// exceeded by half, it terminates in, the one that grew, if it is larger than the average.
 func (q *Quota) terminateLargest(in *Instance) {
 	q.mu.Lock()
 	defer q.mu.Unlock()
@@ -477,7 +478,8 @@ func (q *Quota) terminateLargest(in *Instance) {
 		q.mu.Unlock()
 		recounted := victim.recountPages() // only exact counts terminate an instance
 		q.mu.Lock()
-		if h := &victim.alloc; !recounted && !h.closed && h.termination.Load() == nil && q.used-q.terminating > q.c.Bytes {
+		if h := &victim.alloc; !recounted && !h.closed && h.termination.Load() == nil &&
+			q.used-q.terminating > q.c.Bytes {
 			q.terminate(victim)
 		}
 	}
@@ -486,15 +488,17 @@ func (q *Quota) terminateLargest(in *Instance) {
 		instances += len(s.out)
 	}
 	h := &in.alloc
-	if q.used > q.c.Bytes+q.c.Bytes/2 && !h.closed && h.termination.Load() == nil && h.bytes.Load()*int64(instances) > q.c.Bytes {
+	if q.used > q.c.Bytes+q.c.Bytes/2 && !h.closed && h.termination.Load() == nil &&
+		h.bytes.Load()*int64(instances) > q.c.Bytes {
 		q.terminate(in)
 	}
 }
 
 func (q *Quota) terminate(in *Instance) {
 	h := &in.alloc
-	h.termination.Store(&abort{kind: ErrMemory, cause: fmt.Sprintf("this instance has %s, all of the plugin %s, all plugins together %s of %s (%s)",
-		size(h.bytes.Load()), size(h.share.bytes), size(q.used), size(q.c.Bytes), q.c.Name)})
+	h.termination.Store(&abort{kind: ErrMemory,
+		cause: fmt.Sprintf("this instance has %s, all of the plugin %s, all plugins together %s of %s (%s)",
+			size(h.bytes.Load()), size(h.share.bytes), size(q.used), size(q.c.Bytes), q.c.Name)})
 	q.terminating += h.bytes.Load()
 	q.stats.Ended++
 }

@@ -12,8 +12,8 @@ type Cache struct {
 	bytes  int64 // guarded by the quota's lock
 }
 
-// NewCache begins to count a cache. shrink is to forget about so many bytes, and to say by Set what is left; it is called from
-// any goroutine, with no lock held.
+// NewCache begins to count a cache. shrink is to forget about so many bytes, and to say by Set what is left; it is
+// called from any goroutine, with no lock held.
 func (q *Quota) NewCache(shrink func(bytes int64)) *Cache {
 	c := &Cache{q: q, shrink: shrink}
 	q.mu.Lock()

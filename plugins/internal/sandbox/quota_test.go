@@ -11,8 +11,8 @@ import (
 	"time"
 )
 
-// toucher is a guest of 16 MiB. Its export touch writes to so many pages of its memory, grow asks for so many units of 64 KiB,
-// and trap traps.
+// toucher is a guest of 16 MiB. Its export touch writes to so many pages of its memory, grow asks for so many units of
+// 64 KiB, and trap traps.
 func toucher() []byte {
 	const pages, most = 256, 1024
 	loop := []byte{
@@ -71,8 +71,10 @@ func (w *world) pool(name string, c PoolConfig) *Pool {
 			w.t.Error("not drained")
 		}
 		m.Close()
-		if q := w.q; q.used != q.cacheBytes+q.snapshotBytes && len(q.shares) == 0 || m.share.bytes != 0 || q.terminating != 0 && len(q.shares) == 0 {
-			w.t.Errorf("after all is closed: %d charged, %d of the module, %d doomed", q.used, m.share.bytes, q.terminating)
+		if q := w.q; q.used != q.cacheBytes+q.snapshotBytes && len(q.shares) == 0 || m.share.bytes != 0 ||
+			q.terminating != 0 && len(q.shares) == 0 {
+			w.t.Errorf("after all is closed: %d charged, %d of the module, %d doomed", q.used, m.share.bytes,
+				q.terminating)
 		}
 	})
 	return p
@@ -173,12 +175,14 @@ func TestQuotaWaits(t *testing.T) {
 	if !errors.As(err, &no) || !errors.Is(err, ErrMemory) || no.Never || no.Waited != 0 {
 		t.Fatalf("without patience: %v", err)
 	}
-	for _, part := range []string{"a: out of plugin memory: another instance needs 16 MiB", "48 MiB of 64 MiB are in use (plugins.memory)"} {
+	for _, part := range []string{"a: out of plugin memory: another instance needs 16 MiB",
+		"48 MiB of 64 MiB are in use (plugins.memory)"} {
 		if !strings.Contains(err.Error(), part) {
 			t.Errorf("%q lacks %q", err, part)
 		}
 	}
-	if err := p.Reserve(big, 4, Lease{Patient: true}); !errors.As(err, &no) || !no.Never || !strings.Contains(err.Error(), "4 more instances need 65 MiB") {
+	if err := p.Reserve(big, 4, Lease{Patient: true}); !errors.As(err, &no) || !no.Never ||
+		!strings.Contains(err.Error(), "4 more instances need 65 MiB") {
 		t.Errorf("more than there is: %v", err)
 	}
 	cancel := make(chan struct{})
@@ -214,7 +218,8 @@ func TestQuotaWaits(t *testing.T) {
 	if err := touchPages(big, 4096); err != nil {
 		t.Fatal(err)
 	}
-	if _, err := p.Take(Lease{Patient: true}); !errors.As(err, &no) || !strings.Contains(err.Error(), "after 1ms of waiting") {
+	if _, err := p.Take(Lease{Patient: true}); !errors.As(err, &no) ||
+		!strings.Contains(err.Error(), "after 1ms of waiting") {
 		t.Errorf("too long: %v", err)
 	}
 	p.Put(big)
@@ -273,7 +278,8 @@ func TestQuotaEnds(t *testing.T) {
 	if !errors.As(ended, &fault) || fault.Kind != ErrMemory {
 		t.Fatalf("nobody was ended: %v", ended)
 	}
-	if text := fault.Error(); !strings.HasPrefix(text, "hungry: touch: out of plugin memory: this instance has ") || !strings.Contains(text, "of 80 MiB (plugins.memory)") {
+	if text := fault.Error(); !strings.HasPrefix(text, "hungry: touch: out of plugin memory: this instance has ") ||
+		!strings.Contains(text, "of 80 MiB (plugins.memory)") {
 		t.Error(text)
 	}
 	if s := w.q.Stats(); s.Ended == 0 {
@@ -355,7 +361,8 @@ func TestQuotaSpace(t *testing.T) {
 		}
 		out = append(out, in)
 	}
-	if len(out) < 4 || !errors.Is(err, ErrMemory) || !strings.Contains(err.Error(), "a: out of address space: another instance needs 64 MiB") {
+	if len(out) < 4 || !errors.Is(err, ErrMemory) ||
+		!strings.Contains(err.Error(), "a: out of address space: another instance needs 64 MiB") {
 		t.Errorf("%d instances, then %v", len(out), err)
 	}
 	for _, in := range out {

@@ -4,14 +4,16 @@
 // It owns the engine (this is the only package that imports wazero), the import table that guests see, instances, their
 // snapshots and pools. It knows nothing of plugin kinds: callers name host functions and the exports they want.
 //
-// The life of a guest: [Engine.Compile] checks the module, rewrites it (package rewrite) and has it compiled by a process of
-// its own, or finds it in the cache on disk; [Module.NewPool] makes one instance, runs its start function and the caller's init, and takes a
-// snapshot; [Pool.Take] gives an instance that is in the snapshot's state, [Instance.Run] runs an export under a
-// budget, [Pool.Put] resets the instance for the next taker or, after a fault, throws it away.
+// The life of a guest: [Engine.Compile] checks the module, rewrites it (package rewrite) and has it compiled by a
+// process of its own, or finds it in the cache on disk; [Module.NewPool] makes one instance, runs its start function
+// and the caller's init, and takes a snapshot; [Pool.Take] gives an instance that is in the snapshot's state,
+// [Instance.Run] runs an export under a budget, [Pool.Put] resets the instance for the next taker or, after a fault,
+// throws it away.
 //
-// Fuel is deterministic: the same module, input and seed use the same fuel. A unit is roughly one instruction and a fifth
-// of a nanosecond of compiled code. What no price can foresee (loads from beyond the caches, the first touch of a page) is
-// bounded in time: by limits of calls, and by a [Governor] that lets guests have their share of the processors.
+// Fuel is deterministic: the same module, input and seed use the same fuel. A unit is roughly one instruction and a
+// fifth of a nanosecond of compiled code. What no price can foresee (loads from beyond the caches, the first touch of a
+// page) is bounded in time: by limits of calls, and by a [Governor] that lets guests have their share of the
+// processors.
 //
 // The reasons behind it: docs/rationale/plugins.md.
 package sandbox
@@ -69,8 +71,8 @@ type Config struct {
 	Slice      int64 // the most fuel between two ticks; 0 means DefaultSlice
 	PlainCopy  bool  // reset by copying memory where copy-on-write could be used (tests, comparison)
 	Compile    CompileLimits
-	// Warn is told what went wrong with the cache while a module was compiled, which works without; nil drops it. It may be
-	// called from any goroutine.
+	// Warn is told what went wrong with the cache while a module was compiled, which works without; nil drops it. It
+	// may be called from any goroutine.
 	Warn  func(what, module string, why error)
 	Quota *Quota // of the memory; nil means one without a bound
 }
@@ -89,7 +91,8 @@ type Engine struct {
 
 // New makes an engine.
 func New(c Config) (*Engine, error) {
-	e := &Engine{slice: c.Slice, plain: c.PlainCopy, compile: c.Compile.WithDefaults(), cacheBytes: c.CacheBytes, log: c.Warn, quota: c.Quota}
+	e := &Engine{slice: c.Slice, plain: c.PlainCopy, compile: c.Compile.WithDefaults(), cacheBytes: c.CacheBytes,
+		log: c.Warn, quota: c.Quota}
 	if e.quota == nil {
 		e.quota = NewQuota(QuotaConfig{})
 	}
@@ -103,7 +106,8 @@ func New(c Config) (*Engine, error) {
 		e.slice = DefaultSlice
 	}
 	if c.CacheDir != "" {
-		dir, err := filepath.Abs(filepath.Join(c.CacheDir, fmt.Sprintf("compiled%d-wazero-%s", rewrite.Version, engineVersion)))
+		dir, err := filepath.Abs(filepath.Join(c.CacheDir, fmt.Sprintf("compiled%d-wazero-%s", rewrite.Version,
+			engineVersion)))
 		if err == nil {
 			err = os.MkdirAll(dir, 0o700)
 		}
@@ -131,12 +135,13 @@ type ModuleConfig struct {
 	Log   func(Line) // gets the guest's output, rate limited; called from any goroutine, must not block; nil drops it
 	// Start is the budget of the module's start function; without fuel it has DefaultStartFuel.
 	Start Budget
-	// Trusted modules may take ten times as long to compile: they are known to end, and are needed on slow machines too.
+	// Trusted modules may take ten times as long to compile: they are known to end, and are needed on slow machines
+	// too.
 	Trusted bool
 }
 
-// HiddenFuel is the most that a module's start function may use if the module keeps state that a snapshot can't hold, and the most
-// that a pool's Init should grant: both run for every instance then, on the way of a request.
+// HiddenFuel is the most that a module's start function may use if the module keeps state that a snapshot can't hold,
+// and the most that a pool's Init should grant: both run for every instance then, on the way of a request.
 const HiddenFuel = 10_000_000
 
 // trustedTimes is how much longer a trusted module may take to compile.

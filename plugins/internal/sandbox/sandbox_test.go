@@ -34,7 +34,8 @@ var voidType = []byte{0x60, 0, 0}
 
 // void is a module of one function "f" () -> (), with a table of 10 functions and a page of memory.
 func void(code ...byte) []byte {
-	return wasmOf(section(1, voidType), section(3, []byte{0}), section(4, []byte{0x70, 0, 10}), section(5, []byte{0, 1}),
+	return wasmOf(section(1, voidType), section(3, []byte{0}), section(4, []byte{0x70, 0, 10}),
+		section(5, []byte{0, 1}),
 		section(7, append(str("f"), 0, 0)), section(10, body(code...)))
 }
 
@@ -58,24 +59,35 @@ func TestCompileRefuses(t *testing.T) {
 		kind error
 		text string
 	}{
-		{"unknown import", importing("env", "abort"), nil, ErrImport, `"env" "abort", a function () -> (), is not offered`},
-		{"import signature", importing("tgi", "log"), nil, ErrImport, `"tgi" "log" is a function () -> (), (i32 i32 i32) -> () wanted`},
+		{"unknown import", importing("env", "abort"), nil, ErrImport,
+			`"env" "abort", a function () -> (), is not offered`},
+		{"import signature", importing("tgi", "log"), nil, ErrImport,
+			`"tgi" "log" is a function () -> (), (i32 i32 i32) -> () wanted`},
 		{"tick", importing("tgi", "tick"), nil, ErrImport, "reserved"},
-		{"wasi signature", importing("wasi_snapshot_preview1", "fd_write"), nil, ErrImport, "(i32 i32 i32 i32) -> (i32) wanted"},
-		{"imported memory", wasmOf(section(2, slices.Concat(str("env"), str("memory"), []byte{2, 0, 1}))), nil, ErrImport, "only functions can be imported"},
-		{"missing export", void(), []Export{{Name: "tgi_init", Sig: Sig("ii:I")}}, ErrExport, `"tgi_init" is missing, a function (i32 i32) -> (i64) wanted`},
-		{"export signature", void(), []Export{{Name: "f", Sig: Sig("i:")}}, ErrExport, `"f" is a function () -> (), (i32) -> () wanted`},
-		{"optional, wrong", void(), []Export{{Name: "f", Sig: Sig(":f"), Optional: true}}, ErrExport, "() -> (f32) wanted"},
+		{"wasi signature", importing("wasi_snapshot_preview1", "fd_write"), nil, ErrImport,
+			"(i32 i32 i32 i32) -> (i32) wanted"},
+		{"imported memory", wasmOf(section(2, slices.Concat(str("env"), str("memory"), []byte{2, 0, 1}))), nil,
+			ErrImport, "only functions can be imported"},
+		{"missing export", void(), []Export{{Name: "tgi_init", Sig: Sig("ii:I")}}, ErrExport,
+			`"tgi_init" is missing, a function (i32 i32) -> (i64) wanted`},
+		{"export signature", void(), []Export{{Name: "f", Sig: Sig("i:")}}, ErrExport,
+			`"f" is a function () -> (), (i32) -> () wanted`},
+		{"optional, wrong", void(), []Export{{Name: "f", Sig: Sig(":f"), Optional: true}}, ErrExport,
+			"() -> (f32) wanted"},
 		{"not wasm", []byte("#!/bin/sh"), nil, ErrModule, "not a WebAssembly binary"},
 		{"empty", nil, nil, ErrModule, "not a WebAssembly binary"},
 		{"100 MB", make([]byte, 100<<20), nil, ErrModule, "104857600 bytes of module, the limit is 16777216"},
-		{"10^6 functions", wasmOf(section(1, voidType), append([]byte{3, 0x80, 0x89, 0x7a}, append(uleb(1_000_000), make([]byte, 2_000_000)...)...)), nil, ErrModule, "1000000 functions, the limit is 20000"},
-		{"30,000 functions", wasmOf(section(1, voidType), section(3, many...)), nil, ErrModule, "30000 functions, the limit is 20000"},
+		{"10^6 functions", wasmOf(section(1, voidType), append([]byte{3, 0x80, 0x89, 0x7a}, append(uleb(1_000_000),
+			make([]byte, 2_000_000)...)...)), nil, ErrModule, "1000000 functions, the limit is 20000"},
+		{"30,000 functions", wasmOf(section(1, voidType), section(3, many...)), nil, ErrModule,
+			"30000 functions, the limit is 20000"},
 		{"memory", wasmOf(section(5, []byte{0, 0x81, 8})), nil, ErrModule, "1025 pages of memory, the limit is 1024"},
-		{"table", wasmOf(section(4, []byte{0x70, 0, 0xff, 0xff, 0xff, 0x7f})), nil, ErrModule, "elements of tables, the limit is 100000"},
+		{"table", wasmOf(section(4, []byte{0x70, 0, 0xff, 0xff, 0xff, 0x7f})), nil, ErrModule,
+			"elements of tables, the limit is 100000"},
 		{"locals", void(append([]byte{}, 0x01)...), nil, nil, ""},
 		{"wrong types", void(0x41, 0, 0x1a, 0x1a), nil, ErrModule, ""},
-		{"reserved export", wasmOf(section(5, []byte{0, 1}), section(7, append(str("tgi.fuel"), 2, 0))), nil, ErrModule, "are reserved"},
+		{"reserved export", wasmOf(section(5, []byte{0, 1}), section(7, append(str("tgi.fuel"), 2, 0))), nil, ErrModule,
+			"are reserved"},
 	} {
 		_, err := e.Compile(context.Background(), c.wasm, ModuleConfig{Name: "bad", Host: host, Exports: c.want})
 		if c.kind == nil {
@@ -84,12 +96,14 @@ func TestCompileRefuses(t *testing.T) {
 			}
 			continue
 		}
-		if !errors.Is(err, c.kind) || !strings.Contains(err.Error(), c.text) || !strings.HasPrefix(err.Error(), "bad: ") {
+		if !errors.Is(err, c.kind) || !strings.Contains(err.Error(), c.text) ||
+			!strings.HasPrefix(err.Error(), "bad: ") {
 			t.Errorf("%s: %v, %q wanted", c.name, err, c.text)
 		}
 	}
 	// All faults in one error.
-	_, err := e.Compile(context.Background(), importing("a", "b"), ModuleConfig{Exports: []Export{{Name: "x"}, {Name: "y"}}})
+	_, err := e.Compile(context.Background(), importing("a", "b"),
+		ModuleConfig{Exports: []Export{{Name: "x"}, {Name: "y"}}})
 	for _, text := range []string{`"a" "b"`, `"x" is missing`, `"y" is missing`} {
 		if err == nil || !strings.Contains(err.Error(), text) {
 			t.Errorf("%v: %s is not named", err, text)
@@ -122,7 +136,8 @@ func TestHostile(t *testing.T) {
 		in := instance(t, c)
 		used, err := in.Call(in.Func(h.export), append(h.args, 0), budget)
 		var f *Fault
-		if !errors.As(err, &f) || !errors.Is(err, h.kind) || f.Kind != h.kind || f.Cause != h.cause || f.Func != h.export {
+		if !errors.As(err, &f) || !errors.Is(err, h.kind) || f.Kind != h.kind || f.Cause != h.cause ||
+			f.Func != h.export {
 			t.Errorf("%s: %v, %v %s wanted", h.name, err, h.kind, h.cause)
 			continue
 		}
@@ -142,7 +157,8 @@ func TestHostile(t *testing.T) {
 		t.Errorf("the bomb got %d pages, %d bytes", got, in.MemoryBytes())
 	}
 	in = instance(t, compile(t, e, void(0x10, 0), ModuleConfig{}))
-	if _, err := in.Call(in.Func("f"), nil, plenty); !errors.Is(err, ErrTrap) || !strings.Contains(err.Error(), "stack overflow") {
+	if _, err := in.Call(in.Func("f"), nil, plenty); !errors.Is(err, ErrTrap) ||
+		!strings.Contains(err.Error(), "stack overflow") {
 		t.Errorf("endless recursion: %v", err)
 	}
 }
@@ -256,9 +272,12 @@ func TestHostFunctions(t *testing.T) {
 			panic("host bug")
 		}
 	}}}
-	wasm := wasmOf(section(1, voidType), section(2, slices.Concat(str("env"), str("go"), []byte{0, 0})), section(3, []byte{0}),
+	wasm := wasmOf(section(1, voidType), section(2, slices.Concat(str("env"), str("go"), []byte{0, 0})),
+		section(3, []byte{0}),
 		section(5, []byte{0, 1}), section(7, append(str("f"), 0, 1)), section(10, body(0x10, 0)))
-	m := compile(t, engine(t, Config{}), wasm, ModuleConfig{Name: "p", Host: host, Log: func(l Line) { lines = append(lines, l) }})
+	m := compile(t, engine(t, Config{}), wasm, ModuleConfig{Name: "p", Host: host, Log: func(l Line) {
+		lines = append(lines, l)
+	}})
 	for _, c := range []struct {
 		mode string
 		kind error
@@ -332,9 +351,12 @@ func TestNoAllocation(t *testing.T) {
 
 // TestInfo covers what the module tells about itself.
 func TestInfo(t *testing.T) {
-	m := compile(t, engine(t, Config{}), guestFile(t, "walk.wasm"), ModuleConfig{Exports: []Export{{Name: "walk", Sig: Sig("i:i")}}})
-	if !m.Has("walk") || m.Has("memory") || m.HiddenState() != "" || m.Exports()["sum"].String() != "(i32 i32) -> (i32)" {
-		t.Errorf("walk %v, memory %v, hidden %q, sum %v", m.Has("walk"), m.Has("memory"), m.HiddenState(), m.Exports()["sum"])
+	m := compile(t, engine(t, Config{}), guestFile(t, "walk.wasm"),
+		ModuleConfig{Exports: []Export{{Name: "walk", Sig: Sig("i:i")}}})
+	if !m.Has("walk") || m.Has("memory") || m.HiddenState() != "" ||
+		m.Exports()["sum"].String() != "(i32 i32) -> (i32)" {
+		t.Errorf("walk %v, memory %v, hidden %q, sum %v", m.Has("walk"), m.Has("memory"), m.HiddenState(),
+			m.Exports()["sum"])
 	}
 	if Sig("iIfF:").Equal(Sig("iIfF:i")) || Sig("i:").Params[0] != rewrite.I32 {
 		t.Error("signatures")

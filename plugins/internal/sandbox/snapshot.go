@@ -171,8 +171,8 @@ func (in *Instance) copyFrom(src *Instance) error {
 	return nil
 }
 
-// copyPages makes to what from is. Pages that are alike are left alone: they are most of a guest's memory, and mapped from
-// the snapshot in both, so that writing to them would cost a page each.
+// copyPages makes to what from is. Pages that are alike are left alone: they are most of a guest's memory, and mapped
+// from the snapshot in both, so that writing to them would cost a page each.
 func copyPages(to, from []byte) {
 	const page = 4096
 	for len(from) > 0 {

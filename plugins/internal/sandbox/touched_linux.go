@@ -19,8 +19,8 @@ var pagemap = sync.OnceValue(func() *os.File {
 	return f
 })
 
-// touched gives the bytes of the first size that are private to this memory: pages that the guest wrote, or read where nothing
-// was before.
+// touched gives the bytes of the first size that are private to this memory: pages that the guest wrote, or read where
+// nothing was before.
 func (l *linear) touched(size int64) (n int64, ok bool) {
 	f := pagemap()
 	if f == nil || size > int64(len(l.reserved)) || size == 0 {
@@ -33,8 +33,8 @@ func (l *linear) touched(size int64) (n int64, ok bool) {
 	return scanPages(f, from, size)
 }
 
-// pageRange and scanRequest are struct page_region and struct pm_scan_arg of the kernel's PAGEMAP_SCAN (since 6.7), which
-// passes over what is not there quickly.
+// pageRange and scanRequest are struct page_region and struct pm_scan_arg of the kernel's PAGEMAP_SCAN (since 6.7),
+// which passes over what is not there quickly.
 type pageRange struct{ start, end, _ uint64 }
 
 type scanRequest struct {
@@ -52,7 +52,8 @@ const (
 // rangePool holds rooms for the kernel's answers: on the heap, whose objects don't move.
 var rangePool = sync.Pool{New: func() any { return new([128]pageRange) }}
 
-// scanRanges counts pages that are there, or swapped out, and are neither the file's nor the one of zeros that all share.
+// scanRanges counts pages that are there, or swapped out, and are neither the file's nor the one of zeros that all
+// share.
 func scanRanges(fd, from uintptr, size uint64) (n int64, ok bool) {
 	ranges := rangePool.Get().(*[128]pageRange)
 	defer rangePool.Put(ranges)
@@ -60,7 +61,8 @@ func scanRanges(fd, from uintptr, size uint64) (n int64, ok bool) {
 	for at := uint64(from); at < end; {
 		r := scanRequest{
 			start: at, end: end, count: uint64(len(ranges)), ranges: uint64(uintptr(unsafe.Pointer(ranges))),
-			inverted: pageIsFile | pageIsZero, mask: pageIsFile | pageIsZero, anyOf: pageIsThere | pageIsSwap, returned: pageIsThere,
+			inverted: pageIsFile | pageIsZero, mask: pageIsFile | pageIsZero, anyOf: pageIsThere | pageIsSwap,
+			returned: pageIsThere,
 		}
 		r.size = uint64(unsafe.Sizeof(r))
 		found, _, errno := unix.Syscall(unix.SYS_IOCTL, fd, pagemapScan, uintptr(unsafe.Pointer(&r)))

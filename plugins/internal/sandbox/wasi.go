@@ -6,9 +6,8 @@ import (
 )
 
 // The guest's view of WASI preview 1: enough for a standard library to start, nothing of the outside. The clock stands
-// still but for the guest's own sleeps, which take no time; random numbers
-// come from the lease's seed, standard output and error go to the log, and there are no arguments, environment, files or
-// sockets.
+// still but for the guest's own sleeps, which take no time; random numbers come from the lease's seed, standard output
+// and error go to the log, and there are no arguments, environment, files or sockets.
 const (
 	wasiModule = "wasi_snapshot_preview1"
 
@@ -18,7 +17,8 @@ const (
 	errnoInval   = 28
 	errnoNoSys   = 52
 
-	// wasiTime is 2020-01-01 in nanoseconds, for every clock. (Zero makes Go's runtime stop: "nanotime returning zero".)
+	// wasiTime is 2020-01-01 in nanoseconds, for every clock. (Zero makes Go's runtime stop: "nanotime returning
+	// zero".)
 	wasiTime = 1577836800_000000000
 
 	maxVectors = 1024       // buffers of one fd_write
@@ -47,7 +47,8 @@ func wasi() []HostFunc {
 	})
 	for name, sig := range map[string]string{
 		"clock_res_get": "ii:i", "fd_advise": "iIIi:i", "fd_allocate": "iII:i", "fd_close": "i:i", "fd_datasync": "i:i",
-		"fd_fdstat_get": "ii:i", "fd_fdstat_set_flags": "ii:i", "fd_fdstat_set_rights": "iII:i", "fd_filestat_get": "ii:i",
+		"fd_fdstat_get": "ii:i", "fd_fdstat_set_flags": "ii:i", "fd_fdstat_set_rights": "iII:i",
+		"fd_filestat_get":      "ii:i",
 		"fd_filestat_set_size": "iI:i", "fd_filestat_set_times": "iIIi:i", "fd_pread": "iiiIi:i",
 		"fd_prestat_dir_name": "iii:i", "fd_pwrite": "iiiIi:i", "fd_read": "iiii:i", "fd_readdir": "iiiIi:i",
 		"fd_renumber": "ii:i", "fd_seek": "iIii:i", "fd_sync": "i:i", "fd_tell": "ii:i",
@@ -86,8 +87,8 @@ func wasiClock(in *Instance, stack []uint64) {
 	stack[0] = errnoSuccess
 }
 
-// wasiPoll is poll_oneoff(subscriptions, events, count, number): a sleep ends at once, and the clock has moved on by its
-// length. (Go's runtime sleeps in places and dies when it can't.) What waits for files is not supported.
+// wasiPoll is poll_oneoff(subscriptions, events, count, number): a sleep ends at once, and the clock has moved on by
+// its length. (Go's runtime sleeps in places and dies when it can't.) What waits for files is not supported.
 func wasiPoll(in *Instance, stack []uint64) {
 	const subscriptionBytes, eventBytes, clockTag = 48, 32, 0
 	if uint32(stack[2]) == 0 {

@@ -43,7 +43,8 @@ type workerJob struct {
 
 // args gives the arguments of a worker.
 func (j workerJob) args() []string {
-	return []string{workerName, workerMode, fmt.Sprint(j.bytes), fmt.Sprint(int64(j.cpu / time.Second)), fmt.Sprint(j.memory)}
+	return []string{workerName, workerMode, fmt.Sprint(j.bytes), fmt.Sprint(int64(j.cpu / time.Second)),
+		fmt.Sprint(j.memory)}
 }
 
 // readJob reads the arguments of a process; ok is false where it is no worker.
@@ -61,9 +62,10 @@ func readJob(args []string) (j workerJob, ok bool) {
 	return workerJob{v[0], time.Duration(v[1]) * time.Second, v[2]}, true
 }
 
-// init takes the process over where it was started to compile a module. It has to happen here, before main: the worker is
-// the same program, whatever that is (the server, a tool, the tests of any package that uses the sandbox), so that it has
-// the same compiler, and no program can forget to ask. No environment variable leads here: what a user exports must not.
+// init takes the process over where it was started to compile a module. It has to happen here, before main: the worker
+// is the same program, whatever that is (the server, a tool, the tests of any package that uses the sandbox), so that
+// it has the same compiler, and no program can forget to ask. No environment variable leads here: what a user exports
+// must not.
 func init() {
 	j, ok := readJob(os.Args)
 	if !ok {
@@ -114,8 +116,8 @@ func (j workerJob) work() (word, text string) {
 // heap is what of the memory Go's heap may take.
 func (j workerJob) heap() int64 { return j.memory / 8 * 7 }
 
-// watchHeap ends the process where the heap has no room left. Go's runtime would otherwise collect garbage that is not there,
-// again and again, until the processor's time is over or the system refuses it memory.
+// watchHeap ends the process where the heap has no room left. Go's runtime would otherwise collect garbage that is not
+// there, again and again, until the processor's time is over or the system refuses it memory.
 func (j workerJob) watchHeap() {
 	const every = 20 * time.Millisecond
 	began := time.Now()
@@ -130,8 +132,8 @@ func (j workerJob) watchHeap() {
 	}
 }
 
-// loadShare is the part of the processor time for compiling that loading the compiled module may take. Loading, which checks
-// the types of all code once more, happens in the server.
+// loadShare is the part of the processor time for compiling that loading the compiled module may take. Loading, which
+// checks the types of all code once more, happens in the server.
 const loadShare = 4
 
 // compileInto compiles a module into the engine's cache in dir, and closes it.
@@ -149,8 +151,8 @@ func compileInto(ctx context.Context, dir string, wasm []byte) (err error) {
 	return errors.Join(err, r.Close(context.Background()), cache.Close(context.Background()))
 }
 
-// newRuntime makes a runtime for one module. Compiled code lives in the cache object, so both are closed together. It does
-// not bound memories: linear does, which then knows what a guest asked for in vain.
+// newRuntime makes a runtime for one module. Compiled code lives in the cache object, so both are closed together. It
+// does not bound memories: linear does, which then knows what a guest asked for in vain.
 func newRuntime(ctx context.Context, dir string) (wazero.Runtime, wazero.CompilationCache, error) {
 	cache, err := wazero.NewCompilationCacheWithDir(dir)
 	if err != nil {

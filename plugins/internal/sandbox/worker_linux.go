@@ -16,8 +16,8 @@ const workerNice = 5
 // program is what a worker runs: this very program, also where its file was replaced or deleted meanwhile.
 func program() (string, error) { return "/proc/self/exe", nil }
 
-// prepare has the worker end with this process, however it ends, and makes it a group that can be killed whole. It stays
-// in the session: a session of its own could be scheduled as an equal of the server, whatever its priority.
+// prepare has the worker end with this process, however it ends, and makes it a group that can be killed whole. It
+// stays in the session: a session of its own could be scheduled as an equal of the server, whatever its priority.
 func prepare(cmd *exec.Cmd) {
 	cmd.SysProcAttr = &syscall.SysProcAttr{Setpgid: true, Pdeathsig: syscall.SIGKILL}
 }
@@ -38,7 +38,8 @@ func (j workerJob) confine() error {
 		unix.Setrlimit(unix.RLIMIT_DATA, &unix.Rlimit{Cur: uint64(j.memory), Max: uint64(j.memory)}),
 		unix.Setpriority(unix.PRIO_PGRP, 0, workerNice),
 	)
-	// When the machine has no memory left, this process goes first. A system that does not know the file takes its chance.
+	// When the machine has no memory left, this process goes first. A system that does not know the file takes its
+	// chance.
 	_ = os.WriteFile("/proc/self/oom_score_adj", fmt.Append(nil, 1000), 0)
 	return err
 }

@@ -98,7 +98,8 @@ server of its own on the loopback address and measures that model on this machin
 		", "))
 	set.StringVar(&f.model, "model-id", "", "measure the checkpoint in this `folder`")
 	set.StringVar(&f.weights, "weights", "int4", "with --shape or --model-id: fp32, int8 or int4")
-	set.IntVar(&f.threads, "threads", 0, "with --shape or --model-id: threads; 0 is one per core that the process may use")
+	set.IntVar(&f.threads, "threads", 0,
+		"with --shape or --model-id: threads; 0 is one per core that the process may use")
 	f.output.flag(cmd)
 	complete(cmd, "shape", synth.Shapes()...)
 	complete(cmd, "weights", "fp32", "int8", "int4")

@@ -54,8 +54,9 @@ func TestHelp(t *testing.T) {
 		if errs != "" {
 			t.Errorf("%s --help: printed %q to stderr", path, errs)
 		}
-		forms := [][]string{append(slices.Clone(verb), "-h"), append(slices.Clone(verb), "-help"), append([]string{"help"},
-			verb...)}
+		forms := [][]string{append(slices.Clone(verb), "-h"), append(slices.Clone(verb), "-help"),
+			append([]string{"help"},
+				verb...)}
 		if len(verb) == 2 {
 			forms = append(forms, []string{verb[0], "help", verb[1]})
 		}
@@ -73,7 +74,8 @@ func TestHelp(t *testing.T) {
 	out, _ := runTgi(t, 0, "serve", "--help")
 	contains(t, out, "-p, --port number", "$PORT, $SAGEMAKER_BIND_TO_PORT", "server.port] (default 3000)",
 		"--config file", "$TGI_CONFIG",
-		"Flags of TGI's launcher that are accepted and have no effect:\n", "--lora-adapters", "adapters are not supported")
+		"Flags of TGI's launcher that are accepted and have no effect:\n", "--lora-adapters",
+		"adapters are not supported")
 	out, _ = runTgi(t, 0, "plugin", "--help")
 	contains(t, out, "steps", "tgi plugin new --lang go|rust|c|as")
 	out, _ = runTgi(t, 0, "model", "pull", "--help")
@@ -129,7 +131,8 @@ func TestSpellings(t *testing.T) {
 		{[]string{"serve", "-p", "80"}, "serve -p 80"},
 		{[]string{"serve", "-p80"}, "serve -p80"},
 		{[]string{"serve", "---port", "80"}, "serve --port=80"},
-		{[]string{"serve", "--json-output", "--trust-remote-code=false"}, "serve --json-output --trust-remote-code=false"},
+		{[]string{"serve", "--json-output", "--trust-remote-code=false"},
+			"serve --json-output --trust-remote-code=false"},
 		{[]string{"serve", "--api-key", "-x"}, "serve --api-key=-x"},
 		{[]string{"run", "--set", "a", "b", "c"}, "run --set=a=b c"},
 		{[]string{"run", "--set=a", "b"}, "run --set=a=b"},

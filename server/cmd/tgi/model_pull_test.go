@@ -104,10 +104,12 @@ func TestModelPull(t *testing.T) {
 	out, _ = tgiModel(t, 0, flags, "info", "org/model")
 	contains(t, out, "org/model: Qwen2ForCausalLM, 3 layers of 64", "103K parameters", "int8 193.9 KiB",
 		"768 B for each token, 120.0 KiB for the whole context of 160",
-		"no template: conversations are refused", "no tokenizer.json", h.URL+"/org/model at revision "+hubtest.Commit, hubtest.Sum(h.Files[hubtest.Weights])+"  "+hubtest.Weights)
+		"no template: conversations are refused", "no tokenizer.json", h.URL+"/org/model at revision "+hubtest.Commit,
+		hubtest.Sum(h.Files[hubtest.Weights])+"  "+hubtest.Weights)
 
 	_, errs = tgiModel(t, 1, flags, "pull", "org/model")
-	contains(t, errs, "model org/model: model exists already: `tgi model rm org/model` removes it, --id gives the new one another id")
+	contains(t, errs,
+		"model org/model: model exists already: `tgi model rm org/model` removes it, --id gives the new one another id")
 	tgiModel(t, 0, flags, "pull", "org/model", "--id=mine")
 	isWhole(t, lib, h, "mine")
 	_, errs = tgiModel(t, 1, flags, "pull", "org/model", "--id", "mine/too")
@@ -313,7 +315,8 @@ func TestModelPullGoesOn(t *testing.T) {
 	}
 	contains(t, stderr.String(), " of org/model are here already, going on from there\n", "interrupted; ",
 		" are here: the same command goes on from there")
-	if hits := h.Asked(); !slices.Contains(hits, hubtest.Weights+" bytes=20000-") || slices.Contains(hits, "config.json") {
+	if hits := h.Asked(); !slices.Contains(hits, hubtest.Weights+" bytes=20000-") ||
+		slices.Contains(hits, "config.json") {
 		t.Errorf("the second process asked for %q", hits)
 	}
 	out, _ := tgiModel(t, 0, flags, "pull", "org/model")

@@ -19,9 +19,11 @@ import (
 func TestModelIDsAgree(t *testing.T) {
 	long := strings.Repeat("a", 96)
 	ids := []string{
-		"", "a", "A/b_c/d-e.f/9", "a/b/c/d/e", "/a", "a/", "a//b", ".", "..", "a/..", "../a", ".a", "a.", "-a", "a-", "_a",
+		"", "a", "A/b_c/d-e.f/9", "a/b/c/d/e", "/a", "a/", "a//b", ".", "..", "a/..", "../a", ".a", "a.", "-a", "a-",
+		"_a",
 		"a b", "a\x00", "a\\b", "a+b", "é",
-		long, long + "a", long + "/" + long, long + "/" + long + "/abcdef", long + "/" + long + "/abcdefg", "con", "a@b",
+		long, long + "a", long + "/" + long, long + "/" + long + "/abcdef", long + "/" + long + "/abcdefg", "con",
+		"a@b",
 		"a:b", "~", "a/.tgi", ".tgi/a",
 	}
 	good := 0

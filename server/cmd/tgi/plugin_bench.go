@@ -31,7 +31,8 @@ func newPluginBench() *cobra.Command {
 				return misused("plugin bench needs a .wasm file")
 			}
 			if b.vocabulary < check.MinVocabulary || b.steps < 1 {
-				return misused("--vocab %d, --steps %d: want at least %d and 1", b.vocabulary, b.steps, check.MinVocabulary)
+				return misused("--vocab %d, --steps %d: want at least %d and 1", b.vocabulary, b.steps,
+					check.MinVocabulary)
 			}
 			ctx, stop := signal.NotifyContext(cmd.Context(), os.Interrupt)
 			defer stop()

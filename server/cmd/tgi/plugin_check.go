@@ -40,8 +40,9 @@ func (c *checking) checkFlags(cmd *cobra.Command) {
 
 // limitFlags adds those of the limits, whose names are those of [plugin.limits].
 func (c *checking) limitFlags(set *pflag.FlagSet) {
-	set.Func("memory", fmt.Sprintf("`size` that an instance's memory may have (default %s; this and the defaults below "+
-		"are higher for kinds template and tools)", config.Size(check.DefaultLimits().Memory)),
+	set.Func("memory",
+		fmt.Sprintf("`size` that an instance's memory may have (default %s; this and the defaults below "+
+			"are higher for kinds template and tools)", config.Size(check.DefaultLimits().Memory)),
 		func(s string) error { return c.memory.UnmarshalText([]byte(s)) })
 	set.Int64Var(&c.limits.FuelPerStep, "fuel-per-step", 0,
 		"`fuel` of process, sample and feed, on average; 1 is about 0.2 ns")

@@ -17,7 +17,8 @@ import (
 func newPluginNew() *cobra.Command {
 	var language, kind, dir string
 	cmd := &cobra.Command{
-		Use: "new --lang LANGUAGE NAME", Short: "Write a project that builds as it stands, SDK included", Args: atMost(1),
+		Use: "new --lang LANGUAGE NAME", Short: "Write a project that builds as it stands, SDK included",
+		Args: atMost(1),
 		RunE: func(cmd *cobra.Command, words []string) error {
 			if len(words) == 0 || language == "" {
 				return misused("plugin new needs --lang (%s) and a name", strings.Join(sdk.Languages, ", "))
@@ -53,7 +54,8 @@ func writeProject(stdout io.Writer, language, kind, name, dir string) error {
 	if language == "as" {
 		fmt.Fprintln(stdout, "  npm ci                   # once: asc, the compiler")
 	}
-	fmt.Fprintf(stdout, "  tgi plugin test          # its native tests\n  tgi plugin build         # %s.wasm, checked\n",
+	fmt.Fprintf(stdout,
+		"  tgi plugin test          # its native tests\n  tgi plugin build         # %s.wasm, checked\n",
 		name)
 	if kind == sdk.Stepping {
 		kind = abi.KindGrammar

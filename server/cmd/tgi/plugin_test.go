@@ -318,7 +318,8 @@ func TestPluginCheckReports(t *testing.T) {
 	}
 	out, _ = runTgi(t, 1, "plugin", "check", file, "--params", `{"mode":"none"}`)
 	contains(t, out, "1 violation ", "validate", `with config {} and parameters {"mode":"none"}`)
-	if _, errs := runTgi(t, 1, "plugin", "bench", broken, "--vocab", "600"); !strings.Contains(errs, "tgi_logits_begin") {
+	if _, errs := runTgi(t, 1, "plugin", "bench", broken, "--vocab", "600"); !strings.Contains(errs,
+		"tgi_logits_begin") {
 		t.Errorf("bench of a broken module: %s", errs)
 	}
 	out, _ = runTgi(t, 1, "plugin", "bench", file, "--vocab", "600", "--steps", "5", "--json", "--params",

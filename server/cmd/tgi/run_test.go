@@ -119,7 +119,8 @@ func TestRunOnce(t *testing.T) {
 	}
 	for _, args := range [][]string{{"-h"}, {"--url", "http://x", "--help"}} {
 		out, errs, code := runOn(t, console{}, args...)
-		if code != 0 || errs != "" || !strings.HasPrefix(out, "Talk with a model") || !strings.Contains(out, "--model-id") {
+		if code != 0 || errs != "" || !strings.HasPrefix(out, "Talk with a model") ||
+			!strings.Contains(out, "--model-id") {
 			t.Errorf("%v: status %d, printed %q and %q", args, code, out, errs)
 		}
 	}
@@ -136,12 +137,14 @@ func TestRunTalk(t *testing.T) {
 	if code != 0 || len(answers) != 4 || answers[0] != sumAnswer || strings.Contains(errs, "error") {
 		t.Fatalf("status %d, printed %q and %q", code, out, errs)
 	}
-	again, errs, code := runOn(t, console{in: strings.NewReader("/set temperature 0\n/load " + saved + "\nWhat pet does Tomas have?\n"), typed: true})
+	again, errs, code := runOn(t, console{in: strings.NewReader("/set temperature 0\n/load " + saved +
+		"\nWhat pet does Tomas have?\n"), typed: true})
 	if code != 0 || again != answers[1] {
 		t.Errorf("status %d, printed %q and %q, want %q", code, again, errs, answers[1])
 	}
 	text, err := os.ReadFile(saved)
-	if want := "[\n  {\"role\":\"user\",\"content\":\"" + sumAsked + "\"},\n  {\"role\":\"assistant\",\"content\":\"3 plus 4 is 7.\"}\n]\n"; err != nil || string(text) != want {
+	if want := "[\n  {\"role\":\"user\",\"content\":\"" + sumAsked +
+		"\"},\n  {\"role\":\"assistant\",\"content\":\"3 plus 4 is 7.\"}\n]\n"; err != nil || string(text) != want {
 		t.Errorf("saved %q, %v", text, err)
 	}
 	shown, _, _ := runOn(t, console{in: strings.NewReader(sumAsked + "\n"), typed: true, shown: true, colour: true},

@@ -86,7 +86,9 @@ func serve(ctx context.Context, o host.Options, terminal *os.File) error {
 	hup := make(chan os.Signal, 1)
 	signal.Notify(hup, syscall.SIGHUP)
 	defer signal.Stop(hup)
-	return host.Serve(ctx, o, hup, func(s *host.Server, addr net.Addr) { printBanner(terminal, o.Log, o.Config, s, addr) })
+	return host.Serve(ctx, o, hup, func(s *host.Server, addr net.Addr) {
+		printBanner(terminal, o.Log, o.Config, s, addr)
+	})
 }
 
 // printBanner prints what is served and where: lines on a terminal, one record in a log.
@@ -96,7 +98,8 @@ func printBanner(terminal *os.File, log *slog.Logger, cfg config.Config, s *host
 	names := s.Models()
 	m, loaded := s.Default()
 	if !isTerminal(terminal) {
-		attrs := []any{"url", url, "backend", "onnxruntime " + ort.Version() + " cpu", "attention", ort.Attention(), "open",
+		attrs := []any{"url", url, "backend", "onnxruntime " + ort.Version() + " cpu", "attention", ort.Attention(),
+			"open",
 			open, "models", names}
 		if loaded {
 			attrs = append(attrs, "model", m.ID, "weights", m.Weights, "threads", m.Threads,
@@ -113,8 +116,10 @@ func printBanner(terminal *os.File, log *slog.Logger, cfg config.Config, s *host
 	if loaded {
 		line("model", "%s, %s, %.1fM parameters, %s (%d MiB)", m.ID, m.Architecture, float64(m.Params)/1e6, m.Weights,
 			m.WeightBytes>>20)
-		line("backend", "ONNX Runtime %s on the CPU, %d threads, %s attention", ort.Version(), m.Threads, ort.Attention())
-		line("cache", "%d tokens (%d MiB), up to %d per request", m.CacheTokens, m.CacheBytes>>20, m.Limits.MaxTotalTokens)
+		line("backend", "ONNX Runtime %s on the CPU, %d threads, %s attention", ort.Version(), m.Threads,
+			ort.Attention())
+		line("cache", "%d tokens (%d MiB), up to %d per request", m.CacheTokens, m.CacheBytes>>20,
+			m.Limits.MaxTotalTokens)
 		line("chat", "%s", m.Chat)
 	}
 	if len(names) > 1 || !loaded {

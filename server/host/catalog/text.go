@@ -152,7 +152,8 @@ func WritePlugins(w io.Writer, list []Plugin) error {
 	t := newTable(w)
 	fmt.Fprintln(t, "NAME\tKINDS\tSIZE\tDECLARED BY\tSOURCE")
 	for _, l := range list {
-		fmt.Fprintf(t, "%s\t%s\t%s\t%s\t%s\n", l.Name, cmp.Or(strings.Join(l.Kinds, ", "), "none"), progress.Bytes(int64(l.Bytes)),
+		fmt.Fprintf(t, "%s\t%s\t%s\t%s\t%s\n", l.Name, cmp.Or(strings.Join(l.Kinds, ", "), "none"),
+			progress.Bytes(int64(l.Bytes)),
 			cmp.Or(l.Declared, "-"), l.Source)
 	}
 	if err := t.Flush(); err != nil {

@@ -59,7 +59,8 @@ const (
 // zero value.
 func (f Fake) has(kind string) bool {
 	named := func(k string) bool { return strings.Contains(f.Description, strconv.Quote(k)) }
-	return named(kind) || kind == abi.KindLogits && !named(abi.KindTemplate) && !named(abi.KindTools) && !named(abi.KindGrammar)
+	return named(kind) || kind == abi.KindLogits && !named(abi.KindTemplate) && !named(abi.KindTools) &&
+		!named(abi.KindGrammar)
 }
 
 // Wasm assembles the module.
@@ -91,7 +92,8 @@ func (f Fake) Wasm() []byte {
 		"tgi_describe":    Long(abi.Pack(TextAt, uint32(len(f.Description)))),
 		"tgi_logits_step": Const(StepAt),
 	}
-	for _, kind := range []string{"", abi.KindLogits, abi.KindSampler, abi.KindTemplate, abi.KindTools, abi.KindGrammar} {
+	for _, kind := range []string{"", abi.KindLogits, abi.KindSampler, abi.KindTemplate, abi.KindTools,
+		abi.KindGrammar} {
 		list := abi.Exports(kind)
 		switch {
 		case kind == "":
@@ -110,7 +112,9 @@ func (f Fake) Wasm() []byte {
 		}
 	}
 	for _, fn := range abi.Optional(abi.KindTools) {
-		if code, given := f.Code[fn.Name]; given && !slices.ContainsFunc(f.Extra, func(x abi.Func) bool { return x.Name == fn.Name }) {
+		if code, given := f.Code[fn.Name]; given && !slices.ContainsFunc(f.Extra, func(x abi.Func) bool {
+			return x.Name == fn.Name
+		}) {
 			m.add(fn, code, nil, f.Drop)
 		}
 	}

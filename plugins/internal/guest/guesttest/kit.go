@@ -29,7 +29,8 @@ func NewKit(t testing.TB, e *sandbox.Engine, wasm []byte, v guest.Vocabulary) *K
 	k := &Kit{t: t, Seed: 7}
 	host := guest.Imports(v)
 	var err error
-	if k.module, err = e.Compile(context.Background(), wasm, sandbox.ModuleConfig{Name: "kit", Host: host}); err != nil {
+	if k.module, err = e.Compile(context.Background(), wasm, sandbox.ModuleConfig{Name: "kit",
+		Host: host}); err != nil {
 		t.Fatal(err)
 	}
 	t.Cleanup(k.module.Close)

@@ -85,7 +85,8 @@ func (m *module) bytes() []byte {
 	if m.table {
 		table = section(4, []byte{0x70, 0, 1})
 	}
-	return slices.Concat([]byte("\x00asm\x01\x00\x00\x00"), section(1, typ...), section(2, imp...), section(3, fn...), table,
+	return slices.Concat([]byte("\x00asm\x01\x00\x00\x00"), section(1, typ...), section(2, imp...), section(3, fn...),
+		table,
 		section(5, slices.Concat([]byte{1}, leb(uint64(m.pages)), leb(uint64(m.most)))),
 		section(6, slices.Concat([]byte{byte(abi.I32), 1, 0x41}, signed(int64(int32(m.heap))), []byte{0x0b})),
 		section(7, exp...), section(10, code...), section(11, data...))
@@ -133,10 +134,11 @@ func Trap() Code { return Code{0x00} }
 // SetTable writes to the table, which no snapshot can hold.
 func SetTable() Code { return Join(Const(0), Code{0xd0, 0x70, 0x26, 0}) }
 
-// Bomb is code that a compiler works on for minutes, in a function whose first argument is an i32: one long chain of branches
-// behind which that argument is read.
+// Bomb is code that a compiler works on for minutes, in a function whose first argument is an i32: one long chain of
+// branches behind which that argument is read.
 func Bomb() Code {
-	return Join(Code{0x02, 0x40, 0x20, 0, 0x0d, 0, 0x41, 1, 0x21, 0}, bytes.Repeat(Code{0x20, 0, 0x0d, 0}, 100_000), Code{0x0b, 0x20, 0, 0x1a})
+	return Join(Code{0x02, 0x40, 0x20, 0, 0x0d, 0, 0x41, 1, 0x21, 0}, bytes.Repeat(Code{0x20, 0, 0x0d, 0}, 100_000),
+		Code{0x0b, 0x20, 0, 0x1a})
 }
 
 // Spin never ends.
@@ -150,7 +152,8 @@ func When(code Code) Code { return Join(Code{0x04, 0x40}, code, Code{0x0b}) }
 
 // Next gives one i64 after the other of a list at an address, one at each call; it counts at another address, from 0.
 func Next(counter, list uint32) Code {
-	return Join(Const(counter), Load(counter), Const(8), Add(), Put(), Load(counter), Code{0x29, 3}, leb(uint64(list-8)))
+	return Join(Const(counter), Load(counter), Const(8), Add(), Put(), Load(counter), Code{0x29, 3},
+		leb(uint64(list-8)))
 }
 
 // Copy copies bytes within memory.

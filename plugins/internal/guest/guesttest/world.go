@@ -9,8 +9,8 @@ import (
 	"tgi/plugins/internal/sandbox"
 )
 
-// Words is the kit's vocabulary as this host wants one: all bytes, then " the", "<s>" and "</s>". Size is 259 unless More
-// is set.
+// Words is the kit's vocabulary as this host wants one: all bytes, then " the", "<s>" and "</s>". Size is 259 unless
+// More is set.
 type Words struct {
 	*guest.World
 	More int // further tokens, which stand for nothing

@@ -35,9 +35,10 @@ const (
 	editHelper                  // replace [off, end) by a call of a helper
 	editBefore                  // insert a call of a helper before the instruction
 	editRefFunc                 // as editCall, for ref.func
-	editBranch                  // branch within a loop (head): if that is doubled, labels above index are one further out
-	editReturn                  // replace [off, end) by a branch to label index, where the body is wrapped
-	editClose                   // end of a loop (head): if that is doubled, another end follows
+	// branch within a loop (head): if that is doubled, labels above index are one further out
+	editBranch
+	editReturn // replace [off, end) by a branch to label index, where the body is wrapped
+	editClose  // end of a loop (head): if that is doubled, another end follows
 )
 
 type edit struct {
@@ -97,7 +98,8 @@ type scanner struct {
 // scan decodes one body and plans its charges. leaves holds the cost of functions that their callers pay for; with nil
 // the scan only finds out whether the body is such a leaf, and ends as soon as it is not.
 func (m *module) scan(body span, leaves []int8, p *plan) error {
-	s := &scanner{m: m, r: &reader{b: m.in, pos: body.start, end: body.end}, p: p, leaves: leaves, heads: make([]int, 1, 16)}
+	s := &scanner{m: m, r: &reader{b: m.in, pos: body.start, end: body.end}, p: p, leaves: leaves,
+		heads: make([]int, 1, 16)}
 	m.locals(s.r, p)
 	p.segments = append(p.segments[:0], segment{off: s.r.pos})
 	p.edits, p.joins, p.leaf, p.calls = p.edits[:0], 0, true, false
@@ -149,7 +151,8 @@ func (s *scanner) instruction() {
 		}
 		return
 	case opReturn:
-		p.edits = append(p.edits, edit{kind: editReturn, off: off, end: r.pos, head: s.head(), index: uint32(len(s.heads) - 1)})
+		p.edits = append(p.edits, edit{kind: editReturn, off: off, end: r.pos, head: s.head(),
+			index: uint32(len(s.heads) - 1)})
 		return
 	case opCall, opRefFunc:
 		s.function(op, off)

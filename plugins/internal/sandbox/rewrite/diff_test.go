@@ -17,8 +17,9 @@ import (
 
 // wide lets everything pass that the engine accepts.
 var wide = rewrite.Limits{
-	ModuleBytes: 1 << 30, Types: 1 << 20, Functions: 1 << 20, BodyBytes: 1 << 27, Locals: 1 << 20, LocalsByJoins: 1 << 40,
-	Depth: 1 << 20, Params: 10_000, Imports: 10_000, Exports: 100_000, Globals: 10_000, Tables: 10_000,
+	ModuleBytes: 1 << 30, Types: 1 << 20, Functions: 1 << 20, BodyBytes: 1 << 27, Locals: 1 << 20,
+	LocalsByJoins: 1 << 40,
+	Depth:         1 << 20, Params: 10_000, Imports: 10_000, Exports: 100_000, Globals: 10_000, Tables: 10_000,
 	TableElements: math.MaxUint32, Segments: 100_000, MemoryPages: 65536, NameBytes: 1 << 20, OutputBytes: 1 << 30,
 }
 
@@ -156,7 +157,8 @@ func same(a, b outcome) error {
 }
 
 func sameF32(x, y uint32) bool {
-	return x == y || math.Float32frombits(x) != math.Float32frombits(x) && math.Float32frombits(y) != math.Float32frombits(y)
+	return x == y || math.Float32frombits(x) != math.Float32frombits(x) &&
+		math.Float32frombits(y) != math.Float32frombits(y)
 }
 
 func sameF64(x, y uint64) bool {

@@ -42,7 +42,8 @@ func (m *module) encode() ([]byte, error) {
 	out = appendVector(out, secFunction, vector{m.funcBody.n + len(e.added), fns})
 	out = appendVector(out, secTable, m.tabBody)
 	out = appendVector(out, secMemory, m.memBody)
-	globals := append(slices.Clip(m.globBody.body), byte(I64), 1, opI64Const, 0, opEnd, byte(I32), 1, opI32Const, 0, opEnd)
+	globals := append(slices.Clip(m.globBody.body), byte(I64), 1, opI64Const, 0, opEnd, byte(I32), 1, opI32Const, 0,
+		opEnd)
 	out = appendVector(out, secGlobal, vector{m.globBody.n + 2, globals})
 	out = appendVector(out, secExport, exports)
 	out = appendVector(out, secElement, m.elemBody)
@@ -125,7 +126,8 @@ func (e *encoder) functions() error {
 		e.code.b = appendUnsigned(e.code.b, uint64(len(out.b)))
 		e.code.b = append(e.code.b, out.b...)
 		if len(e.code.b) > e.m.limits.OutputBytes {
-			return &LimitError{What: "bytes of rewritten code", Limit: e.m.limits.OutputBytes, Value: len(e.code.b), Offset: body.start}
+			return &LimitError{What: "bytes of rewritten code", Limit: e.m.limits.OutputBytes, Value: len(e.code.b),
+				Offset: body.start}
 		}
 	}
 	return nil
@@ -145,7 +147,8 @@ func (e *encoder) body(out *asm, body span, p *plan, f int) {
 		segs = nil
 	}
 	for s := 0; s < len(segs) || len(edits) > 0; {
-		if s < len(segs) && (len(edits) == 0 || segs[s].off < edits[0].off || segs[s].off == edits[0].off && edits[0].kind != editClose) {
+		if s < len(segs) && (len(edits) == 0 || segs[s].off < edits[0].off || segs[s].off == edits[0].off &&
+			edits[0].kind != editClose) {
 			if seg := &segs[s]; seg.head == s || !seg.folded {
 				upTo(seg.off)
 				if s == 0 && p.calls {

@@ -40,8 +40,8 @@ func seeds(tb testing.TB) (list [][]byte) {
 	return list
 }
 
-// compareBoth checks what must hold for any bytes: no panic, both worlds accept or both refuse, and what runs to its end
-// gives the same. It reports whether both accepted. Without refused, what the rewriter refuses is not shown to the
+// compareBoth checks what must hold for any bytes: no panic, both worlds accept or both refuse, and what runs to its
+// end gives the same. It reports whether both accepted. Without refused, what the rewriter refuses is not shown to the
 // engine: on bytes of a fuzzer's, its decoder can ask for gigabytes (a count of parameters that it believes).
 func compareBoth(t *testing.T, bin []byte, refused bool) bool {
 	out, info, err := rewrite.Rewrite(bin, small)
@@ -62,8 +62,10 @@ func compareBoth(t *testing.T, bin []byte, refused bool) bool {
 	if err == nil {
 		_, err = rewritten.runtime.CompileModule(context.Background(), out)
 	}
-	if plainErr != nil && strings.Contains(strings.ReplaceAll(plainErr.Error(), "section custom", "custom section"), "custom section") {
-		return false // the engine refuses custom sections that the specification says to ignore; the rewriter leaves them out
+	if plainErr != nil && strings.Contains(strings.ReplaceAll(plainErr.Error(), "section custom", "custom section"),
+		"custom section") {
+		// the engine refuses custom sections that the specification says to ignore; the rewriter leaves them out
+		return false
 	}
 	if plainErr == nil && err != nil && strings.Contains(err.Error(), "of WebAssembly core 2.0") {
 		return false // the engine takes a type index in ref.null, for instance
@@ -79,7 +81,8 @@ func compareBoth(t *testing.T, bin []byte, refused bool) bool {
 	if errors.Is(err, errTicks) || err != nil && strings.Contains(err.Error(), "stack overflow") {
 		return true
 	}
-	a, plainErr := plain.runtime.InstantiateModule(context.Background(), code, wazero.NewModuleConfig().WithStartFunctions())
+	a, plainErr := plain.runtime.InstantiateModule(context.Background(), code,
+		wazero.NewModuleConfig().WithStartFunctions())
 	if (plainErr == nil) != (err == nil) {
 		t.Fatalf("instantiate: plain %v, rewritten %v\n%x", plainErr, err, bin)
 	}

@@ -1,7 +1,8 @@
 package rewrite
 
-// immediates reads what follows an opcode, for all instructions but branches. Indices that could reach what is injected (functions, types, globals) are
-// checked here, as is that there is one memory only; all others are the engine's to check.
+// immediates reads what follows an opcode, for all instructions but branches. Indices that could reach what is injected
+// (functions, types, globals) are checked here, as is that there is one memory only; all others are the engine's to
+// check.
 func (m *module) immediates(r *reader, in instruction) {
 	switch in.imm {
 	case immNone:

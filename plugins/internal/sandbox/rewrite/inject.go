@@ -11,7 +11,8 @@ const (
 	helperCount
 )
 
-var helperNames = [helperCount]string{"tgi.charge_memory", "tgi.charge_table", "tgi.charge_grow", "memory.fill", "memory.copy"}
+var helperNames = [helperCount]string{"tgi.charge_memory", "tgi.charge_table", "tgi.charge_grow", "memory.fill",
+	"memory.copy"}
 
 // Opcodes that only injected code needs.
 const (

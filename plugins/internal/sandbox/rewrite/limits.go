@@ -18,9 +18,10 @@ type Limits struct {
 	Tables        int // default 8
 	TableElements int // default 100,000 in all tables, and the most one table grows to; price: 8 bytes per instance
 	Segments      int // default 100,000 data segments (a Go guest has 37,000), and as many element segments
-	MemoryPages   int // default 1,024 (64 MiB), the most a memory starts with or grows to; price: as many bytes per instance
-	NameBytes     int // default 1,000 of one import or export name
-	OutputBytes   int // default 64 MiB after injection; price: as ModuleBytes
+	// default 1,024 (64 MiB), the most a memory starts with or grows to; price: as many bytes per instance
+	MemoryPages int
+	NameBytes   int // default 1,000 of one import or export name
+	OutputBytes int // default 64 MiB after injection; price: as ModuleBytes
 }
 
 // LimitError says which limit a module passes.

@@ -13,10 +13,11 @@ import (
 
 // bodies gives, for the instructions that need surroundings, the code of rich's function.
 var bodies = map[string][]byte{
-	"unreachable":   {0x20, 0, 0x04, 0x40, 0x00, 0x0b, 0x41, 3},
-	"nop":           {0x01, 0x20, 0},
-	"block":         {0x02, 0x7f, 0x20, 0, 0x0b},
-	"loop":          {0x20, 0, 0x41, 0x1f, 0x71, 0x21, 0, 0x03, 0x40, 0x20, 0, 0x41, 1, 0x6b, 0x22, 0, 0x41, 0, 0x4a, 0x0d, 0, 0x0b, 0x20, 0},
+	"unreachable": {0x20, 0, 0x04, 0x40, 0x00, 0x0b, 0x41, 3},
+	"nop":         {0x01, 0x20, 0},
+	"block":       {0x02, 0x7f, 0x20, 0, 0x0b},
+	"loop": {0x20, 0, 0x41, 0x1f, 0x71, 0x21, 0, 0x03, 0x40, 0x20, 0, 0x41, 1, 0x6b, 0x22, 0, 0x41, 0, 0x4a,
+		0x0d, 0, 0x0b, 0x20, 0},
 	"if":            {0x20, 0, 0x04, 0x7f, 0x20, 1, 0x05, 0x20, 2, 0x0b},
 	"else":          {0x20, 0, 0x04, 0x7f, 0x41, 5, 0x05, 0x41, 6, 0x0b},
 	"end":           {0x41, 7},
@@ -117,14 +118,16 @@ func signature(n string) (params, results string, imm []byte) {
 func operand(r *rand.Rand, t rune) []uint64 {
 	switch t {
 	case 'i':
-		return []uint64{uint64(uint32([]int64{0, 1, 2, 3, 9, 200, -1, math.MinInt32, math.MaxInt32, r.Int64()}[r.IntN(10)]))}
+		return []uint64{uint64(uint32([]int64{0, 1, 2, 3, 9, 200, -1, math.MinInt32, math.MaxInt32,
+			r.Int64()}[r.IntN(10)]))}
 	case 'I':
 		return []uint64{uint64([]int64{0, 1, 63, -1, math.MinInt64, math.MaxInt64, r.Int64()}[r.IntN(7)])}
 	case 'f':
 		f := []float32{0, -1.5, 0.5, 1e10, -3e30, float32(math.Inf(1)), float32(math.NaN()), r.Float32()}[r.IntN(8)]
 		return []uint64{uint64(math.Float32bits(f))}
 	case 'F':
-		return []uint64{math.Float64bits([]float64{0, -1.5, 0.5, 1e10, -3e300, math.Inf(-1), math.NaN(), r.Float64()}[r.IntN(8)])}
+		return []uint64{math.Float64bits([]float64{0, -1.5, 0.5, 1e10, -3e300, math.Inf(-1), math.NaN(),
+			r.Float64()}[r.IntN(8)])}
 	}
 	if r.IntN(2) == 0 {
 		return append(operand(r, 'F'), operand(r, 'F')...)
@@ -218,7 +221,8 @@ func TestBeyondCore(t *testing.T) {
 	for text, op := range map[string][]byte{
 		"return_call (tail calls)": {0x12, 0}, "throw (exceptions)": {0x08, 0}, "try_table (exceptions)": {0x1f},
 		"atomic.fence (threads)": {0xfe, 3, 0}, "opcode 0xfb 0x0 (GC)": {0xfb, 0}, "(relaxed SIMD)": {0xfd, 0x80, 2},
-		"memory.grow of memory 1 (multi-memory)": {0x41, 0, 0x40, 1}, "i32.load with a memory index (multi-memory)": {0x41, 0, 0x28, 0x42, 0, 0},
+		"memory.grow of memory 1 (multi-memory)":      {0x41, 0, 0x40, 1},
+		"i32.load with a memory index (multi-memory)": {0x41, 0, 0x28, 0x42, 0, 0},
 	} {
 		_, _, err := rewrite.Rewrite(single("", "", op...), rewrite.Limits{})
 		if err == nil || !strings.Contains(err.Error(), text) {

@@ -2,22 +2,24 @@ package rewrite
 
 import "strings"
 
-// What instructions cost. A unit is about a fifth of a nanosecond, a plain instruction costs one: BenchmarkPrices measures
-// what a unit takes in each of them, one waiting for the other, and no code is to take more than about four times as long
-// as a unit should. Where processors differ the price is for the slower ones (divisions).
+// What instructions cost. A unit is about a fifth of a nanosecond, a plain instruction costs one: BenchmarkPrices
+// measures what a unit takes in each of them, one waiting for the other, and no code is to take more than about four
+// times as long as a unit should. Where processors differ the price is for the slower ones (divisions).
 //
-// Prices do not follow what an operand is, or where an address leads: a load that misses all caches takes some 500 units,
-// the first touch of a page some 5,000, and to charge every load for that would make each innocent guest dearer by as
-// much. The same holds for numbers that a processor computes slowly (denormal ones). What such code takes is bounded in
-// time, by the host.
+// Prices do not follow what an operand is, or where an address leads: a load that misses all caches takes some 500
+// units, the first touch of a page some 5,000, and to charge every load for that would make each innocent guest dearer
+// by as much. The same holds for numbers that a processor computes slowly (denormal ones). What such code takes is
+// bounded in time, by the host.
 const (
-	entryCost        = 12                   // of a function, beside its instructions
-	leafCost         = 24                   // a function without calls, loops and sized operations up to this cost is charged by its callers
+	entryCost = 12 // of a function, beside its instructions
+	// a function without calls, loops and sized operations up to this cost is charged by its callers
+	leafCost         = 24
 	indirectCallCost = leafCost + entryCost // a call_indirect may reach such a leaf
 	memoryShift      = 2                    // memory.fill, copy and init: one unit for 4 bytes
 	tableShift       = 0                    // table.fill, copy, init and grow: one unit for an element
 	growShift        = 13                   // memory.grow: 8192 units for a page of 64 KiB, for the page faults to come
-	pieceBytes       = 1 << 18              // memory.fill and memory.copy run in pieces of this many bytes, a tick between them
+	// memory.fill and memory.copy run in pieces of this many bytes, a tick between them
+	pieceBytes = 1 << 18
 )
 
 // costs are those of single instructions. The sized ones among them cost so much beside what their size costs.

@@ -31,7 +31,8 @@ const repeated = 32 // of the priced code in each round
 
 // looped is a module whose f(n) runs code repeated times in each of n rounds, after code that sets up the locals.
 func looped(setup, code []byte) []byte {
-	body := cat(setup, []byte{0x03, 0x40}, slices.Repeat(code, repeated), []byte{0x20, 0, 0x41, 1, 0x6b, 0x22, 0, 0x0d, 0, 0x0b, 0x0b})
+	body := cat(setup, []byte{0x03, 0x40}, slices.Repeat(code, repeated), []byte{0x20, 0, 0x41, 1, 0x6b, 0x22, 0, 0x0d,
+		0, 0x0b, 0x0b})
 	locals := []byte{5, 2, 0x7f, 2, 0x7e, 2, 0x7d, 2, 0x7c, 2, 0x7b}
 	functions := func(n int) (list [][]byte) {
 		for i := range n {
@@ -46,7 +47,8 @@ func looped(setup, code []byte) []byte {
 		section(5, vec([]byte{1, 64, 64})),
 		section(6, vec(cat([]byte{0x7f, 1, 0x41, 0, 0x0b}))),
 		section(7, vec(cat(name("f"), []byte{0, 0}))),
-		section(9, vec(cat([]byte{0, 0x41, 0, 0x0b}, vec(leb(1), leb(2), leb(1), leb(1), leb(1), leb(1))), cat([]byte{1, 0}, vec(leb(1), leb(1))))),
+		section(9, vec(cat([]byte{0, 0x41, 0, 0x0b}, vec(leb(1), leb(2), leb(1), leb(1), leb(1), leb(1))),
+			cat([]byte{1, 0}, vec(leb(1), leb(1))))),
 		section(12, leb(1)),
 		section(10, vec(sized(cat(locals, body)), fn(0x20, 0), fn())),
 		section(11, vec(cat([]byte{1}, sized(make([]byte, 64))))),
@@ -86,8 +88,8 @@ func sleb(v int64) (b []byte) {
 	}
 }
 
-// priced gives the codes whose prices are measured, by name: each instruction in a chain in which every one waits for the
-// one before, and some mixes that an attacker would choose.
+// priced gives the codes whose prices are measured, by name: each instruction in a chain in which every one waits for
+// the one before, and some mixes that an attacker would choose.
 func priced() map[string][]byte {
 	list := map[string][]byte{}
 	for _, op := range rewrite.Opcodes() {
@@ -121,64 +123,72 @@ func priced() map[string][]byte {
 		}
 		first := rune(params[0])
 		list[op.Name] = cat(operands, code, back[string(last)+string(first)], set(first))
-		if len(params) == 2 && params[0] == params[1] && !strings.Contains(op.Name, ".rem_") { // the chain through the second operand: quotients stay large
-			list[op.Name+" (second)"] = cat(get(first, 1), get(first, 0), code, back[string(last)+string(first)], set(first))
+		// the chain through the second operand: quotients stay large
+		if len(params) == 2 && params[0] == params[1] && !strings.Contains(op.Name, ".rem_") {
+			list[op.Name+" (second)"] = cat(get(first, 1), get(first, 0), code, back[string(last)+string(first)],
+				set(first))
 		}
 	}
 	for name, code := range map[string][]byte{
-		"loop alone":         {0x01},
-		"f64.sqrt chain":     {0x20, 7, 0x9f, 0x9f, 0x9f, 0x9f, 0x21, 7},
-		"f64.sqrt of sums":   {0x20, 7, 0x20, 8, 0xa0, 0x9f, 0x21, 7},
-		"f32.sqrt of sums":   {0x20, 5, 0x20, 6, 0x92, 0x91, 0x21, 5},
-		"f64.ceil chain":     {0x20, 7, 0x9b, 0x9b, 0x9b, 0x9b, 0x21, 7},
-		"f64.neg chain":      {0x20, 7, 0x9a, 0x9a, 0x9a, 0x9a, 0x21, 7},
-		"i64.popcnt chain":   {0x20, 3, 0x7b, 0x7b, 0x7b, 0x7b, 0x21, 3},
-		"i64.extend chain":   {0x20, 3, 0xc2, 0xc2, 0xc2, 0xc2, 0x21, 3},
-		"f64.add chain":      {0x20, 7, 0x20, 8, 0xa0, 0x20, 8, 0xa0, 0x20, 8, 0xa0, 0x21, 7},
-		"f64.mul denormal":   cat([]byte{0x44}, le(1, 8), []byte{0x20, 8, 0xa2, 0x21, 7}),
-		"convert and trunc":  {0x20, 1, 0xb7, 0xaa, 0xb7, 0xaa, 0x21, 1},
-		"store then load":    {0x41, 8, 0x20, 1, 0x36, 2, 0, 0x41, 8, 0x28, 2, 0, 0x21, 1},
-		"stall of stores":    {0x41, 8, 0x20, 1, 0x3a, 0, 0, 0x41, 9, 0x20, 1, 0x3a, 0, 0, 0x41, 8, 0x2f, 0, 0, 0x21, 1},
-		"select":             {0x20, 1, 0x20, 2, 0x20, 1, 0x1b, 0x21, 1},
-		"global.get":         {0x23, 0, 0x21, 1},
-		"global.set":         {0x20, 1, 0x24, 0},
-		"memory.size":        {0x3f, 0, 0x21, 1},
-		"memory.grow 0":      {0x41, 0, 0x40, 0, 0x21, 1},
-		"memory.grow fails":  {0x41, 1, 0x40, 0, 0x21, 1},
-		"memory.grow -1":     {0x41, 0x7f, 0x40, 0, 0x21, 1},
-		"memory.fill 0":      {0x41, 0, 0x41, 0, 0x41, 0, 0xfc, 11, 0},
-		"memory.fill 1":      {0x41, 0, 0x41, 0, 0x41, 1, 0xfc, 11, 0},
-		"memory.fill 64":     cat([]byte{0x41, 0, 0x41, 0, 0x41}, sleb(64), []byte{0xfc, 11, 0}),
-		"memory.fill 64K":    cat([]byte{0x41, 0, 0x41, 0, 0x41}, sleb(65536), []byte{0xfc, 11, 0}),
-		"memory.fill 1M":     cat([]byte{0x41, 0, 0x41, 0, 0x41}, sleb(1<<20), []byte{0xfc, 11, 0}),
-		"memory.copy 0":      {0x41, 0, 0x41, 1, 0x41, 0, 0xfc, 10, 0, 0},
-		"memory.copy 64":     cat([]byte{0x41, 0, 0x41, 1, 0x41}, sleb(64), []byte{0xfc, 10, 0, 0}),
-		"memory.copy 64K":    cat([]byte{0x41, 0, 0x41, 1, 0x41}, sleb(65536), []byte{0xfc, 10, 0, 0}),
-		"memory.copy 1M":     cat([]byte{0x41, 0, 0x41}, sleb(2<<20), []byte{0x41}, sleb(1<<20), []byte{0xfc, 10, 0, 0}),
-		"memory.copy down":   cat([]byte{0x41}, sleb(2<<20), []byte{0x41}, sleb(2<<20-1), []byte{0x41}, sleb(1<<20), []byte{0xfc, 10, 0, 0}),
-		"memory.init 0":      {0x41, 0, 0x41, 0, 0x41, 0, 0xfc, 8, 0, 0},
-		"memory.init 64":     cat([]byte{0x41, 0, 0x41, 0, 0x41}, sleb(64), []byte{0xfc, 8, 0, 0}),
-		"table.init 2":       {0x41, 0, 0x41, 0, 0x41, 2, 0xfc, 12, 1, 0},
-		"table.copy 0":       {0x41, 0, 0x41, 0, 0x41, 0, 0xfc, 14, 0, 0},
-		"table.copy 4":       {0x41, 0, 0x41, 1, 0x41, 4, 0xfc, 14, 0, 0},
-		"table.fill 0":       {0x41, 0, 0xd2, 1, 0x41, 0, 0xfc, 17, 0},
-		"table.fill 8":       {0x41, 0, 0xd2, 1, 0x41, 8, 0xfc, 17, 0},
-		"table.grow 0":       {0xd0, 0x6f, 0x41, 0, 0xfc, 15, 1, 0x21, 1},
-		"table.grow fails":   {0xd0, 0x6f, 0x41, 1, 0xfc, 15, 1, 0x21, 1},
-		"table.size":         {0xfc, 16, 0, 0x21, 1},
-		"table.get":          {0x41, 1, 0x25, 0, 0xd1, 0x21, 1},
-		"table.set":          {0x41, 0, 0xd2, 1, 0x26, 0},
-		"ref.func":           {0xd2, 1, 0x1a},
-		"data.drop":          {0xfc, 9, 0},
-		"elem.drop":          {0xfc, 13, 1},
-		"call":               {0x20, 1, 0x10, 1, 0x21, 1},
-		"call of nothing":    {0x10, 2},
-		"call_indirect":      {0x20, 1, 0x41, 0, 0x11, 1, 0, 0x21, 1},
-		"block and br_if":    {0x02, 0x40, 0x20, 1, 0x0d, 0, 0x0b},
-		"br_if at random":    cat(random, []byte{0x02, 0x40, 0x20, 3, 0xa7, 0x41, 1, 0x71, 0x0d, 0, 0x20, 2, 0x21, 1, 0x0b}),
-		"br_table at random": cat(random, []byte{0x02, 0x40, 0x02, 0x40, 0x02, 0x40, 0x20, 3, 0xa7, 0x41, 3, 0x71, 0x0e, 2, 0, 1, 2, 0x0b, 0x0b, 0x0b}),
-		"random alone":       random,
-		"load at random":     cat(random, []byte{0x20, 3, 0xa7, 0x41}, sleb(0x3fffff), []byte{0x71, 0x28, 0, 0, 0x21, 1}),
+		"loop alone":        {0x01},
+		"f64.sqrt chain":    {0x20, 7, 0x9f, 0x9f, 0x9f, 0x9f, 0x21, 7},
+		"f64.sqrt of sums":  {0x20, 7, 0x20, 8, 0xa0, 0x9f, 0x21, 7},
+		"f32.sqrt of sums":  {0x20, 5, 0x20, 6, 0x92, 0x91, 0x21, 5},
+		"f64.ceil chain":    {0x20, 7, 0x9b, 0x9b, 0x9b, 0x9b, 0x21, 7},
+		"f64.neg chain":     {0x20, 7, 0x9a, 0x9a, 0x9a, 0x9a, 0x21, 7},
+		"i64.popcnt chain":  {0x20, 3, 0x7b, 0x7b, 0x7b, 0x7b, 0x21, 3},
+		"i64.extend chain":  {0x20, 3, 0xc2, 0xc2, 0xc2, 0xc2, 0x21, 3},
+		"f64.add chain":     {0x20, 7, 0x20, 8, 0xa0, 0x20, 8, 0xa0, 0x20, 8, 0xa0, 0x21, 7},
+		"f64.mul denormal":  cat([]byte{0x44}, le(1, 8), []byte{0x20, 8, 0xa2, 0x21, 7}),
+		"convert and trunc": {0x20, 1, 0xb7, 0xaa, 0xb7, 0xaa, 0x21, 1},
+		"store then load":   {0x41, 8, 0x20, 1, 0x36, 2, 0, 0x41, 8, 0x28, 2, 0, 0x21, 1},
+		"stall of stores": {0x41, 8, 0x20, 1, 0x3a, 0, 0, 0x41, 9, 0x20, 1, 0x3a, 0, 0, 0x41, 8, 0x2f, 0, 0, 0x21,
+			1},
+		"select":            {0x20, 1, 0x20, 2, 0x20, 1, 0x1b, 0x21, 1},
+		"global.get":        {0x23, 0, 0x21, 1},
+		"global.set":        {0x20, 1, 0x24, 0},
+		"memory.size":       {0x3f, 0, 0x21, 1},
+		"memory.grow 0":     {0x41, 0, 0x40, 0, 0x21, 1},
+		"memory.grow fails": {0x41, 1, 0x40, 0, 0x21, 1},
+		"memory.grow -1":    {0x41, 0x7f, 0x40, 0, 0x21, 1},
+		"memory.fill 0":     {0x41, 0, 0x41, 0, 0x41, 0, 0xfc, 11, 0},
+		"memory.fill 1":     {0x41, 0, 0x41, 0, 0x41, 1, 0xfc, 11, 0},
+		"memory.fill 64":    cat([]byte{0x41, 0, 0x41, 0, 0x41}, sleb(64), []byte{0xfc, 11, 0}),
+		"memory.fill 64K":   cat([]byte{0x41, 0, 0x41, 0, 0x41}, sleb(65536), []byte{0xfc, 11, 0}),
+		"memory.fill 1M":    cat([]byte{0x41, 0, 0x41, 0, 0x41}, sleb(1<<20), []byte{0xfc, 11, 0}),
+		"memory.copy 0":     {0x41, 0, 0x41, 1, 0x41, 0, 0xfc, 10, 0, 0},
+		"memory.copy 64":    cat([]byte{0x41, 0, 0x41, 1, 0x41}, sleb(64), []byte{0xfc, 10, 0, 0}),
+		"memory.copy 64K":   cat([]byte{0x41, 0, 0x41, 1, 0x41}, sleb(65536), []byte{0xfc, 10, 0, 0}),
+		"memory.copy 1M": cat([]byte{0x41, 0, 0x41}, sleb(2<<20), []byte{0x41}, sleb(1<<20),
+			[]byte{0xfc, 10, 0, 0}),
+		"memory.copy down": cat([]byte{0x41}, sleb(2<<20), []byte{0x41}, sleb(2<<20-1), []byte{0x41}, sleb(1<<20),
+			[]byte{0xfc, 10, 0, 0}),
+		"memory.init 0":    {0x41, 0, 0x41, 0, 0x41, 0, 0xfc, 8, 0, 0},
+		"memory.init 64":   cat([]byte{0x41, 0, 0x41, 0, 0x41}, sleb(64), []byte{0xfc, 8, 0, 0}),
+		"table.init 2":     {0x41, 0, 0x41, 0, 0x41, 2, 0xfc, 12, 1, 0},
+		"table.copy 0":     {0x41, 0, 0x41, 0, 0x41, 0, 0xfc, 14, 0, 0},
+		"table.copy 4":     {0x41, 0, 0x41, 1, 0x41, 4, 0xfc, 14, 0, 0},
+		"table.fill 0":     {0x41, 0, 0xd2, 1, 0x41, 0, 0xfc, 17, 0},
+		"table.fill 8":     {0x41, 0, 0xd2, 1, 0x41, 8, 0xfc, 17, 0},
+		"table.grow 0":     {0xd0, 0x6f, 0x41, 0, 0xfc, 15, 1, 0x21, 1},
+		"table.grow fails": {0xd0, 0x6f, 0x41, 1, 0xfc, 15, 1, 0x21, 1},
+		"table.size":       {0xfc, 16, 0, 0x21, 1},
+		"table.get":        {0x41, 1, 0x25, 0, 0xd1, 0x21, 1},
+		"table.set":        {0x41, 0, 0xd2, 1, 0x26, 0},
+		"ref.func":         {0xd2, 1, 0x1a},
+		"data.drop":        {0xfc, 9, 0},
+		"elem.drop":        {0xfc, 13, 1},
+		"call":             {0x20, 1, 0x10, 1, 0x21, 1},
+		"call of nothing":  {0x10, 2},
+		"call_indirect":    {0x20, 1, 0x41, 0, 0x11, 1, 0, 0x21, 1},
+		"block and br_if":  {0x02, 0x40, 0x20, 1, 0x0d, 0, 0x0b},
+		"br_if at random": cat(random, []byte{0x02, 0x40, 0x20, 3, 0xa7, 0x41, 1, 0x71, 0x0d, 0, 0x20, 2, 0x21, 1,
+			0x0b}),
+		"br_table at random": cat(random, []byte{0x02, 0x40, 0x02, 0x40, 0x02, 0x40, 0x20, 3, 0xa7, 0x41, 3, 0x71, 0x0e,
+			2, 0, 1, 2, 0x0b, 0x0b, 0x0b}),
+		"random alone": random,
+		"load at random": cat(random, []byte{0x20, 3, 0xa7, 0x41}, sleb(0x3fffff), []byte{0x71, 0x28, 0, 0, 0x21,
+			1}),
 	} {
 		list[name] = code
 	}
@@ -191,8 +201,8 @@ var random = cat([]byte{0x20, 3, 0x20, 4, 0x7e, 0x22, 3, 0x42, 29, 0x88, 0x20, 3
 func get(t rune, which int) []byte { return []byte{0x20, chained[t][which]} }
 func set(t rune) []byte            { return []byte{0x21, chained[t][0]} }
 
-// BenchmarkPrices measures what a unit of fuel takes in each kind of code, as a multiple of what it takes in a plain loop
-// of additions in the same run, and prints the dearest. TGI_PRICES=all prints all.
+// BenchmarkPrices measures what a unit of fuel takes in each kind of code, as a multiple of what it takes in a plain
+// loop of additions in the same run, and prints the dearest. TGI_PRICES=all prints all.
 func BenchmarkPrices(b *testing.B) {
 	w := newWorld(b, true)
 	w.slice = 1 << 40

@@ -31,19 +31,20 @@ const Version = 3
 
 // Reserved names in the output.
 const (
-	ReservedPrefix = "tgi."         // no export of the input may start with it
-	TickModule     = "tgi"          // module of the added import
-	TickName       = "tick"         // name of the added import, of type () -> ()
-	FuelGlobal     = "tgi.fuel"     // export: mutable i64, what is left of the slice; negative when tick is called
-	DepthGlobal    = "tgi.depth"    // export: mutable i32, at most the bytes on the stack; above StackBytes when tick is called
-	StartFunc      = "tgi.start"    // export: the input's start function, if it had one
-	globalPrefix   = "tgi.global."  // export: mutable global, followed by its index
-	getV128Prefix  = "tgi.getv128." // export: () -> (i64 low, i64 high), followed by the global's index
-	setV128Prefix  = "tgi.setv128." // export: (i64 low, i64 high) -> (), followed by the global's index
+	ReservedPrefix = "tgi."     // no export of the input may start with it
+	TickModule     = "tgi"      // module of the added import
+	TickName       = "tick"     // name of the added import, of type () -> ()
+	FuelGlobal     = "tgi.fuel" // export: mutable i64, what is left of the slice; negative when tick is called
+	// export: mutable i32, at most the bytes on the stack; above StackBytes when tick is called
+	DepthGlobal   = "tgi.depth"
+	StartFunc     = "tgi.start"    // export: the input's start function, if it had one
+	globalPrefix  = "tgi.global."  // export: mutable global, followed by its index
+	getV128Prefix = "tgi.getv128." // export: () -> (i64 low, i64 high), followed by the global's index
+	setV128Prefix = "tgi.setv128." // export: (i64 low, i64 high) -> (), followed by the global's index
 )
 
-// StackBytes bounds the frames of nested calls, by the estimate of frameBytes. Deep recursion of honest guests (a parser
-// of nested values) stays far below it, and growing the stack so far takes about a millisecond.
+// StackBytes bounds the frames of nested calls, by the estimate of frameBytes. Deep recursion of honest guests (a
+// parser of nested values) stays far below it, and growing the stack so far takes about a millisecond.
 const StackBytes = 2 << 20
 
 // frameBytes estimates the stack of one call of a function: the engine's own part, a slot for each parameter and local,

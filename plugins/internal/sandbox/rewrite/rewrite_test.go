@@ -23,7 +23,8 @@ func TestPieces(t *testing.T) {
 			section(10, vec(
 				fn(cat([]byte{0x20, 0, 0x20, 1, 0x20, 2}, op)...),
 				// pattern(from, step, to): a store of from*step at every from, four bytes apart
-				fn(0x03, 0x40, 0x20, 0, 0x20, 0, 0x20, 1, 0x6c, 0x36, 2, 0, 0x20, 0, 0x41, 4, 0x6a, 0x22, 0, 0x20, 2, 0x49, 0x0d, 0, 0x0b),
+				fn(0x03, 0x40, 0x20, 0, 0x20, 0, 0x20, 1, 0x6c, 0x36, 2, 0, 0x20, 0, 0x41, 4, 0x6a, 0x22, 0, 0x20, 2,
+					0x49, 0x0d, 0, 0x0b),
 			)),
 		)
 	}
@@ -40,7 +41,8 @@ func TestPieces(t *testing.T) {
 			t.Fatal(err)
 		}
 		for _, args := range [][]uint64{
-			{0, 5, piece}, {0, 5, piece + 1}, {1, 0, 2*piece + 7}, {0, 1, 2*piece + 7}, {piece / 2, 0, 5 * piece}, {0, piece / 2, 5 * piece},
+			{0, 5, piece}, {0, 5, piece + 1}, {1, 0, 2*piece + 7}, {0, 1, 2*piece + 7}, {piece / 2, 0, 5 * piece},
+			{0, piece / 2, 5 * piece},
 			{0, 0, 10 * piece}, {1, 0, 10*piece - 1}, {0, 1, 10*piece - 1}, {1, 0, 10 * piece}, {0, 1 << 31, 3 * piece},
 			{1<<32 - 1, 0, 1<<32 - 1}, {0, 0, 1<<32 - 1}, {10 * piece, 3, 0}, {10*piece + 1, 3, 0},
 		} {
@@ -81,24 +83,38 @@ func TestLimits(t *testing.T) {
 	}{
 		{"bytes of module", rewrite.Limits{ModuleBytes: 8}, wasm(), wasm(section(0, name("x")))},
 		{"types", rewrite.Limits{Types: 1}, wasm(section(1, vec(void))), wasm(section(1, vec(void, void)))},
-		{"functions", rewrite.Limits{Functions: 1}, single("", ""), wasm(section(1, vec(void)), section(3, vec(leb(0), leb(0))), section(10, vec(fn(), fn())))},
-		{"bytes of function body", rewrite.Limits{BodyBytes: 4}, single("", "", 0x01, 0x01), single("", "", 0x01, 0x01, 0x01)},
+		{"functions", rewrite.Limits{Functions: 1}, single("", ""), wasm(section(1, vec(void)),
+			section(3, vec(leb(0), leb(0))), section(10, vec(fn(), fn())))},
+		{"bytes of function body", rewrite.Limits{BodyBytes: 4}, single("", "", 0x01, 0x01), single("", "", 0x01, 0x01,
+			0x01)},
 		{"nested blocks", rewrite.Limits{Depth: 3}, single("", "", nested(2)...), single("", "", nested(3)...)},
 		{"parameters", rewrite.Limits{Params: 1}, single("i", ""), single("ii", "")},
-		{"results", rewrite.Limits{Params: 1}, wasm(section(1, vec(functype("", "i")))), wasm(section(1, vec(functype("", "ii"))))},
-		{"imports", rewrite.Limits{Imports: 1}, wasm(section(1, vec(void)), section(2, vec(imp("a")))), wasm(section(1, vec(void)), section(2, vec(imp("a"), imp("b"))))},
-		{"exports", rewrite.Limits{Exports: 1}, wasm(memory, section(7, vec(export("a")))), wasm(memory, section(7, vec(export("a"), export("b"))))},
-		{"globals", rewrite.Limits{Globals: 1}, wasm(section(6, vec([]byte{0x7f, 0, 0x41, 0, 0x0b}))), wasm(section(6, vec([]byte{0x7f, 0, 0x41, 0, 0x0b}, []byte{0x7f, 0, 0x41, 0, 0x0b})))},
-		{"tables", rewrite.Limits{Tables: 1}, wasm(section(4, vec([]byte{0x70, 0, 1}))), wasm(section(4, vec([]byte{0x70, 0, 1}, []byte{0x70, 0, 1})))},
-		{"elements of tables", rewrite.Limits{TableElements: 5}, wasm(section(4, vec([]byte{0x70, 0, 5}))), wasm(section(4, vec([]byte{0x70, 0, 6})))},
-		{"data segments", rewrite.Limits{Segments: 1}, wasm(memory, section(11, vec([]byte{1, 0}))), wasm(memory, section(11, vec([]byte{1, 0}, []byte{1, 0})))},
+		{"results", rewrite.Limits{Params: 1}, wasm(section(1, vec(functype("", "i")))),
+			wasm(section(1, vec(functype("", "ii"))))},
+		{"imports", rewrite.Limits{Imports: 1}, wasm(section(1, vec(void)), section(2, vec(imp("a")))),
+			wasm(section(1, vec(void)), section(2, vec(imp("a"), imp("b"))))},
+		{"exports", rewrite.Limits{Exports: 1}, wasm(memory, section(7, vec(export("a")))),
+			wasm(memory, section(7, vec(export("a"), export("b"))))},
+		{"globals", rewrite.Limits{Globals: 1}, wasm(section(6, vec([]byte{0x7f, 0, 0x41, 0, 0x0b}))),
+			wasm(section(6, vec([]byte{0x7f, 0, 0x41, 0, 0x0b}, []byte{0x7f, 0, 0x41, 0, 0x0b})))},
+		{"tables", rewrite.Limits{Tables: 1}, wasm(section(4, vec([]byte{0x70, 0, 1}))),
+			wasm(section(4, vec([]byte{0x70, 0, 1}, []byte{0x70, 0, 1})))},
+		{"elements of tables", rewrite.Limits{TableElements: 5}, wasm(section(4, vec([]byte{0x70, 0, 5}))),
+			wasm(section(4, vec([]byte{0x70, 0, 6})))},
+		{"data segments", rewrite.Limits{Segments: 1}, wasm(memory, section(11, vec([]byte{1, 0}))),
+			wasm(memory, section(11, vec([]byte{1, 0}, []byte{1, 0})))},
 		{"pages of memory", rewrite.Limits{MemoryPages: 1}, wasm(memory), wasm(section(5, vec([]byte{0, 2})))},
-		{"bytes in a name", rewrite.Limits{NameBytes: 2}, wasm(memory, section(7, vec(export("ab")))), wasm(memory, section(7, vec(export("abc"))))},
+		{"bytes in a name", rewrite.Limits{NameBytes: 2}, wasm(memory, section(7, vec(export("ab")))),
+			wasm(memory, section(7, vec(export("abc"))))},
 		{"bytes of rewritten", rewrite.Limits{OutputBytes: 100}, wasm(), single("", "")},
-		{"locals", rewrite.Limits{Locals: 3}, wasm(section(1, vec(void)), section(3, vec(leb(0))), section(10, vec(sized([]byte{1, 3, 0x7f, 0x0b})))),
-			wasm(section(1, vec(void)), section(3, vec(leb(0))), section(10, vec(sized([]byte{2, 3, 0x7f, 1, 0x7e, 0x0b}))))},
-		{"locals times blocks", rewrite.Limits{LocalsByJoins: 3}, wasm(section(1, vec(void)), section(3, vec(leb(0))), section(10, vec(sized([]byte{1, 3, 0x7f, 0x02, 0x40, 0x0b, 0x0b})))),
-			wasm(section(1, vec(void)), section(3, vec(leb(0))), section(10, vec(sized([]byte{1, 4, 0x7f, 0x02, 0x40, 0x0b, 0x0b}))))},
+		{"locals", rewrite.Limits{Locals: 3}, wasm(section(1, vec(void)), section(3, vec(leb(0))),
+			section(10, vec(sized([]byte{1, 3, 0x7f, 0x0b})))),
+			wasm(section(1, vec(void)), section(3, vec(leb(0))),
+				section(10, vec(sized([]byte{2, 3, 0x7f, 1, 0x7e, 0x0b}))))},
+		{"locals times blocks", rewrite.Limits{LocalsByJoins: 3}, wasm(section(1, vec(void)), section(3, vec(leb(0))),
+			section(10, vec(sized([]byte{1, 3, 0x7f, 0x02, 0x40, 0x0b, 0x0b})))),
+			wasm(section(1, vec(void)), section(3, vec(leb(0))),
+				section(10, vec(sized([]byte{1, 4, 0x7f, 0x02, 0x40, 0x0b, 0x0b}))))},
 	} {
 		if _, _, err := rewrite.Rewrite(c.good, c.limits); err != nil {
 			t.Errorf("%s: at the limit: %v", c.what, err)
@@ -114,7 +130,8 @@ func TestLimits(t *testing.T) {
 // TestLimitsOfDefaults: no field is without a default.
 func TestLimitsOfDefaults(t *testing.T) {
 	d := rewrite.Limits{}.WithDefaults()
-	for _, v := range []int{d.ModuleBytes, d.Types, d.Functions, d.BodyBytes, d.Locals, d.LocalsByJoins, d.Depth, d.Params, d.Imports,
+	for _, v := range []int{d.ModuleBytes, d.Types, d.Functions, d.BodyBytes, d.Locals, d.LocalsByJoins, d.Depth,
+		d.Params, d.Imports,
 		d.Exports, d.Globals, d.Tables, d.TableElements, d.Segments, d.MemoryPages, d.NameBytes, d.OutputBytes} {
 		if v <= 0 {
 			t.Errorf("%+v", d)
@@ -146,7 +163,8 @@ func TestFuelFollowsWork(t *testing.T) {
 		code = append(code, 0x0f)
 	}
 	code = append(code, 0x0b)
-	bin := wasm(section(1, vec(functype("ii", ""))), section(3, vec(leb(0))), section(6, vec([]byte{0x7f, 1, 0x41, 0, 0x0b})),
+	bin := wasm(section(1, vec(functype("ii", ""))), section(3, vec(leb(0))),
+		section(6, vec([]byte{0x7f, 1, 0x41, 0, 0x0b})),
 		section(7, vec(cat(name("f"), []byte{0, 0}))), section(10, vec(fn(code...))))
 	w := newWorld(t, true)
 	w.slice = 1 << 40
@@ -199,12 +217,15 @@ func TestLoopExits(t *testing.T) {
 		{0x02, 0x40, 0x02, 0x40, 0x03, 0x40, 0x20, 0, 0x41, 1, 0x6b, 0x22, 0, 0x41, 3, 0x71, 0x0e, 3, 0, 1, 2, 0, 0x0b,
 			0x41, 10, 0x0f, 0x0b, 0x41, 20, 0x20, 0, 0x6a, 0x0f, 0x0b, 0x41, 30},
 		// br_if out of the loop, br to its head: a + b
-		{0x02, 0x40, 0x03, 0x40, 0x20, 0, 0x45, 0x0d, 1, 0x20, 0, 0x41, 1, 0x6b, 0x21, 0, 0x20, 1, 0x41, 1, 0x6a, 0x21, 1, 0x0c, 0, 0x0b, 0x0b, 0x20, 1},
+		{0x02, 0x40, 0x03, 0x40, 0x20, 0, 0x45, 0x0d, 1, 0x20, 0, 0x41, 1, 0x6b, 0x21, 0, 0x20, 1, 0x41, 1, 0x6a, 0x21,
+			1, 0x0c, 0, 0x0b, 0x0b, 0x20, 1},
 		// out of a block within the loop, past the loop
-		{0x02, 0x40, 0x03, 0x40, 0x02, 0x40, 0x20, 0, 0x45, 0x0d, 2, 0x20, 1, 0x45, 0x0d, 0, 0x20, 1, 0x41, 1, 0x6b, 0x21, 1, 0x0b,
+		{0x02, 0x40, 0x03, 0x40, 0x02, 0x40, 0x20, 0, 0x45, 0x0d, 2, 0x20, 1, 0x45, 0x0d, 0, 0x20, 1, 0x41, 1, 0x6b,
+			0x21, 1, 0x0b,
 			0x20, 0, 0x41, 1, 0x6b, 0x21, 0, 0x0c, 0, 0x0b, 0x0b, 0x20, 1},
 		// a call, then a loop that is left by a return: in a wrapped body that is a branch
-		{0x20, 0, 0x10, 1, 0x1a, 0x03, 0x40, 0x20, 0, 0x45, 0x04, 0x40, 0x20, 1, 0x0f, 0x0b, 0x20, 0, 0x41, 1, 0x6b, 0x21, 0,
+		{0x20, 0, 0x10, 1, 0x1a, 0x03, 0x40, 0x20, 0, 0x45, 0x04, 0x40, 0x20, 1, 0x0f, 0x0b, 0x20, 0, 0x41, 1, 0x6b,
+			0x21, 0,
 			0x20, 1, 0x41, 1, 0x6a, 0x21, 1, 0x0c, 0, 0x0b, 0x00},
 	} {
 		for _, slice := range []int64{0, 1, 7, 1000} {
@@ -258,7 +279,8 @@ func TestDepth(t *testing.T) {
 	}
 	m.ExportedGlobal(rewrite.FuelGlobal).(api.MutableGlobal).Set(1 << 40)
 	const frame = 96 + 8*3 + 22/4
-	for _, c := range []struct{ calls, ticks int }{{1, 0}, {rewrite.StackBytes/frame - 1, 0}, {rewrite.StackBytes / frame, 1}, {rewrite.StackBytes/frame + 4, 5}} {
+	for _, c := range []struct{ calls, ticks int }{{1, 0}, {rewrite.StackBytes/frame - 1, 0},
+		{rewrite.StackBytes / frame, 1}, {rewrite.StackBytes/frame + 4, 5}} {
 		w.ticks = 0
 		if out := w.call(m, "f", uint64(c.calls), 0, 0); out.trap != "" {
 			t.Fatal(out.trap)
@@ -285,7 +307,8 @@ func TestManyBlockTypes(t *testing.T) {
 		bodies[i] = fn(0x10, byte(0), 0x00)
 	}
 	began := time.Now()
-	if _, _, err := rewrite.Rewrite(wasm(section(1, vec(types...)), section(3, vec(funcs...)), section(10, vec(bodies...))), rewrite.Limits{}); err != nil {
+	if _, _, err := rewrite.Rewrite(wasm(section(1, vec(types...)), section(3, vec(funcs...)),
+		section(10, vec(bodies...))), rewrite.Limits{}); err != nil {
 		t.Fatal(err)
 	}
 	if took := time.Since(began); took > 20*time.Second {
@@ -299,21 +322,28 @@ func TestLaterFeatures(t *testing.T) {
 	code := func(b ...byte) []byte { return wasm(void, section(3, vec(leb(0))), section(10, vec(fn(b...)))) }
 	one := func(id byte, item ...byte) []byte { return wasm(section(id, vec(item))) }
 	for feature, modules := range map[string][][]byte{
-		"exceptions": {code(0x06, 0x40, 0x0b), code(0x08, 0), code(0x0a), code(0x1f, 0x40, 0, 0x0b), wasm(void, section(13, vec([]byte{0, 0}))),
-			wasm(void, section(2, vec(cat(name("m"), name("n"), []byte{4, 0, 0})))), one(1, 0x60, 1, 0x69, 0), one(7, append(name("tag"), 4, 0)...)},
-		"tail calls":                {code(0x12, 0), code(0x13, 0, 0), code(0x15, 0)},
-		"threads":                   {code(0xfe, 3, 0), code(0x41, 0, 0xfe, 0x10, 2, 0, 0x1a), one(5, 3, 1, 2)},
-		"memory64":                  {one(5, 4, 1), one(5, 5, 1, 2)},
-		"multi-memory":              {wasm(section(5, vec([]byte{0, 1}, []byte{0, 1}))), wasm(void, section(3, vec(leb(0))), section(5, vec([]byte{0, 1})), section(10, vec(fn(0x41, 0, 0x28, 0x42, 1, 0, 0x1a))))},
-		"GC":                        {code(0xfb, 0, 0), one(1, 0x5f, 0), one(1, 0x50, 0, 0x5f, 0), one(1, 0x4e, 1, 0x60, 0, 0), one(1, 0x60, 1, 0x6e, 0), code(0x02, 0x6e, 0x0b)},
-		"typed function references": {code(0x14, 0), code(0xd5, 0), one(1, 0x60, 1, 0x64, 0x70, 0), one(4, 0x40, 0, 0x70, 0, 1, 0xd0, 0x70, 0x0b)},
-		"relaxed SIMD":              {code(0xfd, 0x80, 2)},
-		"custom page sizes":         {one(5, 8, 1, 0)},
-		"stack switching":           {one(1, 0x5d, 0)},
+		"exceptions": {code(0x06, 0x40, 0x0b), code(0x08, 0), code(0x0a), code(0x1f, 0x40, 0, 0x0b),
+			wasm(void, section(13, vec([]byte{0, 0}))),
+			wasm(void, section(2, vec(cat(name("m"), name("n"), []byte{4, 0, 0})))), one(1, 0x60, 1, 0x69, 0),
+			one(7, append(name("tag"), 4, 0)...)},
+		"tail calls": {code(0x12, 0), code(0x13, 0, 0), code(0x15, 0)},
+		"threads":    {code(0xfe, 3, 0), code(0x41, 0, 0xfe, 0x10, 2, 0, 0x1a), one(5, 3, 1, 2)},
+		"memory64":   {one(5, 4, 1), one(5, 5, 1, 2)},
+		"multi-memory": {wasm(section(5, vec([]byte{0, 1}, []byte{0, 1}))),
+			wasm(void, section(3, vec(leb(0))), section(5, vec([]byte{0, 1})),
+				section(10, vec(fn(0x41, 0, 0x28, 0x42, 1, 0, 0x1a))))},
+		"GC": {code(0xfb, 0, 0), one(1, 0x5f, 0), one(1, 0x50, 0, 0x5f, 0),
+			one(1, 0x4e, 1, 0x60, 0, 0), one(1, 0x60, 1, 0x6e, 0), code(0x02, 0x6e, 0x0b)},
+		"typed function references": {code(0x14, 0), code(0xd5, 0), one(1, 0x60, 1, 0x64, 0x70, 0),
+			one(4, 0x40, 0, 0x70, 0, 1, 0xd0, 0x70, 0x0b)},
+		"relaxed SIMD":      {code(0xfd, 0x80, 2)},
+		"custom page sizes": {one(5, 8, 1, 0)},
+		"stack switching":   {one(1, 0x5d, 0)},
 		"component; a plugin is a core module: build for the target wasm32-wasip1": {[]byte("\x00asm\x0d\x00\x01\x00")},
 	} {
 		for i, m := range modules {
-			if _, _, err := rewrite.Rewrite(m, rewrite.Limits{}); err == nil || !strings.Contains(err.Error(), feature) || strings.Contains(err.Error(), "\n") {
+			if _, _, err := rewrite.Rewrite(m, rewrite.Limits{}); err == nil ||
+				!strings.Contains(err.Error(), feature) || strings.Contains(err.Error(), "\n") {
 				t.Errorf("%s %d: %v", feature, i, err)
 			}
 		}

@@ -21,7 +21,8 @@ func (m *module) constant(s *reader, out []byte) []byte {
 			op == prefixSIMD && sub == simdV128Const:
 			m.immediates(s, in)
 		default:
-			s.errorf(start, "%s in a constant expression (extended constants are not part of WebAssembly core 2.0)", in.name)
+			s.errorf(start, "%s in a constant expression (extended constants are not part of WebAssembly core 2.0)",
+				in.name)
 		}
 		if s.ok() {
 			out = append(out, m.in[start:s.pos]...)

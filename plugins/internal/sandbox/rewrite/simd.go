@@ -41,17 +41,22 @@ var simd = func() (t [256]instruction) {
 		"i16x8.extend_low_i8x16_u", "i16x8.extend_high_i8x16_u", "i16x8.shl", "i16x8.shr_s", "i16x8.shr_u", "i16x8.add",
 		"i16x8.add_sat_s", "i16x8.add_sat_u", "i16x8.sub", "i16x8.sub_sat_s", "i16x8.sub_sat_u", "f64x2.nearest",
 		"i16x8.mul", "i16x8.min_s", "i16x8.min_u", "i16x8.max_s", "i16x8.max_u", "", "i16x8.avgr_u",
-		"i16x8.extmul_low_i8x16_s", "i16x8.extmul_high_i8x16_s", "i16x8.extmul_low_i8x16_u", "i16x8.extmul_high_i8x16_u")
+		"i16x8.extmul_low_i8x16_s", "i16x8.extmul_high_i8x16_s", "i16x8.extmul_low_i8x16_u",
+		"i16x8.extmul_high_i8x16_u")
 	set(160, immNone, "i32x4.abs", "i32x4.neg", "", "i32x4.all_true", "i32x4.bitmask", "", "",
-		"i32x4.extend_low_i16x8_s", "i32x4.extend_high_i16x8_s", "i32x4.extend_low_i16x8_u", "i32x4.extend_high_i16x8_u",
+		"i32x4.extend_low_i16x8_s", "i32x4.extend_high_i16x8_s", "i32x4.extend_low_i16x8_u",
+		"i32x4.extend_high_i16x8_u",
 		"i32x4.shl", "i32x4.shr_s", "i32x4.shr_u", "i32x4.add", "", "", "i32x4.sub", "", "", "", "i32x4.mul",
 		"i32x4.min_s", "i32x4.min_u", "i32x4.max_s", "i32x4.max_u", "i32x4.dot_i16x8_s", "",
-		"i32x4.extmul_low_i16x8_s", "i32x4.extmul_high_i16x8_s", "i32x4.extmul_low_i16x8_u", "i32x4.extmul_high_i16x8_u")
+		"i32x4.extmul_low_i16x8_s", "i32x4.extmul_high_i16x8_s", "i32x4.extmul_low_i16x8_u",
+		"i32x4.extmul_high_i16x8_u")
 	set(192, immNone, "i64x2.abs", "i64x2.neg", "", "i64x2.all_true", "i64x2.bitmask", "", "",
-		"i64x2.extend_low_i32x4_s", "i64x2.extend_high_i32x4_s", "i64x2.extend_low_i32x4_u", "i64x2.extend_high_i32x4_u",
+		"i64x2.extend_low_i32x4_s", "i64x2.extend_high_i32x4_s", "i64x2.extend_low_i32x4_u",
+		"i64x2.extend_high_i32x4_u",
 		"i64x2.shl", "i64x2.shr_s", "i64x2.shr_u", "i64x2.add", "", "", "i64x2.sub", "", "", "", "i64x2.mul",
 		"i64x2.eq", "i64x2.ne", "i64x2.lt_s", "i64x2.gt_s", "i64x2.le_s", "i64x2.ge_s",
-		"i64x2.extmul_low_i32x4_s", "i64x2.extmul_high_i32x4_s", "i64x2.extmul_low_i32x4_u", "i64x2.extmul_high_i32x4_u")
+		"i64x2.extmul_low_i32x4_s", "i64x2.extmul_high_i32x4_s", "i64x2.extmul_low_i32x4_u",
+		"i64x2.extmul_high_i32x4_u")
 	set(224, immNone, "f32x4.abs", "f32x4.neg", "", "f32x4.sqrt", "f32x4.add", "f32x4.sub", "f32x4.mul", "f32x4.div",
 		"f32x4.min", "f32x4.max", "f32x4.pmin", "f32x4.pmax",
 		"f64x2.abs", "f64x2.neg", "", "f64x2.sqrt", "f64x2.add", "f64x2.sub", "f64x2.mul", "f64x2.div",
