@@ -107,7 +107,8 @@ func parts(text string) (all []*part) {
 				example := isComment && slices.ContainsFunc(current.rows, func(r row) bool { return !r.commented })
 				current.rows = append(current.rows, row{m[1], m[2], m[3], isComment, example})
 			}
-		} else if m := moreLine.FindStringSubmatch(line); m != nil && current != nil && len(current.rows) > 0 && !known {
+		} else if m := moreLine.FindStringSubmatch(line); m != nil && current != nil && !known &&
+			len(current.rows) > 0 {
 			last := &current.rows[len(current.rows)-1]
 			last.meaning += " " + strings.TrimSpace(m[1])
 		} else if line == "" {
