@@ -9,6 +9,7 @@ import (
 	"testing"
 	"time"
 
+	"tgi/conformance/long"
 	"tgi/plugins/internal/guest/guesttest"
 	"tgi/plugins/internal/sandbox"
 )
@@ -30,6 +31,7 @@ func state(s *Set, name string) (State, string) {
 
 // TestBombInFolder: a file that does not get through the compiler holds up neither the start nor anything after it.
 func TestBombInFolder(t *testing.T) {
+	long.Test(t)
 	dir := t.TempDir()
 	write(t, filepath.Join(dir, "bomb.wasm"), bomb())
 	write(t, filepath.Join(dir, "good.wasm"), bias(1).Wasm()) // behind the bomb

@@ -10,6 +10,7 @@ import (
 	"testing"
 
 	kit "tgi/conformance/guest"
+	"tgi/conformance/long"
 	"tgi/plugins/internal/guest"
 	"tgi/plugins/internal/guest/guesttest"
 	"tgi/plugins/logits"
@@ -125,6 +126,7 @@ func reference(row []float32, mode, flags uint32, out []byte) {
 
 // TestKit holds the example guests, over this host's imports, to every rule of the contract.
 func TestKit(t *testing.T) {
+	long.Test(t)
 	for name, cases := range kit.Examples {
 		t.Run(name, func(t *testing.T) {
 			languages(t, name, func(t *testing.T, wasm []byte) {

@@ -13,6 +13,7 @@ import (
 	"testing"
 
 	kit "tgi/conformance/guest"
+	"tgi/conformance/long"
 	"tgi/plugins/check"
 	"tgi/plugins/internal/guest"
 	"tgi/plugins/internal/sandbox"
@@ -45,6 +46,9 @@ func TestSound(t *testing.T) {
 		t.Run(name, func(t *testing.T) {
 			if len(cases[name]) == 0 {
 				t.Fatal("no cases")
+			}
+			if len(wasm) > 500_000 {
+				long.Test(t) // the large modules take minutes
 			}
 			r, err := check.Run(context.Background(), name, wasm, check.Options{Cases: cases[name], CacheDir: cache})
 			if err != nil {

@@ -12,6 +12,7 @@ import (
 	"sync"
 	"testing"
 
+	"tgi/conformance/long"
 	"tgi/models/demo"
 	"tgi/runtime/llm"
 	"tgi/server/config"
@@ -151,6 +152,7 @@ func TestForgedTurns(t *testing.T) {
 
 // TestTemplateBudget: a template that does not end, or grows, is a 422.
 func TestTemplateBudget(t *testing.T) {
+	long.Test(t)
 	path := filepath.Join(t.TempDir(), "x.jinja")
 	write(t, path, "x")
 	p := openPlugged(t, func(c *config.Config) { c.Model.Template = path })

@@ -21,6 +21,7 @@ import (
 	"testing"
 	"time"
 
+	"tgi/conformance/long"
 	"tgi/models/demo"
 	"tgi/models/library/lifecycle"
 	"tgi/models/safetensors"
@@ -228,6 +229,7 @@ func ownCache(t testing.TB) {
 
 // TestCycles: a model that comes and goes ten times leaves nothing behind, and the one beside it does not notice.
 func TestCycles(t *testing.T) {
+	long.Test(t)
 	if runtime.GOOS != "linux" {
 		t.Skip("what a process holds is read from Linux's /proc")
 	}

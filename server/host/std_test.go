@@ -10,6 +10,7 @@ import (
 	"strings"
 	"testing"
 
+	"tgi/conformance/long"
 	"tgi/server/config"
 )
 
@@ -199,6 +200,7 @@ func TestStdThinkingBudget(t *testing.T) {
 // TestStdWatermark generates with the mark and has the plugin's own detector,
 // a program of its own, look for it.
 func TestStdWatermark(t *testing.T) {
+	long.Test(t)
 	python, err := exec.LookPath("python3")
 	if err != nil {
 		t.Skip("python3 is not here, which runs the detector")

@@ -10,6 +10,7 @@ import (
 	"strings"
 	"testing"
 
+	"tgi/conformance/long"
 	"tgi/server/config"
 	"tgi/server/generate"
 )
@@ -183,6 +184,7 @@ func TestCallsOfOlderDialects(t *testing.T) {
 
 // TestFormatsOfCalls: other formats hold their calls too.
 func TestFormatsOfCalls(t *testing.T) {
+	long.Test(t)
 	for _, format := range []string{"mistral", "qwen3-coder", "llama3-json", "pythonic", "deepseek-v3.1"} {
 		t.Run(format, func(t *testing.T) {
 			p := openPlugged(t, func(c *config.Config) { c.Model.Tools = format })

@@ -85,7 +85,7 @@ func TestRunOnce(t *testing.T) {
 		"key": {"", []string{"--url=" + tk.URL + "/v1", "--key", "k", "--model", "tgi", greedy, "--", sumAsked},
 			sumAnswer, "", 0},
 		"no key": {"", []string{"--url", tk.URL, sumAsked}, "",
-			"find the model of " + tk.URL + ": 401 Unauthorized; --model names one", 1},
+			"find the model of " + tk.URL + ": 401 Unauthorized: no key given: send the header `Authorization: Bearer KEY`; --model names one", 1},
 		"no answer": {"", []string{"--url", ts.URL, "--set", "temperature=-1", sumAsked}, "",
 			"422 Unprocessable Entity: ", 1},
 		"no server": {"", []string{"--url", "http://127.0.0.1:1", sumAsked}, "", "connection refused", 1},
