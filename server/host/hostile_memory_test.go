@@ -224,8 +224,11 @@ func TestGrowthInTheLoop(t *testing.T) {
 		}
 	}
 	var mu sync.Mutex
-	ended := 0
-	for round := 0; round < 10 && ended == 0; round++ { // a busy machine may run them one after the other
+	ended, all := 0, 0
+	// A busy machine may run them one after the other, so that none is ended, or hold up the one that is to end, so that
+	// the others pass the limit before its memory is back.
+	for round := 0; round < 10 && (ended == 0 || ended == 4); round++ {
+		ended = 0
 		for range 4 {
 			touchers.Go(func() {
 				status, text := p.generate(t, 100, "toucher", `{"x":1}`)
@@ -234,6 +237,7 @@ func TestGrowthInTheLoop(t *testing.T) {
 				switch status {
 				case http.StatusFailedDependency:
 					ended++
+					all++
 					if !regexp.MustCompile(`toucher: tgi_logits_process: out of plugin memory: this instance has \d+ MiB, all of the plugin \d+ MiB, all plugins together \d+ MiB of 200 MiB \(plugins\.memory\)`).MatchString(text) {
 						t.Error(text)
 					}
@@ -247,14 +251,14 @@ func TestGrowthInTheLoop(t *testing.T) {
 	}
 	small.Wait()
 	if ended == 0 || ended == 4 {
-		t.Errorf("%d of 4 were ended", ended)
+		t.Errorf("%d of 4 were ended in the last of 10 rounds", ended)
 	}
 	// Whose turn it is to end has its memory until its next step, while the others go on.
 	if most, above := used(), int64(limit+limit/2+32<<20); most > above {
 		t.Errorf("%d MiB were charged, %d MiB there are", most>>20, limit>>20)
 	}
-	if n := p.gauge(t, `tgi_plugin_faults_total{kind="memory",plugin="toucher"}`); n != float64(ended) {
-		t.Errorf("%g faults are counted, %d were ended", n, ended)
+	if n := p.gauge(t, `tgi_plugin_faults_total{kind="memory",plugin="toucher"}`); n != float64(all) {
+		t.Errorf("%g faults are counted, %d were ended", n, all)
 	}
 	p.quiet(t)
 }
