@@ -225,8 +225,8 @@ func TestGrowthInTheLoop(t *testing.T) {
 	}
 	var mu sync.Mutex
 	ended, all := 0, 0
-	// A busy machine may run them one after the other, so that none is ended, or hold up the one that is to end, so that
-	// the others pass the limit before its memory is back.
+	// A busy machine may run them one after the other, so that none is ended, or hold up the one that is to end, so
+	// that the others pass the limit before its memory is back.
 	for round := 0; round < 10 && (ended == 0 || ended == 4); round++ {
 		ended = 0
 		for range 4 {
