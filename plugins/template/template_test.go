@@ -27,21 +27,7 @@ func open(t testing.TB, f guesttest.Fake, limits guest.Limits, cancel <-chan str
 	if f.Description == "" {
 		f.Description = guesttest.Template
 	}
-	g, err := guest.Load(t.Context(), guesttest.Engine(t), guest.Config{Name: "fake", Wasm: f.Wasm(),
-		Vocabulary: guesttest.NewWords(), Limits: limits})
-	if err != nil {
-		t.Fatal(err)
-	}
-	s, err := g.Open(1, cancel)
-	if err != nil {
-		t.Fatal(err)
-	}
-	t.Cleanup(func() {
-		s.Close()
-		g.Close()
-		<-g.Drained()
-	})
-	return s
+	return guesttest.Open(t, f, limits, cancel)
 }
 
 // answering is a guest whose render gives the five words of a result.

@@ -33,7 +33,7 @@ func answers(status uint32, text, notes string) guesttest.Fake {
 
 func constrain(t *testing.T, f guesttest.Fake) (Constraint, error) {
 	t.Helper()
-	return Constrain(open(t, f, guest.Limits{}, nil), []byte(`{}`), nil)
+	return Constrain(guesttest.Open(t, f, guest.Limits{}, nil), []byte(`{}`), nil)
 }
 
 const heldTo = `{"language":"regex","source":"é","params":{"a":1},"optional":true,"places":[{"at":"#/a","pointer":"#/tools/0/function/parameters","tool":"f"}]}`

@@ -75,30 +75,10 @@ func (s script) fake(code map[string]guesttest.Code) guesttest.Fake {
 	return f
 }
 
-// open loads a guest and takes an instance.
-func open(t testing.TB, f guesttest.Fake, limits guest.Limits, cancel <-chan struct{}) *guest.Session {
-	t.Helper()
-	g, err := guest.Load(t.Context(), guesttest.Engine(t), guest.Config{Name: "fake", Wasm: f.Wasm(),
-		Vocabulary: guesttest.NewWords(), Limits: limits})
-	if err != nil {
-		t.Fatal(err)
-	}
-	s, err := g.Open(1, cancel)
-	if err != nil {
-		t.Fatal(err)
-	}
-	t.Cleanup(func() {
-		s.Close()
-		g.Close()
-		<-g.Drained()
-	})
-	return s
-}
-
 // parser begins a sequence with a guest.
 func parser(t testing.TB, f guesttest.Fake, limits guest.Limits) *Parser {
 	t.Helper()
-	p, err := Begin(open(t, f, limits, nil), []byte(`{}`), nil)
+	p, err := Begin(guesttest.Open(t, f, limits, nil), []byte(`{}`), nil)
 	if err != nil {
 		t.Fatal(err)
 	}

@@ -118,7 +118,7 @@ func TestRequest(t *testing.T) {
 	}
 	keep := guesttest.Join(guesttest.Const(counterAt), guesttest.Arg(0), guesttest.Put(), guesttest.Const(counterAt+4),
 		guesttest.Arg(1), guesttest.Put(), guesttest.Long(0))
-	s := open(t, script{}.fake(begins(keep)), guest.Limits{}, nil)
+	s := guesttest.Open(t, script{}.fake(begins(keep)), guest.Limits{}, nil)
 	if _, err := Begin(s, []byte(`{"tools":[]}`), []byte(`{"a":1}`)); err != nil {
 		t.Fatal(err)
 	}
@@ -128,7 +128,7 @@ func TestRequest(t *testing.T) {
 		t.Errorf("request %q", got)
 	}
 	no := script{feeds: [][]Event{{content("no such format")}}}
-	s = open(t, no.fake(begins(guesttest.Long(abi.Pack(textsAt, 14)))), guest.Limits{}, nil)
+	s = guesttest.Open(t, no.fake(begins(guesttest.Long(abi.Pack(textsAt, 14)))), guest.Limits{}, nil)
 	var refusal *guest.Refusal
 	if _, err := Begin(s, []byte(`{}`), nil); !errors.As(err, &refusal) || refusal.Text != "no such format" {
 		t.Errorf("refusal: %v", err)
@@ -210,7 +210,7 @@ func TestFinishReason(t *testing.T) {
 func TestCancel(t *testing.T) {
 	cancel := make(chan struct{})
 	f := script{}.fake(map[string]guesttest.Code{"tgi_tools_feed": guesttest.Spin()})
-	p, err := Begin(open(t, f, guest.Limits{FuelPerStep: 1 << 40}, cancel), []byte(`{}`), nil)
+	p, err := Begin(guesttest.Open(t, f, guest.Limits{FuelPerStep: 1 << 40}, cancel), []byte(`{}`), nil)
 	if err != nil {
 		t.Fatal(err)
 	}

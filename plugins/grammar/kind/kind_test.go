@@ -26,21 +26,7 @@ const (
 // open loads a guest and takes an instance.
 func open(t testing.TB, f guesttest.Fake) *guest.Session {
 	t.Helper()
-	g, err := guest.Load(t.Context(), guesttest.Engine(t), guest.Config{Name: "fake", Wasm: f.Wasm(),
-		Vocabulary: guesttest.NewWords()})
-	if err != nil {
-		t.Fatal(err)
-	}
-	s, err := g.Open(1, nil)
-	if err != nil {
-		t.Fatal(err)
-	}
-	t.Cleanup(func() {
-		s.Close()
-		g.Close()
-		<-g.Drained()
-	})
-	return s
+	return guesttest.Open(t, f, guest.Limits{}, nil)
 }
 
 // letters is a grammar of one to three letters a and b.

@@ -5,19 +5,20 @@ import (
 	"path/filepath"
 	"testing"
 
-	"tgi/conformance/guest"
+	kit "tgi/conformance/guest"
+	"tgi/plugins/internal/guest"
 	"tgi/plugins/internal/sandbox"
 )
 
 // Words is the kit's vocabulary as this host wants one: all bytes, then " the", "<s>" and "</s>". Size is 259 unless
 // More is set.
 type Words struct {
-	*guest.World
+	*kit.World
 	More int // further tokens, which stand for nothing
 }
 
 // NewWords makes a vocabulary of 259 tokens.
-func NewWords() Words { return Words{World: guest.NewWorld()} }
+func NewWords() Words { return Words{World: kit.NewWorld()} }
 
 // Size implements plugins' Vocabulary.
 func (w Words) Size() int { return len(w.Words) + w.More }
@@ -48,6 +49,26 @@ func Engine(t testing.TB) *sandbox.Engine {
 		t.Fatal(err)
 	}
 	return e
+}
+
+// Open loads a fake and takes an instance with seed 1 until the test ends. A closed cancel ends its calls.
+func Open(t testing.TB, f Fake, limits guest.Limits, cancel <-chan struct{}) *guest.Session {
+	t.Helper()
+	g, err := guest.Load(t.Context(), Engine(t), guest.Config{Name: "fake", Wasm: f.Wasm(), Vocabulary: NewWords(),
+		Limits: limits})
+	if err != nil {
+		t.Fatal(err)
+	}
+	s, err := g.Open(1, cancel)
+	if err != nil {
+		t.Fatal(err)
+	}
+	t.Cleanup(func() {
+		s.Close()
+		g.Close()
+		<-g.Drained()
+	})
+	return s
 }
 
 // root finds the tree's root above the folder of the test, which is the working one: the paths of source files that the
