@@ -1,15 +1,12 @@
 package generateapi
 
 import (
-	"flag"
 	"fmt"
-	"os"
-	"path/filepath"
 	"strings"
 	"testing"
-)
 
-var update = flag.Bool("update", false, "rewrite the transcripts")
+	"tgi/server/api/apitest"
+)
 
 // TestGenerateAPITranscripts plays testdata/*.txt, each against a server of its
 // own. A request is a line "> METHOD PATH" with names and values of headers,
@@ -17,37 +14,7 @@ var update = flag.Bool("update", false, "rewrite the transcripts")
 // back those that begin with "<": status and media type, X-Continued, how the
 // texts ended, and the body, quoted if it is text, as it is if it is JSON.
 func TestGenerateAPITranscripts(t *testing.T) {
-	files, err := filepath.Glob("testdata/*.txt")
-	if err != nil || len(files) == 0 {
-		t.Fatal("no transcripts", err)
-	}
-	for _, file := range files {
-		t.Run(strings.TrimSuffix(filepath.Base(file), ".txt"), func(t *testing.T) {
-			text, err := os.ReadFile(file)
-			if err != nil {
-				t.Fatal(err)
-			}
-			got := play(t, newKit(t), string(text))
-			if *update {
-				if err := os.WriteFile(file, []byte(got), 0o644); err != nil {
-					t.Fatal(err)
-				}
-			} else if got != string(text) {
-				t.Errorf("got\n%s", difference(got, string(text)))
-			}
-		})
-	}
-}
-
-// difference returns the lines of got from the first that is not want's.
-func difference(got, want string) string {
-	g, w := strings.Split(got, "\n"), strings.Split(want, "\n")
-	for i := range g {
-		if i >= len(w) || g[i] != w[i] {
-			return fmt.Sprintf("line %d: %s", i+1, strings.Join(g[i:min(len(g), i+5)], "\n"))
-		}
-	}
-	return "fewer lines"
+	apitest.Transcripts(t, func(t *testing.T, text string) string { return play(t, newKit(t), text) })
 }
 
 // play returns the script with the answers of now.

@@ -1,16 +1,13 @@
 package modelsapi
 
 import (
-	"flag"
 	"fmt"
 	"net/http/httptest"
-	"os"
-	"path/filepath"
 	"strings"
 	"testing"
-)
 
-var update = flag.Bool("update", false, "rewrite the transcripts")
+	"tgi/server/api/apitest"
+)
 
 // TestTranscripts plays testdata/*.txt, each against a server of its own. A
 // request is a line "> METHOD TARGET [NAME=VALUE]" with headers behind it; its
@@ -18,41 +15,14 @@ var update = flag.Bool("update", false, "rewrite the transcripts")
 // "<": the status, headers that matter, and the body as it is. Replies are held
 // to Jan's document as well.
 func TestTranscripts(t *testing.T) {
-	files, err := filepath.Glob("testdata/*.txt")
-	if err != nil || len(files) == 0 {
-		t.Fatal("no transcripts", err)
-	}
 	schemas := document(t)
-	for _, file := range files {
-		t.Run(strings.TrimSuffix(filepath.Base(file), ".txt"), func(t *testing.T) {
-			text, err := os.ReadFile(file)
-			if err != nil {
-				t.Fatal(err)
-			}
-			got := play(t, schemas, string(text))
-			if !strings.Contains(got, "\n< ") {
-				t.Error("there is no reply in it")
-			}
-			if *update {
-				if err := os.WriteFile(file, []byte(got), 0o644); err != nil {
-					t.Fatal(err)
-				}
-			} else if got != string(text) {
-				t.Errorf("got\n%s", difference(got, string(text)))
-			}
-		})
-	}
-}
-
-// difference returns the lines of got from the first that is not want's.
-func difference(got, want string) string {
-	g, w := strings.Split(got, "\n"), strings.Split(want, "\n")
-	for i := range g {
-		if i >= len(w) || g[i] != w[i] {
-			return fmt.Sprintf("line %d: %s", i+1, strings.Join(g[i:min(len(g), i+4)], "\n"))
+	apitest.Transcripts(t, func(t *testing.T, text string) string {
+		got := play(t, schemas, text)
+		if !strings.Contains(got, "\n< ") {
+			t.Error("there is no reply in it")
 		}
-	}
-	return "fewer lines"
+		return got
+	})
 }
 
 // play returns the script with the answers of now.

@@ -12,7 +12,6 @@ import (
 	"os"
 	"path/filepath"
 	"reflect"
-	"regexp"
 	"slices"
 	"strconv"
 	"strings"
@@ -22,6 +21,7 @@ import (
 	"tgi/runtime/llm"
 	"tgi/runtime/sample"
 	"tgi/server"
+	"tgi/server/api/apitest"
 	"tgi/server/config"
 	"tgi/server/dialect"
 	"tgi/server/dispatch"
@@ -313,16 +313,8 @@ func (c transcript) play(t *testing.T, change func(*dialect.Dialect)) (got, want
 	for lines.Scan() && lines.Text() != "" {
 		s.read(t, lines.Text())
 	}
-	lines.Scan()
-	method, path, _ := strings.Cut(lines.Text(), " ")
-	header := http.Header{"Content-Type": {"application/json"}}
-	for lines.Scan() && lines.Text() != "" {
-		name, value, _ := strings.Cut(lines.Text(), ": ")
-		header.Set(name, value)
-	}
-	lines.Scan()
-	req := httptest.NewRequest(method, path, strings.NewReader(lines.Text()))
-	req.Header = header
+	req := apitest.Request(lines)
+	header := req.Header
 	set := func(o *Options, _ *dispatch.Model) { o.MessagesAPI = s.messages }
 	if d, ok := dialect.Of(header.Get(dialect.Header)); change != nil && (ok || header.Get(dialect.Header) == "") {
 		if !ok {
@@ -338,7 +330,7 @@ func (c transcript) play(t *testing.T, change func(*dialect.Dialect)) (got, want
 		_ *config.Config) {
 		l.MaxTotal = cmp.Or(s.room, l.MaxTotal)
 	}).ServeHTTP(rec, req)
-	return show(rec, want), want
+	return apitest.Reply(rec, want), want
 }
 
 func TestTranscripts(t *testing.T) {
@@ -391,27 +383,4 @@ func TestEveryDifferenceShows(t *testing.T) {
 		}
 		t.Logf("%s shows in %d of %d transcripts", f.Name, noticed, len(all))
 	}
-}
-
-var wholeNumber, fraction = regexp.MustCompile(`^[0-9]+$`), regexp.MustCompile(`^[0-9]+\.[0-9]+$`)
-
-// show writes the reply with the headers that want names.
-func show(rec *httptest.ResponseRecorder, want string) string {
-	var b strings.Builder
-	fmt.Fprintln(&b, rec.Code)
-	head, _, _ := strings.Cut(want, "\n\n")
-	for _, line := range strings.Split(head, "\n")[1:] {
-		name, value, _ := strings.Cut(line, ": ")
-		got := strings.Join(rec.Header().Values(name), ", ")
-		switch {
-		case value == "*" && got != "":
-			got = "*"
-		case value == "#" && wholeNumber.MatchString(got), value == "#.#" && fraction.MatchString(got):
-			got = value
-		case value == "none" && got == "":
-			got = "none"
-		}
-		fmt.Fprintf(&b, "%s: %s\n", name, got)
-	}
-	return b.String() + "\n" + rec.Body.String()
 }
