@@ -199,6 +199,9 @@ func (p *part) validate(ask func() error) error {
 func (b *Bound) handleError(ctx context.Context, p *part, err error) error {
 	var no *guest.Refusal
 	var fault *sandbox.Fault
+	if costly := p.tooCostly(err, "begin with its parameters", 0); costly != nil && p.hasParams() {
+		return costly
+	}
 	switch {
 	case err == nil:
 		return nil

@@ -151,7 +151,11 @@ func (p *part) admitChat(ctx context.Context, s *Set, shared bool) error {
 		p.trial = trial{}
 	}
 	return p.validate(func() error {
-		return p.chatError(ctx, s, p.version.guest.Validate(ctx.Done(), p.params))
+		err := p.version.guest.Validate(ctx.Done(), p.params)
+		if costly := p.tooCostly(err, "check its parameters", 0); costly != nil {
+			return costly
+		}
+		return p.chatError(ctx, s, err)
 	})
 }
 
@@ -215,6 +219,9 @@ func (b *BoundChat) Render(ctx context.Context, request []byte) (Rendered, error
 	if refused := errors.As(err, &no); refused {
 		p.recordSuccess(b.set)
 		return Rendered{}, &RenderRefusal{p.name, no.Text}
+	}
+	if costly := p.tooCostlyRequest(err, "render", request); costly != nil {
+		return Rendered{}, costly
 	}
 	if err != nil {
 		return Rendered{}, p.chatError(ctx, b.set, err)

@@ -178,12 +178,14 @@ func TestChatErrors(t *testing.T) {
 	}{
 		{Call{Name: "t", Params: []byte(doRefuse)}, ErrRefused, "plugin t: hello"},
 		{Call{Name: "t", Params: []byte(doTrap)}, ErrFault, "plugin t: tgi_template_render: trap: unreachable"},
-		{Call{Name: "t", Params: []byte(doSpin)}, ErrFault, "plugin t: tgi_template_render: out of fuel"},
+		{Call{Name: "t", Params: []byte(doSpin)}, ErrParams,
+			"plugin t: takes more than fuel_per_request = 5000000000 allows to render. Given: 23 bytes"},
 		{Call{Name: "t", Params: []byte(doRogue)}, ErrFault,
 			"plugin t: tgi_template_render: unusable result: result of 20 bytes at 0xfffffff0"},
 		{Call{Name: "p", Params: []byte(doRefuse)}, ErrParams, "plugin p: hi"},
 		{Call{Name: "p", Params: []byte(doTrap)}, ErrFault, "plugin p: tgi_tools_begin: trap: unreachable"},
-		{Call{Name: "p", Params: []byte(doSpin)}, ErrFault, "plugin p: tgi_tools_begin: out of fuel"},
+		{Call{Name: "p", Params: []byte(doSpin)}, ErrParams,
+			"plugin p: takes more than fuel_per_request = 500000000 allows to begin a text. Given: 20 bytes"},
 		{Call{Name: "p", Params: []byte(doRogue)}, ErrFault,
 			"plugin failed: plugin p: tgi_tools_feed: unusable result: 1 events at 0xfffffff0"},
 	} {

@@ -151,11 +151,8 @@ func (s *Set) build(t *turn, p *part, c kind.Call) (*preparedGrammar, error) {
 		return nil, context.Cause(ctx)
 	}
 	out, err := kind.Compile(session, c)
-	if errors.Is(err, sandbox.ErrFuel) || errors.Is(err, sandbox.ErrTime) {
-		// It is the client's source that takes so much. Counted as the plugin's fault, ten of them would switch it off
-		// for all.
-		return nil, &BindError{p.name, "takes more to compile than the plugin's limits allow: " + p.errorText(err),
-			ErrParams}
+	if costly := p.tooCostly(err, "compile", len(c.Source)); costly != nil {
+		return nil, costly
 	}
 	if err != nil {
 		return nil, p.chatError(ctx, s, err)

@@ -125,7 +125,7 @@ func TestCompileErrors(t *testing.T) {
 		{"c", doTrap, "plugin c: tgi_grammar_compile: trap", ErrFault},
 		{"c", doRogue, "plugin c: tgi_grammar_compile: unusable result", ErrFault},
 		{"slow", doSpin,
-			"plugin slow: takes more to compile than the plugin's limits allow: tgi_grammar_compile: out of fuel",
+			"plugin slow: takes more than fuel_per_request = 10000000 allows to compile. Given: 9 bytes",
 			ErrParams},
 	} {
 		for range 2 {

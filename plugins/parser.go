@@ -40,6 +40,9 @@ func (b *BoundChat) Parser(ctx context.Context, request []byte, seed uint64) (*P
 	inner, err := tools.Begin(s, request, p.params)
 	if err != nil {
 		s.Close()
+		if costly := p.tooCostlyRequest(err, "begin a text", request); costly != nil {
+			return nil, costly
+		}
 		return nil, p.chatError(ctx, b.set, err)
 	}
 	b.open.Add(1)

@@ -25,6 +25,9 @@ func (b *BoundChat) Constraint(ctx context.Context, request []byte) (*ToolGramma
 	}
 	defer done()
 	c, err := tools.Constrain(s, request, p.params)
+	if costly := p.tooCostlyRequest(err, "make a grammar of", request); costly != nil {
+		return nil, costly
+	}
 	if err != nil {
 		return nil, p.chatError(ctx, b.set, err)
 	}

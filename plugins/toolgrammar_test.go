@@ -66,11 +66,15 @@ func TestConstraint(t *testing.T) {
 // TestConstraintFaults: what the guest does wrong fails its request only, and is counted.
 func TestConstraintFaults(t *testing.T) {
 	s := chatSet(t, Options{Specs: []Spec{spec(t, "holds", holder(abi.StatusOK, regexOfX, "").Wasm())}})
-	for params, want := range map[string]string{doTrap: "unreachable", doSpin: "out of fuel",
+	for params, want := range map[string]string{doTrap: "unreachable", doSpin: "",
 		doRogue: "result of 20 bytes at 0xfffffff0"} {
 		b := bindChat(t, s, ChatPlugins{Template: "t"}, Call{Name: "holds", Params: []byte(params)})
 		_, err := b.Constraint(ctx, []byte(parseRequest))
-		if !errors.Is(err, ErrFault) || !strings.Contains(err.Error(), want) ||
+		if params == doSpin {
+			if !errors.As(err, new(*TooCostly)) {
+				t.Errorf("%s: %v", params, err)
+			}
+		} else if !errors.Is(err, ErrFault) || !strings.Contains(err.Error(), want) ||
 			!strings.Contains(err.Error(), "tgi_tools_constraint") {
 			t.Errorf("%s: %v", params, err)
 		}

@@ -53,8 +53,10 @@ type Fault struct {
 	Cause  string // e.g. "unreachable", "stack overflow", "the guest called proc_exit(2)"
 	Budget int64  // of the call
 	Used   int64
-	Trace  []string // the guest's call stack, innermost first, as far as known
-	Log    []string // what the guest printed last, oldest first
+	// OutOfMemory: the guest was refused memory within its own limit before it failed.
+	OutOfMemory bool
+	Trace       []string // the guest's call stack, innermost first, as far as known
+	Log         []string // what the guest printed last, oldest first
 }
 
 // Error gives module, export, kind, cause, fuel and what the guest printed last.
@@ -142,6 +144,7 @@ func (in *Instance) explainMemory(f *Fault) {
 	if in.memory == nil || in.memory.refused == 0 || f.Kind != ErrTrap && f.Kind != ErrFuel && f.Kind != ErrTime {
 		return
 	}
+	f.OutOfMemory = true
 	f.Cause = strings.TrimSuffix(fmt.Sprintf("out of memory: it asked for %d bytes, its limit is %d (limits.memory): %s",
 		in.memory.refused, len(in.memory.reserved), f.Cause), ": ")
 }

@@ -3,6 +3,7 @@ package bridge
 import (
 	"context"
 	"errors"
+	"fmt"
 	"strings"
 	"time"
 
@@ -62,15 +63,40 @@ func (b boundChat) Render(ctx context.Context, c *generate.Conversation, now tim
 	case errors.As(err, &no):
 		return generate.Rendered{}, &generate.TemplateError{Msg: no.Text}
 	case err != nil:
-		return generate.Rendered{}, bindError(err)
+		return generate.Rendered{}, conversationError(err, c)
 	}
 	return r, nil
+}
+
+// conversationError is bindError of a conversation: it names the field that has most of what took too much.
+func conversationError(err error, c *generate.Conversation) error {
+	var costly *plugins.TooCostly
+	if !errors.As(err, &costly) {
+		return bindError(err)
+	}
+	messages := 0
+	for i := range c.Messages {
+		messages += len(c.Messages[i].JSON)
+	}
+	field, most := "messages", messages
+	for name, size := range map[string]int{"tools": len(c.Tools), "documents": len(c.Documents),
+		"chat_template_kwargs": len(c.Kwargs)} {
+		if size > most {
+			field, most = name, size
+		}
+	}
+	return &generate.Invalid{Field: field, Msg: fmt.Sprintf("`%s` take more than %s = %s of plugin %s allows to %s. "+
+		"Given: `messages` %d (%d bytes), `tools` %d (%d bytes), `documents` and `chat_template_kwargs` %d bytes", field,
+		costly.Setting, costly.Bound, costly.Plugin, costly.Work, len(c.Messages), messages, len(c.ToolNames),
+		len(c.Tools), len(c.Documents)+len(c.Kwargs))}
 }
 
 // Parser implements generate.BoundChat.
 func (b boundChat) Parser(ctx context.Context, tools []byte, seed uint64) (generate.Parser, error) {
 	p, err := b.BoundChat.Parser(ctx, tools, seed)
 	switch {
+	case errors.As(err, new(*plugins.TooCostly)):
+		return nil, &generate.Invalid{Msg: "`tools`: " + err.Error(), Field: "tools"}
 	case err != nil:
 		return nil, bindError(err)
 	case p == nil:
@@ -85,6 +111,8 @@ func (b boundChat) Constraint(ctx context.Context, c *generate.Conversation, too
 	g, err := b.BoundChat.Constraint(ctx, c.ConstraintRequest(tools))
 	var no *plugins.BindError
 	switch {
+	case errors.As(err, new(*plugins.TooCostly)):
+		return nil, conversationError(err, c)
 	case errors.Is(err, plugins.ErrParams) && errors.As(err, &no):
 		return nil, &generate.ToolError{Msg: no.Text}
 	case err != nil:
