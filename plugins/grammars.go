@@ -13,16 +13,13 @@ import (
 	"tgi/plugins/grammar"
 	"tgi/plugins/grammar/kind"
 	"tgi/plugins/internal/sandbox"
+	"tgi/runtime/llm"
 	"tgi/sdk/abi"
 )
 
-// GrammarCall is a grammar as a request names it. Nothing of it is kept after Compile.
-type GrammarCall struct {
-	Plugin   string // that compiles it; "" means the first, in the order of List, that knows Language
-	Language string // of Source; "" means the first that Plugin names
-	Source   []byte // UTF-8
-	Params   []byte // JSON object in the plugin's own terms; nil means {}
-}
+// GrammarCall is a grammar as a request names it. Nothing of it is kept after Compile. Without a Plugin the first in
+// the order of List that knows its Language compiles it, without a Language it is in the first that the Plugin names.
+type GrammarCall = llm.GrammarCall
 
 // Dropped is something that a source asks for and that the grammar does not enforce.
 type Dropped = kind.Dropped
@@ -32,7 +29,7 @@ type Dropped = kind.Dropped
 type Grammar struct {
 	set      *Set
 	part     *part
-	call     kind.Call // of a guest that computes masks
+	call     GrammarCall // of a guest that computes masks
 	prepared *preparedGrammar
 	open     atomic.Int64
 	once     sync.Once
@@ -48,7 +45,7 @@ func (s *Set) Compile(ctx context.Context, c GrammarCall) (*Grammar, error) {
 	if err != nil {
 		return nil, err
 	}
-	g := &Grammar{set: s, part: p, call: kind.Call{Language: language, Source: c.Source, Params: c.Params}}
+	g := &Grammar{set: s, part: p, call: GrammarCall{Language: language, Source: c.Source, Params: c.Params}}
 	g.open.Store(1)
 	if len(c.Params) > 0 && !isObject(c.Params) {
 		err = &BindError{p.name, "params is not a JSON object", ErrParams}
@@ -62,7 +59,7 @@ func (s *Set) Compile(ctx context.Context, c GrammarCall) (*Grammar, error) {
 		return nil, err
 	}
 	if g.prepared.native != nil {
-		g.call, g.part = kind.Call{}, nil
+		g.call, g.part = GrammarCall{}, nil
 		p.version.unref() // the guest is not needed any more
 	} else {
 		g.call.Source, g.call.Params = slices.Clone(c.Source), slices.Clone(c.Params)
@@ -113,7 +110,7 @@ func (v *version) readsLanguage(language string) bool {
 }
 
 // grammarKey is the cache key of a call: modules with the same bytes and settings compile to the same grammar.
-func (p *part) grammarKey(c kind.Call) (key [sha256.Size]byte) {
+func (p *part) grammarKey(c GrammarCall) (key [sha256.Size]byte) {
 	h := sha256.New()
 	for _, field := range []string{p.name, p.version.sum(), fmt.Sprint(p.version.settings), c.Language,
 		string(c.Source), string(c.Params)} {
@@ -127,7 +124,7 @@ func (p *part) grammarKey(c kind.Call) (key [sha256.Size]byte) {
 }
 
 // build asks the breaker and the guest, and prepares what the guest compiled.
-func (s *Set) build(t *turn, p *part, c kind.Call) (*preparedGrammar, error) {
+func (s *Set) build(t *turn, p *part, c GrammarCall) (*preparedGrammar, error) {
 	ctx := t.ctx
 	// another request may wait for this one's trial
 	p = &part{version: p.version, name: p.name, params: p.params, named: p.named, client: p.client}

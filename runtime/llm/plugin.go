@@ -7,6 +7,20 @@ type PluginCall struct {
 	Params []byte
 }
 
+// GrammarCall is a grammar in one request: what every text of the reply is held to.
+type GrammarCall struct {
+	// Field is where the client wrote it, for messages.
+	Field string
+	// Plugin is the one that compiles it; empty for the first that knows Language.
+	Plugin string
+	// Language of Source; empty for Plugin's own.
+	Language string
+	// Source is the grammar, UTF-8.
+	Source []byte
+	// Params is a JSON object in the plugin's own terms; nil is {}.
+	Params []byte
+}
+
 // Skip is a plugin that failed and without which a request went on.
 type Skip struct{ Plugin, Reason string }
 

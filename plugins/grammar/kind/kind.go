@@ -14,18 +14,15 @@ import (
 
 	"tgi/plugins/grammar/ir"
 	"tgi/plugins/internal/guest"
+	"tgi/runtime/llm"
 	"tgi/sdk/abi"
 )
 
-// Call is what a guest is asked to compile.
-type Call struct {
-	Language string
-	Source   []byte // UTF-8
-	Params   []byte // JSON object; nil means {}
-}
+// Call is what a guest is asked to compile: Language, Source and Params, the guest's plugin is chosen.
+type Call = llm.GrammarCall
 
-// request is the JSON object of abi.Grammar.
-func (c Call) request() ([]byte, error) {
+// requestOf is the JSON object of abi.Grammar.
+func requestOf(c Call) ([]byte, error) {
 	switch {
 	case len(c.Source) > abi.MaxSource:
 		return nil, &guest.Refusal{Text: fmt.Sprintf("the source has %d bytes, the limit is %d", len(c.Source),
@@ -58,7 +55,7 @@ const compile = "tgi_grammar_compile"
 // Compile has the guest compile a source, once in a session that guest.Open gave. Nothing of c is kept. That the guest
 // does not take the source is a *guest.Refusal with its words; other errors are a *sandbox.Fault or the pool's.
 func Compile(s *guest.Session, c Call) (Compiled, error) {
-	request, err := c.request()
+	request, err := requestOf(c)
 	if err != nil {
 		return Compiled{}, err
 	}

@@ -98,7 +98,8 @@ func TestRequest(t *testing.T) {
 		}
 		return got
 	}
-	if got := ask(Call{"regex", []byte("a<b>\"\\\u2028é\x00"), []byte(`{"n": 1}`)}); got.Language != "regex" ||
+	if got := ask(Call{Language: "regex", Source: []byte("a<b>\"\\\u2028é\x00"),
+		Params: []byte(`{"n": 1}`)}); got.Language != "regex" ||
 		got.Source != "a<b>\"\\\u2028é\x00" || string(got.Params) != `{"n": 1}` {
 		t.Errorf("got %+v", got)
 	}

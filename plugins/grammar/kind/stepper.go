@@ -45,7 +45,7 @@ type Stepper struct {
 // Begin begins a sequence in a session that guest.Open gave. Nothing of c is kept. That the guest does not take the
 // source is a *guest.Refusal with its words; other errors are a *sandbox.Fault or the pool's.
 func Begin(s *guest.Session, c Call, masks Masks) (*Stepper, error) {
-	request, err := c.request()
+	request, err := requestOf(c)
 	if err != nil {
 		return nil, err
 	}
