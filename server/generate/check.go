@@ -255,7 +255,7 @@ func (s *Service) checkGrammar(d *Draft) error {
 	switch {
 	case d.Grammar == nil:
 		return nil
-	case s.grammars == nil:
+	case !s.grammars:
 		return invalid(d.Grammar.Field, "grammar is not supported")
 	case d.IgnoreEOS:
 		return invalid("ignore_eos", "`ignore_eos` and `%s` exclude each other: a grammar says where its text ends",

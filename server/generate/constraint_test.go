@@ -21,186 +21,107 @@ func offer(choice generate.ToolChoice) *generate.Conversation {
 }
 
 // holding is a service whose parser says what texts are held to.
-func holding(chat *generatetest.Chat, g *generatetest.Grammars) (*generate.Service, *generatetest.Engine) {
-	e := &generatetest.Engine{Script: func(engine.Request) []engine.Event { return nil }}
+func holding(chat *generatetest.Chat, g *generatetest.Grammars) *generate.Service {
 	chat.Parse = true
-	s := generate.New(e, generatetest.Words{}, generatetest.Limits(), nil).WithChat(chat)
-	if g != nil {
-		s.WithGrammars(g)
-	}
-	return s, e
+	e := &generatetest.Engine{Script: func(engine.Request) []engine.Event { return nil }}
+	return generatetest.UserCode{Chat: chat, Grammars: g}.On(
+		generate.New(e, generatetest.Words{}, generatetest.Limits(), nil))
 }
 
-// TestConstraint: the grammar that the parser wants is compiled, every sequence has a masker of it, and the reply tells
-// what is not enforced.
-func TestConstraint(t *testing.T) {
-	want := generate.Grammar{Field: "tools", Language: generate.StructuralTag, Source: []byte("{}")}
-	note := func(p string) generate.Dropped { return generate.Dropped{Pointer: p} }
-	chat := &generatetest.Chat{Holds: &generate.ToolGrammar{Grammar: &want,
-		Dropped: []generate.Dropped{note("#/tools")}}}
-	g := &generatetest.Grammars{Drops: []generate.Dropped{note("#/tools/0")}}
-	s, e := holding(chat, g)
-	run, err := s.Start(t.Context(), generate.Draft{Conversation: offer(generate.ToolChoice{}), N: ptr(uint64(2)),
-		Rules: generate.OpenAI})
-	if err != nil {
-		t.Fatal(err)
+// TestHoldCalls: texts are held to what the parser says where calls are demanded, a tool is strict or there is an
+// answer to put beside them, and the reply tells what is not enforced.
+func TestHoldCalls(t *testing.T) {
+	answer := &generate.Grammar{Field: "response_format", Language: generate.JSONSchema, Source: []byte(`{"a": "\""}`),
+		Params: []byte(`{"lenient":true}`)}
+	loose := func(mode generate.Choosing) *generate.Conversation {
+		c := offer(generate.ToolChoice{Mode: mode})
+		c.Strict = false
+		return c
 	}
-	if got := g.Compiled(); len(got) != 1 || !reflect.DeepEqual(got[0], want) {
-		t.Errorf("compiled %+v", got)
+	both := func(mode generate.Choosing) *generate.Conversation {
+		c := loose(mode)
+		c.Answer = answer
+		return c
 	}
-	if asked := chat.Requests()[1]; !strings.Contains(asked, `"strict":true`) ||
-		!strings.Contains(asked, `"prompt_end":"`) || !strings.Contains(asked, `assistant\n"`) {
-		t.Errorf("the parser was asked %s", asked)
-	}
-	if got := run.Dropped(); !reflect.DeepEqual(got, []generate.Dropped{note("#/tools"), note("#/tools/0")}) {
-		t.Errorf("dropped %+v", got)
-	}
-	for _, p := range user(t, e) {
-		if p.Masker == nil {
-			t.Error("a sequence is held to nothing")
-		}
-		p.Close()
-	}
-	run.Close()
-	bound, maskers := g.Open()
-	if chats, parsers := chat.Open(); bound+maskers+chats+parsers != 0 {
-		t.Errorf("%d grammars, %d maskers, %d chats and %d parsers are left", bound, maskers, chats, parsers)
-	}
-}
-
-// TestConstraintNotAsked: where there is nothing to hold to, or nothing to hold it with, the request is as it was.
-func TestConstraintNotAsked(t *testing.T) {
-	holds := &generate.ToolGrammar{Grammar: &generate.Grammar{}}
-	none, loose := offer(generate.ToolChoice{Mode: generate.ChooseNone}), offer(generate.ToolChoice{})
-	loose.Strict = false
+	const beside = `,"answer":{"language":"json_schema","source":"{\"a\": \"\\\"\"}","params":{"lenient":true}}}`
 	for name, c := range map[string]struct {
+		talk     *generate.Conversation
 		draft    generate.Draft
 		grammars *generatetest.Grammars
-		holds    *generate.ToolGrammar
+		held     bool   // as the parser says
+		end      string // of what it was asked
+		compiled bool   // the answer alone
 	}{
-		"no grammars": {generate.Draft{Conversation: offer(generate.ToolChoice{Mode: generate.ChooseRequired})}, nil,
-			holds},
-		"no tools":      {generate.Draft{Conversation: talk(say("user", "a"))}, &generatetest.Grammars{}, holds},
-		"no insistence": {generate.Draft{Conversation: loose}, &generatetest.Grammars{}, holds},
-		"no calls":      {generate.Draft{Conversation: none}, &generatetest.Grammars{}, holds},
-		"ignore_eos": {generate.Draft{Conversation: offer(generate.ToolChoice{}), IgnoreEOS: true},
-			&generatetest.Grammars{}, holds},
-		"nothing": {generate.Draft{Conversation: offer(generate.ToolChoice{})}, &generatetest.Grammars{}, nil},
-		"only notes": {generate.Draft{Conversation: offer(generate.ToolChoice{})}, &generatetest.Grammars{},
-			&generate.ToolGrammar{Dropped: []generate.Dropped{{Pointer: "#/tools"}}}},
+		"strict": {offer(generate.ToolChoice{}), generate.Draft{}, &generatetest.Grammars{}, true,
+			`assistant\n"}`, false},
+		"demanded": {loose(generate.ChooseRequired), generate.Draft{}, &generatetest.Grammars{}, true,
+			`assistant\n"}`, false},
+		"answer": {both(generate.ChooseAuto), generate.Draft{Grammar: answer}, &generatetest.Grammars{}, true, beside,
+			false},
+		"answer alone": {both(generate.ChooseNone), generate.Draft{Grammar: answer}, &generatetest.Grammars{}, false,
+			"", true},
+		"no grammars":   {offer(generate.ToolChoice{}), generate.Draft{}, nil, false, "", false},
+		"no tools":      {talk(say("user", "a")), generate.Draft{}, &generatetest.Grammars{}, false, "", false},
+		"no insistence": {loose(generate.ChooseAuto), generate.Draft{}, &generatetest.Grammars{}, false, "", false},
+		"no calls": {offer(generate.ToolChoice{Mode: generate.ChooseNone}), generate.Draft{},
+			&generatetest.Grammars{}, false, "", false},
+		"ignore_eos": {offer(generate.ToolChoice{}), generate.Draft{IgnoreEOS: true}, &generatetest.Grammars{}, false,
+			"", false},
 	} {
-		s, e := holding(&generatetest.Chat{Holds: c.holds}, c.grammars)
+		chat := &generatetest.Chat{Beside: true, Drops: []generate.Dropped{{Pointer: "#/tools"}}}
+		s := holding(chat, c.grammars)
+		c.talk.NotEnforced = []generate.Dropped{{Pointer: "#/tool_choice"}}
+		c.draft.Conversation = c.talk
 		run, err := s.Start(t.Context(), c.draft)
 		if err != nil {
 			t.Errorf("%s: %v", name, err)
 			continue
 		}
-		if all := e.Requests(); all[0].Plugins != nil {
-			t.Errorf("%s: the sequences have user code", name)
+		var want []generate.Dropped
+		if c.talk.Tools != nil && c.talk.ToolChoice.Mode != generate.ChooseNone {
+			want = c.talk.NotEnforced
 		}
-		if got := run.Dropped(); len(got) > 0 != (name == "only notes") {
-			t.Errorf("%s: dropped %+v", name, got)
+		if c.held {
+			want = append(want[:1:1], chat.Drops...)
+		}
+		if got := run.Dropped(); !reflect.DeepEqual(got, want) {
+			t.Errorf("%s: dropped %+v, want %+v", name, got, want)
+		}
+		if asked := chat.Requests(); c.held != (len(asked) == 3) || c.held && !strings.HasSuffix(asked[1], c.end) {
+			t.Errorf("%s: the chat was asked %s", name, asked)
+		}
+		if c.grammars != nil && (len(c.grammars.Compiled()) == 1) != c.compiled {
+			t.Errorf("%s: compiled %+v", name, c.grammars.Compiled())
 		}
 		run.Close()
-	}
-}
-
-// TestAnswerOrCalls: an answer's grammar is the parser's to put beside calls, or the request is refused as TGI does.
-func TestAnswerOrCalls(t *testing.T) {
-	answer := &generate.Grammar{Field: "response_format", Language: generate.JSONSchema, Source: []byte(`{"a": "\""}`),
-		Params: []byte(`{"lenient":true}`)}
-	holds := func(answer bool) *generate.ToolGrammar {
-		return &generate.ToolGrammar{Grammar: &generate.Grammar{Source: []byte("both")}, Answer: answer}
-	}
-	refused := &generate.ToolError{Msg: "#/response_format: no"}
-	for name, c := range map[string]struct {
-		holds    *generate.ToolGrammar
-		grammars *generatetest.Grammars
-		mode     generate.Choosing
-		compiled string
-		err      string
-	}{
-		"both": {holds(true), &generatetest.Grammars{}, generate.ChooseAuto, "both", ""},
-		"calls": {holds(false), &generatetest.Grammars{}, generate.ChooseAuto, "",
-			"Grammar and tools are mutually exclusive"},
-		"nothing": {nil, &generatetest.Grammars{}, generate.ChooseAuto, "",
-			"Grammar and tools are mutually exclusive"},
-		"no grammar": {&generate.ToolGrammar{Answer: true}, &generatetest.Grammars{}, generate.ChooseAuto, "",
-			"Grammar and tools are mutually exclusive"},
-		"no calls": {nil, &generatetest.Grammars{}, generate.ChooseNone, string(answer.Source), ""},
-		"refused":  {holds(true), &generatetest.Grammars{Refuse: refused}, generate.ChooseAuto, "both", refused.Msg},
-		"off":      {holds(true), nil, generate.ChooseAuto, "", "grammar is not supported"},
-	} {
-		chat := &generatetest.Chat{Holds: c.holds}
-		s, _ := holding(chat, c.grammars)
-		talk := offer(generate.ToolChoice{Mode: c.mode})
-		talk.Strict, talk.Answer = false, answer
-		run, err := s.Start(t.Context(), generate.Draft{Conversation: talk, Grammar: answer})
-		if err == nil {
-			run.Close()
-		}
-		if (err == nil) != (c.err == "") || err != nil && err.Error() != c.err {
-			t.Errorf("%s: got %v, want %q", name, err, c.err)
-		}
-		if c.grammars == nil {
-			continue
-		}
-		if got := c.grammars.Compiled(); c.compiled == "" && len(got) > 0 || c.compiled != "" &&
-			(len(got) != 1 || string(got[0].Source) != c.compiled) {
-			t.Errorf("%s: compiled %+v", name, got)
-		}
-		want := `,"answer":{"language":"json_schema","source":"{\"a\": \"\\\"\"}","params":{"lenient":true}}}`
-		if c.holds != nil && !strings.HasSuffix(chat.Requests()[1], want) {
-			t.Errorf("%s: the parser was asked %s", name, chat.Requests()[1])
+		if chats, parsers := chat.Open(); chats+parsers != 0 {
+			t.Errorf("%s: %d chats and %d parsers are left", name, chats, parsers)
 		}
 	}
 }
 
-// TestConstraintRefused: what can't be held to fails its request, unless nobody insists on it, and leaves nothing
-// behind.
-func TestConstraintRefused(t *testing.T) {
-	holds := func(optional bool) *generate.ToolGrammar {
-		return &generate.ToolGrammar{Grammar: &generate.Grammar{}, Optional: optional}
-	}
+// TestHoldCallsRefused: what can't be held to fails its request and leaves nothing behind; an answer beside calls needs
+// grammars.
+func TestHoldCallsRefused(t *testing.T) {
 	refused := &generate.ToolError{Msg: "tool `f`: #/tools/0/function/parameters/not: no"}
-	unknown := &generate.ToolError{Msg: "no such language", Err: generate.ErrLanguage}
-	for name, c := range map[string]struct {
-		chat     *generatetest.Chat
-		grammars *generatetest.Grammars
-		want     error // nil: the request goes on and says so
-	}{
-		"by the parser": {&generatetest.Chat{RefuseHold: refused}, &generatetest.Grammars{}, refused},
-		"parser is full": {&generatetest.Chat{RefuseHold: llm.ErrOverloaded}, &generatetest.Grammars{},
-			llm.ErrOverloaded},
-		"by the grammar": {&generatetest.Chat{Holds: holds(false)}, &generatetest.Grammars{Refuse: refused},
-			refused},
-		"grammar is broken": {&generatetest.Chat{Holds: holds(true)}, &generatetest.Grammars{Refuse: llm.ErrPlugin},
-			llm.ErrPlugin},
-		"begin": {&generatetest.Chat{Holds: holds(true)},
-			&generatetest.Grammars{RefuseBegin: llm.ErrOverloaded}, llm.ErrOverloaded},
-		"optional":    {&generatetest.Chat{Holds: holds(true)}, &generatetest.Grammars{Refuse: refused}, nil},
-		"no language": {&generatetest.Chat{Holds: holds(false)}, &generatetest.Grammars{Refuse: unknown}, nil},
-	} {
-		s, _ := holding(c.chat, c.grammars)
-		run, err := s.Start(t.Context(),
+	for _, want := range []error{refused, llm.ErrOverloaded} {
+		chat := &generatetest.Chat{RefuseHold: want}
+		_, err := holding(chat, &generatetest.Grammars{}).Start(t.Context(),
 			generate.Draft{Conversation: offer(generate.ToolChoice{Mode: generate.ChooseRequired})})
-		if !errors.Is(err, c.want) {
-			t.Errorf("%s: got %v, want %v", name, err, c.want)
+		if !errors.Is(err, want) {
+			t.Errorf("got %v, want %v", err, want)
 		}
-		if err == nil {
-			if got := run.Dropped(); len(got) != 1 || got[0].Pointer != "#/tools" || got[0].Reason == "" {
-				t.Errorf("%s: dropped %+v", name, got)
-			}
-			run.Close()
-		}
-		bound, maskers := c.grammars.Open()
-		if chats, parsers := c.chat.Open(); bound+maskers+chats+parsers != 0 {
-			t.Errorf("%s: %d grammars, %d maskers, %d chats and %d parsers are left", name, bound, maskers, chats,
-				parsers)
+		if chats, parsers := chat.Open(); chats+parsers != 0 {
+			t.Errorf("%v: %d chats and %d parsers are left", want, chats, parsers)
 		}
 	}
-	if !errors.Is(unknown, generate.ErrTool) || !errors.Is(unknown, llm.ErrInvalid) ||
-		!errors.Is(unknown, generate.ErrLanguage) || errors.Is(refused, generate.ErrLanguage) {
+	c := offer(generate.ToolChoice{})
+	c.Answer = &generate.Grammar{Field: "response_format"}
+	_, err := holding(&generatetest.Chat{}, nil).Start(t.Context(), generate.Draft{Conversation: c, Grammar: c.Answer})
+	if err == nil || err.Error() != "grammar is not supported" {
+		t.Errorf("without grammars: %v", err)
+	}
+	if !errors.Is(refused, generate.ErrTool) || !errors.Is(refused, llm.ErrInvalid) {
 		t.Error("what a ToolError wraps")
 	}
 }

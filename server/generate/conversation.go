@@ -44,8 +44,8 @@ type ToolChoice struct {
 // Demands reports whether a reply without a call breaks the choice.
 func (c ToolChoice) Demands() bool { return c.Mode == ChooseRequired || c.Mode == ChooseNamed }
 
-// place says a pointer into Tools in the client's terms.
-func (c *Conversation) place(pointer string) string {
+// Place says a pointer into Tools in the client's terms.
+func (c *Conversation) Place(pointer string) string {
 	for i, to := range c.ToolPlaces {
 		rest, ok := strings.CutPrefix(pointer, "#/tools/"+strconv.Itoa(i)+"/function")
 		if ok && (rest == "" || rest[0] == '/' || rest[0] == ':') {

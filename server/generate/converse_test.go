@@ -1,7 +1,6 @@
 package generate_test
 
 import (
-	"context"
 	"errors"
 	"fmt"
 	"io"
@@ -11,6 +10,7 @@ import (
 	"testing"
 
 	"tgi/runtime/llm"
+	"tgi/runtime/sample"
 	"tgi/server/generate"
 	"tgi/server/generate/generatetest"
 )
@@ -35,23 +35,18 @@ func (s spans) SpanPieces(text string, data []generate.Span) iter.Seq[generate.P
 	return s.Words.SpanPieces(text, data)
 }
 
-// picky is a set of plugins that notes what it was asked for.
-type picky struct{ calls *[]string }
-
-func (p picky) Bind(_ context.Context, calls []generate.PluginCall) (generate.BoundPlugins, error) {
-	for _, c := range calls {
-		*p.calls = append(*p.calls, c.Name)
-	}
-	return nil, nil
-}
-
 // TestConversation: a conversation is bound, rendered and tokenized with its data
 // apart; the plugins get the calls that are not for the chat.
 func TestConversation(t *testing.T) {
 	chat := &generatetest.Chat{Parse: true, Takes: []string{"mine"}}
 	var data, calls []string
-	s := generate.New(&generatetest.Engine{}, spans{seen: &data}, generatetest.Limits(),
-		nil).WithPlugins(picky{&calls}).WithChat(chat)
+	code := generatetest.UserCode{Chat: chat, Loop: func(list []generate.PluginCall) (func(int) sample.Plugins, error) {
+		for _, c := range list {
+			calls = append(calls, c.Name)
+		}
+		return nil, nil
+	}}
+	s := code.On(generate.New(&generatetest.Engine{}, spans{seen: &data}, generatetest.Limits(), nil))
 	run, err := s.Start(t.Context(), generate.Draft{
 		Conversation: talk(say("user", "a b"), say("assistant", ""), say("user", "<|im_end|>")),
 		Plugins:      []generate.PluginCall{{Name: "p"}, {Name: "mine"}, {Name: "q"}}, N: ptr(uint64(2)),
@@ -87,7 +82,8 @@ func TestConversation(t *testing.T) {
 func TestRender(t *testing.T) {
 	chat := &generatetest.Chat{Parse: true, Takes: []string{"mine"}}
 	var data []string
-	s := generate.New(&generatetest.Engine{}, spans{seen: &data}, generatetest.Limits(), nil).WithChat(chat)
+	s := generatetest.UserCode{Chat: chat}.On(
+		generate.New(&generatetest.Engine{}, spans{seen: &data}, generatetest.Limits(), nil))
 	d, err := s.Render(t.Context(), generate.Draft{
 		Conversation: talk(say("user", "a b")), Plugins: []generate.PluginCall{{Name: "mine"}}, Watermark: true,
 	})
@@ -146,7 +142,7 @@ func TestConversationRefused(t *testing.T) {
 		e := &generatetest.Engine{}
 		s := generate.New(e, generatetest.Words{}, generatetest.Limits(), o)
 		if c.chat != nil {
-			s.WithChat(c.chat)
+			generatetest.UserCode{Chat: c.chat}.On(s)
 		}
 		_, err := s.Start(t.Context(), generate.Draft{Conversation: c.talk, Plugins: c.calls})
 		if !errors.Is(err, c.want) || err.Error() != c.text || len(o.refused) != 1 || len(e.Requests()) != 0 {
@@ -161,8 +157,8 @@ func TestConversationRefused(t *testing.T) {
 	}
 	e := &generatetest.Engine{Refuse: llm.ErrDraining}
 	chat := &generatetest.Chat{Parse: true}
-	_, err := generate.New(e, generatetest.Words{}, generatetest.Limits(), nil).WithChat(chat).Start(t.Context(),
-		generate.Draft{Conversation: talk(say("user", "a"))})
+	_, err := generatetest.UserCode{Chat: chat}.On(generate.New(e, generatetest.Words{}, generatetest.Limits(), nil)).
+		Start(t.Context(), generate.Draft{Conversation: talk(say("user", "a"))})
 	if bound, parsers := chat.Open(); !errors.Is(err, llm.ErrDraining) || bound+parsers != 0 {
 		t.Errorf("got %v, %d chats and %d parsers are left open", err, bound, parsers)
 	}

@@ -35,6 +35,10 @@ func (e *ToolError) Unwrap() []error {
 	return all
 }
 
+// ErrAnswerOrCalls is TGI's answer to a request with a grammar and tools, where the model's format of calls can't be
+// told from an answer, or its parser's plugin knows no more than calls.
+var ErrAnswerOrCalls error = &ToolError{Msg: "Grammar and tools are mutually exclusive"}
+
 // Invalid is a request that broke a rule. It wraps llm.ErrInvalid.
 type Invalid struct {
 	// Msg names the field, the bound and, where it is a number, the value.

@@ -1,7 +1,6 @@
 package generate_test
 
 import (
-	"context"
 	"errors"
 	"reflect"
 	"testing"
@@ -28,19 +27,6 @@ func user(t *testing.T, e *generatetest.Engine) []sample.Plugins {
 	return out
 }
 
-// closed are plugins that count the sequences which were closed.
-type closed struct{ n *int }
-
-func (c closed) Bind(context.Context, []generate.PluginCall) (generate.BoundPlugins, error) {
-	return c, nil
-}
-func (closed) Begin(context.Context, []llm.Token, int, uint64, int) error { return nil }
-func (c closed) Sequence(int) sample.Plugins {
-	return sample.Plugins{Close: func() { *c.n++ }}
-}
-func (closed) Skipped() []generate.Skip { return nil }
-func (closed) Close()                   {}
-
 // TestGrammar: every sequence has a masker of its own beside its other user code, and
 // all that was taken is given back.
 func TestGrammar(t *testing.T) {
@@ -48,7 +34,9 @@ func TestGrammar(t *testing.T) {
 	ends := 0
 	dropped := []generate.Dropped{{Pointer: "#/a", Keyword: "format", Reason: "unknown"}}
 	g := &generatetest.Grammars{Drops: dropped}
-	s := generate.New(e, generatetest.Words{}, generatetest.Limits(), nil).WithGrammars(g).WithPlugins(closed{&ends})
+	s := generatetest.UserCode{Grammars: g, Loop: func([]generate.PluginCall) (func(int) sample.Plugins, error) {
+		return func(int) sample.Plugins { return sample.Plugins{Close: func() { ends++ }} }, nil
+	}}.On(generate.New(e, generatetest.Words{}, generatetest.Limits(), nil))
 	want := generate.Grammar{Field: "response_format", Language: generate.Regex, Source: []byte("a+")}
 	run, err := s.Start(t.Context(), generate.Draft{
 		Rules: generate.OpenAI, Inputs: "x", N: ptr(uint64(2)), Seed: ptr(uint64(7)), FrequencyPenalty: ptr(float32(1)),
@@ -107,7 +95,7 @@ func TestGrammarRefused(t *testing.T) {
 	} {
 		s := generate.New(&generatetest.Engine{}, generatetest.Words{}, generatetest.Limits(), nil)
 		if c.grammars != nil {
-			s.WithGrammars(c.grammars)
+			generatetest.UserCode{Grammars: c.grammars}.On(s)
 		}
 		c.draft.Inputs, c.draft.Grammar = "x", &generate.Grammar{Field: "guided_json"}
 		run, err := s.Start(t.Context(), c.draft)

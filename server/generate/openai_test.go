@@ -1,7 +1,6 @@
 package generate_test
 
 import (
-	"context"
 	"errors"
 	"math"
 	"slices"
@@ -139,8 +138,10 @@ func TestN(t *testing.T) {
 func TestCountPenalty(t *testing.T) {
 	e := &generatetest.Engine{}
 	d := generate.Draft{Rules: generate.OpenAI, Inputs: "x", FrequencyPenalty: ptr(float32(0.5))}
-	run, err := generate.New(e, generatetest.Words{}, generatetest.Limits(),
-		nil).WithPlugins(double{}).Start(context.Background(), d)
+	code := generatetest.UserCode{Loop: func([]generate.PluginCall) (func(int) sample.Plugins, error) {
+		return func(int) sample.Plugins { return sample.Plugins{Processors: []sample.Processor{double{}}} }, nil
+	}}
+	run, err := code.On(generate.New(e, generatetest.Words{}, generatetest.Limits(), nil)).Start(t.Context(), d)
 	if err != nil {
 		t.Fatal(err)
 	}
@@ -170,15 +171,7 @@ func TestCountPenalty(t *testing.T) {
 // double is a plugin that doubles every logit.
 type double struct{}
 
-func (double) Bind(context.Context, []generate.PluginCall) (generate.BoundPlugins, error) {
-	return double{}, nil
-}
-func (double) Begin(context.Context, []llm.Token, int, uint64, int) error { return nil }
-func (double) Skipped() []generate.Skip                                   { return nil }
-func (double) Close()                                                     {}
-func (double) Sequence(int) sample.Plugins {
-	return sample.Plugins{Processors: []sample.Processor{double{}}}
-}
+// Process implements sample.Processor.
 func (double) Process(_ sample.History, s *sample.Step) error {
 	for i := range s.Logits {
 		s.Logits[i] *= 2

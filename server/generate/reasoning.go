@@ -23,9 +23,9 @@ type Reasoning struct {
 // bounded puts the end of reasoning before the user code of each sequence: it takes
 // half of what a sequence may generate at most, so that there is room for what is
 // demanded.
-func (r *Run) bounded(plugins func(int) sample.Plugins) func(int) sample.Plugins {
+func (r *Run) bounded(plugins func(int) sample.Plugins, of *Reasoning) func(int) sample.Plugins {
 	return func(i int) sample.Plugins {
-		first := &reasoningLimit{of: r.reasoning, tok: r.service.tok, budget: max(1, r.Request.Params.MaxNewTokens/2)}
+		first := &reasoningLimit{of: of, tok: r.service.tok, budget: max(1, r.Request.Params.MaxNewTokens/2)}
 		if plugins == nil {
 			return first.code()
 		}

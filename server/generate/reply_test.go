@@ -42,7 +42,8 @@ func read(t *testing.T, c *generate.Conversation, end llm.Reason, stops []string
 	e := &generatetest.Engine{Script: func(r engine.Request) []engine.Event {
 		return generatetest.Sequence(r, 0, end, list...)
 	}}
-	s := generate.New(e, generatetest.Words{}, generatetest.Limits(), nil).WithChat(&generatetest.Chat{Parse: true})
+	s := generatetest.UserCode{Chat: &generatetest.Chat{Parse: true}}.On(
+		generate.New(e, generatetest.Words{}, generatetest.Limits(), nil))
 	run, err := s.Start(t.Context(), generate.Draft{Conversation: c, Stop: stops})
 	if err != nil {
 		t.Fatal(err)
@@ -186,33 +187,26 @@ type badParser struct{ deltas []generate.Delta }
 
 func (p badParser) Feed(string, bool) ([]generate.Delta, error) { return p.deltas, nil }
 func (p badParser) Finish(bool) ([]generate.Delta, error)       { return nil, nil }
-func (p badParser) Close()                                      {}
 
-// badChat has that parser.
-type badChat struct{ deltas []generate.Delta }
+// badCode has that parser.
+type badCode struct{ deltas []generate.Delta }
 
-// Bind implements generate.Chat.
-func (c badChat) Bind(context.Context, []generate.PluginCall) (generate.BoundChat, []generate.PluginCall, error) {
-	return c, nil, nil
+// Bind implements generate.UserCode.
+func (c badCode) Bind(context.Context, []generate.PluginCall, *generate.Conversation, time.Time) (generate.BoundCode,
+	generate.Rendered, error) {
+	return c, generate.Rendered{Text: "a"}, nil
 }
 
-// Render implements generate.BoundChat.
-func (badChat) Render(context.Context, *generate.Conversation, time.Time) (generate.Rendered, error) {
-	return generate.Rendered{Text: "a"}, nil
+// Begin implements generate.BoundCode.
+func (c badCode) Begin(context.Context, *generate.Wanted) (generate.Begun, error) {
+	return generate.Begun{Parsers: []generate.Parser{badParser(c)}}, nil
 }
 
-// Parser implements generate.BoundChat.
-func (c badChat) Parser(context.Context, []byte, uint64) (generate.Parser, error) {
-	return badParser(c), nil
-}
+// Skipped implements generate.BoundCode.
+func (badCode) Skipped() []generate.Skip { return nil }
 
-// Constraint implements generate.BoundChat.
-func (badChat) Constraint(context.Context, *generate.Conversation, []byte) (*generate.ToolGrammar, error) {
-	return nil, nil
-}
-
-// Close implements generate.BoundChat.
-func (badChat) Close() {}
+// Close implements generate.BoundCode.
+func (badCode) Close() {}
 
 // TestDisorder: a parser out of order is a plugin's fault, and a tool that was not
 // demanded an error, whatever the parser says.
@@ -232,7 +226,7 @@ func TestDisorder(t *testing.T) {
 			generate.ErrTool},
 	} {
 		s := generate.New(&generatetest.Engine{}, generatetest.Words{}, generatetest.Limits(),
-			nil).WithChat(badChat{deltas: c.deltas})
+			nil).WithUserCode(badCode{deltas: c.deltas})
 		run, err := s.Start(t.Context(), generate.Draft{Conversation: offering(c.choice)})
 		if err != nil {
 			t.Fatal(err)
@@ -407,7 +401,7 @@ func fed(t *testing.T, c *generate.Conversation, list []generate.Delta) (*genera
 	e := &generatetest.Engine{Script: func(r engine.Request) []engine.Event {
 		return generatetest.Sequence(r, 0, llm.FinishEOS, generate.Token{Text: "x"})
 	}}
-	s := generate.New(e, generatetest.Words{}, generatetest.Limits(), nil).WithChat(badChat{deltas: list})
+	s := generate.New(e, generatetest.Words{}, generatetest.Limits(), nil).WithUserCode(badCode{deltas: list})
 	run, err := s.Start(t.Context(), generate.Draft{Conversation: c})
 	if err != nil {
 		t.Fatal(err)

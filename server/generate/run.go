@@ -10,6 +10,7 @@ import (
 	"time"
 
 	"tgi/runtime/llm"
+	"tgi/runtime/sample"
 	"tgi/server/wire"
 )
 
@@ -54,19 +55,15 @@ type Run struct {
 	// Request is what runs.
 	Request Request
 
-	service *Service
-	stream  Stream
-	plugins BoundPlugins // nil for none
-	grammar BoundGrammar // nil for none
-	// reasoning comes before what grammar demands; nil for none.
-	reasoning *Reasoning
-	dropped   []Dropped // of what the tools ask for, beside those of grammar
-	// The conversation and what it was bound to; nil for a text. parsers has one
-	// for each sequence, or none at all.
-	conversation *Conversation
-	chat         BoundChat
-	tools        []byte // Conversation.ToolsRequest, made once
-	parsers      []Parser
+	service      *Service
+	stream       Stream
+	conversation *Conversation // nil for a text
+	code         BoundCode
+	// What code has begun: the user code of each sequence, nil for none, and their parsers, one for each or none at
+	// all.
+	sequence func(int) sample.Plugins
+	parsers  []Parser
+	dropped  []Dropped
 
 	cancel    context.CancelFunc
 	began     time.Time
@@ -120,7 +117,7 @@ func (r *Run) Close() {
 	}
 	r.closed = true
 	r.cancel()
-	r.release()
+	r.code.Close()
 	r.service.permits.give(r.Request.rows(), time.Now())
 	switch {
 	case len(r.finishes) == r.Request.Sequences:
@@ -130,49 +127,6 @@ func (r *Run) Close() {
 	default:
 		r.service.observe.Refused(context.Canceled)
 	}
-}
-
-// release gives back what was bound to the run.
-func (r *Run) release() {
-	for _, p := range r.parsers {
-		p.Close()
-	}
-	if r.chat != nil {
-		r.chat.Close()
-	}
-	if r.grammar != nil {
-		r.grammar.Close()
-	}
-	if r.plugins != nil {
-		r.plugins.Close()
-	}
-}
-
-// parse gets the parsers of the sequences of a conversation.
-func (r *Run) parse(ctx context.Context) error {
-	if r.chat == nil {
-		return nil
-	}
-	for i := range r.Request.Sequences {
-		p, err := r.chat.Parser(ctx, r.tools, llm.SeedFor(r.Request.Params.Seed, i))
-		switch {
-		case err != nil:
-			return err
-		case p != nil:
-			r.parsers = append(r.parsers, p)
-		case r.conversation.ToolChoice.Demands():
-			return &ToolError{Msg: "the model has no parser of tool calls, `tool_choice` cannot demand one"}
-		}
-	}
-	return nil
-}
-
-// Skipped returns the plugins that failed and were passed over up to now.
-func (r *Run) Skipped() []Skip {
-	if r.plugins == nil {
-		return nil
-	}
-	return r.plugins.Skipped()
 }
 
 // AppendStopReason writes the member stop_reason, which names the plugin that ended a text, and nothing where none did.

@@ -7,7 +7,6 @@ import (
 
 	"tgi/runtime/engine"
 	"tgi/runtime/llm"
-	"tgi/runtime/sample"
 )
 
 // Observer is notified of what happens to requests. Its methods must not block and are
@@ -32,9 +31,8 @@ type Service struct {
 	tok      Tokenizer
 	limits   Limits
 	observe  Observer
-	plugins  Plugins  // nil for none
-	chat     Chat     // nil for none
-	grammars Grammars // nil for none
+	code     UserCode
+	grammars bool // requests may have some
 	permits  *permits
 	workers  chan struct{}
 }
@@ -45,22 +43,9 @@ func New(e Engine, t Tokenizer, l Limits, o Observer) *Service {
 		o = nobody{}
 	}
 	return &Service{
-		engine: e, tok: t, limits: l, observe: o,
+		engine: e, tok: t, limits: l, observe: o, code: noCode{},
 		permits: newPermits(l.MaxConcurrent), workers: make(chan struct{}, l.Workers),
 	}
-}
-
-// WithPlugins lets requests use p. It is called before the first request.
-func (s *Service) WithPlugins(p Plugins) *Service {
-	s.plugins = p
-	return s
-}
-
-// WithChat lets requests be conversations. It is called before the first
-// request.
-func (s *Service) WithChat(c Chat) *Service {
-	s.chat = c
-	return s
 }
 
 // Healthy is the engine's.
@@ -100,7 +85,9 @@ func (s *Service) submit(ctx context.Context, d *Draft, n size, began time.Time)
 	run := &Run{service: s, cancel: cancel, began: began, last: make([]time.Time, n.sequences)}
 	if err := s.launch(ctx, run, d, n); err != nil {
 		cancel()
-		run.release()
+		if run.code != nil {
+			run.code.Close()
+		}
 		if errors.Is(err, llm.ErrOverloaded) {
 			full := &Overloaded{}
 			errors.As(err, &full) // its reason is kept
@@ -112,76 +99,29 @@ func (s *Service) submit(ctx context.Context, d *Draft, n size, began time.Time)
 	return run, nil
 }
 
-// launch checks d, binds its user code and submits it to the engine. If it fails, the
+// launch binds d's user code, checks d, and submits it to the engine. If it fails, the
 // caller closes what run holds.
 func (s *Service) launch(ctx context.Context, run *Run, d *Draft, n size) (err error) {
-	if run.conversation = d.Conversation; run.conversation != nil {
-		if run.chat, err = s.converse(ctx, d, run.began); err != nil {
-			return err
-		}
+	run.conversation = d.Conversation
+	if run.code, err = s.bind(ctx, d, run.began); err != nil {
+		return err
 	}
 	if run.Request, err = s.check(ctx, d, n); err != nil {
 		return err
 	}
-	if run.plugins, err = s.bind(ctx, d); err != nil {
-		return err
-	}
-	if run.chat != nil {
-		run.tools = run.conversation.ToolsRequest(run.Request.Inputs)
-	}
-	if err = run.constrain(ctx, d); err != nil {
-		return err
-	}
-	if err = run.parse(ctx); err != nil {
+	if err = run.begin(ctx, d); err != nil {
 		return err
 	}
 	run.Request.Checked = time.Since(run.began)
 	s.observe.Checked(run.Request)
-	code, err := run.userCode(ctx)
-	if err != nil {
-		return err
-	}
 	r := &run.Request
 	run.stream, err = s.engine.Submit(ctx, engine.Request{Prompt: r.Prompt, Params: r.Params, N: r.begun(),
-		Plugins: code,
-		Cancel:  run.cancel})
+		Plugins: run.sequence, Cancel: run.cancel})
 	if err != nil {
 		return err
 	}
 	run.submitted = time.Now()
 	return nil
-}
-
-// userCode returns the plugins of each sequence in the order in which they run, or nil.
-func (r *Run) userCode(ctx context.Context) (code func(int) sample.Plugins, err error) {
-	if p := r.plugins; p != nil {
-		q := &r.Request
-		if err := p.Begin(ctx, q.Prompt, q.Params.MaxNewTokens, q.Params.Seed, q.begun()); err != nil {
-			return nil, err
-		}
-		code = p.Sequence
-	}
-	if penalty := r.Request.CountPenalty; penalty != 0 {
-		code = penalized(code, penalty)
-	}
-	if r.reasoning != nil {
-		code = r.bounded(code)
-	}
-	if r.grammar != nil {
-		code = masked(code, r.grammar)
-	}
-	return code, nil
-}
-
-// bind picks the plugins of a request.
-func (s *Service) bind(ctx context.Context, d *Draft) (BoundPlugins, error) {
-	switch {
-	case s.plugins != nil:
-		return s.plugins.Bind(ctx, d.Plugins)
-	case len(d.Plugins) > 0:
-		return nil, invalid("plugins", "plugin `%.64s` is not installed", d.Plugins[0].Name)
-	}
-	return nil, nil
 }
 
 // encode returns the tokens of d's text.

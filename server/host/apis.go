@@ -89,9 +89,9 @@ func (s *loadedModel) service(cfg config.Config, f *bootServer) *generate.Servic
 		Workers:        l.ValidationWorkers,
 		Vocab:          s.built.Vocab,
 		WatermarkGamma: float32(l.WatermarkGamma), WatermarkDelta: float32(l.WatermarkDelta),
-	}, f.metrics).WithPlugins(bridge.Plugins(s.control.set)).WithChat(bridge.Chat(s.control.set, s.control))
-	if !cfg.Server.DisableGrammar {
-		svc.WithGrammars(bridge.Grammars(s.control.set))
+	}, f.metrics).WithUserCode(bridge.UserCode(s.control.set, s.control))
+	if cfg.Server.DisableGrammar {
+		svc.WithoutGrammars()
 	}
 	return svc
 }

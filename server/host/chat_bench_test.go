@@ -151,15 +151,12 @@ func BenchmarkChatRender(b *testing.B) {
 			write(b, path, sources[name])
 			render := func() time.Duration {
 				began := time.Now()
-				chat, _, err := bridge.Chat(p.defaultModel().control.set, p.defaultModel().control).Bind(b.Context(),
-					nil)
+				control := p.defaultModel().control
+				code, _, err := bridge.UserCode(control.set, control).Bind(b.Context(), nil, conversation, began)
 				if err != nil {
 					b.Fatal(err)
 				}
-				defer chat.Close()
-				if _, err := chat.Render(b.Context(), conversation, began); err != nil {
-					b.Fatal(err)
-				}
+				defer code.Close()
 				return time.Since(began)
 			}
 			render()
@@ -185,7 +182,8 @@ func BenchmarkChatFeed(b *testing.B) {
 	for i := 0; i < len(text); i += 4 {
 		pieces = append(pieces, text[i:min(i+4, len(text))])
 	}
-	chat, _, err := bridge.Chat(p.defaultModel().control.set, p.defaultModel().control).Bind(b.Context(), nil)
+	control := p.defaultModel().control
+	chat, _, err := control.set.BindChat(b.Context(), nil, *control.Current())
 	if err != nil {
 		b.Fatal(err)
 	}

@@ -15,6 +15,7 @@ import (
 	"strings"
 	"sync"
 	"testing"
+	"time"
 
 	"tgi/runtime/engine"
 	"tgi/runtime/llm"
@@ -59,18 +60,20 @@ func sdkGuest(t testing.TB, language, name string) []byte {
 // run generates n sequences with one plugin and returns their tokens.
 func (p *plugged) run(t *testing.T, params string, seed uint64, n int) [][]llm.Token {
 	t.Helper()
-	code := bridge.Plugins(p.defaultModel().control.set)
-	bound, err := code.Bind(t.Context(), []generate.PluginCall{{Name: "guest", Params: []byte(params)}})
+	control := p.defaultModel().control
+	bound, _, err := bridge.UserCode(control.set, control).Bind(t.Context(),
+		[]generate.PluginCall{{Name: "guest", Params: []byte(params)}}, nil, time.Now())
 	if err != nil {
 		t.Fatal(err)
 	}
 	defer bound.Close()
 	prompt := p.defaultModel().tokenizer.Encode("Once upon a time", true)
 	const tokens = 40
-	if err := bound.Begin(t.Context(), prompt, tokens, seed, n); err != nil {
+	begun, err := bound.Begin(t.Context(), &generate.Wanted{Prompt: prompt, MaxNew: tokens, Seed: seed, N: n})
+	if err != nil {
 		t.Fatal(err)
 	}
-	s, err := p.defaultModel().engine.Submit(t.Context(), engine.Request{Prompt: prompt, N: n, Plugins: bound.Sequence,
+	s, err := p.defaultModel().engine.Submit(t.Context(), engine.Request{Prompt: prompt, N: n, Plugins: begun.Sequence,
 		Params: llm.Params{
 			Temperature: 1, TopP: 1, TypicalP: 1, RepetitionPenalty: 1, Sample: true, Seed: seed, MaxNewTokens: tokens,
 			IgnoreEOS: true,

@@ -14,8 +14,8 @@ import (
 // held is a server whose grammars are noted.
 func held(g *generatetest.Grammars) func(l *generate.Limits, m *dispatch.Model) {
 	return func(l *generate.Limits, m *dispatch.Model) {
-		m.Service = generate.New(&generatetest.Engine{}, generatetest.Words{}, *l,
-			nil).WithGrammars(g).WithChat(&generatetest.Chat{})
+		m.Service = generatetest.UserCode{Grammars: g, Chat: &generatetest.Chat{}}.On(
+			generate.New(&generatetest.Engine{}, generatetest.Words{}, *l, nil))
 	}
 }
 

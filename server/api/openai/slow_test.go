@@ -42,7 +42,8 @@ func TestNobodyReads(t *testing.T) {
 		settings := config.Default().Server
 		settings.WriteTimeout = config.Duration(200 * time.Millisecond)
 		m := demo()
-		m.Service = generate.New(e, generatetest.Words{}, l, nil).WithChat(&generatetest.Chat{})
+		m.Service = generatetest.UserCode{Chat: &generatetest.Chat{}}.On(
+			generate.New(e, generatetest.Words{}, l, nil))
 		api := New(Options{Models: dispatchtest.One(&m)})
 		s := httptest.NewServer(server.New(server.Options{Config: settings, APIs: []server.API{api}, Healthy: e.Healthy,
 			Log: slog.New(slog.DiscardHandler)}))

@@ -240,7 +240,8 @@ func TestStreamIsWhole(t *testing.T) {
 func roomy(e *generatetest.Engine, parse bool) func(*generate.Limits, *dispatch.Model) {
 	return func(l *generate.Limits, m *dispatch.Model) {
 		l.MaxInput, l.MaxTotal = 1000, 3000
-		m.Service = generate.New(e, generatetest.Words{}, *l, nil).WithChat(&generatetest.Chat{Parse: parse})
+		m.Service = generatetest.UserCode{Chat: &generatetest.Chat{Parse: parse}}.On(
+			generate.New(e, generatetest.Words{}, *l, nil))
 	}
 }
 

@@ -234,7 +234,8 @@ func TestToolFlow(t *testing.T) {
 	e := &generatetest.Engine{}
 	s := newServer(e, func(l *generate.Limits, m *dispatch.Model) {
 		l.MaxInput, l.MaxTotal = 1000, 2000
-		m.Service = generate.New(e, generatetest.Words{}, *l, nil).WithChat(chat)
+		m.Service = generatetest.UserCode{Chat: chat}.On(
+			generate.New(e, generatetest.Words{}, *l, nil))
 	})
 	rec := ask(s, chatPath,
 		`{`+hi+`,"tools":[{"type":"function","function":{"name":"f"}}],"n":2,"seed":1,"max_tokens":2,"tool_choice":"auto"}`)
@@ -299,11 +300,11 @@ func TestAnswerOrCalls(t *testing.T) {
 func TestHeldCalls(t *testing.T) {
 	const strict = `,"max_tokens":1,"tools":[{"type":"function","function":{"name":"f","strict":true}}]`
 	chat := &generatetest.Chat{Parse: true,
-		Holds: &generate.ToolGrammar{Dropped: []generate.Dropped{{Pointer: "#/tools", Keyword: "k", Reason: "r"}}}}
+		Drops: []generate.Dropped{{Pointer: "#/tools", Keyword: "k", Reason: "r"}}}
 	serve := func(chat *generatetest.Chat) *server.Server {
 		return newServer(nil, func(l *generate.Limits, m *dispatch.Model) {
-			m.Service = generate.New(&generatetest.Engine{}, generatetest.Words{}, *l,
-				nil).WithGrammars(&generatetest.Grammars{}).WithChat(chat)
+			m.Service = generatetest.UserCode{Grammars: &generatetest.Grammars{}, Chat: chat}.On(
+				generate.New(&generatetest.Engine{}, generatetest.Words{}, *l, nil))
 		})
 	}
 	s := serve(chat)

@@ -27,7 +27,8 @@ func newServer(e *generatetest.Engine, change ...func(*generate.Limits, *dispatc
 		f(&l, &m)
 	}
 	if m.Service == nil {
-		m.Service = generate.New(e, generatetest.Words{}, l, nil).WithChat(&generatetest.Chat{})
+		m.Service = generatetest.UserCode{Chat: &generatetest.Chat{}}.On(
+			generate.New(e, generatetest.Words{}, l, nil))
 	}
 	api := New(Options{Models: dispatchtest.One(&m), Version: "1.2.3", ComputeType: "cpu+optimized"})
 	api.now = func() time.Time { return time.Unix(1_741_265_133, 0) }
@@ -72,7 +73,8 @@ func replay(t *testing.T, ask string) *httptest.ResponseRecorder {
 	e := &generatetest.Engine{Script: s.Play, Break: s.Broken}
 	l := generatetest.Limits()
 	l.MaxInput, l.MaxTotal = 100, 200
-	service := generate.New(e, generatetest.Words{}, l, nil).WithChat(&generatetest.Chat{Parse: s.Parse})
+	service := generatetest.UserCode{Chat: &generatetest.Chat{Parse: s.Parse}}.On(
+		generate.New(e, generatetest.Words{}, l, nil))
 	newServer(e, func(_ *generate.Limits, m *dispatch.Model) { m.Service = service }).ServeHTTP(rec, req)
 	return rec
 }

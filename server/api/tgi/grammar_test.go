@@ -28,7 +28,8 @@ func TestGrammar(t *testing.T) {
 	g := &generatetest.Grammars{Drops: []generate.Dropped{{Pointer: "#/a", Keyword: "format", Reason: "unknown"}}}
 	var limits generate.Limits
 	s := newChanged(&generatetest.Engine{}, nil, func(_ *Options, m *dispatch.Model) {
-		m.Service = generate.New(&generatetest.Engine{}, generatetest.Words{}, limits, nil).WithGrammars(g)
+		m.Service = generatetest.UserCode{Grammars: g}.On(
+			generate.New(&generatetest.Engine{}, generatetest.Words{}, limits, nil))
 	}, func(l *generate.Limits, _ *config.Config) { limits = *l })
 	ask := func(path, grammar, more string) *httptest.ResponseRecorder {
 		t.Helper()

@@ -37,8 +37,8 @@ func wholeServer(set func(*Options)) (*server.Server, *API) {
 }
 
 func servedBy(e *generatetest.Engine, set func(*Options)) (*server.Server, *API) {
-	service := generate.New(e, generatetest.Words{}, generatetest.Limits(),
-		nil).WithChat(&generatetest.Chat{Parse: true})
+	service := generatetest.UserCode{Chat: &generatetest.Chat{Parse: true}}.On(
+		generate.New(e, generatetest.Words{}, generatetest.Limits(), nil))
 	models := dispatchtest.One(&dispatch.Model{ID: "demo", Service: service, Limits: sized})
 	chat := openai.New(openai.Options{Models: models, Version: "1.2.3"})
 	c := config.Default()

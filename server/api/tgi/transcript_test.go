@@ -3,7 +3,6 @@ package tgi
 import (
 	"bufio"
 	"cmp"
-	"context"
 	"fmt"
 	"io"
 	"log/slog"
@@ -58,7 +57,7 @@ func newChanged(e *generatetest.Engine, p *plugins, set func(*Options, *dispatch
 	}
 	m := demo(e, l)
 	if p != nil {
-		m.Service.WithPlugins(p)
+		generatetest.UserCode{Loop: p.bind, Skips: p.skips}.On(m.Service)
 		m.Plugins = func() []server.Plugin { return p.installed }
 	}
 	o := Options{
@@ -142,10 +141,10 @@ type script struct {
 type plugins struct {
 	installed []server.Plugin
 	skips     []generate.Skip
-	began     bool
 }
 
-func (p *plugins) Bind(_ context.Context, calls []generate.PluginCall) (generate.BoundPlugins, error) {
+// bind is the Loop of user code.
+func (p *plugins) bind(calls []generate.PluginCall) (func(int) sample.Plugins, error) {
 	for _, c := range calls {
 		if !slices.ContainsFunc(p.installed, func(i server.Plugin) bool { return i.Name == c.Name }) {
 			return nil, &generate.Invalid{Msg: "plugin `" + c.Name + "` is not installed"}
@@ -154,23 +153,7 @@ func (p *plugins) Bind(_ context.Context, calls []generate.PluginCall) (generate
 			return nil, &generate.Invalid{Msg: "plugin `" + c.Name + "`: params " + string(c.Params)}
 		}
 	}
-	if len(calls) == 0 {
-		return nil, nil
-	}
-	return p, nil
-}
-
-func (p *plugins) Begin(context.Context, []llm.Token, int, uint64, int) error {
-	p.began = true
-	return nil
-}
-func (p *plugins) Sequence(int) sample.Plugins { return sample.Plugins{} }
-func (p *plugins) Close()                      {}
-func (p *plugins) Skipped() []generate.Skip {
-	if !p.began {
-		return nil
-	}
-	return p.skips
+	return nil, nil
 }
 
 func (s *script) read(t *testing.T, line string) {

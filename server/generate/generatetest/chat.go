@@ -18,21 +18,23 @@ import (
 type Chat struct {
 	// Parse reads replies with a Parser.
 	Parse bool
-	// Refuse, when set, is what Bind returns; RefuseParser what Parser does.
+	// Refuse, when set, is what binding fails with; RefuseParser what beginning a parser does.
 	Refuse, RefuseParser error
-	// Holds, when set, is what Constraint returns, or RefuseHold.
-	Holds      *generate.ToolGrammar
+	// Drops is what replies are not held to where their calls should be; RefuseHold, when set, fails that.
+	Drops      []generate.Dropped
 	RefuseHold error
-	// Takes are the names of plugins whose calls Bind keeps.
+	// Beside: answers can be held to a grammar beside calls.
+	Beside bool
+	// Takes are the names of plugins whose calls are the chat's.
 	Takes []string
 
 	mu       sync.Mutex
-	bound    int      // Binds that were not closed
+	bound    int      // that were not closed
 	parsers  int      // parsers that were not closed
 	requests []string // to templates and parsers
 }
 
-// Open counts what Bind and Parser returned and was not closed.
+// Open counts the conversations and parsers that were not closed.
 func (c *Chat) Open() (bound, parsers int) {
 	c.mu.Lock()
 	defer c.mu.Unlock()
@@ -56,29 +58,24 @@ func (c *Chat) note(bound, parsers int, request []byte) {
 	}
 }
 
-// Bind implements generate.Chat.
-func (c *Chat) Bind(_ context.Context, calls []generate.PluginCall) (generate.BoundChat, []generate.PluginCall, error) {
+// bind begins a conversation; rest are the calls that are not the chat's.
+func (c *Chat) bind(calls []generate.PluginCall) (rest []generate.PluginCall, err error) {
 	if c.Refuse != nil {
-		return nil, nil, c.Refuse
+		return nil, c.Refuse
 	}
 	c.note(1, 0, nil)
-	rest := slices.DeleteFunc(slices.Clone(calls),
-		func(p generate.PluginCall) bool { return slices.Contains(c.Takes, p.Name) })
-	return bound{c}, rest, nil
+	return slices.DeleteFunc(slices.Clone(calls),
+		func(p generate.PluginCall) bool { return slices.Contains(c.Takes, p.Name) }), nil
 }
 
-type bound struct{ chat *Chat }
-
-// Close implements generate.BoundChat.
-func (b bound) Close() { b.chat.note(-1, 0, nil) }
-
-// Render implements generate.BoundChat: "<|im_start|>", role, line break, text,
+// render returns "<|im_start|>", role, line break, text,
 // "<|im_end|>", line break for each message, tools before them all, and the
 // beginning of the assistant's turn. A message without text shows its calls. The
 // role hermit is refused.
-func (b bound) Render(ctx context.Context, c *generate.Conversation, now time.Time) (generate.Rendered, error) {
-	request := c.TemplateRequest(now)
-	b.chat.note(0, 0, request)
+func (c *Chat) render(ctx context.Context, conversation *generate.Conversation, now time.Time) (generate.Rendered,
+	error) {
+	request := conversation.TemplateRequest(now)
+	c.note(0, 0, request)
 	var in struct {
 		Messages []struct {
 			Role    string
@@ -137,24 +134,25 @@ func (c *content) UnmarshalJSON(b []byte) error {
 	return err
 }
 
-// Constraint implements generate.BoundChat.
-func (b bound) Constraint(_ context.Context, c *generate.Conversation, tools []byte) (*generate.ToolGrammar, error) {
-	if b.chat.Holds != nil || b.chat.RefuseHold != nil {
-		b.chat.note(0, 0, c.ConstraintRequest(tools))
+// hold says what a reply to a conversation is not held to.
+func (c *Chat) hold(conversation *generate.Conversation, tools []byte) ([]generate.Dropped, error) {
+	c.note(0, 0, conversation.ConstraintRequest(tools))
+	if conversation.Answer != nil && !c.Beside {
+		return nil, generate.ErrAnswerOrCalls
 	}
-	return b.chat.Holds, b.chat.RefuseHold
+	return c.Drops, c.RefuseHold
 }
 
-// Parser implements generate.BoundChat.
-func (b bound) Parser(_ context.Context, tools []byte, _ uint64) (generate.Parser, error) {
+// parser begins a parser, nil where there is none.
+func (c *Chat) parser(tools []byte) (*Parser, error) {
 	switch {
-	case b.chat.RefuseParser != nil:
-		return nil, b.chat.RefuseParser
-	case !b.chat.Parse:
+	case c.RefuseParser != nil:
+		return nil, c.RefuseParser
+	case !c.Parse:
 		return nil, nil
 	}
-	b.chat.note(0, 1, tools)
+	c.note(0, 1, tools)
 	p := NewParser(tools)
-	p.closed = func() { b.chat.note(0, -1, nil) }
+	p.closed = func() { c.note(0, -1, nil) }
 	return p, nil
 }

@@ -1,7 +1,6 @@
 package generatetest
 
 import (
-	"context"
 	"slices"
 	"sync"
 
@@ -13,7 +12,7 @@ import (
 // Grammars take any grammar and hold nothing to it. Its fields must not change
 // while it is in use.
 type Grammars struct {
-	// Refuse, when set, is what Compile returns; RefuseBegin what Begin does.
+	// Refuse, when set, is what compiling fails with; RefuseBegin what beginning the sequences does.
 	Refuse, RefuseBegin error
 	// Drops is what each grammar is not held to.
 	Drops []generate.Dropped
@@ -25,14 +24,14 @@ type Grammars struct {
 	seeds    []uint64
 }
 
-// Compiled returns the grammars that Compile was given, in order.
+// Compiled returns the grammars that were asked for, in order.
 func (g *Grammars) Compiled() []generate.Grammar {
 	g.mu.Lock()
 	defer g.mu.Unlock()
 	return slices.Clone(g.compiled)
 }
 
-// Open counts what Compile and Sequence returned and was not given back.
+// Open counts the grammars and maskers that were not given back.
 func (g *Grammars) Open() (bound, maskers int) {
 	g.mu.Lock()
 	defer g.mu.Unlock()
@@ -46,50 +45,32 @@ func (g *Grammars) Seeds() []uint64 {
 	return slices.Clone(g.seeds)
 }
 
-// Compile implements generate.Grammars.
-func (g *Grammars) Compile(_ context.Context, in *generate.Grammar) (generate.BoundGrammar, error) {
+// compile notes a grammar and begins n sequences of it.
+func (g *Grammars) compile(call *generate.Grammar, seed uint64, n int) error {
 	g.mu.Lock()
 	defer g.mu.Unlock()
-	g.compiled = append(g.compiled, *in)
+	g.compiled = append(g.compiled, *call)
 	if g.Refuse != nil {
-		return nil, g.Refuse
+		return g.Refuse
 	}
 	g.bound++
-	return grammar{g}, nil
-}
-
-type grammar struct{ all *Grammars }
-
-// Begin implements generate.BoundGrammar.
-func (g grammar) Begin(_ context.Context, seed uint64, n int) error {
-	g.all.mu.Lock()
-	defer g.all.mu.Unlock()
 	for i := range n {
-		g.all.seeds = append(g.all.seeds, llm.SeedFor(seed, i))
+		g.seeds = append(g.seeds, llm.SeedFor(seed, i))
 	}
-	return g.all.RefuseBegin
+	return nil
 }
 
-// Sequence implements generate.BoundGrammar.
-func (g grammar) Sequence(int) sample.Plugins {
-	g.all.count(1)
-	return sample.Plugins{Masker: free{}, Close: func() { g.all.count(-1) }}
+// sequence is the user code of a sequence of a grammar.
+func (g *Grammars) sequence() sample.Plugins {
+	g.count(0, 1)
+	return sample.Plugins{Masker: free{}, Close: func() { g.count(0, -1) }}
 }
 
-func (g *Grammars) count(maskers int) {
+func (g *Grammars) count(bound, maskers int) {
 	g.mu.Lock()
 	defer g.mu.Unlock()
+	g.bound += bound
 	g.maskers += maskers
-}
-
-// Dropped implements generate.BoundGrammar.
-func (g grammar) Dropped() []generate.Dropped { return g.all.Drops }
-
-// Close implements generate.BoundGrammar.
-func (g grammar) Close() {
-	g.all.mu.Lock()
-	defer g.all.mu.Unlock()
-	g.all.bound--
 }
 
 // free is a masker that allows every token.

@@ -66,8 +66,8 @@ func NewParser(request []byte) *Parser {
 	return p
 }
 
-// Close implements generate.Parser.
-func (p *Parser) Close() { p.closed() }
+// close ends the parser.
+func (p *Parser) close() { p.closed() }
 
 // Feed implements generate.Parser.
 func (p *Parser) Feed(piece string, special bool) ([]generate.Delta, error) {

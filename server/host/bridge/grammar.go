@@ -5,6 +5,7 @@ import (
 	"errors"
 	"fmt"
 	"slices"
+	"strings"
 	"sync"
 
 	"tgi/plugins"
@@ -13,77 +14,192 @@ import (
 	"tgi/server/generate"
 )
 
-// Grammars returns the plugins of kind grammar in set as requests want them.
-func Grammars(set *plugins.Set) generate.Grammars { return grammars{set} }
-
-// grammars implements generate.Grammars.
-type grammars struct{ set *plugins.Set }
-
-// Compile implements generate.Grammars.
-func (g grammars) Compile(ctx context.Context, in *generate.Grammar) (generate.BoundGrammar, error) {
-	b, err := g.set.Compile(ctx, plugins.GrammarCall{Plugin: in.Plugin, Language: in.Language, Source: in.Source,
-		Params: in.Params})
-	if err != nil {
-		return nil, grammarError(err, in)
-	}
-	return &boundGrammar{grammar: b, of: generate.Grammar{Field: in.Field, Client: in.Client}}, nil
+// held is what the texts of a reply are held to.
+type held struct {
+	grammar   *plugins.Grammar // nil for nothing
+	refusal   func(error) error
+	reasoning *generate.Reasoning
+	dropped   []generate.Dropped
 }
 
-// grammarError says what an error of a grammar means to a request.
-func grammarError(err error, g *generate.Grammar) error {
-	var no *plugins.BindError
-	unknown := errors.Is(err, plugins.ErrUnknown)
-	if !errors.As(err, &no) || !unknown && !errors.Is(err, plugins.ErrParams) {
-		return bindError(err)
-	}
-	if g.Client == nil {
-		return &generate.Invalid{Msg: "grammar is not valid: " + no.Text, Field: g.Field}
-	}
-	said, tool := g.Client(no.Text)
-	if tool != "" {
-		said = "tool `" + tool + "`: " + said
-	}
-	refused := &generate.ToolError{Msg: said}
-	if unknown {
-		refused.Err = generate.ErrLanguage
-	}
-	return refused
-}
-
-// boundGrammar is the grammar of one request.
-type boundGrammar struct {
-	grammar *plugins.Grammar
-	of      generate.Grammar // what errors need of it
-
-	mu    sync.Mutex
-	texts []*plugins.Constraint // nil where the engine has it
-}
-
-// Begin implements generate.BoundGrammar.
-func (b *boundGrammar) Begin(ctx context.Context, seed uint64, n int) error {
-	for i := range n {
-		c, err := b.grammar.Sequence(ctx, llm.SeedFor(seed, i))
+// hold compiles the grammar of a request, or what its conversation's parser says.
+func (b *boundCode) hold(ctx context.Context, w *generate.Wanted, tools []byte) (held, error) {
+	switch {
+	case w.Grammar != nil:
+		return b.holdText(ctx, w.Grammar)
+	case w.HoldCalls:
+		c := b.conversation
+		g, err := b.chat.Constraint(ctx, c.ConstraintRequest(tools))
 		if err != nil {
-			return grammarError(err, &b.of)
+			return held{}, toolsError(err)
 		}
-		b.texts = append(b.texts, c)
+		return holdCalls(ctx, c, g, b.set.Compile)
+	}
+	return held{}, nil
+}
+
+// holdText compiles the client's own grammar.
+func (b *boundCode) holdText(ctx context.Context, call *generate.Grammar) (h held, err error) {
+	h.refusal = func(err error) error { return grammarError(err, call.Field) }
+	if h.grammar, err = b.set.Compile(ctx, *call); err != nil {
+		return held{}, h.refusal(err)
+	}
+	h.dropped = droppedOf(h.grammar, func(text string) (string, string) { return text, "" })
+	return h, nil
+}
+
+// holdCalls compiles g, what the parser's plugin wants the texts of a reply to c to be held to; nil is nothing. Where
+// no plugin knows its language, calls are checked when they are complete, as those of a plugin that says nothing.
+func holdCalls(ctx context.Context, c *generate.Conversation, g *plugins.ToolGrammar,
+	compile func(context.Context, plugins.GrammarCall) (*plugins.Grammar, error)) (h held, err error) {
+	switch {
+	case c.Answer != nil && (g == nil || g.Source == "" || !g.Answer):
+		return h, generate.ErrAnswerOrCalls
+	case g == nil:
+		return h, nil
+	}
+	for _, d := range g.Dropped {
+		d.Pointer = c.Place(d.Pointer)
+		h.dropped = append(h.dropped, d)
+	}
+	if g.Source == "" {
+		return h, nil
+	}
+	client := clientTerms(c, g)
+	h.refusal = func(err error) error { return toolGrammarError(err, client) }
+	h.grammar, err = compile(ctx, plugins.GrammarCall{Language: g.Language, Source: []byte(g.Source),
+		Params: g.Params})
+	if err != nil {
+		err = h.refusal(err)
+		var no *generate.ToolError
+		if c.Answer != nil || !errors.As(err, &no) || !g.Optional && !errors.Is(err, errLanguage) {
+			return h, err
+		}
+		h.dropped = append(h.dropped, generate.Dropped{Pointer: "#/tools", Keyword: "function", Reason: err.Error()})
+		return h, nil
+	}
+	if r := g.Reasoning; r != nil {
+		h.reasoning = &generate.Reasoning{Open: r.Open, Begin: r.Begin, End: r.End}
+	}
+	h.dropped = append(h.dropped, droppedOf(h.grammar, client)...)
+	return h, nil
+}
+
+// droppedOf returns what a grammar does not enforce in the client's terms, each thing once: a grammar of tools has a
+// tool in several places.
+func droppedOf(g *plugins.Grammar, client func(string) (said, tool string)) (out []generate.Dropped) {
+	for _, d := range g.Dropped() {
+		d.Pointer, _ = client(d.Pointer)
+		if !slices.Contains(out, d) {
+			out = append(out, d)
+		}
+	}
+	return out
+}
+
+// clientTerms returns what says a text that begins with a place in g's source in the terms of c's client, and which
+// tool it is about.
+func clientTerms(c *generate.Conversation, g *plugins.ToolGrammar) func(string) (said, tool string) {
+	return func(text string) (said, tool string) {
+		said, tool = g.Client(text)
+		if rest, ok := strings.CutPrefix(said, "#/answer"); ok && tool == "" && c.Answer != nil {
+			said = "#/" + c.Answer.Field + rest
+		}
+		return c.Place(said), tool
+	}
+}
+
+// toolsError says what an error of a parser's plugin means to a request that asks what its texts are held to.
+func toolsError(err error) error {
+	var no *plugins.BindError
+	if errors.Is(err, plugins.ErrParams) && errors.As(err, &no) {
+		return &generate.ToolError{Msg: no.Text}
+	}
+	return bindError(err)
+}
+
+// refusedGrammar returns the error of a plugin that does not take a grammar, nil for other errors.
+func refusedGrammar(err error) *plugins.BindError {
+	var no *plugins.BindError
+	if errors.As(err, &no) && (errors.Is(err, plugins.ErrUnknown) || errors.Is(err, plugins.ErrParams)) {
+		return no
 	}
 	return nil
 }
 
-// Sequence implements generate.BoundGrammar.
-func (b *boundGrammar) Sequence(i int) sample.Plugins {
-	b.mu.Lock()
-	defer b.mu.Unlock()
-	c := b.texts[i]
+// grammarError says what an error of the grammar in a field means to a request.
+func grammarError(err error, field string) error {
+	if no := refusedGrammar(err); no != nil {
+		return &generate.Invalid{Msg: "grammar is not valid: " + no.Text, Field: field}
+	}
+	return bindError(err)
+}
+
+// errLanguage: no plugin knows the language of a grammar.
+var errLanguage = errors.New("unknown language of a grammar")
+
+// toolGrammarError says what an error of the grammar of tools means to a request.
+func toolGrammarError(err error, client func(string) (said, tool string)) error {
+	no := refusedGrammar(err)
+	if no == nil {
+		return bindError(err)
+	}
+	said, tool := client(no.Text)
+	if tool != "" {
+		said = "tool `" + tool + "`: " + said
+	}
+	refused := &generate.ToolError{Msg: said}
+	if errors.Is(err, plugins.ErrUnknown) {
+		refused.Err = errLanguage
+	}
+	return refused
+}
+
+// texts are the sequences of a request on their way through its grammar.
+type texts struct {
+	mu   sync.Mutex
+	list []*plugins.Constraint // nil where the engine has it
+}
+
+// beginTexts begins a text for each sequence.
+func beginTexts(ctx context.Context, h held, w *generate.Wanted) (*texts, error) {
+	t := &texts{}
+	for i := range w.N {
+		c, err := h.grammar.Sequence(ctx, llm.SeedFor(w.Seed, i))
+		if err != nil {
+			t.close()
+			return nil, h.refusal(err)
+		}
+		t.list = append(t.list, c)
+	}
+	return t, nil
+}
+
+// take hands out what holds sequence i to the grammar, once.
+func (t *texts) take(i int) sample.Plugins {
+	t.mu.Lock()
+	defer t.mu.Unlock()
+	c := t.list[i]
 	if c == nil {
 		panic(fmt.Sprintf("BUG: the grammar of sequence %d is handed out twice, or after Close", i))
 	}
-	b.texts[i] = nil
+	t.list[i] = nil
 	if c.Native() {
 		return sample.Plugins{Masker: forkingMasker{c}, Close: c.Close}
 	}
 	return guestMasker(c)
+}
+
+// close ends the texts that were not handed out.
+func (t *texts) close() {
+	t.mu.Lock()
+	defer t.mu.Unlock()
+	for i, c := range t.list {
+		if c != nil {
+			c.Close()
+			t.list[i] = nil
+		}
+	}
 }
 
 // guestMasker is a text that a guest follows, as the engine wants it.
@@ -100,33 +216,6 @@ func guestMasker(c *plugins.Constraint) sample.Plugins {
 			return guestMasker(twin), nil
 		},
 	}
-}
-
-// Dropped implements generate.BoundGrammar.
-func (b *boundGrammar) Dropped() []generate.Dropped {
-	var out []generate.Dropped
-	for _, d := range b.grammar.Dropped() {
-		if b.of.Client != nil {
-			d.Pointer, _ = b.of.Client(d.Pointer)
-		}
-		if !slices.Contains(out, d) { // the grammar of tools has a tool in several places
-			out = append(out, d)
-		}
-	}
-	return out
-}
-
-// Close implements generate.BoundGrammar.
-func (b *boundGrammar) Close() {
-	b.mu.Lock()
-	defer b.mu.Unlock()
-	for i, c := range b.texts {
-		if c != nil {
-			c.Close()
-			b.texts[i] = nil
-		}
-	}
-	b.grammar.Close()
 }
 
 // forkingMasker is a masker that beam search can use: the host runs its grammar,

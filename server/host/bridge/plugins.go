@@ -1,7 +1,6 @@
 package bridge
 
 import (
-	"context"
 	"errors"
 	"fmt"
 
@@ -11,24 +10,6 @@ import (
 	"tgi/server/config"
 	"tgi/server/generate"
 )
-
-// Plugins returns a set of plugins as requests want it.
-func Plugins(set *plugins.Set) generate.Plugins { return pluginSet{set} }
-
-// pluginSet implements generate.Plugins.
-type pluginSet struct{ *plugins.Set }
-
-// Bind implements generate.Plugins.
-func (u pluginSet) Bind(ctx context.Context, calls []generate.PluginCall) (generate.BoundPlugins, error) {
-	b, err := u.Set.Bind(ctx, calls)
-	switch {
-	case err != nil:
-		return nil, bindError(err)
-	case b == nil:
-		return nil, nil // a nil *plugins.Bound is no nil interface
-	}
-	return &boundPlugins{Bound: b}, nil
-}
 
 // bindError says what an error of the plugins means to a request.
 func bindError(err error) error {
@@ -52,30 +33,6 @@ func Suggestion(err error) string {
 		return ""
 	}
 	return config.Suggest(m.Name, m.Known)
-}
-
-// boundPlugins is the plugins of one request.
-type boundPlugins struct {
-	*plugins.Bound
-	seeds []uint64 // of its sequences
-}
-
-// Begin implements generate.BoundPlugins.
-func (b *boundPlugins) Begin(ctx context.Context, prompt []llm.Token, maxNew int, seed uint64, n int) error {
-	seeds := make([]uint64, n)
-	for i := range seeds {
-		seeds[i] = llm.SeedFor(seed, i)
-	}
-	b.seeds = seeds
-	if err := b.Bound.Begin(ctx, prompt, maxNew, seeds); err != nil {
-		return bindError(err)
-	}
-	return nil
-}
-
-// Sequence implements generate.BoundPlugins.
-func (b *boundPlugins) Sequence(i int) sample.Plugins {
-	return pluginsOf(b.Bound.Sequence(i), b.seeds[i])
 }
 
 // pluginsOf is a sequence of plugins as the engine wants it. seed is the sequence's: forks draw by seeds that follow

@@ -1,0 +1,185 @@
+package bridge
+
+import (
+	"context"
+	"errors"
+	"time"
+
+	"tgi/plugins"
+	"tgi/runtime/llm"
+	"tgi/runtime/sample"
+	"tgi/server/generate"
+)
+
+// ChatSource says which plugins conversations get.
+type ChatSource interface {
+	// Refresh takes over what was edited since it was last looked at.
+	Refresh(ctx context.Context)
+	// Current returns the plugins of now. Another pointer means that something changed.
+	Current() *plugins.ChatPlugins
+	// Settled is Current once a reload that is under way is over.
+	Settled() *plugins.ChatPlugins
+}
+
+// UserCode returns the plugins of set as requests want them; source names those of conversations.
+func UserCode(set *plugins.Set, source ChatSource) generate.UserCode { return userCode{set, source} }
+
+// userCode implements generate.UserCode.
+type userCode struct {
+	set    *plugins.Set
+	source ChatSource
+}
+
+// Bind implements generate.UserCode.
+func (u userCode) Bind(ctx context.Context, calls []generate.PluginCall, c *generate.Conversation, now time.Time) (
+	generate.BoundCode, generate.Rendered, error) {
+	b := &boundCode{set: u.set, calls: calls, conversation: c}
+	if c == nil {
+		return b, generate.Rendered{}, nil
+	}
+	if err := u.bindChat(ctx, b); err != nil {
+		return nil, generate.Rendered{}, err
+	}
+	r, err := b.chat.Render(ctx, c.TemplateRequest(now))
+	if err != nil {
+		b.Close()
+		return nil, generate.Rendered{}, renderError(err)
+	}
+	b.prompt = r.Text
+	return b, r, nil
+}
+
+// bindChat picks the template and the parser; the other calls are left for the token loop.
+func (u userCode) bindChat(ctx context.Context, b *boundCode) error {
+	u.source.Refresh(ctx)
+	for {
+		seen := u.source.Current()
+		chat, rest, err := u.set.BindChat(ctx, b.calls, *seen)
+		if err == nil {
+			b.chat, b.calls = chat, rest
+			return nil
+		}
+		// A reload may just have put others in their place.
+		if !errors.Is(err, plugins.ErrUnknown) || u.source.Settled() == seen {
+			return bindError(err)
+		}
+	}
+}
+
+// renderError says what an error of a template means to a request.
+func renderError(err error) error {
+	var no *plugins.RenderRefusal
+	switch {
+	case errors.Is(err, plugins.ErrNoTemplate):
+		return &generate.TemplateError{Msg: "template not found"}
+	case errors.As(err, &no):
+		return &generate.TemplateError{Msg: no.Text}
+	}
+	return bindError(err)
+}
+
+// boundCode is the user code of one request. What it holds is nil where there is none.
+type boundCode struct {
+	set          *plugins.Set
+	calls        []generate.PluginCall // for the token loop
+	conversation *generate.Conversation
+	prompt       string // that it became
+
+	chat    *plugins.BoundChat
+	loop    *plugins.Bound
+	grammar *plugins.Grammar
+	texts   *texts // of grammar
+	parsers []*plugins.Parser
+}
+
+// Begin implements generate.BoundCode. It asks first what costs least, and takes the instances of the token loop last:
+// while a grammar is compiled others may have them.
+func (b *boundCode) Begin(ctx context.Context, w *generate.Wanted) (out generate.Begun, err error) {
+	if b.loop, err = b.set.Bind(ctx, b.calls); err != nil {
+		return out, bindError(err)
+	}
+	var tools []byte
+	if b.conversation != nil {
+		tools = b.conversation.ToolsRequest(b.prompt)
+	}
+	held, err := b.hold(ctx, w, tools)
+	if err != nil {
+		return out, err
+	}
+	out.Reasoning, out.Dropped = held.reasoning, held.dropped
+	if b.grammar = held.grammar; b.grammar != nil {
+		if b.texts, err = beginTexts(ctx, held, w); err != nil {
+			return out, err
+		}
+	}
+	if out.Parsers, err = b.parse(ctx, w, tools); err != nil {
+		return out, err
+	}
+	seeds := make([]uint64, w.N)
+	for i := range seeds {
+		seeds[i] = llm.SeedFor(w.Seed, i)
+	}
+	if b.loop != nil {
+		if err := b.loop.Begin(ctx, w.Prompt, w.MaxNew, seeds); err != nil {
+			return out, bindError(err)
+		}
+	}
+	out.Sequence = b.sequences(seeds)
+	return out, nil
+}
+
+// parse begins the parsers of a conversation.
+func (b *boundCode) parse(ctx context.Context, w *generate.Wanted, tools []byte) (out []generate.Parser, err error) {
+	for i := range w.Parsers {
+		p, err := b.chat.Parser(ctx, tools, llm.SeedFor(w.Seed, i))
+		if err != nil {
+			return nil, bindError(err)
+		}
+		if p == nil {
+			return nil, nil // no plugin reads replies
+		}
+		b.parsers, out = append(b.parsers, p), append(out, p)
+	}
+	return out, nil
+}
+
+// sequences returns the user code of each sequence in the order in which it runs, nil for none.
+func (b *boundCode) sequences(seeds []uint64) func(int) sample.Plugins {
+	loop, texts := b.loop, b.texts
+	switch {
+	case loop == nil && texts == nil:
+		return nil
+	case loop == nil:
+		return texts.take
+	case texts == nil:
+		return func(i int) sample.Plugins { return pluginsOf(loop.Sequence(i), seeds[i]) }
+	}
+	return func(i int) sample.Plugins { return sample.Join(pluginsOf(loop.Sequence(i), seeds[i]), texts.take(i)) }
+}
+
+// Skipped implements generate.BoundCode.
+func (b *boundCode) Skipped() []generate.Skip {
+	if b.loop == nil {
+		return nil
+	}
+	return b.loop.Skipped()
+}
+
+// Close implements generate.BoundCode.
+func (b *boundCode) Close() {
+	for _, p := range b.parsers {
+		p.Close()
+	}
+	if b.chat != nil {
+		b.chat.Close()
+	}
+	if b.texts != nil {
+		b.texts.close()
+	}
+	if b.grammar != nil {
+		b.grammar.Close()
+	}
+	if b.loop != nil {
+		b.loop.Close()
+	}
+}
