@@ -31,7 +31,7 @@ func (b *boundCode) hold(ctx context.Context, w *generate.Wanted, tools []byte) 
 		c := b.conversation
 		g, err := b.chat.Constraint(ctx, c.ConstraintRequest(tools))
 		if err != nil {
-			return held{}, toolsError(err)
+			return held{}, toolsError(err, c)
 		}
 		return holdCalls(ctx, c, g, b.set.Compile)
 	}
@@ -109,9 +109,12 @@ func clientTerms(c *generate.Conversation, g *plugins.ToolGrammar) func(string) 
 	}
 }
 
-// toolsError says what an error of a parser's plugin means to a request that asks what its texts are held to.
-func toolsError(err error) error {
+// toolsError says what an error of a parser's plugin means to a request with c that asks what its texts are held to.
+func toolsError(err error, c *generate.Conversation) error {
 	var no *plugins.BindError
+	if errors.As(err, new(*plugins.TooCostly)) {
+		return conversationError(err, c)
+	}
 	if errors.Is(err, plugins.ErrParams) && errors.As(err, &no) {
 		return &generate.ToolError{Msg: no.Text}
 	}

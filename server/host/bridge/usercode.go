@@ -3,6 +3,7 @@ package bridge
 import (
 	"context"
 	"errors"
+	"fmt"
 	"time"
 
 	"tgi/plugins"
@@ -43,7 +44,7 @@ func (u userCode) Bind(ctx context.Context, calls []generate.PluginCall, c *gene
 	r, err := b.chat.Render(ctx, c.TemplateRequest(now))
 	if err != nil {
 		b.Close()
-		return nil, generate.Rendered{}, renderError(err)
+		return nil, generate.Rendered{}, renderError(err, c)
 	}
 	b.prompt = r.Text
 	return b, r, nil
@@ -66,8 +67,8 @@ func (u userCode) bindChat(ctx context.Context, b *boundCode) error {
 	}
 }
 
-// renderError says what an error of a template means to a request.
-func renderError(err error) error {
+// renderError says what an error of a template means to a request with c.
+func renderError(err error, c *generate.Conversation) error {
 	var no *plugins.RenderRefusal
 	switch {
 	case errors.Is(err, plugins.ErrNoTemplate):
@@ -75,7 +76,30 @@ func renderError(err error) error {
 	case errors.As(err, &no):
 		return &generate.TemplateError{Msg: no.Text}
 	}
-	return bindError(err)
+	return conversationError(err, c)
+}
+
+// conversationError is bindError of a conversation: it names the field that has most of what took too much.
+func conversationError(err error, c *generate.Conversation) error {
+	var costly *plugins.TooCostly
+	if !errors.As(err, &costly) {
+		return bindError(err)
+	}
+	messages := 0
+	for i := range c.Messages {
+		messages += len(c.Messages[i].JSON)
+	}
+	field, most := "messages", messages
+	for name, size := range map[string]int{"tools": len(c.Tools), "documents": len(c.Documents),
+		"chat_template_kwargs": len(c.Kwargs)} {
+		if size > most {
+			field, most = name, size
+		}
+	}
+	return &generate.Invalid{Field: field, Msg: fmt.Sprintf("`%s` take more than %s = %s of plugin %s allows to %s. "+
+		"Given: `messages` %d (%d bytes), `tools` %d (%d bytes), `documents` and `chat_template_kwargs` %d bytes", field,
+		costly.Setting, costly.Bound, costly.Plugin, costly.Work, len(c.Messages), messages, len(c.ToolNames),
+		len(c.Tools), len(c.Documents)+len(c.Kwargs))}
 }
 
 // boundCode is the user code of one request. What it holds is nil where there is none.
@@ -132,10 +156,12 @@ func (b *boundCode) Begin(ctx context.Context, w *generate.Wanted) (out generate
 func (b *boundCode) parse(ctx context.Context, w *generate.Wanted, tools []byte) (out []generate.Parser, err error) {
 	for i := range w.Parsers {
 		p, err := b.chat.Parser(ctx, tools, llm.SeedFor(w.Seed, i))
-		if err != nil {
+		switch {
+		case errors.As(err, new(*plugins.TooCostly)):
+			return nil, &generate.Invalid{Msg: "`tools`: " + err.Error(), Field: "tools"}
+		case err != nil:
 			return nil, bindError(err)
-		}
-		if p == nil {
+		case p == nil:
 			return nil, nil // no plugin reads replies
 		}
 		b.parsers, out = append(b.parsers, p), append(out, p)
