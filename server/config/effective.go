@@ -97,9 +97,14 @@ func (l *Loaded) visitTable(outer, prefix string, s reflect.Value, table func(he
 	}
 }
 
+// isSecret reports whether the value of a setting must not be shown.
+func isSecret(name string) bool {
+	return slices.Contains([]string{"api_keys", "admin_keys", "key", "redis_url", "hub_token"}, name)
+}
+
 // plain returns the value of a setting in types that files know, without secrets.
 func plain(name string, v reflect.Value) any {
-	if slices.Contains([]string{"api_keys", "admin_keys"}, name) {
+	if isSecret(name) && v.Kind() == reflect.Slice {
 		hidden := make([]string, v.Len())
 		for i := range hidden {
 			hidden[i] = masked
@@ -117,7 +122,7 @@ func plain(name string, v reflect.Value) any {
 		return value.String()
 	case string:
 		switch {
-		case name == "key" || (name == "redis_url" || name == "hub_token") && value != "":
+		case isSecret(name) && (value != "" || name == "key"):
 			return masked
 		case name == "source":
 			return shown(value)

@@ -1,7 +1,6 @@
 package config
 
 import (
-	"bytes"
 	"errors"
 	"fmt"
 	"path/filepath"
@@ -23,30 +22,16 @@ func Decode(name string, text []byte, c *Config) error {
 	return nil
 }
 
-// decode decodes text into file, a pointer to a struct, and refuses keys that it
-// does not have.
+// decode decodes text, which checkFile has accepted, into file, a pointer to a struct.
 func decode(name string, text []byte, file any) error {
-	err := toml.NewDecoder(bytes.NewReader(text)).DisallowUnknownFields().Decode(file)
-	if err == nil {
-		return nil
+	if err := toml.Unmarshal(text, file); err != nil {
+		return placed(name, err)
 	}
-	return placed(name, err)
+	return nil
 }
 
-// placed turns an error of the decoder into ones that begin with the line.
+// placed makes an error of the decoder begin with the line.
 func placed(name string, err error) error {
-	var unknown *toml.StrictMissingError
-	if errors.As(err, &unknown) {
-		var all []error
-		for i := range unknown.Errors {
-			e := &unknown.Errors[i]
-			line, _ := e.Position()
-			key := strings.Join(e.Key(), ".")
-			all = append(all, fmt.Errorf("%s:%d: unknown key %s%s", name, line, key,
-				Suggest(key, append(Keys(), sections()...))))
-		}
-		return errors.Join(all...)
-	}
 	var bad *toml.DecodeError
 	if errors.As(err, &bad) {
 		line, _ := bad.Position()

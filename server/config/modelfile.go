@@ -39,6 +39,9 @@ func decodeFile(name string, text []byte, c *Config) error {
 	if err := toml.Unmarshal(text, &given); err != nil {
 		return placed(name, err)
 	}
+	if err := checkFile(name, text, given); err != nil {
+		return err
+	}
 	model, _ := find(given, "model")
 	blocks, several := model.([]any)
 	if several {

@@ -244,6 +244,8 @@ func TestSlowUpload(t *testing.T) {
 }
 
 func TestSettings(t *testing.T) {
+	const takes = "; an upload takes apply, config, limits.fuel_load, limits.fuel_per_request, limits.fuel_per_step, " +
+		"limits.memory, limits.share, limits.time_load, limits.time_per_request, limits.time_per_step, on_error"
 	for _, c := range []struct {
 		query string
 		want  admin.Settings
@@ -255,8 +257,12 @@ func TestSettings(t *testing.T) {
 				FuelPerStep: 1, FuelPerRequest: 2, FuelLoad: 3,
 				TimePerStep: config.Duration(4 * time.Millisecond), TimePerRequest: config.Duration(5 * time.Second),
 				TimeLoad: config.Duration(6 * time.Second), Share: 0.5}, Config: []byte(`{"n": 3.0}`)}, ""},
-		{"on_eror=skip", admin.Settings{}, `unknown setting "on_eror"; did you mean on_error?`},
-		{"memory=1MiB", admin.Settings{}, `unknown setting "memory"; did you mean limits.memory?`},
+		{"on_eror=skip", admin.Settings{}, `unknown setting "on_eror" (did you mean on_error?)` + takes},
+		{"memory=1MiB", admin.Settings{}, `unknown setting "memory" (did you mean limits.memory?)` + takes},
+		{"kind=logits&apply=always&sha256=ab&on_eror=skip", admin.Settings{},
+			`unknown settings "kind", "on_eror" (did you mean on_error?), "sha256"` + takes},
+		{"q0&q1&q2&q3&q4&q5&q6&q7&q8&q9", admin.Settings{},
+			`unknown settings "q0", "q1", "q2", "q3", "q4", "q5", "q6", "q7", 2 more` + takes},
 		{"apply=always&apply=always", admin.Settings{}, "apply is given 2 times"},
 		{"apply=never&on_error=", admin.Settings{},
 			"on_error must be one of fail, skip, given \"\"\napply must be one of request, always, given \"never\""},

@@ -7,6 +7,7 @@ import (
 	"net/url"
 	"slices"
 	"strconv"
+	"strings"
 
 	"tgi/server/config"
 	"tgi/server/generate"
@@ -70,16 +71,16 @@ func readSettings(name, query string) (Settings, error) {
 	if err != nil {
 		return Settings{}, &generate.Invalid{Msg: "query: " + err.Error()}
 	}
-	for _, key := range slices.Sorted(maps.Keys(given)) {
-		read, values := readers[key], given[key]
-		switch {
-		case read == nil:
-			return Settings{}, &generate.Invalid{Msg: fmt.Sprintf("unknown setting %.*q%s", maxValue, key,
-				config.Suggest(key, slices.Sorted(maps.Keys(readers))))}
-		case len(values) > 1:
+	names := slices.Sorted(maps.Keys(given))
+	if err := unknownSettings(names, slices.Sorted(maps.Keys(readers))); err != nil {
+		return Settings{}, err
+	}
+	for _, key := range names {
+		values := given[key]
+		if len(values) > 1 {
 			return Settings{}, &generate.Invalid{Msg: fmt.Sprintf("%s is given %d times", key, len(values))}
 		}
-		if err := read(values[0]); err != nil {
+		if err := readers[key](values[0]); err != nil {
 			return Settings{}, &generate.Invalid{Msg: key + ": " + err.Error()}
 		}
 	}
@@ -88,4 +89,33 @@ func readSettings(name, query string) (Settings, error) {
 	}
 	s.OnError, s.Apply, s.Limits = p.OnError, p.Apply, p.Limits
 	return s, nil
+}
+
+// maxUnknown bounds how many unknown settings an error names.
+const maxUnknown = 8
+
+// unknownSettings returns an error that names every given setting that is not known, and the known ones.
+func unknownSettings(given, known []string) error {
+	var unknown []string
+	for _, key := range given {
+		if !slices.Contains(known, key) {
+			named := fmt.Sprintf("%.*q", maxValue, key)
+			if near := strings.TrimPrefix(config.Suggest(key, known), "; "); near != "" {
+				named += " (" + near + ")"
+			}
+			unknown = append(unknown, named)
+		}
+	}
+	word := "setting"
+	if len(unknown) > 1 {
+		word = "settings"
+	}
+	switch more := len(unknown) - maxUnknown; {
+	case len(unknown) == 0:
+		return nil
+	case more > 0:
+		unknown = append(unknown[:maxUnknown], fmt.Sprintf("%d more", more))
+	}
+	return &generate.Invalid{Msg: fmt.Sprintf("unknown %s %s; an upload takes %s", word, strings.Join(unknown, ", "),
+		strings.Join(known, ", "))}
 }
