@@ -182,8 +182,9 @@ func (s *Set) read(source string) ([]byte, error) {
 		open = func() (fs.File, error) {
 			f, err := s.o.Builtin.Open(name + ".wasm")
 			if err != nil {
-				return nil, fmt.Errorf("source %q is not built in: %w; built in are %s", source, err,
-					strings.Join(s.builtinNames(), ", "))
+				known := s.builtinNames()
+				return nil, &Misnamed{name, known, fmt.Errorf("source %q: nothing of this name is built in: %s are",
+					source, strings.Join(known, ", "))}
 			}
 			return f, nil
 		}

@@ -102,6 +102,9 @@ func (s *Set) reload(ctx context.Context, getSpecs func() []Spec) (Report, error
 		if e.sameRejection(before[name]) {
 			continue // already logged: every change of another file reloads this one too
 		}
+		if round == 1 && e.preventsStart() {
+			continue // Open returns it
+		}
 		serves := "the version before it"
 		if e.current == nil {
 			serves = "none"

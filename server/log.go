@@ -2,6 +2,7 @@ package server
 
 import (
 	"context"
+	"io"
 	"log/slog"
 	"os"
 
@@ -10,14 +11,16 @@ import (
 	"tgi/server/config"
 )
 
-// NewLog returns a log that writes to f: text for a terminal, a JSON object a
+// NewLog returns a log that writes to w: text for a terminal, a JSON object a
 // line for anything else, unless c asks for one of them.
-func NewLog(f *os.File, c config.Log) *slog.Logger {
+func NewLog(w io.Writer, c config.Log) *slog.Logger {
 	o := &slog.HandlerOptions{Level: c.Level}
-	if c.Format == config.LogJSON || c.Format == config.LogAuto && !term.IsTerminal(int(f.Fd())) {
-		return slog.New(RequestLog(slog.NewJSONHandler(f, o)))
+	file, ok := w.(*os.File)
+	terminal := ok && term.IsTerminal(int(file.Fd()))
+	if c.Format == config.LogJSON || c.Format == config.LogAuto && !terminal {
+		return slog.New(RequestLog(slog.NewJSONHandler(w, o)))
 	}
-	return slog.New(RequestLog(slog.NewTextHandler(f, o)))
+	return slog.New(RequestLog(slog.NewTextHandler(w, o)))
 }
 
 // RequestLog adds to a line that is logged with a request's context, far from HTTP, the id of that request.

@@ -58,7 +58,7 @@ func (s *Server) ServeBoth(ctx context.Context, public, admin net.Listener) erro
 	for _, h := range servers {
 		h.SetKeepAlivesEnabled(false)
 	}
-	s.options.Log.Info("draining", "running", s.gate.count(), "grace", time.Duration(config.GracefulTerminationTimeout))
+	s.options.Log.Info("draining", "running", s.gate.count(), "timeout", config.GracefulTerminationTimeout.String())
 	grace := time.NewTimer(time.Duration(config.GracefulTerminationTimeout))
 	defer grace.Stop()
 	var late error

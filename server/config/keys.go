@@ -47,6 +47,14 @@ func (c *Config) Keyed() bool {
 	return len(c.Server.APIKeys)+len(c.Server.AdminKeys)+len(c.Key) > 0
 }
 
+// Open reports whether whoever reaches the server may generate: keys that open the admin routes alone do not close
+// the others.
+func (c *Config) Open() bool {
+	return !slices.ContainsFunc(c.AllKeys(), func(k Key) bool {
+		return slices.ContainsFunc(k.Scopes, func(s string) bool { return s != ScopeAdmin })
+	})
+}
+
 // validateKeys adds what is wrong with keys. No error repeats a key.
 func (c *Config) validateKeys(v *verdict) {
 	usable := func(at, k string) {

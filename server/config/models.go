@@ -16,7 +16,7 @@ type Model struct {
 	// Name is the model's id, see CheckModelID. [[model]] needs one; Config.All
 	// gives [model] one that has none.
 	Name string `toml:"name"`
-	// Path is the model's folder, relative to the working folder. Empty is what
+	// Path is the model's folder, relative to the folder of the settings' file. Empty is what
 	// Source names, or else the model of the models folder that has the name, or
 	// else, for DemoModel and a [model] without a name, the embedded demo model.
 	Path string `toml:"path"`
@@ -59,6 +59,7 @@ func defaultModel() Model { return Model{Weights: Auto, Template: Auto, Tools: A
 
 // locate hands the paths of m that are relative to the settings' file to at.
 func (m *Model) locate(at func(*string)) {
+	at(&m.Path)
 	if IsTemplateFile(m.Template) {
 		at(&m.Template)
 	}

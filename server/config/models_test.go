@@ -183,12 +183,16 @@ func TestModelsFolder(t *testing.T) {
 	got, err := l.Config.Models.Dir()
 	m := l.Config.ModelList[0]
 	if err != nil || got != filepath.Join(dir, "here") || m.Template != filepath.Join(dir, "a.jinja") ||
-		m.Tools != filepath.Join(dir, "a.json") || m.Path != "a" {
+		m.Tools != filepath.Join(dir, "a.json") || m.Path != filepath.Join(dir, "a") {
 		t.Errorf("below the file's folder: %s, %v, %+v", got, err, m)
 	}
 	if l, _, err := read(t, "[models]\nfolder = \"here\"\n", nil, "--models-folder", "there"); err != nil ||
 		l.Config.Models.Folder != "there" {
 		t.Errorf("by a flag: %q, %v", l.Config.Models.Folder, err)
+	}
+	if l, _, err := read(t, "[model]\npath = \"here\"\n", nil, "--model-id", "there"); err != nil ||
+		l.Config.Model.Path != "there" {
+		t.Errorf("by a flag: %q, %v", l.Config.Model.Path, err)
 	}
 }
 

@@ -271,7 +271,7 @@ func (f *manager) preload(ctx context.Context) (wait func(), err error) {
 		switch {
 		case !m.Preload:
 		case m.Name == string(first):
-			if err := f.load(ctx, m); err != nil {
+			if err := f.preloadFirst(ctx, m); err != nil {
 				return nil, err
 			}
 		default:
@@ -302,6 +302,18 @@ func (f *manager) preload(ctx context.Context) (wait func(), err error) {
 	return loading.Wait, nil
 }
 
+// preloadFirst loads the default model.
+func (f *manager) preloadFirst(ctx context.Context, m config.Model) error {
+	mark := func(is bool) {
+		f.mu.Lock()
+		defer f.mu.Unlock()
+		f.preloading[library.ID(m.Name)] = is
+	}
+	mark(true)
+	defer mark(false)
+	return f.load(ctx, m)
+}
+
 // mustFetch is 1 of a model that must be fetched before it can be loaded, else 0.
 func (f *manager) mustFetch(m config.Model) int {
 	if m.Source != "" && !f.library.Has(library.ID(m.Name)) {
@@ -324,7 +336,10 @@ func (f *manager) load(ctx context.Context, m config.Model) error {
 	}
 	if m.Path != "" {
 		if _, err := describe(m.Path); err != nil { // which says what is missing
-			return err
+			f.mu.Lock()
+			cfg := SettingsFor(f.cfg, id)
+			f.mu.Unlock()
+			return pathError(cfg, err)
 		}
 	}
 	p, err := f.roster.Start(id)
@@ -344,9 +359,12 @@ func (f *manager) observe(c lifecycle.Change) {
 	if s, ok := f.loaded[c.ID]; ok && c.To == lifecycle.Stopping {
 		s.stopping.Store(true)
 	}
+	atStart := f.preloading[c.ID]
 	f.mu.Unlock()
 	attrs := []any{"model", c.ID, "from", c.From, "to", c.To}
 	switch {
+	case c.Err != nil && atStart: // whoever preloads reports it
+		f.log.Debug("model", append(attrs, "error", c.Err)...)
 	case c.Err != nil:
 		f.log.Error("model", append(attrs, "error", c.Err)...)
 	case f.single:

@@ -5,6 +5,7 @@ import (
 	"errors"
 	"fmt"
 	"io/fs"
+	"os"
 	"path/filepath"
 	"slices"
 	"time"
@@ -53,7 +54,7 @@ func open(ctx context.Context, cfg config.Config, obs engine.Observer, demand *e
 	in := &instance{demand: demand}
 	src, err := describe(cfg.Model.Path)
 	if err != nil {
-		return nil, err
+		return nil, pathError(cfg, err)
 	}
 	ckpt := src.desc
 	in.source = src
@@ -92,6 +93,22 @@ func describe(path string) (s checkpoint, err error) {
 	}
 	s.desc, err = hf.Describe(s.name)
 	return s, err
+}
+
+// pathError says of an error of describe which setting names the folder.
+func pathError(cfg config.Config, err error) error {
+	if cfg.Model.Path == "" {
+		return err
+	}
+	if errors.Is(err, fs.ErrNotExist) {
+		if _, missing := os.Stat(cfg.Model.Path); missing != nil {
+			err = fmt.Errorf("there is no folder %s", cfg.Model.Path)
+		}
+	}
+	if place := cfg.Place("path"); place != "" {
+		return fmt.Errorf("%s: model.path: %w", place, err)
+	}
+	return fmt.Errorf("model.path: %w", err)
 }
 
 // dir is the folder on disk; "" for the embedded model.

@@ -79,7 +79,7 @@ func openPlugins(ctx context.Context, cfg config.Config, in *instance, governor 
 		Log:    log,
 	})
 	if err != nil {
-		return nil, err
+		return nil, fmt.Errorf("%w%s", err, bridge.Suggestion(err))
 	}
 	if err := state.check(c.set); err != nil {
 		c.set.Close()
@@ -189,8 +189,23 @@ func adminError(err error) error {
 	case errors.Is(err, plugins.ErrConfigured):
 		return fmt.Errorf("%w%s", server.ErrConfigured, strings.TrimPrefix(err.Error(), plugins.ErrConfigured.Error()))
 	}
-	return fmt.Errorf("%w: %w%s", server.ErrRefused, err, bridge.Suggestion(err))
+	return fmt.Errorf("%w: %w%s", server.ErrRefused, reworded{loadText(err), err}, bridge.Suggestion(err))
 }
+
+// reworded is an error with another text.
+type reworded struct {
+	text string
+	error
+}
+
+// Error implements error.
+func (r reworded) Error() string { return r.text }
+
+// Unwrap gives the error.
+func (r reworded) Unwrap() error { return r.error }
+
+// loadText is the text of an error of the plugins behind one that says already that something was refused.
+func loadText(err error) string { return strings.TrimPrefix(err.Error(), plugins.ErrLoad.Error()+": ") }
 
 // reload takes over what next says of plugins and conversations, and returns the
 // settings that run then: those of conversations may be the ones before.
@@ -214,7 +229,9 @@ func (c *pluginController) reload(ctx context.Context, next config.Config) (admi
 	}
 	report := admin.Report{Loaded: done.Loaded, Removed: done.Removed}
 	for _, name := range slices.Sorted(maps.Keys(done.Failed)) {
-		report.Failed = append(report.Failed, admin.Failure{Name: name, Error: done.Failed[name].Error()})
+		err := done.Failed[name]
+		text := strings.TrimPrefix(loadText(err), name+": ") + bridge.Suggestion(err)
+		report.Failed = append(report.Failed, admin.Failure{Name: name, Error: text})
 	}
 	for _, name := range done.Late {
 		report.Failed = append(report.Failed, admin.Failure{Name: name,

@@ -89,7 +89,8 @@ func TestReload(t *testing.T) {
 	} {
 		settingsFile(t, file, bad.word, bad.more)
 		status, report := p.call(t, http.MethodPost, "/admin/reload", nil)
-		if status != http.StatusUnprocessableEntity || !strings.Contains(report, bad.says) {
+		if status != http.StatusUnprocessableEntity || !strings.Contains(report, bad.says) ||
+			strings.Contains(report, "plugin refused") { // "refused" stands in front of all
 			t.Errorf("%q: %d %s", bad.says, status, report)
 		}
 	}

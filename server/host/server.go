@@ -48,6 +48,7 @@ func Serve(ctx context.Context, o Options, hup <-chan os.Signal, ready func(*Ser
 	if err != nil {
 		return err
 	}
+	warnOpen(o, public.Addr())
 	boot, err := newBootServer(o)
 	if err != nil {
 		return err
@@ -76,6 +77,15 @@ func Serve(ctx context.Context, o Options, hup <-chan os.Signal, ready func(*Ser
 		o.Log.Info("drained, stopping")
 	}
 	return err
+}
+
+// warnOpen says that a server without keys can be reached from other machines.
+func warnOpen(o Options, addr net.Addr) {
+	if tcp, ok := addr.(*net.TCPAddr); !o.Config.Open() || ok && tcp.IP.IsLoopback() {
+		return
+	}
+	o.Log.Warn("open: whoever reaches this address may use the server; set server.api_keys, or server.hostname to 127.0.0.1",
+		"address", addr.String())
 }
 
 // Open opens the default model and builds a server that does not listen. Models beside
@@ -235,6 +245,6 @@ type lateLog struct{ log *slog.Logger }
 func (l lateLog) Step(r engine.Report) {
 	if r.Late > 0 {
 		l.log.Debug("plugins are late: their sequences are parked", "late", r.Late, "parked", r.Parked, "forward",
-			r.Forward, "total", r.Total)
+			r.Forward.String(), "total", r.Total.String())
 	}
 }

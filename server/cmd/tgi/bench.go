@@ -113,6 +113,8 @@ func (f *benchFlags) check(cmd *cobra.Command) (err error) {
 	cmd.Flags().Visit(func(flag *pflag.Flag) {
 		switch of := slices.Contains(ofModel, flag.Name); {
 		case flag.Name == "output" || flag.Name == "json" || of == here:
+		case here && flag.Name == "url":
+			err = misused("--url measures a server that runs, --shape and --model-id a model in this process: give one")
 		case here:
 			err = misused("--%s is for a server at --url, not with --shape or --model-id", flag.Name)
 		default:

@@ -78,6 +78,8 @@ func TestBenchFails(t *testing.T) {
 		{"argument", []string{"--json", "http://x"}, 2, `unexpected argument "http://x"`},
 		{"bad url", []string{"--url", "ftp://x"}, 2, "url must be"},
 		{"a load on a model", []string{"--shape", "smollm2-135m", "--rate", "3"}, 2, "--rate is for a server at --url"},
+		{"both", []string{"--url", full.URL, "--shape", "smollm2-135m"}, 2,
+			"--url measures a server that runs, --shape and --model-id a model in this process: give one"},
 		{"weights of a server", []string{"--weights", "int8"}, 2, "--weights needs --shape or --model-id"},
 		{"no such weights", []string{"--model-id", ".", "--weights", "int5"}, 2, "int5"},
 		{"no such route", []string{"--url", none.URL}, 1, "POST /tokenize: status 404"},

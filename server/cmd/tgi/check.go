@@ -11,6 +11,7 @@ import (
 
 	"github.com/spf13/cobra"
 
+	"tgi/server"
 	"tgi/server/config"
 	"tgi/server/host/catalog"
 )
@@ -33,7 +34,7 @@ and generate one token with it. Models that were not fetched yet are not fetched
 			}
 			ctx, stop := signal.NotifyContext(cmd.Context(), os.Interrupt)
 			defer stop()
-			log := slog.New(slog.NewTextHandler(cmd.ErrOrStderr(), nil))
+			log := server.NewLog(cmd.ErrOrStderr(), settings.Config.Log)
 			if out.json {
 				return checkJSON(ctx, settings, log, cmd.OutOrStdout())
 			}

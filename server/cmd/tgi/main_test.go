@@ -152,6 +152,24 @@ func TestSpellings(t *testing.T) {
 	contains(t, out, "port = 82 ", "# flag --port", `cors_allow_origin = ["a", "b"]`, `format = "json" `)
 }
 
+// TestCheckLog: the log of a check is that of a server with the same settings: for programs on a pipe, and apart from
+// what is printed.
+func TestCheckLog(t *testing.T) {
+	t.Chdir(t.TempDir())
+	out, errs := runTgi(t, 0, "check")
+	for line := range strings.Lines(errs) {
+		if !json.Valid([]byte(line)) {
+			t.Errorf("not JSON: %s", line)
+		}
+	}
+	if !strings.Contains(errs, `"msg":"plugin loaded"`) || strings.Contains(out, "plugin loaded") {
+		t.Errorf("printed\n%s\nlogged\n%s", out, errs)
+	}
+	if _, errs = runTgi(t, 0, "check", "--log-level", "warn"); errs != "" {
+		t.Errorf("with log level warn it logs %s", errs)
+	}
+}
+
 // TestVersion: two ways to ask.
 func TestVersion(t *testing.T) {
 	word, _ := runTgi(t, 0, "version")

@@ -94,7 +94,7 @@ func serve(ctx context.Context, o host.Options, terminal *os.File) error {
 // printBanner prints what is served and where: lines on a terminal, one record in a log.
 func printBanner(terminal *os.File, log *slog.Logger, cfg config.Config, s *host.Server, addr net.Addr) {
 	url := urlOf(addr, cfg.Server.TLSCert != "")
-	open := !cfg.Keyed()
+	open := cfg.Open()
 	names := s.Models()
 	m, loaded := s.Default()
 	if !isTerminal(terminal) {
