@@ -2,6 +2,7 @@ package plugins
 
 import (
 	"context"
+	"errors"
 	"fmt"
 
 	"tgi/plugins/grammar"
@@ -56,7 +57,7 @@ func (c *Constraint) Plugin() string { return c.part.name }
 // bits nothing.
 func (c *Constraint) Mask(bits []uint32) (constrained bool, err error) {
 	if c.state != nil {
-		return true, c.counts.mask(c.state, bits)
+		return true, c.costError(c.counts.mask(c.state, bits))
 	}
 	if c.err != nil {
 		return false, c.err
@@ -68,13 +69,22 @@ func (c *Constraint) Mask(bits []uint32) (constrained bool, err error) {
 // Accept moves on by a token. One that may not come is an error, and leaves a grammar that the host runs as it was.
 func (c *Constraint) Accept(token uint32) error {
 	if c.state != nil {
-		return c.state.Accept(token)
+		return c.costError(c.state.Accept(token))
 	}
 	if c.err != nil {
 		return c.err
 	}
 	c.tokens = append(c.tokens, token)
 	return c.recordError(c.stepper.Accept(token))
+}
+
+// costError is the request's error where the host runs the grammar: one that takes too much to follow is the client's.
+// That shows only on the way, since it depends on the text.
+func (c *Constraint) costError(err error) error {
+	if errors.Is(err, grammar.ErrLimit) {
+		return &BindError{Text: fmt.Sprintf("after %d tokens of the text: %s", c.state.Len(), err), Err: ErrParams}
+	}
+	return err
 }
 
 // Rollback takes back the last n tokens, of which there are as many. A guest begins anew for it and is told all the

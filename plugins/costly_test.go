@@ -6,6 +6,7 @@ import (
 	"testing"
 	"time"
 
+	"tgi/plugins/grammar/ir"
 	"tgi/plugins/internal/guest"
 	"tgi/plugins/internal/guest/guesttest"
 )
@@ -85,5 +86,40 @@ func TestTooCostlyParams(t *testing.T) {
 		if err == nil || err.Error() != want || !errors.Is(err, ErrParams) {
 			t.Errorf("got %v, want %s", err, want)
 		}
+	}
+}
+
+// TestTooCostlyToFollow: a grammar that takes too much on the way is the client's fault, whatever call finds out.
+func TestTooCostlyToFollow(t *testing.T) {
+	var b ir.Builder
+	x := b.Bytes("aa")
+	for range 5 {
+		x = b.Repeat(b.Concat(x, b.Repeat(b.Bytes("bb"), 0, 1)), 1, 100)
+	}
+	b.G.Start = b.Declare("start")
+	b.Define(b.G.Start, b.Term(x))
+	s := grammarSet(t, Options{Specs: []Spec{spec(t, "counts", compiles(&b.G).Wasm())}})
+	g, err := s.Compile(ctx, GrammarCall{Plugin: "counts", Source: []byte(theSource)})
+	if err != nil {
+		t.Fatal(err)
+	}
+	defer g.Close()
+	c, err := g.Sequence(ctx, 1)
+	if err != nil {
+		t.Fatal(err)
+	}
+	defer c.Close()
+	bits, a := make([]uint32, (guesttest.NewWords().Size()+31)/32), guesttest.NewWords().Encode("a")[0]
+	for range 500 {
+		if _, err = c.Mask(bits); err == nil {
+			err = c.Accept(a)
+		}
+		if err != nil {
+			break
+		}
+	}
+	var no *BindError
+	if !errors.As(err, &no) || !errors.Is(err, ErrParams) || !strings.Contains(err.Error(), "at most") {
+		t.Errorf("got %v", err)
 	}
 }

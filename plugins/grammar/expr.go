@@ -94,6 +94,10 @@ func (w *work) timesExpr(x *expr, lo, hi uint32) *expr {
 		return emptyExpr
 	case lo == 1 && hi == 1:
 		return x
+	case x.op == eTimes:
+		if low, high, ok := nestedCounts(x.lo, x.hi, lo, hi); ok {
+			return w.timesExpr(x.kids[0], low, high)
+		}
 	}
 	return w.internExpr(expr{op: eTimes, kids: []*expr{x}, lo: lo, hi: hi})
 }

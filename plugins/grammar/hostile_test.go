@@ -70,6 +70,29 @@ var hostile = []struct {
 		x := b.Repeat(b.Bytes("ab"), 0, 1000)
 		return b.Term(b.Repeat(b.Repeat(b.Concat(x, b.Lit("c")), 1, 1000), 0, 1000))
 	}, text: func(r *rand.Rand) string { return strings.Repeat(letters(r, "ab", 30)+"c", 60) }, wrong: "d"},
+	{name: "counts of one thing at five levels", g: func(b *ir.Builder) uint32 {
+		x := b.Bytes("aa")
+		for range 5 {
+			x = b.Repeat(x, 1, 100)
+		}
+		return b.Term(x)
+	}, text: func(r *rand.Rand) string { return strings.Repeat("a", 500) }, wrong: "ab"},
+	{name: "counts of rules at five levels", g: func(b *ir.Builder) uint32 {
+		r := b.Declare("item")
+		b.Define(r, b.Choice(b.Text("x"), b.Seq(b.Text("("), b.Rule(r), b.Text(")"))))
+		x := b.Rule(r)
+		for range 5 {
+			x = b.Times(x, 1, 100)
+		}
+		return x
+	}, text: func(r *rand.Rand) string { return strings.Repeat("x(x)", 100) }, wrong: "y"},
+	{name: "counts of one thing in a row", g: func(b *ir.Builder) uint32 {
+		var xs []uint32
+		for range 6 {
+			xs = append(xs, b.Repeat(b.Bytes("aa"), 1, 100))
+		}
+		return b.Term(b.Concat(xs...))
+	}, text: func(r *rand.Rand) string { return strings.Repeat("a", 500) }, wrong: "ab"},
 	{name: "odd counts", g: func(b *ir.Builder) uint32 { return b.Term(b.Repeat(b.Lits("a", "aaa"), 300, 300)) },
 		text: func(r *rand.Rand) string { return strings.Repeat("a", 500) }, wrong: "b"},
 	{name: "left, right and hidden recursion", g: func(b *ir.Builder) uint32 {

@@ -162,7 +162,7 @@ func (w *work) cat(a, b *term) *term {
 	case b.op == opEmpty:
 		return a
 	case a.op != opCat:
-		return w.intern(&term{op: opCat, kids: []*term{a, b}})
+		return w.catOne(a, b)
 	}
 	if a.parts > maxParts {
 		w.limit("parts of a regular expression in a row", maxParts, int(a.parts))
@@ -172,11 +172,25 @@ func (w *work) cat(a, b *term) *term {
 	for ; a.op == opCat; a = a.kids[1] {
 		heads = append(heads, a.kids[0])
 	}
-	b = w.intern(&term{op: opCat, kids: []*term{a, b}})
+	b = w.catOne(a, b)
 	for _, h := range slices.Backward(heads) {
-		b = w.intern(&term{op: opCat, kids: []*term{h, b}})
+		b = w.catOne(h, b)
 	}
 	return b
+}
+
+// catOne puts a, which is no opCat, before b. Repeats of the same in a row become one: what is counted in two places
+// can be counted in many ways.
+func (w *work) catOne(a, b *term) *term {
+	if a.op == opRep {
+		next := cut(b)
+		if n := next.head; n.op == opRep && n.kids[0].h == a.kids[0].h {
+			if lo, hi, ok := addedCounts(a.lo, a.hi, n.lo, n.hi); ok {
+				return w.cat(w.repeat(a.kids[0], lo, hi), next.rest)
+			}
+		}
+	}
+	return w.intern(&term{op: opCat, kids: []*term{a, b}})
 }
 
 func (w *work) repeat(x *term, lo, hi uint32) *term {
@@ -193,8 +207,10 @@ func (w *work) repeat(x *term, lo, hi uint32) *term {
 		return nothing
 	case lo == 1 && hi == 1:
 		return x
-	case x.op == opRep && x.lo == 0 && x.hi == unbounded:
-		return x // X** is X*; lo is 0, for X* is nullable
+	case x.op == opRep:
+		if low, high, ok := nestedCounts(x.lo, x.hi, lo, hi); ok {
+			return w.repeat(x.kids[0], low, high)
+		}
 	}
 	return w.intern(&term{op: opRep, kids: []*term{x}, lo: lo, hi: hi})
 }

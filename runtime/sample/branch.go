@@ -62,11 +62,11 @@ func (c *Chain) Branches(h History, logits []float32, b Beam) (list []Branch, to
 	return list, top, nil
 }
 
-// Follow continues the chain with the token of a branch. Errors wrap llm.ErrPlugin.
+// Follow continues the chain with the token of a branch. Errors are those of Pick.
 func (c *Chain) Follow(t llm.Token) error {
 	if c.err == nil && c.masker != nil {
 		if err := c.masker.Accept(t); err != nil {
-			c.err = fmt.Errorf("%w: accept token %d: %w", llm.ErrPlugin, t, err)
+			c.err = maskerError(fmt.Sprintf("accept token %d", t), err)
 		}
 	}
 	return c.err

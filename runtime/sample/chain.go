@@ -162,7 +162,7 @@ func (c *Chain) Prepares() bool { return c.masker != nil || len(c.preparers) > 0
 // Prepare does the work of the next Pick that depends on h alone: the mask, and the
 // processors' preparations. It needs no logits, so it may run during the forward pass, on
 // another goroutine than Pick if the caller orders the two. Pick calls it if the caller has
-// not; a second call before Pick does nothing. Its errors wrap llm.ErrPlugin.
+// not; a second call before Pick does nothing. Errors are those of Pick.
 func (c *Chain) Prepare(h History) error {
 	if c.err != nil || c.prepared || !c.Prepares() {
 		return c.err
@@ -176,7 +176,7 @@ func (c *Chain) Prepare(h History) error {
 func (c *Chain) prepare(h History) (err error) {
 	if c.masker != nil {
 		if c.masked, err = c.masker.Mask(c.mask); err != nil {
-			return fmt.Errorf("%w: mask: %w", llm.ErrPlugin, err)
+			return maskerError("mask", err)
 		}
 	}
 	for _, p := range c.preparers {
@@ -187,11 +187,19 @@ func (c *Chain) prepare(h History) (err error) {
 	return nil
 }
 
+// maskerError is the error of a masker: one that says that the request is at fault stays as it is.
+func maskerError(call string, err error) error {
+	if errors.Is(err, llm.ErrInvalid) {
+		return err
+	}
+	return fmt.Errorf("%w: %s: %w", llm.ErrPlugin, call, err)
+}
+
 // Pick picks the token that follows h from the logits [vocab] of its last token, which it
 // overwrites, and passes it to the masker. The same settings, history and logits always give
 // the same pick: the draw depends on the seed and on len(h.Output) only.
 //
-// Errors of user code wrap llm.ErrPlugin; see also ErrNoToken.
+// Errors of user code wrap llm.ErrPlugin, but those of a Masker that wrap llm.ErrInvalid; see also ErrNoToken.
 func (c *Chain) Pick(h History, logits []float32) (Pick, error) {
 	if err := c.Prepare(h); err != nil {
 		return Pick{}, err
@@ -233,7 +241,7 @@ func (c *Chain) pick(s *scratch, h History, logits []float32) (Pick, error) {
 	}
 	if c.masker != nil && !p.Stop {
 		if err := c.masker.Accept(p.Token); err != nil {
-			return Pick{}, fmt.Errorf("%w: accept token %d: %w", llm.ErrPlugin, p.Token, err)
+			return Pick{}, maskerError(fmt.Sprintf("accept token %d", p.Token), err)
 		}
 	}
 	return p, nil

@@ -37,7 +37,8 @@ type Preparer interface {
 //
 // Calls alternate: Mask, then Accept with the picked token. Mask depends on accepted tokens
 // only, so it may run during the step's forward pass, on another goroutine than Accept; the
-// caller orders them.
+// caller orders them. An error that wraps llm.ErrInvalid says that the request is at fault, and
+// reaches the client as it is; any other is the masker's failure.
 type Masker interface {
 	// Mask sets bits [ceil(vocab/32)]: bit t%32 of word t/32 is 1 if token t is allowed. It
 	// overwrites every word. If it returns false, the bits are meaningless and every token

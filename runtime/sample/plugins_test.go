@@ -161,6 +161,22 @@ func TestSamplerSeesTheSurvivors(t *testing.T) {
 	}
 }
 
+// TestMaskerRefusals: what a masker says of the request reaches the client as it is.
+func TestMaskerRefusals(t *testing.T) {
+	refused := fmt.Errorf("%w: too much", llm.ErrInvalid)
+	for name, m := range map[string]*script{
+		"mask": {steps: [][]llm.Token{{0}}, maskErr: refused}, "accept": {steps: [][]llm.Token{{1}}, tellErr: refused},
+	} {
+		chain, err := New(off(), 3, nil, Plugins{Masker: m})
+		if err != nil {
+			t.Fatal(err)
+		}
+		if _, err = chain.Pick(History{Prompt: []llm.Token{1}}, []float32{1, 2, 3}); err != refused {
+			t.Errorf("%s: %v", name, err)
+		}
+	}
+}
+
 func TestPluginFailures(t *testing.T) {
 	fine := func() *script { return &script{steps: [][]llm.Token{{0, 1}, {0, 1}}} }
 	for _, c := range []struct {

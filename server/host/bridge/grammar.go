@@ -160,13 +160,14 @@ func toolGrammarError(err error, client func(string) (said, tool string)) error 
 
 // texts are the sequences of a request on their way through its grammar.
 type texts struct {
-	mu   sync.Mutex
-	list []*plugins.Constraint // nil where the engine has it
+	refusal func(error) error // of the grammar
+	mu      sync.Mutex
+	list    []*plugins.Constraint // nil where the engine has it
 }
 
 // beginTexts begins a text for each sequence.
 func beginTexts(ctx context.Context, h held, w *generate.Wanted) (*texts, error) {
-	t := &texts{}
+	t := &texts{refusal: h.refusal}
 	for i := range w.N {
 		c, err := h.grammar.Sequence(ctx, llm.SeedFor(w.Seed, i))
 		if err != nil {
@@ -188,7 +189,7 @@ func (t *texts) take(i int) sample.Plugins {
 	}
 	t.list[i] = nil
 	if c.Native() {
-		return sample.Plugins{Masker: forkingMasker{c}, Close: c.Close}
+		return sample.Plugins{Masker: forkingMasker{c, t.refusal}, Close: c.Close}
 	}
 	return guestMasker(c)
 }
@@ -223,7 +224,27 @@ func guestMasker(c *plugins.Constraint) sample.Plugins {
 
 // forkingMasker is a masker that beam search can use: the host runs its grammar,
 // so that a clone costs nothing and needs no Close.
-type forkingMasker struct{ *plugins.Constraint }
+type forkingMasker struct {
+	*plugins.Constraint
+	refusal func(error) error // says in the client's terms what the grammar may not be
+}
+
+// Mask implements sample.Masker.
+func (m forkingMasker) Mask(bits []uint32) (constrained bool, err error) {
+	constrained, err = m.Constraint.Mask(bits)
+	return constrained, m.explain(err)
+}
+
+// Accept implements sample.Masker.
+func (m forkingMasker) Accept(token llm.Token) error { return m.explain(m.Constraint.Accept(token)) }
+
+// explain says in the client's terms that its grammar takes too much; other errors stay as they are.
+func (m forkingMasker) explain(err error) error {
+	if errors.Is(err, plugins.ErrParams) {
+		return m.refusal(err)
+	}
+	return err
+}
 
 // Fork implements sample.ForkingMasker.
 func (m forkingMasker) Fork() sample.Masker {
@@ -231,5 +252,5 @@ func (m forkingMasker) Fork() sample.Masker {
 	if err != nil {
 		panic("BUG: a grammar that the host runs cannot be cloned: " + err.Error())
 	}
-	return forkingMasker{twin}
+	return forkingMasker{twin, m.refusal}
 }

@@ -4,9 +4,28 @@ import (
 	"context"
 	"errors"
 	"testing"
+
 	"tgi/plugins"
 	"tgi/runtime/llm"
+	"tgi/server/generate"
 )
+
+// TestGrammarTooCostly: a grammar that takes too much on the way is refused by its field; another failure is none of
+// the client's.
+func TestGrammarTooCostly(t *testing.T) {
+	m := forkingMasker{refusal: func(err error) error { return grammarError(err, "guided_regex") }}
+	var refused *generate.Invalid
+	err := m.explain(&plugins.BindError{Text: "after 3 tokens", Err: plugins.ErrParams})
+	if !errors.As(err, &refused) || refused.Field != "guided_regex" ||
+		refused.Msg != "grammar is not valid: after 3 tokens" {
+		t.Errorf("%v", err)
+	}
+	for _, other := range []error{nil, context.Canceled} {
+		if got := m.explain(other); got != other {
+			t.Errorf("%v became %v", other, got)
+		}
+	}
+}
 
 // TestBindErrors: only what a plugin did counts as its failure; a client that left does not.
 func TestBindErrors(t *testing.T) {
