@@ -70,5 +70,16 @@ func writeJSON(w http.ResponseWriter, status int, body []byte) {
 	w.Header().Set("Content-Type", "application/json")
 	w.Header().Set("Content-Length", strconv.Itoa(len(body)))
 	w.WriteHeader(status)
-	_, _ = w.Write(body) // a client that left is nobody's problem
+	WriteLast(w, body)
 }
+
+// WriteLast writes the last part of a reply. Its end leaves when the handler has returned, since net/http keeps a short
+// last write until then. So what the request holds is free before the client has read all of the reply and asks again.
+func WriteLast(w http.ResponseWriter, body []byte) {
+	early := max(0, len(body)-lastWrite)
+	_, _ = w.Write(body[:early]) // a client that left is nobody's problem
+	_, _ = w.Write(body[early:])
+}
+
+// lastWrite is less than net/http keeps.
+const lastWrite = 1 << 10

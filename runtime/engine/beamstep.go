@@ -159,6 +159,7 @@ func (e *Engine) emitSearch(n *seqStep) {
 		return
 	}
 	n.q.release()
+	e.release(n.q.slots())
 	for _, it := range n.last {
 		n.q.stream.push(it)
 	}

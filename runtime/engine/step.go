@@ -98,18 +98,18 @@ func (e *Engine) abort(st *Stream, cause error) {
 		}
 	}
 	st.release()
+	e.release(st.live)
 	e.end(st, st.live, cause)
 	if running && st.cancel != nil {
 		_ = catchPanic(func() error { st.cancel(); return nil })
 	}
 }
 
-// end records that n of a stream's sequences ended, and the stream with the last.
+// end records that n of a stream's sequences ended, and the stream with the last. Their slots were released.
 func (e *Engine) end(st *Stream, n int, final error) {
 	if n == 0 {
 		return
 	}
-	e.release(n)
 	if st.live -= n; st.live == 0 {
 		st.end(final)
 	}
@@ -210,7 +210,7 @@ func (e *Engine) applyPick(n *seqStep, at time.Time) sched.Result {
 }
 
 // emit sends the events of completed steps to their streams. By now the blocks of ended
-// sequences are free, and their slots are free before the reader sees the end.
+// sequences are free, and their slots are free before the reader sees the last event.
 func (e *Engine) emit() {
 	for _, n := range e.ended {
 		if n.q.search != nil {
@@ -226,6 +226,7 @@ func (e *Engine) emit() {
 			n.event = Event{Index: n.q.index}
 		}
 		n.q.release()
+		e.release(1)
 		st.push(item{event: n.event, err: n.err})
 		e.end(st, 1, io.EOF)
 	}

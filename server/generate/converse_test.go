@@ -90,7 +90,7 @@ func TestRender(t *testing.T) {
 	if err != nil || d.Conversation != nil || !d.RawPrompt || len(d.Plugins) != 0 || !d.Watermark {
 		t.Fatalf("got %+v, %v", d, err)
 	}
-	pieces, err := piecesOf(s.Tokenize(d))
+	pieces, err := piecesOf(s.Tokenize(t.Context(), d))
 	if want := []string{"piece a b"}; err != nil || len(pieces) != 2 || !reflect.DeepEqual(data, want) {
 		t.Errorf("got %v, %v, data %q", pieces, err, data)
 	}

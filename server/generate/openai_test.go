@@ -104,7 +104,7 @@ func or(n *uint64) uint64 {
 // TestN: n sequences take n permits, and streams may have several.
 func TestN(t *testing.T) {
 	l := generatetest.Limits()
-	l.MaxConcurrent = 4
+	l.MaxConcurrent = 5
 	s := generate.New(&generatetest.Engine{}, generatetest.Words{}, l, nil)
 	d := generate.Draft{Rules: generate.OpenAI, Inputs: "x", N: ptr(uint64(3)), Stream: true,
 		MaxNewTokens: ptr(uint32(1))}

@@ -56,6 +56,8 @@ type Run struct {
 	Request Request
 
 	service      *Service
+	client       string // whose places it has
+	streams      bool   // Draft.Stream
 	stream       Stream
 	conversation *Conversation // nil for a text
 	code         BoundCode
@@ -72,6 +74,7 @@ type Run struct {
 	finishes  []llm.Finish // of the sequences that finished
 	queued    time.Duration
 	err       error // what ended the stream early
+	given     bool  // the places
 	closed    bool
 }
 
@@ -84,7 +87,7 @@ func (r *Run) Next(ctx context.Context) (Event, error) {
 		if ctx.Err() != nil {
 			return Event{}, context.Cause(ctx)
 		}
-		if errors.Is(err, io.EOF) && len(r.finishes) == r.Request.Sequences {
+		if errors.Is(err, io.EOF) && r.over() {
 			return Event{}, io.EOF
 		}
 		if errors.Is(err, io.EOF) {
@@ -105,27 +108,56 @@ func (r *Run) Next(ctx context.Context) (Event, error) {
 		if e.Index == 0 {
 			r.queued = e.Timings.Queued
 		}
+		// Who reads the last event of a stream may ask again at once. Other replies are made first: until then
+		// the places bound how many are held.
+		if r.streams && r.over() {
+			r.give()
+		}
 	}
 	return e, nil
 }
 
-// Close ends what still runs, gives the permits back and reports how the
-// request went. It may be called more than once.
+// over says that all sequences have finished.
+func (r *Run) over() bool { return len(r.finishes) == r.Request.Sequences }
+
+// give gives the places back.
+func (r *Run) give() {
+	if !r.given {
+		r.given = true
+		r.service.permits.give(r.client, r.Request.rows(), time.Now())
+	}
+}
+
+// Close ends what still runs, waits until the engine has let go of it, which takes a step at most, gives the permits
+// back and reports how the request went. It may be called more than once.
 func (r *Run) Close() {
 	if r.closed {
 		return
 	}
 	r.closed = true
 	r.cancel()
+	if !r.over() {
+		r.drain()
+	}
 	r.code.Close()
-	r.service.permits.give(r.Request.rows(), time.Now())
+	r.give()
 	switch {
-	case len(r.finishes) == r.Request.Sequences:
+	case r.over():
 		r.service.observe.Finished(r.Timings(), r.finishes)
 	case r.err != nil:
 		r.service.observe.Refused(r.err)
 	default:
 		r.service.observe.Refused(context.Canceled)
+	}
+}
+
+// drain waits for the end of a stream that was canceled: without that, clients that leave could fill the engine while
+// the permits look free. Each sequence may have an error of its own before the stream's, which does not go away.
+func (r *Run) drain() {
+	for failed := 0; failed <= r.Request.Sequences; {
+		if _, err := r.stream.Next(context.Background()); err != nil {
+			failed++
+		}
 	}
 }
 

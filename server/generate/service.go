@@ -33,6 +33,7 @@ type Service struct {
 	observe  Observer
 	code     UserCode
 	grammars bool // requests may have some
+	client   func(context.Context) string
 	permits  *permits
 	workers  chan struct{}
 }
@@ -44,8 +45,16 @@ func New(e Engine, t Tokenizer, l Limits, o Observer) *Service {
 	}
 	return &Service{
 		engine: e, tok: t, limits: l, observe: o, code: noCode{},
+		client:  func(context.Context) string { return "" },
 		permits: newPermits(l.MaxConcurrent), workers: make(chan struct{}, l.Workers),
 	}
+}
+
+// WithClients shares the places fairly between clients: f names the one that the request of a context is of, "" for
+// none. It is called before the first request.
+func (s *Service) WithClients(f func(context.Context) string) *Service {
+	s.client = f
+	return s
 }
 
 // Healthy is the engine's.
@@ -69,20 +78,23 @@ func (s *Service) start(ctx context.Context, d *Draft) (*Run, error) {
 	if err != nil {
 		return nil, err
 	}
-	if !s.permits.take(n.rows(), began) {
-		return nil, &Overloaded{RetryAfter: s.permits.wait(n.rows(), began)}
+	client := s.client(ctx)
+	if err := s.permits.take(client, n.rows(), began); err != nil {
+		return nil, err
 	}
 	run, err := s.submit(ctx, d, n, began)
 	if err != nil {
-		s.permits.give(n.rows(), time.Now())
+		s.permits.give(client, n.rows(), time.Now())
+		return nil, err
 	}
-	return run, err
+	run.client = client
+	return run, nil
 }
 
 // submit starts d, whose permits are taken.
 func (s *Service) submit(ctx context.Context, d *Draft, n size, began time.Time) (*Run, error) {
 	ctx, cancel := context.WithCancel(ctx)
-	run := &Run{service: s, cancel: cancel, began: began, last: make([]time.Time, n.sequences)}
+	run := &Run{service: s, cancel: cancel, began: began, streams: d.Stream, last: make([]time.Time, n.sequences)}
 	if err := s.launch(ctx, run, d, n); err != nil {
 		cancel()
 		if run.code != nil {
@@ -91,7 +103,7 @@ func (s *Service) submit(ctx context.Context, d *Draft, n size, began time.Time)
 		if errors.Is(err, llm.ErrOverloaded) {
 			full := &Overloaded{}
 			errors.As(err, &full) // its reason is kept
-			full.RetryAfter = s.permits.wait(1, time.Now())
+			full.RetryAfter = s.permits.retryAfter(time.Now())
 			err = full
 		}
 		return nil, err

@@ -6,6 +6,9 @@ const MaxBeams = 64
 // maxN bounds n under OpenAI's rules, from its API reference.
 const maxN = 128
 
+// perRequest is how many places one request may take: half of them, rounded up, so that it leaves room for others.
+func (l Limits) perRequest() int { return (l.MaxConcurrent + 1) / 2 }
+
 // size is how much a request runs at once. It is decided before the request takes its
 // permits, and holds from then on.
 type size struct {
@@ -30,7 +33,7 @@ func (s size) rows() int { return max(s.sequences, s.beams) }
 // size checks how much d asks for against what its route can answer.
 func (l Limits) size(d *Draft) (size, error) {
 	var s size
-	most := min(MaxBeams, l.MaxConcurrent)
+	most := min(MaxBeams, l.perRequest())
 	beams := or(d.NumBeams, 1)
 	if beams < 1 || beams > uint64(most) {
 		return s, invalid("num_beams", "`num_beams` must be >= 1 and <= %d. Given: %d", most, beams)
@@ -65,7 +68,7 @@ func (s size) checkSearch(d *Draft) error {
 
 // checkCompeting checks best_of against TGI's bounds.
 func (l Limits) checkCompeting(d *Draft) error {
-	best := or(d.BestOf, 1)
+	best, most := or(d.BestOf, 1), uint64(min(l.MaxBestOf, l.perRequest()))
 	switch {
 	case d.Stream && best != 1:
 		return invalid("best_of", "`best_of` != 1 is not supported when streaming tokens")
@@ -76,8 +79,8 @@ func (l Limits) checkCompeting(d *Draft) error {
 		return nil
 	case best > 1 && l.MaxBestOf == 1:
 		return invalid("best_of", "`best_of` != 1 is not allowed for this endpoint")
-	case best > uint64(l.MaxBestOf):
-		return invalid("best_of", "`best_of` must be > 0 and <= %d. Given: %d", l.MaxBestOf, best)
+	case best > most:
+		return invalid("best_of", "`best_of` must be > 0 and <= %d. Given: %d", most, best)
 	}
 	return nil
 }
@@ -85,7 +88,8 @@ func (l Limits) checkCompeting(d *Draft) error {
 // checkCounts checks n and best_of against OpenAI's bounds.
 func (l Limits) checkCounts(d *Draft) error {
 	n, best := or(d.N, 1), or(d.BestOf, 1)
-	most := uint64(min(maxN, l.MaxConcurrent))
+	places := uint64(l.perRequest())
+	most := min(maxN, places)
 	switch {
 	case n < 1 || n > most:
 		return invalid("n", "`n` must be >= 1 and <= %d. Given: %d", most, n)
@@ -93,8 +97,32 @@ func (l Limits) checkCounts(d *Draft) error {
 		return invalid("best_of", "`best_of` must be >= `n`. Given: %d and `n` %d", best, n)
 	case best > n && d.Stream:
 		return invalid("best_of", "`best_of` > `n` is not supported when streaming tokens")
-	case best > n && best > uint64(l.MaxBestOf):
-		return invalid("best_of", "`best_of` must be > 0 and <= %d. Given: %d", l.MaxBestOf, best)
+	case best > n && best > min(uint64(l.MaxBestOf), places):
+		return invalid("best_of", "`best_of` must be > 0 and <= %d. Given: %d", min(uint64(l.MaxBestOf), places), best)
+	}
+	return nil
+}
+
+// Together returns how many texts with the settings of d one request may generate at the same time, at least one. Each
+// takes as many places as it has sequences.
+func (s *Service) Together(d *Draft) int {
+	n, err := s.limits.size(d)
+	if err != nil {
+		return 1 // it is refused anyway
+	}
+	return max(1, s.limits.perRequest()/n.rows())
+}
+
+// CheckTogether refuses a request that generates more texts with the settings of d at the same time than it may. field
+// is the one that holds them.
+func (s *Service) CheckTogether(d *Draft, field string, texts int) error {
+	if texts < 2 {
+		return nil // Start checks one
+	}
+	if most := s.Together(d); texts > most {
+		return invalid(field,
+			"`%s` must have at most %d entries with as many sequences each: together they may be %d, "+
+				"half of max_concurrent_requests. Given: %d", field, most, s.limits.perRequest(), texts)
 	}
 	return nil
 }

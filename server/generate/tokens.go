@@ -21,23 +21,24 @@ const (
 // goroutine and must be closed.
 type Tokens struct {
 	service *Service
+	client  string
 	next    func() ([]Piece, bool)
 	stop    func()
 	closed  bool
 }
 
 // Tokenize returns the tokens of the text of d, which is no conversation. Errors
-// are *Overloaded.
-func (s *Service) Tokenize(d Draft) (*Tokens, error) {
-	now := time.Now()
-	if !s.permits.take(1, now) {
-		return nil, &Overloaded{RetryAfter: s.permits.wait(1, now)}
+// are *Overloaded. ctx says whose request it is.
+func (s *Service) Tokenize(ctx context.Context, d Draft) (*Tokens, error) {
+	client := s.client(ctx)
+	if err := s.permits.take(client, 1, time.Now()); err != nil {
+		return nil, err
 	}
 	pieces := s.tok.Pieces(d.Inputs, true)
 	if d.RawPrompt {
 		pieces = s.tok.SpanPieces(d.Inputs, d.Data)
 	}
-	t := &Tokens{service: s}
+	t := &Tokens{service: s, client: client}
 	t.next, t.stop = iter.Pull(batches(pieces))
 	return t, nil
 }
@@ -62,7 +63,7 @@ func (t *Tokens) Close() {
 	}
 	t.closed = true
 	t.stop()
-	t.service.permits.give(1, time.Now())
+	t.service.permits.give(t.client, 1, time.Now())
 }
 
 // batches yields pieces several at a time, in the same room each time.

@@ -40,7 +40,7 @@ func TestTokenize(t *testing.T) {
 		strings.Repeat(" word", 5000),
 		strings.Repeat("long", 10_000) + strings.Repeat(" a", 600)} {
 		want := slices.Collect(generatetest.Words{}.Pieces(text, true))
-		got, err := piecesOf(s.Tokenize(generate.Draft{Inputs: text}))
+		got, err := piecesOf(s.Tokenize(t.Context(), generate.Draft{Inputs: text}))
 		if err != nil || !slices.Equal(got, want) {
 			t.Errorf("%.20q with %d bytes: %d tokens and %v, want %d", text, len(text), len(got), err, len(want))
 		}
@@ -57,14 +57,14 @@ func TestTokenizeTakesAPlace(t *testing.T) {
 		large := generate.Draft{Inputs: strings.Repeat(" word", 5000)}
 		var all []*generate.Tokens
 		for range limits.MaxConcurrent {
-			tokens, err := s.Tokenize(large)
+			tokens, err := s.Tokenize(t.Context(), large)
 			if err != nil {
 				t.Fatal(err)
 			}
 			all = append(all, tokens)
 		}
 		var full *generate.Overloaded
-		if _, err := s.Tokenize(large); !errors.As(err, &full) {
+		if _, err := s.Tokenize(t.Context(), large); !errors.As(err, &full) {
 			t.Errorf("one more got %v", err)
 		}
 		if _, err := s.Start(t.Context(), generate.Draft{Inputs: "x"}); !errors.As(err, &full) {
@@ -95,13 +95,13 @@ func TestTokenizeTakesAPlace(t *testing.T) {
 			tokens.Close()
 		}
 		for range limits.MaxConcurrent { // every place came back, once
-			tokens, err := s.Tokenize(large)
+			tokens, err := s.Tokenize(t.Context(), large)
 			if err != nil {
 				t.Fatal(err)
 			}
 			defer tokens.Close()
 		}
-		if _, err := s.Tokenize(large); !errors.As(err, &full) {
+		if _, err := s.Tokenize(t.Context(), large); !errors.As(err, &full) {
 			t.Errorf("one more, later, got %v", err)
 		}
 	})

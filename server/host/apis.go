@@ -89,7 +89,7 @@ func (s *loadedModel) service(cfg config.Config, f *bootServer) *generate.Servic
 		Workers:        l.ValidationWorkers,
 		Vocab:          s.built.Vocab,
 		WatermarkGamma: float32(l.WatermarkGamma), WatermarkDelta: float32(l.WatermarkDelta),
-	}, f.metrics).WithUserCode(bridge.UserCode(s.control.set, s.control))
+	}, f.metrics).WithUserCode(bridge.UserCode(s.control.set, s.control)).WithClients(server.ClientID)
 	if cfg.Server.DisableGrammar {
 		svc.WithoutGrammars()
 	}

@@ -244,12 +244,29 @@ func TestGenerateAPIBreaksOff(t *testing.T) {
 
 // TestGenerateAPIRefusals: what the server cannot do now.
 func TestGenerateAPIRefusals(t *testing.T) {
-	small := func(o *Options, l *generate.Limits, _ *config.Server) { l.MaxConcurrent = 1; o.Config.MaxPrompts = 8 }
+	small := func(o *Options, l *generate.Limits, _ *config.Server) { l.MaxConcurrent = 4; o.Config.MaxPrompts = 8 }
 	two := `{"prompts":[{"request_id":"a","prompt":"x"},{"request_id":"b","prompt":"x"}]}`
 	k := newKit(t, small)
+	three := strings.Replace(two, `[`, `[{"request_id":"c","prompt":"x"},`, 1)
+	if a := k.do(t, "POST", "/api/generate-batch", three); a.StatusCode != 400 || a.text !=
+		"`prompts` must have at most 2 entries with as many sequences each: together they may be 2, "+
+			"half of max_concurrent_requests. Given: 3" {
+		t.Errorf("%d %q %v", a.StatusCode, a.text, a.Header)
+	}
+	var others []*generate.Run
+	for range 3 { // of four places
+		run, err := k.model.Service.Start(t.Context(), generate.Draft{Tokens: []llm.Token{1}})
+		if err != nil {
+			t.Fatal(err)
+		}
+		others = append(others, run)
+	}
 	if a := k.do(t, "POST", "/api/generate-batch", two); a.StatusCode != 429 || a.text != "Model is overloaded" ||
 		a.Header.Get("Retry-After") != "1" {
 		t.Errorf("%d %q %v", a.StatusCode, a.text, a.Header)
+	}
+	for _, run := range others {
+		run.Close()
 	}
 	k.idle(t)
 	long := strings.Repeat("x", fakeInput)

@@ -44,7 +44,7 @@ func (a *API) batch(w http.ResponseWriter, r *http.Request) error {
 	j.setContinued(h)
 	j.setOutcome(h)
 	w.WriteHeader(status)
-	_, _ = w.Write(list)
+	server.WriteLast(w, list)
 	return nil
 }
 

@@ -65,6 +65,7 @@ func (s *socket) follow(ctx context.Context, q *request, j *job, began time.Time
 	if err := j.settle(ctx); err != nil {
 		return err
 	}
+	j.close() // who reads the last event may ask again at once
 	took := time.Since(began).Seconds()
 	s.tell(ctx, j.ids, func(l *pythonList, i int) {
 		t := j.texts[i]

@@ -74,6 +74,16 @@ func (j *job) start(ctx context.Context, q *request) (err error) {
 	if j.settings, err = resolve(&j.given, &j.api.options.Config); err != nil {
 		return err
 	}
+	open := 0
+	for _, t := range j.texts {
+		if !t.done {
+			open++
+		}
+	}
+	one := j.settings.draft(nil, 1)
+	if err := j.model.Service.CheckTogether(&one, "prompts", open); err != nil {
+		return err
+	}
 	for i, t := range j.texts {
 		if !t.done {
 			if err := j.launch(ctx, i, t); err != nil {

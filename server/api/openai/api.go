@@ -98,7 +98,10 @@ func (a *API) serve(w http.ResponseWriter, r *http.Request, f *form,
 		return nil
 	}
 	defer release()
-	if err := c.bind(m); err != nil {
+	if err = c.bind(m); err == nil {
+		err = m.Service.CheckTogether(&c.draft, "prompt", len(c.drafts))
+	}
+	if err != nil {
 		refuse(w, r, f, d, err)
 		return nil
 	}

@@ -335,7 +335,7 @@ func TestClientLeaves(t *testing.T) {
 		`{"prompt":"a","n":4,"stream":true}`,
 	} {
 		e := &generatetest.Engine{Step: make(chan struct{})}
-		s := httptest.NewServer(newServer(e, func(l *generate.Limits, _ *dispatch.Model) { l.MaxConcurrent = 4 }))
+		s := httptest.NewServer(newServer(e, func(l *generate.Limits, _ *dispatch.Model) { l.MaxConcurrent = 8 }))
 		ctx, leave := context.WithCancel(t.Context())
 		gone := make(chan struct{})
 		go func() {

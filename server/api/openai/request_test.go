@@ -265,9 +265,16 @@ func TestRefusals(t *testing.T) {
 		{completionPath, `{"prompt":"a","echo":true,"logprobs":0,"n":2,"stream":true}`, 422,
 			rule + "`echo` with log-probabilities or token ids is not supported when streaming `n` > 1", "echo",
 			"validation"},
-		{completionPath, `{"prompt":["a","b","c","d"],"n":3}`, 429, "Model is overloaded", "", "overloaded"},
+		{completionPath, `{"prompt":["a","b","c","d"],"n":3}`, 422,
+			rule + "`prompt` must have at most 2 entries with as many sequences each: together they may be 8, " +
+				"half of max_concurrent_requests. Given: 4", "prompt", "validation"},
+		{completionPath, `{"prompt":["a","b"]}`, 429, "Model is overloaded", "", "overloaded"},
 	} {
-		rec := ask(newServer(&generatetest.Engine{}), c.path, c.body)
+		e := &generatetest.Engine{}
+		if c.status == 429 {
+			e.Refuse = llm.ErrOverloaded
+		}
+		rec := ask(newServer(e), c.path, c.body)
 		var reply struct {
 			Error struct {
 				Message, Type string
@@ -279,7 +286,7 @@ func TestRefusals(t *testing.T) {
 			t.Errorf("%s: %v in %s", c.body, err, rec.Body)
 			continue
 		}
-		e := reply.Error
+		got := reply.Error
 		kind := "invalid_request_error"
 		if c.status == 429 {
 			kind = "rate_limit_error"
@@ -287,10 +294,10 @@ func TestRefusals(t *testing.T) {
 				t.Errorf("%s: no Retry-After", c.body)
 			}
 		}
-		if (e.Param == nil) != (c.param == "") || e.Param != nil && *e.Param != c.param {
+		if (got.Param == nil) != (c.param == "") || got.Param != nil && *got.Param != c.param {
 			t.Errorf("%s: param is %s, want %q", c.body, rec.Body, c.param)
 		}
-		if rec.Code != c.status || e.Message != c.text || e.Type != kind || e.Code == nil || *e.Code != c.code {
+		if rec.Code != c.status || got.Message != c.text || got.Type != kind || got.Code == nil || *got.Code != c.code {
 			t.Errorf("%s\n got %d %s\nwant %d %s (%s, %s)", c.body, rec.Code, rec.Body, c.status, c.text, kind, c.code)
 		}
 	}

@@ -162,7 +162,7 @@ func (a *API) tokenize(w http.ResponseWriter, r *http.Request, d *dialect.Dialec
 		return err
 	}
 	defer release()
-	tokens, err := m.Service.Tokenize(b.draft)
+	tokens, err := m.Service.Tokenize(r.Context(), b.draft)
 	if err != nil {
 		return err
 	}

@@ -30,7 +30,7 @@ func (a *API) chatTokenize(w http.ResponseWriter, r *http.Request, d *dialect.Di
 	if draft, err = m.Service.Render(r.Context(), draft); err != nil {
 		return err
 	}
-	tokens, err := m.Service.Tokenize(draft)
+	tokens, err := m.Service.Tokenize(r.Context(), draft)
 	if err != nil {
 		return err
 	}

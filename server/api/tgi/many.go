@@ -44,13 +44,17 @@ func checkCount(m *dispatch.Model, field string, n int) error {
 	return nil
 }
 
-// texts generates the text of every body, a few at a time, in their order. The
+// texts generates the text of every body, a few at a time, in their order: no more than one request may. The
 // first failure ends the others.
 func texts(ctx context.Context, m *dispatch.Model, bodies []*body) ([]string, error) {
 	ctx, cancel := context.WithCancelCause(ctx)
 	defer cancel(nil)
 	out := make([]string, len(bodies))
-	slots := make(chan struct{}, max(1, m.Limits.MaxClientBatchSize))
+	few := max(1, m.Limits.MaxClientBatchSize)
+	for _, b := range bodies {
+		few = min(few, m.Service.Together(&b.draft))
+	}
+	slots := make(chan struct{}, few)
 	var group sync.WaitGroup
 	for i, b := range bodies {
 		slots <- struct{}{}

@@ -203,7 +203,7 @@ func (Words) Bytes(llm.Token) ([]byte, bool) { return nil, false }
 // Limits are small round numbers.
 func Limits() generate.Limits {
 	return generate.Limits{
-		MaxConcurrent: 8, MaxBestOf: 2, MaxStop: 4, MaxTopN: 5, MaxInput: 10, MaxTotal: 20,
+		MaxConcurrent: 16, MaxBestOf: 2, MaxStop: 4, MaxTopN: 5, MaxInput: 10, MaxTotal: 20,
 		Workers: 2, Vocab: Vocab, WatermarkGamma: 0.5, WatermarkDelta: 2,
 	}
 }
