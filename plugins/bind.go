@@ -34,7 +34,7 @@ type Bound struct {
 	set   *Set
 	parts []*part
 	seqs  []sequence
-	ctx   context.Context // of Begin
+	ctx   context.Context // of Begin, the request's: a Bound is the state of one request, and steps have no context
 	open  atomic.Int64    // the Bound until Close, and each sequence until its release
 	once  sync.Once
 

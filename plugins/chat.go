@@ -166,7 +166,7 @@ func (p *part) openShared(ctx context.Context, set *Set) (s *guest.Session, done
 	if err != nil {
 		return nil, nil, err
 	}
-	s, err = p.version.guest.OpenShared(p.seed(0), ctx.Done(), t.yield)
+	s, err = p.version.guest.OpenShared(p.seed(0), ctx.Done(), func() bool { return t.yield(ctx) })
 	if err != nil {
 		t.end()
 		return nil, nil, p.chatError(ctx, set, err)
@@ -175,7 +175,7 @@ func (p *part) openShared(ctx context.Context, set *Set) (s *guest.Session, done
 		s.Close()
 		t.end()
 	}
-	if !t.take() { // behind OpenShared, which may wait for memory
+	if !t.take(ctx) { // behind OpenShared, which may wait for memory
 		done()
 		return nil, nil, context.Cause(ctx)
 	}

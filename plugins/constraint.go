@@ -19,7 +19,7 @@ type Constraint struct {
 
 	grammar *Grammar
 	part    *part
-	ctx     context.Context
+	ctx     context.Context // the request's: a Constraint is the state of one sequence of it, and steps have no context
 	seed    uint64
 	session *guest.Session // nil after Close
 	stepper *kind.Stepper

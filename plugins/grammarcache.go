@@ -151,9 +151,9 @@ type flight struct {
 }
 
 // get returns the grammar of a key. Unless it is cached or being compiled, build compiles it for the client. The
-// context of build's turn ends when nobody waits for it any more.
+// context of build ends when nobody waits for it any more.
 func (c *grammarCache) get(ctx context.Context, client string, key [sha256.Size]byte,
-	build func(*turn) (*preparedGrammar, error)) (*preparedGrammar, error) {
+	build func(context.Context, *turn) (*preparedGrammar, error)) (*preparedGrammar, error) {
 	c.mu.Lock()
 	if e := c.ready[key]; e != nil {
 		c.order.MoveToFront(e)
@@ -188,7 +188,7 @@ func (c *grammarCache) get(ctx context.Context, client string, key [sha256.Size]
 }
 
 // begin starts a compilation. The lock is held.
-func (c *grammarCache) begin(client string, key [sha256.Size]byte, build func(*turn) (*preparedGrammar,
+func (c *grammarCache) begin(client string, key [sha256.Size]byte, build func(context.Context, *turn) (*preparedGrammar,
 	error)) *flight {
 	if c.flights == nil {
 		c.flights, c.ready = map[[sha256.Size]byte]*flight{}, map[[sha256.Size]byte]*list.Element{}
@@ -214,13 +214,13 @@ func (c *grammarCache) begin(client string, key [sha256.Size]byte, build func(*t
 }
 
 // compile has build make a grammar.
-func (c *grammarCache) compile(ctx context.Context, client string, build func(*turn) (*preparedGrammar,
+func (c *grammarCache) compile(ctx context.Context, client string, build func(context.Context, *turn) (*preparedGrammar,
 	error)) (*preparedGrammar, error) {
 	t, err := c.turns.register(ctx, client)
 	if err != nil {
 		return nil, err
 	}
-	m, err := build(t)
+	m, err := build(ctx, t)
 	ran := t.end()
 	c.mu.Lock()
 	defer c.mu.Unlock()

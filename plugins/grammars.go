@@ -50,8 +50,9 @@ func (s *Set) Compile(ctx context.Context, c GrammarCall) (*Grammar, error) {
 	if len(c.Params) > 0 && !isObject(c.Params) {
 		err = &BindError{p.name, "params is not a JSON object", ErrParams}
 	} else {
-		g.prepared, err = s.grammars.get(ctx, p.client, p.grammarKey(g.call), func(t *turn) (*preparedGrammar, error) {
-			return s.build(t, p, g.call)
+		g.prepared, err = s.grammars.get(ctx, p.client, p.grammarKey(g.call), func(ctx context.Context, t *turn) (*preparedGrammar,
+			error) {
+			return s.build(ctx, t, p, g.call)
 		})
 	}
 	if err != nil {
@@ -124,8 +125,7 @@ func (p *part) grammarKey(c GrammarCall) (key [sha256.Size]byte) {
 }
 
 // build asks the breaker and the guest, and prepares what the guest compiled.
-func (s *Set) build(t *turn, p *part, c GrammarCall) (*preparedGrammar, error) {
-	ctx := t.ctx
+func (s *Set) build(ctx context.Context, t *turn, p *part, c GrammarCall) (*preparedGrammar, error) {
 	// another request may wait for this one's trial
 	p = &part{version: p.version, name: p.name, params: p.params, named: p.named, client: p.client}
 	if refused := p.admit(); refused != "" {
@@ -139,12 +139,12 @@ func (s *Set) build(t *turn, p *part, c GrammarCall) (*preparedGrammar, error) {
 	if p.version.guest.Description().Steps() {
 		return &preparedGrammar{masks: &maskMemory{}}, nil
 	}
-	session, err := p.version.guest.OpenShared(p.seed(0), ctx.Done(), t.yield)
+	session, err := p.version.guest.OpenShared(p.seed(0), ctx.Done(), func() bool { return t.yield(ctx) })
 	if err != nil {
 		return nil, p.chatError(ctx, s, err)
 	}
 	defer session.Close()
-	if !t.take() { // behind Open, which may wait for memory
+	if !t.take(ctx) { // behind Open, which may wait for memory
 		return nil, context.Cause(ctx)
 	}
 	out, err := kind.Compile(session, c)
@@ -155,14 +155,13 @@ func (s *Set) build(t *turn, p *part, c GrammarCall) (*preparedGrammar, error) {
 		return nil, p.chatError(ctx, s, err)
 	}
 	p.recordSuccess(s)
-	return s.prepare(t, p.name, out)
+	return s.prepare(ctx, t, p.name, out)
 }
 
 // prepare makes a compiled grammar ready for sequences.
-func (s *Set) prepare(t *turn, name string, out kind.Compiled) (*preparedGrammar, error) {
-	ctx := t.ctx
+func (s *Set) prepare(ctx context.Context, t *turn, name string, out kind.Compiled) (*preparedGrammar, error) {
 	g, err := s.vocabulary().Compile(ctx, out.Grammar, grammar.Limits{Memory: grammarMemory, Yield: func() {
-		t.yield()
+		t.yield(ctx)
 	}})
 	switch {
 	case err == nil:

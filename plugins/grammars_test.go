@@ -269,7 +269,7 @@ func TestGrammarsForgotten(t *testing.T) {
 	c.open(newTurns(turnSlice), NewMemory(MemoryConfig{}), grammarsBytes)
 	c.limit = grammarsBytes
 	get := func(key byte) *preparedGrammar {
-		m, err := c.get(ctx, "", [32]byte{key}, func(*turn) (*preparedGrammar, error) {
+		m, err := c.get(ctx, "", [32]byte{key}, func(context.Context, *turn) (*preparedGrammar, error) {
 			return &preparedGrammar{baseBytes: grammarsBytes / 2}, nil
 		})
 		if err != nil {

@@ -18,7 +18,7 @@ type Event = tools.Event
 // it comes again at every further call. Close it.
 type Parser struct {
 	bound   *BoundChat
-	ctx     context.Context
+	ctx     context.Context // the request's: a Parser is the state of one sequence of it
 	part    *part
 	session *guest.Session // nil after Close
 	inner   *tools.Parser

@@ -102,7 +102,7 @@ type Set struct {
 	round  int // counts reloads
 
 	reloads chan struct{}   // held by a reload, through all loading
-	life    context.Context // ends when the set is closed
+	life    context.Context // the set's own: ends when it is closed
 	close   context.CancelCauseFunc
 	closing bool           // by mu
 	loading sync.WaitGroup // what loads modules

@@ -44,7 +44,6 @@ type turnClient struct {
 // turn is one compilation.
 type turn struct {
 	turns   *turns
-	ctx     context.Context // of the compilation
 	client  *turnClient
 	ran     time.Duration
 	arrival uint64
@@ -69,7 +68,7 @@ func (s *turns) register(ctx context.Context, client string) (*turn, error) {
 	}
 	c.turns++
 	s.mu.Unlock()
-	t := &turn{turns: s, ctx: ctx, client: c}
+	t := &turn{turns: s, client: c}
 	select {
 	case c.slots <- struct{}{}:
 		return t, nil
@@ -84,8 +83,8 @@ func (s *turns) register(ctx context.Context, client string) (*turn, error) {
 	}
 }
 
-// take waits for a processor and reports whether it came before the compilation was cancelled.
-func (t *turn) take() bool {
+// take waits for a processor and reports whether it came before ctx, the compilation's, ended.
+func (t *turn) take(ctx context.Context) bool {
 	s := t.turns
 	s.mu.Lock()
 	if s.free > 0 {
@@ -96,7 +95,7 @@ func (t *turn) take() bool {
 	}
 	t.enqueue()
 	s.mu.Unlock()
-	return t.wait()
+	return t.wait(ctx)
 }
 
 // enqueue puts the turn at the end of the queue. The lock is held.
@@ -107,13 +106,13 @@ func (t *turn) enqueue() {
 	s.queue = append(s.queue, t)
 }
 
-// wait waits for a processor in the queue.
-func (t *turn) wait() bool {
+// wait waits for a processor in the queue, or until ctx ends.
+func (t *turn) wait(ctx context.Context) bool {
 	select {
 	case <-t.granted:
 		t.since = time.Now()
 		return true
-	case <-t.ctx.Done():
+	case <-ctx.Done():
 	}
 	s := t.turns
 	s.mu.Lock()
@@ -127,8 +126,8 @@ func (t *turn) wait() bool {
 }
 
 // yield is called often by a compilation that has a processor. It pauses if another has priority, and reports whether
-// the compilation may go on.
-func (t *turn) yield() bool {
+// the compilation may go on, whose ctx may end meanwhile.
+func (t *turn) yield(ctx context.Context) bool {
 	now := time.Now()
 	if now.Sub(t.since) < t.turns.slice {
 		return true
@@ -146,7 +145,7 @@ func (t *turn) yield() bool {
 	t.since = time.Time{}
 	s.release()
 	s.mu.Unlock()
-	return t.wait()
+	return t.wait(ctx)
 }
 
 // addTime adds the time since the slice began. The lock is held.

@@ -19,12 +19,12 @@ func runTurn(s *turns, ctx context.Context, client string, work time.Duration) (
 		return 0, err
 	}
 	defer t.end()
-	if !t.take() {
+	if !t.take(ctx) {
 		return 0, context.Cause(ctx)
 	}
 	for range work / time.Millisecond {
 		time.Sleep(time.Millisecond)
-		if !t.yield() {
+		if !t.yield(ctx) {
 			return 0, context.Cause(ctx)
 		}
 	}

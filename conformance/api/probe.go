@@ -36,7 +36,7 @@ func (s *session) room(n int) int { return min(n, s.limit("max_total_tokens", 2*
 // probe is one case on its way.
 type probe struct {
 	*session
-	ctx    context.Context
+	ctx    context.Context // of the case, as a probe is
 	result Result
 	last   *reply
 }

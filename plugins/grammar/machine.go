@@ -90,7 +90,7 @@ type work struct {
 	most    int64
 	left    int64
 	check   int64           // left at the last look at ctx
-	ctx     context.Context // nil: not to be cancelled
+	ctx     context.Context // of the call, as a work is; nil: not to be cancelled
 	yield   func()          // see Limits.Yield; nil without
 	steps   int             // bounded by maxCoverSteps
 	depth   int             // of terms in each other, see derive
