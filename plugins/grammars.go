@@ -50,10 +50,8 @@ func (s *Set) Compile(ctx context.Context, c GrammarCall) (*Grammar, error) {
 	if len(c.Params) > 0 && !isObject(c.Params) {
 		err = &BindError{p.name, "params is not a JSON object", ErrParams}
 	} else {
-		g.prepared, err = s.grammars.get(ctx, p.client, p.grammarKey(g.call), func(ctx context.Context, t *turn) (*preparedGrammar,
-			error) {
-			return s.build(ctx, t, p, g.call)
-		})
+		g.prepared, err = s.grammars.get(ctx, p.client, p.grammarKey(g.call),
+			func(ctx context.Context, t *turn) (*preparedGrammar, error) { return s.build(ctx, t, p, g.call) })
 	}
 	if err != nil {
 		g.Close()

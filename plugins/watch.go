@@ -2,11 +2,11 @@ package plugins
 
 import (
 	"context"
-	"io/fs"
 	"maps"
-	"os"
 	"strings"
 	"time"
+
+	"tgi/runtime/filestamp"
 )
 
 // Watch scans the sources' files and the folder every interval and reloads what changed, as Reload does, until ctx
@@ -34,15 +34,15 @@ func (s *Set) Watch(ctx context.Context, interval time.Duration) {
 // watcher remembers the state of the files at the last scan and at the last load.
 type watcher struct {
 	set          *Set
-	last, loaded map[string]fs.FileInfo
+	last, loaded map[string]filestamp.Stamp
 }
 
 // scan reloads if the files differ from those last loaded and have not changed since the last scan.
 func (w *watcher) scan(ctx context.Context) {
 	now := w.set.files()
-	steady := w.last != nil && maps.EqualFunc(now, w.last, sameFile)
+	steady := w.last != nil && maps.EqualFunc(now, w.last, filestamp.Stamp.Same)
 	w.last = now
-	if !steady || w.loaded != nil && maps.EqualFunc(now, w.loaded, sameFile) {
+	if !steady || w.loaded != nil && maps.EqualFunc(now, w.loaded, filestamp.Stamp.Same) {
 		return
 	}
 	if _, err := w.set.refresh(ctx); err != nil && ctx.Err() == nil {
@@ -52,14 +52,14 @@ func (w *watcher) scan(ctx context.Context) {
 }
 
 // files returns the state of all files that modules come from, without those that do not exist.
-func (s *Set) files() map[string]fs.FileInfo {
+func (s *Set) files() map[string]filestamp.Stamp {
 	s.mu.RLock()
 	specs := s.specs
 	s.mu.RUnlock()
-	out := map[string]fs.FileInfo{}
+	out := map[string]filestamp.Stamp{}
 	add := func(path string) {
-		if info, err := os.Stat(path); err == nil {
-			out[path] = info
+		if stamp := filestamp.Of(path); stamp.Exists() {
+			out[path] = stamp
 		}
 	}
 	for _, spec := range specs {
@@ -72,9 +72,4 @@ func (s *Set) files() map[string]fs.FileInfo {
 		add(file)
 	}
 	return out
-}
-
-// sameFile compares size, time and inode, so that a changed link is noticed too.
-func sameFile(a, b fs.FileInfo) bool {
-	return a.Size() == b.Size() && a.ModTime().Equal(b.ModTime()) && os.SameFile(a, b)
 }

@@ -4,13 +4,12 @@ import (
 	"crypto/tls"
 	"errors"
 	"fmt"
-	"io/fs"
 	"log/slog"
 	"net"
-	"os"
 	"strconv"
 	"sync"
 
+	"tgi/runtime/filestamp"
 	"tgi/server/config"
 )
 
@@ -54,42 +53,27 @@ type certificate struct {
 	cert, key string
 	log       *slog.Logger
 
-	mu   sync.Mutex
-	seen [2]fs.FileInfo
-	pair *tls.Certificate
+	mu                sync.Mutex
+	seenCert, seenKey filestamp.Stamp
+	pair              *tls.Certificate
 }
 
 // get is tls.Config.GetCertificate.
 func (c *certificate) get(*tls.ClientHelloInfo) (*tls.Certificate, error) {
 	c.mu.Lock()
 	defer c.mu.Unlock()
-	now, err := c.stat()
-	if err == nil && c.pair != nil && sameFile(c.seen[0], now[0]) && sameFile(c.seen[1], now[1]) {
+	cert, key := filestamp.Of(c.cert), filestamp.Of(c.key)
+	if c.pair != nil && cert.Same(c.seenCert) && key.Same(c.seenKey) {
 		return c.pair, nil
 	}
-	var pair tls.Certificate
-	if err == nil {
-		pair, err = tls.LoadX509KeyPair(c.cert, c.key)
-	}
+	pair, err := tls.LoadX509KeyPair(c.cert, c.key)
 	switch {
 	case err == nil:
-		c.pair, c.seen = &pair, now
+		c.pair, c.seenCert, c.seenKey = &pair, cert, key
 	case c.pair == nil:
 		return nil, err
 	default: // the files are being replaced, or were by something broken
 		c.log.Warn("certificate reload failed; keeping the previous one", "error", err)
 	}
 	return c.pair, nil
-}
-
-// stat returns size, time and identity of the files.
-func (c *certificate) stat() (seen [2]fs.FileInfo, err error) {
-	if seen[0], err = os.Stat(c.cert); err == nil {
-		seen[1], err = os.Stat(c.key)
-	}
-	return seen, err
-}
-
-func sameFile(a, b fs.FileInfo) bool {
-	return a.Size() == b.Size() && a.ModTime().Equal(b.ModTime()) && os.SameFile(a, b)
 }

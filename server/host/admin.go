@@ -13,6 +13,7 @@ import (
 
 	"tgi/models/library"
 	"tgi/plugins"
+	"tgi/runtime/filestamp"
 	"tgi/server"
 	"tgi/server/api/admin"
 	"tgi/server/config"
@@ -238,7 +239,7 @@ func (f *manager) Reload(ctx context.Context) (admin.Report, error) {
 	f.mu.Unlock()
 	next, restart, err := f.reload(cfg)
 	if err != nil {
-		f.log.Error("settings not taken over; those before them serve", "error", err)
+		f.log.Error("reload of the settings failed; keeping the previous ones", "error", err)
 		return admin.Report{}, fmt.Errorf("%w: %w", server.ErrRefused, err)
 	}
 	sum := admin.Report{Restart: restart}
@@ -250,7 +251,7 @@ func (f *manager) Reload(ctx context.Context) (admin.Report, error) {
 		case errors.Is(err, plugins.ErrClosed): // it is being unloaded
 			continue
 		case err != nil: // others have, or get, what is new
-			f.log.Error("settings not taken over; those before them serve", "model", m.id, "error", err)
+			f.log.Error("reload of the settings failed; keeping the previous ones", "model", m.id, "error", err)
 			first = cmp.Or(first, err)
 			report.Failed = append(report.Failed, admin.Failure{Name: string(m.id), Error: err.Error()})
 		default:
@@ -324,7 +325,7 @@ func (f *manager) watch(ctx context.Context, hup <-chan os.Signal) {
 		tick = t.C
 	}
 	// Nothing is settled at first: the file may have changed since it was read at the start.
-	var file, settled fileStamp
+	var file, settled filestamp.Stamp
 	for {
 		select {
 		case <-ctx.Done():
@@ -333,8 +334,8 @@ func (f *manager) watch(ctx context.Context, hup <-chan os.Signal) {
 			f.reloadLogged(ctx)
 		case <-tick:
 			// A file is read when it looks as it did one tick ago: whoever writes it is through.
-			now := stat(path)
-			if now != settled && now == file {
+			now := filestamp.Of(path)
+			if !now.Same(settled) && now.Same(file) {
 				settled = now
 				f.reloadLogged(ctx)
 			}

@@ -73,9 +73,9 @@ func TestBadTemplateIsLogged(t *testing.T) {
 	write(t, path, "two\n{{ a b }}")
 	log.has(t, "level=ERROR", path+":2:6: ", `serving="the version before it"`)
 	settings("y.jinja")
-	log.has(t, "level=ERROR", file+":2:3: model.template: ", "y.jinja", "those before them serve")
+	log.has(t, "level=ERROR", file+":2:3: model.template: ", "y.jinja", "keeping the previous ones")
 	settings("nobody")
-	log.has(t, "level=ERROR", file+":2:3: model.template: there is no plugin", "nobody", "those before them serve")
+	log.has(t, "level=ERROR", file+":2:3: model.template: there is no plugin", "nobody", "keeping the previous ones")
 	if got, _ := p.prompt(t, hi); got != "one Hi" {
 		t.Errorf("%q, want the first template", got)
 	}

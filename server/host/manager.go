@@ -178,7 +178,7 @@ func (f *manager) applyMissedChanges(ctx context.Context, s *loadedModel, before
 	if !reflect.DeepEqual(now, before) {
 		_, took, err := s.control.reload(ctx, now) // which logs the plugins that failed
 		if err != nil && ctx.Err() == nil {
-			f.log.Error("settings not taken over", "model", s.id, "error", err)
+			f.log.Error("reload of the settings failed; keeping the previous ones", "model", s.id, "error", err)
 		} else if err == nil {
 			f.mu.Lock()
 			f.cfg = withConversations(cfg, took.Model)

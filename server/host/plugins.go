@@ -6,7 +6,6 @@ import (
 	"fmt"
 	"log/slog"
 	"maps"
-	"os"
 	"path/filepath"
 	"slices"
 	"strings"
@@ -17,6 +16,7 @@ import (
 	"tgi/models/store"
 	"tgi/plugins"
 	"tgi/plugins/std"
+	"tgi/runtime/filestamp"
 	"tgi/server"
 	"tgi/server/api/admin"
 	"tgi/server/config"
@@ -44,7 +44,7 @@ type pluginController struct {
 type chatState struct {
 	chatSetup
 	files  []string
-	stamps []fileStamp
+	stamps []filestamp.Stamp
 }
 
 // openPlugins loads the plugins that the settings name, and those of the folder.
@@ -96,7 +96,7 @@ func (c *pluginController) specs(cfg config.Config) ([]plugins.Spec, *chatState,
 		return nil, nil, err
 	}
 	files := chatFiles(cfg, c.source.dir())
-	state := &chatState{files: files, stamps: statAll(files)}
+	state := &chatState{files: files, stamps: filestamp.All(files)}
 	own, err := c.source.templates()
 	if err != nil {
 		return nil, nil, err
@@ -108,14 +108,14 @@ func (c *pluginController) specs(cfg config.Config) ([]plugins.Spec, *chatState,
 // Refresh implements bridge.ChatSource: it takes a chat template over that was edited since it was last looked at. A
 // template that does not load leaves the one before it serving.
 func (c *pluginController) Refresh(ctx context.Context) {
-	if s := c.chat.Load(); slices.Equal(s.stamps, statAll(s.files)) {
+	if s := c.chat.Load(); slices.EqualFunc(s.stamps, filestamp.All(s.files), filestamp.Stamp.Same) {
 		return
 	}
 	c.mu.Lock()
 	defer c.mu.Unlock()
 	s := c.chat.Load()
-	now := statAll(s.files)
-	if slices.Equal(s.stamps, now) { // another request was first
+	now := filestamp.All(s.files)
+	if slices.EqualFunc(s.stamps, now, filestamp.Stamp.Same) { // another request was first
 		return
 	}
 	specs, next, err := c.specs(c.settings())
@@ -124,7 +124,7 @@ func (c *pluginController) Refresh(ctx context.Context) {
 		_, err = c.set.Reload(context.WithoutCancel(ctx), specs)
 	}
 	if err != nil {
-		c.log.Error("chat template not taken over; the one before it serves", "error", err)
+		c.log.Error("reload of the chat template failed; keeping the previous one", "error", err)
 		next = &chatState{chatSetup: s.chatSetup, files: s.files, stamps: now}
 	}
 	c.chat.Store(next)
@@ -136,15 +136,15 @@ func (c *pluginController) Refresh(ctx context.Context) {
 func (c *pluginController) watchTemplates(ctx context.Context, every time.Duration) {
 	tick := time.NewTicker(max(every/2, time.Millisecond))
 	defer tick.Stop()
-	var before []fileStamp
+	var before []filestamp.Stamp
 	for {
 		select {
 		case <-ctx.Done():
 			return
 		case <-tick.C:
 		}
-		now := statAll(c.chat.Load().files)
-		if slices.Equal(now, before) {
+		now := filestamp.All(c.chat.Load().files)
+		if slices.EqualFunc(now, before, filestamp.Stamp.Same) {
 			c.Refresh(ctx)
 		}
 		before = now
@@ -248,7 +248,7 @@ func (c *pluginController) reload(ctx context.Context, next config.Config) (admi
 		}
 	}
 	if wrong != nil {
-		c.log.Error("chat settings not taken over; those before them serve", "error", wrong)
+		c.log.Error("reload of the chat settings failed; keeping the previous ones", "error", wrong)
 		report.Failed = append(report.Failed, admin.Failure{Name: "model", Error: wrong.Error()})
 	}
 	c.chat.Store(state)
@@ -287,31 +287,6 @@ func (c *pluginController) watch(ctx context.Context) {
 	templates.Go(func() { c.watchTemplates(ctx, every) })
 	defer templates.Wait()
 	c.set.Watch(ctx, every)
-}
-
-// fileStamp is what a file looks like from outside; the zero value stands for none.
-type fileStamp struct {
-	size int64
-	at   time.Time
-}
-
-func stat(path string) fileStamp {
-	if path == "" {
-		return fileStamp{}
-	}
-	info, err := os.Stat(path)
-	if err != nil {
-		return fileStamp{}
-	}
-	return fileStamp{info.Size(), info.ModTime()}
-}
-
-func statAll(paths []string) []fileStamp {
-	out := make([]fileStamp, len(paths))
-	for i, p := range paths {
-		out[i] = stat(p)
-	}
-	return out
 }
 
 // specsOf returns the plugins of the settings as the set wants them.
