@@ -43,7 +43,7 @@ var importRules = []importRule{
 	{
 		From: "plugins", Deny: []string{"tgi/server", "tgi/runtime", "tgi/models"},
 		Allow: []string{"tgi/runtime/llm", "tgi/runtime/filestamp"},
-		Why: "plugins runs guests; server/host/bridge alone joins them to the engine, through interfaces over the plain types of runtime/llm",
+		Why:   "plugins runs guests; server/host/bridge alone joins them to the engine, through interfaces over the plain types of runtime/llm",
 	},
 	{
 		From: "runtime/llm", Deny: []string{"tgi"},
