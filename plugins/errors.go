@@ -49,8 +49,8 @@ func (e *RenderRefusal) Unwrap() error { return ErrRefused }
 
 // Misnamed is a name that nothing has, beside those that there are, so that the nearest can be offered.
 type Misnamed struct {
-	Name  string   // of a plugin, of one that is built in, or of a plugin's parameter
-	Known []string // sorted
+	Name  string // of a plugin, of one that is built in, or of a plugin's parameter
+	Known []string
 	Err   error
 }
 

@@ -80,8 +80,9 @@ func (s *Set) selectGrammarPart(c GrammarCall, client string) (p *part, language
 				e.current.readsLanguage(c.Language)
 		})
 		if i < 0 {
-			return nil, "", &BindError{"", fmt.Sprintf("none of those installed knows grammars in the language %.64q",
-				c.Language), ErrUnknown}
+			known := s.languages()
+			return nil, "", &BindError{"", fmt.Sprintf("none of those installed knows grammars in the language %.64q, "+
+				"but in %q", c.Language, known), &Misnamed{c.Language, known, ErrUnknown}}
 		}
 		v, name = s.order[i].current, s.order[i].name
 	} else if v, err = s.serving(name); err != nil {
@@ -94,13 +95,25 @@ func (s *Set) selectGrammarPart(c GrammarCall, client string) (p *part, language
 	case c.Language == "":
 		language = v.guest.Description().Languages[0]
 	case !v.readsLanguage(c.Language):
+		known := v.guest.Description().Languages
 		return nil, "", &BindError{name, fmt.Sprintf("does not know grammars in the language %.64q, but in %q",
-			c.Language, v.guest.Description().Languages), ErrParams}
+			c.Language, known), &Misnamed{c.Language, known, ErrParams}}
 	default:
 		language = c.Language
 	}
 	v.ref()
 	return &part{version: v, name: name, params: c.Params, named: c.Plugin != "", client: client}, language, nil
+}
+
+// languages lists those that some plugin reads grammars in, each once. The lock is held.
+func (s *Set) languages() (list []string) {
+	for _, e := range s.order {
+		if e.current != nil && e.current.serves(abi.KindGrammar) {
+			list = append(list, e.current.guest.Description().Languages...)
+		}
+	}
+	slices.Sort(list)
+	return slices.Compact(list)
 }
 
 // readsLanguage reports whether a version reads grammars in a language.

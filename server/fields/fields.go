@@ -37,7 +37,7 @@ func Plugins(dst *[]generate.PluginCall) func(*wire.Reader) error {
 		}
 		return r.Array(func(int) error {
 			var c generate.PluginCall
-			err := r.StrictObject("struct PluginCall", []wire.Field{
+			err := r.StrictObject("an object such as {\"name\": \"banned-words\", \"params\": {}}", []wire.Field{
 				{Name: "name", Required: true, Read: wire.Into(&c.Name, (*wire.Reader).String)},
 				{Name: "params", Read: func(r *wire.Reader) (err error) {
 					if none, err := r.Null(); none || err != nil {

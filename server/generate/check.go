@@ -132,13 +132,14 @@ func checkSampling(d *Draft, n size, p *llm.Params) error {
 	case !(p.FrequencyPenalty >= -2 && p.FrequencyPenalty <= 2):
 		return invalid("frequency_penalty", "`frequency_penalty` must be >= -2.0 and <= 2.0")
 	case !(p.PresencePenalty >= -2 && p.PresencePenalty <= 2):
-		return invalid("presence_penalty", "`presence_penalty` must be >= -2.0 and <= 2.0")
+		return invalid("presence_penalty", "`presence_penalty` must be >= -2.0 and <= 2.0. Given: %v",
+			p.PresencePenalty)
 	case d.TopP != nil && !(p.TopP > 0 && p.TopP < 1):
 		return invalid("top_p", "`top_p` must be > 0.0 and < 1.0")
 	case d.TypicalP != nil && !(p.TypicalP > 0 && p.TypicalP < 1):
 		return invalid("typical_p", "`typical_p` must be > 0.0 and < 1.0")
 	case !(p.MinP >= 0 && p.MinP <= 1):
-		return invalid("min_p", "`min_p` must be >= 0.0 and <= 1.0")
+		return invalid("min_p", "`min_p` must be >= 0.0 and <= 1.0. Given: %v", p.MinP)
 	case d.TopK != nil && *d.TopK <= 0:
 		return invalid("top_k", "`top_k` must be strictly positive")
 	}
@@ -153,19 +154,20 @@ func checkOpenAI(d *Draft, _ size, p *llm.Params) error {
 	const largest = 3.4e38 // finite
 	switch {
 	case !(p.Temperature >= 0 && p.Temperature <= largest):
-		return invalid("temperature", "`temperature` must be >= 0.0")
+		return invalid("temperature", "`temperature` must be >= 0.0. Given: %v", p.Temperature)
 	case !(p.RepetitionPenalty > 0):
 		return invalid("repetition_penalty", "`repetition_penalty` must be strictly positive")
 	case !(p.FrequencyPenalty >= -2 && p.FrequencyPenalty <= 2):
 		return invalid("frequency_penalty", "`frequency_penalty` must be >= -2.0 and <= 2.0")
 	case !(p.PresencePenalty >= -2 && p.PresencePenalty <= 2):
-		return invalid("presence_penalty", "`presence_penalty` must be >= -2.0 and <= 2.0")
+		return invalid("presence_penalty", "`presence_penalty` must be >= -2.0 and <= 2.0. Given: %v",
+			p.PresencePenalty)
 	case !(p.TopP >= 0 && p.TopP <= 1):
-		return invalid("top_p", "`top_p` must be >= 0.0 and <= 1.0")
+		return invalid("top_p", "`top_p` must be >= 0.0 and <= 1.0. Given: %v", p.TopP)
 	case !(p.TypicalP > 0 && p.TypicalP <= 1):
-		return invalid("typical_p", "`typical_p` must be > 0.0 and <= 1.0")
+		return invalid("typical_p", "`typical_p` must be > 0.0 and <= 1.0. Given: %v", p.TypicalP)
 	case !(p.MinP >= 0 && p.MinP <= 1):
-		return invalid("min_p", "`min_p` must be >= 0.0 and <= 1.0")
+		return invalid("min_p", "`min_p` must be >= 0.0 and <= 1.0. Given: %v", p.MinP)
 	case p.TopK < -1:
 		return invalid("top_k", "`top_k` must be >= -1. Given: %d", p.TopK)
 	case or(d.TopNTokens, 0) > maxTopLogprobs:

@@ -30,12 +30,12 @@ var refusals = []struct {
 	{"`frequency_penalty` must be >= -2.0 and <= 2.0", func(d *generate.Draft) {
 		d.FrequencyPenalty = ptr(float32(2.1))
 	}},
-	{"`presence_penalty` must be >= -2.0 and <= 2.0", func(d *generate.Draft) {
+	{"`presence_penalty` must be >= -2.0 and <= 2.0. Given: -2.1", func(d *generate.Draft) {
 		d.PresencePenalty = ptr(float32(-2.1))
 	}},
 	{"`top_p` must be > 0.0 and < 1.0", func(d *generate.Draft) { d.TopP = ptr(float32(1)) }},
 	{"`typical_p` must be > 0.0 and < 1.0", func(d *generate.Draft) { d.TypicalP = ptr(float32(0)) }},
-	{"`min_p` must be >= 0.0 and <= 1.0", func(d *generate.Draft) { d.MinP = ptr(float32(1.5)) }},
+	{"`min_p` must be >= 0.0 and <= 1.0. Given: 1.5", func(d *generate.Draft) { d.MinP = ptr(float32(1.5)) }},
 	{"`top_k` must be strictly positive", func(d *generate.Draft) { d.TopK = ptr(int32(0)) }},
 	{"`max_new_tokens` must be strictly positive", func(d *generate.Draft) { d.MaxNewTokens = ptr(uint32(0)) }},
 	{"`stop` supports up to 4 stop sequences. Given: 5", func(d *generate.Draft) {
@@ -122,10 +122,10 @@ func TestRefusedValues(t *testing.T) {
 		{"`temperature` must be strictly positive", generate.Draft{Temperature: &nan}},
 		{"`repetition_penalty` must be strictly positive", generate.Draft{RepetitionPenalty: &nan}},
 		{"`frequency_penalty` must be >= -2.0 and <= 2.0", generate.Draft{FrequencyPenalty: &inf}},
-		{"`presence_penalty` must be >= -2.0 and <= 2.0", generate.Draft{PresencePenalty: &nan}},
+		{"`presence_penalty` must be >= -2.0 and <= 2.0. Given: NaN", generate.Draft{PresencePenalty: &nan}},
 		{"`top_p` must be > 0.0 and < 1.0", generate.Draft{TopP: &nan}},
 		{"`typical_p` must be > 0.0 and < 1.0", generate.Draft{TypicalP: ptr(float32(1))}},
-		{"`min_p` must be >= 0.0 and <= 1.0", generate.Draft{MinP: &nan}},
+		{"`min_p` must be >= 0.0 and <= 1.0. Given: NaN", generate.Draft{MinP: &nan}},
 		{"`top_k` must be strictly positive", generate.Draft{TopK: ptr(int32(-7))}},
 		{"`logit_bias` values must be >= -100 and <= 100. Given: NaN for token 3",
 			generate.Draft{LogitBias: map[uint32]float32{3: nan}}},

@@ -45,6 +45,8 @@ type Draft struct {
 	// search. N of them are wanted, the best first, and none streams before the
 	// search is over.
 	NumBeams *uint64
+	// BeamsField is the name of the field that NumBeams comes from; empty for num_beams.
+	BeamsField string
 	// LengthPenalty is the exponent on the length by which a beam search divides
 	// scores; nil is 1.
 	LengthPenalty *float32

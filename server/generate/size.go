@@ -1,5 +1,7 @@
 package generate
 
+import "cmp"
+
 // MaxBeams bounds num_beams: a step costs as much as that many sequences.
 const MaxBeams = 64
 
@@ -36,7 +38,8 @@ func (l Limits) size(d *Draft) (size, error) {
 	most := min(MaxBeams, l.perRequest())
 	beams := or(d.NumBeams, 1)
 	if beams < 1 || beams > uint64(most) {
-		return s, invalid("num_beams", "`num_beams` must be >= 1 and <= %d. Given: %d", most, beams)
+		field := cmp.Or(d.BeamsField, "num_beams")
+		return s, invalid(field, "`%s` must be >= 1 and <= %d. Given: %d", field, most, beams)
 	}
 	if beams > 1 {
 		s.beams = int(beams)

@@ -172,6 +172,9 @@ func (b *chatBody) template(r *wire.Reader) error {
 	return nil
 }
 
+// requestMembers are the variables of a template that the request itself has.
+var requestMembers = []string{"messages", "tools", "add_generation_prompt"}
+
 // kwargs keeps the template's variables as they were written, except documents,
 // which are the request's wherever they stand.
 func (b *chatBody) kwargs(r *wire.Reader) error {
@@ -185,6 +188,12 @@ func (b *chatBody) kwargs(r *wire.Reader) error {
 	}
 	b.conversation.Kwargs = raw
 	list := members(raw)
+	for _, m := range list {
+		if slices.Contains(requestMembers, m.name) {
+			return &generate.Invalid{Field: "chat_template_kwargs", Msg: "`chat_template_kwargs` must not hold `" + m.name +
+				"`, which is a member of the request itself"}
+		}
+	}
 	if find(list, "documents") == nil {
 		return nil
 	}

@@ -58,7 +58,7 @@ func guided(dst **generate.Grammar) []wire.Field {
 			{Name: "disable_additional_properties", Read: unset("structured_outputs.disable_additional_properties")},
 		}
 		for _, k := range kinds {
-			inner = append(inner, wire.Field{Name: k.name, Read: oneOf(&own, "structured_outputs", k.read)})
+			inner = append(inner, wire.Field{Name: k.name, Read: oneOf(&own, "structured_outputs."+k.name, k.read)})
 		}
 		if err := r.Object("struct StructuredOutputs", inner); err != nil || own == nil {
 			return err

@@ -136,10 +136,11 @@ func (s *settings) searchBeams() error {
 		return nil
 	}
 	width := uint64(1)
-	for _, n := range []*uint64{d.N, d.BestOf} {
-		if n != nil {
-			width = max(width, *n)
-		}
+	if d.N != nil && *d.N > width {
+		width, d.BeamsField = *d.N, "n"
+	}
+	if d.BestOf != nil && *d.BestOf > width {
+		width, d.BeamsField = *d.BestOf, "best_of"
 	}
 	if width == 1 {
 		return &generate.Invalid{Msg: "`use_beam_search` needs `num_beams`, `best_of` or `n` > 1",

@@ -133,7 +133,7 @@ func refusedGrammar(err error) *plugins.BindError {
 // grammarError says what an error of the grammar in a field means to a request.
 func grammarError(err error, field string) error {
 	if no := refusedGrammar(err); no != nil {
-		return &generate.Invalid{Msg: "grammar is not valid: " + no.Text, Field: field}
+		return &generate.Invalid{Msg: "grammar is not valid: " + no.Text + Suggestion(err), Field: field}
 	}
 	return bindError(err)
 }

@@ -15,7 +15,7 @@ import (
 func bindError(err error) error {
 	switch {
 	case errors.Is(err, plugins.ErrUnknown), errors.Is(err, plugins.ErrParams):
-		return &generate.Invalid{Msg: err.Error() + Suggestion(err)}
+		return &generate.Invalid{Msg: err.Error() + Suggestion(err), Field: "plugins"}
 	case errors.Is(err, plugins.ErrBusy):
 		return &generate.Overloaded{Reason: err.Error()}
 	}

@@ -27,6 +27,23 @@ func TestGrammarTooCostly(t *testing.T) {
 	}
 }
 
+// TestPluginsField: an error of the plugins that a request names is about that field, with the name that was meant.
+func TestPluginsField(t *testing.T) {
+	err := &plugins.BindError{Plugin: "dri", Text: "there is no plugin of this name",
+		Err: &plugins.Misnamed{Name: "dri", Known: []string{"dry"}, Err: plugins.ErrUnknown}}
+	var refused *generate.Invalid
+	if got := bindError(err); !errors.As(got, &refused) || refused.Field != "plugins" ||
+		refused.Msg != "plugin dri: there is no plugin of this name; did you mean dry?" {
+		t.Errorf("%v", got)
+	}
+	err = &plugins.BindError{Text: "unknown", Err: &plugins.Misnamed{Name: "larc", Known: []string{"lark"},
+		Err: plugins.ErrUnknown}}
+	if got := grammarError(err, "grammar"); !errors.As(got, &refused) || refused.Field != "grammar" ||
+		refused.Msg != "grammar is not valid: unknown; did you mean lark?" {
+		t.Errorf("%v", got)
+	}
+}
+
 // TestBindErrors: only what a plugin did counts as its failure; a client that left does not.
 func TestBindErrors(t *testing.T) {
 	for _, err := range []error{context.Canceled, llm.ErrDraining} {
