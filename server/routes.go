@@ -94,7 +94,18 @@ func New(o Options) *Server {
 // Open serves apis from now on, and is ready as long as healthy returns nil. It
 // is called once. It panics as New does.
 func (s *Server) Open(apis []API, healthy func() error) {
+	s.bodies.give(max(0, largestBody(apis)-s.options.Config.Payloads()))
 	s.handlers.Store(s.build(false, apis, healthy))
+}
+
+// largestBody returns the highest limit that a route has of its own: the memory of all bodies must hold one such.
+func largestBody(apis []API) (n int64) {
+	for _, api := range apis {
+		for _, r := range api.Routes() {
+			n = max(n, r.BodyLimit)
+		}
+	}
+	return n
 }
 
 // build registers the routes. Those of administrators are on the public address

@@ -128,7 +128,7 @@ type engineSpan struct {
 	queued time.Duration
 	last   time.Time // of the latest token; zero for none
 	most   int       // tokens of the longest sequence
-	counts []int
+	counts []int     // tokens of each sequence
 }
 
 // stages makes a span of each stage of p.
@@ -188,7 +188,7 @@ func (w watched) Submit(ctx context.Context, r engine.Request) (generate.Stream,
 	if v == nil || v.trace.span == nil {
 		return w.Engine.Submit(ctx, r)
 	}
-	p := &engineSpan{params: r.Params, submitted: time.Now(), counts: make([]int, max(1, r.N))}
+	p := &engineSpan{params: r.Params, submitted: time.Now()}
 	s, err := w.Engine.Submit(ctx, r)
 	if err != nil {
 		return nil, err
@@ -208,15 +208,22 @@ type watchedStream struct {
 func (s *watchedStream) Next(ctx context.Context) (generate.Event, error) {
 	e, err := s.Stream.Next(ctx)
 	if err == nil {
-		p := s.span
-		p.mu.Lock()
-		if e.Index == 0 {
-			p.queued = e.Timings.Queued
-		}
-		p.last = time.Now()
-		p.counts[e.Index]++
-		p.most = max(p.most, p.counts[e.Index])
-		p.mu.Unlock()
+		s.span.record(e)
 	}
 	return e, err
+}
+
+// record notes an event. Its index may be any: a beam search has more sequences in the end than it begins with.
+func (p *engineSpan) record(e generate.Event) {
+	p.mu.Lock()
+	defer p.mu.Unlock()
+	if e.Index == 0 {
+		p.queued = e.Timings.Queued
+	}
+	p.last = time.Now()
+	if more := e.Index + 1 - len(p.counts); more > 0 {
+		p.counts = append(p.counts, make([]int, more)...)
+	}
+	p.counts[e.Index]++
+	p.most = max(p.most, p.counts[e.Index])
 }

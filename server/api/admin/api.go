@@ -6,7 +6,6 @@ import (
 	"encoding/json"
 	"errors"
 	"fmt"
-	"io"
 	"mime"
 	"net/http"
 	"strings"
@@ -127,15 +126,11 @@ func (a *API) readModule(r *http.Request) ([]byte, error) {
 	if r.ContentLength > a.options.UploadLimit {
 		return nil, tooLarge
 	}
-	wasm, err := io.ReadAll(r.Body)
-	var large *http.MaxBytesError
-	switch {
-	case errors.As(err, &large):
+	wasm, err := server.ReadAnyBody(r)
+	if errors.Is(err, server.ErrTooLarge) {
 		return nil, tooLarge
-	case err != nil:
-		return nil, fmt.Errorf("%w: %w", server.ErrBody, err)
 	}
-	return wasm, nil
+	return wasm, err
 }
 
 func (a *API) delete(w http.ResponseWriter, r *http.Request) error {

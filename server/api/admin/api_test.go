@@ -103,6 +103,59 @@ func ask(s *server.Server, method, path, kind, body string) *httptest.ResponseRe
 	return rec
 }
 
+// TestUploadsShareMemory: an upload that finds the memory of all bodies taken is told to come again, and the largest
+// that is allowed fits when it comes alone.
+func TestUploadsShareMemory(t *testing.T) {
+	const size = 1 << 20
+	c := config.Default().Server
+	c.AdminKeys, c.PayloadLimit, c.PayloadMemory = []string{"key"}, 1000, 1000
+	shelf := &shelf{plugins: map[string]server.Plugin{}}
+	s := server.New(server.Options{
+		Config: c, APIs: []server.API{admin.New(admin.Options{Plugins: shelf, UploadLimit: size})},
+		Healthy: func() error { return nil }, Log: slog.New(slog.DiscardHandler),
+	})
+	body := strings.Repeat("x", size)
+	if rec := ask(s, "PUT", "/admin/plugins/new", "", body); rec.Code != 201 || len(shelf.wasm) != size {
+		t.Errorf("alone: %d %s", rec.Code, rec.Body)
+	}
+	first, done := newSlowBody(body[:size/2+100_000]), make(chan struct{})
+	go func() {
+		defer close(done)
+		r := httptest.NewRequest("PUT", "/admin/plugins/slow", first)
+		r.Header.Set("Authorization", "Bearer key")
+		s.ServeHTTP(httptest.NewRecorder(), r)
+	}()
+	<-first.read
+	rec := ask(s, "PUT", "/admin/plugins/new", "", body)
+	if rec.Code != 429 || rec.Header().Get("Retry-After") == "" || !strings.Contains(rec.Body.String(), "overloaded") {
+		t.Errorf("beside another: %d %v %s", rec.Code, rec.Header(), rec.Body)
+	}
+	close(first.end)
+	<-done
+	if rec := ask(s, "PUT", "/admin/plugins/new", "", body); rec.Code != 200 {
+		t.Errorf("behind it: %d %s", rec.Code, rec.Body)
+	}
+}
+
+// slowBody closes read when all of its text has been read, and ends when end is closed.
+type slowBody struct {
+	text      *strings.Reader
+	read, end chan struct{}
+}
+
+func newSlowBody(text string) *slowBody {
+	return &slowBody{strings.NewReader(text), make(chan struct{}), make(chan struct{})}
+}
+
+func (b *slowBody) Read(p []byte) (int, error) {
+	if b.text.Len() > 0 {
+		return b.text.Read(p)
+	}
+	close(b.read)
+	<-b.end
+	return 0, io.EOF
+}
+
 func TestRoutes(t *testing.T) {
 	refused := fmt.Errorf("%w: new: the module exports no tgi_abi_v1", server.ErrRefused)
 	for _, c := range []struct {
