@@ -50,6 +50,7 @@ func mergePlugin(before, p server.Plugin, id string) server.Plugin {
 	sum := addCounters(before, p)
 	sum.InstancesOut += p.InstancesOut
 	sum.InstancesWaiting += p.InstancesWaiting
+	sum.InstanceBytes += p.InstanceBytes
 	if before.State == server.PluginReady && p.State != server.PluginReady {
 		sum.State = p.State
 	}
@@ -222,11 +223,12 @@ func (f *manager) Delete(_ context.Context, name string) error {
 		}
 	}
 	f.mu.Lock()
-	defer f.mu.Unlock()
-	if _, kept := f.uploads[name]; !there && !kept { // kept for models that do not run now
+	_, kept := f.uploads[name] // also for models that do not run now
+	delete(f.uploads, name)
+	f.mu.Unlock()
+	if !there && !kept {
 		return adminError(unknown)
 	}
-	delete(f.uploads, name)
 	return f.folder.remove(name)
 }
 

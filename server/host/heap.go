@@ -4,6 +4,7 @@ import (
 	"os"
 	"runtime/debug"
 
+	"tgi/models/library/lifecycle"
 	"tgi/server/config"
 )
 
@@ -13,8 +14,8 @@ const leastHeap = processOverhead
 
 // heapLimit is what the memory that Go manages may grow to before the collector works
 // harder: what was available at the start without what lies elsewhere, which are the
-// weights and caches of models, and the instances of plugins. Compiled grammars are part
-// of the memory of plugins and lie in the heap.
+// weights and caches of models, and the instances of plugins. Compiled grammars, those of
+// all models together, are part of the memory of plugins and lie in the heap.
 func heapLimit(available, models, plugins, grammars int64) int64 {
 	return max(leastHeap, available-models-max(0, plugins-grammars))
 }
@@ -26,9 +27,24 @@ func (f *manager) limitHeap() {
 	if os.Getenv("GOMEMLIMIT") != "" {
 		return
 	}
+	f.limiting.Lock() // a limit that was computed earlier must not be set later
+	defer f.limiting.Unlock()
 	models, _ := f.roster.Memory()
 	plugins := f.memory.Stats().Limit
-	debug.SetMemoryLimit(heapLimit(f.atStart, models, plugins, grammarMemory(f.pluginSettings(), plugins)))
+	debug.SetMemoryLimit(heapLimit(f.atStart, models, plugins, f.allGrammars(plugins)))
+}
+
+// allGrammars is what the compiled grammars of all models that are loaded, or begin to be, may take: each has
+// plugins.grammar_memory, and all are part of the memory of plugins.
+func (f *manager) allGrammars(plugins int64) int64 {
+	each := grammarMemory(f.pluginSettings(), plugins)
+	var all int64
+	for _, m := range f.roster.All() {
+		if m.State == lifecycle.Starting || m.State == lifecycle.Running {
+			all = min(all+each, plugins)
+		}
+	}
+	return all
 }
 
 func (f *manager) pluginSettings() config.Plugins {

@@ -46,6 +46,7 @@ type manager struct {
 	bounds func() []bound
 	memory *plugins.Memory // of the plugins of all models
 
+	limiting  sync.Mutex // held while the limit of the heap is computed and set
 	reloading sync.Mutex // held while settings are read and taken over
 	// held while an upload that is loaded is installed or removed; locked after reloading, before mu
 	uploading sync.Mutex

@@ -9,6 +9,7 @@ import (
 	"net/http/httptest"
 	"os"
 	"path/filepath"
+	"reflect"
 	"strconv"
 	"strings"
 	"sync"
@@ -20,6 +21,7 @@ import (
 
 	"tgi/models/demo"
 	"tgi/plugins/std"
+	"tgi/server"
 	"tgi/server/api/modelsapi"
 	"tgi/server/config"
 )
@@ -395,6 +397,11 @@ func TestUploadsOfModels(t *testing.T) {
 			t.Errorf("%s: %d %s", id, r.status, r.text)
 		}
 	}
+	plugins := p.models.memory.Stats().Limit
+	if all, each := p.models.allGrammars(plugins), grammarMemory(p.models.pluginSettings(), plugins); all != min(2*each,
+		plugins) {
+		t.Errorf("the grammars of two models may take %d bytes, those of one %d", all, each)
+	}
 	calls := func() float64 {
 		s, _ := p.models.Get("mine")
 		return float64(s.Calls)
@@ -414,6 +421,19 @@ func TestUploadsOfModels(t *testing.T) {
 		if r := ask(id); r.status != http.StatusUnprocessableEntity {
 			t.Errorf("%s: %d %s", id, r.status, r.text)
 		}
+	}
+}
+
+// TestMergePlugin: the counts of a plugin are those of all models that have it.
+func TestMergePlugin(t *testing.T) {
+	one := server.Plugin{Name: "a", State: server.PluginReady, Calls: 1, InstancesOut: 2, InstancesWaiting: 3,
+		InstanceBytes: 4}
+	other := server.Plugin{Name: "a", State: server.PluginOff, Error: "5 faults", Calls: 10, InstancesOut: 20,
+		InstancesWaiting: 30, InstanceBytes: 40}
+	want := server.Plugin{Name: "a", State: server.PluginOff, Error: "model m: 5 faults", Calls: 11, InstancesOut: 22,
+		InstancesWaiting: 33, InstanceBytes: 44}
+	if got := mergePlugin(one, other, "m"); !reflect.DeepEqual(got, want) {
+		t.Errorf("%+v", got)
 	}
 }
 

@@ -102,25 +102,34 @@ func (dir uploadFolder) load() (map[string]upload, error) {
 	return list, errors.Join(errs...)
 }
 
-// read returns one upload and the file of its module.
-func (dir uploadFolder) read(name string) (u upload, module string, err error) {
+// readSettings returns what NAME.json says. On an error Module is "", and the rest is what could be read.
+func (dir uploadFolder) readSettings(name string) (k keptUpload, err error) {
 	if err := config.CheckName(name); err != nil {
-		return u, "", fmt.Errorf("name %w", err)
+		return k, fmt.Errorf("name %w", err)
 	}
 	text, err := os.ReadFile(filepath.Join(string(dir), name+settingsExt))
 	if err != nil {
-		return u, "", err
+		return k, err
 	}
-	var k keptUpload
 	if err := json.Unmarshal(text, &k); err != nil {
-		return u, "", err
+		return keptUpload{}, err
 	}
+	if k.Module != filepath.Base(k.Module) {
+		err = fmt.Errorf("module %q is not a file of the folder", k.Module)
+		k.Module = ""
+	}
+	return k, err
+}
+
+// read returns one upload and the file of its module.
+func (dir uploadFolder) read(name string) (u upload, module string, err error) {
+	k, err := dir.readSettings(name)
 	u.settings = plugins.Upload{
 		OnError: plugins.OnError(k.OnError), Apply: plugins.Apply(k.Apply), Limits: plugins.Limits(k.Limits),
 		Config: k.Config,
 	}
-	if k.Module != filepath.Base(k.Module) {
-		return u, "", fmt.Errorf("module %q is not a file of the folder", k.Module)
+	if err != nil {
+		return u, "", err
 	}
 	if u.wasm, err = os.ReadFile(filepath.Join(string(dir), k.Module)); err != nil {
 		return u, k.Module, err
@@ -151,7 +160,7 @@ func (dir uploadFolder) put(name string, u upload) error {
 	if err == nil {
 		err = os.MkdirAll(string(dir), 0o700)
 	}
-	_, before, _ := dir.read(name)
+	before, _ := dir.readSettings(name)
 	if err == nil {
 		err = dir.write(k.Module, u.wasm)
 	}
@@ -161,8 +170,8 @@ func (dir uploadFolder) put(name string, u upload) error {
 	if err != nil {
 		return fmt.Errorf("the upload can't be kept (plugins.uploads = %q; \"\" keeps none): %w", string(dir), err)
 	}
-	if before != "" && before != k.Module {
-		return dir.delete(before)
+	if before.Module != "" && before.Module != k.Module {
+		return dir.delete(before.Module)
 	}
 	return nil
 }
@@ -189,10 +198,10 @@ func (dir uploadFolder) remove(name string) error {
 	if dir == "" {
 		return nil
 	}
-	_, module, _ := dir.read(name)
+	k, _ := dir.readSettings(name)
 	err := dir.delete(name + settingsExt)
-	if module != "" {
-		err = errors.Join(err, dir.delete(module))
+	if k.Module != "" {
+		err = errors.Join(err, dir.delete(k.Module))
 	}
 	return err
 }
