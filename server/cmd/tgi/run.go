@@ -89,9 +89,12 @@ NO_COLOR switches colours off.`,
 	return cmd
 }
 
-// chatMembers are what requests of a chat may have.
-func chatMembers() chat.Members {
-	return chat.Members{Names: openai.ChatMembers(), Check: openai.CheckChatMember}
+// members are what requests of a chat may have.
+func (f *runFlags) members() (m chat.Members) {
+	if m.Names = openai.ChatMembers(); f.url == "" { // another server may take values that this one does not
+		m.Check = openai.CheckChatMember
+	}
+	return m
 }
 
 // pairsOf are the beginnings of pairs with the names.
@@ -107,7 +110,7 @@ func pairsOf(names []string) []string {
 func (f *runFlags) check(cmd *cobra.Command) error {
 	for _, pair := range f.pairs {
 		key, text := chat.CutSetting(pair)
-		value, err := chatMembers().Setting(key, text)
+		value, err := f.members().Setting(key, text)
 		if err != nil {
 			return misused("--set: %v", err)
 		}
@@ -155,7 +158,7 @@ func (c console) talk(parent context.Context, own runFlags, cfg config.Config, w
 	}
 	defer done()
 	o := chat.Options{
-		Members: chatMembers(),
+		Members: own.members(),
 		Client:  client, In: c.in, Out: c.out, Notes: c.out, Errors: c.errors,
 		Terminal: c.shown, Colour: c.colour, System: own.system, Settings: own.settings,
 	}
