@@ -15,26 +15,34 @@ import (
 // ReadBody returns the JSON body of r. Errors are ErrMediaType and those of
 // ReadAnyBody.
 func ReadBody(r *http.Request) ([]byte, error) {
-	kind, _, err := mime.ParseMediaType(r.Header.Get("Content-Type"))
-	if err != nil && !errors.Is(err, mime.ErrInvalidMediaParameter) {
-		return nil, ErrMediaType
-	}
-	sub, ok := strings.CutPrefix(kind, "application/")
-	if !ok || sub != "json" && !strings.HasSuffix(sub, "+json") {
+	if ok, _ := jsonType(r); !ok {
 		return nil, ErrMediaType
 	}
 	return ReadAnyBody(r)
+}
+
+// jsonType says whether the body of r says that it is JSON, and in which charset, "" for one that it does not name.
+func jsonType(r *http.Request) (ok bool, charset string) {
+	kind, params, err := mime.ParseMediaType(r.Header.Get("Content-Type"))
+	if err != nil && !errors.Is(err, mime.ErrInvalidMediaParameter) {
+		return false, ""
+	}
+	sub, ok := strings.CutPrefix(kind, "application/")
+	return ok && (sub == "json" || strings.HasSuffix(sub, "+json")), params["charset"]
 }
 
 // firstRoom is what a body gets before its first byte is there, however long it says
 // that it is: a client that announces much and sends nothing costs no more.
 const firstRoom = 64 << 10
 
-// ReadAnyBody returns the body of r, whatever its media type. Errors are ErrEncoding,
+// ReadAnyBody returns the body of r, whatever its media type. Errors are ErrEncoding, ErrCharset,
 // ErrTooLarge, ErrBody and that of a server that holds too many bodies.
 func ReadAnyBody(r *http.Request) ([]byte, error) {
 	if e := r.Header.Get("Content-Encoding"); e != "" && !strings.EqualFold(e, "identity") {
 		return nil, fmt.Errorf("%w: `Content-Encoding: %.32s`; send the body as it is", ErrEncoding, e)
+	}
+	if ok, c := jsonType(r); ok && c != "" && !strings.EqualFold(c, "utf-8") && !strings.EqualFold(c, "utf8") {
+		return nil, fmt.Errorf("%w: `charset=%.32s` of Content-Type; send JSON in UTF-8", ErrCharset, c)
 	}
 	var b bytes.Buffer
 	if n := r.ContentLength; n > 0 {

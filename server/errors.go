@@ -19,6 +19,8 @@ var (
 	ErrMediaType = errors.New("unsupported media type")
 	// ErrEncoding: the body is compressed.
 	ErrEncoding = errors.New("unsupported content encoding")
+	// ErrCharset: the body says that it is JSON in another charset than UTF-8.
+	ErrCharset = errors.New("unsupported charset")
 	// ErrTooLarge: the body passed the payload limit.
 	ErrTooLarge = errors.New("payload too large")
 	// ErrBody: the body could not be read.
@@ -141,6 +143,7 @@ var table = []row{
 	{ErrMediaType, KindMediaType, http.StatusUnsupportedMediaType, "unsupported_media_type",
 		"Expected request with `Content-Type: application/json`", false, "validation"},
 	{ErrEncoding, KindMediaType, http.StatusUnsupportedMediaType, "unsupported_media_type", "", true, "validation"},
+	{ErrCharset, KindMediaType, http.StatusUnsupportedMediaType, "unsupported_media_type", "", true, "validation"},
 	{ErrTooLarge, KindTooLarge, http.StatusRequestEntityTooLarge, "payload_too_large",
 		"Failed to buffer the request body: length limit exceeded", false, "validation"},
 	{ErrBody, KindBrokenBody, http.StatusBadRequest, "bad_request", "Failed to buffer the request body", false,

@@ -15,9 +15,9 @@ import (
 // maxStreams is how many requests run on one connection of HTTP/2.
 const maxStreams = 100
 
-// closing is how long idle connections and last writes may take once no
-// request is running.
-const closing = 5 * time.Second
+// closing is how long idle connections and last writes may take once no request is running, within the grace;
+// lastWords is how long they may take behind it.
+const closing, lastWords = 5 * time.Second, time.Second
 
 // ErrGrace: requests were still running when the time to shut down was over.
 var ErrGrace = errors.New("graceful termination timed out")
@@ -59,6 +59,7 @@ func (s *Server) ServeBoth(ctx context.Context, public, admin net.Listener) erro
 		h.SetKeepAlivesEnabled(false)
 	}
 	s.options.Log.Info("draining", "running", s.gate.count(), "timeout", config.GracefulTerminationTimeout.String())
+	end := time.Now().Add(time.Duration(config.GracefulTerminationTimeout))
 	grace := time.NewTimer(time.Duration(config.GracefulTerminationTimeout))
 	defer grace.Stop()
 	var late error
@@ -69,7 +70,7 @@ func (s *Server) ServeBoth(ctx context.Context, public, admin net.Listener) erro
 			time.Duration(config.GracefulTerminationTimeout), s.gate.count())
 		cut(llm.ErrDraining)
 	}
-	last, cancel := context.WithTimeout(context.WithoutCancel(ctx), closing)
+	last, cancel := context.WithTimeout(context.WithoutCancel(ctx), min(closing, max(lastWords, time.Until(end))))
 	defer cancel()
 	for _, h := range servers {
 		if err := h.Shutdown(last); err != nil {

@@ -187,6 +187,22 @@ func TestCompressedBodies(t *testing.T) {
 	}
 }
 
+// TestCharsets: JSON in another charset than UTF-8 is refused, not misread.
+func TestCharsets(t *testing.T) {
+	s := newServer(routes{"/echo": echo}, func(*server.Options) {})
+	for given, bad := range map[string]string{
+		"": "", "; charset=utf-8": "", `; charset="UTF-8"`: "", "; charset=utf8": "", "; q=1": "",
+		"; charset=latin1": "latin1", `; Charset="UTF-16LE"`: "UTF-16LE",
+	} {
+		rec := ask(s, "POST", "/echo", "1", "Content-Type", "application/json"+given)
+		text := "{\"error\":\"unsupported charset: `charset=" + bad +
+			"` of Content-Type; send JSON in UTF-8\",\"error_type\":\"unsupported_media_type\"}"
+		if bad == "" && rec.Code != 200 || bad != "" && (rec.Code != 415 || rec.Body.String() != text) {
+			t.Errorf("%q: %d %s", given, rec.Code, rec.Body)
+		}
+	}
+}
+
 // scoped is an API with one route of each scope.
 type scoped struct{}
 
@@ -647,6 +663,32 @@ func TestDrainCutsOff(t *testing.T) {
 	}
 	if body := <-got; body != `{"error":"Server is shutting down","error_type":"draining"}` {
 		t.Errorf("the request got %s", body)
+	}
+}
+
+// TestDrainOfASlowBody: a request whose body does not come is cut off with the others.
+func TestDrainOfASlowBody(t *testing.T) {
+	s := newServer(routes{"/echo": echo}, func(o *server.Options) {
+		o.Config.GracefulTerminationTimeout = config.Duration(20 * time.Millisecond)
+		o.Config.ReadTimeout = config.Duration(time.Hour)
+	})
+	url, stop, done := live(t, s)
+	c, err := net.Dial("tcp", strings.TrimPrefix(url, "http://"))
+	if err != nil {
+		t.Fatal(err)
+	}
+	defer c.Close()
+	if _, err := io.WriteString(c, "POST /echo HTTP/1.1\r\nHost: x\r\nContent-Type: application/json\r\n"+
+		"Expect: 100-continue\r\nContent-Length: 9\r\n\r\n"); err != nil {
+		t.Fatal(err)
+	}
+	if _, err := io.ReadFull(c, make([]byte, 25)); err != nil { // the handler reads: HTTP/1.1 100 Continue
+		t.Fatal(err)
+	}
+	began := time.Now()
+	stop()
+	if err := <-done; !errors.Is(err, server.ErrGrace) || time.Since(began) > 4*time.Second {
+		t.Errorf("Serve returned %v after %s", err, time.Since(began))
 	}
 }
 

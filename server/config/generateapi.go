@@ -59,12 +59,19 @@ func defaultGenerateAPI() GenerateAPI {
 	}
 }
 
-func (g *GenerateAPI) validate(v *verdict) {
+// MaxBeams bounds the beams of a search: a step costs as much as that many sequences.
+const MaxBeams = 64
+
+// validate checks the section; l bounds what runs at once.
+func (g *GenerateAPI) validate(v *verdict, l *Limits) {
 	positive := func(key string, f float64) {
 		v.check(f > 0 && f <= math.MaxFloat32 && float32(f) > 0, "generate_api.%s must be > 0, given %v", key, f)
 	}
-	v.atLeast("generate_api.max_prompts", g.MaxPrompts, 1)
-	v.atLeast("generate_api.num_beams", g.NumBeams, 1)
+	v.between("generate_api.max_prompts", g.MaxPrompts, 1, maxCount)
+	v.between("generate_api.num_beams", g.NumBeams, 1, MaxBeams)
+	v.check(g.NumBeams <= 1 || g.NumBeams > MaxBeams || g.NumBeams <= (l.MaxConcurrentRequests+1)/2,
+		"generate_api.num_beams must be at most half of limits.max_concurrent_requests, given %d and %d", g.NumBeams,
+		l.MaxConcurrentRequests)
 	positive("temperature", g.Temperature)
 	v.check(g.TopP >= 0 && g.TopP <= 1, "generate_api.top_p must be >= 0 and <= 1, given %v", g.TopP)
 	v.atLeast("generate_api.top_k", g.TopK, 0)
@@ -80,7 +87,7 @@ func (g *GenerateAPI) validate(v *verdict) {
 			"generate_api.store.redis_url must be a URL such as redis://localhost:6379/0, rediss://… or unix:///path")
 	}
 	v.positive("generate_api.store.ttl", s.TTL)
-	v.check(s.MaxState >= 1024, "generate_api.store.max_state must be >= 1KiB, given %s", s.MaxState)
+	v.check(s.MaxState >= 1024, "generate_api.store.max_state must be >= 1KiB, given %s", s.MaxState.number())
 	v.atLeast("generate_api.store.max_entries", s.MaxEntries, 1)
 	v.check(s.MaxMemory >= s.MaxState,
 		"generate_api.store.max_memory must be >= generate_api.store.max_state, given %s and %s", s.MaxMemory,

@@ -138,6 +138,8 @@ const (
 	maxUpload = 1 << 30
 	// What the plugins that are built in need, and what a grammar does.
 	minPluginsMemory, minGrammarMemory = 32 << 20, 1 << 20
+	// minWatch is as often as files can be looked at without a cost that is felt.
+	minWatch = Duration(10 * time.Millisecond)
 	// maxMemoryWait is far above what clients wait for.
 	maxMemoryWait = 3600 * second
 )
@@ -247,9 +249,9 @@ func (p *Plugin) Check(prefix string) []error {
 // validatePlugins adds what is out of bounds in [plugins] and [[plugin]].
 func (c *Config) validatePlugins(v *verdict) {
 	p := &c.Plugins
-	v.check(p.Watch >= 0, "plugins.watch must not be negative, given %s", p.Watch)
+	v.check(p.Watch == 0 || p.Watch >= minWatch, "plugins.watch must be 0s or >= %s, given %s", minWatch, p.Watch)
 	v.check(p.UploadLimit >= 1 && p.UploadLimit <= maxUpload, "plugins.upload_limit must be >= 1B and <= %s, given %s",
-		Size(maxUpload), p.UploadLimit)
+		Size(maxUpload), p.UploadLimit.number())
 	v.check(p.Memory == 0 || p.Memory >= minPluginsMemory, "plugins.memory must be auto or >= %s, given %s",
 		Size(minPluginsMemory), p.Memory)
 	v.check(p.MemoryWait >= 0 && p.MemoryWait <= maxMemoryWait, "plugins.memory_wait must be >= 0s and <= %s, given %s",
@@ -264,8 +266,8 @@ func (c *Config) validatePlugins(v *verdict) {
 		"plugins.compile_time must be whole seconds, at least 1s, given %s", p.CompileTime)
 	v.check(p.CompileTimeout >= second, "plugins.compile_timeout must be >= 1s, given %s", p.CompileTimeout)
 	v.check(p.CompileMemory >= minCompile, "plugins.compile_memory must be >= %s, given %s", Size(minCompile),
-		p.CompileMemory)
-	v.check(p.CacheSize >= minCache, "plugins.cache_size must be >= %s, given %s", Size(minCache), p.CacheSize)
+		p.CompileMemory.number())
+	v.check(p.CacheSize >= minCache, "plugins.cache_size must be >= %s, given %s", Size(minCache), p.CacheSize.number())
 	first := map[string]int{}
 	for i := range c.Plugin {
 		p, at := &c.Plugin[i], fmt.Sprintf("plugin[%d].", i)

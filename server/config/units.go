@@ -94,6 +94,14 @@ func (z *Size) UnmarshalText(text []byte) error {
 	return fmt.Errorf("%q is no size such as 512MiB or 2GiB, and not auto", s)
 }
 
+// number is String for a key that has no auto.
+func (z Size) number() string {
+	if z == 0 {
+		return "0B or auto"
+	}
+	return z.String()
+}
+
 // String returns the size in the largest unit that divides it.
 func (z Size) String() string {
 	if z == 0 {

@@ -12,6 +12,13 @@ import (
 	"tgi/server/dialect"
 )
 
+// Bounds that no use comes near: what exceeds them is a slip, and later arithmetic holds below them.
+const (
+	maxCount   = 1 << 20 // requests, sequences and what one of them may ask for
+	maxPayload = 1 << 40
+	maxThreads = 1024
+)
+
 // Bounds of server.header_limit.
 const (
 	minHeader = 1 << 10
@@ -34,11 +41,12 @@ func (c *Config) Validate() error {
 		s.Port)
 	v.check((s.TLSCert == "") == (s.TLSKey == ""),
 		"server.tls_cert and server.tls_key must be given together, given %q and %q", s.TLSCert, s.TLSKey)
-	v.atLeast("server.payload_limit", s.PayloadLimit, 1)
+	v.between("server.payload_limit", s.PayloadLimit, 1, maxPayload)
 	v.atLeast("server.max_connections", s.MaxConnections, 1)
 	v.atLeast("server.max_connections_per_address", s.MaxConnectionsPerAddress, 0)
 	v.check(s.HeaderLimit >= minHeader && s.HeaderLimit <= maxHeader,
-		"server.header_limit must be >= %s and <= %s, given %s", Size(minHeader), Size(maxHeader), s.HeaderLimit)
+		"server.header_limit must be >= %s and <= %s, given %s", Size(minHeader), Size(maxHeader),
+		s.HeaderLimit.number())
 	v.positive("server.header_timeout", s.HeaderTimeout)
 	v.positive("server.read_timeout", s.ReadTimeout)
 	v.positive("server.write_timeout", s.WriteTimeout)
@@ -48,17 +56,19 @@ func (c *Config) Validate() error {
 
 	c.validateModels(v)
 
-	v.atLeast("limits.max_concurrent_requests", l.MaxConcurrentRequests, 1)
-	v.atLeast("limits.max_best_of", l.MaxBestOf, 1)
-	v.atLeast("limits.max_stop_sequences", l.MaxStopSequences, 0)
-	v.atLeast("limits.max_top_n_tokens", l.MaxTopNTokens, 0)
-	v.atLeast("limits.max_client_batch_size", l.MaxClientBatchSize, 1)
+	v.between("limits.max_concurrent_requests", l.MaxConcurrentRequests, 1, maxCount)
+	v.between("limits.max_best_of", l.MaxBestOf, 1, maxCount)
+	v.between("limits.max_stop_sequences", l.MaxStopSequences, 0, maxCount)
+	v.between("limits.max_top_n_tokens", l.MaxTopNTokens, 0, maxCount)
+	v.between("limits.max_client_batch_size", l.MaxClientBatchSize, 1, maxCount)
 	v.check(l.ValidationWorkers > 0, "`validation_workers` must be > 0")
+	v.check(l.ValidationWorkers <= maxCount, "limits.validation_workers must be <= %d, given %d", maxCount,
+		l.ValidationWorkers)
 	v.atLeast("limits.max_input_tokens", l.MaxInputTokens, 0)
 	v.atLeast("limits.max_total_tokens", l.MaxTotalTokens, 0)
 	v.atLeast("limits.max_batch_prefill_tokens", l.MaxBatchPrefillTokens, 0)
 	v.atLeast("limits.max_batch_total_tokens", l.MaxBatchTotalTokens, 0)
-	v.atLeast("limits.max_batch_size", l.MaxBatchSize, 0)
+	v.between("limits.max_batch_size", l.MaxBatchSize, 0, maxCount)
 	v.atLeast("limits.max_waiting_tokens", l.MaxWaitingTokens, 0)
 	v.check(l.WaitingServedRatio >= 0 && !math.IsInf(l.WaitingServedRatio, 0),
 		"limits.waiting_served_ratio must be >= 0, given %v", l.WaitingServedRatio)
@@ -67,12 +77,12 @@ func (c *Config) Validate() error {
 	v.check(!math.IsNaN(l.WatermarkDelta) && !math.IsInf(l.WatermarkDelta, 0),
 		"limits.watermark_delta must be a number, given %v", l.WatermarkDelta)
 
-	v.atLeast("runtime.threads", c.Runtime.Threads, 0)
+	v.between("runtime.threads", c.Runtime.Threads, 0, maxThreads)
 	v.check(c.Runtime.PluginWait <= maxPluginWait, "runtime.plugin_wait must be at most %s, given %s", maxPluginWait,
 		c.Runtime.PluginWait)
 	v.oneOf("runtime.spin", c.Runtime.Spin, Auto, SpinOn, SpinOff)
 	c.Trace.validate(v)
-	c.GenerateAPI.validate(v)
+	c.GenerateAPI.validate(v, l)
 	v.oneOf("log.format", c.Log.Format, LogAuto, LogText, LogJSON)
 	c.validatePlugins(v)
 	if v.errs == nil {
@@ -111,7 +121,7 @@ func (c *Config) validateModels(v *verdict) {
 			"models.allow_hosts[%d] must be a host, host:port or %s, given %q", i, EveryHost, trim(host))
 	}
 	v.between("models.pulls", m.Pulls, 1, maxPulls)
-	v.check(m.MaxSize > 0, "models.max_size must be >= 1B, given %s", m.MaxSize)
+	v.check(m.MaxSize > 0, "models.max_size must be >= 1B, given %s", m.MaxSize.number())
 }
 
 // maxPulls bounds models.pulls: each has several connections.

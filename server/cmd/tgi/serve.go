@@ -2,7 +2,6 @@ package main
 
 import (
 	"context"
-	"errors"
 	"fmt"
 	"log/slog"
 	"net"
@@ -15,7 +14,6 @@ import (
 
 	"tgi/runtime/ort"
 	"tgi/server"
-	"tgi/server/api/tgi"
 	"tgi/server/config"
 	"tgi/server/host"
 )
@@ -66,18 +64,12 @@ func runServe(ctx context.Context, settings config.Loaded, flags *config.Flags) 
 func loadConfig(flags *config.Flags) (config.Loaded, error) {
 	l, err := config.Read(flags, os.LookupEnv)
 	if err == nil {
-		err = badRoute(l.Config)
+		err = host.CheckRoutes(l.Config.Server)
 	}
 	if err != nil {
 		return l, settingsError{err}
 	}
 	return l, nil
-}
-
-// badRoute returns why a further path of c cannot be one.
-func badRoute(c config.Config) error {
-	return errors.Join(tgi.CheckRoute("server.predict_route", c.Server.PredictRoute),
-		tgi.CheckRoute("server.health_route", c.Server.HealthRoute))
 }
 
 // serve serves until ctx ends, and reloads the settings at SIGHUP.
