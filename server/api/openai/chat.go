@@ -190,8 +190,8 @@ func (b *chatBody) kwargs(r *wire.Reader) error {
 	list := members(raw)
 	for _, m := range list {
 		if slices.Contains(requestMembers, m.name) {
-			return &generate.Invalid{Field: "chat_template_kwargs", Msg: "`chat_template_kwargs` must not hold `" + m.name +
-				"`, which is a member of the request itself"}
+			return &generate.Invalid{Field: "chat_template_kwargs", Msg: "`chat_template_kwargs` must not hold `" +
+				m.name + "`, which is a member of the request itself"}
 		}
 	}
 	if find(list, "documents") == nil {
