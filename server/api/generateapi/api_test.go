@@ -433,20 +433,28 @@ func TestGenerateAPIModels(t *testing.T) {
 		status int
 		text   string
 		retry  string
+		close  string
 	}{
-		{&server.NoModel{ID: "x"}, 404, "The model `x` does not exist", ""},
-		{fmt.Errorf("%w: %w", &server.NoModel{ID: "x"}, io.EOF), 404, "The model `x` does not exist", ""},
-		{server.ErrModelKey, 403, "the key given is not for this model", ""},
+		{&server.NoModel{ID: "x"}, 404, "The model `x` does not exist", "", ""},
+		{fmt.Errorf("%w: %w", &server.NoModel{ID: "x"}, io.EOF), 404, "The model `x` does not exist", "", ""},
+		{server.ErrModelKey, 403, "the key given is not for this model", "", ""},
 		{&server.NotServing{ID: "x", Loading: true, RetryAfter: 1200 * time.Millisecond}, 503, "Model `x` is loading",
-			"2"},
-		{&server.NotServing{ID: "x"}, 503, "Model `x` is stopped", "1"},
-		{errors.New("secret"), 500, "Internal server error", ""},
+			"2", ""},
+		{&server.NotServing{ID: "x"}, 503, "Model `x` is stopped", "1", ""},
+		{&generate.Overloaded{RetryAfter: 2500 * time.Millisecond}, 429, "Model is overloaded", "2", ""},
+		// another replica may serve who connects again
+		{server.ErrLoading, 503, "Model is loading", "5", "close"},
+		{server.ErrUnhealthy, 503, "unhealthy", "", "close"},
+		{llm.ErrDraining, 503, textDraining, "", "close"},
+		// all replicas have the same store
+		{store.ErrUnavailable, 503, "The store of texts to continue does not answer", "1", ""},
+		{errors.New("secret"), 500, "Internal server error", "", ""},
 	} {
 		for _, r := range routes[:3] {
 			rec := httptest.NewRecorder()
 			r.Refuse(rec, httptest.NewRequest(r.Method, r.Path, nil), c.err)
 			if rec.Code != c.status || rec.Body.String() != c.text || rec.Header().Get("Retry-After") != c.retry ||
-				rec.Header().Get("Content-Type") != plain {
+				rec.Header().Get("Connection") != c.close || rec.Header().Get("Content-Type") != plain {
 				t.Errorf("%s: %v: %d %v %s", r.Path, c.err, rec.Code, rec.Header(), rec.Body)
 			}
 		}

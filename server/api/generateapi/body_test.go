@@ -65,7 +65,7 @@ func TestGenerateAPIBodies(t *testing.T) {
 		}
 		got := "ok"
 		if _, err := read(); err != nil {
-			_, got = public(err)
+			got = explain(err).Text
 		}
 		if got != want {
 			t.Errorf("%s %s: %s, want %s", parts[0], body, got, want)

@@ -62,14 +62,18 @@ func conflict(cause error, format string, args ...any) error {
 var ownErrors = []struct {
 	err error
 	outcome
+	retry time.Duration
 }{
 	{store.ErrUnavailable, outcome{status: http.StatusServiceUnavailable,
-		text: "The store of texts to continue does not answer"}},
+		text: "The store of texts to continue does not answer"}, storeRetry},
 	{store.ErrLost, outcome{status: http.StatusServiceUnavailable,
-		text: "The text cannot be continued: the store of texts to continue did not answer for a while"}},
+		text: "The text cannot be continued: the store of texts to continue did not answer for a while"}, storeRetry},
 	{store.ErrTooLarge, outcome{status: http.StatusInsufficientStorage,
-		text: "The text cannot be continued: it is larger than generate_api.store.max_state"}},
+		text: "The text cannot be continued: it is larger than generate_api.store.max_state"}, 0},
 }
+
+// storeRetry is how long to wait before asking again for a text that is in use, or whose store does not answer.
+const storeRetry = time.Second
 
 // outcome is the status and the text of a kind of error.
 type outcome struct {
@@ -98,37 +102,44 @@ var outcomes = map[server.Kind]outcome{
 	server.KindCanceled:       {status: 499, text: "Client closed the request"},
 }
 
-// public returns the status and the text of err.
-func public(err error) (status int, text string) {
+// explain says what clients see of err.
+func explain(err error) server.Failure {
+	f := server.Explain(err)
 	var r *refusal
 	var none *server.NoModel
 	var idle *server.NotServing
 	switch {
 	case errors.As(err, &r):
-		return r.status, r.text
+		f = server.Failure{Status: r.status, Text: r.text}
+		if errors.Is(err, store.ErrBusy) {
+			f.RetryAfter = storeRetry
+		}
+		return f
 	case errors.As(err, &none):
-		return http.StatusNotFound, none.Error()
+		f.Text = none.Error()
+		return f
 	case errors.As(err, &idle):
-		return http.StatusServiceUnavailable, idle.Error()
+		f.Text = idle.Error()
+		return f
 	}
 	for _, row := range ownErrors {
 		if errors.Is(err, row.err) {
-			return row.status, row.text
+			return server.Failure{Status: row.status, Text: row.text, RetryAfter: row.retry}
 		}
 	}
-	f := server.Explain(err)
 	out, ok := outcomes[f.Kind]
 	if !ok {
-		return f.Status, f.Text
+		return f
 	}
+	f.Status, f.Text = out.status, out.text
 	var full *generate.Overloaded
 	switch {
 	case out.detailed:
-		out.text += err.Error()
+		f.Text += err.Error()
 	case errors.As(err, &full):
-		out.text += full.Detail()
+		f.Text += full.Detail()
 	}
-	return out.status, out.text
+	return f
 }
 
 // refuseRoute is refuse for errors that are found before a handler is called.
@@ -137,18 +148,9 @@ func refuseRoute(w http.ResponseWriter, r *http.Request, err error) { _ = refuse
 // refuse replies with err; no byte of the reply may have been written.
 func refuse(w http.ResponseWriter, r *http.Request, err error) error {
 	server.Note(r.Context(), err)
-	status, text := public(err)
-	var full *generate.Overloaded
-	var idle *server.NotServing
-	switch {
-	case errors.As(err, &full):
-		w.Header().Set("Retry-After", strconv.Itoa(int(full.RetryAfter/time.Second)))
-	case errors.As(err, &idle):
-		w.Header().Set("Retry-After", strconv.Itoa(int(max(1, (idle.RetryAfter+time.Second-1)/time.Second))))
-	case status == http.StatusServiceUnavailable || errors.Is(err, store.ErrBusy):
-		w.Header().Set("Retry-After", "1")
-	}
-	writeText(w, status, text)
+	f := explain(err)
+	f.SetHeader(w.Header())
+	writeText(w, f.Status, f.Text)
 	return nil
 }
 

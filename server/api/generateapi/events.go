@@ -31,7 +31,7 @@ func (s *socket) serve(ctx context.Context, q *request) {
 	if j != nil {
 		j.close() // before the client hears of it and asks again
 	}
-	_, text := public(err)
+	text := explain(err).Text
 	s.tell(ctx, q.ids, func(l *pythonList, _ int) {
 		l.text("type", eventError)
 		l.text("error", text)

@@ -33,7 +33,7 @@ type job struct {
 }
 
 // begin claims the state of q's ids for scope, and starts the generation of every
-// text that has not ended. Errors have a row in public.
+// text that has not ended. Errors have a row in explain.
 func (a *API) begin(ctx context.Context, m *dispatch.Model, scope string, q *request) (*job, error) {
 	claim, err := a.options.Store.Claim(ctx, store.KeyOf(scope, q.ids))
 	switch {

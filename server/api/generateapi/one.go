@@ -117,8 +117,7 @@ func (j *job) abort(w http.ResponseWriter, r *http.Request, err error) {
 		return
 	}
 	j.api.options.Log.Error("generation failed after the reply had begun", "path", r.URL.Path, "error", err)
-	_, text := public(err)
-	_, _ = w.Write([]byte(text))
+	_, _ = w.Write([]byte(explain(err).Text))
 	_ = http.NewResponseController(w).Flush()
 	j.close() // the panic's way does it too, but who reads the reply may ask again at once
 	panic(http.ErrAbortHandler)

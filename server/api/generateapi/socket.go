@@ -118,8 +118,7 @@ func (s *socket) take(ctx context.Context, kind websocket.MessageType, message [
 	case errors.Is(err, errShape):
 		return textBadShape
 	case err != nil:
-		_, text := public(err)
-		return text
+		return explain(err).Text
 	case q.model != s.model.ID && !dispatch.Placeholder(q.model):
 		return fmt.Sprintf("This socket is for the model `%.64s`: open /api/ws?model=NAME for another, given `%.64s`",
 			s.model.ID, q.model)

@@ -3,6 +3,7 @@ package bridge
 import (
 	"errors"
 	"fmt"
+	"time"
 
 	"tgi/plugins"
 	"tgi/runtime/llm"
@@ -11,13 +12,16 @@ import (
 	"tgi/server/generate"
 )
 
+// busyRetry is how long to wait before asking again for plugins that have no memory: requests end at any time.
+const busyRetry = time.Second
+
 // bindError says what an error of the plugins means to a request.
 func bindError(err error) error {
 	switch {
 	case errors.Is(err, plugins.ErrUnknown), errors.Is(err, plugins.ErrParams):
 		return &generate.Invalid{Msg: err.Error() + Suggestion(err), Field: "plugins"}
 	case errors.Is(err, plugins.ErrBusy):
-		return &generate.Overloaded{Reason: err.Error()}
+		return &generate.Overloaded{Reason: err.Error(), RetryAfter: busyRetry}
 	}
 	var fault *plugins.BindError
 	if !errors.As(err, &fault) && !errors.Is(err, plugins.ErrClosed) {

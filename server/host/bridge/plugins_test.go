@@ -3,10 +3,13 @@ package bridge
 import (
 	"context"
 	"errors"
+	"fmt"
 	"testing"
+	"time"
 
 	"tgi/plugins"
 	"tgi/runtime/llm"
+	"tgi/server"
 	"tgi/server/generate"
 )
 
@@ -41,6 +44,14 @@ func TestPluginsField(t *testing.T) {
 	if got := grammarError(err, "grammar"); !errors.As(got, &refused) || refused.Field != "grammar" ||
 		refused.Msg != "grammar is not valid: unknown; did you mean lark?" {
 		t.Errorf("%v", got)
+	}
+}
+
+// TestBusyRetry: who finds no memory for plugins hears when to ask again, also where nothing was to be generated.
+func TestBusyRetry(t *testing.T) {
+	f := server.Explain(bindError(fmt.Errorf("%w: 1 MiB", plugins.ErrBusy)))
+	if f.Kind != server.KindOverloaded || f.RetryAfter < time.Second {
+		t.Errorf("%+v", f)
 	}
 }
 
