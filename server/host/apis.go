@@ -57,7 +57,7 @@ func (f *manager) model(cfg config.Config, s *loadedModel) *dispatch.Model {
 		ID: string(s.id), Service: s.service(cfg, f.boot), Limits: s.limits, DType: string(s.built.Weights),
 		Vocab: s.built.Vocab, EOS: s.eos, TokenBytes: s.tokenizer.Bytes,
 		Decoder: func(context []llm.Token) dispatch.Decoder { return s.tokenizer.Stream(context) },
-		Plugins: s.control.List, Stopping: s.stopping.Load,
+		Plugins: func() []server.Plugin { return f.publicPlugins(s.control) }, Stopping: s.stopping.Load,
 	}
 	if info, err := f.library.Describe(s.id); err == nil && info.Origin != nil {
 		m.Revision = info.Origin.Revision

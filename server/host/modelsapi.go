@@ -9,7 +9,6 @@ import (
 	"net/url"
 	"path/filepath"
 	"slices"
-	"strings"
 	"time"
 
 	"tgi/models/library"
@@ -269,7 +268,7 @@ func (s modelsAPI) apiError(id library.ID, err error) error {
 		return &modelsapi.Insufficient{Of: "memory", Need: need, Free: free}
 	}
 	status, _ := s.roster.Get(id)
-	text := s.publicText(err)
+	text := s.publicText(err.Error())
 	switch {
 	case errors.Is(err, lifecycle.ErrUnknown), errors.Is(err, library.ErrNotFound):
 		return modelsapi.ErrUnknown
@@ -291,25 +290,6 @@ func (s modelsAPI) apiError(id library.ID, err error) error {
 	return err
 }
 
-// publicText is an error's text without what is not for clients: folders of this
-// machine, and the hub's token.
-func (s modelsAPI) publicText(err error) string {
-	text := strings.ReplaceAll(err.Error(), s.library.Dir()+string(filepath.Separator), "")
-	s.mu.Lock()
-	token := s.cfg.Models.HubToken
-	all := s.cfg.All()
-	s.mu.Unlock()
-	if token != "" {
-		text = strings.ReplaceAll(text, token, "...")
-	}
-	for _, m := range all {
-		if path, err := filepath.Abs(m.Path); err == nil && m.Path != "" {
-			text = strings.ReplaceAll(text, path, m.Name)
-		}
-	}
-	return text
-}
-
 // describe is a model as the API shows it.
 func (s modelsAPI) describe(status lifecycle.Status) modelsapi.Model {
 	s.mu.Lock()
@@ -322,7 +302,7 @@ func (s modelsAPI) describe(status lifecycle.Status) modelsapi.Model {
 		Source: absolute(cfg.Models, s.origin(status.ID)), MemoryBytes: status.Memory,
 	}
 	if status.Err != nil {
-		m.Failure = s.publicText(status.Err)
+		m.Failure = s.publicText(status.Err.Error())
 	}
 	if status.State == lifecycle.Downloading || status.Done > 0 {
 		m.Progress = &modelsapi.Progress{Done: status.Done, Total: status.Total}

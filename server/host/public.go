@@ -1,0 +1,53 @@
+package host
+
+import (
+	"path/filepath"
+	"strings"
+
+	"tgi/server"
+)
+
+// publicText is text without what is not for clients: paths of this machine, and the hub's token. A file of the
+// settings becomes the name of what it is for, one of a folder the name in it.
+func (f *manager) publicText(text string) string {
+	f.mu.Lock()
+	cfg := f.cfg
+	f.mu.Unlock()
+	var pairs []string // the first that fits at a place counts
+	file := func(path, name string) {
+		if path == "" {
+			return
+		}
+		if whole, err := filepath.Abs(path); err == nil {
+			pairs = append(pairs, whole, name)
+		}
+		if filepath.Base(path) != path { // one without a folder tells nothing, and may be a word
+			pairs = append(pairs, path, name)
+		}
+	}
+	for _, m := range cfg.All() {
+		file(m.Path, m.Name)
+		file(m.Template, filepath.Base(m.Template))
+	}
+	for _, p := range cfg.Plugin {
+		file(p.Source, p.Name)
+	}
+	for _, dir := range []string{f.library.Dir(), cfg.Plugins.Uploads, cfg.Plugins.Folder} {
+		if whole, err := filepath.Abs(dir); err == nil && dir != "" {
+			pairs = append(pairs, whole+string(filepath.Separator), "", dir+string(filepath.Separator), "")
+		}
+	}
+	if token := cfg.Models.HubToken; token != "" {
+		pairs = append(pairs, token, "...")
+	}
+	return strings.NewReplacer(pairs...).Replace(text)
+}
+
+// publicPlugins returns the plugins that c has as everybody may see them; the admin routes tell all.
+func (f *manager) publicPlugins(c *pluginController) []server.Plugin {
+	list := c.List()
+	for i := range list {
+		list[i].Error = f.publicText(list[i].Error)
+	}
+	return list
+}
