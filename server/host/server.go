@@ -44,15 +44,15 @@ type Server struct {
 // the model loads is kept. ready is called once, when the model is loaded, with the
 // public address.
 func Serve(ctx context.Context, o Options, hup <-chan os.Signal, ready func(*Server, net.Addr)) error {
-	public, private, err := server.Listen(o.Config.Server, o.Log)
-	if err != nil {
-		return err
-	}
-	warnOpen(o, public.Addr())
 	boot, err := newBootServer(o)
 	if err != nil {
 		return err
 	}
+	public, private, err := server.Listen(o.Config.Server, o.Log)
+	if err != nil {
+		return errors.Join(err, boot.Close())
+	}
+	warnOpen(o, public.Addr())
 	serving, stop := context.WithCancel(ctx)
 	defer stop()
 	served := make(chan error, 1)
@@ -66,15 +66,18 @@ func Serve(ctx context.Context, o Options, hup <-chan os.Signal, ready func(*Ser
 		}
 		return errors.Join(err, <-served, boot.Close())
 	}
-	defer s.Close()
 	var watchers sync.WaitGroup
 	watchers.Go(func() { s.models.watch(serving, hup) })
-	defer watchers.Wait()
-	defer stop()
 	ready(s, public.Addr())
 	err = <-served
 	if err == nil {
 		o.Log.Info("drained, stopping")
+	}
+	stop()
+	watchers.Wait()
+	// All requests were answered: what fails now, as sending the last traces, does not undo that.
+	if wrong := s.Close(); wrong != nil {
+		o.Log.Error("stopping did not go to plan", "error", wrong)
 	}
 	return err
 }
