@@ -1,5 +1,20 @@
 package sdk
 
+// Description returns how a plugin in one of [Languages] says what it is, for the error if it does not.
+func Description(language string) string {
+	switch language {
+	case "go":
+		return `in init, call plugin.Describe(plugin.Info{Name: "my-plugin", Version: "1.0.0"})`
+	case "rust":
+		return `in plugin!, write description: r#"{"name":"my-plugin","version":"1.0.0","kinds":[...]}"#,`
+	case "c":
+		return `TGI_PLUGIN("{\"name\":\"my-plugin\",\"version\":\"1.0.0\",\"kinds\":[...]}", TGI_NO_INIT)`
+	case "as":
+		return `call describe('{"name":"my-plugin","version":"1.0.0","kinds":[...]}')`
+	}
+	return ""
+}
+
 // Registration returns how a plugin in one of [Languages] registers a kind, for the error if it does not.
 func Registration(language string) string {
 	switch language {

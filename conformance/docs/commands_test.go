@@ -64,7 +64,7 @@ func TestCommands(t *testing.T) {
 		}
 	}
 	program := live.Program(t) // which is built from here
-	t.Chdir(folder)            // paths of models are relative to the working folder
+	t.Chdir(folder)            // paths of flags are relative to the working folder
 	server := live.Serve(t, filepath.Join(folder, "tgi.toml"))
 	r := runner{tree: tree, folder: folder, env: append(os.Environ(), "SERVER="+strings.TrimPrefix(server.URL,
 		"http://"),
@@ -290,7 +290,8 @@ func (r *runner) parse(t *testing.T, at, text string) {
 	for line := range strings.SplitSeq(strings.ReplaceAll(text, "\\\n", " "), "\n") {
 		line, _, _ = strings.Cut(line, " #")
 		for command := range strings.SplitSeq(line, "&&") {
-			words := strings.Fields(command)
+			command = strings.TrimPrefix(strings.TrimSpace(command), "(") // a subshell's
+			words := strings.Fields(strings.TrimSuffix(command, ")"))
 			for len(words) > 0 && strings.Contains(words[0], "=") {
 				words = words[1:] // the environment
 			}

@@ -145,7 +145,7 @@ func (r *run) oneCase(d *Description) {
 		return
 	}
 	if refused != "" != r.now.Refused {
-		r.report("validate", "answer %q, refusal wanted: %v", refused, r.now.Refused)
+		r.report("validate", "%s", answerText("tgi_validate", refused))
 		return
 	}
 	first, ok := base.play(promptA)
@@ -318,3 +318,12 @@ func logit(position, id uint32) float32 {
 }
 
 var negativeInfinity = float32(math.Inf(-1))
+
+// answerText says what a function answered to parameters that it should have answered otherwise; "" is that it accepts
+// them.
+func answerText(function, refusal string) string {
+	if refusal == "" {
+		return function + " accepts parameters that must be refused"
+	}
+	return fmt.Sprintf("%s refuses parameters that must be accepted, and says %q", function, refusal)
+}

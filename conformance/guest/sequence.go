@@ -28,7 +28,7 @@ func (s *sequence) play() (answers []Answer, ok bool) {
 		return nil, false
 	}
 	if refused := s.run.now.Refused; fault != "" != refused {
-		s.run.report("begin", "tgi_%s_begin answers %q, refusal wanted: %v", s.kind, fault, refused)
+		s.run.report("begin", "%s", answerText("tgi_"+s.kind+"_begin", fault))
 		return nil, false
 	}
 	if fault != "" {

@@ -99,7 +99,7 @@ func (r *run) describe() *Description {
 		return nil
 	}
 	if d.Name == "" {
-		r.report("describe", "name %q", d.Name)
+		r.report("describe", "it has no name")
 		return nil
 	}
 	if len(d.Kinds) == 0 {

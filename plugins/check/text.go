@@ -108,8 +108,11 @@ func (r *Report) writeViolations(w io.Writer, o TextOptions) {
 		if v.Params != "" {
 			fmt.Fprintf(w, "      with config %s and parameters %s\n", v.Config, v.Params)
 		}
-		if v.Rule == "registered" {
-			writeRegistration(w, o.Language)
+		switch v.Rule {
+		case "registered":
+			writeRemedy(w, o.Language, sdk.Registration)
+		case "describe":
+			writeRemedy(w, o.Language, sdk.Description)
 		}
 		refused = refused || v.Rule == "validate" && v.Params == "{}"
 	}
@@ -118,14 +121,14 @@ func (r *Report) writeViolations(w io.Writer, o TextOptions) {
 	}
 }
 
-// writeRegistration says how a kind is registered, in one language or, for "", in each.
-func writeRegistration(w io.Writer, language string) {
+// writeRemedy says what to write, in one language or, for "", in each.
+func writeRemedy(w io.Writer, language string, in func(language string) string) {
 	if language != "" {
-		fmt.Fprintf(w, "      %s\n", sdk.Registration(language))
+		fmt.Fprintf(w, "      %s\n", in(language))
 		return
 	}
 	for _, l := range sdk.Languages {
-		fmt.Fprintf(w, "      %-5s %s\n", l+":", sdk.Registration(l))
+		fmt.Fprintf(w, "      %-5s %s\n", l+":", in(l))
 	}
 }
 

@@ -31,7 +31,7 @@ type checking struct {
 func (c *checking) checkFlags(cmd *cobra.Command) {
 	set := cmd.Flags()
 	set.Var(&c.config, "config", "the operator's configuration, a JSON `object`; default: {}")
-	set.Var(&c.params, "params", "a request's parameters, a JSON `object`; may be given several times; default: {}")
+	set.Var(&c.params, "params", "parameters that it must accept, a JSON `object`; may be given several times; default: {}")
 	set.Var(&c.refuse, "refuse", "parameters that it must refuse, a JSON `object`; may be given several times")
 	c.grammarFlags(set)
 	c.limitFlags(set)
@@ -42,7 +42,7 @@ func (c *checking) checkFlags(cmd *cobra.Command) {
 func (c *checking) limitFlags(set *pflag.FlagSet) {
 	set.Func("memory",
 		fmt.Sprintf("`size` that an instance's memory may have (default %s; this and the defaults below "+
-			"are higher for kinds template and tools)", config.Size(check.DefaultLimits().Memory)),
+			"are higher for kinds template, tools and grammar)", config.Size(check.DefaultLimits().Memory)),
 		func(s string) error { return c.memory.UnmarshalText([]byte(s)) })
 	set.Int64Var(&c.limits.FuelPerStep, "fuel-per-step", 0,
 		"`fuel` of process, sample and feed, on average; 1 is about 0.2 ns")

@@ -115,6 +115,8 @@ func TestPluginForgotten(t *testing.T) {
 		{"as", "index.ts", `(?m)^export .* from "./tgi/exports/logits";$`, "",
 			`kind "logits" is described and not registered`},
 		{"as", "index.ts", `(?s)\nlogits\(.*$`, "", "no logits is registered: call logits(...)"},
+		{"go", "main.go", `(?m)^\tplugin\.Describe.*$`, "", "it has no name"},
+		{"c", "first-one.c", `\\"name\\":\\"first-one\\",`, "", "it has no name"},
 	} {
 		t.Run(c.language+" "+c.want, func(t *testing.T) {
 			dir := newProject(t, c.language, abi.KindLogits)
@@ -135,10 +137,14 @@ func TestPluginForgotten(t *testing.T) {
 			if strings.HasPrefix(c.want, "no logits") {
 				return
 			}
-			contains(t, out, sdk.Registration(c.language))
+			remedy := sdk.Registration
+			if c.want == "it has no name" {
+				remedy = sdk.Description
+			}
+			contains(t, out, remedy(c.language))
 			checked, _ := runTgi(t, 1, "plugin", "check", filepath.Join(dir, "first-one.wasm"))
 			for _, l := range sdk.Languages {
-				contains(t, checked, l+": ", sdk.Registration(l))
+				contains(t, checked, l+": ", remedy(l))
 			}
 		})
 	}
