@@ -107,9 +107,10 @@ func TestRunOnce(t *testing.T) {
 			"temprature is not a member of chat requests; did you mean temperature?", 2},
 		"misfit": {"", []string{"--set", "temperature", "abc", sumAsked}, "",
 			`--set: temperature cannot be abc: invalid type: string "abc", expected f32`, 2},
-		"asks the server": {"", []string{"--url", ts.URL, "--set", "min_tokens=5", sumAsked}, "", "422 Unprocessable Entity: ", 1},
-		"bare":            {"", []string{"--set"}, "", "--set wants a value", 2},
-		"alone":           {"", []string{"--model", "x", sumAsked}, "", "--model belongs to the server at --url", 2},
+		"theirs": {"", []string{"--url", ts.URL, "--set", "min_tokens=5", sumAsked}, "",
+			"422 Unprocessable Entity: ", 1},
+		"bare":  {"", []string{"--set"}, "", "--set wants a value", 2},
+		"alone": {"", []string{"--model", "x", sumAsked}, "", "--model belongs to the server at --url", 2},
 	} {
 		t.Run(name, func(t *testing.T) {
 			out, errs, code := runOn(t, console{in: strings.NewReader(c.in)}, c.args...)
