@@ -7,6 +7,10 @@ LDFLAGS := -X main.version=$(VERSION)
 
 STATICCHECK := honnef.co/go/tools/cmd/staticcheck@v0.8.2
 
+# The same in every command, so that Go's build cache serves all of them: a package compiled with -trimpath is another
+# than one compiled without.
+export GOFLAGS := $(filter-out -trimpath,$(GOFLAGS)) -trimpath
+
 # Packages hold their own fuzz targets; each runs this long under `make fuzz`.
 FUZZTIME ?= 30s
 
@@ -33,7 +37,7 @@ dev: build ort ## the same with the plugins and templates of the tree, which are
 
 build: ## build bin/tgi
 	@mkdir -p bin
-	$(GO) build -trimpath -ldflags '$(LDFLAGS)' -o $(BIN) ./server/cmd/tgi
+	$(GO) build -ldflags '$(LDFLAGS)' -o $(BIN) ./server/cmd/tgi
 
 ort: ## fetch the ONNX Runtime library (pinned, checked) into the cache folder
 	@$(GO) run ./runtime/ort/fetch/cmd

@@ -38,7 +38,8 @@ func command(t *testing.T, dir, name string, args ...string) {
 	}
 	c := exec.Command(name, args...)
 	c.Dir = dir
-	c.Env = append(os.Environ(), "GOPROXY=off", "GOFLAGS=-mod=mod", "GOWORK=off")
+	flags := "GOFLAGS=" + os.Getenv("GOFLAGS") + " -mod=mod" // those of the tests, whose build cache serves then
+	c.Env = append(os.Environ(), "GOPROXY=off", flags, "GOWORK=off")
 	if out, err := c.CombinedOutput(); err != nil {
 		t.Fatalf("%s %s: %v\n%s", name, strings.Join(args, " "), err, out)
 	}

@@ -108,7 +108,8 @@ func TestGoSnippets(t *testing.T) {
 		t.Fatal(err)
 	}
 	write(t, list, string(text))
-	cmd := exec.Command("go", append([]string{"build", "-overlay", list, "-o", os.DevNull}, packages...)...)
+	// With -export they are compiled; go build would link each of them too.
+	cmd := exec.Command("go", append([]string{"list", "-export", "-overlay", list}, packages...)...)
 	cmd.Dir = tree
 	if out, err := cmd.CombinedOutput(); err != nil {
 		t.Errorf("%v\n%s", err, out)

@@ -103,11 +103,11 @@ func Start(t testing.TB, settings string) *Server {
 }
 
 // Serve serves the demo model with the settings in a file until the test ends.
-// Without an ONNX Runtime library the test is skipped.
+// Without an ONNX Runtime library the test fails.
 func Serve(t testing.TB, file string) *Server {
 	t.Helper()
 	if _, err := ort.Locate(""); err != nil {
-		t.Skip(err)
+		t.Fatalf("%v (`make ort` fetches it)", err)
 	}
 	path := Program(t)
 	s := &Server{ended: make(chan struct{})}
