@@ -45,7 +45,7 @@ func (w written) String() string {
 
 // openForced opens a server with the plugin that forces tokens.
 func openForced(t testing.TB, change func(*config.Config)) *plugged {
-	p := openPlugged(t, change)
+	p := openChat(t, change)
 	p.upload(t, "force", sdkGuest(t, "c", "every-mode"))
 	return p
 }
@@ -240,7 +240,7 @@ func TestMadeUpFormat(t *testing.T) {
 
 // TestSequencesWithTools: each of several sequences is parsed for itself, and some call.
 func TestSequencesWithTools(t *testing.T) {
-	p := openForced(t, nil)
+	p := sharedChat(t)
 	p.wantSaid(t, "two", hi, offeredTool+`,"n":2,"temperature":1`+p.forced(t, parisCall), parisSaid, parisSaid)
 	body := fmt.Sprintf(`{"messages":[%s],"n":2%s%s}`, hi, offeredTool, p.forced(t, parisCall))
 	_, text := p.call(t, http.MethodPost, "/v1/chat/completions", []byte(body))
@@ -256,7 +256,7 @@ func TestSequencesWithTools(t *testing.T) {
 
 // TestStopInCalls: a stop string ends what may be executed; the markers of calls are text for it.
 func TestStopInCalls(t *testing.T) {
-	p := openForced(t, nil)
+	p := sharedChat(t)
 	p.wantSaid(t, "behind the arguments", hi, offeredTool+`,"stop":["</tool_call>"]`+p.forced(t, parisCall), parisSaid)
 	p.wantSaid(t, "before the call", hi, offeredTool+`,"stop":["<tool_call>"]`+p.forced(t, "Well. "+parisCall),
 		`says "Well. "; stop`)
@@ -317,7 +317,7 @@ func TestChosenByRequest(t *testing.T) {
 // TestLongConversation: fifty turns, some in parts, with calls and their results, are what the model's template makes
 // of them.
 func TestLongConversation(t *testing.T) {
-	p := openPlugged(t, nil)
+	p := sharedChat(t)
 	var messages []string
 	var want strings.Builder
 	for i := range 50 {
@@ -352,7 +352,7 @@ func TestLongConversation(t *testing.T) {
 
 // TestLeavingInsideACall: a client that goes while a call is written leaves nothing behind.
 func TestLeavingInsideACall(t *testing.T) {
-	p := openForced(t, nil)
+	p := sharedChat(t)
 	long := strings.Replace(parisCall, "Paris", strings.Repeat("a b ", 100), 1)
 	body := fmt.Sprintf(`{"messages":[%s],"stream":true,"n":2,"temperature":1,"max_tokens":600%s%s}`, hi, offeredTool,
 		p.forced(t, long))
@@ -398,7 +398,7 @@ func TestPartsReachPlugins(t *testing.T) {
 	const parts = `{"role":"user","content":[{"type":"text","text":"Who are "},{"type":"text","text":"you?"}]},{"role":"assistant","content":[{"type":"refusal","refusal":"No."}]}`
 	want := ""
 	for _, language := range []string{"rust", "c", "assemblyscript"} {
-		p := openPlugged(t, nil)
+		p := openChat(t, nil)
 		p.upload(t, "plain", sdkGuest(t, language, "plain-chat"))
 		whole, _ := p.prompt(t,
 			`{"role":"user","content":"Who are you?"},{"role":"assistant","content":"No."}],"plugins":[{"name":"plain"}],"stop":[`)

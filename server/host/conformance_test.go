@@ -7,22 +7,23 @@ import (
 	"testing"
 
 	"tgi/conformance/api"
+	"tgi/conformance/long"
 	"tgi/server/config"
 )
 
-// TestConformance holds a server of two models, in each dialect and with keys, to
-// every rule of the kit.
+// TestConformance holds a server of two models, in each dialect (`make test`: in that of TGI 3)
+// and with keys, to every rule of the kit.
 func TestConformance(t *testing.T) {
 	const key = "conformance-key"
-	c := testConfig()
+	c := chatConfig()
 	c.Server.APIKeys, c.Server.AdminKeys = []string{key}, []string{adminKey}
-	c.Models.Folder = folderOf(t, "org/second")
+	c.Models.Folder = chatFolderOf(t, "org/second")
 	c.ModelList = []config.Model{blockOf(config.DemoModel), blockOf("org/second")}
 	h := openHouse(t, c)
 	h.preloading()
 	ts := httptest.NewServer(h)
 	defer ts.Close()
-	for _, dialect := range []string{api.TGI06, api.TGI22, api.TGI3} {
+	for _, dialect := range long.Every(3, []string{api.TGI3, api.TGI22, api.TGI06}) {
 		t.Run(dialect, func(t *testing.T) {
 			report, err := api.Run(t.Context(), api.Target{URL: ts.URL, Dialect: dialect, Key: key, AdminKey: adminKey,
 				Documents: documents(t)}, nil)

@@ -45,7 +45,7 @@ func demanded(t *testing.T, p *plugged, choice string, name string, reasons bool
 
 // TestEveryDemandedCall: a model that shows no sign of reasoning calls at once, however hot it is.
 func TestEveryDemandedCall(t *testing.T) {
-	p := openPlugged(t, nil)
+	p := sharedChat(t)
 	demanded(t, p, `"required","parallel_tool_calls":false`, "", false, 5, "0.7", "1", "1.5")
 	// parallel calls are allowed, and it is one
 	demanded(t, p, `{"type":"function","function":{"name":"get_weather"}}`, "get_weather", false, 5, "0.7", "1", "1.5")
@@ -67,7 +67,7 @@ func TestReasoningLeavesRoom(t *testing.T) {
 // TestOtherAnswersOrCalls: patterns, grammars and choices stand beside tools as JSON schemas do: a reply is a call or
 // fits them, however hot the model is.
 func TestOtherAnswersOrCalls(t *testing.T) {
-	p := openPlugged(t, nil)
+	p := sharedChat(t)
 	unlikely := fmt.Sprintf(`,"logit_bias":{"%d":-100}`, p.defaultModel().tokenizer.Encode("<tool_call>", false)[0])
 	for format, fits := range map[string]string{
 		`{"type":"regex","value":"^(yes|no)[!?]$"}`:                                   `^(yes|no)[!?]$`,
@@ -101,7 +101,7 @@ func TestOtherAnswersOrCalls(t *testing.T) {
 
 // TestCustomTools: the input of a custom tool with a regex fits it, however hot the model is, also in a stream.
 func TestCustomTools(t *testing.T) {
-	p := openPlugged(t, nil)
+	p := sharedChat(t)
 	const tool = `,"tools":[{"type":"custom","custom":{"name":"pick","format":{"type":"grammar","grammar":{"syntax":"regex","definition":"[A-Z]{2}-[0-9]{3}"}}}}],"tool_choice":{"type":"custom","custom":{"name":"pick"}}`
 	for _, more := range []string{`,"n":8`, `,"stream":true`} {
 		status, text := p.call(t, http.MethodPost, "/v1/chat/completions",

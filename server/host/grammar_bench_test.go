@@ -64,7 +64,7 @@ func BenchmarkConstrained(b *testing.B) {
 			b.Fatal(err)
 		}
 	}
-	cfg := testConfig()
+	cfg := chatConfig()
 	cfg.Runtime.Verify = false
 	cfg.Model.Path, cfg.Model.Weights = path, config.WeightsInt4
 	times := &stepTimes{streams: streams}

@@ -146,7 +146,7 @@ func TestGeneratedJSON(t *testing.T) {
 
 // TestGrammarsOfRoutes: every route holds its texts to the grammar.
 func TestGrammarsOfRoutes(t *testing.T) {
-	p := openPlugged(t, nil)
+	p := sharedChat(t)
 	fits := func(route, text, pattern string) {
 		t.Helper()
 		if !regexp.MustCompile(`^(` + pattern + `)$`).MatchString(text) {
@@ -251,7 +251,7 @@ func TestGrammarSwitchedOff(t *testing.T) {
 
 // TestLenientGrammar: what is left out is told, with OpenAI's strict as the switch.
 func TestLenientGrammar(t *testing.T) {
-	p := openPlugged(t, nil)
+	p := sharedChat(t)
 	ask := func(strict string) (int, string) {
 		return p.call(t, http.MethodPost, "/v1/chat/completions",
 			[]byte(`{"messages":[`+hi+`],"max_tokens":60,"temperature":1.5,`+

@@ -50,10 +50,21 @@ func openPlugged(t testing.TB, change func(*config.Config)) *plugged {
 	return plug(t, openHouse(t, c))
 }
 
+// openChat is openPlugged with conversations.
+func openChat(t testing.TB, change func(*config.Config)) *plugged {
+	t.Helper()
+	return openPlugged(t, func(c *config.Config) {
+		c.Model.Template = config.Auto
+		if change != nil {
+			change(c)
+		}
+	})
+}
+
 // openPluggedLogged is openPlugged with a log.
 func openPluggedLogged(t testing.TB, log *slog.Logger) *plugged {
 	t.Helper()
-	c := testConfig()
+	c := chatConfig()
 	c.Server.AdminKeys = []string{adminKey}
 	c.Plugins.Folder = t.TempDir()
 	return plug(t, openHouseLogged(t, c, log))

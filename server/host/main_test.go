@@ -11,6 +11,7 @@ import (
 // TestMain fails if a test leaves a goroutine behind.
 func TestMain(m *testing.M) {
 	code := m.Run()
+	closeShared()
 	http.DefaultClient.CloseIdleConnections()
 	if err := goleak.Find(); code == 0 && err != nil {
 		println(err.Error())

@@ -29,8 +29,31 @@ import (
 // These tests serve several models from one process: copies of the demo model, which
 // answer alike.
 
-// folderOf makes a models folder that holds the demo model under ids.
+// folderOf makes a models folder that holds the demo model under ids, without its chat template: as testConfig.
 func folderOf(t testing.TB, ids ...string) string {
+	t.Helper()
+	dir := chatFolderOf(t, ids...)
+	for _, id := range ids {
+		path := filepath.Join(dir, id, "tokenizer_config.json")
+		text, err := os.ReadFile(path)
+		if err != nil {
+			t.Fatal(err)
+		}
+		var settings map[string]json.RawMessage
+		if err := json.Unmarshal(text, &settings); err != nil {
+			t.Fatal(err)
+		}
+		delete(settings, "chat_template")
+		if text, err = json.Marshal(settings); err != nil {
+			t.Fatal(err)
+		}
+		write(t, path, string(text))
+	}
+	return dir
+}
+
+// chatFolderOf is folderOf with the template.
+func chatFolderOf(t testing.TB, ids ...string) string {
 	t.Helper()
 	dir := t.TempDir()
 	for _, id := range ids {
@@ -116,7 +139,8 @@ func (p *plugged) until(t testing.TB, id string, want modelsapi.State) {
 const hello = `"inputs":"Once upon a time","parameters":{"max_new_tokens":8}`
 
 func TestChooseModel(t *testing.T) {
-	p := openFleet(t, folderOf(t, "org/second", "third"), func(c *config.Config) {
+	p := openFleet(t, chatFolderOf(t, "org/second", "third"), func(c *config.Config) {
+		c.Model.Template = config.Auto
 		c.ModelList = []config.Model{blockOf(config.DemoModel), blockOf("org/second")}
 		c.Server.APIKeys = []string{"user"}
 		c.Key = []config.Key{{Name: "some", Key: "some", Scopes: []string{"generate", "models"},
@@ -336,6 +360,7 @@ func TestModelSettings(t *testing.T) {
 	template := filepath.Join(t.TempDir(), "x.jinja")
 	write(t, template, "mine {{ messages[0].content }}")
 	p := openFleet(t, folderOf(t, "own"), func(c *config.Config) {
+		c.Model.Template = config.Auto
 		own := blockOf("own")
 		own.Context, own.Template, own.Plugins = 64, template, []string{"dry"}
 		c.ModelList = []config.Model{blockOf(config.DemoModel), own}
@@ -490,7 +515,7 @@ func TestSettledWithoutDefault(t *testing.T) {
 // by its model, and a template that cannot be leaves the one before, of that model
 // alone.
 func TestReloadSeveral(t *testing.T) {
-	dir := folderOf(t, "models/other")
+	dir := chatFolderOf(t, "models/other")
 	file, args := filepath.Join(dir, "tgi.toml"), []string{"--config", filepath.Join(dir, "tgi.toml")}
 	unset := func(string) (string, bool) { return "", false }
 	write(t, filepath.Join(dir, "one.jinja"), "one {{ messages[0].content }}")

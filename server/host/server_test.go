@@ -28,7 +28,16 @@ import (
 // These tests run the embedded demo model on ONNX Runtime, with everything in
 // between real.
 
+// testConfig is of a server without conversations: the plugins that they take, jinja and toolcalls, are nearly all of
+// what starting a server costs.
 func testConfig() config.Config {
+	c := chatConfig()
+	c.Model.Template = config.None
+	return c
+}
+
+// chatConfig is testConfig with conversations.
+func chatConfig() config.Config {
 	c := config.Default()
 	c.Runtime.Verify = true
 	c.Models.Folder = "no-models" // not those of whoever tests

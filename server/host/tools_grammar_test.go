@@ -93,7 +93,7 @@ func (r *toolReply) right(t testing.TB, most int) (ended int) {
 
 // TestRequiredCalls: 60 replies to a request that demands a call are complete calls whose arguments fit, or were cut.
 func TestRequiredCalls(t *testing.T) {
-	p := openPlugged(t, nil)
+	p := openChat(t, nil)
 	ended := 0
 	for seed := range 15 {
 		r := p.tools(t, http.StatusOK, fmt.Sprintf(`,"seed":%d,"n":4,"tool_choice":"required"%s`, seed+1, heldTools))
@@ -110,7 +110,7 @@ func TestRequiredCalls(t *testing.T) {
 
 // TestDemandedCalls: by name, only one, whatever the format, with beams, and streamed.
 func TestDemandedCalls(t *testing.T) {
-	p := openPlugged(t, nil)
+	p := sharedChat(t)
 	for _, name := range []string{"book", "now", "get_weather"} {
 		r := p.tools(t, http.StatusOK, `,"seed":3,"n":4,"tool_choice":{"type":"function","function":{"name":"`+name+
 			`"}}`+heldTools)
@@ -148,7 +148,7 @@ func TestDemandedCalls(t *testing.T) {
 
 // TestCallsOfOlderDialects: TGI's own shapes of a reply have the same calls.
 func TestCallsOfOlderDialects(t *testing.T) {
-	p := openPlugged(t, func(c *config.Config) { c.Server.Dialect = "tgi-2.2" })
+	p := openChat(t, func(c *config.Config) { c.Server.Dialect = "tgi-2.2" })
 	for seed := range 4 {
 		status, text := p.call(t, http.MethodPost, "/v1/chat/completions",
 			fmt.Appendf(nil,
@@ -187,7 +187,7 @@ func TestFormatsOfCalls(t *testing.T) {
 	long.Test(t)
 	for _, format := range []string{"mistral", "qwen3-coder", "llama3-json", "pythonic", "deepseek-v3.1"} {
 		t.Run(format, func(t *testing.T) {
-			p := openPlugged(t, func(c *config.Config) { c.Model.Tools = format })
+			p := openChat(t, func(c *config.Config) { c.Model.Tools = format })
 			ended := 0
 			for seed := range 3 {
 				tools := heldTools
@@ -204,7 +204,7 @@ func TestFormatsOfCalls(t *testing.T) {
 
 // TestCallsOfTheModelsOwnAccord: the text is free until a call begins, and from there on the call is held.
 func TestCallsOfTheModelsOwnAccord(t *testing.T) {
-	p := openForced(t, nil)
+	p := sharedChat(t)
 	ids, err := json.Marshal(p.defaultModel().tokenizer.Encode("Well. <tool_call>\n{\"", false))
 	if err != nil {
 		t.Fatal(err)
@@ -249,7 +249,7 @@ func TestCallsOfTheModelsOwnAccord(t *testing.T) {
 
 // TestAnswerOrCalls: a reply is an answer in the response_format, or calls.
 func TestAnswerOrCalls(t *testing.T) {
-	p := openForced(t, nil)
+	p := sharedChat(t)
 	const format = `,"response_format":{"type":"json_schema","json_schema":{"name":"x","strict":true,"schema":{"type":"object","properties":{"sure":{"type":"boolean"}},"required":["sure"],"additionalProperties":false}}}`
 	ids, err := json.Marshal(p.defaultModel().tokenizer.Encode("<tool_call>", false))
 	if err != nil {
@@ -278,7 +278,7 @@ func TestAnswerOrCalls(t *testing.T) {
 	if want := "Tool error: #/response_format/properties/sure: format: "; !strings.HasPrefix(r.Error.Message, want) {
 		t.Errorf("got %s, want %s", r.Error.Message, want)
 	}
-	other := openPlugged(t, func(c *config.Config) { c.Model.Tools = "tgi" })
+	other := openChat(t, func(c *config.Config) { c.Model.Tools = "tgi" })
 	if r := other.tools(t, http.StatusUnprocessableEntity,
 		format+heldTools); r.Error.Message != "Tool error: Grammar and tools are mutually exclusive" {
 		t.Errorf("a format whose calls can't be told from an answer: %s", r.Error.Message)
@@ -294,7 +294,7 @@ func unheld(strict string) string {
 // TestUnenforceableTools: what can't be enforced of a strict tool is refused by its name and place; of another it is
 // left out and told.
 func TestUnenforceableTools(t *testing.T) {
-	p := openPlugged(t, nil)
+	p := sharedChat(t)
 	want := "Tool error: tool `odd`: #/tools/0/function/parameters/properties/when: format: "
 	for _, choice := range []string{"auto", "required"} {
 		r := p.tools(t, http.StatusUnprocessableEntity, `,"tool_choice":"`+choice+`"`+unheld(`,"strict":true`))
@@ -322,11 +322,11 @@ func TestUnenforceableTools(t *testing.T) {
 // TestToolsWithoutGrammars: where grammars are switched off, or no plugin knows the language, calls are checked when
 // they are complete, and a client that says strict is served.
 func TestToolsWithoutGrammars(t *testing.T) {
-	off := openPlugged(t, func(c *config.Config) { c.Server.DisableGrammar = true })
+	off := openChat(t, func(c *config.Config) { c.Server.DisableGrammar = true })
 	off.tools(t, http.StatusOK, `,"seed":1,"tool_choice":"auto"`+unheld(`,"strict":true`))
 	other := filepath.Join(t.TempDir(), "other.wasm")
 	write(t, other, string(sdkGuest(t, "c", "every-mode")))
-	none := openPlugged(t, func(c *config.Config) {
+	none := openChat(t, func(c *config.Config) {
 		c.Plugin = append(c.Plugin, config.Plugin{Name: grammarPlugin, Source: other})
 	})
 	r := none.tools(t, http.StatusOK, `,"seed":1,"tool_choice":"auto"`+unheld(`,"strict":true`))

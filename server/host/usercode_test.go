@@ -185,7 +185,7 @@ func TestSkippedPluginIsTold(t *testing.T) {
 
 // TestPluginEndsText: where a plugin ended the text the reply names it; the reason keeps to the words of the API.
 func TestPluginEndsText(t *testing.T) {
-	p := openPlugged(t, nil)
+	p := openChat(t, nil)
 	p.upload(t, "brake", sdkGuest(t, "c", "every-mode"))
 	const stopping = `"plugins":[{"name":"brake","params":{"stop_at":3}}]`
 	for _, c := range []struct{ path, body, want string }{
