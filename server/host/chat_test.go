@@ -120,7 +120,7 @@ func TestTemplateOfFolder(t *testing.T) {
 	if err := os.CopyFS(dir, demo.Checkpoint()); err != nil {
 		t.Fatal(err)
 	}
-	p := openPlugged(t, func(c *config.Config) { c.Model.Path = dir })
+	p := openChat(t, func(c *config.Config) { c.Model.Path = dir })
 	if got, _ := p.prompt(t, hi); got != "<|im_start|>user\nHi<|im_end|>\n<|im_start|>assistant\n" {
 		t.Errorf("as it came: %q", got)
 	}

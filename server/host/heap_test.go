@@ -5,6 +5,7 @@ import (
 	"os"
 	"runtime/debug"
 	"testing"
+	"time"
 
 	"tgi/models/library"
 )
@@ -51,8 +52,12 @@ func TestHeapIsLimited(t *testing.T) {
 		t.Errorf("%d bytes of grammars yielded %d to a model that fits", cached, cached-now)
 	}
 	m.systemMemory = func() int64 { return 1 << 20 }
-	m.makeRoom(1 << 30)
-	if now := m.memory.Stats().Cached; now > cached/8 {
+	now := cached
+	for end := time.Now().Add(time.Minute); now > cached/8 && time.Now().Before(end); time.Sleep(time.Millisecond) {
+		m.makeRoom(1 << 30) // masks that are still being made come in behind it
+		now = m.memory.Stats().Cached
+	}
+	if now > cached/8 {
 		t.Errorf("%d of %d bytes of grammars are left beside a model that does not fit", now, cached)
 	}
 	id := library.ID(m.cfg.DefaultModel())

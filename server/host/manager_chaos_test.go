@@ -71,7 +71,8 @@ func TestChaos(t *testing.T) {
 
 func newDisorder(t *testing.T, policy string) *disorder {
 	hub := hubtest.New(t, hubtest.Checkpoint)
-	p := openFleet(t, folderOf(t, "a", "a-b/c"), func(c *config.Config) {
+	p := openFleet(t, chatFolderOf(t, "a", "a-b/c"), func(c *config.Config) {
+		c.Model.Template = config.Auto
 		c.Models.Hub, c.Models.Policy = hub.URL, policy
 		c.Models.Memory = 2*(20+8)<<20 + 2*fixedOverhead + fixedOverhead/2 // two models
 		c.Models.Drain, c.Models.LoadWait = config.Duration(100*time.Millisecond), config.Duration(300*time.Millisecond)
@@ -92,7 +93,7 @@ func newDisorder(t *testing.T, policy string) *disorder {
 	}
 	return &disorder{
 		plugged: p, t: t, hub: hub, client: &http.Client{Transport: &http.Transport{}},
-		copy: filepath.Join(folderOf(t, "source"), "source"),
+		copy: filepath.Join(chatFolderOf(t, "source"), "source"),
 		dry:  sure(fs.ReadFile(std.FS(), "dry.wasm")), quiet: map[string]string{}, seen: map[string]int{},
 	}
 }
