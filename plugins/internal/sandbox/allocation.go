@@ -13,6 +13,7 @@ type allocation struct {
 
 	// The quota's lock guards these.
 	bytes   atomic.Int64 // charged; read without the lock too
+	use     uint64          // the number of its present use, which no other has; 0 while nobody uses it, or it is closed
 	closed  bool
 	request <-chan struct{} // the request that uses it
 	brief   bool            // used for one call only
@@ -63,14 +64,14 @@ func (in *Instance) addRunTime(took time.Duration) *abort {
 	if in.module.engine.quota.lowMemory.Load() {
 		parts = countFractionLowMemory
 	}
-	counted := h.uncounted.Load() >= minCharge && h.runTime >= parts*max(h.countTime, time.Microsecond)
-	if counted {
+	over := false
+	if h.uncounted.Load() >= minCharge && h.runTime >= parts*max(h.countTime, time.Microsecond) {
 		in.countPages()
+		over = in.recordBytes()
 	}
-	bytes := h.chargeable()
 	h.mu.Unlock()
-	if counted {
-		in.recordBytes(bytes)
+	if over {
+		in.module.engine.quota.makeRoom(in)
 	}
 	return h.termination.Load()
 }
@@ -92,20 +93,25 @@ func (in *Instance) recountPages() bool {
 		return false
 	}
 	in.countPages()
-	bytes := h.chargeable()
+	over := in.recordBytes()
 	h.mu.Unlock()
-	in.recordBytes(bytes)
+	if over {
+		in.module.engine.quota.makeRoom(in)
+	}
 	return true
 }
 
 // chargeable is the bytes to charge for the instance. mu is held.
 func (h *allocation) chargeable() int64 { return instanceBytes + max(h.admitted, h.touched) }
 
-// recordBytes charges bytes, unless the growth is below minCharge.
-func (in *Instance) recordBytes(bytes int64) {
+// recordBytes charges what was counted, unless the growth is below minCharge, and reports whether the quota is exceeded
+// now. mu is held, so that the count of one use is not charged to the next one.
+func (in *Instance) recordBytes() (over bool) {
+	bytes := in.alloc.chargeable()
 	if change := bytes - in.alloc.bytes.Load(); change >= minCharge || change < 0 {
-		in.module.engine.quota.setBytes(in, bytes)
+		return in.module.engine.quota.setBytes(in, bytes)
 	}
+	return false
 }
 
 // countPages counts the instance's own pages. mu is held.
@@ -135,6 +141,7 @@ func (in *Instance) acquire(bytes int64, l Lease) {
 	defer q.mu.Unlock()
 	q.charge(h.share, -h.bytes.Load()) // admission charged it anew
 	h.bytes.Store(bytes)
+	h.use = q.nextUse()
 	h.request, h.brief = l.Cancel, l.Brief
 	h.share.out[in] = struct{}{}
 	q.grantTickets()
@@ -160,6 +167,7 @@ func (in *Instance) returnToPool() {
 	if h.termination.Load() != nil {
 		q.terminating -= h.bytes.Load()
 	}
+	h.use = 0
 	h.request = nil
 	h.termination.Store(nil)
 	s := h.share
@@ -207,6 +215,15 @@ func (in *Instance) release(free func()) {
 	_ = in.module.engine.quota.chargeAddressSpace(in.module.share, -int64(n)) // which can't fail
 }
 
+// endBuild ends the use of an instance by the pool that built it. The result is not nil if the instance must end.
+func (in *Instance) endBuild() *abort {
+	h, q := &in.alloc, in.module.engine.quota
+	q.mu.Lock()
+	defer q.mu.Unlock()
+	h.use = 0
+	return h.termination.Load()
+}
+
 // chargeNew charges a new instance.
 func (in *Instance) chargeNew() {
 	h, q := &in.alloc, in.module.engine.quota
@@ -214,6 +231,7 @@ func (in *Instance) chargeNew() {
 	q.mu.Lock()
 	defer q.mu.Unlock()
 	h.bytes.Store(instanceBytes)
+	h.use = q.nextUse()
 	q.charge(h.share, instanceBytes)
 }
 
@@ -230,7 +248,7 @@ func (in *Instance) free(release func()) {
 	if h.closed {
 		return
 	}
-	h.closed = true
+	h.closed, h.use = true, 0
 	delete(h.share.out, in)
 	if h.termination.Load() != nil {
 		q.terminating -= h.bytes.Load()

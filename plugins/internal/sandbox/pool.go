@@ -105,6 +105,10 @@ func (p *Pool) build(l Lease) (*Instance, error) {
 			return nil, fmt.Errorf("%s: init: %w", p.module.name, err)
 		}
 	}
+	if cause := in.endBuild(); cause != nil { // its last call went too far
+		in.Close()
+		return nil, in.fault("init", 0, 0, cause)
+	}
 	return in, nil
 }
 

@@ -42,6 +42,7 @@ type Quota struct {
 	caches        map[*Cache]struct{}
 	queue         []*ticket // in the order of arrival
 	lastRecount   time.Time // when all pages were last recounted
+	uses          uint64    // of instances, since the start
 	stats         QuotaStats
 }
 
@@ -438,13 +439,19 @@ func (q *Quota) dropIdle() {
 	}
 }
 
-// setBytes records an instance's size. If the quota is then exceeded, terminateLargest ends instances.
-func (q *Quota) setBytes(in *Instance, bytes int64) {
+// nextUse numbers a use of an instance. The lock is held.
+func (q *Quota) nextUse() uint64 {
+	q.uses++
+	return q.uses
+}
+
+// setBytes records an instance's size, and reports whether it grew and the quota is exceeded now.
+func (q *Quota) setBytes(in *Instance, bytes int64) (over bool) {
 	q.mu.Lock()
+	defer q.mu.Unlock()
 	h := &in.alloc
 	if h.closed {
-		q.mu.Unlock()
-		return
+		return false
 	}
 	delta := bytes - h.bytes.Load()
 	h.bytes.Store(bytes)
@@ -455,11 +462,11 @@ func (q *Quota) setBytes(in *Instance, bytes int64) {
 	if delta < 0 {
 		q.grantTickets()
 	}
-	over := q.c.Bytes > 0 && delta > 0 && q.used > q.c.Bytes
-	q.mu.Unlock()
-	if !over {
-		return
-	}
+	return q.c.Bytes > 0 && delta > 0 && q.used > q.c.Bytes
+}
+
+// makeRoom brings a quota that in exceeded back to its bound: it frees what nobody uses and then ends instances.
+func (q *Quota) makeRoom(in *Instance) {
 	q.reclaim(0)
 	q.terminateLargest(in)
 }
@@ -468,32 +475,53 @@ func (q *Quota) setBytes(in *Instance, bytes int64) {
 // It ends at its next tick or call. If that does not come, because its request waits for a processor, and the quota is
 // exceeded by half, it terminates in, the one that grew, if it is larger than the average.
 func (q *Quota) terminateLargest(in *Instance) {
-	q.mu.Lock()
-	defer q.mu.Unlock()
-	for q.used-q.terminating > q.c.Bytes {
-		victim := q.largest()
+	for {
+		victim, use := q.chooseVictim()
 		if victim == nil {
 			break
 		}
-		q.mu.Unlock()
-		recounted := victim.recountPages() // only exact counts terminate an instance
-		q.mu.Lock()
-		if h := &victim.alloc; !recounted && !h.closed && h.termination.Load() == nil &&
-			q.used-q.terminating > q.c.Bytes {
-			q.terminate(victim)
-		}
+		q.terminateUser(victim, use)
 	}
+	q.mu.Lock()
+	defer q.mu.Unlock()
 	instances := 0
 	for s := range q.shares {
 		instances += len(s.out)
 	}
 	h := &in.alloc
-	if q.used > q.c.Bytes+q.c.Bytes/2 && !h.closed && h.termination.Load() == nil &&
+	if q.used > q.c.Bytes+q.c.Bytes/2 && h.use != 0 && h.termination.Load() == nil &&
 		h.bytes.Load()*int64(instances) > q.c.Bytes {
 		q.terminate(in)
 	}
 }
 
+// chooseVictim returns the instance to terminate next and the number of its use; nil if the quota is not exceeded.
+func (q *Quota) chooseVictim() (victim *Instance, use uint64) {
+	q.mu.Lock()
+	defer q.mu.Unlock()
+	if q.used-q.terminating <= q.c.Bytes {
+		return nil, 0
+	}
+	if victim = q.largest(); victim == nil {
+		return nil, 0
+	}
+	return victim, victim.alloc.use
+}
+
+// terminateUser terminates an instance if it is still in this use, which may have ended since it was chosen, and if its
+// count was exact. Otherwise it was counted, and another one may be the largest.
+func (q *Quota) terminateUser(victim *Instance, use uint64) {
+	if victim.recountPages() {
+		return
+	}
+	q.mu.Lock()
+	defer q.mu.Unlock()
+	if h := &victim.alloc; h.use == use && h.termination.Load() == nil && q.used-q.terminating > q.c.Bytes {
+		q.terminate(victim)
+	}
+}
+
+// terminate marks an instance that somebody uses. The lock is held.
 func (q *Quota) terminate(in *Instance) {
 	h := &in.alloc
 	h.termination.Store(&abort{kind: ErrMemory,

@@ -292,6 +292,73 @@ func TestQuotaEnds(t *testing.T) {
 	}
 }
 
+// TestQuotaEndsTheUser: an instance that is put back between the choice and its end does not end its next user.
+func TestQuotaEndsTheUser(t *testing.T) {
+	w := newWorld(t, QuotaConfig{Bytes: 64 * mib})
+	p := w.pool("a", PoolConfig{Ready: 1})
+	exceed := func(bytes int64) { // by what no instance has
+		w.q.mu.Lock()
+		defer w.q.mu.Unlock()
+		w.q.used += bytes
+	}
+	for _, retaken := range []bool{false, true} {
+		in := grab(t, p, Lease{Brief: true})
+		if err := touchPages(in, 4096); err != nil {
+			t.Fatal(err)
+		}
+		in.recountPages()
+		exceed(64 * mib)
+		victim, use := w.q.chooseVictim()
+		if victim != in {
+			t.Fatal("the largest instance is not chosen")
+		}
+		p.Put(in)
+		next := (*Instance)(nil)
+		if retaken {
+			exceed(-64 * mib)
+			next = grab(t, p, Lease{Brief: true})
+			exceed(64 * mib)
+		}
+		w.q.terminateUser(victim, use)
+		if !retaken {
+			w.q.terminateLargest(in) // as if it had grown just before
+		}
+		exceed(-64 * mib)
+		if !retaken {
+			next = grab(t, p, Lease{Brief: true})
+		}
+		if next != in {
+			t.Fatal("another instance was taken")
+		}
+		if err := touchPages(next, 1); err != nil {
+			t.Errorf("retaken %v: the next user: %v", retaken, err)
+		}
+		p.Put(next)
+		if err := w.q.check(); err != nil || w.q.terminating != 0 {
+			t.Errorf("retaken %v: %v, %d bytes are to be freed", retaken, err, w.q.terminating)
+		}
+	}
+}
+
+// TestQuotaEndsABuild: an instance whose last call of Init passed the bound is not kept for a taker.
+func TestQuotaEndsABuild(t *testing.T) {
+	w := newWorld(t, QuotaConfig{Bytes: 64 * mib})
+	m, err := w.e.Compile(t.Context(), toucher(), ModuleConfig{Name: "a"})
+	if err != nil {
+		t.Fatal(err)
+	}
+	defer m.Close()
+	_, err = m.NewPool(PoolConfig{Init: func(in *Instance) error {
+		w.q.mu.Lock()
+		defer w.q.mu.Unlock()
+		w.q.terminate(in)
+		return nil
+	}})
+	if !errors.Is(err, ErrMemory) || w.q.terminating != 0 || w.q.used != 0 {
+		t.Errorf("%v, %d bytes are to be freed of %d", err, w.q.terminating, w.q.used)
+	}
+}
+
 // TestQuotaGivesBack: before anybody waits, instances that nobody has and what is remembered go.
 func TestQuotaGivesBack(t *testing.T) {
 	w := newWorld(t, QuotaConfig{Bytes: 64 * mib})
