@@ -13,7 +13,7 @@ type allocation struct {
 
 	// The quota's lock guards these.
 	bytes   atomic.Int64 // charged; read without the lock too
-	use     uint64          // the number of its present use, which no other has; 0 while nobody uses it, or it is closed
+	use     uint64       // the number of its present use, which no other has; 0 while nobody uses it, or it is closed
 	closed  bool
 	request <-chan struct{} // the request that uses it
 	brief   bool            // used for one call only
