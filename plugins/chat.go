@@ -159,7 +159,7 @@ func (p *part) admitChat(ctx context.Context, s *Set, shared bool) error {
 	})
 }
 
-// openShared opens a session whose calls take turns with others (see [turns]), and waits for the first turn. The caller
+// openShared opens a session whose calls take turns with others (see [Turns]), and waits for the first turn. The caller
 // calls done after the last call. Errors are those of Bind.
 func (p *part) openShared(ctx context.Context, set *Set) (s *guest.Session, done func(), err error) {
 	t, err := set.turns.register(ctx, p.client)

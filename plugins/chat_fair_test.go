@@ -51,3 +51,38 @@ func TestRenderFair(t *testing.T) {
 		<-done
 	}
 }
+
+// TestTurnsShared: sets that have turns together, as those of several models do, run no more calls than one.
+func TestTurnsShared(t *testing.T) {
+	turns := NewTurns()
+	c, cancel := context.WithCancel(ctx)
+	var endless sync.WaitGroup
+	defer endless.Wait()
+	defer cancel()
+	sets := make([]*Set, 2)
+	for i := range sets {
+		slow := spec(t, "slow", renderer("xx").Wasm())
+		slow.Limits = Limits{FuelPerRequest: 1 << 49, TimePerRequest: time.Hour}
+		sets[i] = chatSet(t, Options{Specs: []Spec{slow}, Turns: turns})
+		for range turnProcessors() {
+			endless.Go(func() {
+				b := bindChat(t, sets[i], chatDefaults, Call{Name: "slow", Params: []byte(doSpin)})
+				defer b.Close()
+				if _, err := b.Render(c, []byte(renderRequest)); err == nil {
+					t.Error("an endless rendering ended")
+				}
+			})
+		}
+	}
+	for deadline := time.Now().Add(30 * time.Second); ; time.Sleep(time.Millisecond) {
+		turns.mu.Lock()
+		waiting := len(turns.queue)
+		turns.mu.Unlock()
+		if waiting == turnProcessors() {
+			return
+		}
+		if time.Now().After(deadline) {
+			t.Fatalf("%d renderings wait, want as many as there are processors", waiting)
+		}
+	}
+}

@@ -102,7 +102,7 @@ type grammarCache struct {
 	ready     map[[sha256.Size]byte]*list.Element // of *keptGrammar
 	order     list.List                           // the latest used first
 	flights   map[[sha256.Size]byte]*flight
-	turns     *turns
+	turns     *Turns
 	stats     GrammarStats // the counters
 	masks     maskCounts
 	vocab     *grammar.Vocab // nil until it is made
@@ -111,7 +111,7 @@ type grammarCache struct {
 }
 
 // open registers the cache with the plugin memory; the result is how many bytes masks may take.
-func (c *grammarCache) open(t *turns, m *Memory, bytes int64) (masks int64) {
+func (c *grammarCache) open(t *Turns, m *Memory, bytes int64) (masks int64) {
 	c.turns = t
 	if bytes == 0 {
 		bytes = grammarsBytes

@@ -37,7 +37,7 @@ type Grammar struct {
 
 // Compile prepares a grammar. Those that were compiled before, by the same plugin from the same source, are remembered,
 // and requests that want the same at the same time wait for one compilation. It runs on a goroutine of its own, within
-// the plugin's fuel per request and the limits of package grammar, and shares the processors with others as [turns]
+// the plugin's fuel per request and the limits of package grammar, and shares the processors with others as [Turns]
 // says. Errors are those of Bind: that the plugin does not take the source, or that the result is too costly, matches
 // ErrParams. When ctx ends, so does the waiting, and the compilation unless others wait for it.
 func (s *Set) Compile(ctx context.Context, c GrammarCall) (*Grammar, error) {

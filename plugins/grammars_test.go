@@ -268,7 +268,7 @@ func TestCompileCancelled(t *testing.T) {
 // TestGrammarsForgotten: the latest used are kept within the limit, and a grammar in use is not harmed.
 func TestGrammarsForgotten(t *testing.T) {
 	var c grammarCache
-	c.open(newTurns(turnSlice), NewMemory(MemoryConfig{}), grammarsBytes)
+	c.open(NewTurns(), NewMemory(MemoryConfig{}), grammarsBytes)
 	c.limit = grammarsBytes
 	get := func(key byte) *preparedGrammar {
 		m, err := c.get(ctx, "", [32]byte{key}, func(context.Context, *turn) (*preparedGrammar, error) {

@@ -16,8 +16,9 @@
 //
 // No client takes a plugin, or the processors, away from others. A plugin that keeps failing is switched off for the
 // client whose sequences were faulty; for all only where it fails for several clients in a row (see [Breaker]).
-// Compilations of grammars share the processors in slices: a short one waits for about a slice of each long one, and
-// clients with many get no more than those with one. Who is a client is for [Options.Client] to say.
+// Compilations of grammars and their like share the processors in slices, as [Turns] says: a short one waits for about
+// a slice of each long one, and clients with many get no more than those with one. Who is a client is for
+// [Options.Client] to say.
 //
 // [Set.Watch], where it is called, is one goroutine that ends with its context; a module of the folder that takes long
 // to load has two that end with it or with the set; each version's pool has one that internal/sandbox starts and that
@@ -74,6 +75,7 @@ type Options struct {
 	Compile      CompileLimits
 	MaxInstances int       // sequences of one plugin at a time; 0 means the sandbox's default
 	Governor     *Governor // gives plugins their share of the processors; nil lets them run as they like
+	Turns        *Turns    // by which calls share the processors; sets on the same have one. nil makes one
 	Memory       *Memory   // what all sets that have it share; nil has no bound
 	// GrammarMemory bounds what is remembered of grammars and their masks, in bytes, within Memory; 0 means 128 MiB.
 	GrammarMemory int64
@@ -108,7 +110,7 @@ type Set struct {
 	loading sync.WaitGroup // what loads modules
 
 	vocab      func() *grammar.Vocab // makes it once
-	turns      *turns                // shared by compilations and what is asked about conversations
+	turns      *Turns
 	grammars   grammarCache
 	background sync.WaitGroup
 	releasing  sync.WaitGroup // sequences and texts that the engine let go
@@ -172,6 +174,9 @@ func Open(ctx context.Context, o Options) (*Set, error) {
 	if o.Memory == nil {
 		o.Memory = NewMemory(MemoryConfig{})
 	}
+	if o.Turns == nil {
+		o.Turns = NewTurns()
+	}
 	s := &Set{o: o, log: o.Log, change: make(chan struct{}, 1), reloads: make(chan struct{}, 1),
 		names: map[string]*entry{}}
 	if s.log == nil {
@@ -186,7 +191,7 @@ func Open(ctx context.Context, o Options) (*Set, error) {
 		return nil, err
 	}
 	s.life, s.close = context.WithCancelCause(context.Background())
-	s.turns = newTurns(turnSlice)
+	s.turns = o.Turns
 	masks := s.grammars.open(s.turns, o.Memory, o.GrammarMemory)
 	s.vocab = sync.OnceValue(func() *grammar.Vocab { return grammar.NewVocab(o.Vocabulary, masks) })
 	_, err = s.Reload(ctx, o.Specs)

@@ -16,201 +16,383 @@ const (
 	clientTurns = 32
 )
 
-// turns shares the processors fairly among compilations of grammars, renderings of prompts and constraints of tools, so
-// that one client's hardly delay another's. They leave a processor to the steps, where there are several: as many run
-// at once as there are others, and one that has run for a slice pauses if another has priority. "Compilation" stands
-// for all three here. Priority goes to the client whose running compilations took least time so far, then to the
-// compilation that took least, then to the one that waited longest. So a short compilation waits for about one slice of
-// each long one that came at the same time, even where all come from one client.
+// Turns shares the processors fairly among what guests do for requests beside the token loop, such as compilations of
+// grammars and renderings of prompts: one client's calls hardly delay another's. It leaves a processor to the steps,
+// where there are several: as many calls run at once as there are others, and one that has run for a slice pauses if
+// another has priority.
 //
-// turns.mu guards all fields of its turns and clients, but those that say otherwise.
-type turns struct {
-	mu       sync.Mutex
-	slice    time.Duration
-	free     int     // processors
-	queue    []*turn // turns that wait for a processor
-	clients  map[string]*turnClient
-	arrivals uint64 // counts entries of the queue
+// Priority goes to the client that got least so far, then to its call that got least: fair queueing in two levels. Each
+// level has a clock of virtual time, which advances by what is used over the number of those that want it, and who
+// comes, or comes again, starts no lower. So nobody saves up time without waiting, and a stream of short calls gets no
+// more than one long call: a short one waits for about one slice of each long one that is there, and a long one ends
+// though short ones keep coming.
+type Turns struct {
+	mu      sync.Mutex // guards all fields of its turns, tickets and clients, but those that say otherwise
+	slice   time.Duration
+	free    int     // processors
+	queue   []*turn // turns that wait for a processor
+	clients map[string]*turnClient
+	clock   fairClock // of the clients
+	numbers uint64    // counts arrivals and grants
 }
 
-// turnClient is a client with compilations under way.
+// fairClock is the virtual time of those that share something.
+type fairClock struct {
+	now    time.Duration
+	active int // those that have some of it, or wait for it
+}
+
+// advance counts that one of the active used so much.
+func (c *fairClock) advance(ran time.Duration) { c.now += ran / time.Duration(c.active) }
+
+// reach brings the clock to what one that is served now has used: those that wait have used no less.
+func (c *fairClock) reach(spent time.Duration) { c.now = max(c.now, spent) }
+
+// turnClient is a client with calls, or one that is ahead of the clock.
 type turnClient struct {
-	name  string
-	turns int           // under way, or waiting to be
-	ran   time.Duration // they did, together
-	slots chan struct{} // holds a token for each that is under way
+	tickets int           // that have not ended
+	spent   time.Duration // virtual time, without the slices that run
+	queued  int           // tickets that wait for a processor
+	running int           // tickets whose turn has one by them
+	served  uint64        // the number of the last grant; before the first, of the client
+	clock   fairClock     // of the tickets
+	slots   int           // taken
+	waiting []*ticket     // for a slot
 }
 
-// turn is one compilation.
+// turn is one call.
 type turn struct {
-	turns   *turns
-	client  *turnClient
+	turns   *Turns
+	tickets []*ticket
+	started chan struct{} // closed once a ticket is admitted
+	begun   bool          // it is closed
+	queued  bool
+	ended   bool
+	granted chan struct{} // gets one when the processor is handed over to a turn that waits
+	paying  *ticket       // for the processor; nil without one. The call's goroutine may read it while it is not queued
+	since   time.Time     // when the slice began. The call's goroutine may read it while it is not queued
 	ran     time.Duration
-	arrival uint64
-	granted chan struct{} // closed when the processor is handed over
-	since   time.Time     // when it was, or when the slice began; zero without one. Its goroutine alone uses it
+}
+
+// ticket is the right of one of the clients that wait for a turn's result. Each slice is paid by the client whose
+// ticket had priority.
+type ticket struct {
+	turn     *turn
+	client   *turnClient
+	admitted bool          // it has a slot
+	spent    time.Duration // in the virtual time of the client
+	arrival  uint64
 }
 
 // turnProcessors is how many calls run at once.
 func turnProcessors() int { return max(1, runtime.GOMAXPROCS(0)-1) }
 
-func newTurns(slice time.Duration) *turns {
-	return &turns{slice: slice, free: turnProcessors(), clients: map[string]*turnClient{}}
+// NewTurns makes one for all processors but one.
+func NewTurns() *Turns {
+	return &Turns{slice: turnSlice, free: turnProcessors(), clients: map[string]*turnClient{}}
 }
 
-// register waits until the client may have one more compilation. ctx is the compilation's. It is to be ended.
-func (s *turns) register(ctx context.Context, client string) (*turn, error) {
+// register makes a turn of a client, and waits until the client may have one more call, or ctx ends. The turn is
+// to be ended.
+func (s *Turns) register(ctx context.Context, client string) (*turn, error) {
+	t := s.newTurn()
+	t.join(client)
+	if !t.start(ctx) {
+		t.end()
+		return nil, context.Cause(ctx)
+	}
+	return t, nil
+}
+
+func (s *Turns) newTurn() *turn {
+	return &turn{turns: s, started: make(chan struct{}), granted: make(chan struct{}, 1)}
+}
+
+// join makes the turn one of a client too, which waits for the same: the call has the priority of whichever of its
+// clients has more, at any time.
+func (t *turn) join(client string) {
+	s := t.turns
 	s.mu.Lock()
+	defer s.mu.Unlock()
+	c := s.clients[client]
+	if t.ended || slices.ContainsFunc(t.tickets, func(k *ticket) bool { return k.client == c }) {
+		return
+	}
+	k := t.add(client)
+	if k.client.slots < clientTurns {
+		k.admit()
+	} else {
+		k.client.waiting = append(k.client.waiting, k)
+	}
+}
+
+// add adds a client's ticket. The lock is held.
+func (t *turn) add(client string) *ticket {
+	s := t.turns
 	c := s.clients[client]
 	if c == nil {
-		c = &turnClient{name: client, slots: make(chan struct{}, clientTurns)}
+		s.numbers++
+		c = &turnClient{served: s.numbers}
 		s.clients[client] = c
 	}
-	c.turns++
-	s.mu.Unlock()
-	t := &turn{turns: s, client: c}
+	c.tickets++
+	k := &ticket{turn: t, client: c}
+	t.tickets = append(t.tickets, k)
+	return k
+}
+
+// admit gives the ticket a slot. The lock is held.
+func (k *ticket) admit() {
+	t := k.turn
+	k.client.slots++
+	k.admitted = true
+	if !t.begun {
+		t.begun = true
+		close(t.started)
+	}
+	if t.queued {
+		k.enter()
+	}
+}
+
+// start waits for a slot and reports whether it came before ctx, the call's, ended.
+func (t *turn) start(ctx context.Context) bool {
 	select {
-	case c.slots <- struct{}{}:
-		return t, nil
+	case <-t.started:
+		return true
 	default:
 	}
 	select {
-	case c.slots <- struct{}{}:
-		return t, nil
+	case <-t.started:
+		return true
 	case <-ctx.Done():
-		t.remove()
-		return nil, context.Cause(ctx)
+		return false
 	}
 }
 
-// take waits for a processor and reports whether it came before ctx, the compilation's, ended.
+// take waits for a processor, unless the turn has one, and reports whether it came before ctx, the call's, ended.
 func (t *turn) take(ctx context.Context) bool {
-	s := t.turns
-	s.mu.Lock()
-	if s.free > 0 {
-		s.free--
-		s.mu.Unlock()
-		t.since = time.Now()
+	if t.paying != nil {
 		return true
 	}
+	s := t.turns
+	s.mu.Lock()
 	t.enqueue()
+	if s.free > 0 { // nobody else waits
+		s.free--
+		t.best().grant()
+		s.mu.Unlock()
+		return true
+	}
 	s.mu.Unlock()
 	return t.wait(ctx)
 }
 
-// enqueue puts the turn at the end of the queue. The lock is held.
-func (t *turn) enqueue() {
-	s := t.turns
-	s.arrivals++
-	t.arrival, t.granted = s.arrivals, make(chan struct{})
-	s.queue = append(s.queue, t)
-}
-
-// wait waits for a processor in the queue, or until ctx ends.
+// wait waits for a processor in the queue.
 func (t *turn) wait(ctx context.Context) bool {
 	select {
 	case <-t.granted:
-		t.since = time.Now()
 		return true
 	case <-ctx.Done():
 	}
 	s := t.turns
 	s.mu.Lock()
 	defer s.mu.Unlock()
-	if i := slices.Index(s.queue, t); i >= 0 {
-		s.queue = slices.Delete(s.queue, i, i+1)
-	} else {
-		s.release() // it was granted meanwhile
+	if t.queued {
+		t.dequeue()
+		return false
 	}
+	<-t.granted // it was, meanwhile
+	t.settle(time.Now())
+	s.release()
 	return false
 }
 
-// yield is called often by a compilation that has a processor. It pauses if another has priority, and reports whether
-// the compilation may go on, whose ctx may end meanwhile.
+// yield is called often by a call that has a processor. It pauses if another has priority, and reports whether the call
+// may go on.
 func (t *turn) yield(ctx context.Context) bool {
+	if t.paying == nil {
+		return false // an earlier wait was cancelled
+	}
 	now := time.Now()
 	if now.Sub(t.since) < t.turns.slice {
 		return true
 	}
 	s := t.turns
 	s.mu.Lock()
-	t.addTime(now)
-	t.since = now
-	next := s.best()
-	if next == nil || !next.before(t) {
+	t.settle(now)
+	t.enqueue()
+	if best := s.best(); best.turn == t {
+		best.grant()
 		s.mu.Unlock()
 		return true
 	}
-	t.enqueue()
-	t.since = time.Time{}
 	s.release()
 	s.mu.Unlock()
 	return t.wait(ctx)
 }
 
-// addTime adds the time since the slice began. The lock is held.
-func (t *turn) addTime(now time.Time) {
-	ran := now.Sub(t.since)
-	t.ran += ran
-	t.client.ran += ran
-}
-
-// before reports whether t has priority over other.
-func (t *turn) before(other *turn) bool {
-	switch {
-	case t.client.ran != other.client.ran:
-		return t.client.ran < other.client.ran
-	case t.ran != other.ran:
-		return t.ran < other.ran
+// end releases the processor and the slots, and returns how long the call had a processor.
+func (t *turn) end() time.Duration {
+	s := t.turns
+	s.mu.Lock()
+	defer s.mu.Unlock()
+	if t.paying != nil {
+		t.settle(time.Now())
+		s.release()
 	}
-	return t.arrival < other.arrival
+	t.ended = true
+	for _, k := range t.tickets {
+		k.end()
+	}
+	s.forget()
+	return t.ran
 }
 
-// best returns the queued turn with the highest priority, nil when none waits. The lock is held.
-func (s *turns) best() (best *turn) {
+// end gives the slot to the next of the client. The lock is held.
+func (k *ticket) end() {
+	c := k.client
+	c.tickets--
+	if !k.admitted {
+		c.waiting = slices.DeleteFunc(c.waiting, func(other *ticket) bool { return other == k })
+		return
+	}
+	c.slots--
+	if len(c.waiting) > 0 {
+		next := c.waiting[0]
+		c.waiting = c.waiting[1:]
+		next.admit()
+	}
+}
+
+// forget removes the clients of which nothing need be known. Where nobody wants a processor, nobody is owed time. The
+// lock is held.
+func (s *Turns) forget() {
+	for name, c := range s.clients {
+		if c.tickets == 0 && (c.spent <= s.clock.now || s.clock.active == 0) {
+			delete(s.clients, name)
+		}
+	}
+	if len(s.clients) == 0 {
+		s.clock.now = 0
+	}
+}
+
+// enqueue has the turn wait in the queue. The lock is held.
+func (t *turn) enqueue() {
+	t.queued = true
+	t.turns.queue = append(t.turns.queue, t)
+	for _, k := range t.tickets {
+		if k.admitted {
+			k.enter()
+		}
+	}
+}
+
+// dequeue is the end of the wait. The lock is held.
+func (t *turn) dequeue() {
+	s := t.turns
+	t.queued = false
+	i := slices.Index(s.queue, t)
+	s.queue = slices.Delete(s.queue, i, i+1)
+	for _, k := range t.tickets {
+		if k.admitted {
+			s.count(k.client, -1, 0)
+		}
+	}
+}
+
+// enter has the ticket wait. The lock is held.
+func (k *ticket) enter() {
+	s, c := k.turn.turns, k.client
+	if c.queued == 0 {
+		c.spent = max(c.spent, s.clock.now)
+	}
+	k.spent = max(k.spent, c.clock.now)
+	s.numbers++
+	k.arrival = s.numbers
+	s.count(c, 1, 0)
+}
+
+// count changes how many of a client's tickets wait and run. The lock is held.
+func (s *Turns) count(c *turnClient, queued, running int) {
+	was := c.clock.active
+	c.queued += queued
+	c.running += running
+	c.clock.active = c.queued + c.running
+	s.clock.active += min(c.clock.active, 1) - min(was, 1)
+}
+
+// grant gives the ticket's turn, which waits, a processor for a slice. The lock is held.
+func (k *ticket) grant() {
+	t, c := k.turn, k.client
+	s := t.turns
+	t.dequeue()
+	s.count(c, 0, 1)
+	s.numbers++
+	c.served = s.numbers
+	s.clock.reach(c.spent)
+	c.clock.reach(k.spent)
+	t.paying, t.since = k, time.Now()
+}
+
+// settle counts the time since the slice began, and leaves it to the caller who gets the processor. The lock is held.
+func (t *turn) settle(now time.Time) {
+	s, k, ran := t.turns, t.paying, now.Sub(t.since)
+	c := k.client
+	s.clock.advance(ran)
+	c.clock.advance(ran)
+	s.count(c, 0, -1)
+	t.ran += ran
+	k.spent += ran
+	c.spent += ran
+	t.paying = nil
+}
+
+// release hands a processor to the best of those that wait. The lock is held.
+func (s *Turns) release() {
+	k := s.best()
+	if k == nil {
+		s.free++
+		return
+	}
+	k.grant()
+	k.turn.granted <- struct{}{}
+}
+
+// best returns the ticket with the highest priority in the queue, nil when none waits. The lock is held.
+func (s *Turns) best() (best *ticket) {
 	for _, t := range s.queue {
-		if best == nil || t.before(best) {
-			best = t
+		if k := t.best(); best == nil || k.before(best) {
+			best = k
 		}
 	}
 	return best
 }
 
-// release hands a processor to the best of those that wait. The lock is held.
-func (s *turns) release() {
-	t := s.best()
-	if t == nil {
-		s.free++
-		return
+// best returns the turn's ticket with the highest priority. The lock is held.
+func (t *turn) best() (best *ticket) {
+	for _, k := range t.tickets {
+		if k.admitted && (best == nil || k.before(best)) {
+			best = k
+		}
 	}
-	i := slices.Index(s.queue, t)
-	s.queue = slices.Delete(s.queue, i, i+1)
-	close(t.granted)
+	return best
 }
 
-// end releases the processor and the client's slot, and returns how long the compilation ran without its pauses.
-func (t *turn) end() time.Duration {
-	s := t.turns
-	s.mu.Lock()
-	if !t.since.IsZero() {
-		t.addTime(time.Now())
-		t.since = time.Time{}
-		s.release()
+// before reports whether k has priority over other.
+func (k *ticket) before(other *ticket) bool {
+	c, o := k.client, other.client
+	switch {
+	case c == o && k.spent != other.spent:
+		return k.spent < other.spent
+	case c == o:
+		return k.arrival < other.arrival
 	}
-	ran := t.ran
-	s.mu.Unlock()
-	<-t.client.slots
-	t.remove()
-	return ran
-}
-
-// remove removes the turn, and with its last turn the client.
-func (t *turn) remove() {
-	s := t.turns
-	s.mu.Lock()
-	defer s.mu.Unlock()
-	t.client.ran -= t.ran
-	if t.client.turns--; t.client.turns == 0 {
-		delete(s.clients, t.client.name)
+	// the slices that run count as used up: several processors can come free at once
+	slice := k.turn.turns.slice
+	if mine, theirs := c.spent+time.Duration(c.running)*slice, o.spent+time.Duration(o.running)*slice; mine != theirs {
+		return mine < theirs
 	}
+	return c.served < o.served
 }

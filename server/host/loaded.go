@@ -53,7 +53,7 @@ func (f *manager) start(ctx context.Context, id library.ID, cfg config.Config, o
 	if s.instance, err = open(ctx, cfg, obs, &f.demand, say); err != nil {
 		return nil, err
 	}
-	if s.control, err = openPlugins(ctx, cfg, s.instance, f.governor, f.memory, log); err != nil {
+	if s.control, err = f.openPlugins(ctx, cfg, s.instance, log); err != nil {
 		return nil, err
 	}
 	s.model = f.model(cfg, s)

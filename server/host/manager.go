@@ -36,7 +36,9 @@ type manager struct {
 	demand        engine.Demand // of all models that run
 	// governor gives the plugins of all models their shares of the processors.
 	governor *plugins.Governor
-	opened   time.Time
+	// turns shares the processors among the calls of plugins for requests to all models.
+	turns  *plugins.Turns
+	opened time.Time
 	// single says that the settings name one model: the log need not say which.
 	single bool
 	// systemMemory returns the bytes of memory that are to be had; atStart is what it said then.
@@ -74,6 +76,7 @@ func newManager(o Options, b *bootServer, obs engine.Observer) (*manager, error)
 		counters: map[string]server.Plugin{}, titles: map[library.ID]string{}, pullSources: map[library.ID]string{},
 		preloading: map[library.ID]bool{},
 	}
+	fl.turns = plugins.NewTurns()
 	fl.governor = plugins.NewGovernor(func() bool { return fl.demand.Rows() > 0 })
 	if fl.reload == nil {
 		fl.reload = func(running config.Config) (config.Config, []string, error) { return running, nil, nil }

@@ -48,9 +48,9 @@ type chatState struct {
 }
 
 // openPlugins loads the plugins that the settings name, and those of the folder.
-// memory is what they share with those of other models.
-func openPlugins(ctx context.Context, cfg config.Config, in *instance, governor *plugins.Governor,
-	memory *plugins.Memory, log *slog.Logger) (*pluginController, error) {
+// They share memory and processors with those of other models.
+func (f *manager) openPlugins(ctx context.Context, cfg config.Config, in *instance,
+	log *slog.Logger) (*pluginController, error) {
 	c := &pluginController{source: in.source, log: log}
 	c.running.Store(&cfg)
 	specs, state, err := c.specs(cfg)
@@ -68,8 +68,9 @@ func openPlugins(ctx context.Context, cfg config.Config, in *instance, governor 
 		CacheDir:     filepath.Join(cache, "plugins"),
 		CacheBytes:   int64(cfg.Plugins.CacheSize),
 		MaxInstances: 2 * cfg.Limits.MaxConcurrentRequests, // one for each sequence, and those that check parameters
-		Governor:     governor,
-		Memory:       memory, GrammarMemory: grammarMemory(cfg.Plugins, memory.Stats().Limit),
+		Governor:     f.governor,
+		Turns:        f.turns,
+		Memory:       f.memory, GrammarMemory: grammarMemory(cfg.Plugins, f.memory.Stats().Limit),
 		Breaker: plugins.Breaker{Faults: cfg.Plugins.BreakerFaults, Pause: time.Duration(cfg.Plugins.BreakerPause)},
 		Compile: plugins.CompileLimits{
 			Time: time.Duration(cfg.Plugins.CompileTime), Timeout: time.Duration(cfg.Plugins.CompileTimeout),
