@@ -1,6 +1,7 @@
 package server_test
 
 import (
+	"bytes"
 	"log/slog"
 	"os"
 	"path/filepath"
@@ -31,5 +32,17 @@ func TestNewLog(t *testing.T) {
 		if strings.Count(string(text), "\n") != 1 || !strings.Contains(string(text), c.want) {
 			t.Errorf("%s: got %s, want one line with %s", c.format, text, c.want)
 		}
+	}
+}
+
+// TestDrainLog: the log says in words how long a server that drains waits, not in nanoseconds.
+func TestDrainLog(t *testing.T) {
+	var log bytes.Buffer
+	s := server.New(server.Options{Config: config.Default().Server, Healthy: func() error { return nil },
+		Log: slog.New(slog.NewJSONHandler(&log, nil))})
+	_, stop, done := live(t, s)
+	stop()
+	if err := <-done; err != nil || !strings.Contains(log.String(), `"msg":"draining","running":0,"timeout":"1m30s"`) {
+		t.Errorf("%v, logged %s", err, log.String())
 	}
 }
