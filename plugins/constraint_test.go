@@ -51,7 +51,9 @@ func TestSteppingGuest(t *testing.T) {
 	if err := c.Rollback(0); err != nil {
 		t.Fatal(err)
 	}
-	again := constraint(t, compiled(t, s, "s", ""))
+	second := compiled(t, s, "s", "")
+	again := constraint(t, second)
+	second.Close()
 	accept(t, again, 'b')
 	before = calls()
 	allowed(t, again)
