@@ -47,11 +47,11 @@ var (
 	ErrWrongKey = errors.New("the key given is not known to this server")
 	// ErrScope: the key opens other routes.
 	ErrScope = errors.New("this route needs a key with the scope")
-	// ErrNotFound: no plugin has the name.
-	ErrNotFound = errors.New("no such plugin")
-	// ErrConfigured: the plugin belongs to the settings or the folder, where it
+	// ErrNoPlugin: no plugin has the name.
+	ErrNoPlugin = errors.New("no such plugin")
+	// ErrNotUploaded: the plugin belongs to the settings or the folder, where it
 	// must be changed.
-	ErrConfigured = errors.New("the plugin is not an uploaded one")
+	ErrNotUploaded = errors.New("the plugin is not an uploaded one")
 	// ErrRefused: a module, or the settings that declare it, did not pass the
 	// checks.
 	ErrRefused = errors.New("refused")
@@ -137,8 +137,8 @@ const loadingRetry = 5 * time.Second
 // statusGone is logged when the client left before the reply. It is never read.
 const statusGone = 499
 
-// table is the only place where an error becomes a status and a text. The
-// first row that matches counts.
+// table says which status and text an error becomes; the first row that matches counts. Explain adds what only the
+// error itself knows.
 var table = []row{
 	{ErrMediaType, KindMediaType, http.StatusUnsupportedMediaType, "unsupported_media_type",
 		"Expected request with `Content-Type: application/json`", false, "validation"},
@@ -190,8 +190,8 @@ var table = []row{
 	{ErrHeader, KindHeaderTooLarge, http.StatusRequestHeaderFieldsTooLarge, "bad_request", "", true, "validation"},
 	{ErrRoute, KindUnknownRoute, http.StatusNotFound, "not_found", "", true, "validation"},
 	{ErrMethod, KindWrongMethod, http.StatusMethodNotAllowed, "method_not_allowed", "", true, "validation"},
-	{ErrNotFound, KindUnknownPlugin, http.StatusNotFound, "not_found", "", true, "validation"},
-	{ErrConfigured, KindPluginConfigured, http.StatusConflict, "conflict", "", true, "validation"},
+	{ErrNoPlugin, KindUnknownPlugin, http.StatusNotFound, "not_found", "", true, "validation"},
+	{ErrNotUploaded, KindPluginConfigured, http.StatusConflict, "conflict", "", true, "validation"},
 	{ErrRefused, KindPluginRefused, http.StatusUnprocessableEntity, "plugin", "", true, "validation"},
 	{ErrModuleType, KindModuleType, http.StatusUnsupportedMediaType, "unsupported_media_type", "", true, "validation"},
 	{ErrModuleSize, KindModuleSize, http.StatusRequestEntityTooLarge, "payload_too_large", "", true, "validation"},

@@ -2,9 +2,9 @@ package server
 
 import "github.com/prometheus/client_golang/prometheus"
 
-// GrammarFigures are what became of the grammars of one model since it was loaded.
+// GrammarMetrics are what became of the grammars of one model since it was loaded.
 // Counters never go down while the model stays.
-type GrammarFigures struct {
+type GrammarMetrics struct {
 	Model string // its id; no two have the same
 
 	Compiles       uint64  // by plugins, failures among them
@@ -22,53 +22,53 @@ type GrammarFigures struct {
 	CacheBytes             int64
 }
 
-// WatchGrammars adds the figures of grammars, which list returns at each scrape, one
+// WatchGrammars adds the metrics of grammars, which list returns at each scrape, one
 // for each model that is loaded. It is called at most once.
-func (m *Metrics) WatchGrammars(list func() []GrammarFigures) {
+func (m *Metrics) WatchGrammars(list func() []GrammarMetrics) {
 	m.registry.MustRegister(grammarCollector{list})
 }
 
-// grammarCollector reads the figures when it is asked for them.
-type grammarCollector struct{ list func() []GrammarFigures }
+// grammarCollector reads the metrics when it is asked for them.
+type grammarCollector struct{ list func() []GrammarMetrics }
 
 // grammarMetric is a figure and its name.
 type grammarMetric struct {
 	desc  *prometheus.Desc
 	kind  prometheus.ValueType
-	value func(GrammarFigures) float64
+	value func(GrammarMetrics) float64
 }
 
 var grammarMetrics = []grammarMetric{
 	grammarCounter("tgi_grammar_compiles_total", "Grammars compiled by plugins, failures among them.",
-		func(f GrammarFigures) float64 { return float64(f.Compiles) }),
+		func(f GrammarMetrics) float64 { return float64(f.Compiles) }),
 	grammarCounter("tgi_grammar_compile_seconds_total", "Seconds in compiling grammars.",
-		func(f GrammarFigures) float64 { return f.CompileSeconds }),
+		func(f GrammarMetrics) float64 { return f.CompileSeconds }),
 	grammarCounter("tgi_grammar_hits_total", "Requests whose grammar was compiled already, or for another request.",
-		func(f GrammarFigures) float64 { return float64(f.Hits) }),
+		func(f GrammarMetrics) float64 { return float64(f.Hits) }),
 	grammarGauge("tgi_grammar_kept", "Compiled grammars that are kept.",
-		func(f GrammarFigures) float64 { return float64(f.Kept) }),
+		func(f GrammarMetrics) float64 { return float64(f.Kept) }),
 	grammarGauge("tgi_grammar_bytes", "Bytes of the grammars that are kept.",
-		func(f GrammarFigures) float64 { return float64(f.Bytes) }),
+		func(f GrammarMetrics) float64 { return float64(f.Bytes) }),
 	grammarCounter("tgi_grammar_masks_total", "Masks that sequences asked for.",
-		func(f GrammarFigures) float64 { return float64(f.Masks) }),
+		func(f GrammarMetrics) float64 { return float64(f.Masks) }),
 	grammarCounter("tgi_grammar_mask_seconds_total",
 		"Seconds in computing masks, most of them while the model computed.",
-		func(f GrammarFigures) float64 { return f.MaskSeconds }),
+		func(f GrammarMetrics) float64 { return f.MaskSeconds }),
 	grammarCounter("tgi_grammar_dead_ends_total", "Masks without a token, or that reached a limit.",
-		func(f GrammarFigures) float64 { return float64(f.DeadEnds) }),
+		func(f GrammarMetrics) float64 { return float64(f.DeadEnds) }),
 	grammarCounter("tgi_grammar_mask_cache_hits_total", "Masks and parts of masks that were remembered.",
-		func(f GrammarFigures) float64 { return float64(f.CacheHits) }),
+		func(f GrammarMetrics) float64 { return float64(f.CacheHits) }),
 	grammarCounter("tgi_grammar_mask_cache_misses_total", "Masks and parts of masks that were computed.",
-		func(f GrammarFigures) float64 { return float64(f.CacheMisses) }),
+		func(f GrammarMetrics) float64 { return float64(f.CacheMisses) }),
 	grammarGauge("tgi_grammar_mask_cache_bytes", "Bytes of the masks that are remembered.",
-		func(f GrammarFigures) float64 { return float64(f.CacheBytes) }),
+		func(f GrammarMetrics) float64 { return float64(f.CacheBytes) }),
 }
 
-func grammarCounter(name, help string, value func(GrammarFigures) float64) grammarMetric {
+func grammarCounter(name, help string, value func(GrammarMetrics) float64) grammarMetric {
 	return grammarMetric{prometheus.NewDesc(name, help, []string{"model"}, nil), prometheus.CounterValue, value}
 }
 
-func grammarGauge(name, help string, value func(GrammarFigures) float64) grammarMetric {
+func grammarGauge(name, help string, value func(GrammarMetrics) float64) grammarMetric {
 	return grammarMetric{prometheus.NewDesc(name, help, []string{"model"}, nil), prometheus.GaugeValue, value}
 }
 

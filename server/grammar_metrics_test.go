@@ -8,7 +8,7 @@ import (
 )
 
 func TestGrammarMetrics(t *testing.T) {
-	figures := []server.GrammarFigures{
+	figures := []server.GrammarMetrics{
 		{
 			Model: "a/b", Compiles: 3, CompileSeconds: 0.5, Hits: 4, Kept: 2, Bytes: 4096, Masks: 5, MaskSeconds: 0.25,
 			DeadEnds:  6,
@@ -17,7 +17,7 @@ func TestGrammarMetrics(t *testing.T) {
 		{Model: "gone"},
 	}
 	m := server.NewMetrics()
-	m.WatchGrammars(func() []server.GrammarFigures { return figures })
+	m.WatchGrammars(func() []server.GrammarMetrics { return figures })
 	s := newServer(nil, func(o *server.Options) { o.Metrics = m })
 	text := "\n" + ask(s, "GET", "/metrics", "").Body.String()
 	for _, line := range []string{

@@ -5,8 +5,8 @@ import (
 	"github.com/prometheus/client_golang/prometheus/collectors"
 )
 
-// MemoryFigures are what plugins and caches take at one moment. Counters never go down.
-type MemoryFigures struct {
+// MemoryMetrics are what plugins and caches take at one moment. Counters never go down.
+type MemoryMetrics struct {
 	// Limit is plugins.memory, in bytes. Instances, Snapshots and Grammars are what is
 	// used of it: by instances, by what those of a plugin share, and by grammars and masks
 	// that are remembered.
@@ -17,11 +17,11 @@ type MemoryFigures struct {
 	Waiting                           int
 	Waited, Refused, Ended, Reclaimed uint64
 	// Caches are what is remembered. No two have name and model in common.
-	Caches []CacheFigures
+	Caches []CacheMetrics
 }
 
-// CacheFigures are those of one cache.
-type CacheFigures struct {
+// CacheMetrics are those of one cache.
+type CacheMetrics struct {
 	// Name says what it holds, Model whose it is; empty for all models'.
 	Name, Model  string
 	Bytes, Limit int64
@@ -30,15 +30,15 @@ type CacheFigures struct {
 	Evictions uint64
 }
 
-// WatchMemory adds the figures of memory, which read returns at each scrape, and those of the
+// WatchMemory adds the metrics of memory, which read returns at each scrape, and those of the
 // process. It is called at most once.
-func (m *Metrics) WatchMemory(read func() MemoryFigures) {
+func (m *Metrics) WatchMemory(read func() MemoryMetrics) {
 	m.registry.MustRegister(memoryCollector{read}, collectors.NewGoCollector(),
 		collectors.NewProcessCollector(collectors.ProcessCollectorOpts{}))
 }
 
-// memoryCollector reads the figures when it is asked for them.
-type memoryCollector struct{ read func() MemoryFigures }
+// memoryCollector reads the metrics when it is asked for them.
+type memoryCollector struct{ read func() MemoryMetrics }
 
 func describeMemory(name, help string, labels ...string) *prometheus.Desc {
 	return prometheus.NewDesc(name, help, labels, nil)

@@ -12,7 +12,7 @@ import (
 	"tgi/server/config"
 )
 
-// Metrics are the server's figures: TGI's under TGI's names, so that dashboards
+// Metrics are the server's: TGI's under TGI's names, so that dashboards
 // and autoscalers keep working, and below them what TGI has none for. It is
 // notified of requests as a generate.Observer and of steps as an engine.Observer.
 type Metrics struct {
@@ -38,7 +38,7 @@ type Metrics struct {
 	preempted, late, satOut         prometheus.Counter
 }
 
-// NewMetrics returns figures that steps can be reported to; Watch adds those of
+// NewMetrics returns metrics that steps can be reported to; Watch adds those of
 // requests.
 func NewMetrics() *Metrics {
 	m := &Metrics{registry: prometheus.NewRegistry()}
@@ -47,7 +47,7 @@ func NewMetrics() *Metrics {
 	return m
 }
 
-// Watch adds the figures of requests, in buckets that suit l (which Limits.Size
+// Watch adds the metrics of requests, in buckets that suit l (which Limits.Size
 // made), and the engine's own, which stats returns at each scrape; blockSize is
 // how many tokens a cache block holds. It is called once, before the first
 // request; it is apart from NewMetrics because the engine wants its observer
@@ -159,7 +159,7 @@ func (m *Metrics) addSteps() {
 	m.preempted = m.counter("tgi_preemption_count", "Sequences that were preempted for lack of cache blocks.")
 }
 
-// serve replies with the figures in Prometheus' text format.
+// serve replies with the metrics in Prometheus' text format.
 func (m *Metrics) serve(w http.ResponseWriter, r *http.Request) error {
 	m.handler.ServeHTTP(w, r)
 	return nil

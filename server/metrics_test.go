@@ -255,10 +255,10 @@ func TestPluginMetrics(t *testing.T) {
 }
 
 func TestModelMetrics(t *testing.T) {
-	models := []server.ModelFigures{{ID: "a/b", State: "running", Memory: 4096, Uses: 3, LoadSeconds: 1.5},
+	models := []server.ModelMetrics{{ID: "a/b", State: "running", Memory: 4096, Uses: 3, LoadSeconds: 1.5},
 		{ID: "c", State: "stopped"}}
 	m := server.NewMetrics()
-	m.WatchModels(func() []server.ModelFigures { return models })
+	m.WatchModels(func() []server.ModelMetrics { return models })
 	s := newServer(nil, func(o *server.Options) { o.Metrics = m })
 	text := "\n" + ask(s, "GET", "/metrics", "").Body.String()
 	for _, line := range []string{

@@ -2,8 +2,8 @@ package server
 
 import "github.com/prometheus/client_golang/prometheus"
 
-// ModelFigures are those of one model at one moment.
-type ModelFigures struct {
+// ModelMetrics are those of one model at one moment.
+type ModelMetrics struct {
 	// ID is the model's.
 	ID string
 	// State is what the models API calls it.
@@ -17,14 +17,14 @@ type ModelFigures struct {
 	LoadSeconds float64
 }
 
-// WatchModels adds the figures of models, which list returns at each scrape. It is
+// WatchModels adds the metrics of models, which list returns at each scrape. It is
 // called at most once.
-func (m *Metrics) WatchModels(list func() []ModelFigures) {
+func (m *Metrics) WatchModels(list func() []ModelMetrics) {
 	m.registry.MustRegister(modelCollector{list})
 }
 
-// modelCollector reads the figures when it is asked for them.
-type modelCollector struct{ list func() []ModelFigures }
+// modelCollector reads the metrics when it is asked for them.
+type modelCollector struct{ list func() []ModelMetrics }
 
 func describeModel(name, help string, labels ...string) *prometheus.Desc {
 	return prometheus.NewDesc(name, help, append([]string{"model"}, labels...), nil)

@@ -6,13 +6,13 @@ import (
 	"github.com/prometheus/client_golang/prometheus"
 )
 
-// WatchPlugins adds the figures of plugins, which list returns at each scrape:
+// WatchPlugins adds the metrics of plugins, which list returns at each scrape:
 // names differ, counters never go down. It is called at most once.
 func (m *Metrics) WatchPlugins(list func() []Plugin) {
 	m.registry.MustRegister(pluginCollector{list})
 }
 
-// pluginCollector reads the figures when it is asked for them, so that nothing
+// pluginCollector reads the metrics when it is asked for them, so that nothing
 // counts twice and a plugin that is gone leaves none behind.
 type pluginCollector struct{ list func() []Plugin }
 

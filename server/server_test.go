@@ -93,9 +93,9 @@ func TestErrorTable(t *testing.T) {
 			`{"error":"Failed to buffer the request body: length limit exceeded","error_type":"payload_too_large"}`},
 		{server.ErrMediaType, 415,
 			"{\"error\":\"Expected request with `Content-Type: application/json`\",\"error_type\":\"unsupported_media_type\"}"},
-		{fmt.Errorf("%w: \"x\"", server.ErrNotFound), 404,
+		{fmt.Errorf("%w: \"x\"", server.ErrNoPlugin), 404,
 			`{"error":"no such plugin: \"x\"","error_type":"not_found"}`},
-		{server.ErrConfigured, 409, `{"error":"the plugin is not an uploaded one","error_type":"conflict"}`},
+		{server.ErrNotUploaded, 409, `{"error":"the plugin is not an uploaded one","error_type":"conflict"}`},
 		{fmt.Errorf("%w: no export", server.ErrRefused), 422, `{"error":"refused: no export","error_type":"plugin"}`},
 		{errors.New("secret detail"), 500, `{"error":"Internal server error","error_type":"internal"}`},
 	} {

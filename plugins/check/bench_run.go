@@ -19,7 +19,7 @@ import (
 const (
 	benchPrompt   = 64
 	benchSequence = 256 // steps, then the next sequence begins
-	benchRequests = 100 // requests that are validated, begun and ended for the figures of these alone
+	benchRequests = 100 // requests that are validated, begun and ended to measure these alone
 	benchClones   = 20
 	benchWarm     = 16 // steps that are not counted
 )
@@ -161,7 +161,7 @@ func (r *running) begin(prompt []uint32, seed uint64) (s *guest.Session, err err
 }
 
 // clone measures what best_of does with a sequence that has begun. Reading all of an instance's memory makes its reset
-// slower, so these are not the sequences of the other figures.
+// slower, so these are not the sequences that are measured otherwise.
 func (r *running) clone(prompt []uint32) error {
 	s, err := r.g.Begin(guest.Start{Params: r.params, Prompt: prompt})
 	if err != nil {

@@ -58,7 +58,7 @@ type Chain struct {
 	topN       int
 	raw        bool // report the model's own distribution
 	processors []Processor
-	builtin    int // how many of them are not user code
+	builtins   int // how many of them are not user code
 	preparers  []Preparer
 	masker     Masker
 	sampler    Sampler
@@ -115,7 +115,7 @@ func New(p llm.Params, vocab int, ends []llm.Token, plug Plugins) (*Chain, error
 		warp:      newWarper(p, vocab),
 	}
 	c.processors = builtins(p, c.counts)
-	c.builtin = len(c.processors)
+	c.builtins = len(c.processors)
 	c.addProcessors(plug.Processors)
 	if c.masker != nil {
 		c.mask = make([]uint32, (vocab+31)/32)
@@ -251,15 +251,15 @@ func (c *Chain) pick(s *scratch, h History, logits []float32) (Pick, error) {
 // then user code, which sees forbidden tokens as -Inf and cannot allow them again.
 func (c *Chain) process(h History, st *Step) error {
 	for i, p := range c.processors {
-		if i == c.builtin && c.masked {
+		if i == c.builtins && c.masked {
 			applyMask(c.mask, st.Logits)
 		}
 		if err := p.Process(h, st); err != nil {
 			return fmt.Errorf("%w: %w", llm.ErrPlugin, err)
 		}
-		if i >= c.builtin {
+		if i >= c.builtins {
 			if err := c.checkStep(st); err != nil {
-				return fmt.Errorf("%w: processor %d: %w", llm.ErrPlugin, i-c.builtin, err)
+				return fmt.Errorf("%w: processor %d: %w", llm.ErrPlugin, i-c.builtins, err)
 			}
 		}
 	}
@@ -343,7 +343,7 @@ func (c *Chain) noToken() error {
 	switch {
 	case c.masked:
 		return fmt.Errorf("%w: %w: the mask and the logits together forbid every token", llm.ErrPlugin, ErrNoToken)
-	case len(c.processors) > c.builtin:
+	case len(c.processors) > c.builtins:
 		return fmt.Errorf("%w: %w after the processors", llm.ErrPlugin, ErrNoToken)
 	}
 	return fmt.Errorf("%w: %w: every logit is -Inf or NaN", llm.ErrBackend, ErrNoToken)

@@ -24,7 +24,7 @@ func (c *Chain) CanFork() error {
 		return fmt.Errorf("%w: beam search picks the tokens itself and cannot run beside a plugin that does",
 			llm.ErrInvalid)
 	}
-	if len(c.processors) > c.builtin && c.fork == nil {
+	if len(c.processors) > c.builtins && c.fork == nil {
 		return fmt.Errorf("%w: beam search needs plugins whose state can be cloned, and a processor's cannot",
 			llm.ErrInvalid)
 	}
@@ -42,7 +42,7 @@ func (c *Chain) Fork() (twin *Chain, close func(), err error) {
 	t.top, t.step, t.prepared = nil, Step{}, false
 	t.processors, t.preparers = nil, nil
 	seen := c.counts.clone()
-	for _, p := range c.processors[:c.builtin] {
+	for _, p := range c.processors[:c.builtins] {
 		t.processors = append(t.processors, withCounts(p, seen))
 	}
 	t.counts = seen

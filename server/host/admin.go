@@ -20,7 +20,7 @@ import (
 )
 
 // List implements admin.Plugins: a plugin that several models have is one, with
-// their figures added up.
+// their counters added up.
 func (f *manager) List() []server.Plugin {
 	f.mu.Lock() // through all of it: what a model that goes leaves in past is counted once
 	defer f.mu.Unlock()

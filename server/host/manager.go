@@ -60,7 +60,7 @@ type manager struct {
 	loaded      map[library.ID]*loadedModel
 	plans       map[library.ID]plan
 	uploads     map[string]upload
-	counters    map[string]server.Plugin // figures of the plugins of models that were unloaded
+	counters    map[string]server.Plugin // of the plugins of models that were unloaded
 	titles      map[library.ID]string    // what people call models, as they said when they brought them
 	pullSources map[library.ID]string    // where models were fetched from, by requests
 	preloading  map[library.ID]bool      // to be loaded at the start, and not yet tried
@@ -191,19 +191,19 @@ func (f *manager) applyMissedChanges(ctx context.Context, s *loadedModel, before
 	}
 }
 
-// managedModel is a model that the fleet forgets when it stops.
+// managedModel is a model that its manager forgets when it stops.
 type managedModel struct {
 	*loadedModel
-	fleet *manager
+	manager *manager
 }
 
 // Stop implements lifecycle.Instance.
 func (l *managedModel) Stop(ctx context.Context) error {
-	l.fleet.mu.Lock()
-	delete(l.fleet.loaded, l.id)
-	l.fleet.keepCounters(l.loadedModel)
-	l.fleet.mu.Unlock()
-	defer l.fleet.limitHeap()
+	l.manager.mu.Lock()
+	delete(l.manager.loaded, l.id)
+	l.manager.keepCounters(l.loadedModel)
+	l.manager.mu.Unlock()
+	defer l.manager.limitHeap()
 	return l.loadedModel.Stop(ctx)
 }
 
@@ -423,11 +423,11 @@ func (f *manager) stats() (sum engine.Stats) {
 }
 
 // modelMetrics are what the metrics show of models.
-func (f *manager) modelMetrics() []server.ModelFigures {
+func (f *manager) modelMetrics() []server.ModelMetrics {
 	all := f.roster.All()
-	out := make([]server.ModelFigures, len(all))
+	out := make([]server.ModelMetrics, len(all))
 	for i, s := range all {
-		out[i] = server.ModelFigures{
+		out[i] = server.ModelMetrics{
 			ID: string(s.ID), State: string(s.State), Memory: s.Memory, Uses: s.Uses, LoadSeconds: s.LoadTook.Seconds(),
 		}
 	}

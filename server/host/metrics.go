@@ -6,11 +6,11 @@ import (
 )
 
 // grammarMetrics are what the metrics show of the grammars of the models that run.
-func (f *manager) grammarMetrics() []server.GrammarFigures {
-	var out []server.GrammarFigures
+func (f *manager) grammarMetrics() []server.GrammarMetrics {
+	var out []server.GrammarMetrics
 	for _, s := range f.running() {
 		st := s.control.set.GrammarStats()
-		out = append(out, server.GrammarFigures{
+		out = append(out, server.GrammarMetrics{
 			Model: string(s.id), Compiles: st.Compiled, CompileSeconds: st.Seconds, Hits: st.Found + st.Shared,
 			Kept: st.Kept, Bytes: st.Bytes,
 			Masks: st.Asked, MaskSeconds: st.MaskSeconds, DeadEnds: st.DeadEnds,
@@ -22,24 +22,24 @@ func (f *manager) grammarMetrics() []server.GrammarFigures {
 
 // memoryMetrics are what the metrics show of the memory of plugins and of what is
 // remembered.
-func (f *manager) memoryMetrics() server.MemoryFigures {
+func (f *manager) memoryMetrics() server.MemoryMetrics {
 	m := f.memory.Stats()
-	out := server.MemoryFigures{
+	out := server.MemoryMetrics{
 		Limit: m.Limit, Instances: m.Used - m.Snapshots - m.Cached, Snapshots: m.Snapshots, Grammars: m.Cached,
 		Waiting: m.Queue, Waited: m.Waited, Refused: m.Refused, Ended: m.Ended, Reclaimed: m.Reclaimed,
 	}
 	for _, s := range f.running() {
 		g, id := s.control.set.GrammarStats(), string(s.id)
 		out.Caches = append(out.Caches,
-			server.CacheFigures{Name: "grammars", Model: id, Bytes: g.Bytes, Limit: g.Limit, Entries: int64(g.Kept),
+			server.CacheMetrics{Name: "grammars", Model: id, Bytes: g.Bytes, Limit: g.Limit, Entries: int64(g.Kept),
 				Evictions: g.Evicted},
-			server.CacheFigures{Name: "masks", Model: id, Bytes: g.Masks.Bytes, Limit: g.Masks.Limit,
+			server.CacheMetrics{Name: "masks", Model: id, Bytes: g.Masks.Bytes, Limit: g.Masks.Limit,
 				Entries: g.Masks.Entries, Evictions: uint64(g.Masks.Evicted)},
 		)
 	}
 	if kept, ok := f.continuations.(*store.Memory); ok {
 		s := kept.Stats()
-		out.Caches = append(out.Caches, server.CacheFigures{Name: "continuations", Bytes: s.Bytes, Limit: s.Limit,
+		out.Caches = append(out.Caches, server.CacheMetrics{Name: "continuations", Bytes: s.Bytes, Limit: s.Limit,
 			Entries: int64(s.Entries), Evictions: s.Evicted})
 	}
 	return out

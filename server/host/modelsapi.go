@@ -21,7 +21,7 @@ import (
 	"tgi/server/generate"
 )
 
-// modelsAPI is a fleet as the models API wants it. It implements modelsapi.Models.
+// modelsAPI is a manager as the models API wants it. It implements modelsapi.Models.
 type modelsAPI struct{ *manager }
 
 // List implements modelsapi.Models.

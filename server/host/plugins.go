@@ -185,10 +185,10 @@ func adminError(err error) error {
 	case err == nil:
 		return nil
 	case errors.Is(err, plugins.ErrUnknown):
-		return fmt.Errorf("%w%s%s", server.ErrNotFound, strings.TrimPrefix(err.Error(), plugins.ErrUnknown.Error()),
+		return fmt.Errorf("%w%s%s", server.ErrNoPlugin, strings.TrimPrefix(err.Error(), plugins.ErrUnknown.Error()),
 			bridge.Suggestion(err))
 	case errors.Is(err, plugins.ErrConfigured):
-		return fmt.Errorf("%w%s", server.ErrConfigured, strings.TrimPrefix(err.Error(), plugins.ErrConfigured.Error()))
+		return fmt.Errorf("%w%s", server.ErrNotUploaded, strings.TrimPrefix(err.Error(), plugins.ErrConfigured.Error()))
 	}
 	return fmt.Errorf("%w: %w%s", server.ErrRefused, reworded{loadText(err), err}, bridge.Suggestion(err))
 }

@@ -35,7 +35,7 @@ func (r *Roster) Start(id library.ID) (*Pending, error) {
 		return nil, fmt.Errorf("model %s: estimate of %d bytes", id, need)
 	}
 	m := r.models[id]
-	if err := r.reserve(m, need); err != nil {
+	if err := r.makeRoom(m, need); err != nil {
 		return nil, err
 	}
 	m.Memory, m.Cause = need, ""
@@ -61,8 +61,8 @@ func (r *Roster) startable(id library.ID) (*Pending, error) {
 	return nil, nil
 }
 
-// reserve makes room for need bytes by evicting idle models, or changes nothing.
-func (r *Roster) reserve(m *model, need int64) error {
+// makeRoom makes room for need bytes by evicting idle models, or changes nothing.
+func (r *Roster) makeRoom(m *model, need int64) error {
 	budget := r.cfg.Budget
 	if budget == 0 || need <= budget-r.reserved {
 		return nil

@@ -22,10 +22,10 @@ type Plugins interface {
 	// Put loads a module under name, in place of one that was uploaded before;
 	// name and settings are within their bounds. It owns wasm. Errors wrap
 	// server.ErrRefused with why, after which what was there serves on, or
-	// server.ErrConfigured.
+	// server.ErrNotUploaded.
 	Put(ctx context.Context, name string, wasm []byte, s Settings) (server.Plugin, error)
 	// Delete removes a plugin that was uploaded; requests that run with it
-	// finish. Errors wrap server.ErrNotFound or server.ErrConfigured.
+	// finish. Errors wrap server.ErrNoPlugin or server.ErrNotUploaded.
 	Delete(ctx context.Context, name string) error
 	// Reload reads the settings again and loads what changed. An error wraps
 	// server.ErrRefused and means that nothing was done.
@@ -87,7 +87,7 @@ func (a *API) get(w http.ResponseWriter, r *http.Request) error {
 	name := r.PathValue("name")
 	p, ok := a.options.Plugins.Get(name)
 	if !ok {
-		return fmt.Errorf("%w: %.64q", server.ErrNotFound, name)
+		return fmt.Errorf("%w: %.64q", server.ErrNoPlugin, name)
 	}
 	return reply(w, http.StatusOK, shown(p))
 }

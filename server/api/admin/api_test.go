@@ -56,7 +56,7 @@ func (s *shelf) Delete(_ context.Context, name string) error {
 		return s.err
 	}
 	if _, ok := s.plugins[name]; !ok {
-		return fmt.Errorf("%w: %q", server.ErrNotFound, name)
+		return fmt.Errorf("%w: %q", server.ErrNoPlugin, name)
 	}
 	delete(s.plugins, name)
 	return nil
@@ -185,7 +185,7 @@ func TestRoutes(t *testing.T) {
 		{"put that is refused", "PUT", "/admin/plugins/new", "", "x", shelf{err: refused}, 422,
 			`{"error":"refused: new: the module exports no tgi_abi_v1","error_type":"plugin"}`},
 		{"put over a declared one", "PUT", "/admin/plugins/new", "", "x",
-			shelf{err: fmt.Errorf("%w: new", server.ErrConfigured)}, 409,
+			shelf{err: fmt.Errorf("%w: new", server.ErrNotUploaded)}, 409,
 			`{"error":"the plugin is not an uploaded one: new","error_type":"conflict"}`},
 		{"put a bad name", "PUT", "/admin/plugins/a%20b", "", "x", shelf{}, 422,
 			`{"error":"Input validation error: name must be 1 to 64 lower-case letters, digits and single hyphens between them, a letter first, given \"a b\"","error_type":"validation"}`},
@@ -193,7 +193,7 @@ func TestRoutes(t *testing.T) {
 			``},
 		{"delete what is not there", "DELETE", "/admin/plugins/dry", "", "", shelf{}, 404,
 			`{"error":"no such plugin: \"dry\"","error_type":"not_found"}`},
-		{"delete a declared one", "DELETE", "/admin/plugins/dry", "", "", shelf{err: server.ErrConfigured}, 409,
+		{"delete a declared one", "DELETE", "/admin/plugins/dry", "", "", shelf{err: server.ErrNotUploaded}, 409,
 			`{"error":"the plugin is not an uploaded one","error_type":"conflict"}`},
 		{"reload", "POST", "/admin/reload", "", "", shelf{}, 200,
 			`{"loaded":[],"removed":[],"failed":[],"restart":[]}`},
