@@ -8,6 +8,8 @@ import (
 	"path/filepath"
 	"sync"
 	"testing"
+
+	"go.uber.org/goleak"
 )
 
 const plenty = 1 << 50
@@ -57,8 +59,13 @@ var cacheDir = sync.OnceValue(func() string {
 	return dir
 })
 
+// TestMain fails if a test leaves a goroutine behind.
 func TestMain(m *testing.M) {
 	code := m.Run()
+	if err := goleak.Find(); code == 0 && err != nil {
+		println(err.Error())
+		code = 1
+	}
 	os.RemoveAll(cacheDir())
 	os.Exit(code)
 }
