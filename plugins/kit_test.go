@@ -11,6 +11,8 @@ import (
 	"sync"
 	"testing"
 
+	"go.uber.org/goleak"
+
 	"tgi/plugins/internal/guest/guesttest"
 	"tgi/sdk/abi"
 )
@@ -24,8 +26,13 @@ var cacheDir = sync.OnceValue(func() string {
 	return dir
 })
 
+// TestMain fails if a test leaves a goroutine behind.
 func TestMain(m *testing.M) {
 	code := m.Run()
+	if err := goleak.Find(); code == 0 && err != nil {
+		println(err.Error())
+		code = 1
+	}
 	os.RemoveAll(cacheDir())
 	os.Exit(code)
 }
