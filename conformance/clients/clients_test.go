@@ -56,7 +56,8 @@ func TestClients(t *testing.T) {
 		t.Skip("real clients are installed from their registries and run where TGI_CLIENTS is set: make clients")
 	}
 	open := live.Start(t, "")
-	keyed := live.Start(t, "[server]\napi_keys = [\""+key+"\"]\n[limits]\nmax_concurrent_requests = 2\n")
+	// of three places one client has two
+	keyed := live.Start(t, "[server]\napi_keys = [\""+key+"\"]\n[limits]\nmax_concurrent_requests = 3\n")
 	for _, s := range scripts {
 		name := strings.TrimSuffix(filepath.Base(s.packages), filepath.Ext(s.packages))
 		t.Run(s.name+"/"+name, func(t *testing.T) {
