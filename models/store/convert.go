@@ -41,10 +41,17 @@ func convert(ctx context.Context, ck *hf.Checkpoint, root, at, key string, opt O
 	if err := writeManifest(temp, key, built, result, dataSHA256); err != nil {
 		return models.Built{}, fmt.Errorf("model cache: %w", err)
 	}
-	if err := publish(ctx, temp, at, key, openChecksumCache(filepath.Join(root, hashesFile))); err != nil {
+	written, err := os.Stat(filepath.Join(temp, decoder.DataFile))
+	if err != nil {
 		return models.Built{}, fmt.Errorf("model cache: %w", err)
 	}
-	if built, err = load(ctx, at, key, nil); err != nil {
+	sums := openChecksumCache(filepath.Join(root, hashesFile))
+	if err := publish(ctx, temp, at, key, sums); err != nil {
+		return models.Built{}, fmt.Errorf("model cache: %w", err)
+	}
+	sums.remember(filepath.Join(at, decoder.DataFile), written, dataSHA256)
+	sums.save()
+	if built, err = load(ctx, at, key, nil); err != nil { // it was read or written just now
 		return models.Built{}, fmt.Errorf("model cache: %w", err)
 	}
 	if opt.Converted != nil {
@@ -68,14 +75,16 @@ func build(ctx context.Context, ck *hf.Checkpoint, dir string, opt Options) (r d
 	if err != nil {
 		return decoder.Result{}, "", err
 	}
-	if err := errors.Join(f.Sync(), f.Close()); err != nil {
+	// The file's time is set back, so that every later change shows in it and the checksum can be remembered now.
+	old := time.Now().Add(-2 * settleTime)
+	if err := errors.Join(f.Sync(), f.Close(), os.Chtimes(f.Name(), old, old)); err != nil {
 		return decoder.Result{}, "", err
 	}
 	return result, hex.EncodeToString(sum.Sum(nil)), writeFile(filepath.Join(dir, decoder.ModelFile), result.Model)
 }
 
 // publish renames a finished entry to its place. A complete entry that is already there, from
-// another process, is kept; a damaged one is moved away.
+// another process, is kept; a damaged one is moved away. An entry that could not be checked stays where it is.
 func publish(ctx context.Context, temp, at, key string, sums *checksumCache) error {
 	syncDir(temp)
 	for range 2 {
@@ -84,8 +93,12 @@ func publish(ctx context.Context, temp, at, key string, sums *checksumCache) err
 			syncDir(filepath.Dir(at))
 			return nil
 		}
-		if _, broken := load(ctx, at, key, sums); broken == nil {
+		_, broken := load(ctx, at, key, sums)
+		if broken == nil {
 			return nil
+		}
+		if !mustBuild(broken) {
+			return broken
 		}
 		aside, mkErr := os.MkdirTemp(filepath.Dir(at), tempPrefix)
 		if mkErr != nil {

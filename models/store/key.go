@@ -103,6 +103,13 @@ func (m *checksumCache) sum(ctx context.Context, fsys fs.FS, name, path string) 
 	return now.SHA256, nil
 }
 
+// remember adds the checksum of a file that was just written, if path is that file.
+func (m *checksumCache) remember(path string, written fs.FileInfo, sum string) {
+	if st, err := os.Stat(path); err == nil && os.SameFile(st, written) && st.ModTime().Equal(written.ModTime()) {
+		m.entries[path], m.changed = checksumEntry{Size: st.Size(), Time: st.ModTime().UnixNano(), SHA256: sum}, true
+	}
+}
+
 // save writes new checksums and drops those of files that no longer exist.
 func (m *checksumCache) save() {
 	if !m.changed {

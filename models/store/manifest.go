@@ -7,6 +7,7 @@ import (
 	"encoding/json"
 	"errors"
 	"fmt"
+	"io/fs"
 	"os"
 	"path/filepath"
 
@@ -39,10 +40,24 @@ func writeManifest(dir, key string, built models.Built, r decoder.Result, dataSH
 	return writeFile(filepath.Join(dir, manifestFile), data)
 }
 
+// mustBuild reports whether load's error says that there is no such entry or that it is damaged. All others, e.g. that
+// the load was cancelled or that too many files are open, say nothing about the entry.
+func mustBuild(err error) bool { return errors.Is(err, errDamaged) || errors.Is(err, fs.ErrNotExist) }
+
 // load reads an entry and checks that it is complete and has this key. The data file, which
 // has gigabytes, is only read if its size or time has changed since it was last read, as sums
 // knows; without sums only its size is checked.
 func load(ctx context.Context, dir, key string, sums *checksumCache) (models.Built, error) {
+	built, err := loadFiles(ctx, dir, key, sums)
+	if errors.Is(err, fs.ErrNotExist) {
+		if _, none := os.Stat(dir); none == nil {
+			return models.Built{}, fmt.Errorf("%s: %w: %w", dir, errDamaged, err)
+		}
+	}
+	return built, err
+}
+
+func loadFiles(ctx context.Context, dir, key string, sums *checksumCache) (models.Built, error) {
 	data, err := os.ReadFile(filepath.Join(dir, manifestFile))
 	if err != nil {
 		return models.Built{}, err

@@ -105,6 +105,9 @@ func prepare(ctx context.Context, ck *hf.Checkpoint, fsys fs.FS, dir string, opt
 		built.Name = ck.Name // folders with equal contents share an entry
 		return built, nil
 	}
+	if !mustBuild(err) {
+		return models.Built{}, fmt.Errorf("model cache: %w", err)
+	}
 	if opt.Damaged != nil && errors.Is(err, errDamaged) {
 		opt.Damaged(err)
 	}

@@ -2,7 +2,6 @@ package store
 
 import (
 	"errors"
-	"fmt"
 	"os"
 	"path/filepath"
 
@@ -17,12 +16,33 @@ func Random(shape string) (string, error) {
 		return "", err
 	}
 	dir := filepath.Join(filepath.Dir(cache), "synth", shape)
-	if _, err := os.Stat(filepath.Join(dir, "config.json")); err == nil {
+	if complete(dir) {
 		return dir, nil
 	}
-	tmp := dir + fmt.Sprintf(".%d", os.Getpid())
-	if err := synth.Write(tmp, shape, 1); err != nil {
-		return "", errors.Join(err, os.RemoveAll(tmp))
+	if err := os.MkdirAll(filepath.Dir(dir), 0o755); err != nil {
+		return "", err
 	}
-	return dir, os.Rename(tmp, dir)
+	tmp, err := os.MkdirTemp(filepath.Dir(dir), tempPrefix)
+	if err != nil {
+		return "", err
+	}
+	defer os.RemoveAll(tmp) // gone already if it was renamed
+	if err := errors.Join(os.Chmod(tmp, 0o755), synth.Write(tmp, shape, 1)); err != nil {
+		return "", err
+	}
+	return dir, keepFirst(tmp, dir)
+}
+
+// keepFirst renames a finished checkpoint to its place, unless another process was faster.
+func keepFirst(tmp, dir string) error {
+	if err := os.Rename(tmp, dir); err != nil && !complete(dir) {
+		return err
+	}
+	return nil
+}
+
+// complete reports whether a random checkpoint is there.
+func complete(dir string) bool {
+	_, err := os.Stat(filepath.Join(dir, "config.json"))
+	return err == nil
 }

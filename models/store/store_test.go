@@ -3,6 +3,7 @@ package store
 import (
 	"bytes"
 	"context"
+	"encoding/json"
 	"errors"
 	"io/fs"
 	"os"
@@ -180,11 +181,19 @@ func TestDamagedEntriesAreRebuilt(t *testing.T) {
 			}
 		}
 	}
-	cases := map[string]func(t *testing.T, entry string){
-		"flipped model": flip(decoder.ModelFile), "flipped data": flip(decoder.DataFile),
-		"data cut": cut(decoder.DataFile), "model cut": cut(decoder.ModelFile), "manifest cut": cut(manifestFile),
-		"no data": remove(decoder.DataFile), "no model": remove(decoder.ModelFile), "no manifest": remove(manifestFile),
-		"another model's manifest": func(t *testing.T, entry string) {
+	cases := map[string]struct {
+		damage func(t *testing.T, entry string)
+		told   string
+	}{
+		"flipped model": {flip(decoder.ModelFile), "checksum of model.onnx differs"},
+		"flipped data":  {flip(decoder.DataFile), "checksum of model.onnx.data differs"},
+		"data cut":      {cut(decoder.DataFile), "model.onnx.data has "},
+		"model cut":     {cut(decoder.ModelFile), "checksum of model.onnx differs"},
+		"manifest cut":  {cut(manifestFile), manifestFile},
+		"no data":       {remove(decoder.DataFile), "no such file"},
+		"no model":      {remove(decoder.ModelFile), "no such file"},
+		"no manifest":   {remove(manifestFile), "no such file"},
+		"another model's manifest": {func(t *testing.T, entry string) {
 			path := filepath.Join(entry, manifestFile)
 			data, err := os.ReadFile(path)
 			if err != nil {
@@ -195,9 +204,9 @@ func TestDamagedEntriesAreRebuilt(t *testing.T) {
 			if err := os.WriteFile(path, data, 0o644); err != nil {
 				t.Fatal(err)
 			}
-		},
+		}, "holds another model"},
 	}
-	for name, damage := range cases {
+	for name, c := range cases {
 		t.Run(name, func(t *testing.T) {
 			opt, n := options(t, models.Int4)
 			first := prepared(t, dir, opt)
@@ -205,13 +214,18 @@ func TestDamagedEntriesAreRebuilt(t *testing.T) {
 			if err != nil {
 				t.Fatal(err)
 			}
-			damage(t, first.Dir)
+			var told []error
+			opt.Damaged = func(err error) { told = append(told, err) }
+			c.damage(t, first.Dir)
 			if second := prepared(t, dir, opt); second != first || *n != 2 {
 				t.Errorf("%d conversions, %+v", *n, second)
 			}
 			if got, err := os.ReadFile(filepath.Join(first.Dir, decoder.DataFile)); err != nil ||
 				!bytes.Equal(got, want) {
 				t.Errorf("the data differs: %v", err)
+			}
+			if len(told) != 1 || !strings.Contains(told[0].Error(), c.told) {
+				t.Errorf("told %v, want one error with %q", told, c.told)
 			}
 		})
 	}
@@ -225,11 +239,6 @@ func TestDataIsReadOnce(t *testing.T) {
 	var told []error
 	opt.Damaged = func(err error) { told = append(told, err) }
 	path := filepath.Join(prepared(t, dir, opt).Dir, decoder.DataFile)
-	old := time.Now().Add(-time.Hour)
-	if err := os.Chtimes(path, old, old); err != nil {
-		t.Fatal(err)
-	}
-	prepared(t, dir, opt)
 	sums := openChecksumCache(filepath.Join(opt.Dir, hashesFile))
 	known, ok := sums.entries[path]
 	if !ok {
@@ -256,6 +265,49 @@ func TestDataIsReadOnce(t *testing.T) {
 		decoder.DataFile, path)
 	if *n != 3 || len(told) != 2 || err != nil || sum != right.SHA256 {
 		t.Errorf("%d conversions, told %v", *n, told)
+	}
+}
+
+// TestOnlyDamageIsBuiltAnew: an entry that could not be checked is kept, whoever asks.
+func TestOnlyDamageIsBuiltAnew(t *testing.T) {
+	dir := checkpoint(t, "llama2")
+	opt, n := options(t, models.Int4)
+	built := prepared(t, dir, opt)
+	cancelled, cancel := context.WithCancel(t.Context())
+	cancel()
+	var m manifest
+	data, err := os.ReadFile(filepath.Join(built.Dir, manifestFile))
+	if err != nil {
+		t.Fatal(err)
+	}
+	if err := json.Unmarshal(data, &m); err != nil {
+		t.Fatal(err)
+	}
+	temp, err := os.MkdirTemp(opt.Dir, tempPrefix)
+	if err != nil {
+		t.Fatal(err)
+	}
+	defer os.RemoveAll(temp)
+	noSums := filepath.Join(t.TempDir(), hashesFile) // all is read again
+	if err := publish(cancelled, temp, built.Dir, m.Key,
+		openChecksumCache(noSums)); !errors.Is(err, context.Canceled) {
+		t.Errorf("publish: %v", err)
+	}
+	if _, err := load(t.Context(), built.Dir, m.Key, openChecksumCache(noSums)); err != nil {
+		t.Errorf("the entry of another process is gone: %v", err)
+	}
+	// A file that cannot be read: a folder has its place.
+	path := filepath.Join(built.Dir, decoder.ModelFile)
+	if err := errors.Join(os.Rename(path, path+".aside"), os.Mkdir(path, 0o755)); err != nil {
+		t.Fatal(err)
+	}
+	opt.Damaged = func(err error) { t.Errorf("told %v", err) }
+	opt.Progress = func(int64, int64) { t.Error("converted again") }
+	if _, err := Prepare(t.Context(), dir, opt); err == nil || !strings.Contains(err.Error(), "model cache: read ") {
+		t.Errorf("unreadable: %v", err)
+	}
+	if *n != 1 {
+		t.Errorf("%d conversions", *n)
 	}
 }
 
@@ -338,8 +390,8 @@ func TestChecksumsAreRemembered(t *testing.T) {
 	// A remembered checksum is believed: changing it changes the key.
 	path := filepath.Join(opt.Dir, hashesFile)
 	m := openChecksumCache(path)
-	if len(m.entries) != 2 {
-		t.Fatalf("%d checksums, want those of config.json and model.safetensors", len(m.entries))
+	if len(m.entries) != 3 {
+		t.Fatalf("%d checksums, want those of config.json, model.safetensors and the data", len(m.entries))
 	}
 	sum, err := m.sum(context.Background(), os.DirFS(dir), "config.json", filepath.Join(dir, "config.json"))
 	if err != nil {
@@ -395,6 +447,40 @@ func TestPrepareReportsBadCheckpoints(t *testing.T) {
 	if _, err := Prepare(context.Background(), checkpoint(t, "llama2"), opt); err == nil ||
 		!strings.Contains(err.Error(), `weights "int2"`) {
 		t.Errorf("int2 gave %v", err)
+	}
+}
+
+// TestRandomIsWrittenOnce: who finds that another process wrote the same checkpoint meanwhile takes that one.
+func TestRandomIsWrittenOnce(t *testing.T) {
+	root := t.TempDir()
+	write := func(name, config string) string {
+		dir := filepath.Join(root, name)
+		if err := os.MkdirAll(dir, 0o755); err != nil {
+			t.Fatal(err)
+		}
+		if err := os.WriteFile(filepath.Join(dir, "config.json"), []byte(config), 0o644); err != nil {
+			t.Fatal(err)
+		}
+		return dir
+	}
+	dir := filepath.Join(root, "shape")
+	for _, config := range []string{"first", "second"} {
+		if err := keepFirst(write(config, config), dir); err != nil {
+			t.Errorf("%s: %v", config, err)
+		}
+	}
+	if data, err := os.ReadFile(filepath.Join(dir, "config.json")); err != nil || string(data) != "first" {
+		t.Errorf("%q, %v", data, err)
+	}
+	if err := keepFirst(filepath.Join(root, "none"), filepath.Join(root, "other")); err == nil {
+		t.Error("nothing was renamed, and no error")
+	}
+	t.Setenv("TGI_CACHE", filepath.Join(root, "cache"))
+	if _, err := Random("none"); err == nil || !strings.Contains(err.Error(), "is unknown") {
+		t.Errorf("an unknown shape: %v", err)
+	}
+	if left, err := filepath.Glob(filepath.Join(root, "cache", "synth", "*")); err != nil || len(left) > 0 {
+		t.Errorf("left behind: %v, %v", left, err)
 	}
 }
 
