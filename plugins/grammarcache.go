@@ -143,6 +143,8 @@ type cachedGrammar struct {
 
 // flight is a compilation under way.
 type flight struct {
+	client  string // whose breaker and instances it needs
+	turn    *turn
 	waiters int
 	cancel  context.CancelFunc
 	done    chan struct{} // closed when the fields below are set
@@ -150,10 +152,25 @@ type flight struct {
 	err     error
 }
 
-// get returns the grammar of a key. Unless it is cached or being compiled, build compiles it for the client. The
-// context of build ends when nobody waits for it any more.
-func (c *grammarCache) get(ctx context.Context, client string, key [sha256.Size]byte,
-	build func(context.Context, *turn) (*preparedGrammar, error)) (*preparedGrammar, error) {
+// buildGrammar compiles a grammar.
+type buildGrammar func(context.Context, *turn) (*preparedGrammar, error)
+
+// get returns the grammar of a key. Unless it is cached or being compiled, build compiles it for the part's client and
+// with a reference to its version. The context of build ends when nobody waits for it any more.
+func (c *grammarCache) get(ctx context.Context, p *part, key [sha256.Size]byte, build buildGrammar) (*preparedGrammar,
+	error) {
+	for {
+		m, again, err := c.try(ctx, p, key, build)
+		if !again {
+			return m, err
+		}
+	}
+}
+
+// try is get, unless it waits for another client's compilation and that client may have none; then it is to be called
+// again.
+func (c *grammarCache) try(ctx context.Context, p *part, key [sha256.Size]byte, build buildGrammar) (m *preparedGrammar,
+	again bool, err error) {
 	c.mu.Lock()
 	if e := c.ready[key]; e != nil {
 		c.order.MoveToFront(e)
@@ -161,19 +178,21 @@ func (c *grammarCache) get(ctx context.Context, client string, key [sha256.Size]
 		m := e.Value.(*cachedGrammar).preparedGrammar
 		c.trim()
 		c.mu.Unlock()
-		return m, nil
+		return m, false, nil
 	}
 	f := c.flights[key]
 	if f == nil {
-		f = c.begin(client, key, build)
+		f = c.begin(p, key, build)
 	} else {
 		c.stats.Shared++
+		f.turn.join(p.client)
 	}
 	f.waiters++
 	c.mu.Unlock()
 	select {
 	case <-f.done:
-		return f.made, f.err
+		again = f.client != p.client && (errors.Is(f.err, ErrOff) || errors.Is(f.err, ErrBusy))
+		return f.made, again, f.err
 	case <-ctx.Done():
 	}
 	c.mu.Lock()
@@ -184,21 +203,23 @@ func (c *grammarCache) get(ctx context.Context, client string, key [sha256.Size]
 			delete(c.flights, key)
 		}
 	}
-	return nil, context.Cause(ctx)
+	return nil, false, context.Cause(ctx)
 }
 
 // begin starts a compilation. The lock is held.
-func (c *grammarCache) begin(client string, key [sha256.Size]byte, build func(context.Context, *turn) (*preparedGrammar,
-	error)) *flight {
+func (c *grammarCache) begin(p *part, key [sha256.Size]byte, build buildGrammar) *flight {
 	if c.flights == nil {
 		c.flights, c.ready = map[[sha256.Size]byte]*flight{}, map[[sha256.Size]byte]*list.Element{}
 	}
 	ctx, cancel := context.WithCancel(context.Background())
-	f := &flight{cancel: cancel, done: make(chan struct{})}
+	f := &flight{client: p.client, turn: c.turns.newTurn(), cancel: cancel, done: make(chan struct{})}
+	f.turn.join(p.client)
+	p.version.ref() // the request may leave before the compilation ends
 	c.flights[key] = f
 	c.compiling.Go(func() { // bounded by fuel and limits
 		defer cancel()
-		m, err := c.compile(ctx, client, build)
+		m, err := c.compile(ctx, f.turn, build)
+		p.version.unref()
 		c.mu.Lock()
 		if c.flights[key] == f {
 			delete(c.flights, key)
@@ -214,11 +235,10 @@ func (c *grammarCache) begin(client string, key [sha256.Size]byte, build func(co
 }
 
 // compile has build make a grammar.
-func (c *grammarCache) compile(ctx context.Context, client string, build func(context.Context, *turn) (*preparedGrammar,
-	error)) (*preparedGrammar, error) {
-	t, err := c.turns.register(ctx, client)
-	if err != nil {
-		return nil, err
+func (c *grammarCache) compile(ctx context.Context, t *turn, build buildGrammar) (*preparedGrammar, error) {
+	if !t.start(ctx) {
+		t.end()
+		return nil, context.Cause(ctx)
 	}
 	m, err := build(ctx, t)
 	ran := t.end()

@@ -50,7 +50,7 @@ func (s *Set) Compile(ctx context.Context, c GrammarCall) (*Grammar, error) {
 	if len(c.Params) > 0 && !isObject(c.Params) {
 		err = &BindError{p.name, "params is not a JSON object", ErrParams}
 	} else {
-		g.prepared, err = s.grammars.get(ctx, p.client, p.grammarKey(g.call),
+		g.prepared, err = s.grammars.get(ctx, p, p.grammarKey(g.call),
 			func(ctx context.Context, t *turn) (*preparedGrammar, error) { return s.build(ctx, t, p, g.call) })
 	}
 	if err != nil {
@@ -154,11 +154,12 @@ func (s *Set) build(ctx context.Context, t *turn, p *part, c GrammarCall) (*prep
 	if err != nil {
 		return nil, p.chatError(ctx, s, err)
 	}
-	defer session.Close()
 	if !t.take(ctx) { // behind Open, which may wait for memory
+		session.Close()
 		return nil, context.Cause(ctx)
 	}
 	out, err := kind.Compile(session, c)
+	session.Close() // prepare does not need its memory
 	if costly := p.tooCostly(err, "compile", len(c.Source)); costly != nil {
 		return nil, costly
 	}

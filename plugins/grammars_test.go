@@ -10,6 +10,7 @@ import (
 	"strings"
 	"sync"
 	"testing"
+	"testing/synctest"
 	"time"
 
 	"tgi/plugins/grammar"
@@ -265,13 +266,82 @@ func TestCompileCancelled(t *testing.T) {
 	}
 }
 
+// cachedPart is a client's plugin that is there without being loaded.
+func cachedPart(client string) *part {
+	v := &version{}
+	v.ref()
+	return &part{version: v, client: client}
+}
+
+// TestGrammarsOfClients: who wants a grammar that another client has compiled waits neither behind that one's other
+// compilations nor for an error that is that one's alone; and a compilation holds its plugin.
+func TestGrammarsOfClients(t *testing.T) {
+	synctest.Test(t, func(t *testing.T) {
+		var c grammarCache
+		c.open(NewTurns(), NewMemory(MemoryConfig{}), grammarsBytes)
+		c.limit = grammarsBytes
+		crowd, crowded := context.WithCancel(t.Context())
+		defer c.compiling.Wait()
+		defer crowded()
+		for i := range clientTurns {
+			go func() {
+				_, _ = c.get(crowd, cachedPart("crowd"), [32]byte{1, byte(i)},
+					func(ctx context.Context, _ *turn) (*preparedGrammar, error) {
+						<-ctx.Done()
+						return nil, ctx.Err()
+					})
+			}()
+		}
+		synctest.Wait()
+		made := &preparedGrammar{}
+		get := func(ctx context.Context, p *part, build buildGrammar) (*preparedGrammar, error) {
+			return c.get(ctx, p, [32]byte{2}, build)
+		}
+		go func() {
+			_, _ = get(crowd, cachedPart("crowd"), func(context.Context, *turn) (*preparedGrammar, error) {
+				return made, nil
+			})
+		}()
+		synctest.Wait()
+		limited, end := context.WithTimeout(t.Context(), time.Second)
+		defer end()
+		m, err := get(limited, cachedPart("other"), func(context.Context, *turn) (*preparedGrammar, error) {
+			return nil, errors.New("it is compiled already")
+		})
+		if m != made || err != nil {
+			t.Errorf("behind another client's compilations: %v, %v", m, err)
+		}
+
+		off, fail := cachedPart("off"), make(chan struct{})
+		go func() {
+			_, err := c.get(t.Context(), off, [32]byte{3}, func(context.Context, *turn) (*preparedGrammar, error) {
+				<-fail
+				if n := off.version.refs.Load(); n != 2 {
+					t.Errorf("%d references to the plugin of a compilation, want 2", n)
+				}
+				return nil, ErrOff
+			})
+			if err != ErrOff {
+				t.Errorf("the client itself got %v", err)
+			}
+		}()
+		synctest.Wait()
+		time.AfterFunc(time.Millisecond, func() { close(fail) })
+		own := func(context.Context, *turn) (*preparedGrammar, error) { return made, nil }
+		m, err = c.get(limited, cachedPart("other"), [32]byte{3}, own)
+		if m != made || err != nil {
+			t.Errorf("another client got %v, %v", m, err)
+		}
+	})
+}
+
 // TestGrammarsForgotten: the latest used are kept within the limit, and a grammar in use is not harmed.
 func TestGrammarsForgotten(t *testing.T) {
 	var c grammarCache
 	c.open(NewTurns(), NewMemory(MemoryConfig{}), grammarsBytes)
 	c.limit = grammarsBytes
 	get := func(key byte) *preparedGrammar {
-		m, err := c.get(ctx, "", [32]byte{key}, func(context.Context, *turn) (*preparedGrammar, error) {
+		m, err := c.get(ctx, cachedPart(""), [32]byte{key}, func(context.Context, *turn) (*preparedGrammar, error) {
 			return &preparedGrammar{baseBytes: grammarsBytes / 2}, nil
 		})
 		if err != nil {

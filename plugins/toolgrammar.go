@@ -16,7 +16,7 @@ type ToolGrammar = tools.Constraint
 // those of Bind. When ctx ends, so does the guest. b is not closed yet.
 func (b *BoundChat) Constraint(ctx context.Context, request []byte) (*ToolGrammar, error) {
 	p := b.tools
-	if p == nil {
+	if p == nil || !tools.Constrains(p.version.guest) {
 		return nil, nil
 	}
 	s, done, err := p.openShared(ctx, b.set)

@@ -8,6 +8,7 @@ import (
 	"reflect"
 	"strings"
 	"testing"
+	"time"
 
 	"tgi/plugins/internal/guest/guesttest"
 	"tgi/plugins/tools"
@@ -101,5 +102,24 @@ func TestCanaryAsksForConstraints(t *testing.T) {
 		Specs: []Spec{spec(t, "holds", f.Wasm())}}))
 	if err == nil || !strings.Contains(err.Error(), "tgi_tools_constraint: trap") {
 		t.Errorf("got %v", err)
+	}
+}
+
+// TestConstraintWithout: a plugin without constraints is not asked for one, so nobody waits for others.
+func TestConstraintWithout(t *testing.T) {
+	s := chatSet(t, Options{})
+	for range clientTurns {
+		turn, err := s.turns.register(ctx, "")
+		if err != nil {
+			t.Fatal(err)
+		}
+		defer turn.end()
+	}
+	b := bindChat(t, s, chatDefaults)
+	defer b.Close()
+	c, cancel := context.WithTimeout(ctx, 5*time.Second)
+	defer cancel()
+	if g, err := b.Constraint(c, []byte(parseRequest)); g != nil || err != nil {
+		t.Errorf("got %v, %v", g, err)
 	}
 }

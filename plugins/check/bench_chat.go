@@ -124,7 +124,7 @@ func (r *running) constraint() error {
 		return err
 	}
 	defer r.end(s)
-	if !s.Has("tgi_tools_constraint") {
+	if !s.Guest().Has("tgi_tools_constraint") {
 		return nil
 	}
 	request := []byte("{" + benchToolList() + `,"tool_choice":"required","parallel_tool_calls":true,"prompt_end":""}`)

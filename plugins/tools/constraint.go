@@ -39,11 +39,14 @@ type Dropped = guest.Dropped
 // constraint is the export that a guest may do without.
 const constraint = "tgi_tools_constraint"
 
+// Constrains reports whether a guest has constraints.
+func Constrains(g *guest.Guest) bool { return g.Has(constraint) }
+
 // Constrain asks the guest for the constraint of a request, in a session of its own of guest.Open. request and params
 // are those of Begin. It returns the zero value if the guest has none. If the guest can't enforce the request the error
 // is a *guest.Refusal with the guest's text; other errors are a *sandbox.Fault or the pool's.
 func Constrain(s *guest.Session, request, params []byte) (Constraint, error) {
-	if !s.Has(constraint) {
+	if !Constrains(s.Guest()) {
 		return Constraint{}, nil
 	}
 	var out Constraint

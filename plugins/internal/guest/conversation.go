@@ -64,7 +64,7 @@ func (s *Session) Call(export string, args ...uint64) (uint64, error) {
 }
 
 // Has reports whether the guest has an export that it may do without.
-func (s *Session) Has(export string) bool { return s.g.module.Has(export) }
+func (g *Guest) Has(export string) bool { return g.module.Has(export) }
 
 // Room has the guest make room of n bytes, paid from the fuel of a request.
 func (s *Session) Room(n int) (uint32, error) {

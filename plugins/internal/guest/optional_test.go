@@ -28,7 +28,7 @@ func TestOptionalExport(t *testing.T) {
 		if err != nil {
 			t.Fatal(err)
 		}
-		if s.Has(name) != has {
+		if s.Guest().Has(name) != has {
 			t.Errorf("Has gives %v of a guest that was made with %v", !has, has)
 		}
 		s.Close()
