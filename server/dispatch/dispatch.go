@@ -1,11 +1,8 @@
 package dispatch
 
 import (
-	"errors"
 	"net/http"
 	"strings"
-
-	"tgi/server"
 )
 
 // pathName is the variable of paths that may name a model.
@@ -19,11 +16,8 @@ func Use(models Models, r *http.Request, body string) (m *Model, release func(),
 	if name := queried(r); name != "" {
 		return models.Use(ctx, name)
 	}
-	if name := r.PathValue(pathName); name != "" {
-		m, release, err := models.Use(ctx, name)
-		if !errors.Is(err, server.ErrModel) {
-			return m, release, err
-		}
+	if name := r.PathValue(pathName); name != "" && models.Has(name) {
+		return models.Use(ctx, name)
 	}
 	return models.Use(ctx, body)
 }

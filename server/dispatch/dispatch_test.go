@@ -8,6 +8,7 @@ import (
 	"log/slog"
 	"net/http"
 	"net/http/httptest"
+	"slices"
 	"strings"
 	"sync"
 	"testing"
@@ -109,6 +110,8 @@ func socket(w http.ResponseWriter, r *http.Request, m *Model) error {
 type models struct {
 	t    *testing.T
 	list []*Model
+	// lenient says that unknown names mean the default.
+	lenient bool
 	// refused are errors for names.
 	refused map[string]error
 
@@ -125,7 +128,7 @@ func (m *models) Use(_ context.Context, name string) (*Model, func(), error) {
 	if err := m.refused[name]; err != nil {
 		return nil, nil, err
 	}
-	if name == "" {
+	if name == "" || m.lenient && !m.Has(name) {
 		name = m.list[0].ID
 	}
 	for _, one := range m.list {
@@ -145,6 +148,11 @@ func (m *models) Use(_ context.Context, name string) (*Model, func(), error) {
 		}
 	}
 	return nil, nil, fmt.Errorf("use: %w", &server.NoModel{ID: name})
+}
+
+// Has implements Models.
+func (m *models) Has(name string) bool {
+	return m.refused[name] != nil || slices.ContainsFunc(m.list, func(one *Model) bool { return one.ID == name })
 }
 
 // used returns how many requests use the model.
@@ -213,8 +221,8 @@ func TestNames(t *testing.T) {
 		{"POST", infer, `{}`, `["org/b"]`, "org/b org/b"},
 		{"POST", infer, `{"model":"a"}`, `["org/b"]`, "org/b org/b"},
 		{"POST", infer + "?model=a", `{}`, `["a"]`, "a org/b"},
-		{"POST", "/v2/models/m/versions/1/infer", `{}`, `["m" ""]`, "a m"},
-		{"POST", "/v2/models/m/versions/1/infer", `{"model":"org/b"}`, `["m" "org/b"]`, "org/b m"},
+		{"POST", "/v2/models/m/versions/1/infer", `{}`, `[""]`, "a m"},
+		{"POST", "/v2/models/m/versions/1/infer", `{"model":"org/b"}`, `["org/b"]`, "org/b m"},
 	} {
 		rec := ask(s, c.method, c.target, c.body)
 		if got := rec.Body.String(); rec.Code != 200 || got != c.answer {
@@ -227,6 +235,18 @@ func TestNames(t *testing.T) {
 	for model, n := range m.uses {
 		if n != 0 {
 			t.Errorf("%s is used %d times at the end", model, n)
+		}
+	}
+}
+
+// TestNamesOfNobody: where unknown names mean the default, one in the path does not keep the body's from being read.
+func TestNamesOfNobody(t *testing.T) {
+	m := list(t, "a", "org/b")
+	m.lenient = true
+	s := serve(m, nil)
+	for body, want := range map[string]string{`{}`: "a m", `{"model":"org/b"}`: "org/b m", `{"model":"x"}`: "a m"} {
+		if rec := ask(s, "POST", "/v2/models/m/versions/1/infer", body); rec.Body.String() != want {
+			t.Errorf("%s: %s, want %s", body, rec.Body, want)
 		}
 	}
 }

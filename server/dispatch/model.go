@@ -58,4 +58,7 @@ type Models interface {
 	// server.ErrModelKey, *server.NotServing and those of the server's table. After
 	// an error release is not called.
 	Use(ctx context.Context, name string) (m *Model, release func(), err error)
+	// Has reports whether a model is called name, loaded or not. Names that only mean one, as unknown ones may mean
+	// the default, are not.
+	Has(name string) bool
 }

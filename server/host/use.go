@@ -47,6 +47,12 @@ func (f *manager) Use(ctx context.Context, name string) (*dispatch.Model, func()
 	return instance.(*managedModel).model, release, nil
 }
 
+// Has implements dispatch.Models.
+func (f *manager) Has(name string) bool {
+	_, ok := f.lookup(name)
+	return ok
+}
+
 // resolve returns the model that a client calls name.
 func (f *manager) resolve(name string) (library.ID, error) {
 	if name == "" {

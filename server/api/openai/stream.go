@@ -31,7 +31,8 @@ func (a *API) stream(w http.ResponseWriter, r *http.Request, c *call) error {
 		return nil // the client left before the first byte
 	}
 	if refused == nil {
-		s := &streaming{api: a, call: c, runs: rs, events: events}
+		s := &streaming{call: c, runs: rs, events: events,
+			head: a.appendHead(nil, c, c.form.chunk)}
 		refused = s.pump(ctx)
 		generate.TrailSkipped(w.Header(), rs.skipped())
 	}
@@ -45,13 +46,13 @@ func (a *API) stream(w http.ResponseWriter, r *http.Request, c *call) error {
 
 // streaming is a stream that began.
 type streaming struct {
-	api     *API
 	call    *call
 	runs    *runs
 	events  *server.Events
 	choices []*choice // of all runs, in the order of the reply
 	open    int       // choices that have not finished
 	usage   usage
+	head    []byte // that every chunk begins with
 	line    []byte
 }
 
@@ -143,19 +144,18 @@ func (s *streaming) echo(one *choice, a *runEvent) error {
 	if one.chars = chars; text == "" {
 		return nil
 	}
-	b := wire.AppendString(append(s.head(one), `,"text":`...), text)
+	b := wire.AppendString(append(s.begin(one), `,"text":`...), text)
 	b = c.appendLogprobs(append(b, `,"logprobs":`...), a.event.Prefill, nil)
 	return s.send(s.appendReason(append(b, `,"finish_reason":`...), one, false), false)
 }
 
-// head writes a chunk up to the index of the choice.
-func (s *streaming) head(one *choice) []byte {
-	b := s.api.appendHead(s.line[:0], s.call, s.call.form.chunk)
-	return appendInt(append(b, '{'), "index", one.index)
+// begin writes a chunk up to the index of the choice.
+func (s *streaming) begin(one *choice) []byte {
+	return appendInt(append(append(s.line[:0], s.head...), '{'), "index", one.index)
 }
 
 // delta writes a chat chunk up to the value of delta.
-func (s *streaming) delta(one *choice) []byte { return append(s.head(one), `,"delta":`...) }
+func (s *streaming) delta(one *choice) []byte { return append(s.begin(one), `,"delta":`...) }
 
 // chunk sends what d adds to a choice, nothing when it is nil, with the tokens
 // that became known since the chunk before.
@@ -166,9 +166,9 @@ func (s *streaming) chunk(one *choice, d *generate.Delta, last bool) error {
 	case c.form.chat:
 		b = c.appendDelta(s.delta(one), d, one.custom(d))
 	case d == nil:
-		b = append(s.head(one), `,"text":""`...)
+		b = append(s.begin(one), `,"text":""`...)
 	default:
-		b = wire.AppendString(append(s.head(one), `,"text":`...), d.Text)
+		b = wire.AppendString(append(s.begin(one), `,"text":`...), d.Text)
 	}
 	b = c.appendLogprobs(append(b, `,"logprobs":`...), nil, one.unsent)
 	one.unsent = one.unsent[:0]
@@ -187,7 +187,7 @@ func (s *streaming) appendReason(b []byte, one *choice, last bool) []byte {
 	return append(b, "null"...)
 }
 
-// send closes a chunk that was begun by head and sends it. The last one of the
+// send closes a chunk that was begun by begin and sends it. The last one of the
 // last choice reports plugins.
 func (s *streaming) send(b []byte, last bool) error {
 	b = append(b, `}]`...)
@@ -206,6 +206,6 @@ func (s *streaming) end() error {
 	if !s.call.usage || !s.call.dialect.ChunkUsage {
 		return nil
 	}
-	b := append(s.api.appendHead(s.line[:0], s.call, s.call.form.chunk), `],"usage":`...)
+	b := append(append(s.line[:0], s.head...), `],"usage":`...)
 	return s.events.Data(append(s.usage.append(b), '}'))
 }

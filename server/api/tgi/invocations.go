@@ -44,7 +44,8 @@ func (a *API) invocations(w http.ResponseWriter, r *http.Request, d *dialect.Dia
 	return a.serveCompat(w, r, b)
 }
 
-// invoke takes a body of any of three forms: the first that fits counts.
+// invoke takes a body of any of three forms: the first that fits counts. What has the members of one alone, and does
+// not fit, gets that form's own error.
 func (a *API) invoke(w http.ResponseWriter, r *http.Request, d *dialect.Dialect, text []byte) error {
 	has, err := membersOf(text)
 	if err != nil {
@@ -53,16 +54,16 @@ func (a *API) invoke(w http.ResponseWriter, r *http.Request, d *dialect.Dialect,
 	if b, err := decodeBody(text, d, true); err == nil {
 		return a.serveCompat(w, r, b)
 	}
-	for _, form := range []struct {
-		field  string
-		handle BodyHandler
-	}{{"messages", a.options.Chat}, {"prompt", a.options.Completion}} {
-		if form.handle == nil || !has[form.field] {
-			continue
-		}
-		if err := form.handle(w, r, text); !errors.Is(err, wire.ErrShape) {
-			return err
-		}
+	chat, completion := has["messages"] && a.options.Chat != nil, has["prompt"] && a.options.Completion != nil
+	if chat && completion {
+		_, _, err := a.options.ChatDraft(text, d)
+		chat = !errors.Is(err, wire.ErrShape)
+	}
+	switch {
+	case chat:
+		return a.options.Chat(w, r, text)
+	case completion:
+		return a.options.Completion(w, r, text)
 	}
 	return unmatched("SagemakerRequest")
 }

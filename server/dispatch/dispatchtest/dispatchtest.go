@@ -16,3 +16,6 @@ type one struct{ model *dispatch.Model }
 func (o one) Use(context.Context, string) (*dispatch.Model, func(), error) {
 	return o.model, func() {}, nil
 }
+
+// Has implements dispatch.Models.
+func (o one) Has(name string) bool { return name == o.model.ID }
