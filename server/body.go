@@ -2,6 +2,7 @@ package server
 
 import (
 	"bytes"
+	"encoding/json"
 	"errors"
 	"fmt"
 	"mime"
@@ -73,6 +74,18 @@ func WriteJSON(w http.ResponseWriter, body []byte) { writeJSON(w, http.StatusOK,
 
 // WriteStatus replies with another status and body.
 func WriteStatus(w http.ResponseWriter, status int, body []byte) { writeJSON(w, status, body) }
+
+// WriteValue replies with another status and v as JSON.
+func WriteValue(w http.ResponseWriter, status int, v any) error {
+	var b bytes.Buffer
+	e := json.NewEncoder(&b)
+	e.SetEscapeHTML(false)
+	if err := e.Encode(v); err != nil {
+		return fmt.Errorf("BUG: a reply that is no JSON: %w", err)
+	}
+	writeJSON(w, status, bytes.TrimSuffix(b.Bytes(), []byte("\n")))
+	return nil
+}
 
 func writeJSON(w http.ResponseWriter, status int, body []byte) {
 	w.Header().Set("Content-Type", "application/json")

@@ -1,4 +1,4 @@
-// Package server is the HTTP house that every API moves into: routing,
+// Package server is the HTTP server that every API is a part of: routing,
 // middleware, bodies, event streams, the one table from error to status and
 // text, metrics, and a shutdown that lets running requests finish.
 //

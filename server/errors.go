@@ -184,7 +184,7 @@ var table = []row{
 	{ErrWrongKey, KindUnauthorized, http.StatusUnauthorized, "unauthorized", "", true, "validation"},
 	{ErrScope, KindForbidden, http.StatusForbidden, "forbidden", "", true, "validation"},
 	{ErrOrigin, KindForbidden, http.StatusForbidden, "forbidden", "", true, "validation"},
-	{ErrTooManyConnections, KindCrowded, http.StatusServiceUnavailable, "overloaded", "Too many connections", false,
+	{ErrTooManyConnections, KindTooManyConnections, http.StatusServiceUnavailable, "overloaded", "Too many connections", false,
 		"overloaded"},
 	{ErrProtocol, KindProtocol, http.StatusHTTPVersionNotSupported, "bad_request", "", true, "validation"},
 	{ErrHeader, KindHeaderTooLarge, http.StatusRequestHeaderFieldsTooLarge, "bad_request", "", true, "validation"},
@@ -260,8 +260,8 @@ func (f *Failure) SetHeader(h http.Header) {
 	}
 }
 
-// append writes TGI's shape: {"error":…,"error_type":…}.
-func (f *Failure) append(b []byte) []byte {
+// Append writes TGI's shape: {"error":…,"error_type":…}.
+func (f *Failure) Append(b []byte) []byte {
 	b = wire.AppendString(append(b, `{"error":`...), f.Text)
 	b = wire.AppendString(append(b, `,"error_type":`...), f.Type)
 	return append(b, '}')
@@ -270,12 +270,12 @@ func (f *Failure) append(b []byte) []byte {
 // AppendError appends err as TGI's clients see it.
 func AppendError(b []byte, err error) []byte {
 	f := Explain(err)
-	return f.append(b)
+	return f.Append(b)
 }
 
 // WriteError replies with err as TGI does. It must come before any other byte of the reply.
 func WriteError(w http.ResponseWriter, err error) {
 	f := Explain(err)
 	f.SetHeader(w.Header())
-	writeJSON(w, f.Status, f.append(nil))
+	writeJSON(w, f.Status, f.Append(nil))
 }

@@ -32,7 +32,7 @@ const (
 	KindModelStopped
 	// Of the server: too many requests or connections, not yet ready, about to end, ill.
 	KindOverloaded
-	KindCrowded
+	KindTooManyConnections
 	KindServerLoading
 	KindDraining
 	KindUnhealthy

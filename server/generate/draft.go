@@ -16,7 +16,7 @@ const (
 )
 
 // Draft is a request as a client wrote it: nil means "not given". Dialects fill
-// it from their own wire types; Check turns it into a Request.
+// it from their own wire types; Service.Start turns it into a Request.
 type Draft struct {
 	// Rules say what the settings below mean.
 	Rules Rules

@@ -49,6 +49,23 @@ func AppendDropped(b []byte, dropped []Dropped) []byte {
 	return b
 }
 
+// AppendSkips writes the member of a reply that lists plugins, which failed and were passed over, if there are any.
+func AppendSkips(b []byte, skips []Skip) []byte {
+	for i, s := range skips {
+		if i == 0 {
+			b = append(b, `,"plugins":[`...)
+		} else {
+			b = append(b, ',')
+		}
+		b = wire.AppendString(append(b, `{"name":`...), s.Plugin)
+		b = append(wire.AppendString(append(b, `,"error":`...), s.Reason), '}')
+	}
+	if len(skips) > 0 {
+		b = append(b, ']')
+	}
+	return b
+}
+
 // SetDropped sets the header that tells clients who do not look for the member
 // how many things the grammar is not held to; none where there are none.
 func SetDropped(h http.Header, dropped []Dropped) {

@@ -88,7 +88,7 @@ func SettingsFor(cfg config.Config, id library.ID) config.Config {
 	return settingsOf(cfg, declared(cfg, id))
 }
 
-// settingsFor is ownSettings for a model that is at hand.
+// settingsOf is SettingsFor for a model that is at hand.
 func settingsOf(cfg config.Config, m config.Model) config.Config {
 	cfg.Model, cfg.ModelList = m, nil
 	if m.Context > 0 {

@@ -173,12 +173,6 @@ func (c *pluginController) List() []server.Plugin {
 	return out
 }
 
-// Get is List for one of them.
-func (c *pluginController) Get(name string) (server.Plugin, bool) {
-	s, ok := c.set.Get(name)
-	return shownPlugin(s), ok
-}
-
 // adminError says what an error of the plugins means to who administrates them.
 func adminError(err error) error {
 	switch {

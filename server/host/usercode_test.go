@@ -45,6 +45,12 @@ func (l *logBuffer) String() string {
 	return l.b.String()
 }
 
+// Get is List for one of them.
+func (c *pluginController) Get(name string) (server.Plugin, bool) {
+	s, ok := c.set.Get(name)
+	return shownPlugin(s), ok
+}
+
 var languages = []string{"go", "rust", "c", "assemblyscript"}
 
 // sdkGuest returns the example guest that does what its parameters say.

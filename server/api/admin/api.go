@@ -1,9 +1,7 @@
 package admin
 
 import (
-	"bytes"
 	"context"
-	"encoding/json"
 	"errors"
 	"fmt"
 	"mime"
@@ -80,7 +78,7 @@ func (a *API) list(w http.ResponseWriter, _ *http.Request) error {
 	for _, p := range a.options.Plugins.List() {
 		plugins = append(plugins, shown(p))
 	}
-	return reply(w, http.StatusOK, map[string][]server.Plugin{"plugins": plugins})
+	return server.WriteValue(w, http.StatusOK, map[string][]server.Plugin{"plugins": plugins})
 }
 
 func (a *API) get(w http.ResponseWriter, r *http.Request) error {
@@ -89,7 +87,7 @@ func (a *API) get(w http.ResponseWriter, r *http.Request) error {
 	if !ok {
 		return fmt.Errorf("%w: %.64q", server.ErrNoPlugin, name)
 	}
-	return reply(w, http.StatusOK, shown(p))
+	return server.WriteValue(w, http.StatusOK, shown(p))
 }
 
 func (a *API) put(w http.ResponseWriter, r *http.Request) error {
@@ -110,7 +108,7 @@ func (a *API) put(w http.ResponseWriter, r *http.Request) error {
 	if err != nil {
 		return err
 	}
-	return reply(w, status, shown(p))
+	return server.WriteValue(w, status, shown(p))
 }
 
 // readModule returns the body. A client that names no media type sends bytes
@@ -155,7 +153,7 @@ func (a *API) reload(w http.ResponseWriter, r *http.Request) error {
 	}
 	if len(report.Failed) == 0 {
 		report.Failed = []Failure{}
-		return reply(w, http.StatusOK, report)
+		return server.WriteValue(w, http.StatusOK, report)
 	}
 	var texts []string
 	for _, f := range report.Failed {
@@ -163,7 +161,7 @@ func (a *API) reload(w http.ResponseWriter, r *http.Request) error {
 	}
 	failed := fmt.Errorf("%w: %s", server.ErrRefused, strings.Join(texts, "; "))
 	server.Note(r.Context(), failed)
-	return reply(w, http.StatusUnprocessableEntity, struct {
+	return server.WriteValue(w, http.StatusUnprocessableEntity, struct {
 		Error string `json:"error"`
 		Type  string `json:"error_type"`
 		Report
@@ -179,16 +177,4 @@ func shown(p server.Plugin) server.Plugin {
 		p.Faults = map[string]uint64{}
 	}
 	return p
-}
-
-// reply writes v as JSON.
-func reply(w http.ResponseWriter, status int, v any) error {
-	var b bytes.Buffer
-	e := json.NewEncoder(&b)
-	e.SetEscapeHTML(false)
-	if err := e.Encode(v); err != nil {
-		return fmt.Errorf("BUG: a reply that is no JSON: %w", err)
-	}
-	server.WriteStatus(w, status, bytes.TrimSuffix(b.Bytes(), []byte("\n")))
-	return nil
 }

@@ -71,7 +71,7 @@ func (a *API) list(w http.ResponseWriter, r *http.Request) error {
 			items = append(items, models[i].item())
 		}
 	}
-	return reply(w, http.StatusOK, struct {
+	return server.WriteValue(w, http.StatusOK, struct {
 		Object string `json:"object"`
 		Data   []item `json:"data"`
 	}{"list", items})
@@ -84,7 +84,7 @@ func (a *API) get(w http.ResponseWriter, r *http.Request) error {
 	if err != nil {
 		return about(id, err)
 	}
-	return reply(w, http.StatusOK, m.single())
+	return server.WriteValue(w, http.StatusOK, m.single())
 }
 
 // start starts the model that the address or the body names.
@@ -127,7 +127,7 @@ func (a *API) act(w http.ResponseWriter, r *http.Request, do func(context.Contex
 		return about(id, err)
 	}
 	status, message := said(&m)
-	return reply(w, status, m.change(message, q.warning()))
+	return server.WriteValue(w, status, m.change(message, q.warning()))
 }
 
 // pull begins a download.
@@ -169,11 +169,11 @@ func (a *API) fetch(w http.ResponseWriter, r *http.Request, p Pull, warning stri
 		return about(p.Source, err)
 	}
 	if m.State != Downloading {
-		return reply(w, http.StatusOK, m.change("Model "+m.ID+" is downloaded", warning))
+		return server.WriteValue(w, http.StatusOK, m.change("Model "+m.ID+" is downloaded", warning))
 	}
 	c := m.change("Starting download "+m.ID, warning)
 	c.Task = m.task()
-	return reply(w, http.StatusAccepted, c)
+	return server.WriteValue(w, http.StatusAccepted, c)
 }
 
 // cancel ends a download, named by its task or its model.
@@ -193,7 +193,7 @@ func (a *API) cancel(w http.ResponseWriter, r *http.Request) error {
 	}
 	c := m.change("Download of "+m.ID+" stopped", q.warning())
 	c.TaskID = m.ID
-	return reply(w, http.StatusOK, c)
+	return server.WriteValue(w, http.StatusOK, c)
 }
 
 // importing adds a model from the server's disk.
@@ -216,7 +216,7 @@ func (a *API) importing(w http.ResponseWriter, r *http.Request) error {
 	}
 	c := m.change(message, q.warning())
 	c.Handle, c.Result = m.ID, "OK"
-	return reply(w, status, c)
+	return server.WriteValue(w, status, c)
 }
 
 // delete removes a model.
@@ -225,5 +225,5 @@ func (a *API) delete(w http.ResponseWriter, r *http.Request) error {
 	if err := a.models.Delete(r.Context(), id); err != nil {
 		return about(id, err)
 	}
-	return reply(w, http.StatusOK, deletion{id, "model", true, "Model " + id + " deleted"})
+	return server.WriteValue(w, http.StatusOK, deletion{id, "model", true, "Model " + id + " deleted"})
 }

@@ -131,7 +131,7 @@ func refuse(w http.ResponseWriter, r *http.Request, err error) error {
 	if f.shortage != nil {
 		o.Need, o.Free = &f.shortage.Need, &f.shortage.Free
 	}
-	return reply(w, f.Status, errorReply{o, f.Type, f.Text})
+	return server.WriteValue(w, f.Status, errorReply{o, f.Type, f.Text})
 }
 
 // about gives ErrUnknown the id that was asked for.

@@ -1,16 +1,10 @@
 package modelsapi
 
 import (
-	"bytes"
 	"cmp"
-	"encoding/json"
-	"fmt"
 	"math"
-	"net/http"
 	"net/url"
 	"strconv"
-
-	"tgi/server"
 )
 
 // Bounds of the document, beyond which a value is left out.
@@ -286,16 +280,4 @@ func sizeOf(params int64) string {
 		}
 	}
 	return text(int(params))
-}
-
-// reply writes v as JSON.
-func reply(w http.ResponseWriter, status int, v any) error {
-	var b bytes.Buffer
-	e := json.NewEncoder(&b)
-	e.SetEscapeHTML(false)
-	if err := e.Encode(v); err != nil {
-		return fmt.Errorf("BUG: a reply that is no JSON: %w", err)
-	}
-	server.WriteStatus(w, status, bytes.TrimSuffix(b.Bytes(), []byte("\n")))
-	return nil
 }

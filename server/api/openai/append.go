@@ -193,20 +193,6 @@ func appendLogprob(b []byte, f float32) []byte {
 	return wire.AppendFloat32(b, f)
 }
 
-// appendSkips writes plugins, which failed and were passed over, unless there
-// are none.
-func appendSkips(b []byte, skips []generate.Skip) []byte {
-	if len(skips) == 0 {
-		return b
-	}
-	b = append(b, `,"plugins":[`...)
-	for i, s := range skips {
-		b = wire.AppendString(append(comma(b, i), `{"name":`...), s.Plugin)
-		b = append(wire.AppendString(append(b, `,"error":`...), s.Reason), '}')
-	}
-	return append(b, ']')
-}
-
 // comma writes the comma before all but the first element.
 func comma(b []byte, i int) []byte {
 	if i > 0 {

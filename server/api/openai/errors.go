@@ -138,13 +138,6 @@ func (f *failure) appendObject(b []byte, event bool) []byte {
 	return append(b, '}')
 }
 
-// appendText writes {"error":…,"error_type":…}, TGI's shape.
-func (f *failure) appendText(b []byte) []byte {
-	b = wire.AppendString(append(b, `{"error":`...), f.Text)
-	b = wire.AppendString(append(b, `,"error_type":`...), f.Type)
-	return append(b, '}')
-}
-
 // refuse replies with err; nothing was written yet.
 func refuse(w http.ResponseWriter, r *http.Request, about *form, d *dialect.Dialect, err error) {
 	server.Note(r.Context(), err)
@@ -154,7 +147,7 @@ func refuse(w http.ResponseWriter, r *http.Request, about *form, d *dialect.Dial
 		server.WriteStatus(w, f.Status, f.appendObject(nil, false))
 		return
 	}
-	server.WriteStatus(w, f.Status, f.appendText(nil))
+	server.WriteStatus(w, f.Status, f.Append(nil))
 }
 
 // appendEvent writes err as an event of a stream.
@@ -163,5 +156,5 @@ func (c *call) appendEvent(b []byte, err error) []byte {
 	if c.dialect.StreamErrorObject {
 		return f.appendObject(b, true)
 	}
-	return f.appendText(b)
+	return f.Append(b)
 }

@@ -195,7 +195,7 @@ func (s *streaming) send(b []byte, last bool) error {
 		b = append(b, `,"usage":null`...)
 	}
 	if last && s.open == 0 {
-		b = generate.AppendDropped(appendSkips(b, s.runs.skipped()), s.runs.dropped())
+		b = generate.AppendDropped(generate.AppendSkips(b, s.runs.skipped()), s.runs.dropped())
 	}
 	s.line = append(b, '}')
 	return s.events.Data(s.line)

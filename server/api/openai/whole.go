@@ -53,7 +53,7 @@ func (a *API) whole(w http.ResponseWriter, r *http.Request, c *call) error {
 		}
 	}
 	b = all.usage.append(append(b, `],"usage":`...))
-	b = append(generate.AppendDropped(appendSkips(b, rs.skipped()), rs.dropped()), '}')
+	b = append(generate.AppendDropped(generate.AppendSkips(b, rs.skipped()), rs.dropped()), '}')
 	a.setCompute(w.Header(), rs)
 	rs.setTimings(w.Header(), c, all.usage)
 	server.WriteJSON(w, b)

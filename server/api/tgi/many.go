@@ -9,7 +9,6 @@ import (
 	"tgi/server"
 	"tgi/server/dispatch"
 	"tgi/server/generate"
-	"tgi/server/wire"
 )
 
 // refusal is an error whose text and type TGI has on a few routes alone.
@@ -24,9 +23,8 @@ var incomplete = refusal{http.StatusInternalServerError, "Incomplete generation"
 // write replies with it; cause is for the log.
 func (f refusal) write(w http.ResponseWriter, r *http.Request, cause error) {
 	server.Note(r.Context(), cause)
-	b := wire.AppendString([]byte(`{"error":`), f.text)
-	b = wire.AppendString(append(b, `,"error_type":`...), f.kind)
-	server.WriteStatus(w, f.status, append(b, '}'))
+	shown := server.Failure{Status: f.status, Text: f.text, Type: f.kind}
+	server.WriteStatus(w, f.status, shown.Append(nil))
 }
 
 // callsPerSlot is how often the texts of one call may fill all places.

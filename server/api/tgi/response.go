@@ -85,7 +85,7 @@ func (a *answer) append(b []byte) []byte {
 		if len(a.result.Others) > 0 {
 			b = appendList(append(b, `,"best_of_sequences":`...), a.result.Others, a.appendOther)
 		}
-		b = appendSkips(appendTops(b, best.Top), a.result.Skipped)
+		b = generate.AppendSkips(appendTops(b, best.Top), a.result.Skipped)
 		b = append(generate.AppendDropped(b, a.result.Dropped), '}')
 	}
 	return append(b, '}')
@@ -110,18 +110,6 @@ func appendTops(b []byte, tops [][]generate.Token) []byte {
 		return b
 	}
 	return appendList(append(b, `,"top_tokens":`...), tops, appendTokens)
-}
-
-// appendSkips writes plugins, which failed and were passed over, unless there
-// are none: TGI's details end before it.
-func appendSkips(b []byte, skips []generate.Skip) []byte {
-	if len(skips) == 0 {
-		return b
-	}
-	return appendList(append(b, `,"plugins":`...), skips, func(b []byte, s *generate.Skip) []byte {
-		b = wire.AppendString(append(b, `{"name":`...), s.Plugin)
-		return append(wire.AppendString(append(b, `,"error":`...), s.Reason), '}')
-	})
 }
 
 // delta is what one event of a stream is made of.
@@ -161,5 +149,5 @@ func (d *delta) append(b []byte) []byte {
 	if d.dialect.StreamInputLength {
 		b = strconv.AppendInt(append(b, `,"input_length":`...), int64(e.Finish.Prompt), 10)
 	}
-	return append(generate.AppendDropped(appendSkips(b, d.skipped), d.dropped), `}}`...)
+	return append(generate.AppendDropped(generate.AppendSkips(b, d.skipped), d.dropped), `}}`...)
 }
