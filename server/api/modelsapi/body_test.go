@@ -217,7 +217,6 @@ func TestTable(t *testing.T) {
 		retry  string
 	}{
 		{llm.ErrDraining, 503, "draining", ""},
-		{&Loading{ID: "a"}, 503, "model_loading", "1"},
 		{errors.Join(ErrConflict, ErrBusy), 409, "model_busy", ""},
 		{context.Canceled, 499, "dropped", ""},
 	} {

@@ -4,7 +4,6 @@ import (
 	"errors"
 	"fmt"
 	"net/http"
-	"time"
 
 	"tgi/server"
 	"tgi/server/generate"
@@ -35,17 +34,6 @@ func (e *Insufficient) Error() string {
 	return fmt.Sprintf("not enough %s: the model needs %d bytes, %d are free", e.Of, e.Need, e.Free)
 }
 
-// Loading says that a model is being loaded and must be there first.
-type Loading struct {
-	// ID is the model's.
-	ID string
-	// RetryAfter is when to ask again; clients see whole seconds, at least one.
-	RetryAfter time.Duration
-}
-
-// Error implements error.
-func (e *Loading) Error() string { return fmt.Sprintf("The model `%.64s` is being loaded", e.ID) }
-
 // unknownModel is ErrUnknown for an id.
 type unknownModel string
 
@@ -71,7 +59,6 @@ func aboutModel(status int, code string, err error) failure {
 // explain says what clients see of err.
 func explain(err error) failure {
 	var shortage *Insufficient
-	var loading *Loading
 	switch {
 	case errors.Is(err, ErrUnknown):
 		return aboutModel(http.StatusNotFound, "model_not_found", err)
@@ -82,10 +69,6 @@ func explain(err error) failure {
 	case errors.As(err, &shortage):
 		f := aboutModel(http.StatusInsufficientStorage, "insufficient_"+shortage.Of, shortage)
 		f.shortage = shortage
-		return f
-	case errors.As(err, &loading):
-		f := aboutModel(http.StatusServiceUnavailable, "model_loading", loading)
-		f.RetryAfter = max(time.Second, (loading.RetryAfter + time.Second - 1).Truncate(time.Second))
 		return f
 	}
 	f := failure{Failure: server.Explain(err)}

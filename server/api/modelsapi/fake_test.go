@@ -102,7 +102,7 @@ func (f *fake) Start(_ context.Context, id string) (Model, error) {
 	case m.ID == "big":
 		return Model{}, fmt.Errorf("start: %w", &Insufficient{Of: "memory", Need: 8 << 30, Free: 3 << 30})
 	case m.ID == "waits":
-		return Model{}, &Loading{ID: "up", RetryAfter: 2100 * time.Millisecond}
+		return Model{}, server.ErrUnhealthy
 	case m.State == NotDownloaded:
 		return Model{}, fmt.Errorf("%w: %s is not downloaded", ErrConflict, id)
 	case m.State == Starting:

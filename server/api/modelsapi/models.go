@@ -117,7 +117,7 @@ type Import struct {
 // should go, or on the way there, is no error.
 //
 // Errors are, or wrap, ErrUnknown (also of models that the key may not use),
-// ErrBusy, ErrConflict, *Insufficient, *Loading, *generate.Invalid with a Field
+// ErrBusy, ErrConflict, *Insufficient, *generate.Invalid with a Field
 // that is a member of the body, and those of the server's table. The text of
 // anything else is for the log alone: clients see a 500.
 type Models interface {
@@ -127,8 +127,7 @@ type Models interface {
 	// Get returns a model by its id, or by a name that means the default.
 	Get(ctx context.Context, id string) (Model, error)
 	// Start loads a model: the state is Starting or Running. A model without its
-	// files is ErrConflict, one whose memory does not suffice *Insufficient, and
-	// *Loading one that must wait until another is loaded.
+	// files is ErrConflict, one whose memory does not suffice *Insufficient.
 	Start(ctx context.Context, id string) (Model, error)
 	// Stop lets running requests finish and frees the memory: the state is
 	// Stopping, or whatever it was of a model that does not run.

@@ -10,6 +10,7 @@ import (
 	"testing"
 	"time"
 
+	"tgi/server"
 	"tgi/server/api/modelsapi"
 	"tgi/server/api/openapi"
 )
@@ -35,7 +36,7 @@ func (oneModel) model(id string) (modelsapi.Model, error) {
 	case "busy":
 		return m, modelsapi.ErrBusy
 	case "waits":
-		return m, &modelsapi.Loading{ID: "demo", RetryAfter: time.Second}
+		return m, server.ErrUnhealthy
 	}
 	return m, modelsapi.ErrUnknown
 }
