@@ -29,6 +29,7 @@ type beam struct {
 	done  func() // its plugins' Close until it was called
 	path  *pathNode
 	score float64
+	tail  textTail // with stop strings
 }
 
 // pathNode is a token of a path, linked to the one before. Paths share their prefixes.
@@ -49,15 +50,16 @@ type candidate struct {
 	from   int // index of the beam
 	branch sample.Branch
 	path   *pathNode
+	tail   textTail
 }
 
 // newSearch takes over the chain of a sequence. ends is the number of end tokens.
-func newSearch(q *sequence, ends int) *search {
+func newSearch(q *sequence, prompt []llm.Token, ends int) *search {
 	if q.params.IgnoreEOS {
 		ends = 0
 	}
 	g := &search{params: q.params, keep: max(2, 1+ends) * q.params.NumBeams}
-	g.beams = []*beam{{chain: q.chain, done: q.done}}
+	g.beams = []*beam{{chain: q.chain, done: q.done, tail: textTail{context: lastTokens(prompt, detokContext)}}}
 	q.chain, q.done = nil, nil
 	return g
 }
@@ -116,18 +118,19 @@ func (g *search) rank(tasks []*pickTask) {
 
 // choose returns the next beams, best first; none if the search has ended. ends reports
 // whether a candidate ends its sequence for another reason than the length limit.
-func (g *search) choose(ends func(c candidate) bool) (next []candidate) {
+func (g *search) choose(ends func(c *candidate) bool) (next []candidate) {
 	g.steps++
 	n := g.params.NumBeams
-	for i, c := range g.candidates {
+	for i := range g.candidates {
+		c := &g.candidates[i]
 		if !g.params.Sample && i >= n && len(next) == n {
 			break // the rest can become neither a beam nor a hypothesis
 		}
 		switch {
 		case g.steps < g.params.MaxNewTokens && !ends(c):
-			next = append(next, c)
+			next = append(next, *c)
 		case i < n:
-			g.addHypothesis(c)
+			g.addHypothesis(*c)
 		}
 	}
 	if g.params.Sample { // the candidates were sorted by key, not by score

@@ -452,6 +452,28 @@ func TestBeamsStop(t *testing.T) {
 			t.Errorf("sequence %d: %+v", i, f)
 		}
 	}
+	// Stop strings that no token has alone: "cd" is the end of one and the beginning of another.
+	r = endless(50)
+	r.Params.NumBeams, r.Params.NumReturn = 4, 4
+	for _, a := range "abc" {
+		for _, b := range "defgh" {
+			r.Params.Stop = append(r.Params.Stop, string(a)+string(b))
+		}
+	}
+	if o, err = generate(e, r); err != nil {
+		t.Fatal(err)
+	}
+	for i, f := range o.finish {
+		first := len(f.Text)
+		for _, s := range r.Params.Stop {
+			if at := strings.Index(f.Text, s); at >= 0 {
+				first = min(first, at+len(s))
+			}
+		}
+		if f.Reason != llm.FinishStop || first != len(f.Text) {
+			t.Errorf("sequence %d: %d tokens, %+v", i, len(o.tokens[i]), f)
+		}
+	}
 	r = endless(30)
 	r.Params.NumBeams = 3
 	r.Plugins = func(int) sample.Plugins {

@@ -3,6 +3,8 @@ package engine
 import (
 	"fmt"
 	"io"
+	"slices"
+	"strings"
 	"time"
 
 	"tgi/runtime/llm"
@@ -32,7 +34,7 @@ func (n *seqStep) advance(each func(int, func(int))) {
 		}
 		g := n.q.search
 		g.rank(n.tasks)
-		n.next = g.choose(func(c candidate) bool { return n.e.endsSequence(n.q, c) })
+		n.next = g.choose(func(c *candidate) bool { return n.e.endsSequence(n.q, c) })
 		return g.expand(n.next, each)
 	})
 }
@@ -51,8 +53,9 @@ func (e *Engine) applySearch(n *seqStep, at time.Time) (r sched.Result) {
 	return r
 }
 
-// endsSequence reports whether a candidate ends its sequence by its token or its text.
-func (e *Engine) endsSequence(q *sequence, c candidate) bool {
+// endsSequence reports whether a candidate ends its sequence by its token or its text. If not, it sets the candidate's
+// tail.
+func (e *Engine) endsSequence(q *sequence, c *candidate) (ended bool) {
 	tok := c.branch.Token
 	if c.branch.Stop || e.eos[tok] && !q.params.IgnoreEOS {
 		return true
@@ -60,14 +63,35 @@ func (e *Engine) endsSequence(q *sequence, c candidate) bool {
 	if len(q.params.Stop) == 0 {
 		return false
 	}
-	// A detokenizer cannot be forked, so the text is decoded again from its start.
-	text := newTranscript(e.codec, q.seq.Prompt(), q.params.Stop)
-	for _, l := range c.path.nodes() {
-		if _, stop, _ := text.add(l.pick.Token, e.codec.Special(l.pick.Token)); stop != "" {
-			return true
-		}
+	c.tail, ended = q.search.beams[c.from].tail.add(e.codec, tok, q.params.Stop)
+	return ended
+}
+
+// textTail is the end of a beam's text, from which follows whether the next token completes a stop string. A
+// transcript cannot be forked, and decoding each candidate from its start would cost more with each token.
+type textTail struct {
+	context []llm.Token // the last ones that a detokenizer would have seen
+	text    string      // one byte less than the longest stop string
+}
+
+// add appends a token. stopped says that the text now contains a stop string, which no text before it did.
+func (t textTail) add(c Codec, tok llm.Token, stops []string) (next textTail, stopped bool) {
+	next = t
+	if c.Special(tok) {
+		next.text += c.Text(tok)
+	} else {
+		next.text += c.Stream(t.context).Next(tok)
+		next.context = append(slices.Clone(lastTokens(t.context, detokContext-1)), tok)
 	}
-	return false
+	longest := 1
+	for _, s := range stops {
+		if s != "" && strings.Contains(next.text, s) {
+			return next, true
+		}
+		longest = max(longest, len(s))
+	}
+	next.text = next.text[max(len(next.text)-(longest-1), 0):]
+	return next, false
 }
 
 // expand makes the chosen branches the beams of the search. The first branch that
@@ -78,7 +102,7 @@ func (g *search) expand(next []candidate, each func(int, func(int))) error {
 	g.beams = make([]*beam, len(next))
 	children := make([][]int, len(old))
 	for i, c := range next {
-		g.beams[i] = &beam{path: c.path, score: c.branch.Score}
+		g.beams[i] = &beam{path: c.path, score: c.branch.Score, tail: c.tail}
 		children[c.from] = append(children[c.from], i)
 	}
 	errs := make([]error, len(old))

@@ -193,10 +193,17 @@ const (
 // fakeCodec spells tokens as pieces does.
 type fakeCodec struct{}
 
-func (fakeCodec) Stream([]llm.Token) Detokenizer { return &fakeDetok{} }
-func (fakeCodec) Special(id llm.Token) bool      { return id == tokEOS || id == tokSP }
-func (fakeCodec) Text(id llm.Token) string       { return pieces[id] }
-func (fakeCodec) EOS() []llm.Token               { return []llm.Token{tokEOS} }
+func (fakeCodec) Special(id llm.Token) bool { return id == tokEOS || id == tokSP }
+func (fakeCodec) Text(id llm.Token) string  { return pieces[id] }
+func (fakeCodec) EOS() []llm.Token          { return []llm.Token{tokEOS} }
+
+func (fakeCodec) Stream(context []llm.Token) Detokenizer {
+	d := &fakeDetok{}
+	for _, t := range context {
+		d.Next(t)
+	}
+	return d
+}
 
 type fakeDetok struct{ held []byte }
 

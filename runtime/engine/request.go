@@ -144,7 +144,7 @@ func (e *Engine) newJob(st *Stream, r Request) (*job, error) {
 			if err := q.chain.CanFork(); err != nil {
 				return nil, err
 			}
-			q.search = newSearch(q, len(e.ends))
+			q.search = newSearch(q, prompt, len(e.ends))
 			continue
 		}
 		q.text = newTranscript(e.codec, prompt, p.Stop)

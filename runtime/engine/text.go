@@ -30,7 +30,7 @@ type span struct {
 func newTranscript(c Codec, prompt []llm.Token, stops []string) *transcript {
 	t := &transcript{
 		codec:   c,
-		detok:   c.Stream(prompt[max(len(prompt)-detokContext, 0):]),
+		detok:   c.Stream(lastTokens(prompt, detokContext)),
 		matcher: stop.New(stops),
 	}
 	for _, s := range stops {
@@ -38,6 +38,9 @@ func newTranscript(c Codec, prompt []llm.Token, stops []string) *transcript {
 	}
 	return t
 }
+
+// lastTokens returns the last n tokens.
+func lastTokens(list []llm.Token, n int) []llm.Token { return list[max(len(list)-n, 0):] }
 
 // add appends a token. hidden says that its text is not part of the visible text. The
 // detokenizer never sees hidden tokens, so a character that is spread over the tokens

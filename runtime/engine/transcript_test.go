@@ -123,3 +123,69 @@ func TestTranscriptStopBytes(t *testing.T) {
 		}
 	}
 }
+
+// countingCodec counts the tokens that are decoded.
+type countingCodec struct {
+	fakeCodec
+	tokens *int
+}
+
+func (c countingCodec) Stream(context []llm.Token) Detokenizer {
+	*c.tokens += len(context)
+	return countingDetok{c.fakeCodec.Stream(context), c.tokens}
+}
+
+type countingDetok struct {
+	Detokenizer
+	tokens *int
+}
+
+func (d countingDetok) Next(t llm.Token) string {
+	*d.tokens++
+	return d.Detokenizer.Next(t)
+}
+
+// TestTailFindsStopStrings: a beam's tail ends it where a transcript of its whole text does, for the price of a few
+// tokens however long the text is.
+func TestTailFindsStopStrings(t *testing.T) {
+	r := rand.New(rand.NewPCG(1, 2))
+	longest, ends := 0, 0
+	for range 3000 {
+		var stops []string
+		for range 1 + r.IntN(3) {
+			stop := ""
+			for range 1 + r.IntN(5) {
+				stop += []string{"a", "b", "c", "h", " ", "é", "€", "</s>"}[r.IntN(8)]
+			}
+			stops = append(stops, stop)
+		}
+		prompt := make([]llm.Token, r.IntN(8))
+		for i := range prompt {
+			prompt[i] = llm.Token(r.IntN(len(pieces)))
+		}
+		whole := newTranscript(fakeCodec{}, prompt, stops)
+		tail := textTail{context: lastTokens(prompt, detokContext)}
+		for n := range 2000 {
+			tok, tokens, stopped := llm.Token(r.IntN(len(pieces))), 0, false
+			if r.IntN(2) == 0 {
+				tok = llm.Token(r.IntN(5)) // the special ones, and the parts of a character
+			}
+			tail, stopped = tail.add(countingCodec{tokens: &tokens}, tok, stops)
+			_, stop, _ := whole.add(tok, fakeCodec{}.Special(tok))
+			if stopped != (stop != "") {
+				t.Fatalf("stops %q, token %d (%q): the tail says %v, the transcript %q", stops, n, pieces[tok], stopped, stop)
+			}
+			if tokens > detokContext+1 || len(tail.context) > detokContext {
+				t.Fatalf("token %d: %d tokens were decoded for one, want at most %d", n, tokens, detokContext+1)
+			}
+			longest = max(longest, n)
+			if stopped {
+				ends++
+				break
+			}
+		}
+	}
+	if longest < 1000 || ends < 1000 {
+		t.Errorf("%d texts ended, the longest has %d tokens: too few to tell", ends, longest)
+	}
+}
