@@ -178,7 +178,17 @@ func (b *Bound) admit(ctx context.Context, p *part) error {
 		}
 		return &BindError{p.name, refused, ErrOff}
 	}
-	return p.validate(func() error { return b.handleError(ctx, p, p.version.guest.Validate(ctx.Done(), p.params)) })
+	return p.validate(func() error { return b.handleError(ctx, p, p.askGuest(ctx, b.set)) })
+}
+
+// askGuest has the guest check a request's parameters, by a turn.
+func (p *part) askGuest(ctx context.Context, s *Set) error {
+	t, err := s.turns.register(ctx, p.client)
+	if err != nil {
+		return sandbox.ErrCancelled
+	}
+	defer t.end()
+	return p.version.guest.ValidateShared(ctx.Done(), p.params, guestTurn{t, ctx})
 }
 
 // validate checks a request's parameters; ask has the guest check them.

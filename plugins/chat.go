@@ -151,7 +151,7 @@ func (p *part) admitChat(ctx context.Context, s *Set, shared bool) error {
 		p.trial = trial{}
 	}
 	return p.validate(func() error {
-		err := p.version.guest.Validate(ctx.Done(), p.params)
+		err := p.askGuest(ctx, s)
 		if costly := p.tooCostly(err, "check its parameters", 0); costly != nil {
 			return costly
 		}
@@ -159,27 +159,22 @@ func (p *part) admitChat(ctx context.Context, s *Set, shared bool) error {
 	})
 }
 
-// openShared opens a session whose calls take turns with others (see [Turns]), and waits for the first turn. The caller
+// openShared opens a session whose calls take turns with others (see [Turns]). The caller
 // calls done after the last call. Errors are those of Bind.
 func (p *part) openShared(ctx context.Context, set *Set) (s *guest.Session, done func(), err error) {
 	t, err := set.turns.register(ctx, p.client)
 	if err != nil {
 		return nil, nil, err
 	}
-	s, err = p.version.guest.OpenShared(p.seed(0), ctx.Done(), func() bool { return t.yield(ctx) })
+	s, err = p.version.guest.OpenShared(p.seed(0), ctx.Done(), guestTurn{t, ctx})
 	if err != nil {
 		t.end()
 		return nil, nil, p.chatError(ctx, set, err)
 	}
-	done = func() {
+	return s, func() {
 		s.Close()
 		t.end()
-	}
-	if !t.take(ctx) { // behind OpenShared, which may wait for memory
-		done()
-		return nil, nil, context.Cause(ctx)
-	}
-	return s, done, nil
+	}, nil
 }
 
 // chatError turns a guest's error into the request's, and counts a fault.

@@ -2,6 +2,7 @@ package plugins
 
 import (
 	"context"
+	"errors"
 	"sync"
 	"testing"
 	"time"
@@ -84,5 +85,105 @@ func TestTurnsShared(t *testing.T) {
 		if time.Now().After(deadline) {
 			t.Fatalf("%d renderings wait, want as many as there are processors", waiting)
 		}
+	}
+}
+
+// TestBeginsTakeTurns: whatever a guest does for a request before the token loop waits for a processor; then it does
+// not.
+func TestBeginsTakeTurns(t *testing.T) {
+	s := grammarSet(t, Options{Specs: []Spec{spec(t, "t", renderer("hello").Wasm()), spec(t, "p", parser("hi").Wasm()),
+		spec(t, "l", bias(1).Wasm())}})
+	params := []byte(`{"b":1}`)
+	begun := []func(){}
+	defer func() {
+		for _, end := range begun {
+			end()
+		}
+	}()
+	chat := bindChat(t, s, chatDefaults)
+	defer chat.Close()
+	steps := compiled(t, s, "s", "")
+	defer steps.Close()
+	calls := map[string]func(context.Context) (use, end func(), err error){
+		"bind a conversation": func(c context.Context) (use, end func(), err error) {
+			b, _, err := s.BindChat(c, []Call{{Name: "t", Params: params}}, chatDefaults)
+			if err != nil {
+				return nil, nil, err
+			}
+			return func() {}, b.Close, nil
+		},
+		"bind": func(c context.Context) (use, end func(), err error) {
+			b, err := s.Bind(c, []Call{{Name: "l", Params: params}})
+			if err != nil {
+				return nil, nil, err
+			}
+			return func() {}, b.Close, nil
+		},
+		"begin": func(c context.Context) (use, end func(), err error) {
+			b, err := s.Bind(ctx, []Call{{Name: "l"}})
+			if err != nil {
+				return nil, nil, err
+			}
+			if err := b.Begin(c, prompt, 16, []uint64{1, 2}); err != nil {
+				b.Close()
+				return nil, nil, err
+			}
+			return func() {
+				if _, err := b.Sequence(0).Processors[0].Run(prompt, nil, row()); err != nil {
+					t.Error(err)
+				}
+				b.Release(0)
+			}, b.Close, nil
+		},
+		"parse": func(c context.Context) (use, end func(), err error) {
+			p, err := chat.Parser(c, []byte(parseRequest), 1)
+			if err != nil {
+				return nil, nil, err
+			}
+			return func() {
+				if _, err := p.Feed("x", false); err != nil {
+					t.Error(err)
+				}
+			}, p.Close, nil
+		},
+		"follow a grammar": func(c context.Context) (use, end func(), err error) {
+			k, err := steps.Sequence(c, 1)
+			if err != nil {
+				return nil, nil, err
+			}
+			return func() { allowed(t, k) }, k.Close, nil
+		},
+	}
+	var used []func()
+	for name, call := range calls {
+		use, end, err := call(ctx)
+		if err != nil {
+			t.Fatalf("%s: %v", name, err)
+		}
+		begun, used = append(begun, end), append(used, use)
+	}
+	for range turnProcessors() {
+		turn := s.turns.begin("other")
+		defer turn.end()
+		if !turn.take(ctx) {
+			t.Fatal("no processor is free")
+		}
+	}
+	for _, use := range used {
+		use()
+	}
+	for name, call := range calls {
+		c, cancel := context.WithTimeout(ctx, 50*time.Millisecond)
+		_, end, err := call(c)
+		cancel()
+		if !errors.Is(err, context.DeadlineExceeded) {
+			t.Errorf("%s without a processor: %v", name, err)
+		}
+		if err == nil {
+			end()
+		}
+	}
+	if n := len(s.turns.queue); n > 0 || s.turns.clients[""] != nil {
+		t.Errorf("%d are left in the queue, and the client is %+v", n, s.turns.clients[""])
 	}
 }

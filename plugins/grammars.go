@@ -12,6 +12,7 @@ import (
 
 	"tgi/plugins/grammar"
 	"tgi/plugins/grammar/kind"
+	"tgi/plugins/internal/guest"
 	"tgi/plugins/internal/sandbox"
 	"tgi/runtime/llm"
 	"tgi/sdk/abi"
@@ -143,20 +144,18 @@ func (s *Set) build(ctx context.Context, t *turn, p *part, c GrammarCall) (*prep
 		return nil, &BindError{p.name, refused, ErrOff}
 	}
 	defer p.cancelTrial()
-	err := p.validate(func() error { return p.chatError(ctx, s, p.version.guest.Validate(ctx.Done(), p.params)) })
+	err := p.validate(func() error {
+		return p.chatError(ctx, s, p.version.guest.ValidateShared(ctx.Done(), p.params, guestTurn{t, ctx}))
+	})
 	if err != nil {
 		return nil, err
 	}
 	if p.version.guest.Description().Steps() {
 		return &preparedGrammar{masks: &maskMemory{}}, nil
 	}
-	session, err := p.version.guest.OpenShared(p.seed(0), ctx.Done(), func() bool { return t.yield(ctx) })
+	session, err := p.version.guest.OpenShared(p.seed(0), ctx.Done(), guestTurn{t, ctx})
 	if err != nil {
 		return nil, p.chatError(ctx, s, err)
-	}
-	if !t.take(ctx) { // behind Open, which may wait for memory
-		session.Close()
-		return nil, context.Cause(ctx)
 	}
 	out, err := kind.Compile(session, c)
 	session.Close() // prepare does not need its memory
@@ -208,10 +207,16 @@ func (g *Grammar) Sequence(ctx context.Context, seed uint64) (*Constraint, error
 		return nil, &BindError{p.name, refused, ErrOff}
 	}
 	c := &Constraint{grammar: g, part: p, ctx: ctx, seed: seed}
-	if err := c.begin(g.part.version.guest.Open); err != nil {
+	t := g.set.turns.begin(p.client)
+	defer t.end()
+	err := c.begin(func(seed uint64, cancel <-chan struct{}) (*guest.Session, error) {
+		return p.version.guest.OpenShared(seed, cancel, guestTurn{t, ctx})
+	})
+	if err != nil {
 		p.cancelTrial()
 		return nil, err
 	}
+	c.session.EndTurn()
 	g.open.Add(1)
 	return c, nil
 }

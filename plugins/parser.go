@@ -33,7 +33,9 @@ func (b *BoundChat) Parser(ctx context.Context, request []byte, seed uint64) (*P
 	if p == nil {
 		return nil, nil
 	}
-	s, err := p.version.guest.Open(p.seed(seed), ctx.Done())
+	t := b.set.turns.begin(p.client)
+	defer t.end()
+	s, err := p.version.guest.OpenShared(p.seed(seed), ctx.Done(), guestTurn{t, ctx})
 	if err != nil {
 		return nil, p.chatError(ctx, b.set, err)
 	}
@@ -45,6 +47,7 @@ func (b *BoundChat) Parser(ctx context.Context, request []byte, seed uint64) (*P
 		}
 		return nil, p.chatError(ctx, b.set, err)
 	}
+	s.EndTurn()
 	b.open.Add(1)
 	return &Parser{bound: b, ctx: ctx, part: p, session: s, inner: inner}, nil
 }

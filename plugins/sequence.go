@@ -60,7 +60,7 @@ func (b *Bound) Begin(ctx context.Context, prompt []uint32, maxNew int, seeds []
 		if p.skipped {
 			continue
 		}
-		sessions, err := p.begin(ctx, prompt, maxNew, seeds)
+		sessions, err := p.begin(ctx, b.set, prompt, maxNew, seeds)
 		if err := b.handleError(ctx, p, err); err != nil {
 			for i := range seqs {
 				seqs[i].close()
@@ -77,9 +77,12 @@ func (b *Bound) Begin(ctx context.Context, prompt []uint32, maxNew int, seeds []
 }
 
 // begin gives a session for each seed, or none.
-func (p *part) begin(ctx context.Context, prompt []uint32, maxNew int, seeds []uint64) (out []*guest.Session,
+func (p *part) begin(ctx context.Context, set *Set, prompt []uint32, maxNew int, seeds []uint64) (out []*guest.Session,
 	err error) {
-	start := guest.Start{Kinds: p.version.steps, Params: p.params, Prompt: prompt, Cancel: ctx.Done()}
+	t := set.turns.begin(p.client)
+	defer t.end()
+	start := guest.Start{Kinds: p.version.steps, Params: p.params, Prompt: prompt, Cancel: ctx.Done(),
+		Turn: guestTurn{t, ctx}}
 	if maxNew > 0 {
 		start.MaxTokens = len(prompt) + maxNew
 	}

@@ -79,7 +79,8 @@ type turn struct {
 type ticket struct {
 	turn     *turn
 	client   *turnClient
-	admitted bool          // it has a slot
+	admitted bool          // it has a slot, or needs none
+	slot     bool          // it has one
 	spent    time.Duration // in the virtual time of the client
 	arrival  uint64
 }
@@ -104,6 +105,17 @@ func (s *Turns) register(ctx context.Context, client string) (*turn, error) {
 	return t, nil
 }
 
+// begin makes a turn of a client for a call that begins a sequence. It takes no slot: its instance stays in use, which
+// has bounds of its own, and a request that has instances must not wait for others to give up slots. The turn is to be
+// ended.
+func (s *Turns) begin(client string) *turn {
+	s.mu.Lock()
+	defer s.mu.Unlock()
+	t := s.newTurn()
+	t.add(client).admit()
+	return t
+}
+
 func (s *Turns) newTurn() *turn {
 	return &turn{turns: s, started: make(chan struct{}), granted: make(chan struct{}, 1)}
 }
@@ -120,7 +132,7 @@ func (t *turn) join(client string) {
 	}
 	k := t.add(client)
 	if k.client.slots < clientTurns {
-		k.admit()
+		k.takeSlot()
 	} else {
 		k.client.waiting = append(k.client.waiting, k)
 	}
@@ -141,10 +153,16 @@ func (t *turn) add(client string) *ticket {
 	return k
 }
 
-// admit gives the ticket a slot. The lock is held.
+// takeSlot gives the ticket a slot. The lock is held.
+func (k *ticket) takeSlot() {
+	k.client.slots++
+	k.slot = true
+	k.admit()
+}
+
+// admit lets the turn run by the ticket. The lock is held.
 func (k *ticket) admit() {
 	t := k.turn
-	k.client.slots++
 	k.admitted = true
 	if !t.begun {
 		t.begun = true
@@ -208,15 +226,15 @@ func (t *turn) wait(ctx context.Context) bool {
 	return false
 }
 
-// yield is called often by a call that has a processor. It pauses if another has priority, and reports whether the call
-// may go on.
-func (t *turn) yield(ctx context.Context) bool {
+// yield is called often by a call that has a processor. It waits if another has priority. on is false when ctx, the
+// call's, ended.
+func (t *turn) yield(ctx context.Context) (waited, on bool) {
 	if t.paying == nil {
-		return false // an earlier wait was cancelled
+		return false, false // an earlier wait was cancelled
 	}
 	now := time.Now()
 	if now.Sub(t.since) < t.turns.slice {
-		return true
+		return false, true
 	}
 	s := t.turns
 	s.mu.Lock()
@@ -225,15 +243,15 @@ func (t *turn) yield(ctx context.Context) bool {
 	if best := s.best(); best.turn == t {
 		best.grant()
 		s.mu.Unlock()
-		return true
+		return false, true
 	}
 	s.release()
 	s.mu.Unlock()
-	return t.wait(ctx)
+	return true, t.wait(ctx)
 }
 
-// end releases the processor and the slots, and returns how long the call had a processor.
-func (t *turn) end() time.Duration {
+// release gives the processor up, if there is one.
+func (t *turn) release() {
 	s := t.turns
 	s.mu.Lock()
 	defer s.mu.Unlock()
@@ -241,6 +259,29 @@ func (t *turn) end() time.Duration {
 		t.settle(time.Now())
 		s.release()
 	}
+}
+
+// guestTurn is a turn as a guest's calls take it, in a context. It implements sandbox.Turn.
+type guestTurn struct {
+	turn *turn
+	ctx  context.Context
+}
+
+// Take implements sandbox.Turn.
+func (g guestTurn) Take() bool { return g.turn.take(g.ctx) }
+
+// Yield implements sandbox.Turn.
+func (g guestTurn) Yield() (waited, on bool) { return g.turn.yield(g.ctx) }
+
+// Release implements sandbox.Turn.
+func (g guestTurn) Release() { g.turn.release() }
+
+// end releases the processor and the slots, and returns how long the call had a processor.
+func (t *turn) end() time.Duration {
+	t.release()
+	s := t.turns
+	s.mu.Lock()
+	defer s.mu.Unlock()
 	t.ended = true
 	for _, k := range t.tickets {
 		k.end()
@@ -253,7 +294,7 @@ func (t *turn) end() time.Duration {
 func (k *ticket) end() {
 	c := k.client
 	c.tickets--
-	if !k.admitted {
+	if !k.slot {
 		c.waiting = slices.DeleteFunc(c.waiting, func(other *ticket) bool { return other == k })
 		return
 	}
@@ -261,7 +302,7 @@ func (k *ticket) end() {
 	if len(c.waiting) > 0 {
 		next := c.waiting[0]
 		c.waiting = c.waiting[1:]
-		next.admit()
+		next.takeSlot()
 	}
 }
 

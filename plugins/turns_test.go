@@ -25,7 +25,7 @@ func runTurn(s *Turns, ctx context.Context, client string, work time.Duration) (
 	}
 	for range work / time.Millisecond {
 		time.Sleep(time.Millisecond)
-		if !t.yield(ctx) {
+		if _, on := t.yield(ctx); !on {
 			return 0, context.Cause(ctx)
 		}
 	}
@@ -225,7 +225,7 @@ func TestTurnsJoined(t *testing.T) {
 			}
 			for range 500 {
 				time.Sleep(time.Millisecond)
-				shared.yield(t.Context())
+				_, _ = shared.yield(t.Context())
 			}
 		}()
 		time.Sleep(time.Second)

@@ -20,10 +20,9 @@ func (g *Guest) OpenNow(seed uint64, cancel <-chan struct{}) (*Session, error) {
 	return g.open(sandbox.Lease{Cancel: cancel, Seed: seed})
 }
 
-// OpenShared is Open for a call that shares the processors with others of its sort: yield is asked while it runs, may
-// wait, and reports whether the call goes on.
-func (g *Guest) OpenShared(seed uint64, cancel <-chan struct{}, yield func() bool) (*Session, error) {
-	return g.open(sandbox.Lease{Cancel: cancel, Seed: seed, Patient: true, Yield: yield})
+// OpenShared is Open for calls that share the processors with others, by a turn.
+func (g *Guest) OpenShared(seed uint64, cancel <-chan struct{}, turn sandbox.Turn) (*Session, error) {
+	return g.open(sandbox.Lease{Cancel: cancel, Seed: seed, Patient: true, Turn: turn})
 }
 
 func (g *Guest) open(l sandbox.Lease) (*Session, error) {

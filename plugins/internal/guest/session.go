@@ -18,6 +18,7 @@ type Start struct {
 	// made as needed.
 	MaxTokens int
 	Cancel    <-chan struct{} // closed to end a running call, and every later one, with sandbox.ErrCancelled
+	Turn      sandbox.Turn    // by which the begin shares the processors with others; nil lets it run as it likes
 }
 
 // Session is one sequence's instance. It is used by one goroutine at a time. Close it.
@@ -37,11 +38,17 @@ var noParams = []byte("{}")
 // *sandbox.Fault; sandbox.ErrBusy, sandbox.ErrMemory and sandbox.ErrClosed say that nobody could be asked. Closing
 // cancel ends the call.
 func (g *Guest) Validate(cancel <-chan struct{}, params []byte) error {
-	in, err := g.pool.Take(sandbox.Lease{Cancel: cancel, Patient: true, Brief: true})
+	return g.ValidateShared(cancel, params, nil)
+}
+
+// ValidateShared is Validate by a turn, whose processor is given up at the end.
+func (g *Guest) ValidateShared(cancel <-chan struct{}, params []byte, turn sandbox.Turn) error {
+	in, err := g.pool.Take(sandbox.Lease{Cancel: cancel, Patient: true, Brief: true, Turn: turn})
 	if err != nil {
 		return err
 	}
 	defer g.pool.Put(in)
+	defer in.EndTurn()
 	at, n, err := g.writeParams(in, params)
 	if err != nil {
 		return err
@@ -64,12 +71,14 @@ func (g *Guest) Begin(s Start) (*Session, error) {
 	if len(kinds) == 0 {
 		return nil, fmt.Errorf("%s: none of its kinds %q begins with a prompt", g.name, g.d.Kinds)
 	}
-	in, err := g.pool.Take(sandbox.Lease{Cancel: s.Cancel, Seed: s.Seed, Patient: true})
+	in, err := g.pool.Take(sandbox.Lease{Cancel: s.Cancel, Seed: s.Seed, Patient: true, Turn: s.Turn})
 	if err != nil {
 		return nil, err
 	}
 	out := &Session{g: g, in: in, prompt: len(s.Prompt), room: g.rooms.tokens, capacity: tokensRoom}
-	if err := out.begin(kinds, s); err != nil {
+	err = out.begin(kinds, s)
+	out.EndTurn()
+	if err != nil {
 		out.Close()
 		return nil, err
 	}
@@ -179,6 +188,9 @@ func (s *Session) writeTokens(prompt, output []uint32) {
 		binary.LittleEndian.PutUint32(m[4*s.written:], output[s.written-len(prompt)])
 	}
 }
+
+// EndTurn gives up the session's turn: its later calls are those of the token loop. The session is not closed.
+func (s *Session) EndTurn() { s.in.EndTurn() }
 
 // Guest gives the session's guest.
 func (s *Session) Guest() *Guest { return s.g }

@@ -195,3 +195,65 @@ func TestTogether(t *testing.T) {
 		t.Error("what is part of the program is held to what others used")
 	}
 }
+
+// fakeTurn counts what is asked of it.
+type fakeTurn struct {
+	has                   bool
+	takes, yields, misses int
+	gone                  bool
+}
+
+func (f *fakeTurn) Take() bool {
+	if !f.has {
+		f.takes++
+	}
+	f.has = !f.gone
+	return f.has
+}
+
+func (f *fakeTurn) Yield() (waited, on bool) {
+	f.yields++
+	if !f.has {
+		f.misses++
+	}
+	return false, true
+}
+
+func (f *fakeTurn) Release() { f.has = false }
+
+// TestTurnOfPause: a call runs by its turn, which a yield that does not wait is no pause of, and gives it up while the
+// governor pauses it.
+func TestTurnOfPause(t *testing.T) {
+	var busy atomic.Bool
+	var turn fakeTurn
+	g := NewGovernor(busy.Load)
+	m := compile(t, engine(t, Config{}), guestFile(t, "walk.wasm"), ModuleConfig{})
+	held := false
+	in, err := m.fresh(Lease{}, g.Account(0.1, true, func() { held = held || turn.has }))
+	if err != nil {
+		t.Fatal(err)
+	}
+	defer in.Close()
+	in.lease.Turn = &turn
+	spin := func() (Use, error) {
+		in.account.own.take(clock(), time.Hour)
+		return in.Run(in.Func("spin"), []uint64{10_000_000}, Budget{Fuel: plenty, Time: time.Hour})
+	}
+	use, err := spin()
+	if err != nil || use.Paused != 0 || turn.takes != 1 || turn.yields == 0 || turn.misses != 0 {
+		t.Errorf("alone: %+v, %+v, %v", use, turn, err)
+	}
+	busy.Store(true)
+	use, err = spin()
+	if err != nil || use.Paused == 0 || turn.takes < 2 || turn.misses != 0 || held || !turn.has {
+		t.Errorf("paused: %+v, %+v, held %v, %v", use, turn, held, err)
+	}
+	in.EndTurn()
+	if turn.has || in.lease.Turn != nil {
+		t.Errorf("at its end: %+v", turn)
+	}
+	turn.gone, in.lease.Turn = true, &turn
+	if _, err := spin(); !errors.Is(err, ErrCancelled) {
+		t.Errorf("cancelled before it ran: %v", err)
+	}
+}

@@ -42,13 +42,28 @@ type Lease struct {
 	Cancel <-chan struct{} // closed to end a running call at its next tick; calls begun later end at their first
 	Seed   uint64          // of the guest's random numbers
 	Host   any             // for host functions, by Instance.Host
-	// Yield, if not nil, is asked at the ticks of a call: it may wait while others have the processors, and reports
-	// whether the call goes on. How long it waits counts as a pause.
-	Yield func() bool
+	// Turn, if not nil, is what calls run by.
+	Turn Turn
 	// Patient says that the taker can wait when memory is short.
 	Patient bool
 	// Brief says that it is for one call, which begins no sequence.
 	Brief bool
+}
+
+// Turn is the right to one of the processors that calls share. A call takes it before it runs, has it until Release,
+// and gives it up while the governor pauses it.
+type Turn interface {
+	Take() bool               // waits for a processor, unless there is one already; false: cancelled
+	Yield() (waited, on bool) // at a tick: may wait while others have the processors; on is false when cancelled
+	Release()                 // gives up the processor, if there is one
+}
+
+// EndTurn gives up the instance's turn: later calls run as they like.
+func (in *Instance) EndTurn() {
+	if in.lease.Turn != nil {
+		in.lease.Turn.Release()
+		in.lease.Turn = nil
+	}
 }
 
 // Func is an exported function of one instance.

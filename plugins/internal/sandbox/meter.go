@@ -156,6 +156,9 @@ func (in *Instance) Run(f *Func, stack []uint64, b Budget) (Use, error) {
 	if cause := in.alloc.termination.Load(); cause != nil {
 		return Use{}, in.fault(f.name, b.Fuel, 0, cause)
 	}
+	if in.lease.Turn != nil && !in.lease.Turn.Take() {
+		return Use{}, in.fault(f.name, b.Fuel, 0, abortCancel)
+	}
 	if in.memory != nil {
 		in.memory.refused = 0
 	}
@@ -205,24 +208,32 @@ func (in *Instance) tick() {
 	if changed {
 		in.module.slice.Store(m.pacer.size)
 	}
-	on := true
-	if in.account.charge(now, took) && m.ran >= shortCall {
-		on = in.paused(now, func() bool { return in.account.pause(in.lease.Cancel) })
-	}
-	if on && in.lease.Yield != nil {
-		on = in.paused(clock(), in.lease.Yield)
-	}
-	if !on {
+	if throttle := in.account.charge(now, took) && m.ran >= shortCall; !in.wait(throttle) {
 		panic(abortCancel)
 	}
 	in.fuel.Set(uint64(m.refill(rest)))
 }
 
-// paused counts a wait that began at now as a pause. wait reports whether the call goes on.
-func (in *Instance) paused(now time.Duration, wait func() bool) (on bool) {
-	on = wait()
-	m := &in.meter
-	m.sliceStart, m.sliceStartCPU = clock(), threadTime() // it may be another thread
-	m.paused += m.sliceStart - now
+// wait waits until the call may go on, as the governor says if it is to throttle, then as its turn says. It reports
+// whether that came before the call was cancelled.
+func (in *Instance) wait(throttle bool) (on bool) {
+	turn := in.lease.Turn
+	waited := throttle
+	switch {
+	case throttle && turn != nil:
+		turn.Release() // others may run
+		on = in.account.pause(in.lease.Cancel) && turn.Take()
+	case throttle:
+		on = in.account.pause(in.lease.Cancel)
+	case turn != nil:
+		waited, on = turn.Yield()
+	default:
+		on = true
+	}
+	if waited {
+		m, began := &in.meter, in.meter.sliceStart
+		m.sliceStart, m.sliceStartCPU = clock(), threadTime() // it may be another thread
+		m.paused += m.sliceStart - began
+	}
 	return on
 }
