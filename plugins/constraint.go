@@ -49,8 +49,13 @@ func (c *Constraint) begin(open func(seed uint64, cancel <-chan struct{}) (*gues
 // Native reports whether the host runs the grammar: Clone is cheap then and can't fail.
 func (c *Constraint) Native() bool { return c.state != nil }
 
-// Plugin returns the name of the plugin whose grammar it is.
-func (c *Constraint) Plugin() string { return c.part.name }
+// Plugin returns the name of the plugin whose guest steps through the grammar; "" for a native one.
+func (c *Constraint) Plugin() string {
+	if c.part == nil {
+		return ""
+	}
+	return c.part.name
+}
 
 // Mask sets bits, one for each id of the vocabulary, to the tokens that may come next: bit t%32 of word t/32 for token
 // t. Tokens that end the sequence are among them where the text may end. false means that all tokens may come, and the
@@ -88,7 +93,7 @@ func (c *Constraint) costError(err error) error {
 }
 
 // Rollback takes back the last n tokens, of which there are as many. A guest begins anew for it and is told all the
-// others.
+// others. Speculative decoding will need it, to take back drafts that were rejected.
 func (c *Constraint) Rollback(n int) error {
 	switch {
 	case c.state != nil:

@@ -149,3 +149,27 @@ func TestLateFiles(t *testing.T) {
 		t.Errorf("%d references", n)
 	}
 }
+
+// TestLateJobsAreDiscarded: what a reload that failed left running is closed when it is loaded.
+func TestLateJobsAreDiscarded(t *testing.T) {
+	dir := t.TempDir()
+	s := open(t, Options{Folder: dir})
+	write(t, filepath.Join(dir, "late.wasm"), bias(4).Wasm())
+	jobs, err := s.jobs(nil)
+	if err != nil || len(jobs) != 1 {
+		t.Fatal(len(jobs), err)
+	}
+	j := jobs[0]
+	j.done = make(chan struct{})
+	s.discardAll(jobs, jobs)
+	j.run(t.Context(), s)
+	if j.loaded == nil {
+		t.Fatal(j.err)
+	}
+	close(j.done)
+	s.loading.Wait()
+	if j.loaded != nil {
+		t.Error("the module is still open")
+		j.discard(nil)
+	}
+}

@@ -77,9 +77,7 @@ func (s *Set) reload(ctx context.Context, getSpecs func() []Spec) (Report, error
 		unlock, err = s.lockChanges(ctx)
 	}
 	if err != nil {
-		for _, j := range jobs {
-			j.discard(nil)
-		}
+		s.discardAll(jobs, late)
 		return Report{}, err
 	}
 	defer unlock()
@@ -112,6 +110,20 @@ func (s *Set) reload(ctx context.Context, getSpecs func() []Spec) (Report, error
 		s.log.Error("plugin rejected", "plugin", name, "error", err, "serving", serves)
 	}
 	return r, folderErr
+}
+
+// discardAll discards jobs, the late ones when they have ended.
+func (s *Set) discardAll(jobs, late []*job) {
+	for _, j := range jobs {
+		if !slices.Contains(late, j) {
+			j.discard(nil)
+			continue
+		}
+		s.loading.Go(func() {
+			<-j.done
+			j.discard(nil)
+		})
+	}
 }
 
 // runAll runs the jobs: those of the specs to their end, then those of the folder. It returns the folder's jobs that
