@@ -342,6 +342,7 @@ func (d *disorder) settle() {
 // run lets clients loose.
 func (d *disorder) run(seed uint64, lasting time.Duration) {
 	d.preloading()
+	began := time.Now()
 	for _, id := range []string{config.DemoModel, "a"} {
 		for _, c := range chaosReads {
 			r, _ := d.send(d.t.Context(), "", "POST", c.path, fmt.Sprintf(`{"model":%q,%s}`, id, c.body))
@@ -358,10 +359,12 @@ func (d *disorder) run(seed uint64, lasting time.Duration) {
 	}
 	d.settle()
 	before := measure(d.t)
+	// On a busy machine, too, models get to run between their starts and stops.
+	pace := max(150*time.Millisecond, time.Since(began)/8)
 
 	ctx, end := context.WithCancel(d.t.Context())
 	defer end()
-	began := time.Now()
+	began = time.Now()
 	goOn := func() bool { // on a slow machine until there is something to judge by
 		took := time.Since(began)
 		return took < lasting || took < chaosPatience && !d.shown()
@@ -374,7 +377,7 @@ func (d *disorder) run(seed uint64, lasting time.Duration) {
 				switch n := rng.IntN(10); {
 				case i < 2 || n == 0:
 					d.govern(rng)
-					time.Sleep(time.Duration(rng.IntN(150)) * time.Millisecond)
+					time.Sleep(time.Duration(rng.Int64N(int64(pace))))
 				case n == 1:
 					d.socket(rng)
 				default:
