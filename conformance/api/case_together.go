@@ -59,7 +59,8 @@ var togetherCases = []Case{
 			p.status(p.get("/health"), http.StatusOK)
 		}},
 	{ID: "overloaded",
-		Rule:   "behind max_concurrent_requests the next is a 429, here with Retry-After; those that leave make room",
+		Rule: "behind max_concurrent_requests the next is a 429, here with Retry-After and some places left for other " +
+			"clients; those that leave make room",
 		Source: ofErrors, run: overload},
 }
 
@@ -80,6 +81,9 @@ func overload(p *probe) {
 	for range n {
 		res, l := p.enter(long)
 		leave = append(leave, l)
+		if p.form.this && res.StatusCode == http.StatusTooManyRequests && len(leave) > n/2 {
+			break // the rest is for other clients
+		}
 		go func() { // ends when the stream does, or with its context
 			if _, err := io.Copy(io.Discard, res.Body); err == nil {
 				ended.Add(1)
@@ -93,8 +97,12 @@ func overload(p *probe) {
 	if r.status == http.StatusOK && ended.Load() > 0 {
 		p.skip("streams ended while others began: the server could not be filled")
 	}
-	p.refused(r, http.StatusTooManyRequests, "overloaded", "Model is overloaded")
-	if p.form.this {
+	if !p.form.this {
+		p.refused(r, http.StatusTooManyRequests, "overloaded", "Model is overloaded")
+	} else {
+		text, kind := p.refusedAs(r, http.StatusTooManyRequests)
+		p.begins(text, "Model is overloaded")
+		p.equal("error_type", kind, "overloaded")
 		p.matches("retry-after", r.header.Get("Retry-After"), `[1-9]\d*`)
 	}
 	for _, l := range leave {
