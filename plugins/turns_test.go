@@ -187,14 +187,18 @@ func TestTurnsAhead(t *testing.T) {
 			call("many", 40*time.Millisecond)
 			call("many", 40*time.Millisecond)
 		}
+		s.mu.Lock()
 		s.clients["few"].spent += time.Millisecond
+		s.mu.Unlock()
 		time.Sleep(15 * time.Millisecond)
+		s.mu.Lock()
 		if few, many := s.clients["few"].running, s.clients["many"].running; few != 1 || many != 1 {
 			t.Errorf("%d and %d run, want one of each", few, many)
 		}
 		if c := s.clients["first"]; c == nil || c.tickets != 0 || c.spent != 20*time.Millisecond {
 			t.Errorf("of one that ended, while others wait, is known %+v", c)
 		}
+		s.mu.Unlock()
 		all.Wait()
 		if len(s.clients) != 0 {
 			t.Errorf("%d clients are kept", len(s.clients))
