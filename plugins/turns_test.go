@@ -154,17 +154,19 @@ func TestTurnsIdle(t *testing.T) {
 		calls("modest", clientTurns-1, 10*time.Second)
 		calls("new", clientTurns, 10*time.Second)
 		before := map[string]time.Duration{}
+		s.mu.Lock()
 		for name, c := range s.clients {
 			before[name] = c.spent
 		}
+		s.mu.Unlock()
 		time.Sleep(10 * time.Second)
+		s.mu.Lock()
 		for name, c := range s.clients {
-			s.mu.Lock()
 			if got := c.spent - max(before[name], before["greedy"]); got < 20*time.Second || got > 26*time.Second {
 				t.Errorf("%s got %v in 10 s of 7 processors, want a third", name, got)
 			}
-			s.mu.Unlock()
 		}
+		s.mu.Unlock()
 		all.Wait()
 	})
 }
@@ -233,9 +235,11 @@ func TestTurnsJoined(t *testing.T) {
 			}
 		}()
 		time.Sleep(time.Second)
+		s.mu.Lock()
 		if shared.begun {
 			t.Error("began beside as many of the client as there may be")
 		}
+		s.mu.Unlock()
 		began := time.Now()
 		shared.join("other")
 		shared.join("other") // twice is once
