@@ -28,6 +28,9 @@ func TestCompileGrammar(t *testing.T) {
 		t.Errorf("dropped %+v", g.Dropped())
 	}
 	c := constraint(t, g)
+	if !c.Native() || c.Plugin() != "" {
+		t.Errorf("a grammar that the host runs: native %v, of plugin %q", c.Native(), c.Plugin())
+	}
 	if got := allowed(t, c); !reflect.DeepEqual(got, []uint32{'a', 'b'}) {
 		t.Errorf("first: %v", got)
 	}
