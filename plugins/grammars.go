@@ -125,8 +125,7 @@ func (v *version) readsLanguage(language string) bool {
 // grammarKey is the cache key of a call: modules with the same bytes and settings compile to the same grammar.
 func (p *part) grammarKey(c GrammarCall) (key [sha256.Size]byte) {
 	h := sha256.New()
-	for _, field := range []string{p.name, p.version.sum(), fmt.Sprint(p.version.settings), c.Language,
-		string(c.Source), string(c.Params)} {
+	for _, field := range []string{p.name, p.version.key, c.Language, string(c.Source), string(c.Params)} {
 		var n [8]byte
 		binary.LittleEndian.PutUint64(n[:], uint64(len(field)))
 		h.Write(n[:])

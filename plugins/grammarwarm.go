@@ -42,7 +42,7 @@ func (s *Set) prepareMasks(common *ir.Grammar) {
 	if common == nil {
 		return
 	}
-	g, err := v.Compile(context.Background(), common, grammar.Limits{Memory: grammarMemory})
+	g, err := v.Compile(s.life, common, grammar.Limits{Memory: grammarMemory})
 	if err != nil {
 		return
 	}

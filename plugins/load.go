@@ -101,6 +101,7 @@ func (s *Set) load(ctx context.Context, w desired, wasm []byte, like *guest.Gues
 	}()
 	v = &version{guest: g, settings: w.settings, loaded: time.Now(),
 		breakers: breakers{all: breaker{limit: s.o.Breaker.Faults, pause: s.o.Breaker.Pause}}}
+	v.key = v.sum() + fmt.Sprint(w.settings)
 	v.refs.Store(1)
 	if v.kinds, err = w.settings.kinds(g.Description().Kinds); err != nil {
 		return nil, fmt.Errorf("%w: %s: %w", ErrLoad, w.name, settingsError{err})

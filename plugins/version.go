@@ -19,6 +19,7 @@ import (
 type version struct {
 	guest       *guest.Guest
 	settings    settings
+	key         string   // what tells its grammars from those of other modules and settings
 	kinds       []string // used of the module
 	steps       []string // of them, those of the token loop
 	refusalText string   // the guest's error text if it refuses {} as parameters
