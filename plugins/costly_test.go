@@ -6,7 +6,7 @@ import (
 	"testing"
 	"time"
 
-	"tgi/plugins/grammar/ir"
+	"tgi/plugins/grammar/ir/irtest"
 	"tgi/plugins/internal/guest"
 	"tgi/plugins/internal/guest/guesttest"
 )
@@ -91,7 +91,7 @@ func TestTooCostlyParams(t *testing.T) {
 
 // TestTooCostlyToFollow: a grammar that takes too much on the way is the client's fault, whatever call finds out.
 func TestTooCostlyToFollow(t *testing.T) {
-	var b ir.Builder
+	var b irtest.Builder
 	x := b.Bytes("aa")
 	for range 5 {
 		x = b.Repeat(b.Concat(x, b.Repeat(b.Bytes("bb"), 0, 1)), 1, 100)

@@ -5,6 +5,7 @@ import (
 	"testing"
 
 	"tgi/plugins/grammar/ir"
+	"tgi/plugins/grammar/ir/irtest"
 	"tgi/plugins/internal/guest/guesttest"
 	"tgi/sdk/abi"
 )
@@ -26,7 +27,7 @@ const theSource = "x"
 // compiler is a guest of kind grammar that compiles anything to one to three of some bytes, unless it is told otherwise
 // by parameters.
 func compiler(pairs string) guesttest.Fake {
-	var b ir.Builder
+	var b irtest.Builder
 	rule := b.Declare("start")
 	b.Define(rule, b.Term(b.Repeat(b.Bytes(pairs), 1, 3)))
 	b.G.Start = rule

@@ -14,7 +14,7 @@ import (
 	"time"
 
 	"tgi/plugins/grammar"
-	"tgi/plugins/grammar/ir"
+	"tgi/plugins/grammar/ir/irtest"
 	"tgi/plugins/internal/guest/guesttest"
 )
 
@@ -114,7 +114,7 @@ func TestCompilePicks(t *testing.T) {
 
 // TestCompileErrors: what is wrong with a grammar or a compiler is one request's alone, and is not remembered.
 func TestCompileErrors(t *testing.T) {
-	var b ir.Builder
+	var b irtest.Builder
 	none := b.Declare("start")
 	b.Define(none, b.Choice())
 	b.G.Start = none
@@ -386,7 +386,7 @@ func TestMasksCounted(t *testing.T) {
 		t.Fatal(err)
 	}
 	allowed(t, twin)
-	var b ir.Builder // a word that no token of a vocabulary without letters begins
+	var b irtest.Builder // a word that no token of a vocabulary without letters begins
 	b.Define(b.Declare("start"), b.Text("no"))
 	g, err := grammar.NewVocab(digits{}, 0).Compile(ctx, &b.G, grammar.Limits{})
 	if err != nil {

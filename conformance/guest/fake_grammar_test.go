@@ -3,7 +3,7 @@ package guest_test
 import (
 	"slices"
 
-	"tgi/plugins/grammar/ir"
+	"tgi/plugins/grammar/ir/irtest"
 	"tgi/sdk/abi"
 )
 
@@ -12,7 +12,7 @@ const grammarAt = 0x5000
 
 // encoded is a grammar whose only text is the empty one.
 func encoded() string {
-	var b ir.Builder
+	var b irtest.Builder
 	b.G.Start = b.Declare("start")
 	b.Define(b.G.Start, b.Seq())
 	return string(b.G.Append(nil))

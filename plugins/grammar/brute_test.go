@@ -10,6 +10,7 @@ import (
 
 	"tgi/plugins/grammar"
 	"tgi/plugins/grammar/ir"
+	"tgi/plugins/grammar/ir/irtest"
 	"tgi/sdk/abi"
 )
 
@@ -60,7 +61,7 @@ func small(r *rand.Rand) words {
 }
 
 // drawRegex adds a node over those there are.
-func drawRegex(r *rand.Rand, b *ir.Builder, rs []uint32) uint32 {
+func drawRegex(r *rand.Rand, b *irtest.Builder, rs []uint32) uint32 {
 	switch r.IntN(8) {
 	case 0, 1:
 		return b.Concat(pick(r, rs), pick(r, rs))
@@ -89,7 +90,7 @@ func bounds(r *rand.Rand) (lo, hi uint32) {
 
 // random draws a grammar.
 func random(r *rand.Rand) *ir.Grammar {
-	var b ir.Builder
+	var b irtest.Builder
 	rs := []uint32{b.Lit("a"), b.Bytes("bc"), b.Chars(ir.Range{Lo: 'z', Hi: 'z'}, ir.Range{Lo: 0xE9, Hi: 0xE9}),
 		b.Lits("ab", "abc", "b", "ca"), b.Bytes("az")}
 	for range 2 + r.IntN(5) {
@@ -131,7 +132,7 @@ func random(r *rand.Rand) *ir.Grammar {
 }
 
 // unordered draws a list of members, none of them empty and two of them with a text.
-func unordered(r *rand.Rand, b *ir.Builder, es []uint32) uint32 {
+func unordered(r *rand.Rand, b *irtest.Builder, es []uint32) uint32 {
 	members := []uint32{b.Text("a"), b.Seq(b.Text("b"), pick(r, es)), b.Seq(b.Text("ab"), pick(r, es)), b.Text("z"),
 		b.Text("bc")}
 	r.Shuffle(len(members), func(i, j int) { members[i], members[j] = members[j], members[i] })
@@ -256,7 +257,7 @@ func compareMask(t *testing.T, seed uint64, s *grammar.State, ref *naive, w word
 }
 
 func ExampleGrammar() {
-	var b ir.Builder
+	var b irtest.Builder
 	b.Define(b.Declare("start"), b.Seq(b.Text("a"), b.Times(b.Text("bc"), 1, ir.Unbounded)))
 	v := grammar.NewVocab(words{{"a", 0}, {"ab", 0}, {"b", 0}, {"bcb", 0}, {"c", 0}, {"<end>", abi.TokenEnd}}, 0)
 	g, err := v.Compile(context.Background(), &b.G, grammar.Limits{})

@@ -6,6 +6,7 @@ import (
 
 	"tgi/plugins/grammar"
 	"tgi/plugins/grammar/ir"
+	"tgi/plugins/grammar/ir/irtest"
 )
 
 // runs is a vocabulary of the letter a and of runs of it, up to n, alone and with an end.
@@ -49,7 +50,7 @@ func TestCountsBeyondTokens(t *testing.T) {
 			if least > most {
 				continue
 			}
-			var b ir.Builder
+			var b irtest.Builder
 			run := b.Repeat(b.Bytes("az"), uint32(least), uint32(most))
 			b.Define(b.Declare("start"), b.Seq(b.Term(run), b.Text("!")))
 			s := compile(t, v, &b.G, grammar.Limits{}).Start()
@@ -67,7 +68,7 @@ func TestCountsWithEndings(t *testing.T) {
 	v := grammar.NewVocab(w, 0)
 	for _, most := range []int{14, 20, 26, 40, 70, 118, 125, 140, 300} {
 		for _, tail := range []int{1, 6, 13} {
-			var b ir.Builder
+			var b irtest.Builder
 			whole := b.Concat(b.Repeat(b.Bytes("az"), 0, ir.Unbounded), b.Repeat(b.Bytes("!!"), uint32(tail),
 				uint32(tail)))
 			both := b.And(whole, b.Repeat(b.Bytes(" ~"), 0, uint32(most)))
@@ -87,7 +88,7 @@ func TestLoopsAreASCII(t *testing.T) {
 			flags uint32
 		}{text, 0})
 	}
-	var b ir.Builder
+	var b irtest.Builder
 	b.Define(b.Declare("start"), b.Seq(b.Term(b.Repeat(b.Bytes("\x00\x00bz"), 1, ir.Unbounded)), b.Text("!")))
 	s := compile(t, grammar.NewVocab(w, 0), &b.G, grammar.Limits{}).Start()
 	checkMask(t, w, s, func(text string) bool { return !strings.ContainsAny(text, "éa") })
@@ -103,7 +104,7 @@ func TestLengthOfOtherCharacters(t *testing.T) {
 			flags uint32
 		}{text, 0})
 	}
-	var b ir.Builder
+	var b irtest.Builder
 	accented := ir.Range{Lo: 'é', Hi: 'ê'}
 	counted := b.Repeat(b.Chars(accented, ir.Range{Lo: 'a', Hi: 'z'}), 0, 20)
 	pattern := b.Union(b.Concat(b.Lit("a"), b.Chars(accented), b.Bytes("!!")), b.Lit("b"))

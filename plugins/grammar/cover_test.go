@@ -7,12 +7,13 @@ import (
 
 	"tgi/plugins/grammar"
 	"tgi/plugins/grammar/ir"
+	"tgi/plugins/grammar/ir/irtest"
 )
 
 // drawText draws a regular expression of the kind that patterns and lengths of strings
 // make: classes that take much of a vocabulary, counts around the lengths of tokens,
 // exclusions, intersections.
-func drawText(r *rand.Rand, b *ir.Builder) uint32 {
+func drawText(r *rand.Rand, b *irtest.Builder) uint32 {
 	plain := b.Chars(ir.Range{Lo: 0x20, Hi: 0x21}, ir.Range{Lo: 0x23, Hi: 0x5B}, ir.Range{Lo: 0x5D, Hi: 0x10FFFF})
 	rs := []uint32{
 		plain, plain, b.Union(plain, b.Concat(b.Lit(`\`), b.Bytes(`""\\nn`))), b.Bytes("azAZ09  "), b.Bytes("az"),
@@ -54,7 +55,7 @@ func TestMasksOfTerms(t *testing.T) {
 	compared, wide := 0, 0
 	for seed := range uint64(40) {
 		r := rand.New(rand.NewPCG(seed, 9))
-		var b ir.Builder
+		var b irtest.Builder
 		x := b.Term(drawText(r, &b))
 		after := b.Choice(b.Text(`,"`), b.Text("}"),
 			b.Term(b.Concat(b.Lit(" "), b.Repeat(b.Bytes("az"), 0, ir.Unbounded))))
@@ -114,7 +115,7 @@ func TestExclusionThatGoesOn(t *testing.T) {
 			flags uint32
 		}{string([]byte{'a' + byte(i/26), 'a' + byte(i%26), 'q'}), 0})
 	}
-	var b ir.Builder
+	var b irtest.Builder
 	word := b.And(b.Repeat(b.Bytes("az"), 0, ir.Unbounded), b.Not(b.Lits("bar", "barto")))
 	b.Define(b.Declare("start"), b.Seq(b.Term(word), b.Text(`".`)))
 	g := compile(t, grammar.NewVocab(w, 0), &b.G, grammar.Limits{})

@@ -9,6 +9,7 @@ import (
 
 	"tgi/plugins/grammar"
 	"tgi/plugins/grammar/ir"
+	"tgi/plugins/grammar/ir/irtest"
 )
 
 // TestDoublingIsBoundedBeforeItIsDone: regular expressions that have the one before them twice, and so on, are refused
@@ -17,15 +18,15 @@ import (
 func TestDoublingIsBoundedBeforeItIsDone(t *testing.T) {
 	const most = 64 << 20
 	v := largeVocab()
-	for name, level := range map[string]func(b *ir.Builder, x uint32) uint32{
-		"optional pairs": func(b *ir.Builder, x uint32) uint32 { return b.Union(b.Lit(""), b.Concat(x, x)) },
-		"pairs":          func(b *ir.Builder, x uint32) uint32 { return b.Concat(x, x) },
-		"counted":        func(b *ir.Builder, x uint32) uint32 { return b.Repeat(b.Concat(x, x), 0, 9) },
-		"outsides":       func(b *ir.Builder, x uint32) uint32 { return b.And(b.Concat(x, x), b.Not(x)) },
+	for name, level := range map[string]func(b *irtest.Builder, x uint32) uint32{
+		"optional pairs": func(b *irtest.Builder, x uint32) uint32 { return b.Union(b.Lit(""), b.Concat(x, x)) },
+		"pairs":          func(b *irtest.Builder, x uint32) uint32 { return b.Concat(x, x) },
+		"counted":        func(b *irtest.Builder, x uint32) uint32 { return b.Repeat(b.Concat(x, x), 0, 9) },
+		"outsides":       func(b *irtest.Builder, x uint32) uint32 { return b.And(b.Concat(x, x), b.Not(x)) },
 	} {
 		for _, levels := range []int{8, 16, 20, 300} {
 			t.Run(fmt.Sprint(name, " ", levels), func(t *testing.T) {
-				var b ir.Builder
+				var b irtest.Builder
 				x := b.Lit("x")
 				for range levels {
 					x = level(&b, x)

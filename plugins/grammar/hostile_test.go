@@ -12,22 +12,23 @@ import (
 
 	"tgi/plugins/grammar"
 	"tgi/plugins/grammar/ir"
+	"tgi/plugins/grammar/ir/irtest"
 )
 
 // hostile grammars cost bounded time and memory: they work, or an error names the
 // limit. Texts are what the grammar's author would have the model write.
 var hostile = []struct {
 	name  string
-	g     func(b *ir.Builder) uint32 // the start's body
+	g     func(b *irtest.Builder) uint32 // the start's body
 	text  func(r *rand.Rand) string
 	fails bool // some step reaches a limit
 	wrong string
 }{
-	{name: "two to the 14th states", g: func(b *ir.Builder) uint32 {
+	{name: "two to the 14th states", g: func(b *irtest.Builder) uint32 {
 		ab := b.Bytes("ab")
 		return b.Term(b.Concat(b.Repeat(ab, 0, ir.Unbounded), b.Lit("a"), b.Repeat(ab, 13, 13)))
 	}, text: func(r *rand.Rand) string { return letters(r, "ab", 400) + "a" + letters(r, "ab", 13) }, wrong: "c"},
-	{name: "enumeration of 10,000", g: func(b *ir.Builder) uint32 {
+	{name: "enumeration of 10,000", g: func(b *irtest.Builder) uint32 {
 		var ts []string
 		for i := range 10_000 {
 			ts = append(ts, fmt.Sprintf("%q", fmt.Sprintf("member number %d of it %d", i*7919%10_000, i)))
@@ -37,14 +38,14 @@ var hostile = []struct {
 		i := r.IntN(10_000)
 		return fmt.Sprintf("%q", fmt.Sprintf("member number %d of it %d", i*7919%10_000, i))
 	}, wrong: `"member number 0 of it 1`},
-	{name: "choice of 10,000 literals", g: func(b *ir.Builder) uint32 {
+	{name: "choice of 10,000 literals", g: func(b *irtest.Builder) uint32 {
 		var es []uint32
 		for i := range 10_000 {
 			es = append(es, b.Text(fmt.Sprintf("m%05d", i)))
 		}
 		return b.Choice(es...)
 	}, text: func(r *rand.Rand) string { return fmt.Sprintf("m%05d", r.IntN(10_000)) }, wrong: "x"},
-	{name: "choice of 2,000 rules", g: func(b *ir.Builder) uint32 {
+	{name: "choice of 2,000 rules", g: func(b *irtest.Builder) uint32 {
 		var es []uint32
 		d := b.Text("!")
 		for i := range 2_000 {
@@ -54,30 +55,30 @@ var hostile = []struct {
 		}
 		return b.Choice(es...)
 	}, text: func(r *rand.Rand) string { return fmt.Sprintf("m%05d!", r.IntN(2_000)) }, wrong: "x"},
-	{name: "huge counts of a class", g: func(b *ir.Builder) uint32 {
+	{name: "huge counts of a class", g: func(b *irtest.Builder) uint32 {
 		return b.Term(b.Concat(b.Lit(`"`), b.Repeat(b.Chars(ir.Range{Lo: 'a', Hi: 'z'},
 			ir.Range{Lo: 0x400, Hi: 0x10000}), 300, 100_000), b.Lit(`"`)))
 	}, text: func(r *rand.Rand) string { return `"` + letters(r, "abcdefg", 2000) + "жж" + `"` }, wrong: `""`},
-	{name: "huge counts of overlapping literals", g: func(b *ir.Builder) uint32 {
+	{name: "huge counts of overlapping literals", g: func(b *irtest.Builder) uint32 {
 		return b.Term(b.Repeat(b.Lits("a", "aa"), 100, 10_000))
 	}, text: func(r *rand.Rand) string { return strings.Repeat("a", 1000) }, wrong: "b"},
-	{name: "huge counts of symbols", g: func(b *ir.Builder) uint32 {
+	{name: "huge counts of symbols", g: func(b *irtest.Builder) uint32 {
 		r := b.Declare("item")
 		b.Define(r, b.Choice(b.Text("x,"), b.Seq(b.Text("("), b.Rule(r), b.Text(")"))))
 		return b.Times(b.Rule(r), 100, 1_000_000)
 	}, text: func(r *rand.Rand) string { return strings.Repeat("x,((x,))", 300) }, wrong: "y"},
-	{name: "counts of counts", g: func(b *ir.Builder) uint32 {
+	{name: "counts of counts", g: func(b *irtest.Builder) uint32 {
 		x := b.Repeat(b.Bytes("ab"), 0, 1000)
 		return b.Term(b.Repeat(b.Repeat(b.Concat(x, b.Lit("c")), 1, 1000), 0, 1000))
 	}, text: func(r *rand.Rand) string { return strings.Repeat(letters(r, "ab", 30)+"c", 60) }, wrong: "d"},
-	{name: "counts of one thing at five levels", g: func(b *ir.Builder) uint32 {
+	{name: "counts of one thing at five levels", g: func(b *irtest.Builder) uint32 {
 		x := b.Bytes("aa")
 		for range 5 {
 			x = b.Repeat(x, 1, 100)
 		}
 		return b.Term(x)
 	}, text: func(r *rand.Rand) string { return strings.Repeat("a", 500) }, wrong: "ab"},
-	{name: "counts of rules at five levels", g: func(b *ir.Builder) uint32 {
+	{name: "counts of rules at five levels", g: func(b *irtest.Builder) uint32 {
 		r := b.Declare("item")
 		b.Define(r, b.Choice(b.Text("x"), b.Seq(b.Text("("), b.Rule(r), b.Text(")"))))
 		x := b.Rule(r)
@@ -86,16 +87,16 @@ var hostile = []struct {
 		}
 		return x
 	}, text: func(r *rand.Rand) string { return strings.Repeat("x(x)", 100) }, wrong: "y"},
-	{name: "counts of one thing in a row", g: func(b *ir.Builder) uint32 {
+	{name: "counts of one thing in a row", g: func(b *irtest.Builder) uint32 {
 		var xs []uint32
 		for range 6 {
 			xs = append(xs, b.Repeat(b.Bytes("aa"), 1, 100))
 		}
 		return b.Term(b.Concat(xs...))
 	}, text: func(r *rand.Rand) string { return strings.Repeat("a", 500) }, wrong: "ab"},
-	{name: "odd counts", g: func(b *ir.Builder) uint32 { return b.Term(b.Repeat(b.Lits("a", "aaa"), 300, 300)) },
+	{name: "odd counts", g: func(b *irtest.Builder) uint32 { return b.Term(b.Repeat(b.Lits("a", "aaa"), 300, 300)) },
 		text: func(r *rand.Rand) string { return strings.Repeat("a", 500) }, wrong: "b"},
-	{name: "left, right and hidden recursion", g: func(b *ir.Builder) uint32 {
+	{name: "left, right and hidden recursion", g: func(b *irtest.Builder) uint32 {
 		l, r, h, n := b.Declare("left"), b.Declare("right"), b.Declare("hidden"), b.Declare("nothing")
 		b.Define(n, b.Choice(b.Seq(), b.Rule(n)))
 		b.Define(l, b.Choice(b.Seq(b.Rule(l), b.Text("a")), b.Text("a")))
@@ -105,12 +106,12 @@ var hostile = []struct {
 	}, text: func(r *rand.Rand) string {
 		return strings.Repeat("a", 3000) + strings.Repeat("b", 3000) + strings.Repeat("c", 3000)
 	}, wrong: "d"},
-	{name: "ambiguous sums", g: func(b *ir.Builder) uint32 {
+	{name: "ambiguous sums", g: func(b *irtest.Builder) uint32 {
 		s := b.Declare("s")
 		b.Define(s, b.Choice(b.Seq(b.Rule(s), b.Rule(s)), b.Text("a"), b.Seq(b.Rule(s), b.Text("+"), b.Rule(s))))
 		return b.Rule(s)
 	}, text: func(r *rand.Rand) string { return strings.Repeat("a+aa", 30) }, wrong: "b"},
-	{name: "palindromes", g: func(b *ir.Builder) uint32 {
+	{name: "palindromes", g: func(b *irtest.Builder) uint32 {
 		s := b.Declare("s")
 		b.Define(s, b.Choice(b.Seq(b.Text("a"), b.Rule(s), b.Text("a")), b.Seq(b.Text("b"), b.Rule(s), b.Text("b")),
 			b.Seq()))
@@ -122,7 +123,7 @@ var hostile = []struct {
 		}
 		return t
 	}, wrong: "c"},
-	{name: "2,000 optional members", g: func(b *ir.Builder) uint32 {
+	{name: "2,000 optional members", g: func(b *irtest.Builder) uint32 {
 		const n = 2000
 		for range 2*n + 2 { // rule 2i: from member i on, none so far; 2i+1: behind some
 			b.Declare("")
@@ -143,7 +144,7 @@ var hostile = []struct {
 		}
 		return t + "}"
 	}, wrong: "{m3:a,m2:"},
-	{name: "60,000 rules one in the other", g: func(b *ir.Builder) uint32 {
+	{name: "60,000 rules one in the other", g: func(b *irtest.Builder) uint32 {
 		for range 60_000 {
 			b.Declare("")
 		}
@@ -156,7 +157,7 @@ var hostile = []struct {
 	}, text: func(r *rand.Rand) string {
 		return strings.Repeat("(", 999) + "x" + strings.Repeat(")", 999)
 	}, wrong: ")"},
-	{name: "60,000 rules one for the other", g: func(b *ir.Builder) uint32 {
+	{name: "60,000 rules one for the other", g: func(b *irtest.Builder) uint32 {
 		for range 60_000 {
 			b.Declare("")
 		}
@@ -166,7 +167,7 @@ var hostile = []struct {
 		b.Define(59_999, b.Text("x"))
 		return b.Rule(0)
 	}, fails: true},
-	{name: "nesting", g: func(b *ir.Builder) uint32 {
+	{name: "nesting", g: func(b *irtest.Builder) uint32 {
 		r := b.Declare("v")
 		b.Define(r, b.Choice(b.Text("x"),
 			b.Seq(b.Text("["), b.Times(b.Seq(b.Rule(r), b.Times(b.Seq(b.Text(","), b.Rule(r)), 0, ir.Unbounded)), 0, 1),
@@ -174,21 +175,21 @@ var hostile = []struct {
 		return b.Rule(r)
 	}, text: func(r *rand.Rand) string { return strings.Repeat("[", 20_000) + strings.Repeat("]", 20_000) },
 		wrong: "]"},
-	{name: "100,000 optional parts", g: func(b *ir.Builder) uint32 {
+	{name: "100,000 optional parts", g: func(b *irtest.Builder) uint32 {
 		var rs []uint32
 		for i := range 100_000 {
 			rs = append(rs, b.Repeat(b.Lit(fmt.Sprint(i)), 0, 1))
 		}
 		return b.Term(b.Concat(rs...))
 	}, fails: true},
-	{name: "intersection without a text, found late", g: func(b *ir.Builder) uint32 {
+	{name: "intersection without a text, found late", g: func(b *irtest.Builder) uint32 {
 		ab := b.Bytes("ab")
 		all := b.Repeat(ab, 0, ir.Unbounded)
 		x := b.Concat(all, b.Lit("a"), b.Repeat(ab, 20, 20))
 		y := b.Concat(all, b.Lit("b"), b.Repeat(ab, 20, 20))
 		return b.Choice(b.Text("x"), b.Term(b.And(x, y)))
 	}, fails: true},
-	{name: "contains everything", g: func(b *ir.Builder) uint32 {
+	{name: "contains everything", g: func(b *irtest.Builder) uint32 {
 		all := b.Repeat(b.Bytes("\x00\xff"), 0, ir.Unbounded)
 		var parts []uint32
 		for i := range 12 {
@@ -216,7 +217,7 @@ func TestHostileGrammars(t *testing.T) {
 	v := largeVocab()
 	for _, h := range hostile {
 		t.Run(h.name, func(t *testing.T) {
-			var b ir.Builder
+			var b irtest.Builder
 			body := h.g(&b)
 			b.G.Start = b.Declare("start")
 			b.Define(b.G.Start, body)

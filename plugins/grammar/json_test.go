@@ -5,11 +5,12 @@ import (
 	"strings"
 
 	"tgi/plugins/grammar/ir"
+	"tgi/plugins/grammar/ir/irtest"
 )
 
 // schema builds grammars of JSON as a guest would write them.
 type schema struct {
-	ir.Builder
+	irtest.Builder
 	flexible     bool
 	str, num, in uint32 // terminals of any string, number, integer
 	char         uint32 // regex of a character of a string, escapes included

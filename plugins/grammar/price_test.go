@@ -7,11 +7,12 @@ import (
 
 	"tgi/plugins/grammar"
 	"tgi/plugins/grammar/ir"
+	"tgi/plugins/grammar/ir/irtest"
 )
 
 // nested is a term that has the one before it twice, so many times.
 func nested(levels int) *ir.Grammar {
-	var b ir.Builder
+	var b irtest.Builder
 	x := b.Lit("x")
 	for range levels {
 		x = b.And(b.Concat(x, x), b.Not(x))

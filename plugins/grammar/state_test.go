@@ -12,6 +12,7 @@ import (
 
 	"tgi/plugins/grammar"
 	"tgi/plugins/grammar/ir"
+	"tgi/plugins/grammar/ir/irtest"
 	"tgi/sdk/abi"
 )
 
@@ -215,7 +216,7 @@ func TestForcedTokensAreTheTokenizersOwn(t *testing.T) {
 }
 
 func TestForcedBytes(t *testing.T) {
-	var b ir.Builder
+	var b irtest.Builder
 	b.Define(b.Declare("start"), b.Seq(b.Text("abc"), b.Choice(b.Text("dex"), b.Text("dey")), b.Times(b.Text("éz"), 0,
 		1)))
 	g := compile(t, largeVocab(), &b.G, grammar.Limits{})
@@ -252,19 +253,19 @@ func TestForcedLeavesOpenWhatMayGrow(t *testing.T) {
 		return out
 	}
 	for _, c := range []struct {
-		regex func(b *ir.Builder) uint32
+		regex func(b *irtest.Builder) uint32
 		tail  []uint32
 		want  []uint32
 	}{
-		{func(b *ir.Builder) uint32 { return b.Concat(b.Lit("xab"), b.Bytes("cd")) }, nil, []uint32{6}},
-		{func(b *ir.Builder) uint32 { return b.Concat(b.Lit("xab"), b.Bytes("dx")) }, nil, []uint32{6, 3}},
-		{func(b *ir.Builder) uint32 { return b.Concat(b.Lit("xabd")) }, nil, []uint32{6, 3, 5}},
-		{func(b *ir.Builder) uint32 { return b.Lit("bx") }, []uint32{6}, []uint32{1, 6}},
-		{func(b *ir.Builder) uint32 { return b.Lit("bx") }, []uint32{6, 0}, nil},
-		{func(b *ir.Builder) uint32 { return b.Lit("bx") }, []uint32{6, 0, 7}, []uint32{1, 6}},
-		{func(b *ir.Builder) uint32 { return b.Concat(b.Lit("xx\xc3"), b.Bytes("\xa8\xa9")) }, nil, []uint32{}},
+		{func(b *irtest.Builder) uint32 { return b.Concat(b.Lit("xab"), b.Bytes("cd")) }, nil, []uint32{6}},
+		{func(b *irtest.Builder) uint32 { return b.Concat(b.Lit("xab"), b.Bytes("dx")) }, nil, []uint32{6, 3}},
+		{func(b *irtest.Builder) uint32 { return b.Concat(b.Lit("xabd")) }, nil, []uint32{6, 3, 5}},
+		{func(b *irtest.Builder) uint32 { return b.Lit("bx") }, []uint32{6}, []uint32{1, 6}},
+		{func(b *irtest.Builder) uint32 { return b.Lit("bx") }, []uint32{6, 0}, nil},
+		{func(b *irtest.Builder) uint32 { return b.Lit("bx") }, []uint32{6, 0, 7}, []uint32{1, 6}},
+		{func(b *irtest.Builder) uint32 { return b.Concat(b.Lit("xx\xc3"), b.Bytes("\xa8\xa9")) }, nil, []uint32{}},
 	} {
-		var b ir.Builder
+		var b irtest.Builder
 		body := b.Term(c.regex(&b))
 		b.Define(b.Declare("start"), body)
 		got, err := compile(t, v, &b.G, grammar.Limits{}).Start().Forced(c.tail, encode)
@@ -277,7 +278,7 @@ func TestForcedLeavesOpenWhatMayGrow(t *testing.T) {
 func TestTokensByName(t *testing.T) {
 	w := words{{"a", 0}, {"<tool>", abi.TokenSpecial}, {"<end>", abi.TokenSpecial | abi.TokenEnd}, {"<", 0}, {"b", 0}}
 	v := grammar.NewVocab(w, 0)
-	var b ir.Builder
+	var b irtest.Builder
 	b.Define(b.Declare("start"), b.Seq(b.Text("a"), b.TokenText("<tool>"), b.Token(true, ir.Range{Lo: 4, Hi: 4})))
 	s := compile(t, v, &b.G, grammar.Limits{}).Start()
 	mask := make([]uint32, v.Words())
@@ -293,7 +294,7 @@ func TestTokensByName(t *testing.T) {
 	if err := s.Accept(1); !errors.Is(err, grammar.ErrRejected) || !s.Ended() {
 		t.Errorf("behind the end: %v", err)
 	}
-	var c ir.Builder
+	var c irtest.Builder
 	c.Define(c.Declare("start"), c.TokenText("<nosuch>"))
 	if _, err := v.Compile(context.Background(), &c.G, grammar.Limits{}); !errors.Is(err, grammar.ErrToken) ||
 		!strings.Contains(err.Error(), `exprs[0]: no such token: "<nosuch>"`) {
@@ -303,7 +304,7 @@ func TestTokensByName(t *testing.T) {
 
 func TestStuck(t *testing.T) {
 	v := grammar.NewVocab(words{{"a", 0}, {"<end>", abi.TokenEnd}}, 0)
-	var b ir.Builder
+	var b irtest.Builder
 	b.Define(b.Declare("start"), b.Text("ab"))
 	s := compile(t, v, &b.G, grammar.Limits{}).Start()
 	if err := s.Accept(0); err != nil {
@@ -312,7 +313,7 @@ func TestStuck(t *testing.T) {
 	if err := s.Mask(make([]uint32, 1)); !errors.Is(err, grammar.ErrStuck) {
 		t.Errorf("no token begins with b, got %v", err)
 	}
-	var c ir.Builder // all tokens but the one that there is
+	var c irtest.Builder // all tokens but the one that there is
 	any := c.Bytes("\x00\xff")
 	c.Define(c.Declare("start"), c.Term(c.Concat(c.And(any, c.Not(c.Lit("a"))), any)))
 	if err := compile(t, v, &c.G, grammar.Limits{}).Start().Mask(make([]uint32, 1)); !errors.Is(err, grammar.ErrStuck) {
@@ -341,7 +342,7 @@ func TestLimits(t *testing.T) {
 	if err := st.Accept('"'); err != nil {
 		t.Errorf("a cheaper step after that: %v", err)
 	}
-	var b ir.Builder
+	var b irtest.Builder
 	ab := b.Bytes("ab")
 	all := b.Repeat(ab, 0, ir.Unbounded)
 	b.Define(b.Declare("start"), b.Term(b.And(b.Concat(all, b.Lit("a"), b.Repeat(ab, 9, 9)), b.Concat(all, b.Lit("b"),
@@ -355,7 +356,7 @@ func TestLimits(t *testing.T) {
 	}
 	ctx, cancel := context.WithCancel(context.Background())
 	cancel()
-	var h ir.Builder
+	var h irtest.Builder
 	h.Define(h.Declare("start"), hostile[1].g(&h))
 	if _, err := largeVocab().Compile(ctx, &h.G, grammar.Limits{}); !errors.Is(err, context.Canceled) {
 		t.Errorf("got %v, want context.Canceled", err)
@@ -397,7 +398,7 @@ func TestEqualGrammarsShareMasks(t *testing.T) {
 
 func ExampleState_Forced() {
 	w := words{{"{", 0}, {`"`, 0}, {"name", 0}, {`":`, 0}, {"na", 0}, {"<end>", abi.TokenEnd}, {"1", 0}, {"}", 0}}
-	var b ir.Builder
+	var b irtest.Builder
 	b.Define(b.Declare("start"), b.Seq(b.Text(`{"name":`), b.Term(b.Bytes("09")), b.Text("}")))
 	g, err := grammar.NewVocab(w, 0).Compile(context.Background(), &b.G, grammar.Limits{})
 	if err != nil {

@@ -11,11 +11,12 @@ import (
 
 	"tgi/plugins/grammar"
 	"tgi/plugins/grammar/ir"
+	"tgi/plugins/grammar/ir/irtest"
 )
 
 // object is a grammar of an object with so many members, of which every third is required, in any order.
 func object(members int) *ir.Grammar {
-	var b ir.Builder
+	var b irtest.Builder
 	value := b.Term(b.Repeat(b.Bytes("az"), 1, ir.Unbounded))
 	var all []uint32
 	var marks []ir.Mark
@@ -97,23 +98,23 @@ func TestOrdersMeet(t *testing.T) {
 // TestUnorderedRefusals: what a list cannot be made of is said.
 func TestUnorderedRefusals(t *testing.T) {
 	v := largeVocab()
-	for want, list := range map[string]func(b *ir.Builder) uint32{
-		"member 1 of an unordered list may be the empty text": func(b *ir.Builder) uint32 {
+	for want, list := range map[string]func(b *irtest.Builder) uint32{
+		"member 1 of an unordered list may be the empty text": func(b *irtest.Builder) uint32 {
 			return b.Unordered(b.Text(","), []uint32{b.Text("a"), b.Times(b.Text("b"), 0, 1)}, []ir.Mark{0, 0}, 0,
 				ir.Unbounded)
 		},
-		"the separator of an unordered list has no text": func(b *ir.Builder) uint32 {
+		"the separator of an unordered list has no text": func(b *irtest.Builder) uint32 {
 			return b.Unordered(b.Choice(), []uint32{b.Text("a"), b.Text("b")}, []ir.Mark{0, 0}, 0, ir.Unbounded)
 		},
-		"needs 2 members, and 1 have a text": func(b *ir.Builder) uint32 {
+		"needs 2 members, and 1 have a text": func(b *irtest.Builder) uint32 {
 			return b.Unordered(b.Text(","), []uint32{b.Text("a"), b.Choice()}, []ir.Mark{0, 0}, 2, ir.Unbounded)
 		},
-		"the grammar admits no text": func(b *ir.Builder) uint32 {
+		"the grammar admits no text": func(b *irtest.Builder) uint32 {
 			return b.Unordered(b.Text(","), []uint32{b.Text("a"), b.Choice()}, []ir.Mark{0, ir.Required}, 0,
 				ir.Unbounded)
 		},
 	} {
-		var b ir.Builder
+		var b irtest.Builder
 		b.Define(b.Declare("start"), list(&b))
 		if err := b.G.Check(); err != nil {
 			t.Fatal(err)

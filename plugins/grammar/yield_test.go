@@ -7,13 +7,13 @@ import (
 	"testing"
 
 	"tgi/plugins/grammar"
-	"tgi/plugins/grammar/ir"
+	"tgi/plugins/grammar/ir/irtest"
 )
 
 // TestCompileYields: a compilation that takes long stops to ask whether others want the processor, and ends when it is
 // cancelled meanwhile; what it makes does not ask any more.
 func TestCompileYields(t *testing.T) {
-	var b ir.Builder
+	var b irtest.Builder
 	var texts []uint32
 	for i := range 20_000 {
 		texts = append(texts, b.Text(fmt.Sprintf("word %d", i)))

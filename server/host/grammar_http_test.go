@@ -13,6 +13,7 @@ import (
 	"testing"
 
 	"tgi/plugins/grammar/ir"
+	"tgi/plugins/grammar/ir/irtest"
 )
 
 // TestInfoLanguages: everybody may know which grammars can be asked for, and one is asked for by what is known.
@@ -57,7 +58,7 @@ func TestInfoLanguages(t *testing.T) {
 
 // everything is the grammar that the builders of the SDKs are tested with, each node once, made by the host's own.
 func everything() *ir.Grammar {
-	var b ir.Builder
+	var b irtest.Builder
 	list := b.Declare("list")
 	word := b.And(b.Repeat(b.Chars(ir.Range{Lo: 'a', Hi: 'z'}, ir.Range{Lo: 'à', Hi: 'ÿ'}), 1, 9),
 		b.Not(b.Lits("if", "")))

@@ -11,11 +11,12 @@ import (
 	"testing"
 
 	"tgi/plugins/grammar/ir"
+	"tgi/plugins/grammar/ir/irtest"
 )
 
 // sample has every kind of node.
 func sample() *ir.Grammar {
-	var b ir.Builder
+	var b irtest.Builder
 	digit := b.Bytes("09")
 	char := b.Chars(ir.Range{Lo: 'a', Hi: 0x10FFFF})
 	word := b.And(b.Repeat(char, 1, 1000), b.Not(b.Lits("true", "false")))
@@ -58,7 +59,7 @@ func TestWorkedExample(t *testing.T) {
 	if err != nil {
 		t.Fatal(err)
 	}
-	var b ir.Builder
+	var b irtest.Builder
 	a, d := b.Lit("a"), b.Bytes("09")
 	n := b.Repeat(d, 2, ir.Unbounded)
 	x := b.Term(a)
@@ -75,7 +76,7 @@ func TestWorkedExample(t *testing.T) {
 
 // unordered is a grammar of an unordered list of two members.
 func unordered(marks []ir.Mark, least, most uint32) []byte {
-	var b ir.Builder
+	var b irtest.Builder
 	x := b.Text("a")
 	b.Define(b.Declare("r"), b.Unordered(b.Text(","), []uint32{x, x}, marks, least, most))
 	return b.G.Append(nil)
@@ -101,7 +102,7 @@ func TestVersions(t *testing.T) {
 // TestReadRefuses breaks one rule at a time.
 func TestReadRefuses(t *testing.T) {
 	deep := func() *ir.Grammar {
-		var b ir.Builder
+		var b irtest.Builder
 		x := b.Text("a")
 		for range ir.MaxDepth {
 			x = b.Seq(x)

@@ -8,6 +8,7 @@ import (
 	"testing"
 
 	"tgi/plugins/grammar/ir"
+	"tgi/plugins/grammar/ir/irtest"
 	"tgi/plugins/internal/guest"
 	"tgi/plugins/internal/guest/guesttest"
 	"tgi/plugins/internal/sandbox"
@@ -31,7 +32,7 @@ func open(t testing.TB, f guesttest.Fake) *guest.Session {
 
 // letters is a grammar of one to three letters a and b.
 func letters() *ir.Grammar {
-	var b ir.Builder
+	var b irtest.Builder
 	rule := b.Declare("start")
 	b.Define(rule, b.Term(b.Repeat(b.Bytes("ab"), 1, 3)))
 	b.G.Start = rule
