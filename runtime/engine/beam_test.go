@@ -192,6 +192,7 @@ func TestBeamsTogetherAsAlone(t *testing.T) {
 			e := start(t, newFake(s.blocks, s.blockSize, 256), Config{Settings: s.set})
 			var wg sync.WaitGroup
 			for i, r := range reqs {
+				r.Client = fmt.Sprint(i % 3)
 				wg.Go(func() {
 					got, err := generate(e, r)
 					if err == nil {

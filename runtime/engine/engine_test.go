@@ -214,12 +214,14 @@ func TestTogetherAsAlone(t *testing.T) {
 			setup{fmt.Sprintf("chunks of %d, tiny cache", chunk), 20, 5, sched.Settings{MaxBatchPrefillTokens: chunk},
 				false})
 	}
-	for _, s := range setups {
-		t.Run(s.name, func(t *testing.T) {
+	for i, s := range append(setups, setups...) {
+		clients := 1 + i/len(setups)*3
+		t.Run(fmt.Sprintf("%s, clients: %d", s.name, clients), func(t *testing.T) {
 			m := newFake(s.blocks, s.blockSize, 256)
 			e := start(t, m, Config{Settings: s.set})
 			var wg sync.WaitGroup
 			for i, r := range reqs {
+				r.Client = fmt.Sprint(i % clients)
 				wg.Go(func() {
 					got, err := generate(e, r)
 					if err == nil {

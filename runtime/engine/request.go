@@ -29,6 +29,9 @@ type Request struct {
 	// Cancel, if not nil, asks running calls of the request's user code to end soon. The
 	// engine calls it if it aborts the request during such a call.
 	Cancel func()
+	// Client names who the request is of, "" for none: clients share the cache, the batch
+	// and the budget of a step fairly. It has no other meaning here.
+	Client string
 	// Salt separates requests that must not share cached prefixes. Prefix caching by
 	// tenant or adapter sets it; until then it is empty outside of tests.
 	Salt string
@@ -60,6 +63,7 @@ type job struct {
 	stream *Stream
 	prompt []llm.Token
 	salt   string
+	client string
 }
 
 // Submit enqueues a request and returns the stream of its events at once. If it fails,
@@ -149,7 +153,7 @@ func (e *Engine) newJob(st *Stream, r Request) (*job, error) {
 		}
 		q.text = newTranscript(e.codec, prompt, p.Stop)
 	}
-	return &job{stream: st, prompt: prompt, salt: r.Salt}, nil
+	return &job{stream: st, prompt: prompt, salt: r.Salt, client: r.Client}, nil
 }
 
 // release closes the user code of the sequence once, as soon as none of it runs.

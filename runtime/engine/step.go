@@ -71,7 +71,7 @@ func (e *Engine) add(j *job) {
 	p := st.seqs[0].params
 	seqs, err := e.sched.Add(sched.Job{
 		Prompt: j.prompt, MaxNew: p.MaxNewTokens, N: len(st.seqs), Beams: p.NumBeams, Score: p.PromptLogprobs,
-		Salt: j.salt,
+		Salt: j.salt, Client: j.client,
 	})
 	if err != nil { // Submit's check is the same
 		e.abort(st, fmt.Errorf("BUG: engine: accepted request: %w", err))

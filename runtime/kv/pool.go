@@ -186,6 +186,19 @@ func (p *Pool) Give(r *Row) {
 	r.blocks, r.n = r.blocks[:0], 0
 }
 
+// Frees returns how many blocks would become available if Give were called for the rows.
+func (p *Pool) Frees(rows []*Row) (n int) {
+	held := map[int32]int32{}
+	for _, r := range rows {
+		for _, b := range r.blocks {
+			if held[b]++; held[b] == p.refs[b] {
+				n++
+			}
+		}
+	}
+	return n
+}
+
 // Fork returns a row that shares all computed tokens of r. It allocates no block:
 // whichever row first writes into a shared, partly filled block copies it.
 func (p *Pool) Fork(r *Row) *Row {

@@ -223,6 +223,31 @@ func TestForkCopiesOnWrite(t *testing.T) {
 	check(t, p)
 }
 
+func TestFreesCountsWhatNobodyElseHolds(t *testing.T) {
+	p := newPool(t, Config{Blocks: 8, BlockSize: 4})
+	a, other := NewRow(""), NewRow("")
+	fill(t, p, a, count(0, 6))
+	b := p.Fork(a)
+	fill(t, p, b, count(0, 9)) // its own second block and a third
+	fill(t, p, other, count(50, 3))
+	for _, c := range []struct {
+		rows []*Row
+		want int
+	}{
+		{nil, 0}, {[]*Row{a}, 1}, {[]*Row{b}, 2}, {[]*Row{a, b}, 4}, {[]*Row{b, other}, 3}, {[]*Row{a, b, other}, 5},
+	} {
+		if got := p.Frees(c.rows); got != c.want {
+			t.Errorf("%d rows free %d blocks, want %d", len(c.rows), got, c.want)
+		}
+	}
+	before, frees := p.Available(), p.Frees([]*Row{a, b})
+	p.Give(a)
+	p.Give(b)
+	if got := p.Available() - before; got != frees {
+		t.Errorf("%d blocks are free again, Frees says %d", got, frees)
+	}
+}
+
 func TestForkAtBlockEnd(t *testing.T) {
 	p := newPool(t, Config{Blocks: 8, BlockSize: 4, Share: true})
 	a := NewRow("")

@@ -221,7 +221,7 @@ func TestRandomParking(t *testing.T) {
 				t.Fatalf("seed %d: no end", seed)
 			}
 			if r.IntN(3) == 0 && step < 300 {
-				addSome(t, s, r)
+				addSome(t, s, r, "")
 			}
 			for _, q := range append([]*Seq(nil), parked...) {
 				switch n := r.IntN(12); {
@@ -268,18 +268,18 @@ func TestRandomParking(t *testing.T) {
 }
 
 // addSome adds a job that fits: one sequence, several or a group.
-func addSome(t *testing.T, s *Scheduler, r *rand.Rand) {
+func addSome(t *testing.T, s *Scheduler, r *rand.Rand, client string) []*Seq {
 	set := s.Settings()
 	in := 1 + r.IntN(set.MaxInputTokens)
 	j := Job{Prompt: prompt(r.IntN(3), in), MaxNew: 1 + r.IntN(set.MaxTotalTokens-in), N: 1 + r.IntN(3)*r.IntN(2),
-		Score: r.IntN(4) == 0}
+		Score: r.IntN(4) == 0, Client: client}
 	if r.IntN(3) == 0 {
 		j.N, j.Beams = 1, 2
 		if set.CheckBeams(in, j.MaxNew, 2, s.pool.BlockSize()) != nil {
-			return
+			return nil
 		}
 	}
-	add(t, s, j)
+	return add(t, s, j)
 }
 
 // checkParked verifies that nothing parked is planned and nothing else sits out.

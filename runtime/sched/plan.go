@@ -48,18 +48,17 @@ func (s *Scheduler) Plan() *Plan {
 	}
 	p := &s.plan
 	*p = Plan{Rows: p.Rows[:0], Copies: p.Copies[:0], Step: p.Step}
+	s.updateRanks()
+	s.makeRoom(p)
 	s.planDecode(p)
-	b := budget{tokens: s.settings.MaxBatchPrefillTokens, logits: s.settings.MaxPromptLogits}
-	s.planPrefill(p, &b)
-	s.admit(p, &b)
+	s.planPrompts(p, &budget{tokens: s.settings.MaxBatchPrefillTokens, logits: s.settings.MaxPromptLogits})
 	s.fillStep(p)
 	s.planned = len(p.Rows) > 0
 	return p
 }
 
-// planDecode plans one token for each running row that has only one to compute, from
-// the oldest to the youngest. The youngest are preempted first, so a row that is
-// already in the plan never is.
+// planDecode plans one token for each running row that has only one to compute, in order.
+// The last are preempted first, so a row that is already in the plan never is.
 func (s *Scheduler) planDecode(p *Plan) {
 	for i := 0; i < len(s.running); i++ {
 		q := s.running[i]
@@ -72,14 +71,14 @@ func (s *Scheduler) planDecode(p *Plan) {
 			p.DecodeRows++
 			p.Rows = append(p.Rows, Row{Seq: q, Start: q.row.Len(), Len: 1})
 		}
-		if q.state != running { // it was preempted, so it was the youngest
+		if q.state != running { // it was preempted, so it was the last
 			return
 		}
 	}
 }
 
 // takeBlocks allocates blocks for all tokens of m, a row of q or q itself, preempting
-// the youngest sequences while there are too few. It returns false if that was q.
+// the last sequences while there are too few. It returns false if that was q.
 func (s *Scheduler) takeBlocks(p *Plan, q, m *Seq) bool {
 	for !s.pool.CanTake(m.row, len(m.tokens)) {
 		s.preempt(p, s.running[len(s.running)-1])
@@ -92,7 +91,7 @@ func (s *Scheduler) takeBlocks(p *Plan, q, m *Seq) bool {
 }
 
 // preempt releases the blocks of a running sequence and moves it to the queue, where
-// its age puts it before all sequences that never ran.
+// its rank puts it before the sequences of its client that never ran.
 func (s *Scheduler) preempt(p *Plan, q *Seq) {
 	s.running.remove(q)
 	for _, m := range q.members() {
@@ -109,28 +108,48 @@ type budget struct {
 	logits int // prompt positions to score
 }
 
-// planPrefill continues the running sequences that have more than one token to compute.
-// They hold blocks for all of their tokens since they were admitted.
-func (s *Scheduler) planPrefill(p *Plan, b *budget) {
-	for _, q := range s.running {
-		if b.tokens == 0 {
-			return
-		}
-		if q.parked {
-			continue
-		}
-		if len(q.rows) > 1 {
-			s.planChunks(p, q, b)
-			continue
-		}
-		if m := q.members()[0]; m.uncomputed() > 1 {
-			if n := s.skipCached(m); q.admissions == 1 { // other sequences computed these meanwhile
-				q.cached += n
-				p.CachedTokens += n
+// planPrompts spends the budget: on running sequences that have more than one token to
+// compute, and on sequences that it admits from the queue, in order. It skips those that
+// were preempted while parked: they have nothing to compute yet. A running sequence goes
+// before the queue, unless the next of the queue is of another client and got less.
+func (s *Scheduler) planPrompts(p *Plan, b *budget) {
+	prompts, next := s.prompts(), s.waiting.next()
+	open := s.admitsNew()
+	for b.tokens > 0 && (len(prompts) > 0 || next != nil) {
+		if len(prompts) > 0 {
+			q := prompts[0]
+			if next == nil || next.client == q.client || next.progress() >= q.progress() {
+				s.planPrefill(p, q, b)
+				prompts = prompts[1:]
+				continue
 			}
-			s.planChunk(p, m, b)
+		}
+		if s.admit(p, next, b, open) {
+			next = s.waiting.next()
+		} else {
+			next = nil
 		}
 	}
+	if p.Admitted > 0 {
+		s.sinceAdmit = 0
+	} else {
+		s.sinceAdmit++
+	}
+}
+
+// planPrefill continues a running sequence that has more than one token to compute. It
+// holds blocks for all of its tokens since it was admitted.
+func (s *Scheduler) planPrefill(p *Plan, q *Seq, b *budget) {
+	if len(q.rows) > 1 {
+		s.planChunks(p, q, b)
+		return
+	}
+	m := q.members()[0]
+	if n := s.skipCached(m); q.admissions == 1 { // other sequences computed these meanwhile
+		q.cached += n
+		p.CachedTokens += n
+	}
+	s.planChunk(p, m, b)
 }
 
 // planChunk plans as many of the sequence's tokens as the budget allows. The rows of a
@@ -162,71 +181,73 @@ func (s *Scheduler) skipCached(q *Seq) int {
 	return s.pool.Find(q.row, q.tokens)
 }
 
-// admit starts sequences from the queue, in order, while there is budget, and blocks
-// for all their tokens plus a spare block per running row. It skips sequences that
-// were preempted while parked: they have nothing to compute yet.
-func (s *Scheduler) admit(p *Plan, b *budget) {
-	open, admitted := s.admitsNew(), false
-	for i := 0; i < len(s.waiting) && b.tokens > 0; {
-		q := s.waiting[i]
-		if q.parked {
-			i++
-			continue
-		}
-		first := q.members()[0]
-		fresh := q.admissions == 0
-		if fresh && !open || first.needsScores() && b.logits == 0 {
-			break
-		}
-		if n := len(s.running); n > 0 && s.Running()+q.slots() > s.settings.MaxBatchSize {
-			break
-		}
-		cached, fits := s.reserveBlocks(p, q, first)
-		if !fits {
-			break
-		}
-		s.waiting.remove(q)
-		q.state = running
-		q.admissions++
-		s.running.insert(q)
-		if fresh {
-			admitted = true
-			q.cached = cached
-			p.Admitted += q.slots()
-			p.PromptTokens += q.prompt
-			p.CachedTokens += cached
-		}
-		if len(q.rows) > 1 {
-			s.admitGroup(p, q, b)
-		} else {
-			s.planChunk(p, first, b)
-		}
+// admit starts the next sequence of the queue, if there is room in the batch, and blocks
+// for all its tokens plus a spare block per running row. open is admitsNew's.
+func (s *Scheduler) admit(p *Plan, q *Seq, b *budget, open bool) bool {
+	first := q.members()[0]
+	fresh := q.admissions == 0
+	if fresh && !open || first.needsScores() && b.logits == 0 || !s.batchFits(q, s.Running()) {
+		return false
 	}
-	if admitted {
-		s.sinceAdmit = 0
+	cached, fits := s.reserveBlocks(p, q, first)
+	if !fits {
+		return false
+	}
+	s.waiting.remove(q)
+	q.state = running
+	q.admissions++
+	s.running.insert(q)
+	if fresh {
+		q.cached = cached
+		p.Admitted += q.slots()
+		p.PromptTokens += q.prompt
+		p.CachedTokens += cached
+	}
+	if len(q.rows) > 1 {
+		s.admitGroup(p, q, b)
 	} else {
-		s.sinceAdmit++
+		s.planChunk(p, first, b)
 	}
+	return true
+}
+
+// batchFits reports whether the batch has room for q beside running sequences that count
+// as the given number. Alone, each has.
+func (s *Scheduler) batchFits(q *Seq, slots int) bool {
+	return slots == 0 || slots+q.slots() <= s.settings.MaxBatchSize
 }
 
 // reserveBlocks allocates the blocks of a waiting sequence and returns how many of its
 // tokens the cache held; ok is false if there are too few blocks. For a group of
 // several rows it only checks: the rows allocate one after the other.
 func (s *Scheduler) reserveBlocks(p *Plan, q, first *Seq) (cached int, ok bool) {
-	spare := 0
-	for _, r := range s.running {
-		spare += len(r.members())
-	}
-	if len(q.rows) > 1 {
-		return 0, s.blocksNeeded(q)+spare <= s.pool.Available()
-	}
-	cached = s.skipCached(first)
-	if s.pool.Needs(first.row, len(first.tokens))+spare > s.pool.Available() {
+	cached, blocks := s.findBlocks(q, first)
+	if blocks+s.spareBlocks() > s.pool.Available() {
 		s.pool.Give(first.row)
 		return 0, false
 	}
-	p.Copies, _ = s.pool.Take(first.row, len(first.tokens), p.Copies)
+	if len(q.rows) <= 1 {
+		p.Copies, _ = s.pool.Take(first.row, len(first.tokens), p.Copies)
+	}
 	return cached, true
+}
+
+// findBlocks takes what the cache holds for a waiting sequence whose first row is given,
+// and returns how many tokens that is and how many more blocks it needs.
+func (s *Scheduler) findBlocks(q, first *Seq) (cached, blocks int) {
+	if len(q.rows) > 1 {
+		return 0, s.blocksNeeded(q)
+	}
+	cached = s.skipCached(first)
+	return cached, s.pool.Needs(first.row, len(first.tokens))
+}
+
+// spareBlocks returns how many blocks are kept for the running rows to grow.
+func (s *Scheduler) spareBlocks() (n int) {
+	for _, r := range s.running {
+		n += len(r.members())
+	}
+	return n
 }
 
 // admitsNew reports whether new prompts may start: see WaitingServedRatio.
@@ -250,6 +271,7 @@ func (s *Scheduler) fillStep(p *Plan) {
 	for i := range p.Rows {
 		r := &p.Rows[i]
 		q, end, first := r.Seq, r.Start+r.Len, len(st.Tokens)-r.Start
+		q.Handle().spent += r.Len
 		blocks := q.row.Blocks()
 		st.Tokens = append(st.Tokens, q.tokens[r.Start:end]...)
 		st.CuSeqlens = append(st.CuSeqlens, int32(len(st.Tokens)))

@@ -3,16 +3,18 @@
 // sequences, cache blocks and its settings, but no clock, device or goroutine: the
 // same calls in the same order always give the same plans.
 //
-// A step is Plan, the forward pass, then Commit. Sequences run in order of arrival:
+// A step is Plan, the forward pass, then Commit. Sequences run in order of rank, which is
+// the order of arrival for those of one client; the clients share fairly (see fair.go):
 //
 //   - each running row with one token left to compute is in every step;
-//   - the rest of the step's budget goes to prompts, oldest first, in chunks;
+//   - the rest of the step's budget goes to prompts, in order and in chunks;
 //   - waiting sequences are admitted in order: none overtakes one that does not fit yet.
 //
-// When a row needs a block and none is available, the youngest running sequence is
+// When a row needs a block and none is available, the last running sequence is
 // preempted: it releases its blocks, and its tokens, prompt and output, are computed
-// again when there is room. The oldest sequence is never preempted for another, and a
-// request is only accepted if it fits into the cache alone, so every sequence ends.
+// again when there is room. So is the last that is well ahead of the first in the queue.
+// The first sequence is never preempted for another, and a request is only accepted if
+// it fits into the cache alone, so every sequence ends.
 //
 // A sequence whose next token takes longer to pick than a step is parked. It keeps its
 // blocks and its place, but is in no plan until Resolve gives its token. It can be
@@ -40,6 +42,8 @@ type Scheduler struct {
 	pool     *kv.Pool
 	waiting  queue
 	running  queue
+	clients  clients
+	prefill  []*Seq // memory of prompts
 	nextID   uint64
 	// sinceAdmit counts steps in which no new sequence was admitted.
 	sinceAdmit int
@@ -82,6 +86,9 @@ type Job struct {
 	Score bool
 	// Salt separates jobs that must not share cache blocks.
 	Salt string
+	// Client names whose job it is: clients share the cache, the batch and the budget of
+	// a step fairly.
+	Client string
 }
 
 // Add appends the job's sequences to the queue. The first is the leader: the others
@@ -113,6 +120,7 @@ func (s *Scheduler) Add(j Job) ([]*Seq, error) {
 	for _, f := range lead.followers {
 		f.leader = lead
 	}
+	s.clients.join(j.Client, seqs)
 	s.waiting.insert(lead)
 	return seqs, nil
 }
@@ -129,7 +137,7 @@ func (s *Scheduler) Abort(q *Seq) {
 		s.end(q)
 	}
 	for _, f := range q.followers {
-		f.state = ended
+		s.end(f)
 	}
 	q.followers = nil
 }
@@ -237,6 +245,7 @@ func (s *Scheduler) end(q *Seq) {
 			s.pool.Give(m.row)
 		}
 	}
+	s.clients.leave(q)
 	q.state, q.parked = ended, false
 }
 
@@ -283,9 +292,11 @@ func (s *Scheduler) Cache() (used, cached, total int) {
 // An error is a bug in this program.
 func (s *Scheduler) Check() error {
 	var held []*kv.Row
+	sequences := 0
 	for name, l := range map[string]queue{"waiting": s.waiting, "running": s.running} {
 		for i, q := range l {
-			if i > 0 && l[i-1].id >= q.id {
+			sequences += 1 + len(q.followers)
+			if i > 0 && l[i-1].compare(q) >= 0 {
 				return fmt.Errorf("BUG: sched: %s sequences %d and %d are out of order", name, l[i-1].id, q.id)
 			}
 			want := waiting
@@ -305,6 +316,9 @@ func (s *Scheduler) Check() error {
 				}
 			}
 		}
+	}
+	if err := s.clients.check(sequences); err != nil {
+		return err
 	}
 	return s.pool.Check(held)
 }

@@ -11,6 +11,7 @@ import (
 // its Scheduler.
 type Seq struct {
 	id     uint64 // order of arrival: less is older
+	rank   int    // order in the queues, before id: its virtual start, see fair.go
 	state  state
 	tokens []llm.Token // prompt and output
 	prompt int         // tokens of the prompt
@@ -26,6 +27,10 @@ type Seq struct {
 	followers []*Seq
 	leader    *Seq    // the sequence that it follows, until then
 	self      [1]*Seq // the sequence itself: the usual Samples of its row
+
+	client *client
+	before int // computed for sequences of the client that ended, between it and the next older one
+	spent  int // computed for it, again and again if it was preempted
 
 	width int    // of a group: its maximum number of rows; otherwise 0
 	rows  []*Seq // of a group, which has no cache row of its own
@@ -63,19 +68,19 @@ func (q *Seq) uncomputed() int { return len(q.tokens) - q.row.Len() }
 // prompt's last position does not count: its logits pick a token.
 func (q *Seq) needsScores() bool { return q.score && q.scored < q.prompt-1 }
 
-// queue is a list of sequences, oldest first.
+// queue is a list of sequences in order of rank.
 type queue []*Seq
 
-func (l queue) find(q *Seq) (int, bool) {
-	return slices.BinarySearchFunc(l, q.id, func(e *Seq, id uint64) int {
-		switch {
-		case e.id < id:
-			return -1
-		case e.id > id:
-			return 1
+func (l queue) find(q *Seq) (int, bool) { return slices.BinarySearchFunc(l, q, (*Seq).compare) }
+
+// next returns the first sequence that is not parked, or nil.
+func (l queue) next() *Seq {
+	for _, q := range l {
+		if !q.parked {
+			return q
 		}
-		return 0
-	})
+	}
+	return nil
 }
 
 func (l *queue) insert(q *Seq) {

@@ -29,8 +29,8 @@ type Settings struct {
 	MaxBatchPrefillTokens int
 	// MaxBatchTotalTokens limits the tokens that the cache holds for all running
 	// sequences. Blocks are allocated as sequences grow, not reserved, so an admitted
-	// batch can outgrow the limit; the youngest sequence is then preempted and
-	// computed again later.
+	// batch can outgrow the limit; the last sequence, the youngest of a client that got
+	// most, is then preempted and computed again later.
 	MaxBatchTotalTokens int
 	// MaxBatchSize limits the sequences that run.
 	MaxBatchSize int

@@ -72,6 +72,22 @@ func TestClientsShare(t *testing.T) {
 	}
 }
 
+// TestEngineKnowsTheClient: it shares its steps between clients too.
+func TestEngineKnowsTheClient(t *testing.T) {
+	e := &generatetest.Engine{}
+	s := sharing(e, 64)
+	for _, name := range []string{"a", "b"} {
+		run, err := s.Start(of(t, name), generate.Draft{Inputs: "x"})
+		if err != nil {
+			t.Fatal(err)
+		}
+		defer run.Close()
+	}
+	if r := e.Requests(); len(r) != 2 || r[0].Client != "a" || r[1].Client != "b" {
+		t.Errorf("requests %+v", r)
+	}
+}
+
 // TestShareOfFewPlaces: who has none gets one while there is one.
 func TestShareOfFewPlaces(t *testing.T) {
 	for places, want := range map[int]int{1: 1, 2: 1, 4: 3, 8: 7} {

@@ -50,8 +50,8 @@ func New(e Engine, t Tokenizer, l Limits, o Observer) *Service {
 	}
 }
 
-// WithClients shares the places fairly between clients: f names the one that the request of a context is of, "" for
-// none. It is called before the first request.
+// WithClients shares places and steps fairly between clients: f names the one that the request of a context is of, ""
+// for none. It is called before the first request.
 func (s *Service) WithClients(f func(context.Context) string) *Service {
 	s.client = f
 	return s
@@ -82,19 +82,19 @@ func (s *Service) start(ctx context.Context, d *Draft) (*Run, error) {
 	if err := s.permits.take(client, n.rows(), began); err != nil {
 		return nil, err
 	}
-	run, err := s.submit(ctx, d, n, began)
+	run, err := s.submit(ctx, d, n, client, began)
 	if err != nil {
 		s.permits.give(client, n.rows(), time.Now())
 		return nil, err
 	}
-	run.client = client
 	return run, nil
 }
 
-// submit starts d, whose permits are taken.
-func (s *Service) submit(ctx context.Context, d *Draft, n size, began time.Time) (*Run, error) {
+// submit starts d, for which client has taken the permits.
+func (s *Service) submit(ctx context.Context, d *Draft, n size, client string, began time.Time) (*Run, error) {
 	ctx, cancel := context.WithCancel(ctx)
-	run := &Run{service: s, cancel: cancel, began: began, streams: d.Stream, last: make([]time.Time, n.sequences)}
+	run := &Run{service: s, client: client, cancel: cancel, began: began, streams: d.Stream,
+		last: make([]time.Time, n.sequences)}
 	if err := s.launch(ctx, run, d, n); err != nil {
 		cancel()
 		if run.code != nil {
@@ -128,7 +128,7 @@ func (s *Service) launch(ctx context.Context, run *Run, d *Draft, n size) (err e
 	s.observe.Checked(run.Request)
 	r := &run.Request
 	run.stream, err = s.engine.Submit(ctx, engine.Request{Prompt: r.Prompt, Params: r.Params, N: r.begun(),
-		Plugins: run.sequence, Cancel: run.cancel})
+		Plugins: run.sequence, Cancel: run.cancel, Client: run.client})
 	if err != nil {
 		return err
 	}

@@ -1,0 +1,233 @@
+package sched
+
+import (
+	"cmp"
+	"fmt"
+	"math"
+	"slices"
+
+	"tgi/runtime/kv"
+)
+
+// Clients share the cache, the batch and the prompt budget of a step fairly: start-time
+// fair queueing (Goyal et al. 1996) whose unit is a computed token. The rank of a
+// sequence is its virtual start: what was computed for the older sequences of its client.
+// The rank of a client's oldest sequence is fixed and those of the others only grow, so
+// the first of all stays first until it ends. Within a client, ranks keep the order of
+// arrival.
+
+// recomputeSpeed is about how many tokens of a preempted sequence are computed again in
+// the time that one output token of a row takes.
+const recomputeSpeed = 8
+
+// client is one client's part of what was computed.
+type client struct {
+	name string
+	// start is the virtual start of the oldest sequence, without its Seq.before.
+	start int
+	live  []*Seq // those that have not ended, groups as one, oldest first
+	tail  int    // computed for sequences that ended and were younger than all of live
+}
+
+// clients are those that have sequences, and those that had more than the others and
+// may come back while they still wait.
+type clients struct {
+	byName map[string]*client
+	active []*client // those with sequences
+	sweep  int       // forget clients when there are that many
+}
+
+// minSweep is the least number of clients at which some are forgotten.
+const minSweep = 64
+
+// clock is the virtual time, the least of what the active clients have had. It never
+// goes back while there are any.
+func (c *clients) clock() int {
+	now := math.MaxInt
+	for _, a := range c.active {
+		now = min(now, a.start+a.live[0].before+a.live[0].spent)
+	}
+	return now
+}
+
+// join adds new sequences of a client. A client that had none starts at the clock, or
+// where it got if that is later: it saves nothing up while it asks for nothing.
+func (c *clients) join(name string, seqs []*Seq) {
+	if c.byName == nil {
+		c.byName = map[string]*client{}
+	}
+	a := c.byName[name]
+	if a == nil {
+		a = &client{name: name}
+		c.byName[name] = a
+	}
+	if len(a.live) == 0 {
+		a.start, a.tail = a.start+a.tail, 0
+		if len(c.active) > 0 {
+			a.start = max(a.start, c.clock())
+		}
+		c.active = append(c.active, a)
+	}
+	for _, q := range seqs {
+		q.client, q.before, a.tail = a, a.tail, 0
+		q.rank = a.start + q.before
+		if n := len(a.live); n > 0 {
+			q.rank = a.live[n-1].progress() + q.before
+		}
+		a.live = append(a.live, q)
+	}
+	c.forget()
+}
+
+// leave removes a sequence that ends. What it had counts for the younger ones.
+func (c *clients) leave(q *Seq) {
+	a := q.client
+	i, _ := slices.BinarySearchFunc(a.live, q.id, func(e *Seq, id uint64) int { return cmp.Compare(e.id, id) })
+	if a.live = slices.Delete(a.live, i, i+1); i < len(a.live) {
+		a.live[i].before += q.before + q.spent
+	} else {
+		a.tail += q.before + q.spent
+	}
+	if len(a.live) > 0 {
+		return
+	}
+	i = slices.Index(c.active, a)
+	if c.active = slices.Delete(c.active, i, i+1); len(c.active) == 0 {
+		*c = clients{} // nobody waits for anybody
+	}
+}
+
+// forget removes clients without sequences that the clock has passed.
+func (c *clients) forget() {
+	if len(c.byName) < max(c.sweep, minSweep) {
+		return
+	}
+	now := c.clock()
+	for name, a := range c.byName {
+		if len(a.live) == 0 && a.start+a.tail <= now {
+			delete(c.byName, name)
+		}
+	}
+	c.sweep = 2 * len(c.byName)
+}
+
+// several reports whether more than one client has sequences. One client's need no ranks.
+func (c *clients) several() bool { return len(c.active) > 1 }
+
+// check verifies the invariants of the clients, which have n sequences.
+func (c *clients) check(n int) error {
+	for _, a := range c.active {
+		n -= len(a.live)
+		if len(a.live) == 0 || c.byName[a.name] != a {
+			return fmt.Errorf("BUG: sched: client %q is active with %d sequences", a.name, len(a.live))
+		}
+		for i, q := range a.live {
+			if q.client != a || q.state == ended || i > 0 && (a.live[i-1].id >= q.id || a.live[i-1].rank > q.rank) {
+				return fmt.Errorf("BUG: sched: sequence %d of client %q has state %d, rank %d, place %d", q.id, a.name,
+					q.state, q.rank, i)
+			}
+		}
+	}
+	if n != 0 {
+		return fmt.Errorf("BUG: sched: %d more sequences than the clients have", n)
+	}
+	return nil
+}
+
+// compare orders sequences: less goes first.
+func (q *Seq) compare(o *Seq) int {
+	return cmp.Or(cmp.Compare(q.rank, o.rank), cmp.Compare(q.id, o.id))
+}
+
+// progress is the virtual time that a sequence has reached.
+func (q *Seq) progress() int { return q.rank + q.spent }
+
+// updateRanks brings ranks and queues up to date with what was computed.
+func (s *Scheduler) updateRanks() {
+	if !s.clients.several() {
+		return
+	}
+	for _, a := range s.clients.active {
+		at := a.start
+		for _, q := range a.live {
+			q.rank = at + q.before
+			at = q.progress()
+		}
+	}
+	slices.SortFunc(s.waiting, (*Seq).compare)
+	slices.SortFunc(s.running, (*Seq).compare)
+}
+
+// makeRoom preempts running sequences, the last first, for the first of the queue if that
+// is enough to admit it. It comes before all planning: a row in the plan is never
+// preempted.
+func (s *Scheduler) makeRoom(p *Plan) {
+	q := s.waiting.next()
+	if q == nil || !s.clients.several() || q.admissions == 0 && !s.admitsNew() {
+		return
+	}
+	victims := s.victims(q)
+	if len(victims) == 0 {
+		return
+	}
+	first := q.members()[0]
+	_, blocks := s.findBlocks(q, first)
+	if s.fits(q, blocks, victims) {
+		for i := 0; !s.fits(q, blocks, nil); i++ {
+			s.preempt(p, victims[i])
+		}
+	}
+	s.pool.Give(first.row)
+}
+
+// victims returns the running sequences that may be preempted for q, the last first:
+// those that are further ahead of it than computing them again costs.
+// Without that margin two long sequences could preempt each other in turns.
+func (s *Scheduler) victims(q *Seq) (out []*Seq) {
+	for _, v := range slices.Backward(s.running) {
+		if v.compare(q) < 0 {
+			break
+		}
+		held := 0
+		for _, m := range v.members() {
+			held += m.row.Len()
+		}
+		if v.rank-q.rank > held/recomputeSpeed {
+			out = append(out, v)
+		}
+	}
+	return out
+}
+
+// fits reports whether q, which needs that many blocks, could be admitted if the given
+// running sequences were preempted.
+func (s *Scheduler) fits(q *Seq, blocks int, gone []*Seq) bool {
+	slots, spare, freed := s.Running(), s.spareBlocks(), []*kv.Row(nil)
+	for _, v := range gone {
+		slots -= v.slots()
+		spare -= len(v.members())
+		for _, m := range v.members() {
+			freed = append(freed, m.row)
+		}
+	}
+	return s.batchFits(q, slots) && blocks+spare <= s.pool.Available()+s.pool.Frees(freed)
+}
+
+// prompts returns the running sequences that may have more than one token to compute,
+// in the order in which they have a claim to the budget of the step: those that have
+// got the least first.
+func (s *Scheduler) prompts() []*Seq {
+	out := s.prefill[:0]
+	for _, q := range s.running {
+		if !q.parked && (len(q.rows) > 1 || q.members()[0].uncomputed() > 1) {
+			out = append(out, q)
+		}
+	}
+	if s.clients.several() {
+		slices.SortFunc(out, func(a, b *Seq) int {
+			return cmp.Or(cmp.Compare(a.progress(), b.progress()), cmp.Compare(a.id, b.id))
+		})
+	}
+	s.prefill = out
+	return out
+}
