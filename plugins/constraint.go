@@ -4,6 +4,8 @@ import (
 	"context"
 	"errors"
 	"fmt"
+	"slices"
+	"time"
 
 	"tgi/plugins/grammar"
 	"tgi/plugins/grammar/kind"
@@ -15,7 +17,11 @@ import (
 // call. Close it.
 type Constraint struct {
 	state  *grammar.State // nil where a guest computes the masks
+	later  []uint32       // tokens that the state is behind
+	quick  time.Duration  // what TryMask may take
 	counts *maskCounts    // of the state
+	turns  *Turns         // for masks that take long
+	client string         // whose turns they are
 
 	grammar *Grammar
 	part    *part
@@ -57,12 +63,39 @@ func (c *Constraint) Plugin() string {
 	return c.part.name
 }
 
+// What TryMask may take, about. Few masks take more than quickMask. Behind one that did the next is likely to do so
+// too, and is tried for less.
+const (
+	quickMask   = time.Millisecond
+	quickerMask = quickMask / 10
+)
+
+// TryMask is Mask where that takes little. Otherwise done is false and nothing has changed: Mask is to be called, where
+// nobody else waits for it.
+func (c *Constraint) TryMask(bits []uint32) (constrained, done bool, err error) {
+	if c.state == nil {
+		constrained, err = c.Mask(bits)
+		return constrained, true, err
+	}
+	began := time.Now()
+	err = c.follow(grammar.Effort{Time: c.quick}, bits)
+	took := time.Since(began)
+	if errors.Is(err, grammar.ErrLimit) {
+		c.quick = quickerMask
+		c.counts.abandon(took)
+		return false, false, nil
+	}
+	c.quick = quickMask
+	c.counts.add(took, err)
+	return true, true, c.costError(err)
+}
+
 // Mask sets bits, one for each id of the vocabulary, to the tokens that may come next: bit t%32 of word t/32 for token
 // t. Tokens that end the sequence are among them where the text may end. false means that all tokens may come, and the
-// bits nothing.
+// bits nothing. Where the host runs the grammar, the call waits for a processor as [Turns] says.
 func (c *Constraint) Mask(bits []uint32) (constrained bool, err error) {
 	if c.state != nil {
-		return true, c.costError(c.counts.mask(c.state, bits))
+		return true, c.maskInTurn(bits)
 	}
 	if c.err != nil {
 		return false, c.err
@@ -71,9 +104,56 @@ func (c *Constraint) Mask(bits []uint32) (constrained bool, err error) {
 	return constrained, c.recordError(err)
 }
 
+// maskInTurn is Mask of a state, on a processor that others do not need more.
+func (c *Constraint) maskInTurn(bits []uint32) error {
+	t := c.turns.begin(c.client)
+	if !t.take(c.ctx) {
+		t.end()
+		return context.Cause(c.ctx)
+	}
+	err := c.follow(grammar.Effort{Yield: func() { t.yield(c.ctx) }}, bits)
+	c.counts.add(t.end(), err)
+	if err != nil && c.ctx.Err() != nil {
+		return cancelCause(c.ctx, err)
+	}
+	return c.costError(err)
+}
+
+// follow makes the mask of where the text is.
+func (c *Constraint) follow(e grammar.Effort, bits []uint32) error {
+	if err := c.catchUp(e); err != nil {
+		return err
+	}
+	return c.state.MaskWith(c.ctx, e, bits)
+}
+
+// AcceptLater is Accept for a token of the last mask. Where the host runs the grammar it takes no time: the next mask
+// pays for it.
+func (c *Constraint) AcceptLater(token uint32) error {
+	if c.state == nil {
+		return c.Accept(token)
+	}
+	c.later = append(c.later, token)
+	return nil
+}
+
+// catchUp brings the state to where the text is.
+func (c *Constraint) catchUp(e grammar.Effort) error {
+	for len(c.later) > 0 {
+		if err := c.state.AcceptWith(c.ctx, e, c.later[0]); err != nil {
+			return err
+		}
+		c.later = slices.Delete(c.later, 0, 1)
+	}
+	return nil
+}
+
 // Accept moves on by a token. One that may not come is an error, and leaves a grammar that the host runs as it was.
 func (c *Constraint) Accept(token uint32) error {
 	if c.state != nil {
+		if err := c.catchUp(grammar.Effort{}); err != nil {
+			return c.costError(err)
+		}
 		return c.costError(c.state.Accept(token))
 	}
 	if c.err != nil {
@@ -97,6 +177,9 @@ func (c *Constraint) costError(err error) error {
 func (c *Constraint) Rollback(n int) error {
 	switch {
 	case c.state != nil:
+		if err := c.catchUp(grammar.Effort{}); err != nil {
+			return c.costError(err)
+		}
 		return c.state.Rollback(n)
 	case c.err != nil:
 		return c.err
@@ -115,7 +198,9 @@ func (c *Constraint) Rollback(n int) error {
 // Clone is a second text that is where this one is. It is to be closed as well.
 func (c *Constraint) Clone() (*Constraint, error) {
 	if c.state != nil {
-		return &Constraint{state: c.state.Clone(), counts: c.counts}, nil
+		twin := *c
+		twin.state, twin.later = c.state.Clone(), slices.Clone(c.later)
+		return &twin, nil
 	}
 	if c.err != nil {
 		return nil, c.err

@@ -67,17 +67,17 @@ type GrammarStats struct {
 // maskCounts counts the masks of all sequences.
 type maskCounts struct{ requests, nanoseconds, deadEnds atomic.Uint64 }
 
-// mask is a state's mask, counted.
-func (c *maskCounts) mask(s *grammar.State, bits []uint32) error {
-	start := time.Now()
-	err := s.Mask(bits)
+// add counts a mask.
+func (c *maskCounts) add(took time.Duration, err error) {
 	c.requests.Add(1)
-	c.nanoseconds.Add(uint64(time.Since(start)))
+	c.nanoseconds.Add(uint64(took))
 	if errors.Is(err, grammar.ErrStuck) || errors.Is(err, grammar.ErrLimit) {
 		c.deadEnds.Add(1)
 	}
-	return err
 }
+
+// abandon counts the time of a try that did not become a mask.
+func (c *maskCounts) abandon(took time.Duration) { c.nanoseconds.Add(uint64(took)) }
 
 // GrammarStats reads the counters.
 func (s *Set) GrammarStats() GrammarStats {

@@ -199,7 +199,8 @@ func (g *Grammar) unref() {
 // does a call of that guest, then or later. Errors are those of Compile. g is not closed yet.
 func (g *Grammar) Sequence(ctx context.Context, seed uint64) (*Constraint, error) {
 	if g.prepared.native != nil {
-		return &Constraint{state: g.prepared.native.Start(), counts: &g.set.grammars.masks}, nil
+		return &Constraint{state: g.prepared.native.Start(), counts: &g.set.grammars.masks, turns: g.set.turns,
+			quick: quickMask, ctx: ctx, client: g.set.client(ctx)}, nil
 	}
 	p := &part{version: g.part.version, name: g.part.name, client: g.part.client}
 	if refused := p.admit(); refused != "" {

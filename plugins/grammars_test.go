@@ -392,10 +392,11 @@ func TestMasksCounted(t *testing.T) {
 	if err != nil {
 		t.Fatal(err)
 	}
-	if err := s.grammars.masks.mask(g.Start(), make([]uint32, 1)); !errors.Is(err, grammar.ErrStuck) {
-		t.Errorf("got %v", err)
+	stuck := &Constraint{state: g.Start(), counts: c.counts, turns: s.turns, quick: quickMask, ctx: ctx}
+	if _, done, err := stuck.TryMask(make([]uint32, 1)); !done || !errors.Is(err, grammar.ErrStuck) {
+		t.Errorf("got %v, %v", done, err)
 	}
-	if err := s.grammars.masks.mask(g.Start(), nil); errors.Is(err, grammar.ErrStuck) || err == nil {
+	if _, err := stuck.Mask(nil); errors.Is(err, grammar.ErrStuck) || err == nil {
 		t.Errorf("without room: %v", err)
 	}
 	if got := s.GrammarStats(); got.Asked != 4 || got.DeadEnds != 1 || got.MaskSeconds <= 0 || got.Seconds <= 0 ||

@@ -105,9 +105,9 @@ func (s *Turns) register(ctx context.Context, client string) (*turn, error) {
 	return t, nil
 }
 
-// begin makes a turn of a client for a call that begins a sequence. It takes no slot: its instance stays in use, which
-// has bounds of its own, and a request that has instances must not wait for others to give up slots. The turn is to be
-// ended.
+// begin makes a turn of a client for a call that begins a sequence, or a mask of one that takes long. It takes no slot:
+// its instance, if there is one, stays in use, which has bounds of its own, and a request that has instances must not
+// wait for others to give up slots. The turn is to be ended.
 func (s *Turns) begin(client string) *turn {
 	s.mu.Lock()
 	defer s.mu.Unlock()

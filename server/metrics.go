@@ -153,9 +153,10 @@ func (m *Metrics) addSteps() {
 	}
 	m.promptTokens = m.counter("tgi_prefix_lookup_tokens", "Prompt tokens looked up in the cache.")
 	m.cachedTokens = m.counter("tgi_prefix_hit_tokens", "Prompt tokens found in the cache.")
-	m.late = m.counter("tgi_plugin_late_count", "Tokens that plugins did not finish in the step that computed them.")
+	m.late = m.counter("tgi_plugin_late_count",
+		"Tokens that plugins or masks did not finish in the step that computed them.")
 	m.satOut = m.counter("tgi_plugin_sat_out_steps",
-		"Steps that sequences sat out because their plugins were not done.")
+		"Steps that sequences sat out because their plugins or masks were not done.")
 	m.preempted = m.counter("tgi_preemption_count", "Sequences that were preempted for lack of cache blocks.")
 }
 

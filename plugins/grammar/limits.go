@@ -1,6 +1,9 @@
 package grammar
 
-import "errors"
+import (
+	"errors"
+	"time"
+)
 
 // Limits bounds what one grammar may cost. A zero field means the default.
 type Limits struct {
@@ -22,6 +25,15 @@ type Limits struct {
 	Search int
 	// Yield, if not nil, is called about once in a millisecond of Compile, and may wait while others have the
 	// processors.
+	Yield func()
+}
+
+// Effort is what one call of a [State] may take beside the grammar's limits. The zero value adds nothing to them.
+type Effort struct {
+	// Time is how long the call may take, about; 0: as long as its work does. A call that takes longer fails with
+	// ErrLimit. What it found out stays known.
+	Time time.Duration
+	// Yield, if not nil, is called about once in a millisecond, and may wait while others have the processors.
 	Yield func()
 }
 

@@ -4,6 +4,7 @@ import (
 	"context"
 	"fmt"
 	"sync"
+	"time"
 )
 
 // machine is what is built lazily of one grammar: its terms, frames and sets by
@@ -91,6 +92,9 @@ type work struct {
 	left    int64
 	check   int64           // left at the last look at ctx
 	ctx     context.Context // of the call, as a work is; nil: not to be cancelled
+	time    time.Duration   // see Effort.Time; 0: any
+	until   time.Time       // when it is over
+	looked  int64           // left at the last look at the clock
 	yield   func()          // see Limits.Yield; nil without
 	steps   int             // bounded by maxCoverSteps
 	depth   int             // of terms in each other, see derive
@@ -103,7 +107,7 @@ type work struct {
 
 // work begins a call that may take so many units.
 func (m *machine) work(v *Vocab, units int64) *work {
-	return &work{m: m, v: v, most: units, left: units, check: units}
+	return &work{m: m, v: v, most: units, left: units, check: units, looked: units}
 }
 
 // Prices in units of about a nanosecond. Masks of format idn-email over 100,000 tokens, which ask most, take 3 million
@@ -115,10 +119,18 @@ const (
 	priceKid   = 4   // a member of a term that a question looks at
 )
 
+// clockUnits is after how many units a call with a limit in time looks at the clock.
+const clockUnits = 2_000
+
 // spend charges n units and reports whether the call may go on.
 func (w *work) spend(n int64) bool {
 	if w.left -= n; w.left < 0 && w.err == nil {
 		w.err = fmt.Errorf("%w: work of one call: at most %d units, of about 1 ns each", ErrLimit, w.most)
+	}
+	if w.time > 0 && w.looked-w.left > clockUnits {
+		if w.looked = w.left; w.err == nil && time.Now().After(w.until) {
+			w.err = fmt.Errorf("%w: time of one call: at most %v", ErrLimit, w.time)
+		}
 	}
 	if w.ctx != nil && w.check-w.left > 1_000_000 {
 		if w.check = w.left; w.err == nil && w.yield != nil {

@@ -1,10 +1,12 @@
 package grammar
 
 import (
+	"context"
 	"errors"
 	"fmt"
 	"slices"
 	"sync/atomic"
+	"time"
 )
 
 // Key names a state: two states with the same key, of one process, have the same
@@ -74,7 +76,10 @@ func (s *State) Ended() bool { return s.at == ended }
 // for token t. Tokens that end a text are among them exactly when it may end here;
 // special ones only where the grammar names them. All words are overwritten. The
 // error wraps ErrStuck or ErrLimit; then bits hold nothing.
-func (s *State) Mask(bits []uint32) error {
+func (s *State) Mask(bits []uint32) error { return s.MaskWith(context.Background(), Effort{}, bits) }
+
+// MaskWith is Mask with the given effort. It ends with ctx's error soon after ctx ends.
+func (s *State) MaskWith(ctx context.Context, e Effort, bits []uint32) error {
 	v := s.g.v
 	if len(bits) != v.words {
 		return fmt.Errorf("mask: want %d words, got %d", v.words, len(bits))
@@ -84,7 +89,7 @@ func (s *State) Mask(bits []uint32) error {
 		v.addEnds(bits)
 		return nil
 	}
-	w := s.work()
+	w := s.workWith(ctx, e)
 	m := w.mask(s.at)
 	if w.err != nil {
 		clear(bits)
@@ -106,12 +111,26 @@ func (s *State) Mask(bits []uint32) error {
 	return nil
 }
 
-func (s *State) work() *work { return s.g.m.work(s.g.v, s.g.m.limits.StepWork) }
+func (s *State) work() *work { return s.workWith(context.Background(), Effort{}) }
+
+func (s *State) workWith(ctx context.Context, e Effort) *work {
+	w := s.g.m.work(s.g.v, s.g.m.limits.StepWork)
+	w.ctx, w.yield = ctx, e.Yield
+	if e.Time > 0 {
+		w.time, w.until = e.Time, time.Now().Add(e.Time)
+	}
+	return w
+}
 
 // Accept moves on by a token. Where it may not come here the error wraps
 // ErrRejected; it may wrap ErrLimit.
 func (s *State) Accept(token uint32) error {
-	to, err := s.after(token)
+	return s.AcceptWith(context.Background(), Effort{}, token)
+}
+
+// AcceptWith is Accept with the given effort. It ends with ctx's error soon after ctx ends.
+func (s *State) AcceptWith(ctx context.Context, e Effort, token uint32) error {
+	to, err := s.after(ctx, e, token)
 	if err == nil {
 		s.move(to, token, "")
 	}
@@ -120,17 +139,17 @@ func (s *State) Accept(token uint32) error {
 
 // Admits reports whether a token may come next, without a mask.
 func (s *State) Admits(token uint32) bool {
-	_, err := s.after(token)
+	_, err := s.after(context.Background(), Effort{}, token)
 	return err == nil
 }
 
-func (s *State) after(token uint32) (*set, error) {
+func (s *State) after(ctx context.Context, e Effort, token uint32) (*set, error) {
 	v := s.g.v
 	if !v.exists(token) {
 		return nil, fmt.Errorf("%w: there is no token %d", ErrRejected, token)
 	}
 	if s.at != ended {
-		w := s.work()
+		w := s.workWith(ctx, e)
 		to := w.take(s.at, token, v.texts[token])
 		if w.err != nil {
 			return nil, w.err
@@ -223,7 +242,7 @@ func (s *State) replay(p *past) (*set, error) {
 	for _, p := range slices.Backward(way) {
 		to, err := again.read(again.at, p.text)
 		if p.token != noToken {
-			to, err = again.after(p.token)
+			to, err = again.after(context.Background(), Effort{}, p.token)
 		}
 		if err != nil {
 			return nil, err

@@ -4,7 +4,9 @@ import (
 	"context"
 	"errors"
 	"fmt"
+	"slices"
 	"testing"
+	"time"
 
 	"tgi/plugins/grammar"
 	"tgi/plugins/grammar/ir/irtest"
@@ -34,5 +36,57 @@ func TestCompileYields(t *testing.T) {
 	_, err = v.Compile(ctx, &b.G, grammar.Limits{Yield: func() { asked = 0; cancel(nil) }})
 	if !errors.Is(err, context.Canceled) || asked != 0 {
 		t.Errorf("got %v", err)
+	}
+}
+
+// TestEffort: a call that may take only so long gives up soon after, and its results are those of one that may take as
+// long as it wants; such a one stops to ask whether others want the processor, and ends when it is cancelled.
+func TestEffort(t *testing.T) {
+	var b irtest.Builder
+	x := b.Lit("a")
+	for range 4 {
+		x = b.Repeat(b.Concat(x, b.Repeat(b.Lit("b"), 0, 1)), 1, 100)
+	}
+	b.G.Start = b.Declare("start")
+	b.Define(b.G.Start, b.Term(x))
+	v := largeVocab()
+	g := compile(t, v, &b.G, grammar.Limits{})
+	a := longest()("a")[0]
+	s, mask, gaveUp, asked := g.Start(), make([]uint32, g.Words()), 0, 0
+	hurried := s.Clone()
+	ctx, cancel := context.WithCancelCause(t.Context())
+	for i := range 14 {
+		try := func(call func(grammar.Effort) error) {
+			err := call(grammar.Effort{Time: time.Microsecond})
+			if errors.Is(err, grammar.ErrLimit) {
+				gaveUp++
+				err = call(grammar.Effort{Yield: func() { asked++ }})
+			}
+			if err != nil {
+				t.Fatalf("token %d: %v", i, err)
+			}
+		}
+		try(func(e grammar.Effort) error { return hurried.MaskWith(ctx, e, mask) })
+		if !slices.Equal(mask, maskOf(t, s)) {
+			t.Fatalf("token %d: another mask", i)
+		}
+		try(func(e grammar.Effort) error { return hurried.AcceptWith(ctx, e, a) })
+		if err := s.Accept(a); err != nil {
+			t.Fatal(err)
+		}
+	}
+	if gaveUp == 0 || asked == 0 {
+		t.Errorf("gave up %d times, asked %d times", gaveUp, asked)
+	}
+	again := compile(t, v, &b.G, grammar.Limits{}).Start()
+	cancel(nil)
+	var err error
+	for range 14 {
+		if err = again.AcceptWith(ctx, grammar.Effort{}, a); err != nil {
+			break
+		}
+	}
+	if !errors.Is(err, context.Canceled) {
+		t.Errorf("cancelled: %v", err)
 	}
 }

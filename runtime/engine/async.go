@@ -7,22 +7,22 @@ import (
 	"tgi/runtime/sched"
 )
 
-// Sequences whose chains have guests may be late: the engine waits for their picks only
-// for a limited time. Then it parks those that are not done and continues with the
-// others; a parked sequence joins the step after the one in which it is done. The work
-// of a sequence in a step is a seqStep. With guests it runs on the workers of the
-// guestPool and shares nothing with the step goroutine: its logits are a copy, and the
-// tokens of a parked sequence do not change.
+// Sequences whose chains have guests, or whose mask takes long, may be late: they are in flight, and the engine waits
+// for their picks only for a limited time. Then it parks those that are not done and continues with the others; a
+// parked sequence joins the step after the one in which it is done. The work of a sequence in a step is a seqStep. In
+// flight it runs on the workers of the guestPool, a mask that takes long on a goroutine of its own, and shares nothing
+// with the step goroutine: its logits are a copy, and the tokens of a parked sequence do not change.
 
 // minGuestTimeout is the lower bound of a quarter of a forward pass.
 const minGuestTimeout = time.Millisecond
 
-// asyncState is the state of a seqStep whose user code runs beside the step goroutine.
+// asyncState is the state of a seqStep whose work runs beside the step goroutine.
 type asyncState struct {
 	// launched is when the logits were available.
 	launched time.Time
 
 	mu      sync.Mutex
+	aside   bool          // a mask takes long
 	jobs    int           // submitted jobs that have not ended
 	left    int           // tasks that have not picked
 	took    time.Duration // from launched to done
@@ -47,33 +47,69 @@ func (n *seqStep) submit(f func()) {
 	n.mu.Lock()
 	n.jobs++
 	n.mu.Unlock()
-	n.e.guests.submit(n.q.guests, func() {
-		n.mu.Lock()
-		dropped := n.dropped
-		n.mu.Unlock()
-		if !dropped {
-			f()
-		}
-		n.mu.Lock()
-		n.jobs--
-		n.mu.Unlock()
-		n.free()
-	})
+	n.e.guests.submit(n.q.guests, func() { n.run(f) })
+}
+
+// run is a job.
+func (n *seqStep) run(f func()) {
+	n.mu.Lock()
+	dropped := n.dropped
+	n.mu.Unlock()
+	if !dropped {
+		f()
+	}
+	n.mu.Lock()
+	n.jobs--
+	n.mu.Unlock()
+	n.free()
 }
 
 // prepare starts the work of a task that needs no logits.
 func (n *seqStep) prepare(t *pickTask) {
 	t.prep = prepRunning
 	n.submit(func() {
-		t.prepare()
-		n.mu.Lock()
-		ready := t.prep == prepThenDraw
-		t.prep = prepDone
-		n.mu.Unlock()
-		if ready {
-			n.draw(t)
+		if t.tryMask() {
+			n.finishPrep(t)
+		} else {
+			n.maskLater(t)
 		}
 	})
+}
+
+// maskLater computes a task's mask that takes long. It may wait for a processor there, so
+// it is not one of the pool's jobs, which are bounded in number.
+func (n *seqStep) maskLater(t *pickTask) {
+	n.mu.Lock()
+	n.aside = true
+	if t.prep == noPrep {
+		t.prep = prepRunning
+	}
+	n.jobs++
+	n.mu.Unlock()
+	n.e.guests.wg.Go(func() {
+		n.run(func() {
+			t.mask()
+			n.submit(func() { n.finishPrep(t) })
+		})
+	})
+}
+
+// mask computes a task's mask, however long that takes.
+func (t *pickTask) mask() {
+	t.err = catchPanic(func() error { t.chain.Mask(); return nil })
+}
+
+// finishPrep does what is left to prepare when a task's mask is known, and draws if its
+// logits have arrived.
+func (n *seqStep) finishPrep(t *pickTask) {
+	t.prepare()
+	n.mu.Lock()
+	ready := t.prep == prepThenDraw
+	t.prep = prepDone
+	n.mu.Unlock()
+	if ready {
+		n.draw(t)
+	}
 }
 
 // launch starts the pick of a task, whose logits have arrived.
@@ -165,7 +201,7 @@ func (n *seqStep) due(by time.Time) bool {
 // collect takes a done step back from the workers and records its latency.
 func (e *Engine) collect(n *seqStep) {
 	q := n.q
-	q.inFlight = nil
+	q.inFlight, q.task, q.ownStep = nil, nil, nil
 	q.latency = movingAverage(q.latency, n.took)
 	for _, g := range q.guests {
 		e.guestLatency[g] = movingAverage(e.guestLatency[g], n.took)

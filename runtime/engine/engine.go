@@ -7,9 +7,9 @@
 // accounting and the model; requests, cancellations and events cross to and from it as
 // values. It never waits for a reader.
 //
-// User code delays a step by at most Config.GuestWait. A sequence whose user code is
-// not done by then is parked and joins a later step with the token that it would have
-// got in this one.
+// User code delays a step by at most Config.GuestWait, and so does a mask that takes long.
+// A sequence whose user code or mask is not done by then is parked and joins a later step
+// with the token that it would have got in this one.
 //
 // A beam search is one sequence of the scheduler with several rows. Its beams are
 // ranked together after each step. Their chains fork where more than one token follows
@@ -18,8 +18,8 @@
 // Callers: server/generate submits requests; server/host starts and closes engines.
 //
 // Goroutines: New starts the step goroutine; Close awaits it. Short-lived workers run
-// the picks of a step, which the step goroutine awaits, and user code (guestPool),
-// which the step goroutine awaits before it ends.
+// the picks of a step, which the step goroutine awaits, and user code (guestPool) and
+// masks that take long, which the step goroutine awaits before it ends.
 //
 // Locks: Engine.mu, Stream.mu, seqStep.mu and guestPool.mu are leaves: no code holds
 // two of them at once.

@@ -176,7 +176,8 @@ func (p *guestPool) expire() {
 	p.dispatch()
 }
 
-// wait returns when all jobs have ended. submit must not be called any more.
+// wait returns when all jobs have ended, and what else uses wg. Nobody but these may call
+// submit any more.
 func (p *guestPool) wait() {
 	p.wg.Wait()
 	p.mu.Lock()

@@ -31,8 +31,8 @@ type Report struct {
 	Preempted int
 	// Waiting and Running count sequences after the step.
 	Waiting, Running int
-	// Late counts the sequences that the step parked because their user code was not
-	// done, ParkedBefore those that were parked already. A beam search counts as one.
+	// Late counts the sequences that the step parked because their user code or mask
+	// was not done, ParkedBefore those that were parked already. A beam search counts as one.
 	Late, ParkedBefore int
 	// Parked counts the sequences that are parked after the step.
 	Parked int

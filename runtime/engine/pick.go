@@ -23,7 +23,7 @@ type seqStep struct {
 	next  []candidate
 	last  []item
 
-	asyncState // where the sequence has guests
+	asyncState // where it is in flight
 }
 
 // pickTask is the pick of one sequence, or of one beam of a search.
@@ -58,16 +58,18 @@ func (e *Engine) begin(plan *sched.Plan) {
 	}
 }
 
-// begin returns the step of a sequence. Without guests it reuses the same memory.
+// begin returns the step of a sequence. It reuses the memory of the last, unless that was in flight.
 func (q *sequence) begin(e *Engine, s *sched.Seq) *seqStep {
-	t, n := &q.task, &q.ownStep
-	if len(q.guests) > 0 {
-		t, n = new(pickTask), new(seqStep)
-		q.inFlight = n
+	if q.ownStep == nil {
+		q.task, q.ownStep = new(pickTask), new(seqStep)
 	}
+	t, n := q.task, q.ownStep
 	*t = pickTask{chain: q.chain, history: historyOf(s)}
 	*n = seqStep{e: e, q: q, tasks: append(n.tasks[:0], t)}
 	n.left = 1
+	if len(q.guests) > 0 {
+		q.inFlight = n
+	}
 	return n
 }
 
@@ -91,9 +93,14 @@ func historyOf(q *sched.Seq) sample.History {
 }
 
 // prepare starts the work that needs no logits. It returns a function that waits for the
-// sequences without guests.
+// sequences without guests, but not for masks that take long: their sequences are in flight
+// from then on.
 func (e *Engine) prepare() (wait func()) {
-	var early []*pickTask
+	type own struct {
+		n *seqStep
+		t *pickTask
+	}
+	var early []own
 	for _, n := range e.seqSteps {
 		for _, t := range n.tasks {
 			switch {
@@ -101,16 +108,38 @@ func (e *Engine) prepare() (wait func()) {
 			case n.q.inFlight != nil:
 				n.prepare(t)
 			default:
-				early = append(early, t)
+				early = append(early, own{n, t})
 			}
 		}
 	}
-	return e.parallel(len(early), func(i int) { early[i].prepare() })
+	masked := e.parallel(len(early), func(i int) {
+		if n, t := early[i].n, early[i].t; t.tryMask() {
+			t.prepare()
+		} else {
+			n.maskLater(t)
+		}
+	})
+	return func() {
+		masked()
+		for _, x := range early {
+			if x.n.aside {
+				x.n.q.inFlight = x.n
+			}
+		}
+	}
+}
+
+// tryMask computes a task's mask, and returns false if that takes long.
+func (t *pickTask) tryMask() (done bool) {
+	t.err = catchPanic(func() error { done = t.chain.TryMask(); return nil })
+	return done || t.err != nil
 }
 
 // prepare does the work of a task that needs no logits.
 func (t *pickTask) prepare() {
-	t.err = catchPanic(func() error { return t.chain.Prepare(t.history) })
+	if t.err == nil {
+		t.err = catchPanic(func() error { return t.chain.Prepare(t.history) })
+	}
 }
 
 // pick passes the logits on to the sequences with guests, picks the tokens of the others

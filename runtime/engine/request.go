@@ -49,10 +49,10 @@ type sequence struct {
 	search *search    // of a beam search, whose beams have the chains; otherwise nil
 	guests []string   // of the chain, or of all beams' chains
 
-	task     pickTask      // of the steps, where the sequence has no guests
-	ownStep  seqStep       // likewise
-	inFlight *seqStep      // of a sequence with guests while it is under way
-	latency  time.Duration // moving average of its steps; at first the most of its guests
+	task     *pickTask     // of the steps, again and again; nil before the first and after one that was in flight
+	ownStep  *seqStep      // likewise
+	inFlight *seqStep      // of a sequence with guests, or a mask that takes long, while it is under way
+	latency  time.Duration // moving average of such steps; at first the most of its guests
 
 	generated int
 	first     time.Duration

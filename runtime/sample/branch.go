@@ -58,7 +58,7 @@ func (c *Chain) Branches(h History, logits []float32, b Beam) (list []Branch, to
 		c.err = err
 		return nil, nil, err
 	}
-	c.prepared = false
+	c.prepared, c.hasMask = false, false
 	return list, top, nil
 }
 

@@ -69,7 +69,8 @@ type Chain struct {
 	warp       warper
 	mask       []uint32
 	prepared   bool // Prepare was called for the coming pick
-	masked     bool // and it constrains
+	hasMask    bool // the mask for it was computed
+	masked     bool // and constrains
 	top        []Candidate
 	step       Step // of the pick under way; here so that a pick allocates nothing
 	err        error
@@ -159,6 +160,37 @@ func (c *Chain) Guests() []string { return c.guests }
 // Prepares reports whether Prepare has anything to do.
 func (c *Chain) Prepares() bool { return c.masker != nil || len(c.preparers) > 0 }
 
+// TryMask computes the mask of the next Pick if it is a QuickMasker's. It returns false if that takes long: then Mask
+// is to be called, where nobody waits for it, before Prepare and Pick. Errors are those of Prepare.
+func (c *Chain) TryMask() (done bool) {
+	m, ok := c.masker.(QuickMasker)
+	if !ok || c.err != nil || c.prepared || c.hasMask {
+		return true
+	}
+	var err error
+	if c.masked, done, err = m.TryMask(c.mask); err != nil {
+		c.err = maskerError("mask", err)
+		return true
+	}
+	c.hasMask = done
+	return done
+}
+
+// Mask computes the mask of the next Pick, however long that takes. Errors are those of Prepare.
+func (c *Chain) Mask() {
+	if c.err == nil && c.masker != nil && !c.prepared && !c.hasMask {
+		c.err = c.computeMask()
+	}
+}
+
+func (c *Chain) computeMask() (err error) {
+	if c.masked, err = c.masker.Mask(c.mask); err != nil {
+		return maskerError("mask", err)
+	}
+	c.hasMask = true
+	return nil
+}
+
 // Prepare does the work of the next Pick that depends on h alone: the mask, and the
 // processors' preparations. It needs no logits, so it may run during the forward pass, on
 // another goroutine than Pick if the caller orders the two. Pick calls it if the caller has
@@ -174,9 +206,9 @@ func (c *Chain) Prepare(h History) error {
 }
 
 func (c *Chain) prepare(h History) (err error) {
-	if c.masker != nil {
-		if c.masked, err = c.masker.Mask(c.mask); err != nil {
-			return maskerError("mask", err)
+	if c.masker != nil && !c.hasMask {
+		if err := c.computeMask(); err != nil {
+			return err
 		}
 	}
 	for _, p := range c.preparers {
@@ -211,7 +243,7 @@ func (c *Chain) Pick(h History, logits []float32) (Pick, error) {
 		c.err = err
 		return Pick{}, err
 	}
-	c.prepared = false
+	c.prepared, c.hasMask = false, false
 	return p, nil
 }
 

@@ -48,6 +48,14 @@ type Masker interface {
 	Accept(t llm.Token) error
 }
 
+// QuickMasker is a Masker that knows which of its masks take long.
+type QuickMasker interface {
+	Masker
+	// TryMask is Mask where that takes about a millisecond at most. Otherwise done is false, and Mask is to be called,
+	// where nobody else waits for it: it may take long, also because others have the processors first.
+	TryMask(bits []uint32) (constrained, done bool, err error)
+}
+
 // Sampler replaces the built-in pick.
 type Sampler interface {
 	// Candidates is the maximum number of candidates for Sample; at least 1 and constant.

@@ -39,7 +39,7 @@ func (c *Chain) CanFork() error {
 // and after an error too. Errors wrap llm.ErrPlugin.
 func (c *Chain) Fork() (twin *Chain, close func(), err error) {
 	t := *c
-	t.top, t.step, t.prepared = nil, Step{}, false
+	t.top, t.step, t.prepared, t.hasMask = nil, Step{}, false, false
 	t.processors, t.preparers = nil, nil
 	seen := c.counts.clone()
 	for _, p := range c.processors[:c.builtins] {

@@ -134,6 +134,65 @@ func TestMaskerCallsAlternate(t *testing.T) {
 	}
 }
 
+// quick is a script whose masks take long where dear says so.
+type quick struct {
+	*script
+	dear []bool
+}
+
+func (m quick) TryMask(bits []uint32) (constrained, done bool, err error) {
+	if m.calls = append(m.calls, "try"); m.dear[m.at] {
+		return false, false, nil
+	}
+	constrained, err = m.Mask(bits)
+	return constrained, true, err
+}
+
+// TestTryMask: a mask that takes long is computed once, where the caller wants it; a cheap one at once.
+func TestTryMask(t *testing.T) {
+	m := quick{&script{steps: [][]llm.Token{{3}, nil, {1, 40}}}, []bool{false, true, true}}
+	chain, err := New(off(), 50, nil, Plugins{Masker: m})
+	if err != nil {
+		t.Fatal(err)
+	}
+	for i, want := range []llm.Token{3, 49, 40} {
+		for range 1 + i { // as often as the caller likes
+			if done := chain.TryMask(); done == m.dear[i] {
+				t.Errorf("step %d: done %v", i, done)
+			}
+		}
+		if i == 1 {
+			for range 2 {
+				chain.Mask()
+				if !chain.TryMask() {
+					t.Error("a mask that is there is not done")
+				}
+			}
+		}
+		x := make([]float32, 50)
+		x[49], x[40] = 9, 1
+		if got, err := chain.Pick(History{}, x); err != nil || got.Token != want {
+			t.Errorf("step %d: token %d, want %d, %v", i, got.Token, want, err)
+		}
+	}
+	if got, want := strings.Join(m.calls, " "), "try mask 3 try try mask 49 try try try mask 40"; got != want {
+		t.Errorf("calls %q, want %q", got, want)
+	}
+	m = quick{&script{steps: [][]llm.Token{{3}, {3}}, maskErr: errGuest}, []bool{false, true}}
+	for _, at := range []int{0, 1} {
+		m.at = at
+		if chain, err = New(off(), 50, nil, Plugins{Masker: m}); err != nil {
+			t.Fatal(err)
+		}
+		if !chain.TryMask() {
+			chain.Mask()
+		}
+		if err := chain.Prepare(History{}); !errors.Is(err, errGuest) || !chain.TryMask() {
+			t.Errorf("a mask that fails: got %v", err)
+		}
+	}
+}
+
 func TestSamplerSeesTheSurvivors(t *testing.T) {
 	p := off()
 	p.TopK = 3

@@ -241,13 +241,13 @@ func (o observers) Step(r engine.Report) {
 	}
 }
 
-// lateLog logs which steps went on without sequences whose plugins were not done.
+// lateLog logs which steps went on without sequences whose plugins or masks were not done.
 type lateLog struct{ log *slog.Logger }
 
 // Step implements engine.Observer.
 func (l lateLog) Step(r engine.Report) {
 	if r.Late > 0 {
-		l.log.Debug("plugins are late: their sequences are parked", "late", r.Late, "parked", r.Parked, "forward",
+		l.log.Debug("plugins or masks are late: their sequences are parked", "late", r.Late, "parked", r.Parked, "forward",
 			r.Forward.String(), "total", r.Total.String())
 	}
 }

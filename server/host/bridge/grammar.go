@@ -235,8 +235,14 @@ func (m forkingMasker) Mask(bits []uint32) (constrained bool, err error) {
 	return constrained, m.explain(err)
 }
 
+// TryMask implements sample.QuickMasker.
+func (m forkingMasker) TryMask(bits []uint32) (constrained, done bool, err error) {
+	constrained, done, err = m.Constraint.TryMask(bits)
+	return constrained, done, m.explain(err)
+}
+
 // Accept implements sample.Masker.
-func (m forkingMasker) Accept(token llm.Token) error { return m.explain(m.Constraint.Accept(token)) }
+func (m forkingMasker) Accept(token llm.Token) error { return m.explain(m.AcceptLater(token)) }
 
 // explain says in the client's terms that its grammar takes too much; other errors stay as they are.
 func (m forkingMasker) explain(err error) error {
