@@ -8,6 +8,7 @@ import (
 	"net"
 	"strconv"
 	"sync"
+	"syscall"
 
 	"tgi/runtime/filestamp"
 	"tgi/server/config"
@@ -20,9 +21,9 @@ import (
 func Listen(c config.Server, log *slog.Logger) (public, admin net.Listener, err error) {
 	secure := func(l net.Listener) net.Listener { return limit(l, c, log) }
 	if c.TLSCert != "" {
-		pair := &certificate{cert: c.TLSCert, key: c.TLSKey, log: log}
-		if _, err := pair.get(nil); err != nil {
-			return nil, nil, fmt.Errorf("cannot serve TLS: %w", err)
+		pair, err := openPair(c, log)
+		if err != nil {
+			return nil, nil, err
 		}
 		t := &tls.Config{GetCertificate: pair.get, NextProtos: []string{"h2", "http/1.1"}, MinVersion: tls.VersionTLS12}
 		secure = func(l net.Listener) net.Listener { return tls.NewListener(limit(l, c, log), t) }
@@ -39,12 +40,43 @@ func Listen(c config.Server, log *slog.Logger) (public, admin net.Listener, err 
 	return secure(public), secure(admin), nil
 }
 
+// CheckListen returns why Listen would fail, as far as that can be told without taking an address.
+func CheckListen(c config.Server) error {
+	if c.TLSCert != "" {
+		if _, err := openPair(c, slog.New(slog.DiscardHandler)); err != nil {
+			return err
+		}
+	}
+	hosts := []string{c.Hostname}
+	if c.AdminPort != 0 {
+		hosts = append(hosts, c.AdminHostname)
+	}
+	for _, host := range hosts {
+		if _, err := net.ResolveTCPAddr("tcp", net.JoinHostPort(host, "0")); err != nil {
+			return fmt.Errorf("cannot listen: %w", err)
+		}
+	}
+	return nil
+}
+
 func listen(hostname string, port int) (net.Listener, error) {
 	l, err := net.Listen("tcp", net.JoinHostPort(hostname, strconv.Itoa(port)))
+	if errors.Is(err, syscall.EADDRINUSE) {
+		return nil, fmt.Errorf("cannot listen: %w: another program has this port (server.port, --port)", err)
+	}
 	if err != nil {
 		return nil, fmt.Errorf("cannot listen: %w", err)
 	}
 	return l, nil
+}
+
+// openPair reads the certificate and the key of the settings.
+func openPair(c config.Server, log *slog.Logger) (*certificate, error) {
+	pair := &certificate{cert: c.TLSCert, key: c.TLSKey, log: log}
+	if _, err := pair.get(nil); err != nil {
+		return nil, fmt.Errorf("cannot serve TLS: %w", err)
+	}
+	return pair, nil
 }
 
 // certificate is a pair of files. It is looked at before every handshake, which

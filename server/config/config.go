@@ -37,6 +37,8 @@ type Config struct {
 	Key []Key `toml:"key"`
 	// File is where the settings were read from; empty is nowhere.
 	File string `toml:"-"`
+	// Given names the flag or the variable that a value of [model] comes from, by key, where it is not from File.
+	Given map[string]string `toml:"-"`
 }
 
 // Server says how to listen and how patient to be.

@@ -149,6 +149,7 @@ func TestLauncherMeanings(t *testing.T) {
 		l, err := Read(parsed(t, c.args...), func(name string) (string, bool) { v, ok := c.env[name]; return v, ok })
 		want := Default()
 		c.change(&want)
+		want.Given = l.Config.Given // see TestPlaceGiven
 		if err != nil || !reflect.DeepEqual(l.Config, want) || l.Notices != nil {
 			t.Errorf("%q %v: %v\n got %+v\nwant %+v", c.args, c.env, err, l.Config, want)
 		}
@@ -198,7 +199,7 @@ fuel_load = 9
 		t.Fatalf("%v in\n%s", err, out.String())
 	}
 	want := l.Config
-	want.File = ""
+	want.File, want.Given = "", nil
 	want.Server.APIKeys, want.Server.AdminKeys = []string{"***", "***"}, []string{"***"}
 	want.Key[0].Key = "***"
 	if !reflect.DeepEqual(again, want) {

@@ -83,6 +83,9 @@ func (l *Loaded) set(s *setting, given map[string]string, present func(string) (
 		return fmt.Errorf("%s: %w", name, err)
 	}
 	l.origins[s.key] = origin
+	if strings.HasPrefix(s.key, "model.") {
+		l.Config.given(s.key, name)
+	}
 	return nil
 }
 

@@ -8,9 +8,12 @@ import (
 	"strings"
 )
 
-// Place says where the settings' file sets a key of the model, such as "template", as
-// it is now: "file:line:column". It is empty where no file does.
+// Place says where a key of the model, such as "template", is set: "file:line:column" as the settings' file is now, or
+// the flag or variable that goes before the file. It is empty where none does.
 func (c *Config) Place(key string) string {
+	if name := c.Given["model."+key]; name != "" {
+		return name
+	}
 	text, err := os.ReadFile(c.File)
 	if c.File == "" || err != nil {
 		return ""
@@ -29,4 +32,12 @@ func (c *Config) Place(key string) string {
 	}
 	row := string(bytes.Split(text, []byte("\n"))[line-1])
 	return fmt.Sprintf("%s:%d:%d", c.File, line, 1+len(row)-len(strings.TrimLeft(row, " \t")))
+}
+
+// given notes that a key's value comes from a flag or a variable.
+func (c *Config) given(key, name string) {
+	if c.Given == nil {
+		c.Given = map[string]string{}
+	}
+	c.Given[key] = name
 }

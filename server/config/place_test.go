@@ -30,3 +30,22 @@ func TestPlace(t *testing.T) {
 		t.Errorf("without a file: %q", got)
 	}
 }
+
+// TestPlaceGiven: what a flag or a variable sets is not blamed on the file.
+func TestPlaceGiven(t *testing.T) {
+	path := filepath.Join(t.TempDir(), "tgi.toml")
+	if err := os.WriteFile(path, []byte("[model]\npath = \"a\"\ntemplate = \"x\"\n"), 0o600); err != nil {
+		t.Fatal(err)
+	}
+	l, err := Read(parsed(t, "--config", path, "--model-id", "b"), func(name string) (string, bool) {
+		return "y", name == "CHAT_TEMPLATE"
+	})
+	if err != nil {
+		t.Fatal(err)
+	}
+	for key, want := range map[string]string{"path": "--model-id", "template": "CHAT_TEMPLATE", "tools": ""} {
+		if got := l.Config.Place(key); got != want {
+			t.Errorf("%s: %q, want %q", key, got, want)
+		}
+	}
+}

@@ -90,3 +90,16 @@ func (c *Conversation) ConstraintRequest(tools []byte) []byte {
 // offers reports whether the prompt lists the tools. If none may be called it does not:
 // models call what they read about.
 func (c *Conversation) offers() bool { return c.Tools != nil && c.ToolChoice.Mode != ChooseNone }
+
+// heldBy names the field that has calls held to their tools, "" where none does.
+func (c *Conversation) heldBy() string {
+	switch {
+	case c == nil || !c.offers():
+		return ""
+	case c.ToolChoice.Demands():
+		return "tool_choice"
+	case c.Strict:
+		return "tools"
+	}
+	return ""
+}

@@ -28,16 +28,18 @@ func holding(chat *generatetest.Chat, g *generatetest.Grammars) *generate.Servic
 		generate.New(e, generatetest.Words{}, generatetest.Limits(), nil))
 }
 
+// loose offers tools without strict ones.
+func loose(mode generate.Choosing) *generate.Conversation {
+	c := offer(generate.ToolChoice{Mode: mode})
+	c.Strict = false
+	return c
+}
+
 // TestHoldCalls: texts are held to what the parser says where calls are demanded, a tool is strict or there is an
 // answer to put beside them, and the reply tells what is not enforced.
 func TestHoldCalls(t *testing.T) {
 	answer := &generate.Grammar{Field: "response_format", Language: generate.JSONSchema, Source: []byte(`{"a": "\""}`),
 		Params: []byte(`{"lenient":true}`)}
-	loose := func(mode generate.Choosing) *generate.Conversation {
-		c := offer(generate.ToolChoice{Mode: mode})
-		c.Strict = false
-		return c
-	}
 	both := func(mode generate.Choosing) *generate.Conversation {
 		c := loose(mode)
 		c.Answer = answer
@@ -60,12 +62,12 @@ func TestHoldCalls(t *testing.T) {
 			false},
 		"answer alone": {both(generate.ChooseNone), generate.Draft{Grammar: answer}, &generatetest.Grammars{}, false,
 			"", true},
-		"no grammars":   {offer(generate.ToolChoice{}), generate.Draft{}, nil, false, "", false},
+		"no grammars":   {loose(generate.ChooseRequired), generate.Draft{}, nil, false, "", false},
 		"no tools":      {talk(say("user", "a")), generate.Draft{}, &generatetest.Grammars{}, false, "", false},
 		"no insistence": {loose(generate.ChooseAuto), generate.Draft{}, &generatetest.Grammars{}, false, "", false},
 		"no calls": {offer(generate.ToolChoice{Mode: generate.ChooseNone}), generate.Draft{},
 			&generatetest.Grammars{}, false, "", false},
-		"ignore_eos": {offer(generate.ToolChoice{}), generate.Draft{IgnoreEOS: true}, &generatetest.Grammars{}, false,
+		"ignore_eos": {loose(generate.ChooseAuto), generate.Draft{IgnoreEOS: true}, &generatetest.Grammars{}, false,
 			"", false},
 	} {
 		chat := &generatetest.Chat{Beside: true, Drops: []generate.Dropped{{Pointer: "#/tools"}}}
@@ -115,11 +117,25 @@ func TestHoldCallsRefused(t *testing.T) {
 			t.Errorf("%v: %d chats and %d parsers are left", want, chats, parsers)
 		}
 	}
-	c := offer(generate.ToolChoice{})
+	c := loose(generate.ChooseAuto)
 	c.Answer = &generate.Grammar{Field: "response_format"}
-	_, err := holding(&generatetest.Chat{}, nil).Start(t.Context(), generate.Draft{Conversation: c, Grammar: c.Answer})
-	if err == nil || err.Error() != "grammar is not supported" {
-		t.Errorf("without grammars: %v", err)
+	for _, x := range []struct {
+		draft    generate.Draft
+		grammars *generatetest.Grammars
+		want     string
+	}{
+		{generate.Draft{Conversation: c, Grammar: c.Answer}, nil, "grammar is not supported"},
+		{generate.Draft{Conversation: offer(generate.ToolChoice{})}, nil,
+			"grammar is not supported, `strict` needs it"},
+		{generate.Draft{Conversation: offer(generate.ToolChoice{}), IgnoreEOS: true}, &generatetest.Grammars{},
+			"`ignore_eos` and `tools` exclude each other: calls that are held to their tools say where the text ends"},
+		{generate.Draft{Conversation: loose(generate.ChooseRequired), IgnoreEOS: true}, &generatetest.Grammars{},
+			"`ignore_eos` and `tool_choice` exclude each other: calls that are held to their tools say where the text ends"},
+	} {
+		if _, err := holding(&generatetest.Chat{}, x.grammars).Start(t.Context(), x.draft); err == nil ||
+			err.Error() != x.want {
+			t.Errorf("got %v, want %s", err, x.want)
+		}
 	}
 	if !errors.Is(refused, generate.ErrTool) || !errors.Is(refused, llm.ErrInvalid) {
 		t.Error("what a ToolError wraps")

@@ -35,7 +35,7 @@ type Service struct {
 	grammars bool // requests may have some
 	client   func(context.Context) string
 	permits  *permits
-	workers  chan struct{}
+	workers  workers
 }
 
 // New returns a Service; o may be nil.
@@ -46,7 +46,7 @@ func New(e Engine, t Tokenizer, l Limits, o Observer) *Service {
 	return &Service{
 		engine: e, tok: t, limits: l, observe: o, code: noCode{},
 		client:  func(context.Context) string { return "" },
-		permits: newPermits(l.MaxConcurrent), workers: make(chan struct{}, l.Workers),
+		permits: newPermits(l.MaxConcurrent), workers: workers{free: l.Workers},
 	}
 }
 
@@ -145,14 +145,12 @@ func (s *Service) encode(d *Draft) []llm.Token {
 }
 
 // work calls f while fewer than Limits.Workers others do, on the goroutine of
-// the caller. It gives up waiting when ctx ends.
+// the caller. Clients take turns. It gives up waiting when ctx ends.
 func (s *Service) work(ctx context.Context, f func()) error {
-	select {
-	case s.workers <- struct{}{}:
-	case <-ctx.Done():
-		return context.Cause(ctx)
+	if err := s.workers.enter(ctx, s.client(ctx)); err != nil {
+		return err
 	}
-	defer func() { <-s.workers }()
+	defer s.workers.leave()
 	f()
 	return nil
 }

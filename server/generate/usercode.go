@@ -132,7 +132,7 @@ func (r *Run) begin(ctx context.Context, d *Draft) error {
 		w.Grammar = d.Grammar
 	} else if c != nil && c.offers() {
 		r.dropped = append(r.dropped, c.NotEnforced...)
-		w.HoldCalls = (c.Strict || c.ToolChoice.Demands() || c.Answer != nil) && r.service.grammars && !d.IgnoreEOS
+		w.HoldCalls = (c.heldBy() != "" || c.Answer != nil) && r.service.grammars
 	}
 	begun, err := r.code.Begin(ctx, &w)
 	if err != nil {

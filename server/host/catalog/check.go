@@ -8,6 +8,7 @@ import (
 
 	"tgi/models/library"
 	"tgi/runtime/ort"
+	"tgi/server"
 	"tgi/server/config"
 	"tgi/server/host"
 )
@@ -40,9 +41,12 @@ type CheckedLimits struct {
 	MaxConcurrentRequests int `json:"max_concurrent_requests"`
 }
 
-// Check opens the models of cfg one after the other, as a start would, has each generate one token, and passes what it
-// found to found. Models that were not fetched yet are not fetched.
+// Check looks at the addresses, opens the models of cfg one after the other, as a start would, has each generate one
+// token, and passes what it found to found. Models that were not fetched yet are not fetched.
 func Check(ctx context.Context, cfg config.Config, version string, log *slog.Logger, found func(Checked)) error {
+	if err := server.CheckListen(cfg.Server); err != nil {
+		return err
+	}
 	lib, err := host.OpenLibrary(cfg)
 	if err != nil {
 		return err
