@@ -95,8 +95,12 @@ func TestListenFails(t *testing.T) {
 	}
 	defer taken.Close()
 	c.Hostname, c.Port, c.AdminPort = "127.0.0.1", freePort(t), taken.Addr().(*net.TCPAddr).Port
-	if _, _, err := server.Listen(c, quiet); err == nil || !strings.Contains(err.Error(), "cannot listen") {
+	if _, _, err := server.Listen(c, quiet); err == nil || !strings.Contains(err.Error(), "cannot listen") ||
+		!strings.Contains(err.Error(), "another program has this port (server.port, --port)") {
 		t.Errorf("a port that is taken: %v", err)
+	}
+	if err := server.CheckListen(c); err != nil {
+		t.Errorf("a port that is taken is no fault of the settings: %v", err)
 	}
 	if l, err := net.Listen("tcp", net.JoinHostPort(c.Hostname, strconv.Itoa(c.Port))); err != nil {
 		t.Error("the public address stays taken after the admin's failed:", err)
@@ -106,6 +110,13 @@ func TestListenFails(t *testing.T) {
 	c.AdminPort, c.TLSCert, c.TLSKey = 0, "testdata/none.pem", "testdata/none.pem"
 	if _, _, err := server.Listen(c, quiet); err == nil || !strings.Contains(err.Error(), "cannot serve TLS") {
 		t.Errorf("no certificate: %v", err)
+	}
+	if err := server.CheckListen(c); err == nil || !strings.Contains(err.Error(), "cannot serve TLS") {
+		t.Errorf("check without a certificate: %v", err)
+	}
+	c.TLSCert, c.TLSKey, c.Hostname = "", "", "no such host"
+	if err := server.CheckListen(c); err == nil || !strings.Contains(err.Error(), "cannot listen") {
+		t.Errorf("check of a host that is none: %v", err)
 	}
 }
 
