@@ -258,6 +258,13 @@ func (c *grammarCache) add(key [sha256.Size]byte, m *preparedGrammar) {
 // maxGrammars bounds the number of cached grammars, since each request walks over all of them to sum their sizes.
 const maxGrammars = 2000
 
+// settle counts what the grammars take now: they grow while they are used. Each request does so at its end.
+func (c *grammarCache) settle() {
+	c.mu.Lock()
+	defer c.mu.Unlock()
+	c.trim()
+}
+
 // trim evicts the least recently used grammars. Grammars grow while they are used, so each request checks the limit.
 // The lock is held.
 func (c *grammarCache) trim() {

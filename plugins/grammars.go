@@ -186,7 +186,12 @@ func (s *Set) prepare(ctx context.Context, t *turn, name string, out kind.Compil
 func (g *Grammar) Dropped() []Dropped { return g.prepared.dropped }
 
 // Close ends the grammar's use by its request; its sequences go on. Closing twice is fine.
-func (g *Grammar) Close() { g.once.Do(g.unref) }
+func (g *Grammar) Close() {
+	g.once.Do(func() {
+		g.unref()
+		g.set.grammars.settle()
+	})
+}
 
 // unref drops a reference; the last one releases the version.
 func (g *Grammar) unref() {
