@@ -254,11 +254,7 @@ func (l Limits) checkLength(d *Draft, prompt []llm.Token, p *llm.Params) ([]llm.
 // checkGrammar refuses what a grammar cannot be combined with. It is the last check, as
 // in TGI.
 func (s *Service) checkGrammar(d *Draft) error {
-	if c := d.Conversation; c.heldBy() != "" && !s.grammars {
-		if c.Strict {
-			return invalid("tools", "grammar is not supported, `strict` needs it")
-		}
-	} else if field := c.heldBy(); field != "" && d.IgnoreEOS {
+	if field := d.Conversation.heldBy(); field != "" && d.IgnoreEOS && s.grammars {
 		return invalid("ignore_eos", "`ignore_eos` and `%s` exclude each other: calls that are held to their tools say "+
 			"where the text ends", field)
 	}

@@ -125,8 +125,6 @@ func TestHoldCallsRefused(t *testing.T) {
 		want     string
 	}{
 		{generate.Draft{Conversation: c, Grammar: c.Answer}, nil, "grammar is not supported"},
-		{generate.Draft{Conversation: offer(generate.ToolChoice{})}, nil,
-			"grammar is not supported, `strict` needs it"},
 		{generate.Draft{Conversation: offer(generate.ToolChoice{}), IgnoreEOS: true}, &generatetest.Grammars{},
 			"`ignore_eos` and `tools` exclude each other: calls that are held to their tools say where the text ends"},
 		{generate.Draft{Conversation: loose(generate.ChooseRequired), IgnoreEOS: true}, &generatetest.Grammars{},

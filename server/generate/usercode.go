@@ -132,6 +132,10 @@ func (r *Run) begin(ctx context.Context, d *Draft) error {
 		w.Grammar = d.Grammar
 	} else if c != nil && c.offers() {
 		r.dropped = append(r.dropped, c.NotEnforced...)
+		if c.Strict && !r.service.grammars {
+			r.dropped = append(r.dropped, Dropped{Pointer: "#/tools", Keyword: "strict",
+				Reason: "grammar is not supported"})
+		}
 		w.HoldCalls = (c.heldBy() != "" || c.Answer != nil) && r.service.grammars
 	}
 	begun, err := r.code.Begin(ctx, &w)

@@ -323,13 +323,16 @@ func TestUnenforceableTools(t *testing.T) {
 // they are complete, and a client that says strict is served.
 func TestToolsWithoutGrammars(t *testing.T) {
 	off := openChat(t, func(c *config.Config) { c.Server.DisableGrammar = true })
-	off.tools(t, http.StatusOK, `,"seed":1,"tool_choice":"auto"`+unheld(`,"strict":true`))
+	r := off.tools(t, http.StatusOK, `,"seed":1,"tool_choice":"auto"`+unheld(`,"strict":true`))
+	if len(r.Dropped) != 1 || r.Dropped[0].Pointer != "#/tools" || r.Dropped[0].Reason != "grammar is not supported" {
+		t.Errorf("switched off: dropped %+v", r.Dropped)
+	}
 	other := filepath.Join(t.TempDir(), "other.wasm")
 	write(t, other, string(sdkGuest(t, "c", "every-mode")))
 	none := openChat(t, func(c *config.Config) {
 		c.Plugin = append(c.Plugin, config.Plugin{Name: grammarPlugin, Source: other})
 	})
-	r := none.tools(t, http.StatusOK, `,"seed":1,"tool_choice":"auto"`+unheld(`,"strict":true`))
+	r = none.tools(t, http.StatusOK, `,"seed":1,"tool_choice":"auto"`+unheld(`,"strict":true`))
 	if len(r.Dropped) != 1 || !strings.Contains(r.Dropped[0].Reason, "knows grammars in the language") {
 		t.Errorf("dropped %+v", r.Dropped)
 	}
