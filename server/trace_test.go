@@ -14,6 +14,7 @@ import (
 	collect "go.opentelemetry.io/proto/otlp/trace/v1"
 	"google.golang.org/protobuf/proto"
 
+	"tgi/runtime/engine"
 	"tgi/runtime/llm"
 	"tgi/server"
 	"tgi/server/config"
@@ -83,6 +84,51 @@ func traced(t *testing.T, c config.Trace, log *slog.Logger) (s *server.Server, f
 		if err := tracer.Close(t.Context()); err != nil {
 			t.Error(err)
 		}
+	}
+}
+
+// TestTraceOfBeams: a search that ends with more sequences than it begins with is traced, and its request ends.
+func TestTraceOfBeams(t *testing.T) {
+	c := newCollector(t)
+	tracer, err := server.NewTracer(config.Trace{OTLPEndpoint: c.URL, SampleRatio: 1}, "1.2", quiet)
+	if err != nil {
+		t.Fatal(err)
+	}
+	e := tracer.Engine(&generatetest.Engine{Script: func(r engine.Request) []engine.Event {
+		var events []engine.Event
+		for i := range 2 {
+			events = append(events, generatetest.Sequence(r, i, llm.FinishLength, generate.Token{Text: " x"})...)
+		}
+		return events
+	}})
+	s := newServer(routes{"/go": func(w http.ResponseWriter, r *http.Request) error {
+		stream, err := e.Submit(r.Context(), engine.Request{Prompt: []llm.Token{1}, N: 1})
+		if err != nil {
+			return err
+		}
+		for range 2 {
+			if _, err := stream.Next(r.Context()); err != nil {
+				return err
+			}
+		}
+		server.WriteJSON(w, []byte("1"))
+		return nil
+	}}, func(o *server.Options) { o.Tracer = tracer })
+	ended := make(chan int, 1)
+	go func() { ended <- ask(s, "POST", "/go", "{}").Code }()
+	select {
+	case status := <-ended:
+		if status != http.StatusOK {
+			t.Errorf("status %d", status)
+		}
+	case <-time.After(20 * time.Second):
+		t.Fatal("the request does not end")
+	}
+	if err := tracer.Close(t.Context()); err != nil {
+		t.Error(err)
+	}
+	if len(c.spans) == 0 {
+		t.Error("nothing was traced")
 	}
 }
 
